@@ -1,0 +1,216 @@
+"""Tensors to and from the wire.
+
+Requests are joined from pieces by hand: what comes before the elements of a tensor depends on its
+dtype and shape alone, so it is made once for each, and the elements are copied once, from the
+array into the request.
+"""
+import functools
+import struct
+
+import numpy as np
+
+from formwork import dtypes
+from formwork import errors
+from formwork.v1 import types_pb2
+
+_LENGTH = struct.Struct("<I")
+_CONTENT_TAG = b"\x7a"  # Field 15, length-delimited: Tensor.content, CallRequest.inputs.
+_BIG_ENDIAN = ">"
+
+
+def varint(n):
+  if n < 0x80:
+    return bytes((n,))
+  out = bytearray()
+  while n >= 0x80:
+    out.append(n & 0x7f | 0x80)
+    n >>= 7
+  out.append(n)
+  return bytes(out)
+
+
+# --------------------------------------------------------------------------------------- to arrays
+def _natural(value):
+  """The array of a Python value, typed as TensorFlow types it: 32 bits unless they are too few."""
+  array = np.asarray(value)
+  if isinstance(value, (np.ndarray, np.generic)):
+    return array
+  if array.dtype == np.float64:
+    return array.astype(np.float32)
+  if array.dtype == np.int64:
+    small = array.astype(np.int32)
+    return small if (small == array).all() else array
+  return array
+
+
+def _converted(value, number, what):
+  """A Python value (no array) as an array of the dtype, if nothing is lost but precision."""
+  want = dtypes.to_numpy(number)
+  try:
+    array = np.asarray(value)
+  except ValueError as e:
+    raise errors.invalid("%s: not a rectangular value: %s" % (what, e)) from None
+  if array.dtype == want:
+    return array
+  if array.dtype.kind == "O" or array.dtype.kind in "SU":
+    if any(not isinstance(x, (bytes, str)) for x in array.ravel()) and hasattr(value, "__len__"):
+      # A list of arrays of a type that numpy does not know gives objects.
+      try:
+        return np.asarray([np.asarray(x) for x in value]).astype(want)
+      except (TypeError, ValueError):
+        pass
+    raise errors.invalid("%s: dtype differs: expected %s, got %s" % (
+        what, dtypes.name(number), "string" if array.dtype.kind in "SUO" else array.dtype.name))
+  from_kind = "f" if array.dtype.kind == "V" or array.dtype.name.startswith("bfloat") else (
+      array.dtype.kind)
+  to_kind = _kind(number)
+  if array.size and "buifc".find({"u": "i"}.get(from_kind, from_kind)) > "buifc".find(
+      {"u": "i"}.get(to_kind, to_kind)):
+    raise errors.invalid("%s: dtype differs: expected %s, got %s" % (
+        what, dtypes.name(number), array.dtype.name))
+  if from_kind == "b" and to_kind != "b":
+    raise errors.invalid("%s: dtype differs: expected %s, got bool" % (what, dtypes.name(number)))
+  with np.errstate(all="ignore"):
+    made = array.astype(want)
+  if to_kind in "iu" and not (made.astype(np.int64) == array).all():
+    raise errors.invalid("%s: value is out of the range of %s" % (what, dtypes.name(number)))
+  return made
+
+
+def _kind(number):
+  name = dtypes.name(number)
+  for prefix, kind in (("bool", "b"), ("uint", "u"), ("quint", "u"), ("int", "i"), ("qint", "i"),
+                       ("complex", "c")):
+    if name.startswith(prefix):
+      return kind
+  return "f"
+
+
+def to_array(value, number=None, what="value"):
+  """(array, dtype number) of a value; its own dtype where `number` is None.
+
+  Errors: INVALID_ARGUMENT where an array has another dtype, or a Python value does not fit.
+  """
+  if type(value) is not np.ndarray:
+    if hasattr(value, "numpy") and hasattr(value, "dtype"):  # A tf.Tensor.
+      number = number or dtypes.number(value.dtype)
+      value = value.numpy()
+      if not isinstance(value, (np.ndarray, np.generic)):
+        value = np.asarray(value, object)
+      if value.dtype.names:  # TensorFlow's quantized types are structs of one field.
+        value = value.view(dtypes.to_numpy(number))
+    if isinstance(value, (str, bytes)):
+      array = np.empty((), object)
+      array[()] = value
+      value = array
+    elif isinstance(value, np.generic):
+      value = np.asarray(value)
+  if not isinstance(value, np.ndarray):
+    if number is None:
+      value = _natural(value)
+    elif number != dtypes.STRING:
+      return _converted(value, number, what), number
+    else:
+      value = _string_array(value)
+  kind = value.dtype.kind
+  if kind in "SUO" and (kind != "O" or number in (None, dtypes.STRING)):
+    if number not in (None, dtypes.STRING):
+      raise errors.invalid("%s: dtype differs: expected %s, got string" % (
+          what, dtypes.name(number)))
+    return value, dtypes.STRING
+  if value.dtype.byteorder == _BIG_ENDIAN:
+    value = value.astype(value.dtype.newbyteorder("<"))
+  found = dtypes.FROM_NUMPY.get(value.dtype)
+  if number is None:
+    if found is None:
+      raise errors.invalid("%s: no tensor type for numpy's %s" % (what, value.dtype))
+    return value, found
+  if found != number and value.dtype != dtypes.NUMPY.get(number):
+    raise errors.invalid("%s: dtype differs: expected %s, got %s" % (
+        what, dtypes.name(number), value.dtype.name if found is None else dtypes.name(found)))
+  return value, number
+
+
+def _string_array(value):
+  """An object array of a nested list of strings; numpy would cut trailing zero bytes."""
+  shape = np.shape(np.asarray(value, dtype=object))
+  array = np.asarray(value, dtype=object)
+  return array.reshape(shape)
+
+
+def _pack_strings(array):
+  pieces = []
+  for element in array.ravel().tolist():
+    if isinstance(element, str):
+      element = element.encode()
+    elif not isinstance(element, bytes):
+      raise errors.invalid("string tensor: element is neither str nor bytes: %r" % (element,))
+    pieces.append(_LENGTH.pack(len(element)))
+    pieces.append(element)
+  return b"".join(pieces)
+
+
+def content(array, number):
+  """The elements as the wire has them: bytes, or a view of the array's memory."""
+  if number == dtypes.STRING:
+    return _pack_strings(array)
+  if array.nbytes <= 4096 or not array.flags.c_contiguous:
+    return array.tobytes()
+  return memoryview(array.reshape(-1).view(np.uint8))
+
+
+# ------------------------------------------------------------------------------------- to messages
+def tensor_message(value, number=None, what="value"):
+  """A formwork.v1.Tensor."""
+  array, number = to_array(value, number, what)
+  return types_pb2.Tensor(dtype=number, dims=array.shape, content=bytes(content(array, number)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _tensor_head(number, shape, length):
+  """What precedes the elements of a tensor, as one entry of CallRequest.inputs."""
+  dims = b"".join(varint(d) for d in shape)
+  head = b"\x08" + varint(number)
+  if shape:
+    head += b"\x12" + varint(len(dims)) + dims
+  if length:
+    head += _CONTENT_TAG + varint(length)
+  tensor = b"\x0a" + varint(len(head) + length) + head
+  return _CONTENT_TAG + varint(len(tensor) + length) + tensor
+
+
+def append_tensor(parts, array, number):
+  """Appends a tensor to the pieces of a CallRequest."""
+  data = content(array, number)
+  parts.append(_tensor_head(number, array.shape, len(data)))
+  parts.append(data)
+
+
+def append_value(parts, value):
+  """Appends any other formwork.v1.Value to the pieces of a CallRequest."""
+  data = value.SerializeToString()
+  parts.append(_CONTENT_TAG + varint(len(data)))
+  parts.append(data)
+
+
+# ----------------------------------------------------------------------------------- from messages
+def from_message(tensor, copy=True):
+  """The numpy array of a formwork.v1.Tensor; read-only where it is not copied."""
+  number = tensor.dtype
+  shape = tuple(tensor.dims)
+  data = tensor.content
+  if number == dtypes.STRING:
+    return _unpack_strings(data, shape)
+  array = np.frombuffer(data, dtypes.to_numpy(number)).reshape(shape)
+  return array.copy() if copy else array
+
+
+def _unpack_strings(data, shape):
+  array = np.empty(int(np.prod(shape, dtype=np.int64)), object)
+  position = 0
+  for i in range(array.size):
+    (length,) = _LENGTH.unpack_from(data, position)
+    position += _LENGTH.size
+    array[i] = data[position:position + length]
+    position += length
+  return array.reshape(shape)

@@ -1,0 +1,24 @@
+#pragma once
+
+// Splitting one kernel's work over the compute threads (oneTBB underneath).
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+
+namespace formwork {
+
+/// Runs `body(begin, end)` over disjoint ranges that cover [0, n), side by side where n > grain,
+/// and returns when all are done. `grain` is about how many items are worth a task of their own
+/// (aim at 20 us or more). The calling thread takes part. `body` may run on several threads at once
+/// and must not throw.
+void ParallelFor(int64_t n, int64_t grain,
+                 absl::FunctionRef<void(int64_t begin, int64_t end)> body);
+
+/// The number of threads that ParallelFor uses at the most.
+int ParallelThreads();
+
+/// Sets it, for the life of the process. Call once, before the first ParallelFor; `threads` >= 1.
+void SetParallelThreads(int threads);
+
+}  // namespace formwork

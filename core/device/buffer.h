@@ -1,0 +1,76 @@
+#pragma once
+
+// Reference-counted memory of a device, and where it comes from.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace formwork {
+
+class Allocator;
+
+/// One block of memory. Made by an Allocator, shared by Buffers.
+struct BufferBlock {
+  std::atomic<int32_t> refs{1};
+  void* data = nullptr;
+  size_t bytes = 0;     ///< What was asked for.
+  size_t capacity = 0;  ///< What was taken.
+  Allocator* allocator = nullptr;
+  /// Destroys the elements before the memory goes (strings, variants); null for plain data.
+  void (*destroy)(void* data, size_t bytes) = nullptr;
+};
+
+/// Where blocks come from. Thread-safe. Outlives its blocks.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  /// Uninitialised memory, aligned to 64 bytes. Errors: kResourceExhausted if the limit is reached.
+  virtual absl::StatusOr<BufferBlock*> Allocate(size_t bytes) = 0;
+  virtual void Free(BufferBlock* block) = 0;
+};
+
+/// A shared hold of a block. Copying counts a reference; as thread-safe as shared_ptr.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(BufferBlock* block) : block_(block) {}  ///< Takes over the one reference.
+  Buffer(const Buffer& other) : block_(other.block_) {
+    if (block_ != nullptr) block_->refs.fetch_add(1, std::memory_order_relaxed);
+  }
+  Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Buffer& operator=(const Buffer& other) {
+    if (block_ != other.block_) {
+      Buffer copy(other);
+      std::swap(block_, copy.block_);
+    }
+    return *this;
+  }
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(block_, other.block_);
+    return *this;
+  }
+  ~Buffer() { Reset(); }
+
+  void Reset() {
+    BufferBlock* block = std::exchange(block_, nullptr);
+    if (block == nullptr || block->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    if (block->destroy != nullptr) block->destroy(block->data, block->bytes);
+    block->allocator->Free(block);
+  }
+
+  explicit operator bool() const { return block_ != nullptr; }
+  void* data() const { return block_->data; }
+  size_t bytes() const { return block_->bytes; }
+  BufferBlock* block() const { return block_; }
+  /// True where nobody else holds the block, so that its holder may write in place.
+  bool unique() const { return block_->refs.load(std::memory_order_acquire) == 1; }
+
+ private:
+  BufferBlock* block_ = nullptr;
+};
+
+}  // namespace formwork

@@ -1,0 +1,153 @@
+#pragma once
+
+// How one device does an op: a function over a KernelContext, made once per node at plan time.
+//
+// A kernel's author writes a factory and one line in its family's Register function:
+//
+//   absl::StatusOr<KernelFn> MakeRelu(KernelInit& init) {
+//     // attrs are parsed here, once
+//     return KernelFn([](KernelContext& ctx) -> absl::Status { ... });
+//   }
+//   void RegisterNnCpuKernels(KernelRegistry& r) { r.Add("Relu", MakeRelu); }
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/device/buffer.h"
+#include "core/ops/attr.h"
+#include "core/ops/op_def.h"
+#include "core/resource/resource_access.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+class KernelContext;
+
+/// What one execution shares among its steps, nested functions included. core/runtime implements
+/// it. Used by one thread at a time.
+class CallScope {
+ public:
+  virtual ~CallScope() = default;
+  virtual Allocator& allocator() = 0;
+  virtual ResourceAccess& resources() = 0;
+  /// Appends to the call's printed text, which goes to the caller in order.
+  virtual void Print(absl::string_view text) = 0;
+  /// kCancelled or kDeadlineExceeded once the call is to stop; kernels that loop look at it.
+  virtual absl::Status CheckStopped() = 0;
+  /// The counter that a KernelInit::NewCounter() made, of this ConcreteFunction: it lives on from
+  /// call to call.
+  virtual std::atomic<uint64_t>& counter(int index) = 0;
+};
+
+/// How a kernel runs a function attr. Made at plan time, immutable, shared by many calls.
+class Callee {
+ public:
+  virtual ~Callee() = default;
+  virtual int num_inputs() const = 0;
+  virtual int num_outputs() const = 0;
+  virtual DType output_dtype(int i) const = 0;
+
+  /// The slots of one activation; reused from iteration to iteration by a loop.
+  class Frame {
+   public:
+    virtual ~Frame() = default;
+  };
+  virtual std::unique_ptr<Frame> NewFrame() const = 0;
+  /// Runs the function on `inputs`, which are consumed (moved from), and writes `outputs`, which
+  /// may be the same span as `inputs`. Errors name the failing node.
+  virtual absl::Status Run(CallScope& call, Frame& frame, absl::Span<Tensor> inputs,
+                           absl::Span<Tensor> outputs) const = 0;
+};
+
+/// What a factory sees of the node.
+class KernelInit {
+ public:
+  virtual ~KernelInit() = default;
+  virtual absl::string_view node_name() const = 0;
+  virtual const OpDef& op() const = 0;
+  virtual const AttrMap& attrs() const = 0;
+  virtual absl::Span<const DType> input_dtypes() const = 0;
+  virtual absl::Span<const DType> output_dtypes() const = 0;
+  /// The function that an attr of kind func names.
+  virtual absl::StatusOr<std::shared_ptr<const Callee>> MakeCallee(const FuncAttr& function) = 0;
+  /// A counter for CallScope::counter: hidden state per ConcreteFunction, starting at 0.
+  virtual int NewCounter() = 0;
+};
+
+/// Where a step finds an input: a slot of the frame, or a constant of the plan or function.
+struct InputRef {
+  const Tensor* tensor;  ///< Never null while the kernel runs.
+  bool owned;            ///< The slot's last use: the kernel may move it out.
+};
+
+/// One execution of one step.
+class KernelContext {
+ public:
+  KernelContext(CallScope& call, absl::Span<const InputRef> inputs, absl::Span<Tensor> outputs)
+      : call_(call), inputs_(inputs), outputs_(outputs) {}
+
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  const Tensor& input(int i) const { return *inputs_[i].tensor; }
+
+  /// Moves input i out where this step is its last use, else copies (sharing the elements). Use at
+  /// most once for each input, and not input(i) afterwards.
+  Tensor TakeInput(int i) {
+    if (inputs_[i].owned) return std::move(*const_cast<Tensor*>(inputs_[i].tensor));
+    return *inputs_[i].tensor;
+  }
+  /// True where input i may be overwritten: its last use, and nobody else holds its elements.
+  bool CanOverwrite(int i) const { return inputs_[i].owned && inputs_[i].tensor->unique(); }
+
+  void SetOutput(int i, Tensor value) { outputs_[i] = std::move(value); }
+  /// Allocates output i; the pointer holds until the kernel returns. Plain data is uninitialised.
+  absl::StatusOr<Tensor*> AllocateOutput(int i, DType dtype, const Shape& shape) {
+    // Small plain data needs no allocator, but one path keeps the check of sizes in one place.
+    absl::StatusOr<Tensor> tensor = Tensor::Allocate(call_.allocator(), dtype, shape);
+    if (!tensor.ok()) return std::move(tensor).status();
+    outputs_[i] = *std::move(tensor);
+    return &outputs_[i];
+  }
+  /// Output i of `dtype` and `shape`, in the memory of the first of `candidates` that may be
+  /// overwritten and has as many bytes, else allocated. The caller reads inputs through pointers
+  /// taken by data() BEFORE this call, except that a value held inside its Tensor moves: use
+  /// input-to-output aliasing only where element i of the output needs element i of the input
+  /// alone.
+  absl::StatusOr<Tensor*> ForwardOrAllocate(absl::Span<const int> candidates, int i, DType dtype,
+                                            const Shape& shape);
+
+  Allocator& allocator() { return call_.allocator(); }
+  ResourceAccess& resources() { return call_.resources(); }
+  CallScope& call() { return call_; }
+
+ private:
+  CallScope& call_;
+  absl::Span<const InputRef> inputs_;
+  absl::Span<Tensor> outputs_;
+};
+
+using KernelFn = absl::AnyInvocable<absl::Status(KernelContext&) const>;
+using KernelFactory = absl::StatusOr<KernelFn> (*)(KernelInit&);
+
+/// The kernels of one device. Built once by a Register function, then read by many threads.
+class KernelRegistry {
+ public:
+  void Add(absl::string_view op, KernelFactory factory);
+  /// Null where this device has no kernel for the op.
+  KernelFactory Find(absl::string_view op) const;
+  std::vector<std::string> Names() const;  ///< Sorted.
+
+ private:
+  absl::flat_hash_map<std::string, KernelFactory> factories_;
+};
+
+}  // namespace formwork

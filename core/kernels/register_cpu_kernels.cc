@@ -1,0 +1,24 @@
+#include "core/kernels/register_cpu_kernels.h"
+
+namespace formwork {
+
+void RegisterCpuKernels(KernelRegistry& registry) {
+  RegisterFunctionCpuKernels(registry);
+  RegisterVariableCpuKernels(registry);
+  RegisterElementwiseCpuKernels(registry);
+  RegisterReductionCpuKernels(registry);
+  RegisterMatmulCpuKernels(registry);
+  RegisterSegmentCpuKernels(registry);
+  RegisterNnCpuKernels(registry);
+  RegisterConvCpuKernels(registry);
+  RegisterArrayCpuKernels(registry);
+  RegisterGatherCpuKernels(registry);
+  RegisterListCpuKernels(registry);
+  RegisterRandomCpuKernels(registry);
+  RegisterDebugCpuKernels(registry);
+  RegisterTrainingCpuKernels(registry);
+  RegisterStringCpuKernels(registry);
+  RegisterImageCpuKernels(registry);
+}
+
+}  // namespace formwork

@@ -1,0 +1,30 @@
+#pragma once
+
+// The explicit list of the CPU's kernel families.
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+/// Adds the CPU's kernels of every family.
+void RegisterCpuKernels(KernelRegistry& registry);
+
+// One per family file, core/kernels/<family>_cpu.cc.
+void RegisterFunctionCpuKernels(KernelRegistry& registry);
+void RegisterVariableCpuKernels(KernelRegistry& registry);
+void RegisterElementwiseCpuKernels(KernelRegistry& registry);
+void RegisterReductionCpuKernels(KernelRegistry& registry);
+void RegisterMatmulCpuKernels(KernelRegistry& registry);
+void RegisterSegmentCpuKernels(KernelRegistry& registry);
+void RegisterNnCpuKernels(KernelRegistry& registry);
+void RegisterConvCpuKernels(KernelRegistry& registry);
+void RegisterArrayCpuKernels(KernelRegistry& registry);
+void RegisterGatherCpuKernels(KernelRegistry& registry);
+void RegisterListCpuKernels(KernelRegistry& registry);
+void RegisterRandomCpuKernels(KernelRegistry& registry);
+void RegisterDebugCpuKernels(KernelRegistry& registry);
+void RegisterTrainingCpuKernels(KernelRegistry& registry);
+void RegisterStringCpuKernels(KernelRegistry& registry);
+void RegisterImageCpuKernels(KernelRegistry& registry);
+
+}  // namespace formwork

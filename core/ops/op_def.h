@@ -1,0 +1,103 @@
+#pragma once
+
+// What an op means, on any device: inputs, outputs, attrs with their defaults, effects, shapes.
+//
+// An op is declared by one line in TensorFlow's terms, for instance
+//   "MatMul(a: T, b: T) -> (product: T); transpose_a: bool = false; transpose_b: bool = false;
+//    T: {bfloat16, half, float, double, int32}"
+// Grammar: Name '(' args ')' '->' '(' args ')' then '; ' attrs. An arg is `name: type`, where type
+// is a dtype's graph name, an attr of type `type` (T), `N*T` or `N*float` (N an int attr), or an
+// attr of type `list(type)`. An attr is `name: kind` with kind one of int, float, bool, string,
+// type, shape, tensor, func, list(kind), or `{a, b}` (type restricted to those dtypes; string
+// restricted where the members are quoted), then optionally ` >= 1` and ` = default`.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/ops/attr.h"
+
+namespace formwork {
+
+class InferenceContext;
+
+/// Fills in what is known of the outputs' shapes. Errors: kInvalidArgument if the inputs' shapes or
+/// attrs cannot work.
+using ShapeFn = absl::Status (*)(InferenceContext&);
+
+enum class AttrKind : uint8_t { kInt, kFloat, kBool, kString, kType, kShape, kTensor, kFunc };
+
+struct AttrDef {
+  std::string name;
+  AttrKind kind = AttrKind::kInt;
+  bool is_list = false;
+  std::optional<AttrValue> default_value;
+  std::vector<DType> allowed_types;          ///< Empty: any.
+  std::vector<std::string> allowed_strings;  ///< Empty: any.
+  std::optional<int64_t> minimum;            ///< Of an int; of the length, for a list.
+};
+
+struct ArgDef {
+  std::string name;
+  DType type = DType::kInvalid;  ///< Fixed dtype, or kInvalid: see type_attr.
+  std::string type_attr;         ///< An attr of kind type, or list(type).
+  std::string number_attr;       ///< N of N*T; empty: one tensor.
+};
+
+/// What running an op does besides computing its outputs.
+enum class Effect : uint8_t {
+  kNone,        ///< Pure: may be dropped, merged, moved and folded.
+  kRandom,      ///< Another result each time; may be dropped, never merged or folded.
+  kRead,        ///< Reads the resource of an input: may be dropped where nobody needs it.
+  kWrite,       ///< Reads and writes it.
+  kExternal,    ///< Print, Assert: seen by the caller, kept in order.
+  kSelfOrdered  ///< Waits for other calls (queues): atomic by itself, outside the ticket.
+};
+
+struct OpDef {
+  std::string name;
+  std::vector<ArgDef> inputs;
+  std::vector<ArgDef> outputs;
+  std::vector<AttrDef> attrs;
+
+  Effect effect = Effect::kNone;
+  bool commutative = false;
+  /// The outputs' sizes may follow from the inputs' values (Fill, Range, Tile), so that small
+  /// inputs do not bound the work.
+  bool sized_by_value = false;
+  ShapeFn shape_fn = nullptr;  ///< Null: nothing is known of the outputs' shapes.
+
+  const AttrDef* FindAttr(absl::string_view attr) const;
+};
+
+/// What a family says of an op beyond its line.
+struct OpTraits {
+  ShapeFn shape_fn = nullptr;
+  Effect effect = Effect::kNone;
+  bool commutative = false;
+  bool sized_by_value = false;
+};
+
+/// All ops that are known. Built once by RegisterOps, then read by many threads.
+class OpRegistry {
+ public:
+  /// `spec` as described above. A spec that does not parse is a broken invariant of ours: it ends
+  /// the process.
+  void Add(absl::string_view spec, OpTraits traits = {});
+  /// Null where there is no such op. The OpDef lives as long as the registry.
+  const OpDef* Find(absl::string_view name) const;
+  std::vector<const OpDef*> All() const;  ///< Sorted by name.
+
+ private:
+  absl::flat_hash_map<std::string, std::unique_ptr<OpDef>> ops_;
+};
+
+absl::StatusOr<OpDef> ParseOpSpec(absl::string_view spec);
+
+}  // namespace formwork

@@ -1,0 +1,24 @@
+#include "core/ops/register_ops.h"
+
+namespace formwork {
+
+void RegisterOps(OpRegistry& registry) {
+  RegisterFunctionOps(registry);
+  RegisterVariableOps(registry);
+  RegisterElementwiseOps(registry);
+  RegisterReductionOps(registry);
+  RegisterMatmulOps(registry);
+  RegisterSegmentOps(registry);
+  RegisterNnOps(registry);
+  RegisterConvOps(registry);
+  RegisterArrayOps(registry);
+  RegisterGatherOps(registry);
+  RegisterListOps(registry);
+  RegisterRandomOps(registry);
+  RegisterDebugOps(registry);
+  RegisterTrainingOps(registry);
+  RegisterStringOps(registry);
+  RegisterImageOps(registry);
+}
+
+}  // namespace formwork

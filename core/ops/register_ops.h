@@ -1,0 +1,31 @@
+#pragma once
+
+// The explicit list of op families (static initialisers of a static library would be dropped by the
+// linker).
+
+#include "core/ops/op_def.h"
+
+namespace formwork {
+
+/// Adds every op of every family.
+void RegisterOps(OpRegistry& registry);
+
+// One per family file, core/ops/<family>.cc.
+void RegisterFunctionOps(OpRegistry& registry);
+void RegisterVariableOps(OpRegistry& registry);
+void RegisterElementwiseOps(OpRegistry& registry);
+void RegisterReductionOps(OpRegistry& registry);
+void RegisterMatmulOps(OpRegistry& registry);
+void RegisterSegmentOps(OpRegistry& registry);
+void RegisterNnOps(OpRegistry& registry);
+void RegisterConvOps(OpRegistry& registry);
+void RegisterArrayOps(OpRegistry& registry);
+void RegisterGatherOps(OpRegistry& registry);
+void RegisterListOps(OpRegistry& registry);
+void RegisterRandomOps(OpRegistry& registry);
+void RegisterDebugOps(OpRegistry& registry);
+void RegisterTrainingOps(OpRegistry& registry);
+void RegisterStringOps(OpRegistry& registry);
+void RegisterImageOps(OpRegistry& registry);
+
+}  // namespace formwork
