@@ -1,0 +1,62 @@
+#pragma once
+
+// The checked in-memory form of a function body: a list of nodes in an order in which they may run.
+//
+// The importer sorts the nodes (data and control edges, smallest index first) and then drops the
+// control edges: from there on the order of the list is the effect order, and pure nodes may be
+// moved, merged and dropped while effects keep their places relative to each other.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/ops/attr.h"
+#include "core/ops/op_def.h"
+
+namespace formwork {
+
+/// Output `index` of node `node` (a position in Graph::nodes).
+struct Edge {
+  int32_t node = -1;
+  int32_t index = 0;
+  bool operator==(const Edge& other) const { return node == other.node && index == other.index; }
+  template <typename H>
+  friend H AbslHashValue(H h, const Edge& e) {
+    return H::combine(std::move(h), e.node, e.index);
+  }
+};
+
+enum class NodeKind : uint8_t {
+  kOp,        ///< Runs a kernel.
+  kArg,       ///< A parameter; `arg` says which.
+  kConstant,  ///< Its value is in `constant`.
+};
+
+struct Node {
+  NodeKind kind = NodeKind::kOp;
+  std::string name;
+  const OpDef* op = nullptr;  ///< Null for arguments.
+  std::shared_ptr<const AttrMap> attrs;
+  std::vector<Edge> inputs;
+  std::vector<DType> output_dtypes;
+  int32_t arg = -1;
+  Tensor constant;
+};
+
+/// One body. Immutable once it is in a library; passes work on copies.
+struct Graph {
+  std::string name;  ///< The function's; empty for a cut of the main graph.
+  std::vector<Node> nodes;
+  std::vector<int32_t> args;  ///< Node of each parameter.
+  std::vector<DType> arg_dtypes;
+  std::vector<Edge> results;
+
+  DType dtype(Edge e) const { return nodes[e.node].output_dtypes[e.index]; }
+};
+
+/// The functions that a cut reaches, by name.
+using GraphLibrary = absl::flat_hash_map<std::string, std::shared_ptr<const Graph>>;
+
+}  // namespace formwork
