@@ -125,7 +125,8 @@ absl::StatusOr<DType> DecodeType(absl::string_view attr, int number) {
 std::shared_ptr<const AttrMap> DecodeAttrMap(const auto& map, Allocator& allocator) {
   auto attrs = std::make_shared<AttrMap>();
   for (const auto& [name, value] : map) {
-    if (value.value_case() == tf::AttrValue::kFunc) continue;  // Nesting is bounded by not going on.
+    if (value.value_case() == tf::AttrValue::kFunc)
+      continue;  // Nesting is bounded by not going on.
     attrs->Set(name, DecodeUndeclaredAttr(value, allocator));
   }
   return attrs;
@@ -140,9 +141,8 @@ absl::Status KindMismatch(const AttrDef& def) {
 }
 
 absl::Status CheckAllowed(const AttrDef& def, DType dtype) {
-  if (def.allowed_types.empty() ||
-      std::find(def.allowed_types.begin(), def.allowed_types.end(), dtype) !=
-          def.allowed_types.end()) {
+  if (def.allowed_types.empty() || std::find(def.allowed_types.begin(), def.allowed_types.end(),
+                                             dtype) != def.allowed_types.end()) {
     return absl::OkStatus();
   }
   return InvalidArgument("attr '", def.name, "' does not allow dtype ", DTypeName(dtype));
@@ -239,7 +239,8 @@ absl::StatusOr<PartialShape> DecodeShape(const tf::TensorShapeProto& proto) {
 
 absl::StatusOr<Tensor> DecodeTensor(const tf::TensorProto& proto, Allocator& allocator) {
   const DType dtype = ToDType(proto.dtype());
-  if (dtype == DType::kInvalid) return InvalidArgument("tensor of an unknown dtype: ", proto.dtype());
+  if (dtype == DType::kInvalid)
+    return InvalidArgument("tensor of an unknown dtype: ", proto.dtype());
   FORMWORK_ASSIGN_OR_RETURN(PartialShape partial, DecodeShape(proto.tensor_shape()));
   if (!partial.fully_known()) {
     return InvalidArgument("tensor of an unknown shape: ", partial.ToString());

@@ -1,0 +1,123 @@
+#include "core/graph/import.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include "absl/container/flat_hash_set.h"
+#include "core/base/status.h"
+#include "core/graph/import_body.h"
+
+namespace formwork {
+namespace {
+
+// Deeper nests are a mistake or an attack: AutoGraph's go to a few dozen.
+constexpr int kDeepestNest = 128;
+
+// Calls `visit(name)` for each function that a node of `graph` names.
+template <typename Visit>
+void ForEachCallee(const Graph& graph, Visit visit) {
+  for (const Node& node : graph.nodes) {
+    if (node.op == nullptr) continue;
+    for (const AttrDef& def : node.op->attrs) {
+      if (def.kind != AttrKind::kFunc) continue;
+      const AttrValue* value = node.attrs->Find(def.name);
+      if (value == nullptr) continue;
+      if (const auto* one = std::get_if<FuncAttr>(value)) visit(one->name);
+      if (const auto* many = std::get_if<std::vector<FuncAttr>>(value)) {
+        for (const FuncAttr& function : *many) visit(function.name);
+      }
+    }
+  }
+}
+
+// Refuses recursion, which a plan cannot hold, and nests too deep for the planner's own recursion.
+absl::Status CheckCallGraph(const Graph& main, const GraphLibrary& library) {
+  absl::flat_hash_map<std::string, std::vector<std::string>> callees;
+  absl::flat_hash_map<std::string, int> callers;
+  for (const auto& [name, graph] : library) callers.try_emplace(name, 0);
+  for (const auto& [name, graph] : library) {
+    absl::flat_hash_set<std::string> seen;
+    ForEachCallee(*graph, [&](const std::string& callee) {
+      if (library.contains(callee) && seen.insert(callee).second) {
+        callees[name].push_back(callee);
+        ++callers[callee];
+      }
+    });
+  }
+  (void)main;
+  absl::flat_hash_map<std::string, int> depth;
+  std::vector<std::string> ready;
+  for (const auto& [name, count] : callers) {
+    if (count == 0) ready.push_back(name);
+  }
+  size_t done = 0;
+  while (!ready.empty()) {
+    const std::string name = std::move(ready.back());
+    ready.pop_back();
+    ++done;
+    const int below = depth[name] + 1;
+    if (below > kDeepestNest) {
+      return InvalidArgument("function '", name,
+                             "': functions nest too deeply: limit=", kDeepestNest);
+    }
+    for (const std::string& callee : callees[name]) {
+      depth[callee] = std::max(depth[callee], below);
+      if (--callers[callee] == 0) ready.push_back(callee);
+    }
+  }
+  if (done == library.size()) return absl::OkStatus();
+  std::vector<std::string> recursive;
+  for (const auto& [name, count] : callers) {
+    if (count > 0) recursive.push_back(name);
+  }
+  return InvalidArgument("function '", *std::min_element(recursive.begin(), recursive.end()),
+                         "' is recursive, or is called by a recursive one: that is not supported");
+}
+
+}  // namespace
+
+absl::Status ParseGraphDef(absl::string_view bytes, tf::GraphDef& graph_def) {
+  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    return InvalidArgument("GraphDef too large: bytes=", bytes.size());
+  }
+  google::protobuf::io::ArrayInputStream raw(bytes.data(), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream input(&raw);
+  input.SetRecursionLimit(200);
+  if (!graph_def.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
+    return InvalidArgument("the bytes are not a GraphDef: bytes=", bytes.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const Cut& cut,
+                                          const OpRegistry& ops, Allocator& allocator,
+                                          std::vector<std::string>* culprits) {
+  ImportScope scope{ops, allocator, {}, {}, {}};
+  for (const tf::FunctionDef& function : graph_def.library().function()) {
+    if (!scope.functions.try_emplace(function.signature().name(), &function).second) {
+      scope.problems.Wrong(
+          absl::StrCat("function '", function.signature().name(), "' is defined twice"));
+    }
+  }
+  ImportedGraph imported;
+  imported.graph = ImportCut(graph_def, cut, scope);
+  while (!scope.called.empty()) {
+    std::vector<std::string> called;
+    called.swap(scope.called);
+    for (const std::string& name : called) {
+      if (imported.library.contains(name)) continue;
+      imported.library[name] = ImportFunction(*scope.functions.at(name), scope);
+    }
+  }
+  if (!scope.problems.empty()) {
+    if (culprits != nullptr) *culprits = scope.problems.All();
+    return scope.problems.ToStatus();
+  }
+  FORMWORK_RETURN_IF_ERROR(CheckCallGraph(*imported.graph, imported.library));
+  return imported;
+}
+
+}  // namespace formwork

@@ -1,0 +1,32 @@
+#pragma once
+
+// Imports one body: the main graph's cut, or a function of the library.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/graph/graph.h"
+#include "core/graph/import.h"
+#include "core/graph/import_problems.h"
+#include "formwork/tf/function.pb.h"
+#include "formwork/tf/graph.pb.h"
+
+namespace formwork {
+
+/// What the bodies of one import share.
+struct ImportScope {
+  const OpRegistry& ops;
+  Allocator& allocator;
+  absl::flat_hash_map<std::string, const tf::FunctionDef*> functions;
+  ImportProblems problems;
+  /// Names of functions that reached nodes call; filled while bodies are imported.
+  std::vector<std::string> called;
+};
+
+std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut& cut,
+                                       ImportScope& scope);
+std::shared_ptr<const Graph> ImportFunction(const tf::FunctionDef& function, ImportScope& scope);
+
+}  // namespace formwork
