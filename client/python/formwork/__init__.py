@@ -1,0 +1,13 @@
+"""Formwork's Python client: register, call and trace functions that run on a Formwork server."""
+from formwork.client import Server
+from formwork.client import connect
+from formwork.concrete import ConcreteFunction
+from formwork.errors import Error
+from formwork.errors import NoMatchingSignature
+from formwork.resources import KeptTensor
+from formwork.resources import Variable
+from formwork.types import FunctionType
+from formwork.types import TensorSpec
+
+__all__ = ["ConcreteFunction", "Error", "FunctionType", "KeptTensor", "NoMatchingSignature",
+           "Server", "TensorSpec", "Variable", "connect"]

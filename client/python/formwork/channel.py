@@ -1,13 +1,14 @@
 """The connection: requests out, responses or formwork.Error back.
 
-Calls go as unary RPCs: in grpcio they are awaited on the caller's own thread, where a stream needs
-a hop to a second one and back, and a deadline or an interrupt then ends exactly that call. A run
-of calls whose results are not needed one by one goes through CallStream (Channel.stream).
+Calls go over CallStream, one stream for each thread that calls: on one machine that takes about
+two thirds of the time of a unary RPC (measured with grpcio 1.85 against a C++ server: 165 to 196 us
+for 265 us), because nothing is set up per call. All else is unary.
 """
 import ipaddress
 import queue
 import threading
 import time
+import weakref
 
 import grpc
 
@@ -52,8 +53,9 @@ class Channel:
     self.epoch = 0
     self._channel = grpc.insecure_channel(target, _options(target))
     self._methods = {}
-    self._call = self._channel.unary_unary(_SERVICE + "Call")
-    self._stream = self._channel.stream_stream(_SERVICE + "CallStream")
+    self._stream_method = self._channel.stream_stream(_SERVICE + "CallStream")
+    self._of_thread = threading.local()
+    self._overdue = _Overdue()
     self._closed = False
 
   def wait_until_ready(self):
@@ -93,21 +95,33 @@ class Channel:
     self.epoch = answer.epoch
     return answer
 
-  def call(self, data, timeout=None):
-    """Call: a serialized CallRequest for a serialized CallResponse."""
-    try:
-      return self._call(data, self.timeout if timeout is None else timeout)
-    except grpc.RpcError as e:
-      raise self._failed(errors.from_rpc(e)) from None
-    except ValueError as e:
-      raise self._refused(e) from None
+  def call(self, data, timeout):
+    """A serialized CallRequest for a serialized CallResponse, its errors included.
 
-  def stream(self):
-    """A new CallStream. The caller closes it."""
-    return CallStream(self._stream)
+    The request carries the same `timeout` for the server, which keeps it; here it is a backstop. An
+    interrupt (Ctrl-C) cancels the call on the server.
+    """
+    stream = getattr(self._of_thread, "stream", None)
+    if stream is None or not stream.alive():
+      if self._closed:
+        raise errors.Error("CANCELLED", "the connection to %s is closed" % self.target)
+      stream = self._of_thread.stream = CallStream(self._stream_method)
+    self._overdue.watch(stream, timeout)
+    try:
+      return stream.exchange(data)
+    except grpc.RpcError as e:
+      if stream.expired:
+        raise errors.Error("DEADLINE_EXCEEDED", "no answer within %g s" % timeout) from None
+      raise self._failed(errors.from_rpc(e)) from None
+    except BaseException:
+      stream.cancel()
+      raise
+    finally:
+      self._overdue.forget(stream)
 
   def close(self):
     self._closed = True
+    self._overdue.stop()
     self._channel.close()
 
   def _failed(self, error):
@@ -122,28 +136,74 @@ class Channel:
 
 
 class CallStream:
-  """Calls in the order sent, on one stream; answers in the same order. For one thread."""
+  """Calls in the order sent, on one stream, and their answers. For one thread.
+
+  Attributes:
+    expired: an answer was so late that the stream was given up.
+  """
 
   _END = object()
 
   def __init__(self, method):
+    self.expired = False
     self._requests = queue.SimpleQueue()
     self._answers = method(iter(self._requests.get, self._END))
-    self._lock = threading.Lock()
+    # The thread that sends ends with the stream's owner.
+    weakref.finalize(self, _finish, self._requests, self._END, self._answers)
 
-  def send(self, data):
-    """Sends a serialized CallRequest; returns without waiting."""
+  def alive(self):
+    return self._answers.is_active()
+
+  def exchange(self, data):
+    """Sends a CallRequest and waits for its CallResponse. Errors: grpc.RpcError."""
     self._requests.put(data)
-
-  def receive(self):
-    """The next serialized CallResponse."""
     try:
       return next(self._answers)
-    except grpc.RpcError as e:
-      raise errors.from_rpc(e) from None
     except StopIteration:
-      raise errors.Error("UNAVAILABLE", "the server ended the stream") from None
+      raise errors.Error("UNAVAILABLE", "the server ended the stream of calls") from None
 
-  def close(self):
-    self._requests.put(self._END)
-    self._answers.cancel()
+  def expire(self):
+    self.expired = True
+    self.cancel()
+
+  def cancel(self):
+    _finish(self._requests, self._END, self._answers)
+
+
+def _finish(requests, end, answers):
+  requests.put(end)
+  answers.cancel()
+
+
+class _Overdue:
+  """Gives up on streams whose answers are long overdue: the server hangs, or the network does."""
+
+  _PERIOD = 0.25
+  _GRACE = 0.75  # For the server's own answer, DEADLINE_EXCEEDED, to get here.
+
+  def __init__(self):
+    self._due = {}
+    self._stopped = threading.Event()
+    self._lock = threading.Lock()
+    self._thread = None
+
+  def watch(self, stream, timeout):
+    self._due[stream] = time.monotonic() + timeout + self._GRACE
+    if self._thread is None:
+      with self._lock:
+        if self._thread is None:
+          self._thread = threading.Thread(target=self._run, name="formwork-overdue", daemon=True)
+          self._thread.start()
+
+  def forget(self, stream):
+    self._due.pop(stream, None)
+
+  def stop(self):
+    self._stopped.set()
+
+  def _run(self):
+    while not self._stopped.wait(self._PERIOD):
+      now = time.monotonic()
+      for stream, due in list(self._due.items()):
+        if now > due:
+          stream.expire()

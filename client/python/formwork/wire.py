@@ -11,6 +11,7 @@ import numpy as np
 
 from formwork import dtypes
 from formwork import errors
+from formwork.v1 import graph_service_pb2 as service_pb2
 from formwork.v1 import types_pb2
 
 _LENGTH = struct.Struct("<I")
@@ -214,3 +215,82 @@ def _unpack_strings(data, shape):
     array[i] = data[position:position + length]
     position += length
   return array.reshape(shape)
+
+
+class Response:
+  """A CallResponse. Attributes: epoch, printed, outputs (formwork.v1.Values or arrays), error."""
+
+  __slots__ = ("epoch", "printed", "outputs", "error")
+
+
+# Above it the elements are taken from the response where they lie, without the message's copies.
+_LARGE = 1 << 16
+_OUTPUTS, _TENSOR, _CONTENT, _ERROR = 15, 1, 15, 5
+
+
+def decode_response(data):
+  """The Response of a serialized CallResponse."""
+  made = Response()
+  if len(data) < _LARGE:
+    message = service_pb2.CallResponse.FromString(data)
+    made.outputs = message.outputs
+  else:
+    # All but the large tensors goes through the message.
+    small, outputs = bytearray(), []
+    view = memoryview(data)
+    for field, start, body, end in _fields(view):
+      if field == _OUTPUTS:
+        outputs.append(_large_value(view[body:end]))
+      else:
+        small += view[start:end]
+    message = service_pb2.CallResponse.FromString(bytes(small))
+    made.outputs = outputs
+  made.epoch = message.epoch
+  made.printed = message.printed
+  made.error = message.error if message.HasField("error") else None
+  return made
+
+
+def _large_value(view):
+  """A Value, or the read-only array of it where it is a tensor of numbers."""
+  for field, _, body, end in _fields(view):
+    if field == _TENSOR:
+      tensor, head = view[body:end], bytearray()
+      for inner, start, inner_body, inner_end in _fields(tensor):
+        if inner == _CONTENT:
+          content_view = tensor[inner_body:inner_end]
+        else:
+          head += tensor[start:inner_end]
+      message = types_pb2.Tensor.FromString(bytes(head))
+      if message.dtype != dtypes.STRING and len(head) < len(tensor):
+        array = np.frombuffer(content_view, dtypes.to_numpy(message.dtype))
+        return array.reshape(tuple(message.dims))
+  return types_pb2.Value.FromString(bytes(view))
+
+
+def _fields(view):
+  """(field number, start, start of the contents, end) of each field of a serialized message."""
+  position, size = 0, len(view)
+  while position < size:
+    start = position
+    key, position = _read_varint(view, position)
+    if key & 7 == 2:
+      length, position = _read_varint(view, position)
+      end = position + length
+    elif key & 7 == 0:
+      end = _read_varint(view, position)[1]
+    else:
+      end = position + (8 if key & 7 == 1 else 4)
+    yield key >> 3, start, position, end
+    position = end
+
+
+def _read_varint(view, position):
+  value, shift = 0, 0
+  while True:
+    byte = view[position]
+    position += 1
+    value |= (byte & 0x7f) << shift
+    if byte < 0x80:
+      return value, position
+    shift += 7
