@@ -1,7 +1,364 @@
+// Strings: joining, formatting, cutting, case.
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "core/base/status.h"
+#include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
 
 namespace formwork {
+namespace {
 
-void RegisterStringCpuKernels(KernelRegistry& registry) { (void)registry; }
+// Bounds the text that one element may become, so that attrs cannot ask for all memory.
+absl::Status CheckTextSize(int64_t bytes) {
+  if (bytes <= kMaxTextBytes) return absl::OkStatus();
+  return ResourceExhausted("text is too long: bytes=", bytes, " limit=", kMaxTextBytes);
+}
+
+absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
+  std::string separator = init.attrs().GetOr<std::string>("separator", "");
+  return KernelFn([separator = std::move(separator)](KernelContext& ctx) -> absl::Status {
+    Shape shape;  // Scalars join with every element of the others.
+    for (int i = 0; i < ctx.num_inputs(); ++i) {
+      const Shape& input = ctx.input(i).shape();
+      if (input.is_scalar()) continue;
+      if (shape.is_scalar()) {
+        shape = input;
+      } else if (shape != input) {
+        return InvalidArgument("Input shapes do not match: ", shape.ToString(), " vs. ",
+                               input.ToString());
+      }
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
+    int64_t total = 0;
+    for (int64_t i = 0; i < shape.num_elements(); ++i) {
+      std::string& text = output->mutable_data<std::string>()[i];
+      for (int k = 0; k < ctx.num_inputs(); ++k) {
+        if (k > 0) text += separator;
+        const Tensor& input = ctx.input(k);
+        text += input.data<std::string>()[input.rank() == 0 ? 0 : i];
+        FORMWORK_RETURN_IF_ERROR(CheckTextSize(total + static_cast<int64_t>(text.size())));
+      }
+      total += static_cast<int64_t>(text.size());
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeStringFormat(KernelInit& init) {
+  const std::string form = init.attrs().GetOr<std::string>("template", "%s");
+  const std::string placeholder = init.attrs().GetOr<std::string>("placeholder", "%s");
+  const int64_t summarize = init.attrs().GetOr<int64_t>("summarize", 3);
+  std::vector<std::string> pieces;  // What stands between the placeholders.
+  size_t begin = 0;
+  while (!placeholder.empty()) {
+    const size_t end = form.find(placeholder, begin);
+    if (end == std::string::npos) break;
+    pieces.push_back(form.substr(begin, end - begin));
+    begin = end + placeholder.size();
+  }
+  pieces.push_back(form.substr(begin));
+  const size_t inputs = init.input_dtypes().size();
+  if (pieces.size() - 1 != inputs) {
+    return InvalidArgument("num placeholders in template and num inputs must match: ",
+                           pieces.size() - 1, " vs. ", inputs);
+  }
+  return KernelFn([pieces = std::move(pieces), summarize](KernelContext& ctx) -> absl::Status {
+    std::string text = pieces[0];
+    for (int i = 0; i < ctx.num_inputs(); ++i) {
+      FORMWORK_ASSIGN_OR_RETURN(std::string values,
+                                FormatTensor(ctx.input(i), summarize, TensorTextStyle::kEnds));
+      absl::StrAppend(&text, values, pieces[i + 1]);
+      FORMWORK_RETURN_IF_ERROR(CheckTextSize(static_cast<int64_t>(text.size())));
+    }
+    ctx.SetOutput(0, Tensor::StringScalar(std::move(text)));
+    return absl::OkStatus();
+  });
+}
+
+// printf with a format that AsString built from checked attrs.
+__attribute__((format(printf, 2, 0))) void Print(std::string* out, const char* form, ...) {
+  char small[128];
+  va_list args;
+  va_start(args, form);
+  va_list again;
+  va_copy(again, args);
+  const int length = std::vsnprintf(small, sizeof(small), form, args);
+  va_end(args);
+  if (length >= 0 && static_cast<size_t>(length) < sizeof(small)) {
+    out->assign(small, length);
+  } else if (length >= 0) {
+    out->resize(static_cast<size_t>(length) + 1);
+    std::vsnprintf(out->data(), out->size(), form, again);
+    out->resize(length);
+  }
+  va_end(again);
+}
+
+template <typename T, typename Write>
+absl::Status WriteAll(KernelContext& ctx, Write write) {
+  Tensor input = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, input.shape()));
+  std::string* texts = output->mutable_data<std::string>();
+  const T* values = input.data<T>();
+  for (int64_t i = 0; i < input.num_elements(); ++i) write(values[i], &texts[i]);
+  return absl::OkStatus();
+}
+
+std::string VariantText(const Variant& variant) {
+  if (variant == nullptr) return "Variant<type: INVALID>";
+  absl::string_view name = variant->type_name();
+  absl::string_view value = name;
+  const size_t colon = value.rfind(':');
+  if (colon != absl::string_view::npos) value.remove_prefix(colon + 1);
+  return absl::StrCat("Variant<type: ", name, " value: ", value, ">");
+}
+
+absl::StatusOr<KernelFn> MakeAsString(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  const int64_t precision = init.attrs().GetOr<int64_t>("precision", -1);
+  const bool scientific = init.attrs().GetOr<bool>("scientific", false);
+  const bool shortest = init.attrs().GetOr<bool>("shortest", false);
+  const int64_t width = init.attrs().GetOr<int64_t>("width", -1);
+  const std::string fill = init.attrs().GetOr<std::string>("fill", "");
+  const bool floating = IsFloating(dtype) || IsComplex(dtype);
+  if (!floating && dtype != DType::kString) {
+    if (scientific || shortest) {
+      return InvalidArgument("scientific and shortest format not supported for datatype ",
+                             GraphDTypeName(dtype));
+    }
+    if (precision >= 0) {
+      return InvalidArgument("precision not supported for datatype ", GraphDTypeName(dtype));
+    }
+  }
+  if (fill.size() > 1) return InvalidArgument("Fill string must be one or fewer characters");
+  if (scientific && shortest) {
+    return InvalidArgument("Cannot select both scientific and shortest notation");
+  }
+  std::string form = "%";
+  if (!fill.empty()) {
+    if (!absl::StrContains(" +-0#", fill)) {
+      return InvalidArgument("Fill argument not supported: \"", absl::CEscape(fill), "\"");
+    }
+    form += fill;
+  }
+  // 64 Ki bounds what one element takes, far beyond any use.
+  constexpr int64_t kMaxWidth = 1 << 16;
+  if (width > kMaxWidth || precision > kMaxWidth) {
+    return InvalidArgument("AsString: width or precision is too large: width=", width,
+                           " precision=", precision, " limit=", kMaxWidth);
+  }
+  if (width > -1) absl::StrAppend(&form, width);
+  if (precision > -1) absl::StrAppend(&form, ".", precision);
+  const int64_t element_bytes = std::max(width, precision);
+  const std::string number = absl::StrCat(form, shortest ? "g" : (scientific ? "e" : "f"));
+  const std::string complex = absl::StrCat("(", number, ",", number, ")");
+  const std::string integer = absl::StrCat(form, IsUnsigned(dtype) ? "llu" : "lld");
+  const bool left = fill == "-";
+  return KernelFn([=](KernelContext& ctx) -> absl::Status {
+    if (element_bytes > 0) {
+      FORMWORK_RETURN_IF_ERROR(
+          CheckTextSize(std::min(ctx.input(0).num_elements(), kMaxTextBytes + 1) * element_bytes));
+    }
+    switch (dtype) {
+      FORMWORK_FLOAT_CASES(return WriteAll<T>(ctx, [&](T value, std::string* out) {
+        if constexpr (std::is_same_v<T, double>) {
+          Print(out, number.c_str(), value);
+        } else {
+          Print(out, number.c_str(), static_cast<double>(static_cast<float>(value)));
+        }
+      }))
+      FORMWORK_COMPLEX_CASES(return WriteAll<T>(ctx, [&](const T& value, std::string* out) {
+        Print(out, complex.c_str(), static_cast<double>(value.real()),
+              static_cast<double>(value.imag()));
+      }))
+      FORMWORK_INTEGER_CASES(return WriteAll<T>(ctx, [&](T value, std::string* out) {
+        using Wide =
+            std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;  // NOLINT
+        Print(out, integer.c_str(), static_cast<Wide>(value));
+      }))
+      case DType::kBool:
+        return WriteAll<bool>(
+            ctx, [](bool value, std::string* out) { *out = value ? "true" : "false"; });
+      case DType::kString:
+        return WriteAll<std::string>(ctx, [&](const std::string& value, std::string* out) {
+          *out = value;
+          const int64_t padding = width - static_cast<int64_t>(value.size());
+          if (padding > 0) out->insert(left ? value.size() : 0, padding, ' ');
+        });
+      case DType::kVariant:
+        return WriteAll<Variant>(
+            ctx, [](const Variant& value, std::string* out) { *out = VariantText(value); });
+      default:
+        return Unimplemented("AsString: dtype ", DTypeName(dtype), " is not supported");
+    }
+  });
+}
+
+// --- Characters ---------------------------------------------------------------------------------
+
+// The length of the UTF-8 sequence that starts with `lead`, as TensorFlow counts: by the lead byte.
+int64_t Utf8Length(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if ((lead & 0xe0) == 0xc0) return 2;
+  if ((lead & 0xf0) == 0xe0) return 3;
+  if ((lead & 0xf8) == 0xf0) return 4;
+  return 1;
+}
+
+bool IsUtf8Lead(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
+  const bool utf8 = init.attrs().GetOr<std::string>("unit", "BYTE") == "UTF8_CHAR";
+  return KernelFn([utf8](KernelContext& ctx) -> absl::Status {
+    Tensor input = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kInt32, input.shape()));
+    for (int64_t i = 0; i < input.num_elements(); ++i) {
+      const std::string& text = input.data<std::string>()[i];
+      const int64_t length = utf8 ? std::count_if(text.begin(), text.end(), IsUtf8Lead)
+                                  : static_cast<int64_t>(text.size());
+      output->mutable_data<int32_t>()[i] = static_cast<int32_t>(length);
+    }
+    return absl::OkStatus();
+  });
+}
+
+// Bytes only: TensorFlow's default, which leaves everything but ASCII alone.
+template <char (*kChange)(unsigned char)>
+absl::StatusOr<KernelFn> MakeCaseChange(KernelInit& init) {
+  const std::string encoding = init.attrs().GetOr<std::string>("encoding", "");
+  if (!encoding.empty() && encoding != "utf-8") {
+    return InvalidArgument("only utf-8 or '' (no encoding) is supported, received ", encoding);
+  }
+  const std::string op = init.op().name;
+  return KernelFn([op, utf8 = !encoding.empty()](KernelContext& ctx) -> absl::Status {
+    Tensor input = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
+                              ctx.AllocateOutput(0, DType::kString, input.shape()));
+    for (int64_t i = 0; i < input.num_elements(); ++i) {
+      std::string text = input.data<std::string>()[i];
+      for (char& c : text) {
+        if (utf8 && (c & 0x80) != 0) {
+          return Unimplemented(op, ": encoding utf-8 is supported for ASCII text only");
+        }
+        c = kChange(static_cast<unsigned char>(c));
+      }
+      output->mutable_data<std::string>()[i] = std::move(text);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeStringStrip(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) {
+    return WriteAll<std::string>(ctx, [](const std::string& value, std::string* out) {
+      *out = std::string(absl::StripAsciiWhitespace(value));
+    });
+  });
+}
+
+// Byte offset of character `index`, or npos where the text has fewer; text.size() for the end.
+size_t Utf8Offset(const std::string& text, int64_t index) {
+  size_t offset = 0;
+  for (; index > 0; --index) {
+    if (offset >= text.size()) return std::string::npos;
+    offset = std::min(text.size(), offset + Utf8Length(static_cast<unsigned char>(text[offset])));
+  }
+  return offset;
+}
+
+// False where pos is out of range.
+bool Substring(const std::string& text, int64_t pos, int64_t length, bool utf8, std::string* out) {
+  const int64_t size = utf8 ? std::count_if(text.begin(), text.end(), IsUtf8Lead)
+                            : static_cast<int64_t>(text.size());
+  if (pos > size || pos < -size) return false;
+  if (pos < 0) pos += size;
+  if (length < 0) length = size;  // As an unsigned length: to the end.
+  length = std::min(length, size - pos);
+  if (!utf8) {
+    *out = text.substr(pos, length);
+    return true;
+  }
+  const size_t begin = Utf8Offset(text, pos);
+  const size_t end = Utf8Offset(text, pos + length);
+  if (begin == std::string::npos) return false;
+  *out = text.substr(begin, end == std::string::npos ? end : end - begin);
+  return true;
+}
+
+absl::StatusOr<KernelFn> MakeSubstr(KernelInit& init) {
+  const bool utf8 = init.attrs().GetOr<std::string>("unit", "BYTE") == "UTF8_CHAR";
+  return KernelFn([utf8](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    const Tensor& position = ctx.input(1);
+    if (position.shape() != ctx.input(2).shape()) {
+      return InvalidArgument("pos and len should have the same shape, got: ",
+                             position.shape().ToString(), " vs. ", ctx.input(2).shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Dims positions, IntegersOf(position, "Substr: pos"));
+    FORMWORK_ASSIGN_OR_RETURN(const Dims lengths, IntegersOf(ctx.input(2), "Substr: len"));
+    const int rank = std::max(input.rank(), position.rank());
+    Dims dims(rank, 1);
+    Dims input_strides(rank, 0);
+    Dims position_strides(rank, 0);
+    int64_t input_stride = 1;
+    int64_t position_stride = 1;
+    for (int d = 1; d <= rank; ++d) {
+      const int64_t a = d <= input.rank() ? input.dim(input.rank() - d) : 1;
+      const int64_t b = d <= position.rank() ? position.dim(position.rank() - d) : 1;
+      if (a != b && a != 1 && b != 1) {
+        return InvalidArgument("Incompatible shapes: ", input.shape().ToString(), " vs. ",
+                               position.shape().ToString());
+      }
+      dims[rank - d] = a == 1 ? b : a;
+      if (a != 1) input_strides[rank - d] = input_stride;
+      if (b != 1) position_strides[rank - d] = position_stride;
+      input_stride *= a;
+      position_stride *= b;
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
+    int64_t total = 0;
+    for (int64_t i = 0; i < shape.num_elements(); ++i) {
+      int64_t rest = i;
+      int64_t at = 0;
+      int64_t where = 0;
+      for (int d = rank - 1; d >= 0; --d) {
+        const int64_t index = rest % dims[d];
+        rest /= dims[d];
+        at += index * input_strides[d];
+        where += index * position_strides[d];
+      }
+      const std::string& text = input.data<std::string>()[at];
+      std::string& piece = output->mutable_data<std::string>()[i];
+      if (!Substring(text, positions[where], lengths[where], utf8, &piece)) {
+        return InvalidArgument("pos ", positions[where], " out of range for string",
+                               utf8 ? "" : absl::StrCat(" b'", absl::CEscape(text), "'"),
+                               " at index ", i);
+      }
+      total += static_cast<int64_t>(piece.size());
+      FORMWORK_RETURN_IF_ERROR(CheckTextSize(total));
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterStringCpuKernels(KernelRegistry& registry) {
+  registry.Add("StringJoin", MakeStringJoin);
+  registry.Add("StringFormat", MakeStringFormat);
+  registry.Add("AsString", MakeAsString);
+  registry.Add("StringLength", MakeStringLength);
+  registry.Add("StringLower", MakeCaseChange<absl::ascii_tolower>);
+  registry.Add("StringUpper", MakeCaseChange<absl::ascii_toupper>);
+  registry.Add("StringStrip", MakeStringStrip);
+  registry.Add("Substr", MakeSubstr);
+}
 
 }  // namespace formwork
