@@ -41,6 +41,8 @@ struct Node {
   std::shared_ptr<const AttrMap> attrs;
   std::vector<Edge> inputs;
   std::vector<DType> output_dtypes;
+  /// What is known of each output; filled by the passes. Of a handle: its variable's shape.
+  std::vector<PartialShape> output_shapes;
   int32_t arg = -1;
   Tensor constant;
 };

@@ -46,6 +46,12 @@ class CallScope {
   /// The counter that a KernelInit::NewCounter() made, of this ConcreteFunction: it lives on from
   /// call to call.
   virtual std::atomic<uint64_t>& counter(int index) = 0;
+  /// An effect has taken place (told by the executor): from here on a call that is to stop does so
+  /// at loop iterations and blocking ops alone.
+  virtual void NoteEffect() = 0;
+  virtual bool has_effects() const = 0;
+  /// The variable that a VarHandleOp of the plan names, by the plan's numbering.
+  virtual ResourceHandle named_variable(int index) = 0;
 };
 
 /// How a kernel runs a function attr. Made at plan time, immutable, shared by many calls.

@@ -71,6 +71,13 @@ struct OpDef {
   /// The outputs' sizes may follow from the inputs' values (Fill, Range, Tile), so that small
   /// inputs do not bound the work.
   bool sized_by_value = false;
+  /// Needs its inputs' shapes alone, not their elements (Shape, Size, Rank).
+  bool shape_only = false;
+  /// Output i is input i (Identity, StopGradient).
+  bool forwards_inputs = false;
+  /// Gives the handle of the variable that its attrs container and shared_name say; the planner
+  /// binds it (VarHandleOp).
+  bool names_variable = false;
   ShapeFn shape_fn = nullptr;  ///< Null: nothing is known of the outputs' shapes.
 
   const AttrDef* FindAttr(absl::string_view attr) const;
@@ -82,6 +89,9 @@ struct OpTraits {
   Effect effect = Effect::kNone;
   bool commutative = false;
   bool sized_by_value = false;
+  bool shape_only = false;
+  bool forwards_inputs = false;
+  bool names_variable = false;
 };
 
 /// All ops that are known. Built once by RegisterOps, then read by many threads.

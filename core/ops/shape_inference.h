@@ -28,6 +28,7 @@ class InferenceContext {
   const AttrMap& attrs() const { return attrs_; }
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  /// Of an input of dtype resource: the shape of the variable behind the handle.
   const PartialShape& input(int i) const { return inputs_[i]; }
   DType input_dtype(int i) const { return input_dtypes_[i]; }
   /// The value of input i where it is constant, else null.

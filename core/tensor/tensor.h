@@ -54,6 +54,13 @@ class Tensor {
   /// Errors: kResourceExhausted if the allocator's limit is reached or the size overflows.
   static absl::StatusOr<Tensor> Allocate(Allocator& allocator, DType dtype, const Shape& shape);
 
+  /// A shape without elements, for those who look at the shape alone. Not to be read or written.
+  static Tensor ShapeOnly(DType dtype, const Shape& shape) {
+    Tensor tensor;
+    tensor.dtype_ = dtype;
+    tensor.shape_ = shape;
+    return tensor;
+  }
   /// A scalar of plain data; no allocation.
   template <typename T>
   static Tensor Scalar(T value) {
@@ -121,6 +128,9 @@ class Tensor {
   }
   /// A copy that shares nothing at this level (variants are shared still).
   absl::StatusOr<Tensor> Clone(Allocator& allocator) const;
+
+  /// Lets go of the elements; what is left is not to be read.
+  void Drop() { buffer_.Reset(); }
 
   const Buffer& buffer() const { return buffer_; }  ///< Empty where the elements are inside.
   std::string DebugString(int max_elements = 8) const;

@@ -1,0 +1,85 @@
+#include "core/base/status.h"
+#include "core/graph/passes/pipeline.h"
+
+namespace formwork {
+namespace {
+
+// A call without resources, counters or functions: all that a pure node may need.
+class FoldScope final : public CallScope {
+ public:
+  explicit FoldScope(Allocator& allocator) : allocator_(allocator) {}
+  Allocator& allocator() override { return allocator_; }
+  ResourceAccess& resources() override { return none_; }
+  void Print(absl::string_view) override {}
+  absl::Status CheckStopped() override { return absl::OkStatus(); }
+  std::atomic<uint64_t>& counter(int) override { return counter_; }
+  void NoteEffect() override {}
+  bool has_effects() const override { return false; }
+  ResourceHandle named_variable(int) override { return {}; }
+
+ private:
+  class NoResources final : public ResourceAccess {
+   public:
+    absl::StatusOr<Tensor> Read(ResourceHandle) override { return None(); }
+    absl::Status Assign(ResourceHandle, Tensor) override { return None(); }
+    absl::Status Update(ResourceHandle, absl::FunctionRef<absl::Status(Tensor&)>) override {
+      return None();
+    }
+    bool IsInitialized(ResourceHandle) override { return false; }
+    absl::Status Destroy(ResourceHandle, bool) override { return None(); }
+    absl::StatusOr<std::pair<DType, PartialShape>> TypeOf(ResourceHandle) override {
+      return None();
+    }
+    ResourceHandle CreateForCall(const std::string&, DType, PartialShape) override { return {}; }
+
+   private:
+    static absl::Status None() { return Internal("a pure op asked for a resource"); }
+  };
+
+  Allocator& allocator_;
+  NoResources none_;
+  std::atomic<uint64_t> counter_{0};
+};
+
+class FoldInit final : public KernelInit {
+ public:
+  FoldInit(const Node& node, std::vector<DType> input_dtypes)
+      : node_(node), input_dtypes_(std::move(input_dtypes)) {}
+  absl::string_view node_name() const override { return node_.name; }
+  const OpDef& op() const override { return *node_.op; }
+  const AttrMap& attrs() const override { return *node_.attrs; }
+  absl::Span<const DType> input_dtypes() const override { return input_dtypes_; }
+  absl::Span<const DType> output_dtypes() const override { return node_.output_dtypes; }
+  absl::StatusOr<std::shared_ptr<const Callee>> MakeCallee(const FuncAttr&) override {
+    return Unimplemented("functions are not folded");
+  }
+  int NewCounter() override { return 0; }
+
+ private:
+  const Node& node_;
+  std::vector<DType> input_dtypes_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node,
+                                                 const std::vector<const Tensor*>& inputs,
+                                                 const PassContext& context) {
+  KernelFactory factory = context.kernels.Find(node.op->name);
+  if (factory == nullptr) return Unimplemented(node.op->name);
+  std::vector<DType> dtypes;
+  std::vector<InputRef> refs;
+  for (const Tensor* input : inputs) {
+    dtypes.push_back(input->dtype());
+    refs.push_back({input, false});
+  }
+  FoldInit init(node, std::move(dtypes));
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, factory(init));
+  FoldScope scope(context.allocator);
+  std::vector<Tensor> outputs(node.output_dtypes.size());
+  KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
+  FORMWORK_RETURN_IF_ERROR(kernel(ctx));
+  return outputs;
+}
+
+}  // namespace formwork

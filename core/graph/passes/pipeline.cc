@@ -1,0 +1,16 @@
+#include "core/graph/passes/pipeline.h"
+
+#include "core/base/status.h"
+
+namespace formwork {
+
+absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
+                       const PassContext& context) {
+  InlineCalls(graph, context);
+  Prune(graph);
+  FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
+  Prune(graph);
+  return absl::OkStatus();
+}
+
+}  // namespace formwork

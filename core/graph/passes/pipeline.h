@@ -1,0 +1,40 @@
+#pragma once
+
+// The passes over a Graph, in their explicit order. A pass takes a list of nodes that may run in
+// that order and gives another; effects never change places.
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/device/buffer.h"
+#include "core/graph/graph.h"
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+struct PassContext {
+  const GraphLibrary& library;
+  const OpRegistry& ops;
+  const KernelRegistry& kernels;  ///< The CPU's, for folding.
+  Allocator& allocator;
+};
+
+/// Runs all passes in order: inline calls, simplify (shapes, constant folding, common
+/// subexpressions, forwarding ops), prune. `arg_shapes`: what is known of the parameters; of a
+/// resource, the shape of its variable.
+/// Errors: kInvalidArgument naming the node whose inputs' shapes cannot work.
+absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
+                       const PassContext& context);
+
+// The passes. Each is in its own file.
+void InlineCalls(Graph& graph, const PassContext& context);
+absl::Status Simplify(Graph& graph, const std::vector<PartialShape>& arg_shapes,
+                      const PassContext& context);
+void Prune(Graph& graph);
+
+/// Runs a pure node's kernel on constants. Errors: whatever its kernel says.
+absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node,
+                                                 const std::vector<const Tensor*>& inputs,
+                                                 const PassContext& context);
+
+}  // namespace formwork

@@ -1,0 +1,47 @@
+#include "core/graph/passes/pipeline.h"
+
+namespace formwork {
+namespace {
+
+// What must run although no result needs it.
+bool HasEffect(const Node& node) {
+  if (node.kind != NodeKind::kOp) return false;
+  switch (node.op->effect) {
+    case Effect::kWrite:
+    case Effect::kExternal:
+    case Effect::kSelfOrdered:
+      return true;
+    case Effect::kNone:
+    case Effect::kRandom:
+    case Effect::kRead:
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Prune(Graph& graph) {
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (const Edge& result : graph.results) needed[result.node] = true;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (node.kind == NodeKind::kArg || HasEffect(node)) needed[i] = true;
+    if (!needed[i]) continue;
+    for (const Edge& edge : node.inputs) needed[edge.node] = true;
+  }
+  std::vector<Node> nodes;
+  std::vector<int32_t> place(graph.nodes.size(), -1);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    Node& node = graph.nodes[i];
+    for (Edge& edge : node.inputs) edge.node = place[edge.node];
+    place[i] = static_cast<int32_t>(nodes.size());
+    nodes.push_back(std::move(node));
+  }
+  for (int32_t& arg : graph.args) arg = place[arg];
+  for (Edge& result : graph.results) result.node = place[result.node];
+  graph.nodes = std::move(nodes);
+}
+
+}  // namespace formwork

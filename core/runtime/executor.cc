@@ -1,0 +1,133 @@
+#include "core/runtime/executor.h"
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+constexpr size_t kMostIdleFrames = 16;
+constexpr uint32_t kStepsBetweenChecks = 32;
+
+void Empty(PlanFrame& frame) {
+  for (Tensor& slot : frame.slots) slot.Drop();
+}
+
+class PlanCallee final : public Callee {
+ public:
+  explicit PlanCallee(std::shared_ptr<const Plan> plan) : plan_(plan), frames_(plan) {}
+
+  int num_inputs() const override { return static_cast<int>(plan_->arg_dtypes.size()); }
+  int num_outputs() const override { return static_cast<int>(plan_->results.size()); }
+  DType output_dtype(int i) const override { return plan_->result_dtypes[i]; }
+
+  std::unique_ptr<Frame> NewFrame() const override {
+    return std::make_unique<Lease>(frames_, frames_.Take());
+  }
+  absl::Status Run(CallScope& call, Frame& frame, absl::Span<Tensor> inputs,
+                   absl::Span<Tensor> outputs) const override {
+    return RunPlan(*plan_, *static_cast<Lease&>(frame).frame, call, inputs, outputs);
+  }
+
+ private:
+  // A frame that goes back to the pool.
+  struct Lease final : Frame {
+    Lease(FramePool& pool, std::unique_ptr<PlanFrame> taken)
+        : pool(pool), frame(std::move(taken)) {}
+    ~Lease() override { pool.Return(std::move(frame)); }
+    FramePool& pool;
+    std::unique_ptr<PlanFrame> frame;
+  };
+
+  const std::shared_ptr<const Plan> plan_;
+  mutable FramePool frames_;
+};
+
+}  // namespace
+
+PlanFrame::PlanFrame(const Plan& plan) : slots(plan.num_slots) {
+  inputs.reserve(plan.refs.size());
+  for (const Plan::Ref& ref : plan.refs) {
+    inputs.push_back({ref.constant ? &plan.constants[ref.index] : &slots[ref.index], ref.owned});
+  }
+}
+
+absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs,
+                     absl::Span<Tensor> outputs, int* failed_step) {
+  Tensor* const slots = frame.slots.data();
+  for (size_t i = 0; i < inputs.size(); ++i) slots[i] = std::move(inputs[i]);
+  const InputRef* const refs = frame.inputs.data();
+  uint32_t until_check = kStepsBetweenChecks;
+  for (const Plan::Step& step : plan.steps) {
+    KernelContext ctx(call, {refs + step.first_input, step.num_inputs},
+                      {slots + step.first_output, step.num_outputs});
+    absl::Status status;
+    if (--until_check == 0) {
+      until_check = kStepsBetweenChecks;
+      if (!call.has_effects()) status = call.CheckStopped();
+    }
+    if (status.ok()) {
+      status = step.kernel(ctx);
+      if (!status.ok() && !absl::IsCancelled(status) && !absl::IsDeadlineExceeded(status)) {
+        status = Annotate(status, absl::StrCat("node ", step.name));
+      }
+    }
+    if (!status.ok()) {
+      if (failed_step != nullptr) *failed_step = static_cast<int>(&step - plan.steps.data());
+      Empty(frame);
+      return status;
+    }
+    if (step.effect) call.NoteEffect();
+    for (uint32_t k = 0; k < step.num_drops; ++k) slots[plan.drops[step.first_drop + k]].Drop();
+  }
+  for (size_t i = 0; i < plan.results.size(); ++i) {
+    const Plan::Ref& ref = plan.results[i];
+    if (ref.constant) {
+      outputs[i] = plan.constants[ref.index];
+    } else if (ref.owned) {
+      outputs[i] = std::move(slots[ref.index]);
+    } else {
+      outputs[i] = slots[ref.index];
+    }
+  }
+  // Parameters that nobody reads, and those that are results twice.
+  for (size_t i = 0; i < plan.arg_dtypes.size(); ++i) slots[i].Drop();
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Callee> MakePlanCallee(std::shared_ptr<const Plan> plan) {
+  return std::make_shared<PlanCallee>(std::move(plan));
+}
+
+struct FramePool::Idle {
+  absl::Mutex mutex;
+  std::vector<std::unique_ptr<PlanFrame>> frames ABSL_GUARDED_BY(mutex);
+};
+
+FramePool::FramePool(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)), idle_(std::make_unique<Idle>()) {}
+
+FramePool::~FramePool() = default;
+
+std::unique_ptr<PlanFrame> FramePool::Take() {
+  {
+    absl::MutexLock lock(&idle_->mutex);
+    if (!idle_->frames.empty()) {
+      std::unique_ptr<PlanFrame> frame = std::move(idle_->frames.back());
+      idle_->frames.pop_back();
+      return frame;
+    }
+  }
+  return std::make_unique<PlanFrame>(*plan_);
+}
+
+void FramePool::Return(std::unique_ptr<PlanFrame> frame) {
+  absl::MutexLock lock(&idle_->mutex);
+  if (idle_->frames.size() < kMostIdleFrames) idle_->frames.push_back(std::move(frame));
+}
+
+}  // namespace formwork
