@@ -1,0 +1,147 @@
+#include "core/ops/strided_slice.h"
+
+#include <algorithm>
+
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+// What the specification says of one dimension of the input.
+struct DenseEntry {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t stride = 1;
+  bool begin_masked = true;
+  bool end_masked = true;
+  bool shrink = false;
+};
+
+constexpr int64_t kNewAxis = -1;
+
+bool Has(int64_t mask, size_t bit) { return (mask >> bit) & 1; }
+
+// Spreads the sparse specification over the input's dimensions. `output` gets, for each dimension
+// of the result, the input's dimension or kNewAxis.
+absl::Status Spread(const SliceMasks& masks, const Dims* begin, const Dims* end,
+                    const Dims& strides, size_t rank, absl::InlinedVector<DenseEntry, 6>& entries,
+                    Dims& output) {
+  const size_t n = strides.size();
+  size_t new_axes_after_ellipsis = 0;
+  bool ellipsis_seen = false;
+  for (size_t i = 0; i < n; ++i) {
+    if (Has(masks.ellipsis, i)) {
+      if (ellipsis_seen) {
+        return InvalidArgument("Multiple ellipses in slice spec not allowed");
+      }
+      ellipsis_seen = true;
+    } else if (ellipsis_seen && Has(masks.new_axis, i)) {
+      ++new_axes_after_ellipsis;
+    }
+  }
+  entries.resize(rank);
+  size_t full = 0;
+  auto expand_to = [&](size_t next) {
+    for (; full < next; ++full) output.push_back(static_cast<int64_t>(full));
+  };
+  for (size_t i = 0; i < n; ++i) {
+    if (Has(masks.ellipsis, i)) {
+      const size_t taken_after = n - i - 1 - new_axes_after_ellipsis;
+      expand_to(rank > taken_after ? rank - taken_after : 0);
+    } else if (Has(masks.new_axis, i)) {
+      output.push_back(kNewAxis);
+    } else {
+      if (full >= rank) {
+        if (rank == 0) return InvalidArgument("Attempting to slice scalar input.");
+        return InvalidArgument("Index out of range using input dim ", full, "; input has only ",
+                               rank, " dims");
+      }
+      DenseEntry& entry = entries[full];
+      entry.begin = begin != nullptr ? (*begin)[i] : 0;
+      entry.end = end != nullptr ? (*end)[i] : 0;
+      entry.stride = strides[i];
+      entry.begin_masked = Has(masks.begin, i);
+      entry.end_masked = Has(masks.end, i);
+      entry.shrink = Has(masks.shrink_axis, i);
+      if (!entry.shrink) output.push_back(static_cast<int64_t>(full));
+      ++full;
+    }
+  }
+  expand_to(rank);
+  return absl::OkStatus();
+}
+
+int64_t Canonical(int64_t index, bool masked, bool is_end, int64_t stride, int64_t dim) {
+  const int64_t low = stride > 0 ? 0 : -1;
+  const int64_t high = stride > 0 ? dim : dim - 1;
+  if (masked) return (stride > 0) == is_end ? high : low;
+  return std::clamp(index < 0 ? dim + index : index, low, high);
+}
+
+int64_t CountSteps(int64_t interval, int64_t stride) {
+  if (interval == 0 || (interval < 0) != (stride < 0)) return 0;
+  return interval / stride + (interval % stride != 0 ? 1 : 0);
+}
+
+}  // namespace
+
+SliceMasks SliceMasks::FromAttrs(const AttrMap& attrs) {
+  SliceMasks masks;
+  masks.begin = attrs.GetOr<int64_t>("begin_mask", 0);
+  masks.end = attrs.GetOr<int64_t>("end_mask", 0);
+  masks.ellipsis = attrs.GetOr<int64_t>("ellipsis_mask", 0);
+  masks.new_axis = attrs.GetOr<int64_t>("new_axis_mask", 0);
+  masks.shrink_axis = attrs.GetOr<int64_t>("shrink_axis_mask", 0);
+  return masks;
+}
+
+absl::Status ResolveStridedSlice(const SliceMasks& masks, const Dims* begin, const Dims* end,
+                                 const Dims& strides, absl::Span<const int64_t> input,
+                                 SliceBounds& bounds) {
+  // The masks have so many bits in TensorFlow.
+  if (strides.size() >= 32 || (begin != nullptr && begin->size() != strides.size()) ||
+      (end != nullptr && end->size() != strides.size())) {
+    return InvalidArgument(
+        "Expected begin, end, and strides to be 1D equal size tensors, but got shapes [",
+        begin != nullptr ? begin->size() : strides.size(), "], [",
+        end != nullptr ? end->size() : strides.size(), "], and [", strides.size(), "] instead.");
+  }
+  absl::InlinedVector<DenseEntry, 6> entries;
+  Dims kept;
+  FORMWORK_RETURN_IF_ERROR(Spread(masks, begin, end, strides, input.size(), entries, kept));
+  bounds.dims.clear();
+  bounds.output.clear();
+  bounds.whole = true;
+  for (size_t d = 0; d < entries.size(); ++d) {
+    const DenseEntry& entry = entries[d];
+    const int64_t dim = input[d];
+    if (entry.stride == 0) return InvalidArgument("strides[", d, "] must be non-zero");
+    if (entry.shrink && entry.stride <= 0) {
+      return InvalidArgument("only stride 1 allowed on non-range indexing.");
+    }
+    SliceDim slice{0, entry.stride, -1};
+    // An untouched dimension needs neither begin nor end.
+    const bool known = (begin != nullptr || entry.begin_masked) &&
+                       (end != nullptr || entry.end_masked) && dim >= 0;
+    if (entry.shrink) {
+      slice.size = 1;
+      if (begin != nullptr && dim >= 0) {
+        slice.begin = entry.begin < 0 ? dim + entry.begin : entry.begin;
+        if (slice.begin < 0 || slice.begin >= dim) {
+          return InvalidArgument("slice index ", slice.begin, " of dimension ", d,
+                                 " out of bounds.");
+        }
+      }
+    } else if (known) {
+      slice.begin = Canonical(entry.begin, entry.begin_masked, false, entry.stride, dim);
+      const int64_t stop = Canonical(entry.end, entry.end_masked, true, entry.stride, dim);
+      slice.size = CountSteps(stop - slice.begin, entry.stride);
+    }
+    bounds.whole = bounds.whole && dim >= 0 && slice.size == dim && (entry.stride == 1 || dim <= 1);
+    bounds.dims.push_back(slice);
+  }
+  for (int64_t d : kept) bounds.output.push_back(d == kNewAxis ? 1 : bounds.dims[d].size);
+  return absl::OkStatus();
+}
+
+}  // namespace formwork
