@@ -1,0 +1,56 @@
+#include "core/ops/op_def.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+[[noreturn]] void BrokenSpec(absl::string_view spec, absl::string_view why) {
+  std::fprintf(stderr, "broken op declaration: %s\n  in: %s\n", std::string(why).c_str(),
+               std::string(spec).c_str());
+  std::abort();
+}
+
+}  // namespace
+
+const AttrDef* OpDef::FindAttr(absl::string_view attr) const {
+  for (const AttrDef& def : attrs) {
+    if (def.name == attr) return &def;
+  }
+  return nullptr;
+}
+
+void OpRegistry::Add(absl::string_view spec, OpTraits traits) {
+  absl::StatusOr<OpDef> parsed = ParseOpSpec(spec);
+  if (!parsed.ok()) BrokenSpec(spec, parsed.status().message());
+  auto op = std::make_unique<OpDef>(*std::move(parsed));
+  op->effect = traits.effect;
+  op->commutative = traits.commutative;
+  op->sized_by_value = traits.sized_by_value;
+  op->shape_only = traits.shape_only;
+  op->forwards_inputs = traits.forwards_inputs;
+  op->names_variable = traits.names_variable;
+  op->shape_fn = traits.shape_fn;
+  std::string name = op->name;
+  if (!ops_.emplace(std::move(name), std::move(op)).second) BrokenSpec(spec, "declared twice");
+}
+
+const OpDef* OpRegistry::Find(absl::string_view name) const {
+  auto it = ops_.find(name);
+  return it == ops_.end() ? nullptr : it->second.get();
+}
+
+std::vector<const OpDef*> OpRegistry::All() const {
+  std::vector<const OpDef*> all;
+  all.reserve(ops_.size());
+  for (const auto& [name, op] : ops_) all.push_back(op.get());
+  std::sort(all.begin(), all.end(),
+            [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
+  return all;
+}
+
+}  // namespace formwork

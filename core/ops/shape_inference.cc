@@ -1,0 +1,96 @@
+#include "core/ops/shape_inference.h"
+
+#include <algorithm>
+
+#include "core/base/status.h"
+
+namespace formwork::shapes {
+
+absl::Status SameAsFirstInput(InferenceContext& c) {
+  if (c.num_inputs() > 0 && c.num_outputs() > 0) c.set_output(0, c.input(0));
+  return absl::OkStatus();
+}
+
+absl::Status Broadcast(InferenceContext& c) {
+  if (c.num_inputs() < 2 || c.num_outputs() < 1) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, BroadcastShapes(c.input(0), c.input(1)));
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::Status Scalar(InferenceContext& c) {
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, PartialShape::OfRank(0));
+  return absl::OkStatus();
+}
+
+absl::Status FromShapeAttr(InferenceContext& c) {
+  if (c.num_outputs() > 0) c.set_output(0, c.attrs().GetOr("shape", PartialShape()));
+  return absl::OkStatus();
+}
+
+absl::Status FromShapeInput(InferenceContext& c) {
+  if (c.num_inputs() < 1 || c.num_outputs() < 1) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, ShapeFromInput(c, 0));
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PartialShape> ShapeFromInput(const InferenceContext& c, int i) {
+  if (const Tensor* constant = c.constant(i); constant != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(Dims dims, IntegersOf(*constant, "shape"));
+    // A scalar of -1 is TensorFlow's way to say that nothing is known.
+    if (constant->rank() == 0) {
+      if (dims[0] == -1) return PartialShape::Unknown();
+      return InvalidArgument("shape must be a vector, not a scalar: ", dims[0]);
+    }
+    if (constant->rank() != 1) {
+      return InvalidArgument("shape must be a vector: shape=", constant->shape().ToString());
+    }
+    return PartialShape::Make(dims);
+  }
+  const PartialShape& shape = c.input(i);
+  if (shape.known_rank() && shape.rank() > 1) {
+    return InvalidArgument("shape must be a vector: shape=", shape.ToString());
+  }
+  if (shape.rank() == 1 && shape.dim(0) >= 0) {
+    if (shape.dim(0) > kMaxRank) {
+      return InvalidArgument("shape has too many dimensions: rank=", shape.dim(0),
+                             " limit=", kMaxRank);
+    }
+    return PartialShape::OfRank(static_cast<int>(shape.dim(0)));
+  }
+  return PartialShape::Unknown();
+}
+
+absl::StatusOr<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b) {
+  if (!a.known_rank() || !b.known_rank()) return PartialShape::Unknown();
+  const int rank = std::max(a.rank(), b.rank());
+  PartialShape result = PartialShape::OfRank(rank);
+  for (int i = 1; i <= rank; ++i) {
+    const int64_t x = i <= a.rank() ? a.dim(a.rank() - i) : 1;
+    const int64_t y = i <= b.rank() ? b.dim(b.rank() - i) : 1;
+    int64_t dim;
+    if (x == 1) {
+      dim = y;
+    } else if (y == 1 || x == y) {
+      dim = x;
+    } else if (x == -1 || y == -1) {
+      // The unknown one is 1 or the same as the other, which is not 1: the other either way.
+      dim = x == -1 ? y : x;
+    } else {
+      return InvalidArgument("Incompatible shapes: ", a.ToString(), " vs. ", b.ToString());
+    }
+    result.set_dim(rank - i, dim);
+  }
+  return result;
+}
+
+absl::StatusOr<PartialShape> WithRank(const PartialShape& shape, int rank, absl::string_view what) {
+  if (!shape.known_rank()) return PartialShape::OfRank(rank);
+  if (shape.rank() != rank) {
+    return InvalidArgument(what, " must be of rank ", rank, ": shape=", shape.ToString());
+  }
+  return shape;
+}
+
+}  // namespace formwork::shapes
