@@ -1,0 +1,51 @@
+#pragma once
+
+// One execution: what its steps share.
+
+#include <atomic>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+/// Used by one thread at a time, except that Cancel() may be called by any.
+class Call final : public CallScope {
+ public:
+  /// `counters` and `named` outlive the call; `resources` too, and may be set later, before the
+  /// first step runs.
+  Call(Allocator& allocator, std::deque<std::atomic<uint64_t>>* counters,
+       const std::vector<ResourceHandle>* named, absl::Time deadline)
+      : allocator_(allocator), counters_(counters), named_(named), deadline_(deadline) {}
+
+  void set_resources(ResourceAccess* resources) { resources_ = resources; }
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  std::vector<std::string>& printed() { return printed_; }
+  absl::Time deadline() const { return deadline_; }
+
+  Allocator& allocator() override { return allocator_; }
+  ResourceAccess& resources() override { return *resources_; }
+  void Print(absl::string_view text) override;
+  absl::Status CheckStopped() override;
+  std::atomic<uint64_t>& counter(int index) override { return (*counters_)[index]; }
+  void NoteEffect() override { has_effects_ = true; }
+  bool has_effects() const override { return has_effects_; }
+  ResourceHandle named_variable(int index) override { return (*named_)[index]; }
+
+ private:
+  Allocator& allocator_;
+  ResourceAccess* resources_ = nullptr;
+  std::deque<std::atomic<uint64_t>>* const counters_;
+  const std::vector<ResourceHandle>* const named_;
+  const absl::Time deadline_;
+  std::atomic<bool> cancelled_{false};
+  bool has_effects_ = false;
+  uint32_t checks_ = 0;
+  size_t printed_bytes_ = 0;
+  std::vector<std::string> printed_;
+};
+
+}  // namespace formwork

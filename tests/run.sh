@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# run.sh [--fast | --slow]: installs what the tests need and runs them.
+#
+#   (nothing)  everything that CI runs: unit, op and graph tests, end to end, conformance, importer
+#              fuzzing, and the fast set again under AddressSanitizer and UBSan
+#   --fast     what fits ten minutes on a built tree: unit, ops, graphs, end to end
+#   --slow     also TSan and ten minutes of fuzzing
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mode=${1:-}
+started=$(date +%s)
+step() { printf '\n== %s (%d s)\n' "$1" $(($(date +%s) - started)); }
+failed=()
+attempt() { "$@" || failed+=("$*"); }
+
+step "Installing packages"
+bash deploy/setup.sh --tests
+
+build() {  # PRESET TARGET...
+  local preset=$1; shift
+  cmake --preset "$preset" >"build/configure-$preset.log" || { cat "build/configure-$preset.log"; exit 1; }
+  cmake --build --preset "$preset" ${1:+--target "$@"} -- --quiet
+}
+
+step "Building dev"
+build dev
+
+step "Unit, op, graph and concurrency tests"
+attempt ctest --test-dir build/dev --output-on-failure -L fast
+
+step "End to end, client and conformance tests"
+export FORMWORK_BIN=$PWD/build/dev/bin
+attempt build/venv/bin/python -m pytest -q -x --durations=5 tests/python tests/e2e tests/conformance
+
+if [ "$mode" != --fast ]; then
+  step "Building asan (clang, with the fuzz targets)"
+  build asan formwork_unit_tests formwork_op_tests import_fuzzer
+  step "Fast set under AddressSanitizer and UBSan"
+  attempt ctest --test-dir build/asan --output-on-failure -L fast
+  step "Fuzzing the importer"
+  mkdir -p build/fuzz-corpus
+  seconds=60; [ "$mode" != --slow ] || seconds=600
+  attempt build/asan/bin/import_fuzzer -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 \
+    -print_final_stats=1 build/fuzz-corpus tests/fuzz/seeds
+fi
+if [ "$mode" = --slow ]; then
+  step "Building tsan"
+  build tsan formwork_unit_tests
+  attempt ctest --test-dir build/tsan --output-on-failure -L fast -R unit
+fi
+
+step "Done"
+if [ "${#failed[@]}" -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}"
+  exit 1
+fi
