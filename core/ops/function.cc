@@ -2,54 +2,93 @@
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+namespace {
+
+absl::Status EachAsInput(InferenceContext& c) {
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.input(i));
+  return absl::OkStatus();
+}
+
+// Tracing records the shapes that the branches have in common.
+absl::Status FromOutputShapes(InferenceContext& c) {
+  const auto shapes = c.attrs().GetOr<std::vector<PartialShape>>("output_shapes", {});
+  if (static_cast<int>(shapes.size()) != c.num_outputs()) return absl::OkStatus();
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, shapes[i]);
+  return absl::OkStatus();
+}
+
+absl::Status EnsureShapeShape(InferenceContext& c) {
+  const PartialShape wanted = c.attrs().GetOr<PartialShape>("shape", PartialShape());
+  // Shapes that contradict each other are an error of the run, and only if it gets there.
+  c.set_output(0, c.input(0).Merge(wanted).value_or(wanted));
+  return absl::OkStatus();
+}
+
+absl::Status ConstShape(InferenceContext& c) {
+  const AttrValue* value = c.attrs().Find("value");
+  const Tensor* tensor = value == nullptr ? nullptr : std::get_if<Tensor>(value);
+  if (tensor != nullptr) c.set_output(0, tensor->shape());
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void RegisterFunctionOps(OpRegistry& registry) {
-  registry.Add("Identity(input: T) -> (output: T); T: type", {});
-  registry.Add("Placeholder() -> (output: dtype); dtype: type; shape: shape = ?", {});
-  registry.Add("Const() -> (output: dtype); value: tensor; dtype: type", {});
+  registry.Add("Identity(input: T) -> (output: T); T: type",
+               {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
+  registry.Add("Placeholder() -> (output: dtype); dtype: type; shape: shape = ?",
+               {.shape_fn = shapes::FromShapeAttr});
+  registry.Add("Const() -> (output: dtype); value: tensor; dtype: type", {.shape_fn = ConstShape});
   registry.Add("NoOp() -> ()", {});
   registry.Add(
       "StatefulPartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: "
       "list(type) >= 0; f: func; config: string = \"\"; config_proto: string = \"\"; "
       "executor_type: string = \"\"",
       {.effect = Effect::kExternal});
-  registry.Add("IdentityN(input: T) -> (output: T); T: list(type) >= 1", {});
-  registry.Add("StopGradient(input: T) -> (output: T); T: type", {});
+  registry.Add("IdentityN(input: T) -> (output: T); T: list(type) >= 1",
+               {.shape_fn = EachAsInput, .forwards_inputs = true});
+  registry.Add("StopGradient(input: T) -> (output: T); T: type",
+               {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   registry.Add(
       "While(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func; "
       "output_shapes: list(shape) = []; parallel_iterations: int = 10",
-      {.effect = Effect::kExternal});
+      {.shape_fn = FromOutputShapes, .effect = Effect::kExternal});
   registry.Add(
       "StatelessWhile(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func;"
       " output_shapes: list(shape) = []; parallel_iterations: int = 10",
-      {});
+      {.shape_fn = FromOutputShapes});
   registry.Add(
       "If(cond: Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type) >= 0; "
       "Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: "
       "list(shape) = []",
-      {.effect = Effect::kExternal});
+      {.shape_fn = FromOutputShapes, .effect = Effect::kExternal});
   registry.Add(
       "StatelessIf(cond: Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type)"
       " >= 0; Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: "
       "list(shape) = []",
-      {});
+      {.shape_fn = FromOutputShapes});
   registry.Add(
       "PartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: list(type)"
       " >= 0; f: func; config: string = \"\"; config_proto: string = \"\"; executor_type: "
       "string = \"\"",
       {});
   registry.Add("PlaceholderWithDefault(input: dtype) -> (output: dtype); dtype: type; shape: shape",
-               {});
+               {.shape_fn = shapes::FromShapeAttr});
   registry.Add(
       "StatelessCase(branch_index: int32, input: Tin) -> (output: Tout); Tin: list(type) >="
       " 0; Tout: list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = "
       "[]",
-      {});
+      {.shape_fn = FromOutputShapes});
   registry.Add(
       "Case(branch_index: int32, input: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout:"
       " list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = []",
-      {.effect = Effect::kExternal});
-  registry.Add("EnsureShape(input: T) -> (output: T); shape: shape; T: type", {});
+      {.shape_fn = FromOutputShapes, .effect = Effect::kExternal});
+  registry.Add("EnsureShape(input: T) -> (output: T); shape: shape; T: type",
+               {.shape_fn = EnsureShapeShape});
+  registry.Add("PreventGradient(input: T) -> (output: T); T: type; message: string = \"\"",
+               {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
+  registry.Add("Snapshot(input: T) -> (output: T); T: type",
+               {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
 }
 
 }  // namespace formwork

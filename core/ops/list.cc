@@ -2,46 +2,134 @@
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+namespace {
+
+// The element shape that input i gives, as far as it is constant.
+PartialShape ElementShape(const InferenceContext& c, int i) {
+  const Tensor* tensor = c.constant(i);
+  if (tensor == nullptr || tensor->rank() != 1) return PartialShape::Unknown();
+  absl::StatusOr<Dims> dims = IntegersOf(*tensor, "element_shape");
+  if (!dims.ok()) return PartialShape::Unknown();
+  return PartialShape::Make(*dims).value_or(PartialShape::Unknown());
+}
+
+PartialShape WithLeading(int64_t leading, const PartialShape& shape) {
+  if (!shape.known_rank() || shape.rank() >= kMaxRank) return PartialShape::Unknown();
+  Dims dims = {leading};
+  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+  return PartialShape::Trusted(dims);
+}
+
+absl::Status GetItemShape(InferenceContext& c) {
+  c.set_output(0, ElementShape(c, 2));
+  return absl::OkStatus();
+}
+
+absl::Status PopBackShape(InferenceContext& c) {
+  c.set_output(0, Shape());
+  c.set_output(1, ElementShape(c, 1));
+  return absl::OkStatus();
+}
+
+absl::Status StackShape(InferenceContext& c) {
+  const int64_t size = c.attrs().GetOr<int64_t>("num_elements", -1);
+  c.set_output(0, WithLeading(size < 0 ? -1 : size, ElementShape(c, 1)));
+  return absl::OkStatus();
+}
+
+absl::Status GatherShape(InferenceContext& c) {
+  const PartialShape& indices = c.input(1);
+  c.set_output(0, WithLeading(indices.rank() == 1 ? indices.dim(0) : -1, ElementShape(c, 2)));
+  return absl::OkStatus();
+}
+
+absl::Status ConcatShape(InferenceContext& c) {
+  c.set_output(1, PartialShape::OfRank(1));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void RegisterListOps(OpRegistry& registry) {
   registry.Add(
       "TensorListReserve(element_shape: shape_type, num_elements: int32) -> (handle: "
       "variant); element_dtype: type; shape_type: {int32, int64}",
-      {});
+      {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
       "TensorListFromTensor(tensor: element_dtype, element_shape: shape_type) -> "
       "(output_handle: variant); element_dtype: type; shape_type: {int32, int64}",
-      {});
+      {.shape_fn = shapes::Scalar});
   registry.Add(
       "TensorListGetItem(input_handle: variant, index: int32, element_shape: Tshape) -> "
       "(item: element_dtype); element_dtype: type; Tshape: {int32, int64} = int32",
-      {});
+      {.shape_fn = GetItemShape, .sized_by_value = true});
   registry.Add(
       "TensorListSetItem(input_handle: variant, index: int32, item: element_dtype) -> "
       "(output_handle: variant); element_dtype: type; resize_if_index_out_of_bounds: bool ="
       " false",
-      {});
+      {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
       "TensorListStack(input_handle: variant, element_shape: int32) -> (tensor: "
       "element_dtype); element_dtype: type; num_elements: int = -1",
-      {});
+      {.shape_fn = StackShape, .sized_by_value = true});
   registry.Add(
       "EmptyTensorList(element_shape: shape_type, max_num_elements: int32) -> (handle: "
       "variant); element_dtype: type; shape_type: {int32, int64}",
-      {});
+      {.shape_fn = shapes::Scalar});
   registry.Add(
       "TensorListPopBack(input_handle: variant, element_shape: int32) -> (output_handle: "
       "variant, tensor: element_dtype); element_dtype: type",
-      {});
+      {.shape_fn = PopBackShape, .sized_by_value = true});
   registry.Add(
       "TensorListPushBack(input_handle: variant, tensor: element_dtype) -> (output_handle: "
       "variant); element_dtype: type",
-      {});
-  registry.Add("TensorListLength(input_handle: variant) -> (length: int32)", {});
+      {.shape_fn = shapes::Scalar});
+  registry.Add("TensorListLength(input_handle: variant) -> (length: int32)",
+               {.shape_fn = shapes::Scalar});
   registry.Add(
       "TensorListElementShape(input_handle: variant) -> (element_shape: shape_type); "
       "shape_type: {int32, int64}",
       {});
+  registry.Add("TensorListResize(input_handle: variant, size: int32) -> (output_handle: variant)",
+               {.shape_fn = shapes::Scalar, .sized_by_value = true});
+  registry.Add(
+      "TensorListConcat(input_handle: variant) -> (tensor: element_dtype, lengths: int64); "
+      "element_dtype: type; element_shape: shape = ?",
+      {.shape_fn = ConcatShape, .sized_by_value = true});
+  registry.Add(
+      "TensorListConcatV2(input_handle: variant, element_shape: shape_type, leading_dims: "
+      "int64) -> (tensor: element_dtype, lengths: int64); element_dtype: type; "
+      "shape_type: {int32, int64}",
+      {.shape_fn = ConcatShape, .sized_by_value = true});
+  registry.Add(
+      "TensorListGather(input_handle: variant, indices: int32, element_shape: int32) -> "
+      "(values: element_dtype); element_dtype: type",
+      {.shape_fn = GatherShape, .sized_by_value = true});
+  registry.Add(
+      "TensorListScatter(tensor: element_dtype, indices: int32, element_shape: shape_type) -> "
+      "(output_handle: variant); element_dtype: type; shape_type: {int32, int64}",
+      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+  registry.Add(
+      "TensorListScatterV2(tensor: element_dtype, indices: int32, element_shape: shape_type, "
+      "num_elements: int32) -> (output_handle: variant); element_dtype: type; "
+      "shape_type: {int32, int64}",
+      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+  registry.Add(
+      "TensorListSplit(tensor: element_dtype, element_shape: shape_type, lengths: int64) -> "
+      "(output_handle: variant); element_dtype: type; shape_type: {int32, int64}",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "TensorListConcatLists(input_a: variant, input_b: variant) -> (output: variant); "
+      "element_dtype: type",
+      {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add(
+      "TensorListPushBackBatch(input_handles: variant, tensor: element_dtype) -> "
+      "(output_handles: variant); element_dtype: type",
+      {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add(
+      "TensorListScatterIntoExistingList(input_handle: variant, tensor: element_dtype, "
+      "indices: int32) -> (output_handle: variant); element_dtype: type",
+      {.shape_fn = shapes::Scalar, .sized_by_value = true});
 }
 
 }  // namespace formwork
