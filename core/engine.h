@@ -19,6 +19,7 @@
 #include "core/device/host_allocator.h"
 #include "core/function/function_type.h"
 #include "core/tensor/tensor.h"
+#include "core/tensor/tensor_spec.h"
 
 namespace formwork {
 
@@ -29,13 +30,6 @@ struct EngineOptions {
   int max_queued_calls = 1024;   ///< More are refused with kResourceExhausted.
   int64_t max_functions = 4096;  ///< Bounds of the function cache.
   size_t max_function_bytes = size_t{1} << 30;
-};
-
-/// A tensor of a graph ("node:0") with the dtype and shape that a call must have.
-struct TensorSpec {
-  std::string name;
-  DType dtype = DType::kInvalid;
-  PartialShape shape;
 };
 
 /// What a caller gives for one input or capture.

@@ -153,6 +153,7 @@ class TensorList final : public VariantObject {
   DType element_dtype = DType::kInvalid;
   PartialShape element_shape;
   int max_num_elements = -1;
+  int nesting = 0;            ///< Bounds how deep lists hold lists below this one.
   std::vector<Tensor> items;  ///< An unset item has no value.
 };
 
