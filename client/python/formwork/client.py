@@ -59,6 +59,13 @@ class Server:
     Errors: INVALID_ARGUMENT with all culprits; UNIMPLEMENTED lists ops that are missing;
       ALREADY_EXISTS where the name and type are taken by another graph or other captures.
     """
+    registration = self._registration(name, graph_def, inputs, outputs, captures, targets,
+                                      signature, replace, pretty_signature, retrace)
+    info, existed = registration.send(self, timeout)
+    return concrete.ConcreteFunction(self, info, registration, existed)
+
+  def _registration(self, name, graph_def, inputs, outputs, captures=None, targets=(),
+                    signature=None, replace=False, pretty_signature="", retrace=False):
     request = service_pb2.RegisterRequest(
         namespace=self.namespace, name=name, inputs=[spec.to_message() for spec in inputs],
         outputs=list(outputs), targets=list(targets), replace=replace,
@@ -68,9 +75,7 @@ class Server:
           value, what="capture '%s'" % tensor))
     if signature is not None:
       request.signature.CopyFrom(signature.to_message())
-    registration = concrete.Registration(request, bytes(graph_def))
-    info, existed = registration.send(self)
-    return concrete.ConcreteFunction(self, info, registration, existed)
+    return concrete.Registration(request, bytes(graph_def))
 
   def resolve(self, name, signature, timeout=None):
     """The ConcreteFunction that a call of this type goes to.

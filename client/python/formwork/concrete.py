@@ -103,7 +103,7 @@ class ConcreteFunction:
     with self._lock:
       if self.id != lost_id or self._registration is None:
         return  # Another thread did it, or nobody can.
-      info, existed = self._registration.send(self._server)
+      info, existed = self._registration.send_again(self._server)
       self._take(info, existed)
 
   def delete(self, timeout=None):
@@ -120,25 +120,29 @@ class Registration:
   """A RegisterRequest that can be sent again. The graph's bytes are kept beside it."""
 
   def __init__(self, request, graph_def):
-    self._request = request
+    self.request = request
     self._graph_def = graph_def
-    self._request.fingerprint = hashlib.sha256(graph_def).hexdigest()
+    self.request.fingerprint = hashlib.sha256(graph_def).hexdigest()
 
-  def send(self, server):
+  def send_again(self, server):
+    """As send(), after the server has lost the function."""
+    return self.send(server)
+
+  def send(self, server, timeout=None):
     """(ConcreteFunctionInfo, existed). The graph is sent only where the server lacks it."""
-    fingerprint = self._request.fingerprint
+    fingerprint = self.request.fingerprint
     sent = server._sent_graphs
     if len(self._graph_def) > _SENT_AT_ONCE or (fingerprint, server._channel.epoch) in sent:
       try:
-        return self._result(server, server._request("Register", self._request))
+        return self._result(server, server._request("Register", self.request, timeout))
       except errors.Error as e:
         if e.code != "NOT_FOUND" or isinstance(e, errors.NoMatchingSignature):
           raise
     whole = service_pb2.RegisterRequest()
-    whole.CopyFrom(self._request)
+    whole.CopyFrom(self.request)
     whole.graph_def = self._graph_def
-    return self._result(server, server._request("Register", whole))
+    return self._result(server, server._request("Register", whole, timeout))
 
   def _result(self, server, answer):
-    server._sent_graphs.add((self._request.fingerprint, answer.epoch))
+    server._sent_graphs.add((self.request.fingerprint, answer.epoch))
     return answer.function, answer.existed

@@ -85,3 +85,25 @@ def from_response(error):
 def is_lost_function(error):
   """Whether the server does not have the function any more (evicted, cleared, restarted)."""
   return error.code == "NOT_FOUND" and error.details.unknown_function
+
+
+_TENSORFLOW = {}  # (this package's class, code) -> its class that is TensorFlow's too
+
+
+def for_tensorflow(error):
+  """The same error, as one of TensorFlow's classes besides (tf.errors.InvalidArgumentError …)."""
+  from tensorflow.python.framework import errors_impl  # Only where TensorFlow is in use.
+  key = (type(error), error.code)
+  if key not in _TENSORFLOW:
+    number = grpc.StatusCode[error.code].value[0]
+    base = errors_impl.exception_type_from_error_code(number)
+
+    def init(self, error):
+      base.__init__(self, None, None, error.message)
+      self.code, self.message, self.details = error.code, error.message, error.details
+
+    _TENSORFLOW[key] = type(base.__name__, (type(error), base), {
+        "__init__": init, "__str__": lambda self: self.message, "__module__": __name__,
+        "message": None,  # In place of the other base's property.
+        "__reduce__": lambda self: (for_tensorflow, (Error(self.code, self.message),))})
+  return _TENSORFLOW[key](error)
