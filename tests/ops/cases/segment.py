@@ -1,0 +1,27 @@
+from generate import case, error, tensor, uniform
+
+INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float", "double", "half", "bfloat16"]
+COMPLEX = ["complex64", "complex128"]
+
+for op in ["Sum", "Prod", "Max", "Min"]:
+  for dtype in INTS + FLOATS + (COMPLEX if op in ("Sum", "Prod") else []):
+    case("UnsortedSegment" + op, uniform([5, 3], 0, 6, 3, dtype), [2, 0, 2, -1, 0], 4)
+  # Ids of two dimensions, and of all of them.
+  case("UnsortedSegment" + op, uniform([2, 3, 2], seed=4), [[0, 1, 0], [2, 2, 1]], 3)
+  case("UnsortedSegment" + op, uniform([2, 3], seed=5), [[0, 1, 0], [2, 2, 1]], 3)
+  case("UnsortedSegment" + op, tensor("float", [], [0, 3]), tensor("int32", []), 2)
+  case("UnsortedSegment" + op, 5.0, 1, 3)
+  case("UnsortedSegment" + op, tensor("float", [1, float("nan"), 3]), [0, 0, 1], 2)
+  case("UnsortedSegment" + op, [1.0, 2.0], tensor("int64", [1, 1]), tensor("int64", 2))
+  error("UnsortedSegment" + op, [1.0, 2.0], [0, 5], 3,
+        text="segment_ids[1] = 5 is out of range [0, 3)")
+  error("UnsortedSegment" + op, [1.0, 2.0], [0, 1, 2], 3,
+        text="data.shape = [2] does not start with segment_ids.shape = [3]")
+  error("UnsortedSegment" + op, [1.0, 2.0], [0, 1], -1,
+        text="Input num_segments == -1 must not be negative.")
+  error("UnsortedSegment" + op, [1.0, 2.0], [0, 1], [1, 2],
+        text="num_segments should be a scalar, not shape [2]")
+case("UnsortedSegmentSum", uniform([3, 4], seed=6), tensor("int16", [1, 0, 1]), 2)
+case("UnsortedSegmentSum", uniform([2000, 16], seed=7), uniform([2000], -3, 40, 8, "int32"), 40)
+case("UnsortedSegmentSum", uniform([4096], seed=9), uniform([4096], 0, 7, 10, "int64"), 7)

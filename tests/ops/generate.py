@@ -1,0 +1,348 @@
+"""Writes tests/ops/<family>.optest: op cases whose outputs come from TensorFlow's CPU kernels.
+
+  build/venv/bin/python tests/ops/generate.py FAMILY...     (no name: all families)
+
+The calls are listed in tests/ops/cases/<family>.py:
+
+  from generate import bits, case, error, tensor, uniform
+
+  case("MatMul", [[1., 2.]], [[3.], [4.]])                   # inputs in the OpDef's order ...
+  case("MatMul", uniform([64, 96]), uniform([96, 8], seed=2), transpose_b=False)   # ... then attrs
+  case("AddN", [[1., 2.], [3., 4.]], tolerance="rel 1e-6")   # an input N*T is a list of values
+  error("MatMul", [[1.]], [[1.], [2.]], text="Matrix size-incompatible")
+
+Python floats are float32, ints int32, bytes and str strings; tensor("half", [1, 2]) names a dtype.
+"""
+import importlib
+import os
+import re
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # Plain kernels: their NaNs and ties are the rule.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import numpy as np  # pylint: disable=wrong-import-position
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LARGE = 600  # Outputs of more elements are sampled.
+SAMPLES = 48
+
+_lines = []
+_tf = None
+
+
+def _tensorflow():
+  global _tf
+  if _tf is None:
+    import tensorflow
+    tensorflow.config.set_soft_device_placement(True)
+    _tf = tensorflow
+  return _tf
+
+
+class Value:
+  """An array, and how a case writes it (None: element by element)."""
+
+  def __init__(self, dtype, array, text=None):
+    self.dtype, self.array, self.text = dtype, array, text
+
+
+def _numpy_dtype(name):
+  return _tensorflow().as_dtype(name).as_numpy_dtype
+
+
+def tensor(dtype, values, shape=None):
+  """A value of the named dtype (TensorFlow's names; quantized ones from plain integers)."""
+  np_dtype = np.dtype(_numpy_dtype(dtype)) if dtype != "string" else np.dtype(object)
+  if np_dtype.fields:  # quantized: a record of one integer
+    plain = np.asarray(values, np_dtype[0])
+    array = plain.view(np_dtype).reshape(plain.shape)
+  elif dtype == "string":
+    array = np.asarray(values, object)
+  else:
+    array = np.asarray(values).astype(np_dtype)
+  return Value(dtype, array if shape is None else array.reshape(shape))
+
+
+def _splitmix(seed, n):
+  with np.errstate(over="ignore"):
+    z = np.uint64(seed) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9e3779b97f4a7c15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
+    return z ^ (z >> np.uint64(31))
+
+
+def uniform(shape, low=-1, high=1, seed=1, dtype="float"):
+  """Random values in [low, high), made alike by the C++ side; whole numbers where not floating."""
+  tf_dtype = _tensorflow().as_dtype(dtype)
+  n = int(np.prod(shape))
+  draws = n * 2 if tf_dtype.is_complex else n
+  numbers = low + (high - low) * ((_splitmix(seed, draws) >> np.uint64(11)) * 2.0**-53)
+  if tf_dtype.is_complex:
+    part = np.float32 if tf_dtype == _tf.complex64 else np.float64
+    array = numbers.astype(part).view(tf_dtype.as_numpy_dtype)
+  elif tf_dtype.is_floating:
+    array = numbers if tf_dtype == _tf.float64 else numbers.astype(np.float32)
+    array = array.astype(tf_dtype.as_numpy_dtype)
+  else:
+    array = tensor(dtype, np.floor(numbers).astype(np.int64)).array
+  return Value(dtype, array.reshape(shape), "uniform(%r,%r) seed=%d" % (low, high, seed))
+
+
+def _filled(maker, number):
+  def make(shape, dtype="float"):
+    return Value(dtype, tensor(dtype, np.full(shape, number)).array, maker)
+  return make
+
+
+zeros = _filled("zeros", 0)
+ones = _filled("ones", 1)
+
+
+def bits(dtype, values):
+  """A value of a dtype that cases write as raw bytes (the float8 kinds)."""
+  raw = np.asarray(values, np.uint8)
+  return Value(dtype, raw.view(_numpy_dtype(dtype)))
+
+
+def _value(x):
+  if isinstance(x, Value):
+    return x
+  array = np.asarray(x)
+  if array.dtype == object or array.dtype.kind in "SU":
+    return Value("string", np.asarray(x, object))
+  if array.dtype == np.float64 and not isinstance(x, (np.ndarray, np.generic)):
+    array = array.astype(np.float32)
+  if array.dtype == np.int64 and not isinstance(x, (np.ndarray, np.generic)):
+    array = array.astype(np.int32)
+  return Value(_graph_name(_tensorflow().as_dtype(array.dtype)), array)
+
+
+def _graph_name(tf_dtype):
+  return _tf.dtypes.DType(tf_dtype.as_datatype_enum).name if tf_dtype.name not in (
+      "float32", "float64", "float16") else {
+          "float32": "float", "float64": "double", "float16": "half"}[tf_dtype.name]
+
+
+def _quote(text):
+  if isinstance(text, str):
+    text = text.encode("utf-8", "surrogateescape")
+  out = ""
+  for byte in text:
+    char = chr(byte)
+    if char in '"\\':
+      out += "\\" + char
+    elif char == "\n":
+      out += "\\n"
+    elif char == "\t":
+      out += "\\t"
+    elif 32 <= byte < 127:
+      out += char
+    else:
+      out += "\\x%02x" % byte
+  return '"%s"' % out
+
+
+def _number(x):
+  x = float(x)
+  if x != x:
+    return "nan"
+  if x in (float("inf"), float("-inf")):
+    return "inf" if x > 0 else "-inf"
+  return None
+
+
+def _float(x, dtype):
+  special = _number(x)
+  if special:
+    return special
+  if dtype in ("half", "bfloat16", "float"):
+    text = np.format_float_positional(np.float32(x), unique=True, trim="-")
+    return text if len(text) < 12 else np.format_float_scientific(np.float32(x), trim="-")
+  text = repr(float(x))
+  return text[:-2] if text.endswith(".0") else text
+
+
+def _element(x, dtype):
+  if dtype == "string":
+    return _quote(x)
+  if dtype == "bool":
+    return "true" if x else "false"
+  if dtype == "complex64":
+    return "(%s,%s)" % (_float(x.real, "float"), _float(x.imag, "float"))
+  if dtype == "complex128":
+    return "(%s,%s)" % (_float(x.real, "double"), _float(x.imag, "double"))
+  if dtype.startswith("float8") or dtype.startswith("float4"):
+    return "0x%02x" % np.asarray(x).view(np.uint8)
+  if dtype in ("float", "double", "half", "bfloat16"):
+    return _float(x, dtype)
+  if isinstance(x, np.void):  # quantized
+    x = x[0]
+  return str(int(x))
+
+
+def _wrap(line):
+  if len(line) <= 100:
+    return [line]
+  out, current = [], ""
+  for word in re.findall(r'"(?:\\.|[^"\\])*"\S*|\S+', line):
+    if current and len(current) + 1 + len(word) > 100:
+      out.append(current)
+      current = "    " + word
+    else:
+      current = current + " " + word if current else word
+  return out + [current]
+
+
+def _text(keyword, dtype, array, maker=None):
+  head = "%-3s %s%s" % (keyword, dtype,
+                        "[%s]" % ",".join(map(str, array.shape)) if array.ndim else "")
+  if maker:
+    return ["%s %s" % (head, maker)]
+  flat = array.reshape(-1)
+  if keyword == "out" and flat.size > LARGE:
+    at = _splitmix(flat.size, SAMPLES) % np.uint64(flat.size)
+    flat = flat[at.astype(np.int64)]
+    head += " sampled(%d)" % array.size
+  line = " ".join([head] + [_element(x, dtype) for x in flat])
+  return _wrap(line)
+
+
+def _attr(kind, value):
+  """An AttrValue as a case writes it; None where it is a function."""
+  if kind.startswith("list("):
+    inner = kind[5:-1]
+    items = {"int": value.list.i, "float": value.list.f, "bool": value.list.b,
+             "string": value.list.s, "type": value.list.type, "shape": value.list.shape,
+             "tensor": value.list.tensor, "func": value.list.func}[inner]
+    return "[%s]" % ",".join(_attr_scalar(inner, x) for x in items)
+  field = {"int": "i", "float": "f", "bool": "b", "string": "s", "type": "type",
+           "shape": "shape", "tensor": "tensor", "func": "func"}[kind]
+  return _attr_scalar(kind, getattr(value, field))
+
+
+def _attr_scalar(kind, x):
+  if kind == "string":
+    return _quote(x)
+  if kind == "bool":
+    return "true" if x else "false"
+  if kind == "type":
+    return _graph_name(_tf.as_dtype(x))
+  if kind == "shape":
+    if x.unknown_rank:
+      return "?"
+    return "[%s]" % ",".join("?" if d.size < 0 else str(d.size) for d in x.dim)
+  if kind == "float":
+    return _float(x, "float")
+  if kind == "tensor":
+    array = _tf.make_ndarray(x)
+    return "(%s)" % " ".join(_text("", _graph_name(_tf.as_dtype(x.dtype)), array)).strip()
+  if kind == "func":
+    raise ValueError("op cases have no functions")
+  return str(x)
+
+
+def _clean(message):
+  message = re.sub(r"\{\{[^}]*\}\}\s?", "", message)
+  return message.split("\n")[0]
+
+
+def _run(op, inputs, attrs):
+  """(lines of op and inputs, outputs or None, the error or None)."""
+  tf = _tensorflow()
+  from tensorflow.python.framework import op_def_library, op_def_registry
+  op_def = op_def_registry.get(op)
+  if op_def is None:
+    raise ValueError("no such op: %s" % op)
+  if len(inputs) != len(op_def.input_arg):
+    raise ValueError("%s takes %d inputs" % (op, len(op_def.input_arg)))
+  feeds, flat, arguments = {}, [], dict(attrs)
+  graph = tf.Graph()
+  with graph.as_default(), tf.device("/CPU:0"):
+    for arg, given in zip(op_def.input_arg, inputs):
+      several = bool(arg.number_attr or arg.type_list_attr)
+      values = [_value(x) for x in given] if several else [_value(given)]
+      flat += values
+      nodes = []
+      for value in values:
+        node = tf.compat.v1.placeholder(tf.as_dtype(value.dtype), None)
+        feeds[node] = value.array
+        nodes.append(node)
+      arguments[arg.name] = nodes if several else nodes[0]
+    result = op_def_library.apply_op(op, name="case", **arguments)
+  node = graph.get_operation_by_name("case")
+  words = []
+  for attr in op_def.attr:
+    value = node.node_def.attr[attr.name]
+    if attr.HasField("default_value") and value == attr.default_value:
+      continue
+    words.append("%s=%s" % (attr.name, _attr(attr.type, value)))
+  lines = _wrap(" ".join(["op", op] + words))
+  for value in flat:
+    lines += _text("in", value.dtype, value.array, value.text)
+  del result
+  config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+  rewrites = config.graph_options.rewrite_options
+  rewrites.disable_meta_optimizer = True
+  with tf.compat.v1.Session(graph=graph, config=config) as session:
+    try:
+      outputs = session.run(list(node.outputs), feeds)
+    except tf.errors.OpError as failure:
+      return lines, None, failure
+  names = [_graph_name(tensor.dtype) for tensor in node.outputs]
+  return lines, list(zip(names, outputs)), None
+
+
+def case(op, *inputs, tolerance=None, values=True, comment=None, **attrs):
+  """A call that TensorFlow answers. values=False: only dtypes and shapes are compared."""
+  lines, outputs, failure = _run(op, inputs, attrs)
+  if failure is not None:
+    raise ValueError("%s: TensorFlow fails: %s" % (lines, _clean(failure.message)))
+  if comment:
+    _lines.append("# " + comment)
+  _lines.extend(lines)
+  if tolerance:
+    _lines.append("tolerance " + tolerance)
+  for dtype, array in outputs:
+    _lines.extend(_text("out", dtype, np.asarray(array), None if values else "any"))
+  _lines.append("")
+
+
+def error(op, *inputs, text, code=None, comment=None, **attrs):
+  """A call that fails. `text` is a part of our message; `code` only where it is not TensorFlow's
+  or TensorFlow does not fail."""
+  lines, _, failure = _run(op, inputs, attrs)
+  if failure is None and code is None:
+    raise ValueError("%s: TensorFlow does not fail" % lines)
+  if failure is not None and text not in failure.message:
+    print("%s: TensorFlow says: %s" % (lines[0], _clean(failure.message)), file=sys.stderr)
+  if comment:
+    _lines.append("# " + comment)
+  _lines.extend(lines)
+  if code is None:
+    names = {3: "INVALID_ARGUMENT", 5: "NOT_FOUND", 8: "RESOURCE_EXHAUSTED",
+             9: "FAILED_PRECONDITION", 11: "OUT_OF_RANGE", 12: "UNIMPLEMENTED", 13: "INTERNAL"}
+    code = names[failure.error_code]
+  _lines.append("error %s %s" % (code, _quote(text)))
+  _lines.append("")
+
+
+def _generate(family):
+  _lines.clear()
+  importlib.import_module(family)
+  path = os.path.join(HERE, family + ".optest")
+  with open(path, "w", encoding="ascii") as out:
+    out.write("# Written by generate.py %s from cases/%s.py; expected: TensorFlow %s.\n\n" %
+              (family, family, _tensorflow().__version__))
+    out.write("\n".join(_lines))
+  print("%s: %d cases" % (path, sum(line.startswith("op ") for line in _lines)))
+
+
+if __name__ == "__main__":
+  sys.modules["generate"] = sys.modules["__main__"]
+  sys.path.insert(0, os.path.join(HERE, "cases"))
+  chosen = sys.argv[1:] or sorted(
+      name[:-3] for name in os.listdir(os.path.join(HERE, "cases")) if name.endswith(".py"))
+  for name in chosen:
+    _generate(name)

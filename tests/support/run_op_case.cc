@@ -1,0 +1,214 @@
+#include "tests/support/run_op_case.h"
+
+#include <cstring>
+#include <deque>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/device/host_allocator.h"
+#include "core/ops/shape_inference.h"
+#include "tests/support/guarded_allocator.h"
+
+namespace formwork::testing {
+namespace {
+
+absl::Status NoResources() { return InvalidArgument("an op case has no resources"); }
+
+class NoResourceAccess final : public ResourceAccess {
+ public:
+  absl::StatusOr<Tensor> Read(ResourceHandle) override { return NoResources(); }
+  absl::Status Assign(ResourceHandle, Tensor) override { return NoResources(); }
+  absl::Status Update(ResourceHandle, absl::FunctionRef<absl::Status(Tensor&)>) override {
+    return NoResources();
+  }
+  bool IsInitialized(ResourceHandle) override { return false; }
+  absl::Status Destroy(ResourceHandle, bool) override { return NoResources(); }
+  absl::StatusOr<std::pair<DType, PartialShape>> TypeOf(ResourceHandle) override {
+    return NoResources();
+  }
+  ResourceHandle CreateForCall(const std::string&, DType, PartialShape) override { return {}; }
+};
+
+class CaseScope final : public CallScope {
+ public:
+  explicit CaseScope(Allocator& allocator) : allocator_(allocator) {}
+  Allocator& allocator() override { return allocator_; }
+  ResourceAccess& resources() override { return resources_; }
+  void Print(absl::string_view) override {}
+  absl::Status CheckStopped() override { return absl::OkStatus(); }
+  std::atomic<uint64_t>& counter(int index) override {
+    while (static_cast<int>(counters_.size()) <= index) counters_.emplace_back(0);
+    return counters_[index];
+  }
+  void NoteEffect() override {}
+  bool has_effects() const override { return false; }
+  ResourceHandle named_variable(int) override { return {}; }
+
+ private:
+  Allocator& allocator_;
+  NoResourceAccess resources_;
+  std::deque<std::atomic<uint64_t>> counters_;
+};
+
+class CaseInit final : public KernelInit {
+ public:
+  CaseInit(const OpDef& op, const AttrMap& attrs, std::vector<DType> inputs,
+           std::vector<DType> outputs)
+      : op_(op), attrs_(attrs), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  absl::string_view node_name() const override { return "case"; }
+  const OpDef& op() const override { return op_; }
+  const AttrMap& attrs() const override { return attrs_; }
+  absl::Span<const DType> input_dtypes() const override { return inputs_; }
+  absl::Span<const DType> output_dtypes() const override { return outputs_; }
+  absl::StatusOr<std::shared_ptr<const Callee>> MakeCallee(const FuncAttr&) override {
+    return Unimplemented("an op case has no functions");
+  }
+  int NewCounter() override { return counters_++; }
+
+ private:
+  const OpDef& op_;
+  const AttrMap& attrs_;
+  std::vector<DType> inputs_;
+  std::vector<DType> outputs_;
+  int counters_ = 0;
+};
+
+std::string BytesOf(const Tensor& tensor) {
+  if (!IsPlainData(tensor.dtype())) return "";
+  return std::string(static_cast<const char*>(tensor.raw()), tensor.bytes());
+}
+
+absl::Status CheckOutputs(const OpCase& op_case, const std::vector<Tensor>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    absl::Status status = CompareValue(op_case.outputs[i], outputs[i], op_case.tolerance);
+    if (!status.ok()) return FailedPrecondition("output ", i, ": ", status.message());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckError(const OpCase& op_case, const absl::Status& got) {
+  if (got.code() != op_case.error || !absl::StrContains(got.message(), op_case.error_text)) {
+    return FailedPrecondition("expected ", absl::StatusCodeToString(op_case.error), " \"",
+                              op_case.error_text, "\", got ", got.ToString());
+  }
+  return absl::OkStatus();
+}
+
+// Runs the kernel once. `owned`: it may take the inputs over.
+absl::Status RunOnce(const OpCase& op_case, const KernelFn& kernel, size_t num_outputs,
+                     bool owned) {
+  GuardedAllocator allocator;
+  absl::Status verdict;
+  {
+    std::vector<Tensor> inputs;
+    std::vector<std::string> before;
+    for (const ValueText& text : op_case.inputs) {
+      FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeValue(text, allocator));
+      if (!owned) before.push_back(BytesOf(input));
+      inputs.push_back(std::move(input));
+    }
+    std::vector<InputRef> refs;
+    for (const Tensor& input : inputs) refs.push_back({&input, owned});
+    std::vector<Tensor> outputs(num_outputs);
+    CaseScope scope(allocator);
+    KernelContext context(scope, refs, absl::MakeSpan(outputs));
+    absl::Status status = kernel(context);
+    if (op_case.error != absl::StatusCode::kOk) {
+      verdict = CheckError(op_case, status);
+    } else if (!status.ok()) {
+      verdict = FailedPrecondition("the kernel failed: ", status.ToString());
+    } else {
+      verdict = CheckOutputs(op_case, outputs);
+    }
+    for (size_t i = 0; i < before.size() && verdict.ok(); ++i) {
+      if (BytesOf(inputs[i]) != before[i]) {
+        verdict = FailedPrecondition("the kernel wrote into input ", i, ", which others hold");
+      }
+    }
+    if (verdict.ok() && !allocator.GuardsHold()) {
+      verdict = FailedPrecondition("the kernel wrote outside of a buffer");
+    }
+  }
+  if (verdict.ok() && !allocator.GuardsHold()) {
+    verdict = FailedPrecondition("the kernel wrote outside of a buffer that it has freed");
+  }
+  if (verdict.ok() && allocator.live_blocks() != 0) {
+    verdict = FailedPrecondition("the kernel holds on to a buffer");
+  }
+  return owned ? Annotate(verdict, "inputs that may be overwritten") : verdict;
+}
+
+enum class Known { kAll, kShapes, kNothing };
+
+absl::Status CheckShapes(const OpCase& op_case, const OpDef& op, const AttrMap& attrs,
+                         const std::vector<DType>& dtypes, Known known) {
+  std::vector<Tensor> values;
+  std::vector<PartialShape> shapes;
+  for (const ValueText& text : op_case.inputs) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor value, MakeValue(text, ProcessAllocator()));
+    values.push_back(std::move(value));
+    shapes.push_back(known == Known::kNothing ? PartialShape::Unknown() : PartialShape(text.shape));
+  }
+  std::vector<const Tensor*> constants;
+  for (const Tensor& value : values) constants.push_back(known == Known::kAll ? &value : nullptr);
+  InferenceContext context(attrs, std::move(shapes), std::move(constants), dtypes,
+                           static_cast<int>(op_case.outputs.size()));
+  const absl::string_view what = known == Known::kAll      ? "all known"
+                                 : known == Known::kShapes ? "shapes known"
+                                                           : "nothing known";
+  absl::Status status = op.shape_fn(context);
+  if (!status.ok()) {
+    return FailedPrecondition("the shape function (", what, ") failed: ", status.ToString());
+  }
+  for (size_t i = 0; i < op_case.outputs.size(); ++i) {
+    if (!context.outputs()[i].Accepts(op_case.outputs[i].shape)) {
+      return FailedPrecondition("the shape function (", what, ") says ",
+                                context.outputs()[i].ToString(), " of output ", i, ", which has ",
+                                op_case.outputs[i].shape.ToString());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops,
+                       const KernelRegistry& kernels) {
+  const OpDef* op = ops.Find(op_case.op);
+  if (op == nullptr) return NotFound("no such op: ", op_case.op);
+  const KernelFactory factory = kernels.Find(op_case.op);
+  if (factory == nullptr) return NotFound("no kernel for ", op_case.op);
+  FORMWORK_ASSIGN_OR_RETURN(AttrMap attrs, TypedAttrs(op_case, *op));
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<DType> input_dtypes, ArgDTypes(op->inputs, attrs));
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<DType> output_dtypes, ArgDTypes(op->outputs, attrs));
+  if (input_dtypes.size() != op_case.inputs.size()) {
+    return InvalidArgument(op->name, " takes ", input_dtypes.size(), " inputs, the case has ",
+                           op_case.inputs.size());
+  }
+  for (size_t i = 0; i < input_dtypes.size(); ++i) {
+    if (input_dtypes[i] != op_case.inputs[i].dtype) {
+      return InvalidArgument("input ", i, " is to be ", DTypeName(input_dtypes[i]));
+    }
+  }
+  const bool fails = op_case.error != absl::StatusCode::kOk;
+  if (!fails && output_dtypes.size() != op_case.outputs.size()) {
+    return InvalidArgument(op->name, " gives ", output_dtypes.size(), " outputs, the case has ",
+                           op_case.outputs.size());
+  }
+  CaseInit init(*op, attrs, input_dtypes, output_dtypes);
+  absl::StatusOr<KernelFn> kernel = factory(init);
+  if (!kernel.ok()) {
+    if (fails) return CheckError(op_case, kernel.status());
+    return FailedPrecondition("the factory failed: ", kernel.status().ToString());
+  }
+  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *kernel, output_dtypes.size(), false));
+  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *kernel, output_dtypes.size(), true));
+  if (fails || op->shape_fn == nullptr) return absl::OkStatus();
+  for (Known known : {Known::kAll, Known::kShapes, Known::kNothing}) {
+    FORMWORK_RETURN_IF_ERROR(CheckShapes(op_case, *op, attrs, input_dtypes, known));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace formwork::testing

@@ -1,0 +1,19 @@
+#pragma once
+
+// Runs one op case on the kernels of a registry.
+
+#include "absl/status/status.h"
+#include "core/kernels/kernel.h"
+#include "core/ops/op_def.h"
+#include "tests/support/op_case.h"
+
+namespace formwork::testing {
+
+/// Runs the case twice, with inputs that others hold too and with inputs that the kernel may
+/// overwrite, on guarded memory, and compares. Where the case expects outputs, the op's shape
+/// function is held against them, with all, with no constants and with nothing known of the inputs.
+/// Errors: kFailedPrecondition if the result is not the expected one; kInvalidArgument if the case
+/// does not fit its op; kNotFound if the op or its kernel is missing.
+absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& kernels);
+
+}  // namespace formwork::testing
