@@ -1,0 +1,82 @@
+#pragma once
+
+// formwork.v1.GraphService over an Engine. Every method is raw: what is large is decoded in place,
+// and no message is parsed on a callback thread that may be long.
+
+#include "absl/time/time.h"
+#include "core/engine.h"
+#include "formwork/v1/graph_service.grpc.pb.h"
+#include "server/call_stream.h"
+#include "server/metrics.h"
+#include "server/task_pool.h"
+#include "server/unary_call.h"
+
+namespace formwork::server {
+
+namespace raw_methods {
+
+using V1 = v1::GraphService;
+using Calls = V1::WithRawCallbackMethod_Call<V1::WithRawCallbackMethod_CallStream<V1::Service>>;
+using Functions = V1::WithRawCallbackMethod_Register<
+    V1::WithRawCallbackMethod_Resolve<V1::WithRawCallbackMethod_ListFunctions<
+        V1::WithRawCallbackMethod_DescribeFunction<V1::WithRawCallbackMethod_Unregister<Calls>>>>>;
+using Variables = V1::WithRawCallbackMethod_CreateVariable<V1::WithRawCallbackMethod_ReadVariable<
+    V1::WithRawCallbackMethod_AssignVariable<V1::WithRawCallbackMethod_ListVariables<
+        V1::WithRawCallbackMethod_DeleteVariable<Functions>>>>>;
+using All = V1::WithRawCallbackMethod_ReadTensor<
+    V1::WithRawCallbackMethod_ReleaseTensors<V1::WithRawCallbackMethod_Clear<Variables>>>;
+
+}  // namespace raw_methods
+
+/// Converts, calls the engine, converts back. Thread-safe. The engine and the metrics outlive it;
+/// it outlives the gRPC server that it is registered with.
+class GraphService final : public raw_methods::All {
+ public:
+  GraphService(Engine& engine, Metrics& metrics);
+
+  /// Ends the open streams of calls, each when it has answered what it has read.
+  void CloseStreams() { streams_.CloseWhenIdle(); }
+
+  using Context = grpc::CallbackServerContext;
+  using Bytes = grpc::ByteBuffer;
+  using Reactor = grpc::ServerUnaryReactor;
+
+  Reactor* Call(Context* context, const Bytes* request, Bytes* response) override;
+  grpc::ServerBidiReactor<Bytes, Bytes>* CallStream(Context* context) override;
+  Reactor* Register(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* Resolve(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ListFunctions(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* DescribeFunction(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* Unregister(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* CreateVariable(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ReadVariable(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* AssignVariable(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ListVariables(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* DeleteVariable(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ReadTensor(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ReleaseTensors(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* Clear(Context* context, const Bytes* request, Bytes* response) override;
+
+ private:
+  // One request of a method other than the calls', with what its answer needs.
+  struct Exchange;
+
+  // Runs `body(request, &response, &details)` with parsed messages on a thread of `pool`.
+  template <typename Request, typename Response, typename Body>
+  Reactor* Answer(TaskPool& pool, const Exchange& exchange, Body body);
+  // Runs `body()`, which finishes the exchange itself, on a thread of `pool`.
+  template <typename Body>
+  Reactor* Defer(TaskPool& pool, const Exchange& exchange, Body body);
+  void Finish(const Exchange& exchange, const absl::Status& status,
+              const ErrorDetails& details = {});
+
+  Engine& engine_;
+  Metrics& metrics_;
+  OpenStreams streams_;
+  // Compiling takes seconds, so it does not share its threads with what is quick.
+  TaskPool compilers_;
+  TaskPool requests_;
+  RequestScope scope_;
+};
+
+}  // namespace formwork::server
