@@ -51,6 +51,7 @@ class TypeNode {
     DType row_splits_dtype = DType::kInvalid;  ///< kInvalid: sparse.
   };
 
+  TypeNode() = default;  ///< Of kind kOther, without text.
   /// `flat`: the place among the flat inputs; -1 where it is not known.
   static TypeNode Tensor(DType dtype, PartialShape shape, int flat = -1);
   /// Variables with equal `alias_id` within one signature are the same variable, one flat input.
@@ -104,10 +105,11 @@ class TypeNode {
  private:
   explicit TypeNode(TypeKind kind) : kind_(kind) {}
 
-  const TypeNode* ItemOf(const std::string& canonical_key, size_t hint) const;
+  // The k-th item in the order in which types are compared.
+  size_t Index(size_t k) const { return order_.empty() ? k : order_[k]; }
   bool SameShell(const TypeNode& other) const;
 
-  TypeKind kind_;
+  TypeKind kind_ = TypeKind::kOther;
   bool trainable_ = false;
   bool has_by_shape_ = false;
   DType dtype_ = DType::kInvalid;
@@ -120,6 +122,7 @@ class TypeNode {
   std::string canonical_;  // Of a literal: equal where Python's == holds.
   std::vector<std::string> keys_;
   std::vector<std::string> canonical_keys_;  // Of a dict.
+  std::vector<uint32_t> order_;              // Of a dict: its items by canonical key.
   std::vector<TypeNode> items_;
   std::vector<Component> components_;
 };

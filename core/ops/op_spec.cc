@@ -90,16 +90,14 @@ absl::StatusOr<std::vector<SpecParser::ArgText>> SpecParser::Args() {
     ArgText arg;
     FORMWORK_ASSIGN_OR_RETURN(arg.name, Name());
     FORMWORK_RETURN_IF_ERROR(Expect(":"));
+    // A reference arg takes plain tensors as any other arg does.
+    const bool reference = Take("Ref(");
     FORMWORK_ASSIGN_OR_RETURN(arg.type, Name());
     if (Take("*")) {
       arg.number = arg.type;
       FORMWORK_ASSIGN_OR_RETURN(arg.type, Name());
     }
-    if (arg.type == "Ref" && Take("(")) {
-      // A reference arg takes plain tensors as any other arg does.
-      FORMWORK_ASSIGN_OR_RETURN(arg.type, Name());
-      FORMWORK_RETURN_IF_ERROR(Expect(")"));
-    }
+    if (reference) FORMWORK_RETURN_IF_ERROR(Expect(")"));
     args.push_back(arg);
   } while (Take(","));
   FORMWORK_RETURN_IF_ERROR(Expect(")"));
