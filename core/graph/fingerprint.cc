@@ -1,0 +1,144 @@
+#include "core/graph/fingerprint.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace formwork {
+namespace {
+
+class Digest {
+ public:
+  Digest() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
+  }
+  // Each part goes in with its length, so that parts cannot run into each other.
+  void Add(absl::string_view part) {
+    Add(static_cast<int64_t>(part.size()));
+    EVP_DigestUpdate(context_.get(), part.data(), part.size());
+  }
+  void Add(int64_t number) { EVP_DigestUpdate(context_.get(), &number, sizeof(number)); }
+  std::string Hex() {
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    EVP_DigestFinal_ex(context_.get(), bytes, &size);
+    return absl::BytesToHexString({reinterpret_cast<const char*>(bytes), size});
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
+};
+
+class Fingerprinter {
+ public:
+  explicit Fingerprinter(const GraphLibrary& library) : library_(library) {}
+
+  std::string Of(const Graph& graph) {
+    Digest digest;
+    for (DType dtype : graph.arg_dtypes) digest.Add(static_cast<int64_t>(dtype));
+    for (const Node& node : graph.nodes) AddNode(node, digest);
+    digest.Add(static_cast<int64_t>(graph.results.size()));
+    for (const Edge& edge : graph.results) AddEdge(edge, digest);
+    return digest.Hex();
+  }
+
+ private:
+  // The importer has refused recursive functions.
+  const std::string& OfFunction(const std::string& name) {
+    auto found = functions_.find(name);
+    if (found != functions_.end()) return found->second;
+    auto graph = library_.find(name);
+    std::string digest = graph == library_.end() ? name : Of(*graph->second);
+    return functions_[name] = std::move(digest);
+  }
+
+  static void AddEdge(const Edge& edge, Digest& digest) {
+    digest.Add(edge.node);
+    digest.Add(edge.index);
+  }
+
+  void AddTensor(const Tensor& tensor, Digest& digest) {
+    digest.Add(static_cast<int64_t>(tensor.dtype()));
+    digest.Add(tensor.shape().ToString());
+    if (tensor.dtype() == DType::kString) {
+      for (const std::string& text : tensor.span<std::string>()) digest.Add(text);
+    } else if (IsPlainData(tensor.dtype())) {
+      digest.Add(absl::string_view(static_cast<const char*>(tensor.raw()), tensor.bytes()));
+    }
+  }
+
+  void AddNode(const Node& node, Digest& digest) {
+    digest.Add(static_cast<int64_t>(node.kind));
+    digest.Add(node.arg);
+    if (node.op != nullptr) digest.Add(node.op->name);
+    for (const Edge& edge : node.inputs) AddEdge(edge, digest);
+    if (node.kind == NodeKind::kConstant) AddTensor(node.constant, digest);
+    if (node.attrs == nullptr) return;
+    // A variable that is named by its node.
+    if (node.op != nullptr && node.op->names_variable) digest.Add(node.name);
+    std::map<absl::string_view, const AttrValue*> sorted;
+    for (const auto& [name, value] : node.attrs->entries()) {
+      if (!name.empty() && name[0] != '_') sorted[name] = &value;
+    }
+    for (const auto& [name, value] : sorted) {
+      digest.Add(name);
+      AddAttr(*value, digest);
+    }
+  }
+
+  void AddAttr(const AttrValue& value, Digest& digest) {
+    digest.Add(static_cast<int64_t>(value.index()));
+    auto scalar = [&](const auto& x) {
+      using X = std::decay_t<decltype(x)>;
+      if constexpr (std::is_same_v<X, FuncAttr>) {
+        digest.Add(OfFunction(x.name));
+      } else if constexpr (std::is_same_v<X, Tensor>) {
+        AddTensor(x, digest);
+      } else if constexpr (std::is_same_v<X, PartialShape>) {
+        digest.Add(x.ToString());
+      } else if constexpr (std::is_same_v<X, std::string>) {
+        digest.Add(x);
+      } else if constexpr (std::is_same_v<X, float>) {
+        digest.Add(absl::string_view(reinterpret_cast<const char*>(&x), sizeof(x)));
+      } else {
+        digest.Add(static_cast<int64_t>(x));
+      }
+    };
+    std::visit(
+        [&](const auto& x) {
+          using X = std::decay_t<decltype(x)>;
+          if constexpr (std::is_same_v<X, std::monostate>) {
+            return;
+          } else if constexpr (std::is_same_v<X, std::string> || !requires { x.begin(); }) {
+            scalar(x);
+          } else {
+            digest.Add(static_cast<int64_t>(x.size()));
+            for (const auto element : x) scalar(element);
+          }
+        },
+        value);
+  }
+
+  const GraphLibrary& library_;
+  std::map<std::string, std::string> functions_;
+};
+
+}  // namespace
+
+std::string Sha256Hex(absl::string_view bytes) {
+  unsigned char out[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  EVP_Digest(bytes.data(), bytes.size(), out, &size, EVP_sha256(), nullptr);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(out), size});
+}
+
+std::string Fingerprint(const ImportedGraph& imported) {
+  return Fingerprinter(imported.library).Of(*imported.graph);
+}
+
+}  // namespace formwork

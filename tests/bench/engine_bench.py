@@ -1,0 +1,71 @@
+"""Engine against TensorFlow, one thread each, CPU time per call, in one run.
+
+  engine_bench.py --engine BIN --out results.json [NAME...]
+
+TensorFlow's ConcreteFunction is called with tensors that are there already, as installed (oneDNN
+on). Rounds of both alternate, so that a change of the machine's load meets both; medians of the
+rounds are compared.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import traced
+
+ROUNDS = 5
+
+
+def main():
+  p = argparse.ArgumentParser(description=__doc__)
+  p.add_argument("--engine", required=True)
+  p.add_argument("--out", required=True)
+  p.add_argument("names", nargs="*")
+  args = p.parse_args()
+  import tensorflow as tf
+  tf.config.threading.set_intra_op_parallelism_threads(1)
+  tf.config.threading.set_inter_op_parallelism_threads(1)
+  results = []
+  for name, maker, calls in traced.FUNCTIONS:
+    if args.names and name not in args.names:
+      continue
+    function, values = maker()
+    tensors = [tf.constant(v) for v in values]
+    concrete = function.get_concrete_function(*tensors)
+    with tempfile.TemporaryDirectory() as folder:
+      traced.dump(concrete, values, folder)
+      engine = subprocess.Popen([args.engine, folder, str(calls)], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True)
+      for _ in range(2):
+        concrete(*tensors)
+      ours, theirs = [], []
+      for _ in range(ROUNDS):
+        start = time.process_time()
+        for _ in range(calls):
+          concrete(*tensors)
+        theirs.append((time.process_time() - start) / calls)
+        engine.stdin.write("round\n")
+        engine.stdin.flush()
+        line = engine.stdout.readline()
+        if not line:
+          sys.exit("%s: the engine has failed" % name)
+        ours.append(float(line) * 1e-6)
+      engine.stdin.close()
+      engine.wait()
+    mine, peer = statistics.median(ours) * 1e6, statistics.median(theirs) * 1e6
+    results.append({"name": name, "unit": "us_cpu", "ours": mine, "peer": peer,
+                    "peer_name": "tensorflow", "ratio": mine / peer})
+    print("%-20s %12.1f us %12.1f us  %.3f" % (name, mine, peer, mine / peer), flush=True)
+  with open(args.out, "w") as f:
+    json.dump(results, f, indent=1)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,52 @@
+// Feeds bytes to the importer, the passes (constant folding runs kernels) and the planner.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/device/host_allocator.h"
+#include "core/graph/import.h"
+#include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/register_ops.h"
+#include "core/plan/planner.h"
+#include "core/runtime/executor.h"
+
+namespace formwork {
+namespace {
+
+struct World {
+  World() : allocator(size_t{1} << 30) {
+    RegisterOps(ops);
+    RegisterCpuKernels(kernels);
+  }
+  HostAllocator allocator;
+  OpRegistry ops;
+  KernelRegistry kernels;
+};
+
+void Import(const uint8_t* data, size_t size) {
+  static World* const world = new World;
+  tf::GraphDef graph_def;
+  if (!ParseGraphDef({reinterpret_cast<const char*>(data), size}, graph_def).ok()) return;
+  Cut cut;
+  for (const tf::NodeDef& node : graph_def.node()) {
+    if (cut.targets.size() == 64) break;
+    cut.targets.push_back(node.name());
+    if (cut.fetches.size() < 8) cut.fetches.push_back(node.name());
+    if (node.op() == "Placeholder" && cut.feeds.size() < 8) {
+      cut.feeds.emplace_back(node.name(), static_cast<DType>(1));
+    }
+  }
+  absl::StatusOr<ImportedGraph> imported =
+      ImportGraph(graph_def, cut, world->ops, world->allocator, nullptr);
+  if (!imported.ok()) return;
+  const PlannerContext context{world->ops, world->kernels, world->allocator, &MakePlanCallee};
+  (void)MakePlan(*imported, std::vector<PartialShape>(cut.feeds.size()), context).ok();
+}
+
+}  // namespace
+}  // namespace formwork
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  formwork::Import(data, size);
+  return 0;
+}
