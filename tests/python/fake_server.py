@@ -36,6 +36,21 @@ def _to_message(t):
   return wire.tensor_message(np.asarray(value, object) if t.dtype == tf.string else value)
 
 
+def _make_names_unique(graph, number):
+  """TensorFlow has one function library for the whole process."""
+  names = {f.signature.name: "%s_of_%d" % (f.signature.name, number)
+           for f in graph.library.function}
+  for f in graph.library.function:
+    f.signature.name = names[f.signature.name]
+  for nodes in [graph.node] + [f.node_def for f in graph.library.function]:
+    for node in nodes:
+      node.op = names.get(node.op, node.op)
+      for attr in node.attr.values():
+        for func in [attr.func] + list(attr.list.func):
+          if func.name:
+            func.name = names[func.name]
+
+
 class _Function:
 
   def __init__(self, function_id, request, graph_def, fake):
@@ -45,6 +60,7 @@ class _Function:
         outputs=[types_pb2.TensorSpec(name=o) for o in request.outputs],
         pretty_signature=request.pretty_signature)
     graph = tf.compat.v1.GraphDef.FromString(graph_def)
+    _make_names_unique(graph, function_id)
     constants = {n.name for n in graph.node if n.op == "Const"}
     self.bound = [c for c in request.captures if c.tensor.split(":")[0] not in constants]
     wrapped = tf.compat.v1.wrap_function(

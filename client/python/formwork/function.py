@@ -171,6 +171,7 @@ def _make_remote(fn, owner, suffix=""):
   deferred = len(graph.deferred_external_captures)
   captured = len(fn._captured_inputs)
   fn._fixed = captured - deferred
+  fn._results = len(graph.outputs)  # A gradient adds to the graph's.
   fn._remote = None if suffix else remote.Remote(
       owner, graph, len(graph.inputs) - captured, captured - deferred, list(graph.outputs),
       function_type=fn.function_type, describe=fn.pretty_printed_signature)
@@ -226,10 +227,7 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
           list(forward.graph.outputs), suffix=".forward")
     outputs = made.run(forward_args, self._variables, opaque_kept=True)
     functions.record(outputs)
-    return self.function_type.pack_output(outputs[:len(self._func_graph_outputs())])
-
-  def _func_graph_outputs(self):
-    return self._remote.outputs
+    return self.function_type.pack_output(outputs[:self._results])
 
   def _register_early(self):
     """Registers what was traced but not called yet, so that others can call it."""

@@ -17,7 +17,9 @@ from formwork import types
 
 # Attributes that hold names for TensorFlow's own gradient machinery, different in each process.
 _PROCESS_ATTRS = ("_gradient_op_type", "forward_function_name", "backward_function_name")
-_NUMBERED = re.compile(r"^(.*?)_\d+$")
+_NUMBER = re.compile(r"_\d+(?=_|$)")
+# Inputs that a loop's condition does not use carry the number of its function.
+_REDUNDANT = re.compile(r"_\d+___redundant_placeholder")
 
 
 # ------------------------------------------------------------------------------------------ graph
@@ -41,8 +43,7 @@ def graph_bytes(graph):
         if name not in library:
           continue
         if name not in renamed:
-          numbered = _NUMBERED.match(name)
-          base = numbered.group(1) if numbered else name
+          base = _NUMBER.sub("", name)
           renamed[name] = "%s_%d" % (base, taken[base])
           taken[base] += 1
           reached.append(name)
@@ -52,6 +53,9 @@ def graph_bytes(graph):
   for name in reached:
     function = library[name]
     function.signature.name = renamed[name]
+    for arg in function.signature.input_arg:
+      if _REDUNDANT.search(arg.name):
+        _rename_input(function, arg, _REDUNDANT.sub("___redundant_placeholder", arg.name))
     for attr in _PROCESS_ATTRS:
       if attr in function.attr:
         del function.attr[attr]
@@ -62,6 +66,17 @@ def graph_bytes(graph):
   del graph_def.library.gradient[:]
   graph_def.library.function.extend(functions)
   return graph_def.SerializeToString(deterministic=True)
+
+
+def _rename_input(function, arg, name):
+  for node in function.node_def:
+    for i, used in enumerate(node.input):
+      if used == arg.name:
+        node.input[i] = name
+  for key, used in function.ret.items():
+    if used == arg.name:
+      function.ret[key] = name
+  arg.name = name
 
 
 class _OpName:
