@@ -1,11 +1,43 @@
+#include "absl/strings/str_cat.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+namespace {
+
+absl::Status HandleShape(InferenceContext& c) {
+  // What inference says of a handle is the shape of the variable behind it.
+  c.set_output(0, c.attrs().GetOr<PartialShape>("shape", PartialShape()));
+  return absl::OkStatus();
+}
+
+absl::Status ShapeOfShape(InferenceContext& c) {
+  c.set_output(0, c.input(0).known_rank() ? PartialShape(Shape({c.input(0).rank()}))
+                                          : PartialShape::OfRank(1));
+  return absl::OkStatus();
+}
+
+absl::Status GatherShape(InferenceContext& c) {
+  const PartialShape& params = c.input(0);
+  const PartialShape& indices = c.input(1);
+  if (c.attrs().GetOr<int64_t>("batch_dims", 0) != 0) return absl::OkStatus();
+  if (params.rank() < 1 || !indices.known_rank()) return absl::OkStatus();
+  if (params.rank() + indices.rank() - 1 > kMaxRank) return absl::OkStatus();
+  Dims dims(indices.dims().begin(), indices.dims().end());
+  dims.insert(dims.end(), params.dims().begin() + 1, params.dims().end());
+  c.set_output(0, PartialShape::Trusted(dims));
+  return absl::OkStatus();
+}
+
+constexpr const char* kNumbers =
+    "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+    "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}";
+
+}  // namespace
 
 void RegisterVariableOps(OpRegistry& registry) {
   registry.Add("ReadVariableOp(resource: resource) -> (value: dtype); dtype: type",
-               {.effect = Effect::kRead});
+               {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRead});
   registry.Add(
       "AssignVariableOp(resource: resource, value: dtype) -> (); dtype: type; "
       "validate_shape: bool = false",
@@ -17,37 +49,44 @@ void RegisterVariableOps(OpRegistry& registry) {
   registry.Add(
       "VariableShape(input: resource) -> (output: out_type); out_type: {int32, int64} = "
       "int32",
-      {.effect = Effect::kRead});
+      {.shape_fn = ShapeOfShape, .effect = Effect::kRead});
   registry.Add(
       "VarHandleOp() -> (resource: resource); container: string = \"\"; shared_name: string ="
       " \"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: "
       "list(string) = []",
-      {});
+      {.shape_fn = HandleShape});
   registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: bool)",
-               {.effect = Effect::kRead});
+               {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add(
       "ResourceGather(resource: resource, indices: Tindices) -> (output: dtype); "
       "batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, "
       "int64}",
+      {.shape_fn = GatherShape, .effect = Effect::kRead});
+  registry.Add(
+      "ResourceGatherNd(resource: resource, indices: Tindices) -> (output: dtype); dtype: type; "
+      "Tindices: {int32, int64}",
       {.effect = Effect::kRead});
-  registry.Add(
-      "ResourceScatterAdd(resource: resource, indices: Tindices, updates: dtype) -> (); "
-      "dtype: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, "
-      "qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
-      "Tindices: {int32, int64}",
-      {.effect = Effect::kWrite});
-  registry.Add(
-      "ResourceScatterSub(resource: resource, indices: Tindices, updates: dtype) -> (); "
-      "dtype: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, "
-      "qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
-      "Tindices: {int32, int64}",
-      {.effect = Effect::kWrite});
+  for (absl::string_view op : {"Add", "Sub", "Mul", "Div", "Min", "Max"}) {
+    registry.Add(absl::StrCat("ResourceScatter", op,
+                              "(resource: resource, indices: Tindices, updates: dtype) -> (); "
+                              "dtype: ",
+                              kNumbers, "; Tindices: {int32, int64}"),
+                 {.effect = Effect::kWrite});
+  }
+  for (absl::string_view op : {"Update", "Add", "Sub", "Min", "Max"}) {
+    registry.Add(absl::StrCat("ResourceScatterNd", op,
+                              "(ref: resource, indices: Tindices, updates: T) -> (); T: type; "
+                              "Tindices: {int32, int64}; use_locking: bool = true; "
+                              "bad_indices_policy: string = \"\""),
+                 {.effect = Effect::kWrite});
+  }
   registry.Add(
       "ResourceScatterUpdate(resource: resource, indices: Tindices, updates: dtype) -> (); "
       "dtype: type; Tindices: {int32, int64}",
       {.effect = Effect::kWrite});
   registry.Add("DestroyResourceOp(resource: resource) -> (); ignore_lookup_error: bool = true",
                {.effect = Effect::kWrite});
+  registry.Add("DisableCopyOnRead(resource: resource) -> ()", {.effect = Effect::kRead});
 }
 
 }  // namespace formwork
