@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "core/kernels/kernel.h"
+#include "core/resource/variable.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
-
-/// How a plan uses a variable.
-enum class Access : uint8_t { kNone, kRead, kWrite };
 
 /// A variable that a VarHandleOp of the graph names.
 struct NamedVariable {

@@ -1,0 +1,265 @@
+#include "core/resource/access_ticket.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+// Up to here a scan beats a hash.
+constexpr size_t kScanned = 8;
+
+}  // namespace
+
+AccessTicket::~AccessTicket() {
+  if (!Abandon()) Release();
+}
+
+absl::StatusOr<bool> AccessTicket::Take(std::vector<AccessRequest> requests,
+                                        absl::AnyInvocable<void()> on_ready) {
+  entries_.reserve(requests.size());
+  const bool many = requests.size() > kScanned;
+  for (AccessRequest& request : requests) {
+    Entry* known = nullptr;
+    if (many) {
+      auto [found, inserted] =
+          index_.try_emplace(request.variable->id, static_cast<uint32_t>(entries_.size()));
+      if (!inserted) known = &entries_[found->second];
+    } else {
+      known = Find({request.variable->id});
+    }
+    if (known == nullptr) {
+      entries_.emplace_back();
+      known = &entries_.back();
+      known->variable = std::move(request.variable);
+    }
+    known->write = known->write || request.mode == Access::kWrite;
+  }
+  absl::MutexLock lock(&store_.line_mutex_);
+  for (const Entry& entry : entries_) missing_ += !entry.variable->line_.empty();
+  if (missing_ > 0 && store_.waiting_ >= store_.max_waiting_) {
+    missing_ = 0;
+    return ResourceExhausted("too many calls wait for variables: limit=", store_.max_waiting_);
+  }
+  for (uint32_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    Variable& variable = *entry.variable;
+    // A line is never empty while somebody writes, and never holds granted readers.
+    if (!entry.write && variable.line_.empty()) {
+      entry.pinned = variable.value_;
+      continue;
+    }
+    variable.line_.push_back({this, i, entry.write});
+    entry.in_line = true;
+  }
+  if (missing_ == 0) return true;
+  on_ready_ = std::move(on_ready);
+  waiting_ = true;
+  ++store_.waiting_;
+  waits_since_ = absl::Now();
+  return false;
+}
+
+void AccessTicket::Advance(Variable& variable, std::vector<AccessTicket*>& ready) {
+  auto granted = [&](AccessTicket* ticket) {
+    if (--ticket->missing_ == 0) ready.push_back(ticket);
+  };
+  while (!variable.line_.empty()) {
+    const Variable::Place place = variable.line_.front();
+    if (place.write) {
+      granted(place.ticket);
+      return;
+    }
+    Entry& entry = place.ticket->entries_[place.entry];
+    entry.pinned = variable.value_;
+    entry.in_line = false;
+    variable.line_.pop_front();
+    granted(place.ticket);
+  }
+}
+
+void AccessTicket::Release() {
+  std::vector<AccessTicket*> ready;
+  {
+    absl::MutexLock lock(&store_.line_mutex_);
+    for (Entry& entry : entries_) {
+      if (!entry.in_line) continue;
+      entry.in_line = false;
+      entry.variable->line_.pop_front();  // A granted writer is at the head.
+      Advance(*entry.variable, ready);
+    }
+    for (AccessTicket* ticket : ready) {
+      ticket->waiting_ = false;
+      --store_.waiting_;
+      store_.waits_.fetch_add(1, std::memory_order_relaxed);
+      store_.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(absl::Now() - ticket->waits_since_),
+                                   std::memory_order_relaxed);
+    }
+  }
+  entries_.clear();
+  index_.clear();
+  // Each is granted for good; nobody else touches it until its callback has run.
+  for (AccessTicket* ticket : ready) {
+    absl::AnyInvocable<void()> on_ready = std::move(ticket->on_ready_);
+    on_ready();
+  }
+}
+
+bool AccessTicket::Abandon() {
+  std::vector<AccessTicket*> ready;
+  {
+    absl::MutexLock lock(&store_.line_mutex_);
+    if (!waiting_) return false;
+    waiting_ = false;
+    --store_.waiting_;
+    for (Entry& entry : entries_) {
+      if (!entry.in_line) continue;
+      entry.in_line = false;
+      auto& line = entry.variable->line_;
+      auto place = std::find_if(line.begin(), line.end(),
+                                [this](const Variable::Place& p) { return p.ticket == this; });
+      const bool head = place == line.begin();
+      line.erase(place);
+      // Behind a writer that has gone stand others who may now go: but only where it was at the
+      // head, or where all before it are granted, is there anything to pass on.
+      if (head) Advance(*entry.variable, ready);
+    }
+    for (AccessTicket* ticket : ready) {
+      ticket->waiting_ = false;
+      --store_.waiting_;
+    }
+  }
+  entries_.clear();
+  index_.clear();
+  for (AccessTicket* ticket : ready) {
+    absl::AnyInvocable<void()> on_ready = std::move(ticket->on_ready_);
+    on_ready();
+  }
+  return true;
+}
+
+AccessTicket::Entry* AccessTicket::Find(ResourceHandle handle) {
+  if (!index_.empty()) {
+    auto found = index_.find(handle.id);
+    if (found != index_.end()) return &entries_[found->second];
+    // What the call itself created comes after the indexed ones.
+  }
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+    if (entry->variable->id == handle.id) return &*entry;
+    if (!index_.empty() && entry - entries_.rbegin() > 64) break;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<AccessTicket::Entry*> AccessTicket::Get(ResourceHandle handle) {
+  Entry* entry = Find(handle);
+  if (entry == nullptr) {
+    return InvalidArgument("the handle is none of the call's variables: id=", handle.id);
+  }
+  if (entry->destroyed) {
+    return NotFound("variable '", entry->variable->name, "' has been destroyed");
+  }
+  return entry;
+}
+
+absl::StatusOr<AccessTicket::Entry*> AccessTicket::GetForWrite(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
+  if (!entry->write) {
+    return Internal("variable '", entry->variable->name, "' was admitted for reading alone");
+  }
+  return entry;
+}
+
+absl::StatusOr<Tensor> AccessTicket::Read(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
+  const Tensor& value = entry->write ? entry->variable->value_ : entry->pinned;
+  if (!value.has_value()) {
+    return FailedPrecondition("Error while reading resource variable ", entry->variable->name,
+                              ": it is uninitialized");
+  }
+  return value;
+}
+
+absl::Status AccessTicket::CheckFits(const Variable& variable, const Tensor& value) {
+  if (value.dtype() != variable.dtype) {
+    return InvalidArgument("variable '", variable.name,
+                           "': the value has another dtype: variable=", DTypeName(variable.dtype),
+                           " value=", DTypeName(value.dtype()));
+  }
+  if (!variable.shape.Accepts(value.shape())) {
+    return InvalidArgument("variable '", variable.name,
+                           "': the value has another shape: variable=", variable.shape.ToString(),
+                           " value=", value.shape().ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckFits(*entry->variable, value));
+  entry->variable->Set(std::move(value));
+  return absl::OkStatus();
+}
+
+absl::Status AccessTicket::Update(ResourceHandle handle,
+                                  absl::FunctionRef<absl::Status(Tensor& value)> update) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
+  Variable& variable = *entry->variable;
+  if (!variable.value_.has_value()) {
+    return FailedPrecondition("Error while reading resource variable ", variable.name,
+                              ": it is uninitialized");
+  }
+  if (variable.value_.unique()) {
+    Tensor value = std::move(variable.value_);
+    absl::Status status = update(value);
+    if (status.ok()) status = CheckFits(variable, value);
+    if (!status.ok()) {
+      variable.value_ = std::move(value);  // Unwritten, as `update` promises.
+      return status;
+    }
+    variable.Set(std::move(value));
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor copy, variable.value_.Clone(allocator_));
+  FORMWORK_RETURN_IF_ERROR(update(copy));
+  FORMWORK_RETURN_IF_ERROR(CheckFits(variable, copy));
+  variable.Set(std::move(copy));
+  return absl::OkStatus();
+}
+
+bool AccessTicket::IsInitialized(ResourceHandle handle) {
+  Entry* entry = Find(handle);
+  if (entry == nullptr || entry->destroyed) return false;
+  return (entry->write ? entry->variable->value_ : entry->pinned).has_value();
+}
+
+absl::Status AccessTicket::Destroy(ResourceHandle handle, bool ignore_missing) {
+  Entry* entry = Find(handle);
+  if (entry == nullptr || entry->destroyed) {
+    if (ignore_missing) return absl::OkStatus();
+    return NotFound("the variable to destroy is not there: id=", handle.id);
+  }
+  entry->destroyed = true;
+  store_.Remove(*entry->variable);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::pair<DType, PartialShape>> AccessTicket::TypeOf(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
+  return std::make_pair(entry->variable->dtype, entry->variable->shape);
+}
+
+ResourceHandle AccessTicket::CreateForCall(const std::string& name, DType dtype,
+                                           PartialShape shape) {
+  Entry entry;
+  entry.variable = std::make_shared<Variable>(store_.NextId(), "", name, dtype, std::move(shape));
+  entry.write = true;
+  const ResourceHandle handle{entry.variable->id};
+  if (!index_.empty()) index_[handle.id] = static_cast<uint32_t>(entries_.size());
+  entries_.push_back(std::move(entry));
+  return handle;
+}
+
+}  // namespace formwork

@@ -1,0 +1,84 @@
+#pragma once
+
+// AccessTicket: a call's place in line at every variable that it touches.
+//
+// All places are taken at once under one lock: that instant is the call's position in time.
+// Conflicting calls follow that order, others run side by side. A variable that a call only reads
+// is pinned as soon as every writer before it has released it, and never makes a later writer wait.
+// A call whose places are all granted never waits for a ticket again, so lines cannot deadlock.
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "core/device/buffer.h"
+#include "core/resource/resource_access.h"
+#include "core/resource/resource_store.h"
+
+namespace formwork {
+
+struct AccessRequest {
+  std::shared_ptr<Variable> variable;
+  Access mode = Access::kRead;
+};
+
+/// Made for one call. Take, Release and the ResourceAccess methods are for the call's own thread
+/// (one at a time); Abandon may come from any. Outlives its places: the destructor releases.
+class AccessTicket final : public ResourceAccess {
+ public:
+  /// `allocator`: of copies, where a value that is to be changed in place is held by others.
+  AccessTicket(ResourceStore& store, Allocator& allocator) : store_(store), allocator_(allocator) {}
+  ~AccessTicket() override;
+  AccessTicket(const AccessTicket&) = delete;
+  AccessTicket& operator=(const AccessTicket&) = delete;
+
+  /// Takes a place at each variable (named twice: once, with the stronger mode). True where all
+  /// are granted; else `on_ready` runs once, on the thread of whoever releases the last of them,
+  /// outside the lock. Errors: kResourceExhausted if too many wait already.
+  absl::StatusOr<bool> Take(std::vector<AccessRequest> requests,
+                            absl::AnyInvocable<void()> on_ready);
+  /// Leaves the lines of a ticket that is not ready yet. True where it did: `on_ready` will not
+  /// run.
+  bool Abandon();
+  /// Gives back every place; readers and writers behind are granted.
+  void Release();
+
+  absl::StatusOr<Tensor> Read(ResourceHandle handle) override;
+  absl::Status Assign(ResourceHandle handle, Tensor value) override;
+  absl::Status Update(ResourceHandle handle,
+                      absl::FunctionRef<absl::Status(Tensor& value)> update) override;
+  bool IsInitialized(ResourceHandle handle) override;
+  absl::Status Destroy(ResourceHandle handle, bool ignore_missing) override;
+  absl::StatusOr<std::pair<DType, PartialShape>> TypeOf(ResourceHandle handle) override;
+  ResourceHandle CreateForCall(const std::string& name, DType dtype, PartialShape shape) override;
+
+ private:
+  struct Entry {
+    std::shared_ptr<Variable> variable;
+    bool write = false;
+    bool in_line = false;  // Under the store's line lock.
+    bool destroyed = false;
+    Tensor pinned;  // Of a reader, once granted.
+  };
+
+  // The entry of a handle, or null.
+  Entry* Find(ResourceHandle handle);
+  absl::StatusOr<Entry*> Get(ResourceHandle handle);
+  absl::StatusOr<Entry*> GetForWrite(ResourceHandle handle);
+  static absl::Status CheckFits(const Variable& variable, const Tensor& value);
+  // Grants what may go at the head of a variable's line; tickets that have become ready are added.
+  static void Advance(Variable& variable, std::vector<AccessTicket*>& ready);
+
+  ResourceStore& store_;
+  Allocator& allocator_;
+  std::vector<Entry> entries_;
+  absl::flat_hash_map<uint64_t, uint32_t> index_;  // Of many entries.
+  int64_t missing_ = 0;                            // Places not granted; under the line lock.
+  bool waiting_ = false;                           // Under the line lock.
+  absl::Time waits_since_;
+  absl::AnyInvocable<void()> on_ready_;
+};
+
+}  // namespace formwork

@@ -1,0 +1,119 @@
+#include "core/resource/resource_store.h"
+
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+std::string TypeText(DType dtype, const PartialShape& shape) {
+  return absl::StrCat(DTypeName(dtype), shape.ToString());
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Create(absl::string_view name_space,
+                                                                absl::string_view name, DType dtype,
+                                                                const PartialShape& shape,
+                                                                std::optional<Tensor> value,
+                                                                bool exact_shape, bool* existed) {
+  if (name.empty()) return InvalidArgument("a variable needs a name");
+  if (!IsPlainData(dtype) && dtype != DType::kString && dtype != DType::kVariant) {
+    return InvalidArgument("variable '", name, "': a variable cannot have dtype ",
+                           DTypeName(dtype));
+  }
+  absl::MutexLock lock(&mutex_);
+  std::shared_ptr<Variable>& there = namespaces_[std::string(name_space)][std::string(name)];
+  *existed = there != nullptr;
+  if (there != nullptr) {
+    const bool fits = exact_shape ? there->shape == shape : there->shape.IsCompatibleWith(shape);
+    if (there->dtype == dtype && fits) return there;
+    return InvalidArgument("variable '", name, "' exists with another dtype or shape: there=",
+                           TypeText(there->dtype, there->shape), " asked=", TypeText(dtype, shape));
+  }
+  absl::Status status;
+  if (value && value->dtype() != dtype) {
+    status = InvalidArgument("variable '", name,
+                             "': the initial value has another dtype: declared=", DTypeName(dtype),
+                             " value=", DTypeName(value->dtype()));
+  } else if (value && !shape.Accepts(value->shape())) {
+    status = InvalidArgument("variable '", name,
+                             "': the initial value has another shape: declared=", shape.ToString(),
+                             " value=", value->shape().ToString());
+  }
+  if (!status.ok()) {
+    namespaces_[std::string(name_space)].erase(std::string(name));
+    return status;
+  }
+  there = std::make_shared<Variable>(NextId(), std::string(name_space), std::string(name), dtype,
+                                     shape);
+  if (value) there->Set(*std::move(value));
+  by_id_[there->id] = there;
+  return there;
+}
+
+std::shared_ptr<Variable> ResourceStore::Find(uint64_t id) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Variable> ResourceStore::FindByName(absl::string_view name_space,
+                                                    absl::string_view name) const {
+  absl::MutexLock lock(&mutex_);
+  auto names = namespaces_.find(name_space);
+  if (names == namespaces_.end()) return nullptr;
+  auto found = names->second.find(std::string(name));
+  return found == names->second.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<Variable>> ResourceStore::List(absl::string_view name_space) const {
+  std::vector<std::shared_ptr<Variable>> variables;
+  absl::MutexLock lock(&mutex_);
+  auto names = namespaces_.find(name_space);
+  if (names == namespaces_.end()) return variables;
+  for (const auto& [name, variable] : names->second) variables.push_back(variable);
+  return variables;
+}
+
+bool ResourceStore::Remove(const Variable& variable) {
+  std::shared_ptr<Variable> held;  // Freed outside the lock.
+  absl::MutexLock lock(&mutex_);
+  auto found = by_id_.find(variable.id);
+  if (found == by_id_.end()) return false;
+  held = std::move(found->second);
+  by_id_.erase(found);
+  auto names = namespaces_.find(variable.name_space);
+  if (names != namespaces_.end()) {
+    names->second.erase(variable.name);
+    if (names->second.empty()) namespaces_.erase(names);
+  }
+  held->destroyed_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void ResourceStore::Clear(absl::string_view name_space) {
+  Names gone;
+  absl::MutexLock lock(&mutex_);
+  auto names = namespaces_.find(name_space);
+  if (names == namespaces_.end()) return;
+  gone = std::move(names->second);
+  namespaces_.erase(names);
+  for (const auto& [name, variable] : gone) {
+    variable->destroyed_.store(true, std::memory_order_relaxed);
+    by_id_.erase(variable->id);
+  }
+}
+
+int64_t ResourceStore::count() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int64_t>(by_id_.size());
+}
+
+uint64_t ResourceStore::bytes() const {
+  absl::MutexLock lock(&mutex_);
+  uint64_t total = 0;
+  for (const auto& [id, variable] : by_id_) total += variable->bytes();
+  return total;
+}
+
+}  // namespace formwork
