@@ -1,0 +1,57 @@
+#pragma once
+
+// ConcreteFunction: a signature, the Plan that computes it, and what its captures are bound to.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/function/function_type.h"
+#include "core/tensor/tensor.h"
+#include "core/tensor/tensor_spec.h"
+
+namespace formwork {
+
+class Plan;
+
+/// What a captured tensor of the graph is: a resource, by its ID, or a value.
+struct Binding {
+  uint64_t resource_id = 0;  ///< 0: `value` is meant.
+  Tensor value;
+};
+
+/// What makes two registrations the same function. Two instances of a class have the same graph and
+/// type but other variables: other bindings.
+struct FunctionIdentity {
+  std::string fingerprint;  ///< Of the graph and the cut.
+  FunctionType type;
+  std::vector<Binding> bindings;  ///< In the order of the captures.
+
+  /// Values are compared by their elements.
+  bool operator==(const FunctionIdentity& other) const;
+};
+
+/// Immutable once it is in the cache, but for the counts. Held by shared_ptr: a call keeps the
+/// function it runs, whatever happens to the cache. Thread-safe.
+struct ConcreteFunction {
+  uint64_t id = 0;  ///< Given by the FunctionCache; never used again.
+  std::string name_space;
+  std::string name;
+  FunctionIdentity identity;
+  std::shared_ptr<const Plan> plan;
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  std::vector<TensorSpec> captures;  ///< Of the bindings.
+  std::string pretty_signature;      ///< Empty: made from the type.
+  size_t bytes = 0;                  ///< About what it holds, plan and bound values included.
+
+  mutable std::atomic<uint64_t> calls{0};
+  /// Hidden state of random nodes, by KernelInit::NewCounter's numbers.
+  std::unique_ptr<std::atomic<uint64_t>[]> counters;
+
+  const FunctionType& type() const { return identity.type; }
+};
+
+}  // namespace formwork

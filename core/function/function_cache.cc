@@ -1,0 +1,326 @@
+#include "core/function/function_cache.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+// As many earlier requests as TensorFlow keeps for each function.
+constexpr size_t kMaxRemembered = 1024;
+
+std::string TypeInUse(absl::string_view name) {
+  return absl::StrCat(
+      "a function of this name and type is registered with another graph or other captures: ",
+      std::string(name));
+}
+
+}  // namespace
+
+FunctionCache::FunctionCache(int64_t max_entries, size_t max_bytes)
+    : max_entries_(max_entries), max_bytes_(max_bytes) {}
+
+FunctionCache::Name* FunctionCache::FindName(absl::string_view name_space, absl::string_view name) {
+  auto space = name_spaces_.find(name_space);
+  if (space == name_spaces_.end()) return nullptr;
+  auto it = space->second.find(name);
+  return it == space->second.end() ? nullptr : &it->second;
+}
+
+Dispatch FunctionCache::Hit(Entry& entry) {
+  ++stats_.hits;
+  entry.last_used = ++clock_;
+  Dispatch dispatch;
+  dispatch.function = entry.function;
+  return dispatch;
+}
+
+Dispatch FunctionCache::Miss(const Name* name, const FunctionType* request) {
+  ++stats_.misses;
+  Dispatch dispatch;
+  if (name == nullptr || name->entries.empty()) {
+    dispatch.unknown_name = true;
+    return dispatch;
+  }
+  for (const auto& entry : name->entries) dispatch.candidates.push_back(entry->function->type());
+  if (request != nullptr) dispatch.suggested = Generalize(*request, dispatch.candidates);
+  return dispatch;
+}
+
+Dispatch FunctionCache::Find(absl::string_view name_space, absl::string_view name,
+                             const FunctionType& request) {
+  absl::MutexLock lock(&mutex_);
+  Name* found = FindName(name_space, name);
+  if (found == nullptr) return Miss(nullptr, nullptr);
+  auto remembered = found->by_type.find(request.hash());
+  if (remembered != found->by_type.end() && remembered->second.first == request) {
+    return Hit(*remembered->second.second);
+  }
+  Entry* best = nullptr;
+  for (const auto& entry : found->entries) {
+    const FunctionType& type = entry->function->type();
+    if (request == type) {
+      best = entry.get();
+      break;
+    }
+    if (request.IsSubtypeOf(type) &&
+        (best == nullptr || type.IsSubtypeOf(best->function->type()))) {
+      best = entry.get();
+    }
+  }
+  if (best == nullptr) return Miss(found, &request);
+  if (found->by_type.size() >= kMaxRemembered) found->by_type.clear();
+  found->by_type.insert_or_assign(request.hash(), std::make_pair(request, best));
+  return Hit(*best);
+}
+
+Dispatch FunctionCache::Find(absl::string_view name_space, absl::string_view name,
+                             absl::Span<const InputType> inputs) {
+  const InputsKey key = KeyOf(inputs);
+  absl::MutexLock lock(&mutex_);
+  Name* found = FindName(name_space, name);
+  if (found == nullptr) return Miss(nullptr, nullptr);
+  auto remembered = found->by_inputs.find(key);
+  if (remembered != found->by_inputs.end()) return Hit(*remembered->second);
+
+  const std::vector<FlatInput> request = FlatInputsOf(inputs);
+  Entry* best = nullptr;
+  for (const auto& entry : found->entries) {
+    if (!IsSubtype(request, entry->inputs)) continue;
+    if (IsSubtype(entry->inputs, request)) {
+      best = entry.get();
+      break;
+    }
+    if (best == nullptr || IsSubtype(entry->inputs, best->inputs)) best = entry.get();
+  }
+  if (best == nullptr) {
+    if (found->entries.empty()) return Miss(found, nullptr);
+    const FunctionType type = RequestType(request, found->entries[0]->function->type());
+    return Miss(found, &type);
+  }
+  if (found->by_inputs.size() >= kMaxRemembered) found->by_inputs.clear();
+  found->by_inputs.emplace(key, best);
+  return Hit(*best);
+}
+
+FunctionPtr FunctionCache::Find(absl::string_view name_space, uint64_t id) {
+  absl::MutexLock lock(&mutex_);
+  auto it = by_id_.find(id);
+  if (it == by_id_.end() || it->second->function->name_space != name_space) {
+    ++stats_.misses;
+    return nullptr;
+  }
+  ++stats_.hits;
+  it->second->last_used = ++clock_;
+  return it->second->function;
+}
+
+absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
+    absl::string_view name_space, absl::string_view name, FunctionIdentity identity, bool replace,
+    absl::FunctionRef<absl::StatusOr<std::shared_ptr<ConcreteFunction>>()> compile) {
+  Dropped dropped;
+  std::shared_ptr<Flight> flight;
+  bool first = true;
+  {
+    absl::MutexLock lock(&mutex_);
+    Name& known = name_spaces_[name_space][name];
+    for (const auto& entry : known.entries) {
+      if (entry->function->type() != identity.type) continue;
+      if (entry->function->identity == identity) {
+        entry->last_used = ++clock_;
+        return Registered{entry->function, true};
+      }
+      if (!replace) return absl::AlreadyExistsError(TypeInUse(name));
+    }
+    for (const auto& other : known.flights) {
+      if (other->identity == identity) {
+        flight = other;
+        first = false;
+      }
+    }
+    if (first) {
+      flight = std::make_shared<Flight>();
+      flight->identity = std::move(identity);
+      known.flights.push_back(flight);
+    }
+  }
+  if (!first) {
+    flight->done.WaitForNotification();
+    FORMWORK_ASSIGN_OR_RETURN(FunctionPtr function, flight->result);
+    return Registered{std::move(function), true};
+  }
+
+  absl::StatusOr<std::shared_ptr<ConcreteFunction>> compiled = compile();
+  if (compiled.ok()) {
+    (*compiled)->name_space = std::string(name_space);
+    (*compiled)->name = std::string(name);
+    (*compiled)->identity = flight->identity;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    flight->result = compiled.ok()
+                         ? Insert(name_space, name, *std::move(compiled), replace, dropped)
+                         : absl::StatusOr<FunctionPtr>(compiled.status());
+    auto& flights = FindName(name_space, name)->flights;
+    flights.erase(std::find(flights.begin(), flights.end(), flight));
+    ForgetIfEmpty(name_space, name);
+  }
+  flight->done.Notify();
+  FORMWORK_ASSIGN_OR_RETURN(FunctionPtr function, flight->result);
+  return Registered{std::move(function), false};
+}
+
+absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
+                                                  absl::string_view name,
+                                                  std::shared_ptr<ConcreteFunction> function,
+                                                  bool replace, Dropped& dropped) {
+  if (function->bytes > max_bytes_) {
+    return ResourceExhausted("function is larger than the cache: bytes=", function->bytes,
+                             " limit=", max_bytes_);
+  }
+  Name& known = *FindName(name_space, name);
+  for (size_t i = 0; i < known.entries.size(); ++i) {
+    if (known.entries[i]->function->type() != function->type()) continue;
+    // Somebody else was faster with this type.
+    if (!replace) return absl::AlreadyExistsError(TypeInUse(name));
+    Erase(known, i, dropped);
+    break;
+  }
+  auto entry = std::make_unique<Entry>();
+  function->id = next_id_++;
+  entry->inputs = FlatInputsOf(*function);
+  entry->last_used = ++clock_;
+  stats_.bytes += function->bytes;
+  ++stats_.entries;
+  entry->function = std::move(function);
+  FunctionPtr result = entry->function;
+  by_id_.emplace(result->id, entry.get());
+  known.entries.push_back(std::move(entry));
+  known.by_inputs.clear();
+  known.by_type.clear();
+  Evict(dropped);
+  return result;
+}
+
+void FunctionCache::Evict(Dropped& dropped) {
+  while (stats_.entries > max_entries_ || stats_.bytes > max_bytes_) {
+    Entry* oldest = nullptr;
+    for (const auto& [id, entry] : by_id_) {
+      // Who else holds the function is a call, or somebody about to make one.
+      if (entry->function.use_count() > 1) continue;
+      if (oldest == nullptr || entry->last_used < oldest->last_used) oldest = entry;
+    }
+    if (oldest == nullptr) return;
+    // By value: erasing ends the function.
+    const FunctionPtr victim = oldest->function;
+    Name& name = *FindName(victim->name_space, victim->name);
+    for (size_t i = 0; i < name.entries.size(); ++i) {
+      if (name.entries[i].get() == oldest) {
+        Erase(name, i, dropped);
+        break;
+      }
+    }
+    ++stats_.evictions;
+    ForgetIfEmpty(victim->name_space, victim->name);
+  }
+}
+
+void FunctionCache::Erase(Name& name, size_t index, Dropped& dropped) {
+  FunctionPtr function = std::move(name.entries[index]->function);
+  by_id_.erase(function->id);
+  stats_.bytes -= function->bytes;
+  --stats_.entries;
+  name.entries.erase(name.entries.begin() + static_cast<std::ptrdiff_t>(index));
+  name.by_inputs.clear();
+  name.by_type.clear();
+  dropped.push_back(std::move(function));
+}
+
+void FunctionCache::EraseAll(Name& name, Dropped& dropped) {
+  while (!name.entries.empty()) Erase(name, name.entries.size() - 1, dropped);
+}
+
+void FunctionCache::ForgetIfEmpty(absl::string_view name_space, absl::string_view name) {
+  auto space = name_spaces_.find(name_space);
+  auto it = space->second.find(name);
+  if (!it->second.entries.empty() || !it->second.flights.empty()) return;
+  space->second.erase(it);
+  if (space->second.empty()) name_spaces_.erase(space);
+}
+
+int64_t FunctionCache::Remove(absl::string_view name_space, uint64_t id) {
+  Dropped dropped;
+  absl::MutexLock lock(&mutex_);
+  auto it = by_id_.find(id);
+  if (it == by_id_.end() || it->second->function->name_space != name_space) return 0;
+  const std::string name = it->second->function->name;
+  Name& known = *FindName(name_space, name);
+  for (size_t i = 0; i < known.entries.size(); ++i) {
+    if (known.entries[i]->function->id == id) {
+      Erase(known, i, dropped);
+      break;
+    }
+  }
+  ForgetIfEmpty(name_space, name);
+  return 1;
+}
+
+int64_t FunctionCache::Remove(absl::string_view name_space, absl::string_view name) {
+  Dropped dropped;
+  absl::MutexLock lock(&mutex_);
+  Name* known = FindName(name_space, name);
+  if (known == nullptr) return 0;
+  EraseAll(*known, dropped);
+  ForgetIfEmpty(name_space, name);
+  return static_cast<int64_t>(dropped.size());
+}
+
+int64_t FunctionCache::Clear(absl::string_view name_space) {
+  Dropped dropped;
+  absl::MutexLock lock(&mutex_);
+  auto space = name_spaces_.find(name_space);
+  if (space == name_spaces_.end()) return 0;
+  std::vector<std::string> names;
+  for (auto& [name, known] : space->second) {
+    EraseAll(known, dropped);
+    names.push_back(name);
+  }
+  for (const std::string& name : names) ForgetIfEmpty(name_space, name);
+  return static_cast<int64_t>(dropped.size());
+}
+
+std::vector<FunctionPtr> FunctionCache::List(absl::string_view name_space) const {
+  std::vector<FunctionPtr> functions;
+  absl::MutexLock lock(&mutex_);
+  auto space = name_spaces_.find(name_space);
+  if (space == name_spaces_.end()) return functions;
+  for (const auto& [name, known] : space->second) {
+    for (const auto& entry : known.entries) functions.push_back(entry->function);
+  }
+  std::sort(functions.begin(), functions.end(), [](const FunctionPtr& a, const FunctionPtr& b) {
+    return std::tie(a->name, a->id) < std::tie(b->name, b->id);
+  });
+  return functions;
+}
+
+std::vector<FunctionPtr> FunctionCache::List(absl::string_view name_space,
+                                             absl::string_view name) const {
+  std::vector<FunctionPtr> functions;
+  absl::MutexLock lock(&mutex_);
+  auto space = name_spaces_.find(name_space);
+  if (space == name_spaces_.end()) return functions;
+  auto known = space->second.find(name);
+  if (known == space->second.end()) return functions;
+  for (const auto& entry : known->second.entries) functions.push_back(entry->function);
+  return functions;
+}
+
+FunctionCacheStats FunctionCache::stats() const {
+  absl::MutexLock lock(&mutex_);
+  return stats_;
+}
+
+}  // namespace formwork

@@ -1,0 +1,130 @@
+#pragma once
+
+// FunctionCache: (namespace, name) -> ConcreteFunctions; dispatch by subtyping; bounded.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/types/span.h"
+#include "core/function/concrete_function.h"
+#include "core/function/dispatch.h"
+
+namespace formwork {
+
+using FunctionPtr = std::shared_ptr<const ConcreteFunction>;
+
+/// Where a call goes.
+struct Dispatch {
+  FunctionPtr function;                   ///< Null where there is none; then:
+  bool unknown_name = false;              ///< The namespace has no function of that name.
+  std::vector<FunctionType> candidates;   ///< Else: those that did not fit, earliest first.
+  std::optional<FunctionType> suggested;  ///< And the type to trace next.
+};
+
+struct FunctionCacheStats {
+  int64_t entries = 0;
+  size_t bytes = 0;
+  uint64_t hits = 0, misses = 0, evictions = 0;
+};
+
+/// Owns what is registered; a function that a caller still holds is not evicted. Thread-safe.
+class FunctionCache {
+ public:
+  /// Bounds of what is kept: the least recently used go first. While callers hold more than that,
+  /// the cache is larger.
+  FunctionCache(int64_t max_entries, size_t max_bytes);
+
+  /// Dispatches as TensorFlow does: an equal type, else the most specific of those that the request
+  /// is a subtype of, the earliest where several are.
+  Dispatch Find(absl::string_view name_space, absl::string_view name, const FunctionType& request);
+  /// The same for a call that has flat inputs alone: by the tensors' types, whatever structure the
+  /// functions' signatures put around them.
+  Dispatch Find(absl::string_view name_space, absl::string_view name,
+                absl::Span<const InputType> inputs);
+  /// Null where there is none, or no longer.
+  FunctionPtr Find(absl::string_view name_space, uint64_t id);
+
+  struct Registered {
+    FunctionPtr function;
+    bool existed = false;  ///< Found by its identity; nothing was compiled.
+  };
+  /// Returns the function of that identity, compiling it where there is none: by `compile`, which
+  /// fills in all but id, name_space, name and identity; called without a lock, by one of those who
+  /// ask for the same identity at once, while the others wait and share its result.
+  /// Errors: kAlreadyExists if name and type stand for another identity and `replace` is not set;
+  /// kResourceExhausted if the function is larger than the cache; those of `compile`.
+  absl::StatusOr<Registered> Register(
+      absl::string_view name_space, absl::string_view name, FunctionIdentity identity, bool replace,
+      absl::FunctionRef<absl::StatusOr<std::shared_ptr<ConcreteFunction>>()> compile);
+
+  /// How many went.
+  int64_t Remove(absl::string_view name_space, uint64_t id);
+  int64_t Remove(absl::string_view name_space, absl::string_view name);
+  int64_t Clear(absl::string_view name_space);
+
+  /// By name, each name's in order of registration.
+  std::vector<FunctionPtr> List(absl::string_view name_space) const;
+  std::vector<FunctionPtr> List(absl::string_view name_space, absl::string_view name) const;
+
+  FunctionCacheStats stats() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<const ConcreteFunction> function;
+    std::vector<FlatInput> inputs;  // What dispatch by flat inputs compares.
+    uint64_t last_used = 0;
+  };
+  // A registration that is being compiled.
+  struct Flight {
+    FunctionIdentity identity;
+    absl::Notification done;
+    absl::StatusOr<FunctionPtr> result = absl::UnknownError("");
+  };
+  struct Name {
+    std::vector<std::unique_ptr<Entry>> entries;  // In order of registration.
+    std::vector<std::shared_ptr<Flight>> flights;
+    // Where earlier requests went; emptied whenever `entries` changes.
+    absl::flat_hash_map<InputsKey, Entry*> by_inputs;
+    absl::flat_hash_map<size_t, std::pair<FunctionType, Entry*>> by_type;
+  };
+  using NameSpace = absl::node_hash_map<std::string, Name>;
+
+  // What leaves the cache under the lock, to be destroyed after it.
+  using Dropped = std::vector<FunctionPtr>;
+
+  Name* FindName(absl::string_view name_space, absl::string_view name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Dispatch Hit(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Dispatch Miss(const Name* name, const FunctionType* request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<FunctionPtr> Insert(absl::string_view name_space, absl::string_view name,
+                                     std::shared_ptr<ConcreteFunction> function, bool replace,
+                                     Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Evict(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Erase(Name& name, size_t index, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EraseAll(Name& name, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetIfEmpty(absl::string_view name_space, absl::string_view name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int64_t max_entries_;
+  const size_t max_bytes_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Entry*> by_id_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
+  FunctionCacheStats stats_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace formwork
