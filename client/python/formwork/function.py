@@ -19,6 +19,7 @@ from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.util import tf_decorator
 
 from formwork import errors
+from formwork import gradients
 from formwork import remote
 from formwork import state
 
@@ -27,8 +28,11 @@ _EAGER_TENSOR = type(ops.convert_to_tensor(0))
 _CALL = threading.local()
 
 
-def make(server, func, scope, **options):
-  """server.function on one Python function, or on what tf.function made of one."""
+def make(server, func, scope, name=None, **options):
+  """server.function on one Python function, or on what tf.function made of one.
+
+  name: on the server; by default the Python function's.
+  """
   if isinstance(func, polymorphic_function.Function):
     options = {
         "autograph": func._autograph, "jit_compile": func._jit_compile,
@@ -39,9 +43,9 @@ def make(server, func, scope, **options):
       options["input_signature"] = func.input_signature
     options["reduce_retracing"] = options.get("reduce_retracing") or func._reduce_retracing
     func = func.python_function
-  name = getattr(func, "__name__", None) or type(func).__name__
-  made = RemoteFunction(func, name, **options)
-  made._attach(server, scope, getattr(func, "__qualname__", name))
+  python_name = getattr(func, "__name__", None) or type(func).__name__
+  made = RemoteFunction(func, python_name, **options)
+  made._attach(server, scope, name or getattr(func, "__qualname__", python_name))
   return tf_decorator.make_decorator(func, decorator_name="tf.function", decorator_func=made)
 
 
@@ -176,6 +180,7 @@ def _make_remote(fn, owner, suffix=""):
       owner, graph, len(graph.inputs) - captured, captured - deferred, list(graph.outputs),
       function_type=fn.function_type, describe=fn.pretty_printed_signature)
   fn._gradients = {}
+  fn._recomputed = None
 
 
 class RemoteConcreteFunction(concrete_function.ConcreteFunction):
@@ -194,7 +199,7 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
         result = self.function_type.pack_output(self._run(args))
         _CALL.chosen = self
         return result
-      return self._call_recorded(args, tape)
+      return gradients.call(self, args, tape, _make_remote)
     except errors.Error as e:
       raise errors.for_tensorflow(e) from None
 
@@ -212,22 +217,6 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
       self._remote = remote.Remote(self._owner, graph, len(args), 0, list(graph.outputs),
                                    suffix=".backward")
     return self._remote.run(args, self._variables)
-
-  def _call_recorded(self, args, tape):
-    """A call under a tf.GradientTape: what the gradient needs comes back as well."""
-    functions = self._select_forward_and_backward_functions(args, tape, True)
-    forward, forward_args = functions.forward()
-    backward = functions._functions._backward
-    _make_remote(backward, self._owner, ".backward")
-    made = self._gradients.get(forward)
-    if made is None:
-      fixed = self._fixed if len(forward_args) == len(args) else 0
-      made = self._gradients[forward] = remote.Remote(
-          self._owner, forward.graph, len(forward_args) - fixed, fixed,
-          list(forward.graph.outputs), suffix=".forward")
-    outputs = made.run(forward_args, self._variables, opaque_kept=True)
-    functions.record(outputs)
-    return self.function_type.pack_output(outputs[:self._results])
 
   def _register_early(self):
     """Registers what was traced but not called yet, so that others can call it."""

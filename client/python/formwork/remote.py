@@ -67,13 +67,11 @@ class Remote:
 
   Attributes:
     last_call: when it ran last, by the bindings' clock.
-    outputs: the graph's outputs.
   """
 
   def __init__(self, owner, graph, inputs, fixed, outputs, function_type=None, describe=None,
                suffix=""):
     self.last_call = 0
-    self.outputs = outputs
     self._owner = owner
     self._bindings = owner.bindings
     self._graph = graph
@@ -82,7 +80,12 @@ class Remote:
     self._describe = describe
     self._suffix = suffix
     self._graph_inputs = list(graph.inputs)
-    self._dtypes = [t.dtype for t in outputs]
+    # A variable's handle that comes out as it went in need not travel.
+    places = {id(t): i for i, t in enumerate(graph.inputs)}
+    self._passed = {k: places[id(t)] for k, t in enumerate(outputs)
+                    if t.dtype == tf_dtypes.resource and id(t) in places}
+    self._fetched = [t for k, t in enumerate(outputs) if k not in self._passed]
+    self._dtypes = [t.dtype for t in self._fetched]
     self._concrete, self._generation = None, -1
     self._lock = threading.Lock()
     self._written = frozenset()
@@ -124,7 +127,7 @@ class Remote:
     self._owner.traces += 1
     for _ in range(_MOST_NAMES):
       registration = _Registration(server._registration(
-          self._owner.name() + self._suffix, graph_def, specs, [t.name for t in self.outputs],
+          self._owner.name() + self._suffix, graph_def, specs, [t.name for t in self._fetched],
           captures, [op.name for op in self._graph.control_outputs], signature,
           pretty_signature=self._describe() if self._describe else "",
           retrace=self._owner.traces > 1 and not self._suffix), self._bindings, bound)
@@ -154,7 +157,7 @@ class Remote:
     return [bounds[id(v)] for v in found]
 
   # --------------------------------------------------------------------------------------- running
-  def run(self, args, variables, opaque_kept=False):
+  def run(self, args, variables):
     """Runs it on EagerTensors, one for each input of the graph. Returns one for each output."""
     function = self.ensure(args[self._first_fixed:self._first_deferred], variables)
     if self._first_fixed == len(args):
@@ -179,12 +182,19 @@ class Remote:
       self.last_call = next(self._bindings.clock)
       for bound in changed:
         bound.synced = -1
-    return [to_eager(value, dtype, self._owner, i)
+    made = [to_eager(value, dtype, self._owner, i)
             for i, (value, dtype) in enumerate(zip(outputs, self._dtypes))]
+    for place in sorted(self._passed):
+      made.insert(place, args[self._passed[place]])
+    return made
+
+  def writes(self):
+    """Whether it may change variables. Known once it is registered."""
+    return bool(self._written)
 
   def takes(self, tensors):
     """Whether these are what a call sends, and all of it: for run_tensors."""
-    return (self._first_fixed == len(tensors) and
+    return (self._first_fixed == len(tensors) and not self._passed and
             self._first_deferred == len(self._graph_inputs) and all(
                 t.dtype.as_numpy_dtype == x.dtype if isinstance(x, np.ndarray) else
                 t.dtype == x.dtype and t.dtype != tf_dtypes.resource
