@@ -1,0 +1,24 @@
+#pragma once
+
+// Copies between a tensor and a strided slice of another; shared by the array and variable
+// families.
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/kernels/strided_copy.h"
+#include "core/ops/strided_slice.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// What begin, end and strides select of a value of shape `input`.
+/// Errors: kInvalidArgument in TensorFlow's words if they do not fit.
+absl::StatusOr<SliceBounds> BoundsOf(const SliceMasks& masks, const Shape& input,
+                                     const Tensor& begin, const Tensor& end, const Tensor& strides);
+
+/// target[slice] = value; `value` has the slice's shape or broadcasts to it. `target` must be held
+/// by nobody else (Tensor::unique) and is untouched after an error.
+/// Errors: kInvalidArgument if dtypes or shapes do not fit.
+absl::Status AssignSlice(Tensor& target, const SliceBounds& bounds, const Tensor& value);
+
+}  // namespace formwork
