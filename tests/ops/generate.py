@@ -243,9 +243,28 @@ def _attr_scalar(kind, x):
   return str(x)
 
 
+def _python(kind, value):
+  """A default value as apply_op takes it."""
+  tf = _tensorflow()
+  if kind.startswith("list("):
+    lst, kind = value.list, kind[5:-1]
+    items = {"int": lst.i, "float": lst.f, "bool": lst.b, "string": lst.s, "type": lst.type,
+             "shape": lst.shape, "tensor": lst.tensor, "func": lst.func}[kind]
+  else:
+    items = [{"int": value.i, "float": value.f, "bool": value.b, "string": value.s,
+              "type": value.type, "shape": value.shape, "tensor": value.tensor,
+              "func": value.func}[kind]]
+  if kind == "type":
+    items = [tf.as_dtype(x) for x in items]
+  return list(items) if value.HasField("list") else items[0]
+
+
 def _clean(message):
   message = re.sub(r"\{\{[^}]*\}\}\s?", "", message)
-  return message.split("\n")[0]
+  lines = [line for line in message.split("\n") if line.strip()]
+  told = [line for line in lines if not re.match(
+      r"Graph execution error|Node: |Detected at node|\t?Original stack|Errors may|\s*File |\s*\[\[|<", line)]
+  return (told or lines)[0].strip()
 
 
 def _run(op, inputs, attrs):
@@ -270,6 +289,11 @@ def _run(op, inputs, attrs):
         feeds[node] = value.array
         nodes.append(node)
       arguments[arg.name] = nodes if several else nodes[0]
+    inferred = {name for arg in op_def.input_arg
+                for name in (arg.type_attr, arg.number_attr, arg.type_list_attr)}
+    for attr in op_def.attr:
+      if attr.HasField("default_value") and attr.name not in inferred:
+        arguments.setdefault(attr.name, _python(attr.type, attr.default_value))
     result = op_def_library.apply_op(op, name="case", **arguments)
   node = graph.get_operation_by_name("case")
   words = []
