@@ -143,12 +143,10 @@ bool AccessTicket::Abandon() {
 AccessTicket::Entry* AccessTicket::Find(ResourceHandle handle) {
   if (!index_.empty()) {
     auto found = index_.find(handle.id);
-    if (found != index_.end()) return &entries_[found->second];
-    // What the call itself created comes after the indexed ones.
+    return found == index_.end() ? nullptr : &entries_[found->second];
   }
-  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    if (entry->variable->id == handle.id) return &*entry;
-    if (!index_.empty() && entry - entries_.rbegin() > 64) break;
+  for (Entry& entry : entries_) {
+    if (entry.variable->id == handle.id) return &entry;
   }
   return nullptr;
 }

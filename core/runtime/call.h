@@ -3,7 +3,6 @@
 // One execution: what its steps share.
 
 #include <atomic>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -17,7 +16,7 @@ class Call final : public CallScope {
  public:
   /// `counters` and `named` outlive the call; `resources` too, and may be set later, before the
   /// first step runs.
-  Call(Allocator& allocator, std::deque<std::atomic<uint64_t>>* counters,
+  Call(Allocator& allocator, std::atomic<uint64_t>* counters,
        const std::vector<ResourceHandle>* named, absl::Time deadline)
       : allocator_(allocator), counters_(counters), named_(named), deadline_(deadline) {}
 
@@ -30,7 +29,7 @@ class Call final : public CallScope {
   ResourceAccess& resources() override { return *resources_; }
   void Print(absl::string_view text) override;
   absl::Status CheckStopped() override;
-  std::atomic<uint64_t>& counter(int index) override { return (*counters_)[index]; }
+  std::atomic<uint64_t>& counter(int index) override { return counters_[index]; }
   void NoteEffect() override { has_effects_ = true; }
   bool has_effects() const override { return has_effects_; }
   ResourceHandle named_variable(int index) override { return (*named_)[index]; }
@@ -38,7 +37,7 @@ class Call final : public CallScope {
  private:
   Allocator& allocator_;
   ResourceAccess* resources_ = nullptr;
-  std::deque<std::atomic<uint64_t>>* const counters_;
+  std::atomic<uint64_t>* const counters_;
   const std::vector<ResourceHandle>* const named_;
   const absl::Time deadline_;
   std::atomic<bool> cancelled_{false};

@@ -1,0 +1,198 @@
+// Registration: from bytes to a ConcreteFunction in the cache.
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "core/base/status.h"
+#include "core/engine_impl.h"
+#include "core/graph/decode.h"
+#include "core/graph/fingerprint.h"
+
+namespace formwork {
+namespace {
+
+constexpr size_t kMostGraphBytes = size_t{256} << 20;
+
+absl::string_view NodeOf(absl::string_view tensor) { return tensor.substr(0, tensor.find(':')); }
+
+bool SameElements(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  if (a.dtype() == DType::kString) return a.span<std::string>() == b.span<std::string>();
+  return IsPlainData(a.dtype()) && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+// A value that is captured for a Const of the graph and equals it: TensorFlow inlines small
+// captured constants and still lists them. Left to the Const, it can be folded.
+bool IsItsConst(const absl::flat_hash_map<absl::string_view, const tf::NodeDef*>& consts,
+                absl::string_view tensor, const Tensor& value, Allocator& allocator) {
+  auto node = consts.find(NodeOf(tensor));
+  if (node == consts.end()) return false;
+  auto attr = node->second->attr().find("value");
+  if (attr == node->second->attr().end()) return false;
+  absl::StatusOr<Tensor> constant = DecodeTensor(attr->second.tensor(), allocator);
+  return constant.ok() && SameElements(*constant, value);
+}
+
+}  // namespace
+
+void GraphBytes::Put(const std::string& fingerprint, absl::string_view bytes) {
+  if (bytes.size() > kMostGraphBytes / 4) return;
+  absl::MutexLock lock(&mutex_);
+  auto [found, inserted] = graphs_.try_emplace(fingerprint);
+  if (!inserted) return;
+  found->second = std::make_shared<const std::string>(bytes);
+  order_.push_back(fingerprint);
+  bytes_ += bytes.size();
+  while (bytes_ > kMostGraphBytes) {
+    auto oldest = graphs_.find(order_.front());
+    bytes_ -= oldest->second->size();
+    graphs_.erase(oldest);
+    order_.erase(order_.begin());
+  }
+}
+
+std::shared_ptr<const std::string> GraphBytes::Get(const std::string& fingerprint) {
+  absl::MutexLock lock(&mutex_);
+  auto found = graphs_.find(fingerprint);
+  return found == graphs_.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
+    const std::string& key, const ImportedGraph& imported,
+    const std::vector<PartialShape>& arg_shapes) {
+  {
+    absl::MutexLock lock(&plans_mutex_);
+    auto found = plans_.find(key);
+    if (found != plans_.end()) {
+      if (std::shared_ptr<const Plan> plan = found->second.lock()) return plan;
+    }
+  }
+  const PlannerContext context{ops_, kernels_, allocator_, &MakePlanCallee};
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                            MakePlan(imported, arg_shapes, context));
+  absl::MutexLock lock(&plans_mutex_);
+  absl::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
+  plans_[key] = plan;
+  return plan;
+}
+
+absl::StatusOr<Registered> EngineImpl::Register(const Registration& registration,
+                                                ErrorDetails* details) {
+  if (registration.name.empty()) return InvalidArgument("a function needs a name");
+  std::shared_ptr<const std::string> known;
+  absl::string_view bytes = registration.graph_def;
+  if (bytes.empty() && !registration.fingerprint.empty()) {
+    known = graphs_.Get(registration.fingerprint);
+    if (known == nullptr) {
+      return NotFound("the graph is not known: fingerprint=",
+                      registration.fingerprint.substr(0, 64));
+    }
+    bytes = *known;
+  }
+  tf::GraphDef graph_def;
+  FORMWORK_RETURN_IF_ERROR(ParseGraphDef(bytes, graph_def));
+
+  absl::flat_hash_map<absl::string_view, const tf::NodeDef*> consts;
+  for (const tf::NodeDef& node : graph_def.node()) {
+    if (node.op() == "Const") consts[node.name()] = &node;
+  }
+  Cut cut;
+  std::vector<PartialShape> arg_shapes;
+  for (const TensorSpec& input : registration.inputs) {
+    if (!IsKnown(input.dtype)) {
+      return InvalidArgument("input '", input.name, "' has an unknown dtype");
+    }
+    cut.feeds.emplace_back(input.name, input.dtype);
+    // What is behind a handle that a caller passes is not known before the call.
+    arg_shapes.push_back(input.dtype == DType::kResource ? PartialShape() : input.shape);
+  }
+  FunctionIdentity identity;
+  std::vector<TensorSpec> captures;
+  for (const auto& [tensor, argument] : registration.captures) {
+    Binding binding;
+    TensorSpec spec{tensor, DType::kResource, PartialShape()};
+    if (argument.kind == Argument::Kind::kResource) {
+      std::shared_ptr<Variable> variable = resources_.Find(argument.id);
+      if (variable == nullptr || variable->name_space != registration.name_space) {
+        return NotFound("capture '", tensor, "': there is no variable of id=", argument.id);
+      }
+      binding.resource_id = argument.id;
+      spec.shape = variable->shape;
+    } else {
+      binding.value = argument.tensor;
+      if (argument.kind == Argument::Kind::kKeptTensor) {
+        FORMWORK_ASSIGN_OR_RETURN(binding.value, kept_.Get(registration.name_space, argument.id));
+      }
+      if (!binding.value.has_value()) return InvalidArgument("capture '", tensor, "' has no value");
+      if (IsItsConst(consts, tensor, binding.value, allocator_)) continue;
+      spec.dtype = binding.value.dtype();
+      spec.shape = PartialShape(binding.value.shape());
+    }
+    cut.feeds.emplace_back(tensor, spec.dtype);
+    arg_shapes.push_back(spec.shape);
+    captures.push_back(std::move(spec));
+    identity.bindings.push_back(std::move(binding));
+  }
+  cut.fetches = registration.outputs;
+  cut.targets = registration.targets;
+  absl::StatusOr<ImportedGraph> imported = ImportGraph(
+      graph_def, cut, ops_, allocator_, details == nullptr ? nullptr : &details->culprits);
+  if (!imported.ok()) return imported.status();
+
+  std::string plan_key = Fingerprint(*imported);
+  for (const PartialShape& shape : arg_shapes) absl::StrAppend(&plan_key, ";", shape.ToString());
+  identity.fingerprint = plan_key;
+  identity.type = registration.signature ? *registration.signature
+                                         : FunctionType::FromInputs(registration.inputs);
+  FunctionIdentity bound = identity;
+  absl::StatusOr<FunctionCache::Registered> registered = functions_.Register(
+      registration.name_space, registration.name, std::move(identity), registration.replace,
+      [&] { return Compile(registration, *imported, plan_key, arg_shapes, bound, captures); });
+  if (!registered.ok()) return registered.status();
+  if (registration.retrace) retraces_.fetch_add(1, std::memory_order_relaxed);
+  if (known == nullptr) graphs_.Put(Sha256Hex(bytes), bytes);
+  return Registered{InfoOf(*registered->function), registered->existed};
+}
+
+absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
+    const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
+    const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
+    const std::vector<TensorSpec>& captures) {
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                            PlanFor(plan_key, imported, arg_shapes));
+  auto function = std::make_shared<BoundFunction>(plan);
+  const size_t num_inputs = registration.inputs.size();
+  for (size_t i = 0; i < identity.bindings.size(); ++i) {
+    const Binding& binding = identity.bindings[i];
+    if (binding.resource_id == 0) {
+      function->bound_bytes += binding.value.bytes();
+      continue;
+    }
+    const Access access = plan->arg_access[num_inputs + i];
+    if (access == Access::kNone) continue;
+    std::shared_ptr<Variable> variable = resources_.Find(binding.resource_id);
+    if (variable == nullptr) return NotFound("a captured variable has just been deleted");
+    function->access.push_back({std::move(variable), access});
+  }
+  for (const NamedVariable& named : plan->named_variables) {
+    bool existed = false;
+    FORMWORK_ASSIGN_OR_RETURN(
+        std::shared_ptr<Variable> variable,
+        resources_.Create(registration.name_space, named.name, named.dtype, named.shape,
+                          std::nullopt, /*exact_shape=*/false, &existed));
+    function->named.push_back({variable->id});
+    function->access.push_back({std::move(variable), std::max(named.access, Access::kRead)});
+  }
+  function->counters = std::make_unique<std::atomic<uint64_t>[]>(plan->num_counters);
+  function->inputs = registration.inputs;
+  function->captures = captures;
+  for (size_t i = 0; i < registration.outputs.size(); ++i) {
+    function->outputs.push_back(
+        {registration.outputs[i], plan->result_dtypes[i], plan->result_shapes[i]});
+  }
+  function->pretty_signature = registration.pretty_signature;
+  function->bytes = plan->bytes + function->bound_bytes + sizeof(BoundFunction);
+  return std::shared_ptr<ConcreteFunction>(std::move(function));
+}
+
+}  // namespace formwork
