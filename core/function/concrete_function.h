@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,7 +50,7 @@ struct ConcreteFunction {
 
   mutable std::atomic<uint64_t> calls{0};
   /// Hidden state of random nodes, by KernelInit::NewCounter's numbers.
-  std::unique_ptr<std::atomic<uint64_t>[]> counters;
+  mutable std::deque<std::atomic<uint64_t>> counters;
 
   const FunctionType& type() const { return identity.type; }
 };
