@@ -35,7 +35,7 @@ class CallTask final : public CallHandle, public std::enable_shared_from_this<Ca
         function_(std::move(function)),
         bound_(static_cast<const BoundFunction&>(*function_)),
         keep_outputs_(keep_outputs),
-        call_(engine.allocator_, bound_.counters.get(), &bound_.named, deadline),
+        call_(engine.allocator_, &bound_.counters, &bound_.named, deadline),
         ticket_(engine.resources_, engine.allocator_) {}
 
   void Cancel() override {

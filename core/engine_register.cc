@@ -183,7 +183,7 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
     function->named.push_back({variable->id});
     function->access.push_back({std::move(variable), std::max(named.access, Access::kRead)});
   }
-  function->counters = std::make_unique<std::atomic<uint64_t>[]>(plan->num_counters);
+  for (int i = 0; i < plan->num_counters; ++i) function->counters.emplace_back(0);
   function->inputs = registration.inputs;
   function->captures = captures;
   for (size_t i = 0; i < registration.outputs.size(); ++i) {

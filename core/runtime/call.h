@@ -3,6 +3,7 @@
 // One execution: what its steps share.
 
 #include <atomic>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ class Call final : public CallScope {
  public:
   /// `counters` and `named` outlive the call; `resources` too, and may be set later, before the
   /// first step runs.
-  Call(Allocator& allocator, std::atomic<uint64_t>* counters,
+  Call(Allocator& allocator, std::deque<std::atomic<uint64_t>>* counters,
        const std::vector<ResourceHandle>* named, absl::Time deadline)
       : allocator_(allocator), counters_(counters), named_(named), deadline_(deadline) {}
 
@@ -29,7 +30,7 @@ class Call final : public CallScope {
   ResourceAccess& resources() override { return *resources_; }
   void Print(absl::string_view text) override;
   absl::Status CheckStopped() override;
-  std::atomic<uint64_t>& counter(int index) override { return counters_[index]; }
+  std::atomic<uint64_t>& counter(int index) override { return (*counters_)[index]; }
   void NoteEffect() override { has_effects_ = true; }
   bool has_effects() const override { return has_effects_; }
   ResourceHandle named_variable(int index) override { return (*named_)[index]; }
@@ -37,7 +38,7 @@ class Call final : public CallScope {
  private:
   Allocator& allocator_;
   ResourceAccess* resources_ = nullptr;
-  std::atomic<uint64_t>* const counters_;
+  std::deque<std::atomic<uint64_t>>* const counters_;
   const std::vector<ResourceHandle>* const named_;
   const absl::Time deadline_;
   std::atomic<bool> cancelled_{false};
