@@ -1,0 +1,116 @@
+"""server.function in the place of tf.function."""
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import programs
+
+
+def _outcome(run, function):
+  keras.backend.clear_session()
+  keras.utils.set_random_seed(11)
+  return run(function)
+
+
+def _assert_agree(got, want):
+  got, want = tf.nest.flatten(got), tf.nest.flatten(want)
+  assert len(got) == len(want)
+  for g, w in zip(got, want):
+    if isinstance(w, str):
+      # The text of a signature names captures by their address.
+      assert re.sub(r"\d{9,}", "N", g) == re.sub(r"\d{9,}", "N", w)
+    elif isinstance(w, bytes) or np.asarray(w).dtype.kind in "OSU":
+      assert np.array_equal(g, w)
+    else:
+      assert np.asarray(g).dtype == np.asarray(w).dtype
+      np.testing.assert_allclose(g, w, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", programs.PROGRAMS)
+def test_program_agrees_on_the_stand_in(server, name):
+  run = programs.PROGRAMS[name]
+  _assert_agree(_outcome(run, server.function), _outcome(run, tf.function))
+
+
+@pytest.mark.parametrize("name", programs.PROGRAMS)
+def test_program_agrees_on_a_server(live, name):
+  run = programs.PROGRAMS[name]
+  _assert_agree(_outcome(run, live.function), _outcome(run, tf.function))
+
+
+def test_what_was_printed_comes_to_this_process(live, capfd):
+  @live.function
+  def f(x):
+    for i in tf.range(2):
+      tf.print("step", i, x)
+    return x
+
+  f(tf.constant([1, 2]))
+  assert capfd.readouterr().err == "step 0 [1 2]\nstep 1 [1 2]\n"
+
+
+def test_a_call_takes_arrays_and_tensors_alike(fake, server):
+  @server.function
+  def f(x, k):
+    return x * k
+
+  for _ in range(3):
+    assert f(np.ones([2], np.float32), 3).numpy().tolist() == [3, 3]
+    assert f(tf.ones([2]), 3).numpy().tolist() == [3, 3]
+  assert f.experimental_get_tracing_count() == 1
+  assert f(tf.ones([2]), 4).numpy().tolist() == [4, 4]
+  assert f(tf.ones([2]), 3).numpy().tolist() == [3, 3]
+  assert f.experimental_get_tracing_count() == 2
+  assert [r.retrace for r in fake.log if type(r).__name__ == "RegisterRequest"] == [False, True]
+
+
+def test_an_existing_tf_function_is_taken_over(server):
+  @tf.function(input_signature=[tf.TensorSpec([None])])
+  def f(x):
+    return x * 2
+
+  g = server.function(f)
+  assert g([1., 2.]).numpy().tolist() == [2, 4] and g(tf.ones([3])).shape == [3]
+  assert g.experimental_get_tracing_count() == 1 and g.python_function is f.python_function
+
+
+def test_functions_of_one_name_are_kept_apart(server):
+  def make(k):
+    @server.function
+    def f(x):
+      return x + k
+    return f
+
+  one, two = make(1), make(2)
+  x = tf.constant(1)
+  assert [one(x).numpy(), two(x).numpy(), one(x).numpy()] == [2, 3, 2]
+  assert [f.name for f in server.functions()] == ["f", "f_1"]
+
+
+def test_an_early_trace_can_be_called_by_others(server):
+  @server.function(scope="model")
+  def predict(x):
+    return x + 1
+
+  predict.get_concrete_function(tf.TensorSpec([None], tf.int32))
+  assert server.call("model/predict", [np.array([1, 2], np.int32)])[0].tolist() == [2, 3]
+
+
+def test_lost_functions_and_variables_come_back(fake, server):
+  v = tf.Variable([1., 2.], name="v")
+
+  @server.function
+  def f(x):
+    return v.assign_add(x)
+
+  assert f(tf.ones([2])).numpy().tolist() == [2, 3]
+  assert v.numpy().tolist() == [2, 3]
+  fake.evict()
+  assert f(tf.ones([2])).numpy().tolist() == [3, 4]
+  assert fake.methods()[-4:] == ["Call", "ListVariables", "Register", "Call"]
+  fake.restart()
+  assert f(tf.ones([2])).numpy().tolist() == [3, 4]  # From the value that was read here last.
+  assert fake.methods()[-5:] == ["Call", "ListVariables", "CreateVariable", "Register", "Call"]

@@ -1,0 +1,147 @@
+"""tf.Variables here and variables on the server."""
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import formwork
+
+
+def _adds(server, v, **options):
+  @server.function(**options)
+  def f(x):
+    v.assign_add(x)
+  return f
+
+
+def _names(server):
+  return [v.name for v in server.variables()]
+
+
+def test_variables_are_named_by_scope_and_name_and_never_shared(server):
+  a, b, c = (tf.Variable(float(k), name="v") for k in range(3))
+  for v in (b, a):
+    _adds(server, v)(1.)
+  _adds(server, c, scope="s")(1.)
+  assert _names(server) == ["v", "v_1", "s/v"]
+  assert [v.numpy() for v in (a, b, c)] == [1, 2, 3]
+
+
+def test_keras_variables_are_named_by_path(server):
+  keras.backend.clear_session()
+  model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1, name="d")], name="m")
+  optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+
+  @server.function
+  def step(x):
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_sum(model(x))
+    optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+  step(tf.ones([1, 2]))
+  assert {v.path for v in model.variables} < set(_names(server))
+  assert set(_names(server)) - {v.path for v in model.variables} <= {
+      v.path for v in optimizer.variables}
+
+
+def test_a_second_process_attaches_and_says_so_once(fake, server, caplog):
+  _adds(server, tf.Variable(5., name="v"))(1.)
+  with formwork.connect(fake.target, namespace=server.namespace) as other:
+    v, w = tf.Variable(0., name="v"), tf.Variable(0., name="w")
+    f = _adds(other, v)
+    f(1.)
+    _adds(other, w)(1.)
+    assert v.numpy() == 7 and len(other.variables()) == 2
+  assert len([r for r in caplog.records if "attached to 1" in r.getMessage()]) == 1
+
+
+def test_a_second_process_sends_no_graph_twice_and_finds_the_function(fake, server):
+  def run(s):
+    v = tf.Variable(tf.zeros([3]), name="v")
+
+    @s.function
+    def f(x):
+      for _ in tf.range(3):
+        v.assign_add(x)
+      return v
+
+    f(tf.ones([3]))
+    return s.functions()
+
+  first = run(server)
+  with formwork.connect(fake.target, namespace=server.namespace) as other:
+    second = run(other)
+  assert [f.id for f in first] == [f.id for f in second]
+
+
+def test_another_shape_than_the_servers_is_refused(server):
+  server.variable("v", initial_value=np.zeros([2], np.float32))
+  with pytest.raises(formwork.Error) as e:
+    _adds(server, tf.Variable([1., 2., 3.], name="v"))(tf.ones([3]))
+  assert e.value.code == "INVALID_ARGUMENT" and "'v'" in e.value.message
+
+
+def test_reads_and_assignments_here_follow_the_server(server):
+  v = tf.Variable([1., 2.])
+  f = _adds(server, v)
+  f(tf.ones([2]))
+  assert (v + 0.).numpy().tolist() == [2, 3]
+  assert tf.reduce_sum(v).numpy() == 5
+  f(tf.ones([2]))
+  assert v.assign_add([1., 1.]).numpy().tolist() == [4, 5]
+  f(tf.ones([2]))
+  assert v.numpy().tolist() == [5, 6] and "5., 6." in repr(v)
+  assert isinstance(v, tf.Variable) and type(v).__name__ == "ResourceVariable"
+
+
+def test_push_overwrites_and_pull_fetches(fake, server):
+  v = tf.Variable(1.)
+  f = _adds(server, v)
+  f(1.)
+  server.push([v])
+  assert server.variables()[0].read() == 1
+  server.variables()[0].assign(9.)  # As another process would.
+  assert v.numpy() == 1
+  server.pull({"any": [v]})
+  assert v.numpy() == 9
+  with pytest.raises(formwork.Error) as e:
+    server.pull(tf.Variable(0., name="unknown"))
+  assert e.value.code == "NOT_FOUND"
+
+
+def test_push_creates_and_another_model_pulls(server):
+  def model():
+    keras.backend.clear_session()
+    made = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(3)], name="m")
+    made.optimizer = None
+    return made
+
+  a = model()
+  server.push(a)
+  with formwork.connect(server._channel.target, namespace=server.namespace) as other:
+    b = model()
+    other.pull(b)
+  for x, y in zip(a.get_weights(), b.get_weights()):
+    assert (x == y).all()
+
+
+def test_clear_starts_afresh(server):
+  v = tf.Variable(1., name="v")
+  f = _adds(server, v)
+  f(1.)
+  server.clear()
+  assert _names(server) == []
+  f(1.)
+  assert _names(server) == ["v"] and v.numpy() == 2
+
+
+def test_uninitialised_and_partly_unknown_variables(server):
+  v = tf.Variable([1.], shape=[None], name="wide")
+
+  @server.function
+  def f(x):
+    v.assign(x)
+    return tf.shape(v)
+
+  assert f(tf.ones([3])).numpy() == [3]
+  assert server.variables()[0].shape == [None] and v.numpy().tolist() == [1, 1, 1]
