@@ -118,7 +118,7 @@ class Fingerprinter {
             scalar(x);
           } else {
             digest.Add(static_cast<int64_t>(x.size()));
-            for (const auto element : x) scalar(element);
+            for (const auto& element : x) scalar(element);
           }
         },
         value);
