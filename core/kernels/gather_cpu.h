@@ -1,0 +1,17 @@
+#pragma once
+
+// The parts of the gather family, one per file gather_<part>_cpu.cc.
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+void RegisterGatherScatterKernels(KernelRegistry& registry);  ///< ScatterNd, TensorScatter* ...
+void RegisterGatherSelectKernels(KernelRegistry& registry);   ///< Where, OneHot, DynamicStitch ...
+void RegisterGatherSearchKernels(KernelRegistry& registry);   ///< Unique, ListDiff, Bucketize ...
+
+/// What an attr bad_indices_policy asks for.
+/// Errors: kInvalidArgument if it is none of TensorFlow's names.
+absl::StatusOr<bool> IgnoresBadIndices(const AttrMap& attrs);
+
+}  // namespace formwork
