@@ -13,7 +13,7 @@ The calls are listed in tests/ops/cases/<family>.py:
 
 Python floats are float32, ints int32, bytes and str strings; tensor("half", [1, 2]) names a dtype.
 """
-import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -311,7 +311,7 @@ def _run(op, inputs, attrs):
   rewrites.disable_meta_optimizer = True
   with tf.compat.v1.Session(graph=graph, config=config) as session:
     try:
-      outputs = session.run(list(node.outputs), feeds)
+      outputs = session.run(list(node.outputs) + [node], feeds)[:-1]  # Also where it has none.
     except tf.errors.OpError as failure:
       return lines, None, failure
   names = [_graph_name(tensor.dtype) for tensor in node.outputs]
@@ -354,7 +354,10 @@ def error(op, *inputs, text, code=None, comment=None, **attrs):
 
 def _generate(family):
   _lines.clear()
-  importlib.import_module(family)
+  # By its path: "string" and "random" are names of Python's own modules.
+  spec = importlib.util.spec_from_file_location(
+      "cases_of_" + family, os.path.join(HERE, "cases", family + ".py"))
+  spec.loader.exec_module(importlib.util.module_from_spec(spec))
   path = os.path.join(HERE, family + ".optest")
   with open(path, "w", encoding="ascii") as out:
     out.write("# Written by generate.py %s from cases/%s.py; expected: TensorFlow %s.\n\n" %
@@ -365,7 +368,6 @@ def _generate(family):
 
 if __name__ == "__main__":
   sys.modules["generate"] = sys.modules["__main__"]
-  sys.path.insert(0, os.path.join(HERE, "cases"))
   chosen = sys.argv[1:] or sorted(
       name[:-3] for name in os.listdir(os.path.join(HERE, "cases")) if name.endswith(".py"))
   for name in chosen:

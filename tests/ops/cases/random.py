@@ -1,0 +1,48 @@
+from generate import case, error, tensor
+
+KEY = tensor("uint64", [123456789012345])
+COUNTER = tensor("uint64", [5, 7])
+WRAPS = tensor("uint64", [2**64 - 3, 2**64 - 1])  # The counter's carry.
+EXACT = "rel 2e-7 abs 0"
+FLOATS = ["float", "double", "half", "bfloat16"]
+
+case("StatelessRandomGetKeyCounter", tensor("int64", [1, 2]))
+case("StatelessRandomGetKeyCounter", [-1, 2])
+error("StatelessRandomGetKeyCounter", [1, 2, 3], text="seed must have shape [2], not [3]")
+
+for op in ["StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2"]:
+  for dtype in FLOATS:
+    for shape in [[7], [3, 1001]]:
+      case(op, shape, KEY, COUNTER, 1, dtype=dtype, tolerance=EXACT)
+    case(op, [70], KEY, WRAPS, 3, dtype=dtype, tolerance=EXACT)
+  case(op, tensor("int64", [0, 3]), KEY, COUNTER, 1)
+  case(op, tensor("int32", [], [0]), KEY, COUNTER, 1, tolerance=EXACT)
+  error(op, [3], KEY, COUNTER, 2, text="Unsupported algorithm id: 2")
+  error(op, [-3], KEY, COUNTER, 1, text="Dimension -3 must be >= 0")
+  error(op, [[3]], KEY, COUNTER, 1, text="shape must be a vector of {int32,int64}, got shape [1,1]")
+  error(op, [3], tensor("uint64", [1, 2]), COUNTER, 1, text="key must have shape [1], not [2]")
+  error(op, [3], KEY, tensor("uint64", 1), 1, text="counter must be a vector with length at least")
+for dtype in ["int32", "int64", "uint32", "uint64"]:
+  case("StatelessRandomUniformFullIntV2", [1003], KEY, COUNTER, 1, dtype=dtype)
+case("StatelessRandomUniformIntV2", [1003], KEY, COUNTER, 1, -5, 2147483647)
+case("StatelessRandomUniformIntV2", [1003], KEY, COUNTER, 1, tensor("int64", -5),
+     tensor("int64", 2**60))
+case("StatelessRandomUniformIntV2", [0], KEY, COUNTER, 1, 5, 5)
+error("StatelessRandomUniformIntV2", [3], KEY, COUNTER, 1, 5, 5,
+      text="Need minval < maxval, got 5 >= 5")
+error("StatelessRandomUniformIntV2", [3], KEY, COUNTER, 1, [5], 7,
+      text="minval must be 0-D, got shape [1]")
+
+for dtype in FLOATS:
+  for op in ["RandomUniform", "RandomStandardNormal", "TruncatedNormal"]:
+    case(op, [23], seed=1, seed2=2, dtype=dtype, tolerance=EXACT)
+case("RandomUniform", [3], seed=-7, seed2=0, dtype="float", tolerance=EXACT)
+case("RandomUniformInt", [23], -7, 100, seed=5, seed2=6)
+case("RandomUniformInt", tensor("int64", [5]), tensor("int64", -7), tensor("int64", 100), seed=5,
+     seed2=6)
+error("RandomUniformInt", [3], 5, 4, text="Need minval < maxval, got 5 >= 4")
+case("RandomShuffle", [0, 1, 2, 3, 4, 5], seed=3, seed2=4)
+case("RandomShuffle", [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]], seed=3, seed2=4)
+case("RandomShuffle", ["a", "b", "c"], seed=3, seed2=4)
+case("RandomShuffle", 5.0, seed=3, seed2=4)
+case("RandomShuffle", tensor("float", [], [0, 2]), seed=3, seed2=4)
