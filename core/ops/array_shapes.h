@@ -1,0 +1,56 @@
+#pragma once
+
+// Shape functions of the array family. They report what follows from the inputs' shapes and
+// constants; what does not fit is left for the kernel to refuse, so that a branch that is never
+// taken may be wrong.
+
+#include "core/ops/shape_inference.h"
+
+namespace formwork::array_shapes {
+
+absl::Status ShapeOf(InferenceContext& c);  ///< Shape and ShapeN: vectors as long as the ranks.
+absl::Status Reshape(InferenceContext& c);
+absl::Status Squeeze(InferenceContext& c);
+absl::Status ExpandDims(InferenceContext& c);
+absl::Status Bitcast(InferenceContext& c);
+absl::Status Pack(InferenceContext& c);
+absl::Status Unpack(InferenceContext& c);
+absl::Status ConcatV2(InferenceContext& c);
+absl::Status Split(InferenceContext& c);
+absl::Status SplitV(InferenceContext& c);
+absl::Status ConcatOffset(InferenceContext& c);
+absl::Status Fill(InferenceContext& c);
+absl::Status Range(InferenceContext& c);
+absl::Status Tile(InferenceContext& c);
+absl::Status BroadcastTo(InferenceContext& c);
+absl::Status ReduceAxes(InferenceContext& c);  ///< BroadcastGradientArgs: vectors.
+absl::Status BroadcastArgs(InferenceContext& c);
+absl::Status Transpose(InferenceContext& c);
+absl::Status Pad(InferenceContext& c);
+absl::Status Unpad(InferenceContext& c);  ///< MirrorPadGrad.
+absl::Status Slice(InferenceContext& c);
+absl::Status StridedSlice(InferenceContext& c);
+absl::Status SpaceToBatchNd(InferenceContext& c);
+absl::Status BatchToSpaceNd(InferenceContext& c);
+absl::Status SpaceToDepth(InferenceContext& c);
+absl::Status DepthToSpace(InferenceContext& c);
+absl::Status MatrixDiagPart(InferenceContext& c);
+absl::Status MatrixDiag(InferenceContext& c);
+absl::Status Diag(InferenceContext& c);
+absl::Status DiagPart(InferenceContext& c);
+
+/// The integers of input i where it is constant and of at most kMaxRank elements, else nothing.
+std::optional<Dims> ConstantIntegers(const InferenceContext& c, int i);
+/// The one integer of input i where it is constant, else nothing.
+std::optional<int64_t> ConstantInteger(const InferenceContext& c, int i);
+/// The rank that a vector of sizes stands for, where its length is known.
+PartialShape OfLength(const PartialShape& vector);
+/// `axis` counted from the front; -1 where it is not within the rank.
+int FrontAxis(int64_t axis, int rank);
+/// Output i, unless there are too many dimensions.
+absl::Status SetOutput(InferenceContext& c, int i, const Dims& dims);
+/// a * b and a + b of dimensions, -1 where one is unknown or the result overflows.
+int64_t MultiplyDims(int64_t a, int64_t b);
+int64_t AddDims(int64_t a, int64_t b);
+
+}  // namespace formwork::array_shapes
