@@ -20,6 +20,11 @@ def print_to_stderr(text):
   sys.stderr.flush()
 
 
+def print_to_stdout(text):
+  sys.stdout.write(text)
+  sys.stdout.flush()
+
+
 class ConcreteFunction:
   """A function of one signature on the server. Safe to call from many threads.
 
@@ -122,7 +127,8 @@ class Registration:
   def __init__(self, request, graph_def):
     self.request = request
     self._graph_def = graph_def
-    self.request.fingerprint = hashlib.sha256(graph_def).hexdigest()
+    if graph_def:
+      self.request.fingerprint = hashlib.sha256(graph_def).hexdigest()
 
   def send_again(self, server):
     """As send(), after the server has lost the function."""

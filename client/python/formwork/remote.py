@@ -89,6 +89,8 @@ class Remote:
     self._concrete, self._generation = None, -1
     self._lock = threading.Lock()
     self._written = frozenset()
+    self._on_print = None
+    self._counted = False
 
   # ----------------------------------------------------------------------------------- registering
   def ensure(self, captured, variables):
@@ -123,14 +125,18 @@ class Remote:
     if self._function_type is not None and self._first_deferred == len(inputs):
       signature = tracing.signature(self._function_type)
     graph_def = tracing.graph_bytes(self._graph)
+    if tracing.prints_to_stdout(graph_def):
+      self._on_print = concrete.print_to_stdout
     server = self._bindings.server
-    self._owner.traces += 1
+    if self._describe is not None and not self._counted:
+      self._counted = True
+      self._owner.traces += 1
     for _ in range(_MOST_NAMES):
       registration = _Registration(server._registration(
           self._owner.name() + self._suffix, graph_def, specs, [t.name for t in self._fetched],
           captures, [op.name for op in self._graph.control_outputs], signature,
           pretty_signature=self._describe() if self._describe else "",
-          retrace=self._owner.traces > 1 and not self._suffix), self._bindings, bound)
+          retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound)
       try:
         info, existed = registration.send(server)
         return concrete.ConcreteFunction(server, info, registration, existed)
@@ -177,7 +183,7 @@ class Remote:
       else:
         append_eager(parts, t)
     try:
-      outputs = function.run(parts)
+      outputs = function.run(parts, on_print=self._on_print)
     finally:
       self.last_call = next(self._bindings.clock)
       for bound in changed:
@@ -210,7 +216,7 @@ class Remote:
       else:
         append_eager(parts, t)
     try:
-      outputs = function.run(parts)
+      outputs = function.run(parts, on_print=self._on_print)
     finally:
       self.last_call = next(self._bindings.clock)
     return [to_eager(value, dtype, self._owner, i)

@@ -19,7 +19,7 @@ _LOG = logging.getLogger("formwork")
 _WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_max",
            "scatter_min", "scatter_mul", "scatter_div", "scatter_update", "batch_scatter_update",
            "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_nd_max",
-           "scatter_nd_min")
+           "scatter_nd_min", "_restore_from_tensors")
 
 
 def of(server):

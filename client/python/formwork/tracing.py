@@ -8,6 +8,7 @@ import threading
 import uuid
 import weakref
 
+from tensorflow.core.framework import graph_pb2
 from tensorflow.core.function.trace_type import default_types
 from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.framework import type_spec
@@ -23,6 +24,15 @@ _REDUNDANT = re.compile(r"_\d+___redundant_placeholder")
 
 
 # ------------------------------------------------------------------------------------------ graph
+def prints_to_stdout(graph_def):
+  """Whether all that tf.print writes in a serialized GraphDef is for stdout."""
+  streams = set()
+  parsed = graph_pb2.GraphDef.FromString(graph_def)
+  for nodes in [parsed.node] + [f.node_def for f in parsed.library.function]:
+    streams.update(n.attr["output_stream"].s for n in nodes if n.op == "PrintV2")
+  return streams == {b"stdout"}
+
+
 def graph_bytes(graph):
   """The serialized GraphDef of a FuncGraph, the same in every process that runs the same code.
 
