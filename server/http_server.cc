@@ -2,7 +2,10 @@
 
 #include <civetweb.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +40,7 @@ int HttpServer::Handle(mg_connection* connection, void* handler) {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, int port,
                                                               Handlers handlers) {
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(handlers)));
+  std::unique_ptr<HttpServer> server(new HttpServer(address, std::move(handlers)));
   const std::string listen = HostAndPort(address, port);
   // Few threads, and short waits, as those who ask are few and quick.
   const char* options[] = {"listening_ports",
@@ -68,7 +71,18 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
 }
 
 HttpServer::~HttpServer() {
-  if (context_ != nullptr) mg_stop(context_);
+  if (context_ == nullptr) return;
+  // civetweb looks at its stop flag every two seconds, or when somebody connects.
+  std::atomic<bool> stopped{false};
+  std::thread stop([this, &stopped] {
+    mg_stop(context_);
+    stopped = true;
+  });
+  while (!stopped) {
+    Connect(address_, port_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  stop.join();
 }
 
 }  // namespace formwork::server

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -37,9 +38,11 @@ class HttpServer {
   int port() const { return port_; }
 
  private:
-  explicit HttpServer(Handlers handlers) : handlers_(std::move(handlers)) {}
+  HttpServer(std::string address, Handlers handlers)
+      : address_(std::move(address)), handlers_(std::move(handlers)) {}
   static int Handle(mg_connection* connection, void* handler);
 
+  const std::string address_;
   const Handlers handlers_;
   mg_context* context_ = nullptr;
   int port_ = 0;

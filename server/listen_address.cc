@@ -15,8 +15,10 @@ namespace {
 
 bool IsIpv6(const std::string& address) { return address.find(':') != std::string::npos; }
 
-// 0, or the errno of binding a TCP socket there.
-int ErrorOfBinding(const std::string& address, int port) {
+using SocketCall = int (*)(int, const sockaddr*, socklen_t);
+
+// 0, or the errno of `call` (bind, connect) on a TCP socket with that address.
+int ErrorOf(SocketCall call, const std::string& address, int port) {
   sockaddr_in v4{};
   sockaddr_in6 v6{};
   v4.sin_family = AF_INET;
@@ -30,8 +32,8 @@ int ErrorOfBinding(const std::string& address, int port) {
   if (fd < 0) return errno;
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const int result = ipv6 ? bind(fd, reinterpret_cast<sockaddr*>(&v6), sizeof(v6))
-                          : bind(fd, reinterpret_cast<sockaddr*>(&v4), sizeof(v4));
+  const int result = ipv6 ? call(fd, reinterpret_cast<sockaddr*>(&v6), sizeof(v6))
+                          : call(fd, reinterpret_cast<sockaddr*>(&v4), sizeof(v4));
   const int error = result == 0 ? 0 : errno;
   close(fd);
   return error;
@@ -45,11 +47,13 @@ std::string HostAndPort(const std::string& address, int port) {
 }
 
 absl::Status CannotListen(const char* what, const std::string& address, int port) {
-  const int error = ErrorOfBinding(address, port);
+  const int error = ErrorOf(&bind, address, port);
   return absl::UnavailableError(absl::StrCat(what, ": cannot listen on ",
                                              HostAndPort(address, port), ": ",
                                              error != 0 ? std::strerror(error) : "unknown reason"));
 }
+
+void Connect(const std::string& address, int port) { ErrorOf(&connect, address, port); }
 
 absl::Status CheckUnixSocketFree(const std::string& path) {
   sockaddr_un address{};

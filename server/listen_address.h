@@ -15,6 +15,9 @@ std::string HostAndPort(const std::string& address, int port);
 /// found by trying again. kUnavailable.
 absl::Status CannotListen(const char* what, const std::string& address, int port);
 
+/// Connects to a TCP port and hangs up at once.
+void Connect(const std::string& address, int port);
+
 /// kUnavailable if another process listens on the socket at `path`, or if the path is too long.
 absl::Status CheckUnixSocketFree(const std::string& path);
 

@@ -1,0 +1,35 @@
+#pragma once
+
+// What the `formwork` command was asked to do.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace formwork::command {
+
+struct Arguments {
+  std::string server = "127.0.0.1:8500";
+  std::string name_space = "default";
+  double timeout_seconds = 60;
+  bool json = false;
+
+  std::string name;  ///< A function's or a variable's.
+  uint64_t id = 0;
+  std::vector<std::string> inputs;  ///< Files or JSON: value_text.h.
+  std::string save;                 ///< Where results go as .npy; empty: nowhere.
+
+  // register
+  std::string graph;
+  std::vector<std::string> specs;
+  std::vector<std::string> outputs;
+  std::vector<std::string> captures;
+  std::vector<std::string> targets;
+  bool replace = false;
+
+  // bench
+  int in_flight = 1;
+  double seconds = 3;
+};
+
+}  // namespace formwork::command

@@ -1,0 +1,26 @@
+#pragma once
+
+// The subcommands of `formwork`. Each prints its answer, as a table for people or as JSON.
+
+#include "absl/status/status.h"
+#include "command/arguments.h"
+#include "formwork/client.h"
+
+namespace formwork::command {
+
+absl::Status ListFunctions(client::Client& client, const Arguments& arguments);
+absl::Status DescribeFunction(client::Client& client, const Arguments& arguments);
+absl::Status ListVariables(client::Client& client, const Arguments& arguments);
+absl::Status ReadVariable(client::Client& client, const Arguments& arguments);
+absl::Status Call(client::Client& client, const Arguments& arguments);
+absl::Status Register(client::Client& client, const Arguments& arguments);
+absl::Status Remove(client::Client& client, const Arguments& arguments);
+absl::Status Clear(client::Client& client, const Arguments& arguments);
+absl::Status Bench(client::Client& client, const Arguments& arguments);
+
+/// The function that `arguments` name by ID, or the first of that name that takes `inputs` values
+/// (-1: any number). Errors: kNotFound.
+absl::StatusOr<v1::ConcreteFunctionInfo> FindFunction(client::Client& client,
+                                                      const Arguments& arguments, int inputs);
+
+}  // namespace formwork::command

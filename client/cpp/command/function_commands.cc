@@ -1,0 +1,187 @@
+// functions, describe, register, rm, clear
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "command/commands.h"
+#include "command/npy.h"
+#include "command/table.h"
+#include "command/value_text.h"
+
+namespace formwork::command {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string SpecText(const v1::TensorSpec& spec) {
+  return absl::StrCat(client::DataTypeName(spec.dtype()), ShapeText(spec.shape()));
+}
+
+template <typename Specs>
+std::string SpecsText(const Specs& specs) {
+  return absl::StrCat("(",
+                      absl::StrJoin(specs, ", ",
+                                    [](std::string* out, const v1::TensorSpec& spec) {
+                                      absl::StrAppend(out, SpecText(spec));
+                                    }),
+                      ")");
+}
+
+template <typename Specs>
+ordered_json SpecsJson(const Specs& specs) {
+  ordered_json list = ordered_json::array();
+  for (const v1::TensorSpec& spec : specs) {
+    list.push_back({{"name", spec.name()},
+                    {"dtype", client::DataTypeName(spec.dtype())},
+                    {"shape", ShapeJson(spec.shape())}});
+  }
+  return list;
+}
+
+ordered_json FunctionJson(const v1::ConcreteFunctionInfo& function) {
+  ordered_json json = {{"id", function.id()},
+                       {"name", function.name()},
+                       {"signature", function.pretty_signature()},
+                       {"inputs", SpecsJson(function.inputs())},
+                       {"outputs", SpecsJson(function.outputs())},
+                       {"captured_variables", ordered_json::array()},
+                       {"calls", function.calls()},
+                       {"bytes", function.bytes()}};
+  for (const std::string& name : function.captured_variables()) {
+    json["captured_variables"].push_back(name);
+  }
+  return json;
+}
+
+template <typename Functions>
+void PrintFunctions(const Functions& functions, bool json) {
+  if (json) {
+    ordered_json list = ordered_json::array();
+    for (const auto& function : functions) list.push_back(FunctionJson(function));
+    std::printf("%s\n", list.dump(2).c_str());
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"ID", "NAME", "CALLS", "SIZE", "VARIABLES", "INPUTS -> OUTPUTS"}};
+  for (const auto& function : functions) {
+    rows.push_back(
+        {absl::StrCat(function.id()), function.name(), absl::StrCat(function.calls()),
+         BytesText(function.bytes()), absl::StrCat(function.captured_variables_size()),
+         absl::StrCat(SpecsText(function.inputs()), " -> ", SpecsText(function.outputs()))});
+  }
+  PrintTable(rows);
+}
+
+// "x:0=float32[?,3]" -> {"x:0", "float32[?,3]"}
+absl::StatusOr<std::pair<std::string, std::string>> SplitBinding(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  if (parts.size() == 2) return std::make_pair(parts[0], parts[1]);
+  return absl::InvalidArgumentError(absl::StrCat("not TENSOR=WHAT: ", text));
+}
+
+absl::Status AddCapture(client::Client& client, const std::string& text,
+                        v1::RegisterRequest* request) {
+  const auto binding = SplitBinding(text);
+  if (!binding.ok()) return binding.status();
+  const auto value = ParseValue(client, binding->second, formwork::tf::DT_INVALID);
+  if (!value.ok()) return value.status();
+  v1::Capture* capture = request->add_captures();
+  capture->set_tensor(binding->first);
+  if (const auto* variable = std::get_if<client::ResourceId>(&*value)) {
+    capture->mutable_value()->set_resource_id(variable->id);
+  } else if (const auto* kept = std::get_if<client::KeptTensor>(&*value)) {
+    capture->mutable_value()->set_kept_tensor_id(kept->id);
+  } else if (const auto* tensor = std::get_if<client::Tensor>(&*value)) {
+    v1::Tensor* to = capture->mutable_value()->mutable_tensor();
+    to->set_dtype(tensor->dtype());
+    to->mutable_dims()->Add(tensor->dims().begin(), tensor->dims().end());
+    to->set_content(tensor->Content());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ConcreteFunctionInfo> FindFunction(client::Client& client,
+                                                      const Arguments& arguments, int inputs) {
+  const auto listed = client.ListFunctions();
+  if (!listed.ok()) return listed.status();
+  for (const auto& function : listed->functions()) {
+    const bool fits = inputs < 0 || function.inputs_size() == inputs;
+    const bool named =
+        arguments.id != 0 ? function.id() == arguments.id : function.name() == arguments.name;
+    if (named && fits) return function;
+  }
+  return absl::NotFoundError(absl::StrCat("no such function: ", arguments.name));
+}
+
+absl::Status ListFunctions(client::Client& client, const Arguments& arguments) {
+  const auto listed = client.ListFunctions();
+  if (!listed.ok()) return listed.status();
+  PrintFunctions(listed->functions(), arguments.json);
+  return absl::OkStatus();
+}
+
+absl::Status DescribeFunction(client::Client& client, const Arguments& arguments) {
+  const auto described = client.DescribeFunction(arguments.name);
+  if (!described.ok()) return described.status();
+  if (arguments.json) {
+    PrintFunctions(described->functions(), true);
+  } else {
+    std::printf("%s\n", described->text().c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Register(client::Client& client, const Arguments& arguments) {
+  auto graph = ReadFile(arguments.graph);
+  if (!graph.ok()) return graph.status();
+  v1::RegisterRequest request;
+  request.set_name(arguments.name);
+  request.set_graph_def(*std::move(graph));
+  request.set_replace(arguments.replace);
+  for (const std::string& text : arguments.specs) {
+    const auto binding = SplitBinding(text);
+    if (!binding.ok()) return binding.status();
+    auto spec = ParseSpec(binding->first, binding->second);
+    if (!spec.ok()) return spec.status();
+    *request.add_inputs() = *std::move(spec);
+  }
+  for (const std::string& output : arguments.outputs) request.add_outputs(output);
+  for (const std::string& target : arguments.targets) request.add_targets(target);
+  for (const std::string& capture : arguments.captures) {
+    const absl::Status added = AddCapture(client, capture, &request);
+    if (!added.ok()) return added;
+  }
+  const auto registered = client.Register(std::move(request));
+  if (!registered.ok()) return registered.status();
+  PrintFunctions(std::vector<v1::ConcreteFunctionInfo>{registered->function()}, arguments.json);
+  return absl::OkStatus();
+}
+
+absl::Status Remove(client::Client& client, const Arguments& arguments) {
+  const auto removed = client.Unregister(arguments.id, arguments.name);
+  if (!removed.ok()) return removed.status();
+  const std::string count = absl::StrCat(*removed);
+  std::printf(arguments.json ? "{\"removed\": %s}\n" : "removed: %s\n", count.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Clear(client::Client& client, const Arguments& arguments) {
+  const absl::Status cleared = client.Clear();
+  if (!cleared.ok()) return cleared;
+  if (arguments.json) {
+    std::printf("{}\n");
+  } else {
+    std::printf("cleared: %s\n", arguments.name_space.c_str());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace formwork::command

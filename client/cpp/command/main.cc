@@ -1,0 +1,125 @@
+// formwork: asks a formwork-server from the shell.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command/arguments.h"
+#include "command/commands.h"
+#include "formwork/client.h"
+
+namespace {
+
+using formwork::client::Client;
+using formwork::command::Arguments;
+using Body = absl::Status (*)(Client&, const Arguments&);
+
+constexpr char kInputHelp[] =
+    "An input, in order: a .npy file, JSON ('[[1, 2]]'), either with a dtype before it "
+    "('float64:[1, 2]'), var:NAME or kept:ID";
+
+// Adds a subcommand that sets `body` where it is chosen.
+CLI::App* Add(CLI::App& app, const char* name, const char* help, Body command, Body* body) {
+  CLI::App* sub = app.add_subcommand(name, help);
+  sub->fallthrough();
+  sub->callback([body, command] { *body = command; });
+  return sub;
+}
+
+void AddSettings(CLI::App& app, Arguments& arguments) {
+  app.add_option("--server", arguments.server, "host:port or unix:path")
+      ->envname("FORMWORK_SERVER")
+      ->capture_default_str();
+  app.add_option("--namespace", arguments.name_space, "The namespace of all names")
+      ->envname("FORMWORK_NAMESPACE")
+      ->capture_default_str();
+  app.add_option("--timeout", arguments.timeout_seconds, "Seconds for the connection and a request")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", arguments.json, "JSON for programs instead of text for people");
+}
+
+void AddFunctionCommands(CLI::App& app, Arguments& arguments, Body* body) {
+  namespace command = formwork::command;
+  Add(app, "functions", "Lists the functions", &command::ListFunctions, body);
+  Add(app, "describe", "Shows a function's signatures", &command::DescribeFunction, body)
+      ->add_option("NAME", arguments.name)
+      ->required();
+  CLI::App* reg =
+      Add(app, "register", "Registers a function of a GraphDef", &command::Register, body);
+  reg->add_option("NAME", arguments.name)->required();
+  reg->add_option("--graph", arguments.graph, "A file with a serialized GraphDef")->required();
+  reg->add_option("--input", arguments.specs, "TENSOR=DTYPE[SHAPE], as x:0=float32[?,3]");
+  reg->add_option("--output", arguments.outputs, "TENSOR, as Identity:0");
+  reg->add_option("--capture", arguments.captures, "TENSOR=VALUE, as w:0=var:w or c:0=2.5");
+  reg->add_option("--target", arguments.targets, "A node to run for its effect");
+  reg->add_flag("--replace", arguments.replace, "In the place of one of that name and type");
+  CLI::App* rm = Add(app, "rm", "Removes a function", &command::Remove, body);
+  rm->add_option("NAME", arguments.name, "All of that name");
+  rm->add_option("--id", arguments.id, "That one");
+  Add(app, "clear", "Removes everything in the namespace", &command::Clear, body);
+}
+
+void AddValueCommands(CLI::App& app, Arguments& arguments, Body* body) {
+  namespace command = formwork::command;
+  Add(app, "variables", "Lists the variables", &command::ListVariables, body);
+  CLI::App* read = Add(app, "read", "Prints a variable's value", &command::ReadVariable, body);
+  read->add_option("NAME", arguments.name);
+  read->add_option("--id", arguments.id, "By ID");
+  read->add_option("--save", arguments.save, "Writes PATH.npy");
+  CLI::App* call = Add(app, "call", "Calls a function", &command::Call, body);
+  call->add_option("NAME", arguments.name);
+  call->add_option("--id", arguments.id, "By ID");
+  call->add_option("--input", arguments.inputs, kInputHelp);
+  call->add_option("--save", arguments.save, "Writes the outputs: PATH.npy, or PATH_0.npy, ...");
+  CLI::App* bench = Add(app, "bench", "Measures calls of a function", &command::Bench, body);
+  bench->add_option("--function", arguments.name, "The function");
+  bench->add_option("--id", arguments.id, "By ID");
+  bench->add_option("--input", arguments.inputs, kInputHelp);
+  bench->add_option("--in-flight", arguments.in_flight, "Calls under way at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  bench->add_option("--seconds", arguments.seconds, "How long")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
+int Fail(const absl::Status& status, bool json) {
+  const std::string code = absl::StatusCodeToString(status.code());
+  const std::string message(status.message());
+  if (json) {
+    const nlohmann::ordered_json error = {{"error", {{"code", code}, {"message", message}}}};
+    std::printf(
+        "%s\n",
+        error.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  }
+  std::fprintf(stderr, "formwork: %s: %s\n", code.c_str(), message.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  Body body = nullptr;
+  CLI::App app("Asks a formwork-server: its functions, variables and calls.", "formwork");
+  app.require_subcommand(1);
+  AddSettings(app, arguments);
+  AddFunctionCommands(app, arguments, &body);
+  AddValueCommands(app, arguments, &body);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  formwork::client::ClientOptions options;
+  options.name_space = arguments.name_space;
+  options.timeout = absl::Seconds(arguments.timeout_seconds);
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(arguments.server, options);
+  if (!client.ok()) return Fail(client.status(), arguments.json);
+  const absl::Status status = body(**client, arguments);
+  return status.ok() ? 0 : Fail(status, arguments.json);
+}

@@ -1,0 +1,122 @@
+// variables, read, call
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "command/commands.h"
+#include "command/npy.h"
+#include "command/table.h"
+#include "command/value_text.h"
+
+namespace formwork::command {
+namespace {
+
+using client::Tensor;
+using client::Value;
+using nlohmann::ordered_json;
+
+std::string Dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+ordered_json VariableJson(const v1::VariableInfo& variable) {
+  return {{"id", variable.id()},
+          {"name", variable.name()},
+          {"dtype", client::DataTypeName(variable.dtype())},
+          {"shape", ShapeJson(variable.shape())},
+          {"initialized", variable.initialized()},
+          {"version", variable.version()},
+          {"bytes", variable.bytes()}};
+}
+
+// PATH.npy for one value, PATH_0.npy, PATH_1.npy, ... for more.
+absl::Status Save(const std::vector<Value>& values, const std::string& path) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto* tensor = std::get_if<Tensor>(&values[i]);
+    if (tensor == nullptr) continue;
+    const absl::Status written =
+        WriteNpy(*tensor, values.size() == 1 ? absl::StrCat(path, ".npy")
+                                             : absl::StrCat(path, "_", i, ".npy"));
+    if (!written.ok()) return written;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<client::CallRequest> RequestOf(client::Client& client, const Arguments& arguments) {
+  client::CallRequest request;
+  request.function_id = arguments.id;
+  request.name = arguments.name;
+  // Only its dtypes are wanted: a function that is not there is the server's to refuse.
+  const auto function = FindFunction(client, arguments, static_cast<int>(arguments.inputs.size()));
+  for (size_t i = 0; i < arguments.inputs.size(); ++i) {
+    const client::DataType dtype =
+        function.ok() ? function->inputs(static_cast<int>(i)).dtype() : formwork::tf::DT_INVALID;
+    auto value = ParseValue(client, arguments.inputs[i], dtype);
+    if (!value.ok()) {
+      return absl::Status(value.status().code(),
+                          absl::StrCat("input ", i, ": ", value.status().message()));
+    }
+    request.inputs.push_back(*std::move(value));
+  }
+  return request;
+}
+
+}  // namespace
+
+absl::Status ListVariables(client::Client& client, const Arguments& arguments) {
+  const auto listed = client.ListVariables();
+  if (!listed.ok()) return listed.status();
+  if (arguments.json) {
+    ordered_json list = ordered_json::array();
+    for (const auto& variable : listed->variables()) list.push_back(VariableJson(variable));
+    std::printf("%s\n", list.dump(2).c_str());
+    return absl::OkStatus();
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"ID", "NAME", "DTYPE", "SHAPE", "SIZE", "VERSION"}};
+  for (const auto& variable : listed->variables()) {
+    rows.push_back({absl::StrCat(variable.id()), variable.name(),
+                    client::DataTypeName(variable.dtype()), ShapeText(variable.shape()),
+                    variable.initialized() ? BytesText(variable.bytes()) : "uninitialized",
+                    absl::StrCat(variable.version())});
+  }
+  PrintTable(rows);
+  return absl::OkStatus();
+}
+
+absl::Status ReadVariable(client::Client& client, const Arguments& arguments) {
+  const auto read = client.ReadVariable(arguments.id, arguments.name);
+  if (!read.ok()) return read.status();
+  if (arguments.json) {
+    ordered_json json = VariableJson(read->variable);
+    json["shape"] = read->value.dims();
+    json["value"] = ToJson(read->value);
+    std::printf("%s\n", Dump(json).c_str());
+  } else {
+    std::printf("%s\n", ToText(read->value).c_str());
+  }
+  return arguments.save.empty() ? absl::OkStatus() : Save({read->value}, arguments.save);
+}
+
+absl::Status Call(client::Client& client, const Arguments& arguments) {
+  const auto request = RequestOf(client, arguments);
+  if (!request.ok()) return request.status();
+  const auto response = client.Call(*request);
+  if (!response.ok()) return response.status();
+  for (const std::string& text : response->printed) std::fputs(text.c_str(), stderr);
+  if (arguments.json) {
+    ordered_json outputs = ordered_json::array();
+    for (const Value& output : response->outputs) outputs.push_back(ToJson(output));
+    std::printf("%s\n",
+                Dump({{"function_id", response->function_id}, {"outputs", outputs}}).c_str());
+  } else {
+    for (const Value& output : response->outputs) std::printf("%s\n", ToText(output).c_str());
+  }
+  return arguments.save.empty() ? absl::OkStatus() : Save(response->outputs, arguments.save);
+}
+
+}  // namespace formwork::command

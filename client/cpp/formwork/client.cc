@@ -1,0 +1,302 @@
+#include "formwork/client.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "formwork/message_codec.h"
+#include "formwork/status_from_grpc.h"
+
+namespace formwork::client {
+namespace {
+
+using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
+using RawStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+constexpr char kCallMethod[] = "/formwork.v1.GraphService/Call";
+constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
+constexpr char kServing[] = "\x08\x01";  // A HealthCheckResponse of status SERVING.
+
+grpc::internal::RpcMethod Method(const char* path, grpc::internal::RpcMethod::RpcType type) {
+  return grpc::internal::RpcMethod(path, type);
+}
+
+void SetTimeout(absl::Duration timeout, grpc::ClientContext* context) {
+  context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
+                                           const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
+  arguments.SetMaxSendMessageSize(options.max_message_bytes);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, 64 << 10);
+  // A server that comes back is found again soon.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+grpc::Status BlockingCall(grpc::Channel* channel, const char* path, grpc::ClientContext* context,
+                          const grpc::ByteBuffer& request, grpc::ByteBuffer* response) {
+  return grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+      channel, Method(path, grpc::internal::RpcMethod::NORMAL_RPC), context, request, response);
+}
+
+grpc::ByteBuffer BytesOf(const google::protobuf::Message& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+class SyncCallStream final : public CallStream {
+ public:
+  SyncCallStream(grpc::Channel* channel, const ClientOptions& options) : options_(options) {
+    stream_.reset(
+        grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
+            channel,
+            Method("/formwork.v1.GraphService/CallStream",
+                   grpc::internal::RpcMethod::BIDI_STREAMING),
+            &context_));
+  }
+  ~SyncCallStream() override {
+    if (finished_) return;
+    context_.TryCancel();
+    stream_->Finish();
+  }
+
+  bool Write(const CallRequest& request) override {
+    CallRequest with_timeout = request;
+    if (request.timeout <= absl::ZeroDuration()) with_timeout.timeout = options_.timeout;
+    return stream_->Write(EncodeCall(with_timeout, options_.name_space));
+  }
+
+  std::optional<CallResponse> Read() override {
+    grpc::ByteBuffer message;
+    if (!stream_->Read(&message)) return std::nullopt;
+    absl::StatusOr<CallResponse> response = DecodeCall(message);
+    if (response.ok()) return *std::move(response);
+    CallResponse failed;
+    failed.status = response.status();
+    return failed;
+  }
+
+  void WritesDone() override { stream_->WritesDone(); }
+
+  absl::Status Finish() override {
+    finished_ = true;
+    return StatusFrom(stream_->Finish(), context_);
+  }
+
+ private:
+  const ClientOptions& options_;
+  grpc::ClientContext context_;
+  std::unique_ptr<RawStream> stream_;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+Client::Client(std::shared_ptr<grpc::Channel> channel, ClientOptions options)
+    : channel_(std::move(channel)),
+      options_(std::move(options)),
+      stub_(v1::GraphService::NewStub(channel_)) {}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target,
+                                                        ClientOptions options) {
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(target, options);
+  const absl::Time deadline = absl::Now() + options.timeout;
+  std::string why = "it does not serve";
+  while (true) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    context.set_wait_for_ready(true);
+    grpc::ByteBuffer response;
+    const grpc::Status status = BlockingCall(channel.get(), kHealthMethod, &context,
+                                             grpc::ByteBuffer(nullptr, 0), &response);
+    grpc::Slice answer;
+    const bool serves = status.ok() && response.DumpToSingleSlice(&answer).ok() &&
+                        std::string(answer.begin(), answer.end()) == kServing;
+    if (serves) break;
+    if (!status.ok()) why = status.error_message();
+    if (absl::Now() >= deadline) {
+      return absl::UnavailableError(absl::StrCat("no server is ready at ", target, " within ",
+                                                 absl::FormatDuration(options.timeout), ": ", why));
+    }
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  return std::unique_ptr<Client>(new Client(std::move(channel), std::move(options)));
+}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Client::Ask(
+    grpc::Status (v1::GraphService::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    Request request) {
+  request.set_namespace_(options_.name_space);
+  grpc::ClientContext context;
+  SetTimeout(options_.timeout, &context);
+  Response response;
+  const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
+  if (!status.ok()) return StatusFrom(status, context);
+  return response;
+}
+
+absl::StatusOr<grpc::ByteBuffer> Client::AskRaw(const char* method, const grpc::ByteBuffer& request,
+                                                absl::Duration timeout) {
+  grpc::ClientContext context;
+  SetTimeout(timeout > absl::ZeroDuration() ? timeout : options_.timeout, &context);
+  grpc::ByteBuffer response;
+  const grpc::Status status = BlockingCall(channel_.get(), method, &context, request, &response);
+  if (!status.ok()) return StatusFrom(status, context);
+  return response;
+}
+
+absl::StatusOr<v1::RegisterResponse> Client::Register(v1::RegisterRequest request) {
+  return Ask(&v1::GraphService::Stub::Register, std::move(request));
+}
+
+absl::StatusOr<CallResponse> Client::Call(const CallRequest& request) {
+  absl::StatusOr<grpc::ByteBuffer> response =
+      AskRaw(kCallMethod, EncodeCall(request, options_.name_space), request.timeout);
+  if (!response.ok()) return response.status();
+  return DecodeCall(*response);
+}
+
+void Client::CallAsync(const CallRequest& request,
+                       std::function<void(absl::StatusOr<CallResponse>)> done) {
+  struct Exchange {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer response;
+    std::function<void(absl::StatusOr<CallResponse>)> done;
+  };
+  auto* exchange = new Exchange;
+  SetTimeout(request.timeout > absl::ZeroDuration() ? request.timeout : options_.timeout,
+             &exchange->context);
+  exchange->request = EncodeCall(request, options_.name_space);
+  exchange->done = std::move(done);
+  RawStub(channel_).UnaryCall(&exchange->context, kCallMethod, grpc::StubOptions(),
+                              &exchange->request, &exchange->response,
+                              [exchange](grpc::Status status) {
+                                const std::unique_ptr<Exchange> owned(exchange);
+                                if (!status.ok())
+                                  return owned->done(StatusFrom(status, owned->context));
+                                owned->done(DecodeCall(owned->response));
+                              });
+}
+
+std::unique_ptr<CallStream> Client::OpenStream() {
+  return std::make_unique<SyncCallStream>(channel_.get(), options_);
+}
+
+absl::StatusOr<v1::ListFunctionsResponse> Client::ListFunctions() {
+  return Ask(&v1::GraphService::Stub::ListFunctions, v1::ListFunctionsRequest());
+}
+
+absl::StatusOr<v1::DescribeFunctionResponse> Client::DescribeFunction(const std::string& name) {
+  v1::DescribeFunctionRequest request;
+  request.set_name(name);
+  return Ask(&v1::GraphService::Stub::DescribeFunction, std::move(request));
+}
+
+absl::StatusOr<int64_t> Client::Unregister(uint64_t id, const std::string& name) {
+  v1::UnregisterRequest request;
+  request.set_function_id(id);
+  request.set_name(name);
+  auto response = Ask(&v1::GraphService::Stub::Unregister, std::move(request));
+  if (!response.ok()) return response.status();
+  return response->removed();
+}
+
+absl::StatusOr<v1::CreateVariableResponse> Client::CreateVariable(const std::string& name,
+                                                                  DataType dtype,
+                                                                  const v1::Shape& shape,
+                                                                  const Tensor* initial_value) {
+  v1::CreateVariableRequest request;
+  request.set_name(name);
+  request.set_dtype(dtype);
+  *request.mutable_shape() = shape;
+  if (initial_value != nullptr) {
+    v1::Tensor* value = request.mutable_initial_value();
+    value->set_dtype(initial_value->dtype());
+    value->mutable_dims()->Add(initial_value->dims().begin(), initial_value->dims().end());
+    value->set_content(initial_value->Content());
+  }
+  return Ask(&v1::GraphService::Stub::CreateVariable, std::move(request));
+}
+
+absl::StatusOr<Client::VariableValue> Client::ReadVariable(uint64_t id, const std::string& name) {
+  v1::ReadVariableRequest request;
+  request.set_namespace_(options_.name_space);
+  request.set_id(id);
+  request.set_name(name);
+  absl::StatusOr<grpc::ByteBuffer> answer =
+      AskRaw("/formwork.v1.GraphService/ReadVariable", BytesOf(request), {});
+  if (!answer.ok()) return answer.status();
+  absl::StatusOr<WithTensor> parts = SplitTensor(*answer);
+  if (!parts.ok()) return parts.status();
+  v1::ReadVariableResponse response;
+  if (!response.ParseFromString(parts->others)) return absl::InternalError("malformed response");
+  return VariableValue{response.variable(), std::move(parts->value)};
+}
+
+absl::StatusOr<v1::VariableInfo> Client::AssignVariable(uint64_t id, const std::string& name,
+                                                        const Tensor& value) {
+  v1::AssignVariableRequest request;
+  request.set_namespace_(options_.name_space);
+  request.set_id(id);
+  request.set_name(name);
+  absl::StatusOr<grpc::ByteBuffer> answer =
+      AskRaw("/formwork.v1.GraphService/AssignVariable",
+             AppendTensor(request.SerializeAsString(), value), {});
+  if (!answer.ok()) return answer.status();
+  absl::StatusOr<WithTensor> parts = SplitTensor(*answer);
+  if (!parts.ok()) return parts.status();
+  v1::AssignVariableResponse response;
+  if (!response.ParseFromString(parts->others)) return absl::InternalError("malformed response");
+  return response.variable();
+}
+
+absl::Status Client::DeleteVariable(uint64_t id, const std::string& name) {
+  v1::DeleteVariableRequest request;
+  request.set_id(id);
+  request.set_name(name);
+  return Ask(&v1::GraphService::Stub::DeleteVariable, std::move(request)).status();
+}
+
+absl::StatusOr<v1::ListVariablesResponse> Client::ListVariables() {
+  return Ask(&v1::GraphService::Stub::ListVariables, v1::ListVariablesRequest());
+}
+
+absl::StatusOr<Tensor> Client::ReadTensor(KeptTensor kept) {
+  v1::ReadTensorRequest request;
+  request.set_namespace_(options_.name_space);
+  request.set_id(kept.id);
+  absl::StatusOr<grpc::ByteBuffer> answer =
+      AskRaw("/formwork.v1.GraphService/ReadTensor", BytesOf(request), {});
+  if (!answer.ok()) return answer.status();
+  absl::StatusOr<WithTensor> parts = SplitTensor(*answer);
+  if (!parts.ok()) return parts.status();
+  return std::move(parts->value);
+}
+
+absl::StatusOr<int64_t> Client::ReleaseTensors(const std::vector<KeptTensor>& kept) {
+  v1::ReleaseTensorsRequest request;
+  for (const KeptTensor& one : kept) request.add_ids(one.id);
+  auto response = Ask(&v1::GraphService::Stub::ReleaseTensors, std::move(request));
+  if (!response.ok()) return response.status();
+  return response->released();
+}
+
+absl::Status Client::Clear() {
+  return Ask(&v1::GraphService::Stub::Clear, v1::ClearRequest()).status();
+}
+
+}  // namespace formwork::client

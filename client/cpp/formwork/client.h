@@ -1,0 +1,143 @@
+#pragma once
+
+// A client of formwork-server: functions, calls, streams of calls, variables.
+//
+//   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect("127.0.0.1:8500");
+//   CallRequest call{.name = "f", .inputs = {Tensor::Of<float>({2}, {1, 2})}};
+//   absl::StatusOr<CallResponse> response = (*client)->Call(call);
+//
+// Failures are absl::Status with gRPC's codes; DetailsOf gives what else the server said.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "formwork/tensor.h"
+#include "formwork/v1/graph_service.grpc.pb.h"
+#include "grpcpp/channel.h"
+
+namespace formwork::client {
+
+/// What the server said about an error beyond its text; nullopt where it is not the server's.
+std::optional<v1::ErrorDetails> DetailsOf(const absl::Status& status);
+
+/// A variable (or another resource) as an input.
+struct ResourceId {
+  uint64_t id = 0;
+};
+/// An output that a call left on the server.
+struct KeptTensor {
+  uint64_t id = 0;
+};
+/// An output that cannot leave the server.
+struct Opaque {
+  DataType dtype = formwork::tf::DT_INVALID;
+};
+using Value = std::variant<Tensor, ResourceId, KeptTensor, Opaque>;
+
+struct CallRequest {
+  uint64_t function_id = 0;  ///< Or, where 0, by name and the inputs' types.
+  std::string name;
+  std::vector<Value> inputs;
+  bool keep_outputs = false;
+  absl::Duration timeout = absl::ZeroDuration();  ///< 0: the client's.
+  uint64_t call_id = 0;                           ///< In streams: returned as it came.
+};
+
+struct CallResponse {
+  absl::Status status;  ///< In streams; else OK.
+  uint64_t epoch = 0;
+  uint64_t call_id = 0;
+  uint64_t function_id = 0;
+  std::vector<std::string> printed;
+  std::vector<Value> outputs;
+};
+
+struct ClientOptions {
+  std::string name_space = "default";
+  absl::Duration timeout = absl::Seconds(60);  ///< Of Connect and of each request.
+  int max_message_bytes = 2147483647;
+};
+
+/// Calls in the order sent on one stream. Write and Read may each be used by one thread at a time.
+class CallStream {
+ public:
+  virtual ~CallStream() = default;  ///< Cancels what is not answered.
+  /// False where the stream is broken: Finish says why.
+  virtual bool Write(const CallRequest& request) = 0;
+  /// The next answer, in the order sent; nullopt at the end.
+  virtual std::optional<CallResponse> Read() = 0;
+  /// No more writes.
+  virtual void WritesDone() = 0;
+  /// The stream's own end. Call after Read gave nullopt.
+  virtual absl::Status Finish() = 0;
+};
+
+/// A connection. Thread-safe. Unless said otherwise, a method blocks until the answer is there.
+class Client {
+ public:
+  /// `target`: "host:port" or "unix:path". Waits until the server says that it serves.
+  /// Errors: kUnavailable if it does not within the timeout.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target,
+                                                         ClientOptions options = {});
+
+  /// The request's namespace is set here. With a fingerprint the graph may be left out.
+  absl::StatusOr<v1::RegisterResponse> Register(v1::RegisterRequest request);
+  absl::StatusOr<CallResponse> Call(const CallRequest& request);
+  /// Returns at once; `done` is called from a thread of gRPC's and must not block.
+  void CallAsync(const CallRequest& request,
+                 std::function<void(absl::StatusOr<CallResponse>)> done);
+  std::unique_ptr<CallStream> OpenStream();
+
+  absl::StatusOr<v1::ListFunctionsResponse> ListFunctions();
+  absl::StatusOr<v1::DescribeFunctionResponse> DescribeFunction(const std::string& name);
+  /// By ID, or every function of `name` where it is 0; how many went.
+  absl::StatusOr<int64_t> Unregister(uint64_t id, const std::string& name);
+
+  absl::StatusOr<v1::CreateVariableResponse> CreateVariable(const std::string& name, DataType dtype,
+                                                            const v1::Shape& shape,
+                                                            const Tensor* initial_value);
+  struct VariableValue {
+    v1::VariableInfo variable;
+    Tensor value;
+  };
+  /// By ID, or by name where it is 0; so are the next two.
+  absl::StatusOr<VariableValue> ReadVariable(uint64_t id, const std::string& name);
+  absl::StatusOr<v1::VariableInfo> AssignVariable(uint64_t id, const std::string& name,
+                                                  const Tensor& value);
+  absl::Status DeleteVariable(uint64_t id, const std::string& name);
+  absl::StatusOr<v1::ListVariablesResponse> ListVariables();
+
+  absl::StatusOr<Tensor> ReadTensor(KeptTensor kept);
+  absl::StatusOr<int64_t> ReleaseTensors(const std::vector<KeptTensor>& kept);
+  /// Removes all of the namespace.
+  absl::Status Clear();
+
+  const ClientOptions& options() const { return options_; }
+
+ private:
+  Client(std::shared_ptr<grpc::Channel> channel, ClientOptions options);
+
+  // One unary request with messages of protobuf's.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Ask(grpc::Status (v1::GraphService::Stub::*method)(grpc::ClientContext*,
+                                                                              const Request&,
+                                                                              Response*),
+                               Request request);
+  absl::StatusOr<grpc::ByteBuffer> AskRaw(const char* method, const grpc::ByteBuffer& request,
+                                          absl::Duration timeout);
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const ClientOptions options_;
+  const std::unique_ptr<v1::GraphService::Stub> stub_;
+};
+
+}  // namespace formwork::client
