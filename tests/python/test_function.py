@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 import programs
+import programs_guide  # Adds to the programs.
+
 
 
 def _outcome(run, function):

@@ -248,6 +248,9 @@ def _variable_of(handle):
       if isinstance(v, resource_variable_ops.BaseResourceVariable) and (
           state.raw_handle(v) is handle):
         return v
+  data = getattr(handle, "_handle_data", None)
+  if data is not None and data.is_set and len(data.shape_and_type) == 1:
+    return state.Orphan(handle)
   raise errors.Error("UNIMPLEMENTED", "a resource that is no tf.Variable cannot be used: %s" % (
       handle,))
 

@@ -37,13 +37,14 @@ class Bound:
 
   Attributes:
     remote: the formwork.Variable.
-    writers: the calls' records (function.Remote) that may change it.
+    variable: a weak reference.
+    writers: the registered traces (remote.Remote) that may change it.
   """
 
   def __init__(self, bindings, variable, remote):
     self.bindings = bindings
-    self.variable = weakref.ref(variable)
     self.remote = remote
+    self.variable = weakref.ref(variable)
     self.epoch = bindings.server._channel.epoch
     self.writers = []
     self.synced = next(bindings.clock)
@@ -115,6 +116,8 @@ _MIRRORS = {}
 
 def _mirror(variable, bound):
   variable.__dict__.setdefault("_formwork_bound", []).append(bound)
+  if isinstance(variable, Orphan):
+    return
   cls = type(variable)
   if issubclass(cls, _Mirror):
     return
@@ -122,6 +125,19 @@ def _mirror(variable, bound):
     _MIRRORS[cls] = type(cls)(cls.__name__, (_Mirror, cls), {
         "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__})
   variable.__class__ = _MIRRORS[cls]
+
+
+class Orphan:
+  """In the place of a tf.Variable that is gone, where a trace still has its handle."""
+
+  name = "Variable"
+
+  def __init__(self, handle):
+    (kind,) = handle._handle_data.shape_and_type
+    self._handle = handle
+    self.shape = tf.TensorShape(kind.shape)
+    self.dtype = tf.as_dtype(kind.dtype)
+    handle._formwork_orphan = self  # Lives as long as the handle does.
 
 
 class Bindings:
