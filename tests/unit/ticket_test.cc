@@ -1,0 +1,421 @@
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "core/device/host_allocator.h"
+#include "core/resource/access_ticket.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork {
+namespace {
+
+using ::formwork::testing::StatusIs;
+using ::testing::HasSubstr;
+using VariablePtr = std::shared_ptr<Variable>;
+
+// More elements than a Tensor holds inside itself, so that its buffer is shared by copies.
+constexpr int64_t kElements = 16;
+
+Tensor Filled(int64_t value) {
+  Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kInt64, Shape({kElements}));
+  std::fill_n(tensor.mutable_data<int64_t>(), kElements, value);
+  return tensor;
+}
+
+ResourceHandle HandleOf(const VariablePtr& variable) { return ResourceHandle{variable->id}; }
+
+class AccessTicketTest : public ::testing::Test {
+ protected:
+  AccessTicketTest() : store_(4) {}
+
+  VariablePtr Make(const std::string& name, std::optional<Tensor> value = Filled(1)) {
+    bool existed;
+    return *store_.Create("ns", name, DType::kInt64, PartialShape(Shape({kElements})),
+                          std::move(value), false, &existed);
+  }
+  std::unique_ptr<AccessTicket> NewTicket() {
+    return std::make_unique<AccessTicket>(store_, ProcessAllocator());
+  }
+  // Takes; `granted` is set when the places are granted.
+  std::unique_ptr<AccessTicket> Take(std::vector<AccessRequest> requests, bool* granted) {
+    std::unique_ptr<AccessTicket> ticket = NewTicket();
+    *granted = false;
+    absl::StatusOr<bool> now = ticket->Take(std::move(requests), [granted] { *granted = true; });
+    EXPECT_OK(now);
+    if (*now) *granted = true;
+    return ticket;
+  }
+  static int64_t ValueOf(AccessTicket& ticket, const VariablePtr& variable) {
+    absl::StatusOr<Tensor> value = ticket.Read(HandleOf(variable));
+    return value.ok() ? value->data<int64_t>()[kElements - 1] : -1;
+  }
+
+  ResourceStore store_;
+};
+
+TEST_F(AccessTicketTest, FreePlacesAreGrantedAtOnce) {
+  VariablePtr a = Make("a"), b = Make("b");
+  bool granted;
+  auto ticket = Take({{a, Access::kRead}, {b, Access::kWrite}}, &granted);
+  EXPECT_TRUE(granted);
+  EXPECT_EQ(ValueOf(*ticket, a), 1);
+  EXPECT_EQ(ValueOf(*ticket, b), 1);
+}
+
+TEST_F(AccessTicketTest, ReadersRunSideBySide) {
+  VariablePtr a = Make("a");
+  bool first, second;
+  auto one = Take({{a, Access::kRead}}, &first);
+  auto two = Take({{a, Access::kRead}}, &second);
+  EXPECT_TRUE(first && second);
+}
+
+TEST_F(AccessTicketTest, WritersWaitInOrder) {
+  VariablePtr a = Make("a");
+  bool first, second, third;
+  auto one = Take({{a, Access::kWrite}}, &first);
+  auto two = Take({{a, Access::kWrite}}, &second);
+  auto three = Take({{a, Access::kWrite}}, &third);
+  EXPECT_TRUE(first && !second && !third);
+  one->Release();
+  EXPECT_TRUE(second && !third);
+  two->Release();
+  EXPECT_TRUE(third);
+}
+
+TEST_F(AccessTicketTest, AReaderKeepsTheValueItWasAdmittedTo) {
+  VariablePtr a = Make("a");
+  bool granted;
+  auto reader = Take({{a, Access::kRead}}, &granted);
+  auto writer = Take({{a, Access::kWrite}}, &granted);
+  EXPECT_TRUE(granted);  // Readers hold nobody up.
+  ASSERT_OK(writer->Update(HandleOf(a), [](Tensor& value) {
+    std::fill_n(value.mutable_data<int64_t>(), kElements, 2);
+    return absl::OkStatus();
+  }));
+  EXPECT_EQ(ValueOf(*reader, a), 1);
+  EXPECT_EQ(ValueOf(*writer, a), 2);
+  bool late;
+  auto later = Take({{a, Access::kRead}}, &late);
+  auto last = Take({{a, Access::kWrite}}, &granted);
+  EXPECT_FALSE(late);
+  writer->Release();
+  EXPECT_TRUE(late);
+  ASSERT_TRUE(granted);
+  ASSERT_OK(last->Assign(HandleOf(a), Filled(3)));
+  EXPECT_EQ(ValueOf(*later, a), 2);
+  EXPECT_EQ(ValueOf(*reader, a), 1);
+}
+
+TEST_F(AccessTicketTest, TheOrderIsOneForAllVariables) {
+  VariablePtr a = Make("a"), b = Make("b");
+  bool first, second, third;
+  auto one = Take({{a, Access::kWrite}}, &first);
+  auto two = Take({{b, Access::kWrite}, {a, Access::kWrite}}, &second);
+  auto three = Take({{a, Access::kWrite}, {b, Access::kWrite}}, &third);
+  EXPECT_TRUE(first && !second && !third);
+  one.reset();
+  EXPECT_TRUE(second && !third);
+  two.reset();
+  EXPECT_TRUE(third);
+}
+
+TEST_F(AccessTicketTest, AVariableNamedTwiceIsOnePlaceWithTheStrongerMode) {
+  for (bool write_first : {false, true}) {
+    VariablePtr a = Make(write_first ? "x" : "y");
+    bool granted, other;
+    auto ticket = Take({{a, write_first ? Access::kWrite : Access::kRead},
+                        {a, write_first ? Access::kRead : Access::kWrite}},
+                       &granted);
+    ASSERT_TRUE(granted);
+    EXPECT_OK(ticket->Assign(HandleOf(a), Filled(5)));
+    auto reader = Take({{a, Access::kRead}}, &other);
+    EXPECT_FALSE(other);
+    ticket.reset();
+    EXPECT_TRUE(other);
+    EXPECT_EQ(ValueOf(*reader, a), 5);
+  }
+}
+
+TEST_F(AccessTicketTest, ManyVariablesAreFoundByTheirHandles) {
+  std::vector<AccessRequest> requests;
+  std::vector<VariablePtr> variables;
+  for (int i = 0; i < 50; ++i) {
+    variables.push_back(Make(absl::StrCat("v", i), Filled(i)));
+    requests.push_back({variables.back(), i % 2 == 0 ? Access::kRead : Access::kWrite});
+    requests.push_back({variables.back(), Access::kRead});
+  }
+  bool granted;
+  auto ticket = Take(std::move(requests), &granted);
+  ASSERT_TRUE(granted);
+  const ResourceHandle own =
+      ticket->CreateForCall("t", DType::kInt64, PartialShape(Shape({kElements})));
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(ValueOf(*ticket, variables[i]), i);
+  EXPECT_OK(ticket->Assign(own, Filled(7)));
+  EXPECT_OK(ticket->Read(own));
+  EXPECT_EQ(store_.Find(own.id), nullptr);
+}
+
+TEST_F(AccessTicketTest, WritesInPlaceOnlyWhereNobodyElseHoldsTheElements) {
+  VariablePtr a = Make("a");
+  bool granted;
+  auto ticket = Take({{a, Access::kWrite}}, &granted);
+  const void* before = ticket->Read(HandleOf(a))->raw();
+  auto add = [](Tensor& value) {
+    for (int64_t i = 0; i < kElements; ++i) ++value.mutable_data<int64_t>()[i];
+    return absl::OkStatus();
+  };
+  ASSERT_OK(ticket->Update(HandleOf(a), add));
+  EXPECT_EQ(ticket->Read(HandleOf(a))->raw(), before);
+  const Tensor held = *ticket->Read(HandleOf(a));
+  ASSERT_OK(ticket->Update(HandleOf(a), add));
+  EXPECT_NE(ticket->Read(HandleOf(a))->raw(), before);
+  EXPECT_EQ(held.data<int64_t>()[0], 2);
+  EXPECT_EQ(ValueOf(*ticket, a), 3);
+  EXPECT_EQ(a->version(), 3u);  // The first value and two updates.
+}
+
+TEST_F(AccessTicketTest, AFailedUpdateLeavesThePreviousValue) {
+  VariablePtr a = Make("a");
+  bool granted;
+  auto ticket = Take({{a, Access::kWrite}}, &granted);
+  for (bool shared : {false, true}) {
+    Tensor held;
+    if (shared) held = *ticket->Read(HandleOf(a));
+    EXPECT_THAT(ticket->Update(HandleOf(a),
+                               [](Tensor&) { return absl::InvalidArgumentError("bad indices"); }),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("bad indices")));
+    EXPECT_EQ(ValueOf(*ticket, a), 1);
+  }
+  EXPECT_EQ(a->version(), 1u);
+}
+
+TEST_F(AccessTicketTest, ErrorsNameTheVariable) {
+  VariablePtr a = Make("a"), empty = Make("empty", std::nullopt), other = Make("other");
+  bool granted;
+  auto ticket = Take({{a, Access::kRead}, {empty, Access::kWrite}}, &granted);
+  EXPECT_THAT(ticket->Read(HandleOf(other)), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ticket->Read(ResourceHandle{0}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ticket->Read(HandleOf(empty)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("empty")));
+  EXPECT_THAT(ticket->Update(HandleOf(empty), [](Tensor&) { return absl::OkStatus(); }),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("empty")));
+  EXPECT_FALSE(ticket->IsInitialized(HandleOf(empty)));
+  EXPECT_TRUE(ticket->IsInitialized(HandleOf(a)));
+  EXPECT_THAT(ticket->Assign(HandleOf(a), Filled(2)), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(ticket->Assign(HandleOf(empty), Tensor::Scalar(int64_t{2})),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ticket->Assign(HandleOf(empty), Tensor::Scalar(2.0f)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(ticket->Assign(HandleOf(empty), Filled(2)));
+  ASSERT_OK_AND_ASSIGN(auto type, ticket->TypeOf(HandleOf(empty)));
+  EXPECT_EQ(type.first, DType::kInt64);
+}
+
+TEST_F(AccessTicketTest, ADestroyedVariableIsGone) {
+  VariablePtr a = Make("a");
+  bool granted;
+  auto ticket = Take({{a, Access::kWrite}}, &granted);
+  ASSERT_OK(ticket->Destroy(HandleOf(a), false));
+  EXPECT_THAT(ticket->Read(HandleOf(a)), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(ticket->Destroy(HandleOf(a), false), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_OK(ticket->Destroy(HandleOf(a), true));
+  EXPECT_EQ(store_.FindByName("ns", "a"), nullptr);
+}
+
+TEST_F(AccessTicketTest, AWaitingTicketCanLeave) {
+  VariablePtr a = Make("a"), b = Make("b");
+  bool first, second, third, fourth;
+  auto one = Take({{a, Access::kWrite}}, &first);
+  auto two = Take({{a, Access::kWrite}, {b, Access::kWrite}}, &second);  // Has b, waits for a.
+  auto three = Take({{b, Access::kWrite}}, &third);
+  auto four = Take({{a, Access::kRead}, {b, Access::kRead}}, &fourth);
+  EXPECT_TRUE(two->Abandon());
+  EXPECT_TRUE(third);
+  EXPECT_FALSE(second || fourth);
+  EXPECT_FALSE(one->Abandon());  // Too late.
+  three->Release();
+  EXPECT_FALSE(fourth);
+  one->Release();
+  EXPECT_TRUE(fourth);
+  EXPECT_FALSE(second);
+  EXPECT_FALSE(two->Abandon());
+}
+
+TEST_F(AccessTicketTest, ADroppedTicketLetsOthersGo) {
+  VariablePtr a = Make("a");
+  bool first, second, third;
+  auto one = Take({{a, Access::kWrite}}, &first);
+  auto two = Take({{a, Access::kWrite}}, &second);
+  auto three = Take({{a, Access::kWrite}}, &third);
+  two.reset();
+  one.reset();
+  EXPECT_TRUE(third);
+  EXPECT_FALSE(second);
+}
+
+TEST_F(AccessTicketTest, TheLineIsBounded) {
+  VariablePtr a = Make("a"), b = Make("b");
+  bool granted;
+  std::vector<std::unique_ptr<AccessTicket>> tickets;
+  for (int i = 0; i < 5; ++i) tickets.push_back(Take({{a, Access::kWrite}}, &granted));
+  auto refused = NewTicket();
+  EXPECT_THAT(refused->Take({{a, Access::kRead}}, [] { FAIL(); }),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  // Who need not wait is not refused.
+  auto free = Take({{b, Access::kWrite}}, &granted);
+  EXPECT_TRUE(granted);
+  tickets.pop_back();
+  EXPECT_OK(NewTicket()->Take({{a, Access::kRead}}, [] { FAIL(); }));
+}
+
+TEST_F(AccessTicketTest, WaitsAreCounted) {
+  VariablePtr a = Make("a");
+  bool granted;
+  auto one = Take({{a, Access::kWrite}}, &granted);
+  EXPECT_EQ(store_.waits(), 0u);
+  auto two = Take({{a, Access::kWrite}}, &granted);
+  one->Release();
+  EXPECT_EQ(store_.waits(), 1u);
+}
+
+// What one call of the model test saw and did.
+struct Observed {
+  std::map<int, int64_t> saw;  // Variable -> the call that wrote what was read.
+  std::vector<int> wrote;
+};
+
+// True where one order of all calls explains what each of them saw: the writers of each variable
+// one after the other, each reader between the writer it saw and the next, each thread's calls in
+// its order.
+bool Explainable(const std::map<int64_t, Observed>& calls, int64_t calls_per_thread) {
+  std::map<int64_t, std::vector<int64_t>> after;
+  std::map<int64_t, int> before;  // How many must come first.
+  auto edge = [&](int64_t a, int64_t b) {
+    after[a].push_back(b);
+    ++before[b];
+  };
+  std::map<std::pair<int, int64_t>, int64_t> next;  // (Variable, writer) -> who overwrote it.
+  for (const auto& [id, call] : calls) {
+    before.try_emplace(id, 0);
+    for (int variable : call.wrote) {
+      // Two that overwrite the same value: a lost update.
+      if (!next.emplace(std::make_pair(variable, call.saw.at(variable)), id).second) return false;
+    }
+  }
+  for (const auto& [id, call] : calls) {
+    for (const auto& [variable, writer] : call.saw) {
+      if (writer != 0) edge(writer, id);
+      auto overwritten = next.find({variable, writer});
+      if (overwritten != next.end() && overwritten->second != id) edge(id, overwritten->second);
+    }
+    const bool first = (id - 1) % calls_per_thread == 0;
+    for (int64_t earlier = id - 1; !first && earlier > 0; --earlier) {
+      if (calls.count(earlier) != 0) {
+        if ((earlier - 1) / calls_per_thread == (id - 1) / calls_per_thread) edge(earlier, id);
+        break;
+      }
+    }
+  }
+  std::vector<int64_t> ready;
+  for (const auto& [id, count] : before) {
+    if (count == 0) ready.push_back(id);
+  }
+  size_t ordered = 0;
+  while (!ready.empty()) {
+    const int64_t id = ready.back();
+    ready.pop_back();
+    ++ordered;
+    for (int64_t b : after[id]) {
+      if (--before[b] == 0) ready.push_back(b);
+    }
+  }
+  return ordered == before.size();
+}
+
+class SequentialModelTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(SequentialModelTest, EveryValueReadIsExplainedByOneOrder) {
+  constexpr int kThreads = 6, kVariables = 5;
+  constexpr int64_t kCalls = 300;
+  ResourceStore store(1000);
+  std::vector<VariablePtr> variables;
+  for (int i = 0; i < kVariables; ++i) {
+    bool existed;
+    variables.push_back(*store.Create("ns", absl::StrCat("v", i), DType::kInt64,
+                                      PartialShape(Shape({kElements})), Filled(0), false,
+                                      &existed));
+  }
+  std::vector<std::map<int64_t, Observed>> seen(kThreads);
+  auto work = [&](int thread) {
+    std::mt19937 random(GetParam() * 100 + thread);
+    for (int64_t i = 0; i < kCalls; ++i) {
+      const int64_t id = thread * kCalls + i + 1;
+      std::vector<AccessRequest> requests;
+      std::map<int, bool> writes;
+      for (int n = 1 + static_cast<int>(random() % 4); n > 0; --n) {
+        const int variable = static_cast<int>(random() % kVariables);
+        const bool write = random() % 2 == 0;
+        requests.push_back({variables[variable], write ? Access::kWrite : Access::kRead});
+        writes[variable] = writes[variable] || write;
+      }
+      absl::Notification ready;
+      AccessTicket ticket(store, ProcessAllocator());
+      absl::StatusOr<bool> now = ticket.Take(std::move(requests), [&ready] { ready.Notify(); });
+      ASSERT_OK(now);
+      if (!*now) {
+        if (random() % 4 == 0 && ticket.Abandon()) continue;
+        ready.WaitForNotification();
+      }
+      Observed& observed = seen[thread][id];
+      for (const auto& [index, write] : writes) {
+        const ResourceHandle handle = HandleOf(variables[index]);
+        absl::StatusOr<Tensor> value = ticket.Read(handle);
+        ASSERT_OK(value);
+        observed.saw[index] = value->data<int64_t>()[0];
+        if (!write) {
+          std::this_thread::yield();
+          // Pinned: another look sees the same, in every element.
+          for (int64_t element : ticket.Read(handle)->span<int64_t>()) {
+            ASSERT_EQ(element, observed.saw[index]);
+          }
+          continue;
+        }
+        observed.wrote.push_back(index);
+        if (random() % 2 == 0) {
+          ASSERT_OK(ticket.Assign(handle, Filled(id)));
+        } else {
+          value->Drop();
+          ASSERT_OK(ticket.Update(handle, [&](Tensor& elements) {
+            std::fill_n(elements.mutable_data<int64_t>(), kElements, id);
+            return absl::OkStatus();
+          }));
+        }
+      }
+      if (random() % 2 == 0) ticket.Release();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(work, thread);
+  for (std::thread& thread : threads) thread.join();
+  std::map<int64_t, Observed> calls;
+  for (const auto& of_thread : seen) calls.insert(of_thread.begin(), of_thread.end());
+  EXPECT_TRUE(Explainable(calls, kCalls)) << "seed " << GetParam();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SequentialModelTest, ::testing::Range(1, 6));
+
+TEST(ExplainableTest, FindsWhatNoOrderExplains) {
+  // Two calls that each saw the other's write, and a lost update.
+  EXPECT_FALSE(Explainable({{1, {{{0, 0}, {1, 2}}, {0}}}, {2, {{{0, 1}, {1, 0}}, {1}}}}, 1));
+  EXPECT_FALSE(Explainable({{1, {{{0, 0}}, {0}}}, {2, {{{0, 0}}, {0}}}}, 1));
+  // A snapshot between two writes of one call.
+  EXPECT_FALSE(Explainable({{1, {{{0, 0}, {1, 0}}, {0, 1}}}, {2, {{{0, 1}, {1, 0}}, {}}}}, 1));
+  EXPECT_TRUE(Explainable({{1, {{{0, 0}, {1, 0}}, {0, 1}}}, {2, {{{0, 1}, {1, 1}}, {}}}}, 1));
+}
+
+}  // namespace
+}  // namespace formwork
