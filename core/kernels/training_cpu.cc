@@ -92,13 +92,22 @@ using ApplyFn = void (*)(const Variables& variables, const Tensor& grad,
                          const std::array<const Tensor*, kMaxScalars>& scalars,
                          const Options& options);
 
-template <template <typename> typename Rule>
+// Complex variables are for the rules that need no order among numbers.
+template <template <typename> typename Rule, bool kComplex>
 ApplyFn ApplyFor(DType dtype) {
   switch (dtype) {
     FORMWORK_FLOAT_CASES(return (&Apply<T, Rule<ComputeType<T>>>))
     default:
-      return nullptr;
+      break;
   }
+  if constexpr (kComplex) {
+    switch (dtype) {
+      FORMWORK_COMPLEX_CASES(return (&Apply<T, Rule<T>>))
+      default:
+        break;
+    }
+  }
+  return nullptr;
 }
 
 // --- The kernel ---------------------------------------------------------------------------------
@@ -196,17 +205,19 @@ absl::StatusOr<KernelFn> MakeKernel(KernelInit& init, ApplyFn apply, int variabl
   });
 }
 
-template <template <typename> typename Rule>
+template <template <typename> typename Rule, bool kComplex = true>
 absl::StatusOr<KernelFn> Make(KernelInit& init) {
   constexpr int kVariables = Rule<float>::kVariables;
-  return MakeKernel(init, ApplyFor<Rule>(init.input_dtypes()[kVariables]), kVariables,
+  return MakeKernel(init, ApplyFor<Rule, kComplex>(init.input_dtypes()[kVariables]), kVariables,
                     Rule<float>::kScalars);
 }
 
 // For rules of two variants that an attr chooses between.
-template <template <typename> typename Plain, template <typename> typename Other>
+template <template <typename> typename Plain, template <typename> typename Other,
+          bool kComplex = true>
 absl::StatusOr<KernelFn> MakeEither(KernelInit& init, absl::string_view attr) {
-  return init.attrs().GetOr<bool>(attr, false) ? Make<Other>(init) : Make<Plain>(init);
+  return init.attrs().GetOr<bool>(attr, false) ? Make<Other, kComplex>(init)
+                                               : Make<Plain, kComplex>(init);
 }
 
 template <typename C>
@@ -236,23 +247,13 @@ absl::StatusOr<KernelFn> MakeKerasMomentum(KernelInit& init) {
   return MakeEither<PlainKerasMomentum, NesterovKerasMomentum>(init, "use_nesterov");
 }
 absl::StatusOr<KernelFn> MakeFtrl(KernelInit& init) {
-  return MakeEither<PlainFtrl, MultipliedFtrl>(init, "multiply_linear_by_lr");
-}
-
-// Gradient descent is the one that complex variables have too.
-absl::StatusOr<KernelFn> MakeGradientDescent(KernelInit& init) {
-  const DType dtype = init.input_dtypes()[1];
-  switch (dtype) {
-    FORMWORK_COMPLEX_CASES(return MakeKernel(init, &Apply<T, training::GradientDescent<T>>, 1, 1))
-    default:
-      return Make<training::GradientDescent>(init);
-  }
+  return MakeEither<PlainFtrl, MultipliedFtrl, false>(init, "multiply_linear_by_lr");
 }
 
 }  // namespace
 
 void RegisterTrainingCpuKernels(KernelRegistry& registry) {
-  registry.Add("ResourceApplyGradientDescent", MakeGradientDescent);
+  registry.Add("ResourceApplyGradientDescent", Make<training::GradientDescent>);
   registry.Add("ResourceApplyAdam", MakeAdam);
   registry.Add("ResourceApplyMomentum", MakeMomentum);
   registry.Add("ResourceApplyKerasMomentum", MakeKerasMomentum);
@@ -261,10 +262,11 @@ void RegisterTrainingCpuKernels(KernelRegistry& registry) {
   registry.Add("ResourceApplyAdagradV2", Make<training::AdagradV2>);
   registry.Add("ResourceApplyRMSProp", Make<training::RmsProp>);
   registry.Add("ResourceApplyCenteredRMSProp", Make<training::CenteredRmsProp>);
-  registry.Add("ResourceApplyAdaMax", Make<training::AdaMax>);
+  registry.Add("ResourceApplyAdaMax", Make<training::AdaMax, false>);
   registry.Add("ResourceApplyFtrl", MakeFtrl);
-  registry.Add("ResourceApplyProximalGradientDescent", Make<training::ProximalGradientDescent>);
-  registry.Add("ResourceApplyProximalAdagrad", Make<training::ProximalAdagrad>);
+  registry.Add("ResourceApplyProximalGradientDescent",
+               Make<training::ProximalGradientDescent, false>);
+  registry.Add("ResourceApplyProximalAdagrad", Make<training::ProximalAdagrad, false>);
 }
 
 }  // namespace formwork

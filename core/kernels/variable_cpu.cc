@@ -114,8 +114,8 @@ absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
     const Tensor& delta = ctx.input(1);
     return ctx.resources().Update(handle, [&](Tensor& value) -> absl::Status {
       if (value.dtype() != dtype) {
-        return InvalidArgument("Trying to assign variable with wrong dtype. Expected ",
-                               GraphDTypeName(value.dtype()), " got ", GraphDTypeName(dtype));
+        return InvalidArgument("DType of variable handle and value does not match: ",
+                               GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
       }
       if (value.shape() != delta.shape()) {
         return InvalidArgument("Cannot update variable with shape ", value.shape().ToString(),

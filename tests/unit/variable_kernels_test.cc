@@ -1,0 +1,155 @@
+// Kernels on variables. Values and texts: TensorFlow 2.21's.
+
+#include "tests/support/kernel_runner.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Floats = std::vector<float>;
+
+class VariableKernelsTest : public ::testing::Test {
+ protected:
+  KernelRunner::Attrs Typed(DType dtype = DType::kFloat, KernelRunner::Attrs more = {}) {
+    more.emplace_back("dtype", dtype);
+    more.emplace_back("T", dtype);
+    return more;
+  }
+  Tensor Variable(const Floats& values) {
+    return run_.NewVariable(absl::StrCat("v", next_++), DType::kFloat, PartialShape::OfRank(1),
+                            VectorOf<float>(values));
+  }
+  Floats Of(const Tensor& handle) { return ValuesOf<float>(run_.ValueOf(handle)); }
+
+  KernelRunner run_;
+  int next_ = 0;
+};
+
+#define EXPECT_INVALID(expression, text) \
+  EXPECT_THAT((expression), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)))
+
+TEST_F(VariableKernelsTest, ReadAssignAndCountUp) {
+  const Tensor v = Variable({1, 2});
+  ASSERT_OK_AND_ASSIGN(Tensor before, run_.One("ReadVariableOp", Typed(), {v}));
+  ASSERT_THAT(run_.Op("AssignAddVariableOp", Typed(), {v, VectorOf<float>({1, 1})}), IsOk());
+  ASSERT_THAT(run_.Op("AssignSubVariableOp", Typed(), {v, VectorOf<float>({0, 5})}), IsOk());
+  EXPECT_EQ(Of(v), (Floats{2, -2}));
+  EXPECT_EQ(ValuesOf<float>(before), (Floats{1, 2}));
+  ASSERT_THAT(run_.Op("AssignVariableOp", Typed(), {v, VectorOf<float>({7, 8, 9})}), IsOk());
+  EXPECT_EQ(Of(v), (Floats{7, 8, 9}));
+  ASSERT_OK_AND_ASSIGN(Tensor shape, run_.One("VariableShape", {{"out_type", DType::kInt64}}, {v}));
+  EXPECT_EQ(ValuesOf<int64_t>(shape), (std::vector<int64_t>{3}));
+}
+
+TEST_F(VariableKernelsTest, DtypesAndShapesAreChecked) {
+  const Tensor v = Variable({1, 2});
+  EXPECT_INVALID(run_.Op("AssignAddVariableOp", Typed(), {v, VectorOf<float>({1, 2, 3})}),
+                 "Cannot update variable with shape [2] using a Tensor with shape [3], shapes must "
+                 "be equal.");
+  EXPECT_INVALID(
+      run_.Op("AssignAddVariableOp", Typed(DType::kInt32), {v, VectorOf<int32_t>({1, 2})}),
+      "DType of variable handle and value does not match");
+  EXPECT_INVALID(run_.Op("ReadVariableOp", Typed(DType::kInt32), {v}),
+                 "Trying to read variable with wrong dtype. Expected int32 got float");
+  EXPECT_INVALID(run_.Op("AssignVariableOp", Typed(DType::kFloat, {{"validate_shape", true}}),
+                         {v, Tensor::Scalar(1.0f)}),
+                 "Trying to assign to variable with tensor with wrong shape.");
+  EXPECT_THAT(run_.Op("AssignAddVariableOp", Typed(DType::kString), {v, v}),
+              StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_INVALID(run_.Op("ReadVariableOp", Typed(), {Tensor::Scalar(ResourceHandle{77})}), "77");
+  EXPECT_EQ(Of(v), (Floats{1, 2}));
+}
+
+TEST_F(VariableKernelsTest, IntegersWrapAround) {
+  const Tensor v =
+      run_.NewVariable("i", DType::kInt8, PartialShape(), VectorOf<int8_t>({127, -128, 5}));
+  ASSERT_THAT(
+      run_.Op("AssignAddVariableOp", Typed(DType::kInt8), {v, VectorOf<int8_t>({1, -1, 2})}),
+      IsOk());
+  EXPECT_EQ(ValuesOf<int8_t>(run_.ValueOf(v)), (std::vector<int8_t>{-128, 127, 7}));
+}
+
+TEST_F(VariableKernelsTest, UninitializedAndDestroyed) {
+  const Tensor v = run_.NewVariable("w", DType::kFloat, PartialShape(), std::nullopt);
+  EXPECT_THAT(run_.Op("ReadVariableOp", Typed(), {v}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("w")));
+  ASSERT_OK_AND_ASSIGN(Tensor there, run_.One("VarIsInitializedOp", {}, {v}));
+  EXPECT_FALSE(there.scalar<bool>());
+  ASSERT_THAT(run_.Op("AssignVariableOp", Typed(), {v, Tensor::Scalar(1.0f)}), IsOk());
+  ASSERT_OK_AND_ASSIGN(there, run_.One("VarIsInitializedOp", {}, {v}));
+  EXPECT_TRUE(there.scalar<bool>());
+  ASSERT_THAT(run_.Op("DestroyResourceOp", {}, {v}), IsOk());
+  ASSERT_OK_AND_ASSIGN(there, run_.One("VarIsInitializedOp", {}, {v}));
+  EXPECT_FALSE(there.scalar<bool>());
+  EXPECT_THAT(run_.Op("ReadVariableOp", Typed(), {v}), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(VariableKernelsTest, AnonymousVariablesLiveInTheCall) {
+  KernelRunner::Attrs attrs = Typed(DType::kFloat, {{"shape", PartialShape(Shape({2}))}});
+  ASSERT_OK_AND_ASSIGN(Tensor a, run_.One("VarHandleOp", attrs, {}));
+  ASSERT_OK_AND_ASSIGN(Tensor b, run_.One("VarHandleOp", attrs, {}));
+  EXPECT_NE(a.scalar<ResourceHandle>().id, b.scalar<ResourceHandle>().id);
+  ASSERT_THAT(run_.Op("AssignVariableOp", Typed(), {a, VectorOf<float>({1, 2})}), IsOk());
+  EXPECT_EQ(Of(a), (Floats{1, 2}));
+  EXPECT_INVALID(run_.Op("AssignVariableOp", Typed(), {b, VectorOf<float>({1})}), "shape");
+}
+
+TEST_F(VariableKernelsTest, Rows) {
+  const Tensor v = run_.NewVariable("m", DType::kFloat, PartialShape(),
+                                    TensorOf<float>(Shape({3, 2}), {1, 2, 3, 4, 5, 6}));
+  KernelRunner::Attrs attrs = Typed(DType::kFloat, {{"Tindices", DType::kInt32}});
+  ASSERT_OK_AND_ASSIGN(Tensor rows,
+                       run_.One("ResourceGather", attrs, {v, VectorOf<int32_t>({2, 0})}));
+  EXPECT_EQ(ValuesOf<float>(rows), (Floats{5, 6, 1, 2}));
+  const Tensor twice = VectorOf<int32_t>({1, 1});
+  const Tensor updates = TensorOf<float>(Shape({2, 2}), {1, 1, 2, 2});
+  ASSERT_THAT(run_.Op("ResourceScatterAdd", attrs, {v, twice, updates}), IsOk());
+  EXPECT_EQ(Of(v), (Floats{1, 2, 6, 7, 5, 6}));
+  ASSERT_THAT(
+      run_.Op("ResourceScatterSub", attrs, {v, Tensor::Scalar<int32_t>(0), Tensor::Scalar(1.0f)}),
+      IsOk());
+  ASSERT_THAT(run_.Op("ResourceScatterUpdate", attrs, {v, twice, updates}), IsOk());
+  EXPECT_EQ(Of(v), (Floats{0, 1, 2, 2, 5, 6}));
+  EXPECT_INVALID(run_.Op("ResourceScatterAdd", attrs, {v, VectorOf<int32_t>({0, 3}), updates}),
+                 "indices[1] = 3 is not in [0, 3)");
+  EXPECT_INVALID(run_.One("ResourceGather", attrs, {v, VectorOf<int32_t>({-1})}),
+                 "is not in [0, 3)");
+  EXPECT_EQ(Of(v), (Floats{0, 1, 2, 2, 5, 6}));
+}
+
+TEST_F(VariableKernelsTest, AGeneratorsStateMovesOn) {
+  const Tensor state =
+      run_.NewVariable("g", DType::kInt64, PartialShape(), VectorOf<int64_t>({-1, -1, 3}));
+  ASSERT_OK_AND_ASSIGN(Tensor before,
+                       run_.One("RngReadAndSkip", {},
+                                {state, Tensor::Scalar<int32_t>(1),
+                                 Tensor::Scalar<uint64_t>((uint64_t{1} << 60) + 3)}));
+  EXPECT_EQ(ValuesOf<int64_t>(before), (std::vector<int64_t>{-1, -1, 3}));
+  EXPECT_EQ(ValuesOf<int64_t>(run_.ValueOf(state)), (std::vector<int64_t>{767, 0, 3}));
+  ASSERT_THAT(
+      run_.Op("RngSkip", {}, {state, Tensor::Scalar<int64_t>(1), Tensor::Scalar<int64_t>(-2)}),
+      IsOk());
+  EXPECT_EQ(ValuesOf<int64_t>(run_.ValueOf(state)), (std::vector<int64_t>{255, 0, 3}));
+  EXPECT_THAT(run_.Op("RngReadAndSkip", {},
+                      {state, Tensor::Scalar<int32_t>(2), Tensor::Scalar<uint64_t>(1)}),
+              StatusIs(absl::StatusCode::kUnimplemented));
+}
+
+// A node with seeds goes on from run to run as TensorFlow's does.
+TEST_F(VariableKernelsTest, SeededNodesGoOn) {
+  KernelRunner::Attrs attrs = {
+      {"dtype", DType::kFloat}, {"T", DType::kInt32}, {"seed", int64_t{1}}, {"seed2", int64_t{2}}};
+  ASSERT_OK_AND_ASSIGN(KernelFn kernel,
+                       run_.Make("RandomUniform", attrs, {DType::kInt32}, {DType::kFloat}));
+  const Floats expected[] = {{0.406396746635437f, 0.8575996160507202f, 0.05539584159851074f},
+                             {0.16840732097625732f, 0.8891061544418335f, 0.5354969501495361f}};
+  for (const Floats& values : expected) {
+    ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs,
+                         run_.Run(kernel, {VectorOf<int32_t>({3})}, 1));
+    EXPECT_EQ(ValuesOf<float>(outputs[0]), values);
+  }
+}
+
+}  // namespace
+}  // namespace formwork::testing
