@@ -108,11 +108,14 @@ void AccessTicket::Release() {
 }
 
 bool AccessTicket::Abandon() {
+  // What it holds, the call perhaps, goes outside the lock and after everything else.
+  absl::AnyInvocable<void()> dropped;
   std::vector<AccessTicket*> ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     if (!waiting_) return false;
     waiting_ = false;
+    dropped = std::move(on_ready_);
     --store_.waiting_;
     for (Entry& entry : entries_) {
       if (!entry.in_line) continue;

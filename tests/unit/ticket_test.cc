@@ -245,6 +245,18 @@ TEST_F(AccessTicketTest, AWaitingTicketCanLeave) {
   EXPECT_FALSE(two->Abandon());
 }
 
+TEST_F(AccessTicketTest, ATicketThatLeftHoldsItsCallbackNoLonger) {
+  VariablePtr a = Make("a");
+  bool granted;
+  auto writer = Take({{a, Access::kWrite}}, &granted);
+  auto call = std::make_shared<int>(0);
+  auto waiting = NewTicket();
+  ASSERT_OK(waiting->Take({{a, Access::kWrite}}, [call] { FAIL() << *call; }));
+  EXPECT_EQ(call.use_count(), 2);
+  EXPECT_TRUE(waiting->Abandon());
+  EXPECT_EQ(call.use_count(), 1);
+}
+
 TEST_F(AccessTicketTest, ADroppedTicketLetsOthersGo) {
   VariablePtr a = Make("a");
   bool first, second, third;
