@@ -178,8 +178,14 @@ absl::StatusOr<KernelFn> MakeBound(KernelInit& init) {
   return KernelFn([dtype, index_dtype](KernelContext& ctx) -> absl::Status {
     const Tensor& sorted = ctx.input(0);
     const Tensor& values = ctx.input(1);
-    if (sorted.rank() != 2) return InvalidArgument("sorted input argument must be a matrix");
-    if (values.rank() != 2) return InvalidArgument("values argument must be a matrix");
+    if (sorted.rank() != 2) {
+      return InvalidArgument("Shape must be rank 2 but is rank ", sorted.rank(),
+                             " for `sorted_inputs` argument");
+    }
+    if (values.rank() != 2) {
+      return InvalidArgument("Shape must be rank 2 but is rank ", values.rank(),
+                             " for `values` argument");
+    }
     if (sorted.dim(0) != values.dim(0)) {
       return InvalidArgument("Leading dim_size of both tensors must match");
     }

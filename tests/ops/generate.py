@@ -27,6 +27,8 @@ import numpy as np  # pylint: disable=wrong-import-position
 HERE = os.path.dirname(os.path.abspath(__file__))
 LARGE = 600  # Outputs of more elements are sampled.
 SAMPLES = 48
+# Ops that TensorFlow refuses to build without the inputs' ranks.
+NEEDS_RANKS = {"SpaceToBatchND", "BatchToSpaceND"}
 
 _lines = []
 _tf = None
@@ -285,7 +287,8 @@ def _run(op, inputs, attrs):
       flat += values
       nodes = []
       for value in values:
-        node = tf.compat.v1.placeholder(tf.as_dtype(value.dtype), None)
+        rank = [None] * value.array.ndim if op in NEEDS_RANKS else None
+        node = tf.compat.v1.placeholder(tf.as_dtype(value.dtype), rank)
         feeds[node] = value.array
         nodes.append(node)
       arguments[arg.name] = nodes if several else nodes[0]
