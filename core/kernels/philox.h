@@ -23,9 +23,14 @@ class Philox {
   uint64_t counter_hi() const { return counter_hi_; }
   uint64_t key() const { return key_; }
 
+  /// In halves as TensorFlow does, which loses a carry where `groups` stands for a step back.
   void Skip(uint64_t groups) {
-    counter_lo_ += groups;
-    if (counter_lo_ < groups) ++counter_hi_;
+    const uint64_t low = (counter_lo_ & 0xffffffffu) + (groups & 0xffffffffu);
+    const uint32_t high_groups =
+        static_cast<uint32_t>(groups >> 32) + static_cast<uint32_t>(low >> 32);
+    const uint32_t high = static_cast<uint32_t>(counter_lo_ >> 32) + high_groups;
+    if (high < high_groups) ++counter_hi_;
+    counter_lo_ = (static_cast<uint64_t>(high) << 32) | (low & 0xffffffffu);
   }
   /// The group at the counter.
   Group Peek() const;

@@ -75,6 +75,14 @@ class KernelRunner final : public CallScope {
   std::vector<std::pair<std::string, std::shared_ptr<const Callee>>> functions_;
 };
 
+/// Inputs that a kernel may take over: a list in braces would hold on to copies.
+template <typename... Tensors>
+std::vector<Tensor> Owned(Tensors... tensors) {
+  std::vector<Tensor> inputs;
+  (inputs.push_back(std::move(tensors)), ...);
+  return inputs;
+}
+
 /// A tensor of plain data.
 template <typename T>
 Tensor TensorOf(const Shape& shape, const std::vector<T>& values) {

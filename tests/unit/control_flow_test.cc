@@ -138,7 +138,7 @@ class LoopTest : public ::testing::Test {
     FORMWORK_ASSIGN_OR_RETURN(
         KernelFn kernel, run_.Make("While", {{"cond", Named("cond")}, {"body", Named("body")}},
                                    {DType::kInt32, DType::kFloat}, {DType::kInt32, DType::kFloat}));
-    return run_.Run(kernel, {std::move(start), std::move(values)}, 2);
+    return run_.Run(kernel, Owned(std::move(start), std::move(values)), 2);
   }
   KernelRunner run_;
   std::shared_ptr<HandMade> cond_;

@@ -45,7 +45,7 @@ class ListTest : public ::testing::Test {
   }
   absl::StatusOr<Tensor> Set(Tensor list, int32_t i, Tensor item, bool resize = false) {
     return run_.One("TensorListSetItem", Typed({{"resize_if_index_out_of_bounds", resize}}),
-                    {std::move(list), Int(i), std::move(item)});
+                    Owned(std::move(list), Int(i), std::move(item)));
   }
   int32_t Length(const Tensor& list) {
     return run_.One("TensorListLength", {}, {list})->scalar<int32_t>();
