@@ -6,6 +6,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "command/arguments.h"
 #include "command/commands.h"
@@ -52,10 +54,13 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Body* body) {
       Add(app, "register", "Registers a function of a GraphDef", &command::Register, body);
   reg->add_option("NAME", arguments.name)->required();
   reg->add_option("--graph", arguments.graph, "A file with a serialized GraphDef")->required();
-  reg->add_option("--input", arguments.specs, "TENSOR=DTYPE[SHAPE], as x:0=float32[?,3]");
-  reg->add_option("--output", arguments.outputs, "TENSOR, as Identity:0");
-  reg->add_option("--capture", arguments.captures, "TENSOR=VALUE, as w:0=var:w or c:0=2.5");
-  reg->add_option("--target", arguments.targets, "A node to run for its effect");
+  reg->add_option("--input", arguments.specs, "TENSOR=DTYPE[SHAPE], as x:0=float32[?,3]")
+      ->allow_extra_args(false);
+  reg->add_option("--output", arguments.outputs, "TENSOR, as Identity:0")->allow_extra_args(false);
+  reg->add_option("--capture", arguments.captures, "TENSOR=VALUE, as w:0=var:w or c:0=2.5")
+      ->allow_extra_args(false);
+  reg->add_option("--target", arguments.targets, "A node to run for its effect")
+      ->allow_extra_args(false);
   reg->add_flag("--replace", arguments.replace, "In the place of one of that name and type");
   CLI::App* rm = Add(app, "rm", "Removes a function", &command::Remove, body);
   rm->add_option("NAME", arguments.name, "All of that name");
@@ -73,12 +78,12 @@ void AddValueCommands(CLI::App& app, Arguments& arguments, Body* body) {
   CLI::App* call = Add(app, "call", "Calls a function", &command::Call, body);
   call->add_option("NAME", arguments.name);
   call->add_option("--id", arguments.id, "By ID");
-  call->add_option("--input", arguments.inputs, kInputHelp);
+  call->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);
   call->add_option("--save", arguments.save, "Writes the outputs: PATH.npy, or PATH_0.npy, ...");
   CLI::App* bench = Add(app, "bench", "Measures calls of a function", &command::Bench, body);
   bench->add_option("--function", arguments.name, "The function");
   bench->add_option("--id", arguments.id, "By ID");
-  bench->add_option("--input", arguments.inputs, kInputHelp);
+  bench->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);
   bench->add_option("--in-flight", arguments.in_flight, "Calls under way at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
@@ -100,6 +105,20 @@ int Fail(const absl::Status& status, bool json) {
   return 1;
 }
 
+// The arguments as CLI11 takes them: in reverse. It would split a value in brackets at its commas:
+// a space before it hides the bracket and changes no JSON.
+std::vector<std::string> ReversedArguments(int argc, char** argv) {
+  std::vector<std::string> reversed;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string text = argv[i];
+    if (text.rfind('[', 0) == 0) text.insert(0, " ");
+    const size_t value = text.find("=[");
+    if (text.rfind("--", 0) == 0 && value != std::string::npos) text.insert(value + 1, " ");
+    reversed.push_back(std::move(text));
+  }
+  return reversed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -111,7 +130,7 @@ int main(int argc, char** argv) {
   AddFunctionCommands(app, arguments, &body);
   AddValueCommands(app, arguments, &body);
   try {
-    app.parse(argc, argv);
+    app.parse(ReversedArguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   }

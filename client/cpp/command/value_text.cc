@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -209,7 +210,7 @@ ordered_json Nest(const std::vector<int64_t>& dims, size_t depth, int64_t* next,
 
 absl::StatusOr<client::Value> ParseValue(client::Client& client, const std::string& text,
                                          DataType dtype) {
-  absl::string_view rest = text;
+  absl::string_view rest = absl::StripLeadingAsciiWhitespace(text);
   uint64_t id;
   if (absl::StartsWith(rest, "var:")) {
     auto variables = client.ListVariables();

@@ -1,0 +1,419 @@
+// The hand-written codec against protobuf's own: what one writes the other reads, and what one
+// refuses the other does too.
+
+#include "server/tensor_codec.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "core/device/host_allocator.h"
+#include "formwork/v1/graph_service.pb.h"
+#include "server/call_codec.h"
+#include "server/wire_format.h"
+
+namespace formwork::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+// `bytes` as gRPC might receive them: cut into slices of at most `piece` bytes.
+grpc::ByteBuffer Cut(const std::string& bytes, size_t piece) {
+  std::vector<grpc::Slice> slices;
+  for (size_t at = 0; at < bytes.size(); at += piece) {
+    slices.emplace_back(bytes.substr(at, piece));
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+std::string Flatten(const grpc::ByteBuffer& message) {
+  grpc::Slice slice;
+  EXPECT_TRUE(message.DumpToSingleSlice(&slice).ok());
+  return std::string(slice.begin(), slice.end());
+}
+
+absl::StatusOr<DecodedCall> Decode(const std::string& bytes, size_t piece = 1 << 30) {
+  DecodedCall call;
+  const absl::Status status = DecodeCallRequest(Cut(bytes, piece), ProcessAllocator(), &call);
+  if (!status.ok()) return status;
+  return call;
+}
+
+absl::StatusOr<Tensor> DecodeTensor(const std::string& bytes, size_t piece = 1 << 30) {
+  const grpc::ByteBuffer message = Cut(bytes, piece);
+  const ReceivedMessage received(message);
+  TensorParts parts;
+  if (!parts.Parse(WireReader(received.chunks(), received.size()))) {
+    return absl::InvalidArgumentError("malformed");
+  }
+  return parts.Build(ProcessAllocator());
+}
+
+std::string Encode(const Tensor& tensor) {
+  WireWriter writer;
+  WriteTensor(tensor, &writer);
+  const std::string bytes = Flatten(writer.Finish());
+  EXPECT_EQ(bytes.size(), EncodedTensorSize(tensor));
+  return bytes;
+}
+
+v1::Tensor Message(int dtype, std::vector<int64_t> dims, std::string content) {
+  v1::Tensor message;
+  message.set_dtype(static_cast<formwork::tf::DataType>(dtype));
+  message.mutable_dims()->Add(dims.begin(), dims.end());
+  message.set_content(std::move(content));
+  return message;
+}
+
+std::string RandomBytes(size_t n, std::mt19937& random) {
+  std::string bytes(n, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+constexpr int kSeed = 20240917;
+
+TEST(TensorCodec, ReadsAndWritesEveryPlainDtypeAsProtobufDoes) {
+  std::mt19937 random(kSeed);
+  for (int number = 1; number <= 33; ++number) {
+    const DType dtype = static_cast<DType>(number);
+    if (!IsPlainData(dtype) || dtype == DType::kBool) continue;
+    for (const std::vector<int64_t>& dims :
+         {std::vector<int64_t>{}, {0}, {3}, {2, 0, 5}, {7, 11}, {130, 129}}) {
+      int64_t n = 1;
+      for (int64_t dim : dims) n *= dim;
+      const v1::Tensor message =
+          Message(number, dims, RandomBytes(static_cast<size_t>(n) * DTypeSize(dtype), random));
+      const std::string bytes = message.SerializeAsString();
+      for (size_t piece : {size_t{1}, size_t{3}, size_t{1000}, bytes.size() + 1}) {
+        const absl::StatusOr<Tensor> tensor = DecodeTensor(bytes, piece);
+        ASSERT_TRUE(tensor.ok()) << tensor.status() << " dtype=" << number;
+        EXPECT_EQ(tensor->dtype(), dtype);
+        EXPECT_EQ(tensor->shape(), *Shape::Make(dims));
+        EXPECT_EQ(std::memcmp(tensor->raw(), message.content().data(), message.content().size()),
+                  0);
+        v1::Tensor back;
+        ASSERT_TRUE(back.ParseFromString(Encode(*tensor)));
+        EXPECT_EQ(back.SerializeAsString(), bytes);
+      }
+    }
+  }
+}
+
+TEST(TensorCodec, ReadsBoolsAsZeroAndOne) {
+  const absl::StatusOr<Tensor> tensor =
+      DecodeTensor(Message(10, {4}, std::string("\0\1\2\xff", 4)).SerializeAsString());
+  ASSERT_TRUE(tensor.ok());
+  EXPECT_THAT(std::vector<uint8_t>(tensor->data<uint8_t>(), tensor->data<uint8_t>() + 4),
+              ::testing::ElementsAre(0, 1, 1, 1));
+}
+
+TEST(TensorCodec, CarriesStringsWithAnyBytes) {
+  const std::vector<std::string> values = {"", "a", std::string("\0\xff", 2),
+                                           std::string(5000, 'x')};
+  absl::StatusOr<Tensor> tensor = Tensor::Allocate(ProcessAllocator(), DType::kString, {2, 2});
+  ASSERT_TRUE(tensor.ok());
+  std::copy(values.begin(), values.end(), tensor->mutable_data<std::string>());
+  const std::string bytes = Encode(*tensor);
+  for (size_t piece : {size_t{1}, size_t{7}, bytes.size()}) {
+    const absl::StatusOr<Tensor> back = DecodeTensor(bytes, piece);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->shape(), Shape({2, 2}));
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(back->data<std::string>()[i], values[i]);
+  }
+}
+
+TEST(TensorCodec, SendsLargeBuffersWithoutACopy) {
+  absl::StatusOr<Tensor> tensor = Tensor::Allocate(ProcessAllocator(), DType::kFloat, {1 << 20});
+  ASSERT_TRUE(tensor.ok());
+  std::memset(tensor->mutable_raw(), 1, tensor->bytes());
+  std::vector<grpc::Slice> slices;
+  {
+    WireWriter writer;
+    WriteTensor(*tensor, &writer);
+    ASSERT_TRUE(writer.Finish().Dump(&slices).ok());
+  }
+  EXPECT_EQ(static_cast<const void*>(slices.back().begin()), tensor->raw());
+  EXPECT_FALSE(tensor->unique());  // While it is on its way nobody writes in place.
+  slices.clear();
+  EXPECT_TRUE(tensor->unique());
+}
+
+struct BadTensor {
+  const char* what;
+  v1::Tensor message;
+  const char* error;
+};
+
+TEST(TensorCodec, RefusesWhatDoesNotAddUp) {
+  const int64_t huge = int64_t{1} << 62;
+  const std::vector<BadTensor> cases = {
+      {"no dtype", Message(0, {}, ""), "unknown dtype"},
+      {"unknown dtype", Message(200, {}, ""), "unknown dtype"},
+      {"dtype out of a byte", Message(257, {}, "1234"), "unknown dtype"},
+      {"negative dtype", Message(-1, {}, "1234"), "unknown dtype"},
+      {"reference dtype", Message(101, {}, "1234"), "unknown dtype"},
+      {"resource", Message(20, {}, "12345678"), "cannot be sent: resource"},
+      {"variant", Message(21, {}, "12345678"), "cannot be sent: variant"},
+      {"short content", Message(1, {2}, "1234567"), "bytes=7 expected=8"},
+      {"long content", Message(1, {2}, "123456789"), "bytes=9 expected=8"},
+      {"scalar without content", Message(1, {}, ""), "bytes=0 expected=4"},
+      {"negative dim", Message(1, {-1}, ""), "negative"},
+      {"elements overflow", Message(1, {huge, 4}, ""), ""},
+      {"bytes overflow", Message(2, {huge}, ""), "another size"},
+      {"empty, but overflows", Message(1, {huge, huge, 0}, ""), ""},
+      {"too many dims", Message(1, std::vector<int64_t>(300, 1), "1234"), ""},
+      {"more strings than bytes", Message(7, {int64_t{1} << 40}, "1234"), "too short"},
+      {"string beyond content", Message(7, {1}, std::string("\xff\0\0\0abc", 7)), "longer"},
+      {"bytes behind strings", Message(7, {1}, std::string("\1\0\0\0abc", 7)), "behind"},
+  };
+  for (const BadTensor& bad : cases) {
+    const absl::StatusOr<Tensor> tensor = DecodeTensor(bad.message.SerializeAsString());
+    if (tensor.ok()) {
+      EXPECT_STREQ(bad.what, "empty, but overflows") << "was accepted";
+      continue;
+    }
+    EXPECT_EQ(tensor.status().code(), absl::StatusCode::kInvalidArgument) << bad.what;
+    EXPECT_THAT(std::string(tensor.status().message()), HasSubstr(bad.error)) << bad.what;
+  }
+}
+
+v1::CallRequest SampleRequest() {
+  v1::CallRequest request;
+  request.set_namespace_("training");
+  request.set_function_id(uint64_t{1} << 63);
+  request.set_name("step-é");
+  request.set_keep_outputs(true);
+  request.set_call_id(300);
+  request.set_timeout_us(-5);
+  *request.add_inputs()->mutable_tensor() = Message(1, {2, 1}, "abcdefgh");
+  request.add_inputs()->set_resource_id(17);
+  request.add_inputs()->set_kept_tensor_id(18);
+  *request.add_inputs()->mutable_tensor() = Message(9, {300}, std::string(2400, 'z'));
+  return request;
+}
+
+void ExpectSample(const DecodedCall& call) {
+  EXPECT_EQ(call.spec.name_space, "training");
+  EXPECT_EQ(call.spec.function_id, uint64_t{1} << 63);
+  EXPECT_EQ(call.spec.name, "step-é");
+  EXPECT_TRUE(call.spec.keep_outputs);
+  EXPECT_EQ(call.call_id, 300u);
+  EXPECT_EQ(call.timeout_us, -5);
+  ASSERT_EQ(call.spec.inputs.size(), 4u);
+  EXPECT_EQ(call.spec.inputs[0].tensor.shape(), Shape({2, 1}));
+  EXPECT_EQ(std::memcmp(call.spec.inputs[0].tensor.raw(), "abcdefgh", 8), 0);
+  EXPECT_EQ(call.spec.inputs[1].kind, Argument::Kind::kResource);
+  EXPECT_EQ(call.spec.inputs[1].id, 17u);
+  EXPECT_EQ(call.spec.inputs[2].kind, Argument::Kind::kKeptTensor);
+  EXPECT_EQ(call.spec.inputs[2].id, 18u);
+  EXPECT_EQ(call.spec.inputs[3].tensor.bytes(), 2400u);
+}
+
+TEST(CallCodec, ReadsWhatProtobufWritesHoweverItIsCut) {
+  const std::string bytes = SampleRequest().SerializeAsString();
+  for (size_t piece = 1; piece < 40; ++piece) {
+    const absl::StatusOr<DecodedCall> call = Decode(bytes, piece);
+    ASSERT_TRUE(call.ok()) << call.status();
+    ExpectSample(*call);
+  }
+  ASSERT_TRUE(Decode("").ok());
+}
+
+// A field of a message, as bytes.
+std::string Field(uint32_t number, int wire_type, const std::string& payload) {
+  std::string bytes;
+  for (uint64_t tag = number << 3 | static_cast<uint32_t>(wire_type);; tag >>= 7) {
+    bytes += static_cast<char>(tag >= 0x80 ? tag | 0x80 : tag);
+    if (tag < 0x80) break;
+  }
+  if (wire_type == 2) {
+    EXPECT_LT(payload.size(), 128u);
+    bytes += static_cast<char>(payload.size());
+  }
+  return bytes + payload;
+}
+
+TEST(CallCodec, TakesFieldsInAnyOrderRepeatedAndUnknown) {
+  const std::string content = Field(15, 2, "abcdefgh");
+  const std::string unpacked = Field(2, 0, "\x02") + Field(2, 0, "\x01");
+  const std::string unknown = Field(77, 2, "xyz") + Field(78, 5, "1234") +
+                              Field(79, 1, "12345678") + Field(80, 0, "\xff\x01") +
+                              Field(81, 3, Field(5, 0, "\x01") + Field(6, 3, Field(6, 4, ""))) +
+                              Field(81, 4, "");
+  // A known field of another wire type is unknown, too.
+  const std::string other_type = Field(15, 0, "\x05") + Field(1, 5, "1234");
+  const std::string tensor =
+      content + unknown + unpacked + other_type + Field(1, 0, "\x02") + Field(1, 0, "\x01");
+  ASSERT_LT(tensor.size(), 128u);
+  const std::string value = Field(2, 0, "\x07") + Field(1, 2, tensor);
+  std::string bytes;
+  for (const std::string& input : {value}) {
+    bytes += unknown;
+    bytes += "\x7a";
+    bytes += static_cast<char>(input.size() & 0x7f);
+    if (input.size() >= 128) bytes.back() = static_cast<char>(input.size() | 0x80), bytes += '\1';
+    bytes += input;
+  }
+  bytes += Field(3, 2, "first") + Field(3, 2, "last");
+  v1::CallRequest oracle;
+  ASSERT_TRUE(oracle.ParseFromString(bytes));
+  for (size_t piece : {size_t{1}, size_t{5}, bytes.size()}) {
+    const absl::StatusOr<DecodedCall> call = Decode(bytes, piece);
+    ASSERT_TRUE(call.ok()) << call.status();
+    EXPECT_EQ(call->spec.name, oracle.name());
+    ASSERT_EQ(call->spec.inputs.size(), 1u);
+    EXPECT_EQ(call->spec.inputs[0].tensor.dtype(), DType::kFloat);
+    EXPECT_EQ(call->spec.inputs[0].tensor.shape(), Shape({2, 1}));
+  }
+}
+
+TEST(CallCodec, MergesATensorThatComesInParts) {
+  const std::string value = Field(1, 2, Field(1, 0, "\x04") + Field(2, 0, "\x02")) +
+                            Field(1, 2, Field(2, 0, "\x01") + Field(15, 2, "ab"));
+  v1::CallRequest oracle;
+  const std::string bytes = Field(15, 2, value);
+  ASSERT_TRUE(oracle.ParseFromString(bytes));
+  ASSERT_EQ(oracle.inputs(0).tensor().dims_size(), 2);
+  const absl::StatusOr<DecodedCall> call = Decode(bytes);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->spec.inputs[0].tensor.shape(), Shape({2, 1}));
+}
+
+TEST(CallCodec, NamesTheInputThatIsWrong) {
+  v1::CallRequest request = SampleRequest();
+  request.mutable_inputs(3)->mutable_tensor()->add_dims(2);
+  EXPECT_THAT(std::string(Decode(request.SerializeAsString()).status().message()),
+              HasSubstr("input 3: Tensor: content has another size"));
+  request = SampleRequest();
+  request.mutable_inputs(1)->clear_kind();
+  EXPECT_THAT(std::string(Decode(request.SerializeAsString()).status().message()),
+              HasSubstr("input 1: Value: it holds nothing"));
+  request.mutable_inputs(1)->mutable_opaque();
+  EXPECT_THAT(std::string(Decode(request.SerializeAsString()).status().message()),
+              HasSubstr("input 1: Value: an opaque value"));
+}
+
+TEST(CallCodec, RefusesMoreInputsThanAnyoneNeeds) {
+  v1::CallRequest request;
+  for (size_t i = 0; i <= kMaxInputs; ++i) request.add_inputs()->set_resource_id(1);
+  EXPECT_THAT(std::string(Decode(request.SerializeAsString()).status().message()),
+              HasSubstr("too many inputs"));
+}
+
+// Every change of a valid message is read as protobuf reads it, or refused where protobuf refuses.
+TEST(CallCodec, AgreesWithProtobufOnDamagedMessages) {
+  const google::protobuf::LogSilencer silence;
+  std::mt19937 random(kSeed);
+  v1::CallRequest small;
+  small.set_name("f");
+  *small.add_inputs()->mutable_tensor() = Message(4, {3}, "abc");
+  small.add_inputs()->set_resource_id(17);
+  const std::string base = small.SerializeAsString();
+  int accepted = 0;
+  for (int round = 0; round < 200000; ++round) {
+    std::string bytes = base;
+    const int changes = 1 + static_cast<int>(random() % 3);
+    for (int i = 0; i < changes; ++i) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 4) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes.insert(at, 1, static_cast<char>(random()));
+          break;
+        case 2:
+          if (bytes.size() > 1) bytes.erase(at, 1);
+          break;
+        default:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+      }
+    }
+    v1::CallRequest oracle;
+    const bool valid = oracle.ParseFromString(bytes);
+    DecodedCall call;
+    const absl::Status status =
+        DecodeCallRequest(Cut(bytes, 1 + random() % 8), ProcessAllocator(), &call);
+    if (status.ok()) {
+      ++accepted;
+      ASSERT_TRUE(valid) << absl::CHexEscape(bytes);
+      ASSERT_EQ(call.spec.name, oracle.name()) << absl::CHexEscape(bytes);
+      ASSERT_EQ(call.spec.inputs.size(), static_cast<size_t>(oracle.inputs_size()));
+      ASSERT_EQ(call.spec.function_id, oracle.function_id());
+      ASSERT_EQ(call.timeout_us, oracle.timeout_us());
+    } else if (absl::StrContains(status.message(), "malformed")) {
+      ASSERT_FALSE(valid) << absl::CHexEscape(bytes);
+    }
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+TEST(CallCodec, WritesResponsesThatProtobufReads) {
+  CallResult result;
+  result.function_id = 3;
+  result.printed = {"text\n", "\xff\xfe"};
+  result.outputs.resize(4);
+  result.outputs[0].tensor = Tensor::Scalar<float>(1.5f);
+  result.outputs[1].kept_id = 1000;
+  result.outputs[2].opaque = DType::kVariant;
+  result.outputs[3].tensor = *Tensor::Allocate(ProcessAllocator(), DType::kInt32, {100, 100});
+  std::memset(result.outputs[3].tensor.mutable_raw(), 7, 40000);
+  grpc::ByteBuffer message;
+  ASSERT_TRUE(EncodeCallResponse(result, 99, 5, &message).ok());
+  v1::CallResponse response;
+  ASSERT_TRUE(response.ParseFromString(Flatten(message)));
+  EXPECT_EQ(response.epoch(), 99u);
+  EXPECT_EQ(response.call_id(), 5u);
+  EXPECT_EQ(response.function_id(), 3u);
+  EXPECT_THAT(response.printed(), ::testing::ElementsAre("text\n", "\xef\xbf\xbd\xef\xbf\xbd"));
+  ASSERT_EQ(response.outputs_size(), 4);
+  EXPECT_EQ(response.outputs(0).tensor().content(), std::string("\0\0\xc0\x3f", 4));
+  EXPECT_EQ(response.outputs(1).kept_tensor_id(), 1000u);
+  EXPECT_EQ(response.outputs(2).opaque().dtype(), formwork::tf::DT_VARIANT);
+  EXPECT_EQ(response.outputs(3).tensor().content(), std::string(40000, '\7'));
+  EXPECT_FALSE(response.has_error());
+}
+
+TEST(CallCodec, PutsErrorsIntoTheResponseWhole) {
+  CallResult result;
+  result.status = absl::NotFoundError("no function 'f'");
+  result.details.unknown_function = true;
+  result.details.effects = Effects::kNone;
+  result.details.culprits = std::vector<std::string>(1000, std::string(100, 'c'));
+  grpc::ByteBuffer message;
+  ASSERT_TRUE(EncodeCallResponse(result, 99, 5, &message).ok());
+  v1::CallResponse response;
+  ASSERT_TRUE(response.ParseFromString(Flatten(message)));
+  EXPECT_EQ(response.error().code(), 5);
+  EXPECT_EQ(response.error().message(), "no function 'f'");
+  EXPECT_TRUE(response.error().details().unknown_function());
+  EXPECT_EQ(response.error().details().culprits_size(), 1000);
+  EXPECT_EQ(response.error().details().effects(), v1::ErrorDetails::NONE);
+}
+
+TEST(AssignCodec, ReadsTheValueWhereverItIs) {
+  v1::AssignVariableRequest request;
+  request.set_namespace_("n");
+  request.set_id(4);
+  *request.mutable_value() = Message(3, {2}, "12345678");
+  DecodedAssign assign;
+  const grpc::ByteBuffer message = Cut(request.SerializeAsString(), 3);
+  ASSERT_TRUE(DecodeAssignRequest(message, ProcessAllocator(), &assign).ok());
+  EXPECT_EQ(assign.id, 4u);
+  EXPECT_EQ(std::memcmp(assign.value.raw(), "12345678", 8), 0);
+  request.clear_value();
+  EXPECT_EQ(
+      DecodeAssignRequest(Cut(request.SerializeAsString(), 3), ProcessAllocator(), &assign).code(),
+      absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace formwork::server
