@@ -207,8 +207,8 @@ absl::StatusOr<AttrValue> SpecParser::Default(const AttrDef& attr) {
 absl::string_view SpecParser::NumberText() {
   SkipSpace();
   const size_t begin = at_;
-  while (at_ < text_.size() && (IsNameChar(text_[at_]) || text_[at_] == '-' || text_[at_] == '+' ||
-                                text_[at_] == '.')) {
+  while (at_ < text_.size() &&
+         (IsNameChar(text_[at_]) || text_[at_] == '-' || text_[at_] == '+' || text_[at_] == '.')) {
     ++at_;
   }
   return text_.substr(begin, at_ - begin);
