@@ -16,7 +16,8 @@ _NUMBERS = itertools.count()
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def _binary():
+def find_server():
+  """The path of a formwork-server that is built, or None."""
   folders = [os.environ.get("FORMWORK_BIN"), _ROOT / "build/release/bin", _ROOT / "build/dev/bin"]
   for folder in folders:
     path = pathlib.Path(folder or "/nowhere") / "formwork-server"
@@ -25,10 +26,10 @@ def _binary():
   return None
 
 
-def start_server(binary, log, *flags):
-  """(process, "host:port") of a formwork-server on a free port."""
+def start_server(binary, log, port=0):
+  """(process, "host:port") of a formwork-server; port 0: a free one."""
   with open(log, "wb") as out:
-    process = subprocess.Popen([str(binary), "--port", "0", "--http-port", "0", *flags],
+    process = subprocess.Popen([str(binary), "--port", str(port), "--http-port", "0"],
                                stdout=out, stderr=subprocess.STDOUT)
   deadline = time.monotonic() + 20
   while time.monotonic() < deadline:
@@ -48,7 +49,7 @@ def live_target(tmp_path_factory):
   if os.environ.get("FORMWORK_TEST_SERVER"):
     yield os.environ["FORMWORK_TEST_SERVER"]
     return
-  binary = _binary()
+  binary = find_server()
   if binary is None:
     pytest.skip("no formwork-server is built and FORMWORK_TEST_SERVER is not set")
   process, target = start_server(binary, tmp_path_factory.mktemp("server") / "log")
@@ -87,3 +88,9 @@ def live(live_target):
   with formwork.connect(live_target, namespace=name, timeout=30) as made:
     yield made
     made.clear()
+
+
+@pytest.fixture(params=["stand-in", "server"])
+def either(request):
+  """A Server on the stand-in, and then on the real one."""
+  return request.getfixturevalue("server" if request.param == "stand-in" else "live")

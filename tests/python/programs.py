@@ -253,11 +253,10 @@ def structures(function):
 def composites(function):
   @function
   def f(sparse, ragged):
-    return tf.sparse.to_dense(sparse), ragged.to_tensor(), ragged * 2
+    return sparse.with_values(sparse.values * 2), ragged * 2
 
-  dense, padded, doubled = f(tf.sparse.from_dense([[1, 0], [0, 2]]),
-                             tf.ragged.constant([[1], [2, 3]]))
-  return dense.numpy(), padded.numpy(), doubled.to_list()
+  doubled, twice = f(tf.sparse.from_dense([[1, 0], [0, 2]]), tf.ragged.constant([[1], [2, 3]]))
+  return doubled.indices.numpy(), doubled.values.numpy(), twice.to_list()
 
 
 @program

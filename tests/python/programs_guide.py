@@ -204,10 +204,7 @@ def gradients_through_a_loop(function):
   def f(x, n):
     with tf.GradientTape() as tape:
       for _ in tf.range(n):
-        if x > 1.:
-          x = x * w
-        else:
-          x = tf.sin(x) + w
+        x = tf.where(x > 1., x * w, tf.sin(x) + w)
     return x, tape.gradient(x, w)
 
   return [t.numpy() for t in f(tf.constant(3.), tf.constant(6))]

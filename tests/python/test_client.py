@@ -35,50 +35,54 @@ def _register(server, v, name="f", padding=0, **options):
       outputs=["y:0"], captures={"w:0": v}, targets=["add"], **options)
 
 
-@pytest.fixture
-def variable(server):
+def _variable(server):
   return server.variable("w", initial_value=np.zeros([3], np.float32))
 
 
-def test_a_call_returns_writable_arrays_and_keeps_state(server, variable):
-  f = _register(server, variable)
+def test_a_call_returns_writable_arrays_and_keeps_state(either):
+  variable = _variable(either)
+  f = _register(either, variable)
   (first,) = f(np.ones([2, 3], np.float32))
   assert first.tolist() == [[2, 2, 2]] * 2 and first.flags.writeable
   assert f([[1, 2, 3]])[0].tolist() == [[3, 5, 7]]
   assert variable.read().tolist() == [2, 2, 2]
   variable.assign([0, 0, 1])
-  assert server.call("f", [np.zeros([1, 3], np.float32)])[0].tolist() == [[0, 0, 1]]
+  assert either.call("f", [np.zeros([1, 3], np.float32)])[0].tolist() == [[0, 0, 1]]
 
 
 @pytest.mark.parametrize("inputs", [
     [], [np.ones([2, 3], np.float32)] * 2, [np.ones([2, 3])], [np.ones([2, 4], np.float32)],
     ["text"], [None]], ids=["none", "two", "float64", "shape", "str", "None"])
-def test_inputs_that_do_not_fit_are_invalid(server, variable, inputs):
+def test_inputs_that_do_not_fit_are_invalid(either, inputs):
+  variable = _variable(either)
   with pytest.raises(formwork.Error) as e:
-    _register(server, variable)(*inputs)
+    _register(either, variable)(*inputs)
   assert e.value.code == "INVALID_ARGUMENT" and e.value.message
 
 
-def test_a_kept_tensor_is_an_input_of_the_next_call(server, variable):
-  f = _register(server, variable)
-  (kept,) = server.call("f", [np.ones([1, 3], np.float32)], keep=True)
+def test_a_kept_tensor_is_an_input_of_the_next_call(either):
+  variable = _variable(either)
+  f = _register(either, variable)
+  (kept,) = either.call("f", [np.ones([1, 3], np.float32)], keep=True)
   assert isinstance(kept, formwork.KeptTensor) and kept.read().tolist() == [[2, 2, 2]]
   assert f(kept)[0].tolist() == [[5, 5, 5]]
   kept.release()
 
 
-def test_attaching_keeps_the_value_and_another_shape_is_refused(server, variable):
-  again = server.variable("w", initial_value=np.ones([3], np.float32))
+def test_attaching_keeps_the_value_and_another_shape_is_refused(either):
+  variable = _variable(either)
+  again = either.variable("w", initial_value=np.ones([3], np.float32))
   assert again.id == variable.id and again.existed and again.read().tolist() == [0, 0, 0]
   with pytest.raises(formwork.Error) as e:
-    server.variable("w", initial_value=np.ones([4], np.float32))
+    either.variable("w", initial_value=np.ones([4], np.float32))
   assert e.value.code == "INVALID_ARGUMENT"
-  wide = server.variable("wide", initial_value=np.ones([2], np.float32), shape=[None])
+  wide = either.variable("wide", initial_value=np.ones([2], np.float32), shape=[None])
   assert (wide.dtype, wide.shape) == ("float32", [None])
-  assert server.variable("any", initial_value=1.5, shape=None).shape is None
+  assert either.variable("any", initial_value=1.5, shape=None).shape is None
 
 
-def test_a_small_graph_goes_at_once_and_a_known_one_not_again(fake, server, variable):
+def test_a_small_graph_goes_at_once_and_a_known_one_not_again(fake, server):
+  variable = _variable(server)
   _register(server, variable)
   other = server.variable("w2", initial_value=np.zeros([3], np.float32))
   _register(server, other, name="g")
@@ -87,13 +91,15 @@ def test_a_small_graph_goes_at_once_and_a_known_one_not_again(fake, server, vari
   assert first.fingerprint == second.fingerprint and len(first.fingerprint) == 64
 
 
-def test_a_large_graph_is_asked_for(fake, server, variable):
+def test_a_large_graph_is_asked_for(fake, server):
+  variable = _variable(server)
   _register(server, variable, padding=20000)
   first, second = [r for r in fake.log if type(r).__name__ == "RegisterRequest"]
   assert not first.graph_def and len(second.graph_def) > 64 << 10
 
 
-def test_a_lost_function_is_registered_again_once(fake, server, variable):
+def test_a_lost_function_is_registered_again_once(fake, server):
+  variable = _variable(server)
   f = _register(server, variable)
   known = f.id
   fake.evict()
@@ -105,22 +111,24 @@ def test_a_lost_function_is_registered_again_once(fake, server, variable):
   assert e.value.code == "NOT_FOUND"
 
 
-def test_errors_tell_what_is_there(server, variable):
-  f = _register(server, variable, signature=formwork.FunctionType.from_json({"parameters": [
+def test_errors_tell_what_is_there(either):
+  variable = _variable(either)
+  f = _register(either, variable, signature=formwork.FunctionType.from_json({"parameters": [
       {"name": "x", "type": {"kind": "tensor", "dtype": "float32", "shape": [None, 3]}}]}))
-  assert server.resolve("f", f.signature).id == f.id
+  assert either.resolve("f", f.signature).id == f.id
   other = formwork.FunctionType.from_json({"parameters": []})
   with pytest.raises(formwork.NoMatchingSignature) as e:
-    server.resolve("f", other)
+    either.resolve("f", other)
   assert e.value.code == "NOT_FOUND" and e.value.candidates == [f.signature]
   assert e.value.suggested == other
   with pytest.raises(formwork.Error) as e:
-    server.resolve("nothing", other)
+    either.resolve("nothing", other)
   assert e.value.code == "NOT_FOUND" and not isinstance(e.value, formwork.NoMatchingSignature)
 
 
-def test_many_threads_share_a_server(server, variable):
-  f = _register(server, variable)
+def test_many_threads_share_a_server(either):
+  variable = _variable(either)
+  f = _register(either, variable)
   failures = []
 
   def work():
@@ -138,7 +146,8 @@ def test_many_threads_share_a_server(server, variable):
   assert not failures and variable.read().tolist() == [160] * 3
 
 
-def test_a_server_that_hangs_runs_into_the_deadline(fake, server, variable):
+def test_a_server_that_hangs_runs_into_the_deadline(fake, server):
+  variable = _variable(server)
   f = _register(server, variable)
   f([[1, 1, 1]])
   fake.hang.set()
@@ -152,7 +161,8 @@ def test_a_server_that_hangs_runs_into_the_deadline(fake, server, variable):
   assert f([[1, 1, 1]])
 
 
-def test_an_interrupt_cancels_the_call(fake, server, variable):
+def test_an_interrupt_cancels_the_call(fake, server):
+  variable = _variable(server)
   f = _register(server, variable)
   f([[1, 1, 1]])
   fake.hang.set()
@@ -174,7 +184,7 @@ def test_no_server_is_unavailable():
   assert e.value.code == "UNAVAILABLE"
 
 
-def test_a_closed_server_says_so(fake, variable):
+def test_a_closed_server_says_so(fake):
   server = formwork.connect(fake.target)
   server.close()
   for request in (server.functions, lambda: server.call("f", [])):
