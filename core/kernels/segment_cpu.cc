@@ -1,7 +1,204 @@
+#include <algorithm>
+#include <complex>
+#include <limits>
+#include <type_traits>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/shape_tensor.h"
+#include "core/kernels/strided_copy.h"
 
 namespace formwork {
+namespace {
 
-void RegisterSegmentCpuKernels(KernelRegistry& registry) { (void)registry; }
+enum class SegmentOp : uint8_t { kSum, kProd, kMax, kMin };
+
+constexpr int64_t kTask = 64 * 1024;  // Elements worth a task.
+
+template <typename T>
+constexpr bool kSmallFloat = std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
+
+template <SegmentOp kOp, typename T>
+T Combine(T a, T b) {
+  if constexpr (kSmallFloat<T>) {
+    return T(Combine<kOp, float>(static_cast<float>(a), static_cast<float>(b)));
+  } else if constexpr (kOp == SegmentOp::kMax) {
+    return a > b ? a : b;  // A NaN stays until the next number, as in TensorFlow.
+  } else if constexpr (kOp == SegmentOp::kMin) {
+    return a < b ? a : b;
+  } else if constexpr (std::is_integral_v<T>) {
+    // Wraps around.
+    using U = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+    const U x = static_cast<U>(a);
+    const U y = static_cast<U>(b);
+    return static_cast<T>(kOp == SegmentOp::kSum ? x + y : x * y);
+  } else {
+    return kOp == SegmentOp::kSum ? a + b : a * b;
+  }
+}
+
+// What an empty segment holds.
+template <SegmentOp kOp, typename T>
+T First() {
+  if constexpr (kOp == SegmentOp::kSum || kOp == SegmentOp::kProd) {
+    const int value = kOp == SegmentOp::kSum ? 0 : 1;
+    if constexpr (kSmallFloat<T>) {
+      return T(static_cast<float>(value));
+    } else {
+      return T(value);
+    }
+  } else if constexpr (kSmallFloat<T>) {
+    // The largest finite number.
+    T bound;
+    bound.bits = std::is_same_v<T, half> ? 0x7bff : 0x7f7f;
+    if (kOp == SegmentOp::kMax) bound.bits |= 0x8000;
+    return bound;
+  } else {
+    return kOp == SegmentOp::kMax ? std::numeric_limits<T>::lowest()
+                                  : std::numeric_limits<T>::max();
+  }
+}
+
+int64_t IdAt(const Tensor& ids, int64_t i) {
+  switch (ids.dtype()) {
+    case DType::kInt16:
+      return ids.data<int16_t>()[i];
+    case DType::kInt32:
+      return ids.data<int32_t>()[i];
+    default:
+      return ids.data<int64_t>()[i];
+  }
+}
+
+// out[ids[r], :] op= data[r, :]. Ids below 0 are left out; the others have been checked.
+using SegmentFn = void (*)(const Tensor& data, const Tensor& ids, int64_t width, Tensor& out);
+
+template <SegmentOp kOp, typename T>
+void Segments(const Tensor& data, const Tensor& ids, int64_t width, Tensor& out) {
+  const T* from = data.data<T>();
+  T* to = out.mutable_data<T>();
+  std::fill_n(to, out.num_elements(), First<kOp, T>());
+  const int64_t rows = ids.num_elements();
+  if (width == 0) return;
+  // Tasks take columns: rows of one segment must be added in order.
+  const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(rows, 1), 16);
+  ParallelFor(width, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t id = IdAt(ids, r);
+      if (id < 0) continue;
+      const T* row = from + r * width;
+      T* segment = to + id * width;
+      for (int64_t c = begin; c < end; ++c) segment[c] = Combine<kOp, T>(segment[c], row[c]);
+    }
+  });
+}
+
+template <SegmentOp kOp>
+SegmentFn FindSegments(DType dtype) {
+  switch (dtype) {
+    FORMWORK_REAL_CASES(return (Segments<kOp, T>))
+    default:
+      break;
+  }
+  if constexpr (kOp == SegmentOp::kSum || kOp == SegmentOp::kProd) {
+    switch (dtype) {
+      FORMWORK_COMPLEX_CASES(return (Segments<kOp, T>))
+      default:
+        break;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<Tensor*> AllocateSegments(KernelContext& ctx, int64_t count, int ids_rank) {
+  const Tensor& data = ctx.input(0);
+  Dims dims = {count};
+  for (int d = ids_rank; d < data.rank(); ++d) dims.push_back(data.dim(d));
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+  return ctx.AllocateOutput(0, data.dtype(), shape);
+}
+
+template <SegmentOp kOp>
+absl::StatusOr<KernelFn> MakeUnsortedSegment(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  const SegmentFn segments = FindSegments<kOp>(dtype);
+  if (segments == nullptr) {
+    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+  return KernelFn([segments](KernelContext& ctx) -> absl::Status {
+    const Tensor& data = ctx.input(0);
+    const Tensor& ids = ctx.input(1);
+    if (!ctx.input(2).shape().is_scalar()) {
+      return InvalidArgument("num_segments should be a scalar, not shape ",
+                             ctx.input(2).shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(int64_t count, IntegerFromTensor(ctx.input(2), "num_segments"));
+    if (count < 0)
+      return InvalidArgument("Input num_segments == ", count, " must not be negative.");
+    const auto ids_dims = ids.shape().dims();
+    if (ids.rank() > data.rank() ||
+        data.shape().dims().first(static_cast<size_t>(ids.rank())) != ids_dims) {
+      return InvalidArgument("data.shape = ", data.shape().ToString(),
+                             " does not start with segment_ids.shape = ", ids.shape().ToString());
+    }
+    for (int64_t i = 0; i < ids.num_elements(); ++i) {
+      const int64_t id = IdAt(ids, i);
+      if (id >= count) {
+        return InvalidArgument("segment_ids[", i, "] = ", id, " is out of range [0, ", count, ")");
+      }
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, AllocateSegments(ctx, count, ids.rank()));
+    const int64_t width =
+        data.num_elements() == 0
+            ? 0
+            : ProductOf(data.shape().dims().subspan(static_cast<size_t>(ids.rank())));
+    segments(data, ids, width, *out);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeSegmentSum(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  const SegmentFn segments = FindSegments<SegmentOp::kSum>(dtype);
+  if (segments == nullptr) {
+    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+  return KernelFn([segments](KernelContext& ctx) -> absl::Status {
+    const Tensor& data = ctx.input(0);
+    const Tensor& ids = ctx.input(1);
+    if (data.rank() < 1) return InvalidArgument("input must be at least rank 1");
+    if (ids.rank() != 1) return InvalidArgument("segment_ids should be a vector.");
+    const int64_t rows = ids.num_elements();
+    if (rows != data.dim(0)) {
+      return InvalidArgument("segment_ids should be the same size as dimension 0 of input.");
+    }
+    int64_t last = -1;
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t id = IdAt(ids, i);
+      if (id < 0) return InvalidArgument("segment ids must be >= 0");
+      if (id < last) return InvalidArgument("segment ids are not increasing");
+      last = id;
+    }
+    // An id of the largest int64 overflows the count; no memory would hold so many segments.
+    if (last == std::numeric_limits<int64_t>::max()) {
+      return InvalidArgument("segment id is too large: ", last);
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, AllocateSegments(ctx, last + 1, 1));
+    const int64_t width = data.num_elements() == 0 ? 0 : ProductOf(data.shape().dims().subspan(1));
+    segments(data, ids, width, *out);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterSegmentCpuKernels(KernelRegistry& registry) {
+  registry.Add("UnsortedSegmentSum", MakeUnsortedSegment<SegmentOp::kSum>);
+  registry.Add("UnsortedSegmentProd", MakeUnsortedSegment<SegmentOp::kProd>);
+  registry.Add("UnsortedSegmentMax", MakeUnsortedSegment<SegmentOp::kMax>);
+  registry.Add("UnsortedSegmentMin", MakeUnsortedSegment<SegmentOp::kMin>);
+  registry.Add("SegmentSum", MakeSegmentSum);
+}
 
 }  // namespace formwork

@@ -13,6 +13,7 @@ for op in ["Sum", "Prod", "Max", "Min"]:
   case("UnsortedSegment" + op, tensor("float", [], [0, 3]), tensor("int32", []), 2)
   case("UnsortedSegment" + op, 5.0, 1, 3)
   case("UnsortedSegment" + op, tensor("float", [1, float("nan"), 3]), [0, 0, 1], 2)
+  case("UnsortedSegment" + op, tensor("half", [float("nan"), 1, 3]), [0, 0, 1], 2)
   case("UnsortedSegment" + op, [1.0, 2.0], tensor("int64", [1, 1]), tensor("int64", 2))
   error("UnsortedSegment" + op, [1.0, 2.0], [0, 5], 3,
         text="segment_ids[1] = 5 is out of range [0, 3)")
@@ -25,3 +26,13 @@ for op in ["Sum", "Prod", "Max", "Min"]:
 case("UnsortedSegmentSum", uniform([3, 4], seed=6), tensor("int16", [1, 0, 1]), 2)
 case("UnsortedSegmentSum", uniform([2000, 16], seed=7), uniform([2000], -3, 40, 8, "int32"), 40)
 case("UnsortedSegmentSum", uniform([4096], seed=9), uniform([4096], 0, 7, 10, "int64"), 7)
+
+for dtype in INTS + FLOATS + COMPLEX:
+  case("SegmentSum", uniform([5, 3], 0, 6, 3, dtype), [0, 0, 2, 2, 3])
+case("SegmentSum", [1.0, 2.0], tensor("int64", [3, 3]))
+case("SegmentSum", tensor("float", [], [0, 2]), tensor("int32", []))
+error("SegmentSum", [1.0, 2.0], [1, 0], text="segment ids are not increasing")
+error("SegmentSum", [1.0, 2.0], [0, -1], text="segment ids must be >= 0")
+error("SegmentSum", [1.0, 2.0], [0], text="segment_ids should be the same size as dimension 0")
+error("SegmentSum", [[1.0, 2.0]], [[0]], text="segment_ids should be a vector.")
+error("SegmentSum", 1.0, [0], text="input must be at least rank 1")

@@ -1,0 +1,28 @@
+#pragma once
+
+// Products of stacks of matrices, shared by MatMul, BatchMatMul and Einsum.
+
+#include "absl/status/statusor.h"
+#include "core/device/buffer.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// How an operand is read: its last two dimensions swapped, its elements conjugated.
+struct MatrixSide {
+  bool transpose = false;
+  bool conjugate = false;  ///< Complex dtypes alone.
+};
+
+/// True where Multiply knows the dtype: floating, complex and plain integer ones.
+bool CanMultiply(DType dtype);
+
+/// The products of the matrices in the last two dimensions of `x` and `y`, which are of one dtype
+/// and of rank 2 or more; the dimensions before them broadcast. half and bfloat16 compute in
+/// float, integers wrap around.
+/// Errors: kInvalidArgument in TensorFlow's words if shapes do not fit; kUnimplemented for other
+/// dtypes.
+absl::StatusOr<Tensor> Multiply(Allocator& allocator, const Tensor& x, MatrixSide x_side,
+                                const Tensor& y, MatrixSide y_side);
+
+}  // namespace formwork

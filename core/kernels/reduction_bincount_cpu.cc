@@ -1,0 +1,89 @@
+#include <algorithm>
+
+#include "core/base/status.h"
+#include "core/kernels/reduction.h"
+
+namespace formwork {
+namespace {
+
+// Counts values[0..n) into bins[0..size); values of size and more are left out.
+template <typename I, typename T>
+void Count(const I* values, const T* weights, int64_t n, int64_t size, bool binary, T* bins) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (values[i] >= size) continue;
+    T& bin = bins[values[i]];
+    if (binary) {
+      bin = T(1);
+    } else {
+      bin += weights == nullptr ? T(1) : weights[i];
+    }
+  }
+}
+
+template <typename I>
+absl::Status DenseBincount(KernelContext& ctx, bool binary) {
+  const Tensor& values = ctx.input(0);
+  const Tensor& size_tensor = ctx.input(1);
+  const Tensor& weights = ctx.input(2);
+  if (!size_tensor.shape().is_scalar()) {
+    return InvalidArgument("Shape must be rank 0 but is rank ", size_tensor.rank());
+  }
+  if (values.rank() > 2) {
+    return InvalidArgument("Shape must be at most rank 2 but is rank ", values.rank());
+  }
+  const int64_t size = size_tensor.scalar<I>();
+  if (size < 0) return InvalidArgument("size (", size, ") must be non-negative");
+  if (weights.num_elements() != 0 && weights.shape() != values.shape()) {
+    return InvalidArgument(
+        "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case it acts "
+        "as all weights equal to 1. Received ",
+        weights.shape().ToString());
+  }
+  for (I value : values.span<I>()) {
+    if (value < 0) return InvalidArgument("Input arr must be non-negative!");
+  }
+  const int64_t rows = values.rank() == 2 ? values.dim(0) : 1;
+  const int64_t n = values.rank() == 2 ? values.dim(1) : values.num_elements();
+  Dims dims;
+  if (values.rank() == 2) dims.push_back(rows);
+  dims.push_back(size);
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, weights.dtype(), shape));
+  auto fill = [&](auto zero) -> absl::Status {
+    using T = decltype(zero);
+    T* bins = out->mutable_data<T>();
+    std::fill_n(bins, out->num_elements(), zero);
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row_weights = weights.num_elements() == 0 ? nullptr : weights.data<T>() + r * n;
+      Count(values.data<I>() + r * n, row_weights, n, size, binary, bins + r * size);
+    }
+    return absl::OkStatus();
+  };
+  switch (weights.dtype()) {
+    FORMWORK_CASE(float, return fill(T(0)))
+    FORMWORK_CASE(double, return fill(T(0)))
+    case DType::kInt32:
+      return fill(uint32_t{0});  // Counts wrap around.
+    case DType::kInt64:
+      return fill(uint64_t{0});
+    default:
+      return Unimplemented("DenseBincount: dtype ", DTypeName(weights.dtype()),
+                           " is not supported");
+  }
+}
+
+absl::StatusOr<KernelFn> MakeDenseBincount(KernelInit& init) {
+  const bool binary = init.attrs().GetOr("binary_output", false);
+  const bool wide = init.input_dtypes()[0] == DType::kInt64;
+  return KernelFn([binary, wide](KernelContext& ctx) -> absl::Status {
+    return wide ? DenseBincount<int64_t>(ctx, binary) : DenseBincount<int32_t>(ctx, binary);
+  });
+}
+
+}  // namespace
+
+void RegisterBincountKernels(KernelRegistry& registry) {
+  registry.Add("DenseBincount", MakeDenseBincount);
+}
+
+}  // namespace formwork

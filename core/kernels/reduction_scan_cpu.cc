@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <complex>
+#include <type_traits>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/kernels/reduction.h"
+
+namespace formwork {
+namespace {
+
+constexpr int64_t kChunk = 128;       // Columns at a time.
+constexpr int64_t kTask = 16 * 1024;  // Elements worth a task.
+
+// Each step is rounded to T, as TensorFlow does; integers wrap around.
+template <typename T, bool kProduct>
+T Combine(T a, T b) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    const float x = static_cast<float>(a);
+    const float y = static_cast<float>(b);
+    return T(kProduct ? x * y : x + y);
+  } else if constexpr (std::is_integral_v<T>) {
+    using U = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+    const U x = static_cast<U>(a);
+    const U y = static_cast<U>(b);
+    return static_cast<T>(kProduct ? x * y : x + y);
+  } else {
+    return kProduct ? a * b : a + b;
+  }
+}
+
+template <typename T, bool kProduct>
+T Neutral() {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    return T(kProduct ? 1.0f : 0.0f);
+  } else {
+    return T(kProduct ? 1 : 0);
+  }
+}
+
+using ScanFn = void (*)(const ReduceExtent& extent, bool exclusive, bool reverse, const void* x,
+                        void* out);
+
+template <typename T, bool kProduct>
+void Scan(const ReduceExtent& e, bool exclusive, bool reverse, const void* x_raw, void* out_raw) {
+  const T* x = static_cast<const T*>(x_raw);
+  T* out = static_cast<T*>(out_raw);
+  const int64_t chunks = (e.inner + kChunk - 1) / kChunk;
+  const int64_t item_elements = std::min(kChunk, e.inner) * e.reduced;
+  ParallelFor(e.outer * chunks, std::max<int64_t>(kTask / item_elements, 1),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t item = begin; item < end; ++item) {
+                  const int64_t c = item % chunks * kChunk;
+                  const int64_t columns = std::min(kChunk, e.inner - c);
+                  const int64_t base = item / chunks * e.reduced * e.inner + c;
+                  T running[kChunk];
+                  std::fill_n(running, columns, Neutral<T, kProduct>());
+                  for (int64_t step = 0; step < e.reduced; ++step) {
+                    const int64_t r = reverse ? e.reduced - 1 - step : step;
+                    const T* from = x + base + r * e.inner;
+                    T* to = out + base + r * e.inner;
+                    for (int64_t i = 0; i < columns; ++i) {
+                      const T before = running[i];
+                      running[i] = Combine<T, kProduct>(before, from[i]);
+                      to[i] = exclusive ? before : running[i];
+                    }
+                  }
+                }
+              });
+}
+
+template <bool kProduct>
+ScanFn FindScan(DType dtype) {
+  switch (dtype) {
+    FORMWORK_NUMBER_CASES(return Scan<T, kProduct>)
+    default:
+      return nullptr;
+  }
+}
+
+template <bool kProduct>
+absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  const ScanFn scan = FindScan<kProduct>(dtype);
+  if (scan == nullptr) {
+    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+  const bool exclusive = init.attrs().GetOr("exclusive", false);
+  const bool reverse = init.attrs().GetOr("reverse", false);
+  return KernelFn([scan, exclusive, reverse](KernelContext& ctx) -> absl::Status {
+    const Tensor& x = ctx.input(0);
+    const Tensor& axis_tensor = ctx.input(1);
+    if (!axis_tensor.shape().is_scalar()) {
+      return InvalidArgument("ScanOp: axis must be a scalar, not ", axis_tensor.shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(axis_tensor, "axis"));
+    const int rank = x.rank();
+    if (values[0] < -rank || values[0] >= rank) {
+      return InvalidArgument("ScanOp: Expected scan axis in the range [", -rank, ", ", rank,
+                             "), but got ", values[0]);
+    }
+    const int64_t axis = values[0] < 0 ? values[0] + rank : values[0];
+    ReduceExtent extent = {1, 1, 1};
+    if (x.num_elements() != 0) {
+      for (int d = 0; d < rank; ++d) {
+        (d < axis ? extent.outer : d > axis ? extent.inner : extent.reduced) *= x.dim(d);
+      }
+    }
+    const bool empty = x.num_elements() == 0;
+    const void* from = x.raw();
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out,
+                              ctx.ForwardOrAllocate({0}, 0, x.dtype(), Shape(x.shape())));
+    if (!empty) scan(extent, exclusive, reverse, from, out->mutable_raw());
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterScanKernels(KernelRegistry& registry) {
+  registry.Add("Cumsum", MakeScan<false>);
+  registry.Add("Cumprod", MakeScan<true>);
+}
+
+}  // namespace formwork

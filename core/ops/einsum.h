@@ -1,0 +1,31 @@
+#pragma once
+
+// Einsum's equation, shared by its shape function and its kernels.
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace formwork {
+
+/// "ij,...k->i...": a label per dimension. A label is a character's code, kEllipsis, or, once the
+/// ellipses are expanded, a broadcast label.
+struct EinsumEquation {
+  std::vector<std::vector<int>> inputs;
+  std::vector<int> output;
+};
+
+inline constexpr int kEllipsis = -1;
+inline constexpr int kFirstBroadcastLabel = 1000;
+inline bool IsBroadcastLabel(int label) { return label >= kFirstBroadcastLabel; }
+
+/// Errors: kInvalidArgument in TensorFlow's words if the equation is not one for so many inputs.
+absl::StatusOr<EinsumEquation> ParseEinsum(absl::string_view equation, int num_inputs);
+
+/// Puts broadcast labels, counted from the last dimension, in the place of the ellipses.
+/// Errors: kInvalidArgument if the ranks do not fit the labels.
+absl::Status ExpandEllipses(EinsumEquation& equation, absl::Span<const int> ranks);
+
+}  // namespace formwork
