@@ -1,7 +1,423 @@
+// Resizing of images, with TensorFlow's arithmetic: positions are computed in float.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/kernels/elements.h"
+#include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 
 namespace formwork {
+namespace {
 
-void RegisterImageCpuKernels(KernelRegistry& registry) { (void)registry; }
+constexpr int64_t kTaskElements = 32 * 1024;
+
+struct ResizeAttrs {
+  bool align_corners = false;
+  bool half_pixel_centers = false;
+};
+
+absl::StatusOr<ResizeAttrs> ParseAttrs(const AttrMap& attrs) {
+  ResizeAttrs parsed;
+  FORMWORK_ASSIGN_OR_RETURN(parsed.align_corners, attrs.Get<bool>("align_corners"));
+  FORMWORK_ASSIGN_OR_RETURN(parsed.half_pixel_centers, attrs.Get<bool>("half_pixel_centers"));
+  if (parsed.align_corners && parsed.half_pixel_centers) {
+    return InvalidArgument("If half_pixel_centers is True, align_corners must be False.");
+  }
+  return parsed;
+}
+
+/// Elements of the input for each of the output.
+float ScaleOf(int64_t in, int64_t out, bool align_corners) {
+  return align_corners && out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
+                                  : static_cast<float>(in) / static_cast<float>(out);
+}
+
+/// Where one output element of an axis lies between two of the input.
+struct Between {
+  int64_t lower;
+  int64_t upper;
+  float lerp;
+};
+
+/// The elements of one axis that an output element is made of. Computed as they are needed: a table
+/// could be larger than the image.
+struct BilinearAxis {
+  using Place = Between;
+  bool half_pixel_centers;
+  float scale;
+  int64_t in;
+
+  BilinearAxis(const ResizeAttrs& attrs, int64_t in_size, int64_t out_size)
+      : half_pixel_centers(attrs.half_pixel_centers),
+        scale(ScaleOf(in_size, out_size, attrs.align_corners)),
+        in(in_size) {}
+  Between At(int64_t i) const {
+    const float at = half_pixel_centers ? (static_cast<float>(i) + 0.5f) * scale - 0.5f
+                                        : static_cast<float>(i) * scale;
+    const float floor = std::floor(at);
+    return {std::clamp<int64_t>(static_cast<int64_t>(floor), 0, in - 1),
+            std::clamp<int64_t>(static_cast<int64_t>(std::ceil(at)), 0, in - 1), at - floor};
+  }
+};
+
+/// The element of one axis that an output element copies.
+struct NearestAxis {
+  using Place = int64_t;
+  bool align_corners;
+  bool half_pixel_centers;
+  float scale;
+  int64_t in;
+
+  NearestAxis(const ResizeAttrs& attrs, int64_t in_size, int64_t out_size)
+      : align_corners(attrs.align_corners),
+        half_pixel_centers(attrs.half_pixel_centers),
+        scale(ScaleOf(in_size, out_size, attrs.align_corners)),
+        in(in_size) {}
+  int64_t At(int64_t i) const {
+    const float at =
+        half_pixel_centers ? (static_cast<float>(i) + 0.5f) * scale : static_cast<float>(i) * scale;
+    const float rounded = align_corners ? std::round(at) : std::floor(at);
+    return std::clamp<int64_t>(static_cast<int64_t>(rounded), 0, in - 1);
+  }
+};
+
+/// A window of an axis' places, kept while rows go by.
+template <typename Axis>
+class PlaceBlock {
+ public:
+  static constexpr int64_t kSize = 1024;
+  explicit PlaceBlock(const Axis& axis) : axis_(axis) {}
+  /// The places [begin, end), at most kSize.
+  const typename Axis::Place* Get(int64_t begin, int64_t end) {
+    if (begin != begin_) {
+      for (int64_t i = begin; i < end; ++i) places_[i - begin] = axis_.At(i);
+      begin_ = begin;
+    }
+    return places_;
+  }
+
+ private:
+  const Axis& axis_;
+  int64_t begin_ = -1;
+  typename Axis::Place places_[kSize];
+};
+
+struct Sizes {
+  int64_t batch;
+  int64_t in_rows;
+  int64_t in_cols;
+  int64_t out_rows;
+  int64_t out_cols;
+  int64_t channels;
+};
+
+/// The vector of two in `tensor`. Errors: kInvalidArgument.
+absl::StatusOr<Dims> SizeOf(const Tensor& tensor) {
+  if (tensor.rank() != 1) {
+    return InvalidArgument("shape_t must be 1-dimensional", tensor.shape().ToString());
+  }
+  if (tensor.num_elements() != 2) {
+    return InvalidArgument("shape_t must have two elements", tensor.shape().ToString());
+  }
+  return IntegersOf(tensor, "size");
+}
+
+absl::StatusOr<Sizes> ForwardSizes(const Tensor& images, const Tensor& size) {
+  if (images.rank() != 4) {
+    return InvalidArgument("input must be 4-dimensional", images.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Dims out, SizeOf(size));
+  if (out[0] <= 0 || out[1] <= 0) return InvalidArgument("output dimensions must be positive");
+  if (images.dim(3) == 0) return InvalidArgument("image must have at least one channel");
+  if (images.dim(1) == 0 || images.dim(2) == 0) {
+    return InvalidArgument("input image must be of non-zero size");
+  }
+  return Sizes{images.dim(0), images.dim(1), images.dim(2), out[0], out[1], images.dim(3)};
+}
+
+absl::StatusOr<Shape> OutputShape(const Sizes& s) {
+  return Shape::Make({s.batch, s.out_rows, s.out_cols, s.channels});
+}
+
+int64_t RowGrain(const Sizes& s) {
+  return std::max<int64_t>(1, kTaskElements / (s.out_cols * s.channels));
+}
+
+/// One output row, columns [begin, end).
+template <typename T>
+struct BilinearRow {
+  FORMWORK_ISA_INLINE static void Run(int64_t channels, Between row, const Between* cols,
+                                      int64_t count, const T* top, const T* bottom, float* to) {
+    for (int64_t w = 0; w < count; ++w, to += channels) {
+      const Between col = cols[w];
+      const T* top_left = top + col.lower * channels;
+      const T* top_right = top + col.upper * channels;
+      const T* bottom_left = bottom + col.lower * channels;
+      const T* bottom_right = bottom + col.upper * channels;
+      for (int64_t c = 0; c < channels; ++c) {
+        const float tl = static_cast<float>(top_left[c]);
+        const float tr = static_cast<float>(top_right[c]);
+        const float bl = static_cast<float>(bottom_left[c]);
+        const float br = static_cast<float>(bottom_right[c]);
+        const float above = tl + (tr - tl) * col.lerp;
+        const float below = bl + (br - bl) * col.lerp;
+        to[c] = above + (below - above) * row.lerp;
+      }
+    }
+  }
+};
+
+template <typename T>
+void Bilinear(const ResizeAttrs& attrs, const Sizes& s, const T* images, float* out) {
+  const BilinearAxis rows(attrs, s.in_rows, s.out_rows);
+  const BilinearAxis cols(attrs, s.in_cols, s.out_cols);
+  ParallelFor(s.batch * s.out_rows, RowGrain(s), [&](int64_t begin, int64_t end) {
+    PlaceBlock<BilinearAxis> block(cols);
+    for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+      const int64_t last = std::min(w + block.kSize, s.out_cols);
+      const Between* places = block.Get(w, last);
+      for (int64_t r = begin; r < end; ++r) {
+        const Between row = rows.At(r % s.out_rows);
+        const int64_t image_row = r / s.out_rows * s.in_rows;
+        ForHostIsa<BilinearRow<T>>(s.channels, row, places, last - w,
+                                   images + (image_row + row.lower) * s.in_cols * s.channels,
+                                   images + (image_row + row.upper) * s.in_cols * s.channels,
+                                   out + (r * s.out_cols + w) * s.channels);
+      }
+    }
+  });
+}
+
+absl::StatusOr<KernelFn> MakeBilinear(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& images = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(const Sizes sizes, ForwardSizes(images, ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, OutputShape(sizes));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kFloat, shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    switch (images.dtype()) {
+      FORMWORK_REAL_CASES(Bilinear(attrs, sizes, images.data<T>(), out->mutable_data<float>());
+                          return absl::OkStatus())
+      default:
+        return Unimplemented("ResizeBilinear: dtype ", DTypeName(images.dtype()),
+                             " is not supported");
+    }
+    return absl::OkStatus();
+  });
+}
+
+template <typename T>
+void AddRounded(T* to, float value) {
+  if constexpr (std::is_same_v<T, double>) {
+    *to += static_cast<double>(value);
+  } else {
+    *to = T(static_cast<float>(*to) + static_cast<float>(T(value)));
+  }
+}
+
+template <typename T>
+void AddShares(const Between& row, const Between& col, int64_t channels, const float* from, T* top,
+               T* bottom) {
+  const float left = 1.0f - col.lerp;
+  const float above = 1.0f - row.lerp;
+  for (int64_t c = 0; c < channels; ++c) {
+    const float g = from[c];
+    AddRounded(top + col.lower * channels + c, g * above * left);
+    AddRounded(top + col.upper * channels + c, g * above * col.lerp);
+    AddRounded(bottom + col.lower * channels + c, g * row.lerp * left);
+    AddRounded(bottom + col.upper * channels + c, g * row.lerp * col.lerp);
+  }
+}
+
+/// Each gradient is shared out among the four elements that it was made of. Sums are rounded to T
+/// one by one, as TensorFlow does.
+template <typename T>
+void BilinearGradient(const ResizeAttrs& attrs, const Sizes& s, const float* grads, T* out) {
+  // Here "in" is the original image and "out" the resized one.
+  const BilinearAxis rows(attrs, s.in_rows, s.out_rows);
+  const BilinearAxis cols(attrs, s.in_cols, s.out_cols);
+  const int64_t image = s.in_rows * s.in_cols * s.channels;
+  ParallelFor(s.batch, std::max<int64_t>(1, RowGrain(s) / s.out_rows),
+              [&](int64_t begin, int64_t end) {
+                PlaceBlock<BilinearAxis> block(cols);
+                for (int64_t n = begin; n < end; ++n) {
+                  T* to = out + n * image;
+                  std::fill_n(to, image, T(0));
+                  const float* from = grads + n * s.out_rows * s.out_cols * s.channels;
+                  for (int64_t h = 0; h < s.out_rows; ++h) {
+                    const Between row = rows.At(h);
+                    T* top = to + row.lower * s.in_cols * s.channels;
+                    T* bottom = to + row.upper * s.in_cols * s.channels;
+                    for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+                      const int64_t last = std::min(w + block.kSize, s.out_cols);
+                      const Between* places = block.Get(w, last);
+                      for (int64_t i = 0; i < last - w; ++i, from += s.channels) {
+                        AddShares(row, places[i], s.channels, from, top, bottom);
+                      }
+                    }
+                  }
+                }
+              });
+}
+
+absl::StatusOr<KernelFn> MakeBilinearGrad(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& grads = ctx.input(0);
+    const Tensor& original = ctx.input(1);
+    if (grads.rank() != 4) {
+      return InvalidArgument("input_grad must be 4-dimensional", grads.shape().ToString());
+    }
+    if (original.rank() != 4) {
+      return InvalidArgument("original_image must be 4-dimensional", original.shape().ToString());
+    }
+    if (grads.dim(1) == 0 || grads.dim(2) == 0) {
+      return InvalidArgument("resized dimensions must be positive");
+    }
+    if (original.dim(1) == 0 || original.dim(2) == 0) {
+      return InvalidArgument("original dimensions must be positive");
+    }
+    const Sizes sizes{grads.dim(0), original.dim(1), original.dim(2),
+                      grads.dim(1), grads.dim(2),    grads.dim(3)};
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make({sizes.batch, sizes.in_rows,
+                                                              sizes.in_cols, sizes.channels}));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, original.dtype(), shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    switch (original.dtype()) {
+      FORMWORK_FLOAT_CASES(
+          BilinearGradient(attrs, sizes, grads.data<float>(), out->mutable_data<T>());
+          return absl::OkStatus())
+      default:
+        return Unimplemented("ResizeBilinearGrad: dtype ", DTypeName(original.dtype()),
+                             " is not supported");
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeNearest(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& images = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(const Sizes s, ForwardSizes(images, ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, OutputShape(s));
+    if (!IsPlainData(images.dtype())) {
+      return Unimplemented("ResizeNearestNeighbor: dtype ", DTypeName(images.dtype()),
+                           " is not supported");
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, images.dtype(), shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    const NearestAxis rows(attrs, s.in_rows, s.out_rows);
+    const NearestAxis cols(attrs, s.in_cols, s.out_cols);
+    const int64_t pixel = s.channels * static_cast<int64_t>(DTypeSize(images.dtype()));
+    const char* from = static_cast<const char*>(images.raw());
+    char* to = static_cast<char*>(out->mutable_raw());
+    ParallelFor(s.batch * s.out_rows, RowGrain(s), [&](int64_t begin, int64_t end) {
+      PlaceBlock<NearestAxis> block(cols);
+      for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+        const int64_t last = std::min(w + block.kSize, s.out_cols);
+        const int64_t* places = block.Get(w, last);
+        for (int64_t r = begin; r < end; ++r) {
+          const int64_t in_row = r / s.out_rows * s.in_rows + rows.At(r % s.out_rows);
+          for (int64_t i = w; i < last; ++i) {
+            std::memcpy(to + (r * s.out_cols + i) * pixel,
+                        from + (in_row * s.in_cols + places[i - w]) * pixel,
+                        static_cast<size_t>(pixel));
+          }
+        }
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+template <typename T>
+T Sum(T a, T b) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    return T(static_cast<float>(a) + static_cast<float>(b));
+  } else {
+    return static_cast<T>(a + b);
+  }
+}
+
+/// Gradients are added, in T, to the element that they were copied from.
+template <typename T>
+void NearestGradient(const ResizeAttrs& attrs, const Sizes& s, const T* grads, T* out) {
+  // Here "in" is the original image and "out" the resized one.
+  const NearestAxis rows(attrs, s.in_rows, s.out_rows);
+  const NearestAxis cols(attrs, s.in_cols, s.out_cols);
+  const int64_t image = s.in_rows * s.in_cols * s.channels;
+  ParallelFor(s.batch, 1, [&](int64_t begin, int64_t end) {
+    PlaceBlock<NearestAxis> block(cols);
+    for (int64_t n = begin; n < end; ++n) {
+      T* to = out + n * image;
+      std::fill_n(to, image, T(0));
+      const T* from = grads + n * s.out_rows * s.out_cols * s.channels;
+      for (int64_t h = 0; h < s.out_rows; ++h) {
+        T* row = to + rows.At(h) * s.in_cols * s.channels;
+        for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+          const int64_t last = std::min(w + block.kSize, s.out_cols);
+          const int64_t* places = block.Get(w, last);
+          for (int64_t i = 0; i < last - w; ++i, from += s.channels) {
+            T* at = row + places[i] * s.channels;
+            for (int64_t c = 0; c < s.channels; ++c) at[c] = Sum(at[c], from[c]);
+          }
+        }
+      }
+    }
+  });
+}
+
+absl::StatusOr<KernelFn> MakeNearestGrad(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& grads = ctx.input(0);
+    if (grads.rank() != 4) {
+      return InvalidArgument("input must be 4-dimensional", grads.shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Dims size, SizeOf(ctx.input(1)));
+    if (size[0] <= 0 || size[1] <= 0) {
+      return InvalidArgument("shape_t's elements must be positive");
+    }
+    const Sizes s{grads.dim(0), size[0], size[1], grads.dim(1), grads.dim(2), grads.dim(3)};
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape,
+                              Shape::Make({s.batch, s.in_rows, s.in_cols, s.channels}));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, grads.dtype(), shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    switch (grads.dtype()) {
+      FORMWORK_FLOAT_CASES(NearestGradient(attrs, s, grads.data<T>(), out->mutable_data<T>());
+                           return absl::OkStatus())
+      FORMWORK_CASE(int8_t, NearestGradient(attrs, s, grads.data<T>(), out->mutable_data<T>());
+                    return absl::OkStatus())
+      FORMWORK_CASE(uint8_t, NearestGradient(attrs, s, grads.data<T>(), out->mutable_data<T>());
+                    return absl::OkStatus())
+      FORMWORK_CASE(int32_t,
+                    // Wraps around.
+                    NearestGradient(attrs, s, reinterpret_cast<const uint32_t*>(grads.data<T>()),
+                                    reinterpret_cast<uint32_t*>(out->mutable_data<T>()));
+                    return absl::OkStatus())
+      default:
+        return Unimplemented("ResizeNearestNeighborGrad: dtype ", DTypeName(grads.dtype()),
+                             " is not supported");
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterImageCpuKernels(KernelRegistry& registry) {
+  registry.Add("ResizeBilinear", MakeBilinear);
+  registry.Add("ResizeBilinearGrad", MakeBilinearGrad);
+  registry.Add("ResizeNearestNeighbor", MakeNearest);
+  registry.Add("ResizeNearestNeighborGrad", MakeNearestGrad);
+}
 
 }  // namespace formwork

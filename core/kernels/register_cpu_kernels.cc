@@ -11,6 +11,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSegmentCpuKernels(registry);
   RegisterNnCpuKernels(registry);
   RegisterConvCpuKernels(registry);
+  RegisterBatchNormCpuKernels(registry);
   RegisterArrayCpuKernels(registry);
   RegisterGatherCpuKernels(registry);
   RegisterListCpuKernels(registry);

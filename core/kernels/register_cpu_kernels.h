@@ -18,6 +18,7 @@ void RegisterMatmulCpuKernels(KernelRegistry& registry);
 void RegisterSegmentCpuKernels(KernelRegistry& registry);
 void RegisterNnCpuKernels(KernelRegistry& registry);
 void RegisterConvCpuKernels(KernelRegistry& registry);
+void RegisterBatchNormCpuKernels(KernelRegistry& registry);
 void RegisterArrayCpuKernels(KernelRegistry& registry);
 void RegisterGatherCpuKernels(KernelRegistry& registry);
 void RegisterListCpuKernels(KernelRegistry& registry);

@@ -30,20 +30,6 @@ void RegisterNnOps(OpRegistry& registry) {
       "uint64}; Tk: {int16, int32, int64} = int32; index_type: {int16, int32, int64} = "
       "int32",
       {});
-  registry.Add(
-      "FusedBatchNormV3(x: T, scale: U, offset: U, mean: U, variance: U) -> (y: T, "
-      "batch_mean: U, batch_variance: U, reserve_space_1: U, reserve_space_2: U, "
-      "reserve_space_3: U); T: {half, bfloat16, float}; U: {bfloat16, float}; epsilon: "
-      "float = 9.999999747378752e-05; exponential_avg_factor: float = 1.0; data_format: "
-      "{\"NHWC\", \"NCHW\", \"NDHWC\", \"NCDHW\"} = \"NHWC\"; is_training: bool = true",
-      {});
-  registry.Add(
-      "FusedBatchNormGradV3(y_backprop: T, x: T, scale: float, reserve_space_1: U, "
-      "reserve_space_2: U, reserve_space_3: U) -> (x_backprop: T, scale_backprop: U, "
-      "offset_backprop: U, reserve_space_4: U, reserve_space_5: U); T: {half, bfloat16, "
-      "float}; U: {float}; epsilon: float = 9.999999747378752e-05; data_format: {\"NHWC\", "
-      "\"NCHW\", \"NDHWC\", \"NCDHW\"} = \"NHWC\"; is_training: bool = true",
-      {});
 }
 
 }  // namespace formwork

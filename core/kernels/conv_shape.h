@@ -1,0 +1,87 @@
+#pragma once
+
+// The sizes of one convolution of two spatial dimensions, checked, as its kernels see them.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/ops/conv.h"
+#include "core/tensor/shape.h"
+
+namespace formwork {
+
+/// One spatial dimension: output o and tap k read input o * stride - pad_before + k * dilation,
+/// where that exists.
+struct ConvAxis {
+  int64_t input = 0;
+  int64_t output = 0;
+  int64_t taps = 0;
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  int64_t pad_before = 0;
+  int64_t pad_after = 0;
+
+  bool operator==(const ConvAxis&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ConvAxis& a) {
+    return H::combine(std::move(h), a.input, a.output, a.taps, a.stride, a.dilation, a.pad_before,
+                      a.pad_after);
+  }
+};
+
+/// Activations are [batch, rows, cols, channels], or [batch, channels, rows, cols] with
+/// channels_first; the filter is [rows.taps, cols.taps, in_channels / groups, out_channels].
+struct ConvShape {
+  int64_t batch = 0;
+  int64_t in_channels = 0;
+  int64_t out_channels = 0;
+  int64_t groups = 1;
+  ConvAxis rows;
+  ConvAxis cols;
+  bool channels_first = false;
+
+  int64_t in_group() const { return in_channels / groups; }
+  int64_t out_group() const { return out_channels / groups; }
+  int64_t input_elements() const { return Product(batch, rows.input, cols.input, in_channels); }
+  int64_t output_elements() const { return Product(batch, rows.output, cols.output, out_channels); }
+  int64_t filter_elements() const {
+    return Product(rows.taps, cols.taps, in_group(), out_channels);
+  }
+  /// Multiplications, in floating point because it is a measure of work that may be large.
+  double work() const {
+    return static_cast<double>(batch * rows.output * cols.output) *
+           static_cast<double>(filter_elements());
+  }
+
+  // An empty tensor's other dimensions may be too large to multiply.
+  static int64_t Product(int64_t a, int64_t b, int64_t c, int64_t d) {
+    return a == 0 || b == 0 || c == 0 || d == 0 ? 0 : a * b * c * d;
+  }
+
+  bool operator==(const ConvShape&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ConvShape& s) {
+    return H::combine(std::move(h), s.batch, s.in_channels, s.out_channels, s.groups, s.rows,
+                      s.cols, s.channels_first);
+  }
+};
+
+/// Of Conv2D. Errors: kInvalidArgument in TensorFlow's words.
+absl::StatusOr<ConvShape> ConvForwardShape(const SlidingAttrs& attrs, const Shape& input,
+                                           const Shape& filter);
+/// Of a gradient of Conv2D; `op` begins the errors' text.
+absl::StatusOr<ConvShape> ConvGradientShape(absl::string_view op, const SlidingAttrs& attrs,
+                                            const Shape& input, const Shape& filter,
+                                            const Shape& out_backprop);
+
+/// Of DepthwiseConv2dNative: groups == in_channels, and the filter
+/// [rows.taps, cols.taps, in_channels, multiplier] is seen as
+/// [rows.taps, cols.taps, 1, in_channels * multiplier].
+absl::StatusOr<ConvShape> DepthwiseForwardShape(const SlidingAttrs& attrs, const Shape& input,
+                                                const Shape& filter);
+absl::StatusOr<ConvShape> DepthwiseGradientShape(absl::string_view op, const SlidingAttrs& attrs,
+                                                 const Shape& input, const Shape& filter,
+                                                 const Shape& out_backprop);
+
+}  // namespace formwork

@@ -1,0 +1,27 @@
+#pragma once
+
+// Depthwise convolution with channels last: each channel has a filter of its own, so that the loops
+// go over channels, which lie side by side. A multiplier above 1 is the caller's to deal with: here
+// inputs and outputs have as many channels.
+
+#include "core/kernels/conv_shape.h"
+
+namespace formwork {
+
+// T: float, double. shape.in_channels == shape.out_channels == C; filters are [taps, taps, C]. The
+// result is overwritten. Split over the compute threads.
+
+template <typename T>
+void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter, T* output);
+template <typename T>
+void DepthwiseInputGradient(const ConvShape& shape, const T* filter, const T* out_backprop,
+                            T* in_backprop);
+
+/// How many parts of sums DepthwiseFilterGradient wants: `sums` has that many times the filter's
+/// elements.
+int64_t DepthwiseFilterSums(const ConvShape& shape);
+template <typename T>
+void DepthwiseFilterGradient(const ConvShape& shape, const T* input, const T* out_backprop,
+                             T* filter_backprop, T* sums);
+
+}  // namespace formwork

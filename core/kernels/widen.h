@@ -1,0 +1,19 @@
+#pragma once
+
+// half and bfloat16 tensors as float and back, for kernels that compute in float throughout.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// `tensor` itself where it is float, else (half, bfloat16) a float copy.
+/// Errors: kResourceExhausted from the allocator.
+absl::StatusOr<Tensor> Widened(Allocator& allocator, const Tensor& tensor);
+
+/// Rounds n floats to `dtype` (half, bfloat16, or float: a copy).
+void NarrowTo(DType dtype, const float* from, int64_t n, void* to);
+
+}  // namespace formwork
