@@ -150,8 +150,9 @@ class BodyImporter {
  private:
   struct Imported {
     Node node;
-    // First output of each output arg, and one past the last.
-    std::vector<int> output_starts;
+    std::vector<int> output_starts;  // First output of each output arg.
+    // The names of a function's outputs, where it is used as an op; else the op's are meant.
+    std::vector<std::string> output_names;
   };
 
   std::optional<int> FedArg(const InputName& name) const {
@@ -169,11 +170,18 @@ class BodyImporter {
   std::optional<Edge> ResolveIn(int imported, const InputName& input, absl::string_view what) {
     const Imported& source = imported_[imported];
     int index = input.index;
-    if (!input.out.empty()) {
+    const auto& names = source.output_names;
+    if (!input.out.empty() && !names.empty()) {
+      auto name = std::find(names.begin(), names.end(), input.out);
+      if (name == names.end()) {
+        Wrong(what, absl::StrCat("'", input.node, "' has no output '", input.out, "'"));
+        return std::nullopt;
+      }
+      index += static_cast<int>(name - names.begin());
+    } else if (!input.out.empty()) {
       const auto& outputs = source.node.op->outputs;
       auto arg = std::find_if(outputs.begin(), outputs.end(),
                               [&](const ArgDef& a) { return a.name == input.out; });
-      // A call of a function as an op has the names of the function's outputs.
       if (arg == outputs.end()) {
         Wrong(what, absl::StrCat("'", input.node, "' has no output '", input.out, "'"));
         return std::nullopt;
@@ -238,6 +246,7 @@ bool BodyImporter::ImportNode(const tf::NodeDef& def, Imported& out) {
     }
     for (const auto& arg : function->second->signature().output_arg()) {
       results.push_back(static_cast<DType>(arg.type()));
+      out.output_names.push_back(arg.name());
     }
     attrs->Set("Tin", std::move(in));
     attrs->Set("Tout", std::move(results));

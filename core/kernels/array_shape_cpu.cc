@@ -94,7 +94,8 @@ absl::StatusOr<Shape> ReshapedShape(const Tensor& input, const Tensor& sizes) {
   const int64_t elements = input.num_elements();
   if (unknown >= 0) {
     if (zero) {
-      // As TensorFlow: among zeros the missing size follows from the sizes that are not zero.
+      // As TensorFlow: among zeros the missing size follows from the sizes that are not zero,
+      // rounded down.
       if (elements != 0) {
         return InvalidArgument("Input to reshape is a tensor with ", elements,
                                " values, but the requested shape has 0");
@@ -102,11 +103,6 @@ absl::StatusOr<Shape> ReshapedShape(const Tensor& input, const Tensor& sizes) {
       int64_t nonzero = 1;
       for (int64_t dim : input.shape().dims()) {
         if (dim != 0 && __builtin_mul_overflow(nonzero, dim, &nonzero)) nonzero = 0;
-      }
-      if (nonzero % product != 0) {
-        return InvalidArgument(
-            "Input to reshape cannot infer the missing input size for an "
-            "empty tensor unless all specified input sizes are non-zero");
       }
       dims[unknown] = nonzero / product;
     } else {

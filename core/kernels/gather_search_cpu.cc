@@ -14,7 +14,7 @@
 namespace formwork {
 namespace {
 
-// What a value is hashed and compared as: NaN differs from itself, the two zeros are one.
+// What a value is hashed and compared as; the two zeros are one.
 template <typename T>
 auto KeyOf(const T& value) {
   if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
@@ -24,6 +24,11 @@ auto KeyOf(const T& value) {
   } else {
     return value;
   }
+}
+// NaN is no key: it differs from itself, which hash tables do not expect.
+template <typename T>
+bool IsNan(const T& value) {
+  return KeyOf(value) != KeyOf(value);
 }
 template <typename T>
 using Key = decltype(KeyOf(std::declval<const T&>()));
@@ -63,14 +68,13 @@ absl::Status Unique(KernelContext& ctx, DType index_dtype) {
   absl::flat_hash_map<Key<T>, int64_t> seen;
   std::vector<int64_t> first, which(values.size()), counts;
   for (size_t i = 0; i < values.size(); ++i) {
-    const auto [found, is_new] =
-        seen.try_emplace(KeyOf(values[i]), static_cast<int64_t>(first.size()));
-    if (is_new) {
+    const int64_t next = static_cast<int64_t>(first.size());
+    which[i] = IsNan(values[i]) ? next : seen.try_emplace(KeyOf(values[i]), next).first->second;
+    if (which[i] == next) {
       first.push_back(static_cast<int64_t>(i));
       counts.push_back(0);
     }
-    which[i] = found->second;
-    ++counts[found->second];
+    ++counts[which[i]];
   }
   FORMWORK_RETURN_IF_ERROR(OutputElements<T>(ctx, x, first));
   FORMWORK_RETURN_IF_ERROR(OutputAs(ctx, 1, index_dtype, which));
@@ -97,11 +101,14 @@ template <typename T>
 absl::Status ListDiff(KernelContext& ctx, DType index_dtype) {
   const Tensor& x = ctx.input(0);
   absl::flat_hash_set<Key<T>> excluded;
-  for (const T& value : ctx.input(1).span<T>()) excluded.insert(KeyOf(value));
+  for (const T& value : ctx.input(1).span<T>()) {
+    if (!IsNan(value)) excluded.insert(KeyOf(value));
+  }
   std::vector<int64_t> kept;
   const absl::Span<const T> values = x.span<T>();
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!excluded.contains(KeyOf(values[i]))) kept.push_back(static_cast<int64_t>(i));
+    if (IsNan(values[i]) || !excluded.contains(KeyOf(values[i])))
+      kept.push_back(static_cast<int64_t>(i));
   }
   FORMWORK_RETURN_IF_ERROR(OutputElements<T>(ctx, x, kept));
   return OutputAs(ctx, 1, index_dtype, kept);

@@ -5,7 +5,7 @@ namespace formwork {
 
 void RegisterArrayOps(OpRegistry& registry) {
   registry.Add("Shape(input: T) -> (output: out_type); T: type; out_type: {int32, int64} = int32",
-               {.shape_fn = array_shapes::ShapeOf});
+               {.shape_fn = array_shapes::ShapeOf, .shape_only = true});
   registry.Add(
       "Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: {int32, int64} = "
       "int32",
@@ -39,7 +39,7 @@ void RegisterArrayOps(OpRegistry& registry) {
                {.shape_fn = array_shapes::ReduceAxes});
   registry.Add("ZerosLike(x: T) -> (y: T); T: type", {.shape_fn = shapes::SameAsFirstInput});
   registry.Add("Size(input: T) -> (output: out_type); T: type; out_type: {int32, int64} = int32",
-               {.shape_fn = shapes::Scalar});
+               {.shape_fn = shapes::Scalar, .shape_only = true});
   registry.Add(
       "Split(split_dim: int32, value: T) -> (output: num_split*T); num_split: int >= 1; T: "
       "type",
@@ -57,7 +57,7 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add(
       "ShapeN(input: N*T) -> (output: N*out_type); N: int >= 1; T: type; out_type: {int32, "
       "int64} = int32",
-      {.shape_fn = array_shapes::ShapeOf});
+      {.shape_fn = array_shapes::ShapeOf, .shape_only = true});
   registry.Add(
       "Bitcast(input: T) -> (output: type); T: {bfloat16, half, float, double, int64, int32, "
       "uint8, uint16, uint32, uint64, int8, int16, complex64, complex128, qint8, quint8, "
@@ -101,7 +101,8 @@ void RegisterArrayOps(OpRegistry& registry) {
       "align: {\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", \"RIGHT_RIGHT\"} = "
       "\"RIGHT_LEFT\"",
       {.shape_fn = array_shapes::MatrixDiagPart});
-  registry.Add("Rank(input: T) -> (output: int32); T: type", {.shape_fn = shapes::Scalar});
+  registry.Add("Rank(input: T) -> (output: int32); T: type",
+               {.shape_fn = shapes::Scalar, .shape_only = true});
   registry.Add(
       "Range(start: Tidx, limit: Tidx, delta: Tidx) -> (output: Tidx); Tidx: {bfloat16, "
       "half, float, double, int8, int16, int32, int64, uint16, uint32, uint64} = int32",

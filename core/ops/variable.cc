@@ -54,7 +54,7 @@ void RegisterVariableOps(OpRegistry& registry) {
       "VarHandleOp() -> (resource: resource); container: string = \"\"; shared_name: string ="
       " \"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: "
       "list(string) = []",
-      {.shape_fn = HandleShape});
+      {.shape_fn = HandleShape, .names_variable = true});
   registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: bool)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add(

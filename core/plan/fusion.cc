@@ -1,10 +1,12 @@
 #include "core/plan/fusion.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/base/status.h"
+#include "core/kernels/elementwise_program.h"
 
 namespace formwork {
 namespace {
@@ -12,10 +14,20 @@ namespace {
 // A block of each live register has to stay in the first-level cache.
 constexpr size_t kMostNodesInUnit = 128;
 
-bool IsFusable(const Graph& graph, const Node& node) {
-  (void)graph;
-  (void)node;
-  return false;
+// The table's entry where a node may be part of a program.
+const BlockOp* FusableOp(const Graph& graph, const Node& node) {
+  if (node.kind != NodeKind::kOp || node.op->effect != Effect::kNone ||
+      node.output_dtypes.size() != 1) {
+    return nullptr;
+  }
+  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast.
+  if (node.op->name == "Select" || !node.attrs->GetOr<bool>("incompatible_shape_error", true)) {
+    return nullptr;
+  }
+  absl::InlinedVector<DType, 3> dtypes;
+  for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
+  const BlockOp* op = FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]);
+  return op != nullptr && op->refuses == Refusal::kNone ? op : nullptr;
 }
 
 // Builds the units in one forward walk. A waiting group is emitted as a whole when a node outside
@@ -34,7 +46,7 @@ class Grouping {
  private:
   void Visit(int32_t i) {
     const Node& node = graph_.nodes[i];
-    const bool waits = node.kind == NodeKind::kOp && IsFusable(graph_, node);
+    const bool waits = FusableOp(graph_, node) != nullptr;
     int32_t joined = -1;
     for (const Edge& edge : node.inputs) {
       const int32_t g = Find(group_of_[edge.node]);
@@ -89,13 +101,94 @@ class Grouping {
   std::vector<FusionUnit> units_;
 };
 
+// The nodes of a unit as they would run alone: where shapes do not allow the program, and where
+// they are wrong, so that the error is the node's own.
+absl::Status RunOneByOne(KernelContext& ctx, const std::vector<KernelFn>& kernels,
+                         const std::vector<ElementwiseProgram::Instruction>& instructions,
+                         const std::vector<uint16_t>& outputs) {
+  const size_t num_inputs = static_cast<size_t>(ctx.num_inputs());
+  std::vector<Tensor> results(kernels.size());
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    InputRef refs[3];
+    for (int k = 0; k < instructions[i].op->arity; ++k) {
+      const uint16_t value = instructions[i].operands[k];
+      refs[k] = {value < num_inputs ? &ctx.input(value) : &results[value - num_inputs], false};
+    }
+    KernelContext inner(ctx.call(), {refs, instructions[i].op->arity},
+                        absl::MakeSpan(&results[i], 1));
+    FORMWORK_RETURN_IF_ERROR(kernels[i](inner));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    ctx.SetOutput(static_cast<int>(i), std::move(results[outputs[i] - num_inputs]));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<FusionUnit> PlanFusion(const Graph& graph) { return Grouping(graph).Run(); }
 
-absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph&, const FusionUnit&,
-                                                       const KernelRegistry&) {
-  return std::nullopt;
+absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
+                                                       std::vector<KernelFn> one_by_one) {
+  FusedStep fused;
+  absl::flat_hash_map<int32_t, uint16_t> inside;  // Node -> its instruction.
+  for (size_t i = 0; i < unit.nodes.size(); ++i) {
+    inside[unit.nodes[i]] = static_cast<uint16_t>(i);
+  }
+  absl::flat_hash_map<Edge, uint16_t> input_of;
+  std::vector<DType> dtypes;
+  for (int32_t n : unit.nodes) {
+    for (const Edge& edge : graph.nodes[n].inputs) {
+      if (inside.contains(edge.node) || input_of.contains(edge)) continue;
+      input_of[edge] = static_cast<uint16_t>(fused.inputs.size());
+      fused.inputs.push_back(edge);
+      dtypes.push_back(graph.dtype(edge));
+    }
+  }
+  if (fused.inputs.empty() || fused.inputs.size() + unit.nodes.size() > 0xffff) return std::nullopt;
+  std::vector<ElementwiseProgram::Instruction> instructions;
+  for (int32_t n : unit.nodes) {
+    ElementwiseProgram::Instruction instruction;
+    instruction.op = FusableOp(graph, graph.nodes[n]);
+    if (instruction.op == nullptr) return std::nullopt;
+    for (size_t k = 0; k < graph.nodes[n].inputs.size(); ++k) {
+      const Edge edge = graph.nodes[n].inputs[k];
+      auto own = inside.find(edge.node);
+      instruction.operands[k] = own == inside.end()
+                                    ? input_of[edge]
+                                    : static_cast<uint16_t>(fused.inputs.size() + own->second);
+    }
+    instructions.push_back(instruction);
+  }
+  // What anybody outside reads.
+  std::vector<bool> wanted(unit.nodes.size(), false);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (inside.contains(static_cast<int32_t>(n))) continue;
+    for (const Edge& edge : graph.nodes[n].inputs) {
+      auto own = inside.find(edge.node);
+      if (own != inside.end()) wanted[own->second] = true;
+    }
+  }
+  for (const Edge& edge : graph.results) {
+    auto own = inside.find(edge.node);
+    if (own != inside.end()) wanted[own->second] = true;
+  }
+  std::vector<uint16_t> outputs;
+  for (size_t i = 0; i < unit.nodes.size(); ++i) {
+    if (!wanted[i]) continue;
+    outputs.push_back(static_cast<uint16_t>(fused.inputs.size() + i));
+    fused.outputs.push_back({unit.nodes[i], 0});
+  }
+  if (outputs.empty()) return std::nullopt;
+  auto program = std::make_shared<const ElementwiseProgram>(dtypes, instructions, outputs);
+  auto steps = std::make_shared<const std::vector<KernelFn>>(std::move(one_by_one));
+  fused.kernel = KernelFn([program, steps, instructions = std::move(instructions),
+                           outputs](KernelContext& ctx) -> absl::Status {
+    absl::StatusOr<bool> done = program->Run(ctx);
+    if (done.ok() && *done) return absl::OkStatus();
+    return RunOneByOne(ctx, *steps, instructions, outputs);
+  });
+  return std::optional<FusedStep>(std::move(fused));
 }
 
 }  // namespace formwork

@@ -29,8 +29,9 @@ struct FusedStep {
   KernelFn kernel;
 };
 
+/// `one_by_one`: the kernels of the unit's nodes, for calls whose shapes the program cannot take.
 /// Nullopt where the unit's nodes are better run one by one.
 absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
-                                                       const KernelRegistry& kernels);
+                                                       std::vector<KernelFn> one_by_one);
 
 }  // namespace formwork

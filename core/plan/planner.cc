@@ -274,8 +274,19 @@ class PlanBuilder {
 };
 
 absl::StatusOr<bool> PlanBuilder::AddFused(const FusionUnit& unit) {
-  absl::StatusOr<std::optional<FusedStep>> fused =
-      MakeFusedStep(graph_, unit, scope_.context.kernels);
+  std::vector<KernelFn> kernels;
+  for (int32_t i : unit.nodes) {
+    const Node& node = graph_.nodes[i];
+    std::vector<DType> dtypes;
+    for (const Edge& edge : node.inputs) dtypes.push_back(graph_.dtype(edge));
+    NodeInit init(node, std::move(dtypes), scope_);
+    KernelFactory factory = scope_.context.kernels.Find(node.op->name);
+    if (factory == nullptr) return false;
+    absl::StatusOr<KernelFn> kernel = factory(init);
+    if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("node '", node.name, "'"));
+    kernels.push_back(*std::move(kernel));
+  }
+  absl::StatusOr<std::optional<FusedStep>> fused = MakeFusedStep(graph_, unit, std::move(kernels));
   if (!fused.ok()) return fused.status();
   if (!fused->has_value()) return false;
   Plan::Step step = NewStep(absl::StrCat("'", graph_.nodes[unit.nodes.back()].name, "'"),

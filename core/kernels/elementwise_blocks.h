@@ -1,0 +1,44 @@
+#pragma once
+
+// The table of elementwise ops: for each op and dtypes a loop over a run of elements. Standalone
+// kernels and fused programs are made from the same entries.
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/ops/attr.h"
+#include "core/tensor/dtype.h"
+
+namespace formwork {
+
+/// out[i] = f(in[0][i], in[1][i], ...) for i in [0, n). `out` may be one of `in`.
+using BlockFn = void (*)(const void* const* in, void* out, int64_t n);
+
+/// What a standalone kernel has to look for in the second operand before it runs the loop.
+enum class Refusal : uint8_t { kNone, kZero, kNegative };
+
+struct BlockOp {
+  BlockFn fn = nullptr;
+  uint8_t arity = 0;
+  DType in = DType::kInvalid;  ///< Of the operands (of the last ones, for a select).
+  DType out = DType::kInvalid;
+  Refusal refuses = Refusal::kNone;  ///< Not to be fused unless kNone.
+};
+
+/// The entry for a node, in the best form that this machine runs; null where there is none.
+/// Operands all have one dtype but for Select, whose first is bool, and Cast. Lives for ever.
+const BlockOp* FindBlockOp(absl::string_view op, absl::Span<const DType> in, DType out);
+
+// The parts of the table, each in a file of its own for compile time.
+struct NamedBlockOp {
+  absl::string_view name;
+  BlockOp op;
+};
+absl::Span<const NamedBlockOp> ArithmeticBlocks();
+absl::Span<const NamedBlockOp> CompareBlocks();
+absl::Span<const NamedBlockOp> FunctionBlocks();
+absl::Span<const NamedBlockOp> GradientBlocks();
+absl::Span<const NamedBlockOp> CastBlocks();
+
+}  // namespace formwork

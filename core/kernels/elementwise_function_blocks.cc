@@ -1,0 +1,108 @@
+#include "core/kernels/elementwise_table.h"
+
+namespace formwork {
+namespace elementwise {
+namespace {
+
+FORMWORK_UNARY_OP(ExpOp, math::Exp(a));
+FORMWORK_UNARY_OP(LogOp, math::Log(a));
+FORMWORK_UNARY_OP(TanhOp, math::Tanh(a));
+FORMWORK_UNARY_OP(SigmoidOp, math::Sigmoid(a));
+FORMWORK_UNARY_OP(SoftplusOp, math::Softplus(a));
+FORMWORK_UNARY_OP(SqrtOp, std::sqrt(a));
+FORMWORK_UNARY_OP(RsqrtOp, U(1) / std::sqrt(a));
+FORMWORK_UNARY_OP(ReciprocalOp, U(1) / a);
+FORMWORK_UNARY_OP(SinOp, std::sin(a));
+FORMWORK_UNARY_OP(CosOp, std::cos(a));
+FORMWORK_UNARY_OP(TanOp, std::tan(a));
+FORMWORK_UNARY_OP(AtanOp, std::atan(a));
+FORMWORK_UNARY_OP(Log1pOp, std::log1p(a));
+FORMWORK_UNARY_OP(Expm1Op, std::expm1(a));
+FORMWORK_UNARY_OP(ErfOp, std::erf(a));
+FORMWORK_UNARY_OP(ErfcOp, std::erfc(a));
+FORMWORK_UNARY_OP(CeilOp, std::ceil(a));
+FORMWORK_UNARY_OP(FloorOp, std::floor(a));
+FORMWORK_UNARY_OP(RintOp, std::nearbyint(a));
+FORMWORK_UNARY_OP(ReluOp, a > U(0) || a != a ? a : U(0));
+FORMWORK_UNARY_OP(Relu6Op, math::Min(math::Max(a, U(0)), U(6)));
+FORMWORK_UNARY_OP(EluOp, a < U(0) ? std::expm1(a) : a);
+FORMWORK_UNARY_OP(SoftsignOp, a / (U(1) + math::Abs(a)));
+FORMWORK_UNARY_OP(SinhOp, std::sinh(a));
+FORMWORK_UNARY_OP(CoshOp, std::cosh(a));
+FORMWORK_UNARY_OP(AsinOp, std::asin(a));
+FORMWORK_UNARY_OP(AcosOp, std::acos(a));
+FORMWORK_UNARY_OP(AsinhOp, std::asinh(a));
+FORMWORK_UNARY_OP(AcoshOp, std::acosh(a));
+FORMWORK_UNARY_OP(AtanhOp, std::atanh(a));
+FORMWORK_UNARY_OP(SeluOp, a < U(0) ? U(1.7580993408473768599402175208123) * std::expm1(a)
+                                   : U(1.0507009873554804934193349852946) * a);
+FORMWORK_BINARY_OP(Atan2Op, std::atan2(a, b));
+FORMWORK_BINARY_OP(XdivyOp, a == U(0) ? U(0) : U(a / b));
+FORMWORK_BINARY_OP(XlogyOp, a == U(0) ? U(0) : U(a * std::log(b)));
+FORMWORK_BINARY_OP(Xlog1pyOp, a == U(0) ? U(0) : U(a * std::log1p(b)));
+
+// libm's and the library's complex functions.
+FORMWORK_UNARY_OP(ComplexExpOp, std::exp(a));
+FORMWORK_UNARY_OP(ComplexLogOp, std::log(a));
+FORMWORK_UNARY_OP(ComplexTanhOp, std::tanh(a));
+FORMWORK_UNARY_OP(ComplexSigmoidOp, U(1) / (U(1) + std::exp(-a)));
+FORMWORK_UNARY_OP(ComplexLog1pOp, std::log(U(1) + a));
+FORMWORK_UNARY_OP(ComplexExpm1Op, std::exp(a) - U(1));
+
+Table Make() {
+  Table t;
+  t.Unary<ExpOp, FORMWORK_FLOATS>("Exp")
+      .Unary<ComplexExpOp, FORMWORK_COMPLEXES>("Exp")
+      .Unary<LogOp, FORMWORK_FLOATS>("Log")
+      .Unary<ComplexLogOp, FORMWORK_COMPLEXES>("Log")
+      .Unary<TanhOp, FORMWORK_FLOATS>("Tanh")
+      .Unary<ComplexTanhOp, FORMWORK_COMPLEXES>("Tanh")
+      .Unary<SigmoidOp, FORMWORK_FLOATS>("Sigmoid")
+      .Unary<ComplexSigmoidOp, FORMWORK_COMPLEXES>("Sigmoid")
+      .Unary<Log1pOp, FORMWORK_FLOATS>("Log1p")
+      .Unary<ComplexLog1pOp, FORMWORK_COMPLEXES>("Log1p")
+      .Unary<Expm1Op, FORMWORK_FLOATS>("Expm1")
+      .Unary<ComplexExpm1Op, FORMWORK_COMPLEXES>("Expm1")
+      .Unary<SoftplusOp, FORMWORK_FLOATS>("Softplus")
+      .Unary<SqrtOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Sqrt")
+      .Unary<RsqrtOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Rsqrt")
+      .Unary<ReciprocalOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Reciprocal")
+      .Unary<ReciprocalOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Inv")
+      .Unary<SinOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Sin")
+      .Unary<CosOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Cos")
+      .Unary<TanOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Tan")
+      .Unary<SinhOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Sinh")
+      .Unary<CoshOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Cosh")
+      .Unary<AsinOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Asin")
+      .Unary<AcosOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Acos")
+      .Unary<AtanOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Atan")
+      .Unary<AsinhOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Asinh")
+      .Unary<AcoshOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Acosh")
+      .Unary<AtanhOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Atanh")
+      .Unary<ErfOp, FORMWORK_FLOATS>("Erf")
+      .Unary<ErfcOp, FORMWORK_FLOATS>("Erfc")
+      .Unary<CeilOp, FORMWORK_FLOATS>("Ceil")
+      .Unary<FloorOp, FORMWORK_FLOATS>("Floor")
+      .Unary<RintOp, FORMWORK_FLOATS>("Round")
+      .Unary<RintOp, FORMWORK_FLOATS>("Rint")
+      .Unary<ReluOp, FORMWORK_FLOATS, FORMWORK_INTS>("Relu")
+      .Unary<Relu6Op, FORMWORK_FLOATS, FORMWORK_INTS>("Relu6")
+      .Unary<EluOp, FORMWORK_FLOATS>("Elu")
+      .Unary<SeluOp, FORMWORK_FLOATS>("Selu")
+      .Unary<SoftsignOp, FORMWORK_FLOATS>("Softsign")
+      .Binary<Atan2Op, FORMWORK_FLOATS>("Atan2")
+      .Binary<XdivyOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Xdivy")
+      .Binary<XlogyOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Xlogy")
+      .Binary<Xlog1pyOp, FORMWORK_FLOATS>("Xlog1py");
+  return t;
+}
+
+}  // namespace
+}  // namespace elementwise
+
+absl::Span<const NamedBlockOp> FunctionBlocks() {
+  static const auto* const table = new elementwise::Table(elementwise::Make());
+  return table->rows();
+}
+
+}  // namespace formwork

@@ -1,0 +1,13 @@
+#pragma once
+
+// Elementwise ops on strings and variants, which are no plain data.
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+/// Equal, NotEqual and selects of strings; AddN of variants (TensorLists); selects of variants.
+/// Errors: kUnimplemented for others.
+absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init);
+
+}  // namespace formwork
