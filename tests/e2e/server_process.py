@@ -1,0 +1,93 @@
+"""A formwork-server of a test's own, and what is asked of it without any client library."""
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import grpc
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SERVICE = "/formwork.v1.GraphService/"
+
+
+def binary(name="formwork-server"):
+  for folder in (os.environ.get("FORMWORK_BIN"), ROOT / "build/release/bin", ROOT / "build/dev/bin"):
+    path = pathlib.Path(folder or "/nowhere") / name
+    if path.exists():
+      return str(path)
+  raise RuntimeError("%s is not built" % name)
+
+
+class Server:
+  """A process. Attributes: grpc, http: host:port; log: the file that stderr goes to."""
+
+  def __init__(self, *flags, env=None):
+    self.log = tempfile.NamedTemporaryFile(mode="w+", suffix=".log")
+    command = [binary(), "--port", "0", "--http-port", "0", *flags]
+    started = time.monotonic()
+    self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                    env={**os.environ, **(env or {})})
+    self.ready_line = self.process.stdout.readline()
+    self.ready_seconds = time.monotonic() - started
+    self.addresses = dict(re.findall(r"(\w+)=(\S+)", self.ready_line))
+    self.grpc, self.http = self.addresses.get("grpc"), self.addresses.get("http")
+
+  def get(self, path, timeout=10):
+    """(status, body) of an HTTP GET."""
+    try:
+      with urllib.request.urlopen("http://%s%s" % (self.http, path), timeout=timeout) as answer:
+        return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+      return error.code, error.read().decode()
+
+  def channel(self, target=None):
+    return grpc.insecure_channel(target or self.grpc, [("grpc.max_receive_message_length", -1),
+                                                       ("grpc.max_send_message_length", -1),
+                                                       ("grpc.enable_http_proxy", 0)])
+
+  def terminate(self, number=signal.SIGTERM):
+    self.process.send_signal(number)
+
+  def exit_code(self, timeout=30):
+    return self.process.wait(timeout)
+
+  def log_text(self):
+    return pathlib.Path(self.log.name).read_text()
+
+  def resident_bytes(self):
+    status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) * 1024
+
+
+@contextlib.contextmanager
+def running(*flags, **settings):
+  """A server that serves; afterwards it must end by itself, with exit code 0."""
+  server = Server(*flags, **settings)
+  try:
+    assert server.grpc, server.log_text()
+    yield server
+    if server.process.poll() is None:
+      server.terminate()
+    assert server.exit_code() == 0, server.log_text()
+  finally:
+    server.process.kill()
+    server.process.wait()
+
+
+def unary(channel, method):
+  """A method of bytes to bytes."""
+  return channel.unary_unary(method if method.startswith("/") else SERVICE + method)
+
+
+def health(channel, service=""):
+  """What grpc.health.v1 says: SERVING (1) or NOT_SERVING (2)."""
+  name = service.encode()
+  request = bytes([10, len(name)]) + name if name else b""
+  answer = unary(channel, "/grpc.health.v1.Health/Check")(request, timeout=10)
+  return {b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}[answer]
