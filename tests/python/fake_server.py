@@ -223,7 +223,8 @@ class FakeServer:
     return pb.ReadTensorResponse(value=_to_message(self.kept[r.id]))
 
   def ReleaseTensors(self, r):
-    return pb.ReleaseTensorsResponse(released=sum(self.kept.pop(i, None) is not None for i in r.ids))
+    released = [self.kept.pop(i, None) for i in r.ids]
+    return pb.ReleaseTensorsResponse(released=len(released) - released.count(None))
 
   def Clear(self, r):
     self.functions, self.variables, self.kept = {}, {}, {}

@@ -332,3 +332,41 @@ def inspection(function):
   return ([i.shape.as_list() for i in c.inputs[:1]], c.structured_outputs["y"].shape.as_list(),
           [n.name for n in c.variables], c.graph.as_graph_def().node[0].op,
           c(tf.ones([2]))["y"].numpy())
+
+
+@program
+def local_functions_on_the_same_variables(function):
+  v = tf.Variable(1.)
+  local = tf.function(lambda: v * 10)
+  before = local().numpy()
+  late = tf.function(lambda x: v.assign_add(x))
+
+  @function
+  def step(x):
+    return v.assign_add(x)
+
+  out = [before]
+  for k in range(3):
+    out += [step(1.).numpy(), local().numpy(), late(5.).numpy(), step(1.).numpy(), v.numpy()]
+  return out
+
+
+@program
+def keras_predicts_and_fits_in_between(function):
+  model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1, name="d")])
+  model.compile(optimizer="sgd", loss="mse")
+  optimizer = keras.optimizers.SGD(0.1)
+  x, y = np.ones([4, 3], np.float32), np.zeros([4, 1], np.float32)
+
+  @function
+  def step(x, y):
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+    optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+    return loss
+
+  out = [model.predict(x, verbose=0)]
+  for _ in range(2):
+    out += [step(x, y).numpy(), model.predict(x, verbose=0), model.evaluate(x, y, verbose=0)]
+  model.fit(x, y, epochs=1, verbose=0)
+  return out + [step(x, y).numpy(), model.get_weights()]

@@ -31,7 +31,8 @@ def _graph(constant=2.0, padding=0):
 
 def _register(server, v, name="f", padding=0, **options):
   return server.register(
-      name, graph_def=_graph(padding=padding), inputs=[formwork.TensorSpec("x:0", "float32", [None, 3])],
+      name, graph_def=_graph(padding=padding),
+      inputs=[formwork.TensorSpec("x:0", "float32", [None, 3])],
       outputs=["y:0"], captures={"w:0": v}, targets=["add"], **options)
 
 

@@ -69,9 +69,9 @@ def test_a_second_process_sends_no_graph_twice_and_finds_the_function(fake, serv
     return s.functions()
 
   first = run(server)
-  with formwork.connect(fake.target, namespace=server.namespace) as other:
-    second = run(other)
-  assert [f.id for f in first] == [f.id for f in second]
+  for _ in range(5):  # What TensorFlow keeps in sets comes in another order now and then.
+    with formwork.connect(fake.target, namespace=server.namespace) as other:
+      assert [f.id for f in run(other)] == [f.id for f in first]
 
 
 def test_another_shape_than_the_servers_is_refused(either):

@@ -7,7 +7,8 @@ _TENSOR = {"kind": "tensor", "dtype": "float32", "shape": [None, 3], "flat": 0}
 _TYPES = [
     _TENSOR,
     {"kind": "tensor", "dtype": "string", "shape": None},
-    {"kind": "variable", "dtype": "int64", "shape": [], "trainable": True, "alias_id": 2, "flat": 3},
+    {"kind": "variable", "dtype": "int64", "shape": [], "trainable": True, "alias_id": 2,
+     "flat": 3},
     {"kind": "literal", "py": "NoneType", "value": None},
     {"kind": "literal", "py": "float", "value": 1.5},
     {"kind": "tuple", "items": []},

@@ -20,12 +20,35 @@ from tensorflow.python.util import tf_decorator
 
 from formwork import errors
 from formwork import gradients
+from formwork import mirror
 from formwork import remote
 from formwork import state
 
 _EAGER_TENSOR = type(ops.convert_to_tensor(0))
-# The arguments of the call under way in a thread: where variables among them are looked up.
 _CALL = threading.local()
+
+
+class _Call:
+  """The call of a RemoteFunction that is under way in a thread.
+
+  Attributes:
+    args: its arguments; variables among them are looked up here.
+    chosen: the RemoteConcreteFunction that it came to, unless a tape was watching.
+  """
+
+  def __init__(self, args, kwargs):
+    self.args = (args, kwargs)
+    self.chosen = None
+
+  def __enter__(self):
+    self._outer = getattr(_CALL, "current", None)
+    _CALL.current = self
+    mirror.UNDER_WAY.calls = getattr(mirror.UNDER_WAY, "calls", 0) + 1
+    return self
+
+  def __exit__(self, *unused):
+    _CALL.current = self._outer
+    mirror.UNDER_WAY.calls -= 1
 
 
 def make(server, func, scope, name=None, **options):
@@ -121,14 +144,10 @@ class RemoteFunction(polymorphic_function.Function):
         polymorphic_function._frequent_tracing_detector_manager.called_without_tracing(
             self._key_for_call_stats)
         return known.target._call_tensors([args[i] for i in known.tensors])
-    outer = getattr(_CALL, "args", None)
-    _CALL.args, _CALL.chosen = (args, kwds), None
-    try:
+    with _Call(args, kwds) as call:
       result = super().__call__(*args, **kwds)
-      if key is not None and _CALL.chosen is not None:
-        self._remember(key, args, _CALL.chosen)
-    finally:
-      _CALL.args = outer
+      if key is not None and call.chosen is not None:
+        self._remember(key, args, call.chosen)
     return result
 
   def _remember(self, key, args, target):
@@ -140,14 +159,10 @@ class RemoteFunction(polymorphic_function.Function):
       self._fast[key] = _Fast(target, tensors, len(self._function_cache))
 
   def _get_concrete_function_garbage_collected(self, *args, **kwargs):
-    outer = getattr(_CALL, "args", None)
-    _CALL.args = (args, kwargs)
-    try:
+    with _Call(args, kwargs):
       made = super()._get_concrete_function_garbage_collected(*args, **kwargs)
       if context.executing_eagerly() and isinstance(made, RemoteConcreteFunction):
         made._register_early()
-    finally:
-      _CALL.args = outer
     return made
 
 
@@ -172,6 +187,7 @@ def _make_remote(fn, owner, suffix=""):
   fn.__class__ = RemoteConcreteFunction
   fn._owner = owner
   graph = fn.graph
+  owner.bindings.graphs.add(graph)
   deferred = len(graph.deferred_external_captures)
   captured = len(fn._captured_inputs)
   fn._fixed = captured - deferred
@@ -197,7 +213,8 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
     try:
       if tape == gradients_util.POSSIBLE_GRADIENT_TYPES_NONE:
         result = self.function_type.pack_output(self._run(args))
-        _CALL.chosen = self
+        if getattr(_CALL, "current", None) is not None:
+          _CALL.current.chosen = self
         return result
       return gradients.call(self, args, tape, _make_remote)
     except errors.Error as e:
@@ -228,7 +245,8 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
 
   def _variables(self):
     """Where the tf.Variables of resource inputs are looked for."""
-    return list(self._func_graph.variables) + _variables_in(getattr(_CALL, "args", None))
+    current = getattr(_CALL, "current", None)
+    return list(self._func_graph.variables) + _variables_in(current and current.args)
 
 
 def _variables_in(args):

@@ -7,6 +7,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
 from formwork import errors
+from formwork import mirror
 from formwork import remote
 
 
@@ -61,7 +62,7 @@ def _call_recomputed(fn, args):
 
 def _recomputing(fn, trainable, given, args):
   """server.function of (flat arguments, gradients of the outputs): a gradient for each of args."""
-  variables = {id(v.handle): v for v in fn._func_graph.variables}
+  variables = {id(mirror.raw_handle(v)): v for v in fn._func_graph.variables}
 
   def gradient(inputs, dys):
     watched = list(inputs) + [variables.get(id(a), a) for a in args[given:]]

@@ -13,6 +13,7 @@ from tensorflow.python.ops import resource_variable_ops
 from formwork import concrete
 from formwork import dtypes
 from formwork import errors
+from formwork import mirror
 from formwork import resources
 from formwork import state
 from formwork import tracing
@@ -91,6 +92,7 @@ class Remote:
     self._written = frozenset()
     self._on_print = None
     self._counted = False
+    self._captured, self._changed = [], []  # Bounds; those that a call may change.
 
   # ----------------------------------------------------------------------------------- registering
   def ensure(self, captured, variables):
@@ -114,9 +116,10 @@ class Remote:
                if t.dtype == tf_dtypes.resource]
     bounds = self._bind([h for _, h, _ in handles], variables)
     bound = {name: b for (name, _, _), b in zip(handles, bounds)}
-    for (_, _, i), b in zip(handles, bounds):
-      if i in self._written:
-        b.writers.append(self)
+    self._captured = bounds
+    self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
+    for b in self._changed:
+      b.writers.append(self)
     captures = {t.name: bound[t.name].remote if t.name in bound else _captured_value(t, value)
                 for t, value in zip(fixed, captured)}
     given = inputs[:self._first_fixed] + inputs[self._first_deferred:]
@@ -134,7 +137,7 @@ class Remote:
     for _ in range(_MOST_NAMES):
       registration = _Registration(server._registration(
           self._owner.name() + self._suffix, graph_def, specs, [t.name for t in self._fetched],
-          captures, [op.name for op in self._graph.control_outputs], signature,
+          captures, sorted(op.name for op in self._graph.control_outputs), signature,
           pretty_signature=self._describe() if self._describe else "",
           retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound)
       try:
@@ -150,7 +153,7 @@ class Remote:
     """The Bounds of the variables that the handles belong to."""
     if not handles:
       return []
-    known = {id(state.raw_handle(v)): v for v in variables()}
+    known = {id(mirror.raw_handle(v)): v for v in variables()}
     found = []
     for handle in handles:
       bound = self._bindings.known(handle)
@@ -177,22 +180,36 @@ class Remote:
         (bound,) = self._bind([t], variables)
         if bound.epoch != self._bindings.server._channel.epoch:
           self._bindings.reattach([bound])
+        bound.exchange()
         if self._place(i) in self._written:
           changed += (bound,)
         wire.append_value(parts, resources.value_message(bound.remote))
       else:
         append_eager(parts, t)
     try:
-      outputs = function.run(parts, on_print=self._on_print)
+      outputs = self._exchange(function, parts)
     finally:
-      self.last_call = next(self._bindings.clock)
       for bound in changed:
         bound.synced = -1
+        bound.fetch()
     made = [to_eager(value, dtype, self._owner, i)
             for i, (value, dtype) in enumerate(zip(outputs, self._dtypes))]
     for place in sorted(self._passed):
       made.insert(place, args[self._passed[place]])
     return made
+
+  def _exchange(self, function, parts):
+    """The call itself; before and after it the values that local tf.functions use too."""
+    if self._bindings.shared:
+      for bound in self._captured:
+        bound.exchange()
+    try:
+      return function.run(parts, on_print=self._on_print)
+    finally:
+      self.last_call = next(self._bindings.clock)
+      if self._bindings.shared:
+        for bound in self._changed:
+          bound.fetch()
 
   def writes(self):
     """Whether it may change variables. Known once it is registered."""
@@ -215,10 +232,7 @@ class Remote:
         wire.append_tensor(parts, *wire.to_array(t))
       else:
         append_eager(parts, t)
-    try:
-      outputs = function.run(parts, on_print=self._on_print)
-    finally:
-      self.last_call = next(self._bindings.clock)
+    outputs = self._exchange(function, parts)
     return [to_eager(value, dtype, self._owner, i)
             for i, (value, dtype) in enumerate(zip(outputs, self._dtypes))]
 
@@ -246,7 +260,7 @@ def _variable_of(handle):
     candidates = [holder] if not isinstance(holder, dict) else gc.get_referrers(holder)
     for v in candidates:
       if isinstance(v, resource_variable_ops.BaseResourceVariable) and (
-          state.raw_handle(v) is handle):
+          mirror.raw_handle(v) is handle):
         return v
   data = getattr(handle, "_handle_data", None)
   if data is not None and data.is_set and len(data.shape_and_type) == 1:

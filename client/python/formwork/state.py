@@ -9,17 +9,12 @@ import weakref
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
-from tensorflow.python.ops import gen_resource_variable_ops
 
-from formwork import dtypes
 from formwork import errors
+from formwork import mirror
+from formwork.mirror import raw_handle
 
 _LOG = logging.getLogger("formwork")
-_WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_max",
-           "scatter_min", "scatter_mul", "scatter_div", "scatter_update", "batch_scatter_update",
-           "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_nd_max",
-           "scatter_nd_min", "_restore_from_tensors")
 
 
 def of(server):
@@ -27,104 +22,6 @@ def of(server):
   if server._bindings is None:
     server._bindings = Bindings(server)
   return server._bindings
-
-
-class Bound:
-  """A tf.Variable of this process and the server's variable that holds its value.
-
-  After a call the server's value is the truth. An eager read here fetches it first if a call may
-  have changed it since the last time; an eager assignment here is passed on.
-
-  Attributes:
-    remote: the formwork.Variable.
-    variable: a weak reference.
-    writers: the registered traces (remote.Remote) that may change it.
-  """
-
-  def __init__(self, bindings, variable, remote):
-    self.bindings = bindings
-    self.remote = remote
-    self.variable = weakref.ref(variable)
-    self.epoch = bindings.server._channel.epoch
-    self.writers = []
-    self.synced = next(bindings.clock)
-    if remote.existed:
-      self.synced = -1
-
-  def stale(self):
-    return self.synced < 0 or any(w.last_call > self.synced for w in self.writers)
-
-  def refresh(self, handle):
-    self.synced = next(self.bindings.clock)
-    value = self.remote.read()
-    gen_resource_variable_ops.assign_variable_op(handle, _constant(value, self.remote.dtype))
-
-  def send(self, handle):
-    self.remote.assign(_local_value(handle, self.remote.dtype))
-    self.synced = next(self.bindings.clock)
-
-
-def _constant(value, dtype):
-  number = dtypes.number(dtype)
-  made = tf.constant(value)
-  return made if made.dtype.as_datatype_enum == number else tf.bitcast(made, tf.as_dtype(number))
-
-
-def _local_value(handle, dtype):
-  """The value of a variable here, whatever the server has. None: uninitialised."""
-  try:
-    return gen_resource_variable_ops.read_variable_op(handle, tf.as_dtype(dtype))
-  except tf.errors.FailedPreconditionError:
-    return None
-
-
-class _Mirror:
-  """What a bound tf.Variable does besides. The class of a bound variable is made from its own.
-
-  Everything eager that reads or changes a variable asks for `_handle`, TensorFlow's C++ included.
-  """
-
-  @property
-  def _handle(self):
-    handle = self.__dict__["_handle"]
-    for bound in self.__dict__.get("_formwork_bound", ()):
-      if bound.stale() and context.executing_eagerly():
-        bound.refresh(handle)
-    return handle
-
-  @_handle.setter
-  def _handle(self, handle):
-    self.__dict__["_handle"] = handle
-
-
-def _writing(name):
-  def write(self, *args, **kwargs):
-    result = getattr(super(_Mirror, self), name)(*args, **kwargs)
-    if context.executing_eagerly():
-      for bound in self.__dict__["_formwork_bound"]:
-        bound.send(self.__dict__["_handle"])
-    return result
-  write.__name__ = name
-  return write
-
-
-for _name in _WRITES:
-  setattr(_Mirror, _name, _writing(_name))
-
-_MIRRORS = {}
-
-
-def _mirror(variable, bound):
-  variable.__dict__.setdefault("_formwork_bound", []).append(bound)
-  if isinstance(variable, Orphan):
-    return
-  cls = type(variable)
-  if issubclass(cls, _Mirror):
-    return
-  if cls not in _MIRRORS:
-    _MIRRORS[cls] = type(cls)(cls.__name__, (_Mirror, cls), {
-        "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__})
-  variable.__class__ = _MIRRORS[cls]
 
 
 class Orphan:
@@ -146,6 +43,8 @@ class Bindings:
   Attributes:
     generation: counts up when everything is forgotten; what was registered before is void then.
     clock: numbers calls and synchronisations in their order.
+    graphs: the FuncGraphs whose calls go to the server.
+    shared: whether any variable is used by tf.functions that run here as well.
   """
 
   def __init__(self, server):
@@ -153,6 +52,8 @@ class Bindings:
     self.lock = threading.RLock()
     self.clock = itertools.count(1)
     self.generation = 0
+    self.graphs = weakref.WeakSet()
+    self.shared = False
     self._by_handle = {}  # id of the handle -> Bound
     self._names = set()
     self._function_names = set()
@@ -163,8 +64,8 @@ class Bindings:
     with self.lock:
       for bound in self._by_handle.values():
         variable = bound.variable()
-        if variable is not None:
-          variable.__dict__["_formwork_bound"].remove(bound)
+        if variable is not None and not isinstance(variable, Orphan):
+          mirror.detach(variable, bound)
       self._by_handle.clear()
       self._names.clear()
       self._function_names.clear()
@@ -214,17 +115,30 @@ class Bindings:
           continue
         self._names.add(name)
         remote = self._remote(variable, name, there)
-        bound = wanted[i] = Bound(self, variable, remote)
+        bound = wanted[i] = mirror.Bound(self, variable, remote)
         if remote.existed:
           attached.append(name)
         self._by_handle[id(raw_handle(variable))] = bound
-        _mirror(variable, bound)
+        if not isinstance(variable, Orphan):
+          mirror.attach(variable, bound)
+      self._find_local_uses([b for b in wanted if b is not None and b.fresh])
       if attached and create and not self._said:
         self._said = True
         _LOG.warning("formwork: attached to %d variable(s) that are on the server already (%s%s); "
                      "push() overwrites their values, clear() starts afresh",
                      len(attached), ", ".join(attached[:3]), ", …" if attached[3:] else "")
       return wanted
+
+  def _find_local_uses(self, bounds):
+    """Notes which variables are used by tf.functions that run here as well."""
+    if not bounds:
+      return
+    used = mirror.local_captures(self.graphs)
+    for bound in bounds:
+      bound.fresh = False
+      variable = bound.variable()
+      if variable is not None and id(raw_handle(variable)) in used:
+        bound.share()
 
   def _remote(self, variable, name, there):
     shape = None if variable.shape.rank is None else variable.shape.as_list()
@@ -236,7 +150,7 @@ class Bindings:
             "variable '%s' differs from the one on the server: here %s%s, there %s%s" % (
                 name, dtype, shape, found.dtype, found.shape))
       return found
-    value = _local_value(raw_handle(variable), dtype)
+    value = mirror.local_value(raw_handle(variable), dtype)
     return self.server.variable(name, initial_value=value, dtype=dtype, shape=shape)
 
   def reattach(self, bounds):
@@ -251,7 +165,7 @@ class Bindings:
     found = tf_variables(variables)
     for variable, bound in zip(found, self.bind(found, scope)):
       handle = raw_handle(variable)
-      if _local_value(handle, bound.remote.dtype) is not None:
+      if mirror.local_value(handle, bound.remote.dtype) is not None:
         bound.send(handle)
 
   def pull(self, variables, scope):
@@ -263,10 +177,6 @@ class Bindings:
     for variable, bound in zip(found, bounds):
       if bound is not None:
         bound.refresh(raw_handle(variable))
-
-
-def raw_handle(variable):
-  return variable.__dict__["_handle"]
 
 
 def _scoped(scope, name):

@@ -48,6 +48,7 @@ def graph_bytes(graph):
       for attr in _PROCESS_ATTRS:
         if attr in node.attr:
           del node.attr[attr]
+      _sort_control_inputs(node)
       for holder in _function_names(node):
         name = holder.name
         if name not in library:
@@ -63,6 +64,8 @@ def graph_bytes(graph):
   for name in reached:
     function = library[name]
     function.signature.name = renamed[name]
+    control_outputs = sorted(function.signature.control_output)
+    function.signature.control_output[:] = control_outputs
     for arg in function.signature.input_arg:
       if _REDUNDANT.search(arg.name):
         _rename_input(function, arg, _REDUNDANT.sub("___redundant_placeholder", arg.name))
@@ -76,6 +79,13 @@ def graph_bytes(graph):
   del graph_def.library.gradient[:]
   graph_def.library.function.extend(functions)
   return graph_def.SerializeToString(deterministic=True)
+
+
+def _sort_control_inputs(node):
+  """Their order means nothing, and comes from a set."""
+  control = [i for i in node.input if i.startswith("^")]
+  if len(control) > 1:
+    node.input[:] = [i for i in node.input if not i.startswith("^")] + sorted(control)
 
 
 def _rename_input(function, arg, name):
