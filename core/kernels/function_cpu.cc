@@ -179,33 +179,38 @@ absl::StatusOr<KernelFn> MakeWhile(KernelInit& init) {
                            " values and give one: takes ", cond->num_inputs(), " gives ",
                            cond->num_outputs());
   }
-  return KernelFn(
-      [cond = std::move(cond), body = std::move(body)](KernelContext& ctx) -> absl::Status {
-        const size_t n = static_cast<size_t>(ctx.num_inputs());
-        CallScope& call = ctx.call();
-        Values variables(n);
-        for (size_t i = 0; i < n; ++i) variables[i] = ctx.TakeInput(static_cast<int>(i));
-        Values seen(n);
-        std::unique_ptr<Callee::Frame> cond_frame = cond->NewFrame();
-        std::unique_ptr<Callee::Frame> body_frame = body->NewFrame();
-        while (true) {
-          FORMWORK_RETURN_IF_ERROR(call.CheckStopped());
-          for (size_t i = 0; i < n; ++i) seen[i] = variables[i];
-          Tensor decision;
-          FORMWORK_RETURN_IF_ERROR(
-              cond->Run(call, *cond_frame, absl::MakeSpan(seen), absl::MakeSpan(&decision, 1)));
-          FORMWORK_ASSIGN_OR_RETURN(const bool go_on, IsTrue(decision));
-          if (!go_on) break;
-          // What cond did not move out would keep the body from updating in place.
-          for (Tensor& tensor : seen) tensor.Drop();
-          FORMWORK_RETURN_IF_ERROR(
-              body->Run(call, *body_frame, absl::MakeSpan(variables), absl::MakeSpan(variables)));
-        }
-        for (size_t i = 0; i < n; ++i) {
-          ctx.SetOutput(static_cast<int>(i), std::move(variables[i]));
-        }
-        return absl::OkStatus();
-      });
+  // cond sees copies, because the body is to be the only holder: only of what cond looks at.
+  std::vector<size_t> looked_at;
+  for (size_t i = 0; i < n; ++i) {
+    if (cond->reads(static_cast<int>(i))) looked_at.push_back(i);
+  }
+  return KernelFn([cond = std::move(cond), body = std::move(body),
+                   looked_at = std::move(looked_at)](KernelContext& ctx) -> absl::Status {
+    const size_t n = static_cast<size_t>(ctx.num_inputs());
+    CallScope& call = ctx.call();
+    Values variables(n);
+    for (size_t i = 0; i < n; ++i) variables[i] = ctx.TakeInput(static_cast<int>(i));
+    Values seen(n);
+    std::unique_ptr<Callee::Frame> cond_frame = cond->NewFrame();
+    std::unique_ptr<Callee::Frame> body_frame = body->NewFrame();
+    while (true) {
+      FORMWORK_RETURN_IF_ERROR(call.CheckStopped());
+      for (size_t i : looked_at) seen[i] = variables[i];
+      Tensor decision;
+      FORMWORK_RETURN_IF_ERROR(
+          cond->Run(call, *cond_frame, absl::MakeSpan(seen), absl::MakeSpan(&decision, 1)));
+      FORMWORK_ASSIGN_OR_RETURN(const bool go_on, IsTrue(decision));
+      if (!go_on) break;
+      // What cond did not move out would keep the body from updating in place.
+      for (size_t i : looked_at) seen[i].Drop();
+      FORMWORK_RETURN_IF_ERROR(
+          body->Run(call, *body_frame, absl::MakeSpan(variables), absl::MakeSpan(variables)));
+    }
+    for (size_t i = 0; i < n; ++i) {
+      ctx.SetOutput(static_cast<int>(i), std::move(variables[i]));
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

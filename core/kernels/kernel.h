@@ -61,6 +61,11 @@ class Callee {
   virtual int num_inputs() const = 0;
   virtual int num_outputs() const = 0;
   virtual DType output_dtype(int i) const = 0;
+  /// False where the function does not look at input i: any tensor will do for it.
+  virtual bool reads(int i) const {
+    (void)i;
+    return true;
+  }
 
   /// The slots of one activation; reused from iteration to iteration by a loop.
   class Frame {

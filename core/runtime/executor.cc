@@ -1,5 +1,6 @@
 #include "core/runtime/executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -24,6 +25,13 @@ class PlanCallee final : public Callee {
   int num_inputs() const override { return static_cast<int>(plan_->arg_dtypes.size()); }
   int num_outputs() const override { return static_cast<int>(plan_->results.size()); }
   DType output_dtype(int i) const override { return plan_->result_dtypes[i]; }
+  bool reads(int i) const override {
+    const auto is_input = [i](const Plan::Ref& ref) {
+      return !ref.constant && ref.index == static_cast<uint32_t>(i);
+    };
+    return std::any_of(plan_->refs.begin(), plan_->refs.end(), is_input) ||
+           std::any_of(plan_->results.begin(), plan_->results.end(), is_input);
+  }
 
   std::unique_ptr<Frame> NewFrame() const override {
     return std::make_unique<Lease>(frames_, frames_.Take());

@@ -39,7 +39,7 @@ absl::StatusOr<Tensor> Tensor::Allocate(Allocator& allocator, DType dtype, const
   tensor.shape_ = shape;
   const bool objects = dtype == DType::kString || dtype == DType::kVariant;
   if (!objects && *bytes <= static_cast<int64_t>(kInlineBytes)) {
-    std::memset(tensor.inline_, 0, kInlineBytes);
+    std::memset(tensor.inline_.bytes, 0, kInlineBytes);
     return tensor;
   }
   absl::StatusOr<BufferBlock*> block = allocator.Allocate(static_cast<size_t>(*bytes));

@@ -67,7 +67,7 @@ class Tensor {
     static_assert(sizeof(T) <= kInlineBytes);
     Tensor tensor;
     tensor.dtype_ = DTypeOf<T>::value;
-    std::memcpy(tensor.inline_, &value, sizeof(T));
+    std::memcpy(tensor.inline_.bytes, &value, sizeof(T));
     return tensor;
   }
   /// A scalar string or variant, from the process's allocator.
@@ -83,9 +83,9 @@ class Tensor {
   /// num_elements() times the element's size; strings count their object, not their text.
   size_t bytes() const { return static_cast<size_t>(num_elements()) * DTypeSize(dtype_); }
 
-  const void* raw() const { return buffer_ ? buffer_.data() : inline_; }
+  const void* raw() const { return buffer_ ? buffer_.data() : inline_.bytes; }
   /// Only for the sole holder: a Tensor just allocated, or one for which unique() holds.
-  void* mutable_raw() { return buffer_ ? buffer_.data() : inline_; }
+  void* mutable_raw() { return buffer_ ? buffer_.data() : inline_.bytes; }
 
   template <typename T>
   const T* data() const {
@@ -136,10 +136,15 @@ class Tensor {
   std::string DebugString(int max_elements = 8) const;
 
  private:
+  // A struct, because gcc copies a bare array of bytes one by one.
+  struct alignas(16) InlineBytes {
+    unsigned char bytes[kInlineBytes];
+  };
+
   DType dtype_ = DType::kInvalid;
   Shape shape_;
   Buffer buffer_;
-  alignas(16) unsigned char inline_[kInlineBytes];
+  InlineBytes inline_;
 };
 
 /// Integers of an int32 or int64 tensor (a shape, axes, sizes) as int64.
