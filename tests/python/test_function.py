@@ -32,15 +32,9 @@ def _assert_agree(got, want):
 
 
 @pytest.mark.parametrize("name", programs.PROGRAMS)
-def test_program_agrees_on_the_stand_in(server, name):
+def test_program_agrees(best, name):
   run = programs.PROGRAMS[name]
-  _assert_agree(_outcome(run, server.function), _outcome(run, tf.function))
-
-
-@pytest.mark.parametrize("name", programs.PROGRAMS)
-def test_program_agrees_on_a_server(live, name):
-  run = programs.PROGRAMS[name]
-  _assert_agree(_outcome(run, live.function), _outcome(run, tf.function))
+  _assert_agree(_outcome(run, best.function), _outcome(run, tf.function))
 
 
 def test_what_was_printed_comes_to_this_process(live, capfd):
