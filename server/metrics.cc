@@ -174,6 +174,7 @@ Metrics::Metrics(std::function<EngineStats()> stats, size_t function_series)
                    .Name("formwork_retraces_total")
                    .Help("Registrations that followed a miss, by the client's host.")
                    .Register(registry_);
+  retraces_->Add({{"client", kOther}});  // So that the name is there before the first one.
   received_ = &BuildCounter()
                    .Name("formwork_received_bytes_total")
                    .Help("Bytes of the requests' messages.")

@@ -2,7 +2,7 @@
 // same bytes, which a bare client asks. Prints one JSON object per line: name, unit, ours, peer,
 // peer_name, ratio (our time / the peer's), all medians over rounds that take turns.
 //
-//   grpc_bench SERVER ECHO [ROUNDS]        grpc_bench 127.0.0.1:8500 127.0.0.1:9000
+//   grpc_bench SERVER ECHO [ROUNDS [tiny|large]]    grpc_bench 127.0.0.1:8500 127.0.0.1:9000
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -258,8 +258,9 @@ void Compare(const std::string& name, const Target& ours, const Target& peer, in
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) Fail("usage: grpc_bench SERVER ECHO [ROUNDS]");
+  if (argc < 3) Fail("usage: grpc_bench SERVER ECHO [ROUNDS [tiny|large]]");
   const int rounds = argc > 3 ? std::max(1, std::atoi(argv[3])) : 5;
+  const std::string only = argc > 4 ? argv[4] : "";
   auto client = Client::Connect(argv[1]);
   if (!client.ok()) Fail(client.status().ToString());
   BareClient bare(argv[2]);
@@ -270,9 +271,11 @@ int main(int argc, char** argv) {
   // As many bytes as the real request and response have, about.
   const Target tiny_echo = bare.Calls(std::string(32, 'x'));
   for (const int in_flight : {1, 8, 64}) {
+    if (only == "large") break;
     Compare("tiny_call_grpc", OurCalls(**client, tiny), tiny_echo, in_flight, rounds);
   }
 
+  if (only == "tiny") return 0;
   CallRequest large;
   large.function_id = Register(**client, "bench_identity", false);
   large.inputs.push_back(Tensor::Of<float>({static_cast<int64_t>(kLargeBytes / sizeof(float))},

@@ -29,7 +29,10 @@ class Server:
 
   def __init__(self, *flags, env=None):
     self.log = tempfile.NamedTemporaryFile(mode="w+", suffix=".log")
-    command = [binary(), "--port", "0", "--http-port", "0", *flags]
+    command = [binary(), *flags]
+    for flag in ("--port", "--http-port"):
+      if flag not in flags:
+        command += [flag, "0"]
     started = time.monotonic()
     self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True,
                                     env={**os.environ, **(env or {})})

@@ -43,7 +43,7 @@ def channel(server):
 
 
 def call_request(function, value, **fields):
-  value = np.ascontiguousarray(value)
+  value = np.asarray(value, order="C")
   request = pb.CallRequest(namespace="wire", function_id=function.id, **fields)
   tensor = request.inputs.add().tensor
   tensor.dtype = {"float32": 1, "int32": 3}[value.dtype.name]
