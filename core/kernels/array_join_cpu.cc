@@ -13,22 +13,40 @@ namespace {
 
 using TensorPtrs = absl::InlinedVector<const Tensor*, 8>;
 
+// Sizes of one dimension each, made into a shape: no general machinery.
+template <typename E>
+bool PackScalars(KernelContext& ctx, DType dtype) {
+  const int n = ctx.num_inputs();
+  for (int i = 0; i < n; ++i) {
+    if (!ctx.input(i).shape().is_scalar()) return false;
+  }
+  absl::StatusOr<Tensor*> out = ctx.AllocateOutput(0, dtype, Shape{n});
+  if (!out.ok()) return false;
+  E* to = static_cast<E*>((*out)->mutable_raw());
+  for (int i = 0; i < n; ++i) to[i] = *static_cast<const E*>(ctx.input(i).raw());
+  return true;
+}
+
 absl::StatusOr<KernelFn> MakePack(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(int64_t axis, init.attrs().Get<int64_t>("axis"));
   if (axis < -kMaxRank || axis > kMaxRank) return InvalidArgument("Pack: axis = ", axis);
-  return KernelFn([axis = static_cast<int>(axis)](KernelContext& ctx) -> absl::Status {
-    TensorPtrs tensors;
-    for (int i = 0; i < ctx.num_inputs(); ++i) tensors.push_back(&ctx.input(i));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor result, StackTensors(ctx.allocator(), tensors, axis));
-    if (ctx.num_inputs() == 1) {
-      // Let go of the input's hold, so that the next op may write in place.
-      const Shape shape = result.shape();
-      result = Tensor();
-      result = ctx.TakeInput(0).Reshaped(shape);
-    }
-    ctx.SetOutput(0, std::move(result));
-    return absl::OkStatus();
-  });
+  const DType dtype = init.input_dtypes()[0];
+  const bool words4 = IsPlainData(dtype) && DTypeSize(dtype) == 4 && (axis == 0 || axis == -1);
+  return KernelFn(
+      [axis = static_cast<int>(axis), dtype, words4](KernelContext& ctx) -> absl::Status {
+        if (words4 && PackScalars<Word4>(ctx, dtype)) return absl::OkStatus();
+        TensorPtrs tensors;
+        for (int i = 0; i < ctx.num_inputs(); ++i) tensors.push_back(&ctx.input(i));
+        FORMWORK_ASSIGN_OR_RETURN(Tensor result, StackTensors(ctx.allocator(), tensors, axis));
+        if (ctx.num_inputs() == 1) {
+          // Let go of the input's hold, so that the next op may write in place.
+          const Shape shape = result.shape();
+          result = Tensor();
+          result = ctx.TakeInput(0).Reshaped(shape);
+        }
+        ctx.SetOutput(0, std::move(result));
+        return absl::OkStatus();
+      });
 }
 
 absl::StatusOr<KernelFn> MakeConcatV2(KernelInit&) {

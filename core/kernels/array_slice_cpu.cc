@@ -73,6 +73,22 @@ bool ElementOfVector(const SliceMasks& masks, const Tensor& input, const Tensor&
   return false;
 }
 
+// x[a:b] of a vector, likewise. False where it is not that case.
+bool RangeOfVector(const SliceMasks& masks, const Tensor& input, const KernelContext& ctx,
+                   int64_t& begin, int64_t& size) {
+  if ((masks.shrink_axis | masks.ellipsis | masks.new_axis) != 0 || input.rank() != 1) return false;
+  for (int i = 1; i < 4; ++i) {
+    if (ctx.input(i).rank() != 1 || ctx.input(i).num_elements() != 1) return false;
+  }
+  if (ctx.input(3).scalar<int32_t>() != 1) return false;
+  const int64_t n = input.num_elements();
+  auto place = [n](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + n : at, 0, n); };
+  begin = (masks.begin & 1) != 0 ? 0 : place(ctx.input(1).scalar<int32_t>());
+  const int64_t end = (masks.end & 1) != 0 ? n : place(ctx.input(2).scalar<int32_t>());
+  size = std::max<int64_t>(end - begin, 0);
+  return size != n;
+}
+
 absl::StatusOr<KernelFn> MakeStridedSlice(KernelInit& init) {
   const SliceMasks masks = SliceMasks::FromAttrs(init.attrs());
   const bool int32_index = init.input_dtypes()[1] == DType::kInt32;
@@ -82,6 +98,13 @@ absl::StatusOr<KernelFn> MakeStridedSlice(KernelInit& init) {
       Tensor element;
       if (ElementOfVector<int32_t>(masks, input, ctx.input(1), ctx.input(3), element)) {
         ctx.SetOutput(0, std::move(element));
+        return absl::OkStatus();
+      }
+      int64_t begin, size;
+      if (RangeOfVector(masks, input, ctx, begin, size)) {
+        FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, input.dtype(), Shape{size}));
+        CopyStrided(input.dtype(), ElementAt(input.dtype(), input.raw(), begin), out->mutable_raw(),
+                    {{size, 1, 1}});
         return absl::OkStatus();
       }
     }

@@ -184,6 +184,16 @@ absl::StatusOr<Tensor> ConcatTensors(Allocator& allocator, absl::Span<const Tens
   if (only != nullptr && !several) return only->Reshaped(shape);
   FORMWORK_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(allocator, first.dtype(), shape));
   if (shape.num_elements() == 0) return result;
+  if (rank == 1) {
+    int64_t offset = 0;
+    for (const Tensor* tensor : tensors) {
+      const int64_t n = tensor->num_elements();
+      CopyStrided(first.dtype(), tensor->raw(),
+                  ElementAt(first.dtype(), result.mutable_raw(), offset), {{n, 1, 1}});
+      offset += n;
+    }
+    return result;
+  }
   JoinRows(first.dtype(), tensors, static_cast<int>(at), ProductOf(shape.dims().first(at)),
            result.mutable_raw());
   return result;

@@ -79,45 +79,103 @@ void CopyPlane(const E* src, E* dst, const CopyDim& rows, const CopyDim& row) {
   }
 }
 
-// dst[a * dst_stride + b] = src[a + b * src_stride]: one tile of a transpose.
+// Tiles that keep both sides within the first-level cache.
+constexpr int64_t kTile = 32;
+
+// One tile of a transpose: dst[a * dst_stride + b] = src[a + b * src_stride]. Every cache line is
+// read and written as a whole: in images and square matrices the rows lie so many bytes apart that
+// a few of them fill a set of the cache.
 template <typename E>
-inline void TransposeTile(const E* src, int64_t src_stride, E* dst, int64_t dst_stride, int64_t na,
-                          int64_t nb) {
-  if constexpr (sizeof(E) == 4 && std::is_trivially_copyable_v<E>) {
-    const int64_t a4 = na & ~int64_t{3};
-    const int64_t b4 = nb & ~int64_t{3};
-    for (int64_t b = 0; b < b4; b += 4) {
-      for (int64_t a = 0; a < a4; a += 4) {
-        const E* s = src + a + b * src_stride;
-        E* d = dst + a * dst_stride + b;
-        auto load = [&](int i) {
-          return _mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i * src_stride));
-        };
-        const __m128i r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
-        const __m128i t0 = _mm_unpacklo_epi32(r0, r1), t1 = _mm_unpackhi_epi32(r0, r1);
-        const __m128i t2 = _mm_unpacklo_epi32(r2, r3), t3 = _mm_unpackhi_epi32(r2, r3);
-        auto store = [&](int i, __m128i value) {
-          _mm_storeu_si128(reinterpret_cast<__m128i*>(d + i * dst_stride), value);
-        };
-        store(0, _mm_unpacklo_epi64(t0, t2));
-        store(1, _mm_unpackhi_epi64(t0, t2));
-        store(2, _mm_unpacklo_epi64(t1, t3));
-        store(3, _mm_unpackhi_epi64(t1, t3));
-      }
-    }
-    for (int64_t a = 0; a < na; ++a) {
-      const int64_t from = a < a4 ? b4 : 0;
-      for (int64_t b = from; b < nb; ++b) dst[a * dst_stride + b] = src[a + b * src_stride];
-    }
-  } else {
-    for (int64_t a = 0; a < na; ++a) {
-      for (int64_t b = 0; b < nb; ++b) dst[a * dst_stride + b] = src[a + b * src_stride];
+void TransposeTile(const E* src, int64_t src_stride, E* dst, int64_t dst_stride, int64_t na,
+                   int64_t nb) {
+  E tile[kTile][kTile + 1];
+  for (int64_t b = 0; b < nb; ++b) {
+    const E* row = src + b * src_stride;
+    for (int64_t a = 0; a < na; ++a) tile[a][b] = row[a];
+  }
+  for (int64_t a = 0; a < na; ++a) {
+    E* row = dst + a * dst_stride;
+    for (int64_t b = 0; b < nb; ++b) row[b] = tile[a][b];
+  }
+}
+
+template <typename E>
+inline __m128i Load(const E* from) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+template <typename E>
+inline void Store(E* to, __m128i value) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), value);
+}
+
+// The parts of a tile that the blocks of kBlock do not cover.
+template <int64_t kBlock, typename E>
+inline void TransposeEdges(const E* src, int64_t src_stride, E* dst, int64_t dst_stride, int64_t na,
+                           int64_t nb) {
+  const int64_t whole_a = na / kBlock * kBlock, whole_b = nb / kBlock * kBlock;
+  for (int64_t a = 0; a < na; ++a) {
+    for (int64_t b = a < whole_a ? whole_b : 0; b < nb; ++b) {
+      dst[a * dst_stride + b] = src[a + b * src_stride];
     }
   }
 }
 
-// Tiles that keep both sides within the first-level cache.
-constexpr int64_t kTile = 32;
+template <>
+void TransposeTile(const Word4* src, int64_t src_stride, Word4* dst, int64_t dst_stride, int64_t na,
+                   int64_t nb) {
+  for (int64_t b = 0; b + 4 <= nb; b += 4) {
+    for (int64_t a = 0; a + 4 <= na; a += 4) {
+      const Word4* s = src + a + b * src_stride;
+      Word4* d = dst + a * dst_stride + b;
+      const __m128i r0 = Load(s), r1 = Load(s + src_stride), r2 = Load(s + 2 * src_stride),
+                    r3 = Load(s + 3 * src_stride);
+      const __m128i t0 = _mm_unpacklo_epi32(r0, r1), t1 = _mm_unpackhi_epi32(r0, r1);
+      const __m128i t2 = _mm_unpacklo_epi32(r2, r3), t3 = _mm_unpackhi_epi32(r2, r3);
+      Store(d, _mm_unpacklo_epi64(t0, t2));
+      Store(d + dst_stride, _mm_unpackhi_epi64(t0, t2));
+      Store(d + 2 * dst_stride, _mm_unpacklo_epi64(t1, t3));
+      Store(d + 3 * dst_stride, _mm_unpackhi_epi64(t1, t3));
+    }
+  }
+  TransposeEdges<4>(src, src_stride, dst, dst_stride, na, nb);
+}
+
+template <>
+void TransposeTile(const Word2* src, int64_t src_stride, Word2* dst, int64_t dst_stride, int64_t na,
+                   int64_t nb) {
+  for (int64_t b = 0; b + 8 <= nb; b += 8) {
+    for (int64_t a = 0; a + 8 <= na; a += 8) {
+      const Word2* s = src + a + b * src_stride;
+      Word2* d = dst + a * dst_stride + b;
+      __m128i r[8], t[8];
+      for (int i = 0; i < 8; ++i) r[i] = Load(s + i * src_stride);
+      for (int i = 0; i < 4; ++i) {
+        t[2 * i] = _mm_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
+      }
+      for (int i = 0; i < 2; ++i) {
+        r[4 * i] = _mm_unpacklo_epi32(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 1] = _mm_unpackhi_epi32(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 2] = _mm_unpacklo_epi32(t[4 * i + 1], t[4 * i + 3]);
+        r[4 * i + 3] = _mm_unpackhi_epi32(t[4 * i + 1], t[4 * i + 3]);
+      }
+      for (int i = 0; i < 4; ++i) {
+        Store(d + 2 * i * dst_stride, _mm_unpacklo_epi64(r[i], r[i + 4]));
+        Store(d + (2 * i + 1) * dst_stride, _mm_unpackhi_epi64(r[i], r[i + 4]));
+      }
+    }
+  }
+  TransposeEdges<8>(src, src_stride, dst, dst_stride, na, nb);
+}
+
+// A copy that is too small to be split or ordered.
+template <typename E>
+void CopySmall(const E* src, E* dst, const CopyDim* dims, size_t count) {
+  if (count == 1) return CopyRow(src, dims->src, dst, dims->dst, dims->size);
+  for (int64_t i = 0; i < dims->size; ++i) {
+    CopySmall(src + i * dims->src, dst + i * dims->dst, dims + 1, count - 1);
+  }
+}
 
 // `outer` loops around one plane: (a, b) is transposed in tiles, or (rows, row) copied.
 template <typename E>
@@ -208,13 +266,11 @@ class Nest {
       CopyPlane(src, dst, rows, inner);
       return;
     }
-    // A few rows are better served by long tiles along them.
-    const int64_t step_b = rows.size < kTile ? kTile * 8 : kTile;
     for (int64_t a = 0; a < rows.size; a += kTile) {
       const int64_t na = std::min(kTile, rows.size - a);
-      for (int64_t b = 0; b < inner.size; b += step_b) {
+      for (int64_t b = 0; b < inner.size; b += kTile) {
         TransposeTile(src + a + b * inner.src, inner.src, dst + a * rows.dst + b, rows.dst, na,
-                      std::min(step_b, inner.size - b));
+                      std::min(kTile, inner.size - b));
       }
     }
   }
@@ -239,10 +295,12 @@ void CopyStrided(DType dtype, const void* src, void* dst, absl::Span<const CopyD
     using E = typename decltype(tag)::type;
     const E* from = static_cast<const E*>(src);
     E* to = static_cast<E*>(dst);
+    int64_t size = 1;
+    for (const CopyDim& dim : collapsed) size *= dim.size;
     if (collapsed.empty()) {
       *to = *from;
-    } else if (collapsed.size() == 1 && collapsed[0].size <= 1024) {
-      CopyRow(from, collapsed[0].src, to, collapsed[0].dst, collapsed[0].size);
+    } else if (collapsed.size() == 1 ? size <= 4096 : size <= 64) {
+      CopySmall(from, to, collapsed.data(), collapsed.size());
     } else {
       Nest<E>(from, to, std::move(collapsed)).Run();
     }
@@ -255,7 +313,9 @@ void FillElements(DType dtype, const void* value, int64_t n, void* dst) {
     const E element = *static_cast<const E*>(value);
     E* to = static_cast<E*>(dst);
     ParallelFor(n, MoveGrain<E>(), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = element;
+      const E value = element;  // On the stack it cannot change under the loop.
+      E* const at = to;
+      for (int64_t i = begin; i < end; ++i) at[i] = value;
     });
   });
 }
