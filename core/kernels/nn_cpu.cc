@@ -1,7 +1,13 @@
+#include "core/kernels/nn_cpu.h"
+
 #include "core/kernels/register_cpu_kernels.h"
 
 namespace formwork {
 
-void RegisterNnCpuKernels(KernelRegistry& registry) { (void)registry; }
+void RegisterNnCpuKernels(KernelRegistry& registry) {
+  RegisterBiasKernels(registry);
+  RegisterSoftmaxKernels(registry);
+  RegisterTopKKernels(registry);
+}
 
 }  // namespace formwork

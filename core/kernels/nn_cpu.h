@@ -1,0 +1,13 @@
+#pragma once
+
+// The parts of the nn family, one per file nn_<part>_cpu.cc.
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+void RegisterBiasKernels(KernelRegistry& registry);     ///< BiasAdd, BiasAddGrad
+void RegisterSoftmaxKernels(KernelRegistry& registry);  ///< Softmax and its cross entropies
+void RegisterTopKKernels(KernelRegistry& registry);     ///< TopKV2, InTopKV2
+
+}  // namespace formwork
