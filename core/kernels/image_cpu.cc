@@ -11,6 +11,7 @@
 #include "core/kernels/elements.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/widen.h"
 
 namespace formwork {
 namespace {
@@ -214,30 +215,20 @@ absl::StatusOr<KernelFn> MakeBilinear(KernelInit& init) {
 }
 
 template <typename T>
-void AddRounded(T* to, float value) {
-  if constexpr (std::is_same_v<T, double>) {
-    *to += static_cast<double>(value);
-  } else {
-    *to = T(static_cast<float>(*to) + static_cast<float>(T(value)));
-  }
-}
-
-template <typename T>
 void AddShares(const Between& row, const Between& col, int64_t channels, const float* from, T* top,
                T* bottom) {
   const float left = 1.0f - col.lerp;
   const float above = 1.0f - row.lerp;
   for (int64_t c = 0; c < channels; ++c) {
     const float g = from[c];
-    AddRounded(top + col.lower * channels + c, g * above * left);
-    AddRounded(top + col.upper * channels + c, g * above * col.lerp);
-    AddRounded(bottom + col.lower * channels + c, g * row.lerp * left);
-    AddRounded(bottom + col.upper * channels + c, g * row.lerp * col.lerp);
+    top[col.lower * channels + c] += static_cast<T>(g * above * left);
+    top[col.upper * channels + c] += static_cast<T>(g * above * col.lerp);
+    bottom[col.lower * channels + c] += static_cast<T>(g * row.lerp * left);
+    bottom[col.upper * channels + c] += static_cast<T>(g * row.lerp * col.lerp);
   }
 }
 
-/// Each gradient is shared out among the four elements that it was made of. Sums are rounded to T
-/// one by one, as TensorFlow does.
+/// Each gradient is shared out among the four elements that it was made of. T: float, double.
 template <typename T>
 void BilinearGradient(const ResizeAttrs& attrs, const Sizes& s, const float* grads, T* out) {
   // Here "in" is the original image and "out" the resized one.
@@ -291,14 +282,25 @@ absl::StatusOr<KernelFn> MakeBilinearGrad(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, original.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     switch (original.dtype()) {
-      FORMWORK_FLOAT_CASES(
-          BilinearGradient(attrs, sizes, grads.data<float>(), out->mutable_data<T>());
-          return absl::OkStatus())
+      case DType::kFloat:
+        BilinearGradient(attrs, sizes, grads.data<float>(), out->mutable_data<float>());
+        return absl::OkStatus();
+      case DType::kDouble:
+        BilinearGradient(attrs, sizes, grads.data<float>(), out->mutable_data<double>());
+        return absl::OkStatus();
+      case DType::kHalf:
+      case DType::kBfloat16: {
+        // Summed in float, rounded once.
+        FORMWORK_ASSIGN_OR_RETURN(Tensor wide,
+                                  Tensor::Allocate(ctx.allocator(), DType::kFloat, shape));
+        BilinearGradient(attrs, sizes, grads.data<float>(), wide.mutable_data<float>());
+        NarrowTo(original.dtype(), wide.data<float>(), wide.num_elements(), out->mutable_raw());
+        return absl::OkStatus();
+      }
       default:
         return Unimplemented("ResizeBilinearGrad: dtype ", DTypeName(original.dtype()),
                              " is not supported");
     }
-    return absl::OkStatus();
   });
 }
 
