@@ -58,7 +58,7 @@ class Grouping {
       joined = joined < 0 ? g : Unite(joined, g);
     }
     if (!waits) {
-      units_.push_back({{i}});
+      units_.push_back({{i}, {}});
       return;
     }
     if (joined < 0) {
@@ -90,7 +90,7 @@ class Grouping {
   void Emit(int32_t g) {
     if (groups_[g].empty()) return;
     std::sort(groups_[g].begin(), groups_[g].end());
-    units_.push_back({std::move(groups_[g])});
+    units_.push_back({std::move(groups_[g]), {}});
     groups_[g].clear();
   }
 
@@ -126,7 +126,24 @@ absl::Status RunOneByOne(KernelContext& ctx, const std::vector<KernelFn>& kernel
 
 }  // namespace
 
-std::vector<FusionUnit> PlanFusion(const Graph& graph) { return Grouping(graph).Run(); }
+std::vector<FusionUnit> PlanFusion(const Graph& graph) {
+  std::vector<FusionUnit> units = Grouping(graph).Run();
+  std::vector<int32_t> unit_of(graph.nodes.size(), -1);
+  for (size_t u = 0; u < units.size(); ++u) {
+    for (int32_t n : units[u].nodes) unit_of[n] = static_cast<int32_t>(u);
+  }
+  std::vector<bool> read_outside(graph.nodes.size(), false);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const Edge& edge : graph.nodes[n].inputs) {
+      if (unit_of[edge.node] != unit_of[n]) read_outside[edge.node] = true;
+    }
+  }
+  for (const Edge& edge : graph.results) read_outside[edge.node] = true;
+  for (FusionUnit& unit : units) {
+    for (int32_t n : unit.nodes) unit.read_outside.push_back(read_outside[n]);
+  }
+  return units;
+}
 
 absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
                                                        std::vector<KernelFn> one_by_one) {
@@ -160,22 +177,9 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
     }
     instructions.push_back(instruction);
   }
-  // What anybody outside reads.
-  std::vector<bool> wanted(unit.nodes.size(), false);
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (inside.contains(static_cast<int32_t>(n))) continue;
-    for (const Edge& edge : graph.nodes[n].inputs) {
-      auto own = inside.find(edge.node);
-      if (own != inside.end()) wanted[own->second] = true;
-    }
-  }
-  for (const Edge& edge : graph.results) {
-    auto own = inside.find(edge.node);
-    if (own != inside.end()) wanted[own->second] = true;
-  }
   std::vector<uint16_t> outputs;
   for (size_t i = 0; i < unit.nodes.size(); ++i) {
-    if (!wanted[i]) continue;
+    if (!unit.read_outside[i]) continue;
     outputs.push_back(static_cast<uint16_t>(fused.inputs.size() + i));
     fused.outputs.push_back({unit.nodes[i], 0});
   }

@@ -15,6 +15,7 @@ namespace formwork {
 /// Nodes that are emitted together, in order: one node, or a group to be fused.
 struct FusionUnit {
   std::vector<int32_t> nodes;
+  std::vector<bool> read_outside;  ///< By node: whether another unit, or a result, needs it.
 };
 
 /// All nodes of the graph, grouped, in an order in which they may run. Pure elementwise nodes wait

@@ -76,8 +76,7 @@ int main(int argc, char** argv) {
     Argument argument;
     formwork::Tensor value = ReadTensor(folder, entry, **engine);
     if (entry.at("variable").get<bool>()) {
-      auto variable =
-          (*engine)->CreateVariable("bench", name, value.dtype(), value.shape(), value);
+      auto variable = (*engine)->CreateVariable("bench", name, value.dtype(), value.shape(), value);
       if (!variable.ok()) Fail(variable.status());
       argument.kind = Argument::Kind::kResource;
       argument.id = variable->variable.id;

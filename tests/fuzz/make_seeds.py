@@ -1,0 +1,51 @@
+"""Writes the fuzzer's first inputs: small graphs of many kinds, traced with TensorFlow."""
+import os
+import sys
+
+import tensorflow as tf
+
+
+def graphs():
+  x = tf.TensorSpec([None, 3], tf.float32)
+
+  @tf.function
+  def arithmetic(x):
+    return tf.reduce_sum(tf.nn.relu(x * 2.0 + 1.0), axis=1)
+
+  @tf.function
+  def loop(x):
+    i = tf.constant(0)
+    while i < 3:
+      x = x + tf.cast(i, tf.float32)
+      i += 1
+    return x
+
+  @tf.function
+  def branch(x):
+    if tf.reduce_sum(x) > 0:
+      return x[:, :2]
+    return tf.concat([x, x], axis=1)[:, 1:3]
+
+  @tf.function
+  def inner(x):
+    return tf.reshape(tf.transpose(x), [-1])
+
+  @tf.function
+  def calls(x):
+    return inner(x) + inner(x)
+
+  @tf.function
+  def arrays(x):
+    array = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+    for k in tf.range(3):
+      array = array.write(k, x[0] * tf.cast(k, tf.float32))
+    return array.stack()
+
+  for f in (arithmetic, loop, branch, calls, arrays):
+    yield f.python_function.__name__, f.get_concrete_function(x).graph.as_graph_def()
+
+
+if __name__ == "__main__":
+  for name, graph in graphs():
+    with open(os.path.join(sys.argv[1], name + ".pb"), "wb") as f:
+      f.write(graph.SerializeToString(deterministic=True))
