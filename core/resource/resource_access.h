@@ -1,6 +1,3 @@
-// NOTICE (goes away today): core/resource/{variable,resource_store,access_ticket} are being written
-// by the lead right now (10:10). If you were asked to write them: do not; write their unit tests
-// instead.
 #pragma once
 
 // What a kernel may do with the resources of its call. The call's AccessTicket implements it, so
