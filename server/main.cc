@@ -1,5 +1,7 @@
 // formwork-server: reads its settings, serves until SIGTERM or SIGINT, drains, and exits.
 
+#include <grpc/grpc.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -81,6 +83,8 @@ int main(int argc, char** argv) {
   if (std::optional<int> code = formwork::server::ParseFlags(argc, argv, &options)) return *code;
   const sigset_t signals = BlockSignals();
   formwork::server::SetUpLogging(options.log_format, options.log_level);
+  // Never undone: gRPC's own shutdown may wait ten seconds for a poller of its own.
+  grpc_init();
   const int code = Run(options, signals);
   std::fflush(nullptr);
   return code;

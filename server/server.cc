@@ -42,13 +42,11 @@ absl::Status Server::StartGrpc() {
   grpc::ServerBuilder builder;
   // Else a second server on the same port would silently take half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Reflection alone is a synchronous service. Its poller sleeps this long at the most, also where
-  // gRPC's shutdown fails to wake it.
+  // Reflection alone is a synchronous service: one thread is enough.
   using Sync = grpc::ServerBuilder::SyncServerOption;
   builder.SetSyncServerOption(Sync::NUM_CQS, 1);
   builder.SetSyncServerOption(Sync::MIN_POLLERS, 1);
   builder.SetSyncServerOption(Sync::MAX_POLLERS, 1);
-  builder.SetSyncServerOption(Sync::CQ_TIMEOUT_MSEC, 500);
   builder.SetMaxReceiveMessageSize(options_.max_message_bytes);
   builder.SetMaxSendMessageSize(options_.max_message_bytes);
   const auto credentials = grpc::InsecureServerCredentials();
