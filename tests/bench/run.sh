@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# run.sh [NAME...]: measures Formwork beside its peers in one run, prints a table of ratios (our time
+# / the peer's, medians) and writes build/bench/results.json. No test: nothing is asserted.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+bash deploy/setup.sh
+mkdir -p build/bench
+cmake --preset release -DFORMWORK_BUILD_BENCH=ON >build/configure.log || { cat build/configure.log; exit 1; }
+cmake --build --preset release -- --quiet
+bin=build/release/bin
+
+start() {  # LOG COMMAND...: runs a server and waits for its ready line
+  local log=$1; shift
+  "$@" >"$log" 2>&1 &
+  pids+=($!)
+  for _ in $(seq 100); do grep -q ready "$log" && return; sleep 0.05; done
+  cat "$log"; exit 1
+}
+pids=()
+trap 'kill "${pids[@]}" 2>/dev/null || true' EXIT
+address() { sed -n 's/.*grpc=\([^ ]*\).*/\1/p' "$1" | head -n 1; }
+
+start build/bench/server.log "$bin/formwork-server" --port 0 --http-port 0
+start build/bench/echo.log "$bin/echo_server" 0
+server=$(address build/bench/server.log)
+echo=$(address build/bench/echo.log)
+
+"$bin/grpc_bench" "$server" "$echo" >build/bench/grpc.jsonl
+build/venv/bin/python tests/bench/python_bench.py --server "$server" --out build/bench/python.json
+kill "${pids[@]}"; wait "${pids[@]}" 2>/dev/null || true; pids=()
+build/venv/bin/python tests/bench/engine_bench.py --engine "$bin/engine_bench" \
+  --out build/bench/engine.json "$@"
+build/venv/bin/python tests/bench/report.py build/bench
