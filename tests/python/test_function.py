@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import programs
 import programs_guide  # Adds to the programs.
+import programs_keras  # As well.
 
 
 
