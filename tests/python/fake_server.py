@@ -13,7 +13,6 @@ import grpc
 import numpy as np
 import tensorflow as tf
 
-from formwork import dtypes
 from formwork import types
 from formwork import wire
 from formwork.v1 import graph_service_pb2 as pb
