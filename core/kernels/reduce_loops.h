@@ -38,20 +38,28 @@ struct Rows {
   using Partial = typename Op::Partial;
   using Total = typename Op::Total;
 
+  /// Reduces whole groups of kLanes elements, side by side, and advances `i` past them.
+  template <int kLanes>
+  FORMWORK_ISA_INLINE static Partial Lanes(const Element* x, int64_t n, int64_t* i) {
+    Partial lanes[kLanes];
+    for (int l = 0; l < kLanes; ++l) lanes[l] = Op::First();
+    for (; *i + kLanes <= n; *i += kLanes) {
+      for (int l = 0; l < kLanes; ++l) lanes[l] = Op::Step(lanes[l], x[*i + l]);
+    }
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+      for (int l = 0; l < step; ++l) lanes[l] = Op::Join(lanes[l], lanes[l + step]);
+    }
+    return lanes[0];
+  }
+
   FORMWORK_ISA_INLINE static Partial Block(const Element* x, int64_t n) {
-    constexpr int kLanes = 16;
     Partial partial = Op::First();
     int64_t i = 0;
-    if (n >= 2 * kLanes) {
-      Partial lanes[kLanes];
-      for (int l = 0; l < kLanes; ++l) lanes[l] = Op::First();
-      for (; i + kLanes <= n; i += kLanes) {
-        for (int l = 0; l < kLanes; ++l) lanes[l] = Op::Step(lanes[l], x[i + l]);
-      }
-      for (int step = kLanes / 2; step > 0; step /= 2) {
-        for (int l = 0; l < step; ++l) lanes[l] = Op::Join(lanes[l], lanes[l + step]);
-      }
-      partial = lanes[0];
+    // So many lanes that the compiler keeps them a loop, which it vectorises whatever Step is.
+    if (n >= 256) {
+      partial = Lanes<64>(x, n, &i);
+    } else if (n >= 32) {
+      partial = Lanes<16>(x, n, &i);
     }
     for (; i < n; ++i) partial = Op::Step(partial, x[i]);
     return partial;
