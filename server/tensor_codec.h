@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/device/buffer.h"
 #include "core/tensor/tensor.h"
 #include "formwork/v1/types.pb.h"
 #include "server/wire_format.h"

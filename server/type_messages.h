@@ -3,7 +3,7 @@
 // FunctionType <-> formwork.v1.FunctionType.
 
 #include "absl/status/statusor.h"
-#include "core/function/function_type.h"
+#include "core/engine.h"
 #include "formwork/v1/types.pb.h"
 
 namespace formwork::server {

@@ -10,7 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "core/device/buffer.h"
+#include "core/tensor/tensor.h"
 #include "grpcpp/support/byte_buffer.h"
 
 namespace formwork::server {

@@ -1,0 +1,106 @@
+"""The `formwork` command against a server."""
+import json
+import subprocess
+
+import formwork
+import numpy as np
+import pytest
+
+import server_graphs
+import server_process
+
+
+@pytest.fixture(scope="module")
+def server():
+  with server_process.running() as made:
+    yield made
+
+
+@pytest.fixture
+def client(server):
+  with formwork.connect(server.grpc, namespace="command", timeout=60) as made:
+    yield made
+    made.clear()
+
+
+def run(server, *arguments, code=0):
+  """(stdout, stderr) of the command."""
+  done = subprocess.run(
+      [server_process.binary("formwork"), "--server", server.grpc, "--namespace", "command",
+       *arguments], capture_output=True, text=True, timeout=60)
+  assert done.returncode == code, (done.stdout, done.stderr)
+  return done.stdout, done.stderr
+
+
+def ask(server, *arguments):
+  return json.loads(run(server, "--json", *arguments)[0])
+
+
+def test_lists_describes_and_removes_functions(server, client):
+  assert ask(server, "functions") == []
+  identity = server_graphs.register(client, "identity")
+  [listed] = ask(server, "functions")
+  assert listed["id"] == identity.id and listed["name"] == "identity"
+  assert listed["inputs"][0]["dtype"] == "float32" and listed["inputs"][0]["shape"] == [None]
+  assert "identity" in run(server, "functions")[0]
+  assert "Input Parameters" in run(server, "describe", "identity")[0]
+  assert ask(server, "rm", "identity") == {"removed": 1}
+  assert "NOT_FOUND" in run(server, "rm", "identity", code=1)[1]
+
+
+def test_calls_with_json_and_npy(server, client, tmp_path):
+  server_graphs.register(client, "identity")
+  assert run(server, "call", "identity", "--input", "[1, 2.5]")[0] == "float32[2] [1.0,2.5]\n"
+  answer = ask(server, "call", "identity", "--input=[1, 2]")
+  assert answer["outputs"] == [{"dtype": "float32", "shape": [2], "value": [1.0, 2.0]}]
+  value = np.random.default_rng(1).random(1000, np.float32)
+  np.save(tmp_path / "x.npy", value)
+  run(server, "call", "identity", "--input", "%s/x.npy" % tmp_path, "--save", "%s/y" % tmp_path)
+  assert np.array_equal(np.load(tmp_path / "y.npy"), value)
+
+
+@pytest.mark.parametrize("arguments, code", [
+    (["call", "nothing", "--input", "1"], "NOT_FOUND"),
+    (["call", "identity", "--input", "int32:[1]"], "NOT_FOUND"),
+    (["call", "identity", "--input", "[[1], [2, 3]]"], "INVALID_ARGUMENT"),
+    (["call", "identity", "--input", "no json"], "INVALID_ARGUMENT"),
+    (["read", "nothing"], "NOT_FOUND"),
+    (["describe", "nothing"], "NOT_FOUND"),
+])
+def test_errors_are_told(server, client, arguments, code):
+  server_graphs.register(client, "identity")
+  out, err = run(server, "--json", *arguments, code=1)
+  assert json.loads(out)["error"]["code"] in (code, "INVALID_ARGUMENT") and err
+
+
+def test_variables_are_listed_and_read(server, client):
+  client.variable("w", initial_value=np.float32([[1, 2], [3, 4]]))
+  client.variable("s", initial_value=np.array([b"a", b"bc"], object))
+  listed = {v["name"]: v for v in ask(server, "variables")}
+  assert listed["w"]["shape"] == [2, 2] and listed["w"]["bytes"] == 16
+  assert ask(server, "read", "w")["value"] == [[1.0, 2.0], [3.0, 4.0]]
+  assert ask(server, "read", "s")["value"] == ["a", "bc"]
+  assert run(server, "read", "w")[0] == "float32[2,2] [[1.0,2.0],[3.0,4.0]]\n"
+  run(server, "clear")
+  assert ask(server, "variables") == []
+
+
+def test_registers_a_graph_from_a_file(server, client, tmp_path):
+  graph, output, entry, _ = server_graphs._traced("identity")
+  (tmp_path / "g.pb").write_bytes(graph)
+  run(server, "register", "f", "--graph", "%s/g.pb" % tmp_path, "--input", entry + "=float32[?]",
+      "--output", output)
+  assert ask(server, "call", "f", "--input", "[7]")["outputs"][0]["value"] == [7.0]
+
+
+def test_bench_measures(server, client):
+  server_graphs.register(client, "identity")
+  result = ask(server, "bench", "--function", "identity", "--in-flight", "4", "--seconds", "0.3")
+  assert result["calls"] > 0 and 0 < result["p50_us"] <= result["p99_us"]
+
+
+def test_says_when_there_is_no_server():
+  done = subprocess.run([server_process.binary("formwork"), "--server", "127.0.0.1:1",
+                         "--timeout", "0.5", "functions"], capture_output=True, text=True,
+                        timeout=30)
+  assert done.returncode == 1 and "UNAVAILABLE" in done.stderr
