@@ -57,7 +57,7 @@ absl::StatusOr<TypeNode> CompositeFrom(const v1::Type::CompositeType& message) {
   std::optional<TypeNode::ByShape> by_shape;
   if (message.has_by_shape()) {
     const v1::Type::RaggedOrSparse& from = message.by_shape();
-    by_shape.emplace();
+    by_shape = TypeNode::ByShape();
     FORMWORK_ASSIGN_OR_RETURN(by_shape->dtype, DTypeFrom(from.dtype()));
     FORMWORK_ASSIGN_OR_RETURN(by_shape->shape, ShapeFrom(from.shape()));
     FORMWORK_ASSIGN_OR_RETURN(by_shape->row_splits_dtype,

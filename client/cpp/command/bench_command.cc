@@ -25,13 +25,14 @@ class Load {
   Load(client::Client& client, const client::CallRequest& request, const Arguments& arguments)
       : client_(client),
         request_(request),
+        in_flight_(arguments.in_flight),
         left_(arguments.in_flight),
         start_(Clock::now()),
         end_(start_ + std::chrono::duration_cast<Clock::duration>(
                           std::chrono::duration<double>(arguments.seconds))) {}
 
   absl::Status Run() {
-    for (int i = left_; i > 0; --i) Next();
+    for (int i = 0; i < in_flight_; ++i) Next();
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(this, &Load::Ended));
     return status_;
@@ -70,6 +71,7 @@ class Load {
 
   client::Client& client_;
   const client::CallRequest& request_;
+  const int in_flight_;
   absl::Mutex mutex_;
   int left_ ABSL_GUARDED_BY(mutex_);
   std::vector<double> times_ ABSL_GUARDED_BY(mutex_);
