@@ -125,8 +125,11 @@ void SumOverMultiplier(const T* from, int64_t n, int64_t multiplier, T* to) {
 template <typename T>
 absl::Status InputGradientLoops(const ConvShape& loop, int64_t multiplier, const Tensor& weights,
                                 const Tensor& gradient, Allocator& allocator, Tensor& out) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor flipped,
+                            Tensor::Allocate(allocator, weights.dtype(), weights.shape()));
   if (multiplier == 1) {
-    DepthwiseInputGradient(loop, weights.data<T>(), gradient.data<T>(), out.mutable_data<T>());
+    DepthwiseInputGradient(loop, weights.data<T>(), gradient.data<T>(), out.mutable_data<T>(),
+                           flipped.mutable_data<T>());
     return absl::OkStatus();
   }
   // An image at a time, so that the repeated channels take little memory.
@@ -137,7 +140,7 @@ absl::Status InputGradientLoops(const ConvShape& loop, int64_t multiplier, const
   const int64_t out_image = loop.rows.output * loop.cols.output * loop.in_channels;
   for (int64_t n = 0; n < loop.batch; ++n) {
     DepthwiseInputGradient(one, weights.data<T>(), gradient.data<T>() + n * out_image,
-                           wide.mutable_data<T>());
+                           wide.mutable_data<T>(), flipped.mutable_data<T>());
     SumOverMultiplier(wide.data<T>(), image / multiplier, multiplier,
                       out.mutable_data<T>() + n * (image / multiplier));
   }

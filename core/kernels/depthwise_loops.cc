@@ -34,7 +34,7 @@ FORMWORK_ISA_INLINE TapRange TapsWithin(const ConvAxis& a, int64_t output) {
 FORMWORK_ISA_INLINE TapRange InteriorOutputs(const ConvAxis& a) {
   const int64_t reach = (a.taps - 1) * a.dilation;
   TapRange range;
-  range.begin = (a.pad_before + a.stride - 1) / a.stride;
+  range.begin = std::max<int64_t>(0, (a.pad_before + a.stride - 1) / a.stride);
   const int64_t last = a.input - 1 - reach + a.pad_before;
   range.end = last < 0 ? 0 : last / a.stride + 1;
   range.end = std::min(range.end, a.output);
@@ -152,36 +152,99 @@ struct ForwardRows {
   }
 };
 
+/// How far a tap is, in strides and a rest: divisions would cost more than the sums themselves.
+struct TapDistances {
+  static constexpr int64_t kKept = 32;
+  int64_t strides[kKept];
+  int64_t rest[kKept];
+};
+
+FORMWORK_ISA_INLINE void SetDistances(const ConvAxis& a, TapDistances* d) {
+  for (int64_t k = 0; k < a.taps && k < TapDistances::kKept; ++k) {
+    d->strides[k] = k * a.dilation / a.stride;
+    d->rest[k] = k * a.dilation % a.stride;
+  }
+}
+
+/// The output that reads, with tap k, the input at `strides` * stride + `rest` - pad_before; -1
+/// where there is none.
+FORMWORK_ISA_INLINE int64_t ReaderOf(const ConvAxis& a, const TapDistances& d, int64_t k,
+                                     int64_t strides, int64_t rest) {
+  const bool kept = k < TapDistances::kKept;
+  if (rest != (kept ? d.rest[k] : k * a.dilation % a.stride)) return -1;
+  const int64_t output = strides - (kept ? d.strides[k] : k * a.dilation / a.stride);
+  return output < a.output ? output : -1;
+}
+
 /// Input rows [begin, end), counted over the whole batch: each input gathers from the outputs that
 /// read it.
 template <typename T>
 struct InputGradientRows {
+  static constexpr int kTogether = 16;
+
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* filter,
                                       const T* out_backprop, T* in_backprop, int64_t begin,
                                       int64_t end) {
     const ConvShape& s = *shape;
     const int64_t channels = s.in_channels;
+    TapDistances row_taps;
+    TapDistances col_taps;
+    SetDistances(s.rows, &row_taps);
+    SetDistances(s.cols, &col_taps);
     for (int64_t r = begin; r < end; ++r) {
       const int64_t n = r / s.rows.input;
-      const int64_t ih = r % s.rows.input;
+      const int64_t row = r % s.rows.input + s.rows.pad_before;
+      const int64_t row_strides = row / s.rows.stride;
+      const int64_t row_rest = row % s.rows.stride;
+      int64_t col_strides = s.cols.pad_before / s.cols.stride;
+      int64_t col_rest = s.cols.pad_before % s.cols.stride;
       for (int64_t iw = 0; iw < s.cols.input; ++iw) {
         T* to = in_backprop + (r * s.cols.input + iw) * channels;
         for (int64_t c = 0; c < channels; ++c) to[c] = T(0);
+        // A few taps at a time: their products are summed in registers.
+        const T* gradients[kTogether];
+        const T* weights[kTogether];
+        int count = 0;
         for (int64_t i = 0; i < s.rows.taps; ++i) {
-          const int64_t row = ih + s.rows.pad_before - i * s.rows.dilation;
-          if (row < 0) break;
-          if (row % s.rows.stride != 0 || row / s.rows.stride >= s.rows.output) continue;
-          const int64_t oh = n * s.rows.output + row / s.rows.stride;
+          const int64_t oh = ReaderOf(s.rows, row_taps, i, row_strides, row_rest);
+          if (oh < 0) continue;
           for (int64_t j = 0; j < s.cols.taps; ++j) {
-            const int64_t col = iw + s.cols.pad_before - j * s.cols.dilation;
-            if (col < 0) break;
-            if (col % s.cols.stride != 0 || col / s.cols.stride >= s.cols.output) continue;
-            const T* g = out_backprop + (oh * s.cols.output + col / s.cols.stride) * channels;
-            const T* w = filter + (i * s.cols.taps + j) * channels;
-            for (int64_t c = 0; c < channels; ++c) to[c] += g[c] * w[c];
+            const int64_t ow = ReaderOf(s.cols, col_taps, j, col_strides, col_rest);
+            if (ow < 0) continue;
+            gradients[count] =
+                out_backprop + ((n * s.rows.output + oh) * s.cols.output + ow) * channels;
+            weights[count] = filter + (i * s.cols.taps + j) * channels;
+            if (++count == kTogether) {
+              Add(channels, count, gradients, weights, to);
+              count = 0;
+            }
           }
         }
+        if (++col_rest == s.cols.stride) {
+          col_rest = 0;
+          ++col_strides;
+        }
+        Add(channels, count, gradients, weights, to);
       }
+    }
+  }
+
+  FORMWORK_ISA_INLINE static void Add(int64_t channels, int count, const T* const* gradients,
+                                      const T* const* weights, T* to) {
+    int64_t c = 0;
+    for (; c + kBlock<T> <= channels; c += kBlock<T>) {
+      T sum[kBlock<T>];
+      for (int64_t k = 0; k < kBlock<T>; ++k) sum[k] = to[c + k];
+      for (int t = 0; t < count; ++t) {
+        const T* g = gradients[t] + c;
+        const T* w = weights[t] + c;
+        for (int64_t k = 0; k < kBlock<T>; ++k) sum[k] += g[k] * w[k];
+      }
+      for (int64_t k = 0; k < kBlock<T>; ++k) to[c + k] = sum[k];
+    }
+    if (c == channels) return;
+    for (int t = 0; t < count; ++t) {
+      for (int64_t k = c; k < channels; ++k) to[k] += gradients[t][k] * weights[t][k];
     }
   }
 };
@@ -290,7 +353,28 @@ void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter, T
 
 template <typename T>
 void DepthwiseInputGradient(const ConvShape& shape, const T* filter, const T* out_backprop,
-                            T* in_backprop) {
+                            T* in_backprop, T* flipped) {
+  if (shape.rows.stride == 1 && shape.cols.stride == 1 && shape.rows.taps > 0 &&
+      shape.cols.taps > 0) {
+    // The same as sliding the filter backwards over the gradient.
+    const auto reverse = [](const ConvAxis& a) {
+      ConvAxis reversed = a;
+      reversed.input = a.output;
+      reversed.output = a.input;
+      reversed.pad_before = (a.taps - 1) * a.dilation - a.pad_before;
+      return reversed;
+    };
+    ConvShape backwards = shape;
+    backwards.rows = reverse(shape.rows);
+    backwards.cols = reverse(shape.cols);
+    const int64_t taps = shape.rows.taps * shape.cols.taps;
+    for (int64_t k = 0; k < taps; ++k) {
+      std::copy_n(filter + k * shape.in_channels, shape.in_channels,
+                  flipped + (taps - 1 - k) * shape.in_channels);
+    }
+    DepthwiseForward(backwards, out_backprop, flipped, in_backprop);
+    return;
+  }
   ParallelFor(shape.batch * shape.rows.input, RowGrain(shape, shape.cols.input),
               [&](int64_t begin, int64_t end) {
                 ForHostIsa<InputGradientRows<T>>(&shape, filter, out_backprop, in_backprop, begin,
@@ -324,9 +408,9 @@ void DepthwiseFilterGradient(const ConvShape& shape, const T* input, const T* ou
   }
 }
 
-#define FORMWORK_DEPTHWISE(T)                                                        \
-  template void DepthwiseForward<T>(const ConvShape&, const T*, const T*, T*);       \
-  template void DepthwiseInputGradient<T>(const ConvShape&, const T*, const T*, T*); \
+#define FORMWORK_DEPTHWISE(T)                                                            \
+  template void DepthwiseForward<T>(const ConvShape&, const T*, const T*, T*);           \
+  template void DepthwiseInputGradient<T>(const ConvShape&, const T*, const T*, T*, T*); \
   template void DepthwiseFilterGradient<T>(const ConvShape&, const T*, const T*, T*, T*);
 FORMWORK_DEPTHWISE(float)
 FORMWORK_DEPTHWISE(double)

@@ -13,9 +13,10 @@ namespace formwork {
 
 template <typename T>
 void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter, T* output);
+/// `flipped`: scratch of the filter's size.
 template <typename T>
 void DepthwiseInputGradient(const ConvShape& shape, const T* filter, const T* out_backprop,
-                            T* in_backprop);
+                            T* in_backprop, T* flipped);
 
 /// How many parts of sums DepthwiseFilterGradient wants: `sums` has that many times the filter's
 /// elements.

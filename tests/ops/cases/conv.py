@@ -8,6 +8,7 @@ TOLERANCE = {"float": "rel 1e-4 abs 1e-5", "double": "rel 1e-10 abs 1e-11",
              "bfloat16": "rel 3e-2 abs 3e-2", "int32": None,
              # Where TensorFlow adds in half we add in float.
              "half": "rel 1e-2 abs 2e-2"}
+LONG_SUMS = "rel 1e-4 abs 1e-4"
 POOL_TOLERANCE = {"half": "rel 1e-2 abs 2e-3", "bfloat16": "rel 2e-2 abs 4e-2"}
 
 
@@ -28,7 +29,7 @@ def spatial(size, window, stride, dilation, padding, pads):
 
 def convolutions(op, dtypes, in_shape, taps, groups_or_multiplier=1, out_channels=None, strides=(1, 1),
                  dilations=(1, 1), padding="SAME", pads=((0, 0), (0, 0)), data_format="NHWC",
-                 gradients=True):
+                 gradients=True, tolerance=None):
   """Forward and both gradients of one geometry; in_shape is (batch, rows, cols, channels)."""
   batch, rows, cols, channels = in_shape
   depthwise = op == "DepthwiseConv2dNative"
@@ -49,12 +50,12 @@ def convolutions(op, dtypes, in_shape, taps, groups_or_multiplier=1, out_channel
     x = uniform(images, low, high, 1, dtype)
     f = uniform(filter_shape, low, high, 2, dtype)
     dy = uniform(results, low, high, 3, dtype)
-    case(op, x, f, tolerance=TOLERANCE[dtype], **attrs)
+    case(op, x, f, tolerance=tolerance or TOLERANCE[dtype], **attrs)
     if not gradients:
       continue
-    case(op + "BackpropInput", images, f, dy, tolerance=TOLERANCE[dtype], **attrs)
+    case(op + "BackpropInput", images, f, dy, tolerance=tolerance or TOLERANCE[dtype], **attrs)
     if dtype != "int32":
-      case(op + "BackpropFilter", x, filter_shape, dy, tolerance=TOLERANCE[dtype], **attrs)
+      case(op + "BackpropFilter", x, filter_shape, dy, tolerance=tolerance or TOLERANCE[dtype], **attrs)
 
 
 # Small ones go by matrix products, large ones by oneDNN.
@@ -72,6 +73,12 @@ convolutions("Conv2D", ["float"], (1, 14, 15, 16), (3, 3), out_channels=16, padd
 convolutions("Conv2D", FLOATS, (2, 9, 8, 8), (1, 1), out_channels=12, padding="VALID")
 convolutions("Conv2D", ["float"], (2, 16, 16, 32), (1, 1), out_channels=32, strides=(2, 2))
 convolutions("Conv2D", ["float"], (1, 23, 24, 3), (7, 7), out_channels=16, strides=(2, 2))
+# Large enough to be split over threads: by images, by rows of one image.
+convolutions("Conv2D", ["float"], (4, 32, 32, 16), (3, 3), out_channels=32, tolerance=LONG_SUMS)
+convolutions("Conv2D", ["float"], (1, 63, 64, 32), (3, 3), out_channels=32, strides=(2, 1),
+             tolerance=LONG_SUMS)
+convolutions("Conv2D", ["float"], (1, 64, 61, 16), (5, 5), out_channels=32, padding="EXPLICIT",
+             pads=((4, 3), (2, 0)), tolerance=LONG_SUMS)
 # Dilation and groups; the plain kernels have no such gradients.
 convolutions("Conv2D", ["float", "bfloat16"], (2, 9, 8, 3), (3, 2), out_channels=4, dilations=(2, 3))
 convolutions("Conv2D", ["float"], (1, 20, 20, 8), (3, 3), out_channels=8, dilations=(2, 2))
@@ -160,6 +167,11 @@ convolutions("DepthwiseConv2dNative", ["float"], (1, 9, 8, 5), (3, 3), dilations
              gradients=False)
 convolutions("DepthwiseConv2dNative", ["float"], (2, 5, 6, 4), (3, 3), 2, data_format="NCHW")
 convolutions("DepthwiseConv2dNative", ["double"], (1, 2, 2, 3), (5, 5))
+convolutions("DepthwiseConv2dNative", ["float"], (3, 40, 41, 40), (3, 3), tolerance=LONG_SUMS)
+convolutions("DepthwiseConv2dNative", ["float"], (3, 40, 41, 24), (5, 5), strides=(2, 2),
+             tolerance=LONG_SUMS)
+convolutions("DepthwiseConv2dNative", ["double"], (1, 5, 4, 2), (2, 2), padding="EXPLICIT",
+             pads=((3, 1), (2, 4)))
 DW = "DepthwiseConv2dNative"
 case(DW, *doubles([0, 5, 5, 3], [3, 3, 3, 1]), strides=ONE, padding="VALID")
 case(DW, *doubles([1, 5, 5, 3], [3, 3, 3, 0]), strides=ONE, padding="VALID")
