@@ -1,0 +1,99 @@
+#pragma once
+
+// A place that computes (Device), its in-order queues (Stream) and points in a queue (Event). The
+// streams of a device run side by side; only events order one against another, and streams are
+// arguments, never state of a thread. Buffer (buffer.h) is their memory.
+//
+// Implementations: cpu_device.h, gpu/gpu.h, and tests/support/sim_device.h, which runs work in any
+// order that the events allow and reports accesses that they do not order. One suite, tests/device,
+// is what the words here mean. Its callers are the only ones so far: the executor runs CPU plans
+// without streams and moves onto this contract together with the GPU kernels.
+//
+// Every class here is thread-safe. A device outlives its streams, events and buffers.
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/device/buffer.h"
+
+namespace formwork {
+
+/// The point of a stream where Record was called. It happens when everything enqueued there before
+/// has run, or was skipped because the stream had failed.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Whether it has happened. What was written before it may then be read. Never blocks.
+  virtual bool Done() const = 0;
+  /// Blocks until it has happened. Not to be called from work or from Then.
+  /// Errors: the stream's, if the stream had failed; kDeadlineExceeded.
+  virtual absl::Status Await(absl::Time deadline) = 0;
+};
+using EventRef = std::shared_ptr<Event>;
+
+/// What work touches: every buffer that it reads and every one that it writes. One that it does
+/// both with is in `writes`, and may be in `reads`.
+struct Access {
+  absl::InlinedVector<const Buffer*, 4> reads;
+  absl::InlinedVector<const Buffer*, 4> writes;
+};
+
+/// A queue that runs what is enqueued in order. Nothing here waits for the device, except copies
+/// from and to pageable host memory on a GPU.
+///
+/// A stream fails at the first error of what it runs or waits for. It stays so: later work and
+/// copies are skipped, and later events, those who wait for them and Then get that error. Whoever
+/// leases streams replaces one that failed. An error that belongs to one call alone is kept by the
+/// work itself, which then returns OK.
+///
+/// A stream may be destroyed at any time: what was enqueued still runs.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// Enqueues `work`. A device that runs on the host calls it when its turn comes; a GPU calls it
+  /// at once, to enqueue kernels on this stream. It may be the caller's thread that runs it, also
+  /// before this returns. `work` never blocks on events.
+  virtual void Launch(const Access& access, absl::AnyInvocable<absl::Status()> work) = 0;
+  /// A point after everything enqueued so far.
+  virtual EventRef Record() = 0;
+  /// Holds what is enqueued later until `event`, of a stream of this device, has happened. Null: no
+  /// event to wait for. The stream fails if the event did.
+  virtual void Wait(const EventRef& event) = 0;
+  /// Enqueues a copy of all of `src` to `dst`, which is as large. Each is of this device or of the
+  /// host; one of the host is kept alive until the copy has run.
+  /// The stream fails with kInvalidArgument if the sizes differ.
+  virtual void Copy(const Buffer& src, Buffer& dst) = 0;
+  /// Calls `on_host` with the stream's status once everything enqueued so far has run; in order
+  /// within a stream. On any thread: one that must not be held up. It may drop buffers.
+  virtual void Then(absl::AnyInvocable<void(absl::Status)> on_host) = 0;
+};
+
+enum class DeviceKind { kCpu, kCuda, kSimulated };
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// Such as "cpu:0". Lives as long as the device.
+  virtual absl::string_view name() const = 0;
+  virtual DeviceKind kind() const = 0;
+  /// Errors: kUnavailable if the device is lost; kResourceExhausted.
+  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
+  /// Memory for what is enqueued on `stream`, of this device, from now on; its contents are
+  /// undefined until written. Another stream uses it after an event of `stream` recorded later.
+  ///
+  /// The last Buffer that is dropped frees it, as if that were enqueued on `stream` then: work
+  /// enqueued on `stream` before may still use it, and `stream` must have been told to wait for
+  /// what uses it elsewhere. That holds after the Stream object is gone, too.
+  /// Errors: kResourceExhausted if there is no memory; kUnavailable if the device is lost.
+  virtual absl::StatusOr<Buffer> Allocate(size_t bytes, Stream& stream) = 0;
+  /// OK while the device can be used. Errors: kUnavailable once it is lost, for good.
+  virtual absl::Status Health() const = 0;
+};
+
+}  // namespace formwork

@@ -1,0 +1,87 @@
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "gpu/cuda_completion.h"
+#include "gpu/cuda_event.h"
+#include "gpu/cuda_status.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/gpu.h"
+
+namespace formwork {
+namespace {
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(std::shared_ptr<CudaContext> context)
+      : name_(absl::StrCat("cuda:", context->ordinal())),
+        context_(std::move(context)),
+        completion_(context_) {}
+
+  absl::string_view name() const override { return name_; }
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
+    FORMWORK_ASSIGN_OR_RETURN(auto queue, CudaQueue::Make(context_));
+    return std::make_unique<CudaStream>(std::move(queue), completion_);
+  }
+
+  absl::StatusOr<Buffer> Allocate(size_t bytes, Stream& stream) override {
+    auto* cuda_stream = dynamic_cast<CudaStream*>(&stream);
+    if (cuda_stream == nullptr) return InvalidArgument("Allocate: the stream is of another device");
+    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, cuda_stream->queue()->Allocate(bytes));
+    return Buffer(block);
+  }
+
+  absl::Status Health() const override {
+    FORMWORK_RETURN_IF_ERROR(context_->health().status());
+    FORMWORK_RETURN_IF_ERROR(context_->Use());
+    // Any call that takes the error of earlier work would do: a lost device answers none.
+    size_t free_bytes = 0, all_bytes = 0;
+    FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<CudaContext> context_;
+  CudaCompletion completion_;
+};
+
+// Memory that is freed stays in the pool, or each synchronisation would give it back to the driver.
+absl::Status KeepFreedMemory(int ordinal) {
+  int has_pools = 0;
+  FORMWORK_CUDA_RETURN_IF_ERROR(
+      cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, ordinal));
+  if (has_pools == 0) {
+    return absl::UnavailableError("CUDA: the GPU has no stream-ordered memory");
+  }
+  cudaMemPool_t pool = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaDeviceGetDefaultMemPool(&pool, ordinal));
+  uint64_t threshold = UINT64_MAX;
+  FORMWORK_CUDA_RETURN_IF_ERROR(
+      cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal) {
+  int count = 0;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaGetDeviceCount(&count));
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::UnavailableError(
+        absl::StrCat("CUDA: there is no such GPU: ordinal=", ordinal, " GPUs=", count));
+  }
+  auto context = std::make_shared<CudaContext>(ordinal);
+  FORMWORK_RETURN_IF_ERROR(context->Use());
+  FORMWORK_RETURN_IF_ERROR(KeepFreedMemory(ordinal));
+  return std::make_unique<CudaDevice>(std::move(context));
+}
+
+}  // namespace formwork

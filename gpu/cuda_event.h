@@ -1,0 +1,63 @@
+#pragma once
+
+// Events of a GPU: a cudaEvent_t from a pool, and what the stream's status was.
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "core/device/device.h"
+#include "gpu/cuda_status.h"
+
+namespace formwork {
+
+/// What the streams, events and memory of one GPU share. Thread-safe. The device owns it, and holds
+/// on to it until the last of them is gone.
+class CudaContext {
+ public:
+  explicit CudaContext(int ordinal) : ordinal_(ordinal) {}
+  ~CudaContext();
+
+  int ordinal() const { return ordinal_; }
+  CudaHealth& health() { return health_; }
+  /// Makes the GPU the calling thread's current one.
+  absl::Status Use() const;
+  absl::StatusOr<cudaEvent_t> TakeEvent();
+  /// An event that something still waits for may go back: a wait is for what was recorded before.
+  void GiveEvent(cudaEvent_t event);
+
+ private:
+  const int ordinal_;
+  CudaHealth health_;
+  absl::Mutex mutex_;
+  std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
+};
+
+class CudaEvent final : public Event {
+ public:
+  /// Records on `stream`, whose status is `status`. Where recording fails, the event has happened
+  /// and has failed.
+  CudaEvent(std::shared_ptr<CudaContext> context, cudaStream_t stream, absl::Status status);
+  ~CudaEvent() override;
+
+  bool Done() const override;
+  absl::Status Await(absl::Time deadline) override;
+
+  /// Makes `stream` wait on the device. Errors: that of the stream that recorded it.
+  absl::Status HoldBack(cudaStream_t stream) const;
+  /// Once done: the status that Await returns.
+  absl::Status Result() const;
+
+ private:
+  absl::Status Recorded(cudaStream_t stream);
+
+  const std::shared_ptr<CudaContext> context_;
+  cudaEvent_t event_ = nullptr;  // Null where recording failed.
+  absl::Status status_;
+};
+
+}  // namespace formwork

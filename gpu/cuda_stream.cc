@@ -1,0 +1,109 @@
+#include "gpu/cuda_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+// Keeps its stream for as long as it lives.
+struct CudaBlock final : BufferBlock {
+  std::shared_ptr<CudaQueue> home;
+};
+
+bool OfDevice(const Buffer& buffer) {
+  return dynamic_cast<const CudaQueue*>(buffer.block()->allocator) != nullptr;
+}
+
+absl::Status CopyOn(cudaStream_t stream, const Buffer& src, const Buffer& dst) {
+  if (src.bytes() != dst.bytes()) {
+    return InvalidArgument("Copy: sizes differ: src=", src.bytes(), " dst=", dst.bytes());
+  }
+  if (src.bytes() == 0) return absl::OkStatus();
+  // Not cudaMemcpyDefault: pageable host memory is known to us, not to every driver.
+  const bool from_device = OfDevice(src), to_device = OfDevice(dst);
+  const cudaMemcpyKind kind = from_device
+                                  ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
+                                  : (to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost);
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(dst.data(), src.data(), src.bytes(), kind, stream));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<CudaQueue>> CudaQueue::Make(std::shared_ptr<CudaContext> context) {
+  FORMWORK_RETURN_IF_ERROR(context->Use());
+  cudaStream_t stream = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return std::shared_ptr<CudaQueue>(new CudaQueue(std::move(context), stream));
+}
+
+CudaQueue::~CudaQueue() {
+  // Returns at once; CUDA lets what is enqueued finish.
+  context_->health().Note(CudaStatus(cudaStreamDestroy(stream_), "cudaStreamDestroy"));
+}
+
+absl::StatusOr<BufferBlock*> CudaQueue::Allocate(size_t bytes) {
+  FORMWORK_RETURN_IF_ERROR(context_->Use());
+  void* data = nullptr;
+  const size_t capacity = std::max<size_t>(bytes, 1);
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMallocAsync(&data, capacity, stream_));
+  auto* block = new CudaBlock;
+  block->data = data;
+  block->bytes = bytes;
+  block->capacity = capacity;
+  block->allocator = this;
+  block->home = shared_from_this();
+  return block;
+}
+
+void CudaQueue::Free(BufferBlock* block) {
+  auto* cuda_block = static_cast<CudaBlock*>(block);
+  const std::shared_ptr<CudaQueue> keep = std::move(cuda_block->home);
+  context_->health().Note(CudaStatus(cudaFreeAsync(cuda_block->data, stream_), "cudaFreeAsync"));
+  delete cuda_block;
+}
+
+void CudaStream::Launch(const Access& /*access*/, absl::AnyInvocable<absl::Status()> work) {
+  if (!queue_->status().ok()) return;
+  absl::Status status = queue_->context()->Use();
+  if (status.ok()) status = work();
+  queue_->Fail(status);
+}
+
+EventRef CudaStream::Record() {
+  return std::make_shared<CudaEvent>(queue_->context(), queue_->stream(), queue_->status());
+}
+
+void CudaStream::Wait(const EventRef& event) {
+  if (event == nullptr) return;
+  const auto* cuda_event = dynamic_cast<const CudaEvent*>(event.get());
+  queue_->Fail(cuda_event == nullptr ? InvalidArgument("Wait: the event is of another device")
+                                     : cuda_event->HoldBack(queue_->stream()));
+}
+
+void CudaStream::Copy(const Buffer& src, Buffer& dst) {
+  if (!queue_->status().ok()) return;
+  absl::Status status = queue_->context()->Use();
+  if (status.ok()) status = CopyOn(queue_->stream(), src, dst);
+  queue_->Fail(status);
+  for (const Buffer* buffer : {&src, static_cast<const Buffer*>(&dst)}) {
+    // Pageable memory has been read or written by now; pinned memory may not have been.
+    if (status.ok() && !OfDevice(*buffer)) Then([held = *buffer](const absl::Status&) {});
+  }
+}
+
+void CudaStream::Then(absl::AnyInvocable<void(absl::Status)> on_host) {
+  completion_.Add(
+      queue_->stream(),
+      std::make_shared<CudaEvent>(queue_->context(), queue_->stream(), queue_->status()),
+      std::move(on_host));
+}
+
+cudaStream_t CudaStreamOf(const Stream& stream) {
+  return static_cast<const CudaStream&>(stream).queue()->stream();
+}
+
+}  // namespace formwork

@@ -1,0 +1,71 @@
+#pragma once
+
+// Streams of a GPU, and memory in their order. Private to gpu/, where kernels turn a Stream back
+// into what CUDA knows.
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "core/device/device.h"
+#include "gpu/cuda_completion.h"
+#include "gpu/cuda_event.h"
+
+namespace formwork {
+
+/// What a CudaStream is; lives on until the last memory that it gave out is freed. Thread-safe.
+class CudaQueue final : public Allocator, public std::enable_shared_from_this<CudaQueue> {
+ public:
+  static absl::StatusOr<std::shared_ptr<CudaQueue>> Make(std::shared_ptr<CudaContext> context);
+  ~CudaQueue() override;
+
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override;
+  void Free(BufferBlock* block) override;
+
+  cudaStream_t stream() const { return stream_; }
+  const std::shared_ptr<CudaContext>& context() const { return context_; }
+  absl::Status status() const {
+    absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+  /// Fails the stream, unless `status` is OK or it has failed before.
+  void Fail(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+  }
+
+ private:
+  CudaQueue(std::shared_ptr<CudaContext> context, cudaStream_t stream)
+      : context_(std::move(context)), stream_(stream) {}
+
+  const std::shared_ptr<CudaContext> context_;
+  const cudaStream_t stream_;
+  mutable absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(std::shared_ptr<CudaQueue> queue, CudaCompletion& completion)
+      : queue_(std::move(queue)), completion_(completion) {}
+
+  const std::shared_ptr<CudaQueue>& queue() const { return queue_; }
+
+  void Launch(const Access& access, absl::AnyInvocable<absl::Status()> work) override;
+  EventRef Record() override;
+  void Wait(const EventRef& event) override;
+  void Copy(const Buffer& src, Buffer& dst) override;
+  void Then(absl::AnyInvocable<void(absl::Status)> on_host) override;
+
+ private:
+  const std::shared_ptr<CudaQueue> queue_;
+  CudaCompletion& completion_;
+};
+
+/// For work that enqueues on `stream`, which is of a CUDA device.
+cudaStream_t CudaStreamOf(const Stream& stream);
+
+}  // namespace formwork

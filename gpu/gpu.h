@@ -1,0 +1,18 @@
+#pragma once
+
+// NVIDIA GPUs. The one header of this folder that others include; no CUDA type is in it.
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+
+namespace formwork {
+
+/// The GPU that CUDA numbers `ordinal`, named "cuda:<ordinal>". Memory is stream-ordered and stays
+/// with the process once taken. Work is called by Launch itself; it enqueues on the stream that
+/// gpu/cuda_stream.h tells. Then's functions run on one thread of the device.
+/// Errors: kUnavailable if there is no such GPU, or no driver that this build can use.
+absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal);
+
+}  // namespace formwork

@@ -1,0 +1,410 @@
+// What device.h says, on every device of devices.cc.
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/device/host_allocator.h"
+#include "tests/device/devices.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr size_t kBytes = 16 << 10;
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(15); }
+
+class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
+ protected:
+  void SetUp() override {
+    auto made = GetParam().make();
+    if (made.status().code() == absl::StatusCode::kUnavailable) {
+      GTEST_SKIP() << made.status();
+    }
+    ASSERT_OK(made);
+    under_test_ = *std::move(made);
+    // A GPU loads its code at the first use, which may wait for every stream: so before any gate.
+    auto warm = NewStream();
+    Buffer a = NewBuffer(*warm), b = NewBuffer(*warm);
+    Fill(*warm, a, 1);
+    warm->Copy(a, b);
+    ASSERT_OK(warm->Record()->Await(Soon()));
+  }
+
+  void TearDown() override {
+    if (under_test_ != nullptr) {
+      EXPECT_THAT(under_test_->Reports(), IsEmpty());
+    }
+  }
+
+  Device& device() { return under_test_->device(); }
+  std::unique_ptr<Stream> NewStream() { return device().NewStream().value(); }
+  Buffer NewBuffer(Stream& stream, size_t bytes = kBytes) {
+    return device().Allocate(bytes, stream).value();
+  }
+  void Fill(Stream& stream, Buffer& buffer, uint8_t value) {
+    under_test_->Fill(stream, buffer, value);
+  }
+  std::unique_ptr<Gate> Close(Stream& stream) { return under_test_->Close(stream); }
+
+  Buffer HostBuffer(uint8_t value, size_t bytes = kBytes) {
+    Buffer buffer(ProcessAllocator().Allocate(bytes).value());
+    under_test_->HostWrites(buffer);
+    std::memset(buffer.data(), value, bytes);
+    return buffer;
+  }
+  // What is in `buffer` once all that is enqueued on `stream` has run.
+  std::vector<int> Read(Stream& stream, const Buffer& buffer) {
+    Buffer host = HostBuffer(0xEE, buffer.bytes());
+    stream.Copy(buffer, host);
+    EXPECT_OK(stream.Record()->Await(Soon()));
+    return Bytes(host);
+  }
+  std::vector<int> Bytes(const Buffer& host) {
+    under_test_->HostReads(host);
+    const auto* bytes = static_cast<const uint8_t*>(host.data());
+    return std::vector<int>(bytes, bytes + host.bytes());
+  }
+
+  std::unique_ptr<DeviceUnderTest> under_test_;
+};
+
+TEST_P(DeviceConformance, SaysWhatItIsAndIsHealthy) {
+  EXPECT_FALSE(device().name().empty());
+  EXPECT_OK(device().Health());
+}
+
+TEST_P(DeviceConformance, RunsAStreamInOrder) {
+  auto stream = NewStream();
+  Buffer value = NewBuffer(*stream);
+  std::vector<Buffer> seen;
+  for (int i = 0; i < 20; ++i) {
+    Fill(*stream, value, i);
+    seen.push_back(NewBuffer(*stream));
+    stream->Copy(value, seen.back());
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(Read(*stream, seen[i]), Each(i));
+}
+
+TEST_P(DeviceConformance, AnEventHappensAfterWhatIsBeforeIt) {
+  auto stream = NewStream();
+  Buffer value = NewBuffer(*stream);
+  EventRef first, last;
+  {
+    auto gate = Close(*stream);
+    Fill(*stream, value, 1);
+    first = stream->Record();
+    Fill(*stream, value, 2);
+    last = stream->Record();
+    EXPECT_FALSE(first->Done());
+    EXPECT_FALSE(last->Done());
+  }
+  EXPECT_OK(last->Await(Soon()));
+  EXPECT_TRUE(last->Done());
+  EXPECT_TRUE(first->Done());
+  EXPECT_OK(first->Await(absl::InfinitePast()));
+  EXPECT_OK(first->Await(absl::InfiniteFuture()));
+}
+
+TEST_P(DeviceConformance, AnEventOfAnIdleStreamHappens) {
+  auto stream = NewStream();
+  EXPECT_OK(stream->Record()->Await(Soon()));
+}
+
+TEST_P(DeviceConformance, AStreamWaitsForAnotherBeforeItHasRun) {
+  auto writer = NewStream(), reader = NewStream();
+  Buffer value = NewBuffer(*writer), seen = NewBuffer(*reader);
+  Fill(*writer, value, 1);
+  {
+    auto gate = Close(*writer);
+    Fill(*writer, value, 7);
+    reader->Wait(writer->Record());
+    reader->Copy(value, seen);
+    EXPECT_FALSE(reader->Record()->Done());
+  }
+  EXPECT_THAT(Read(*reader, seen), Each(7));
+}
+
+TEST_P(DeviceConformance, AStreamWaitsForWhatHasHappenedAndForNoEvent) {
+  auto writer = NewStream(), reader = NewStream();
+  Buffer value = NewBuffer(*writer), seen = NewBuffer(*reader);
+  Fill(*writer, value, 9);
+  const EventRef written = writer->Record();
+  EXPECT_OK(written->Await(Soon()));
+  reader->Wait(nullptr);
+  reader->Wait(written);
+  reader->Wait(written);
+  reader->Copy(value, seen);
+  EXPECT_THAT(Read(*reader, seen), Each(9));
+}
+
+TEST_P(DeviceConformance, AnEventIsThePointOfItsRecordAndNoLater) {
+  auto writer = NewStream(), reader = NewStream();
+  Buffer value = NewBuffer(*writer), other = NewBuffer(*writer), seen = NewBuffer(*reader);
+  Fill(*writer, value, 3);
+  const EventRef written = writer->Record();
+  EXPECT_OK(written->Await(Soon()));
+  auto gate = Close(*writer);
+  Fill(*writer, other, 4);
+  // The writer is held up behind the event; the reader is not.
+  reader->Wait(written);
+  reader->Copy(value, seen);
+  EXPECT_OK(reader->Record()->Await(Soon()));
+  gate.reset();
+  EXPECT_THAT(Read(*reader, seen), Each(3));
+  EXPECT_THAT(Read(*writer, other), Each(4));
+}
+
+TEST_P(DeviceConformance, EventsOrderAChainOfManyStreams) {
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 30; ++i) streams.push_back(NewStream());
+  std::vector<Buffer> values;
+  values.push_back(NewBuffer(*streams[0]));
+  {
+    auto gate = Close(*streams[0]);
+    Fill(*streams[0], values[0], 5);
+    for (size_t i = 1; i < streams.size(); ++i) {
+      streams[i]->Wait(streams[i - 1]->Record());
+      values.push_back(NewBuffer(*streams[i]));
+      streams[i]->Copy(values[i - 1], values[i]);
+    }
+  }
+  EXPECT_THAT(Read(*streams.back(), values.back()), Each(5));
+}
+
+TEST_P(DeviceConformance, StreamsTakeTurnsAtOneBuffer) {
+  auto a = NewStream(), b = NewStream();
+  Buffer value = NewBuffer(*a);
+  std::vector<Buffer> seen;
+  for (int i = 0; i < 40; ++i) {
+    Fill(*a, value, i);
+    b->Wait(a->Record());
+    seen.push_back(NewBuffer(*b));
+    b->Copy(value, seen.back());
+    a->Wait(b->Record());
+  }
+  for (int i = 0; i < 40; ++i) EXPECT_THAT(Read(*b, seen[i]), Each(i));
+}
+
+TEST_P(DeviceConformance, AwaitEndsAtItsDeadline) {
+  auto stream = NewStream();
+  auto gate = Close(*stream);
+  const EventRef event = stream->Record();
+  const absl::Status status = event->Await(absl::Now() + absl::Milliseconds(5));
+  // The simulated device gets on only while the host waits, and has nothing to hold it up.
+  if (device().kind() == DeviceKind::kSimulated) {
+    EXPECT_OK(status);
+  } else {
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  }
+  gate.reset();
+  EXPECT_OK(event->Await(Soon()));
+}
+
+TEST_P(DeviceConformance, FailedWorkFailsItsEventAndWhatIsBehindIt) {
+  auto stream = NewStream();
+  const EventRef before = stream->Record();
+  stream->Launch({}, [] { return absl::AbortedError("first"); });
+  const EventRef failed = stream->Record();
+  std::atomic<bool> ran{false};
+  stream->Launch({}, [&ran] {
+    ran = true;
+    return absl::InternalError("second");
+  });
+  const EventRef later = stream->Record();
+  EXPECT_OK(before->Await(Soon()));
+  EXPECT_THAT(failed->Await(Soon()), StatusIs(absl::StatusCode::kAborted, HasSubstr("first")));
+  EXPECT_THAT(later->Await(Soon()), StatusIs(absl::StatusCode::kAborted, HasSubstr("first")));
+  EXPECT_TRUE(failed->Done());
+  EXPECT_FALSE(ran);
+}
+
+TEST_P(DeviceConformance, AFailureReachesThoseWhoWaitForItAndNobodyElse) {
+  auto failing = NewStream(), waiting = NewStream(), last = NewStream(), other = NewStream();
+  Buffer value = NewBuffer(*waiting);
+  Fill(*waiting, value, 1);
+  const EventRef filled = waiting->Record();
+  {
+    auto gate = Close(*failing);
+    failing->Launch({}, [] { return absl::AbortedError("no"); });
+    waiting->Wait(failing->Record());
+    Fill(*waiting, value, 2);
+    last->Wait(waiting->Record());
+  }
+  EXPECT_THAT(last->Record()->Await(Soon()), StatusIs(absl::StatusCode::kAborted));
+  // What was to come after the failure was skipped.
+  EXPECT_THAT(waiting->Record()->Await(Soon()), StatusIs(absl::StatusCode::kAborted));
+  other->Wait(filled);
+  EXPECT_THAT(Read(*other, value), Each(1));
+  EXPECT_OK(device().Health());
+  EXPECT_OK(NewStream()->Record()->Await(Soon()));
+}
+
+TEST_P(DeviceConformance, CopiesBetweenHostAndDevice) {
+  auto stream = NewStream();
+  for (size_t bytes : {size_t{1}, size_t{63}, size_t{4096}, size_t{300'001}}) {
+    Buffer host = HostBuffer(0, bytes);
+    for (size_t i = 0; i < bytes; ++i) static_cast<uint8_t*>(host.data())[i] = i * 7 % 251;
+    Buffer there = NewBuffer(*stream, bytes), beside = NewBuffer(*stream, bytes);
+    stream->Copy(host, there);
+    stream->Copy(there, beside);
+    EXPECT_EQ(Read(*stream, beside), Bytes(host)) << bytes;
+  }
+}
+
+TEST_P(DeviceConformance, KeepsTheHostsBufferUntilItIsCopied) {
+  auto stream = NewStream();
+  Buffer there = NewBuffer(*stream);
+  {
+    Buffer host = HostBuffer(6);
+    stream->Copy(host, there);
+  }
+  EXPECT_THAT(Read(*stream, there), Each(6));
+}
+
+TEST_P(DeviceConformance, CopiesNothing) {
+  auto stream = NewStream();
+  Buffer there = NewBuffer(*stream, 0);
+  Buffer host = HostBuffer(0, 0);
+  stream->Copy(host, there);
+  EXPECT_OK(stream->Record()->Await(Soon()));
+  EXPECT_EQ(there.bytes(), 0u);
+}
+
+TEST_P(DeviceConformance, ACopyBetweenSizesFailsTheStream) {
+  auto stream = NewStream();
+  Buffer small = NewBuffer(*stream, 8), large = NewBuffer(*stream, 16);
+  Fill(*stream, small, 1);
+  stream->Copy(small, large);
+  EXPECT_THAT(stream->Record()->Await(Soon()), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                        HasSubstr("sizes differ: src=8 dst=16")));
+}
+
+TEST_P(DeviceConformance, MemoryIsFreedInTheOrderOfItsStream) {
+  auto stream = NewStream();
+  std::vector<Buffer> seen;
+  {
+    auto gate = Close(*stream);
+    for (int i = 0; i < 30; ++i) {
+      Buffer passing = NewBuffer(*stream);
+      Fill(*stream, passing, i);
+      seen.push_back(NewBuffer(*stream));
+      stream->Copy(passing, seen.back());
+    }  // Dropped while the fill and the copy are pending; the next may get the same memory.
+  }
+  for (int i = 0; i < 30; ++i) EXPECT_THAT(Read(*stream, seen[i]), Each(i));
+}
+
+TEST_P(DeviceConformance, MemoryUsedElsewhereIsFreedAfterThat) {
+  auto home = NewStream(), other = NewStream();
+  std::vector<Buffer> seen;
+  for (int i = 0; i < 20; ++i) {
+    Buffer passing = NewBuffer(*home);
+    Fill(*home, passing, i);
+    other->Wait(home->Record());
+    seen.push_back(NewBuffer(*other));
+    other->Copy(passing, seen.back());
+    home->Wait(other->Record());
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(Read(*other, seen[i]), Each(i));
+}
+
+TEST_P(DeviceConformance, MemoryOutlivesItsStream) {
+  auto stream = NewStream(), other = NewStream();
+  Buffer value = NewBuffer(*stream);
+  Fill(*stream, value, 8);
+  other->Wait(stream->Record());
+  stream.reset();
+  EXPECT_THAT(Read(*other, value), Each(8));
+}
+
+TEST_P(DeviceConformance, AllocationBeyondMemoryIsAnError) {
+  auto stream = NewStream();
+  EXPECT_THAT(device().Allocate(size_t{1} << 60, *stream),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  Buffer value = NewBuffer(*stream);
+  Fill(*stream, value, 2);
+  EXPECT_THAT(Read(*stream, value), Each(2));
+}
+
+TEST_P(DeviceConformance, CallsTheHostInOrderAndAfterTheWork) {
+  auto stream = NewStream();
+  Buffer value = NewBuffer(*stream), host = HostBuffer(0);
+  std::vector<int> order;
+  std::atomic<int> called{0};
+  {
+    auto gate = Close(*stream);
+    Fill(*stream, value, 3);
+    for (int i = 0; i < 10; ++i) {
+      stream->Then([&order, &called, i](const absl::Status& status) {
+        EXPECT_OK(status);
+        order.push_back(i);
+        ++called;
+      });
+    }
+    EXPECT_EQ(called, 0);
+  }
+  EXPECT_OK(stream->Record()->Await(Soon()));
+  while (called < 10) absl::SleepFor(absl::Microseconds(100));
+  EXPECT_THAT(order, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+TEST_P(DeviceConformance, TellsTheHostOfAFailureAndMayDropMemoryThere) {
+  auto stream = NewStream();
+  auto value = std::make_unique<Buffer>(NewBuffer(*stream));
+  stream->Launch({}, [] { return absl::AbortedError("no"); });
+  std::atomic<bool> called{false};
+  stream->Then([&called, value = std::move(value)](const absl::Status& status) mutable {
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted));
+    value.reset();
+    called = true;
+  });
+  EXPECT_THAT(stream->Record()->Await(Soon()), StatusIs(absl::StatusCode::kAborted));
+  while (!called) absl::SleepFor(absl::Microseconds(100));
+}
+
+TEST_P(DeviceConformance, RunsWhatADestroyedStreamHad) {
+  auto home = NewStream();
+  Buffer value = NewBuffer(*home);
+  auto stream = NewStream();
+  stream->Wait(home->Record());
+  EventRef event;
+  {
+    auto gate = Close(*home);
+    stream->Wait(home->Record());
+    Fill(*stream, value, 4);
+    event = stream->Record();
+    stream.reset();
+  }
+  home->Wait(event);
+  EXPECT_THAT(Read(*home, value), Each(4));
+}
+
+TEST_P(DeviceConformance, ManyThreadsUseOneDevice) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      auto stream = NewStream();
+      for (int i = 0; i < 20; ++i) {
+        Buffer value = NewBuffer(*stream, 256);
+        Fill(*stream, value, t * 20 + i);
+        EXPECT_THAT(Read(*stream, value), Each(t * 20 + i));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceConformance, ::testing::ValuesIn(DeviceCases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace formwork::testing

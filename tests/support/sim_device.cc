@@ -1,0 +1,536 @@
+#include "tests/support/sim_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/status.h"
+
+namespace formwork::testing {
+namespace {
+
+constexpr uint8_t kPoison = 0xA5;
+constexpr size_t kHost = 0;  // The host's place in every clock.
+
+// How far each stream, and the host, is known to have got.
+class Clock {
+ public:
+  uint64_t of(size_t who) const { return who < times_.size() ? times_[who] : 0; }
+  uint64_t Tick(size_t who) {
+    if (who >= times_.size()) times_.resize(who + 1);
+    return ++times_[who];
+  }
+  void Join(const Clock& other) {
+    if (other.times_.size() > times_.size()) times_.resize(other.times_.size());
+    for (size_t i = 0; i < other.times_.size(); ++i) {
+      times_[i] = std::max(times_[i], other.times_[i]);
+    }
+  }
+
+ private:
+  std::vector<uint64_t> times_;
+};
+
+std::string Who(size_t who) {
+  return who == kHost ? std::string("the host") : absl::StrCat("stream ", who);
+}
+
+// What is known of a buffer, of the device or of the host.
+struct Memory {
+  int id = 0;
+  void* data = nullptr;         // Where work sees it.
+  std::vector<uint8_t> poison;  // What `data` points to, for a buffer of the device.
+  std::vector<uint8_t> bytes;   // Its contents while no work that named it runs.
+  bool of_device = false;
+  bool freed = false;
+  bool written = false;
+  size_t writer = kHost;
+  uint64_t written_at = 0;
+  std::map<size_t, uint64_t> reads;  // Since the last write: who, and when last.
+};
+
+}  // namespace
+
+class SimEvent;
+
+struct SimItem {
+  enum Kind { kWork, kCopy, kWait, kRecord, kThen, kFree } kind = kWork;
+  Clock host;  // What the host knew when it enqueued this.
+  std::vector<Memory*> reads;
+  std::vector<Memory*> writes;
+  std::vector<Buffer> held;  // Those of the host.
+  absl::AnyInvocable<absl::Status()> work;
+  std::shared_ptr<SimEvent> event;
+  absl::AnyInvocable<void(absl::Status)> then;
+};
+
+struct SimQueue {
+  size_t index = 0;
+  std::deque<SimItem> items;
+  Clock clock;
+  absl::Status status;
+};
+
+class SimState : public std::enable_shared_from_this<SimState> {
+ public:
+  explicit SimState(uint64_t seed) : random_(seed) {}
+
+  SimQueue* NewQueue() {
+    absl::MutexLock lock(&mutex_);
+    queues_.push_back(std::make_unique<SimQueue>());
+    queues_.back()->index = queues_.size();
+    return queues_.back().get();
+  }
+
+  void Enqueue(SimQueue* queue, SimItem item, const Access& access = {}) {
+    absl::MutexLock lock(&mutex_);
+    for (const Buffer* buffer : access.reads) item.reads.push_back(Find(*buffer, item));
+    for (const Buffer* buffer : access.writes) item.writes.push_back(Find(*buffer, item));
+    host_.Tick(kHost);
+    item.host = host_;
+    queue->items.push_back(std::move(item));
+  }
+
+  Buffer NewBuffer(size_t bytes, SimQueue* home, Allocator* allocator);
+  void Free(BufferBlock* block);
+
+  bool Step() ABSL_LOCKS_EXCLUDED(step_mutex_, mutex_);
+  bool Done(const SimEvent& event) const;
+  absl::Status StatusOf(const SimEvent& event) const;
+  /// The host has learnt of `event`.
+  void Learn(const SimEvent& event);
+  void HostAccess(const Buffer& buffer, bool write);
+  void Lose() {
+    absl::MutexLock lock(&mutex_);
+    lost_ = true;
+  }
+  absl::Status Health() const {
+    absl::MutexLock lock(&mutex_);
+    return lost_ ? absl::UnavailableError("the simulated device is lost") : absl::OkStatus();
+  }
+  std::vector<std::string> Reports() const {
+    absl::MutexLock lock(&mutex_);
+    return reports_;
+  }
+
+ private:
+  template <typename... Args>
+  void Report(const Args&... args) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    reports_.push_back(absl::StrCat(args...));
+  }
+  Memory* Find(const Buffer& buffer, SimItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Memory* HostMemory(const Buffer& buffer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Touch(Memory& memory, size_t who, const Clock& clock, bool write)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Release(Memory& memory, size_t who, const Clock& clock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckPoison() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayRun(const SimQueue& queue) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Run(SimItem& item, SimQueue& queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(step_mutex_)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::Mutex step_mutex_;  // One step at a time; taken before mutex_.
+  mutable absl::Mutex mutex_;
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<SimQueue>> queues_ ABSL_GUARDED_BY(mutex_);
+  // Kept after they are freed, so that a late access is a report and no crash.
+  std::vector<std::unique_ptr<Memory>> memories_ ABSL_GUARDED_BY(mutex_);
+  std::map<const BufferBlock*, Memory*> live_ ABSL_GUARDED_BY(mutex_);
+  std::map<const void*, Memory*> host_memories_ ABSL_GUARDED_BY(mutex_);
+  Clock host_ ABSL_GUARDED_BY(mutex_);
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> reports_ ABSL_GUARDED_BY(mutex_);
+};
+
+class SimEvent final : public Event {
+ public:
+  explicit SimEvent(std::shared_ptr<SimState> state) : state_(std::move(state)) {}
+  bool Done() const override {
+    if (!state_->Done(*this)) return false;
+    state_->Learn(*this);
+    return true;
+  }
+  absl::Status Await(absl::Time deadline) override {
+    while (!state_->Done(*this)) {
+      // Stuck, unless another thread enqueues what this waits for.
+      if (!state_->Step()) {
+        if (absl::Now() >= deadline) {
+          return absl::DeadlineExceededError("Await: the event has not happened");
+        }
+        absl::SleepFor(absl::Microseconds(50));
+      }
+    }
+    state_->Learn(*this);
+    return state_->StatusOf(*this);
+  }
+
+ private:
+  friend class SimState;
+  const std::shared_ptr<SimState> state_;
+  // Guarded by the state's mutex_.
+  bool done_ = false;
+  Clock clock_;
+  absl::Status status_;
+};
+
+namespace {
+
+// The memory of one stream: a block goes back to the stream that it came from.
+struct SimBlock final : BufferBlock, Allocator {
+  std::shared_ptr<SimState> state;
+  SimQueue* home = nullptr;
+
+  absl::StatusOr<BufferBlock*> Allocate(size_t /*bytes*/) override {
+    return Unimplemented("a block of the simulated device allocates nothing");
+  }
+  void Free(BufferBlock* block) override {
+    const std::shared_ptr<SimState> keep = state;
+    keep->Free(block);
+  }
+};
+
+class SimStream final : public Stream {
+ public:
+  explicit SimStream(std::shared_ptr<SimState> state)
+      : state_(std::move(state)), queue_(state_->NewQueue()) {}
+
+  SimQueue* queue() const { return queue_; }
+
+  void Launch(const Access& access, absl::AnyInvocable<absl::Status()> work) override {
+    SimItem item;
+    item.work = std::move(work);
+    state_->Enqueue(queue_, std::move(item), access);
+  }
+  EventRef Record() override {
+    auto event = std::make_shared<SimEvent>(state_);
+    SimItem item;
+    item.kind = SimItem::kRecord;
+    item.event = event;
+    state_->Enqueue(queue_, std::move(item));
+    return event;
+  }
+  void Wait(const EventRef& event) override {
+    if (event == nullptr) return;
+    SimItem item;
+    item.kind = SimItem::kWait;
+    item.event = std::dynamic_pointer_cast<SimEvent>(event);
+    if (item.event == nullptr) {
+      item.kind = SimItem::kWork;
+      item.work = [] { return InvalidArgument("Wait: the event is of another device"); };
+    }
+    state_->Enqueue(queue_, std::move(item));
+  }
+  void Copy(const Buffer& src, Buffer& dst) override {
+    if (src.bytes() != dst.bytes()) {
+      Launch({}, [from = src.bytes(), to = dst.bytes()] {
+        return InvalidArgument("Copy: sizes differ: src=", from, " dst=", to);
+      });
+      return;
+    }
+    SimItem item;
+    item.kind = SimItem::kCopy;
+    for (const Buffer* buffer : {&src, static_cast<const Buffer*>(&dst)}) {
+      if (dynamic_cast<SimBlock*>(buffer->block()->allocator) == nullptr)
+        item.held.push_back(*buffer);
+    }
+    state_->Enqueue(queue_, std::move(item), {.reads = {&src}, .writes = {&dst}});
+  }
+  void Then(absl::AnyInvocable<void(absl::Status)> on_host) override {
+    SimItem item;
+    item.kind = SimItem::kThen;
+    item.then = std::move(on_host);
+    state_->Enqueue(queue_, std::move(item));
+  }
+
+ private:
+  const std::shared_ptr<SimState> state_;
+  SimQueue* const queue_;
+};
+
+}  // namespace
+
+Memory* SimState::HostMemory(const Buffer& buffer) {
+  Memory*& memory = host_memories_[buffer.data()];
+  if (memory == nullptr) {
+    memories_.push_back(std::make_unique<Memory>());
+    memory = memories_.back().get();
+    memory->id = static_cast<int>(memories_.size());
+    memory->data = buffer.data();
+    memory->written = true;
+  }
+  return memory;
+}
+
+Memory* SimState::Find(const Buffer& buffer, SimItem& item) {
+  if (auto it = live_.find(buffer.block()); it != live_.end()) return it->second;
+  if (item.kind != SimItem::kCopy) {
+    Report("work names a buffer that is not of the device");
+  }
+  return HostMemory(buffer);
+}
+
+void SimState::Touch(Memory& memory, size_t who, const Clock& clock, bool write) {
+  const char* verb = write ? "writes" : "reads";
+  if (memory.freed) {
+    Report("use after free: ", Who(who), " ", verb, " buffer ", memory.id);
+    return;
+  }
+  if (clock.of(memory.writer) < memory.written_at) {
+    Report("race: ", Who(who), " ", verb, " buffer ", memory.id, " not after the write of ",
+           Who(memory.writer));
+  }
+  if (!write) {
+    if (!memory.written) {
+      Report("undefined contents: ", Who(who), " reads buffer ", memory.id, " never written");
+    }
+    memory.reads[who] = clock.of(who);
+    return;
+  }
+  for (const auto& [reader, time] : memory.reads) {
+    if (clock.of(reader) < time) {
+      Report("race: ", Who(who), " writes buffer ", memory.id, " not after the read of ",
+             Who(reader));
+    }
+  }
+  memory.reads.clear();
+  memory.written = true;
+  memory.writer = who;
+  memory.written_at = clock.of(who);
+}
+
+void SimState::Release(Memory& memory, size_t who, const Clock& clock) {
+  if (clock.of(memory.writer) < memory.written_at) {
+    Report("race: ", Who(who), " frees buffer ", memory.id, " not after the write of ",
+           Who(memory.writer));
+  }
+  for (const auto& [reader, time] : memory.reads) {
+    if (clock.of(reader) < time) {
+      Report("race: ", Who(who), " frees buffer ", memory.id, " not after the read of ",
+             Who(reader));
+    }
+  }
+  memory.freed = true;
+}
+
+void SimState::CheckPoison() {
+  for (const auto& memory : memories_) {
+    if (!memory->of_device) continue;
+    if (std::all_of(memory->poison.begin(), memory->poison.end(),
+                    [](uint8_t byte) { return byte == kPoison; })) {
+      continue;
+    }
+    Report("write that nothing announced: buffer ", memory->id);
+    std::fill(memory->poison.begin(), memory->poison.end(), kPoison);
+  }
+}
+
+Buffer SimState::NewBuffer(size_t bytes, SimQueue* home, Allocator* allocator) {
+  absl::MutexLock lock(&mutex_);
+  memories_.push_back(std::make_unique<Memory>());
+  Memory* memory = memories_.back().get();
+  memory->id = static_cast<int>(memories_.size());
+  memory->of_device = true;
+  memory->poison.assign(std::max<size_t>(bytes, 1), kPoison);
+  memory->bytes.assign(bytes, kPoison);
+  memory->data = memory->poison.data();
+  auto* block = static_cast<SimBlock*>(allocator);
+  block->data = memory->data;
+  block->bytes = bytes;
+  block->capacity = bytes;
+  block->allocator = block;
+  live_[block] = memory;
+  // Allocating is an access that later ones, of other streams too, must come after.
+  SimItem item;
+  item.kind = SimItem::kRecord;
+  item.writes.push_back(memory);
+  host_.Tick(kHost);
+  item.host = host_;
+  home->items.push_back(std::move(item));
+  return Buffer(block);
+}
+
+void SimState::Free(BufferBlock* block) {
+  auto* sim_block = static_cast<SimBlock*>(block);
+  {
+    absl::MutexLock lock(&mutex_);
+    SimItem item;
+    item.kind = SimItem::kFree;
+    item.writes.push_back(live_[block]);
+    host_.Tick(kHost);
+    item.host = host_;
+    live_.erase(block);
+    sim_block->home->items.push_back(std::move(item));
+  }
+  delete sim_block;
+}
+
+bool SimState::Done(const SimEvent& event) const {
+  absl::MutexLock lock(&mutex_);
+  return event.done_;
+}
+
+absl::Status SimState::StatusOf(const SimEvent& event) const {
+  absl::MutexLock lock(&mutex_);
+  return event.status_;
+}
+
+void SimState::Learn(const SimEvent& event) {
+  absl::MutexLock lock(&mutex_);
+  host_.Join(event.clock_);
+}
+
+void SimState::HostAccess(const Buffer& buffer, bool write) {
+  absl::MutexLock lock(&mutex_);
+  if (live_.contains(buffer.block())) {
+    Report("the host accesses buffer ", live_[buffer.block()]->id, ", which is of the device");
+    return;
+  }
+  host_.Tick(kHost);
+  Touch(*HostMemory(buffer), kHost, host_, write);
+}
+
+bool SimState::MayRun(const SimQueue& queue) const {
+  if (queue.items.empty()) return false;
+  const SimItem& front = queue.items.front();
+  return front.kind != SimItem::kWait || front.event->done_;
+}
+
+bool SimState::Step() {
+  absl::MutexLock step_lock(&step_mutex_);
+  SimItem item;
+  SimQueue* queue = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::vector<SimQueue*> ready;
+    for (const auto& candidate : queues_) {
+      if (MayRun(*candidate)) ready.push_back(candidate.get());
+    }
+    if (ready.empty()) return false;
+    queue = ready[random_() % ready.size()];
+    item = std::move(queue->items.front());
+    queue->items.pop_front();
+    queue->clock.Join(item.host);
+    queue->clock.Tick(queue->index);
+    if (lost_ && queue->status.ok()) {
+      queue->status = absl::UnavailableError("the simulated device is lost");
+    }
+  }
+  const absl::Status status = Run(item, *queue);
+  absl::MutexLock lock(&mutex_);
+  if (queue->status.ok()) queue->status = status;
+  return true;
+}
+
+absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    status = queue.status;
+    CheckPoison();
+    switch (item.kind) {
+      case SimItem::kWait:
+        queue.clock.Join(item.event->clock_);
+        return item.event->status_;
+      case SimItem::kRecord:
+        for (Memory* memory : item.writes) {  // An allocation: its contents stay undefined.
+          memory->writer = queue.index;
+          memory->written_at = queue.clock.of(queue.index);
+        }
+        if (item.event != nullptr) {
+          item.event->clock_ = queue.clock;
+          item.event->status_ = status;
+          item.event->done_ = true;
+        }
+        return status;
+      case SimItem::kFree:
+        Release(*item.writes[0], queue.index, queue.clock);
+        return status;
+      case SimItem::kThen:
+        host_.Join(queue.clock);
+        break;
+      case SimItem::kWork:
+      case SimItem::kCopy:
+        if (!status.ok()) return status;
+        for (Memory* memory : item.reads) Touch(*memory, queue.index, queue.clock, false);
+        for (Memory* memory : item.writes) Touch(*memory, queue.index, queue.clock, true);
+    }
+  }
+  if (item.kind == SimItem::kThen) {
+    item.then(status);
+    return status;
+  }
+  if (item.kind == SimItem::kCopy) {
+    Memory& src = *item.reads[0];
+    Memory& dst = *item.writes[0];
+    const size_t bytes = dst.of_device   ? dst.bytes.size()
+                         : src.of_device ? src.bytes.size()
+                                         : item.held[0].bytes();
+    if (bytes == 0) return status;
+    std::memmove(dst.of_device ? dst.bytes.data() : static_cast<uint8_t*>(dst.data),
+                 src.of_device ? src.bytes.data() : static_cast<uint8_t*>(src.data), bytes);
+    return status;
+  }
+  // The named buffers are where work sees them only while it runs.
+  std::vector<Memory*> named = item.writes;
+  for (Memory* memory : item.reads) {
+    if (std::find(named.begin(), named.end(), memory) == named.end()) named.push_back(memory);
+  }
+  for (Memory* memory : named) {
+    if (memory->of_device)
+      std::copy(memory->bytes.begin(), memory->bytes.end(), memory->poison.begin());
+  }
+  status = item.work();
+  absl::MutexLock lock(&mutex_);
+  for (size_t i = 0; i < named.size(); ++i) {
+    Memory& memory = *named[i];
+    if (!memory.of_device) continue;
+    if (i < item.writes.size()) {
+      std::copy_n(memory.poison.begin(), memory.bytes.size(), memory.bytes.begin());
+    } else if (!std::equal(memory.bytes.begin(), memory.bytes.end(), memory.poison.begin())) {
+      Report("work of ", Who(queue.index), " writes buffer ", memory.id,
+             ", which it named as read");
+    }
+    std::fill(memory.poison.begin(), memory.poison.end(), kPoison);
+  }
+  CheckPoison();
+  return status;
+}
+
+SimDevice::SimDevice(uint64_t seed) : state_(std::make_shared<SimState>(seed)) {}
+SimDevice::~SimDevice() { RunAll(); }
+
+absl::StatusOr<std::unique_ptr<Stream>> SimDevice::NewStream() {
+  FORMWORK_RETURN_IF_ERROR(Health());
+  return std::make_unique<SimStream>(state_);
+}
+
+absl::StatusOr<Buffer> SimDevice::Allocate(size_t bytes, Stream& stream) {
+  FORMWORK_RETURN_IF_ERROR(Health());
+  if (bytes > size_t{1} << 30) {
+    return ResourceExhausted("out of memory of the simulated device: bytes asked for=", bytes);
+  }
+  auto* sim_stream = dynamic_cast<SimStream*>(&stream);
+  if (sim_stream == nullptr) return InvalidArgument("Allocate: the stream is of another device");
+  auto* block = new SimBlock;
+  block->state = state_;
+  block->home = sim_stream->queue();
+  return state_->NewBuffer(bytes, block->home, block);
+}
+
+absl::Status SimDevice::Health() const { return state_->Health(); }
+bool SimDevice::Step() { return state_->Step(); }
+void SimDevice::RunAll() {
+  while (state_->Step()) {
+  }
+}
+void SimDevice::HostReads(const Buffer& buffer) { state_->HostAccess(buffer, false); }
+void SimDevice::HostWrites(const Buffer& buffer) { state_->HostAccess(buffer, true); }
+void SimDevice::Lose() { state_->Lose(); }
+std::vector<std::string> SimDevice::Reports() const { return state_->Reports(); }
+
+}  // namespace formwork::testing

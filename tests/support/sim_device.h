@@ -1,0 +1,59 @@
+#pragma once
+
+// A device on which nothing runs until it is stepped, in an order drawn from a seed, and which
+// reports what events do not order: a race detector for streams.
+//
+// Memory is separate: outside of work, and inside of work for buffers that it did not name, a
+// buffer reads as poison, and what is written there is reported. Each stream has a vector clock,
+// and each buffer knows its last write and the reads since; an access, a free or a host access
+// that these do not precede is a race, whether or not this run got a wrong value from it.
+//
+// The host is one more clock: it knows what it awaited, or was told through Then, on any thread.
+// Unlike the CPU device, pending work does not hold its buffers, as it does not on a GPU.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+
+namespace formwork::testing {
+
+class SimState;
+
+/// Thread-safe, as every device. Buffers of the host that copies touch must outlive the device's
+/// last report of them.
+class SimDevice final : public Device {
+ public:
+  explicit SimDevice(uint64_t seed);
+  ~SimDevice() override;
+
+  absl::string_view name() const override { return "sim:0"; }
+  DeviceKind kind() const override { return DeviceKind::kSimulated; }
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
+  absl::StatusOr<Buffer> Allocate(size_t bytes, Stream& stream) override;
+  absl::Status Health() const override;
+
+  /// Runs one thing of a stream that the seed chooses among those that may go on. False if there is
+  /// none.
+  bool Step();
+  /// Steps until nothing can run. Await does so until its event has happened.
+  void RunAll();
+
+  /// What a test says before it reads or writes `buffer`, of the host, that copies touch.
+  void HostReads(const Buffer& buffer);
+  void HostWrites(const Buffer& buffer);
+
+  /// From now on everything that runs fails with kUnavailable.
+  void Lose();
+
+  /// What was found so far, in the order of finding.
+  std::vector<std::string> Reports() const;
+
+ private:
+  const std::shared_ptr<SimState> state_;
+};
+
+}  // namespace formwork::testing
