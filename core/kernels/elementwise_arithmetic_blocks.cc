@@ -15,6 +15,10 @@ FORMWORK_BINARY_OP(MinimumOp, math::Min(a, b));
 FORMWORK_BINARY_OP(SquaredDifferenceOp, math::Mul(math::Conj(math::Sub(a, b)), math::Sub(a, b)));
 FORMWORK_BINARY_OP(FloorDivOp, math::FloorDiv(a, b));
 FORMWORK_BINARY_OP(FloorModOp, math::FloorMod(a, b));
+FORMWORK_BINARY_OP(TruncateDivOp, std::trunc(a / b));
+FORMWORK_BINARY_OP(TruncateModOp, math::TruncateMod(a, b));
+FORMWORK_BINARY_OP(LeftShiftOp, math::LeftShift(a, b));
+FORMWORK_BINARY_OP(RightShiftOp, math::RightShift(a, b));
 FORMWORK_BINARY_OP(PowOp, math::Pow(a, b));
 FORMWORK_BINARY_OP(BitwiseAndOp, U(a& b));
 FORMWORK_BINARY_OP(BitwiseOrOp, U(a | b));
@@ -26,13 +30,31 @@ FORMWORK_UNARY_OP(AbsOp, math::Abs(a));
 FORMWORK_UNARY_OP(SignOp, math::Sign(a));
 FORMWORK_UNARY_OP(InvertOp, U(~a));
 FORMWORK_UNARY_OP(Copy, a);
+FORMWORK_UNARY_OP(RealOp, a.real());
+FORMWORK_UNARY_OP(ImagOp, a.imag());
+FORMWORK_UNARY_OP(ConjOp, std::conj(a));
+FORMWORK_UNARY_OP(ComplexAbsOp, std::abs(a));
+FORMWORK_UNARY_OP(AngleOp, std::arg(a));
+FORMWORK_BINARY_OP(ComplexOp, std::complex<U>(a, b));
 
+// A NaN among the limits limits nothing; where they contradict each other the lower one holds.
 struct ClipOp {
   template <typename U>
   FORMWORK_ISA_INLINE static U f(U a, U low, U high) {
-    return math::Min(math::Max(a, low), high);
+    const U below = high < a ? high : a;
+    return below < low ? low : below;
   }
 };
+
+// From complex numbers to their parts and back.
+template <typename C, typename Part>
+void AddParts(Table& t) {
+  t.Add<UnaryLoop<RealOp, C, Part>, C, Part>("Real", 1);
+  t.Add<UnaryLoop<ImagOp, C, Part>, C, Part>("Imag", 1);
+  t.Add<UnaryLoop<ComplexAbsOp, C, Part>, C, Part>("ComplexAbs", 1);
+  t.Add<UnaryLoop<AngleOp, C, Part>, C, Part>("Angle", 1);
+  t.Add<BinaryLoop<ComplexOp, Part, C>, Part, C>("Complex", 2);
+}
 
 Table Make() {
   Table t;
@@ -46,6 +68,11 @@ Table Make() {
       .Binary<DivOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Div")
       .Binary<DivOp, FORMWORK_INTS>("Div", Refusal::kZero)
       .Binary<DivOp, FORMWORK_INTS>("TruncateDiv", Refusal::kZero)
+      .Binary<TruncateDivOp, FORMWORK_FLOATS>("TruncateDiv")
+      .Binary<TruncateModOp, FORMWORK_FLOATS>("TruncateMod")
+      .Binary<TruncateModOp, FORMWORK_INTS>("TruncateMod", Refusal::kZero)
+      .Binary<LeftShiftOp, FORMWORK_INTS>("LeftShift")
+      .Binary<RightShiftOp, FORMWORK_INTS>("RightShift")
       .Binary<DivNoNanOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("DivNoNan")
       .Binary<MulNoNanOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("MulNoNan")
       .Binary<MaximumOp, FORMWORK_FLOATS, FORMWORK_INTS>("Maximum")
@@ -69,9 +96,10 @@ Table Make() {
       .Unary<SignOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("Sign")
       .Unary<InvertOp, FORMWORK_INTS>("Invert")
       .Ternary<ClipOp, FORMWORK_FLOATS, FORMWORK_INTS>("ClipByValue");
-  for (absl::string_view round : {"Ceil", "Floor", "Round", "Rint"}) {
-    t.Unary<Copy, FORMWORK_INTS>(round);
-  }
+  t.Unary<Copy, int8_t, int16_t, int32_t, int64_t>("Round").Unary<ConjOp, FORMWORK_COMPLEXES>(
+      "Conj");
+  AddParts<std::complex<float>, float>(t);
+  AddParts<std::complex<double>, double>(t);
   return t;
 }
 

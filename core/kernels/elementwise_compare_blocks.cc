@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "core/kernels/elementwise_table.h"
 
 namespace formwork {
@@ -67,6 +69,20 @@ Table MakeCompare() {
 std::vector<NamedBlockOp> Make() {
   static const auto* const compare = new Table(MakeCompare());
   std::vector<NamedBlockOp> rows(compare->rows().begin(), compare->rows().end());
+  // Quantized values are equal where the integers that they are stored as are.
+  constexpr std::pair<DType, DType> kStoredAs[] = {{DType::kQint8, DType::kInt8},
+                                                   {DType::kQuint8, DType::kUint8},
+                                                   {DType::kQint16, DType::kInt16},
+                                                   {DType::kQuint16, DType::kUint16},
+                                                   {DType::kQint32, DType::kInt32}};
+  for (const NamedBlockOp& row : compare->rows()) {
+    if (row.name != "Equal" && row.name != "NotEqual") continue;
+    for (const auto& [quantized, stored] : kStoredAs) {
+      if (row.op.in != stored) continue;
+      rows.push_back(row);
+      rows.back().op.in = quantized;
+    }
+  }
   for (int i = 1; i < 64; ++i) {
     const DType dtype = static_cast<DType>(i);
     if (!IsKnown(dtype) || !IsPlainData(dtype)) continue;

@@ -4,8 +4,11 @@
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/elementwise_blocks.h"
+#include "core/kernels/elementwise_cast.h"
 #include "core/kernels/elementwise_objects.h"
 #include "core/kernels/elementwise_operand.h"
 #include "core/kernels/elementwise_program.h"
@@ -13,6 +16,8 @@
 
 namespace formwork {
 namespace {
+
+constexpr int64_t kAddGrain = 32 * 1024;
 
 absl::flat_hash_map<std::string, const BlockOp*> MakeIndex() {
   absl::flat_hash_map<std::string, const BlockOp*> index;
@@ -51,8 +56,8 @@ absl::Status CheckRefusal(Refusal refusal, const Tensor& tensor) {
 
 // One instruction is a program too; only what must be refused and values of one element, which are
 // most of what loops compute, have a way of their own.
-absl::StatusOr<KernelFn> MakeStandalone(KernelInit& init, const BlockOp* op) {
-  std::vector<DType> dtypes(init.input_dtypes().begin(), init.input_dtypes().end());
+absl::StatusOr<KernelFn> MakeStandalone(absl::Span<const DType> inputs, const BlockOp* op) {
+  std::vector<DType> dtypes(inputs.begin(), inputs.end());
   ElementwiseProgram::Instruction instruction{op, {0, 1, 2}};
   auto program = std::make_shared<const ElementwiseProgram>(
       dtypes, std::vector<ElementwiseProgram::Instruction>{instruction},
@@ -64,7 +69,7 @@ absl::StatusOr<KernelFn> MakeStandalone(KernelInit& init, const BlockOp* op) {
       scalars = scalars && ctx.input(i).shape().is_scalar();
       operands[i] = ctx.input(i).raw();
     }
-    if (op->refuses != Refusal::kNone) {
+    if (op->refuses != Refusal::kNone && ctx.input(0).num_elements() > 0) {
       FORMWORK_RETURN_IF_ERROR(CheckRefusal(op->refuses, ctx.input(1)));
     }
     if (scalars) {
@@ -82,13 +87,12 @@ bool WantsShapeError(const KernelInit& init) {
 
 // Equal and NotEqual of shapes that do not broadcast, where that is asked for, are one answer.
 absl::StatusOr<KernelFn> TolerateShapes(KernelFn kernel, bool answer) {
-  auto shared = std::make_shared<KernelFn>(std::move(kernel));
-  return KernelFn([shared, answer](KernelContext& ctx) -> absl::Status {
+  return KernelFn([kernel = std::move(kernel), answer](KernelContext& ctx) -> absl::Status {
     if (!BroadcastShape(ctx.input(0).shape(), ctx.input(1).shape()).ok()) {
       ctx.SetOutput(0, Tensor::Scalar(answer));
       return absl::OkStatus();
     }
-    return (*shared)(ctx);
+    return kernel(ctx);
   });
 }
 
@@ -103,7 +107,7 @@ absl::StatusOr<KernelFn> MakeElementwise(KernelInit& init) {
   if (op == nullptr) {
     return Unimplemented(name, ": dtype ", DTypeName(in.back()), " is not supported");
   }
-  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeStandalone(init, op));
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeStandalone(init.input_dtypes(), op));
   if (!WantsShapeError(init)) return TolerateShapes(std::move(kernel), name == "NotEqual");
   return kernel;
 }
@@ -116,25 +120,121 @@ absl::StatusOr<KernelFn> MakeCast(KernelInit& init) {
     });
   }
   const BlockOp* op = FindBlockOp("Cast", init.input_dtypes(), init.output_dtypes()[0]);
-  if (op == nullptr) {
-    return Unimplemented("Cast: ", DTypeName(init.input_dtypes()[0]), " to ",
-                         DTypeName(init.output_dtypes()[0]), " is not supported");
+  if (op == nullptr || init.attrs().GetOr("Truncate", false)) return MakeDetourCast(init);
+  return MakeStandalone(init.input_dtypes(), op);
+}
+
+// Runs `kernel` on other inputs than the step's, into the step's output.
+absl::Status RunOn(KernelContext& ctx, const KernelFn& kernel, absl::Span<const InputRef> inputs) {
+  Tensor output;
+  KernelContext inner(ctx.call(), inputs, absl::MakeSpan(&output, 1));
+  FORMWORK_RETURN_IF_ERROR(kernel(inner));
+  ctx.SetOutput(0, std::move(output));
+  return absl::OkStatus();
+}
+
+// Gradients do not broadcast: both sides have as many elements, the result input 0's shape.
+absl::StatusOr<KernelFn> MakeGradient(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeElementwise(init));
+  const std::string name = init.op().name;
+  return KernelFn([kernel = std::move(kernel), name](KernelContext& ctx) -> absl::Status {
+    const Tensor& a = ctx.input(0);
+    const Tensor& b = ctx.input(1);
+    if (a.shape() == b.shape()) return kernel(ctx);
+    if (a.num_elements() != b.num_elements()) {
+      return InvalidArgument("Inputs to operation ", name,
+                             " must have the same size and shape: ", a.shape().ToString(), " vs. ",
+                             b.shape().ToString());
+    }
+    const Tensor alike = b.Reshaped(a.shape());
+    const InputRef inputs[] = {{&a, false}, {&alike, false}};
+    return RunOn(ctx, kernel, inputs);
+  });
+}
+
+// The limits are scalars or have the shape of what they limit.
+absl::StatusOr<KernelFn> MakeClip(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeElementwise(init));
+  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    const Shape& shape = ctx.input(0).shape();
+    for (int i = 1; i < 3; ++i) {
+      const Shape& limit = ctx.input(i).shape();
+      if (!limit.is_scalar() && limit != shape) {
+        return InvalidArgument(
+            "clip_value_min and clip_value_max must be either of the same shape as input, or a "
+            "scalar. input=",
+            shape.ToString(), " limit=", limit.ToString());
+      }
+    }
+    return kernel(ctx);
+  });
+}
+
+// LeakyRelu and its gradient: alpha, an attr, is the table's last operand.
+absl::StatusOr<KernelFn> MakeLeakyRelu(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  std::vector<DType> dtypes(init.input_dtypes().begin(), init.input_dtypes().end());
+  dtypes.push_back(dtype);
+  const std::string& name = init.op().name;
+  const BlockOp* op = FindBlockOp(name, dtypes, dtype);
+  if (op == nullptr) return Unimplemented(name, ": dtype ", DTypeName(dtype), " is not supported");
+  const float given = init.attrs().GetOr("alpha", 0.2f);
+  Tensor alpha;
+  switch (dtype) {
+    case DType::kFloat:
+      alpha = Tensor::Scalar(given);
+      break;
+    case DType::kDouble:
+      alpha = Tensor::Scalar(static_cast<double>(given));
+      break;
+    case DType::kHalf:
+      alpha = Tensor::Scalar(half(given));
+      break;
+    default:
+      alpha = Tensor::Scalar(bfloat16(given));
   }
-  return MakeStandalone(init, op);
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeStandalone(dtypes, op));
+  const bool gradient = dtypes.size() == 3;
+  return KernelFn([kernel = std::move(kernel), alpha, gradient](KernelContext& ctx) {
+    if (!gradient) return RunOn(ctx, kernel, {{&ctx.input(0), false}, {&alpha, false}});
+    if (ctx.input(0).shape() != ctx.input(1).shape()) {
+      return InvalidArgument(
+          "Inputs to operation LeakyReluGrad must have the same size and shape: ",
+          ctx.input(0).shape().ToString(), " vs. ", ctx.input(1).shape().ToString());
+    }
+    return RunOn(ctx, kernel, {{&ctx.input(0), false}, {&ctx.input(1), false}, {&alpha, false}});
+  });
+}
+
+// SelectV2 names all three shapes where they do not broadcast.
+absl::StatusOr<KernelFn> MakeSelectV2(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeElementwise(init));
+  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    const Shape& condition = ctx.input(0).shape();
+    const Shape& then = ctx.input(1).shape();
+    const Shape& otherwise = ctx.input(2).shape();
+    if (condition != then || then != otherwise) {
+      absl::StatusOr<Shape> values = BroadcastShape(then, otherwise);
+      if (!values.ok() || !BroadcastShape(condition, *values).ok()) {
+        return InvalidArgument("condition ", condition.ToString(), ", then ", then.ToString(),
+                               ", and else ", otherwise.ToString(), " must be broadcastable");
+      }
+    }
+    return kernel(ctx);
+  });
 }
 
 // Select: a condition of rank 1 chooses rows, unlike SelectV2's.
 absl::StatusOr<KernelFn> MakeSelect(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeElementwise(init));
-  auto shared = std::make_shared<KernelFn>(std::move(kernel));
-  return KernelFn([shared](KernelContext& ctx) -> absl::Status {
+  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
     const Tensor& condition = ctx.input(0);
     const Shape& shape = ctx.input(1).shape();
     if (shape != ctx.input(2).shape()) {
-      return InvalidArgument("Select: 'then' and 'else' must have the same size. but received: ",
+      return InvalidArgument("'then' and 'else' must have the same size. but received: ",
                              shape.ToString(), " vs. ", ctx.input(2).shape().ToString());
     }
-    if (condition.shape() == shape || condition.rank() == 0) return (*shared)(ctx);
+    if (condition.shape() == shape || condition.rank() == 0) return kernel(ctx);
     if (condition.rank() != 1 || shape.rank() < 1 || condition.dim(0) != shape.dim(0)) {
       return InvalidArgument(
           "Select: the condition fits neither the shape nor the rows: condition=",
@@ -143,12 +243,7 @@ absl::StatusOr<KernelFn> MakeSelect(KernelInit& init) {
     Dims dims(shape.rank(), 1);
     dims[0] = shape.dim(0);
     const Tensor rows = condition.Reshaped(Shape::Trusted(dims));
-    const InputRef inputs[] = {{&rows, false}, {&ctx.input(1), false}, {&ctx.input(2), false}};
-    Tensor output;
-    KernelContext inner(ctx.call(), inputs, absl::MakeSpan(&output, 1));
-    FORMWORK_RETURN_IF_ERROR((*shared)(inner));
-    ctx.SetOutput(0, std::move(output));
-    return absl::OkStatus();
+    return RunOn(ctx, kernel, {{&rows, false}, {&ctx.input(1), false}, {&ctx.input(2), false}});
   });
 }
 
@@ -162,29 +257,37 @@ absl::StatusOr<KernelFn> MakeAddN(KernelInit& init) {
     const Shape shape = ctx.input(0).shape();
     for (int i = 1; i < ctx.num_inputs(); ++i) {
       if (ctx.input(i).shape() != shape) {
-        return InvalidArgument("AddN: inputs must have the same shape: first=", shape.ToString(),
-                               " input ", i, "=", ctx.input(i).shape().ToString());
+        return InvalidArgument(
+            "Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: ",
+            shape.ToString(), " != input ", i, ": ", ctx.input(i).shape().ToString());
       }
     }
     if (ctx.num_inputs() == 1) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
     }
-    FORMWORK_ASSIGN_OR_RETURN(Tensor sum, Tensor::Allocate(ctx.allocator(), add->out, shape));
+    absl::InlinedVector<const char*, 8> terms(ctx.num_inputs());
+    for (int i = 0; i < ctx.num_inputs(); ++i) terms[i] = ctx.input(i).data<char>();
     const size_t width = DTypeSize(add->out);
-    const int64_t n = shape.num_elements();
-    char* out = sum.mutable_data<char>();
-    for (int64_t begin = 0; begin < n; begin += kBlockElements) {
-      const int64_t count = std::min(kBlockElements, n - begin);
-      const size_t offset = static_cast<size_t>(begin) * width;
-      const void* operands[3] = {ctx.input(0).data<char>() + offset, nullptr, nullptr};
-      for (int i = 1; i < ctx.num_inputs(); ++i) {
-        operands[1] = ctx.input(i).data<char>() + offset;
-        add->fn(operands, out + offset, count);
-        operands[0] = out + offset;
+    // Into the first term where that is allowed and it is no other one too.
+    const bool again = std::count(terms.begin(), terms.end(), terms[0]) > 1;
+    const int first = 0;
+    FORMWORK_ASSIGN_OR_RETURN(
+        Tensor * sum,
+        ctx.ForwardOrAllocate(absl::MakeConstSpan(&first, again ? 0 : 1), 0, add->out, shape));
+    char* out = sum->mutable_data<char>();
+    ParallelFor(shape.num_elements(), kAddGrain, [&](int64_t begin, int64_t end) {
+      for (; begin < end; begin += kBlockElements) {
+        const int64_t count = std::min(kBlockElements, end - begin);
+        const size_t offset = static_cast<size_t>(begin) * width;
+        const void* operands[3] = {terms[0] + offset, nullptr, nullptr};
+        for (size_t i = 1; i < terms.size(); ++i) {
+          operands[1] = terms[i] + offset;
+          add->fn(operands, out + offset, count);
+          operands[0] = out + offset;
+        }
       }
-    }
-    ctx.SetOutput(0, std::move(sum));
+    });
     return absl::OkStatus();
   });
 }
@@ -202,9 +305,14 @@ const BlockOp* FindBlockOp(absl::string_view op, absl::Span<const DType> in, DTy
 }
 
 void RegisterElementwiseCpuKernels(KernelRegistry& registry) {
-  for (auto rows : {ArithmeticBlocks(), CompareBlocks(), FunctionBlocks(), GradientBlocks()}) {
+  for (auto rows : {ArithmeticBlocks(), CompareBlocks(), FunctionBlocks()}) {
     for (const NamedBlockOp& row : rows) registry.Add(row.name, MakeElementwise);
   }
+  for (const NamedBlockOp& row : GradientBlocks()) registry.Add(row.name, MakeGradient);
+  registry.Add("ClipByValue", MakeClip);
+  registry.Add("LeakyRelu", MakeLeakyRelu);
+  registry.Add("LeakyReluGrad", MakeLeakyRelu);
+  registry.Add("SelectV2", MakeSelectV2);
   registry.Add("Cast", MakeCast);
   registry.Add("Select", MakeSelect);
   registry.Add("AddN", MakeAddN);

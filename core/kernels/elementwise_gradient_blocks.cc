@@ -4,14 +4,16 @@ namespace formwork {
 namespace elementwise {
 namespace {
 
-// As TensorFlow orders the operands: TanhGrad(y, dy), ReluGrad(dy, x).
-FORMWORK_BINARY_OP(TanhGradOp, b*(U(1) - math::Conj(a * a)));
-FORMWORK_BINARY_OP(SigmoidGradOp, b* math::Conj(a*(U(1) - a)));
-FORMWORK_BINARY_OP(SqrtGradOp, b* U(0.5) / math::Conj(a));
+// As TensorFlow orders the operands: TanhGrad(y, dy), ReluGrad(dy, x). It takes the conjugate for
+// some complex gradients alone.
+FORMWORK_BINARY_OP(TanhGradOp, (U(1) - a * a) * b);
+FORMWORK_BINARY_OP(SigmoidGradOp, (U(1) - a) * a * b);
+FORMWORK_BINARY_OP(SqrtGradOp, U(0.5) * b / math::Conj(a));
 FORMWORK_BINARY_OP(RsqrtGradOp, U(-0.5) * b * math::Conj(a * a * a));
 FORMWORK_BINARY_OP(ReciprocalGradOp, -b* math::Conj(a* a));
-FORMWORK_BINARY_OP(ReluGradOp, b > U(0) ? a : U(0));
-FORMWORK_BINARY_OP(Relu6GradOp, b > U(0) && b < U(6) ? a : U(0));
+// By a product, as TensorFlow: a NaN or infinite gradient is not lost where the unit is off.
+FORMWORK_BINARY_OP(ReluGradOp, math::Mul(a, U(b > U(0) ? U(1) : U(0))));
+FORMWORK_BINARY_OP(Relu6GradOp, math::Mul(a, U((b > U(0)) & (b < U(6)) ? U(1) : U(0))));
 FORMWORK_BINARY_OP(EluGradOp, b < U(0) ? U(a * (b + U(1))) : a);
 FORMWORK_BINARY_OP(SeluGradOp, b < U(0) ? U(a * (b + U(1.7580993408473768599402175208123)))
                                         : U(a * U(1.0507009873554804934193349852946)));

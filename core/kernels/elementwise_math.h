@@ -1,7 +1,7 @@
 #pragma once
 
-// Scalar functions that vectorise: branch-free, always inlined, so that each level of vector
-// instructions gets its own copy. Float versions are ours, within 3 ulp; double ones are libm's.
+// What the table's expressions are made of: always inlined, so that each level of vector
+// instructions gets its own copy, and without branches where the function allows it.
 
 #include <bit>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/kernels/isa.h"
+#include "core/kernels/elementwise_float_math.h"
 
 namespace formwork::math {
 
@@ -19,102 +19,37 @@ constexpr bool kIsComplex = false;
 template <typename U>
 constexpr bool kIsComplex<std::complex<U>> = true;
 
-// 2^n for n in [-126, 127].
-FORMWORK_ISA_INLINE float Pow2(int32_t n) { return std::bit_cast<float>((n + 127) << 23); }
-
-FORMWORK_ISA_INLINE float Exp(float x) {
-  // e^x = 2^n e^r, r = x - n ln 2 in two parts (Cody and Waite); beyond the clamp the result is 0
-  // or infinity anyway. Comparisons with NaN are false: it passes through.
-  x = x < -104.0f ? -104.0f : x;
-  x = x > 89.0f ? 89.0f : x;
-  const float shifted = x * 1.44269504088896341f + 12582912.0f;
-  const float n = shifted - 12582912.0f;
-  float r = x - n * 0.693359375f;
-  r = r - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  // In two halves, so that neither overflows before the product does.
-  const int32_t i = static_cast<int32_t>(x == x ? n : 0.0f);
-  const int32_t half = i >> 1;
-  return p * Pow2(half) * Pow2(i - half);
-}
+// Doubles are left to the C library.
 FORMWORK_ISA_INLINE double Exp(double x) { return std::exp(x); }
-
-FORMWORK_ISA_INLINE float Log(float x) {
-  const bool denormal = x < 1.17549435e-38f;
-  float m = denormal ? x * 8388608.0f : x;
-  uint32_t bits = std::bit_cast<uint32_t>(m);
-  float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 126) - (denormal ? 23.0f : 0.0f);
-  m = std::bit_cast<float>((bits & 0x007fffffu) | 0x3f000000u);  // [0.5, 1)
-  const bool low = m < 0.707106781186547524f;
-  e = low ? e - 1.0f : e;
-  m = (low ? m + m : m) - 1.0f;
-  const float z = m * m;
-  float p = 7.0376836292e-2f;
-  p = p * m - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  float y = p * m * z + e * -2.12194440e-4f - 0.5f * z;
-  float result = m + y + e * 0.693359375f;
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  result = x == kInf ? kInf : result;
-  result = x == 0.0f ? -kInf : result;
-  return x < 0.0f || x != x ? std::numeric_limits<float>::quiet_NaN() : result;
-}
+FORMWORK_ISA_INLINE double Expm1(double x) { return std::expm1(x); }
 FORMWORK_ISA_INLINE double Log(double x) { return std::log(x); }
-
-FORMWORK_ISA_INLINE float Tanh(float x) {
-  // A rational approximation; past the clamp tanh is 1 in float. Tiny values are their own.
-  const float t = x < -7.90531110763549805f  ? -7.90531110763549805f
-                  : x > 7.90531110763549805f ? 7.90531110763549805f
-                                             : x;
-  const float z = t * t;
-  float p = -2.76076847742355e-16f;
-  p = p * z + 2.00018790482477e-13f;
-  p = p * z - 8.60467152213735e-11f;
-  p = p * z + 5.12229709037114e-08f;
-  p = p * z + 1.48572235717979e-05f;
-  p = p * z + 6.37261928875436e-04f;
-  p = p * z + 4.89352455891786e-03f;
-  p = p * t;
-  float q = 1.19825839466702e-06f;
-  q = q * z + 1.18534705686654e-04f;
-  q = q * z + 2.26843463243900e-03f;
-  q = q * z + 4.89352518554385e-03f;
-  const float magnitude = x < 0 ? -x : x;
-  return magnitude < 0.0004f ? x : p / q;
-}
+FORMWORK_ISA_INLINE double Log1p(double x) { return std::log1p(x); }
 FORMWORK_ISA_INLINE double Tanh(double x) { return std::tanh(x); }
-
-FORMWORK_ISA_INLINE float Sigmoid(float x) { return 1.0f / (1.0f + Exp(-x)); }
 FORMWORK_ISA_INLINE double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+FORMWORK_ISA_INLINE double Erf(double x) { return std::erf(x); }
+FORMWORK_ISA_INLINE double Erfc(double x) { return std::erfc(x); }
+FORMWORK_ISA_INLINE double Atan(double x) { return std::atan(x); }
+FORMWORK_ISA_INLINE double Pow(double x, double y) { return std::pow(x, y); }
 
 template <typename U>
 FORMWORK_ISA_INLINE U Softplus(U x) {
   // As TensorFlow: past the thresholds the exponential, or x itself, is exact.
-  const U threshold = std::log(std::numeric_limits<U>::epsilon()) + U(2);
-  if (x > -threshold) return x;
+  constexpr U kThreshold = sizeof(U) == 4 ? U(-13.942385) : U(-34.043653389117154);
   const U e = Exp(x);
-  return x < threshold ? e : std::log1p(e);
+  const U y = x < kThreshold ? e : Log1p(e);
+  return x > -kThreshold ? x : y;
 }
 
+// NaN wins on either side; of equal operands (0 and -0) the first.
 template <typename U>
 FORMWORK_ISA_INLINE U Max(U a, U b) {
-  return a >= b || a != a ? a : b;  // NaN wins on either side.
+  const U larger = a < b ? b : a;
+  return b != b ? b : larger;
 }
 template <typename U>
 FORMWORK_ISA_INLINE U Min(U a, U b) {
-  return a <= b || a != a ? a : b;
+  const U smaller = b < a ? b : a;
+  return b != b ? b : smaller;
 }
 
 template <typename U>
@@ -232,6 +167,59 @@ FORMWORK_ISA_INLINE U Conj(U a) {
   } else {
     return a;
   }
+}
+
+// Shifts by no or too many places are undefined in C++: as TensorFlow, the nearest that is not.
+template <typename U>
+FORMWORK_ISA_INLINE U ShiftBy(U places) {
+  constexpr U kMost = static_cast<U>(sizeof(U) * 8 - 1);
+  const U positive = places < U(0) ? U(0) : places;
+  return positive > kMost ? kMost : positive;
+}
+template <typename U>
+FORMWORK_ISA_INLINE U LeftShift(U a, U places) {
+  return static_cast<U>(static_cast<std::make_unsigned_t<U>>(a) << ShiftBy(places));
+}
+template <typename U>
+FORMWORK_ISA_INLINE U RightShift(U a, U places) {
+  return static_cast<U>(a >> ShiftBy(places));
+}
+
+// The remainder that has the dividend's sign.
+template <typename U>
+FORMWORK_ISA_INLINE U TruncateMod(U a, U b) {
+  if constexpr (std::is_integral_v<U>) {
+    if (b == 0 || (std::is_signed_v<U> && b == static_cast<U>(-1))) return 0;
+    return static_cast<U>(a % b);
+  } else {
+    return std::fmod(a, b);
+  }
+}
+
+// The derivative of log gamma: NaN at the poles, infinity beyond the largest values.
+inline double Digamma(double x) {
+  if (x == std::floor(x) && x <= 0) return std::numeric_limits<double>::quiet_NaN();
+  if (std::isinf(x)) return x > 0 ? x : std::numeric_limits<double>::quiet_NaN();
+  constexpr double kPi = 3.14159265358979323846;
+  double result = 0;
+  if (x < 0) {
+    // Reflection; only the fraction of x counts for the tangent.
+    result = -kPi / std::tan(kPi * (x - std::floor(x)));
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) result -= 1 / x;
+  const double z = 1 / (x * x);
+  const double series =
+      z * (1.0 / 12 - z * (1.0 / 120 -
+                           z * (1.0 / 252 -
+                                z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z / 12))))));
+  return result + std::log(x) - 0.5 / x - series;
+}
+
+// Log of |gamma|, without the C library's global sign.
+inline double Lgamma(double x) {
+  int sign;
+  return ::lgamma_r(x, &sign);
 }
 
 }  // namespace formwork::math

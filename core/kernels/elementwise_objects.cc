@@ -45,6 +45,19 @@ absl::StatusOr<KernelFn> MakeStringCompare(bool equal, bool shape_error) {
   });
 }
 
+absl::Status JoinStrings(KernelContext& ctx) {
+  const Tensor& a = ctx.input(0);
+  const Tensor& b = ctx.input(1);
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, BroadcastShape(a.shape(), b.shape()));
+  const std::vector<int64_t> at = Places(a.shape(), shape), bt = Places(b.shape(), shape);
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kString, shape));
+  std::string* result = out->mutable_data<std::string>();
+  for (size_t i = 0; i < at.size(); ++i) {
+    result[i] = a.data<std::string>()[at[i]] + b.data<std::string>()[bt[i]];
+  }
+  return absl::OkStatus();
+}
+
 template <typename T>
 absl::Status SelectObjects(KernelContext& ctx) {
   const Tensor& c = ctx.input(0);
@@ -102,8 +115,8 @@ absl::Status AddVariantTensors(KernelContext& ctx) {
   for (int i = 1; i < ctx.num_inputs(); ++i) {
     if (ctx.input(i).shape() != sum.shape()) {
       return InvalidArgument(
-          "AddN: inputs must have the same shape: first=", sum.shape().ToString(), " input ", i,
-          "=", ctx.input(i).shape().ToString());
+          "Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: ",
+          sum.shape().ToString(), " != input ", i, ": ", ctx.input(i).shape().ToString());
     }
     for (int64_t k = 0; k < sum.num_elements(); ++k) {
       Variant& target = sum.mutable_data<Variant>()[k];
@@ -125,6 +138,7 @@ absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init) {
                              init.attrs().GetOr<bool>("incompatible_shape_error", true));
   }
   if (name == "AddN" && dtype == DType::kVariant) return KernelFn(AddVariantTensors);
+  if (name == "Add" && dtype == DType::kString) return KernelFn(JoinStrings);
   if (name == "SelectV2" || name == "Select") {
     if (dtype == DType::kString) return KernelFn(SelectObjects<std::string>);
     if (dtype == DType::kVariant) return KernelFn(SelectObjects<Variant>);

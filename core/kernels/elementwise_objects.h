@@ -6,8 +6,8 @@
 
 namespace formwork {
 
-/// Equal, NotEqual and selects of strings; AddN of variants (TensorLists); selects of variants.
-/// Errors: kUnimplemented for others.
+/// Equal, NotEqual, Add and selects of strings; AddN of variants (TensorLists); selects of
+/// variants. Errors: kUnimplemented for others.
 absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init);
 
 }  // namespace formwork

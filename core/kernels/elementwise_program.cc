@@ -85,6 +85,13 @@ absl::StatusOr<bool> ElementwiseProgram::Run(KernelContext& ctx) const {
       shapes.push_back(std::move(result));
     }
   }
+  if (shape.num_elements() == 0) {
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      FORMWORK_RETURN_IF_ERROR(
+          ctx.AllocateOutput(static_cast<int>(k), dtype(outputs_[k]), shape).status());
+    }
+    return true;
+  }
   FORMWORK_RETURN_IF_ERROR(shape.num_elements() <= kSmallElements ? RunSmall(ctx, shape)
                                                                   : RunBlocks(ctx, shape));
   return true;

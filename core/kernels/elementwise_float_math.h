@@ -1,0 +1,292 @@
+#pragma once
+
+// Functions of one float without a branch, so that loops over them vectorise at every level of
+// vector instructions. Within 3 ulp of the true value everywhere (tests/unit/float_math_test.cc
+// sweeps them); infinities, NaN, -0 and denormals as the C library has them.
+//
+// Polynomials were fitted to the functions by weighted least squares over Chebyshev nodes; those of
+// Exp, Log, Sin and Cos are the Cephes library's.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/kernels/isa.h"
+
+namespace formwork::math {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// 2^n for n in [-126, 127].
+FORMWORK_ISA_INLINE float Pow2(int32_t n) { return std::bit_cast<float>((n + 127) << 23); }
+FORMWORK_ISA_INLINE float WithSignOf(float magnitude, float sign) {
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(magnitude) & 0x7fffffffu) |
+                              (std::bit_cast<uint32_t>(sign) & 0x80000000u));
+}
+FORMWORK_ISA_INLINE float Magnitude(float x) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0x7fffffffu);
+}
+
+// The nearest integer to x, for |x| < 2^22.
+FORMWORK_ISA_INLINE float Nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+
+// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2.
+FORMWORK_ISA_INLINE float ExpTail(float r) {
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  return p * r + 5.0000001201e-1f;
+}
+// x - n ln 2, with ln 2 in two parts (Cody and Waite).
+FORMWORK_ISA_INLINE float LessLogs(float x, float n) {
+  return (x - n * 0.693359375f) - n * -2.12194440e-4f;
+}
+
+FORMWORK_ISA_INLINE float Exp(float x) {
+  // e^x = 2^n e^r; beyond the clamp the result is 0 or infinity anyway. Comparisons with NaN are
+  // false: it passes through.
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  const float n = Nearest(x * 1.44269504088896341f);
+  const float r = LessLogs(x, n);
+  const float p = ExpTail(r) * (r * r) + r + 1.0f;
+  // In two halves, so that neither overflows before the product does.
+  const int32_t i = static_cast<int32_t>(x == x ? n : 0.0f);
+  const int32_t half = i >> 1;
+  return p * Pow2(half) * Pow2(i - half);
+}
+
+FORMWORK_ISA_INLINE float Expm1(float x) {
+  float c = x < -18.0f ? -18.0f : x;
+  c = c > 89.0f ? 89.0f : c;
+  const float n = Nearest(c * 1.44269504088896341f);
+  const float r = LessLogs(c, n);
+  const float m = ExpTail(r) * (r * r) + r;
+  // 2^n (m + 1) - 1, by halves: 2^128 is no float.
+  const float scale = Pow2(static_cast<int32_t>(c == c ? n : 0.0f) - 1);
+  const float y = 2.0f * (scale * m + (scale - 0.5f));
+  return x == 0.0f ? x : y;
+}
+
+FORMWORK_ISA_INLINE float Log(float x) {
+  const bool denormal = x < 1.17549435e-38f;
+  const uint32_t bits = std::bit_cast<uint32_t>(denormal ? x * 8388608.0f : x);
+  float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 126) - (denormal ? 23.0f : 0.0f);
+  float m = std::bit_cast<float>((bits & 0x007fffffu) | 0x3f000000u);  // [0.5, 1)
+  const bool low = m < 0.707106781186547524f;
+  e = low ? e - 1.0f : e;
+  m = (low ? m + m : m) - 1.0f;
+  const float z = m * m;
+  float p = 7.0376836292e-2f;
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  const float y = p * m * z + e * -2.12194440e-4f - 0.5f * z;
+  float result = m + y + e * 0.693359375f;
+  result = x == kInf ? kInf : result;
+  result = x == 0.0f ? -kInf : result;
+  return x >= 0.0f ? result : kNan;
+}
+
+FORMWORK_ISA_INLINE float Log1p(float x) {
+  // log of the rounded 1 + x, and what the rounding left out.
+  const float u = 1.0f + x;
+  const float rest = x - (u - 1.0f);
+  const float y = Log(u) + rest / u;
+  const bool plain = u == 1.0f;
+  const bool edge = x == kInf || u <= 0.0f;
+  return plain ? x : (edge ? Log(u) : y);
+}
+
+FORMWORK_ISA_INLINE float Tanh(float x) {
+  const float magnitude = Magnitude(x);
+  const float t = magnitude > 10.0f ? 10.0f : magnitude;
+  const float m = Expm1(2.0f * t);
+  return WithSignOf(m / (m + 2.0f), x);
+}
+
+FORMWORK_ISA_INLINE float Sigmoid(float x) {
+  const float e = Exp(-Magnitude(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+// e^(x^2) erfc(x) (1 + 2 x) for x in [0, 10.1].
+FORMWORK_ISA_INLINE float ScaledErfc(float x) {
+  const float t = (x - 3.0f) / (x + 3.0f);
+  float p = -0.00026813658769242465f;
+  p = p * t - 0.0007776014972478151f;
+  p = p * t + 0.0020018082577735186f;
+  p = p * t + 0.002567388815805316f;
+  p = p * t - 0.023797525092959404f;
+  p = p * t + 0.06829576194286346f;
+  p = p * t - 0.11927097290754318f;
+  p = p * t + 0.1296464204788208f;
+  p = p * t - 0.04756239801645279f;
+  p = p * t - 0.13562114536762238f;
+  return p * t + 1.2530080080032349f;
+}
+
+// erf for |x| < 1.
+FORMWORK_ISA_INLINE float SmallErf(float x) {
+  const float z = x * x;
+  float p = 7.933108281577006e-05f;
+  p = p * z - 0.0008035031496547163f;
+  p = p * z + 0.005191291682422161f;
+  p = p * z - 0.026855483651161194f;
+  p = p * z + 0.11283630132675171f;
+  p = p * z - 0.37612631916999817f;
+  return x + x * (0.12837916709551256f + z * p);
+}
+
+FORMWORK_ISA_INLINE float Erf(float x) {
+  const float magnitude = Magnitude(x);
+  const float a = magnitude > 10.1f ? 10.1f : magnitude;
+  const float large = 1.0f - Exp(-a * a) * ScaledErfc(a) / (1.0f + 2.0f * a);
+  return magnitude < 1.0f ? SmallErf(x) : WithSignOf(large, x);
+}
+
+FORMWORK_ISA_INLINE float Erfc(float x) {
+  const float magnitude = Magnitude(x);
+  const float a = magnitude > 10.1f ? 10.1f : magnitude;
+  // x^2 in two parts: its rounding would be felt in the exponential.
+  const float high = std::bit_cast<float>(std::bit_cast<uint32_t>(a) & 0xfffff000u);
+  const float low = (a - high) * (a + high);
+  const float e_low = ExpTail(-low) * (low * low) - low + 1.0f;
+  const float y = Exp(-(high * high)) * (e_low * ScaledErfc(a) / (1.0f + 2.0f * a));
+  return magnitude < 0.5f ? 1.0f - SmallErf(x) : (x < 0.0f ? 2.0f - y : y);
+}
+
+FORMWORK_ISA_INLINE float Atan(float x) {
+  const float magnitude = Magnitude(x);
+  const bool steep = magnitude > 1.0f;
+  const float t = steep ? 1.0f / magnitude : magnitude;
+  const float z = t * t;
+  float p = -0.0018271846929565072f;
+  p = p * z + 0.011064315214753151f;
+  p = p * z - 0.03145546838641167f;
+  p = p * z + 0.0582343190908432f;
+  p = p * z - 0.08419445902109146f;
+  p = p * z + 0.10957571864128113f;
+  p = p * z - 0.1426524519920349f;
+  p = p * z + 0.19998638331890106f;
+  p = p * z - 0.33333301544189453f;
+  const float y = p * z * t + t;
+  return WithSignOf(steep ? 1.57079632679489662f - (y + 4.37113900018624283e-8f) : y, x);
+}
+
+// Below this magnitude the functions of an angle hold; callers leave the rest to the C library.
+inline constexpr float kMostAngle = 1048576.0f;
+
+// An angle as `quadrant` quarter turns and `rest` within an eighth of a turn.
+struct Angle {
+  double rest;
+  int32_t quadrant;
+};
+FORMWORK_ISA_INLINE Angle ReduceAngle(float x) {
+  const double n = (x * 0.63661977236758134308 + 6755399441055744.0) - 6755399441055744.0;
+  const double rest = (x - n * 1.57079632673412561417e+00) - n * 6.07710050650619224932e-11;
+  return {rest, static_cast<int32_t>(n)};
+}
+template <typename U>
+FORMWORK_ISA_INLINE U SinOfRest(U r) {
+  const U z = r * r;
+  U p = U(-1.9515295891e-4);
+  p = p * z + U(8.3321608736e-3);
+  p = p * z - U(1.6666654611e-1);
+  return r == U(0) ? r : p * z * r + r;
+}
+template <typename U>
+FORMWORK_ISA_INLINE U CosOfRest(U r) {
+  const U z = r * r;
+  U p = U(2.443315711809948e-5);
+  p = p * z - U(1.388731625493765e-3);
+  p = p * z + U(4.166664568298827e-2);
+  return p * (z * z) + (U(1) - U(0.5) * z);
+}
+
+FORMWORK_ISA_INLINE float Sin(float x) {
+  const Angle a = ReduceAngle(x);
+  const float r = static_cast<float>(a.rest);
+  const float y = (a.quadrant & 1) != 0 ? CosOfRest(r) : SinOfRest(r);
+  return (a.quadrant & 2) != 0 ? -y : y;
+}
+FORMWORK_ISA_INLINE float Cos(float x) {
+  const Angle a = ReduceAngle(x);
+  const float r = static_cast<float>(a.rest);
+  const float y = (a.quadrant & 1) != 0 ? SinOfRest(r) : CosOfRest(r);
+  return ((a.quadrant + 1) & 2) != 0 ? -y : y;
+}
+FORMWORK_ISA_INLINE float Tan(float x) {
+  const Angle a = ReduceAngle(x);
+  const double s = SinOfRest(a.rest), c = CosOfRest(a.rest);
+  const bool odd = (a.quadrant & 1) != 0;
+  return static_cast<float>((odd ? -c : s) / (odd ? s : c));
+}
+
+FORMWORK_ISA_INLINE float Pow(float base, float exponent) {
+  // 2^(y log2 |x|) in double: float's 24 bits are not enough before the exponential.
+  const double x = base, y = exponent;
+  const uint64_t x_bits = std::bit_cast<uint64_t>(x);
+  const uint64_t bits = x_bits & 0x7fffffffffffffffu;
+  const double magnitude = std::bit_cast<double>(bits);
+  // |x| = 2^e m, m in [sqrt 1/2, sqrt 2).
+  constexpr uint64_t kHalfRoot = 0x3fe6a09e667f3bcdu;
+  const uint64_t shifted = bits + (0x3ff0000000000000u - kHalfRoot);
+  const double e =
+      std::bit_cast<double>((shifted >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 1023.0);
+  const double m = std::bit_cast<double>((shifted & 0x000fffffffffffffu) + kHalfRoot);
+  const double s = (m - 1.0) / (m + 1.0);
+  const double z = s * s;
+  double q = 1.0 / 15.0;
+  q = q * z + 1.0 / 13.0;
+  q = q * z + 1.0 / 11.0;
+  q = q * z + 1.0 / 9.0;
+  q = q * z + 1.0 / 7.0;
+  q = q * z + 1.0 / 5.0;
+  q = q * z + 1.0 / 3.0;
+  q = q * z + 1.0;
+  double v = y * (e + 2.8853900817779268147 * s * q);
+  v = v > 200.0 ? 200.0 : v;
+  v = v < -200.0 ? -200.0 : v;
+  const double moved = v + 6755399441055744.0;
+  const double f = (v - (moved - 6755399441055744.0)) * 0.69314718055994530942;
+  double p = 1.0 / 362880;
+  p = p * f + 1.0 / 40320;
+  p = p * f + 1.0 / 5040;
+  p = p * f + 1.0 / 720;
+  p = p * f + 1.0 / 120;
+  p = p * f + 1.0 / 24;
+  p = p * f + 1.0 / 6;
+  p = p * f + 0.5;
+  p = p * f + 1.0;
+  p = p * f + 1.0;
+  double result = p * std::bit_cast<double>((std::bit_cast<uint64_t>(moved) + 1023u) << 52);
+
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+  // Zero and infinity to a power.
+  result = magnitude == 0.0 ? (y > 0.0 ? 0.0 : kInfinity) : result;
+  result = magnitude == kInfinity ? (y > 0.0 ? kInfinity : 0.0) : result;
+  result = magnitude == 1.0 ? 1.0 : result;
+  // Powers of what is negative. Floats of 2^24 and more are even.
+  const double whole = y < 16777216.0 && y > -16777216.0 ? y : 0.0;
+  const double whole_moved = whole + 6755399441055744.0;
+  const bool is_whole = whole_moved - 6755399441055744.0 == whole;
+  const uint64_t odd_sign = (std::bit_cast<uint64_t>(whole_moved) << 63) & x_bits;
+  result = std::bit_cast<double>(std::bit_cast<uint64_t>(result) | (is_whole ? odd_sign : 0u));
+  result = x < 0.0 && x > -kInfinity && !is_whole ? kNothing : result;
+  result = x != x || y != y ? kNothing : result;
+  result = x == 1.0 || y == 0.0 ? 1.0 : result;
+  return static_cast<float>(result);
+}
+
+}  // namespace formwork::math
