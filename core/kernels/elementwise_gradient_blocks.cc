@@ -10,7 +10,7 @@ FORMWORK_BINARY_OP(TanhGradOp, (U(1) - a * a) * b);
 FORMWORK_BINARY_OP(SigmoidGradOp, (U(1) - a) * a * b);
 FORMWORK_BINARY_OP(SqrtGradOp, U(0.5) * b / math::Conj(a));
 FORMWORK_BINARY_OP(RsqrtGradOp, U(-0.5) * b * math::Conj(a * a * a));
-FORMWORK_BINARY_OP(ReciprocalGradOp, -b* math::Conj(a* a));
+FORMWORK_BINARY_OP(ReciprocalGradOp, -(math::Conj(a* a) * b));
 // By a product, as TensorFlow: a NaN or infinite gradient is not lost where the unit is off.
 FORMWORK_BINARY_OP(ReluGradOp, math::Mul(a, U(b > U(0) ? U(1) : U(0))));
 FORMWORK_BINARY_OP(Relu6GradOp, math::Mul(a, U((b > U(0)) & (b < U(6)) ? U(1) : U(0))));

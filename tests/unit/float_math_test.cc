@@ -1,0 +1,150 @@
+// The float functions of the elementwise kernels against the C library's double ones: over all of
+// the floats, at every level of vector instructions that this machine has.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "core/kernels/elementwise_float_math.h"
+#include "gtest/gtest.h"
+
+namespace formwork {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kWrong = 1e9;
+
+// How far `got` is from `want`, in units of the last place of a float there.
+double Distance(float got, double want) {
+  const float rounded = static_cast<float>(want);
+  if (std::isnan(want)) return std::isnan(got) ? 0 : kWrong;
+  if (std::isinf(rounded) || std::isinf(got)) return got == rounded ? 0 : kWrong;
+  if (got == 0 && rounded == 0) return std::signbit(got) == std::signbit(rounded) ? 0 : kWrong;
+  int exponent;
+  std::frexp(want, &exponent);
+  return std::fabs(got - want) / std::ldexp(1.0, std::max(exponent - 24, -149));
+}
+
+#define FORMWORK_LOOP(Name, f)                                                 \
+  struct Name {                                                                \
+    FORMWORK_ISA_INLINE static void Run(const float* x, float* y, int64_t n) { \
+      for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);                          \
+    }                                                                          \
+  }
+FORMWORK_LOOP(ExpLoop, math::Exp);
+FORMWORK_LOOP(Expm1Loop, math::Expm1);
+FORMWORK_LOOP(LogLoop, math::Log);
+FORMWORK_LOOP(Log1pLoop, math::Log1p);
+FORMWORK_LOOP(TanhLoop, math::Tanh);
+FORMWORK_LOOP(SigmoidLoop, math::Sigmoid);
+FORMWORK_LOOP(ErfLoop, math::Erf);
+FORMWORK_LOOP(ErfcLoop, math::Erfc);
+FORMWORK_LOOP(AtanLoop, math::Atan);
+FORMWORK_LOOP(SinLoop, math::Sin);
+FORMWORK_LOOP(CosLoop, math::Cos);
+FORMWORK_LOOP(TanLoop, math::Tan);
+#undef FORMWORK_LOOP
+
+double ExactSigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// Every 1,009th float and the values at which something changes, up to `most`.
+std::vector<float> Sweep(float most) {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits <= 0xffffffffu; bits += 1009) {
+    const float x = std::bit_cast<float>(static_cast<uint32_t>(bits));
+    if (!(std::fabs(x) > most)) values.push_back(x);
+  }
+  for (float x : {0.0f, -0.0f, 1.0f, -1.0f, kInf, -kInf, kNan, 1e-45f, -1e-45f, 88.72f, 88.73f,
+                  -87.4f, -103.9f, -104.1f, 10.05f, 0.5f, 3.4028235e38f, -3.4028235e38f}) {
+    if (!(std::fabs(x) > most)) values.push_back(x);
+  }
+  return values;
+}
+
+template <typename Loop>
+void ExpectWithin(double ulps, double (*exact)(double), float most = kInf) {
+  const std::vector<float> x = Sweep(most);
+  std::vector<float> y(x.size());
+  for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa > HostIsa()) continue;
+    const float* in = x.data();
+    float* out = y.data();
+    const int64_t n = static_cast<int64_t>(x.size());
+    if (isa == Isa::kAvx512) {
+      isa_internal::RunAvx512<Loop>(in, out, n);
+    } else if (isa == Isa::kAvx2) {
+      isa_internal::RunAvx2<Loop>(in, out, n);
+    } else {
+      isa_internal::RunBaseline<Loop>(in, out, n);
+    }
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double distance = Distance(y[i], exact(x[i]));
+      if (distance > worst) {
+        worst = distance;
+        at = i;
+      }
+    }
+    EXPECT_LE(worst, ulps) << "at " << x[at] << ": " << y[at] << " for " << exact(x[at])
+                           << ", level " << static_cast<int>(isa);
+  }
+}
+
+TEST(FloatMathTest, ExponentialsAreWithinTheirBounds) {
+  ExpectWithin<ExpLoop>(1.5, std::exp);
+  ExpectWithin<Expm1Loop>(2, std::expm1);
+  ExpectWithin<TanhLoop>(3, std::tanh);
+  ExpectWithin<SigmoidLoop>(3, ExactSigmoid);
+}
+
+TEST(FloatMathTest, LogarithmsAreWithinTheirBounds) {
+  ExpectWithin<LogLoop>(1.5, std::log);
+  ExpectWithin<Log1pLoop>(2, std::log1p);
+}
+
+TEST(FloatMathTest, ErrorFunctionsAreWithinTheirBounds) {
+  ExpectWithin<ErfLoop>(2, std::erf);
+  ExpectWithin<ErfcLoop>(5, std::erfc);
+}
+
+TEST(FloatMathTest, AnglesAreWithinTheirBounds) {
+  ExpectWithin<AtanLoop>(2, std::atan);
+  ExpectWithin<SinLoop>(2, std::sin, math::kMostAngle);
+  ExpectWithin<CosLoop>(2, std::cos, math::kMostAngle);
+  ExpectWithin<TanLoop>(2, std::tan, math::kMostAngle);
+}
+
+TEST(FloatMathTest, PowerIsTheCLibrarysWhereItIsSpecial) {
+  const float special[] = {0.0f,  -0.0f, 1.0f,  -1.0f, kInf,  -kInf,  kNan,        2.0f,
+                           -2.0f, 0.5f,  -0.5f, 3.0f,  -3.0f, 1e-45f, 16777217.0f, -8388609.0f};
+  for (float x : special) {
+    for (float y : special) {
+      EXPECT_LE(Distance(math::Pow(x, y), std::pow(double{x}, double{y})), 1)
+          << x << " to the power of " << y;
+    }
+  }
+}
+
+TEST(FloatMathTest, PowerIsWithinItsBound) {
+  uint64_t state = 1;
+  auto next = [&state]() {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<uint32_t>(state >> 32);
+  };
+  double worst = 0;
+  for (int i = 0; i < 500000; ++i) {
+    const float x = std::fabs(std::bit_cast<float>(next()));
+    const float log2 = std::log2(x);
+    // Powers that neither overflow nor vanish, for the most part.
+    const float y = (static_cast<int>(next() % 3000000) - 1500000) / 1e4f / (log2 == 0 ? 1 : log2);
+    worst = std::max(worst, Distance(math::Pow(x, y), std::pow(double{x}, double{y})));
+  }
+  EXPECT_LE(worst, 1);
+}
+
+}  // namespace
+}  // namespace formwork
