@@ -192,57 +192,80 @@ struct InputGradientRows {
     SetDistances(s.rows, &row_taps);
     SetDistances(s.cols, &col_taps);
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t n = r / s.rows.input;
+      const int64_t image_row = r / s.rows.input * s.rows.output;
       const int64_t row = r % s.rows.input + s.rows.pad_before;
-      const int64_t row_strides = row / s.rows.stride;
-      const int64_t row_rest = row % s.rows.stride;
-      int64_t col_strides = s.cols.pad_before / s.cols.stride;
-      int64_t col_rest = s.cols.pad_before % s.cols.stride;
-      for (int64_t iw = 0; iw < s.cols.input; ++iw) {
-        T* to = in_backprop + (r * s.cols.input + iw) * channels;
-        for (int64_t c = 0; c < channels; ++c) to[c] = T(0);
-        // A few taps at a time: their products are summed in registers.
-        const T* gradients[kTogether];
-        const T* weights[kTogether];
-        int count = 0;
-        for (int64_t i = 0; i < s.rows.taps; ++i) {
-          const int64_t oh = ReaderOf(s.rows, row_taps, i, row_strides, row_rest);
+      // A few rows of taps at a time; almost always that is all of them.
+      int64_t next = 0;
+      do {
+        const bool first = next == 0;
+        const T* gradient_rows[kTogether];
+        const T* weight_rows[kTogether];
+        int rows = 0;
+        for (; next < s.rows.taps && rows < kTogether; ++next) {
+          const int64_t oh =
+              ReaderOf(s.rows, row_taps, next, row / s.rows.stride, row % s.rows.stride);
           if (oh < 0) continue;
-          for (int64_t j = 0; j < s.cols.taps; ++j) {
-            const int64_t ow = ReaderOf(s.cols, col_taps, j, col_strides, col_rest);
-            if (ow < 0) continue;
-            gradients[count] =
-                out_backprop + ((n * s.rows.output + oh) * s.cols.output + ow) * channels;
-            weights[count] = filter + (i * s.cols.taps + j) * channels;
-            if (++count == kTogether) {
-              Add(channels, count, gradients, weights, to);
-              count = 0;
-            }
+          gradient_rows[rows] = out_backprop + (image_row + oh) * s.cols.output * channels;
+          weight_rows[rows] = filter + next * s.cols.taps * channels;
+          ++rows;
+        }
+        OneRow(s, col_taps, rows, gradient_rows, weight_rows, first,
+               in_backprop + r * s.cols.input * channels);
+      } while (next < s.rows.taps);
+    }
+  }
+
+  /// Adds the taps of a few filter rows to one row of inputs (`first`: there is nothing yet).
+  FORMWORK_ISA_INLINE static void OneRow(const ConvShape& s, const TapDistances& col_taps, int rows,
+                                         const T* const* gradient_rows, const T* const* weight_rows,
+                                         bool first, T* to) {
+    const int64_t channels = s.in_channels;
+    int64_t col_strides = s.cols.pad_before / s.cols.stride;
+    int64_t col_rest = s.cols.pad_before % s.cols.stride;
+    const T* gradients[kTogether * kTogether];
+    const T* weights[kTogether * kTogether];
+    for (int64_t iw = 0; iw < s.cols.input; ++iw, to += channels) {
+      bool from_zero = first;
+      int64_t next = 0;
+      do {
+        int count = 0;
+        for (int cols = 0; next < s.cols.taps && cols < kTogether; ++next) {
+          const int64_t ow = ReaderOf(s.cols, col_taps, next, col_strides, col_rest);
+          if (ow < 0) continue;
+          for (int i = 0; i < rows; ++i, ++count) {
+            gradients[count] = gradient_rows[i] + ow * channels;
+            weights[count] = weight_rows[i] + next * channels;
           }
+          ++cols;
         }
-        if (++col_rest == s.cols.stride) {
-          col_rest = 0;
-          ++col_strides;
-        }
-        Add(channels, count, gradients, weights, to);
+        Add(channels, count, gradients, weights, from_zero, to);
+        from_zero = false;
+      } while (next < s.cols.taps);
+      if (++col_rest == s.cols.stride) {
+        col_rest = 0;
+        ++col_strides;
       }
     }
   }
 
   FORMWORK_ISA_INLINE static void Add(int64_t channels, int count, const T* const* gradients,
-                                      const T* const* weights, T* to) {
+                                      const T* const* weights, bool from_zero, T* to) {
     int64_t c = 0;
     for (; c + kBlock<T> <= channels; c += kBlock<T>) {
-      T sum[kBlock<T>];
-      for (int64_t k = 0; k < kBlock<T>; ++k) sum[k] = to[c + k];
+      // As a vector type: gcc keeps an array in memory here, at several times the cost.
+      typedef T Block __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+      Block sum = {};
+      if (!from_zero) sum = *reinterpret_cast<const Block*>(to + c);
       for (int t = 0; t < count; ++t) {
-        const T* g = gradients[t] + c;
-        const T* w = weights[t] + c;
-        for (int64_t k = 0; k < kBlock<T>; ++k) sum[k] += g[k] * w[k];
+        sum += *reinterpret_cast<const Block*>(gradients[t] + c) *
+               *reinterpret_cast<const Block*>(weights[t] + c);
       }
-      for (int64_t k = 0; k < kBlock<T>; ++k) to[c + k] = sum[k];
+      *reinterpret_cast<Block*>(to + c) = sum;
     }
     if (c == channels) return;
+    if (from_zero) {
+      for (int64_t k = c; k < channels; ++k) to[k] = T(0);
+    }
     for (int t = 0; t < count; ++t) {
       for (int64_t k = c; k < channels; ++k) to[k] += gradients[t][k] * weights[t][k];
     }
