@@ -18,6 +18,10 @@ namespace formwork {
 namespace {
 
 constexpr int64_t kAddGrain = 32 * 1024;
+// Results of so many elements are computed by one call of the loop.
+constexpr int64_t kWholeElements = 16 * 1024;
+// Room for an operand of one element that is repeated.
+constexpr size_t kSplatBytes = 4096;
 
 absl::flat_hash_map<std::string, const BlockOp*> MakeIndex() {
   absl::flat_hash_map<std::string, const BlockOp*> index;
@@ -54,8 +58,45 @@ absl::Status CheckRefusal(Refusal refusal, const Tensor& tensor) {
              : InvalidArgument("Integers to negative integer powers are not allowed");
 }
 
-// One instruction is a program too; only what must be refused and values of one element, which are
-// most of what loops compute, have a way of their own.
+// Where every operand has the result's shape or is one element, the loop runs over the whole at
+// once. False, and nothing done, where that is not so or the result is large.
+absl::StatusOr<bool> RunWhole(KernelContext& ctx, const BlockOp& op) {
+  const Shape* shape = &ctx.input(0).shape();
+  for (int i = 1; i < op.arity; ++i) {
+    const Shape& other = ctx.input(i).shape();
+    if (other.rank() > shape->rank() ||
+        (other.rank() == shape->rank() && other.num_elements() > shape->num_elements())) {
+      shape = &other;
+    }
+  }
+  const int64_t n = shape->num_elements();
+  if (n > kWholeElements) return false;
+  alignas(64) char splats[3][kSplatBytes];
+  const void* operands[3] = {nullptr, nullptr, nullptr};
+  int whole[3];
+  size_t num_whole = 0;
+  for (int i = 0; i < op.arity; ++i) {
+    const Tensor& input = ctx.input(i);
+    operands[i] = input.raw();
+    if (input.shape() == *shape) {
+      if (DTypeSize(input.dtype()) == DTypeSize(op.out)) whole[num_whole++] = i;
+      continue;
+    }
+    const size_t width = DTypeSize(input.dtype());
+    if (input.num_elements() != 1 || static_cast<size_t>(n) * width > kSplatBytes) return false;
+    Splat(input.raw(), width, n, splats[i]);
+    operands[i] = splats[i];
+  }
+  const Shape result = *shape;  // The tensor that it is of may be taken over.
+  FORMWORK_ASSIGN_OR_RETURN(
+      Tensor * out,
+      ctx.ForwardOrAllocate(absl::MakeConstSpan(whole, num_whole), 0, op.out, result));
+  op.fn(operands, out->mutable_raw(), n);
+  return true;
+}
+
+// Scalars, which are most of what loops compute, and small values have a way of their own; the rest
+// is a program of one instruction.
 absl::StatusOr<KernelFn> MakeStandalone(absl::Span<const DType> inputs, const BlockOp* op) {
   std::vector<DType> dtypes(inputs.begin(), inputs.end());
   ElementwiseProgram::Instruction instruction{op, {0, 1, 2}};
@@ -77,7 +118,8 @@ absl::StatusOr<KernelFn> MakeStandalone(absl::Span<const DType> inputs, const Bl
       op->fn(operands, out->mutable_raw(), 1);
       return absl::OkStatus();
     }
-    return program->Run(ctx).status();
+    FORMWORK_ASSIGN_OR_RETURN(const bool done, RunWhole(ctx, *op));
+    return done ? absl::OkStatus() : program->Run(ctx).status();
   });
 }
 

@@ -97,6 +97,13 @@ FORMWORK_ISA_INLINE float Log(float x) {
   return x >= 0.0f ? result : kNan;
 }
 
+// log(1 + x) for x in [0, 1], or NaN.
+FORMWORK_ISA_INLINE float Log1pOfFraction(float x) {
+  // log of the rounded 1 + x, and what the rounding left out.
+  const float u = 1.0f + x;
+  return Log(u) + (x - (u - 1.0f)) / u;
+}
+
 FORMWORK_ISA_INLINE float Log1p(float x) {
   // log of the rounded 1 + x, and what the rounding left out.
   const float u = 1.0f + x;

@@ -31,13 +31,13 @@ FORMWORK_ISA_INLINE double Erfc(double x) { return std::erfc(x); }
 FORMWORK_ISA_INLINE double Atan(double x) { return std::atan(x); }
 FORMWORK_ISA_INLINE double Pow(double x, double y) { return std::pow(x, y); }
 
-template <typename U>
-FORMWORK_ISA_INLINE U Softplus(U x) {
-  // As TensorFlow: past the thresholds the exponential, or x itself, is exact.
-  constexpr U kThreshold = sizeof(U) == 4 ? U(-13.942385) : U(-34.043653389117154);
-  const U e = Exp(x);
-  const U y = x < kThreshold ? e : Log1p(e);
-  return x > -kThreshold ? x : y;
+FORMWORK_ISA_INLINE float Softplus(float x) {
+  // max(x, 0) + log(1 + e^-|x|): nothing overflows, and the sum is exact where one part is nothing.
+  const float e = Exp(-Magnitude(x));
+  return (x < 0.0f ? 0.0f : x) + Log1pOfFraction(e);
+}
+FORMWORK_ISA_INLINE double Softplus(double x) {
+  return (x < 0 ? 0.0 : x) + std::log1p(std::exp(-std::abs(x)));
 }
 
 // NaN wins on either side; of equal operands (0 and -0) the first.
