@@ -29,7 +29,7 @@ struct Variable {
   Buffer home;
   EventRef last_write;
   std::vector<EventRef> reads;  // Since the last write.
-  int64_t expected = 0;
+  uint64_t expected = 0;
 };
 
 struct Waits {
@@ -47,8 +47,8 @@ class Calls {
   Calls(uint64_t seed, const Waits& waits) : device_(seed), waits_(waits), random_(seed) {
     for (int i = 0; i < kStreams; ++i) streams_.push_back(device_.NewStream().value());
     for (Variable& variable : variables_) {
-      variable.home = device_.Allocate(sizeof(int64_t), *streams_[0]).value();
-      Launch(*streams_[0], variable, [](int64_t& value) { value = 0; });
+      variable.home = device_.Allocate(sizeof(uint64_t), *streams_[0]).value();
+      Launch(*streams_[0], variable, [](uint64_t& value) { value = 0; });
       variable.last_write = streams_[0]->Record();
     }
   }
@@ -65,12 +65,12 @@ class Calls {
       if (waits_.for_reads_since) {
         for (const EventRef& read : variable.reads) stream.Wait(read);
       }
-      Launch(stream, variable, [](int64_t& value) { value = value * 3 + 1; });
+      Launch(stream, variable, [](uint64_t& value) { value = value * 3 + 1; });
       variable.expected = variable.expected * 3 + 1;
       variable.last_write = stream.Record();
       variable.reads.clear();
     } else {
-      results_.push_back(Buffer(ProcessAllocator().Allocate(sizeof(int64_t)).value()));
+      results_.push_back(Buffer(ProcessAllocator().Allocate(sizeof(uint64_t)).value()));
       expected_.push_back(variable.expected);
       stream.Copy(variable.home, results_.back());
       variable.reads.push_back(stream.Record());
@@ -83,7 +83,7 @@ class Calls {
     for (size_t i = 0; i < results_.size(); ++i) {
       EXPECT_OK(done_[i]->Await(absl::InfiniteFuture()));
       device_.HostReads(results_[i]);
-      int64_t value = 0;
+      uint64_t value = 0;
       std::memcpy(&value, results_[i].data(), sizeof(value));
       outcome.wrong_values += value != expected_[i];
     }
@@ -98,7 +98,7 @@ class Calls {
   template <typename F>
   void Launch(Stream& stream, Variable& variable, F change) {
     stream.Launch({.reads = {}, .writes = {&variable.home}}, [data = variable.home.data(), change] {
-      int64_t value = 0;
+      uint64_t value = 0;
       std::memcpy(&value, data, sizeof(value));
       change(value);
       std::memcpy(data, &value, sizeof(value));
@@ -113,7 +113,7 @@ class Calls {
   std::vector<std::unique_ptr<Stream>> streams_;
   Variable variables_[kVariables];
   std::vector<Buffer> results_;
-  std::vector<int64_t> expected_;
+  std::vector<uint64_t> expected_;
   std::vector<EventRef> done_;
 };
 
