@@ -28,6 +28,9 @@ int CallThreads(const EngineOptions& options) {
   return std::max(16, 4 * static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+// Apart from those of other epochs by the upper bits; within 53, which JSON's readers keep.
+uint64_t FirstFunctionId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
+
 VariableInfo InfoOf(const Variable& variable) {
   return {variable.id,     variable.name,          variable.dtype,
           variable.shape,  variable.initialized(), variable.version(),
@@ -86,7 +89,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
       epoch_(NewEpoch()),
       allocator_(options.memory_limit_bytes),
       resources_(options.max_queued_calls),
-      functions_(options.max_functions, options.max_function_bytes),
+      functions_(options.max_functions, options.max_function_bytes, FirstFunctionId(epoch_)),
       pool_(CallThreads(options)) {
   RegisterOps(ops_);
   RegisterCpuKernels(kernels_);

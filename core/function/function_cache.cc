@@ -20,8 +20,8 @@ std::string TypeInUse(absl::string_view name) {
 
 }  // namespace
 
-FunctionCache::FunctionCache(int64_t max_entries, size_t max_bytes)
-    : max_entries_(max_entries), max_bytes_(max_bytes) {}
+FunctionCache::FunctionCache(int64_t max_entries, size_t max_bytes, uint64_t first_id)
+    : max_entries_(max_entries), max_bytes_(max_bytes), next_id_(first_id) {}
 
 FunctionCache::Name* FunctionCache::FindName(absl::string_view name_space, absl::string_view name) {
   auto space = name_spaces_.find(name_space);

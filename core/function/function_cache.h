@@ -43,7 +43,9 @@ class FunctionCache {
  public:
   /// Bounds of what is kept: the least recently used go first. While callers hold more than that,
   /// the cache is larger.
-  FunctionCache(int64_t max_entries, size_t max_bytes);
+  /// `first_id`: where IDs start; by another start after a restart an old ID is never a new
+  /// function's.
+  FunctionCache(int64_t max_entries, size_t max_bytes, uint64_t first_id = 1);
 
   /// Dispatches as TensorFlow does: an equal type, else the most specific of those that the request
   /// is a subtype of, the earliest where several are.
@@ -122,7 +124,7 @@ class FunctionCache {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry*> by_id_ ABSL_GUARDED_BY(mutex_);
-  uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   FunctionCacheStats stats_ ABSL_GUARDED_BY(mutex_);
 };
