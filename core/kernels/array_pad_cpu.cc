@@ -184,8 +184,10 @@ template <typename T>
 T Sum(T a, T b) {
   if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
     return T(static_cast<float>(a) + static_cast<float>(b));
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // Wraps around.
   } else {
-    return static_cast<T>(a + b);
+    return a + b;
   }
 }
 

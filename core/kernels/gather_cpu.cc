@@ -193,7 +193,8 @@ absl::StatusOr<Tensor> Gather(Allocator& allocator, const Tensor& params, const 
   if (params.rank() < 1) return InvalidArgument("params must be at least 1 dimensional");
   const int rank = params.rank();
   if (axis < -rank || axis >= rank) {
-    return InvalidArgument("Shape must be at least rank ", axis < 0 ? -axis : axis + 1,
+    return InvalidArgument("Shape must be at least rank ",
+                           axis < 0 ? -static_cast<uint64_t>(axis) : axis + uint64_t{1},
                            " but is rank ", rank);
   }
   if (axis < 0) axis += rank;
