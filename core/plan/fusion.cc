@@ -20,8 +20,10 @@ const BlockOp* FusableOp(const Graph& graph, const Node& node) {
       node.output_dtypes.size() != 1) {
     return nullptr;
   }
-  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast.
-  if (node.op->name == "Select" || !node.attrs->GetOr<bool>("incompatible_shape_error", true)) {
+  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast; casts
+  // that cut bits off are not the table's.
+  if (node.op->name == "Select" || !node.attrs->GetOr<bool>("incompatible_shape_error", true) ||
+      node.attrs->GetOr<bool>("Truncate", false)) {
     return nullptr;
   }
   absl::InlinedVector<DType, 3> dtypes;
