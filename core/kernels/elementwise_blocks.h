@@ -24,6 +24,10 @@ struct BlockOp {
   DType in = DType::kInvalid;  ///< Of the operands (of the last ones, for a select).
   DType out = DType::kInvalid;
   Refusal refuses = Refusal::kNone;  ///< Not to be fused unless kNone.
+  /// Of a binary op: the same where in[0], or in[1], is one element for the whole run; null where
+  /// there is no such loop. A constant then takes a register, not a block of the cache.
+  BlockFn left_scalar = nullptr;
+  BlockFn right_scalar = nullptr;
 };
 
 /// The entry for a node, in the best form that this machine runs; null where there is none.

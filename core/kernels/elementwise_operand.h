@@ -28,6 +28,7 @@ class Operand {
   const void* Run(int64_t begin, int64_t n, void* scratch) const;
   /// True where every run has the same content: it may be made once.
   bool is_splat() const { return kind_ == Kind::kSplat; }
+  const void* element() const { return data_; }  ///< Of a splat: the one element.
 
  private:
   enum class Kind : uint8_t { kDense, kSplat, kStrided };

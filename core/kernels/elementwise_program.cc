@@ -166,6 +166,27 @@ absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shap
     }
     outputs[k] = tensor->mutable_data<char>();
   }
+  // The loop for each instruction; constants that have one of their own need no block.
+  auto is_splat = [&](uint16_t value) { return value < num_inputs && operands[value].is_splat(); };
+  absl::InlinedVector<BlockFn, 64> loops(instructions_.size());
+  absl::InlinedVector<int8_t, 64> scalar_operand(instructions_.size(), -1);
+  absl::InlinedVector<bool, 32> needs_block(num_inputs, false);
+  for (size_t i = 0; i < instructions_.size(); ++i) {
+    const Instruction& instruction = instructions_[i];
+    loops[i] = instruction.op->fn;
+    if (instruction.op->right_scalar != nullptr && is_splat(instruction.operands[1])) {
+      loops[i] = instruction.op->right_scalar;
+      scalar_operand[i] = 1;
+    } else if (instruction.op->left_scalar != nullptr && is_splat(instruction.operands[0])) {
+      loops[i] = instruction.op->left_scalar;
+      scalar_operand[i] = 0;
+    }
+    for (int k = 0; k < instruction.op->arity; ++k) {
+      if (k != scalar_operand[i] && instruction.operands[k] < num_inputs) {
+        needs_block[instruction.operands[k]] = true;
+      }
+    }
+  }
   const size_t block_bytes = kBlockElements * max_width_;
   const int64_t grain = std::max<int64_t>(
       kBlockElements, kParallelElements / std::max<size_t>(1, instructions_.size()));
@@ -179,7 +200,7 @@ absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shap
             memory.get() + (kLine - reinterpret_cast<uintptr_t>(memory.get()) % kLine);
         std::vector<const void*> values(num_inputs + instructions_.size());
         for (size_t i = 0; i < num_inputs; ++i) {
-          if (operands[i].is_splat()) {
+          if (operands[i].is_splat() && needs_block[i]) {
             values[i] = operands[i].Run(0, std::min(n, kBlockElements),
                                         scratch + register_of_[i] * block_bytes);
           }
@@ -195,11 +216,14 @@ absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shap
             const Instruction& instruction = instructions_[i];
             const void* in[3] = {nullptr, nullptr, nullptr};
             for (int k = 0; k < instruction.op->arity; ++k) in[k] = values[instruction.operands[k]];
+            if (const int k = scalar_operand[i]; k >= 0) {
+              in[k] = operands[instruction.operands[k]].element();
+            }
             const int32_t output = output_of_[num_inputs + i];
             char* result = output < 0 ? scratch + register_of_[num_inputs + i] * block_bytes
                                       : outputs[output] + static_cast<size_t>(begin) *
                                                               DTypeSize(instruction.op->out);
-            instruction.op->fn(in, result, count);
+            loops[i](in, result, count);
             values[num_inputs + i] = result;
           }
         }

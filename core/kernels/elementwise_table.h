@@ -47,6 +47,28 @@ struct BinaryLoop {
   }
 };
 template <typename F, typename In, typename Out>
+struct LeftScalarLoop {
+  FORMWORK_ISA_INLINE static void Run(const void* const* in, void* out, int64_t n) {
+    const Compute<In> a = static_cast<Compute<In>>(*static_cast<const In*>(in[0]));
+    const In* b = static_cast<const In*>(in[1]);
+    Out* o = static_cast<Out*>(out);
+    for (int64_t i = 0; i < n; ++i) {
+      o[i] = static_cast<Out>(F::f(a, static_cast<Compute<In>>(b[i])));
+    }
+  }
+};
+template <typename F, typename In, typename Out>
+struct RightScalarLoop {
+  FORMWORK_ISA_INLINE static void Run(const void* const* in, void* out, int64_t n) {
+    const In* a = static_cast<const In*>(in[0]);
+    const Compute<In> b = static_cast<Compute<In>>(*static_cast<const In*>(in[1]));
+    Out* o = static_cast<Out*>(out);
+    for (int64_t i = 0; i < n; ++i) {
+      o[i] = static_cast<Out>(F::f(static_cast<Compute<In>>(a[i]), b));
+    }
+  }
+};
+template <typename F, typename In, typename Out>
 struct TernaryLoop {
   FORMWORK_ISA_INLINE static void Run(const void* const* in, void* out, int64_t n) {
     const In* a = static_cast<const In*>(in[0]);
@@ -93,12 +115,12 @@ class Table {
   }
   template <typename F, typename... Ts>
   Table& Binary(absl::string_view name, Refusal refuses = Refusal::kNone) {
-    (Add<BinaryLoop<F, Ts, Ts>, Ts, Ts>(name, 2, refuses), ...);
+    (AddBinary<F, Ts, Ts>(name, refuses), ...);
     return *this;
   }
   template <typename F, typename... Ts>
   Table& Compare(absl::string_view name) {
-    (Add<BinaryLoop<F, Ts, bool>, Ts, bool>(name, 2), ...);
+    (AddBinary<F, Ts, bool>(name, Refusal::kNone), ...);
     return *this;
   }
   template <typename F, typename... Ts>
@@ -115,6 +137,16 @@ class Table {
   absl::Span<const NamedBlockOp> rows() const { return rows_; }
 
  private:
+  template <typename F, typename In, typename Out>
+  void AddBinary(absl::string_view name, Refusal refuses) {
+    Add<BinaryLoop<F, In, Out>, In, Out>(name, 2, refuses);
+    // For the types that most is computed in; each copy costs code.
+    if constexpr (std::is_same_v<In, float> || std::is_same_v<In, double>) {
+      rows_.back().op.left_scalar = ForThisMachine<LeftScalarLoop<F, In, Out>, In>();
+      rows_.back().op.right_scalar = ForThisMachine<RightScalarLoop<F, In, Out>, In>();
+    }
+  }
+
   std::vector<NamedBlockOp> rows_;
 };
 

@@ -122,7 +122,8 @@ class KernelContext {
   void SetOutput(int i, Tensor value) { outputs_[i] = std::move(value); }
   /// Allocates output i; the pointer holds until the kernel returns. Plain data is uninitialised.
   absl::StatusOr<Tensor*> AllocateOutput(int i, DType dtype, const Shape& shape) {
-    // Small plain data needs no allocator, but one path keeps the check of sizes in one place.
+    // Most values of a loop are small: they need no allocator and no copy.
+    if (outputs_[i].ResetInside(dtype, shape)) return &outputs_[i];
     absl::StatusOr<Tensor> tensor = Tensor::Allocate(call_.allocator(), dtype, shape);
     if (!tensor.ok()) return std::move(tensor).status();
     outputs_[i] = *std::move(tensor);

@@ -129,6 +129,19 @@ class Tensor {
   /// A copy that shares nothing at this level (variants are shared still).
   absl::StatusOr<Tensor> Clone(Allocator& allocator) const;
 
+  /// Makes this tensor one of plain data held inside, elements uninitialised. False (and nothing
+  /// done) where they do not fit inside.
+  bool ResetInside(DType dtype, const Shape& shape) {
+    if (!IsPlainData(dtype) || shape.num_elements() > static_cast<int64_t>(kInlineBytes) ||
+        static_cast<size_t>(shape.num_elements()) * DTypeSize(dtype) > kInlineBytes) {
+      return false;
+    }
+    buffer_.Reset();
+    dtype_ = dtype;
+    shape_ = shape;
+    return true;
+  }
+
   /// Lets go of the elements; what is left is not to be read.
   void Drop() { buffer_.Reset(); }
 
