@@ -37,14 +37,16 @@ absl::StatusOr<KernelFn> MakePack(KernelInit& init) {
         if (words4 && PackScalars<Word4>(ctx, dtype)) return absl::OkStatus();
         TensorPtrs tensors;
         for (int i = 0; i < ctx.num_inputs(); ++i) tensors.push_back(&ctx.input(i));
-        FORMWORK_ASSIGN_OR_RETURN(Tensor result, StackTensors(ctx.allocator(), tensors, axis));
+        absl::StatusOr<Tensor> result = StackTensors(ctx.allocator(), tensors, axis);
+        if (!result.ok()) return std::move(result).status();
         if (ctx.num_inputs() == 1) {
           // Let go of the input's hold, so that the next op may write in place.
-          const Shape shape = result.shape();
-          result = Tensor();
-          result = ctx.TakeInput(0).Reshaped(shape);
+          const Shape shape = result->shape();
+          result = absl::StatusOr<Tensor>();
+          ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
+          return absl::OkStatus();
         }
-        ctx.SetOutput(0, std::move(result));
+        ctx.SetOutput(0, *std::move(result));
         return absl::OkStatus();
       });
 }

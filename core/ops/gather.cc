@@ -50,8 +50,9 @@ absl::Status ScatterNdShape(InferenceContext& c) {
   PartialShape shape = OfLength(c.input(2));
   if (c.constant(2) != nullptr) {
     std::optional<Dims> dims = array_shapes::ConstantIntegers(c, 2);
-    absl::StatusOr<PartialShape> known = PartialShape::Make(dims.value_or(Dims()));
-    if (dims && known.ok()) shape = *std::move(known);
+    if (!dims) return absl::OkStatus();
+    absl::StatusOr<PartialShape> known = PartialShape::Make(*dims);
+    if (known.ok()) shape = *std::move(known);
   }
   c.set_output(0, std::move(shape));
   return absl::OkStatus();
@@ -65,10 +66,13 @@ absl::Status DynamicStitchShape(InferenceContext& c) {
     if (!indices.known_rank() || !data.known_rank() || data.rank() < indices.rank()) continue;
     // The number of rows is the largest index plus one: known where all indices are.
     int64_t rows = 0;
-    for (int j = 0; j < n && rows >= 0; ++j) {
+    for (int j = 0; j < n; ++j) {
       std::optional<Dims> values = array_shapes::ConstantIntegers(c, j);
-      for (int64_t value : values.value_or(Dims())) rows = std::max(rows, value + 1);
-      if (!values) rows = -1;
+      if (!values) {
+        rows = -1;
+        break;
+      }
+      for (int64_t value : *values) rows = std::max(rows, value + 1);
     }
     Dims dims = {rows};
     Append(data, indices.rank(), dims);
