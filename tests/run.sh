@@ -30,7 +30,7 @@ attempt ctest --test-dir build/dev --output-on-failure -L fast
 
 step "End to end, client and conformance tests"
 export FORMWORK_BIN=$PWD/build/dev/bin
-attempt build/venv/bin/python -m pytest -q -x --durations=5 tests/layering_test.py tests/python tests/e2e
+attempt build/venv/bin/python -m pytest -q --durations=5 tests/layering_test.py tests/python tests/e2e
 
 if [ "$mode" != --fast ]; then
   step "Building asan (clang, with the fuzz targets)"

@@ -168,6 +168,8 @@ def test_an_interrupt_cancels_the_call(fake, server):
   f([[1, 1, 1]])
   fake.hang.set()
   fake.cancelled.clear()
+  # A shell's background jobs start with SIGINT ignored; then nothing would interrupt the call.
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
   timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
   timer.start()
   try:
@@ -175,6 +177,7 @@ def test_an_interrupt_cancels_the_call(fake, server):
       f([[1, 1, 1]])
     assert fake.cancelled.wait(5)
   finally:
+    signal.signal(signal.SIGINT, before)
     fake.hang.clear()
   assert f([[1, 1, 1]])
 
