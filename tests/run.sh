@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # run.sh [--fast | --slow]: installs what the tests need and runs them.
 #
-#   (nothing)  everything that CI runs: unit, op and graph tests, end to end, conformance, importer
-#              fuzzing, and the fast set again under AddressSanitizer and UBSan
-#   --fast     what fits ten minutes on a built tree: unit, ops, graphs, end to end
-#   --slow     also TSan and ten minutes of fuzzing
+#   (nothing)  what CI runs: unit, op, device and concurrency tests, the client's, end to end
+#   --fast     the C++ tests and the layering alone
+#   --slow     also the fast set under AddressSanitizer with UBSan and under TSan, and ten minutes
+#              of fuzzing the importer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-}
@@ -28,22 +28,21 @@ build dev
 step "Unit, op, graph and concurrency tests"
 attempt ctest --test-dir build/dev --output-on-failure -L fast
 
-step "End to end, client and conformance tests"
 export FORMWORK_BIN=$PWD/build/dev/bin
-attempt build/venv/bin/python -m pytest -q --durations=5 tests/layering_test.py tests/python tests/e2e
+python_tests=(tests/layering_test.py tests/python tests/e2e)
+[ "$mode" != --fast ] || python_tests=(tests/layering_test.py)
+step "End to end, client and conformance tests"
+attempt build/venv/bin/python -m pytest -q --durations=5 "${python_tests[@]}"
 
-if [ "$mode" != --fast ]; then
+if [ "$mode" = --slow ]; then
   step "Building asan (clang, with the fuzz targets)"
-  build asan formwork_unit_tests formwork_op_tests import_fuzzer
+  build asan formwork_unit_tests formwork_op_tests formwork_device_tests import_fuzzer
   step "Fast set under AddressSanitizer and UBSan"
   attempt ctest --test-dir build/asan --output-on-failure -L fast
   step "Fuzzing the importer"
   mkdir -p build/fuzz-corpus
-  seconds=60; [ "$mode" != --slow ] || seconds=600
-  attempt build/asan/bin/import_fuzzer -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 \
+  attempt build/asan/bin/import_fuzzer -max_total_time=600 -rss_limit_mb=4096 -timeout=20 \
     -print_final_stats=1 build/fuzz-corpus tests/fuzz/seeds
-fi
-if [ "$mode" = --slow ]; then
   step "Building tsan"
   build tsan formwork_unit_tests
   attempt ctest --test-dir build/tsan --output-on-failure -L fast -R unit

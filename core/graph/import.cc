@@ -95,9 +95,10 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
   for (const auto& [name, graph] : library) callers.try_emplace(name, 0);
   for (const auto& [name, graph] : library) {
     absl::flat_hash_set<std::string> seen;
+    std::vector<std::string>& own = callees[name];
     ForEachCallee(*graph, [&](const std::string& callee) {
       if (library.contains(callee) && seen.insert(callee).second) {
-        callees[name].push_back(callee);
+        own.push_back(callee);
         ++callers[callee];
       }
     });
