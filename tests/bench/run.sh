@@ -23,7 +23,7 @@ address() { sed -n 's/.*grpc=\([^ ]*\).*/\1/p' "$1" | head -n 1; }
 start build/bench/server.log "$bin/formwork-server" --port 0 --http-port 0
 start build/bench/echo.log "$bin/echo_server" 0
 server=$(address build/bench/server.log)
-echo=$(address build/bench/echo.log)
+echo=127.0.0.1:$(sed -n 's/^echo ready //p' build/bench/echo.log)
 
 "$bin/grpc_bench" "$server" "$echo" >build/bench/grpc.jsonl
 build/venv/bin/python tests/bench/python_bench.py --server "$server" --out build/bench/python.json
