@@ -27,9 +27,8 @@ void ThreadPool::Loop() {
     absl::AnyInvocable<void()> work;
     {
       absl::MutexLock lock(&mutex_);
-      auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return closing_ || !queue_.empty();
-      };
+      auto wake = [this]()
+                      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || !queue_.empty(); };
       mutex_.Await(absl::Condition(&wake));
       if (queue_.empty()) return;
       work = std::move(queue_.front());
