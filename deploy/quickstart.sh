@@ -44,7 +44,7 @@ import sys, urllib.request
 text = urllib.request.urlopen("http://%s/metrics" % sys.argv[1]).read().decode()
 wanted = ("formwork_calls_total", "formwork_variables", "formwork_function_cache_", "formwork_variable_bytes")
 for line in text.splitlines():
-  if line.startswith(wanted):
+  if line.startswith(wanted) and not line.endswith("} 0"):
     print(line)
 PY
 
