@@ -114,22 +114,11 @@ FORMWORK_ISA_INLINE float Log1p(float x) {
   return plain ? x : (edge ? Log(u) : y);
 }
 
-// The rational approximation that TensorFlow's kernels use, so that printed values agree to the
-// last digit; past the clamp it is 1.
 FORMWORK_ISA_INLINE float Tanh(float x) {
-  constexpr float kClamp = 8.01773357391357422f;
-  const float t = x < -kClamp ? -kClamp : x > kClamp ? kClamp : x;
-  const float t2 = t * t;
-  float p = 1.394553628e-8f;
-  p = p * t2 + 2.102733560e-5f;
-  p = p * t2 + 3.520756727e-3f;
-  p = p * t2 + 1.340216100e-1f;
-  float q = 8.015776984e-7f;
-  q = q * t2 + 3.326951409e-4f;
-  q = q * t2 + 2.597254514e-2f;
-  q = q * t2 + 4.673548340e-1f;
-  q = q * t2 + 1.0f;
-  return (t2 * t * p + t) / q;
+  const float magnitude = Magnitude(x);
+  const float t = magnitude > 10.0f ? 10.0f : magnitude;
+  const float m = Expm1(2.0f * t);
+  return WithSignOf(m / (m + 2.0f), x);
 }
 
 FORMWORK_ISA_INLINE float Sigmoid(float x) {

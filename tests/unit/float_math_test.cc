@@ -97,7 +97,7 @@ void ExpectWithin(double ulps, double (*exact)(double), float most = kInf) {
 TEST(FloatMathTest, ExponentialsAreWithinTheirBounds) {
   ExpectWithin<ExpLoop>(1.5, std::exp);
   ExpectWithin<Expm1Loop>(2, std::expm1);
-  ExpectWithin<TanhLoop>(5, std::tanh);
+  ExpectWithin<TanhLoop>(3, std::tanh);
   ExpectWithin<SigmoidLoop>(3, ExactSigmoid);
 }
 
