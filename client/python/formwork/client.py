@@ -165,7 +165,7 @@ class Server:
     return "<formwork.Server %s, namespace %r>" % (self._channel.target, self.namespace)
 
   # ----------------------------------------------------------------------------- with TensorFlow
-  def function(self, func=None, *, input_signature=None, reduce_retracing=False, scope="",
+  def function(self, func=None, input_signature=None, *, reduce_retracing=False, scope="",
                **options):
     """As tf.function: traces here, runs on the server. Also a decorator without arguments.
 

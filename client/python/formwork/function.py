@@ -16,7 +16,6 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gradients_util
 from tensorflow.python.ops import resource_variable_ops
-from tensorflow.python.util import tf_decorator
 
 from formwork import errors
 from formwork import gradients
@@ -55,21 +54,24 @@ def make(server, func, scope, name=None, **options):
   """server.function on one Python function, or on what tf.function made of one.
 
   name: on the server; by default the Python function's.
+  options: tf.function's, with the defaults and errors that it has.
   """
   if isinstance(func, polymorphic_function.Function):
-    options = {
-        "autograph": func._autograph, "jit_compile": func._jit_compile,
-        "experimental_autograph_options": func._experimental_autograph_options,
-        "experimental_attributes": func._attributes or None,
-        **{k: v for k, v in options.items() if v is not None}}
-    if options.get("input_signature") is None:
-      options["input_signature"] = func.input_signature
-    options["reduce_retracing"] = options.get("reduce_retracing") or func._reduce_retracing
+    options = {**_options_of(func), **{k: v for k, v in options.items() if v}}
     func = func.python_function
-  python_name = getattr(func, "__name__", None) or type(func).__name__
-  made = RemoteFunction(func, python_name, **options)
-  made._attach(server, scope, name or getattr(func, "__qualname__", python_name))
-  return tf_decorator.make_decorator(func, decorator_name="tf.function", decorator_func=made)
+  made = polymorphic_function.function(func, **options)
+  made.__class__ = RemoteFunction
+  plain = getattr(func, "__name__", None) or type(func).__name__
+  made._attach(server, scope, name or getattr(func, "__qualname__", plain))
+  return made
+
+
+def _options_of(func):
+  """What a tf.function was made with."""
+  return {"autograph": func._autograph, "jit_compile": func._jit_compile,
+          "experimental_autograph_options": func._experimental_autograph_options,
+          "experimental_attributes": func._attributes or None,
+          "input_signature": func.input_signature, "reduce_retracing": func._reduce_retracing}
 
 
 _MOST_FAST = 1024
@@ -209,6 +211,8 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
       for v in self._func_graph.variables:
         resource_variable_ops.variable_accessed(v)
     args = list(tensor_inputs) + list(captured_inputs)
+    if not all(isinstance(t, ops.EagerTensor) for t in args):  # One that leaked from a trace.
+      return super()._call_flat(tensor_inputs, captured_inputs)  # TensorFlow says so.
     tape = gradients_util.PossibleTapeGradientTypes(args)
     try:
       if tape == gradients_util.POSSIBLE_GRADIENT_TYPES_NONE:

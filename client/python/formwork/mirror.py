@@ -131,10 +131,9 @@ def _constant(value, dtype):
 
 def local_value(handle, dtype):
   """The value of a variable here, whatever the server has. None: uninitialised."""
-  try:
-    return gen_resource_variable_ops.read_variable_op(handle, tf.as_dtype(dtype))
-  except tf.errors.FailedPreconditionError:
+  if not gen_resource_variable_ops.var_is_initialized_op(handle):
     return None
+  return gen_resource_variable_ops.read_variable_op(handle, tf.as_dtype(dtype))
 
 
 class _Mirror:
