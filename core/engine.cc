@@ -199,7 +199,7 @@ void EngineImpl::WithVariable(std::shared_ptr<Variable> variable, Access mode,
   waiting->body = std::move(body);
   auto run = [this, waiting] {
     waiting->body(waiting->ticket);
-    waiting->ticket.Release();
+    waiting->ticket.ReleaseAll();
     CallDone();
   };
   absl::StatusOr<bool> ready =

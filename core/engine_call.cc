@@ -167,7 +167,7 @@ void CallTask::Run() {
     bound_.frames.Return(std::move(frame));
     values_ = std::move(outputs);
   }
-  ticket_.Release();
+  ticket_.ReleaseAll();
   if (result.status.ok()) {
     result.status = TakeOutputs(result);
     const float us = static_cast<float>(absl::GetCurrentTimeNanos() - start) * 1e-3f;

@@ -183,6 +183,11 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
     function->named.push_back({variable->id});
     function->access.push_back({std::move(variable), std::max(named.access, Access::kRead)});
   }
+  // As tickets take them.
+  std::sort(function->access.begin(), function->access.end(),
+            [](const AccessRequest& a, const AccessRequest& b) {
+              return a.variable->id < b.variable->id;
+            });
   for (int i = 0; i < plan->num_counters; ++i) function->counters.emplace_back(0);
   function->inputs = registration.inputs;
   function->captures = captures;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/checked_math.h"
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 
 namespace formwork::server {
@@ -17,6 +18,8 @@ constexpr uint32_t kContent = 15;
 
 // Below this a copy is cheaper than a slice of its own.
 constexpr size_t kReferenceBytes = 4096;
+// Received bytes that are worth a task of their own to gather.
+constexpr int64_t kGatherGrain = int64_t{1} << 20;
 
 absl::Status ContentMismatch(int64_t have, DType dtype, const Shape& shape, int64_t want) {
   return InvalidArgument("Tensor: content has another size than dtype and dims say: bytes=", have,
@@ -98,8 +101,12 @@ absl::StatusOr<Tensor> TensorParts::Build(Allocator& allocator) const {
       CheckedMul(shape.num_elements(), static_cast<int64_t>(DTypeSize(dtype)));
   if (want != have) return ContentMismatch(have, dtype, shape, want.value_or(-1));
   FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(allocator, dtype, shape));
-  WireReader content = content_;
-  content.CopyTo(tensor.mutable_raw(), static_cast<size_t>(have));
+  char* const out = static_cast<char*>(tensor.mutable_raw());
+  ParallelFor(have, kGatherGrain, [&](int64_t begin, int64_t end) {
+    WireReader piece = content_;
+    piece.Skip(static_cast<size_t>(begin));
+    piece.CopyTo(out + begin, static_cast<size_t>(end - begin));
+  });
   if (dtype == DType::kBool) NormaliseBools(&tensor);
   return tensor;
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # run.sh [--fast | --slow]: installs what the tests need and runs them.
 #
-#   (nothing)  what CI runs: unit, op, device and concurrency tests, the client's, end to end
-#   --fast     the C++ tests and the layering alone
-#   --slow     also the fast set under AddressSanitizer with UBSan and under TSan, and ten minutes
-#              of fuzzing the importer
+#   (nothing)  what CI runs: unit, op, device and concurrency tests, the client's, conformance with
+#              TensorFlow, end to end; the C++ ones again under AddressSanitizer with UBSan; a
+#              minute of fuzzing the importer
+#   --fast     without the sanitizers and the fuzzing
+#   --slow     also ThreadSanitizer, and ten minutes of fuzzing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-}
@@ -28,21 +29,24 @@ build dev
 step "Unit, op, graph and concurrency tests"
 attempt ctest --test-dir build/dev --output-on-failure -L fast
 
+step "Layering, end to end, client and conformance tests"
 export FORMWORK_BIN=$PWD/build/dev/bin
-python_tests=(tests/layering_test.py tests/python tests/e2e)
-[ "$mode" != --fast ] || python_tests=(tests/layering_test.py)
-step "End to end, client and conformance tests"
-attempt build/venv/bin/python -m pytest -q --durations=5 "${python_tests[@]}"
+attempt build/venv/bin/python -m pytest -q --durations=5 tests/layering_test.py tests/python tests/e2e
 
-if [ "$mode" = --slow ]; then
+if [ "$mode" != --fast ]; then
   step "Building asan (clang, with the fuzz targets)"
   build asan formwork_unit_tests formwork_op_tests formwork_device_tests import_fuzzer
-  step "Fast set under AddressSanitizer and UBSan"
+  step "The C++ tests under AddressSanitizer and UBSan"
   attempt ctest --test-dir build/asan --output-on-failure -L fast
-  step "Fuzzing the importer"
+  seconds=60
+  [ "$mode" != --slow ] || seconds=600
+  step "Fuzzing the importer for $seconds s"
   mkdir -p build/fuzz-corpus
-  attempt build/asan/bin/import_fuzzer -max_total_time=600 -rss_limit_mb=4096 -timeout=20 \
+  attempt build/asan/bin/import_fuzzer -max_total_time=$seconds -rss_limit_mb=4096 -timeout=20 \
     -print_final_stats=1 build/fuzz-corpus tests/fuzz/seeds
+fi
+
+if [ "$mode" = --slow ]; then
   step "Building tsan"
   build tsan formwork_unit_tests
   attempt ctest --test-dir build/tsan --output-on-failure -L fast -R unit

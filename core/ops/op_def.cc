@@ -28,13 +28,7 @@ void OpRegistry::Add(absl::string_view spec, OpTraits traits) {
   absl::StatusOr<OpDef> parsed = ParseOpSpec(spec);
   if (!parsed.ok()) BrokenSpec(spec, parsed.status().message());
   auto op = std::make_unique<OpDef>(*std::move(parsed));
-  op->effect = traits.effect;
-  op->commutative = traits.commutative;
-  op->sized_by_value = traits.sized_by_value;
-  op->shape_only = traits.shape_only;
-  op->forwards_inputs = traits.forwards_inputs;
-  op->names_variable = traits.names_variable;
-  op->shape_fn = traits.shape_fn;
+  static_cast<OpTraits&>(*op) = traits;
   std::string name = op->name;
   if (!ops_.emplace(std::move(name), std::move(op)).second) BrokenSpec(spec, "declared twice");
 }

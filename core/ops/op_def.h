@@ -60,12 +60,9 @@ enum class Effect : uint8_t {
   kSelfOrdered  ///< Waits for other calls (queues): atomic by itself, outside the ticket.
 };
 
-struct OpDef {
-  std::string name;
-  std::vector<ArgDef> inputs;
-  std::vector<ArgDef> outputs;
-  std::vector<AttrDef> attrs;
-
+/// What a family says of an op beyond its line.
+struct OpTraits {
+  ShapeFn shape_fn = nullptr;  ///< Null: nothing is known of the outputs' shapes.
   Effect effect = Effect::kNone;
   bool commutative = false;
   /// The outputs' sizes may follow from the inputs' values (Fill, Range, Tile), so that small
@@ -78,20 +75,19 @@ struct OpDef {
   /// Gives the handle of the variable that its attrs container and shared_name say; the planner
   /// binds it (VarHandleOp).
   bool names_variable = false;
-  ShapeFn shape_fn = nullptr;  ///< Null: nothing is known of the outputs' shapes.
-
-  const AttrDef* FindAttr(absl::string_view attr) const;
+  /// Output 0 is the value of the variable whose handle is input 0 (ReadVariableOp).
+  bool loads_variable = false;
+  /// Input 1 becomes the value of the variable whose handle is input 0 (AssignVariableOp).
+  bool stores_variable = false;
 };
 
-/// What a family says of an op beyond its line.
-struct OpTraits {
-  ShapeFn shape_fn = nullptr;
-  Effect effect = Effect::kNone;
-  bool commutative = false;
-  bool sized_by_value = false;
-  bool shape_only = false;
-  bool forwards_inputs = false;
-  bool names_variable = false;
+struct OpDef : OpTraits {
+  std::string name;
+  std::vector<ArgDef> inputs;
+  std::vector<ArgDef> outputs;
+  std::vector<AttrDef> attrs;
+
+  const AttrDef* FindAttr(absl::string_view attr) const;
 };
 
 /// All ops that are known. Built once by RegisterOps, then read by many threads.

@@ -37,11 +37,11 @@ constexpr const char* kNumbers =
 
 void RegisterVariableOps(OpRegistry& registry) {
   registry.Add("ReadVariableOp(resource: resource) -> (value: dtype); dtype: type",
-               {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRead});
+               {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRead, .loads_variable = true});
   registry.Add(
       "AssignVariableOp(resource: resource, value: dtype) -> (); dtype: type; "
       "validate_shape: bool = false",
-      {.effect = Effect::kWrite});
+      {.effect = Effect::kWrite, .stores_variable = true});
   registry.Add("AssignAddVariableOp(resource: resource, value: dtype) -> (); dtype: type",
                {.effect = Effect::kWrite});
   registry.Add("AssignSubVariableOp(resource: resource, value: dtype) -> (); dtype: type",

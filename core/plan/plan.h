@@ -38,6 +38,7 @@ class Plan {
     uint32_t first_input = 0, num_inputs = 0;    ///< Range of `refs`.
     uint32_t first_output = 0, num_outputs = 0;  ///< Range of slots.
     uint32_t first_drop = 0, num_drops = 0;      ///< Range of `drops`: slots nobody needs after it.
+    uint32_t first_release = 0, num_releases = 0;  ///< Range of `releases`.
     bool effect = false;
   };
 
@@ -45,6 +46,8 @@ class Plan {
   std::vector<Step> steps;
   std::vector<Ref> refs;
   std::vector<uint32_t> drops;
+  /// Slots with handles of variables that no later step touches. Of the root plan alone.
+  std::vector<uint32_t> releases;
   std::vector<Tensor> constants;
   std::vector<Ref> results;
   uint32_t num_slots = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_join.h"
@@ -16,6 +17,12 @@ namespace {
 constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 Access Stronger(Access a, Access b) { return std::max(a, b); }
+
+// Giving a variable back before the call ends takes a lock: worth it where so many steps follow.
+constexpr size_t kStepsAfterRelease = 4;
+
+// Nodes and edges that inlining may add to one plan and its nested ones.
+constexpr int64_t kMostInlined = 1'000'000;
 
 // Which parameters (>= 0) and named variables (-1 - index) a handle may be.
 using Origins = absl::InlinedVector<int32_t, 2>;
@@ -31,18 +38,21 @@ struct PlannerScope {
   const GraphLibrary& library;
   const PlannerContext& context;
   std::vector<NamedVariable> named_variables;
+  std::set<int32_t> named_in_nested;  // Origins that nested functions reach by name.
   int num_counters = 0;
   bool has_loop = false;
   bool sized_by_value = false;
   size_t bytes = 0;
+  int64_t inline_budget = kMostInlined;
   std::vector<std::string> missing;  // "Op (node 'x')"
   // Nested functions by name and what is known of their inputs.
   std::map<std::string, std::shared_ptr<const Plan>> plans;
 };
 
+// `root`: not a nested function's.
 absl::StatusOr<std::shared_ptr<Plan>> BuildPlan(Graph graph,
                                                 const std::vector<PartialShape>& arg_shapes,
-                                                PlannerScope& scope);
+                                                PlannerScope& scope, bool root);
 
 // One node's view for its kernel factory.
 class NodeInit final : public KernelInit {
@@ -65,7 +75,7 @@ class NodeInit final : public KernelInit {
         return InvalidArgument("function '", function.name, "' is not in the library");
       }
       const std::vector<PartialShape> unknown(graph->second->args.size());
-      FORMWORK_ASSIGN_OR_RETURN(plan, BuildPlan(*graph->second, unknown, scope_));
+      FORMWORK_ASSIGN_OR_RETURN(plan, BuildPlan(*graph->second, unknown, scope_, false));
     }
     callees_.push_back(plan);
     return scope_.context.make_callee(plan);
@@ -81,8 +91,8 @@ class NodeInit final : public KernelInit {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Graph& graph, PlannerScope& scope)
-      : graph_(graph), scope_(scope), plan_(std::make_shared<Plan>()) {}
+  PlanBuilder(const Graph& graph, PlannerScope& scope, bool root)
+      : graph_(graph), scope_(scope), root_(root), plan_(std::make_shared<Plan>()) {}
 
   absl::StatusOr<std::shared_ptr<Plan>> Build() {
     plan_->name = graph_.name;
@@ -103,6 +113,7 @@ class PlanBuilder {
       plan_->result_shapes.push_back(shapes.empty() ? PartialShape() : shapes[result.index]);
     }
     FindLastUses();
+    if (root_) AddReleases();
     for (const Tensor& constant : plan_->constants) scope_.bytes += constant.bytes();
     scope_.bytes += plan_->steps.size() * (sizeof(Plan::Step) + 64) + sizeof(Plan);
     return plan_;
@@ -221,8 +232,51 @@ class PlanBuilder {
       } else if (node.op->effect != Effect::kNone) {
         access = Access::kWrite;
       }
-      for (int32_t origin : origins) Note(origin, access);
+      for (int32_t origin : origins) {
+        Note(origin, access);
+        NoteStep(origin, edge);
+      }
       Merge(origins_[i], origins);
+    }
+  }
+  // A variable's last access, where the node has its very handle.
+  struct LastAccess {
+    uint32_t step = 0;
+    std::optional<uint32_t> slot;
+  };
+  void NoteStep(int32_t origin, Edge handle) {
+    if (!root_) {
+      if (origin < 0) scope_.named_in_nested.insert(origin);
+      return;
+    }
+    const Node& node = graph_.nodes[handle.node];
+    LastAccess& last = last_access_[origin];
+    last = {static_cast<uint32_t>(plan_->steps.size()), std::nullopt};
+    if (node.kind == NodeKind::kArg || node.op->names_variable) {
+      last.slot = refs_of_[handle.node][handle.index].index;
+    }
+  }
+  void AddReleases() {
+    Plan& plan = *plan_;
+    std::map<uint32_t, std::vector<uint32_t>> slots;  // By step.
+    for (const auto& [origin, last] : last_access_) {
+      const Access access =
+          origin >= 0 ? plan.arg_access[origin] : scope_.named_variables[-1 - origin].access;
+      if (access != Access::kWrite || !last.slot || scope_.named_in_nested.contains(origin))
+        continue;
+      if (last.step + kStepsAfterRelease < plan.steps.size())
+        slots[last.step].push_back(*last.slot);
+    }
+    for (const auto& [s, released] : slots) {
+      Plan::Step& step = plan.steps[s];
+      step.first_release = static_cast<uint32_t>(plan.releases.size());
+      step.num_releases = static_cast<uint32_t>(released.size());
+      plan.releases.insert(plan.releases.end(), released.begin(), released.end());
+      for (uint32_t k = 0; k < step.num_inputs; ++k) {
+        // The handle has to be there after the step.
+        Plan::Ref& ref = plan.refs[step.first_input + k];
+        if (std::count(released.begin(), released.end(), ref.index) > 0) ref.owned = false;
+      }
     }
   }
   void Note(int32_t origin, Access access) {
@@ -237,6 +291,13 @@ class PlanBuilder {
   void FindLastUses() {
     Plan& plan = *plan_;
     std::vector<bool> used(plan.num_slots, false);
+    std::vector<int32_t> reads(plan.num_slots, 0);  // By one step.
+    auto count_reads = [&](const Plan::Step& step, int32_t by) {
+      for (uint32_t k = 0; k < step.num_inputs; ++k) {
+        const Plan::Ref& ref = plan.refs[step.first_input + k];
+        if (!ref.constant) reads[ref.index] += by;
+      }
+    };
     for (size_t i = plan.results.size(); i-- > 0;) {
       Plan::Ref& ref = plan.results[i];
       if (ref.constant || used[ref.index]) continue;
@@ -245,6 +306,7 @@ class PlanBuilder {
     }
     for (size_t s = plan.steps.size(); s-- > 0;) {
       Plan::Step& step = plan.steps[s];
+      count_reads(step, 1);
       step.first_drop = static_cast<uint32_t>(plan.drops.size());
       for (uint32_t k = 0; k < step.num_outputs; ++k) {
         if (!used[step.first_output + k]) plan.drops.push_back(step.first_output + k);
@@ -255,20 +317,18 @@ class PlanBuilder {
         used[ref.index] = true;
         plan.drops.push_back(ref.index);
         // A kernel that reads the slot through another input too must not take it.
-        int uses = 0;
-        for (uint32_t other = 0; other < step.num_inputs; ++other) {
-          const Plan::Ref& same = plan.refs[step.first_input + other];
-          uses += !same.constant && same.index == ref.index;
-        }
-        ref.owned = uses == 1;
+        ref.owned = reads[ref.index] == 1;
       }
+      count_reads(step, -1);
       step.num_drops = static_cast<uint32_t>(plan.drops.size()) - step.first_drop;
     }
   }
 
   const Graph& graph_;
   PlannerScope& scope_;
+  const bool root_;
   std::shared_ptr<Plan> plan_;
+  std::map<int32_t, LastAccess> last_access_;    // By origin.
   std::vector<std::vector<Plan::Ref>> refs_of_;  // By node, by output.
   std::vector<Origins> origins_;                 // By node: of all its handles.
 };
@@ -304,11 +364,11 @@ absl::StatusOr<bool> PlanBuilder::AddFused(const FusionUnit& unit) {
 
 absl::StatusOr<std::shared_ptr<Plan>> BuildPlan(Graph graph,
                                                 const std::vector<PartialShape>& arg_shapes,
-                                                PlannerScope& scope) {
+                                                PlannerScope& scope, bool root) {
   const PassContext passes{scope.library, scope.context.ops, scope.context.kernels,
-                           scope.context.allocator};
+                           scope.context.allocator, scope.inline_budget};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
-  return PlanBuilder(graph, scope).Build();
+  return PlanBuilder(graph, scope, root).Build();
 }
 
 }  // namespace
@@ -316,8 +376,8 @@ absl::StatusOr<std::shared_ptr<Plan>> BuildPlan(Graph graph,
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context) {
-  PlannerScope scope{imported.library, context, {}, 0, false, false, 0, {}, {}};
-  absl::StatusOr<std::shared_ptr<Plan>> plan = BuildPlan(*imported.graph, arg_shapes, scope);
+  PlannerScope scope{imported.library, context, {}, {}, 0, false, false, 0, kMostInlined, {}, {}};
+  absl::StatusOr<std::shared_ptr<Plan>> plan = BuildPlan(*imported.graph, arg_shapes, scope, true);
   if (!scope.missing.empty()) {
     const size_t named = std::min<size_t>(scope.missing.size(), 20);
     return Unimplemented("ops that are not supported: ",

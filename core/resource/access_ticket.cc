@@ -6,36 +6,30 @@
 #include "core/base/status.h"
 
 namespace formwork {
-namespace {
-
-// Up to here a scan beats a hash.
-constexpr size_t kScanned = 8;
-
-}  // namespace
 
 AccessTicket::~AccessTicket() {
-  if (!Abandon()) Release();
+  if (!Abandon()) ReleaseAll();
 }
 
 absl::StatusOr<bool> AccessTicket::Take(std::vector<AccessRequest> requests,
                                         absl::AnyInvocable<void()> on_ready) {
+  const auto by_id = [](const AccessRequest& a, const AccessRequest& b) {
+    return a.variable->id < b.variable->id;
+  };
+  if (!std::is_sorted(requests.begin(), requests.end(), by_id)) {
+    std::sort(requests.begin(), requests.end(), by_id);
+  }
   entries_.reserve(requests.size());
-  const bool many = requests.size() > kScanned;
   for (AccessRequest& request : requests) {
-    Entry* known = nullptr;
-    if (many) {
-      auto [found, inserted] =
-          index_.try_emplace(request.variable->id, static_cast<uint32_t>(entries_.size()));
-      if (!inserted) known = &entries_[found->second];
-    } else {
-      known = Find({request.variable->id});
+    const bool write = request.mode == Access::kWrite;
+    if (!entries_.empty() && entries_.back().variable == request.variable) {
+      entries_.back().write = entries_.back().write || write;
+      entries_.back().aliased = true;
+      continue;
     }
-    if (known == nullptr) {
-      entries_.emplace_back();
-      known = &entries_.back();
-      known->variable = std::move(request.variable);
-    }
-    known->write = known->write || request.mode == Access::kWrite;
+    Entry& entry = entries_.emplace_back();
+    entry.variable = std::move(request.variable);
+    entry.write = write;
   }
   absl::MutexLock lock(&store_.line_mutex_);
   for (const Entry& entry : entries_) missing_ += !entry.variable->line_.empty();
@@ -80,31 +74,58 @@ void AccessTicket::Advance(Variable& variable, std::vector<AccessTicket*>& ready
   }
 }
 
-void AccessTicket::Release() {
-  std::vector<AccessTicket*> ready;
-  {
-    absl::MutexLock lock(&store_.line_mutex_);
-    for (Entry& entry : entries_) {
-      if (!entry.in_line) continue;
-      entry.in_line = false;
-      entry.variable->line_.pop_front();  // A granted writer is at the head.
-      Advance(*entry.variable, ready);
-    }
-    for (AccessTicket* ticket : ready) {
-      ticket->waiting_ = false;
-      --store_.waiting_;
-      store_.waits_.fetch_add(1, std::memory_order_relaxed);
-      store_.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(absl::Now() - ticket->waits_since_),
-                                   std::memory_order_relaxed);
-    }
+void AccessTicket::Leave(Entry& entry, std::vector<AccessTicket*>& ready) {
+  entry.in_line = false;
+  entry.variable->line_.pop_front();  // A granted writer is at the head.
+  Advance(*entry.variable, ready);
+}
+
+void AccessTicket::NoteReady(const std::vector<AccessTicket*>& ready) {
+  if (ready.empty()) return;
+  const absl::Time now = absl::Now();
+  for (AccessTicket* ticket : ready) {
+    ticket->waiting_ = false;
+    --store_.waiting_;
+    store_.waits_.fetch_add(1, std::memory_order_relaxed);
+    store_.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(now - ticket->waits_since_),
+                                 std::memory_order_relaxed);
   }
-  entries_.clear();
-  index_.clear();
+}
+
+void AccessTicket::Wake(const std::vector<AccessTicket*>& ready) {
   // Each is granted for good; nobody else touches it until its callback has run.
   for (AccessTicket* ticket : ready) {
     absl::AnyInvocable<void()> on_ready = std::move(ticket->on_ready_);
     on_ready();
   }
+}
+
+void AccessTicket::ReleaseAll() {
+  std::vector<AccessTicket*> ready;
+  {
+    absl::MutexLock lock(&store_.line_mutex_);
+    for (Entry& entry : entries_) {
+      if (entry.in_line) Leave(entry, ready);
+    }
+    NoteReady(ready);
+  }
+  entries_.clear();
+  Wake(ready);
+}
+
+void AccessTicket::Release(ResourceHandle handle) {
+  Entry* entry = Find(handle);
+  // Another name of the variable may still be used; a reader holds nobody up.
+  if (entry == nullptr || entry->aliased || !entry->write) return;
+  std::vector<AccessTicket*> ready;
+  {
+    absl::MutexLock lock(&store_.line_mutex_);
+    if (!entry->in_line) return;
+    Leave(*entry, ready);
+    NoteReady(ready);
+  }
+  entry->released = true;
+  Wake(ready);
 }
 
 bool AccessTicket::Abandon() {
@@ -129,29 +150,18 @@ bool AccessTicket::Abandon() {
       // head, or where all before it are granted, is there anything to pass on.
       if (head) Advance(*entry.variable, ready);
     }
-    for (AccessTicket* ticket : ready) {
-      ticket->waiting_ = false;
-      --store_.waiting_;
-    }
+    NoteReady(ready);
   }
   entries_.clear();
-  index_.clear();
-  for (AccessTicket* ticket : ready) {
-    absl::AnyInvocable<void()> on_ready = std::move(ticket->on_ready_);
-    on_ready();
-  }
+  Wake(ready);
   return true;
 }
 
 AccessTicket::Entry* AccessTicket::Find(ResourceHandle handle) {
-  if (!index_.empty()) {
-    auto found = index_.find(handle.id);
-    return found == index_.end() ? nullptr : &entries_[found->second];
-  }
-  for (Entry& entry : entries_) {
-    if (entry.variable->id == handle.id) return &entry;
-  }
-  return nullptr;
+  auto found =
+      std::lower_bound(entries_.begin(), entries_.end(), handle.id,
+                       [](const Entry& entry, uint64_t id) { return entry.variable->id < id; });
+  return found == entries_.end() || found->variable->id != handle.id ? nullptr : &*found;
 }
 
 absl::StatusOr<AccessTicket::Entry*> AccessTicket::Get(ResourceHandle handle) {
@@ -161,6 +171,9 @@ absl::StatusOr<AccessTicket::Entry*> AccessTicket::Get(ResourceHandle handle) {
   }
   if (entry->destroyed) {
     return NotFound("variable '", entry->variable->name, "' has been destroyed");
+  }
+  if (entry->released) {
+    return Internal("variable '", entry->variable->name, "' was released before its last access");
   }
   return entry;
 }
@@ -232,7 +245,7 @@ absl::Status AccessTicket::Update(ResourceHandle handle,
 
 bool AccessTicket::IsInitialized(ResourceHandle handle) {
   Entry* entry = Find(handle);
-  if (entry == nullptr || entry->destroyed) return false;
+  if (entry == nullptr || entry->destroyed || entry->released) return false;
   return (entry->write ? entry->variable->value_ : entry->pinned).has_value();
 }
 
@@ -258,8 +271,7 @@ ResourceHandle AccessTicket::CreateForCall(const std::string& name, DType dtype,
   entry.variable = std::make_shared<Variable>(store_.NextId(), "", name, dtype, std::move(shape));
   entry.write = true;
   const ResourceHandle handle{entry.variable->id};
-  if (!index_.empty()) index_[handle.id] = static_cast<uint32_t>(entries_.size());
-  entries_.push_back(std::move(entry));
+  entries_.push_back(std::move(entry));  // Its ID is the highest.
   return handle;
 }
 

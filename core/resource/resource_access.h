@@ -29,6 +29,8 @@ class ResourceAccess {
   /// its previous value (so it checks before it writes). Errors: as Read and Assign.
   virtual absl::Status Update(ResourceHandle handle,
                               absl::FunctionRef<absl::Status(Tensor& value)> update) = 0;
+  /// The call does not touch the variable again: who waits for it may go on. A hint.
+  virtual void Release(ResourceHandle handle) { (void)handle; }
   virtual bool IsInitialized(ResourceHandle handle) = 0;
   virtual absl::Status Destroy(ResourceHandle handle, bool ignore_missing) = 0;
   /// The dtype and declared shape (as far as known) of a variable.

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostIdleFrames = 16;
 constexpr uint32_t kStepsBetweenChecks = 32;
+constexpr uint32_t kActivationsBetweenChecks = 32;
 
 void Empty(PlanFrame& frame) {
   for (Tensor& slot : frame.slots) slot.Drop();
@@ -38,7 +39,14 @@ class PlanCallee final : public Callee {
   }
   absl::Status Run(CallScope& call, Frame& frame, absl::Span<Tensor> inputs,
                    absl::Span<Tensor> outputs) const override {
-    return RunPlan(*plan_, *static_cast<Lease&>(frame).frame, call, inputs, outputs);
+    PlanFrame& own = *static_cast<Lease&>(frame).frame;
+    // Calls of calls of calls can take for ever without a loop.
+    const uint32_t count = ++own.activations;
+    if (count % kActivationsBetweenChecks == 0 &&
+        (!call.has_effects() || count % (32 * kActivationsBetweenChecks) == 0)) {
+      FORMWORK_RETURN_IF_ERROR(call.CheckStopped());
+    }
+    return RunPlan(*plan_, own, call, inputs, outputs);
   }
 
  private:
@@ -90,6 +98,10 @@ absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::
       return status;
     }
     if (step.effect) call.NoteEffect();
+    for (uint32_t k = 0; k < step.num_releases; ++k) {
+      const Tensor& handle = slots[plan.releases[step.first_release + k]];
+      if (handle.has_value()) call.resources().Release(handle.scalar<ResourceHandle>());
+    }
     for (uint32_t k = 0; k < step.num_drops; ++k) slots[plan.drops[step.first_drop + k]].Drop();
   }
   for (size_t i = 0; i < plan.results.size(); ++i) {

@@ -21,6 +21,7 @@ class PlanFrame final : public Callee::Frame {
 
   std::vector<Tensor> slots;
   std::vector<InputRef> inputs;  ///< The plan's refs, resolved against these slots.
+  uint32_t activations = 0;      ///< By callers of nested functions.
 };
 
 /// Moves `inputs` into the frame, runs every step, and moves the results into `outputs`, which may

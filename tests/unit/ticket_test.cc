@@ -80,10 +80,41 @@ TEST_F(AccessTicketTest, WritersWaitInOrder) {
   auto two = Take({{a, Access::kWrite}}, &second);
   auto three = Take({{a, Access::kWrite}}, &third);
   EXPECT_TRUE(first && !second && !third);
-  one->Release();
+  one->ReleaseAll();
   EXPECT_TRUE(second && !third);
-  two->Release();
+  two->ReleaseAll();
   EXPECT_TRUE(third);
+}
+
+TEST_F(AccessTicketTest, AVariableMayBeGivenBackBeforeTheOthers) {
+  VariablePtr a = Make("a"), b = Make("b");
+  bool first, second, third;
+  auto one = Take({{b, Access::kWrite}, {a, Access::kWrite}}, &first);
+  auto two = Take({{a, Access::kWrite}}, &second);
+  auto three = Take({{b, Access::kRead}}, &third);
+  ASSERT_OK(one->Assign(HandleOf(a), Filled(2)));
+  one->Release(HandleOf(a));
+  EXPECT_TRUE(first && second && !third);
+  EXPECT_EQ(ValueOf(*two, a), 2);
+  // Whoever gave it back has no business with it any more.
+  EXPECT_THAT(one->Assign(HandleOf(a), Filled(3)), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_FALSE(one->IsInitialized(HandleOf(a)));
+  one->Release(HandleOf(a));
+  EXPECT_EQ(ValueOf(*two, a), 2);
+  one->ReleaseAll();
+  EXPECT_TRUE(third);
+}
+
+TEST_F(AccessTicketTest, AVariableOfTwoNamesIsGivenBackWithTheLast) {
+  VariablePtr a = Make("a");
+  bool first, second;
+  auto one = Take({{a, Access::kWrite}, {a, Access::kRead}}, &first);
+  auto two = Take({{a, Access::kWrite}}, &second);
+  one->Release(HandleOf(a));
+  EXPECT_TRUE(first && !second);
+  ASSERT_OK(one->Assign(HandleOf(a), Filled(2)));
+  one->ReleaseAll();
+  EXPECT_TRUE(second);
 }
 
 TEST_F(AccessTicketTest, AReaderKeepsTheValueItWasAdmittedTo) {
@@ -102,7 +133,7 @@ TEST_F(AccessTicketTest, AReaderKeepsTheValueItWasAdmittedTo) {
   auto later = Take({{a, Access::kRead}}, &late);
   auto last = Take({{a, Access::kWrite}}, &granted);
   EXPECT_FALSE(late);
-  writer->Release();
+  writer->ReleaseAll();
   EXPECT_TRUE(late);
   ASSERT_TRUE(granted);
   ASSERT_OK(last->Assign(HandleOf(a), Filled(3)));
@@ -237,9 +268,9 @@ TEST_F(AccessTicketTest, AWaitingTicketCanLeave) {
   EXPECT_TRUE(third);
   EXPECT_FALSE(second || fourth);
   EXPECT_FALSE(one->Abandon());  // Too late.
-  three->Release();
+  three->ReleaseAll();
   EXPECT_FALSE(fourth);
-  one->Release();
+  one->ReleaseAll();
   EXPECT_TRUE(fourth);
   EXPECT_FALSE(second);
   EXPECT_FALSE(two->Abandon());
@@ -290,7 +321,7 @@ TEST_F(AccessTicketTest, WaitsAreCounted) {
   auto one = Take({{a, Access::kWrite}}, &granted);
   EXPECT_EQ(store_.waits(), 0u);
   auto two = Take({{a, Access::kWrite}}, &granted);
-  one->Release();
+  one->ReleaseAll();
   EXPECT_EQ(store_.waits(), 1u);
 }
 
@@ -407,7 +438,7 @@ TEST_P(SequentialModelTest, EveryValueReadIsExplainedByOneOrder) {
           }));
         }
       }
-      if (random() % 2 == 0) ticket.Release();
+      if (random() % 2 == 0) ticket.ReleaseAll();
     }
   };
   std::vector<std::thread> threads;

@@ -17,10 +17,13 @@ struct PassContext {
   const OpRegistry& ops;
   const KernelRegistry& kernels;  ///< The CPU's, for folding.
   Allocator& allocator;
+  /// How much more may be inlined, in nodes and edges: calls of calls of calls can grow without
+  /// bound; past this the rest stay calls. Shared by all bodies of a plan.
+  int64_t& inline_budget;
 };
 
-/// Runs all passes in order: inline calls, simplify (shapes, constant folding, common
-/// subexpressions, forwarding ops), prune. `arg_shapes`: what is known of the parameters; of a
+/// Runs all passes in order: inline calls, simplify (shapes, variables as values, constant folding,
+/// common subexpressions, forwarding ops), prune. `arg_shapes`: what is known of the parameters; of a
 /// resource, the shape of its variable.
 /// A node whose shapes cannot work is left as it is: it fails the call that runs it, so that a
 /// branch never taken may be wrong, as in TensorFlow.

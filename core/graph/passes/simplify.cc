@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/graph/passes/pipeline.h"
+#include "core/graph/passes/state_values.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
@@ -119,7 +120,12 @@ class Simplifier {
         return absl::OkStatus();
       }
     }
+    if (std::optional<Edge> value = state_.Known(node)) {
+      moved_[i] = {*value};
+      return absl::OkStatus();
+    }
     Keep(i);
+    state_.Note(nodes_.back(), static_cast<int32_t>(nodes_.size()) - 1);
     return absl::OkStatus();
   }
 
@@ -231,6 +237,7 @@ class Simplifier {
   std::vector<Node> nodes_;
   std::vector<std::vector<Edge>> moved_;
   absl::flat_hash_map<std::string, size_t> known_;
+  StateValues state_{nodes_};
 };
 
 }  // namespace
