@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <google/protobuf/io/coded_stream.h>
+
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
 
@@ -10,13 +12,6 @@ namespace formwork {
 namespace {
 
 constexpr int64_t kLargestSplat = int64_t{256} << 20;
-
-DType ToDType(int number) {
-  // Reference types (100 + n) have no place in a traced function.
-  if (number <= 0 || number >= 100) return DType::kInvalid;
-  const DType dtype = static_cast<DType>(number);
-  return IsKnown(dtype) ? dtype : DType::kInvalid;
-}
 
 // Fills `out` from a repeated field: its values, then the last one again.
 template <typename T, typename Field, typename Convert>
@@ -114,8 +109,34 @@ absl::Status FillValues(const tf::TensorProto& proto, Tensor& out) {
   }
 }
 
+// Strings in tensor_content: a varint for the length of each, then all of their bytes.
+absl::StatusOr<Tensor> DecodeStrings(const std::string& content, const Shape& shape,
+                                     Allocator& allocator) {
+  auto wrong_size = [&] {
+    return InvalidArgument("tensor content has a wrong size: dtype=string shape=", shape.ToString(),
+                           " bytes=", content.size());
+  };
+  // Each length takes a byte at least: no more memory is asked for than was sent for.
+  if (shape.num_elements() > static_cast<int64_t>(content.size())) return wrong_size();
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t*>(content.data()),
+                                               static_cast<int>(content.size()));
+  std::vector<uint32_t> lengths(shape.num_elements());
+  for (uint32_t& length : lengths) {
+    if (!input.ReadVarint32(&length)) return wrong_size();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(allocator, DType::kString, shape));
+  for (int64_t i = 0; i < shape.num_elements(); ++i) {
+    std::string& element = tensor.mutable_data<std::string>()[i];
+    if (lengths[i] > content.size() || !input.ReadString(&element, static_cast<int>(lengths[i]))) {
+      return wrong_size();
+    }
+  }
+  if (static_cast<size_t>(input.CurrentPosition()) != content.size()) return wrong_size();
+  return tensor;
+}
+
 absl::StatusOr<DType> DecodeType(absl::string_view attr, int number) {
-  const DType dtype = ToDType(number);
+  const DType dtype = DTypeFromNumber(number);
   if (dtype == DType::kInvalid) {
     return InvalidArgument("attr '", attr, "' has an unknown dtype: ", number);
   }
@@ -230,6 +251,12 @@ absl::StatusOr<AttrValue> DecodeList(const AttrDef& def, const tf::AttrValue::Li
 
 }  // namespace
 
+DType DTypeFromNumber(int number) {
+  if (number <= 0 || number >= 100) return DType::kInvalid;
+  const DType dtype = static_cast<DType>(number);
+  return IsKnown(dtype) ? dtype : DType::kInvalid;
+}
+
 absl::StatusOr<PartialShape> DecodeShape(const tf::TensorShapeProto& proto) {
   if (proto.unknown_rank()) return PartialShape();
   Dims dims;
@@ -238,7 +265,7 @@ absl::StatusOr<PartialShape> DecodeShape(const tf::TensorShapeProto& proto) {
 }
 
 absl::StatusOr<Tensor> DecodeTensor(const tf::TensorProto& proto, Allocator& allocator) {
-  const DType dtype = ToDType(proto.dtype());
+  const DType dtype = DTypeFromNumber(proto.dtype());
   if (dtype == DType::kInvalid)
     return InvalidArgument("tensor of an unknown dtype: ", proto.dtype());
   FORMWORK_ASSIGN_OR_RETURN(PartialShape partial, DecodeShape(proto.tensor_shape()));
@@ -259,12 +286,18 @@ absl::StatusOr<Tensor> DecodeTensor(const tf::TensorProto& proto, Allocator& all
     }
     FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(allocator, dtype, shape));
     std::memcpy(tensor.mutable_raw(), content.data(), content.size());
+    if (dtype == DType::kBool) {
+      // Any byte may come for a bool, but C++ knows only two.
+      auto* flags = static_cast<uint8_t*>(tensor.mutable_raw());
+      for (size_t i = 0; i < content.size(); ++i) flags[i] = flags[i] != 0;
+    }
     return tensor;
   }
   if (!bytes || *bytes > kLargestSplat) {
     return ResourceExhausted("constant too large for its encoding: dtype=", DTypeName(dtype),
                              " shape=", shape.ToString());
   }
+  if (dtype == DType::kString && !content.empty()) return DecodeStrings(content, shape, allocator);
   FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(allocator, dtype, shape));
   FORMWORK_RETURN_IF_ERROR(FillValues(proto, tensor));
   return tensor;
@@ -330,8 +363,8 @@ formwork::AttrValue DecodeUndeclaredAttr(const tf::AttrValue& proto, Allocator& 
     case AttrValue::kS:
       return proto.s();
     case AttrValue::kType:
-      if (ToDType(proto.type()) == DType::kInvalid) return std::monostate();
-      return ToDType(proto.type());
+      if (DTypeFromNumber(proto.type()) == DType::kInvalid) return std::monostate();
+      return DTypeFromNumber(proto.type());
     case AttrValue::kFunc:
       return FuncAttr{proto.func().name(), DecodeAttrMap(proto.func().attr(), allocator)};
     default:

@@ -12,6 +12,10 @@
 
 namespace formwork {
 
+/// The dtype of a wire number; kInvalid where there is none, and for reference types (100 + n),
+/// which have no place in a traced function.
+DType DTypeFromNumber(int number);
+
 /// Errors: kInvalidArgument if shape, dtype and content do not fit each other;
 /// kResourceExhausted if a few bytes stand for more than 256 MiB.
 absl::StatusOr<Tensor> DecodeTensor(const tf::TensorProto& proto, Allocator& allocator);

@@ -33,61 +33,6 @@ void ForEachCallee(const Graph& graph, Visit visit) {
   }
 }
 
-// Whether a function takes what its caller gives and gives what its caller expects.
-absl::Status CheckSignature(const Graph& caller, const Node& node, absl::string_view attr,
-                            const Graph& callee) {
-  auto wrong = [&](absl::string_view what, int64_t expected, int64_t given) {
-    return InvalidArgument("node '", node.name, "': ", node.op->name, ": function '", callee.name,
-                           "' has ", what, ": expected=", expected, " given=", given);
-  };
-  if (callee.args.size() > node.inputs.size()) {
-    return wrong("too many parameters", node.inputs.size(), callee.args.size());
-  }
-  // A conditional's first input is its own; the rest are the function's.
-  const size_t own = node.op->inputs.size() - 1;
-  if (node.inputs.size() - callee.args.size() != own) {
-    return wrong("a wrong number of parameters", node.inputs.size() - own, callee.args.size());
-  }
-  for (size_t i = 0; i < callee.args.size(); ++i) {
-    if (callee.arg_dtypes[i] != caller.dtype(node.inputs[own + i])) {
-      return wrong("a parameter of another dtype",
-                   static_cast<int>(caller.dtype(node.inputs[own + i])),
-                   static_cast<int>(callee.arg_dtypes[i]));
-    }
-  }
-  if (attr == "cond") {
-    if (callee.results.size() == 1) return absl::OkStatus();
-    return wrong("a wrong number of results", 1, callee.results.size());
-  }
-  if (callee.results.size() != node.output_dtypes.size()) {
-    return wrong("a wrong number of results", node.output_dtypes.size(), callee.results.size());
-  }
-  for (size_t i = 0; i < callee.results.size(); ++i) {
-    if (callee.dtype(callee.results[i]) != node.output_dtypes[i]) {
-      return wrong("a result of another dtype", static_cast<int>(node.output_dtypes[i]),
-                   static_cast<int>(callee.dtype(callee.results[i])));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckCallees(const Graph& graph, const GraphLibrary& library) {
-  for (const Node& node : graph.nodes) {
-    if (node.kind != NodeKind::kOp) continue;
-    for (const AttrDef& def : node.op->attrs) {
-      if (def.kind != AttrKind::kFunc) continue;
-      const AttrValue* value = node.attrs->Find(def.name);
-      std::vector<FuncAttr> functions;
-      if (const auto* one = std::get_if<FuncAttr>(value)) functions = {*one};
-      if (const auto* many = std::get_if<std::vector<FuncAttr>>(value)) functions = *many;
-      for (const FuncAttr& function : functions) {
-        FORMWORK_RETURN_IF_ERROR(CheckSignature(graph, node, def.name, *library.at(function.name)));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Refuses recursion, which a plan cannot hold, and nests too deep for the planner's own recursion.
 absl::Status CheckCallGraph(const GraphLibrary& library) {
   absl::flat_hash_map<std::string, std::vector<std::string>> callees;
@@ -115,7 +60,7 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
     ++done;
     const int below = depth[name] + 1;
     if (below > kDeepestNest) {
-      return InvalidArgument("function '", name,
+      return InvalidArgument("function '", Shown(name),
                              "': functions nest too deeply: limit=", kDeepestNest);
     }
     for (const std::string& callee : callees[name]) {
@@ -128,7 +73,7 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
   for (const auto& [name, count] : callers) {
     if (count > 0) recursive.push_back(name);
   }
-  return InvalidArgument("function '", *std::min_element(recursive.begin(), recursive.end()),
+  return InvalidArgument("function '", Shown(*std::min_element(recursive.begin(), recursive.end())),
                          "' is recursive, or is called by a recursive one: that is not supported");
 }
 
@@ -150,11 +95,11 @@ absl::Status ParseGraphDef(absl::string_view bytes, tf::GraphDef& graph_def) {
 absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const Cut& cut,
                                           const OpRegistry& ops, Allocator& allocator,
                                           std::vector<std::string>* culprits) {
-  ImportScope scope{ops, allocator, {}, {}, {}};
+  ImportScope scope{ops, allocator, {}, {}, {}, 0, 0};
   for (const tf::FunctionDef& function : graph_def.library().function()) {
     if (!scope.functions.try_emplace(function.signature().name(), &function).second) {
       scope.problems.Wrong(
-          absl::StrCat("function '", function.signature().name(), "' is defined twice"));
+          absl::StrCat("function '", Shown(function.signature().name()), "' is defined twice"));
     }
   }
   ImportedGraph imported;
@@ -172,10 +117,6 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
     return scope.problems.ToStatus();
   }
   FORMWORK_RETURN_IF_ERROR(CheckCallGraph(imported.library));
-  FORMWORK_RETURN_IF_ERROR(CheckCallees(*imported.graph, imported.library));
-  for (const auto& [name, function] : imported.library) {
-    FORMWORK_RETURN_IF_ERROR(CheckCallees(*function, imported.library));
-  }
   return imported;
 }
 

@@ -23,6 +23,8 @@ struct ImportScope {
   ImportProblems problems;
   /// Names of functions that reached nodes call; filled while bodies are imported.
   std::vector<std::string> called;
+  int64_t num_outputs = 0;     ///< Of all nodes so far.
+  int64_t expanded_bytes = 0;  ///< Of constants so far, beyond what was sent for them.
 };
 
 std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut& cut,
