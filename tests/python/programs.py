@@ -16,6 +16,14 @@ def program(f):
   return f
 
 
+def caught(f, *args, **kwargs):
+  """The result, or what it raises."""
+  try:
+    return f(*args, **kwargs)
+  except Exception as e:  # What is compared is which.
+    return e
+
+
 # -------------------------------------------------------------------------------------- gradients
 @program
 def tape_outside(function):

@@ -1,15 +1,19 @@
 """server.function in the place of tf.function."""
-import re
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import programs
-import programs_guide  # Adds to the programs.
-import programs_keras  # As well.
-
+import programs_arguments  # This one and the others add to the programs.
+import programs_gradients
+import programs_guide
+import programs_keras
+import programs_layers
+import programs_state
+import programs_tutorials
+from agreement import assert_agree
+from agreement import printed
 
 
 def _outcome(run, function):
@@ -18,24 +22,13 @@ def _outcome(run, function):
   return run(function)
 
 
-def _assert_agree(got, want):
-  got, want = tf.nest.flatten(got), tf.nest.flatten(want)
-  assert len(got) == len(want)
-  for g, w in zip(got, want):
-    if isinstance(w, str):
-      # The text of a signature names captures by their address.
-      assert re.sub(r"\d{9,}", "N", g) == re.sub(r"\d{9,}", "N", w)
-    elif isinstance(w, bytes) or np.asarray(w).dtype.kind in "OSU":
-      assert np.array_equal(g, w)
-    else:
-      assert np.asarray(g).dtype == np.asarray(w).dtype
-      np.testing.assert_allclose(g, w, rtol=2e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", programs.PROGRAMS)
-def test_program_agrees(best, name):
+def test_program_agrees(best, name, capfd):
   run = programs.PROGRAMS[name]
-  _assert_agree(_outcome(run, best.function), _outcome(run, tf.function))
+  want = _outcome(run, tf.function)
+  want_printed = printed(capfd)
+  assert_agree(_outcome(run, best.function), want)
+  assert printed(capfd) == want_printed
 
 
 def test_what_was_printed_comes_to_this_process(live, capfd):

@@ -40,12 +40,17 @@ def call(fn, args, tape, make_remote):
 
 
 def _call_recomputed(fn, args):
-  """A call whose gradient, when asked for, runs the forward pass once more."""
-  outputs = fn._run(args)
-  if fn._remote.writes():
+  """A call whose gradient, when asked for, runs the forward pass once more.
+
+  Errors: UNIMPLEMENTED where that would not do the same.
+  """
+  fn._register_early()
+  if not fn._remote.repeatable():
     raise errors.Error(
-        "UNIMPLEMENTED", "%s: the gradient of a loop that changes variables, outside of the "
-        "function: take the gradient inside it" % fn._owner.wanted)
+        "UNIMPLEMENTED", "%s: the gradient, outside of the function, of a loop or condition in a "
+        "function that changes variables or draws random numbers: take the gradient inside it" %
+        fn._owner.wanted)
+  outputs = fn._run(args)
   trainable = [i for i, t in enumerate(outputs) if backprop_util.IsTrainable(t)]
   given = len(args) - len(fn._captured_inputs)
   if fn._recomputed is None:
@@ -76,5 +81,7 @@ def _recomputing(fn, trainable, given, args):
 
   from formwork import function as function_lib  # The two modules need each other.
   owner = fn._owner
-  return function_lib.make(owner.bindings.server, gradient, owner.scope,
+  made = function_lib.make(owner.bindings.server, gradient, owner.scope,
                            name=owner.wanted + ".gradient", autograph=False)
+  made._owner.silent = True
+  return made

@@ -6,6 +6,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import func_graph
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_resource_variable_ops
@@ -18,7 +19,7 @@ UNDER_WAY = threading.local()
 _WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_max",
            "scatter_min", "scatter_mul", "scatter_div", "scatter_update", "batch_scatter_update",
            "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_nd_max",
-           "scatter_nd_min", "_restore_from_tensors")
+           "scatter_nd_min", "count_up_to", "_strided_slice_assign", "_restore_from_tensors")
 
 
 def raw_handle(variable):
@@ -31,12 +32,39 @@ def local_captures(remote_graphs):
   found = set()
   for graph in gc.get_objects():
     if type(graph) is func_graph.FuncGraph:
-      root = graph
-      while isinstance(root.outer_graph, func_graph.FuncGraph):
-        root = root.outer_graph
-      if root not in remote_graphs:
+      if _root(graph) not in remote_graphs:
         found.update(id(t) for t in graph.external_captures)
   return found
+
+
+def _root(graph):
+  """The outermost function that a FuncGraph was traced in."""
+  while isinstance(graph.outer_graph, func_graph.FuncGraph):
+    graph = graph.outer_graph
+  return graph
+
+
+class _CalledHereToo(concrete_function.ConcreteFunction):
+  """A tf.function's trace, made inside of one for the server, until it is called here as well."""
+
+  def _call_flat(self, tensor_inputs, captured_inputs):
+    if not context.executing_eagerly():
+      return super()._call_flat(tensor_inputs, captured_inputs)
+    for handle in captured_inputs:
+      bound = self._bindings.known(handle)
+      if bound is not None:
+        bound.share()
+    self.__class__ = concrete_function.ConcreteFunction
+    return self._call_flat(tensor_inputs, captured_inputs)
+
+
+def watch_traces_inside(bindings):
+  """Takes note when tf.functions that were traced inside of the server's are called here."""
+  for fn in gc.get_objects():
+    if type(fn) is concrete_function.ConcreteFunction and (
+        fn.graph not in bindings.graphs and _root(fn.graph) in bindings.graphs):
+      fn._bindings = bindings
+      fn.__class__ = _CalledHereToo
 
 
 class Bound:
@@ -159,13 +187,17 @@ class _Mirror:
   def _handle(self, handle):
     self.__dict__["_handle"] = handle
 
+  def _formwork_written(self):
+    """Passes on what was just written here, if it was written eagerly."""
+    if context.executing_eagerly():
+      for bound in self.__dict__["_formwork_bound"]:
+        bound.send(self.__dict__["_handle"])
+
 
 def _writing(name):
   def write(self, *args, **kwargs):
     result = getattr(super(_Mirror, self), name)(*args, **kwargs)
-    if context.executing_eagerly():
-      for bound in self.__dict__["_formwork_bound"]:
-        bound.send(self.__dict__["_handle"])
+    self._formwork_written()
     return result
   write.__name__ = name
   return write
@@ -173,6 +205,19 @@ def _writing(name):
 
 for _name in _WRITES:
   setattr(_Mirror, _name, _writing(_name))
+
+_skip_state = tf.random.Generator._skip_single_var
+
+
+def _skip_and_tell(self, var, delta):
+  result = _skip_state(self, var, delta)
+  if isinstance(var, _Mirror):
+    var._formwork_written()
+  return result
+
+
+# A generator changes its state by the handle alone.
+tf.random.Generator._skip_single_var = _skip_and_tell
 
 _MIRRORS = {}
 

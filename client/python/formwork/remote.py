@@ -24,13 +24,19 @@ _MOST_NAMES = 1000
 
 
 class Owner:
-  """The function object that traces belong to: its server and its name there."""
+  """The function object that traces belong to: its server and its name there.
+
+  Attributes:
+    traces: how many were registered.
+    silent: what they print was printed before.
+  """
 
   def __init__(self, bindings, scope, wanted):
     self.bindings = bindings
     self.scope = scope
     self.wanted = wanted
     self.traces = 0
+    self.silent = False
     self._name, self._generation = None, -1
 
   def name(self):
@@ -90,6 +96,7 @@ class Remote:
     self._concrete, self._generation = None, -1
     self._lock = threading.Lock()
     self._written = frozenset()
+    self._repeatable = True
     self._on_print = None
     self._counted = False
     self._captured, self._changed = [], []  # Bounds; those that a call may change.
@@ -128,7 +135,13 @@ class Remote:
     if self._function_type is not None and self._first_deferred == len(inputs):
       signature = tracing.signature(self._function_type)
     graph_def = tracing.graph_bytes(self._graph)
-    if tracing.prints_to_stdout(graph_def):
+    effects = tracing.Effects(graph_def)
+    self._repeatable = not self._written and not effects.random
+    if effects.calls:
+      mirror.watch_traces_inside(self._bindings)
+    if self._owner.silent:
+      self._on_print = lambda text: None
+    elif effects.prints_to_stdout:
       self._on_print = concrete.print_to_stdout
     server = self._bindings.server
     if self._describe is not None and not self._counted:
@@ -211,9 +224,9 @@ class Remote:
         for bound in self._changed:
           bound.fetch()
 
-  def writes(self):
-    """Whether it may change variables. Known once it is registered."""
-    return bool(self._written)
+  def repeatable(self):
+    """Whether another run does the same. Known once it is registered."""
+    return self._repeatable
 
   def takes(self, tensors):
     """Whether these are what a call sends, and all of it: for run_tensors."""

@@ -24,13 +24,27 @@ _REDUNDANT = re.compile(r"_\d+___redundant_placeholder")
 
 
 # ------------------------------------------------------------------------------------------ graph
-def prints_to_stdout(graph_def):
-  """Whether all that tf.print writes in a serialized GraphDef is for stdout."""
-  streams = set()
-  parsed = graph_pb2.GraphDef.FromString(graph_def)
-  for nodes in [parsed.node] + [f.node_def for f in parsed.library.function]:
-    streams.update(n.attr["output_stream"].s for n in nodes if n.op == "PrintV2")
-  return streams == {b"stdout"}
+class Effects:
+  """What a serialized GraphDef does besides its results, as far as the client has to know.
+
+  Attributes:
+    prints_to_stdout: all that tf.print writes is for stdout.
+    random: it draws numbers that differ from call to call, without a variable.
+    calls: it calls other functions.
+  """
+
+  def __init__(self, graph_def):
+    streams, self.random, self.calls = set(), False, False
+    parsed = graph_pb2.GraphDef.FromString(graph_def)
+    for nodes in [parsed.node] + [f.node_def for f in parsed.library.function]:
+      for node in nodes:
+        if node.op == "PrintV2":
+          streams.add(node.attr["output_stream"].s)
+        elif node.op.endswith("PartitionedCall"):
+          self.calls = True
+        elif "seed2" in node.attr:
+          self.random = True
+    self.prints_to_stdout = streams == {b"stdout"}
 
 
 def graph_bytes(graph):

@@ -1,0 +1,180 @@
+"""More programs for test_function.py: training steps through the kinds of Keras layers."""
+import tempfile
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from programs import PROGRAMS
+from programs import program
+
+_RANDOM = np.random.default_rng(0)
+_IMAGES = _RANDOM.normal(size=(4, 8, 8, 3)).astype(np.float32)
+_STEPS = _RANDOM.normal(size=(4, 5, 6)).astype(np.float32)
+_ROWS = _STEPS[:, 0]
+_IDS = _RANDOM.integers(0, 10, (4, 5)).astype(np.int32)
+_LABELS = np.array([0, 1, 2, 0])
+
+layers = keras.layers
+
+# Inputs, and the layers between them and three logits.
+_STACKS = {
+    "convolutions": (_IMAGES, lambda: [
+        layers.Conv2D(4, 3, padding="same", strides=2, activation="relu"),
+        layers.BatchNormalization(), layers.MaxPooling2D(), layers.Dropout(0.2, seed=1),
+        layers.Flatten()]),
+    "separable_convolutions": (_IMAGES, lambda: [
+        layers.SeparableConv2D(4, 3), layers.DepthwiseConv2D(3), layers.GlobalAveragePooling2D()]),
+    "transposed_convolutions": (_IMAGES, lambda: [
+        layers.Conv2DTranspose(4, 3, strides=2), layers.AveragePooling2D(2),
+        layers.ZeroPadding2D(), layers.Cropping2D(), layers.GlobalMaxPooling2D()]),
+    "convolutions_in_time": (_STEPS, lambda: [
+        layers.Conv1D(4, 3, padding="causal"), layers.MaxPooling1D(), layers.Flatten()]),
+    "recurrent": (_STEPS, lambda: [
+        layers.Bidirectional(layers.GRU(2, return_sequences=True)), layers.SimpleRNN(3)]),
+    "masked_steps": (_IDS, lambda: [layers.Embedding(10, 4, mask_zero=True), layers.LSTM(3)]),
+    "norms": (_STEPS, lambda: [
+        layers.LayerNormalization(), layers.GroupNormalization(2), layers.UnitNormalization(),
+        layers.TimeDistributed(layers.Dense(2)), layers.Flatten()]),
+    "activations": (_ROWS, lambda: [
+        *[layers.Dense(8, a) for a in (
+            "gelu", "swish", "selu", "softplus", "tanh", "mish")],
+        layers.PReLU(), layers.LeakyReLU(), layers.ELU(), layers.Softmax()]),
+    "regularised": (_ROWS, lambda: [
+        layers.Dense(8, kernel_regularizer="l2", activity_regularizer="l1",
+                     kernel_constraint="max_norm"), layers.ActivityRegularization(0.1)]),
+    "noise": (_ROWS, lambda: [
+        layers.GaussianNoise(0.1, seed=1), layers.GaussianDropout(0.1, seed=2),
+        layers.AlphaDropout(0.1, seed=3), layers.Dropout(0.5)]),
+    "shapes": (_ROWS, lambda: [
+        layers.Rescaling(0.5, 1.), layers.Reshape((2, 3)), layers.Permute((2, 1)),
+        layers.Flatten(), layers.RepeatVector(2),
+        layers.EinsumDense("abc,cd->abd", (2, 4), bias_axes="d"), layers.Flatten()]),
+}
+
+
+def _train(x, make_layers):
+  def train(function):
+    model = keras.Sequential([
+        layers.Input(x.shape[1:], dtype=x.dtype.name), *make_layers(), layers.Dense(3)])
+    optimizer = keras.optimizers.Adam(0.01)
+    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @function
+    def step(x, y):
+      with tf.GradientTape() as tape:
+        loss = loss_of(y, model(x, training=True))
+        if model.losses:
+          loss += tf.add_n(model.losses)
+      variables = model.trainable_variables
+      optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+      return loss
+
+    return [step(x, _LABELS) for _ in range(2)], model.get_weights(), model(x[:2])
+  return train
+
+
+for _name, _stack in _STACKS.items():
+  PROGRAMS["layers_" + _name] = _train(*_stack)
+
+
+@program
+def losses(function):
+  p = tf.constant([[.1, .7, .2], [.3, .3, .4]])
+  y = tf.constant([[0., 1., 0.], [1., 0., 0.]])
+  out = []
+  for name in ("BinaryCrossentropy", "CategoricalCrossentropy", "Huber", "KLDivergence",
+               "CategoricalHinge", "CosineSimilarity", "LogCosh"):
+    loss_of = getattr(keras.losses, name)()
+
+    @function
+    def f(y, p):
+      with tf.GradientTape() as tape:
+        tape.watch(p)
+        loss = loss_of(y, p)
+      return loss, tape.gradient(loss, p)
+
+    out.append(f(y, p))
+  return out
+
+
+@program
+def metrics_of_many_kinds(function):
+  p = np.array([[.1, .7, .2], [.3, .3, .4]], np.float32)
+  y = np.array([[0, 1, 0], [1, 0, 0]], np.float32)
+  out = []
+  for name in ("CategoricalAccuracy", "Precision", "F1Score", "MeanSquaredError"):
+    metric = getattr(keras.metrics, name)()
+
+    @function
+    def f(y, p):
+      metric.update_state(y, p)
+      return metric.result()
+
+    out.append((name, f(y, p), f(y[:1], p[:1]), metric.result()))
+  return out
+
+
+@program
+def several_inputs_and_outputs(function):
+  a, b = layers.Input((4,), name="a"), layers.Input((3,), name="b")
+  h = layers.Concatenate()([layers.Dense(4)(a), layers.Dense(4)(b)])
+  h = layers.Multiply()([layers.Add()([layers.Dense(8)(h), h]), layers.Dense(8, "sigmoid")(h)])
+  model = keras.Model({"a": a, "b": b}, {"one": layers.Dense(1)(h), "two": layers.Dense(2)(h)})
+  f = function(lambda d, training=False: model(d, training=training))
+  d = {"a": np.ones((2, 4), np.float32), "b": np.ones((2, 3), np.float32)}
+  return f(d), f(d, training=True), f.experimental_get_tracing_count()
+
+
+@program
+def frozen_layers(function):
+  model = keras.Sequential([
+      layers.Input((6,)), layers.Dense(4), layers.BatchNormalization(), layers.Dense(1)])
+  f = function(lambda x, training: model(x, training=training))
+  before = f(_ROWS, True)
+  model.layers[1].trainable = False
+  return before, f(_ROWS, True), f(_ROWS, False), model.get_weights()
+
+
+@program
+def stateful_steps(function):
+  model = keras.Sequential([layers.Input(batch_shape=(2, 5, 6)), layers.LSTM(3, stateful=True)])
+  f = function(lambda x: model(x))
+  out = [f(_STEPS[:2]), f(_STEPS[:2])]
+  model.layers[0].reset_state()
+  return out, f(_STEPS[:2])
+
+
+@program
+def random_numbers_of_keras(function):
+  seed = keras.random.SeedGenerator(5)
+
+  @function
+  def f():
+    return (keras.random.normal((2,), seed=seed), keras.random.uniform((2,), seed=seed),
+            keras.random.randint((2,), 0, 10, seed=seed), keras.random.dropout(
+                tf.ones([4]), .5, seed=seed), keras.random.truncated_normal((2,), seed=1))
+
+  return f(), f(), seed.state.numpy()
+
+
+@program
+def weights_saved_and_loaded(function):
+  model = keras.Sequential([layers.Input((6,)), layers.Dense(3)])
+  f = function(lambda x: model(x))
+  optimizer = keras.optimizers.SGD(0.1)
+
+  @function
+  def step(x):
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_sum(model(x) ** 2)
+    optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+
+  with tempfile.TemporaryDirectory() as folder:
+    before = f(_ROWS)
+    model.save_weights(folder + "/w.weights.h5")
+    step(_ROWS)
+    after = f(_ROWS)
+    model.save(folder + "/m.keras")
+    model.load_weights(folder + "/w.weights.h5")
+    return before, after, f(_ROWS), keras.models.load_model(folder + "/m.keras")(_ROWS)
