@@ -1,0 +1,115 @@
+"""Every op that the server knows, against TensorFlow's registry."""
+import collections
+import subprocess
+
+import numpy as np
+import pytest
+
+import conftest
+
+Op = collections.namedtuple("Op", "inputs outputs attrs effect")
+
+
+def _ours():
+  server = conftest.find_server()
+  binary = server and server.parent / "formwork_print_ops"
+  if not binary or not binary.exists():
+    return {}
+  text = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+  ops = collections.defaultdict(lambda: Op([], [], {}, []))
+  for line in text.splitlines():
+    op, what, which, fact = line.split("\t")
+    if what == "attr":
+      ops[op].attrs[which] = fact
+    else:
+      {"input": ops[op].inputs, "output": ops[op].outputs, "effect": ops[op].effect}[what].append(
+          fact)
+  return dict(ops)
+
+
+OURS = _ours()
+pytestmark = pytest.mark.skipif(not OURS, reason="formwork_print_ops is not built")
+
+
+@pytest.fixture(scope="module")
+def theirs():
+  """{name: OpDef} of TensorFlow."""
+  import tensorflow  # noqa: F401  (fills the registry)
+  from tensorflow.core.framework import op_def_pb2
+  from tensorflow.python.client import pywrap_tf_session
+  ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(
+      pywrap_tf_session.TF_GetAllOpList()))
+  return {op.name: op for op in ops.op}
+
+
+def _arg(arg):
+  kind = arg.type_list_attr or arg.type_attr or str(arg.type)
+  return "%s: %s%s" % (arg.name, arg.number_attr and arg.number_attr + "*", kind)
+
+
+def _scalar(kind, value):
+  if kind == "bool":
+    return "true" if value else "false"
+  if kind == "string":
+    return '"%s"' % value.decode("latin-1").replace("\\", "\\\\").replace("\n", "\\n").replace(
+        '"', '\\"')
+  if kind == "float":
+    return "%.9g" % np.float32(value)
+  if kind == "shape":
+    if value.unknown_rank:
+      return "?"
+    return "[%s]" % ",".join("?" if d.size == -1 else str(d.size) for d in value.dim)
+  if kind == "func":
+    return "@" + value.name
+  if kind == "tensor":
+    import tensorflow as tf
+    array = tf.make_ndarray(value)
+    return "%s[%s] %s" % (tf.as_dtype(value.dtype).name, ",".join(map(str, array.shape)),
+                          " ".join("%.6g" % x for x in array.ravel()))
+  return str(value)
+
+
+_FIELDS = {"int": "i", "float": "f", "bool": "b", "string": "s", "type": "type", "shape": "shape",
+           "tensor": "tensor", "func": "func"}
+
+
+def _attr(attr):
+  text = attr.type
+  inner = text[5:-1] if text.startswith("list(") else text
+  if attr.HasField("allowed_values"):
+    allowed = [str(t) for t in attr.allowed_values.list.type]
+    allowed += [_scalar("string", s) for s in attr.allowed_values.list.s]
+    text += " in " + " ".join(sorted(allowed))
+  if attr.has_minimum:
+    text += " >= %d" % attr.minimum
+  if attr.HasField("default_value"):
+    value = attr.default_value
+    if attr.type.startswith("list("):
+      items = [_scalar(inner, x) for x in getattr(value.list, _FIELDS[inner])]
+      text += " = [%s]" % ", ".join(items)
+    else:
+      text += " = " + _scalar(inner, getattr(value, _FIELDS[inner]))
+  return text
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_op_is_declared_as_tensorflow_does(theirs, name):
+  ours, op = OURS[name], theirs[name]
+  assert ours.inputs == [_arg(a) for a in op.input_arg]
+  assert ours.outputs == [_arg(a) for a in op.output_arg]
+  assert ours.attrs == {a.name: _attr(a) for a in op.attr}
+
+
+# Ops whose effect is of another kind than TensorFlow's is_stateful says, and why.
+OTHERWISE = {
+    "Empty": "any elements will do, so that two of them may be one",
+    "StatelessRandomGetAlg": "the algorithm is always the same",
+}
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_effects_are_where_tensorflow_has_state(theirs, name):
+  if name in OTHERWISE:
+    assert (OURS[name].effect == ["none"]) == theirs[name].is_stateful, "not an exception any more"
+  else:
+    assert (OURS[name].effect != ["none"]) == theirs[name].is_stateful
