@@ -1,0 +1,525 @@
+// The engine as the server uses it.
+
+#include "core/engine.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "core/base/status.h"
+#include "tests/support/graph_text.h"
+#include "tests/support/kernel_runner.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A call under way, or done.
+struct Pending {
+  CallResult& Wait() {
+    done.WaitForNotification();
+    return result;
+  }
+  absl::Notification done;
+  CallResult result;
+  std::shared_ptr<CallHandle> handle;
+};
+
+class EngineTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Start({}); }
+  void Start(const EngineOptions& options) { engine_ = *Engine::Create(options); }
+
+  absl::StatusOr<Registered> Register(
+      const std::string& name, absl::string_view text, std::vector<TensorSpec> inputs,
+      std::vector<std::string> outputs,
+      std::vector<std::pair<std::string, std::string>> variables = {},
+      std::vector<std::string> targets = {}, bool replace = false) {
+    FORMWORK_ASSIGN_OR_RETURN(tf::GraphDef graph_def, ParseGraph(text));
+    const std::string bytes = graph_def.SerializeAsString();
+    Registration registration;
+    registration.name_space = "ns";
+    registration.name = name;
+    registration.graph_def = bytes;
+    registration.inputs = std::move(inputs);
+    registration.outputs = std::move(outputs);
+    registration.targets = std::move(targets);
+    registration.replace = replace;
+    for (const auto& [tensor, variable] : variables) {
+      Argument argument;
+      argument.kind = Argument::Kind::kResource;
+      argument.id = IdOf(variable);
+      registration.captures.emplace_back(tensor, std::move(argument));
+    }
+    details_ = {};
+    return engine_->Register(registration, &details_);
+  }
+  // y = x + constant.
+  absl::StatusOr<Registered> RegisterAdd(const std::string& name, int constant,
+                                         bool replace = false) {
+    return Register(name,
+                    absl::StrCat("x = Placeholder dtype=float\nc = Const float[] ", constant,
+                                 "\ny = AddV2(x, c) T=float"),
+                    {Spec("x:0")}, {"y:0"}, {}, {}, replace);
+  }
+  // Turns for ever, or until the call is stopped.
+  uint64_t RegisterSpin(const std::string& name) {
+    absl::StatusOr<Registered> made = Register(name, R"(
+      x = Placeholder dtype=float
+      y = While(x) cond=@cond body=@body T=[float]
+      function cond(v: float) -> (go: bool = l:z:0)
+        zero = Const float[] 0
+        l = GreaterEqual(v, zero:output:0) T=float
+      end
+      function body(v: float) -> (w: float = n:z:0)
+        one = Const float[] 1
+        n = AddV2(v, one:output:0) T=float
+      end
+    )",
+                                               {Spec("x:0")}, {"y:0"});
+    EXPECT_OK(made);
+    return made.ok() ? made->function.id : 0;
+  }
+  static TensorSpec Spec(const std::string& name, DType dtype = DType::kFloat) {
+    return {name, dtype, PartialShape()};
+  }
+
+  std::unique_ptr<Pending> Begin(uint64_t id, std::vector<Tensor> inputs, bool keep = false,
+                                 absl::Time deadline = absl::InfiniteFuture()) {
+    CallSpec spec;
+    spec.name_space = "ns";
+    spec.function_id = id;
+    spec.keep_outputs = keep;
+    spec.deadline = deadline;
+    for (Tensor& input : inputs) {
+      Argument argument;
+      argument.tensor = std::move(input);
+      spec.inputs.push_back(std::move(argument));
+    }
+    return Begin(std::move(spec));
+  }
+  std::unique_ptr<Pending> Begin(CallSpec spec) {
+    auto pending = std::make_unique<Pending>();
+    pending->handle = engine_->Call(std::move(spec), [raw = pending.get()](CallResult result) {
+      raw->result = std::move(result);
+      raw->done.Notify();
+    });
+    return pending;
+  }
+  CallResult Run(uint64_t id, std::vector<Tensor> inputs) {
+    return std::move(Begin(id, std::move(inputs))->Wait());
+  }
+  float Value(uint64_t id, float x) {
+    CallResult result = Run(id, Owned(Tensor::Scalar(x)));
+    EXPECT_OK(result.status);
+    return result.status.ok() ? result.outputs[0].tensor.scalar<float>() : NAN;
+  }
+
+  void NewVariable(const std::string& name, float value) {
+    ASSERT_OK(engine_->CreateVariable("ns", name, DType::kFloat, Shape({}), Tensor::Scalar(value)));
+  }
+  uint64_t IdOf(const std::string& name) {
+    for (const VariableInfo& variable : engine_->ListVariables("ns")) {
+      if (variable.name == name) return variable.id;
+    }
+    return 0;
+  }
+  float ValueOf(const std::string& name) {
+    absl::Notification done;
+    float value = NAN;
+    engine_->ReadVariable("ns", 0, name, [&](auto result) {
+      if (result.ok()) value = result->second.template scalar<float>();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return value;
+  }
+
+  std::unique_ptr<Engine> engine_;
+  ErrorDetails details_;
+};
+
+// ---------------------------------------------------------------------------------- registration
+
+TEST_F(EngineTest, TheSameGraphUnderOtherNodeNamesIsTheSameFunction) {
+  ASSERT_OK_AND_ASSIGN(Registered first, RegisterAdd("f", 1));
+  ASSERT_OK_AND_ASSIGN(
+      Registered again,
+      Register("f", "x = Placeholder dtype=float\nb = Const float[] 1\nd = AddV2(x, b) T=float",
+               {Spec("x:0")}, {"d:0"}));
+  EXPECT_FALSE(first.existed);
+  EXPECT_TRUE(again.existed);
+  EXPECT_EQ(again.function.id, first.function.id);
+  EXPECT_EQ(engine_->ListFunctions("ns").size(), 1u);
+}
+
+TEST_F(EngineTest, AnotherGraphUnderATakenNameAndTypeNeedsReplace) {
+  ASSERT_OK_AND_ASSIGN(Registered first, RegisterAdd("f", 1));
+  EXPECT_THAT(RegisterAdd("f", 2), StatusIs(StatusCode::kAlreadyExists, HasSubstr(": f")));
+  EXPECT_EQ(Value(first.function.id, 10), 11);
+  ASSERT_OK_AND_ASSIGN(Registered second, RegisterAdd("f", 2, /*replace=*/true));
+  EXPECT_NE(second.function.id, first.function.id);
+  EXPECT_EQ(Value(second.function.id, 10), 12);
+  const CallResult gone = Run(first.function.id, Owned(Tensor::Scalar(1.0f)));
+  EXPECT_THAT(gone.status, StatusIs(StatusCode::kNotFound));
+  EXPECT_TRUE(gone.details.unknown_function);
+  EXPECT_EQ(gone.details.effects, Effects::kNone);
+}
+
+TEST_F(EngineTest, InstancesWithVariablesOfTheirOwnAreKeptApart) {
+  NewVariable("a", 1);
+  NewVariable("b", 2);
+  const char* text = "h = Placeholder dtype=resource\ny = ReadVariableOp(h) dtype=float";
+  ASSERT_OK_AND_ASSIGN(Registered one, Register("one", text, {}, {"y:0"}, {{"h:0", "a"}}));
+  ASSERT_OK_AND_ASSIGN(Registered two, Register("two", text, {}, {"y:0"}, {{"h:0", "b"}}));
+  EXPECT_THAT(Register("one", text, {}, {"y:0"}, {{"h:0", "b"}}),
+              StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_THAT(one.function.captured_variables, ElementsAre("a"));
+  EXPECT_EQ(Run(one.function.id, {}).outputs[0].tensor.scalar<float>(), 1);
+  EXPECT_EQ(Run(two.function.id, {}).outputs[0].tensor.scalar<float>(), 2);
+}
+
+TEST_F(EngineTest, ARefusedRegistrationTellsAllAndLeavesNothing) {
+  EXPECT_THAT(Register("f",
+                       "h = VarHandleOp dtype=float shape=shape:[] shared_name=\"new\"\n"
+                       "r = ReadVariableOp(h) dtype=float\ny = NoSuchOp(r)\nz = NorThis(r)",
+                       {}, {"y:0", "z:0"}),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("NoSuchOp")));
+  EXPECT_EQ(details_.culprits.size(), 2u);
+  EXPECT_TRUE(engine_->ListFunctions("ns").empty());
+  EXPECT_TRUE(engine_->ListVariables("ns").empty());
+}
+
+TEST_F(EngineTest, ManyWhoRegisterTheSameGetOneFunction) {
+  constexpr int kThreads = 8;
+  std::vector<uint64_t> ids(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      absl::StatusOr<tf::GraphDef> graph =
+          ParseGraph("x = Placeholder dtype=float\nc = Const float[] 1\ny = AddV2(x, c) T=float");
+      const std::string bytes = graph->SerializeAsString();
+      Registration registration;
+      registration.name_space = "ns";
+      registration.name = "f";
+      registration.graph_def = bytes;
+      registration.inputs = {Spec("x:0")};
+      registration.outputs = {"y:0"};
+      absl::StatusOr<Registered> made = engine_->Register(registration, nullptr);
+      if (made.ok()) ids[t] = made->function.id;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_NE(ids[0], 0u);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), ids[0]), kThreads);
+}
+
+// --------------------------------------------------------------------------------------- eviction
+
+TEST_F(EngineTest, WhatACallUsesIsNotTakenFromIt) {
+  EngineOptions options;
+  options.max_functions = 1;
+  Start(options);
+  const uint64_t spin = RegisterSpin("spin");
+  auto running = Begin(spin, Owned(Tensor::Scalar(0.0f)));
+  ASSERT_OK_AND_ASSIGN(Registered add, RegisterAdd("f", 1));
+  EXPECT_EQ(Value(add.function.id, 1), 2);
+  EXPECT_EQ(engine_->Stats().cache_evictions, 0u);
+  running->handle->Cancel();
+  EXPECT_THAT(running->Wait().status, StatusIs(StatusCode::kCancelled));
+  running.reset();
+  ASSERT_OK(RegisterAdd("g", 1));
+  EXPECT_EQ(engine_->ListFunctions("ns").size(), 1u);
+  EXPECT_EQ(engine_->Stats().cache_evictions, 2u);
+  const CallResult gone = Run(spin, Owned(Tensor::Scalar(0.0f)));
+  EXPECT_THAT(gone.status, StatusIs(StatusCode::kNotFound));
+  EXPECT_TRUE(gone.details.unknown_function);
+}
+
+TEST_F(EngineTest, ARemovedFunctionEndsItsCallsInPeace) {
+  const uint64_t spin = RegisterSpin("spin");
+  auto running =
+      Begin(spin, Owned(Tensor::Scalar(0.0f)), false, absl::Now() + absl::Milliseconds(300));
+  EXPECT_OK(engine_->Unregister("ns", spin, ""));
+  engine_->Clear("ns");
+  EXPECT_THAT(running->Wait().status, StatusIs(StatusCode::kDeadlineExceeded));
+}
+
+// ----------------------------------------------------------------------------------- kept tensors
+
+TEST_F(EngineTest, KeptTensorsAreInputsUntilTheyAreReleased) {
+  ASSERT_OK_AND_ASSIGN(Registered add, RegisterAdd("f", 1));
+  const uint64_t id = add.function.id;
+  CallResult kept = std::move(Begin(id, Owned(Tensor::Scalar(4.0f)), /*keep=*/true)->Wait());
+  ASSERT_OK(kept.status);
+  const uint64_t tensor = kept.outputs[0].kept_id;
+  EXPECT_NE(tensor, 0u);
+  EXPECT_EQ(engine_->Stats().kept_tensors, 1);
+  CallSpec spec;
+  spec.name_space = "ns";
+  spec.function_id = id;
+  spec.inputs.resize(1);
+  spec.inputs[0].kind = Argument::Kind::kKeptTensor;
+  spec.inputs[0].id = tensor;
+  EXPECT_EQ(Begin(spec)->Wait().outputs[0].tensor.scalar<float>(), 6);
+  EXPECT_EQ(engine_->ReadTensor("ns", tensor)->scalar<float>(), 5);
+  EXPECT_THAT(engine_->ReadTensor("other", tensor), StatusIs(StatusCode::kNotFound));
+  EXPECT_EQ(engine_->ReleaseTensors("other", {tensor}), 0);
+  EXPECT_EQ(engine_->ReleaseTensors("ns", {tensor, tensor, 999}), 1);
+  EXPECT_THAT(Begin(spec)->Wait().status, StatusIs(StatusCode::kNotFound));
+  EXPECT_EQ(engine_->Stats().kept_tensors, 0);
+}
+
+// ------------------------------------------------------------------------------ errors and effects
+
+class EffectsTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    EngineTest::SetUp();
+    NewVariable("v", 0);
+    NewVariable("w", 0);
+  }
+  // Runs a graph over the variables v and w, whose last nodes are the targets.
+  CallResult RunOn(absl::string_view text, std::vector<std::string> targets) {
+    absl::StatusOr<Registered> made =
+        Register("f",
+                 absl::StrCat("v = Placeholder dtype=resource\nw = Placeholder dtype=resource\n"
+                              "x = Placeholder dtype=float\none = Const float[] 1\n",
+                              text),
+                 {Spec("x:0")}, {}, {{"v:0", "v"}, {"w:0", "w"}}, std::move(targets));
+    EXPECT_OK(made);
+    if (!made.ok()) return {};
+    return Run(made->function.id, Owned(Tensor::Scalar(-1.0f)));
+  }
+};
+
+TEST_F(EffectsTest, WhatWasOrderedBeforeTheFailureStaysAndWhatCameAfterDoesNotHappen) {
+  const CallResult result = RunOn(R"(
+    a = AssignVariableOp(v, one) dtype=float
+    zero = Const float[] 0
+    c = Greater(x, zero) T=float
+    text = Const string[] "x must be positive"
+    s = Assert(c, text, x, ^a) T=[string,float]
+    b = AssignVariableOp(w, one, ^s) dtype=float
+  )",
+                                  {"b"});
+  EXPECT_THAT(result.status, StatusIs(StatusCode::kInvalidArgument,
+                                      AllOf(HasSubstr("x must be positive"), HasSubstr("-1"))));
+  EXPECT_EQ(result.details.effects, Effects::kSome);
+  EXPECT_EQ(ValueOf("v"), 1);
+  EXPECT_EQ(ValueOf("w"), 0);
+}
+
+TEST_F(EffectsTest, AFailureBeforeTheFirstEffectLeavesNone) {
+  const CallResult result = RunOn(R"(
+    m = MatMul(x, x) T=float
+    a = AssignVariableOp(v, one, ^m) dtype=float
+    r = AssignVariableOp(w, m, ^a) dtype=float
+  )",
+                                  {"r"});
+  EXPECT_THAT(result.status, StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'm'")));
+  EXPECT_EQ(result.details.effects, Effects::kNone);
+  EXPECT_EQ(ValueOf("v"), 0);
+}
+
+TEST_F(EffectsTest, AFailureAfterTheLastEffectLeavesAll) {
+  absl::StatusOr<Registered> made =
+      Register("f",
+               "v = Placeholder dtype=resource\nx = Placeholder dtype=float\n"
+               "a = AssignVariableOp(v, x) dtype=float\ni = Identity(x, ^a) T=float\n"
+               "y = MatMul(i, i) T=float",
+               {Spec("x:0")}, {"y:0"}, {{"v:0", "v"}}, {"a"});
+  ASSERT_OK(made);
+  const CallResult result = Run(made->function.id, Owned(Tensor::Scalar(3.0f)));
+  EXPECT_THAT(result.status, StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'y'")));
+  EXPECT_EQ(result.details.effects, Effects::kAll);
+  EXPECT_EQ(ValueOf("v"), 3);
+}
+
+TEST_F(EffectsTest, AFailedStoreLeavesThePreviousValue) {
+  const CallResult result = RunOn(R"(
+    a = AssignVariableOp(v, one) dtype=float
+    wide = Const float[2] 1 2
+    b = AssignVariableOp(w, wide, ^a) dtype=float
+  )",
+                                  {"b"});
+  EXPECT_THAT(result.status, StatusIs(StatusCode::kInvalidArgument, HasSubstr("'w'")));
+  EXPECT_EQ(result.details.effects, Effects::kSome);
+  EXPECT_EQ(ValueOf("v"), 1);
+  EXPECT_EQ(ValueOf("w"), 0);
+}
+
+// --------------------------------------------------------------------- cancellation and deadlines
+
+TEST_F(EngineTest, ALoopLooksAtTheDeadlineAndAtCancellation) {
+  const uint64_t spin = RegisterSpin("spin");
+  const absl::Time start = absl::Now();
+  auto late = Begin(spin, Owned(Tensor::Scalar(0.0f)), false, start + absl::Milliseconds(50));
+  EXPECT_THAT(late->Wait().status, StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(late->result.details.effects, Effects::kNone);
+  auto cancelled = Begin(spin, Owned(Tensor::Scalar(0.0f)));
+  absl::SleepFor(absl::Milliseconds(20));
+  cancelled->handle->Cancel();
+  EXPECT_THAT(cancelled->Wait().status, StatusIs(StatusCode::kCancelled));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_EQ(engine_->Stats().calls_running, 0);
+}
+
+TEST_F(EngineTest, ACallThatWasStoppedAfterAnEffectSaysSo) {
+  NewVariable("v", 0);
+  ASSERT_OK_AND_ASSIGN(Registered made, Register("f", R"(
+    v = Placeholder dtype=resource
+    one = Const float[] 1
+    a = AssignVariableOp(v, one) dtype=float
+    x = Identity(one, ^a) T=float
+    loop = While(x, ^a) cond=@cond body=@body T=[float]
+    b = AssignVariableOp(v, loop) dtype=float
+    function cond(v: float) -> (go: bool = l:z:0)
+      zero = Const float[] 0
+      l = GreaterEqual(v, zero:output:0) T=float
+    end
+    function body(v: float) -> (w: float = n:z:0)
+      one = Const float[] 1
+      n = AddV2(v, one:output:0) T=float
+    end
+  )",
+                                                 {}, {}, {{"v:0", "v"}}, {"b"}));
+  auto stopped = Begin(made.function.id, {}, false, absl::Now() + absl::Milliseconds(50));
+  EXPECT_THAT(stopped->Wait().status, StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(stopped->result.details.effects, Effects::kSome);
+  EXPECT_EQ(ValueOf("v"), 1);
+}
+
+TEST_F(EngineTest, ACallWaitingInLineCanBeCancelled) {
+  NewVariable("v", 0);
+  const char* text = R"(
+    v = Placeholder dtype=resource
+    x = Placeholder dtype=float
+    loop = While(x) cond=@cond body=@body T=[float]
+    a = AssignVariableOp(v, loop) dtype=float
+    function cond(v: float) -> (go: bool = l:z:0)
+      zero = Const float[] 0
+      l = Greater(v, zero:output:0) T=float
+    end
+    function body(v: float) -> (w: float = n:z:0)
+      one = Const float[] 1
+      n = AddV2(v, one:output:0) T=float
+    end
+  )";
+  ASSERT_OK_AND_ASSIGN(Registered made,
+                       Register("f", text, {Spec("x:0")}, {}, {{"v:0", "v"}}, {"a"}));
+  auto first = Begin(made.function.id, Owned(Tensor::Scalar(1.0f)));
+  auto second = Begin(made.function.id, Owned(Tensor::Scalar(-7.0f)));
+  EXPECT_FALSE(second->done.HasBeenNotified());
+  second->handle->Cancel();
+  EXPECT_THAT(second->Wait().status, StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(second->result.details.effects, Effects::kNone);
+  first->handle->Cancel();
+  EXPECT_THAT(first->Wait().status, StatusIs(StatusCode::kCancelled));
+  EXPECT_OK(Run(made.function.id, Owned(Tensor::Scalar(-7.0f))).status);
+  EXPECT_EQ(ValueOf("v"), -7);
+}
+
+// ------------------------------------------------------------------------------------------ drain
+
+TEST_F(EngineTest, DrainRefusesNewCallsAndWaitsForTheOthers) {
+  const uint64_t spin = RegisterSpin("spin");
+  ASSERT_OK_AND_ASSIGN(Registered add, RegisterAdd("f", 1));
+  auto running = Begin(spin, Owned(Tensor::Scalar(0.0f)));
+  EXPECT_THAT(engine_->Drain(absl::Now() + absl::Milliseconds(20)),
+              StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(Run(add.function.id, Owned(Tensor::Scalar(1.0f))).status,
+              StatusIs(StatusCode::kUnavailable));
+  EXPECT_FALSE(running->done.HasBeenNotified());
+  running->handle->Cancel();
+  EXPECT_OK(engine_->Drain(absl::Now() + absl::Seconds(20)));
+  running->Wait();
+}
+
+TEST_F(EngineTest, TheQueueIsBounded) {
+  EngineOptions options;
+  options.call_threads = 1;
+  options.max_queued_calls = 2;
+  Start(options);
+  const uint64_t spin = RegisterSpin("spin");
+  std::vector<std::unique_ptr<Pending>> calls;
+  for (int i = 0; i < 8; ++i) calls.push_back(Begin(spin, Owned(Tensor::Scalar(0.0f))));
+  EXPECT_THAT(calls.back()->Wait().status,
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("limit=2")));
+  for (auto& call : calls) {
+    if (call->handle != nullptr) call->handle->Cancel();
+  }
+  for (auto& call : calls) call->Wait();
+}
+
+// ------------------------------------------------------------------------------------ concurrency
+
+// Every call adds 1 to both variables, some to v first and some to w first, and says what it saw.
+// One order of all calls explains that exactly where each value was seen once, in both alike.
+TEST_F(EngineTest, ConcurrentCallsAreAsIfOneAfterTheOther) {
+  NewVariable("v", 0);
+  NewVariable("w", 0);
+  auto text = [](absl::string_view first, absl::string_view second) {
+    return absl::StrCat(
+        "v = Placeholder dtype=resource\nw = Placeholder dtype=resource\n"
+        "one = Const float[] 1\n"
+        "r1 = ReadVariableOp(",
+        first, ") dtype=float\na1 = AssignAddVariableOp(", first, ", one, ^r1) dtype=float\n",
+        "r2 = ReadVariableOp(", second, ", ^a1) dtype=float\na2 = AssignAddVariableOp(", second,
+        ", one, ^r2) dtype=float\n");
+  };
+  const std::vector<std::pair<std::string, std::string>> variables = {{"v:0", "v"}, {"w:0", "w"}};
+  ASSERT_OK_AND_ASSIGN(Registered one, Register("one", text("v", "w"), {}, {"r1:0", "r2:0"},
+                                                variables, {"a1", "a2"}));
+  ASSERT_OK_AND_ASSIGN(Registered two, Register("two", text("w", "v"), {}, {"r1:0", "r2:0"},
+                                                variables, {"a1", "a2"}));
+  ASSERT_OK_AND_ASSIGN(Registered look,
+                       Register("look",
+                                "v = Placeholder dtype=resource\nw = Placeholder dtype=resource\n"
+                                "r1 = ReadVariableOp(v) dtype=float\n"
+                                "r2 = ReadVariableOp(w) dtype=float",
+                                {}, {"r1:0", "r2:0"}, variables));
+  constexpr int kThreads = 8, kCalls = 200;
+  std::vector<std::vector<float>> seen(kThreads);
+  std::atomic<int> torn{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kCalls; ++i) {
+        for (bool writes : {true, false}) {
+          const uint64_t id = !writes      ? look.function.id
+                              : t % 2 == 0 ? one.function.id
+                                           : two.function.id;
+          CallResult result = Run(id, {});
+          if (!result.status.ok()) {
+            ++torn;
+            continue;
+          }
+          const float a = result.outputs[0].tensor.scalar<float>();
+          torn += a != result.outputs[1].tensor.scalar<float>();
+          if (writes) seen[t].push_back(a);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(torn, 0);
+  std::vector<float> all;
+  for (const auto& of_thread : seen) {
+    EXPECT_TRUE(std::is_sorted(of_thread.begin(), of_thread.end()));
+    all.insert(all.end(), of_thread.begin(), of_thread.end());
+  }
+  std::sort(all.begin(), all.end());
+  ASSERT_EQ(all.size(), static_cast<size_t>(kThreads * kCalls));
+  for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<float>(i));
+  EXPECT_EQ(ValueOf("v"), kThreads * kCalls);
+}
+
+}  // namespace
+}  // namespace formwork::testing

@@ -1,0 +1,303 @@
+// Each pass on a small graph: before and after.
+
+#include "core/graph/passes/pipeline.h"
+
+#include "tests/support/graph_world.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork::testing {
+namespace {
+
+using Feeds = std::vector<std::pair<std::string, DType>>;
+
+class PassTest : public ::testing::Test {
+ protected:
+  enum class Pass { kInline, kSimplify, kPrune, kAll };
+
+  // What a pass makes of a graph. `shapes`: of the feeds; none: unknown. Simplify is followed by
+  // Prune, to show what is left.
+  std::string After(Pass pass, absl::string_view text, Feeds feeds,
+                    std::vector<std::string> fetches, std::vector<std::string> targets = {},
+                    std::vector<PartialShape> shapes = {}) {
+    shapes.resize(feeds.size());
+    absl::StatusOr<ImportedGraph> imported =
+        world_.Import(text, std::move(feeds), std::move(fetches), std::move(targets));
+    if (!imported.ok()) return imported.status().ToString();
+    Graph graph = *imported->graph;
+    int64_t budget = budget_;
+    const PassContext context{imported->library, world_.ops, world_.kernels, world_.allocator,
+                              budget};
+    switch (pass) {
+      case Pass::kInline:
+        InlineCalls(graph, context);
+        break;
+      case Pass::kSimplify:
+        EXPECT_OK(Simplify(graph, shapes, context));
+        Prune(graph);
+        break;
+      case Pass::kPrune:
+        Prune(graph);
+        break;
+      case Pass::kAll:
+        EXPECT_OK(RunPasses(graph, shapes, context));
+    }
+    return ToText(graph);
+  }
+  // Of a graph over x, of which y is fetched.
+  std::string Simplified(absl::string_view text, PartialShape shape = PartialShape()) {
+    return After(Pass::kSimplify, absl::StrCat("x = Placeholder dtype=float\n", text),
+                 {{"x:0", DType::kFloat}}, {"y:0"}, {}, {shape});
+  }
+
+  GraphWorld world_;
+  int64_t budget_ = 1000;
+};
+
+// ----------------------------------------------------------------------------------------- inline
+
+constexpr char kNested[] = R"(
+  x = Placeholder dtype=float
+  y = PartitionedCall(x) f=@outer Tin=[float] Tout=[float,float]
+  z = Sub(y:1, y) T=float
+  function outer(a: float) -> (r: float = c:output:0, s: float = a)
+    c = StatefulPartitionedCall(b:y:0) f=@twice Tin=[float] Tout=[float]
+    b = Neg(a) T=float
+  end
+  function twice(a: float) -> (r: float = m:z:0)
+    m = AddV2(a, a) T=float
+  end
+)";
+
+TEST_F(PassTest, CallsAndCallsInThemAreReplacedByTheirBodies) {
+  EXPECT_EQ(After(Pass::kInline, kNested, {{"x:0", DType::kFloat}}, {"z:0"}),
+            "x:0 = Arg float32\n"
+            "y/b = Neg(x:0)\n"
+            "y/c/m = AddV2(y/b, y/b)\n"
+            "z = Sub(x:0, y/c/m)\n"
+            "-> z\n");
+}
+
+TEST_F(PassTest, WhatTheBudgetDoesNotCoverStaysACall) {
+  budget_ = 0;
+  EXPECT_EQ(After(Pass::kInline, kNested, {{"x:0", DType::kFloat}}, {"z:0"}),
+            "x:0 = Arg float32\n"
+            "y = PartitionedCall(x:0) f=@outer\n"
+            "z = Sub(y:1, y)\n"
+            "-> z\n");
+}
+
+TEST_F(PassTest, EffectsKeepTheirPlacesWhenTheirFunctionIsInlined) {
+  EXPECT_EQ(After(Pass::kInline, R"(
+    h = Placeholder dtype=resource
+    one = Const float[] 1
+    a = AssignVariableOp(h, one) dtype=float
+    b = StatefulPartitionedCall(h, ^a) f=@add Tin=[resource] Tout=[]
+    c = AssignSubVariableOp(h, one, ^b) dtype=float
+    function add(v: resource) -> ()
+      two = Const float[] 2
+      w = AssignAddVariableOp(v, two:output:0) dtype=float
+    end
+  )",
+                  {{"h:0", DType::kResource}}, {}, {"c"}),
+            "h:0 = Arg resource\n"
+            "one = Const float32[] 1\n"
+            "a = AssignVariableOp(h:0, one)\n"
+            "b/two = Const float32[] 2\n"
+            "b/w = AssignAddVariableOp(h:0, b/two)\n"
+            "c = AssignSubVariableOp(h:0, one)\n"
+            "-> \n");
+}
+
+TEST_F(PassTest, LoopsAndBranchesAreNotInlined) {
+  EXPECT_EQ(After(Pass::kInline, R"(
+    x = Placeholder dtype=float
+    c = Const bool[] true
+    y = StatelessIf(c, x) then_branch=@f else_branch=@f Tcond=bool Tin=[float] Tout=[float]
+    function f(a: float) -> (r: float = a)
+    end
+  )",
+                  {{"x:0", DType::kFloat}}, {"y:0"}),
+            "x:0 = Arg float32\n"
+            "c = Const bool[] true\n"
+            "y = StatelessIf(c, x:0) then_branch=@f else_branch=@f\n"
+            "-> y\n");
+}
+
+// ------------------------------------------------------------------------------------------ prune
+
+TEST_F(PassTest, WhatNobodyNeedsIsDroppedUnlessItCanBeSeen) {
+  EXPECT_EQ(After(Pass::kPrune, R"(
+    h = Placeholder dtype=resource
+    x = Placeholder dtype=float
+    s = Const string[] "text"
+    read = ReadVariableOp(h) dtype=float
+    pure = Neg(read) T=float
+    shape = Const int32[1] 3
+    random = RandomUniform(shape) dtype=float T=int32
+    print = PrintV2(s)
+    write = AssignVariableOp(h, x) dtype=float
+    y = Neg(x) T=float
+    n = NoOp(^pure, ^random, ^print, ^write)
+  )",
+                  {{"h:0", DType::kResource}, {"x:0", DType::kFloat}}, {"y:0"}, {"n"}),
+            "h:0 = Arg resource\n"
+            "x:0 = Arg float32\n"
+            "s = Const string[] text\n"
+            "print = PrintV2(s)\n"
+            "write = AssignVariableOp(h:0, x:0)\n"
+            "y = Neg(x:0)\n"
+            "-> y\n");
+}
+
+// --------------------------------------------------------------------------------------- simplify
+
+TEST_F(PassTest, ConstantsAreFolded) {
+  EXPECT_EQ(Simplified("a = Const float[2] 1 2\nb = Const float[] 3\nc = AddV2(a, b) T=float\n"
+                       "d = Mul(c, c) T=float\ny = AddV2(x, d) T=float"),
+            "x:0 = Arg float32\n"
+            "d = Const float32[2] 16 25\n"
+            "y = AddV2(x:0, d)\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, AShapeThatIsKnownIsAConstant) {
+  EXPECT_EQ(Simplified("n = Neg(x) T=float\ny = Shape(n) T=float out_type=int32", Shape({2, 3})),
+            "x:0 = Arg float32\n"
+            "y = Const int32[2] 2 3\n"
+            "-> y\n");
+  EXPECT_EQ(Simplified("n = Neg(x) T=float\ny = Shape(n) T=float out_type=int32",
+                       PartialShape::Trusted({2, -1})),
+            "x:0 = Arg float32\n"
+            "n = Neg(x:0)\n"
+            "y = Shape(n)\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, WhatWouldBecomeLargeIsNotFolded) {
+  EXPECT_EQ(Simplified("s = Const int32[1] 100000000\nv = Const float[] 1\n"
+                       "y = Fill(s, v) T=float index_type=int32"),
+            "x:0 = Arg float32\n"
+            "s = Const int32[1] 100000000\n"
+            "v = Const float32[] 1\n"
+            "y = Fill(s, v)\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, WhatCannotWorkIsLeftToTheCallThatRunsIt) {
+  EXPECT_EQ(Simplified("a = Const float[2,3] 1 2 3 4 5 6\ny = MatMul(a, a) T=float"),
+            "x:0 = Arg float32\n"
+            "a = Const float32[2,3] 1 2 3 4 5 6\n"
+            "y = MatMul(a, a)\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, EqualNodesAreOne) {
+  EXPECT_EQ(Simplified("a = Neg(x) T=float\nb = Neg(x) T=float\nc = Exp(a) T=float\n"
+                       "p = AddV2(a, c) T=float\nq = AddV2(c, b) T=float\n"
+                       "r = Sub(a, c) T=float\ns = Sub(c, a) T=float\n"
+                       "y = AddN(p, q, r, s) N=4 T=float"),
+            "x:0 = Arg float32\n"
+            "a = Neg(x:0)\n"
+            "c = Exp(a)\n"
+            "p = AddV2(a, c)\n"
+            "r = Sub(a, c)\n"
+            "s = Sub(c, a)\n"
+            "y = AddN(p, p, r, s) N=4\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, NodesOfOtherAttrsAndRandomNodesAreNotMerged) {
+  EXPECT_EQ(Simplified("s = Const int32[1] 3\na = RandomUniform(s) dtype=float T=int32\n"
+                       "b = RandomUniform(s) dtype=float T=int32\n"
+                       "c = MatMul(x, x) T=float transpose_a=true\nd = MatMul(x, x) T=float\n"
+                       "y = AddN(a, b, c, d) N=4 T=float"),
+            "x:0 = Arg float32\n"
+            "s = Const int32[1] 3\n"
+            "a = RandomUniform(s)\n"
+            "b = RandomUniform(s)\n"
+            "c = MatMul(x:0, x:0) transpose_a=true\n"
+            "d = MatMul(x:0, x:0)\n"
+            "y = AddN(a, b, c, d) N=4\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, OpsThatForwardAreNotThereAnyMore) {
+  EXPECT_EQ(Simplified("a = Identity(x) T=float\nb = StopGradient(a) T=float\n"
+                       "c = IdentityN(b, b) T=[float,float]\ny = Neg(c:1) T=float"),
+            "x:0 = Arg float32\n"
+            "y = Neg(x:0)\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, AVariableIsLoadedOnceAndAStoredValueIsKnown) {
+  const char* text = R"(
+    h = Placeholder dtype=resource
+    x = Placeholder dtype=float
+    a = ReadVariableOp(h) dtype=float
+    b = ReadVariableOp(h) dtype=float
+    y = AddV2(a, b) T=float
+    w = AssignVariableOp(h, x, ^y) dtype=float
+    c = ReadVariableOp(h, ^w) dtype=float
+    z = Neg(c) T=float
+    u = AssignAddVariableOp(h, x, ^z) dtype=float
+    d = ReadVariableOp(h, ^u) dtype=float
+  )";
+  EXPECT_EQ(After(Pass::kSimplify, text, {{"h:0", DType::kResource}, {"x:0", DType::kFloat}},
+                  {"y:0", "z:0", "d:0"}, {}, {Shape({2}), Shape({2})}),
+            "h:0 = Arg resource\n"
+            "x:0 = Arg float32\n"
+            "a = ReadVariableOp(h:0)\n"
+            "y = AddV2(a, a)\n"
+            "w = AssignVariableOp(h:0, x:0)\n"
+            "z = Neg(x:0)\n"
+            "u = AssignAddVariableOp(h:0, x:0)\n"
+            "d = ReadVariableOp(h:0)\n"
+            "-> y, z, d\n");
+}
+
+TEST_F(PassTest, AStoreThroughAHandleThatMayBeTheSameVariableIsMinded) {
+  const char* text = R"(
+    g = Placeholder dtype=resource
+    h = Placeholder dtype=resource
+    x = Placeholder dtype=float
+    a = ReadVariableOp(g) dtype=float
+    w = AssignVariableOp(h, x, ^a) dtype=float
+    b = ReadVariableOp(g, ^w) dtype=float
+    y = AddV2(a, b) T=float
+  )";
+  EXPECT_EQ(After(Pass::kSimplify, text,
+                  {{"g:0", DType::kResource}, {"h:0", DType::kResource}, {"x:0", DType::kFloat}},
+                  {"y:0"}, {"w"}, {Shape({2}), Shape({2}), Shape({2})}),
+            "g:0 = Arg resource\n"
+            "h:0 = Arg resource\n"
+            "x:0 = Arg float32\n"
+            "a = ReadVariableOp(g:0)\n"
+            "w = AssignVariableOp(h:0, x:0)\n"
+            "b = ReadVariableOp(g:0)\n"
+            "y = AddV2(a, b)\n"
+            "-> y\n");
+}
+
+TEST_F(PassTest, TogetherTheyLookThroughCalls) {
+  EXPECT_EQ(After(Pass::kAll, R"(
+    x = Placeholder dtype=float
+    two = Const float[] 2
+    a = PartitionedCall(two) f=@square Tin=[float] Tout=[float]
+    b = PartitionedCall(x) f=@square Tin=[float] Tout=[float]
+    c = PartitionedCall(x) f=@square Tin=[float] Tout=[float]
+    y = AddN(a, b, c) N=3 T=float
+    function square(v: float) -> (r: float = m:z:0)
+      m = Mul(v, v) T=float
+      unused = Neg(v) T=float
+    end
+  )",
+                  {{"x:0", DType::kFloat}}, {"y:0"}),
+            "x:0 = Arg float32\n"
+            "a/m = Const float32[] 4\n"
+            "b/m = Mul(x:0, x:0)\n"
+            "y = AddN(a/m, b/m, b/m) N=3\n"
+            "-> y\n");
+}
+
+}  // namespace
+}  // namespace formwork::testing
