@@ -250,6 +250,17 @@ absl::Status ScatterNdPolicy(ScatterOp op, Tensor& target, const Tensor& indices
   return Apply(op, {rows, outer_target.num_elements(), inner, false}, target, updates);
 }
 
+// TensorFlow's rule: either there is nothing to scatter, or something in each of the three; so
+// indices of no columns, which would name the whole target, are refused. ScatterNd's target is its
+// shape operand here.
+absl::Status CheckNothingEmpty(const Shape& target, const Shape& indices, const Shape& updates) {
+  const bool nothing = indices.num_elements() == 0 && updates.num_elements() == 0;
+  const bool something =
+      target.num_elements() > 0 && indices.num_elements() > 0 && updates.num_elements() > 0;
+  if (nothing || something) return absl::OkStatus();
+  return InvalidArgument("Indices and updates specified for empty output shape");
+}
+
 absl::StatusOr<KernelFn> MakeScatterNd(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(bool ignore_bad, IgnoresBadIndices(init.attrs()));
   return KernelFn([ignore_bad](KernelContext& ctx) -> absl::Status {
@@ -257,6 +268,8 @@ absl::StatusOr<KernelFn> MakeScatterNd(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(ctx.input(2), "shape"));
     // Before anything of an absurd size is zeroed.
     FORMWORK_RETURN_IF_ERROR(CheckNdShapes(shape, ctx.input(0).shape(), ctx.input(1).shape()));
+    FORMWORK_RETURN_IF_ERROR(
+        CheckNothingEmpty(ctx.input(2).shape(), ctx.input(0).shape(), ctx.input(1).shape()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor out, ZeroTensor(ctx.allocator(), ctx.input(1).dtype(), shape));
     FORMWORK_RETURN_IF_ERROR(
         ScatterNdPolicy(ScatterOp::kAdd, out, ctx.input(0), ctx.input(1), ignore_bad));
@@ -268,9 +281,7 @@ absl::StatusOr<KernelFn> MakeScatterNd(KernelInit& init) {
 // In the words of TensorScatter*, which differ from ScatterNd's.
 absl::Status CheckTensorScatter(const Shape& target, const Shape& indices, const Shape& updates) {
   if (indices.rank() < 1 || updates.rank() < 1) return CheckNdShapes(target, indices, updates);
-  if (target.num_elements() == 0 && indices.num_elements() > 0 && updates.num_elements() > 0) {
-    return InvalidArgument("Indices and updates specified for empty output shape");
-  }
+  FORMWORK_RETURN_IF_ERROR(CheckNothingEmpty(target, indices, updates));
   const size_t batch = static_cast<size_t>(indices.rank()) - 1;
   if (updates.dims().size() < batch || updates.dims().first(batch) != indices.dims().first(batch)) {
     return InvalidArgument("Outer dimensions of indices and update must match. Indices shape: ",

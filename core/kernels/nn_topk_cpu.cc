@@ -33,6 +33,17 @@ struct Before {
   }
 };
 
+// As TensorFlow compares for k < n: NaN equals anything. No order, which a heap survives.
+template <typename T>
+struct BeforeInHeap {
+  const T* row;
+  bool operator()(int64_t a, int64_t b) const {
+    const auto x = static_cast<Comparable<T>>(row[a]);
+    const auto y = static_cast<Comparable<T>>(row[b]);
+    return y < x || (!(y > x) && a < b);
+  }
+};
+
 // The first largest; NaN counts as smallest, as in TensorFlow for k = 1.
 template <typename T>
 int64_t Largest(const T* row, int64_t n) {
@@ -45,11 +56,31 @@ int64_t Largest(const T* row, int64_t n) {
   return best;
 }
 
-using TopKFn = void (*)(int64_t rows, int64_t n, int64_t k, const void* x, void* values,
-                        void* indices);
+// The positions of the k largest of n > k by TensorFlow's way, a heap of k whose smallest is in
+// front and makes room for a larger one: clients see the heap's own order where none is asked for,
+// and where NaN is among the values it decides what is kept.
+template <typename T>
+void HeapOfLargest(const T* row, int64_t n, int64_t k, bool sorted, std::vector<int64_t>& order) {
+  const BeforeInHeap<T> before{row};
+  order.resize(static_cast<size_t>(k) + 1);
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::make_heap(order.begin(), order.end(), before);
+  std::pop_heap(order.begin(), order.end(), before);
+  order.pop_back();
+  for (int64_t i = k + 1; i < n; ++i) {
+    if (!before(i, order.front())) continue;
+    std::pop_heap(order.begin(), order.end(), before);
+    order.back() = i;
+    std::push_heap(order.begin(), order.end(), before);
+  }
+  if (sorted) std::sort_heap(order.begin(), order.end(), before);
+}
+
+using TopKFn = void (*)(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x,
+                        void* values, void* indices);
 
 template <typename T, typename Index>
-void TopK(int64_t rows, int64_t n, int64_t k, const void* x_raw, void* values_raw,
+void TopK(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x_raw, void* values_raw,
           void* indices_raw) {
   const T* x = static_cast<const T*>(x_raw);
   T* values = static_cast<T*>(values_raw);
@@ -64,9 +95,13 @@ void TopK(int64_t rows, int64_t n, int64_t k, const void* x_raw, void* values_ra
         indices[r] = static_cast<Index>(at);
         continue;
       }
-      order.resize(static_cast<size_t>(n));
-      std::iota(order.begin(), order.end(), int64_t{0});
-      std::partial_sort(order.begin(), order.begin() + k, order.end(), Before<T>{row});
+      if (k < n) {
+        HeapOfLargest(row, n, k, sorted, order);
+      } else {
+        order.resize(static_cast<size_t>(n));
+        std::iota(order.begin(), order.end(), int64_t{0});
+        std::sort(order.begin(), order.end(), Before<T>{row});
+      }
       for (int64_t i = 0; i < k; ++i) {
         values[r * k + i] = row[order[i]];
         indices[r * k + i] = static_cast<Index>(order[i]);
@@ -104,7 +139,6 @@ absl::StatusOr<int64_t> ScalarK(const Tensor& tensor) {
   return IntegerFromTensor(tensor, "k");
 }
 
-// The sorted order serves `sorted = false` too.
 absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   const DType index = init.output_dtypes()[1];
@@ -112,7 +146,8 @@ absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
   if (top == nullptr) {
     return Unimplemented("TopKV2: dtype ", DTypeName(dtype), " is not supported");
   }
-  return KernelFn([top, index](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const bool sorted, init.attrs().Get<bool>("sorted"));
+  return KernelFn([top, index, sorted](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
     if (!ctx.input(1).shape().is_scalar()) {
       return InvalidArgument("k must be scalar, got shape ", ctx.input(1).shape().ToString());
@@ -132,7 +167,8 @@ absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(0, x.dtype(), shape));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * indices, ctx.AllocateOutput(1, index, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    top(shape.num_elements() / k, n, k, x.raw(), values->mutable_raw(), indices->mutable_raw());
+    top(shape.num_elements() / k, n, k, sorted, x.raw(), values->mutable_raw(),
+        indices->mutable_raw());
     return absl::OkStatus();
   });
 }

@@ -199,7 +199,8 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
       return absl::OkStatus();
     }
     const int64_t n = value.dim(0);
-    PhiloxSequence sequence(position.Reserve(ctx, (static_cast<uint64_t>(n) + 3) / 4));
+    // n - 1 swaps, a number each, in groups of four.
+    PhiloxSequence sequence(position.Reserve(ctx, (static_cast<uint64_t>(n) + 2) / 4));
     FORMWORK_ASSIGN_OR_RETURN(Tensor order,
                               Tensor::Allocate(ctx.allocator(), DType::kInt64, Shape({n})));
     int64_t* rows = order.mutable_data<int64_t>();

@@ -151,5 +151,18 @@ TEST_F(VariableKernelsTest, SeededNodesGoOn) {
   }
 }
 
+// Four swaps of five rows take one group of four numbers, not two.
+TEST_F(VariableKernelsTest, SeededShufflesGoOn) {
+  KernelRunner::Attrs attrs = {{"T", DType::kInt32}, {"seed", int64_t{1}}, {"seed2", int64_t{2}}};
+  ASSERT_OK_AND_ASSIGN(KernelFn kernel,
+                       run_.Make("RandomShuffle", attrs, {DType::kInt32}, {DType::kInt32}));
+  const std::vector<int32_t> expected[] = {{4, 0, 2, 1, 3}, {1, 3, 0, 4, 2}, {3, 4, 1, 2, 0}};
+  for (const std::vector<int32_t>& values : expected) {
+    ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs,
+                         run_.Run(kernel, {VectorOf<int32_t>({0, 1, 2, 3, 4})}, 1));
+    EXPECT_EQ(ValuesOf<int32_t>(outputs[0]), values);
+  }
+}
+
 }  // namespace
 }  // namespace formwork::testing

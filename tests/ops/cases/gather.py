@@ -86,6 +86,10 @@ error("ScatterNd", 1, [1.0], [4], text="Indices shape must have rank at least on
 error("ScatterNd", [1], 1.0, [4], text="Updates shape must have rank at least one. Found:[]")
 error("ScatterNd", [[1]], [1.0], [[4]], text="hape must be a vector")
 error("ScatterNd", [[0]], [1.0], [0], text="Indices and updates specified for empty output.")
+error("ScatterNd", tensor("int32", [], [2, 0]), uniform([2, 3]), [3],
+      text="Indices and updates specified for empty output shape")
+error("TensorScatterUpdate", uniform([3]), tensor("int32", [], [2, 0]), uniform([2, 3]),
+      text="Indices and updates specified for empty output shape")
 T45 = uniform([4, 5], 1, 9, 6, "int32")
 for op in ["Update", "Add", "Sub", "Min", "Max"]:
   op = "TensorScatter" + op

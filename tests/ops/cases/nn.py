@@ -99,6 +99,13 @@ case("TopKV2", [1.0, 2.0], 0)
 case("TopKV2", zeros([0, 3]), 2)
 case("TopKV2", zeros([2, 0]), 0)
 case("TopKV2", uniform([4, 300], -1, 1, 3), 20)
+# Not sorted: in the order of TensorFlow's heap.
+for k in [1, 2, 5, 7, 39, 40]:
+  case("TopKV2", uniform([2, 40], -9, 9, 4), k, sorted=False)
+case("TopKV2", uniform([2, 40], 0, 9, 5, "int32"), 13, sorted=False)
+for k in [2, 4, 5]:
+  case("TopKV2", [1.0, 2.0, NAN, 4.0, 5.0, NAN, 3.0], k)
+  case("TopKV2", [1.0, 2.0, NAN, 4.0, 5.0, NAN, 3.0], k, sorted=False)
 error("TopKV2", [1.0, 2.0], 3, text="input must have at least k columns. Had 2, needed 3")
 error("TopKV2", [1.0, 2.0], -1, text="Need k >= 0, got -1")
 error("TopKV2", [1.0, 2.0], [1], text="k must be scalar, got shape [1]")
