@@ -1,4 +1,4 @@
-"""GraphDefs written by hand, for what tracing never gives. TensorFlow's messages are the oracle's."""
+"""GraphDefs written by hand, for what tracing never gives."""
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.framework import function_pb2
 from tensorflow.core.framework import graph_pb2

@@ -18,6 +18,8 @@ from graphs import FLOAT, INT32, STRING, call, constant, function, graph, node, 
 
 X = formwork.TensorSpec("x:0", "float32", [None])
 LONG = 1 << 20  # Of a name.
+# Seconds, on a machine that is busy with other things: what is bad here takes minutes or for ever.
+IN_TIME = 60
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,8 @@ def stored(live):
 
 
 def register(live, graph_def, outputs=("y:0",), inputs=(X,), name="bad", **rest):
-  return live.register(name, graph_def, inputs=list(inputs), outputs=list(outputs), **rest)
+  return live.register(name, graph_def, inputs=list(inputs), outputs=list(outputs),
+                       timeout=IN_TIME, **rest)
 
 
 def refused(code, *words):
@@ -61,7 +64,7 @@ class _Refused:
     for word in self._words:
       assert word in error.message, error
     assert len(error.message.encode()) <= 4096
-    assert time.monotonic() - self._started < 20
+    assert time.monotonic() - self._started < IN_TIME
     return True
 
 
@@ -170,7 +173,7 @@ def test_a_chain_of_100000_nodes(live, op):
   start = time.monotonic()
   f = register(live, graph(placeholder(), *nodes), outputs=["last:0"])
   assert f(np.float32([3]))[0].tolist() == [3]
-  assert time.monotonic() - start < 20
+  assert time.monotonic() - start < IN_TIME
 
 
 def test_a_variable_with_another_shape(live):
@@ -362,7 +365,7 @@ def test_types_nested_beyond_reason(channel, live):
   for _ in range(100000):  # Type.tuple.items, from the innermost; lengths as varints.
     inner = b"\x0a" + _varint(len(data)) + data
     data = b"\x22" + _varint(len(inner)) + inner
-    if len(data) > 1 << 20:
+    if len(data) > 1 << 17:
       break
   parameter = b"\x22" + _varint(len(data)) + data
   signature = b"\x0a" + _varint(len(parameter)) + parameter
@@ -443,7 +446,7 @@ def test_an_op_with_very_many_inputs(live):
   f = register(live, graph(placeholder(), node("y", "AddN", ["x"] * n, T=FLOAT,
                                                N=graphs.number(n))))
   assert f(np.float32([1]))[0].tolist() == [n]
-  assert time.monotonic() - start < 20
+  assert time.monotonic() - start < IN_TIME
 
 
 def test_10000_functions(live):
@@ -452,7 +455,7 @@ def test_10000_functions(live):
   start = time.monotonic()
   f = register(live, graph(placeholder(), *nodes, functions=made), outputs=["c9999:0"])
   assert f(np.float32([5]))[0].tolist() == [5]
-  assert time.monotonic() - start < 20
+  assert time.monotonic() - start < IN_TIME
 
 
 def test_functions_nested_1000_deep(live):
@@ -477,7 +480,7 @@ def test_functions_that_call_the_next_one_twice(live, op):
   else:
     with refused("DEADLINE_EXCEEDED"):
       f(np.float32([1]), timeout=1)
-  assert time.monotonic() - start < 30
+  assert time.monotonic() - start < IN_TIME
 
 
 @pytest.mark.parametrize("depth", [90, 1000, 5000])
@@ -488,8 +491,6 @@ def test_attrs_nested_beyond_reason(live, depth):
     entry = b"\x0a\x01a\x12" + _varint(len(data)) + data
     func = b"\x12" + _varint(len(entry)) + entry
     data = b"\x52" + _varint(len(func)) + func
-    if len(data) > 1 << 20:
-      break
   entry = b"\x0a\x01f\x12" + _varint(len(data)) + data
   bad = node("y", "PartitionedCall").SerializeToString() + b"\x2a" + _varint(len(entry)) + entry
   with refused("INVALID_ARGUMENT"):
