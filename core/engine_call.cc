@@ -15,6 +15,8 @@ constexpr float kInlineMicroseconds = 100;
 constexpr size_t kInlineBytes = size_t{64} << 10;
 constexpr size_t kInlineSteps = 100;
 
+absl::Status LateStatus() { return absl::DeadlineExceededError("the call's deadline has passed"); }
+
 // Before a function has run, only what is certainly small counts as small.
 bool LooksSmall(const BoundFunction& function, size_t input_bytes) {
   const Plan& plan = function.program();
@@ -40,8 +42,7 @@ class CallTask final : public CallHandle, public std::enable_shared_from_this<Ca
 
   void Cancel() override {
     call_.Cancel();
-    // A call that still waits in line ends at once; one that runs looks for itself.
-    if (ticket_.Abandon()) Fail(absl::CancelledError("the call was cancelled"));
+    EndUnstarted(absl::CancelledError("the call was cancelled"));
   }
 
   absl::Status Bind(CallSpec& spec);
@@ -51,6 +52,17 @@ class CallTask final : public CallHandle, public std::enable_shared_from_this<Ca
   absl::Status BindInput(size_t i, Argument& argument, const std::string& name_space);
   void Schedule();
   void Run();
+  // Ends a call that waits, in line or for a thread; one that runs looks for itself.
+  void EndUnstarted(absl::Status status) {
+    if (started_.exchange(true)) return;
+    if (!ticket_.Abandon()) ticket_.ReleaseAll();
+    Fail(std::move(status));
+  }
+  void WatchDeadline() {
+    if (call_.deadline() == absl::InfiniteFuture()) return;
+    engine_.deadlines_.Watch(call_.deadline(), weak_from_this(),
+                             [this] { EndUnstarted(LateStatus()); });
+  }
   void Fail(absl::Status status) {
     CallResult result;
     result.status = std::move(status);
@@ -71,6 +83,7 @@ class CallTask final : public CallHandle, public std::enable_shared_from_this<Ca
   std::vector<AccessRequest> access_;
   size_t input_bytes_ = 0;
   bool inline_ = false;
+  std::atomic<bool> started_{false};  // Or ended.
 };
 
 absl::Status CallTask::BindInput(size_t i, Argument& argument, const std::string& name_space) {
@@ -136,9 +149,10 @@ void CallTask::Start(absl::AnyInvocable<void(CallResult)> done) {
     absl::StatusOr<bool> ready =
         ticket_.Take(std::move(access_), [self = shared_from_this()] { self->Schedule(); });
     if (!ready.ok()) return Fail(ready.status());
-    if (!*ready) return;
+    if (!*ready) return WatchDeadline();
   }
   if (inline_) return Run();
+  WatchDeadline();
   Schedule();
 }
 
@@ -151,14 +165,13 @@ void CallTask::Schedule() {
 }
 
 void CallTask::Run() {
+  if (started_.exchange(true)) return;  // It has been ended.
   const int64_t start = absl::GetCurrentTimeNanos();
   CallResult result;
   const Plan& plan = bound_.program();
   int failed_step = -1;
   // What has waited may be late by now.
-  result.status = absl::Now() >= call_.deadline()
-                      ? absl::DeadlineExceededError("the call's deadline has passed")
-                      : call_.CheckStopped();
+  result.status = absl::Now() >= call_.deadline() ? LateStatus() : call_.CheckStopped();
   if (result.status.ok()) {
     std::unique_ptr<PlanFrame> frame = bound_.frames.Take();
     std::vector<Tensor> outputs(plan.results.size());

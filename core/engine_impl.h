@@ -19,6 +19,7 @@
 #include "core/resource/access_ticket.h"
 #include "core/resource/resource_store.h"
 #include "core/runtime/call.h"
+#include "core/runtime/deadline_watch.h"
 #include "core/runtime/executor.h"
 
 namespace formwork {
@@ -150,7 +151,8 @@ class EngineImpl final : public Engine {
   std::atomic<int64_t> queued_{0};  // Of those: waiting for a thread.
   absl::Mutex drain_mutex_;
   std::atomic<bool> refuses_{false};
-  ThreadPool pool_;  // Last: its threads use all of the above.
+  ThreadPool pool_;          // Its threads use all of the above.
+  DeadlineWatch deadlines_;  // Last: what it ends uses all of the above.
 };
 
 }  // namespace formwork

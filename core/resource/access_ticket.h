@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "core/device/buffer.h"
@@ -76,7 +77,8 @@ class AccessTicket final : public ResourceAccess {
   // Gives back a writer's place. Under the line lock.
   static void Leave(Entry& entry, std::vector<AccessTicket*>& ready);
   // Counts those that have become ready. Under the line lock.
-  void NoteReady(const std::vector<AccessTicket*>& ready);
+  void NoteReady(const std::vector<AccessTicket*>& ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_.line_mutex_);
   // Runs their callbacks. Outside the lock.
   static void Wake(const std::vector<AccessTicket*>& ready);
 

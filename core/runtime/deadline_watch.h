@@ -1,0 +1,41 @@
+#pragma once
+
+// Ends at their deadlines what nobody runs: calls that wait in line.
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace formwork {
+
+/// Thread-safe. Its thread sleeps while there is nothing to watch.
+class DeadlineWatch {
+ public:
+  DeadlineWatch();
+  ~DeadlineWatch();
+
+  /// Runs `expire` once `deadline` has passed, within some 10 ms, if `owner` still lives then; it
+  /// is kept alive meanwhile. Nothing needs to be taken back.
+  void Watch(absl::Time deadline, std::weak_ptr<void> owner, absl::AnyInvocable<void()> expire);
+
+ private:
+  struct Watched {
+    absl::Time deadline;
+    std::weak_ptr<void> owner;
+    absl::AnyInvocable<void()> expire;
+  };
+
+  void Loop();
+
+  absl::Mutex mutex_;
+  std::vector<Watched> watched_ ABSL_GUARDED_BY(mutex_);
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace formwork
