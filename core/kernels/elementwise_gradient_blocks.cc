@@ -13,7 +13,7 @@ FORMWORK_BINARY_OP(RsqrtGradOp, U(-0.5) * b * math::Conj(a * a * a));
 FORMWORK_BINARY_OP(ReciprocalGradOp, -(math::Conj(a* a) * b));
 // By a product, as TensorFlow: a NaN or infinite gradient is not lost where the unit is off.
 FORMWORK_BINARY_OP(ReluGradOp, math::Mul(a, U(b > U(0) ? U(1) : U(0))));
-FORMWORK_BINARY_OP(Relu6GradOp, math::Mul(a, U((b > U(0)) & (b < U(6)) ? U(1) : U(0))));
+FORMWORK_BINARY_OP(Relu6GradOp, math::Mul(a, U(((b > U(0)) & (b < U(6))) ? U(1) : U(0))));
 FORMWORK_BINARY_OP(EluGradOp, b < U(0) ? U(a * (b + U(1))) : a);
 FORMWORK_BINARY_OP(SeluGradOp, b < U(0) ? U(a * (b + U(1.7580993408473768599402175208123)))
                                         : U(a * U(1.0507009873554804934193349852946)));
