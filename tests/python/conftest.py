@@ -94,10 +94,3 @@ def live(live_target):
 def either(request):
   """A Server on the stand-in, and then on the real one."""
   return request.getfixturevalue("server" if request.param == "stand-in" else "live")
-
-
-@pytest.fixture
-def best(request):
-  """A Server on the real one, or on the stand-in where there is none."""
-  real = os.environ.get("FORMWORK_TEST_SERVER") or find_server()
-  return request.getfixturevalue("live" if real else "server")

@@ -23,33 +23,24 @@ _STACKS = {
         layers.Conv2D(4, 3, padding="same", strides=2, activation="relu"),
         layers.BatchNormalization(), layers.MaxPooling2D(), layers.Dropout(0.2, seed=1),
         layers.Flatten()]),
-    "separable_convolutions": (_IMAGES, lambda: [
-        layers.SeparableConv2D(4, 3), layers.DepthwiseConv2D(3), layers.GlobalAveragePooling2D()]),
-    "transposed_convolutions": (_IMAGES, lambda: [
+    "other_convolutions": (_IMAGES, lambda: [
+        layers.SeparableConv2D(4, 3), layers.DepthwiseConv2D(3),
         layers.Conv2DTranspose(4, 3, strides=2), layers.AveragePooling2D(2),
-        layers.ZeroPadding2D(), layers.Cropping2D(), layers.GlobalMaxPooling2D()]),
-    "convolutions_in_time": (_STEPS, lambda: [
-        layers.Conv1D(4, 3, padding="causal"), layers.MaxPooling1D(), layers.Flatten()]),
+        layers.ZeroPadding2D(), layers.Cropping2D(1), layers.Reshape((16, 4)),
+        layers.Conv1D(4, 3, padding="causal"), layers.GlobalMaxPooling1D()]),
     "recurrent": (_STEPS, lambda: [
         layers.Bidirectional(layers.GRU(2, return_sequences=True)), layers.SimpleRNN(3)]),
     "masked_steps": (_IDS, lambda: [layers.Embedding(10, 4, mask_zero=True), layers.LSTM(3)]),
-    "norms": (_STEPS, lambda: [
+    "norms_and_shapes": (_STEPS, lambda: [
         layers.LayerNormalization(), layers.GroupNormalization(2), layers.UnitNormalization(),
-        layers.TimeDistributed(layers.Dense(2)), layers.Flatten()]),
-    "activations": (_ROWS, lambda: [
-        *[layers.Dense(8, a) for a in (
-            "gelu", "swish", "selu", "softplus", "tanh", "mish")],
-        layers.PReLU(), layers.LeakyReLU(), layers.ELU(), layers.Softmax()]),
-    "regularised": (_ROWS, lambda: [
-        layers.Dense(8, kernel_regularizer="l2", activity_regularizer="l1",
-                     kernel_constraint="max_norm"), layers.ActivityRegularization(0.1)]),
-    "noise": (_ROWS, lambda: [
-        layers.GaussianNoise(0.1, seed=1), layers.GaussianDropout(0.1, seed=2),
-        layers.AlphaDropout(0.1, seed=3), layers.Dropout(0.5)]),
-    "shapes": (_ROWS, lambda: [
-        layers.Rescaling(0.5, 1.), layers.Reshape((2, 3)), layers.Permute((2, 1)),
-        layers.Flatten(), layers.RepeatVector(2),
-        layers.EinsumDense("abc,cd->abd", (2, 4), bias_axes="d"), layers.Flatten()]),
+        layers.TimeDistributed(layers.Dense(2)), layers.Permute((2, 1)),
+        layers.EinsumDense("abc,cd->abd", (2, 4), bias_axes="d"), layers.Flatten(),
+        layers.Rescaling(0.5, 1.)]),
+    "kinds_of_dense": (_ROWS, lambda: [
+        layers.Dense(8, "gelu", kernel_regularizer="l2", activity_regularizer="l1"),
+        layers.GaussianNoise(0.1, seed=1), layers.Dense(8, "selu", kernel_constraint="max_norm"),
+        layers.AlphaDropout(0.1, seed=3), layers.Dense(8, "softplus"), layers.Dropout(0.5),
+        layers.PReLU(), layers.ELU(), layers.Dense(8, "tanh"), layers.Softmax()]),
 }
 
 

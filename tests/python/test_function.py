@@ -23,11 +23,11 @@ def _outcome(run, function):
 
 
 @pytest.mark.parametrize("name", programs.PROGRAMS)
-def test_program_agrees(best, name, capfd):
+def test_program_agrees(live, name, capfd):
   run = programs.PROGRAMS[name]
   want = _outcome(run, tf.function)
   want_printed = printed(capfd)
-  assert_agree(_outcome(run, best.function), want)
+  assert_agree(_outcome(run, live.function), want)
   assert printed(capfd) == want_printed
 
 

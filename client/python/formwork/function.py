@@ -182,7 +182,7 @@ class _Cache(function_cache.FunctionCache):
     super().add(fn, context)
 
 
-def _make_remote(fn, owner, suffix=""):
+def _make_remote(fn, owner, backward=False):
   """Turns one of TensorFlow's ConcreteFunctions into one that runs on the server."""
   if isinstance(fn, RemoteConcreteFunction):
     return
@@ -193,9 +193,9 @@ def _make_remote(fn, owner, suffix=""):
   deferred = len(graph.deferred_external_captures)
   captured = len(fn._captured_inputs)
   fn._fixed = captured - deferred
-  fn._results = len(graph.outputs)  # A gradient adds to the graph's.
-  fn._remote = None if suffix else remote.Remote(
-      owner, graph, len(graph.inputs) - captured, captured - deferred, list(graph.outputs),
+  fn._results = len(graph.outputs)  # A gradient adds to the graph's later.
+  fn._remote = None if backward else remote.Remote(
+      owner, graph, len(graph.inputs) - captured, captured - deferred,
       function_type=fn.function_type, describe=fn.pretty_printed_signature)
   fn._gradients = {}
   fn._recomputed = None
@@ -234,8 +234,7 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
 
   def _run(self, args):
     if self._remote is None:  # A gradient: all that it captures changes from call to call.
-      graph = self._func_graph
-      self._remote = remote.Remote(self._owner, graph, len(args), 0, list(graph.outputs),
+      self._remote = remote.Remote(self._owner, self._func_graph, len(args), 0,
                                    suffix=".backward")
     return self._remote.run(args, self._variables)
 

@@ -27,13 +27,12 @@ def call(fn, args, tape, make_remote):
   forward, forward_args = functions.forward()
   if any(t.dtype == tf_dtypes.variant for t in forward.graph.outputs[fn._results:]):
     return _call_recomputed(fn, args)
-  make_remote(functions._functions._backward, fn._owner, ".backward")
+  make_remote(functions._functions._backward, fn._owner, backward=True)
   made = fn._gradients.get(forward)
   if made is None:
     fixed = fn._fixed if len(forward_args) == len(args) else 0
     made = fn._gradients[forward] = remote.Remote(
-        fn._owner, forward.graph, len(forward_args) - fixed, fixed, list(forward.graph.outputs),
-        suffix=".forward")
+        fn._owner, forward.graph, len(forward_args) - fixed, fixed, suffix=".forward")
   outputs = made.run(forward_args, fn._variables)
   functions.record(outputs)
   return fn.function_type.pack_output(outputs[:fn._results])

@@ -46,7 +46,7 @@ class Owner:
 
   def rename(self):
     """Takes the next free name: the last one means another function on the server."""
-    self._name = self.bindings.function_name(state._scoped(self.scope, self.wanted))
+    self._name = self.bindings.function_name(state.scoped(self.scope, self.wanted))
     self._generation = self.bindings.generation
 
 
@@ -76,8 +76,7 @@ class Remote:
     last_call: when it ran last, by the bindings' clock.
   """
 
-  def __init__(self, owner, graph, inputs, fixed, outputs, function_type=None, describe=None,
-               suffix=""):
+  def __init__(self, owner, graph, inputs, fixed, function_type=None, describe=None, suffix=""):
     self.last_call = 0
     self._owner = owner
     self._bindings = owner.bindings
@@ -87,6 +86,7 @@ class Remote:
     self._describe = describe
     self._suffix = suffix
     self._graph_inputs = list(graph.inputs)
+    outputs = list(graph.outputs)  # A gradient adds to the graph's later.
     # A variable's handle that comes out as it went in need not travel.
     places = {id(t): i for i, t in enumerate(graph.inputs)}
     self._passed = {k: places[id(t)] for k, t in enumerate(outputs)
@@ -256,7 +256,7 @@ class Remote:
 
 def _spec(t):
   dtype = t.dtype.base_dtype
-  shape = [] if dtype == tf_dtypes.resource else tracing._shape(t.shape)
+  shape = [] if dtype == tf_dtypes.resource else tracing.shape_list(t.shape)
   return types.TensorSpec(t.name, dtype.name, shape)
 
 

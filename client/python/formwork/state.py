@@ -110,7 +110,7 @@ class Bindings:
           continue
         path = paths.get(id(variable)) or variable.name.partition(":")[0]
         names = self._names if create else set(self._names)
-        name = _take(_scoped(scope, path), names)
+        name = _take(scoped(scope, path), names)
         if not create and name not in there:
           continue
         self._names.add(name)
@@ -179,7 +179,8 @@ class Bindings:
         bound.refresh(raw_handle(variable))
 
 
-def _scoped(scope, name):
+def scoped(scope, name):
+  """The name on the server of what is called `name` here."""
   return scope.rstrip("/") + "/" + name if scope else name
 
 

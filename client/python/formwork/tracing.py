@@ -194,12 +194,13 @@ class _Flat:
     return place
 
 
-def _shape(shape):
+def shape_list(shape):
+  """A tf.TensorShape as a list with None where unknown; None for unknown rank."""
   return None if shape.rank is None else shape.as_list()
 
 
 def _tensor_json(spec):
-  return {"dtype": spec.dtype.name, "shape": _shape(spec.shape)}
+  return {"dtype": spec.dtype.name, "shape": shape_list(spec.shape)}
 
 
 def _literal_json(value):
