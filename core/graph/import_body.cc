@@ -59,7 +59,7 @@ class BodyImporter {
     }
   }
 
-  // Declares a parameter. `names` are the texts by which inputs refer to it.
+  // Declares a parameter.
   int AddArg(absl::string_view name, DType dtype) {
     Node node;
     node.kind = NodeKind::kArg;
@@ -89,6 +89,8 @@ class BodyImporter {
     if (!name.control && FedArg(name)) return;
     std::optional<int> def = FindDef(name.node);
     if (!def) {
+      // "^parameter": it is there before anything runs.
+      if (name.control && FedArg(ParseInput(name.node))) return;
       Wrong(what, absl::StrCat("'", Shown(name.node), "' is not in the graph"));
       return;
     }

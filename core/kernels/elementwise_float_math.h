@@ -213,9 +213,11 @@ struct Angle {
   int32_t quadrant;
 };
 FORMWORK_ISA_INLINE Angle ReduceAngle(float x) {
-  const double n = (x * 0.63661977236758134308 + 6755399441055744.0) - 6755399441055744.0;
+  // The nearest integer: after the addition it is in the low bits, whatever they are for a NaN.
+  const double moved = x * 0.63661977236758134308 + 6755399441055744.0;
+  const double n = moved - 6755399441055744.0;
   const double rest = (x - n * 1.57079632673412561417e+00) - n * 6.07710050650619224932e-11;
-  return {rest, static_cast<int32_t>(n)};
+  return {rest, static_cast<int32_t>(std::bit_cast<uint64_t>(moved))};
 }
 template <typename U>
 FORMWORK_ISA_INLINE U SinOfRest(U r) {

@@ -51,6 +51,10 @@ template <typename T>
 struct PlainProduct {
   FORMWORK_ISA_INLINE static void Run(const Operands<T>* operands) {
     const Operands<T>& g = *operands;
+    if (g.k == 0) {  // The operands have no elements, nor addresses.
+      for (int64_t i = 0; i < g.m && !g.accumulate; ++i) std::fill_n(g.c + i * g.ldc, g.n, T(0));
+      return;
+    }
     const int64_t a_row = g.trans_a ? 1 : g.lda;
     const int64_t a_column = g.trans_a ? g.lda : 1;
     for (int64_t i = 0; i < g.m; ++i) {

@@ -86,20 +86,6 @@ absl::Status CheckListSize(Allocator& allocator, int64_t size) {
   return absl::OkStatus();
 }
 
-absl::Status CountNesting(TensorList& list, const Tensor& item) {
-  if (item.dtype() != DType::kVariant) return absl::OkStatus();
-  for (const Variant& variant : item.span<Variant>()) {
-    const auto* inner = dynamic_cast<const TensorList*>(variant.get());
-    if (inner == nullptr) continue;
-    if (inner->nesting >= kMaxListNesting) {
-      return InvalidArgument("TensorList: lists in lists are nested too deep: limit=",
-                             kMaxListNesting);
-    }
-    list.nesting = std::max(list.nesting, inner->nesting + 1);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status MergeItemShapes(const TensorList& list, PartialShape& shape) {
   if (list.element_shape.fully_known()) return absl::OkStatus();
   for (const Tensor& item : list.items) {

@@ -6,13 +6,13 @@
 #include "absl/status/statusor.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/kernel.h"
+#include "core/kernels/variant_nesting.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
 
-/// Beyond these a list is refused: its items would take a gigabyte, its destruction all stack.
+/// Beyond this a list is refused: its items would take a gigabyte.
 inline constexpr int64_t kMaxListItems = int64_t{1} << 22;
-inline constexpr int kMaxListNesting = 1000;
 
 /// The element shape that a tensor gives: -1 for an unknown rank, else a vector.
 absl::StatusOr<PartialShape> ListShapeFrom(const Tensor& tensor);
@@ -31,8 +31,6 @@ TensorList& OwnList(Tensor& handle);
 
 /// Errors: kResourceExhausted if a list of `size` items does not fit.
 absl::Status CheckListSize(Allocator& allocator, int64_t size);
-/// Counts the lists in `item` into list.nesting. Errors: kInvalidArgument at kMaxListNesting.
-absl::Status CountNesting(TensorList& list, const Tensor& item);
 /// Adds to `shape` what the items that are set say, where the list's own shape is not full.
 absl::Status MergeItemShapes(const TensorList& list, PartialShape& shape);
 

@@ -15,6 +15,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterArrayCpuKernels(registry);
   RegisterGatherCpuKernels(registry);
   RegisterListCpuKernels(registry);
+  RegisterOptionalCpuKernels(registry);
   RegisterRandomCpuKernels(registry);
   RegisterDebugCpuKernels(registry);
   RegisterTrainingCpuKernels(registry);

@@ -22,6 +22,7 @@ void RegisterBatchNormCpuKernels(KernelRegistry& registry);
 void RegisterArrayCpuKernels(KernelRegistry& registry);
 void RegisterGatherCpuKernels(KernelRegistry& registry);
 void RegisterListCpuKernels(KernelRegistry& registry);
+void RegisterOptionalCpuKernels(KernelRegistry& registry);
 void RegisterRandomCpuKernels(KernelRegistry& registry);
 void RegisterDebugCpuKernels(KernelRegistry& registry);
 void RegisterTrainingCpuKernels(KernelRegistry& registry);

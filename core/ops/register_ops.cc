@@ -15,6 +15,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterArrayOps(registry);
   RegisterGatherOps(registry);
   RegisterListOps(registry);
+  RegisterOptionalOps(registry);
   RegisterRandomOps(registry);
   RegisterDebugOps(registry);
   RegisterTrainingOps(registry);

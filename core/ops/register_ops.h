@@ -23,6 +23,7 @@ void RegisterBatchNormOps(OpRegistry& registry);
 void RegisterArrayOps(OpRegistry& registry);
 void RegisterGatherOps(OpRegistry& registry);
 void RegisterListOps(OpRegistry& registry);
+void RegisterOptionalOps(OpRegistry& registry);
 void RegisterRandomOps(OpRegistry& registry);
 void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);

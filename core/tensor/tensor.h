@@ -24,6 +24,7 @@ class VariantObject {
  public:
   virtual ~VariantObject() = default;
   virtual absl::string_view type_name() const = 0;
+  int nesting = 0;  ///< How deep variants hold variants below this one; bounded by who makes them.
 };
 using Variant = std::shared_ptr<VariantObject>;
 
@@ -171,7 +172,6 @@ class TensorList final : public VariantObject {
   DType element_dtype = DType::kInvalid;
   PartialShape element_shape;
   int max_num_elements = -1;
-  int nesting = 0;            ///< Bounds how deep lists hold lists below this one.
   std::vector<Tensor> items;  ///< An unset item has no value.
 };
 

@@ -33,7 +33,10 @@ void Import(const uint8_t* data, size_t size) {
     cut.targets.push_back(node.name());
     if (cut.fetches.size() < 8) cut.fetches.push_back(node.name());
     if (node.op() == "Placeholder" && cut.feeds.size() < 8) {
-      cut.feeds.emplace_back(node.name(), static_cast<DType>(1));
+      auto dtype = node.attr().find("dtype");
+      if (dtype != node.attr().end()) {
+        cut.feeds.emplace_back(node.name(), static_cast<DType>(dtype->second.type()));
+      }
     }
   }
   absl::StatusOr<ImportedGraph> imported =

@@ -39,6 +39,46 @@ def jacobian_outside(function):
 
 
 @program
+def through_conditions(function):
+  v = tf.Variable(3.)
+
+  @function
+  def inside(x):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      if x > 0:
+        y = x * v * x
+      elif x > -1:
+        y = tf.sin(x) * v
+      else:
+        y = -v
+    return tape.gradient(y, [x, v], unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+  @function
+  def in_a_loop(x, n):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = x
+      for i in tf.range(n):
+        y = tf.cond(i % 2 == 0, lambda: y * v, lambda: tf.exp(-y) + x)
+    return y, tape.gradient(y, [x, v])
+
+  @function
+  def switched(x, i):
+    return tf.switch_case(i, [lambda: x * x, lambda: tf.sin(x) * x, lambda: x])
+
+  results = [inside(tf.constant(x)) for x in (2., -0.5, -4.)]
+  results += [in_a_loop(tf.constant(0.5), tf.constant(n)) for n in (0, 1, 4)]
+  for i in range(3):
+    x = tf.constant(2.)
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = switched(x, tf.constant(i))
+    results.append((y, tape.gradient(y, x)))
+  return results
+
+
+@program
 def custom_gradients(function):
   v = tf.Variable(2.)
 

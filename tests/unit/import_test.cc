@@ -172,6 +172,20 @@ TEST_F(ImportTest, AFunctionRunsAllOfItsEffectsAndWhatItsControlOutputsName) {
             "-> c\n");
 }
 
+TEST_F(ImportTest, AControlEdgeFromAParameterOrdersNothing) {
+  EXPECT_EQ(Imported(R"(
+    x = Placeholder dtype=float
+    y = PartitionedCall(x, x) f=@inner Tin=[float, float] Tout=[float]
+    function inner(a: float, b: float) -> (r: float = m:y:0)
+      m = Neg(a, ^b) T=float
+    end
+  )",
+                     {{"x:0", DType::kFloat}}, {"y:0"}),
+            "x:0 = Arg float32\n"
+            "y = PartitionedCall(x:0, x:0) f=@inner\n"
+            "-> y\n");
+}
+
 TEST_F(ImportTest, OnlyFunctionsThatAreReachedAreLookedAt) {
   ASSERT_OK_AND_ASSIGN(ImportedGraph imported, world_.Import(R"(
     x = Placeholder dtype=float
