@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/kernels/elementwise_blocks.h"
 #include "core/kernels/elementwise_operand.h"
+#include "core/kernels/optional.h"
 
 namespace formwork {
 namespace {
@@ -75,39 +76,71 @@ absl::Status SelectObjects(KernelContext& ctx) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Variant> AddVariants(Allocator& allocator, const Variant& a, const Variant& b);
+
 absl::StatusOr<Tensor> AddTensors(Allocator& allocator, const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape()) {
+    return InvalidArgument("AddN: elements of variants have other shapes: ", a.shape().ToString(),
+                           " vs. ", b.shape().ToString());
+  }
+  if (a.dtype() == DType::kVariant && b.dtype() == DType::kVariant) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor sum, a.Clone(allocator));
+    for (int64_t k = 0; k < sum.num_elements(); ++k) {
+      Variant& target = sum.mutable_data<Variant>()[k];
+      FORMWORK_ASSIGN_OR_RETURN(target, AddVariants(allocator, target, b.data<Variant>()[k]));
+    }
+    return sum;
+  }
   const DType two[] = {a.dtype(), a.dtype()};
   const BlockOp* add = a.dtype() == b.dtype() ? FindBlockOp("AddV2", two, a.dtype()) : nullptr;
-  if (add == nullptr) return InvalidArgument("AddN: list elements cannot be added");
-  if (a.shape() != b.shape()) {
-    return InvalidArgument("AddN: list elements have other shapes: ", a.shape().ToString(), " vs. ",
-                           b.shape().ToString());
-  }
+  if (add == nullptr) return InvalidArgument("AddN: elements of variants cannot be added");
   FORMWORK_ASSIGN_OR_RETURN(Tensor sum, Tensor::Allocate(allocator, a.dtype(), a.shape()));
   const void* operands[3] = {a.raw(), b.raw(), nullptr};
   add->fn(operands, sum.mutable_raw(), a.num_elements());
   return sum;
 }
 
-// The sum of two variants: of lists, item by item; an unset item is zero.
-absl::StatusOr<Variant> AddVariants(Allocator& allocator, const Variant& a, const Variant& b) {
-  const auto* x = dynamic_cast<const TensorList*>(a.get());
-  const auto* y = dynamic_cast<const TensorList*>(b.get());
-  if (x == nullptr || y == nullptr) return InvalidArgument("AddN: variants that are no lists");
-  if (x->items.size() != y->items.size()) {
+// Item by item; one that is not set is zero.
+absl::StatusOr<Variant> AddLists(Allocator& allocator, const TensorList& a, const TensorList& b) {
+  if (a.items.size() != b.items.size()) {
     return InvalidArgument("AddN: trying to add two lists of tensors with different lengths: ",
-                           x->items.size(), " vs. ", y->items.size());
+                           a.items.size(), " vs. ", b.items.size());
   }
-  auto sum = std::make_shared<TensorList>(*x);
+  auto sum = std::make_shared<TensorList>(a);
   for (size_t i = 0; i < sum->items.size(); ++i) {
-    if (!y->items[i].has_value()) continue;
-    if (!x->items[i].has_value()) {
-      sum->items[i] = y->items[i];
+    if (!b.items[i].has_value()) continue;
+    if (!a.items[i].has_value()) {
+      sum->items[i] = b.items[i];
       continue;
     }
-    FORMWORK_ASSIGN_OR_RETURN(sum->items[i], AddTensors(allocator, x->items[i], y->items[i]));
+    FORMWORK_ASSIGN_OR_RETURN(sum->items[i], AddTensors(allocator, a.items[i], b.items[i]));
   }
+  sum->nesting = std::max(a.nesting, b.nesting);
   return Variant(std::move(sum));
+}
+
+absl::StatusOr<Variant> AddOptionals(Allocator& allocator, const Optional& a, const Optional& b) {
+  if (a.components.size() != b.components.size()) {
+    return InvalidArgument("AddN: cannot add optionals of different numbers of components: ",
+                           a.components.size(), " vs. ", b.components.size());
+  }
+  auto sum = std::make_shared<Optional>(a);
+  for (size_t i = 0; i < sum->components.size(); ++i) {
+    FORMWORK_ASSIGN_OR_RETURN(sum->components[i],
+                              AddTensors(allocator, a.components[i], b.components[i]));
+  }
+  sum->nesting = std::max(a.nesting, b.nesting);
+  return Variant(std::move(sum));
+}
+
+absl::StatusOr<Variant> AddVariants(Allocator& allocator, const Variant& a, const Variant& b) {
+  const auto* list = dynamic_cast<const TensorList*>(a.get());
+  const auto* other_list = dynamic_cast<const TensorList*>(b.get());
+  if (list != nullptr && other_list != nullptr) return AddLists(allocator, *list, *other_list);
+  const auto* optional = dynamic_cast<const Optional*>(a.get());
+  const auto* other = dynamic_cast<const Optional*>(b.get());
+  if (optional != nullptr && other != nullptr) return AddOptionals(allocator, *optional, *other);
+  return InvalidArgument("AddN: variants that are not two lists or two optionals");
 }
 
 absl::Status AddVariantTensors(KernelContext& ctx) {

@@ -6,7 +6,7 @@
 
 namespace formwork {
 
-/// Equal, NotEqual, Add and selects of strings; AddN of variants (TensorLists); selects of
+/// Equal, NotEqual, Add and selects of strings; AddN of variants (lists, optionals); selects of
 /// variants. Errors: kUnimplemented for others.
 absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init);
 

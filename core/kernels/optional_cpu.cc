@@ -4,17 +4,12 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/kernels/optional.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/variant_nesting.h"
 
 namespace formwork {
 namespace {
-
-class Optional final : public VariantObject {
- public:
-  absl::string_view type_name() const override { return "tensorflow::data::Optional"; }
-  std::vector<Tensor> components;  ///< Empty: no value.
-};
 
 // The one that a scalar handle holds; lives as long as the handle's tensor.
 absl::StatusOr<const Optional*> OptionalOf(const Tensor& handle) {
@@ -49,7 +44,7 @@ absl::StatusOr<KernelFn> MakeNone(KernelInit&) {
 absl::StatusOr<KernelFn> MakeHasValue(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Optional* optional, OptionalOf(ctx.input(0)));
-    ctx.SetOutput(0, Tensor::Scalar(!optional->components.empty()));
+    ctx.SetOutput(0, Tensor::Scalar(optional->has_value()));
     return absl::OkStatus();
   });
 }
@@ -66,7 +61,8 @@ absl::StatusOr<KernelFn> MakeGetValue(KernelInit& init) {
       [shapes = std::move(shapes), dtypes = std::move(dtypes)](KernelContext& ctx) -> absl::Status {
         FORMWORK_ASSIGN_OR_RETURN(const Optional* optional, OptionalOf(ctx.input(0)));
         const std::vector<Tensor>& components = optional->components;
-        if (components.empty()) return InvalidArgument("The given optional does not have a value.");
+        if (!optional->has_value())
+          return InvalidArgument("The given optional does not have a value.");
         if (components.size() != dtypes.size()) {
           return InvalidArgument("The given optional has ", components.size(),
                                  " components, expected ", dtypes.size());

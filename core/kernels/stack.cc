@@ -6,6 +6,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/elements.h"
+#include "core/kernels/optional.h"
 #include "core/kernels/strided_copy.h"
 
 namespace formwork {
@@ -63,30 +64,43 @@ absl::Status CheckSameDType(absl::Span<const Tensor* const> tensors) {
 // A list inside a list inside a list ...: nobody nests deeper on purpose.
 constexpr int kMaxNesting = 200;
 
+absl::StatusOr<Tensor> ZerosLikeNested(Allocator& allocator, const Tensor& value, int depth);
+
+// Of what a variant holds; an item that is not set stays so.
+absl::StatusOr<std::vector<Tensor>> ZerosLikeItems(Allocator& allocator,
+                                                   const std::vector<Tensor>& items, int depth) {
+  if (depth > kMaxNesting) return InvalidArgument("ZerosLike: variants are nested too deeply");
+  std::vector<Tensor> zeros(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].has_value()) continue;
+    FORMWORK_ASSIGN_OR_RETURN(zeros[i], ZerosLikeNested(allocator, items[i], depth));
+  }
+  return zeros;
+}
+
 absl::StatusOr<Tensor> ZerosLikeNested(Allocator& allocator, const Tensor& value, int depth) {
   if (value.dtype() != DType::kVariant) return ZeroTensor(allocator, value.dtype(), value.shape());
   if (!value.shape().is_scalar()) {
     return InvalidArgument("ZerosLike non-scalar Tensor with dtype=DT_VARIANT is not supported.");
   }
-  const auto* list = dynamic_cast<const TensorList*>(value.scalar<Variant>().get());
-  if (list == nullptr) {
-    const Variant& variant = value.scalar<Variant>();
+  const VariantObject* variant = value.scalar<Variant>().get();
+  Variant zeros;
+  if (const auto* list = dynamic_cast<const TensorList*>(variant)) {
+    auto made = std::make_shared<TensorList>();
+    made->element_dtype = list->element_dtype;
+    made->element_shape = list->element_shape;
+    FORMWORK_ASSIGN_OR_RETURN(made->items, ZerosLikeItems(allocator, list->items, depth + 1));
+    zeros = std::move(made);
+  } else if (const auto* optional = dynamic_cast<const Optional*>(variant)) {
+    auto made = std::make_shared<Optional>();
+    FORMWORK_ASSIGN_OR_RETURN(made->components,
+                              ZerosLikeItems(allocator, optional->components, depth + 1));
+    zeros = std::move(made);
+  } else {
     return InvalidArgument("No unary variant unary_op function found for op ZEROS_LIKE. Variant ",
                            "type_name: ", variant == nullptr ? "" : variant->type_name());
   }
-  if (depth > kMaxNesting) return InvalidArgument("ZerosLike: lists are nested too deeply");
-  auto zeros = std::make_shared<TensorList>();
-  zeros->element_dtype = list->element_dtype;
-  zeros->element_shape = list->element_shape;
-  zeros->items.reserve(list->items.size());
-  for (const Tensor& item : list->items) {
-    if (!item.has_value()) {
-      zeros->items.emplace_back();
-      continue;
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Tensor zero, ZerosLikeNested(allocator, item, depth + 1));
-    zeros->items.push_back(std::move(zero));
-  }
+  zeros->nesting = variant->nesting;
   FORMWORK_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(allocator, DType::kVariant, Shape()));
   *result.mutable_data<Variant>() = std::move(zeros);
   return result;

@@ -60,6 +60,28 @@ TEST_F(OptionalTest, WhatDoesNotFitIsRefused) {
                  "not an optional");
 }
 
+TEST_F(OptionalTest, ZerosAndSumsAreOfWhatIsInside) {
+  const KernelRunner::Attrs variant = {{"T", DType::kVariant}};
+  const KernelRunner::Attrs two = {{"T", DType::kVariant}, {"N", int64_t{2}}};
+  const Tensor none = *run_.One("OptionalNone", {}, {});
+  const Tensor inner = Of({VectorOf<float>({3, 4})});
+  const Tensor optional = Of({VectorOf<float>({1, 2}), inner});
+  const Tensor sum = *run_.One("AddN", two, {optional, optional});
+  std::vector<Tensor> values =
+      *Values(sum, {DType::kFloat, DType::kVariant}, {PartialShape(), PartialShape()});
+  EXPECT_EQ(values[0].data<float>()[1], 4);
+  EXPECT_EQ(Values(values[1], {DType::kFloat}, {PartialShape()})->at(0).data<float>()[1], 8);
+  const Tensor zeros = *run_.One("ZerosLike", variant, {optional});
+  values = *Values(zeros, {DType::kFloat, DType::kVariant}, {Shape({2}), PartialShape()});
+  EXPECT_EQ(values[0].data<float>()[1], 0);
+  EXPECT_EQ(Values(values[1], {DType::kFloat}, {PartialShape()})->at(0).data<float>()[1], 0);
+  for (const Tensor& nothing :
+       {*run_.One("ZerosLike", variant, {none}), *run_.One("AddN", two, {none, none})}) {
+    EXPECT_FALSE(run_.One("OptionalHasValue", {}, {nothing})->scalar<bool>());
+  }
+  EXPECT_INVALID(run_.One("AddN", two, {optional, none}).status(), "numbers of components");
+}
+
 TEST_F(OptionalTest, EndlessNestingIsRefused) {
   Tensor optional = *run_.One("OptionalNone", {}, {});
   absl::Status status;
