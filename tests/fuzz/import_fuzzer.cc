@@ -1,5 +1,7 @@
 // Feeds bytes to the importer, the passes (constant folding runs kernels) and the planner.
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -17,6 +19,7 @@ struct World {
   World() : allocator(size_t{1} << 30) {
     RegisterOps(ops);
     RegisterCpuKernels(kernels);
+    google::protobuf::SetLogHandler(nullptr);  // It has a line for every name that is no UTF-8.
   }
   HostAllocator allocator;
   OpRegistry ops;
