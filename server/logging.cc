@@ -1,5 +1,6 @@
 #include "server/logging.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
 #include <memory>
@@ -45,6 +46,12 @@ void LogOfGrpc(gpr_log_func_args* args) {
                 args->file, args->line);
 }
 
+// Of clients' malformed messages, which are answered.
+void LogOfProtobuf(google::protobuf::LogLevel, const char* file, int line,
+                   const std::string& message) {
+  spdlog::debug("protobuf: {} ({}:{})", message, file, line);
+}
+
 }  // namespace
 
 void SetUpLogging(const std::string& format, const std::string& level) {
@@ -58,6 +65,7 @@ void SetUpLogging(const std::string& format, const std::string& level) {
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));
   gpr_set_log_function(&LogOfGrpc);
+  google::protobuf::SetLogHandler(&LogOfProtobuf);
 }
 
 }  // namespace formwork::server
