@@ -1,8 +1,10 @@
 #include "server/status_to_grpc.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "server/type_messages.h"
 #include "server/utf8.h"
@@ -13,6 +15,17 @@ namespace {
 // What text and details may take together in the trailers, as they are counted there: details in
 // base64, text percent-encoded. The rest of the 8 KB is for other headers.
 constexpr size_t kTrailerBytes = 7500;
+constexpr size_t kMostTrailerBytes = size_t{1} << 20;  // Of a client that says that it takes more.
+
+size_t RoomFor(const grpc::CallbackServerContext& context) {
+  auto said = context.client_metadata().find(kErrorRoomKey);
+  size_t room = 0;
+  if (said == context.client_metadata().end() ||
+      !absl::SimpleAtoi(absl::string_view(said->second.data(), said->second.size()), &room)) {
+    return kTrailerBytes;
+  }
+  return std::clamp(room, kTrailerBytes, kMostTrailerBytes);
+}
 
 size_t PercentEncodedSize(absl::string_view text) {
   size_t bytes = 0;
@@ -72,7 +85,7 @@ grpc::Status ToGrpc(const absl::Status& status, const ErrorDetails& details, uin
                     grpc::CallbackServerContext* context, absl::Span<const std::string> printed) {
   if (status.ok()) return grpc::Status::OK;
   const std::string text = ErrorText(status);
-  const size_t left = (kTrailerBytes - PercentEncodedSize(text)) * 3 / 4;
+  const size_t left = (RoomFor(*context) - PercentEncodedSize(text)) * 3 / 4;
   v1::ErrorDetails message = ToMessage(details, epoch);
   for (const std::string& line : printed) message.add_printed(ToValidUtf8(line));
   context->AddTrailingMetadata(kErrorDetailsKey, TrimmedDetails(std::move(message), left));

@@ -218,6 +218,15 @@ def test_the_first_20_are_named_and_counted(live):
   assert "n20" not in told.error.message and len(told.error.culprits) == 57
 
 
+def test_all_are_in_the_details_however_many(live):
+  nodes = [node("node_number_%04d" % i, "NoSuchOp%d" % i) for i in range(3000)]
+  with refused("UNIMPLEMENTED", "and 2980 more") as told:
+    register(live, graph(*nodes), inputs=[],
+             outputs=["node_number_%04d:0" % i for i in range(3000)])
+  assert len(told.error.culprits) == 3000
+  assert len(told.error.message) <= 4096
+
+
 @pytest.mark.parametrize("inputs, outputs, targets, words", [
     (["x:1:2:3"], ["y:0"], [], "'x:1:2:3'"), (["nothing:0"], ["y:0"], [], "'nothing:0'"),
     (["x:0"], ["nothing:0"], [], "'nothing'"), (["x:0"], ["y:1"], [], "'y'"),

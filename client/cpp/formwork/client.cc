@@ -27,6 +27,9 @@ grpc::internal::RpcMethod Method(const char* path, grpc::internal::RpcMethod::Rp
   return grpc::internal::RpcMethod(path, type);
 }
 
+// Bytes of trailers: an error may have much to say.
+constexpr int kErrorRoom = 1 << 20;
+
 void SetTimeout(absl::Duration timeout, grpc::ClientContext* context) {
   context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
 }
@@ -36,7 +39,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
   arguments.SetMaxSendMessageSize(options.max_message_bytes);
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, 64 << 10);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kErrorRoom);
   // A server that comes back is found again soon.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
@@ -141,6 +144,7 @@ absl::StatusOr<Response> Client::Ask(
     Request request) {
   request.set_namespace_(options_.name_space);
   grpc::ClientContext context;
+  context.AddMetadata("formwork-error-room", absl::StrCat(kErrorRoom - 2048));
   SetTimeout(options_.timeout, &context);
   Response response;
   const grpc::Status status = (stub_.get()->*method)(&context, request, &response);

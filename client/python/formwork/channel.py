@@ -19,12 +19,16 @@ _SERVICE = "/formwork.v1.GraphService/"
 _HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 _SERVING = b"\x08\x01"  # A HealthCheckResponse with status SERVING.
 _MAX_MESSAGE = 2**31 - 1
+_ERROR_ROOM = 1 << 20  # Bytes of trailers: an error may have much to say.
+_ROOM = (("formwork-error-room", str(_ERROR_ROOM - 2048)),)
 
 
 def _options(target):
   options = [
       ("grpc.max_send_message_length", _MAX_MESSAGE),
       ("grpc.max_receive_message_length", _MAX_MESSAGE),
+      ("grpc.max_metadata_size", _ERROR_ROOM),
+      ("grpc.absolute_max_metadata_size", _ERROR_ROOM),
       # A server that comes back is found again soon.
       ("grpc.initial_reconnect_backoff_ms", 100),
       ("grpc.min_reconnect_backoff_ms", 100),
@@ -87,7 +91,7 @@ class Channel:
           response_deserializer=response.FromString)
       self._methods[method] = found
     try:
-      answer = found(message, timeout=self.timeout if timeout is None else timeout)
+      answer = found(message, timeout=self.timeout if timeout is None else timeout, metadata=_ROOM)
     except grpc.RpcError as e:
       raise self._failed(errors.from_rpc(e)) from None
     except ValueError as e:
