@@ -44,7 +44,7 @@ if [ "$mode" != --fast ]; then
   step "Fuzzing the importer"
   rm -rf build/fuzz-corpus && mkdir -p build/fuzz-corpus
   attempt build/asan/bin/import_fuzzer "${fuzz[@]}" -rss_limit_mb=4096 -timeout=20 \
-    -print_final_stats=1 -verbosity=0 build/fuzz-corpus tests/fuzz/seeds
+    -print_final_stats=1 -print_funcs=0 -verbosity=0 build/fuzz-corpus tests/fuzz/seeds
 fi
 
 if [ "$mode" = --slow ]; then
