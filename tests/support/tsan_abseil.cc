@@ -23,6 +23,13 @@ using absl::Time;
 
 extern "C" {
 
+// Conditions are looked at inside of the library, under the mutex, by whoever unlocks or waits.
+const char* __tsan_default_suppressions() {
+  return "race:absl::debian3::Mutex::UnlockSlow\n"
+         "race:absl::debian3::Mutex::Await\n"
+         "race:absl::debian3::Mutex::LockSlowLoop\n";
+}
+
 FORMWORK_WRAP(void, _ZN4absl7debian35Mutex4LockEv, Mutex* mutex) {
   __real__ZN4absl7debian35Mutex4LockEv(mutex);
   __tsan_acquire(mutex);
