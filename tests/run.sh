@@ -50,7 +50,9 @@ fi
 if [ "$mode" = --slow ]; then
   step "Building tsan"
   build tsan formwork_unit_tests
-  attempt ctest --test-dir build/tsan --output-on-failure -L fast -R unit
+  # Of the engine's own threads: oneTBB is built without it, so that what kernels split looks racy.
+  attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 \
+    --gtest_filter='AccessTicket*:Engine*:FunctionCache*:Resource*:Metrics*'
 fi
 
 step "Done"
