@@ -37,12 +37,17 @@ FORMWORK_UNARY_OP(ComplexAbsOp, std::abs(a));
 FORMWORK_UNARY_OP(AngleOp, std::arg(a));
 FORMWORK_BINARY_OP(ComplexOp, std::complex<U>(a, b));
 
-// A NaN among the limits limits nothing; where they contradict each other the lower one holds.
+// A NaN among the limits limits nothing; where they contradict each other the lower one holds. The
+// parts of complex numbers are clipped each by itself.
 struct ClipOp {
   template <typename U>
   FORMWORK_ISA_INLINE static U f(U a, U low, U high) {
-    const U below = high < a ? high : a;
-    return below < low ? low : below;
+    if constexpr (math::kIsComplex<U>) {
+      return U(f(a.real(), low.real(), high.real()), f(a.imag(), low.imag(), high.imag()));
+    } else {
+      const U below = high < a ? high : a;
+      return below < low ? low : below;
+    }
   }
 };
 
@@ -95,7 +100,7 @@ Table Make() {
       .Unary<AbsOp, FORMWORK_FLOATS, FORMWORK_INTS>("Abs")
       .Unary<SignOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("Sign")
       .Unary<InvertOp, FORMWORK_INTS>("Invert")
-      .Ternary<ClipOp, FORMWORK_FLOATS, FORMWORK_INTS>("ClipByValue");
+      .Ternary<ClipOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("ClipByValue");
   t.Unary<Copy, int8_t, int16_t, int32_t, int64_t>("Round").Unary<ConjOp, FORMWORK_COMPLEXES>(
       "Conj");
   AddParts<std::complex<float>, float>(t);

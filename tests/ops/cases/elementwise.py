@@ -243,6 +243,9 @@ error("Select", [True, False], [1.0, 2.0], [3.0, 4.0, 5.0], text="must have the 
 error("Select", [True, False, True], [1.0, 2.0], [3.0, 4.0], text="")
 for dtype in ["int8", "int16", "int32", "int64", "uint8", "uint16"] + FLOATS:
   case("ClipByValue", uniform([6], low(dtype), 9, 1, dtype), tensor(dtype, 2), tensor(dtype, 5))
+for dtype in COMPLEX:
+  case("ClipByValue", tensor(dtype, [1 + 2j, -3 + 1j, 0.5 - 4j, 2, -1 - 1j]), tensor(dtype, -1),
+       tensor(dtype, 1 + 1j))
 case("ClipByValue", [1.0, NAN, -3.0, 9.0], 5.0, 2.0)
 case("ClipByValue", [1.0, NAN, -3.0, 9.0], NAN, 2.0)
 case("ClipByValue", [1.0, 4.0, -3.0], [0.0, 0.0, -1.0], [0.5, 9.0, 2.0])
