@@ -18,8 +18,8 @@ namespace formwork::server {
 /// The key of the trailing metadata that holds one serialized formwork.v1.ErrorDetails.
 inline constexpr char kErrorDetailsKey[] = "formwork-error-bin";
 
-/// The key of the request metadata by which a client says how many bytes of trailers it takes, where
-/// it takes more than the 8 KB that every client does.
+/// The key of the request metadata by which a client says how many bytes of trailers it takes,
+/// where it takes more than the 8 KB that every client does.
 inline constexpr char kErrorRoomKey[] = "formwork-error-room";
 
 /// gRPC refuses longer trailers on many clients (8 KB in all): texts are cut to this.

@@ -1,9 +1,9 @@
 #pragma once
 
 // Functions of one float without a branch, so that loops over them vectorise at every level of
-// vector instructions. Within 3 ulp of the true value, Erfc within 5, Tanh within 6 and TensorFlow's
-// to the bit (tests/unit/float_math_test.cc sweeps them); infinities, NaN, -0 and denormals as the C
-// library has them.
+// vector instructions. Within 3 ulp of the true value, Erfc within 5, Tanh within 6 and
+// TensorFlow's to the bit (tests/unit/float_math_test.cc sweeps them); infinities, NaN, -0 and
+// denormals as the C library has them.
 //
 // Polynomials were fitted to the functions by weighted least squares over Chebyshev nodes; those of
 // Exp, Log, Sin and Cos are the Cephes library's.
@@ -115,9 +115,10 @@ FORMWORK_ISA_INLINE float Log1p(float x) {
   return plain ? x : (edge ? Log(u) : y);
 }
 
-// TensorFlow's bits: Eigen's rational approximation (tanh's best of degrees 9 and 8 on [-8.67, 8.67],
-// by rminimax) as a machine without fused multiply-add computes it, which is what TensorFlow's
-// builds are; so it must not be contracted. The clamp is the smallest argument whose result is 1.
+// TensorFlow's bits: Eigen's rational approximation (tanh's best of degrees 9 and 8 on
+// [-8.67, 8.67], by rminimax) as a machine without fused multiply-add computes it, which is what
+// TensorFlow's builds are; so it must not be contracted. The clamp is the smallest argument whose
+// result is 1.
 FORMWORK_ISA_INLINE float Tanh(float x) {
   constexpr float kOne = 7.90738964080810547f;
   x = x > kOne ? kOne : x;

@@ -36,8 +36,9 @@ constexpr const char* kNumbers =
 }  // namespace
 
 void RegisterVariableOps(OpRegistry& registry) {
-  registry.Add("ReadVariableOp(resource: resource) -> (value: dtype); dtype: type",
-               {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRead, .loads_variable = true});
+  registry.Add(
+      "ReadVariableOp(resource: resource) -> (value: dtype); dtype: type",
+      {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRead, .loads_variable = true});
   registry.Add(
       "AssignVariableOp(resource: resource, value: dtype) -> (); dtype: type; "
       "validate_shape: bool = false",
