@@ -148,7 +148,7 @@ void CallTask::Start(absl::AnyInvocable<void(CallResult)> done) {
   if (!access_.empty()) {
     absl::StatusOr<bool> ready =
         ticket_.Take(std::move(access_), [self = shared_from_this()] { self->Schedule(); });
-    if (!ready.ok()) return Fail(ready.status());
+    if (!ready.ok()) return EndUnstarted(ready.status());
     if (!*ready) return WatchDeadline();
   }
   if (inline_) return Run();

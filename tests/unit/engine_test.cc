@@ -20,6 +20,19 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// The functions of a While over a float that goes up from where it starts: for ever, or, from below
+// zero, not at all.
+constexpr char kSpin[] = R"(
+    function cond(v: float) -> (go: bool = l:z:0)
+      zero = Const float[] 0
+      l = GreaterEqual(v, zero:output:0) T=float
+    end
+    function body(v: float) -> (w: float = n:z:0)
+      one = Const float[] 1
+      n = AddV2(v, one:output:0) T=float
+    end
+)";
+
 // A call under way, or done.
 struct Pending {
   CallResult& Wait() {
@@ -70,19 +83,24 @@ class EngineTest : public ::testing::Test {
   }
   // Turns for ever, or until the call is stopped.
   uint64_t RegisterSpin(const std::string& name) {
-    absl::StatusOr<Registered> made = Register(name, R"(
-      x = Placeholder dtype=float
-      y = While(x) cond=@cond body=@body T=[float]
-      function cond(v: float) -> (go: bool = l:z:0)
-        zero = Const float[] 0
-        l = GreaterEqual(v, zero:output:0) T=float
-      end
-      function body(v: float) -> (w: float = n:z:0)
-        one = Const float[] 1
-        n = AddV2(v, one:output:0) T=float
-      end
-    )",
-                                               {Spec("x:0")}, {"y:0"});
+    absl::StatusOr<Registered> made =
+        Register(name,
+                 absl::StrCat("x = Placeholder dtype=float\n"
+                              "y = While(x) cond=@cond body=@body T=[float]\n",
+                              kSpin),
+                 {Spec("x:0")}, {"y:0"});
+    EXPECT_OK(made);
+    return made.ok() ? made->function.id : 0;
+  }
+  // Turns with variable v in its hands, then stores where it came to.
+  uint64_t RegisterHolder(const std::string& name) {
+    absl::StatusOr<Registered> made =
+        Register(name,
+                 absl::StrCat("v = Placeholder dtype=resource\nx = Placeholder dtype=float\n"
+                              "loop = While(x) cond=@cond body=@body T=[float]\n"
+                              "a = AssignVariableOp(v, loop) dtype=float\n",
+                              kSpin),
+                 {Spec("x:0")}, {}, {{"v:0", "v"}}, {"a"});
     EXPECT_OK(made);
     return made.ok() ? made->function.id : 0;
   }
@@ -378,23 +396,16 @@ TEST_F(EngineTest, ALoopLooksAtTheDeadlineAndAtCancellation) {
 
 TEST_F(EngineTest, ACallThatWasStoppedAfterAnEffectSaysSo) {
   NewVariable("v", 0);
-  ASSERT_OK_AND_ASSIGN(Registered made, Register("f", R"(
-    v = Placeholder dtype=resource
-    one = Const float[] 1
-    a = AssignVariableOp(v, one) dtype=float
-    x = Identity(one, ^a) T=float
-    loop = While(x, ^a) cond=@cond body=@body T=[float]
-    b = AssignVariableOp(v, loop) dtype=float
-    function cond(v: float) -> (go: bool = l:z:0)
-      zero = Const float[] 0
-      l = GreaterEqual(v, zero:output:0) T=float
-    end
-    function body(v: float) -> (w: float = n:z:0)
-      one = Const float[] 1
-      n = AddV2(v, one:output:0) T=float
-    end
-  )",
-                                                 {}, {}, {{"v:0", "v"}}, {"b"}));
+  ASSERT_OK_AND_ASSIGN(Registered made,
+                       Register("f",
+                                absl::StrCat("v = Placeholder dtype=resource\n"
+                                             "one = Const float[] 1\n"
+                                             "a = AssignVariableOp(v, one) dtype=float\n"
+                                             "x = Identity(one, ^a) T=float\n"
+                                             "loop = While(x, ^a) cond=@cond body=@body T=[float]\n"
+                                             "b = AssignVariableOp(v, loop) dtype=float\n",
+                                             kSpin),
+                                {}, {}, {{"v:0", "v"}}, {"b"}));
   auto stopped = Begin(made.function.id, {}, false, absl::Now() + absl::Milliseconds(50));
   EXPECT_THAT(stopped->Wait().status, StatusIs(StatusCode::kDeadlineExceeded));
   EXPECT_EQ(stopped->result.details.effects, Effects::kSome);
@@ -403,32 +414,54 @@ TEST_F(EngineTest, ACallThatWasStoppedAfterAnEffectSaysSo) {
 
 TEST_F(EngineTest, ACallWaitingInLineCanBeCancelled) {
   NewVariable("v", 0);
-  const char* text = R"(
-    v = Placeholder dtype=resource
-    x = Placeholder dtype=float
-    loop = While(x) cond=@cond body=@body T=[float]
-    a = AssignVariableOp(v, loop) dtype=float
-    function cond(v: float) -> (go: bool = l:z:0)
-      zero = Const float[] 0
-      l = Greater(v, zero:output:0) T=float
-    end
-    function body(v: float) -> (w: float = n:z:0)
-      one = Const float[] 1
-      n = AddV2(v, one:output:0) T=float
-    end
-  )";
-  ASSERT_OK_AND_ASSIGN(Registered made,
-                       Register("f", text, {Spec("x:0")}, {}, {{"v:0", "v"}}, {"a"}));
-  auto first = Begin(made.function.id, Owned(Tensor::Scalar(1.0f)));
-  auto second = Begin(made.function.id, Owned(Tensor::Scalar(-7.0f)));
+  const uint64_t holder = RegisterHolder("f");
+  auto first = Begin(holder, Owned(Tensor::Scalar(1.0f)));
+  auto second = Begin(holder, Owned(Tensor::Scalar(-7.0f)));
   EXPECT_FALSE(second->done.HasBeenNotified());
   second->handle->Cancel();
   EXPECT_THAT(second->Wait().status, StatusIs(StatusCode::kCancelled));
   EXPECT_EQ(second->result.details.effects, Effects::kNone);
   first->handle->Cancel();
   EXPECT_THAT(first->Wait().status, StatusIs(StatusCode::kCancelled));
-  EXPECT_OK(Run(made.function.id, Owned(Tensor::Scalar(-7.0f))).status);
+  EXPECT_OK(Run(holder, Owned(Tensor::Scalar(-7.0f))).status);
   EXPECT_EQ(ValueOf("v"), -7);
+}
+
+TEST_F(EngineTest, ACallWaitingInLineEndsAtItsDeadline) {
+  NewVariable("v", 0);
+  const uint64_t holder = RegisterHolder("f");
+  auto first = Begin(holder, Owned(Tensor::Scalar(1.0f)));
+  auto second =
+      Begin(holder, Owned(Tensor::Scalar(-7.0f)), false, absl::Now() + absl::Milliseconds(30));
+  EXPECT_THAT(second->Wait().status, StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(second->result.details.effects, Effects::kNone);
+  EXPECT_FALSE(first->done.HasBeenNotified());
+  second->handle->Cancel();  // Too late to do anything.
+  first->handle->Cancel();
+  first->Wait();
+  EXPECT_EQ(ValueOf("v"), 0);
+}
+
+// Whoever has been told that the line is full may still cancel.
+TEST_F(EngineTest, ACallThatGotNoPlaceInLineEndsOnce) {
+  EngineOptions options;
+  options.max_queued_calls = 1;
+  Start(options);
+  NewVariable("v", 0);
+  const uint64_t holder = RegisterHolder("f");
+  auto first = Begin(holder, Owned(Tensor::Scalar(1.0f)));
+  while (engine_->Stats().calls_queued > 0) absl::SleepFor(absl::Milliseconds(1));
+  auto second = Begin(holder, Owned(Tensor::Scalar(-7.0f)));
+  auto third = Begin(holder, Owned(Tensor::Scalar(-7.0f)));
+  EXPECT_THAT(third->Wait().status,
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("wait for variables: limit=1")));
+  ASSERT_NE(third->handle, nullptr);
+  third->handle->Cancel();
+  second->handle->Cancel();
+  first->handle->Cancel();
+  second->Wait();
+  first->Wait();
+  EXPECT_OK(engine_->Drain(absl::Now() + absl::Seconds(20)));
 }
 
 // ------------------------------------------------------------------------------------------ drain
