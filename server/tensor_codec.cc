@@ -7,6 +7,7 @@
 #include "core/base/checked_math.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/tensor/bools.h"
 
 namespace formwork::server {
 namespace {
@@ -25,12 +26,6 @@ absl::Status ContentMismatch(int64_t have, DType dtype, const Shape& shape, int6
   return InvalidArgument("Tensor: content has another size than dtype and dims say: bytes=", have,
                          " expected=", want, " dtype=", std::string(DTypeName(dtype)),
                          " dims=", shape.ToString());
-}
-
-// Any byte may come for a bool, but C++ knows only two.
-void NormaliseBools(Tensor* tensor) {
-  uint8_t* bytes = static_cast<uint8_t*>(tensor->mutable_raw());
-  for (int64_t i = 0; i < tensor->num_elements(); ++i) bytes[i] = bytes[i] != 0;
 }
 
 size_t DimsPayloadSize(const Shape& shape) {
@@ -107,7 +102,7 @@ absl::StatusOr<Tensor> TensorParts::Build(Allocator& allocator) const {
     piece.Skip(static_cast<size_t>(begin));
     piece.CopyTo(out + begin, static_cast<size_t>(end - begin));
   });
-  if (dtype == DType::kBool) NormaliseBools(&tensor);
+  if (dtype == DType::kBool) NormaliseBools(tensor);
   return tensor;
 }
 

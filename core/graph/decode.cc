@@ -7,6 +7,7 @@
 
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
+#include "core/tensor/bools.h"
 
 namespace formwork {
 namespace {
@@ -286,11 +287,7 @@ absl::StatusOr<Tensor> DecodeTensor(const tf::TensorProto& proto, Allocator& all
     }
     FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(allocator, dtype, shape));
     std::memcpy(tensor.mutable_raw(), content.data(), content.size());
-    if (dtype == DType::kBool) {
-      // Any byte may come for a bool, but C++ knows only two.
-      auto* flags = static_cast<uint8_t*>(tensor.mutable_raw());
-      for (size_t i = 0; i < content.size(); ++i) flags[i] = flags[i] != 0;
-    }
+    if (dtype == DType::kBool) NormaliseBools(tensor);
     return tensor;
   }
   if (!bytes || *bytes > kLargestSplat) {
