@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/plan/fusion.h"
+#include "core/plan/releases.h"
 
 namespace formwork {
 namespace {
@@ -17,9 +16,6 @@ namespace {
 constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 Access Stronger(Access a, Access b) { return std::max(a, b); }
-
-// Giving a variable back before the call ends takes a lock: worth it where so many steps follow.
-constexpr size_t kStepsAfterRelease = 4;
 
 // Nodes and edges that inlining may add to one plan and its nested ones.
 constexpr int64_t kMostInlined = 1'000'000;
@@ -35,17 +31,20 @@ void Merge(Origins& into, const Origins& from) {
 
 // What the plans of one request share.
 struct PlannerScope {
+  PlannerScope(const GraphLibrary& library, const PlannerContext& context)
+      : library(library), context(context) {}
+
   const GraphLibrary& library;
   const PlannerContext& context;
   std::vector<NamedVariable> named_variables;
-  std::set<int32_t> named_in_nested;  // Origins that nested functions reach by name.
+  Releases releases;
   int num_counters = 0;
   bool has_loop = false;
   bool sized_by_value = false;
   size_t bytes = 0;
   int64_t inline_budget = kMostInlined;
   std::vector<std::string> missing;  // "Op (node 'x')"
-  // Nested functions by name and what is known of their inputs.
+  // Nested functions by name.
   std::map<std::string, std::shared_ptr<const Plan>> plans;
 };
 
@@ -113,7 +112,7 @@ class PlanBuilder {
       plan_->result_shapes.push_back(shapes.empty() ? PartialShape() : shapes[result.index]);
     }
     FindLastUses();
-    if (root_) AddReleases();
+    if (root_) scope_.releases.AddTo(*plan_, [this](int32_t origin) { return Written(origin); });
     for (const Tensor& constant : plan_->constants) scope_.bytes += constant.bytes();
     scope_.bytes += plan_->steps.size() * (sizeof(Plan::Step) + 64) + sizeof(Plan);
     return plan_;
@@ -183,6 +182,9 @@ class PlanBuilder {
     }
     scope_.sized_by_value = scope_.sized_by_value || node.op->sized_by_value;
     scope_.has_loop = scope_.has_loop || node.op->FindAttr("body") != nullptr;
+    if (root_ && !init.callees().empty()) {
+      scope_.releases.NoteFunction(static_cast<uint32_t>(plan_->steps.size()));
+    }
     NoteAccess(i, init.callees());
     plan_->steps.push_back(std::move(step));
     return absl::OkStatus();
@@ -216,6 +218,9 @@ class PlanBuilder {
   // What a node does to the variables behind its handles.
   void NoteAccess(int32_t i, const std::vector<std::shared_ptr<const Plan>>& callees) {
     const Node& node = graph_.nodes[i];
+    // A handle may go into a variant, and be taken out of it again.
+    const bool holds_handles = std::find(node.output_dtypes.begin(), node.output_dtypes.end(),
+                                         DType::kVariant) != node.output_dtypes.end();
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const Edge edge = node.inputs[k];
       if (graph_.dtype(edge) != DType::kResource) continue;
@@ -232,52 +237,26 @@ class PlanBuilder {
       } else if (node.op->effect != Effect::kNone) {
         access = Access::kWrite;
       }
+      const Node& source = graph_.nodes[edge.node];
+      std::optional<uint32_t> slot;
+      if (source.kind == NodeKind::kArg || source.op->names_variable) {
+        slot = refs_of_[edge.node][edge.index].index;
+      }
       for (int32_t origin : origins) {
         Note(origin, access);
-        NoteStep(origin, edge);
+        if (root_) {
+          scope_.releases.Note(origin, static_cast<uint32_t>(plan_->steps.size()), slot);
+          if (holds_handles) scope_.releases.Keep(origin);
+        } else if (origin < 0) {
+          scope_.releases.Keep(origin);
+        }
       }
       Merge(origins_[i], origins);
     }
   }
-  // A variable's last access, where the node has its very handle.
-  struct LastAccess {
-    uint32_t step = 0;
-    std::optional<uint32_t> slot;
-  };
-  void NoteStep(int32_t origin, Edge handle) {
-    if (!root_) {
-      if (origin < 0) scope_.named_in_nested.insert(origin);
-      return;
-    }
-    const Node& node = graph_.nodes[handle.node];
-    LastAccess& last = last_access_[origin];
-    last = {static_cast<uint32_t>(plan_->steps.size()), std::nullopt};
-    if (node.kind == NodeKind::kArg || node.op->names_variable) {
-      last.slot = refs_of_[handle.node][handle.index].index;
-    }
-  }
-  void AddReleases() {
-    Plan& plan = *plan_;
-    std::map<uint32_t, std::vector<uint32_t>> slots;  // By step.
-    for (const auto& [origin, last] : last_access_) {
-      const Access access =
-          origin >= 0 ? plan.arg_access[origin] : scope_.named_variables[-1 - origin].access;
-      if (access != Access::kWrite || !last.slot || scope_.named_in_nested.contains(origin))
-        continue;
-      if (last.step + kStepsAfterRelease < plan.steps.size())
-        slots[last.step].push_back(*last.slot);
-    }
-    for (const auto& [s, released] : slots) {
-      Plan::Step& step = plan.steps[s];
-      step.first_release = static_cast<uint32_t>(plan.releases.size());
-      step.num_releases = static_cast<uint32_t>(released.size());
-      plan.releases.insert(plan.releases.end(), released.begin(), released.end());
-      for (uint32_t k = 0; k < step.num_inputs; ++k) {
-        // The handle has to be there after the step.
-        Plan::Ref& ref = plan.refs[step.first_input + k];
-        if (std::count(released.begin(), released.end(), ref.index) > 0) ref.owned = false;
-      }
-    }
+  bool Written(int32_t origin) const {
+    return (origin >= 0 ? plan_->arg_access[origin] : scope_.named_variables[-1 - origin].access) ==
+           Access::kWrite;
   }
   void Note(int32_t origin, Access access) {
     Access& noted =
@@ -328,7 +307,6 @@ class PlanBuilder {
   PlannerScope& scope_;
   const bool root_;
   std::shared_ptr<Plan> plan_;
-  std::map<int32_t, LastAccess> last_access_;    // By origin.
   std::vector<std::vector<Plan::Ref>> refs_of_;  // By node, by output.
   std::vector<Origins> origins_;                 // By node: of all its handles.
 };
@@ -376,7 +354,7 @@ absl::StatusOr<std::shared_ptr<Plan>> BuildPlan(Graph graph,
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context) {
-  PlannerScope scope{imported.library, context, {}, {}, 0, false, false, 0, kMostInlined, {}, {}};
+  PlannerScope scope(imported.library, context);
   absl::StatusOr<std::shared_ptr<Plan>> plan = BuildPlan(*imported.graph, arg_shapes, scope, true);
   if (!scope.missing.empty()) {
     const size_t named = std::min<size_t>(scope.missing.size(), 20);

@@ -427,6 +427,26 @@ TEST_F(EngineTest, ACallWaitingInLineCanBeCancelled) {
   EXPECT_EQ(ValueOf("v"), -7);
 }
 
+TEST_F(EngineTest, AVariableGoesOnAfterItsLastAccess) {
+  NewVariable("v", 0);
+  ASSERT_OK_AND_ASSIGN(
+      Registered counts,
+      Register("counts",
+               absl::StrCat("v = Placeholder dtype=resource\nx = Placeholder dtype=float\n"
+                            "a = AssignAddVariableOp(v, x) dtype=float\n"
+                            "loop = While(x, ^a) cond=@cond body=@body T=[float]\n",
+                            kSpin),
+               {Spec("x:0")}, {"loop:0"}, {{"v:0", "v"}}, {"a"}));
+  auto first = Begin(counts.function.id, Owned(Tensor::Scalar(1.0f)));
+  // It turns for ever, and the next ones count on.
+  EXPECT_OK(Run(counts.function.id, Owned(Tensor::Scalar(-3.0f))).status);
+  EXPECT_EQ(ValueOf("v"), -2);
+  EXPECT_FALSE(first->done.HasBeenNotified());
+  first->handle->Cancel();
+  EXPECT_EQ(first->Wait().details.effects, Effects::kAll);
+  EXPECT_EQ(ValueOf("v"), -2);
+}
+
 TEST_F(EngineTest, ACallWaitingInLineEndsAtItsDeadline) {
   NewVariable("v", 0);
   const uint64_t holder = RegisterHolder("f");

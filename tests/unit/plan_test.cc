@@ -124,6 +124,53 @@ TEST_F(PlanTest, VariablesOfTheGraphAreNamedOnceWithWhatIsDoneToThem) {
   EXPECT_EQ(plan->named_variables[2].name, "d");
 }
 
+// The steps after which a plan gives variables back, by the names of their nodes.
+std::vector<std::string> ReleasingSteps(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Plan::Step& step : plan.steps) {
+    if (step.num_releases > 0) names.push_back(step.name);
+  }
+  return names;
+}
+
+constexpr char kStoresThenComputes[] = R"(
+  v = Placeholder dtype=resource
+  w = Placeholder dtype=resource
+  x = Placeholder dtype=float
+  read = ReadVariableOp(w) dtype=float
+  first = AssignVariableOp(v, x, ^read) dtype=float
+  second = AssignAddVariableOp(v, x, ^first) dtype=float
+  loop = While(x, ^second) cond=@cond body=@body T=[float]
+  last = AssignVariableOp(w, loop) dtype=float
+  function cond(x: float) -> (go: bool = l:z:0)
+    one = Const float[] 1
+    l = Less(x, one:output:0) T=float
+  end
+  function body(x: float) -> (y: float = a:z:0)
+    a = AddV2(x, x) T=float
+  end
+)";
+
+TEST_F(PlanTest, AVariableIsGivenBackAfterItsLastAccessWhereMuchFollows) {
+  const Feeds feeds = {
+      {"v:0", DType::kResource}, {"w:0", DType::kResource}, {"x:0", DType::kFloat}};
+  ASSERT_OK_AND_ASSIGN(auto plan, Make(kStoresThenComputes, feeds, {}, {"second", "loop", "last"}));
+  EXPECT_THAT(ReleasingSteps(*plan), ElementsAre("'second'"));
+  // Without the loop nothing that takes time is left.
+  ASSERT_OK_AND_ASSIGN(plan, Make(kStoresThenComputes, feeds, {}, {"second"}));
+  EXPECT_THAT(ReleasingSteps(*plan), ElementsAre());
+}
+
+TEST_F(PlanTest, AVariableWhoseHandleIsInAVariantIsKept) {
+  const Feeds feeds = {
+      {"v:0", DType::kResource}, {"w:0", DType::kResource}, {"x:0", DType::kFloat}};
+  ASSERT_OK_AND_ASSIGN(
+      auto plan,
+      Make(absl::StrCat("o = OptionalFromValue(v) Toutput_types=[resource]\n", kStoresThenComputes),
+           feeds, {"o:0"}, {"second", "loop", "last"}));
+  EXPECT_THAT(ReleasingSteps(*plan), ElementsAre());
+}
+
 TEST_F(PlanTest, AllMissingKernelsAreTold) {
   const KernelRegistry none;
   kernels_ = &none;
