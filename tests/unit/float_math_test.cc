@@ -80,19 +80,23 @@ void RunAt(Isa isa, const float* in, float* out, int64_t n) {
 template <typename Loop>
 void ExpectWithin(double ulps, double (*exact)(double), float most = kInf) {
   const std::vector<float> x = Sweep(most);
-  std::vector<float> y(x.size());
+  std::vector<float> y(x.size()), baseline(x.size());
+  RunAt<Loop>(Isa::kBaseline, x.data(), baseline.data(), static_cast<int64_t>(x.size()));
   for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
     if (isa > HostIsa()) continue;
     RunAt<Loop>(isa, x.data(), y.data(), static_cast<int64_t>(x.size()));
     double worst = 0;
-    size_t at = 0;
+    size_t at = 0, other_bits = 0;
     for (size_t i = 0; i < x.size(); ++i) {
+      other_bits += !(std::isnan(y[i]) && std::isnan(baseline[i])) &&
+                    std::bit_cast<uint32_t>(y[i]) != std::bit_cast<uint32_t>(baseline[i]);
       const double distance = Distance(y[i], exact(x[i]));
       if (distance > worst) {
         worst = distance;
         at = i;
       }
     }
+    EXPECT_EQ(other_bits, 0u) << "level " << static_cast<int>(isa);
     EXPECT_LE(worst, ulps) << "at " << x[at] << ": " << y[at] << " for " << exact(x[at])
                            << ", level " << static_cast<int>(isa);
   }
