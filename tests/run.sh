@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# run.sh [--fast | --slow]: installs what the tests need and runs them.
+# run.sh [--fast | --slow | --attacks]: installs what the tests need and runs them.
 #
 #   (nothing)  what CI runs: unit, op, device and concurrency tests, the client's, conformance with
 #              TensorFlow, end to end; the C++ ones again under AddressSanitizer with UBSan; a
 #              minute of fuzzing the importer
 #   --fast     without the sanitizers and the fuzzing
 #   --slow     also ThreadSanitizer, and ten minutes of fuzzing
+#   --attacks  only what clients, peers and machines may do to a server, against the release build
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-}
@@ -22,6 +23,13 @@ build() {  # PRESET TARGET...
   cmake --preset "$preset" >"build/configure-$preset.log" || { cat "build/configure-$preset.log"; exit 1; }
   cmake --build --preset "$preset" ${1:+--target "$@"} -- --quiet
 }
+
+if [ "$mode" = --attacks ]; then
+  step "Building release"
+  build release formwork-server formwork
+  step "Attacks"
+  FORMWORK_BIN=$PWD/build/release/bin exec build/venv/bin/python tests/attacks/run.py
+fi
 
 step "Building dev"
 build dev

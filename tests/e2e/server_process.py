@@ -27,7 +27,7 @@ def binary(name="formwork-server"):
 class Server:
   """A process. Attributes: grpc, http: host:port; log: the file that stderr goes to."""
 
-  def __init__(self, *flags, env=None):
+  def __init__(self, *flags, env=None, preexec_fn=None):
     self.log = tempfile.NamedTemporaryFile(mode="w+", suffix=".log")
     command = [binary(), *flags]
     for flag in ("--port", "--http-port"):
@@ -35,7 +35,7 @@ class Server:
         command += [flag, "0"]
     started = time.monotonic()
     self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                    env={**os.environ, **(env or {})})
+                                    env={**os.environ, **(env or {})}, preexec_fn=preexec_fn)
     self.ready_line = self.process.stdout.readline()
     self.ready_seconds = time.monotonic() - started
     self.addresses = dict(re.findall(r"(\w+)=(\S+)", self.ready_line))
