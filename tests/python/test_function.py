@@ -8,6 +8,7 @@ import programs
 import programs_arguments  # This one and the others add to the programs.
 import programs_gradients
 import programs_guide
+import programs_higher_order
 import programs_keras
 import programs_layers
 import programs_state

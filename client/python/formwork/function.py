@@ -2,52 +2,21 @@
 
 Tracing, dispatch, binding of arguments, counting of traces and the creation of variables are
 TensorFlow's own: a RemoteFunction is TensorFlow's polymorphic function, and what it puts into its
-cache becomes a RemoteConcreteFunction, which differs in where it runs.
+cache becomes a RemoteConcreteFunction (traces.py), which differs in where it runs.
 """
-import threading
-
 import numpy as np
 from tensorflow.core.function.polymorphism import function_cache
 from tensorflow.python.eager import context
 from tensorflow.python.eager import record
-from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.eager.polymorphic_function import eager_function_run
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import gradients_util
-from tensorflow.python.ops import resource_variable_ops
 
-from formwork import errors
-from formwork import gradients
-from formwork import mirror
 from formwork import remote
 from formwork import state
+from formwork import traces
 
 _EAGER_TENSOR = type(ops.convert_to_tensor(0))
-_CALL = threading.local()
-
-
-class _Call:
-  """The call of a RemoteFunction that is under way in a thread.
-
-  Attributes:
-    args: its arguments; variables among them are looked up here.
-    chosen: the RemoteConcreteFunction that it came to, unless a tape was watching.
-  """
-
-  def __init__(self, args, kwargs):
-    self.args = (args, kwargs)
-    self.chosen = None
-
-  def __enter__(self):
-    self._outer = getattr(_CALL, "current", None)
-    _CALL.current = self
-    mirror.UNDER_WAY.calls = getattr(mirror.UNDER_WAY, "calls", 0) + 1
-    return self
-
-  def __exit__(self, *unused):
-    _CALL.current = self._outer
-    mirror.UNDER_WAY.calls -= 1
 
 
 def make(server, func, scope, name=None, **options):
@@ -82,7 +51,7 @@ class _Fast:
   """What TensorFlow's dispatch came to for one kind of arguments.
 
   Attributes:
-    target: the RemoteConcreteFunction.
+    target: the traces.RemoteConcreteFunction.
     tensors: the places of the arguments that are tensors.
     traces: how many traces there were; with another one the choice may be another.
   """
@@ -146,7 +115,7 @@ class RemoteFunction(polymorphic_function.Function):
         polymorphic_function._frequent_tracing_detector_manager.called_without_tracing(
             self._key_for_call_stats)
         return known.target._call_tensors([args[i] for i in known.tensors])
-    with _Call(args, kwds) as call:
+    with traces.Call(args, kwds) as call:
       result = super().__call__(*args, **kwds)
       if key is not None and call.chosen is not None:
         self._remember(key, args, call.chosen)
@@ -155,16 +124,16 @@ class RemoteFunction(polymorphic_function.Function):
   def _remember(self, key, args, target):
     """Notes what TensorFlow chose, if the call's tensors are just what it sends."""
     tensors = [i for i, x in enumerate(args) if isinstance(x, (np.ndarray, ops.EagerTensor))]
-    if target._remote.takes([args[i] for i in tensors]):
+    if target._inference_function._remote.takes([args[i] for i in tensors]):
       if len(self._fast) >= _MOST_FAST:
         self._fast.clear()
       self._fast[key] = _Fast(target, tensors, len(self._function_cache))
 
   def _get_concrete_function_garbage_collected(self, *args, **kwargs):
-    with _Call(args, kwargs):
+    with traces.Call(args, kwargs):
       made = super()._get_concrete_function_garbage_collected(*args, **kwargs)
-      if context.executing_eagerly() and isinstance(made, RemoteConcreteFunction):
-        made._register_early()
+      if context.executing_eagerly() and isinstance(made, traces.RemoteConcreteFunction):
+        made.register_early()
     return made
 
 
@@ -178,94 +147,5 @@ class _Cache(function_cache.FunctionCache):
     self._owner = owner
 
   def add(self, fn, context=None):
-    _make_remote(fn, self._owner)
+    traces.make_remote(fn, self._owner)
     super().add(fn, context)
-
-
-def _make_remote(fn, owner, backward=False):
-  """Turns one of TensorFlow's ConcreteFunctions into one that runs on the server."""
-  if isinstance(fn, RemoteConcreteFunction):
-    return
-  fn.__class__ = RemoteConcreteFunction
-  fn._owner = owner
-  graph = fn.graph
-  owner.bindings.graphs.add(graph)
-  deferred = len(graph.deferred_external_captures)
-  captured = len(fn._captured_inputs)
-  fn._fixed = captured - deferred
-  fn._results = len(graph.outputs)  # A gradient adds to the graph's later.
-  fn._remote = None if backward else remote.Remote(
-      owner, graph, len(graph.inputs) - captured, captured - deferred,
-      function_type=fn.function_type, describe=fn.pretty_printed_signature)
-  fn._gradients = {}
-  fn._recomputed = None
-
-
-class RemoteConcreteFunction(concrete_function.ConcreteFunction):
-  """TensorFlow's ConcreteFunction, run on a server when it is called eagerly."""
-
-  def _call_flat(self, tensor_inputs, captured_inputs):
-    if not context.executing_eagerly():
-      return super()._call_flat(tensor_inputs, captured_inputs)
-    if record.could_possibly_record():
-      for v in self._func_graph.variables:
-        resource_variable_ops.variable_accessed(v)
-    args = list(tensor_inputs) + list(captured_inputs)
-    if not all(isinstance(t, ops.EagerTensor) for t in args):  # One that leaked from a trace.
-      return super()._call_flat(tensor_inputs, captured_inputs)  # TensorFlow says so.
-    tape = gradients_util.PossibleTapeGradientTypes(args)
-    try:
-      if tape == gradients_util.POSSIBLE_GRADIENT_TYPES_NONE:
-        result = self.function_type.pack_output(self._run(args))
-        if getattr(_CALL, "current", None) is not None:
-          _CALL.current.chosen = self
-        return result
-      return gradients.call(self, args, tape, _make_remote)
-    except errors.Error as e:
-      raise errors.for_tensorflow(e) from None
-
-  def _call_tensors(self, tensors):
-    """A call whose arguments come to these tensors and arrays, with no tape watching."""
-    try:
-      return self.function_type.pack_output(self._remote.run_tensors(
-          tensors, self._captured_inputs, self._variables))
-    except errors.Error as e:
-      raise errors.for_tensorflow(e) from None
-
-  def _run(self, args):
-    if self._remote is None:  # A gradient: all that it captures changes from call to call.
-      self._remote = remote.Remote(self._owner, self._func_graph, len(args), 0,
-                                   suffix=".backward")
-    return self._remote.run(args, self._variables)
-
-  def _register_early(self):
-    """Registers what was traced but not called yet, so that others can call it."""
-    try:
-      self._remote.ensure(self.captured_inputs[:self._fixed], self._variables)
-    except errors.Error as e:
-      if e.code != "UNIMPLEMENTED":  # Its graph may be wanted for other things; a call says it.
-        raise errors.for_tensorflow(e) from None
-
-  def _variables(self):
-    """Where the tf.Variables of resource inputs are looked for."""
-    current = getattr(_CALL, "current", None)
-    return list(self._func_graph.variables) + _variables_in(current and current.args)
-
-
-def _variables_in(args):
-  found = []
-
-  def visit(x):
-    if isinstance(x, resource_variable_ops.BaseResourceVariable):
-      found.append(x)
-    elif isinstance(getattr(x, "_value", None), resource_variable_ops.BaseResourceVariable):
-      found.append(x._value)
-    elif isinstance(x, dict):
-      for value in x.values():
-        visit(value)
-    elif isinstance(x, (list, tuple)):
-      for value in x:
-        visit(value)
-
-  visit(args)
-  return found

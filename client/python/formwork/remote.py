@@ -1,5 +1,7 @@
 """One traced graph on the server: registered when first run, its tensors sent and fetched."""
+import functools
 import gc
+import operator
 import threading
 
 import numpy as np
@@ -9,6 +11,7 @@ from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import array_ops
 from tensorflow.python.ops import resource_variable_ops
+from tensorflow.python.util import nest
 
 from formwork import concrete
 from formwork import dtypes
@@ -28,7 +31,6 @@ class Owner:
 
   Attributes:
     traces: how many were registered.
-    silent: what they print was printed before.
   """
 
   def __init__(self, bindings, scope, wanted):
@@ -36,7 +38,6 @@ class Owner:
     self.scope = scope
     self.wanted = wanted
     self.traces = 0
-    self.silent = False
     self._name, self._generation = None, -1
 
   def name(self):
@@ -69,77 +70,94 @@ class _Registration(concrete.Registration):
 class Remote:
   """A FuncGraph cut at its inputs and outputs, on the server. Safe to use from many threads.
 
-  Of the graph's inputs the first `inputs` are given with every call, then `fixed` ones are
+  Of the graph's inputs the first `inputs` are given with every call, then come those that are
   captured when it is registered, and the rest (captures that change) are given with every call.
 
   Attributes:
+    inputs, captured: how many inputs come first, and the EagerTensors that are captured.
     last_call: when it ran last, by the bindings' clock.
   """
 
-  def __init__(self, owner, graph, inputs, fixed, function_type=None, describe=None, suffix=""):
+  def __init__(self, owner, graph, inputs, captured, variables, function_type=None, describe=None,
+               suffix="", silent=False, outputs=None):
+    """
+    Args:
+      variables: gives the tf.Variables among which those of resource inputs are looked for.
+      function_type, describe: TensorFlow's FunctionType, and what gives its text.
+      suffix: goes after the owner's name.
+      silent: what it prints was printed before.
+      outputs: by default those that the graph has now; a gradient adds to them later.
+    """
     self.last_call = 0
+    self.inputs, self.captured = inputs, captured
     self._owner = owner
     self._bindings = owner.bindings
     self._graph = graph
-    self._first_fixed, self._first_deferred = inputs, inputs + fixed
+    self._end = inputs + len(captured)  # Of what is captured.
+    self._variables = variables
     self._function_type = function_type
     self._describe = describe
     self._suffix = suffix
+    self._silent = silent
     self._graph_inputs = list(graph.inputs)
-    outputs = list(graph.outputs)  # A gradient adds to the graph's later.
-    # A variable's handle that comes out as it went in need not travel.
+    self._outputs = list(graph.outputs) if outputs is None else outputs
+    # What comes out as it went in need not travel.
     places = {id(t): i for i, t in enumerate(graph.inputs)}
-    self._passed = {k: places[id(t)] for k, t in enumerate(outputs)
-                    if t.dtype == tf_dtypes.resource and id(t) in places}
-    self._fetched = [t for k, t in enumerate(outputs) if k not in self._passed]
+    origins = {k: places.get(id(_origin(t))) for k, t in enumerate(self._outputs)}
+    self._passed = {k: place for k, place in origins.items() if place is not None}
+    self._fetched = [t for k, t in enumerate(self._outputs) if k not in self._passed]
     self._dtypes = [t.dtype for t in self._fetched]
     self._concrete, self._generation = None, -1
     self._lock = threading.Lock()
-    self._written = frozenset()
-    self._repeatable = True
+    self._open = None
     self._on_print = None
     self._counted = False
-    self._captured, self._changed = [], []  # Bounds; those that a call may change.
+    self._bound, self._changed = [], []  # What it captures; what a call may change of that.
 
   # ----------------------------------------------------------------------------------- registering
-  def ensure(self, captured, variables):
-    """The ConcreteFunction on the server; `captured` are the values of the fixed captures."""
+  def ensure(self):
+    """The ConcreteFunction on the server."""
     if self._generation == self._bindings.generation:
       return self._concrete
     with self._bindings.lock:
       if self._generation != self._bindings.generation:
-        self._concrete = self._register(captured, variables)
+        self._concrete = self._register()
         self._generation = self._bindings.generation
     return self._concrete
 
-  def _register(self, captured, variables):
-    inputs = self._graph_inputs
-    fixed = inputs[self._first_fixed:self._first_deferred]
+  @functools.cached_property
+  def _written(self):
+    """The places of the graph's inputs that are variables which a call may change."""
     read_only = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(
         self._graph))
-    self._written = frozenset(i for i, t in enumerate(inputs)
-                              if t.dtype == tf_dtypes.resource and i not in read_only)
-    handles = [(t.name, h, self._first_fixed + i) for i, (t, h) in enumerate(zip(fixed, captured))
+    return frozenset(i for i, t in enumerate(self._graph_inputs)
+                     if t.dtype == tf_dtypes.resource and i not in read_only)
+
+  def repeatable(self):
+    """Whether another run does the same."""
+    return not self._written and not tracing.Effects(tracing.graph_bytes(self._graph)).random
+
+  def _register(self):
+    fixed = self._graph_inputs[self.inputs:self._end]
+    handles = [(t.name, h, self.inputs + i) for i, (t, h) in enumerate(zip(fixed, self.captured))
                if t.dtype == tf_dtypes.resource]
-    bounds = self._bind([h for _, h, _ in handles], variables)
+    bounds = self._bind([h for _, h, _ in handles])
     bound = {name: b for (name, _, _), b in zip(handles, bounds)}
-    self._captured = bounds
+    self._bound = bounds
     self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
     for b in self._changed:
       b.writers.append(self)
     captures = {t.name: bound[t.name].remote if t.name in bound else _captured_value(t, value)
-                for t, value in zip(fixed, captured)}
-    given = inputs[:self._first_fixed] + inputs[self._first_deferred:]
-    specs = [_spec(t) for t in given]
+                for t, value in zip(fixed, self.captured)}
+    specs = [_spec(t) for t in self._given(self._graph_inputs)]
     signature = None
-    if self._function_type is not None and self._first_deferred == len(inputs):
+    if self._function_type is not None and self._end == len(self._graph_inputs):
       signature = tracing.signature(self._function_type)
     graph_def = tracing.graph_bytes(self._graph)
     effects = tracing.Effects(graph_def)
-    self._repeatable = not self._written and not effects.random
     if effects.calls:
       mirror.watch_traces_inside(self._bindings)
-    if self._owner.silent:
+    if self._silent:
       self._on_print = lambda text: None
     elif effects.prints_to_stdout:
       self._on_print = concrete.print_to_stdout
@@ -162,11 +180,11 @@ class Remote:
       self._owner.rename()
     raise errors.Error("ALREADY_EXISTS", "no free name for function '%s'" % self._owner.wanted)
 
-  def _bind(self, handles, variables):
+  def _bind(self, handles):
     """The Bounds of the variables that the handles belong to."""
     if not handles:
       return []
-    known = {id(mirror.raw_handle(v)): v for v in variables()}
+    known = {id(mirror.raw_handle(v)): v for v in self._variables()}
     found = []
     for handle in handles:
       bound = self._bindings.known(handle)
@@ -179,18 +197,16 @@ class Remote:
     return [bounds[id(v)] for v in found]
 
   # --------------------------------------------------------------------------------------- running
-  def run(self, args, variables):
+  def run(self, args):
     """Runs it on EagerTensors, one for each input of the graph. Returns one for each output."""
-    function = self.ensure(args[self._first_fixed:self._first_deferred], variables)
-    if self._first_fixed == len(args):
-      given = args
-    else:
-      given = args[:self._first_fixed] + args[self._first_deferred:]
+    if not self._captures(args[self.inputs:self._end]):
+      return self._opened().run(args)
+    function = self.ensure()
     parts = [None]
     changed = ()
-    for i, t in enumerate(given):
+    for i, t in enumerate(self._given(args)):
       if t.dtype == tf_dtypes.resource:
-        (bound,) = self._bind([t], variables)
+        (bound,) = self._bind([getattr(t, "_formwork_handle", t)])
         if bound.epoch != self._bindings.server._channel.epoch:
           self._bindings.reattach([bound])
         bound.exchange()
@@ -208,13 +224,28 @@ class Remote:
     made = [to_eager(value, dtype, self._owner, i)
             for i, (value, dtype) in enumerate(zip(outputs, self._dtypes))]
     for place in sorted(self._passed):
-      made.insert(place, args[self._passed[place]])
+      made.insert(place, _passed_on(args[self._passed[place]]))
     return made
+
+  def _captures(self, values):
+    """Whether these are the values that it captures."""
+    return all(map(operator.is_, values, self.captured))
+
+  def _opened(self):
+    """The same with all that it captures given with every call, for when that has changed."""
+    if self._open is None:
+      self._open = Remote(self._owner, self._graph, len(self._graph_inputs), [], self._variables,
+                          suffix=self._suffix, silent=self._silent, outputs=self._outputs)
+    return self._open
+
+  def _given(self, inputs):
+    """Those of all inputs that are given with every call."""
+    return inputs if not self.captured else [*inputs[:self.inputs], *inputs[self._end:]]
 
   def _exchange(self, function, parts):
     """The call itself; before and after it the values that local tf.functions use too."""
     if self._bindings.shared:
-      for bound in self._captured:
+      for bound in self._bound:
         bound.exchange()
     try:
       return function.run(parts, on_print=self._on_print)
@@ -224,21 +255,21 @@ class Remote:
         for bound in self._changed:
           bound.fetch()
 
-  def repeatable(self):
-    """Whether another run does the same. Known once it is registered."""
-    return self._repeatable
-
   def takes(self, tensors):
     """Whether these are what a call sends, and all of it: for run_tensors."""
-    return (self._first_fixed == len(tensors) and not self._passed and
-            self._first_deferred == len(self._graph_inputs) and all(
+    return (self.inputs == len(tensors) and not self._passed and
+            self._end == len(self._graph_inputs) and all(
                 t.dtype.as_numpy_dtype == x.dtype if isinstance(x, np.ndarray) else
                 t.dtype == x.dtype and t.dtype != tf_dtypes.resource
                 for t, x in zip(self._graph_inputs, tensors)))
 
-  def run_tensors(self, tensors, captured, variables):
+  def run_tensors(self, tensors, captured):
     """As run(), for EagerTensors and arrays that are all that a call sends."""
-    function = self.ensure(captured, variables)
+    if not self._captures(captured):
+      tensors = [ops.convert_to_tensor(t) for t in tensors]
+      captured = [c() if callable(c) else c for c in captured]
+      return self._opened().run(nest.flatten([tensors, captured], expand_composites=True))
+    function = self.ensure()
     parts = [None]
     for t in tensors:
       if type(t) is np.ndarray:
@@ -251,7 +282,28 @@ class Remote:
 
   def _place(self, i):
     """The place among the graph's inputs of the i-th input of a call."""
-    return i if i < self._first_fixed else i - self._first_fixed + self._first_deferred
+    return i if i < self.inputs else i + len(self.captured)
+
+
+def _origin(t):
+  """The tensor of a graph that a variable's handle was before calls passed it on."""
+  while t.dtype == tf_dtypes.resource and t.op.type in ("PartitionedCall",
+                                                        "StatefulPartitionedCall"):
+    body = t.graph._get_function(t.op.get_attr("f").name).graph
+    result = _origin(body.outputs[t.value_index])
+    places = [i for i, given in enumerate(body.inputs) if given is result]
+    if not places:
+      break
+    t = t.op.inputs[places[0]]
+  return t
+
+
+def _passed_on(t):
+  """What TensorFlow's runtime makes of an input that is an output as well: another tensor."""
+  made = array_ops.identity(t)
+  if t.dtype == tf_dtypes.resource:
+    made._formwork_handle = getattr(t, "_formwork_handle", t)
+  return made
 
 
 def _spec(t):
