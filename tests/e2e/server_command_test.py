@@ -73,6 +73,35 @@ def test_errors_are_told(server, client, arguments, code):
   assert json.loads(out)["error"]["code"] in (code, "INVALID_ARGUMENT") and err
 
 
+@pytest.mark.parametrize("text", ["3.7", "99999999999999999999", "int32:3000000000", "uint8:-1",
+                                  "int8:true", 'float64:"1"', "bool:2", "half:1"])
+def test_numbers_that_do_not_fit_their_dtype_are_refused(server, client, text):
+  graph, output, entry, _ = server_graphs._traced("identity")
+  client.register("wide", graph_def=graph, inputs=[formwork.TensorSpec(entry, "float32", None)],
+                  outputs=[output])
+  dtype, _, number = text.rpartition(":")
+  text = "%s:%s" % (dtype or "int64", number)
+  assert "dtype" in run(server, "call", "wide", "--input", text, code=1)[1]
+
+
+def test_special_numbers_are_read_as_they_are_written(server, client):
+  server_graphs.register(client, "identity")
+  text = '["NaN", "Infinity", "-Infinity", 2.5]'
+  answer = ask(server, "call", "identity", "--input", text)
+  assert answer["outputs"][0]["value"] == json.loads(text)
+
+
+def test_names_are_shown_escaped(server, client):
+  done = run(server, "read", "a\x1b[31m", code=1)[1]
+  assert "\x1b" not in done and "\\x1b" in done
+
+
+def test_unknown_commands_are_named(server):
+  _, err = run(server, "frobnicate", code=2)
+  assert "'frobnicate'" in err and "variables" in err
+  assert run(server, "--version")[0].startswith("formwork ")
+
+
 def test_variables_are_listed_and_read(server, client):
   client.variable("w", initial_value=np.float32([[1, 2], [3, 4]]))
   client.variable("s", initial_value=np.array([b"a", b"bc"], object))

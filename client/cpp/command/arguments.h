@@ -27,6 +27,8 @@ struct Arguments {
   std::vector<std::string> targets;
   bool replace = false;
 
+  bool yes = false;  ///< clear: does not ask.
+
   // bench
   int in_flight = 1;
   double seconds = 3;

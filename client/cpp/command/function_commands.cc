@@ -1,5 +1,7 @@
 // functions, describe, register, rm, clear
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -106,6 +108,16 @@ absl::Status AddCapture(client::Client& client, const std::string& text,
   return absl::OkStatus();
 }
 
+// On a terminal, for what cannot be undone.
+bool Confirmed(const Arguments& arguments) {
+  if (arguments.yes || !isatty(STDIN_FILENO)) return true;
+  std::fprintf(stderr,
+               "Remove all functions, variables and kept tensors of namespace '%s' on %s? [y/N] ",
+               Printable(arguments.name_space).c_str(), Printable(arguments.server).c_str());
+  const int answer = std::getchar();
+  return answer == 'y' || answer == 'Y';
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ConcreteFunctionInfo> FindFunction(client::Client& client,
@@ -134,7 +146,7 @@ absl::Status DescribeFunction(client::Client& client, const Arguments& arguments
   if (arguments.json) {
     PrintFunctions(described->functions(), true);
   } else {
-    std::printf("%s\n", described->text().c_str());
+    std::printf("%s\n", Printable(described->text(), /*lines=*/true).c_str());
   }
   return absl::OkStatus();
 }
@@ -174,6 +186,7 @@ absl::Status Remove(client::Client& client, const Arguments& arguments) {
 }
 
 absl::Status Clear(client::Client& client, const Arguments& arguments) {
+  if (!Confirmed(arguments)) return absl::CancelledError("nothing was removed");
   const absl::Status cleared = client.Clear();
   if (!cleared.ok()) return cleared;
   if (arguments.json) {

@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "command/arguments.h"
 #include "command/commands.h"
+#include "command/table.h"
 #include "formwork/client.h"
 
 namespace {
@@ -65,7 +67,9 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Body* body) {
   CLI::App* rm = Add(app, "rm", "Removes a function", &command::Remove, body);
   rm->add_option("NAME", arguments.name, "All of that name");
   rm->add_option("--id", arguments.id, "That one");
-  Add(app, "clear", "Removes everything in the namespace", &command::Clear, body);
+  CLI::App* clear = Add(app, "clear", "Removes everything in the namespace; asks on a terminal",
+                        &command::Clear, body);
+  clear->add_flag("--yes", arguments.yes, "Does not ask");
 }
 
 void AddValueCommands(CLI::App& app, Arguments& arguments, Body* body) {
@@ -101,8 +105,20 @@ int Fail(const absl::Status& status, bool json) {
         "%s\n",
         error.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   }
-  std::fprintf(stderr, "formwork: %s: %s\n", code.c_str(), message.c_str());
+  std::fprintf(stderr, "formwork: %s: %s\n", code.c_str(),
+               formwork::command::Printable(message, /*lines=*/true).c_str());
   return 1;
+}
+
+// CLI11 only says that a subcommand is required.
+int UnknownCommand(const CLI::App& app, const std::string& given) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  std::fprintf(stderr, "formwork: there is no command '%s'; there are: %s\n",
+               formwork::command::Printable(given).c_str(), absl::StrJoin(names, ", ").c_str());
+  return 2;
 }
 
 // The arguments as CLI11 takes them: in reverse. It would split a value in brackets at its commas:
@@ -126,12 +142,17 @@ int main(int argc, char** argv) {
   Body body = nullptr;
   CLI::App app("Asks a formwork-server: its functions, variables and calls.", "formwork");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "formwork " FORMWORK_VERSION);
   AddSettings(app, arguments);
   AddFunctionCommands(app, arguments, &body);
   AddValueCommands(app, arguments, &body);
   try {
     app.parse(ReversedArguments(argc, argv));
   } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> unknown = app.remaining();
+    if (app.get_subcommands().empty() && !unknown.empty() && unknown[0].rfind('-', 0) != 0) {
+      return UnknownCommand(app, unknown[0]);
+    }
     return app.exit(error);
   }
   formwork::client::ClientOptions options;

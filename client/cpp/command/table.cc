@@ -3,9 +3,58 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+
 namespace formwork::command {
 
-void PrintTable(const std::vector<std::vector<std::string>>& rows) {
+namespace {
+
+// The length of the UTF-8 sequence that `text` begins with; 0 where it is none. Overlong forms,
+// surrogates and C1 control characters count as none.
+size_t SequenceLength(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const size_t length = first < 0x80   ? 1
+                        : first < 0xc2 ? 0
+                        : first < 0xe0 ? 2
+                        : first < 0xf0 ? 3
+                        : first < 0xf5 ? 4
+                                       : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  if (length == 1) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  if (first == 0xc2 && byte(1) < 0xa0) return 0;
+  if (first == 0xe0 && byte(1) < 0xa0) return 0;
+  if (first == 0xed && byte(1) >= 0xa0) return 0;
+  if (first == 0xf0 && byte(1) < 0x90) return 0;
+  if (first == 0xf4 && byte(1) >= 0x90) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::string Printable(absl::string_view text, bool lines) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t length = SequenceLength(text);
+    if (length > 0 || (lines && (text[0] == '\n' || text[0] == '\t'))) {
+      absl::StrAppend(&shown, text.substr(0, std::max<size_t>(length, 1)));
+    } else {
+      absl::StrAppend(&shown, "\\x",
+                      absl::Hex(static_cast<unsigned char>(text[0]), absl::kZeroPad2));
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return shown;
+}
+
+void PrintTable(const std::vector<std::vector<std::string>>& raw) {
+  std::vector<std::vector<std::string>> rows = raw;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = Printable(cell);
+  }
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "command/json_tensor.h"
 #include "command/npy.h"
 
 namespace formwork::command {
@@ -31,101 +32,6 @@ float FromHalf(uint16_t bits) {
                 : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
                                  : std::ldexp(1024 + fraction, exponent - 25);
   return bits >> 15 != 0 ? -value : value;
-}
-
-// The shape that nested lists have, after their first elements.
-void DimsOf(const ordered_json& json, std::vector<int64_t>* dims) {
-  if (!json.is_array()) return;
-  dims->push_back(static_cast<int64_t>(json.size()));
-  if (!json.empty()) DimsOf(json[0], dims);
-}
-
-bool Flatten(const ordered_json& json, const std::vector<int64_t>& dims, size_t depth,
-             std::vector<const ordered_json*>* elements) {
-  if (depth == dims.size()) {
-    elements->push_back(&json);
-    return !json.is_array() && !json.is_object() && !json.is_null();
-  }
-  if (!json.is_array() || static_cast<int64_t>(json.size()) != dims[depth]) return false;
-  for (const ordered_json& item : json) {
-    if (!Flatten(item, dims, depth + 1, elements)) return false;
-  }
-  return true;
-}
-
-DataType Guess(const std::vector<const ordered_json*>& elements) {
-  DataType guess = tf::DT_INT32;
-  for (const ordered_json* element : elements) {
-    if (element->is_string()) return tf::DT_STRING;
-    if (element->is_boolean()) return tf::DT_BOOL;
-    if (element->is_number_float()) guess = tf::DT_FLOAT;
-  }
-  return guess;
-}
-
-template <typename T>
-void Append(const ordered_json& element, std::string* content) {
-  const T value = element.is_boolean()  ? static_cast<T>(element.get<bool>())
-                  : element.is_number() ? element.get<T>()
-                                        : T{};
-  content->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-bool AppendElement(const ordered_json& element, DataType dtype, std::string* content) {
-  if (!element.is_number() && !element.is_boolean()) return false;
-  switch (dtype) {
-    case tf::DT_FLOAT:
-      return Append<float>(element, content), true;
-    case tf::DT_DOUBLE:
-      return Append<double>(element, content), true;
-    case tf::DT_INT8:
-      return Append<int8_t>(element, content), true;
-    case tf::DT_INT16:
-      return Append<int16_t>(element, content), true;
-    case tf::DT_INT32:
-      return Append<int32_t>(element, content), true;
-    case tf::DT_INT64:
-      return Append<int64_t>(element, content), true;
-    case tf::DT_UINT8:
-      return Append<uint8_t>(element, content), true;
-    case tf::DT_UINT16:
-      return Append<uint16_t>(element, content), true;
-    case tf::DT_UINT32:
-      return Append<uint32_t>(element, content), true;
-    case tf::DT_UINT64:
-      return Append<uint64_t>(element, content), true;
-    case tf::DT_BOOL:
-      return Append<uint8_t>(element, content), true;
-    default:
-      return false;
-  }
-}
-
-absl::StatusOr<Tensor> TensorOf(const ordered_json& json, DataType dtype) {
-  std::vector<int64_t> dims;
-  DimsOf(json, &dims);
-  std::vector<const ordered_json*> elements;
-  if (!Flatten(json, dims, 0, &elements)) {
-    return absl::InvalidArgumentError("the lists are not of one shape");
-  }
-  if (dtype == tf::DT_INVALID) dtype = Guess(elements);
-  if (dtype == tf::DT_STRING) {
-    std::vector<std::string> strings;
-    for (const ordered_json* element : elements) {
-      if (!element->is_string()) return absl::InvalidArgumentError("not a string");
-      strings.push_back(element->get<std::string>());
-    }
-    return Tensor::OfStrings(std::move(dims), strings);
-  }
-  std::string content;
-  for (const ordered_json* element : elements) {
-    if (!AppendElement(*element, dtype, &content)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("not a value of dtype ", client::DataTypeName(dtype), ": ",
-                       element->dump(-1, ' ', false, ordered_json::error_handler_t::replace)));
-    }
-  }
-  return Tensor(dtype, std::move(dims), std::move(content));
 }
 
 template <typename T>
@@ -237,7 +143,7 @@ absl::StatusOr<client::Value> ParseValue(client::Client& client, const std::stri
   if (json.is_discarded()) {
     return absl::InvalidArgumentError(absl::StrCat("neither JSON nor a .npy file: ", rest));
   }
-  return TensorOf(json, dtype);
+  return TensorFromJson(json, dtype);
 }
 
 ordered_json ToJson(const Tensor& tensor) {
