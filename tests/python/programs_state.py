@@ -217,6 +217,103 @@ def seeds(function):
 
 
 @program
+def seeds_set_between_calls(function):
+  tf.random.set_seed(7)
+
+  @function
+  def f():
+    return tf.random.uniform([2]), tf.nn.dropout(tf.ones([4]), 0.5, seed=3)
+
+  @function
+  def g(x):
+    return f()[0] + tf.random.shuffle(x, seed=5)
+
+  x = tf.range(2.)
+  out = [f(), g(x), f()]
+  for seed in (7, 8):
+    tf.random.set_seed(seed)
+    out += [f(), f(), g(x)]
+  return out, f.experimental_get_tracing_count()
+
+
+@program
+def traces_that_are_made_afresh_start_their_sequences(function):
+  def make():
+    tf.random.set_seed(7)
+
+    @function
+    def f():
+      return tf.random.normal([2])
+    return f
+
+  return [[make()() for _ in range(2)], make()()]
+
+
+@program
+def local_functions_use_the_same_variables(function):
+  v, w = tf.Variable(1.), tf.Variable([1., 2.])
+
+  @tf.function
+  def before(x):
+    v.assign_add(x)
+    return v * w
+
+  out = [before(1.)]
+
+  @function
+  def there(x):
+    v.assign(v * 2 + x)
+    w.assign_add([1., 1.])
+    return v + w
+
+  @tf.function
+  def after(x, u):
+    u.assign_sub(x)
+    return w + v
+
+  out += [there(1.), before(1.), there(2.), there(0.), after(3., v), there(1.), after([1., 1.], w)]
+  with tf.GradientTape() as tape:
+    y = tf.reduce_sum(before(2.))
+  out += [y, tape.gradient(y, [v, w]), there(1.), v, w]
+  inside = there.get_concrete_function(tf.TensorSpec([], tf.float32))
+  out += [inside(tf.constant(1.)), before.get_concrete_function(1.)(), v.numpy()]
+  return out, caught(before, "a"), there(0.)
+
+
+@program
+def a_trace_inside_is_called_here_as_well(function):
+  v = tf.Variable(1.)
+
+  @tf.function
+  def inner(x):
+    return v.assign_add(x)
+
+  @function
+  def outer(x):
+    return inner(x) * 10
+
+  return outer(1.), inner(2.), outer(1.), inner(1.), v
+
+
+@program
+def datasets_use_variables(function):
+  v, g = tf.Variable(1.), tf.random.Generator.from_seed(3)
+  data = tf.data.Dataset.range(2).map(lambda x: tf.cast(x, tf.float32) * v)
+  random = tf.data.Dataset.range(2).map(lambda x: g.uniform([]))
+
+  @function
+  def f(x):
+    v.assign_add(x)
+    return v + g.uniform([])
+
+  out = []
+  for _ in range(2):
+    out += [list(data), f(1.), list(random), f(2.)]
+  later = tf.data.Dataset.range(2).map(lambda x: v + g.normal([]))
+  return out, list(later), f(1.), list(data), v
+
+
+@program
 def generators(function):
   g = tf.random.Generator.from_seed(1234)
 

@@ -44,7 +44,7 @@ def _port(target):
 def test_a_client_goes_on_after_its_server_came_back(own, how):
   process, target = own()
   v = tf.Variable(1., name="v")
-  with formwork.connect(target, timeout=20) as server:
+  with formwork.connect(target, timeout=20, on_restart="push") as server:
 
     @server.function
     def add(x):
@@ -64,6 +64,23 @@ def test_a_client_goes_on_after_its_server_came_back(own, how):
       assert other.function(lambda x: x - 100)(tf.constant(1.)).numpy() == -99
     assert add(1.).numpy() == 3 and twice(3.).numpy() == 6
     assert len(server.functions()) == 2
+
+
+def test_a_training_function_does_not_go_on_from_old_values(own):
+  process, target = own()
+  v = tf.Variable(1., name="v")
+  with formwork.connect(target, timeout=20) as server:
+    add, twice = server.function(v.assign_add), server.function(lambda x: x * 2)
+    assert [add(1.).numpy(), add(1.).numpy(), twice(3.).numpy()] == [2, 3, 6]
+    process.kill()
+    process.wait(20)
+    own(_port(target))
+    for _ in range(2):
+      with pytest.raises(tf.errors.FailedPreconditionError, match=r"lost 1 variable.*\(v\)"):
+        add(1.)
+    assert twice(3.).numpy() == 6
+    server.push(v)
+    assert add(1.).numpy() == 2
 
 
 def test_a_lost_function_of_the_low_level_is_registered_again_once(own):

@@ -145,3 +145,71 @@ def test_uninitialised_and_partly_unknown_variables(either):
 
   assert f(tf.ones([3])).numpy() == [3]
   assert either.variables()[0].shape == [None] and v.numpy().tolist() == [1, 1, 1]
+
+
+def _trained(server):
+  """A variable whose value here is old: 1 for 4 there."""
+  v = tf.Variable(1., name="v")
+  f = server.function(v.assign_add)
+  for _ in range(3):
+    f(1.)
+  return v, f
+
+
+def test_a_call_whose_variables_the_server_lost_says_so(fake, server, caplog):
+  v, f = _trained(server)
+  w = tf.Variable(5., name="w")
+  _adds(server, w)(1.)
+  fake.restart()
+  uses = (f, f, lambda x: v.numpy(), v.assign, tf.function(lambda x: v + x))
+  for use in uses:  # It does not go away by trying again.
+    with pytest.raises(formwork.Error) as e:
+      use(tf.constant(1.))
+    assert e.value.code == "FAILED_PRECONDITION"
+    for words in ("lost 2 variable(s)", "(v, w)", "server.push()", "on_restart=\"push\""):
+      assert words in e.value.message
+  assert _names(server) == []
+  assert len([r for r in caplog.records if "has lost 2" in r.getMessage()]) == 1
+
+
+def test_push_goes_on_with_the_values_here(fake, server):
+  v, f = _trained(server)
+  assert v.numpy() == 4
+  f(1.)
+  fake.restart()
+  with pytest.raises(formwork.Error):
+    f(1.)
+  server.push()
+  assert f(1.).numpy() == 5 and v.numpy() == 5
+
+
+def test_a_checkpoint_is_restored_after_a_push(fake, server, tmp_path):
+  v, f = _trained(server)
+  path = tf.train.Checkpoint(v=v).save(str(tmp_path / "c"))
+  fake.restart()
+  with pytest.raises(formwork.Error):
+    f(1.)
+  server.push(v)
+  tf.train.Checkpoint(v=v).restore(path)
+  assert f(1.).numpy() == 5
+
+
+def test_variables_are_pushed_after_a_restart_where_that_is_asked_for(fake, server, caplog):
+  with formwork.connect(fake.target, namespace=server.namespace, on_restart="push") as other:
+    v, f = _trained(other)
+    fake.restart()
+    assert f(1.).numpy() == 2
+    assert [r.getMessage() for r in caplog.records if "which may be old" in r.getMessage()]
+    with formwork.connect(fake.target, namespace=server.namespace) as third:
+      third.clear()  # By another process.
+    assert f(2.).numpy() in (3, 4)
+  with pytest.raises(ValueError, match="on_restart"):
+    formwork.connect(fake.target, on_restart="ignore")
+
+
+def test_what_another_process_has_pushed_is_attached_to(fake, server):
+  v, f = _trained(server)
+  fake.restart()
+  with formwork.connect(fake.target, namespace=server.namespace) as other:
+    other.variable("v", initial_value=np.float32(10))
+  assert f(1.).numpy() == 11 and v.numpy() == 11

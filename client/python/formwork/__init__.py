@@ -11,3 +11,10 @@ from formwork.types import TensorSpec
 
 __all__ = ["ConcreteFunction", "Error", "FunctionType", "KeptTensor", "NoMatchingSignature",
            "Server", "TensorSpec", "Variable", "connect"]
+
+
+def __getattr__(name):
+  if name == "keras":  # Imports Keras and TensorFlow, where it is asked for.
+    import importlib
+    return importlib.import_module("formwork.keras")
+  raise AttributeError("module 'formwork' has no attribute '%s'" % name)

@@ -11,29 +11,35 @@ from formwork.v1 import graph_service_pb2 as service_pb2
 _NOT_GIVEN = object()
 
 
-def connect(target, namespace="default", timeout=60):
+def connect(target, namespace="default", timeout=60, on_restart="raise"):
   """A Server, once it is ready.
 
   Args:
     target: "host:port" or "unix:/path".
     namespace: where functions and variables live.
     timeout: seconds to wait for the server, and the default deadline of every request.
+    on_restart: what a call does whose tf.Variables the server has lost (restarted, or cleared by
+      another process): "raise" an error that says which and how to go on, or "push" the values
+      that they have here, with a warning. Functions without variables go on in either case.
   Errors: UNAVAILABLE if no server is ready in time.
   """
+  if on_restart not in ("raise", "push"):
+    raise ValueError("on_restart: expected \"raise\" or \"push\", got %r" % (on_restart,))
   channel = channel_lib.Channel(target, timeout)
   try:
     channel.wait_until_ready()
   except BaseException:
     channel.close()
     raise
-  return Server(channel, namespace)
+  return Server(channel, namespace, on_restart)
 
 
 class Server:
   """A namespace of a server. Safe to use from many threads; a context manager that closes it."""
 
-  def __init__(self, channel, namespace):
+  def __init__(self, channel, namespace, on_restart="raise"):
     self._channel = channel
+    self.on_restart = on_restart
     self._sent_graphs = set()  # (fingerprint, epoch)
     self._bindings = None  # tf.Variables and functions; made where TensorFlow is used.
     self.namespace = namespace
@@ -179,10 +185,11 @@ class Server:
                                        reduce_retracing=reduce_retracing, **options)
     return make if func is None else make(func)
 
-  def push(self, variables, scope=""):
+  def push(self, variables=None, scope=""):
     """Copies the values of tf.Variables here to the server; creates what is not there.
 
-    variables: a Keras model or optimizer, a tf.Module, a tf.Variable, or a structure of these.
+    variables: a Keras model or optimizer, a tf.Module, a tf.Variable, or a structure of these; by
+      default all that this process has on the server.
     """
     from formwork import state  # Imports TensorFlow.
     state.of(self).push(variables, scope)

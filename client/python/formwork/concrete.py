@@ -117,6 +117,18 @@ class ConcreteFunction:
     self._server._request("Unregister", service_pb2.UnregisterRequest(
         namespace=self._server.namespace, function_id=self.id), timeout)
 
+  def register_afresh(self):
+    """Registers it anew in its own place: its random sequences start from the beginning."""
+    with self._lock:
+      try:
+        self._server._request("Unregister", service_pb2.UnregisterRequest(
+            namespace=self._server.namespace, function_id=self.id))
+      except errors.Error as e:
+        if e.code != "NOT_FOUND":
+          raise
+      info, existed = self._registration.send_again(self._server)
+      self._take(info, existed)
+
   def __repr__(self):
     return "<formwork.ConcreteFunction %r id=%d>" % (self.name, self.id)
 

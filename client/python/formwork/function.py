@@ -115,7 +115,7 @@ class RemoteFunction(polymorphic_function.Function):
         polymorphic_function._frequent_tracing_detector_manager.called_without_tracing(
             self._key_for_call_stats)
         return known.target._call_tensors([args[i] for i in known.tensors])
-    with traces.Call(args, kwds) as call:
+    with traces.Call() as call:
       result = super().__call__(*args, **kwds)
       if key is not None and call.chosen is not None:
         self._remember(key, args, call.chosen)
@@ -130,7 +130,7 @@ class RemoteFunction(polymorphic_function.Function):
       self._fast[key] = _Fast(target, tensors, len(self._function_cache))
 
   def _get_concrete_function_garbage_collected(self, *args, **kwargs):
-    with traces.Call(args, kwargs):
+    with traces.Call():
       made = super()._get_concrete_function_garbage_collected(*args, **kwargs)
       if context.executing_eagerly() and isinstance(made, traces.RemoteConcreteFunction):
         made.register_early()

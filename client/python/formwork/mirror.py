@@ -1,20 +1,14 @@
 """A tf.Variable that has its counterpart on the server, and keeping the two together."""
-import gc
-import threading
 import weakref
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
-from tensorflow.python.eager.polymorphic_function import concrete_function
-from tensorflow.python.framework import func_graph
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import auto_control_deps_utils
+from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.ops import gen_resource_variable_ops
 
 from formwork import dtypes
-
-# `calls`: how many calls of functions of a server are under way in a thread.
-UNDER_WAY = threading.local()
 
 _WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_max",
            "scatter_min", "scatter_mul", "scatter_div", "scatter_update", "batch_scatter_update",
@@ -27,119 +21,100 @@ def raw_handle(variable):
   return variable.__dict__["_handle"]
 
 
-def local_captures(remote_graphs):
-  """The ids of the tensors that tf.functions which run in this process have captured."""
-  found = set()
-  for graph in gc.get_objects():
-    if type(graph) is func_graph.FuncGraph:
-      if _root(graph) not in remote_graphs:
-        found.update(id(t) for t in graph.external_captures)
-  return found
-
-
-def _root(graph):
-  """The outermost function that a FuncGraph was traced in."""
-  while isinstance(graph.outer_graph, func_graph.FuncGraph):
-    graph = graph.outer_graph
-  return graph
-
-
-class _CalledHereToo(concrete_function.ConcreteFunction):
-  """A tf.function's trace, made inside of one for the server, until it is called here as well."""
-
-  def _call_flat(self, tensor_inputs, captured_inputs):
-    if not context.executing_eagerly():
-      return super()._call_flat(tensor_inputs, captured_inputs)
-    for handle in captured_inputs:
-      bound = self._bindings.known(handle)
-      if bound is not None:
-        bound.share()
-    self.__class__ = concrete_function.ConcreteFunction
-    return self._call_flat(tensor_inputs, captured_inputs)
-
-
-def watch_traces_inside(bindings):
-  """Takes note when tf.functions that were traced inside of the server's are called here."""
-  for fn in gc.get_objects():
-    if type(fn) is concrete_function.ConcreteFunction and (
-        fn.graph not in bindings.graphs and _root(fn.graph) in bindings.graphs):
-      fn._bindings = bindings
-      fn.__class__ = _CalledHereToo
+def bounds_of(handle):
+  """The Bounds of the variable that a handle belongs to: one for each Server that has it."""
+  return getattr(getattr(handle, "_formwork_handle", handle), "_formwork_bound", ())
 
 
 class Bound:
   """A tf.Variable of this process and the server's variable that holds its value.
 
-  After a call the server's value is the truth. An eager read here fetches it first if a call may
-  have changed it since the last time; an eager assignment here is passed on.
+  After a call the server's value is the truth. An eager read here, or a tf.function that runs here
+  and uses the variable, fetches it first if a call may have changed it since the last time. An
+  eager assignment here is passed on at once; what a tf.function changes here is passed on before
+  the next call that uses the variable.
 
   Attributes:
     remote: the formwork.Variable.
-    variable: a weak reference.
+    handle: a weak reference to the tf.Variable's handle.
+    epoch: the server's, in which `remote` was looked up; None: to be looked up again.
     writers: the registered traces (remote.Remote) that may change it.
-    shared: tf.functions that run here use it as well. They have its handle, so that nothing tells
-      when they look: it is compared before and fetched after every call.
-    fresh: whether there are such has not been looked at.
+    in_dataset: a tf.data function uses it. Nothing tells when that runs, so the value is compared
+      before and fetched after every call.
   """
 
-  def __init__(self, bindings, variable, remote):
+  def __init__(self, bindings, handle, remote):
     self.bindings = bindings
     self.remote = remote
-    self.variable = weakref.ref(variable)
+    self.handle = weakref.ref(handle)
     self.epoch = bindings.server._channel.epoch
     self.writers = []
-    self.shared = False
-    self.fresh = True
-    self._seen = None  # The value that both had last; of shared ones alone.
-    self.synced = next(bindings.clock)
-    if remote.existed:
-      self.synced = -1
+    self.in_dataset = False
+    self._seen = None  # The value that both had last, where a tf.data function uses it.
+    self._synced = -1 if remote.existed else next(bindings.clock)
 
   def stale(self):
-    return self.synced < 0 or any(w.last_call > self.synced for w in self.writers)
+    """Whether the server may have another value than this process."""
+    return self._synced < 0 or any(w.last_call > self._synced for w in self.writers)
 
-  def refresh(self, handle):
-    """Takes over the server's value."""
-    self.synced = next(self.bindings.clock)
-    value = self.remote.read()
-    gen_resource_variable_ops.assign_variable_op(handle, _constant(value, self.remote.dtype))
-    self._seen = value if self.shared else None
+  def mark_stale(self):
+    self._synced = -1
 
-  def send(self, handle):
-    """Gives the server the value here."""
-    value = local_value(handle, self.remote.dtype).numpy()
-    self.remote.assign(value)
-    self.synced = next(self.bindings.clock)
-    self._seen = value if self.shared else None
+  def mark_changed(self):
+    """A tf.function may have changed it here."""
+    self._synced = next(self.bindings.clock)
+    self.bindings.changed.add(self)
 
-  def share(self):
-    """From now on local tf.functions use it too."""
-    if self.shared:
+  def value(self):
+    """The value here, as an array, whatever the server has. None: there is none."""
+    handle = self.handle()
+    value = None if handle is None else local_value(handle, self.remote.dtype)
+    return None if value is None else value.numpy()
+
+  def take(self, value):
+    """Sets the variable here to the server's value, which is an array."""
+    handle = self.handle()
+    if handle is not None:
+      gen_resource_variable_ops.assign_variable_op(handle, _constant(value, self.remote.dtype))
+    self._agree(value)
+
+  def give(self):
+    """Sets the server's variable to the value here."""
+    value = self.value()
+    if value is not None:
+      self.bindings.assign(self, value)
+    self._agree(value)
+
+  def _agree(self, value):
+    self._synced = next(self.bindings.clock)
+    self.bindings.changed.discard(self)
+    self._seen = value if self.in_dataset else None
+
+  def follow_dataset(self):
+    """A tf.data function uses the variable from now on."""
+    if self.in_dataset:
       return
-    self.shared = self.bindings.shared = True
-    handle = raw_handle(self.variable())
+    self.in_dataset = self.bindings.in_datasets = True
     if self.stale():
-      self.refresh(handle)
+      self.bindings.refresh([self])
     else:
-      self._seen = local_value(handle, self.remote.dtype)
-      if self._seen is not None:
-        self._seen = self._seen.numpy()
+      self._seen = self.value()
 
-  def exchange(self):
-    """Before a call: what a local tf.function may have changed goes to the server."""
-    variable = self.variable()
-    if not self.shared or variable is None:
-      return
-    handle = raw_handle(variable)
-    value = local_value(handle, self.remote.dtype)
-    if value is not None and (self._seen is None or not _same(value.numpy(), self._seen)):
-      self.send(handle)
+  def differs(self):
+    """Whether the server has to be told the value here before a call uses it."""
+    if self in self.bindings.changed:
+      return True
+    if not self.in_dataset:
+      return False
+    value = self.value()
+    return value is not None and (self._seen is None or not _same(value, self._seen))
 
-  def fetch(self):
-    """After a call that may have changed it, where local tf.functions use it."""
-    variable = self.variable()
-    if self.shared and variable is not None:
-      self.refresh(raw_handle(variable))
+
+def local_value(handle, dtype):
+  """The value of a variable here, whatever the server has. None: uninitialised."""
+  if not gen_resource_variable_ops.var_is_initialized_op(handle):
+    return None
+  return gen_resource_variable_ops.read_variable_op(handle, tf.as_dtype(dtype))
 
 
 def _same(a, b):
@@ -157,14 +132,55 @@ def _constant(value, dtype):
   return made if made.dtype.as_datatype_enum == number else tf.bitcast(made, tf.as_dtype(number))
 
 
-def local_value(handle, dtype):
-  """The value of a variable here, whatever the server has. None: uninitialised."""
-  if not gen_resource_variable_ops.var_is_initialized_op(handle):
-    return None
-  return gen_resource_variable_ops.read_variable_op(handle, tf.as_dtype(dtype))
+# ------------------------------------------------------------------------- functions that run here
+def call_here(fn, inputs, captured, run):
+  """Runs a ConcreteFunction in this process, with the server's values of what it uses.
+
+  Args:
+    inputs, captured: its flat arguments and its captures.
+    run: does it.
+  """
+  places = fn.__dict__.get("_formwork_resources")
+  if places is None:
+    places = fn._formwork_resources = _resource_places(fn.graph)
+  if not places:
+    return run()
+  args = list(inputs) + list(captured)
+  used = [(b, written) for i, written in places for b in bounds_of(args[i])]
+  if not used:
+    return run()
+  stale = {}
+  for bound, _ in used:
+    if bound.stale():
+      stale.setdefault(bound.bindings, []).append(bound)
+  for bindings, bounds in stale.items():
+    bindings.refresh(bounds)
+  try:
+    return run()
+  finally:
+    for bound, written in used:
+      if written:
+        bound.mark_changed()
 
 
-class _Mirror:
+def _resource_places(graph):
+  """[(place, whether it may be written)] of the resources among a FuncGraph's inputs."""
+  places = [i for i, t in enumerate(graph.inputs) if t.dtype == tf_dtypes.resource]
+  if not places:
+    return ()
+  read_only = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph))
+  return [(i, i not in read_only) for i in places]
+
+
+def used_in_dataset(handle):
+  """Notes that a tf.data function has captured this handle."""
+  handle._formwork_in_dataset = True
+  for bound in bounds_of(handle):
+    bound.follow_dataset()
+
+
+# ----------------------------------------------------------------------------- eager reads, writes
+class Mirror:
   """What a bound tf.Variable does besides. The class of a bound variable is made from its own.
 
   Everything eager that reads or changes a variable asks for `_handle`, TensorFlow's C++ included.
@@ -172,16 +188,11 @@ class _Mirror:
 
   @property
   def _handle(self):
-    handle = self.__dict__["_handle"]
-    for bound in self.__dict__.get("_formwork_bound", ()):
-      if context.executing_eagerly():
+    if context.executing_eagerly():
+      for bound in bounds_of(self.__dict__["_handle"]):
         if bound.stale():
-          bound.refresh(handle)
-      elif not bound.shared and not getattr(UNDER_WAY, "calls", 0):
-        with ops.init_scope():  # A tf.function that will run here is being traced.
-          if context.executing_eagerly():
-            bound.share()
-    return handle
+          bound.bindings.refresh([bound])
+    return self.__dict__["_handle"]
 
   @_handle.setter
   def _handle(self, handle):
@@ -190,13 +201,13 @@ class _Mirror:
   def _formwork_written(self):
     """Passes on what was just written here, if it was written eagerly."""
     if context.executing_eagerly():
-      for bound in self.__dict__["_formwork_bound"]:
-        bound.send(self.__dict__["_handle"])
+      for bound in bounds_of(self.__dict__["_handle"]):
+        bound.give()
 
 
 def _writing(name):
   def write(self, *args, **kwargs):
-    result = getattr(super(_Mirror, self), name)(*args, **kwargs)
+    result = getattr(super(Mirror, self), name)(*args, **kwargs)
     self._formwork_written()
     return result
   write.__name__ = name
@@ -204,36 +215,28 @@ def _writing(name):
 
 
 for _name in _WRITES:
-  setattr(_Mirror, _name, _writing(_name))
-
-_skip_state = tf.random.Generator._skip_single_var
-
-
-def _skip_and_tell(self, var, delta):
-  result = _skip_state(self, var, delta)
-  if isinstance(var, _Mirror):
-    var._formwork_written()
-  return result
-
-
-# A generator changes its state by the handle alone.
-tf.random.Generator._skip_single_var = _skip_and_tell
+  setattr(Mirror, _name, _writing(_name))
 
 _MIRRORS = {}
 
 
 def attach(variable, bound):
-  """Makes a tf.Variable follow its counterpart."""
-  variable.__dict__.setdefault("_formwork_bound", []).append(bound)
+  """Makes a tf.Variable (or what stands for one that is gone) follow its counterpart."""
+  handle = raw_handle(variable)
+  handle.__dict__.setdefault("_formwork_bound", []).append(bound)
+  if getattr(handle, "_formwork_in_dataset", False):
+    bound.follow_dataset()
   cls = type(variable)
-  if issubclass(cls, _Mirror):
+  if issubclass(cls, Mirror) or not issubclass(cls, tf.Variable):
     return
   if cls not in _MIRRORS:
-    _MIRRORS[cls] = type(cls)(cls.__name__, (_Mirror, cls), {
+    _MIRRORS[cls] = type(cls)(cls.__name__, (Mirror, cls), {
         "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__})
   variable.__class__ = _MIRRORS[cls]
 
 
-def detach(variable, bound):
-  """Lets it go its own way again."""
-  variable.__dict__["_formwork_bound"].remove(bound)
+def detach(bound):
+  """Lets the variable go its own way again."""
+  handle = bound.handle()
+  if handle is not None:
+    handle._formwork_bound.remove(bound)

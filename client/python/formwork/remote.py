@@ -1,6 +1,5 @@
 """One traced graph on the server: registered when first run, its tensors sent and fetched."""
 import functools
-import gc
 import operator
 import threading
 
@@ -16,7 +15,6 @@ from tensorflow.python.util import nest
 from formwork import concrete
 from formwork import dtypes
 from formwork import errors
-from formwork import mirror
 from formwork import resources
 from formwork import state
 from formwork import tracing
@@ -59,6 +57,15 @@ class _Registration(concrete.Registration):
     self._bindings = bindings
     self._captured = captured  # {graph tensor: Bound}
 
+  def send_first(self, server):
+    """As send(), where the server may have lost the variables."""
+    try:
+      return self.send(server)
+    except errors.Error as e:
+      if not self._captured or e.code not in ("NOT_FOUND", "FAILED_PRECONDITION"):
+        raise
+    return self.send_again(server)
+
   def send_again(self, server):
     self._bindings.reattach(self._captured.values())
     for capture in self.request.captures:
@@ -78,11 +85,10 @@ class Remote:
     last_call: when it ran last, by the bindings' clock.
   """
 
-  def __init__(self, owner, graph, inputs, captured, variables, function_type=None, describe=None,
+  def __init__(self, owner, graph, inputs, captured, function_type=None, describe=None,
                suffix="", silent=False, outputs=None):
     """
     Args:
-      variables: gives the tf.Variables among which those of resource inputs are looked for.
       function_type, describe: TensorFlow's FunctionType, and what gives its text.
       suffix: goes after the owner's name.
       silent: what it prints was printed before.
@@ -94,7 +100,6 @@ class Remote:
     self._bindings = owner.bindings
     self._graph = graph
     self._end = inputs + len(captured)  # Of what is captured.
-    self._variables = variables
     self._function_type = function_type
     self._describe = describe
     self._suffix = suffix
@@ -110,6 +115,7 @@ class Remote:
     self._concrete, self._generation = None, -1
     self._lock = threading.Lock()
     self._open = None
+    self._seeded, self._seed = False, None
     self._on_print = None
     self._counted = False
     self._bound, self._changed = [], []  # What it captures; what a call may change of that.
@@ -117,13 +123,28 @@ class Remote:
   # ----------------------------------------------------------------------------------- registering
   def ensure(self):
     """The ConcreteFunction on the server."""
-    if self._generation == self._bindings.generation:
+    if self._generation == self._bindings.generation and (
+        not self._seeded or self._seed is _seed()):
       return self._concrete
     with self._bindings.lock:
       if self._generation != self._bindings.generation:
         self._concrete = self._register()
         self._generation = self._bindings.generation
+        self._seed = None
+      if self._seeded and self._seed is not _seed():
+        self._start_sequences()
     return self._concrete
+
+  def _start_sequences(self):
+    """Starts the numbers that random ops draw afresh, as tf.random.set_seed does for functions.
+
+    A function has its place in these sequences as long as it is registered; other processes that
+    found it there share it.
+    """
+    seed = _seed()
+    if self._seed is not None or self._concrete.existed:
+      self._concrete.register_afresh()
+    self._seed = seed
 
   @functools.cached_property
   def _written(self):
@@ -146,7 +167,8 @@ class Remote:
     self._bound = bounds
     self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
     for b in self._changed:
-      b.writers.append(self)
+      if self not in b.writers:
+        b.writers.append(self)
     captures = {t.name: bound[t.name].remote if t.name in bound else _captured_value(t, value)
                 for t, value in zip(fixed, self.captured)}
     specs = [_spec(t) for t in self._given(self._graph_inputs)]
@@ -155,8 +177,7 @@ class Remote:
       signature = tracing.signature(self._function_type)
     graph_def = tracing.graph_bytes(self._graph)
     effects = tracing.Effects(graph_def)
-    if effects.calls:
-      mirror.watch_traces_inside(self._bindings)
+    self._seeded = effects.seeded
     if self._silent:
       self._on_print = lambda text: None
     elif effects.prints_to_stdout:
@@ -172,7 +193,7 @@ class Remote:
           pretty_signature=self._describe() if self._describe else "",
           retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound)
       try:
-        info, existed = registration.send(server)
+        info, existed = registration.send_first(server)
         return concrete.ConcreteFunction(server, info, registration, existed)
       except errors.Error as e:
         if e.code != "ALREADY_EXISTS":
@@ -184,17 +205,11 @@ class Remote:
     """The Bounds of the variables that the handles belong to."""
     if not handles:
       return []
-    known = {id(mirror.raw_handle(v)): v for v in self._variables()}
-    found = []
-    for handle in handles:
-      bound = self._bindings.known(handle)
-      variable = bound.variable() if bound is not None else known.get(id(handle))
-      if variable is None:
-        variable = _variable_of(handle)
-      found.append(variable)
-    unique = list({id(v): v for v in found}.values())
-    bounds = dict(zip(map(id, unique), self._bindings.bind(unique, self._owner.scope)))
-    return [bounds[id(v)] for v in found]
+    bounds = [self._bindings.known(h) for h in handles]
+    epoch = self._bindings.server._channel.epoch
+    if all(b is not None and b.epoch == epoch for b in bounds):
+      return bounds
+    return self._bindings.bind([_variable_of(h) for h in handles], self._owner.scope)
 
   # --------------------------------------------------------------------------------------- running
   def run(self, args):
@@ -207,9 +222,7 @@ class Remote:
     for i, t in enumerate(self._given(args)):
       if t.dtype == tf_dtypes.resource:
         (bound,) = self._bind([getattr(t, "_formwork_handle", t)])
-        if bound.epoch != self._bindings.server._channel.epoch:
-          self._bindings.reattach([bound])
-        bound.exchange()
+        self._bindings.before_call([bound])
         if self._place(i) in self._written:
           changed += (bound,)
         wire.append_value(parts, resources.value_message(bound.remote))
@@ -219,8 +232,8 @@ class Remote:
       outputs = self._exchange(function, parts)
     finally:
       for bound in changed:
-        bound.synced = -1
-        bound.fetch()
+        bound.mark_stale()
+      self._bindings.after_call(changed)
     made = [to_eager(value, dtype, self._owner, i)
             for i, (value, dtype) in enumerate(zip(outputs, self._dtypes))]
     for place in sorted(self._passed):
@@ -234,7 +247,7 @@ class Remote:
   def _opened(self):
     """The same with all that it captures given with every call, for when that has changed."""
     if self._open is None:
-      self._open = Remote(self._owner, self._graph, len(self._graph_inputs), [], self._variables,
+      self._open = Remote(self._owner, self._graph, len(self._graph_inputs), [],
                           suffix=self._suffix, silent=self._silent, outputs=self._outputs)
     return self._open
 
@@ -243,17 +256,13 @@ class Remote:
     return inputs if not self.captured else [*inputs[:self.inputs], *inputs[self._end:]]
 
   def _exchange(self, function, parts):
-    """The call itself; before and after it the values that local tf.functions use too."""
-    if self._bindings.shared:
-      for bound in self._bound:
-        bound.exchange()
+    """The call itself; before and after it the values that are used in this process too."""
+    self._bindings.before_call(self._bound)
     try:
       return function.run(parts, on_print=self._on_print)
     finally:
       self.last_call = next(self._bindings.clock)
-      if self._bindings.shared:
-        for bound in self._changed:
-          bound.fetch()
+      self._bindings.after_call(self._changed)
 
   def takes(self, tensors):
     """Whether these are what a call sends, and all of it: for run_tensors."""
@@ -306,6 +315,12 @@ def _passed_on(t):
   return made
 
 
+def _seed():
+  """What tf.random.set_seed replaces: another object after each call of it."""
+  ctx = context.context()
+  return getattr(ctx, "_rng", ctx)
+
+
 def _spec(t):
   dtype = t.dtype.base_dtype
   shape = [] if dtype == tf_dtypes.resource else tracing.shape_list(t.shape)
@@ -320,15 +335,16 @@ def _captured_value(placeholder, value):
 
 
 def _variable_of(handle):
-  """The tf.Variable that has this handle, when all that is known is the handle."""
-  for holder in gc.get_referrers(handle):
-    candidates = [holder] if not isinstance(holder, dict) else gc.get_referrers(holder)
-    for v in candidates:
-      if isinstance(v, resource_variable_ops.BaseResourceVariable) and (
-          mirror.raw_handle(v) is handle):
-        return v
+  """The tf.Variable that has this handle.
+
+  Errors: UNIMPLEMENTED where it is the handle of something else.
+  """
+  parent = getattr(handle, "_parent_trackable", None)
+  owner = None if parent is None else parent()
+  if isinstance(owner, resource_variable_ops.BaseResourceVariable):
+    return owner
   data = getattr(handle, "_handle_data", None)
-  if data is not None and data.is_set and len(data.shape_and_type) == 1:
+  if owner is None and data is not None and data.is_set and len(data.shape_and_type) == 1:
     return state.Orphan(handle)
   raise errors.Error("UNIMPLEMENTED", "a resource that is no tf.Variable cannot be used: %s" % (
       handle,))

@@ -1,9 +1,7 @@
 """tf.Variables and their counterparts on the server."""
 import collections.abc
-import gc
 import itertools
 import logging
-import sys
 import threading
 import weakref
 
@@ -12,6 +10,7 @@ import tensorflow as tf
 
 from formwork import errors
 from formwork import mirror
+from formwork import patches
 from formwork.mirror import raw_handle
 
 _LOG = logging.getLogger("formwork")
@@ -19,6 +18,7 @@ _LOG = logging.getLogger("formwork")
 
 def of(server):
   """The Bindings of a Server; made when first asked for."""
+  patches.install()
   if server._bindings is None:
     server._bindings = Bindings(server)
   return server._bindings
@@ -43,8 +43,8 @@ class Bindings:
   Attributes:
     generation: counts up when everything is forgotten; what was registered before is void then.
     clock: numbers calls and synchronisations in their order.
-    graphs: the FuncGraphs whose calls go to the server.
-    shared: whether any variable is used by tf.functions that run here as well.
+    changed: the Bounds of variables that tf.functions changed here since the server was told.
+    in_datasets: whether tf.data functions use any variable.
   """
 
   def __init__(self, server):
@@ -52,21 +52,21 @@ class Bindings:
     self.lock = threading.RLock()
     self.clock = itertools.count(1)
     self.generation = 0
-    self.graphs = weakref.WeakSet()
-    self.shared = False
-    self._by_handle = {}  # id of the handle -> Bound
+    self.changed = set()
+    self.in_datasets = False
+    self._bounds = weakref.WeakSet()
     self._names = set()
     self._function_names = set()
-    self._said = False
+    self._said_attached = False
+    self._said_lost = None  # The epoch.
 
   def forget(self):
     """The server was cleared: variables are created afresh, with the values that they have here."""
     with self.lock:
-      for bound in self._by_handle.values():
-        variable = bound.variable()
-        if variable is not None and not isinstance(variable, Orphan):
-          mirror.detach(variable, bound)
-      self._by_handle.clear()
+      for bound in list(self._bounds):
+        mirror.detach(bound)
+      self._bounds.clear()
+      self.changed.clear()
       self._names.clear()
       self._function_names.clear()
       self.generation += 1
@@ -80,103 +80,172 @@ class Bindings:
   # ------------------------------------------------------------------------------------ variables
   def known(self, handle):
     """The Bound of a variable's handle, or None."""
-    bound = self._by_handle.get(id(handle))
-    if bound is not None:
-      variable = bound.variable()
-      if variable is not None and variable.__dict__["_handle"] is handle:
+    for bound in mirror.bounds_of(handle):
+      if bound.bindings is self:
         return bound
     return None
 
-  def bind(self, variables, scope, create=True):
+  def bind(self, variables, scope, create=True, restore=False):
     """The Bounds of tf.Variables, in their order; None where `create` is off and it is not there.
 
     What is on the server under a variable's name is attached to; the rest is created with the
     values that the variables have here.
+
+    Args:
+      restore: what the server has lost is created again, with the values here.
+    Errors: FAILED_PRECONDITION for what it has lost otherwise, unless the Server's `on_restart`
+      is "push".
     """
     with self.lock:
       epoch = self.server._channel.epoch
       wanted = [self.known(raw_handle(v)) for v in variables]
       if all(b is not None and b.epoch == epoch for b in wanted):
         return wanted
-      there = {v.name: v for v in self.server.variables()}
-      epoch = self.server._channel.epoch
-      paths = _keras_paths([v for v, b in zip(variables, wanted) if b is None])
+      there = self._there()
+      self._look_up_again([b for b in wanted if b is not None], there, restore)
       attached = []
-      for i, (variable, bound) in enumerate(zip(variables, wanted)):
-        if bound is not None:
-          if bound.epoch != epoch or bound.remote.name not in there:
-            bound.remote = self._remote(variable, bound.remote.name, there)
-            bound.epoch = epoch
+      for i, variable in enumerate(variables):
+        if wanted[i] is None:
+          wanted[i] = self.known(raw_handle(variable))  # Given twice.
+        if wanted[i] is not None:
           continue
-        path = paths.get(id(variable)) or variable.name.partition(":")[0]
         names = self._names if create else set(self._names)
+        path = variable.__dict__.get("_formwork_path") or variable.name.partition(":")[0]
         name = _take(scoped(scope, path), names)
         if not create and name not in there:
           continue
         self._names.add(name)
-        remote = self._remote(variable, name, there)
-        bound = wanted[i] = mirror.Bound(self, variable, remote)
+        remote = self._remote(name, raw_handle(variable), variable.dtype.base_dtype.name,
+                              _shape_list(variable.shape), there)
+        bound = wanted[i] = mirror.Bound(self, raw_handle(variable), remote)
+        self._bounds.add(bound)
+        mirror.attach(variable, bound)
         if remote.existed:
           attached.append(name)
-        self._by_handle[id(raw_handle(variable))] = bound
-        if not isinstance(variable, Orphan):
-          mirror.attach(variable, bound)
-      self._find_local_uses([b for b in wanted if b is not None and b.fresh])
-      if attached and create and not self._said:
-        self._said = True
-        _LOG.warning("formwork: attached to %d variable(s) that are on the server already (%s%s); "
+      if attached and create and not self._said_attached:
+        self._said_attached = True
+        _LOG.warning("formwork: attached to %d variable(s) that are on the server already (%s); "
                      "push() overwrites their values, clear() starts afresh",
-                     len(attached), ", ".join(attached[:3]), ", …" if attached[3:] else "")
+                     len(attached), _some(attached))
       return wanted
 
-  def _find_local_uses(self, bounds):
-    """Notes which variables are used by tf.functions that run here as well."""
-    if not bounds:
-      return
-    used = mirror.local_captures(self.graphs)
-    for bound in bounds:
-      bound.fresh = False
-      variable = bound.variable()
-      if variable is not None and id(raw_handle(variable)) in used:
-        bound.share()
-
-  def _remote(self, variable, name, there):
-    shape = None if variable.shape.rank is None else variable.shape.as_list()
-    dtype = variable.dtype.base_dtype.name
-    found = there.get(name)
-    if found is not None:
-      if found.dtype != dtype or found.shape != shape:
-        raise errors.invalid(
-            "variable '%s' differs from the one on the server: here %s%s, there %s%s" % (
-                name, dtype, shape, found.dtype, found.shape))
-      return found
-    value = mirror.local_value(raw_handle(variable), dtype)
-    return self.server.variable(name, initial_value=value, dtype=dtype, shape=shape)
-
   def reattach(self, bounds):
-    """Makes sure that the server has these variables, after it lost functions that use them."""
+    """Looks variables up by their names, after the server may have lost them.
+
+    Errors: FAILED_PRECONDITION where it has, unless `on_restart` is "push".
+    """
     with self.lock:
       for bound in bounds:
-        bound.epoch = -1
-      alive = [v for v in (b.variable() for b in bounds) if v is not None]
-      self.bind(alive, "")
+        bound.epoch = None
+      self._look_up_again(bounds, self._there(), restore=False)
+
+  def _there(self):
+    return {v.name: v for v in self.server.variables()}
+
+  def _look_up_again(self, bounds, there, restore):
+    epoch = self.server._channel.epoch
+    bounds = [b for b in set(bounds) if b.epoch != epoch]
+    lost = [b for b in bounds if b.remote.name not in there]
+    if lost and not restore:
+      self._report_lost(there)
+    for bound in bounds:
+      handle, before = bound.handle(), bound.remote
+      if handle is None and bound in lost:
+        continue
+      bound.remote = self._remote(before.name, handle, before.dtype, before.shape, there)
+      bound.epoch = epoch
+      if bound.remote.existed and bound.remote.id != before.id:
+        bound.mark_stale()
+
+  def _report_lost(self, there):
+    """Says what the server has lost: in a warning, once, and in an error unless it is pushed."""
+    names = sorted(b.remote.name for b in self._bounds if b.remote.name not in there)
+    server = self.server
+    what = "the server at %s was restarted or cleared and has lost %d variable(s) of this " \
+        "process (%s)" % (server._channel.target, len(names), _some(names))
+    push = server.on_restart == "push"
+    if self._said_lost != server._channel.epoch or push:
+      self._said_lost = server._channel.epoch
+      _LOG.warning("formwork: %s; their values here are those that were read or set here last, "
+                   "which may be old%s", what, ": these are given to the server" if push else "")
+    if not push:
+      raise errors.Error(
+          "FAILED_PRECONDITION", what + ". Their values here are those that were read or set here "
+          "last, which may be old. To go on with them call server.push(), and then restore a "
+          "checkpoint if there is a newer one; connect(..., on_restart=\"push\") pushes by itself")
+
+  def _remote(self, name, handle, dtype, shape, there):
+    """The formwork.Variable of this name: what is there, or a new one with the value here."""
+    found = there.get(name)
+    if found is None:
+      return self.server.variable(name, initial_value=mirror.local_value(handle, dtype),
+                                  dtype=dtype, shape=shape)
+    if found.dtype != dtype or found.shape != shape:
+      raise errors.invalid(
+          "variable '%s' differs from the one on the server: here %s%s, there %s%s" % (
+              name, dtype, shape, found.dtype, found.shape))
+    return found
+
+  # --------------------------------------------------------------------------------------- values
+  def refresh(self, bounds):
+    """Takes over the server's values."""
+    for bound, value in zip(bounds, self._again_if_lost(
+        bounds, lambda: [b.remote.read() for b in bounds])):
+      bound.take(value)
+
+  def assign(self, bound, value):
+    """Sets the server's variable."""
+    self._again_if_lost([bound], lambda: bound.remote.assign(value))
+
+  def _again_if_lost(self, bounds, request):
+    try:
+      return request()
+    except errors.Error as e:
+      if e.code not in ("NOT_FOUND", "FAILED_PRECONDITION"):
+        raise
+    self.reattach(bounds)
+    return request()
+
+  def before_call(self, bounds):
+    """Tells the server what tf.functions here have changed of what a call is going to use."""
+    if self.changed or self.in_datasets:
+      for bound in bounds:
+        if bound.differs():
+          bound.give()
+
+  def after_call(self, bounds):
+    """Fetches what a call may have changed and tf.data functions use."""
+    if self.in_datasets:
+      self.refresh([b for b in bounds if b.in_dataset])
 
   def push(self, variables, scope):
-    found = tf_variables(variables)
-    for variable, bound in zip(found, self.bind(found, scope)):
-      handle = raw_handle(variable)
-      if mirror.local_value(handle, bound.remote.dtype) is not None:
-        bound.send(handle)
+    """Gives the server the values here, of `variables` or of all that are bound (None)."""
+    with self.lock:
+      if variables is None:
+        bounds = sorted(self._bounds, key=lambda b: b.remote.name)
+        if bounds:
+          self._look_up_again(bounds, self._there(), restore=True)
+      else:
+        bounds = self.bind(tf_variables(variables), scope, restore=True)
+      for bound in bounds:
+        bound.give()
 
   def pull(self, variables, scope):
+    """Takes over the server's values, of what is there."""
     found = tf_variables(variables)
     bounds = self.bind(found, scope, create=False)
     if found and not any(bounds):
       raise errors.Error("NOT_FOUND", "none of the %d variables is on the server, as '%s'" % (
           len(found), found[0].name))
-    for variable, bound in zip(found, bounds):
-      if bound is not None:
-        bound.refresh(raw_handle(variable))
+    self.refresh([b for b in bounds if b is not None])
+
+
+def _some(names):
+  return ", ".join(names[:3]) + (", …" if names[3:] else "")
+
+
+def _shape_list(shape):
+  return None if shape.rank is None else shape.as_list()
 
 
 def scoped(scope, name):
@@ -222,22 +291,3 @@ def tf_variables(source):
 
   visit(source)
   return found
-
-
-def _keras_paths(variables):
-  """{id of a tf.Variable: path} for those that Keras variables hold.
-
-  A Keras variable knows its tf.Variable but not the other way round, and there is no list of them.
-  """
-  core = sys.modules.get("keras.src.backend.common.variables")
-  if core is None or not variables:
-    return {}
-  wanted = {id(v) for v in variables}
-  is_keras, paths = {}, {}
-  for candidate in gc.get_objects():
-    cls = type(candidate)
-    if cls not in is_keras:
-      is_keras[cls] = issubclass(cls, core.Variable)
-    if is_keras[cls] and id(getattr(candidate, "_value", None)) in wanted:
-      paths[id(candidate._value)] = candidate.path
-  return paths

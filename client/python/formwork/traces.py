@@ -19,7 +19,7 @@ from tensorflow.python.util import nest
 
 from formwork import errors
 from formwork import gradients
-from formwork import mirror
+from formwork import patches
 from formwork import remote
 
 _CALLS = threading.local()
@@ -29,23 +29,20 @@ class Call:
   """The call of a RemoteFunction that is under way in a thread.
 
   Attributes:
-    args: its arguments; variables among them are looked up here.
     chosen: the RemoteConcreteFunction that it came to, unless a tape was watching.
   """
 
-  def __init__(self, args, kwargs):
-    self.args = (args, kwargs)
+  def __init__(self):
     self.chosen = None
 
   def __enter__(self):
     self._outer = getattr(_CALLS, "current", None)
     _CALLS.current = self
-    mirror.UNDER_WAY.calls = getattr(mirror.UNDER_WAY, "calls", 0) + 1
+    patches.install()  # Keras may have been imported since.
     return self
 
   def __exit__(self, *unused):
     _CALLS.current = self._outer
-    mirror.UNDER_WAY.calls -= 1
 
 
 def make_remote(fn, owner, suffix="", silent=False):
@@ -76,10 +73,9 @@ def make_remote(fn, owner, suffix="", silent=False):
 def _make_atomic_remote(atomic, owner, inputs, fixed, suffix, silent=False, **described):
   if isinstance(atomic, RemoteAtomicFunction):
     return
-  owner.bindings.graphs.add(atomic.graph)
   atomic.__class__ = RemoteAtomicFunction
-  atomic._remote = remote.Remote(owner, atomic.graph, inputs, fixed, atomic._variables,
-                                 suffix=suffix, silent=silent, **described)
+  atomic._remote = remote.Remote(owner, atomic.graph, inputs, fixed, suffix=suffix, silent=silent,
+                                 **described)
 
 
 class RemoteAtomicFunction(atomic_function.AtomicFunction):
@@ -94,11 +90,6 @@ class RemoteAtomicFunction(atomic_function.AtomicFunction):
         return self._remote.run(args)
     except errors.Error as e:
       raise errors.for_tensorflow(e) from None
-
-  def _variables(self):
-    """Where the tf.Variables of resource inputs are looked for."""
-    current = getattr(_CALLS, "current", None)
-    return list(self._cached_graph.variables) + _variables_in(current and current.args)
 
 
 class RemoteConcreteFunction(concrete_function.ConcreteFunction):
@@ -165,22 +156,3 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
     except errors.Error as e:
       if e.code != "UNIMPLEMENTED":  # Its graph may be wanted for other things; a call says it.
         raise errors.for_tensorflow(e) from None
-
-
-def _variables_in(args):
-  found = []
-
-  def visit(x):
-    if isinstance(x, resource_variable_ops.BaseResourceVariable):
-      found.append(x)
-    elif isinstance(getattr(x, "_value", None), resource_variable_ops.BaseResourceVariable):
-      found.append(x._value)
-    elif isinstance(x, dict):
-      for value in x.values():
-        visit(value)
-    elif isinstance(x, (list, tuple)):
-      for value in x:
-        visit(value)
-
-  visit(args)
-  return found

@@ -30,20 +30,19 @@ class Effects:
   Attributes:
     prints_to_stdout: all that tf.print writes is for stdout.
     random: it draws numbers that differ from call to call, without a variable.
-    calls: it calls other functions.
+    seeded: some of these come from seeds, so that tf.random.set_seed starts them afresh.
   """
 
   def __init__(self, graph_def):
-    streams, self.random, self.calls = set(), False, False
+    streams, self.random, self.seeded = set(), False, False
     parsed = graph_pb2.GraphDef.FromString(graph_def)
     for nodes in [parsed.node] + [f.node_def for f in parsed.library.function]:
       for node in nodes:
         if node.op == "PrintV2":
           streams.add(node.attr["output_stream"].s)
-        elif node.op.endswith("PartitionedCall"):
-          self.calls = True
         elif "seed2" in node.attr:
           self.random = True
+          self.seeded |= bool(node.attr["seed"].i or node.attr["seed2"].i)
     self.prints_to_stdout = streams == {b"stdout"}
 
 

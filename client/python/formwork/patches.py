@@ -1,0 +1,101 @@
+"""What this package changes in the classes of TensorFlow and Keras: all of it.
+
+Each change says what it is for, what it relies on, and where that was found:
+TensorFlow 2.21 and Keras 3.15. tests/python/test_patches.py fails where a version no longer has it.
+"""
+import functools
+import sys
+
+import tensorflow as tf
+from tensorflow.python.data.ops import structured_function
+from tensorflow.python.eager import context
+from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.framework import dtypes as tf_dtypes
+
+from formwork import mirror
+
+_KERAS = "keras.src.backend.tensorflow.core"
+_installed = set()
+
+
+def install():
+  """Makes the changes that were not made yet; Keras's once it is imported."""
+  if not _installed:
+    _installed.add("tensorflow")
+    _follow_local_calls()
+    _follow_datasets()
+    _follow_generators()
+  if "keras" not in _installed and _KERAS in sys.modules:
+    _installed.add("keras")
+    _follow_keras_paths(sys.modules[_KERAS].Variable)
+
+
+def _wraps(cls, name):
+  """Replaces a method: the decorated function gets the old one first."""
+  old = getattr(cls, name)
+
+  def replace(new):
+    @functools.wraps(old)
+    def method(self, *args, **kwargs):
+      return new(old, self, *args, **kwargs)
+    setattr(cls, name, method)
+  return replace
+
+
+def _follow_local_calls():
+  """A tf.function that runs in this process sees the server's values, and its changes are noted.
+
+  All of TensorFlow's ways to call a traced function go through ConcreteFunction._call_flat with the
+  flat arguments and the captures.
+  """
+  @_wraps(concrete_function.ConcreteFunction, "_call_flat")
+  def _call_flat(old, self, tensor_inputs, captured_inputs):
+    if not context.executing_eagerly():
+      return old(self, tensor_inputs, captured_inputs)
+    return mirror.call_here(self, tensor_inputs, captured_inputs,
+                            lambda: old(self, tensor_inputs, captured_inputs))
+
+
+def _follow_datasets():
+  """Tells which variables tf.data's functions use; these run in TensorFlow's C++.
+
+  Each function given to tf.data is traced in StructuredFunctionWrapper.__init__ and is its
+  `_function` then.
+  """
+  @_wraps(structured_function.StructuredFunctionWrapper, "__init__")
+  def __init__(old, self, *args, **kwargs):
+    old(self, *args, **kwargs)
+    for t in getattr(self._function, "captured_inputs", ()):
+      if t.dtype == tf_dtypes.resource and context.executing_eagerly():
+        mirror.used_in_dataset(t)
+
+
+def _follow_generators():
+  """A tf.random.Generator changes its state by the handle alone, in _skip_single_var."""
+  @_wraps(tf.random.Generator, "_skip_single_var")
+  def _skip_single_var(old, self, var, delta):
+    result = old(self, var, delta)
+    if isinstance(var, mirror.Mirror):
+      var._formwork_written()
+    return result
+
+
+def _follow_keras_paths(cls):
+  """Notes the path of a Keras variable at the tf.Variable that it holds, as `_formwork_path`.
+
+  A Keras variable knows its tf.Variable, `_value`, but not the other way round. Whatever uses one
+  while a function is traced reads `_value`.
+  """
+  def get(self):
+    try:
+      value = self.__dict__["_value"]
+    except KeyError:
+      raise AttributeError("_value") from None
+    if isinstance(value, tf.Variable) and "_formwork_path" not in value.__dict__:
+      value.__dict__["_formwork_path"] = self.path
+    return value
+
+  def set_value(self, value):
+    self.__dict__["_value"] = value
+
+  cls._value = property(get, set_value)
