@@ -70,7 +70,8 @@ def test_a_training_function_does_not_go_on_from_old_values(own):
   process, target = own()
   v = tf.Variable(1., name="v")
   with formwork.connect(target, timeout=20) as server:
-    add, twice = server.function(v.assign_add), server.function(lambda x: x * 2)
+    add = server.function(lambda x: v.assign_add(x))
+    twice = server.function(lambda x: x * 2)
     assert [add(1.).numpy(), add(1.).numpy(), twice(3.).numpy()] == [2, 3, 6]
     process.kill()
     process.wait(20)

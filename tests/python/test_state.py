@@ -150,7 +150,7 @@ def test_uninitialised_and_partly_unknown_variables(either):
 def _trained(server):
   """A variable whose value here is old: 1 for 4 there."""
   v = tf.Variable(1., name="v")
-  f = server.function(v.assign_add)
+  f = server.function(lambda x: v.assign_add(x))
   for _ in range(3):
     f(1.)
   return v, f
