@@ -161,6 +161,12 @@ class Server:
   def close(self):
     self._channel.close()
 
+  def __deepcopy__(self, memo):
+    return self
+
+  def __reduce__(self):
+    return connect, (self._channel.target, self.namespace, self._channel.timeout)
+
   def __enter__(self):
     return self
 

@@ -5,6 +5,7 @@ TensorFlow's own: a RemoteFunction is TensorFlow's polymorphic function, and wha
 cache becomes a RemoteConcreteFunction (traces.py), which differs in where it runs.
 """
 import numpy as np
+from tensorflow.core.function.capture import capture_container
 from tensorflow.core.function.polymorphism import function_cache
 from tensorflow.python.eager import context
 from tensorflow.python.eager import record
@@ -16,7 +17,6 @@ from formwork import remote
 from formwork import state
 from formwork import traces
 
-_EAGER_TENSOR = type(ops.convert_to_tensor(0))
 
 
 def make(server, func, scope, name=None, **options):
@@ -70,7 +70,7 @@ def _fast_key(args):
   key = [context.context().device_name]
   for x in args:
     cls = type(x)
-    if cls is _EAGER_TENSOR:
+    if cls is ops.EagerTensor:
       key.append(x._datatype_enum())
       key.append(x._shape_tuple())
     elif cls is np.ndarray:
@@ -96,16 +96,37 @@ class RemoteFunction(polymorphic_function.Function):
     self._fast = {}
 
   def _clone(self, python_function):
-    made = super()._clone(python_function)
-    made._attach(self._owner.bindings.server, self._owner.scope, self._owner.wanted)
-    return made
+    return self._attach_like(super()._clone(python_function))
 
   def __get__(self, instance, owner):
     made = super().__get__(instance, owner)
-    if isinstance(made, RemoteFunction) and made._owner is None:
-      mine = self._owner
-      made._attach(mine.bindings.server, mine.scope, mine.wanted)
+    if isinstance(made, polymorphic_function.Function) and (
+        getattr(made, "_owner", None) is None):
+      self._attach_like(made)
     return made
+
+  def _attach_like(self, made):
+    made.__class__ = RemoteFunction
+    made._attach(self._owner.bindings.server, self._owner.scope, self._owner.wanted)
+    return made
+
+  def __getstate__(self):
+    """A copy is a function of its own, which has not been traced yet."""
+    state = super().__getstate__()
+    for traced in ("_function_cache", "_function_captures", "_fast"):
+      del state[traced]
+    state.pop("_concrete_variable_creation_fn", None)
+    for creation in ("_variable_creation_config", "_no_variable_creation_config",
+                     "_created_variables"):
+      state[creation] = None
+    state["_owner"] = (self._owner.bindings.server, self._owner.scope, self._owner.wanted)
+    return state
+
+  def __setstate__(self, state):
+    owner = state.pop("_owner")
+    super().__setstate__(state)
+    self._function_captures = capture_container.FunctionCaptures()
+    self._attach(*owner)
 
   def __call__(self, *args, **kwds):
     key = None if kwds else _fast_key(args)

@@ -86,13 +86,14 @@ class Remote:
   """
 
   def __init__(self, owner, graph, inputs, captured, function_type=None, describe=None,
-               suffix="", silent=False, outputs=None):
+               suffix="", silent=False, outputs=None, shapes=True):
     """
     Args:
       function_type, describe: TensorFlow's FunctionType, and what gives its text.
       suffix: goes after the owner's name.
       silent: what it prints was printed before.
       outputs: by default those that the graph has now; a gradient adds to them later.
+      shapes: whether the inputs must have the shapes that they were traced with.
     """
     self.last_call = 0
     self.inputs, self.captured = inputs, captured
@@ -104,6 +105,7 @@ class Remote:
     self._describe = describe
     self._suffix = suffix
     self._silent = silent
+    self._shapes = shapes
     self._graph_inputs = list(graph.inputs)
     self._outputs = list(graph.outputs) if outputs is None else outputs
     # What comes out as it went in need not travel.
@@ -171,7 +173,7 @@ class Remote:
         b.writers.append(self)
     captures = {t.name: bound[t.name].remote if t.name in bound else _captured_value(t, value)
                 for t, value in zip(fixed, self.captured)}
-    specs = [_spec(t) for t in self._given(self._graph_inputs)]
+    specs = [_spec(t, self._shapes) for t in self._given(self._graph_inputs)]
     signature = None
     if self._function_type is not None and self._end == len(self._graph_inputs):
       signature = tracing.signature(self._function_type)
@@ -230,6 +232,10 @@ class Remote:
         append_eager(parts, t)
     try:
       outputs = self._exchange(function, parts)
+    except errors.Error as e:
+      if e.code != "INVALID_ARGUMENT" or self._fits(args):
+        raise
+      return self._opened().run(args)
     finally:
       for bound in changed:
         bound.mark_stale()
@@ -245,11 +251,22 @@ class Remote:
     return all(map(operator.is_, values, self.captured))
 
   def _opened(self):
-    """The same with all that it captures given with every call, for when that has changed."""
+    """The same for whatever is given and captured, of whatever shapes.
+
+    ConcreteFunctions can be given other captures; called with flat arguments they look at no
+    shapes.
+    """
     if self._open is None:
       self._open = Remote(self._owner, self._graph, len(self._graph_inputs), [],
-                          suffix=self._suffix, silent=self._silent, outputs=self._outputs)
+                          suffix=self._suffix, silent=self._silent, outputs=self._outputs,
+                          shapes=False)
     return self._open
+
+  def _fits(self, args):
+    """Whether the arguments have the shapes that calls must have."""
+    return not self._shapes or all(
+        spec.dtype == tf_dtypes.resource or spec.shape.is_compatible_with(t.shape)
+        for spec, t in zip(self._graph_inputs, args))
 
   def _given(self, inputs):
     """Those of all inputs that are given with every call."""
@@ -321,9 +338,13 @@ def _seed():
   return getattr(ctx, "_rng", ctx)
 
 
-def _spec(t):
+def _spec(t, with_shape):
   dtype = t.dtype.base_dtype
-  shape = [] if dtype == tf_dtypes.resource else tracing.shape_list(t.shape)
+  shape = None
+  if dtype == tf_dtypes.resource:
+    shape = []
+  elif with_shape:
+    shape = tracing.shape_list(t.shape)
   return types.TensorSpec(t.name, dtype.name, shape)
 
 

@@ -19,6 +19,7 @@ from tensorflow.python.util import nest
 
 from formwork import errors
 from formwork import gradients
+from formwork import locations
 from formwork import patches
 from formwork import remote
 
@@ -89,7 +90,19 @@ class RemoteAtomicFunction(atomic_function.AtomicFunction):
       with record.stop_recording():
         return self._remote.run(args)
     except errors.Error as e:
-      raise errors.for_tensorflow(e) from None
+      raise self._error(e) from None
+
+  def run_tensors(self, tensors, captured):
+    """As call_flat(), for tensors and arrays that are all that a call sends."""
+    try:
+      return self._remote.run_tensors(tensors, captured)
+    except errors.Error as e:
+      raise self._error(e) from None
+
+  def _error(self, e):
+    """TensorFlow's error for one of the server's: it says where the node was made."""
+    locations.locate(e, self._cached_graph, self.name.decode())
+    return errors.for_tensorflow(e)
 
 
 class RemoteConcreteFunction(concrete_function.ConcreteFunction):
@@ -143,11 +156,8 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
 
   def _call_tensors(self, tensors):
     """A call whose arguments come to these tensors and arrays, with no tape watching."""
-    try:
-      return self.function_type.pack_output(self._inference_function._remote.run_tensors(
-          tensors, self._captured_inputs))
-    except errors.Error as e:
-      raise errors.for_tensorflow(e) from None
+    return self.function_type.pack_output(
+        self._inference_function.run_tensors(tensors, self._captured_inputs))
 
   def register_early(self):
     """Registers what was traced but not called yet, so that others can call it."""
