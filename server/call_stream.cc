@@ -139,6 +139,7 @@ void CallStream::Run(const Request& request, uint64_t number) {
   refused.status = DecodeCallRequest(request.message, scope_.engine.allocator(), &call);
   const uint64_t call_id = call.call_id;
   if (!refused.status.ok()) return Answer(std::move(refused), call_id, arrival);
+  name_space_ = call.spec.name_space;
   call.spec.deadline = deadline_;
   if (call.timeout_us > 0) {
     call.spec.deadline = std::min(deadline_, arrival + absl::Microseconds(call.timeout_us));
@@ -168,7 +169,8 @@ void CallStream::Answer(CallResult result, uint64_t call_id, absl::Time arrival)
     EncodeCallResponse(result, epoch, call_id, &answer).IgnoreError();
   }
   scope_.metrics.CountSent(answer.Length());
-  scope_.metrics.CountCall(result.function_name, result.status.code(), absl::Now() - arrival);
+  scope_.metrics.CountCall(
+      {name_space_, result.function_name, result.status.code(), absl::Now() - arrival});
   {
     absl::MutexLock lock(&mutex_);
     running_ = false;

@@ -72,6 +72,7 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void Answer(CallResult result, uint64_t call_id, absl::Time arrival);
 
   const RequestScope& scope_;
+  std::string name_space_;  // Of the call that runs.
   OpenStreams& open_;
 
   const absl::Time deadline_;

@@ -6,12 +6,25 @@
 #include <algorithm>
 #include <cctype>
 #include <iostream>
+#include <limits>
+#include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "server/version.h"
 
 namespace formwork::server {
 namespace {
+
+constexpr double kDay = 86400;
+constexpr double kYear = 365 * kDay;
+constexpr uint64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
 // "--http-port" -> "FORMWORK_HTTP_PORT"
 std::string EnvironmentName(absl::string_view flag) {
@@ -27,6 +40,60 @@ CLI::Option* Add(CLI::App& app, const char* flag, T& value, const char* text) {
   return app.add_option(flag, value, text)->envname(EnvironmentName(flag))->capture_default_str();
 }
 
+// Each validator reads the whole text, so that CLI11's own conversion of it cannot fail.
+
+CLI::Validator Whole(int64_t least, int64_t most) {
+  return {[least, most](std::string& text) -> std::string {
+            int64_t value;
+            if (!absl::SimpleAtoi(text, &value)) return "not a whole number: " + text;
+            if (value >= least && value <= most) return "";
+            return absl::StrCat("not from ", least, " to ", most, ": ", text);
+          },
+          absl::StrCat(least, "..", most)};
+}
+
+CLI::Validator Seconds(double most) {
+  return {[most](std::string& text) -> std::string {
+            double value;
+            if (!absl::SimpleAtod(text, &value)) return "not a number of seconds: " + text;
+            if (value >= 0 && value <= most) return "";
+            return absl::StrCat("not from 0 to ", most, ": ", text);
+          },
+          "SECONDS"};
+}
+
+// Bytes as "1000", "64M", "2GiB" (K, M, G, T are powers of 1024), which it makes a plain number.
+CLI::Validator Bytes(uint64_t least, uint64_t most) {
+  return {[least, most](std::string& text) -> std::string {
+            absl::string_view number = absl::StripAsciiWhitespace(text);
+            if (!absl::ConsumeSuffix(&number, "iB")) absl::ConsumeSuffix(&number, "B");
+            constexpr absl::string_view kUnits = "KMGT";
+            const size_t unit =
+                number.empty() ? kUnits.npos : kUnits.find(absl::ascii_toupper(number.back()));
+            if (unit != kUnits.npos) number.remove_suffix(1);
+            const uint64_t scale = unit == kUnits.npos ? 1 : uint64_t{1} << (10 * (unit + 1));
+            uint64_t value;
+            if (!absl::SimpleAtoi(number, &value)) {
+              return "not a number of bytes (as 1000, 64M or 2G): " + text;
+            }
+            if (value > most / scale || value * scale < least) {
+              return absl::StrCat("not from ", least, " to ", most, " bytes: ", text);
+            }
+            text = absl::StrCat(value * scale);
+            return "";
+          },
+          "BYTES"};
+}
+
+CLI::Validator OneOf(std::vector<std::string> words) {
+  const std::string list = absl::StrJoin(words, ", ");
+  return {[words = std::move(words), list](std::string& text) -> std::string {
+            if (absl::c_linear_search(words, text)) return "";
+            return absl::StrCat("not one of ", list, ": ", text);
+          },
+          list};
+}
+
 std::string CheckAddress(const std::string& text) {
   unsigned char address[sizeof(in6_addr)];
   if (inet_pton(AF_INET, text.c_str(), address) == 1) return "";
@@ -38,47 +105,88 @@ void AddServing(CLI::App& app, ServerOptions& options) {
   Add(app, "--bind", options.bind,
       "Address to listen on. There is no authentication: think before it is not loopback")
       ->check(CLI::Validator(CheckAddress, "ADDRESS"));
-  Add(app, "--port", options.port, "gRPC port; 0 picks one and prints it")
-      ->check(CLI::Range(0, 65535));
+  Add(app, "--port", options.port, "gRPC port; 0 picks one and prints it")->check(Whole(0, 65535));
   Add(app, "--http-port", options.http_port,
       "HTTP port (/metrics, /healthz, /readyz); 0 picks one, -1 switches it off")
-      ->check(CLI::Range(-1, 65535));
+      ->check(Whole(-1, 65535));
   Add(app, "--unix-socket", options.unix_socket, "Path of a socket to listen on as well");
   Add(app, "--max-message-bytes", options.max_message_bytes,
       "Largest request and response (as 64M or 1G, too)")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(Bytes(1024, 2147483647));
+  Add(app, "--max-connections", options.max_connections,
+      "gRPC connections at once; 0: as the file descriptors allow, at most 10000")
+      ->check(Whole(0, 1 << 20));
+  Add(app, "--max-connection-idle", options.max_connection_idle_seconds,
+      "Seconds without a call after which a connection is closed; 0: never")
+      ->check(Seconds(kYear));
+  Add(app, "--max-connection-age", options.max_connection_age_seconds,
+      "Seconds after which a connection takes no new calls, so that clients make another; those "
+      "under way go on; 0: never")
+      ->check(Seconds(kYear));
+  Add(app, "--lame-duck", options.lame_duck_seconds,
+      "Seconds after SIGTERM in which health says \"not serving\" and calls are still taken")
+      ->check(Seconds(kDay));
   Add(app, "--drain-timeout", options.drain_timeout_seconds,
-      "Seconds that SIGTERM leaves to what was admitted")
-      ->check(CLI::Range(0.0, 86400.0));
+      "Seconds that are left then to what was admitted")
+      ->check(Seconds(kDay));
 }
 
 void AddEngine(CLI::App& app, EngineOptions& options) {
   Add(app, "--memory-limit-bytes", options.memory_limit_bytes,
       "Most memory of tensors (as 8G, too); 0: no limit")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(Bytes(0, kMostBytes));
   Add(app, "--threads", options.compute_threads, "Threads that one kernel may use; 0: all cores")
-      ->check(CLI::Range(0, 4096));
+      ->check(Whole(0, 4096));
   Add(app, "--call-threads", options.call_threads,
       "Calls that run at once outside the RPC threads; 0: chosen by the number of cores")
-      ->check(CLI::Range(0, 4096));
+      ->check(Whole(0, 4096));
   Add(app, "--max-queued-calls", options.max_queued_calls,
       "Calls that may wait; more are refused with RESOURCE_EXHAUSTED")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(Whole(1, 1 << 24));
   Add(app, "--max-functions", options.max_functions, "Concrete functions that are kept")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->check(Whole(1, int64_t{1} << 40));
   Add(app, "--max-function-bytes", options.max_function_bytes,
       "Bytes of the functions that are kept (as 1G, too)")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(Bytes(0, kMostBytes));
 }
 
 void AddObserving(CLI::App& app, ServerOptions& options) {
   Add(app, "--function-series", options.function_series,
       "Functions with a latency histogram of their own; the rest is \"other\"")
-      ->check(CLI::Range(0, 1000));
+      ->check(Whole(0, 1000));
+  Add(app, "--namespace-series", options.namespace_series,
+      "Namespaces with counters of their own; the rest is \"other\"")
+      ->check(Whole(0, 1000));
+  Add(app, "--slow-call-ms", options.slow_call_ms,
+      "Calls that take longer are logged, in milliseconds; 0: none")
+      ->check(Whole(0, 1 << 30));
   Add(app, "--log-format", options.log_format, "Of the log on stderr")
-      ->check(CLI::IsMember({"text", "json"}));
+      ->check(OneOf({"text", "json"}));
   Add(app, "--log-level", options.log_level, "Least level that is logged")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+      ->check(OneOf({"trace", "debug", "info", "warn", "error", "off"}));
+}
+
+// The flags whose value is not the default.
+std::string Changed(const CLI::App& app) {
+  std::vector<std::string> changed;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_envname().empty() || option->count() == 0) continue;
+    const std::string value = option->as<std::string>();
+    if (value != option->get_default_str()) {
+      changed.push_back(absl::StrCat(option->get_name(), "=", value));
+    }
+  }
+  return absl::StrJoin(changed, " ");
+}
+
+// "--port: not a whole number: x", and where the text came from if not from the command line.
+std::string Explain(const CLI::App& app, const std::string& error, int argc,
+                    const char* const* argv) {
+  const absl::string_view flag = absl::string_view(error).substr(0, error.find(':'));
+  const auto given = [flag](const char* argument) { return absl::StartsWith(argument, flag); };
+  const CLI::Option* option = app.get_option_no_throw(std::string(flag));
+  if (option == nullptr || std::any_of(argv + 1, argv + argc, given)) return error;
+  return absl::StrCat(option->get_envname(), ": ", error);
 }
 
 }  // namespace
@@ -92,13 +200,13 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, ServerOptions* 
   AddObserving(app, *options);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    std::cerr << "formwork-server: " << Explain(app, error.what(), argc, argv) << "\n";
+    return kBadFlag;
   }
-  if (options->max_message_bytes < 1024) {
-    std::cerr << "--max-message-bytes: at least 1024 are needed\n";
-    return 1;
-  }
+  options->changed = Changed(app);
   return std::nullopt;
 }
 

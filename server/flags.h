@@ -18,15 +18,26 @@ struct ServerOptions {
   int http_port = 8501;            ///< 0: one that is free; -1: no HTTP.
   std::string unix_socket;         ///< A path; empty: none.
   int max_message_bytes = 2147483647;
-  int function_series = 20;  ///< Functions with a latency histogram of their own.
+  int max_connections = 0;  ///< gRPC's; 0: as the file descriptors allow, at most 10,000.
+  double max_connection_idle_seconds = 600;  ///< Without calls; 0: no bound.
+  double max_connection_age_seconds = 0;     ///< Calls are not cut off; 0: no bound.
+  int function_series = 20;                  ///< Functions with a latency histogram of their own.
+  int namespace_series = 10;                 ///< Namespaces with counters of their own.
+  int slow_call_ms = 5000;                   ///< Calls that take longer are logged; 0: none.
+  double lame_duck_seconds = 0;
   double drain_timeout_seconds = 10;
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;
+  std::string changed;  ///< The flags that are not at their default: "--port=0 --threads=2".
 };
 
+/// The exit code after a flag or environment variable that makes no sense.
+inline constexpr int kBadFlag = 2;
+
 /// Reads the command line and the environment into `options`; the command line wins. Returns the
-/// exit code where the process is to end: after --help, --version, or an error, which is printed.
+/// exit code where the process is to end: 0 after --help and --version, kBadFlag after an error,
+/// which is printed in one line with the flag's name.
 std::optional<int> ParseFlags(int argc, const char* const* argv, ServerOptions* options);
 
 }  // namespace formwork::server

@@ -3,18 +3,20 @@
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "absl/time/clock.h"
 #include "spdlog/formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
-#include "spdlog/spdlog.h"
 
 namespace formwork::server {
 namespace {
+
+constexpr absl::Duration kLinePeriod = absl::Seconds(1);
+constexpr int kLinesAtOnce = 10;
 
 class JsonFormatter final : public spdlog::formatter {
  public:
@@ -41,9 +43,15 @@ class JsonFormatter final : public spdlog::formatter {
   }
 };
 
+// What gRPC calls an error is one connection's, or a listener's: the server goes on.
 void LogOfGrpc(gpr_log_func_args* args) {
-  spdlog::debug("gRPC {}: {} ({}:{})", gpr_log_severity_string(args->severity), args->message,
-                args->file, args->line);
+  static LogLimit& limit = *new LogLimit;
+  if (args->severity == GPR_LOG_SEVERITY_ERROR) {
+    LogLimited(limit, spdlog::level::warn, "gRPC: {} ({}:{})", args->message, args->file,
+               args->line);
+  } else {
+    spdlog::debug("gRPC: {} ({}:{})", args->message, args->file, args->line);
+  }
 }
 
 // Of clients' malformed messages, which are answered.
@@ -53,6 +61,20 @@ void LogOfProtobuf(google::protobuf::LogLevel, const char* file, int line,
 }
 
 }  // namespace
+
+bool LogLimit::Admit(uint64_t* left_out) {
+  const absl::Time now = absl::Now();
+  absl::MutexLock lock(&mutex_);
+  const absl::Time full = std::max(full_, now) + kLinePeriod;
+  if (full - now > kLinesAtOnce * kLinePeriod) {
+    ++left_out_;
+    return false;
+  }
+  full_ = full;
+  *left_out = left_out_;
+  left_out_ = 0;
+  return true;
+}
 
 void SetUpLogging(const std::string& format, const std::string& level) {
   auto logger = std::make_shared<spdlog::logger>("formwork",

@@ -1,11 +1,14 @@
 // formwork-server: reads its settings, serves until SIGTERM or SIGINT, drains, and exits.
 
 #include <grpc/grpc.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +31,10 @@ using formwork::server::ServerOptions;
 // What may take longer than the drain itself: closing connections, freeing memory.
 constexpr absl::Duration kExitGrace = absl::Seconds(2);
 
+// Exit codes: 0 where all that was admitted has ended, kBadFlag (flags.h), and these.
+constexpr int kCannotStart = 1;
+constexpr int kWorkLeft = 3;
+
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 // Blocked in every thread, so that main alone takes them.
@@ -41,14 +48,50 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+// Each connection takes one, and 1024, the usual soft limit, is there for programs that use select.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Waits for one of `signals`; 0 where none came until `deadline`.
+int WaitForSignal(const sigset_t& signals, absl::Time deadline) {
+  while (true) {
+    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    const timespec time = absl::ToTimespec(std::min(left, absl::Hours(24)));
+    const int signal = sigtimedwait(&signals, nullptr, &time);
+    if (signal > 0) return signal;
+    if (errno == EAGAIN && absl::Now() >= deadline) return 0;
+  }
+}
+
+[[noreturn]] void ExitNow() {
+  spdlog::warn("exits with work unfinished");
+  std::_Exit(kWorkLeft);
+}
+
 // Ends the process at `bound`, or at a second signal, even where a call cannot be stopped.
 void ExitAtTheLatest(absl::Time bound, sigset_t signals) {
   std::thread([bound, signals] {
-    const timespec left = absl::ToTimespec(std::max(bound - absl::Now(), absl::ZeroDuration()));
-    sigtimedwait(&signals, nullptr, &left);
-    spdlog::warn("exits with work unfinished");
-    std::_Exit(0);
+    WaitForSignal(signals, bound);
+    ExitNow();
   }).detach();
+}
+
+// Two stages, so that balancers notice before a call is refused. Returns the exit code.
+int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
+  server.StopServing();
+  if (WaitForSignal(signals, absl::Now() + absl::Seconds(options.lame_duck_seconds)) != 0) {
+    ExitNow();
+  }
+  const absl::Time deadline = absl::Now() + absl::Seconds(options.drain_timeout_seconds);
+  ExitAtTheLatest(deadline + kExitGrace, signals);
+  const absl::Status drained = server.Shutdown(deadline);
+  if (drained.ok()) return 0;
+  spdlog::warn("not all that was admitted could end: {}", Text(drained));
+  return kWorkLeft;
 }
 
 int Run(const ServerOptions& options, sigset_t signals) {
@@ -56,24 +99,20 @@ int Run(const ServerOptions& options, sigset_t signals) {
       formwork::Engine::Create(options.engine);
   if (!engine.ok()) {
     spdlog::error("cannot start: {}", Text(engine.status()));
-    return 1;
+    return kCannotStart;
   }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options, *std::move(engine));
   if (!server.ok()) {
     spdlog::error("cannot start: {}", Text(server.status()));
-    return 1;
+    return kCannotStart;
   }
   std::printf("formwork-server ready %s\n", (*server)->Addresses().c_str());
   std::fflush(stdout);
-  int signal = 0;
-  sigwait(&signals, &signal);
+  const int signal = WaitForSignal(signals, absl::InfiniteFuture());
   spdlog::info("signal {}: drains", signal);
-  const absl::Time deadline = absl::Now() + absl::Seconds(options.drain_timeout_seconds);
-  ExitAtTheLatest(deadline + kExitGrace, signals);
-  const absl::Status drained = (*server)->Shutdown(deadline);
-  if (!drained.ok()) spdlog::warn("not all that was admitted could end: {}", Text(drained));
+  const int code = ShutDown(options, **server, signals);
   spdlog::info("ends");
-  return 0;
+  return code;
 }
 
 }  // namespace
@@ -82,10 +121,16 @@ int main(int argc, char** argv) {
   ServerOptions options;
   if (std::optional<int> code = formwork::server::ParseFlags(argc, argv, &options)) return *code;
   const sigset_t signals = BlockSignals();
+  RaiseDescriptorLimit();
   formwork::server::SetUpLogging(options.log_format, options.log_level);
   // Never undone: gRPC's own shutdown may wait ten seconds for a poller of its own.
   grpc_init();
-  const int code = Run(options, signals);
+  int code = kCannotStart;
+  try {
+    code = Run(options, signals);
+  } catch (const std::exception& error) {  // Of the library: no thread, no memory.
+    spdlog::error("cannot start: {}", error.what());
+  }
   std::fflush(nullptr);
   return code;
 }

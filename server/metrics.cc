@@ -1,14 +1,12 @@
 #include "server/metrics.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
-#include <limits>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "prometheus/text_serializer.h"
-#include "server/utf8.h"
+#include "server/process_stats.h"
 #include "server/version.h"
 
 namespace formwork::server {
@@ -22,19 +20,16 @@ constexpr char kOther[] = "other";
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
 
+// A name of a client's, for the log.
+std::string Shown(absl::string_view name) {
+  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(name.substr(0, 128)), "\"");
+}
+
 // The host of gRPC's peer text: "ipv4:127.0.0.1:4711", "ipv6:%5B::1%5D:4711", "unix:...".
 std::string HostOf(absl::string_view peer) {
   if (peer.substr(0, 5) == "unix:" || peer.empty()) return "unix";
   peer = peer.substr(0, peer.rfind(':'));
   return std::string(peer.substr(std::min(peer.size(), peer.find(':') + 1)));
-}
-
-double ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  double total = 0;
-  double resident = 0;
-  statm >> total >> resident;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 MetricFamily Single(const char* name, const char* help, MetricType type, double value) {
@@ -44,18 +39,26 @@ MetricFamily Single(const char* name, const char* help, MetricType type, double 
   return family;
 }
 
-// Every family that comes from the engine's statistics.
+// A family of one series that comes from a field of `Stats`.
+template <typename Stats>
 struct StatFamily {
   const char* name;
   const char* help;
   MetricType type;
-  double (*value)(const EngineStats&);
+  double (*value)(const Stats&);
 };
 
-#define FORMWORK_STAT(field) [](const EngineStats& s) { return static_cast<double>(s.field); }
+template <typename Families, typename Stats>
+void AddFamilies(const Families& list, const Stats& stats, std::vector<MetricFamily>* families) {
+  for (const auto& family : list) {
+    families->push_back(Single(family.name, family.help, family.type, family.value(stats)));
+  }
+}
+
+#define FORMWORK_STAT(field) [](const auto& s) { return static_cast<double>(s.field); }
 constexpr MetricType kGauge = MetricType::Gauge;
 constexpr MetricType kCounter = MetricType::Counter;
-const StatFamily kStatFamilies[] = {
+const StatFamily<EngineStats> kEngineFamilies[] = {
     {"formwork_functions", "Concrete functions in the cache.", kGauge, FORMWORK_STAT(functions)},
     {"formwork_function_cache_bytes", "Bytes that the function cache holds.", kGauge,
      FORMWORK_STAT(function_bytes)},
@@ -79,93 +82,37 @@ const StatFamily kStatFamilies[] = {
      kCounter, FORMWORK_STAT(ticket_wait_seconds)},
     {"formwork_tensor_bytes", "Memory of tensors.", kGauge, FORMWORK_STAT(tensor_bytes)},
 };
+const StatFamily<ConnectionListener::Stats> kConnectionFamilies[] = {
+    {"formwork_connections", "Open gRPC connections.", kGauge, FORMWORK_STAT(open)},
+    {"formwork_connections_accepted_total", "gRPC connections that were made.", kCounter,
+     FORMWORK_STAT(accepted)},
+    {"formwork_connections_refused_total", "gRPC connections that found no place.", kCounter,
+     FORMWORK_STAT(refused)},
+    {"formwork_connections_cut_off_total", "Idle gRPC connections that made place for others.",
+     kCounter, FORMWORK_STAT(cut_off)},
+};
+// As all exporters name them.
+const StatFamily<ProcessStats> kProcessFamilies[] = {
+    {"process_cpu_seconds_total", "User and system CPU time.", kCounter,
+     FORMWORK_STAT(cpu_seconds)},
+    {"process_open_fds", "Open file descriptors.", kGauge, FORMWORK_STAT(open_fds)},
+    {"process_max_fds", "Most file descriptors.", kGauge, FORMWORK_STAT(max_fds)},
+    {"process_resident_memory_bytes", "Resident memory.", kGauge, FORMWORK_STAT(resident_bytes)},
+    {"process_virtual_memory_bytes", "Virtual memory.", kGauge, FORMWORK_STAT(virtual_bytes)},
+    {"process_threads", "Threads.", kGauge, FORMWORK_STAT(threads)},
+    {"process_start_time_seconds", "When the process started, in seconds since 1970.", kGauge,
+     FORMWORK_STAT(start_time_seconds)},
+};
 #undef FORMWORK_STAT
 
 }  // namespace
 
-void FunctionLatencies::Observe(absl::string_view function, absl::Duration latency) {
-  const double seconds = absl::ToDoubleSeconds(latency);
-  const size_t bucket = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
-  absl::MutexLock lock(&mutex_);
-  Histogram* histogram = &other_;
-  auto found = functions_.find(function);
-  if (found == functions_.end() && !function.empty() && functions_.size() < kMaxNames) {
-    found = functions_.try_emplace(std::string(function)).first;
-    if (functions_.size() <= series_) found->second.own = std::make_unique<Histogram>();
-  }
-  if (found != functions_.end()) {
-    ++found->second.calls;
-    if (found->second.own) histogram = found->second.own.get();
-  }
-  ++histogram->buckets[bucket];
-  histogram->sum += seconds;
-}
-
-void FunctionLatencies::ChooseSeries() const {
-  if (functions_.size() <= series_) return;
-  std::vector<std::pair<uint64_t, Function*>> by_calls;
-  by_calls.reserve(functions_.size());
-  for (auto& [name, function] : functions_) by_calls.emplace_back(function.calls, &function);
-  std::nth_element(by_calls.begin(), by_calls.begin() + static_cast<std::ptrdiff_t>(series_),
-                   by_calls.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (size_t i = 0; i < by_calls.size(); ++i) {
-    Function& function = *by_calls[i].second;
-    if (i >= series_) {
-      function.own = nullptr;
-    } else if (!function.own) {
-      function.own = std::make_unique<Histogram>();
-    }
-  }
-}
-
-ClientMetric FunctionLatencies::ToMetric(const std::string& name, const Histogram& histogram) {
-  ClientMetric metric;
-  metric.label.push_back({"function", ToValidUtf8(name)});
-  uint64_t count = 0;
-  for (size_t i = 0; i < histogram.buckets.size(); ++i) {
-    count += histogram.buckets[i];
-    const double bound = i < kBounds.size() ? kBounds[i] : std::numeric_limits<double>::infinity();
-    metric.histogram.bucket.push_back({count, bound});
-  }
-  metric.histogram.sample_count = count;
-  metric.histogram.sample_sum = histogram.sum;
-  return metric;
-}
-
-std::vector<MetricFamily> FunctionLatencies::Collect() const {
-  MetricFamily family{"formwork_call_duration_seconds",
-                      "From a call's arrival to its answer, by function: the most called and "
-                      "\"other\".",
-                      MetricType::Histogram,
-                      {}};
-  absl::MutexLock lock(&mutex_);
-  ChooseSeries();
-  Histogram other = other_;
-  for (const auto& [name, function] : functions_) {
-    if (!function.own) continue;
-    if (name != kOther) {
-      family.metric.push_back(ToMetric(name, *function.own));
-      continue;
-    }
-    // A function of that very name shares the series.
-    for (size_t i = 0; i < other.buckets.size(); ++i) other.buckets[i] += function.own->buckets[i];
-    other.sum += function.own->sum;
-  }
-  family.metric.push_back(ToMetric(kOther, other));
-  return {std::move(family)};
-}
-
-Metrics::Metrics(std::function<EngineStats()> stats, size_t function_series)
-    : stats_(std::move(stats)), latencies_(function_series) {
+Metrics::Metrics(const Options& options)
+    : options_(options),
+      calls_(static_cast<size_t>(options.namespace_series),
+             static_cast<size_t>(options.function_series)) {
   using prometheus::BuildCounter;
   using prometheus::BuildGauge;
-  auto& calls = BuildCounter()
-                    .Name("formwork_calls_total")
-                    .Help("Finished calls by gRPC status code.")
-                    .Register(registry_);
-  for (size_t code = 0; code < kCodes; ++code) {
-    calls_[code] = &calls.Add({{"code", CodeName(static_cast<absl::StatusCode>(code))}});
-  }
   requests_ = &BuildCounter()
                    .Name("formwork_requests_total")
                    .Help("Finished requests other than calls, by method and gRPC status code.")
@@ -196,18 +143,27 @@ Metrics::Metrics(std::function<EngineStats()> stats, size_t function_series)
       .Register(registry_)
       .Add({{"version", kVersion}})
       .Set(1);
-  BuildGauge()
-      .Name("formwork_start_time_seconds")
-      .Help("When the server started, in seconds since 1970.")
-      .Register(registry_)
-      .Add({})
-      .Set(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  compiles_ = &prometheus::BuildHistogram()
+                   .Name("formwork_compile_duration_seconds")
+                   .Help("Importing and compiling a function, as part of its registration.")
+                   .Register(registry_)
+                   .Add({}, prometheus::Histogram::BucketBoundaries{1e-3, 5e-3, 10e-3, 50e-3, 0.1,
+                                                                    0.5, 1, 5, 10, 30, 60});
 }
 
-void Metrics::CountCall(absl::string_view function, absl::StatusCode code, absl::Duration latency) {
-  const size_t index = static_cast<size_t>(code);
-  calls_[index < kCodes ? index : static_cast<size_t>(absl::StatusCode::kUnknown)]->Increment();
-  latencies_.Observe(function, latency);
+void Metrics::CountCall(const FinishedCall& call) {
+  calls_.Count(call);
+  if (call.latency > options_.slow_call) {
+    LogLimited(slow_calls_log_, spdlog::level::info,
+               "slow call: namespace={} function={} code={} seconds={:.3f}", Shown(call.name_space),
+               Shown(call.function), CodeName(call.code), absl::ToDoubleSeconds(call.latency));
+  }
+  if (call.code == absl::StatusCode::kResourceExhausted ||
+      call.code == absl::StatusCode::kUnavailable) {
+    LogLimited(refusals_log_, spdlog::level::warn,
+               "refused a call: namespace={} function={} code={}", Shown(call.name_space),
+               Shown(call.function), CodeName(call.code));
+  }
 }
 
 void Metrics::CountRequest(absl::string_view method, absl::StatusCode code) {
@@ -227,15 +183,15 @@ void Metrics::CountRetrace(absl::string_view peer) {
   retraces_->Add({{"client", host}}).Increment();
 }
 
-std::string Metrics::Text() const {
+std::string Metrics::Text() {
   std::vector<MetricFamily> families = registry_.Collect();
-  for (MetricFamily& family : latencies_.Collect()) families.push_back(std::move(family));
-  const EngineStats stats = stats_();
-  for (const StatFamily& family : kStatFamilies) {
-    families.push_back(Single(family.name, family.help, family.type, family.value(stats)));
+  for (MetricFamily& family : calls_.Collect()) families.push_back(std::move(family));
+  AddFamilies(kEngineFamilies, options_.engine(), &families);
+  AddFamilies(kConnectionFamilies, options_.connections(), &families);
+  AddFamilies(kProcessFamilies, ReadProcessStats(), &families);
+  for (const Options::Limit& limit : options_.limits) {
+    families.push_back(Single(limit.name, limit.help, MetricType::Gauge, limit.value));
   }
-  families.push_back(Single("formwork_resident_memory_bytes", "Resident memory of the process.",
-                            MetricType::Gauge, ResidentBytes()));
   return prometheus::TextSerializer().Serialize(families);
 }
 

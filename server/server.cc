@@ -1,47 +1,149 @@
 #include "server/server.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
-#include "server/listen_address.h"
+#include "server/listen_socket.h"
+#include "server/version.h"
+#include "spdlog/spdlog.h"
 
 namespace formwork::server {
 namespace {
 
-// What streams that never end (Watch, idle CallStreams) get to notice the end.
+// What streams that never end (Watch, idle CallStreams) get to notice the end, and what answers to
+// calls that were cut off need to be sent.
 constexpr absl::Duration kStreamGrace = absl::Milliseconds(200);
+
+// A peer that has not finished HTTP/2's greeting by then is none.
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
+// When a peer is lost that does not answer a ping.
+constexpr absl::Duration kPingTimeout = absl::Seconds(20);
+
+// Descriptors that are not for gRPC's connections: HTTP's, the library's own, what is being closed.
+constexpr size_t kReservedDescriptors = 256;
+constexpr size_t kMostConnections = 10'000;
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration), INT_MAX));
+}
+
+absl::StatusOr<size_t> MaxConnections(const ServerOptions& options) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const size_t descriptors = limit.rlim_cur;
+  const size_t reserved = std::min(kReservedDescriptors, descriptors / 2);
+  const size_t possible = descriptors - reserved;
+  const size_t wanted = static_cast<size_t>(options.max_connections);
+  if (wanted == 0) return std::min(possible, kMostConnections);
+  if (wanted <= possible) return wanted;
+  return InvalidArgument(
+      "--max-connections: needs more file descriptors than the process may "
+      "open: wanted=",
+      wanted, " possible=", possible, " limit=", descriptors);
+}
+
+void BoundConnections(const ServerOptions& options, grpc::ServerBuilder* builder) {
+  const auto set = [builder](const char* argument, absl::Duration value) {
+    builder->AddChannelArgument(argument, Milliseconds(value));
+  };
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeout);
+  // Only connections with calls are pinged: ConnectionListener knows them by the answers.
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, ConnectionListener::kBusySilence);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
+  // Clients may ping as often during a long call; gRPC's default, five minutes, cuts them off.
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, absl::Seconds(5));
+  if (options.max_connection_idle_seconds > 0) {
+    set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, absl::Seconds(options.max_connection_idle_seconds));
+  }
+  if (options.max_connection_age_seconds > 0) {
+    set(GRPC_ARG_MAX_CONNECTION_AGE_MS, absl::Seconds(options.max_connection_age_seconds));
+  }
+}
+
+// Where the server reaches itself: what listens on all addresses listens on loopback.
+std::string LoopbackTarget(const std::string& bind, int port) {
+  if (bind.find(':') == std::string::npos) {
+    return "ipv4:" + HostAndPort(bind == "0.0.0.0" ? "127.0.0.1" : bind, port);
+  }
+  return "ipv6:" + HostAndPort(bind == "::" ? "::1" : bind, port);
+}
 
 }  // namespace
 
-Server::Server(const ServerOptions& options, std::unique_ptr<Engine> engine)
+Server::Server(const ServerOptions& options, size_t max_connections, std::unique_ptr<Engine> engine)
     : options_(options),
+      max_connections_(max_connections),
       engine_(std::move(engine)),
-      metrics_([this] { return engine_->Stats(); }, static_cast<size_t>(options.function_series)),
+      metrics_(MetricsOptions()),
       service_(*engine_, metrics_) {}
+
+Metrics::Options Server::MetricsOptions() const {
+  const EngineOptions& engine = options_.engine;
+  Metrics::Options metrics;
+  metrics.engine = [this] { return engine_->Stats(); };
+  metrics.connections = [this] { return listener_->GetStats(); };
+  metrics.function_series = options_.function_series;
+  metrics.namespace_series = options_.namespace_series;
+  if (options_.slow_call_ms > 0) metrics.slow_call = absl::Milliseconds(options_.slow_call_ms);
+  metrics.limits = {
+      {"formwork_calls_queued_limit", "Most calls that wait.",
+       static_cast<double>(engine.max_queued_calls)},
+      {"formwork_functions_limit", "Most concrete functions in the cache.",
+       static_cast<double>(engine.max_functions)},
+      {"formwork_function_cache_limit_bytes", "Most bytes that the cache holds.",
+       static_cast<double>(engine.max_function_bytes)},
+      {"formwork_connections_limit", "Most gRPC connections at once.",
+       static_cast<double>(max_connections_)},
+      {"formwork_message_limit_bytes", "Largest request and response.",
+       static_cast<double>(options_.max_message_bytes)},
+  };
+  return metrics;
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<Engine> engine) {
-  std::unique_ptr<Server> server(new Server(options, std::move(engine)));
+  FORMWORK_ASSIGN_OR_RETURN(const size_t max_connections, MaxConnections(options));
+  std::unique_ptr<Server> server(new Server(options, max_connections, std::move(engine)));
   FORMWORK_RETURN_IF_ERROR(server->StartGrpc());
   FORMWORK_RETURN_IF_ERROR(server->StartHttp());
   server->grpc_->GetHealthCheckService()->SetServingStatus(
       std::string(v1::GraphService::service_full_name()), true);
   server->serving_ = true;
+  server->LogStart();
   return server;
 }
 
+void Server::LogStart() const {
+  const EngineOptions& engine = options_.engine;
+  rlimit descriptors{};
+  getrlimit(RLIMIT_NOFILE, &descriptors);
+  spdlog::info(
+      "formwork-server {}: {}; flags: {}; limits: memory={} message={} queued_calls={} "
+      "functions={} connections={} descriptors={} threads={}",
+      kVersion, Addresses(), options_.changed.empty() ? "none" : options_.changed,
+      engine.memory_limit_bytes, options_.max_message_bytes, engine.max_queued_calls,
+      engine.max_functions, max_connections_, descriptors.rlim_cur,
+      engine.compute_threads > 0 ? engine.compute_threads
+                                 : static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 absl::Status Server::StartGrpc() {
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<UniqueFd> sockets, Listen());
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  // Else a second server on the same port would silently take half of the connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Reflection alone is a synchronous service: one thread is enough.
   using Sync = grpc::ServerBuilder::SyncServerOption;
   builder.SetSyncServerOption(Sync::NUM_CQS, 1);
@@ -49,36 +151,58 @@ absl::Status Server::StartGrpc() {
   builder.SetSyncServerOption(Sync::MAX_POLLERS, 1);
   builder.SetMaxReceiveMessageSize(options_.max_message_bytes);
   builder.SetMaxSendMessageSize(options_.max_message_bytes);
-  const auto credentials = grpc::InsecureServerCredentials();
-  builder.AddListeningPort(HostAndPort(options_.bind, options_.port), credentials, &port_);
-  int unix_result = 1;
-  if (!options_.unix_socket.empty()) {
-    FORMWORK_RETURN_IF_ERROR(CheckUnixSocketFree(options_.unix_socket));
-    builder.AddListeningPort("unix:" + options_.unix_socket, credentials, &unix_result);
-  }
+  BoundConnections(options_, &builder);
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          grpc::InsecureServerCredentials());
   builder.RegisterService(&service_);
   grpc_ = builder.BuildAndStart();
-  if (grpc_ != nullptr && port_ != 0 && unix_result != 0) return absl::OkStatus();
-  if (port_ != 0 && !options_.unix_socket.empty()) {
-    return absl::UnavailableError("gRPC: cannot listen on unix:" + options_.unix_socket);
-  }
-  return CannotListen("gRPC", options_.bind, options_.port);
+  if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
+  listener_ = std::make_unique<ConnectionListener>(
+      std::move(sockets), max_connections_, [acceptor = std::move(acceptor)](int fd) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.fd = fd;
+        acceptor->HandleNewConnection(&connection);
+      });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<UniqueFd>> Server::Listen() {
+  std::vector<UniqueFd> sockets;
+  absl::StatusOr<UniqueFd> tcp = ListenOnTcp(options_.bind, options_.port, &port_);
+  if (!tcp.ok()) return Annotate(tcp.status(), "--bind, --port");
+  sockets.push_back(*std::move(tcp));
+  if (options_.unix_socket.empty()) return sockets;
+  absl::StatusOr<UniqueFd> unix_socket = ListenOnUnix(options_.unix_socket);
+  if (!unix_socket.ok()) return Annotate(unix_socket.status(), "--unix-socket");
+  sockets.push_back(*std::move(unix_socket));
+  return sockets;
 }
 
 absl::Status Server::StartHttp() {
   if (options_.http_port < 0) return absl::OkStatus();
+  readiness_ = std::make_unique<Readiness>(LoopbackTarget(options_.bind, port_));
   HttpServer::Handlers handlers;
-  handlers["/healthz"] = [] { return HttpAnswer{.body = "ok\n"}; };
-  handlers["/readyz"] = [this] {
-    if (serving_) return HttpAnswer{.body = "ready\n"};
-    return HttpAnswer{.code = 503, .body = "not serving\n"};
-  };
-  handlers["/metrics"] = [this] {
-    return HttpAnswer{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                      .body = metrics_.Text()};
-  };
-  FORMWORK_ASSIGN_OR_RETURN(
-      http_, HttpServer::Start(options_.bind, options_.http_port, std::move(handlers)));
+  handlers["/healthz"] = {.answer = [] { return HttpAnswer{.body = "ok\n"}; }};
+  handlers["/readyz"] = {.answer =
+                             [this] {
+                               if (!serving_) return HttpAnswer{.code = 503, .body = "draining\n"};
+                               if (readiness_->Serves()) return HttpAnswer{.body = "ready\n"};
+                               return HttpAnswer{.code = 503, .body = "gRPC does not answer\n"};
+                             },
+                         .may_wait = true};
+  handlers["/metrics"] = {.answer =
+                              [this] {
+                                return HttpAnswer{
+                                    .content_type = "text/plain; version=0.0.4; charset=utf-8",
+                                    .body = metrics_.Text()};
+                              },
+                          .may_wait = true};
+  absl::StatusOr<std::unique_ptr<HttpServer>> http =
+      HttpServer::Start(options_.bind, options_.http_port, std::move(handlers));
+  if (!http.ok()) return Annotate(http.status(), "--bind, --http-port");
+  http_ = *std::move(http);
   return absl::OkStatus();
 }
 
@@ -91,18 +215,26 @@ std::string Server::Addresses() const {
   return addresses;
 }
 
-absl::Status Server::Shutdown(absl::Time deadline) {
+void Server::StopServing() {
   serving_ = false;
   grpc_->GetHealthCheckService()->SetServingStatus(false);
+}
+
+absl::Status Server::Shutdown(absl::Time deadline) {
+  if (serving_) StopServing();
   const absl::Status drained = engine_->Drain(deadline);
+  listener_->Stop();
   service_.CloseStreams();
-  grpc_->Shutdown(absl::ToChronoTime(std::min(deadline, absl::Now() + kStreamGrace)));
+  grpc_->Shutdown(absl::ToChronoTime(absl::Now() + kStreamGrace));
   grpc_ = nullptr;
   http_ = nullptr;
+  if (!options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
   return drained;
 }
 
 Server::~Server() {
+  http_ = nullptr;
+  listener_ = nullptr;
   if (grpc_ != nullptr) grpc_->Shutdown(absl::ToChronoTime(absl::Now()));
 }
 

@@ -5,21 +5,25 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/engine.h"
 #include "grpcpp/server.h"
+#include "server/connection_listener.h"
 #include "server/flags.h"
 #include "server/graph_service.h"
 #include "server/http_server.h"
 #include "server/metrics.h"
+#include "server/readiness.h"
 
 namespace formwork::server {
 
 /// A server that serves from Start until Shutdown. Start and Shutdown are for one thread.
 class Server {
  public:
-  /// Errors: kUnavailable, saying which and why, if a port cannot be had.
+  /// Errors: kUnavailable, with the flag and the system's reason, if a port cannot be had;
+  /// kInvalidArgument if there are fewer file descriptors than `options` ask for.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<Engine> engine);
   ~Server();
@@ -27,22 +31,32 @@ class Server {
   /// "grpc=127.0.0.1:8500 http=127.0.0.1:8501", and " unix=PATH" where there is one.
   std::string Addresses() const;
 
-  /// Not serving -> what was admitted ends, or `deadline` passes -> all is closed. Returns
+  /// Health and /readyz say "not serving" from now on, so that balancers look elsewhere; calls are
+  /// still taken.
+  void StopServing();
+
+  /// Takes no more calls -> what was admitted ends, or `deadline` passes -> all is closed. Returns
   /// kDeadlineExceeded where something had to be cut off.
   absl::Status Shutdown(absl::Time deadline);
 
  private:
-  Server(const ServerOptions& options, std::unique_ptr<Engine> engine);
+  Server(const ServerOptions& options, size_t max_connections, std::unique_ptr<Engine> engine);
+  Metrics::Options MetricsOptions() const;
   absl::Status StartGrpc();
+  absl::StatusOr<std::vector<UniqueFd>> Listen();
   absl::Status StartHttp();
+  void LogStart() const;
 
   const ServerOptions options_;
+  const size_t max_connections_;
   const std::unique_ptr<Engine> engine_;
   Metrics metrics_;
   GraphService service_;
   std::atomic<bool> serving_{false};
   int port_ = 0;
   std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<ConnectionListener> listener_;
+  std::unique_ptr<Readiness> readiness_;
   std::unique_ptr<HttpServer> http_;
 };
 

@@ -59,6 +59,7 @@ void UnaryCall::Run() {
   refused.status = DecodeCallRequest(*request_, scope_.engine.allocator(), &call);
   scope_.metrics.CountReceived(bytes);
   if (!refused.status.ok()) return Complete(std::move(refused));
+  name_space_ = call.spec.name_space;
   std::shared_ptr<CallHandle> handle = scope_.engine.Call(
       std::move(call.spec),
       [self = shared_from_this()](CallResult result) { self->Complete(std::move(result)); });
@@ -88,7 +89,8 @@ void UnaryCall::Complete(CallResult result) {
   result.status = absl::OkStatus();
   if (status.ok()) status = EncodeCallResponse(result, epoch, 0, response_);
   scope_.metrics.CountSent(response_->Valid() ? response_->Length() : 0);
-  scope_.metrics.CountCall(result.function_name, status.code(), absl::Now() - arrival_);
+  scope_.metrics.CountCall(
+      {name_space_, result.function_name, status.code(), absl::Now() - arrival_});
   grpc::Status answer = ToGrpc(status, result.details, epoch, context_, result.printed);
   grpc::ServerUnaryReactor* reactor;
   {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -53,6 +54,7 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   const grpc::ByteBuffer* const request_;
   grpc::ByteBuffer* const response_;
   const absl::Time arrival_;
+  std::string name_space_;  // Known once the request is decoded.
 
   absl::Mutex mutex_;
   std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);

@@ -30,11 +30,11 @@ def _traced(name):
       concrete.inputs[0].name, spec
 
 
-def register(server, name):
-  """The ConcreteFunction of a graph above, on a formwork.connect()ed server."""
-  graph, output, entry, spec = _traced(name)
+def register(server, graph_name, name=None):
+  """The ConcreteFunction of a graph above, on a formwork.connect()ed server; `name`: another one."""
+  graph, output, entry, spec = _traced(graph_name)
   shape = spec.shape.as_list()
-  return server.register(name, graph_def=graph,
+  return server.register(name or graph_name, graph_def=graph,
                          inputs=[formwork.TensorSpec(entry, spec.dtype.name, shape)],
                          outputs=[output])
 

@@ -38,10 +38,52 @@ def test_help_and_version():
   assert code == 0 and out.startswith("formwork-server 0.")
 
 
-@pytest.mark.parametrize("flags", [["--port", "x"], ["--no-such"], ["--bind", "nowhere"]])
-def test_a_bad_flag_is_refused(flags):
-  code, _, err = run(*flags)
-  assert code != 0 and flags[0] in err
+@pytest.mark.parametrize("flags, reason", [
+    (["--port", "x"], "not a whole number: x"),
+    (["--no-such"], "not expected"),
+    (["--bind", "nowhere"], "not an IPv4 or IPv6 address: nowhere"),
+    (["--memory-limit-bytes", "-1"], "not a number of bytes"),
+])
+def test_a_bad_flag_is_refused_in_a_line(flags, reason):
+  code, out, err = run(*flags)
+  assert code == 2 and out == ""
+  assert flags[0] in err and reason in err and err.count("\n") == 1
+
+
+def test_a_bad_variable_is_refused_by_its_name():
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("FORMWORK_MAX_QUEUED_CALLS", "0")
+    code, _, err = run()
+  assert code == 2 and "FORMWORK_MAX_QUEUED_CALLS" in err and "--max-queued-calls" in err
+
+
+def test_a_socket_in_a_folder_that_is_not_there_is_refused(tmp_path):
+  path = str(tmp_path / "nowhere/socket")
+  code, out, err = run("--port", "0", "--http-port", "0", "--unix-socket", path)
+  assert code == 1 and "ready" not in out
+  assert "--unix-socket" in err and path in err and "No such file or directory" in err
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+def test_listens_on_ipv6():
+  with server_process.running("--bind", "::1") as server:
+    assert server.grpc.startswith("[::1]:") and server.http.startswith("[::1]:")
+    assert server.get("/readyz")[0] == 200
+    with server.channel() as channel:
+      assert server_process.health(channel) == "SERVING"
+
+
+def test_the_first_line_of_the_log_says_what_it_is():
+  with server_process.running("--threads", "1", "--max-connections", "50") as server:
+    line = server.log_text().splitlines()[0]
+  assert "formwork-server 0." in line
+  assert "--threads=1" in line and "--max-connections=50" in line and "--bind" not in line
+  assert "connections=50" in line and "descriptors=" in line
+
+
+def test_more_connections_than_descriptors_are_refused():
+  code, _, err = run("--max-connections", str(1 << 20), "--port", "0", "--http-port", "0")
+  assert code == 1 and "--max-connections" in err and "file descriptors" in err
 
 
 def test_settings_come_from_the_environment_too():
@@ -117,8 +159,31 @@ def test_sigterm_finishes_what_was_admitted():
     assert server.exit_code() == 0
 
 
+def test_in_its_lame_duck_pause_it_takes_calls():
+  with server_process.running("--lame-duck", "1.5") as server, \
+      formwork.connect(server.grpc, timeout=60) as client:
+    identity = server_graphs.register(client, "identity")
+    started = time.monotonic()
+    server.terminate()
+    while server.get("/readyz")[0] != 503:
+      assert time.monotonic() < started + 1.4
+    with server.channel() as channel:
+      assert server_process.health(channel) == "NOT_SERVING"
+    identity(np.ones([1], np.float32))
+    assert server.exit_code() == 0
+    assert time.monotonic() - started > 1.4
+
+
+def test_a_second_signal_ends_it_at_once():
+  server = server_process.Server("--lame-duck", "60")
+  server.terminate()
+  time.sleep(0.2)
+  server.terminate(signal.SIGINT)
+  assert server.exit_code(10) == 3
+
+
 def test_draining_has_a_bound():
-  with server_process.running("--drain-timeout", "0.5") as server:
+  with server_process.running("--drain-timeout", "0.5", exit_code=3) as server:
     client = formwork.connect(server.grpc, timeout=120)
     spin = server_graphs.register(client, "spin")
     errors = []
@@ -134,8 +199,8 @@ def test_draining_has_a_bound():
     time.sleep(0.5)
     started = time.monotonic()
     server.terminate()
-    assert server.exit_code() == 0
+    assert server.exit_code() == 3
     assert time.monotonic() - started < 6
     caller.join()
-    assert errors and errors[0] in ("UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED")
+    assert errors and errors[0] in ("ABORTED", "UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED")
     client.close()

@@ -43,20 +43,22 @@ def samples(server):
 
 def test_calls_and_variables_are_counted(server):
   found = samples(server)
-  assert found['formwork_calls_total{code="OK"}'] == 3
-  assert found['formwork_calls_total{code="NOT_FOUND"}'] == 1
+  assert found['formwork_calls_total{code="OK",namespace="metrics"}'] == 3
+  assert found['formwork_calls_total{code="NOT_FOUND",namespace="metrics"}'] == 1
   assert found['formwork_call_duration_seconds_count{function="identity"}'] == 3
   assert found['formwork_requests_total{code="OK",method="Register"}'] == 1
   assert found["formwork_variables"] == 1
   assert found["formwork_variable_bytes"] == 1024
   assert found["formwork_functions"] == 1
+  assert found["formwork_compile_duration_seconds_count"] == 1
+  assert found["formwork_connections"] >= 1
   assert found["formwork_received_bytes_total"] > 0 < found["formwork_sent_bytes_total"]
 
 
 def test_the_readme_lists_the_metrics_of_the_binary(server):
   text = server.get("/metrics")[1]
   served = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
-  documented = dict(re.findall(r"^\| `(formwork_\w+)` \| (\w+) \|", README.read_text(), re.M))
+  documented = dict(re.findall(r"^\| `((?:formwork|process)_\w+)` \| (\w+) \|", README.read_text(), re.M))
   assert documented == served
 
 
@@ -102,7 +104,7 @@ scrape_configs:
        "--storage.tsdb.path=%s/data" % tmp_path, "--web.listen-address=127.0.0.1:%d" % port],
       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
   try:
-    query = 'formwork_calls_total{code="OK"}'
+    query = 'sum(formwork_calls_total{code="OK"})'
     url = "http://127.0.0.1:%d/api/v1/query?query=%s" % (port, urllib.parse.quote(query))
     deadline = time.monotonic() + 40
     result = []

@@ -69,15 +69,15 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(*flags, **settings):
-  """A server that serves; afterwards it must end by itself, with exit code 0."""
+def running(*flags, exit_code=0, **settings):
+  """A server that serves; afterwards it must end by itself, with that exit code."""
   server = Server(*flags, **settings)
   try:
     assert server.grpc, server.log_text()
     yield server
     if server.process.poll() is None:
       server.terminate()
-    assert server.exit_code() == 0, server.log_text()
+    assert server.exit_code() == exit_code, server.log_text()
   finally:
     server.process.kill()
     server.process.wait()

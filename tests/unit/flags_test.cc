@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace formwork::server {
@@ -62,19 +65,67 @@ TEST(Flags, ComeFromTheEnvironmentUnlessGiven) {
   EXPECT_EQ(options.http_port, 9501);
 }
 
-TEST(Flags, RefuseWhatMakesNoSense) {
-  const std::vector<std::vector<const char*>> cases = {
-      {"--port", "70000"},           {"--port", "abc"},
-      {"--bind", "example.org"},     {"--threads", "-1"},
-      {"--log-format", "xml"},       {"--max-message-bytes", "10"},
-      {"--max-message-bytes", "3G"}, {"--no-such-flag"},
-      {"--drain-timeout", "-1"},     {"stray"}};
-  for (const auto& arguments : cases) {
+TEST(Flags, SizesMayHaveUnits) {
+  const std::vector<std::pair<const char*, size_t>> cases = {
+      {"1000", 1000},       {"0", 0},           {"64k", 64 << 10}, {"3M", 3 << 20},
+      {"2GiB", 2ull << 30}, {"1tb", 1ull << 40}};
+  for (const auto& [text, bytes] : cases) {
     ServerOptions options;
-    const std::optional<int> code = Parse(arguments, &options);
-    ASSERT_TRUE(code.has_value()) << arguments[0];
-    EXPECT_NE(*code, 0) << arguments[0];
+    ASSERT_EQ(Parse({"--max-function-bytes", text}, &options), std::nullopt) << text;
+    EXPECT_EQ(options.engine.max_function_bytes, bytes) << text;
   }
+}
+
+// What a parse that fails prints on stderr.
+std::string Refusal(const std::vector<const char*>& arguments) {
+  ServerOptions options;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Parse(arguments, &options), kBadFlag);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Flags, RefuseWhatMakesNoSenseInOneLineWithTheFlagAndTheReason) {
+  const std::vector<std::vector<const char*>> cases = {
+      {"--port", "70000", "not from 0 to 65535: 70000"},
+      {"--port", "abc", "not a whole number: abc"},
+      {"--port", "99999999999999999999", "not a whole number"},
+      {"--http-port", "-2", "not from -1 to 65535"},
+      {"--bind", "example.org", "not an IPv4 or IPv6 address: example.org"},
+      {"--threads", "-1", "not from 0"},
+      {"--log-format", "xml", "not one of text, json: xml"},
+      {"--max-message-bytes", "10", "not from 1024"},
+      {"--max-message-bytes", "3G", "not from 1024 to 2147483647 bytes: 3G"},
+      {"--memory-limit-bytes", "-1", "not a number of bytes"},
+      {"--memory-limit-bytes", "1.5G", "not a number of bytes"},
+      {"--memory-limit-bytes", "99999999999T", "not from"},
+      {"--memory-limit-bytes", "", "not a number of bytes"},
+      {"--max-functions", "0", "not from 1"},
+      {"--drain-timeout", "-1", "not from 0"},
+      {"--drain-timeout", "nan", "not from 0"},
+      {"--lame-duck", "x", "not a number of seconds: x"},
+      {"--no-such-flag", "--no-such-flag"},
+      {"stray", "stray"}};
+  for (std::vector<const char*> arguments : cases) {
+    const std::string reason = arguments.back();
+    if (arguments.size() > 2 || arguments[0] == reason) arguments.pop_back();
+    const std::string line = Refusal(arguments);
+    EXPECT_THAT(line, testing::HasSubstr(arguments[0]));
+    EXPECT_THAT(line, testing::HasSubstr(reason));
+    EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
+  }
+}
+
+TEST(Flags, SayWhereABadValueIsFrom) {
+  const Environment threads("FORMWORK_THREADS", "many");
+  EXPECT_EQ(Refusal({}),
+            "formwork-server: FORMWORK_THREADS: --threads: not a whole number: many\n");
+}
+
+TEST(Flags, KnowWhatIsNotTheDefault) {
+  const Environment threads("FORMWORK_THREADS", "2");
+  ServerOptions options;
+  EXPECT_EQ(Parse({"--port", "0", "--http-port", "8501"}, &options), std::nullopt);
+  EXPECT_EQ(options.changed, "--port=0 --threads=2");
 }
 
 TEST(Flags, HelpAndVersionEndWithSuccess) {

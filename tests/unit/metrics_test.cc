@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 
 namespace formwork::server {
 namespace {
@@ -31,68 +33,118 @@ std::string CountOf(const std::string& function) {
   return absl::StrCat("formwork_call_duration_seconds_count{function=\"", function, "\"}");
 }
 
-EngineStats NoStats() { return {}; }
+Metrics::Options WithoutSources() {
+  return {.engine = [] { return EngineStats(); },
+          .connections = [] { return ConnectionListener::Stats(); }};
+}
+
+FinishedCall CallOf(absl::string_view function, absl::string_view name_space = "default") {
+  return {name_space, function, absl::StatusCode::kOk, absl::Milliseconds(1)};
+}
+
+int LinesWith(const std::string& text, absl::string_view part) {
+  int lines = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) lines += absl::StrContains(line, part);
+  return lines;
+}
 
 TEST(Metrics, CountCallsByCodeAndFunction) {
-  Metrics metrics(NoStats);
-  metrics.CountCall("f", absl::StatusCode::kOk, absl::Milliseconds(3));
-  metrics.CountCall("f", absl::StatusCode::kOk, absl::Microseconds(30));
-  metrics.CountCall("", absl::StatusCode::kNotFound, absl::Microseconds(30));
+  Metrics metrics(WithoutSources());
+  metrics.CountCall({"a", "f", absl::StatusCode::kOk, absl::Milliseconds(3)});
+  metrics.CountCall({"a", "f", absl::StatusCode::kOk, absl::Microseconds(30)});
+  metrics.CountCall({"b", "", absl::StatusCode::kNotFound, absl::Microseconds(30)});
   const std::string text = metrics.Text();
-  EXPECT_EQ(ValueOf(text, "formwork_calls_total{code=\"OK\"}"), 2);
-  EXPECT_EQ(ValueOf(text, "formwork_calls_total{code=\"NOT_FOUND\"}"), 1);
+  EXPECT_EQ(ValueOf(text, "formwork_calls_total{code=\"OK\",namespace=\"a\"}"), 2);
+  EXPECT_EQ(ValueOf(text, "formwork_calls_total{code=\"NOT_FOUND\",namespace=\"b\"}"), 1);
   EXPECT_EQ(ValueOf(text, CountOf("f")), 2);
   EXPECT_EQ(ValueOf(text, CountOf("other")), 1);
   EXPECT_EQ(ValueOf(text, "formwork_call_duration_seconds_bucket{function=\"f\",le=\"5e-05\"}"), 1);
   EXPECT_EQ(ValueOf(text, "formwork_call_duration_seconds_bucket{function=\"f\",le=\"0.005\"}"), 2);
 }
 
-TEST(Metrics, TakeLevelsFromTheEngine) {
-  Metrics metrics([] {
-    EngineStats stats;
-    stats.variables = 7;
-    stats.cache_evictions = 3;
-    stats.ticket_wait_seconds = 1.5;
-    return stats;
-  });
+TEST(Metrics, TakeLevelsFromTheirOwners) {
+  Metrics metrics({.engine =
+                       [] {
+                         EngineStats stats;
+                         stats.variables = 7;
+                         stats.cache_evictions = 3;
+                         stats.ticket_wait_seconds = 1.5;
+                         return stats;
+                       },
+                   .connections = [] { return ConnectionListener::Stats{.open = 2, .refused = 1}; },
+                   .limits = {{"formwork_calls_queued_limit", "", 9}}});
   const std::string text = metrics.Text();
   EXPECT_EQ(ValueOf(text, "formwork_variables"), 7);
   EXPECT_EQ(ValueOf(text, "formwork_function_cache_evictions_total"), 3);
   EXPECT_EQ(ValueOf(text, "formwork_ticket_wait_seconds_total"), 1.5);
-  EXPECT_GT(ValueOf(text, "formwork_resident_memory_bytes"), 1e6);
+  EXPECT_EQ(ValueOf(text, "formwork_connections"), 2);
+  EXPECT_EQ(ValueOf(text, "formwork_connections_refused_total"), 1);
+  EXPECT_EQ(ValueOf(text, "formwork_calls_queued_limit"), 9);
+}
+
+TEST(Metrics, SayWhatTheSystemSaysOfTheProcess) {
+  Metrics metrics(WithoutSources());
+  const std::string text = metrics.Text();
+  const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  EXPECT_NEAR(ValueOf(text, "process_start_time_seconds"), now, 600);
+  EXPECT_GT(ValueOf(text, "process_resident_memory_bytes"), 1e6);
+  EXPECT_GT(ValueOf(text, "process_virtual_memory_bytes"),
+            ValueOf(text, "process_resident_memory_bytes"));
+  EXPECT_GE(ValueOf(text, "process_cpu_seconds_total"), 0);
+  EXPECT_GE(ValueOf(text, "process_open_fds"), 3);
+  EXPECT_GT(ValueOf(text, "process_max_fds"), ValueOf(text, "process_open_fds"));
+  EXPECT_GE(ValueOf(text, "process_threads"), 1);
 }
 
 TEST(Metrics, GiveTheMostCalledFunctionsTheirOwnSeries) {
-  Metrics metrics(NoStats, 3);
-  for (int i = 0; i < 10; ++i) {
-    metrics.CountCall(absl::StrCat("f", i), absl::StatusCode::kOk, absl::Milliseconds(1));
-  }
-  for (int i = 0; i < 5; ++i) {
-    metrics.CountCall("late", absl::StatusCode::kOk, absl::Milliseconds(1));
-  }
+  Metrics::Options options = WithoutSources();
+  options.function_series = 3;
+  Metrics metrics(options);
+  for (int i = 0; i < 10; ++i) metrics.CountCall(CallOf(absl::StrCat("f", i)));
+  for (int i = 0; i < 5; ++i) metrics.CountCall(CallOf("late"));
   std::string text = metrics.Text();  // Sees that "late" is large.
-  for (int i = 0; i < 5; ++i) {
-    metrics.CountCall("late", absl::StatusCode::kOk, absl::Milliseconds(1));
-  }
+  for (int i = 0; i < 5; ++i) metrics.CountCall(CallOf("late"));
   const double other_before = ValueOf(text, CountOf("other"));
   text = metrics.Text();
   EXPECT_EQ(ValueOf(text, CountOf("late")), 5);
   EXPECT_GE(ValueOf(text, CountOf("other")), other_before);
-  int series = 0;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    series += line.substr(0, 37) == "formwork_call_duration_seconds_count{";
-  }
-  EXPECT_EQ(series, 4);
+  EXPECT_EQ(LinesWith(text, "formwork_call_duration_seconds_count{"), 4);
 }
 
-TEST(Metrics, KeepAnyFunctionNameWellFormed) {
-  Metrics metrics(NoStats);
-  metrics.CountCall("a\"b\\\n\xff", absl::StatusCode::kOk, absl::Milliseconds(1));
-  EXPECT_THAT(metrics.Text(), HasSubstr("a\\\"b\\\\\\n\xef\xbf\xbd"));
+TEST(Metrics, StaySmallAndUsefulWhateverNamesClientsMakeUp) {
+  Metrics metrics(WithoutSources());
+  const std::string filler(1 << 20, 'x');
+  for (int i = 0; i < 5000; ++i) {
+    const std::string made_up = absl::StrCat(i, "_", filler);
+    metrics.CountCall(CallOf(made_up, made_up));
+  }
+  for (int i = 0; i < 2000; ++i) metrics.CountCall(CallOf("train", "mine"));
+  EXPECT_LT(metrics.Text().size(), 200'000);
+  for (int i = 0; i < 10; ++i) metrics.CountCall(CallOf("train", "mine"));
+  const std::string text = metrics.Text();
+  EXPECT_EQ(ValueOf(text, CountOf("train")), 10);
+  EXPECT_EQ(ValueOf(text, "formwork_calls_total{code=\"OK\",namespace=\"mine\"}"), 10);
+}
+
+TEST(Metrics, KeepAnyNameWellFormed) {
+  Metrics metrics(WithoutSources());
+  metrics.CountCall(CallOf("a\"b\\\n\xff", "c\"d\n"));
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("a\\\"b\\\\\\n\xef\xbf\xbd"));
+  EXPECT_THAT(text, HasSubstr("namespace=\"c\\\"d\\n\""));
+}
+
+TEST(Metrics, CountCompilations) {
+  Metrics metrics(WithoutSources());
+  metrics.CountCompile(absl::Milliseconds(20));
+  const std::string text = metrics.Text();
+  EXPECT_EQ(ValueOf(text, "formwork_compile_duration_seconds_count"), 1);
+  EXPECT_EQ(ValueOf(text, "formwork_compile_duration_seconds_bucket{le=\"0.05\"}"), 1);
+  EXPECT_EQ(ValueOf(text, "formwork_compile_duration_seconds_bucket{le=\"0.01\"}"), 0);
 }
 
 TEST(Metrics, CountRetracesByHostWithinBounds) {
-  Metrics metrics(NoStats);
+  Metrics metrics(WithoutSources());
   metrics.CountRetrace("ipv4:10.0.0.1:4711");
   metrics.CountRetrace("ipv4:10.0.0.1:4712");
   metrics.CountRetrace("ipv6:%5B::1%5D:4712");

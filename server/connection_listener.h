@@ -1,0 +1,89 @@
+#pragma once
+
+// Accepts gRPC's connections in place of gRPC's own listener, which has no bound and is gone for
+// good at the first accept that fails (no file descriptor left).
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/logging.h"
+#include "server/unique_fd.h"
+
+namespace formwork::server {
+
+/// Hands on what connects, from a thread of its own, with at most so many connections at once.
+///
+/// Where there are that many, a connection that nobody can miss is cut off for a new one: one that
+/// has sent nothing a second after it was made, or one over TCP that has been silent for longer
+/// than gRPC would leave a connection with calls (kBusySilence). Else the new one is closed at
+/// once. Thread-safe.
+class ConnectionListener {
+ public:
+  /// What the peer of a connection with calls answers is gRPC's keepalive ping, at least this
+  /// often.
+  static constexpr absl::Duration kBusySilence = absl::Seconds(20);
+
+  struct Stats {
+    size_t open = 0;        ///< Not closed yet, by either side.
+    uint64_t accepted = 0;  ///< In all.
+    uint64_t refused = 0;   ///< Closed at once.
+    uint64_t cut_off = 0;   ///< Closed for new ones.
+  };
+
+  /// `take` gets each connection's file descriptor, and closes it some time.
+  ConnectionListener(std::vector<UniqueFd> sockets, size_t max_connections,
+                     std::function<void(int)> take);
+  ConnectionListener(const ConnectionListener&) = delete;
+  ConnectionListener& operator=(const ConnectionListener&) = delete;
+  ~ConnectionListener() { Stop(); }
+
+  /// Closes the sockets, not the connections. Not thread-safe.
+  void Stop();
+  Stats GetStats();
+  size_t max_connections() const { return max_connections_; }
+
+ private:
+  // A connection that was handed on. Whoever has it does not say when it closes it; a descriptor
+  // that is closed, or stands for another socket, tells.
+  struct Connection {
+    ino_t socket = 0;  // 0: there is none with this descriptor.
+    absl::Time since;
+    std::string peer;
+  };
+
+  void Run();
+  void AcceptFrom(int socket);
+  void Admit(UniqueFd connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets what has been closed.
+  void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Cuts off a connection that nobody can miss; false where there is none.
+  bool CutOffOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FindIdle(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::vector<UniqueFd> sockets_;
+  const size_t max_connections_;
+  const std::function<void(int)> take_;
+  const UniqueFd stop_;  // An eventfd.
+  LogLimit refusals_log_;
+  LogLimit errors_log_;
+
+  absl::Mutex mutex_;
+  std::vector<Connection> connections_ ABSL_GUARDED_BY(mutex_);  // By descriptor.
+  Stats stats_ ABSL_GUARDED_BY(mutex_);
+  std::deque<int> idle_ ABSL_GUARDED_BY(mutex_);  // The longest silent first.
+  absl::Time searched_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  std::thread thread_;
+};
+
+}  // namespace formwork::server
