@@ -10,6 +10,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/engine_impl.h"
+#include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
 
@@ -23,58 +24,41 @@ uint64_t NewEpoch() {
 
 // More than there are cores: a long call must not keep a short one from its turn; the scheduler of
 // the operating system shares the cores among them.
-int CallThreads(const EngineOptions& options) {
-  if (options.call_threads > 0) return options.call_threads;
+int ChooseCallThreads() {
   return std::max(16, 4 * static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// Apart from those of other epochs by the upper bits; within 53, which JSON's readers keep.
-uint64_t FirstFunctionId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
-
-VariableInfo InfoOf(const Variable& variable) {
-  return {variable.id,     variable.name,          variable.dtype,
-          variable.shape,  variable.initialized(), variable.version(),
-          variable.bytes()};
+int ChooseCompileThreads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
 }
+
+EngineOptions Chosen(EngineOptions options) {
+  if (options.compute_threads <= 0) options.compute_threads = ParallelThreads();
+  if (options.call_threads <= 0) options.call_threads = ChooseCallThreads();
+  if (options.compile_threads <= 0) options.compile_threads = ChooseCompileThreads();
+  if (options.kept_tensor_ttl <= absl::ZeroDuration()) {
+    options.kept_tensor_ttl = absl::InfiniteDuration();
+  }
+  return options;
+}
+
+const char* InstructionSet() {
+  switch (HostIsa()) {
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kBaseline:
+      break;
+  }
+  return "baseline";
+}
+
+// Where all IDs start: apart from those of other epochs by the upper bits; within 53, which JSON's
+// readers keep.
+uint64_t FirstId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
 
 }  // namespace
-
-void KeptTensors::Put(absl::string_view name_space, uint64_t id, Tensor tensor) {
-  absl::MutexLock lock(&mutex_);
-  tensors_[std::string(name_space)][id] = std::move(tensor);
-}
-
-absl::StatusOr<Tensor> KeptTensors::Get(absl::string_view name_space, uint64_t id) {
-  absl::MutexLock lock(&mutex_);
-  auto found = tensors_.find(name_space);
-  if (found != tensors_.end()) {
-    auto tensor = found->second.find(id);
-    if (tensor != found->second.end()) return tensor->second;
-  }
-  return NotFound("there is no kept tensor of id=", id);
-}
-
-int64_t KeptTensors::Release(absl::string_view name_space, absl::Span<const uint64_t> ids) {
-  absl::MutexLock lock(&mutex_);
-  auto found = tensors_.find(name_space);
-  if (found == tensors_.end()) return 0;
-  int64_t released = 0;
-  for (uint64_t id : ids) released += static_cast<int64_t>(found->second.erase(id));
-  if (found->second.empty()) tensors_.erase(found);
-  return released;
-}
-
-void KeptTensors::Clear(absl::string_view name_space) {
-  absl::MutexLock lock(&mutex_);
-  tensors_.erase(name_space);
-}
-
-int64_t KeptTensors::count() {
-  absl::MutexLock lock(&mutex_);
-  int64_t count = 0;
-  for (const auto& [name_space, tensors] : tensors_) count += static_cast<int64_t>(tensors.size());
-  return count;
-}
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   if (options.max_functions < 1 || options.max_queued_calls < 1) {
@@ -85,35 +69,60 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
 }
 
 EngineImpl::EngineImpl(const EngineOptions& options)
-    : options_(options),
+    : options_(Chosen(options)),
       epoch_(NewEpoch()),
       allocator_(options.memory_limit_bytes),
-      resources_(options.max_queued_calls),
-      functions_(options.max_functions, options.max_function_bytes, FirstFunctionId(epoch_)),
-      pool_(CallThreads(options)) {
+      resources_(options.max_queued_calls, FirstId(epoch_)),
+      functions_(options.max_functions, options.max_function_bytes, FirstId(epoch_)),
+      kept_(FirstId(epoch_), options.max_kept_bytes),
+      pool_(options_.call_threads),
+      compilers_(options_.compile_threads) {
   RegisterOps(ops_);
   RegisterCpuKernels(kernels_);
 }
 
-EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture()).IgnoreError(); }
+EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration()); }
 
-FunctionInfo EngineImpl::InfoOf(const ConcreteFunction& function) {
+absl::Status Engine::CheckEpoch(uint64_t known, ErrorDetails* details) const {
+  if (known == 0 || known == epoch()) return absl::OkStatus();
+  if (details != nullptr) {
+    details->restarted = true;
+    details->effects = Effects::kNone;
+  }
+  return FailedPrecondition(
+      "the server was restarted: the IDs that the client knows are no longer valid, and what it "
+      "held is lost: known epoch=",
+      known, " server epoch=", epoch());
+}
+
+EngineInfo EngineImpl::Info() {
+  EngineInfo info;
+  info.epoch = epoch_;
+  info.options = options_;
+  for (const std::string& name : kernels_.Names()) {
+    if (ops_.Find(name) != nullptr) info.ops.push_back(name);
+  }
+  info.instruction_set = InstructionSet();
+  return info;
+}
+
+FunctionInfo EngineImpl::InfoOf(const ConcreteFunction& function, bool signatures) {
   FunctionInfo info;
   info.id = function.id;
   info.name = function.name;
-  info.signature = function.type();
-  info.inputs = function.inputs;
-  info.outputs = function.outputs;
-  info.pretty_signature = function.pretty_signature.empty()
-                              ? function.type().ToString(function.captures)
-                              : function.pretty_signature;
+  if (signatures) {
+    info.signature = function.type();
+    info.inputs = function.inputs;
+    info.outputs = function.outputs;
+    info.pretty_signature = function.pretty_signature.empty()
+                                ? function.type().ToString(function.captures)
+                                : function.pretty_signature;
+  }
   info.calls = function.calls.load(std::memory_order_relaxed);
   info.bytes = function.bytes;
-  for (const Binding& binding : function.identity.bindings) {
-    if (binding.resource_id == 0) continue;
-    if (std::shared_ptr<Variable> variable = resources_.Find(binding.resource_id)) {
-      info.captured_variables.push_back(variable->name);
-    }
+  for (const CapturedVariable& variable : function.variables) {
+    if (!variable.named) info.captured_variables.push_back(variable.name);
+    if (variable.deleted()) info.deleted_variables.push_back(variable.name);
   }
   return info;
 }
@@ -121,7 +130,7 @@ FunctionInfo EngineImpl::InfoOf(const ConcreteFunction& function) {
 absl::StatusOr<FunctionInfo> EngineImpl::Resolve(absl::string_view name_space,
                                                  absl::string_view name, const FunctionType& type,
                                                  ErrorDetails* details) {
-  Dispatch dispatch = functions_.Find(name_space, name, type);
+  Dispatch dispatch = functions_.Find(NamespaceOf(name_space), name, type);
   if (dispatch.function != nullptr) return InfoOf(*dispatch.function);
   if (details != nullptr) {
     details->unknown_function = dispatch.unknown_name;
@@ -134,10 +143,11 @@ absl::StatusOr<FunctionInfo> EngineImpl::Resolve(absl::string_view name_space,
                   "' takes this type: candidates=", dispatch.candidates.size());
 }
 
-std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space) {
+std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space, bool signatures) {
   std::vector<FunctionInfo> infos;
-  for (const FunctionPtr& function : functions_.List(name_space))
-    infos.push_back(InfoOf(*function));
+  for (const FunctionPtr& function : functions_.List(NamespaceOf(name_space))) {
+    infos.push_back(InfoOf(*function, signatures));
+  }
   return infos;
 }
 
@@ -145,7 +155,7 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
                                                          absl::string_view name,
                                                          std::vector<FunctionInfo>* functions) {
   std::string text;
-  for (const FunctionPtr& function : functions_.List(name_space, name)) {
+  for (const FunctionPtr& function : functions_.List(NamespaceOf(name_space), name)) {
     FunctionInfo info = InfoOf(*function);
     absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature);
     if (functions != nullptr) functions->push_back(std::move(info));
@@ -154,119 +164,30 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
   return text;
 }
 
-absl::StatusOr<int64_t> EngineImpl::Unregister(absl::string_view name_space, uint64_t id,
-                                               absl::string_view name) {
-  const int64_t removed =
-      id != 0 ? functions_.Remove(name_space, id) : functions_.Remove(name_space, name);
-  if (removed > 0) return removed;
-  if (id != 0) return NotFound("there is no function of id=", id);
-  return NotFound("there is no function '", name, "'");
-}
-
-absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_view name_space,
-                                                                   absl::string_view name,
-                                                                   DType dtype,
-                                                                   const PartialShape& shape,
-                                                                   std::optional<Tensor> value) {
-  CreatedVariable created;
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
-                            resources_.Create(name_space, name, dtype, shape, std::move(value),
-                                              /*exact_shape=*/true, &created.existed));
-  created.variable = formwork::InfoOf(*variable);
-  return created;
-}
-
-absl::StatusOr<std::shared_ptr<Variable>> EngineImpl::FindVariable(absl::string_view name_space,
-                                                                   uint64_t id,
-                                                                   absl::string_view name) {
-  std::shared_ptr<Variable> variable =
-      id != 0 ? resources_.Find(id) : resources_.FindByName(name_space, name);
-  if (variable != nullptr && variable->name_space == name_space) return variable;
-  if (id != 0) return NotFound("there is no variable of id=", id);
-  return NotFound("there is no variable '", name, "'");
-}
-
-void EngineImpl::WithVariable(std::shared_ptr<Variable> variable, Access mode,
-                              absl::AnyInvocable<void(AccessTicket&)> body,
-                              absl::AnyInvocable<void(absl::Status)> failed) {
-  if (absl::Status status = Admit(); !status.ok()) return failed(std::move(status));
-  struct Waiting {
-    Waiting(ResourceStore& store, Allocator& allocator) : ticket(store, allocator) {}
-    AccessTicket ticket;
-    absl::AnyInvocable<void(AccessTicket&)> body;
-  };
-  auto waiting = std::make_shared<Waiting>(resources_, allocator_);
-  waiting->body = std::move(body);
-  auto run = [this, waiting] {
-    waiting->body(waiting->ticket);
-    waiting->ticket.ReleaseAll();
-    CallDone();
-  };
-  absl::StatusOr<bool> ready =
-      waiting->ticket.Take({{std::move(variable), mode}}, [this, run] { pool_.Schedule(run); });
-  if (!ready.ok()) {
-    CallDone();
-    return failed(ready.status());
-  }
-  if (*ready) run();
-}
-
-void EngineImpl::ReadVariable(
-    absl::string_view name_space, uint64_t id, absl::string_view name,
-    absl::AnyInvocable<void(absl::StatusOr<std::pair<VariableInfo, Tensor>>)> done) {
-  absl::StatusOr<std::shared_ptr<Variable>> variable = FindVariable(name_space, id, name);
-  if (!variable.ok()) return done(variable.status());
-  auto shared = std::make_shared<decltype(done)>(std::move(done));
-  WithVariable(
-      *variable, Access::kRead,
-      [variable = *variable, shared](AccessTicket& ticket) {
-        absl::StatusOr<Tensor> value = ticket.Read({variable->id});
-        if (!value.ok()) return (*shared)(value.status());
-        (*shared)(std::make_pair(formwork::InfoOf(*variable), *std::move(value)));
-      },
-      [shared](absl::Status status) { (*shared)(std::move(status)); });
-}
-
-void EngineImpl::AssignVariable(absl::string_view name_space, uint64_t id, absl::string_view name,
-                                Tensor value,
-                                absl::AnyInvocable<void(absl::StatusOr<VariableInfo>)> done) {
-  absl::StatusOr<std::shared_ptr<Variable>> variable = FindVariable(name_space, id, name);
-  if (!variable.ok()) return done(variable.status());
-  auto shared = std::make_shared<decltype(done)>(std::move(done));
-  WithVariable(
-      *variable, Access::kWrite,
-      [variable = *variable, shared, value = std::move(value)](AccessTicket& ticket) mutable {
-        absl::Status status = ticket.Assign({variable->id}, std::move(value));
-        if (!status.ok()) return (*shared)(std::move(status));
-        (*shared)(formwork::InfoOf(*variable));
-      },
-      [shared](absl::Status status) { (*shared)(std::move(status)); });
-}
-
-absl::Status EngineImpl::DeleteVariable(absl::string_view name_space, uint64_t id,
-                                        absl::string_view name) {
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable, FindVariable(name_space, id, name));
-  if (resources_.Remove(*variable)) return absl::OkStatus();
-  return NotFound("there is no variable '", variable->name, "'");
-}
-
-std::vector<VariableInfo> EngineImpl::ListVariables(absl::string_view name_space) {
-  std::vector<VariableInfo> infos;
-  for (const auto& variable : resources_.List(name_space)) {
-    infos.push_back(formwork::InfoOf(*variable));
-  }
-  return infos;
+absl::StatusOr<int64_t> EngineImpl::Unregister(absl::string_view name_space, const Target& function,
+                                               bool allow_missing) {
+  name_space = NamespaceOf(name_space);
+  const int64_t removed = function.id != 0 ? functions_.Remove(name_space, function.id)
+                                           : functions_.Remove(name_space, function.name);
+  if (removed > 0 || allow_missing) return removed;
+  if (function.id != 0) return NotFound("there is no function of id=", function.id);
+  return NotFound("there is no function '", function.name, "'");
 }
 
 absl::StatusOr<Tensor> EngineImpl::ReadTensor(absl::string_view name_space, uint64_t kept_id) {
-  return kept_.Get(name_space, kept_id);
+  return kept_.Use(NamespaceOf(name_space), kept_id);
 }
 
 int64_t EngineImpl::ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) {
-  return kept_.Release(name_space, ids);
+  return kept_.Release(NamespaceOf(name_space), ids);
+}
+
+std::vector<KeptTensorInfo> EngineImpl::ListTensors(absl::string_view name_space) {
+  return kept_.List(NamespaceOf(name_space));
 }
 
 void EngineImpl::Clear(absl::string_view name_space) {
+  name_space = NamespaceOf(name_space);
   functions_.Clear(name_space);
   kept_.Clear(name_space);
   resources_.Clear(name_space);
@@ -284,6 +205,7 @@ EngineStats EngineImpl::Stats() {
   stats.variables = resources_.count();
   stats.variable_bytes = resources_.bytes();
   stats.kept_tensors = kept_.count();
+  stats.kept_bytes = kept_.bytes();
   stats.calls_queued = queued_.load(std::memory_order_relaxed);
   stats.calls_running = calls_.load(std::memory_order_relaxed) - stats.calls_queued;
   stats.ticket_waits = resources_.waits();
@@ -292,12 +214,16 @@ EngineStats EngineImpl::Stats() {
   return stats;
 }
 
-absl::Status EngineImpl::Drain(absl::Time deadline) {
-  refuses_.store(true, std::memory_order_relaxed);
+DrainResult EngineImpl::Drain(absl::Time deadline, absl::Duration grace) {
+  refuses_.store(true);
   absl::MutexLock lock(&drain_mutex_);
   auto idle = [this] { return calls_.load(std::memory_order_acquire) == 0; };
-  if (drain_mutex_.AwaitWithDeadline(absl::Condition(&idle), deadline)) return absl::OkStatus();
-  return absl::DeadlineExceededError("calls were still running at the drain's deadline");
+  if (drain_mutex_.AwaitWithDeadline(absl::Condition(&idle), deadline)) return {};
+  DrainResult result;
+  result.cut_off = calls_.load(std::memory_order_acquire);
+  drain_mutex_.AwaitWithTimeout(absl::Condition(&idle), grace);
+  result.left = calls_.load(std::memory_order_acquire);
+  return result;
 }
 
 }  // namespace formwork

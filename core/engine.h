@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "core/device/host_allocator.h"
 #include "core/function/function_type.h"
+#include "core/resource/kept_tensors.h"
 #include "core/tensor/tensor.h"
 #include "core/tensor/tensor_spec.h"
 
@@ -27,9 +28,19 @@ struct EngineOptions {
   size_t memory_limit_bytes = 0;  ///< Of tensors; 0: no limit.
   int compute_threads = 0;        ///< What one kernel may use; 0: all cores.
   int call_threads = 0;          ///< How many calls may run at once outside RPC threads; 0: chosen.
+  int compile_threads = 0;       ///< How many registrations may; 0: chosen.
   int max_queued_calls = 1024;   ///< More are refused with kResourceExhausted.
   int64_t max_functions = 4096;  ///< Bounds of the function cache.
   size_t max_function_bytes = size_t{1} << 30;
+  absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
+  size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
+};
+
+/// A function or variable as requests name it: by ID, or by name where `id` is 0. IDs are of one
+/// server's life (see Engine::CheckEpoch).
+struct Target {
+  uint64_t id = 0;
+  std::string name;
 };
 
 /// What a caller gives for one input or capture.
@@ -49,6 +60,7 @@ struct ErrorDetails {
   std::vector<std::string> culprits;      ///< All of them; the text names the first 20.
   bool no_matching_signature = false;     ///< The name is known, the type fits none.
   bool unknown_function = false;          ///< The name or ID is not, or no longer, there.
+  bool restarted = false;                 ///< The client's epoch is another server life's.
   std::vector<FunctionType> candidates;   ///< With no_matching_signature.
   std::optional<FunctionType> suggested;  ///< The type to trace next.
 };
@@ -56,8 +68,8 @@ struct ErrorDetails {
 struct Registration {
   std::string name_space;
   std::string name;
-  absl::string_view graph_def;  ///< Serialized; only read during the call.
-  std::string fingerprint;      ///< SHA-256 of graph_def in hex; empty: taken by the engine.
+  std::string graph_def;    ///< Serialized. Empty: the one of `fingerprint`.
+  std::string fingerprint;  ///< SHA-256 of graph_def in hex; empty: taken by the engine.
   std::vector<TensorSpec> inputs;
   std::vector<std::string> outputs;
   std::vector<std::pair<std::string, Argument>> captures;  ///< Graph tensor -> what it is bound to.
@@ -66,6 +78,7 @@ struct Registration {
   std::string pretty_signature;           ///< Empty: made from the signature.
   bool replace = false;
   bool retrace = false;  ///< Counted in the statistics.
+  absl::Time deadline = absl::InfiniteFuture();
 };
 
 /// A ConcreteFunction as it is shown.
@@ -79,6 +92,8 @@ struct FunctionInfo {
   uint64_t calls = 0;
   uint64_t bytes = 0;
   std::vector<std::string> captured_variables;
+  /// Of those, or of the ones that it names itself: the deleted. It cannot be called any more.
+  std::vector<std::string> deleted_variables;
 };
 
 struct Registered {
@@ -86,12 +101,19 @@ struct Registered {
   bool existed = false;
 };
 
+struct RegisterResult {
+  absl::Status status;
+  ErrorDetails details;   ///< Where the status is not OK.
+  Registered registered;  ///< Where it is.
+};
+
 struct CallSpec {
   std::string name_space;
-  uint64_t function_id = 0;  ///< By ConcreteFunction, or, where 0, by name and the inputs' types.
-  std::string name;
+  Target function;  ///< By name: the one that fits the inputs' types (TensorFlow's rule).
   std::vector<Argument> inputs;
   bool keep_outputs = false;
+  std::string owner;        ///< Of kept outputs, as lists show it: the client's ID, or its address.
+  absl::Duration kept_ttl;  ///< Of kept outputs; zero: EngineOptions::kept_tensor_ttl.
   absl::Time deadline = absl::InfiniteFuture();
 };
 
@@ -120,6 +142,43 @@ struct VariableInfo {
   uint64_t bytes = 0;
 };
 
+struct VariableValue {
+  VariableInfo variable;
+  Tensor value;
+};
+
+struct ReadSpec {
+  std::string name_space;
+  std::vector<Target> variables;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct ReadResult {
+  absl::Status status;
+  ErrorDetails details;               ///< Where the status is not OK.
+  std::vector<VariableValue> values;  ///< In the order asked; they share the variables' memory.
+};
+
+struct AssignSpec {
+  std::string name_space;
+  std::vector<std::pair<Target, Tensor>> values;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct AssignResult {
+  absl::Status status;
+  ErrorDetails details;  ///< Where the status is not OK: then nothing was written.
+  std::vector<VariableInfo> variables;
+};
+
+/// What there is to know of an engine that does not change.
+struct EngineInfo {
+  uint64_t epoch = 0;
+  EngineOptions options;         ///< As they took effect: what was left to choose is chosen.
+  std::vector<std::string> ops;  ///< That functions may use. Sorted.
+  std::string instruction_set;   ///< What kernels use, such as "avx2".
+};
+
 /// Counters since the start, and levels now.
 struct EngineStats {
   int64_t functions = 0;
@@ -128,6 +187,7 @@ struct EngineStats {
   int64_t variables = 0;
   uint64_t variable_bytes = 0;
   int64_t kept_tensors = 0;
+  uint64_t kept_bytes = 0;
   int64_t calls_queued = 0;
   int64_t calls_running = 0;
   uint64_t ticket_waits = 0;  ///< Calls that had to wait for an earlier one.
@@ -135,47 +195,79 @@ struct EngineStats {
   uint64_t tensor_bytes = 0;
 };
 
-/// One call under way. Shared by the engine and whoever may cancel it. Thread-safe.
+/// A request that may wait or take long: a call, a registration, variables read or written. Shared
+/// by the engine and whoever may cancel it; dropped without Start it is as if never asked.
+/// Thread-safe.
 class CallHandle {
  public:
   virtual ~CallHandle() = default;
+  /// Begins; once. Whoever may cancel has the handle before that, so that no cancellation is lost.
+  /// The `done` that the request was made with is called exactly once: before this returns where
+  /// the request is small and need not wait (or is refused), else on another thread.
+  virtual void Start() = 0;
+  /// Ends it with kCancelled: at once while it waits, and then it never takes effect; one that runs
+  /// at its next look. At any time, before Start and after the end too.
   virtual void Cancel() = 0;
 };
 
-/// Thread-safe. All methods but Call return when they are done; none waits for other calls except
-/// variable reads and writes, which take their place in line like a call.
+/// Calls that were left when Drain's patience ended.
+struct DrainResult {
+  int64_t cut_off = 0;  ///< Had not ended by the deadline, and were aborted.
+  int64_t left = 0;     ///< Of those: do not stop, and run on.
+};
+
+/// Thread-safe. What gives a CallHandle runs when that is started, in order of arrival where it
+/// needs the same variables, and ends at its deadline (kDeadlineExceeded) as it does on Cancel. All
+/// other methods return when they are done and wait for nothing.
+///
+/// Everything lives in a namespace; the empty one is "default". Namespaces share the engine: what
+/// one has waiting or running leaves room for the others.
 class Engine {
  public:
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;  ///< Waits for calls that run.
 
-  /// Another number at each start, so that clients notice a restart.
+  /// Another number at each start, so that clients notice a restart. All IDs are drawn from it (53
+  /// bits, which JSON's readers keep), so that no two lives of a server share one.
   virtual uint64_t epoch() const = 0;
+  /// For each request that names something by ID, before anything is done with it: whether the IDs
+  /// that the client knows are of this life. `known`: the epoch that it got them with; 0: not said,
+  /// not checked. `details` may be null.
+  /// Errors: kFailedPrecondition: the server was restarted (details: restarted).
+  absl::Status CheckEpoch(uint64_t known, ErrorDetails* details) const;
+  virtual EngineInfo Info() = 0;
   /// Where decoded inputs are to be allocated.
   virtual HostAllocator& allocator() = 0;
 
-  /// Imports, compiles and caches. `details` (may be null) is filled on failure.
+  /// Imports, compiles and caches, on threads of its own.
   /// Errors: kInvalidArgument (graph, names, captures), kUnimplemented lists the missing ops,
   /// kNotFound if only a fingerprint was given and it is not known, kAlreadyExists if the name and
-  /// type stand for another function and `replace` is not set.
-  virtual absl::StatusOr<Registered> Register(const Registration& registration,
-                                              ErrorDetails* details) = 0;
+  /// type stand for another function and `replace` is not set, kResourceExhausted if too many wait,
+  /// kUnavailable while draining.
+  virtual std::shared_ptr<CallHandle> Register(Registration registration,
+                                               absl::AnyInvocable<void(RegisterResult)> done) = 0;
   virtual absl::StatusOr<FunctionInfo> Resolve(absl::string_view name_space, absl::string_view name,
                                                const FunctionType& type, ErrorDetails* details) = 0;
 
-  /// Runs a call; `done` is called exactly once, on this thread where the call is small and need
-  /// not wait, else on another. The handle may be dropped.
+  /// Runs a call. Errors, before it runs: kNotFound (function, variable, kept tensor),
+  /// kInvalidArgument (inputs), kFailedPrecondition naming a captured variable that was deleted,
+  /// kResourceExhausted if too many wait, kUnavailable while draining; then those of its steps, and
+  /// kAborted where a drain cut it off.
   virtual std::shared_ptr<CallHandle> Call(CallSpec spec,
                                            absl::AnyInvocable<void(CallResult)> done) = 0;
 
-  virtual std::vector<FunctionInfo> ListFunctions(absl::string_view name_space) = 0;
+  /// By name, each name's in order of registration. `signatures`: else signature, inputs, outputs
+  /// and pretty_signature are left out.
+  virtual std::vector<FunctionInfo> ListFunctions(absl::string_view name_space,
+                                                  bool signatures = true) = 0;
   /// TensorFlow's pretty_printed_concrete_signatures. kNotFound if there is no such name.
   virtual absl::StatusOr<std::string> DescribeFunction(absl::string_view name_space,
                                                        absl::string_view name,
                                                        std::vector<FunctionInfo>* functions) = 0;
-  /// By ID, or all of a name where id is 0; how many went. kNotFound where there was none.
-  virtual absl::StatusOr<int64_t> Unregister(absl::string_view name_space, uint64_t id,
-                                             absl::string_view name) = 0;
+  /// One by ID, or all of a name; how many went. kNotFound where there was none, unless
+  /// `allow_missing`.
+  virtual absl::StatusOr<int64_t> Unregister(absl::string_view name_space, const Target& function,
+                                             bool allow_missing = false) = 0;
 
   /// Creates, or attaches to what is there (then `value` is not used).
   /// Errors: kInvalidArgument naming the variable if dtype or shape differ.
@@ -187,26 +279,33 @@ class Engine {
                                                          absl::string_view name, DType dtype,
                                                          const PartialShape& shape,
                                                          std::optional<Tensor> value) = 0;
-  /// By ID, or by name where id is 0. These three take a place in line; `done` as for Call.
-  virtual void ReadVariable(
-      absl::string_view name_space, uint64_t id, absl::string_view name,
-      absl::AnyInvocable<void(absl::StatusOr<std::pair<VariableInfo, Tensor>>)> done) = 0;
-  virtual void AssignVariable(absl::string_view name_space, uint64_t id, absl::string_view name,
-                              Tensor value,
-                              absl::AnyInvocable<void(absl::StatusOr<VariableInfo>)> done) = 0;
-  virtual absl::Status DeleteVariable(absl::string_view name_space, uint64_t id,
-                                      absl::string_view name) = 0;
-  virtual std::vector<VariableInfo> ListVariables(absl::string_view name_space) = 0;
+  /// These two take one place in line at all their variables, as a call does: what is read is the
+  /// state between two calls, and no call sees a part of what is written.
+  /// Errors: kNotFound; kFailedPrecondition if one is uninitialised; kResourceExhausted.
+  virtual std::shared_ptr<CallHandle> ReadVariables(ReadSpec spec,
+                                                    absl::AnyInvocable<void(ReadResult)> done) = 0;
+  /// Errors: kNotFound; kInvalidArgument if a value does not fit or a variable is named twice.
+  virtual std::shared_ptr<CallHandle> AssignVariables(
+      AssignSpec spec, absl::AnyInvocable<void(AssignResult)> done) = 0;
+  virtual absl::StatusOr<VariableInfo> GetVariable(absl::string_view name_space,
+                                                   const Target& variable) = 0;
+  /// Calls that were admitted before go on with it; functions that captured it fail from then on.
+  virtual absl::Status DeleteVariable(absl::string_view name_space, const Target& variable,
+                                      bool allow_missing = false) = 0;
+  virtual std::vector<VariableInfo> ListVariables(absl::string_view name_space) = 0;  ///< By name.
 
+  /// Reading, and giving it to a call, puts a kept tensor's end off by its time to live.
   virtual absl::StatusOr<Tensor> ReadTensor(absl::string_view name_space, uint64_t kept_id) = 0;
+  virtual std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) = 0;  ///< By ID.
+  /// How many went.
   virtual int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) = 0;
   /// Removes all functions, variables and kept tensors of a namespace.
   virtual void Clear(absl::string_view name_space) = 0;
 
   virtual EngineStats Stats() = 0;
-  /// Refuses new calls (kUnavailable) and returns when those admitted are done, or at `deadline`
-  /// with kDeadlineExceeded.
-  virtual absl::Status Drain(absl::Time deadline) = 0;
+  /// Refuses what is new (kUnavailable) and returns when all that was admitted has ended. What has
+  /// not by `deadline` is cut off with kAborted, and waited for up to `grace` more.
+  virtual DrainResult Drain(absl::Time deadline, absl::Duration grace) = 0;
 };
 
 }  // namespace formwork

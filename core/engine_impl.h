@@ -17,6 +17,7 @@
 #include "core/graph/import.h"
 #include "core/plan/planner.h"
 #include "core/resource/access_ticket.h"
+#include "core/resource/kept_tensors.h"
 #include "core/resource/resource_store.h"
 #include "core/runtime/call.h"
 #include "core/runtime/deadline_watch.h"
@@ -34,8 +35,6 @@ struct BoundFunction final : ConcreteFunction {
   const Plan& program() const { return *plan; }
 
   mutable FramePool frames;
-  /// Variables that every call touches: captured ones and those that VarHandleOps name.
-  std::vector<AccessRequest> access;
   std::vector<ResourceHandle> named;  ///< By the plan's numbering of VarHandleOps.
   size_t bound_bytes = 0;             ///< Of captured values.
   /// A moving mean of what calls take, in microseconds; 0 before the first.
@@ -57,22 +56,11 @@ class GraphBytes {
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-/// Tensors that calls left on the server. Thread-safe.
-class KeptTensors {
- public:
-  void Put(absl::string_view name_space, uint64_t id, Tensor tensor);
-  absl::StatusOr<Tensor> Get(absl::string_view name_space, uint64_t id);
-  int64_t Release(absl::string_view name_space, absl::Span<const uint64_t> ids);
-  void Clear(absl::string_view name_space);
-  int64_t count();
-
- private:
-  absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, absl::flat_hash_map<uint64_t, Tensor>> tensors_
-      ABSL_GUARDED_BY(mutex_);
-};
-
-class CallTask;
+/// What the empty namespace is.
+inline constexpr char kDefaultNamespace[] = "default";
+inline absl::string_view NamespaceOf(absl::string_view given) {
+  return given.empty() ? kDefaultNamespace : given;
+}
 
 class EngineImpl final : public Engine {
  public:
@@ -80,59 +68,73 @@ class EngineImpl final : public Engine {
   ~EngineImpl() override;
 
   uint64_t epoch() const override { return epoch_; }
+  EngineInfo Info() override;
   HostAllocator& allocator() override { return allocator_; }
-  absl::StatusOr<Registered> Register(const Registration& registration,
-                                      ErrorDetails* details) override;
+  std::shared_ptr<CallHandle> Register(Registration registration,
+                                       absl::AnyInvocable<void(RegisterResult)> done) override;
   absl::StatusOr<FunctionInfo> Resolve(absl::string_view name_space, absl::string_view name,
                                        const FunctionType& type, ErrorDetails* details) override;
   std::shared_ptr<CallHandle> Call(CallSpec spec,
                                    absl::AnyInvocable<void(CallResult)> done) override;
-  std::vector<FunctionInfo> ListFunctions(absl::string_view name_space) override;
+  std::vector<FunctionInfo> ListFunctions(absl::string_view name_space, bool signatures) override;
   absl::StatusOr<std::string> DescribeFunction(absl::string_view name_space, absl::string_view name,
                                                std::vector<FunctionInfo>* functions) override;
-  absl::StatusOr<int64_t> Unregister(absl::string_view name_space, uint64_t id,
-                                     absl::string_view name) override;
+  absl::StatusOr<int64_t> Unregister(absl::string_view name_space, const Target& function,
+                                     bool allow_missing) override;
   absl::StatusOr<CreatedVariable> CreateVariable(absl::string_view name_space,
                                                  absl::string_view name, DType dtype,
                                                  const PartialShape& shape,
                                                  std::optional<Tensor> value) override;
-  void ReadVariable(
-      absl::string_view name_space, uint64_t id, absl::string_view name,
-      absl::AnyInvocable<void(absl::StatusOr<std::pair<VariableInfo, Tensor>>)> done) override;
-  void AssignVariable(absl::string_view name_space, uint64_t id, absl::string_view name,
-                      Tensor value,
-                      absl::AnyInvocable<void(absl::StatusOr<VariableInfo>)> done) override;
-  absl::Status DeleteVariable(absl::string_view name_space, uint64_t id,
-                              absl::string_view name) override;
+  std::shared_ptr<CallHandle> ReadVariables(ReadSpec spec,
+                                            absl::AnyInvocable<void(ReadResult)> done) override;
+  std::shared_ptr<CallHandle> AssignVariables(AssignSpec spec,
+                                              absl::AnyInvocable<void(AssignResult)> done) override;
+  absl::StatusOr<VariableInfo> GetVariable(absl::string_view name_space,
+                                           const Target& variable) override;
+  absl::Status DeleteVariable(absl::string_view name_space, const Target& variable,
+                              bool allow_missing) override;
   std::vector<VariableInfo> ListVariables(absl::string_view name_space) override;
   absl::StatusOr<Tensor> ReadTensor(absl::string_view name_space, uint64_t kept_id) override;
+  std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) override;
   int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) override;
   void Clear(absl::string_view name_space) override;
   EngineStats Stats() override;
-  absl::Status Drain(absl::Time deadline) override;
+  DrainResult Drain(absl::Time deadline, absl::Duration grace) override;
 
  private:
+  friend class Task;
   friend class CallTask;
+  friend class RegisterTask;
+  friend class VariablesTask;
+  friend class ReadTask;
+  friend class AssignTask;
 
-  FunctionInfo InfoOf(const ConcreteFunction& function);
-  absl::StatusOr<std::shared_ptr<Variable>> FindVariable(absl::string_view name_space, uint64_t id,
-                                                         absl::string_view name);
-  // Runs `body` with a place at one variable, here or when the place is granted.
-  void WithVariable(std::shared_ptr<Variable> variable, Access mode,
-                    absl::AnyInvocable<void(AccessTicket&)> body,
-                    absl::AnyInvocable<void(absl::Status)> failed);
+  FunctionInfo InfoOf(const ConcreteFunction& function, bool signatures = true);
+  absl::StatusOr<std::shared_ptr<Variable>> FindVariable(absl::string_view name_space,
+                                                         const Target& target);
+  // What a registration does once it has a thread.
+  absl::StatusOr<Registered> RegisterNow(const Registration& registration, ErrorDetails& details);
   absl::StatusOr<std::shared_ptr<ConcreteFunction>> Compile(
       const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
       const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
       const std::vector<TensorSpec>& captures);
+  absl::Status BindNamedVariables(const std::string& name_space, const Plan& plan,
+                                  BoundFunction& function);
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const std::string& key,
                                                       const ImportedGraph& imported,
                                                       const std::vector<PartialShape>& arg_shapes);
   // Finds the function of a call. Fills `details` where there is none.
   absl::StatusOr<FunctionPtr> FindFunction(const CallSpec& spec, ErrorDetails& details);
-  // False (and nothing counted) while draining or where too many are queued.
+  // Keeps an output of a call, for the time that the call asked for.
+  absl::StatusOr<uint64_t> Keep(const CallSpec& spec, absl::string_view function_name,
+                                Tensor tensor);
+  // Sees to it that kept tensors go when their time has passed.
+  void WatchKept();
+  // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).
   absl::Status Admit();
   void CallDone();
+  // Errors: kResourceExhausted where too many wait for a thread.
+  absl::Status MayQueue() const;
 
   const EngineOptions options_;
   const uint64_t epoch_;
@@ -145,13 +147,15 @@ class EngineImpl final : public Engine {
   GraphBytes graphs_;
   absl::Mutex plans_mutex_;
   absl::flat_hash_map<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);
-  std::atomic<uint64_t> next_kept_id_{1};
+  std::atomic<bool> watches_kept_{false};
+  const std::shared_ptr<void> kept_watch_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};
   std::atomic<int64_t> calls_{0};   // Admitted and not done.
   std::atomic<int64_t> queued_{0};  // Of those: waiting for a thread.
   absl::Mutex drain_mutex_;
   std::atomic<bool> refuses_{false};
-  ThreadPool pool_;          // Its threads use all of the above.
+  ThreadPool pool_;  // Its threads use all of the above, and so do the next ones.
+  ThreadPool compilers_;
   DeadlineWatch deadlines_;  // Last: what it ends uses all of the above.
 };
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
-#include "core/engine_impl.h"
+#include "core/engine_task.h"
 #include "core/graph/decode.h"
 #include "core/graph/fingerprint.h"
 
@@ -76,8 +76,54 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
   return plan;
 }
 
-absl::StatusOr<Registered> EngineImpl::Register(const Registration& registration,
-                                                ErrorDetails* details) {
+class RegisterTask final : public Task {
+ public:
+  RegisterTask(EngineImpl& engine, Registration registration,
+               absl::AnyInvocable<void(RegisterResult)> done)
+      : Task(engine, registration.deadline),
+        registration_(std::move(registration)),
+        done_(std::move(done)) {}
+
+ private:
+  absl::Status Prepare(std::vector<AccessRequest>&) override { return absl::OkStatus(); }
+  bool runs_inline() const override { return false; }
+  ThreadPool& pool() override { return engine_.compilers_; }
+  void Run() override {
+    RegisterResult result;
+    absl::StatusOr<Registered> registered = engine_.RegisterNow(registration_, result.details);
+    if (registered.ok()) {
+      result.registered = *std::move(registered);
+    } else {
+      result.status = registered.status();
+      result.details.effects = Effects::kNone;
+    }
+    Finish(std::move(result));
+  }
+  void Refuse(absl::Status status) override {
+    RegisterResult result;
+    result.status = std::move(status);
+    result.details.effects = Effects::kNone;
+    Finish(std::move(result));
+  }
+  void Finish(RegisterResult result) {
+    absl::AnyInvocable<void(RegisterResult)> done = std::move(done_);
+    registration_ = {};
+    Ended();
+    done(std::move(result));
+  }
+
+  Registration registration_;
+  absl::AnyInvocable<void(RegisterResult)> done_;
+};
+
+std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,
+                                                 absl::AnyInvocable<void(RegisterResult)> done) {
+  if (registration.name_space.empty()) registration.name_space = kDefaultNamespace;
+  return std::make_shared<RegisterTask>(*this, std::move(registration), std::move(done));
+}
+
+absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registration,
+                                                   ErrorDetails& details) {
   if (registration.name.empty()) return InvalidArgument("a function needs a name");
   std::shared_ptr<const std::string> known;
   absl::string_view bytes = registration.graph_def;
@@ -121,7 +167,7 @@ absl::StatusOr<Registered> EngineImpl::Register(const Registration& registration
     } else {
       binding.value = argument.tensor;
       if (argument.kind == Argument::Kind::kKeptTensor) {
-        FORMWORK_ASSIGN_OR_RETURN(binding.value, kept_.Get(registration.name_space, argument.id));
+        FORMWORK_ASSIGN_OR_RETURN(binding.value, kept_.Use(registration.name_space, argument.id));
       }
       if (!binding.value.has_value()) return InvalidArgument("capture '", tensor, "' has no value");
       if (IsItsConst(consts, tensor, binding.value, allocator_)) continue;
@@ -135,8 +181,8 @@ absl::StatusOr<Registered> EngineImpl::Register(const Registration& registration
   }
   cut.fetches = registration.outputs;
   cut.targets = registration.targets;
-  absl::StatusOr<ImportedGraph> imported = ImportGraph(
-      graph_def, cut, ops_, allocator_, details == nullptr ? nullptr : &details->culprits);
+  absl::StatusOr<ImportedGraph> imported =
+      ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits);
   if (!imported.ok()) return imported.status();
 
   std::string plan_key = Fingerprint(*imported);
@@ -168,26 +214,11 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
       function->bound_bytes += binding.value.bytes();
       continue;
     }
-    const Access access = plan->arg_access[num_inputs + i];
-    if (access == Access::kNone) continue;
-    std::shared_ptr<Variable> variable = resources_.Find(binding.resource_id);
+    const std::shared_ptr<Variable> variable = resources_.Find(binding.resource_id);
     if (variable == nullptr) return NotFound("a captured variable has just been deleted");
-    function->access.push_back({std::move(variable), access});
+    function->variables.push_back(
+        {variable->id, variable->name, variable, plan->arg_access[num_inputs + i]});
   }
-  for (const NamedVariable& named : plan->named_variables) {
-    bool existed = false;
-    FORMWORK_ASSIGN_OR_RETURN(
-        std::shared_ptr<Variable> variable,
-        resources_.Create(registration.name_space, named.name, named.dtype, named.shape,
-                          std::nullopt, /*exact_shape=*/false, &existed));
-    function->named.push_back({variable->id});
-    function->access.push_back({std::move(variable), std::max(named.access, Access::kRead)});
-  }
-  // As tickets take them.
-  std::sort(function->access.begin(), function->access.end(),
-            [](const AccessRequest& a, const AccessRequest& b) {
-              return a.variable->id < b.variable->id;
-            });
   for (int i = 0; i < plan->num_counters; ++i) function->counters.emplace_back(0);
   function->inputs = registration.inputs;
   function->captures = captures;
@@ -197,7 +228,35 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
   }
   function->pretty_signature = registration.pretty_signature;
   function->bytes = plan->bytes + function->bound_bytes + sizeof(BoundFunction);
+  if (function->bytes > options_.max_function_bytes) {
+    return ResourceExhausted("function '", registration.name,
+                             "' is larger than the cache: bytes=", function->bytes,
+                             " limit=", options_.max_function_bytes);
+  }
+  FORMWORK_RETURN_IF_ERROR(BindNamedVariables(registration.name_space, *plan, *function));
+  // As tickets take them.
+  std::sort(function->variables.begin(), function->variables.end(),
+            [](const CapturedVariable& a, const CapturedVariable& b) { return a.id < b.id; });
   return std::shared_ptr<ConcreteFunction>(std::move(function));
+}
+
+// Last of all, so that a registration that fails leaves no variable behind.
+absl::Status EngineImpl::BindNamedVariables(const std::string& name_space, const Plan& plan,
+                                            BoundFunction& function) {
+  if (plan.named_variables.empty()) return absl::OkStatus();
+  std::vector<ResourceStore::Declaration> declared;
+  for (const NamedVariable& named : plan.named_variables) {
+    declared.push_back({named.name, named.dtype, named.shape});
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Variable>> variables,
+                            resources_.FindOrCreateAll(name_space, declared));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    function.named.push_back({variables[i]->id});
+    function.variables.push_back({variables[i]->id, variables[i]->name, variables[i],
+                                  std::max(plan.named_variables[i].access, Access::kRead),
+                                  /*named=*/true});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace formwork

@@ -156,10 +156,10 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
         read = reader.ReadString(&call->spec.name_space);
         break;
       case MakeTag(2, WireType::kVarint):
-        read = reader.ReadVarint(&call->spec.function_id);
+        read = reader.ReadVarint(&call->spec.function.id);
         break;
       case MakeTag(3, WireType::kBytes):
-        read = reader.ReadString(&call->spec.name);
+        read = reader.ReadString(&call->spec.function.name);
         break;
       case MakeTag(4, WireType::kVarint):
         read = reader.ReadVarint(&value);

@@ -67,8 +67,8 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // Does what is to be done, on one thread at a time.
   void Advance();
   bool TakeStep();
-  void Begin(Request request, uint64_t number);
-  void Run(const Request& request, uint64_t number);
+  void Begin(Request request);
+  void Run(const Request& request);
   void Answer(CallResult result, uint64_t call_id, absl::Time arrival);
 
   const RequestScope& scope_;
@@ -81,7 +81,6 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   std::deque<Request> waiting_ ABSL_GUARDED_BY(mutex_);
   std::deque<grpc::ByteBuffer> answers_ ABSL_GUARDED_BY(mutex_);  // The first may be on its way.
   std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);    // Of the call that runs.
-  uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;                    // Calls so far.
   bool advancing_ ABSL_GUARDED_BY(mutex_) = false;
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;

@@ -18,8 +18,6 @@ namespace {
 
 constexpr size_t kMaxQueued = 4096;
 
-size_t CompilerThreads() { return std::clamp<size_t>(std::thread::hardware_concurrency(), 2, 8); }
-
 template <typename Message>
 bool Parse(const grpc::ByteBuffer& bytes, Message* message) {
   grpc::ByteBuffer copy(bytes);  // Shares the slices; Deserialize clears what it is given.
@@ -54,7 +52,6 @@ struct GraphService::Exchange {
 GraphService::GraphService(Engine& engine, Metrics& metrics)
     : engine_(engine),
       metrics_(metrics),
-      compilers_(CompilerThreads(), kMaxQueued),
       requests_(4, kMaxQueued),
       scope_{engine, metrics, requests_} {}
 
@@ -103,18 +100,30 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GraphService::CallS
 
 GraphService::Reactor* GraphService::Register(Context* context, const Bytes* request,
                                               Bytes* response) {
-  return Answer<v1::RegisterRequest, v1::RegisterResponse>(
-      compilers_, {"Register", context, request, response},
-      [this, context](const auto& in, auto* out, ErrorDetails* details) -> absl::Status {
-        if (in.retrace()) metrics_.CountRetrace(context->peer());
-        FORMWORK_ASSIGN_OR_RETURN(const Registration registration,
-                                  RegistrationFrom(in, engine_.allocator()));
-        FORMWORK_ASSIGN_OR_RETURN(const Registered registered,
-                                  engine_.Register(registration, details));
-        ToMessage(registered.function, out->mutable_function());
-        out->set_existed(registered.existed);
-        return absl::OkStatus();
-      });
+  const Exchange exchange("Register", context, request, response);
+  return Defer(requests_, exchange, [this, exchange] {
+    v1::RegisterRequest in;
+    if (!Parse(*exchange.request, &in)) {
+      return Finish(exchange, InvalidArgument("malformed message: RegisterRequest"));
+    }
+    if (in.retrace()) metrics_.CountRetrace(exchange.context->peer());
+    absl::StatusOr<Registration> registration = RegistrationFrom(in, engine_.allocator());
+    if (!registration.ok()) return Finish(exchange, registration.status());
+    registration->deadline = DeadlineOf(*exchange.context);
+    engine_
+        .Register(*std::move(registration),
+                  [this, exchange](RegisterResult result) {
+                    if (result.status.ok()) {
+                      v1::RegisterResponse out;
+                      out.set_epoch(engine_.epoch());
+                      ToMessage(result.registered.function, out.mutable_function());
+                      out.set_existed(result.registered.existed);
+                      result.status = Serialize(out, exchange.response);
+                    }
+                    Finish(exchange, result.status, result.details);
+                  })
+        ->Start();
+  });
 }
 
 GraphService::Reactor* GraphService::Resolve(Context* context, const Bytes* request,
@@ -160,8 +169,9 @@ GraphService::Reactor* GraphService::Unregister(Context* context, const Bytes* r
   return Answer<v1::UnregisterRequest, v1::UnregisterResponse>(
       requests_, {"Unregister", context, request, response},
       [this](const auto& in, auto* out, ErrorDetails*) -> absl::Status {
-        FORMWORK_ASSIGN_OR_RETURN(const int64_t removed,
-                                  engine_.Unregister(in.namespace_(), in.function_id(), in.name()));
+        FORMWORK_ASSIGN_OR_RETURN(
+            const int64_t removed,
+            engine_.Unregister(in.namespace_(), {in.function_id(), in.name()}));
         out->set_removed(removed);
         return absl::OkStatus();
       });
@@ -197,12 +207,15 @@ GraphService::Reactor* GraphService::ReadVariable(Context* context, const Bytes*
     Finish(exchange, decoded);
     return exchange.reactor;
   }
-  engine_.ReadVariable(read.name_space, read.id, read.name,
-                       [this, exchange](absl::StatusOr<std::pair<VariableInfo, Tensor>> result) {
-                         if (!result.ok()) return Finish(exchange, result.status());
-                         Finish(exchange, EncodeReadResponse(engine_.epoch(), &result->first,
-                                                             result->second, exchange.response));
-                       });
+  engine_
+      .ReadVariables({read.name_space, {{read.id, read.name}}, DeadlineOf(*context)},
+                     [this, exchange](ReadResult result) {
+                       if (!result.status.ok()) return Finish(exchange, result.status);
+                       const VariableValue& value = result.values[0];
+                       Finish(exchange, EncodeReadResponse(engine_.epoch(), &value.variable,
+                                                           value.value, exchange.response));
+                     })
+      ->Start();
   return exchange.reactor;
 }
 
@@ -214,14 +227,20 @@ GraphService::Reactor* GraphService::AssignVariable(Context* context, const Byte
     const absl::Status decoded =
         DecodeAssignRequest(*exchange.request, engine_.allocator(), &assign);
     if (!decoded.ok()) return Finish(exchange, decoded);
-    engine_.AssignVariable(assign.name_space, assign.id, assign.name, std::move(assign.value),
-                           [this, exchange](absl::StatusOr<VariableInfo> result) {
-                             if (!result.ok()) return Finish(exchange, result.status());
-                             v1::AssignVariableResponse out;
-                             out.set_epoch(engine_.epoch());
-                             ToMessage(*result, out.mutable_variable());
-                             Finish(exchange, Serialize(out, exchange.response));
-                           });
+    AssignSpec spec;
+    spec.name_space = assign.name_space;
+    spec.values.push_back({{assign.id, assign.name}, std::move(assign.value)});
+    spec.deadline = DeadlineOf(*exchange.context);
+    engine_
+        .AssignVariables(std::move(spec),
+                         [this, exchange](AssignResult result) {
+                           if (!result.status.ok()) return Finish(exchange, result.status);
+                           v1::AssignVariableResponse out;
+                           out.set_epoch(engine_.epoch());
+                           ToMessage(result.variables[0], out.mutable_variable());
+                           Finish(exchange, Serialize(out, exchange.response));
+                         })
+        ->Start();
   });
 }
 
@@ -242,7 +261,7 @@ GraphService::Reactor* GraphService::DeleteVariable(Context* context, const Byte
   return Answer<v1::DeleteVariableRequest, v1::DeleteVariableResponse>(
       requests_, {"DeleteVariable", context, request, response},
       [this](const auto& in, auto*, ErrorDetails*) -> absl::Status {
-        return engine_.DeleteVariable(in.namespace_(), in.id(), in.name());
+        return engine_.DeleteVariable(in.namespace_(), {in.id(), in.name()});
       });
 }
 

@@ -73,8 +73,6 @@ class GraphService final : public raw_methods::All {
   Engine& engine_;
   Metrics& metrics_;
   OpenStreams streams_;
-  // Compiling takes seconds, so it does not share its threads with what is quick.
-  TaskPool compilers_;
   TaskPool requests_;
   RequestScope scope_;
 };

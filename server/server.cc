@@ -25,6 +25,8 @@ namespace {
 // What streams that never end (Watch, idle CallStreams) get to notice the end, and what answers to
 // calls that were cut off need to be sent.
 constexpr absl::Duration kStreamGrace = absl::Milliseconds(200);
+// What was cut off at the drain's deadline has so long to end.
+constexpr absl::Duration kAbortGrace = absl::Seconds(1);
 
 // A peer that has not finished HTTP/2's greeting by then is none.
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
@@ -222,14 +224,17 @@ void Server::StopServing() {
 
 absl::Status Server::Shutdown(absl::Time deadline) {
   if (serving_) StopServing();
-  const absl::Status drained = engine_->Drain(deadline);
+  const DrainResult drained = engine_->Drain(deadline, kAbortGrace);
   listener_->Stop();
   service_.CloseStreams();
   grpc_->Shutdown(absl::ToChronoTime(absl::Now() + kStreamGrace));
   grpc_ = nullptr;
   http_ = nullptr;
   if (!options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
-  return drained;
+  if (drained.cut_off == 0) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("calls cut off at the drain's deadline: ", drained.cut_off,
+                   "; still running: ", drained.left));
 }
 
 Server::~Server() {

@@ -66,11 +66,11 @@ void UnaryCall::Run() {
   bool cancelled;
   {
     absl::MutexLock lock(&mutex_);
-    if (done_) return;
     handle_ = handle;
     cancelled = cancelled_;
   }
-  if (cancelled && handle != nullptr) handle->Cancel();
+  if (cancelled) handle->Cancel();
+  handle->Start();
 }
 
 void UnaryCall::Cancel() {

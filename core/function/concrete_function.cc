@@ -1,5 +1,6 @@
 #include "core/function/concrete_function.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace formwork {
@@ -14,6 +15,11 @@ bool SameElements(const Tensor& a, const Tensor& b) {
 }
 
 }  // namespace
+
+bool ConcreteFunction::broken() const {
+  return std::any_of(variables.begin(), variables.end(),
+                     [](const CapturedVariable& variable) { return variable.deleted(); });
+}
 
 bool FunctionIdentity::operator==(const FunctionIdentity& other) const {
   if (fingerprint != other.fingerprint || bindings.size() != other.bindings.size() ||

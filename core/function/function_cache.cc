@@ -128,7 +128,7 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
     absl::MutexLock lock(&mutex_);
     Name& known = name_spaces_[name_space][name];
     for (const auto& entry : known.entries) {
-      if (entry->function->type() != identity.type) continue;
+      if (entry->function->type() != identity.type || entry->function->broken()) continue;
       if (entry->function->identity == identity) {
         entry->last_used = ++clock_;
         return Registered{entry->function, true};
@@ -184,8 +184,10 @@ absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
   Name& known = *FindName(name_space, name);
   for (size_t i = 0; i < known.entries.size(); ++i) {
     if (known.entries[i]->function->type() != function->type()) continue;
-    // Somebody else was faster with this type.
-    if (!replace) return absl::AlreadyExistsError(TypeInUse(name));
+    // Somebody else was faster with this type; what cannot be called any more gives way.
+    if (!replace && !known.entries[i]->function->broken()) {
+      return absl::AlreadyExistsError(TypeInUse(name));
+    }
     Erase(known, i, dropped);
     break;
   }

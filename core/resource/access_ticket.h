@@ -46,6 +46,9 @@ class AccessTicket final : public ResourceAccess {
   /// Gives back every place that it still has; readers and writers behind are granted.
   void ReleaseAll();
 
+  /// Errors: kInvalidArgument naming the variable if the value's dtype or shape do not fit it.
+  static absl::Status CheckFits(const Variable& variable, const Tensor& value);
+
   absl::StatusOr<Tensor> Read(ResourceHandle handle) override;
   absl::Status Assign(ResourceHandle handle, Tensor value) override;
   absl::Status Update(ResourceHandle handle,
@@ -71,7 +74,6 @@ class AccessTicket final : public ResourceAccess {
   Entry* Find(ResourceHandle handle);
   absl::StatusOr<Entry*> Get(ResourceHandle handle);
   absl::StatusOr<Entry*> GetForWrite(ResourceHandle handle);
-  static absl::Status CheckFits(const Variable& variable, const Tensor& value);
   // Grants what may go at the head of a variable's line; tickets that have become ready are added.
   static void Advance(Variable& variable, std::vector<AccessTicket*>& ready);
   // Gives back a writer's place. Under the line lock.

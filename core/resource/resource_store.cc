@@ -11,44 +11,74 @@ std::string TypeText(DType dtype, const PartialShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Create(absl::string_view name_space,
-                                                                absl::string_view name, DType dtype,
-                                                                const PartialShape& shape,
-                                                                std::optional<Tensor> value,
-                                                                bool exact_shape, bool* existed) {
+absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Check(absl::string_view name_space,
+                                                               const Declaration& declared,
+                                                               bool exact_shape) const {
+  const auto& [name, dtype, shape] = declared;
   if (name.empty()) return InvalidArgument("a variable needs a name");
   if (!IsPlainData(dtype) && dtype != DType::kString && dtype != DType::kVariant) {
     return InvalidArgument("variable '", name, "': a variable cannot have dtype ",
                            DTypeName(dtype));
   }
+  auto names = namespaces_.find(name_space);
+  if (names == namespaces_.end()) return nullptr;
+  auto found = names->second.find(name);
+  if (found == names->second.end()) return nullptr;
+  const Variable& there = *found->second;
+  const bool fits = exact_shape ? there.shape == shape : there.shape.IsCompatibleWith(shape);
+  if (there.dtype == dtype && fits) return found->second;
+  return InvalidArgument("variable '", name, "' exists with another dtype or shape: there=",
+                         TypeText(there.dtype, there.shape), " asked=", TypeText(dtype, shape));
+}
+
+std::shared_ptr<Variable> ResourceStore::Add(absl::string_view name_space,
+                                             const Declaration& declared) {
+  auto variable = std::make_shared<Variable>(NextId(), std::string(name_space), declared.name,
+                                             declared.dtype, declared.shape);
+  namespaces_[name_space][declared.name] = variable;
+  by_id_[variable->id] = variable;
+  return variable;
+}
+
+absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Create(absl::string_view name_space,
+                                                                absl::string_view name, DType dtype,
+                                                                const PartialShape& shape,
+                                                                std::optional<Tensor> value,
+                                                                bool exact_shape, bool* existed) {
+  const Declaration declared{std::string(name), dtype, shape};
   absl::MutexLock lock(&mutex_);
-  std::shared_ptr<Variable>& there = namespaces_[std::string(name_space)][std::string(name)];
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> there,
+                            Check(name_space, declared, exact_shape));
   *existed = there != nullptr;
-  if (there != nullptr) {
-    const bool fits = exact_shape ? there->shape == shape : there->shape.IsCompatibleWith(shape);
-    if (there->dtype == dtype && fits) return there;
-    return InvalidArgument("variable '", name, "' exists with another dtype or shape: there=",
-                           TypeText(there->dtype, there->shape), " asked=", TypeText(dtype, shape));
-  }
-  absl::Status status;
+  if (there != nullptr) return there;
   if (value && value->dtype() != dtype) {
-    status = InvalidArgument("variable '", name,
-                             "': the initial value has another dtype: declared=", DTypeName(dtype),
-                             " value=", DTypeName(value->dtype()));
-  } else if (value && !shape.Accepts(value->shape())) {
-    status = InvalidArgument("variable '", name,
-                             "': the initial value has another shape: declared=", shape.ToString(),
-                             " value=", value->shape().ToString());
+    return InvalidArgument("variable '", name,
+                           "': the initial value has another dtype: declared=", DTypeName(dtype),
+                           " value=", DTypeName(value->dtype()));
   }
-  if (!status.ok()) {
-    namespaces_[std::string(name_space)].erase(std::string(name));
-    return status;
+  if (value && !shape.Accepts(value->shape())) {
+    return InvalidArgument("variable '", name,
+                           "': the initial value has another shape: declared=", shape.ToString(),
+                           " value=", value->shape().ToString());
   }
-  there = std::make_shared<Variable>(NextId(), std::string(name_space), std::string(name), dtype,
-                                     shape);
+  there = Add(name_space, declared);
   if (value) there->Set(*std::move(value));
-  by_id_[there->id] = there;
   return there;
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<Variable>>> ResourceStore::FindOrCreateAll(
+    absl::string_view name_space, absl::Span<const Declaration> declared) {
+  std::vector<std::shared_ptr<Variable>> variables;
+  variables.reserve(declared.size());
+  absl::MutexLock lock(&mutex_);
+  for (const Declaration& one : declared) {
+    FORMWORK_ASSIGN_OR_RETURN(variables.emplace_back(),
+                              Check(name_space, one, /*exact_shape=*/false));
+  }
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (variables[i] == nullptr) variables[i] = Add(name_space, declared[i]);
+  }
+  return variables;
 }
 
 std::shared_ptr<Variable> ResourceStore::Find(uint64_t id) const {

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "core/resource/variable.h"
 
 namespace formwork {
@@ -20,8 +21,9 @@ namespace formwork {
 /// Thread-safe.
 class ResourceStore {
  public:
-  /// `max_waiting`: how many tickets may stand in line at once.
-  explicit ResourceStore(int64_t max_waiting = 1024) : max_waiting_(max_waiting) {}
+  /// `max_waiting`: how many tickets may stand in line at once. `first_id`: where IDs start.
+  explicit ResourceStore(int64_t max_waiting = 1024, uint64_t first_id = 1)
+      : next_id_(first_id), max_waiting_(max_waiting) {}
 
   /// Creates, or finds what has that name (then `value` is not used and `*existed` is set).
   /// Errors: kInvalidArgument naming the variable if what is there has another dtype or shape, or
@@ -31,6 +33,16 @@ class ResourceStore {
                                                    const PartialShape& shape,
                                                    std::optional<Tensor> value, bool exact_shape,
                                                    bool* existed);
+  /// A variable as a graph declares it.
+  struct Declaration {
+    std::string name;
+    DType dtype = DType::kInvalid;
+    PartialShape shape;
+  };
+  /// The variables of those names, all of them or, on an error, none: what is not there is created
+  /// without a value. Errors: as Create, where a compatible shape will do.
+  absl::StatusOr<std::vector<std::shared_ptr<Variable>>> FindOrCreateAll(
+      absl::string_view name_space, absl::Span<const Declaration> declared);
   /// Null where there is none.
   std::shared_ptr<Variable> Find(uint64_t id) const;
   std::shared_ptr<Variable> FindByName(absl::string_view name_space, absl::string_view name) const;
@@ -51,10 +63,18 @@ class ResourceStore {
   friend class AccessTicket;
   using Names = absl::btree_map<std::string, std::shared_ptr<Variable>>;
 
+  // The variable of that name, or null where it may be created.
+  absl::StatusOr<std::shared_ptr<Variable>> Check(absl::string_view name_space,
+                                                  const Declaration& declared,
+                                                  bool exact_shape) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<Variable> Add(absl::string_view name_space, const Declaration& declared)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, Names> namespaces_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, std::shared_ptr<Variable>> by_id_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<uint64_t> next_id_{1};
+  std::atomic<uint64_t> next_id_;
 
   // The one lock under which tickets are taken and passed on; it also guards every line.
   absl::Mutex line_mutex_;

@@ -87,19 +87,31 @@ int main(int argc, char** argv) {
   }
   registration.outputs = cut.at("outputs").get<std::vector<std::string>>();
   registration.targets = cut.at("targets").get<std::vector<std::string>>();
-  auto registered = (*engine)->Register(registration, nullptr);
-  if (!registered.ok()) Fail(registered.status());
+  formwork::RegisterResult registered;
+  absl::Notification compiled;
+  (*engine)
+      ->Register(std::move(registration),
+                 [&](formwork::RegisterResult result) {
+                   registered = std::move(result);
+                   compiled.Notify();
+                 })
+      ->Start();
+  compiled.WaitForNotification();
+  if (!registered.status.ok()) Fail(registered.status);
 
   auto call = [&] {
     absl::Notification done;
     formwork::CallSpec spec;
     spec.name_space = "bench";
-    spec.function_id = registered->function.id;
+    spec.function.id = registered.registered.function.id;
     spec.inputs = inputs;
-    (*engine)->Call(std::move(spec), [&](formwork::CallResult result) {
-      if (!result.status.ok()) Fail(result.status);
-      done.Notify();
-    });
+    (*engine)
+        ->Call(std::move(spec),
+               [&](formwork::CallResult result) {
+                 if (!result.status.ok()) Fail(result.status);
+                 done.Notify();
+               })
+        ->Start();
     done.WaitForNotification();
   };
   for (int i = 0; i < 3; ++i) call();

@@ -55,11 +55,10 @@ class EngineTest : public ::testing::Test {
       std::vector<std::pair<std::string, std::string>> variables = {},
       std::vector<std::string> targets = {}, bool replace = false) {
     FORMWORK_ASSIGN_OR_RETURN(tf::GraphDef graph_def, ParseGraph(text));
-    const std::string bytes = graph_def.SerializeAsString();
     Registration registration;
     registration.name_space = "ns";
     registration.name = name;
-    registration.graph_def = bytes;
+    registration.graph_def = graph_def.SerializeAsString();
     registration.inputs = std::move(inputs);
     registration.outputs = std::move(outputs);
     registration.targets = std::move(targets);
@@ -70,8 +69,22 @@ class EngineTest : public ::testing::Test {
       argument.id = IdOf(variable);
       registration.captures.emplace_back(tensor, std::move(argument));
     }
-    details_ = {};
-    return engine_->Register(registration, &details_);
+    return Register(std::move(registration));
+  }
+  absl::StatusOr<Registered> Register(Registration registration) {
+    absl::Notification done;
+    RegisterResult result;
+    engine_
+        ->Register(std::move(registration),
+                   [&](RegisterResult made) {
+                     result = std::move(made);
+                     done.Notify();
+                   })
+        ->Start();
+    done.WaitForNotification();
+    details_ = std::move(result.details);
+    if (!result.status.ok()) return result.status;
+    return std::move(result.registered);
   }
   // y = x + constant.
   absl::StatusOr<Registered> RegisterAdd(const std::string& name, int constant,
@@ -112,7 +125,7 @@ class EngineTest : public ::testing::Test {
                                  absl::Time deadline = absl::InfiniteFuture()) {
     CallSpec spec;
     spec.name_space = "ns";
-    spec.function_id = id;
+    spec.function.id = id;
     spec.keep_outputs = keep;
     spec.deadline = deadline;
     for (Tensor& input : inputs) {
@@ -128,6 +141,7 @@ class EngineTest : public ::testing::Test {
       raw->result = std::move(result);
       raw->done.Notify();
     });
+    pending->handle->Start();
     return pending;
   }
   CallResult Run(uint64_t id, std::vector<Tensor> inputs) {
@@ -149,14 +163,21 @@ class EngineTest : public ::testing::Test {
     return 0;
   }
   float ValueOf(const std::string& name) {
+    const ReadResult result = Read({{0, name}});
+    return result.status.ok() ? result.values[0].value.scalar<float>() : NAN;
+  }
+  ReadResult Read(std::vector<Target> variables, absl::Time deadline = absl::InfiniteFuture()) {
     absl::Notification done;
-    float value = NAN;
-    engine_->ReadVariable("ns", 0, name, [&](auto result) {
-      if (result.ok()) value = result->second.template scalar<float>();
-      done.Notify();
-    });
+    ReadResult result;
+    engine_
+        ->ReadVariables({"ns", std::move(variables), deadline},
+                        [&](ReadResult read) {
+                          result = std::move(read);
+                          done.Notify();
+                        })
+        ->Start();
     done.WaitForNotification();
-    return value;
+    return result;
   }
 
   std::unique_ptr<Engine> engine_;
@@ -222,15 +243,21 @@ TEST_F(EngineTest, ManyWhoRegisterTheSameGetOneFunction) {
     threads.emplace_back([&, t] {
       absl::StatusOr<tf::GraphDef> graph =
           ParseGraph("x = Placeholder dtype=float\nc = Const float[] 1\ny = AddV2(x, c) T=float");
-      const std::string bytes = graph->SerializeAsString();
       Registration registration;
       registration.name_space = "ns";
       registration.name = "f";
-      registration.graph_def = bytes;
+      registration.graph_def = graph->SerializeAsString();
       registration.inputs = {Spec("x:0")};
       registration.outputs = {"y:0"};
-      absl::StatusOr<Registered> made = engine_->Register(registration, nullptr);
-      if (made.ok()) ids[t] = made->function.id;
+      absl::Notification done;
+      engine_
+          ->Register(std::move(registration),
+                     [&, t](RegisterResult made) {
+                       if (made.status.ok()) ids[t] = made.registered.function.id;
+                       done.Notify();
+                     })
+          ->Start();
+      done.WaitForNotification();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -269,7 +296,7 @@ TEST_F(EngineTest, ARemovedFunctionEndsItsCallsInPeace) {
   const uint64_t spin = RegisterSpin("spin");
   auto running =
       Begin(spin, Owned(Tensor::Scalar(0.0f)), false, absl::Now() + absl::Milliseconds(300));
-  EXPECT_OK(engine_->Unregister("ns", spin, ""));
+  EXPECT_OK(engine_->Unregister("ns", {spin, ""}));
   engine_->Clear("ns");
   EXPECT_THAT(running->Wait().status, StatusIs(StatusCode::kDeadlineExceeded));
 }
@@ -286,7 +313,7 @@ TEST_F(EngineTest, KeptTensorsAreInputsUntilTheyAreReleased) {
   EXPECT_EQ(engine_->Stats().kept_tensors, 1);
   CallSpec spec;
   spec.name_space = "ns";
-  spec.function_id = id;
+  spec.function.id = id;
   spec.inputs.resize(1);
   spec.inputs[0].kind = Argument::Kind::kKeptTensor;
   spec.inputs[0].id = tensor;
@@ -481,7 +508,7 @@ TEST_F(EngineTest, ACallThatGotNoPlaceInLineEndsOnce) {
   first->handle->Cancel();
   second->Wait();
   first->Wait();
-  EXPECT_OK(engine_->Drain(absl::Now() + absl::Seconds(20)));
+  EXPECT_EQ(engine_->Drain(absl::Now() + absl::Seconds(20), absl::ZeroDuration()).cut_off, 0);
 }
 
 // ------------------------------------------------------------------------------------------ drain
@@ -490,13 +517,12 @@ TEST_F(EngineTest, DrainRefusesNewCallsAndWaitsForTheOthers) {
   const uint64_t spin = RegisterSpin("spin");
   ASSERT_OK_AND_ASSIGN(Registered add, RegisterAdd("f", 1));
   auto running = Begin(spin, Owned(Tensor::Scalar(0.0f)));
-  EXPECT_THAT(engine_->Drain(absl::Now() + absl::Milliseconds(20)),
-              StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(engine_->Drain(absl::Now() + absl::Milliseconds(20), absl::ZeroDuration()).left, 1);
   EXPECT_THAT(Run(add.function.id, Owned(Tensor::Scalar(1.0f))).status,
               StatusIs(StatusCode::kUnavailable));
   EXPECT_FALSE(running->done.HasBeenNotified());
   running->handle->Cancel();
-  EXPECT_OK(engine_->Drain(absl::Now() + absl::Seconds(20)));
+  EXPECT_EQ(engine_->Drain(absl::Now() + absl::Seconds(20), absl::ZeroDuration()).cut_off, 0);
   running->Wait();
 }
 

@@ -1,0 +1,193 @@
+// Variables as requests of their own: made, read, written, deleted.
+
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "core/base/status.h"
+#include "core/engine_task.h"
+
+namespace formwork {
+namespace {
+
+VariableInfo InfoOf(const Variable& variable) {
+  return {variable.id,     variable.name,          variable.dtype,
+          variable.shape,  variable.initialized(), variable.version(),
+          variable.bytes()};
+}
+
+absl::Status NoVariable(const Target& target) {
+  if (target.id != 0) return NotFound("there is no variable of id=", target.id);
+  return NotFound("there is no variable '", target.name, "'");
+}
+
+}  // namespace
+
+/// Reads or writes several variables at one place in line.
+class VariablesTask : public Task {
+ protected:
+  VariablesTask(EngineImpl& engine, std::string name_space, absl::Time deadline)
+      : Task(engine, deadline), name_space_(std::move(name_space)) {}
+
+  bool runs_inline() const override { return true; }
+  absl::Status Add(const Target& target, Access mode, std::vector<AccessRequest>& access) {
+    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
+                              engine_.FindVariable(name_space_, target));
+    access.push_back({variable, mode});
+    variables_.push_back(std::move(variable));
+    return absl::OkStatus();
+  }
+
+  const std::string name_space_;
+  std::vector<std::shared_ptr<Variable>> variables_;  // In the order asked.
+};
+
+class ReadTask final : public VariablesTask {
+ public:
+  ReadTask(EngineImpl& engine, ReadSpec spec, absl::AnyInvocable<void(ReadResult)> done)
+      : VariablesTask(engine, std::move(spec.name_space), spec.deadline),
+        targets_(std::move(spec.variables)),
+        done_(std::move(done)) {}
+
+ private:
+  absl::Status Prepare(std::vector<AccessRequest>& access) override {
+    access.reserve(targets_.size());
+    for (const Target& target : targets_) {
+      FORMWORK_RETURN_IF_ERROR(Add(target, Access::kRead, access));
+    }
+    return absl::OkStatus();
+  }
+  void Run() override {
+    ReadResult result;
+    for (const auto& variable : variables_) {
+      absl::StatusOr<Tensor> value = ticket_.Read({variable->id});
+      if (!value.ok()) {
+        ticket_.ReleaseAll();
+        return Refuse(value.status());
+      }
+      result.values.push_back({InfoOf(*variable), *std::move(value)});
+    }
+    ticket_.ReleaseAll();
+    Finish(std::move(result));
+  }
+  void Refuse(absl::Status status) override {
+    ReadResult result;
+    result.status = std::move(status);
+    result.details.effects = Effects::kNone;
+    Finish(std::move(result));
+  }
+  void Finish(ReadResult result) {
+    absl::AnyInvocable<void(ReadResult)> done = std::move(done_);
+    Ended();
+    done(std::move(result));
+  }
+
+  const std::vector<Target> targets_;
+  absl::AnyInvocable<void(ReadResult)> done_;
+};
+
+class AssignTask final : public VariablesTask {
+ public:
+  AssignTask(EngineImpl& engine, AssignSpec spec, absl::AnyInvocable<void(AssignResult)> done)
+      : VariablesTask(engine, std::move(spec.name_space), spec.deadline),
+        values_(std::move(spec.values)),
+        done_(std::move(done)) {}
+
+ private:
+  absl::Status Prepare(std::vector<AccessRequest>& access) override {
+    access.reserve(values_.size());
+    absl::flat_hash_set<uint64_t> seen;
+    for (const auto& [target, value] : values_) {
+      FORMWORK_RETURN_IF_ERROR(Add(target, Access::kWrite, access));
+      const Variable& variable = *variables_.back();
+      FORMWORK_RETURN_IF_ERROR(AccessTicket::CheckFits(variable, value));
+      if (!seen.insert(variable.id).second) {
+        return InvalidArgument("variable '", variable.name, "' is to be written twice at once");
+      }
+    }
+    return absl::OkStatus();
+  }
+  void Run() override {
+    AssignResult result;
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const Variable& variable = *variables_[i];
+      // Cannot fail: it fits, and it is this ticket's to write.
+      result.status = ticket_.Assign({variable.id}, std::move(values_[i].second));
+      if (!result.status.ok()) break;
+      result.variables.push_back(InfoOf(variable));
+    }
+    ticket_.ReleaseAll();
+    Finish(std::move(result));
+  }
+  void Refuse(absl::Status status) override {
+    AssignResult result;
+    result.status = std::move(status);
+    result.details.effects = Effects::kNone;
+    Finish(std::move(result));
+  }
+  void Finish(AssignResult result) {
+    absl::AnyInvocable<void(AssignResult)> done = std::move(done_);
+    values_.clear();
+    Ended();
+    done(std::move(result));
+  }
+
+  std::vector<std::pair<Target, Tensor>> values_;
+  absl::AnyInvocable<void(AssignResult)> done_;
+};
+
+std::shared_ptr<CallHandle> EngineImpl::ReadVariables(ReadSpec spec,
+                                                      absl::AnyInvocable<void(ReadResult)> done) {
+  return std::make_shared<ReadTask>(*this, std::move(spec), std::move(done));
+}
+
+std::shared_ptr<CallHandle> EngineImpl::AssignVariables(
+    AssignSpec spec, absl::AnyInvocable<void(AssignResult)> done) {
+  return std::make_shared<AssignTask>(*this, std::move(spec), std::move(done));
+}
+
+absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_view name_space,
+                                                                   absl::string_view name,
+                                                                   DType dtype,
+                                                                   const PartialShape& shape,
+                                                                   std::optional<Tensor> value) {
+  CreatedVariable created;
+  FORMWORK_ASSIGN_OR_RETURN(
+      std::shared_ptr<Variable> variable,
+      resources_.Create(NamespaceOf(name_space), name, dtype, shape, std::move(value),
+                        /*exact_shape=*/true, &created.existed));
+  created.variable = formwork::InfoOf(*variable);
+  return created;
+}
+
+absl::StatusOr<std::shared_ptr<Variable>> EngineImpl::FindVariable(absl::string_view name_space,
+                                                                   const Target& target) {
+  name_space = NamespaceOf(name_space);
+  std::shared_ptr<Variable> variable =
+      target.id != 0 ? resources_.Find(target.id) : resources_.FindByName(name_space, target.name);
+  if (variable != nullptr && variable->name_space == name_space) return variable;
+  return NoVariable(target);
+}
+
+absl::StatusOr<VariableInfo> EngineImpl::GetVariable(absl::string_view name_space,
+                                                     const Target& variable) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::shared_ptr<Variable> found,
+                            FindVariable(name_space, variable));
+  return formwork::InfoOf(*found);
+}
+
+absl::Status EngineImpl::DeleteVariable(absl::string_view name_space, const Target& variable,
+                                        bool allow_missing) {
+  const absl::StatusOr<std::shared_ptr<Variable>> found = FindVariable(name_space, variable);
+  if (found.ok() && resources_.Remove(**found)) return absl::OkStatus();
+  return allow_missing ? absl::OkStatus() : NoVariable(variable);
+}
+
+std::vector<VariableInfo> EngineImpl::ListVariables(absl::string_view name_space) {
+  std::vector<VariableInfo> infos;
+  for (const auto& variable : resources_.List(NamespaceOf(name_space))) {
+    infos.push_back(formwork::InfoOf(*variable));
+  }
+  return infos;
+}
+
+}  // namespace formwork

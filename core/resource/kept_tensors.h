@@ -1,0 +1,81 @@
+#pragma once
+
+// Tensors that calls left on the server.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// One of them, as it is shown.
+struct KeptTensorInfo {
+  uint64_t id = 0;
+  DType dtype = DType::kInvalid;
+  Shape shape;
+  uint64_t bytes = 0;         ///< What it is counted as: its elements and what keeping it takes.
+  std::string owner;          ///< As CallSpec::owner had it.
+  std::string function_name;  ///< Whose output it is.
+  absl::Time created;
+  absl::Time expires = absl::InfiniteFuture();  ///< Put off by each use.
+};
+
+/// By namespace and ID. Each has a time to live, which begins anew when it is used. Thread-safe.
+class KeptTensors {
+ public:
+  /// `first_id`: where IDs start. `max_bytes`: of one namespace; 0: no limit.
+  KeptTensors(uint64_t first_id, size_t max_bytes) : max_bytes_(max_bytes), next_id_(first_id) {}
+
+  /// Keeps it; its ID. `ttl` infinite: until it is released. Errors: kResourceExhausted if the
+  /// namespace would have more than `max_bytes`.
+  absl::StatusOr<uint64_t> Put(absl::string_view name_space, absl::string_view owner,
+                               absl::string_view function_name, absl::Duration ttl, Tensor tensor);
+  /// Its value, for use. Errors: kNotFound.
+  absl::StatusOr<Tensor> Use(absl::string_view name_space, uint64_t id);
+  std::vector<KeptTensorInfo> List(absl::string_view name_space) const;  ///< By ID.
+  /// How many went.
+  int64_t Release(absl::string_view name_space, absl::Span<const uint64_t> ids);
+  void Clear(absl::string_view name_space);
+  /// Removes those whose time has passed. The earliest end of those that stay.
+  absl::Time Expire(absl::Time now);
+
+  int64_t count() const;
+  uint64_t bytes() const;
+
+ private:
+  struct Kept {
+    Tensor tensor;
+    std::string owner;
+    std::string function_name;
+    absl::Time created;
+    absl::Duration ttl;
+    absl::Time expires;
+  };
+  struct NameSpace {
+    absl::btree_map<uint64_t, Kept> tensors;
+    uint64_t bytes = 0;
+  };
+  // What leaves under the lock, to be destroyed after it.
+  using Dropped = std::vector<Tensor>;
+
+  static uint64_t BytesOf(const Kept& kept);
+  bool Erase(NameSpace& space, uint64_t id, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t max_bytes_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
+  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace formwork
