@@ -72,9 +72,10 @@ EngineImpl::EngineImpl(const EngineOptions& options)
     : options_(Chosen(options)),
       epoch_(NewEpoch()),
       allocator_(options.memory_limit_bytes),
-      resources_(options.max_queued_calls, FirstId(epoch_)),
+      resources_(FirstId(epoch_)),
       functions_(options.max_functions, options.max_function_bytes, FirstId(epoch_)),
       kept_(FirstId(epoch_), options.max_kept_bytes),
+      waiting_(options_.max_queued_calls),
       pool_(options_.call_threads),
       compilers_(options_.compile_threads) {
   RegisterOps(ops_);
@@ -206,7 +207,7 @@ EngineStats EngineImpl::Stats() {
   stats.variable_bytes = resources_.bytes();
   stats.kept_tensors = kept_.count();
   stats.kept_bytes = kept_.bytes();
-  stats.calls_queued = queued_.load(std::memory_order_relaxed);
+  stats.calls_queued = waiting_.taken();
   stats.calls_running = calls_.load(std::memory_order_relaxed) - stats.calls_queued;
   stats.ticket_waits = resources_.waits();
   stats.ticket_wait_seconds = resources_.wait_seconds();

@@ -36,7 +36,9 @@ bool LooksSmall(const BoundFunction& function, size_t input_bytes) {
 class CallTask final : public Task {
  public:
   CallTask(EngineImpl& engine, CallSpec spec, absl::AnyInvocable<void(CallResult)> done)
-      : Task(engine, spec.deadline), spec_(std::move(spec)), done_(std::move(done)) {}
+      : Task(engine, std::move(spec.name_space), spec.deadline),
+        spec_(std::move(spec)),
+        done_(std::move(done)) {}
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override;
@@ -51,6 +53,8 @@ class CallTask final : public Task {
   absl::Status Bind(std::vector<AccessRequest>& access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
   absl::Status TakeOutputs(CallResult& result);
+  absl::StatusOr<FunctionPtr> FindFunction();
+  absl::StatusOr<uint64_t> Keep(Tensor tensor);
   void DropKept(CallResult& result);
   void Finish(CallResult result);
 
@@ -65,7 +69,7 @@ class CallTask final : public Task {
 };
 
 absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
-  FORMWORK_ASSIGN_OR_RETURN(function_, engine_.FindFunction(spec_, details_));
+  FORMWORK_ASSIGN_OR_RETURN(function_, FindFunction());
   function_->calls.fetch_add(1, std::memory_order_relaxed);
   return Bind(access);
 }
@@ -79,7 +83,7 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
                              DTypeName(spec.dtype));
     }
     std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
-    if (variable == nullptr || variable->name_space != spec_.name_space) {
+    if (variable == nullptr || variable->name_space != name_space_) {
       return NotFound(where(), ": there is no variable of id=", argument.id);
     }
     values_.push_back(Tensor::Scalar(ResourceHandle{argument.id}));
@@ -89,7 +93,7 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
   }
   Tensor value = std::move(argument.tensor);
   if (argument.kind == Argument::Kind::kKeptTensor) {
-    FORMWORK_ASSIGN_OR_RETURN(value, engine_.kept_.Use(spec_.name_space, argument.id));
+    FORMWORK_ASSIGN_OR_RETURN(value, engine_.kept_.Use(name_space_, argument.id));
   }
   if (value.dtype() != spec.dtype) {
     return InvalidArgument(where(), " has a wrong dtype: expected=", DTypeName(spec.dtype),
@@ -177,7 +181,7 @@ absl::Status CallTask::TakeOutputs(CallResult& result) {
     CallOutput& output = result.outputs[i];
     const DType dtype = values_[i].dtype();
     if (spec_.keep_outputs && dtype != DType::kResource) {
-      absl::StatusOr<uint64_t> id = engine_.Keep(spec_, function_->name, std::move(values_[i]));
+      absl::StatusOr<uint64_t> id = Keep(std::move(values_[i]));
       if (!id.ok()) {
         DropKept(result);
         return id.status();
@@ -197,7 +201,7 @@ void CallTask::DropKept(CallResult& result) {
   for (const CallOutput& output : result.outputs) {
     if (output.kept_id != 0) ids.push_back(output.kept_id);
   }
-  engine_.kept_.Release(spec_.name_space, ids);
+  engine_.kept_.Release(name_space_, ids);
   result.outputs.clear();
 }
 
@@ -233,18 +237,13 @@ void EngineImpl::CallDone() {
   absl::MutexLock lock(&drain_mutex_);  // Wakes Drain.
 }
 
-absl::Status EngineImpl::MayQueue() const {
-  if (queued_.load(std::memory_order_relaxed) < options_.max_queued_calls) return absl::OkStatus();
-  return ResourceExhausted("too many calls are queued: limit=", options_.max_queued_calls);
-}
-
-absl::StatusOr<uint64_t> EngineImpl::Keep(const CallSpec& spec, absl::string_view function_name,
-                                          Tensor tensor) {
+absl::StatusOr<uint64_t> CallTask::Keep(Tensor tensor) {
   const absl::Duration ttl =
-      spec.kept_ttl > absl::ZeroDuration() ? spec.kept_ttl : options_.kept_tensor_ttl;
-  FORMWORK_ASSIGN_OR_RETURN(const uint64_t id, kept_.Put(spec.name_space, spec.owner, function_name,
-                                                         ttl, std::move(tensor)));
-  if (ttl != absl::InfiniteDuration()) WatchKept();
+      spec_.kept_ttl > absl::ZeroDuration() ? spec_.kept_ttl : engine_.options_.kept_tensor_ttl;
+  FORMWORK_ASSIGN_OR_RETURN(
+      const uint64_t id,
+      engine_.kept_.Put(name_space_, spec_.owner, function_->name, ttl, std::move(tensor)));
+  if (ttl != absl::InfiniteDuration()) engine_.WatchKept();
   return id;
 }
 
@@ -256,17 +255,18 @@ void EngineImpl::WatchKept() {
   });
 }
 
-absl::StatusOr<FunctionPtr> EngineImpl::FindFunction(const CallSpec& spec, ErrorDetails& details) {
-  if (spec.function.id != 0) {
-    FunctionPtr function = functions_.Find(spec.name_space, spec.function.id);
+absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
+  if (spec_.function.id != 0) {
+    FunctionPtr function = engine_.functions_.Find(name_space_, spec_.function.id);
     if (function != nullptr) return function;
-    details.unknown_function = true;
-    return NotFound("there is no function of id=", spec.function.id, ": it was removed or evicted");
+    details_.unknown_function = true;
+    return NotFound("there is no function of id=", spec_.function.id,
+                    ": it was removed or evicted");
   }
-  std::vector<InputType> types(spec.inputs.size());
+  std::vector<InputType> types(spec_.inputs.size());
   std::vector<std::shared_ptr<Variable>> variables;  // Whose shapes the types point into.
   for (size_t i = 0; i < types.size(); ++i) {
-    const Argument& argument = spec.inputs[i];
+    const Argument& argument = spec_.inputs[i];
     InputType& type = types[i];
     if (argument.kind == Argument::Kind::kTensor) {
       type.dtype = argument.tensor.dtype();
@@ -276,8 +276,8 @@ absl::StatusOr<FunctionPtr> EngineImpl::FindFunction(const CallSpec& spec, Error
     if (argument.kind == Argument::Kind::kKeptTensor) {
       return InvalidArgument("input ", i, ": a kept tensor needs a call by function ID");
     }
-    std::shared_ptr<Variable> variable = resources_.Find(argument.id);
-    if (variable == nullptr || variable->name_space != spec.name_space) {
+    std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
+    if (variable == nullptr || variable->name_space != name_space_) {
       return NotFound("input ", i, ": there is no variable of id=", argument.id);
     }
     type.dtype = DType::kResource;
@@ -286,22 +286,21 @@ absl::StatusOr<FunctionPtr> EngineImpl::FindFunction(const CallSpec& spec, Error
     type.dims = variable->shape.dims();
     variables.push_back(std::move(variable));
   }
-  Dispatch dispatch = functions_.Find(spec.name_space, spec.function.name, types);
+  Dispatch dispatch = engine_.functions_.Find(name_space_, spec_.function.name, types);
   if (dispatch.function != nullptr) return dispatch.function;
   if (dispatch.unknown_name) {
-    details.unknown_function = true;
-    return NotFound("there is no function '", spec.function.name, "'");
+    details_.unknown_function = true;
+    return NotFound("there is no function '", spec_.function.name, "'");
   }
-  details.no_matching_signature = true;
-  details.candidates = std::move(dispatch.candidates);
-  details.suggested = std::move(dispatch.suggested);
-  return NotFound("no signature of function '", spec.function.name,
-                  "' takes these inputs: candidates=", details.candidates.size());
+  details_.no_matching_signature = true;
+  details_.candidates = std::move(dispatch.candidates);
+  details_.suggested = std::move(dispatch.suggested);
+  return NotFound("no signature of function '", spec_.function.name,
+                  "' takes these inputs: candidates=", details_.candidates.size());
 }
 
 std::shared_ptr<CallHandle> EngineImpl::Call(CallSpec spec,
                                              absl::AnyInvocable<void(CallResult)> done) {
-  if (spec.name_space.empty()) spec.name_space = kDefaultNamespace;
   return std::make_shared<CallTask>(*this, std::move(spec), std::move(done));
 }
 

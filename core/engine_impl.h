@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/fair_places.h"
 #include "core/base/thread_pool.h"
 #include "core/engine.h"
 #include "core/function/function_cache.h"
@@ -123,18 +124,11 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const std::string& key,
                                                       const ImportedGraph& imported,
                                                       const std::vector<PartialShape>& arg_shapes);
-  // Finds the function of a call. Fills `details` where there is none.
-  absl::StatusOr<FunctionPtr> FindFunction(const CallSpec& spec, ErrorDetails& details);
-  // Keeps an output of a call, for the time that the call asked for.
-  absl::StatusOr<uint64_t> Keep(const CallSpec& spec, absl::string_view function_name,
-                                Tensor tensor);
   // Sees to it that kept tensors go when their time has passed.
   void WatchKept();
   // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).
   absl::Status Admit();
   void CallDone();
-  // Errors: kResourceExhausted where too many wait for a thread.
-  absl::Status MayQueue() const;
 
   const EngineOptions options_;
   const uint64_t epoch_;
@@ -150,8 +144,8 @@ class EngineImpl final : public Engine {
   std::atomic<bool> watches_kept_{false};
   const std::shared_ptr<void> kept_watch_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};
-  std::atomic<int64_t> calls_{0};   // Admitted and not done.
-  std::atomic<int64_t> queued_{0};  // Of those: waiting for a thread.
+  std::atomic<int64_t> calls_{0};  // Admitted and not done.
+  FairPlaces waiting_;             // Of those: for variables or a thread. By namespace.
   absl::Mutex drain_mutex_;
   std::atomic<bool> refuses_{false};
   ThreadPool pool_;  // Its threads use all of the above, and so do the next ones.

@@ -80,7 +80,7 @@ class RegisterTask final : public Task {
  public:
   RegisterTask(EngineImpl& engine, Registration registration,
                absl::AnyInvocable<void(RegisterResult)> done)
-      : Task(engine, registration.deadline),
+      : Task(engine, registration.name_space, registration.deadline),
         registration_(std::move(registration)),
         done_(std::move(done)) {}
 
@@ -90,6 +90,7 @@ class RegisterTask final : public Task {
   ThreadPool& pool() override { return engine_.compilers_; }
   void Run() override {
     RegisterResult result;
+    registration_.name_space = name_space_;
     absl::StatusOr<Registered> registered = engine_.RegisterNow(registration_, result.details);
     if (registered.ok()) {
       result.registered = *std::move(registered);
@@ -118,7 +119,6 @@ class RegisterTask final : public Task {
 
 std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,
                                                  absl::AnyInvocable<void(RegisterResult)> done) {
-  if (registration.name_space.empty()) registration.name_space = kDefaultNamespace;
   return std::make_shared<RegisterTask>(*this, std::move(registration), std::move(done));
 }
 

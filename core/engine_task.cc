@@ -25,35 +25,47 @@ void Task::Start() {
     admitted_ = true;
     status = Prepare(access);
   }
-  bool ready = true;
-  if (status.ok() && !access.empty()) {
-    absl::StatusOr<bool> taken = ticket_.Take(
-        std::move(access), [self = shared_from_this()] { static_cast<Task&>(*self).Schedule(); });
-    status = taken.status();
-    ready = !taken.ok() || *taken;
-  }
-  if (!ready) return Wait();
-  if (status.ok() && !runs_inline()) {
-    status = engine_.MayQueue();
+  if (status.ok() && !access.empty() &&
+      !ticket_.Take(std::move(access), [self = shared_from_this()] { self->Schedule(); })) {
+    status = TakePlace();
+    if (status.ok()) return Wait();
+  } else if (status.ok() && !runs_inline()) {
+    status = TakePlace();
     if (status.ok()) {
       Schedule();
       return Wait();
     }
   }
-  if (!Claim()) return;
+  if (!Claim()) return;  // It got its variables after all.
   if (status.ok()) return RunClaimed();
-  ticket_.ReleaseAll();
+  if (!ticket_.Abandon()) ticket_.ReleaseAll();
   Refuse(std::move(status));
+}
+
+absl::Status Task::TakePlace() {
+  if (engine_.waiting_.Take(name_space_)) return absl::OkStatus();
+  return ResourceExhausted("too many calls of namespace '", name_space_,
+                           "' wait: waiting=", engine_.waiting_.taken(name_space_),
+                           " waiting of all=", engine_.waiting_.taken(),
+                           " limit=", engine_.options_.max_queued_calls);
 }
 
 void Task::Wait() {
   State starting = State::kStarting;
-  // It may have run meanwhile.
-  if (!state_.compare_exchange_strong(starting, State::kWaiting)) return;
+  if (!state_.compare_exchange_strong(starting, State::kWaiting)) {
+    engine_.waiting_.Release(name_space_);  // It runs, or has run, meanwhile.
+    return;
+  }
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Cancel's.
   if (cancelled_.load(std::memory_order_relaxed)) return EndWait(StopStatus());
   if (deadline_ == absl::InfiniteFuture()) return;
   engine_.deadlines_.Watch(deadline_, weak_from_this(), [this] { EndWait(Late()); });
+}
+
+bool Task::Claim() {
+  const State before = state_.exchange(State::kClaimed);
+  if (before == State::kWaiting) engine_.waiting_.Release(name_space_);
+  return before != State::kClaimed;
 }
 
 void Task::Cancel() {
@@ -66,17 +78,18 @@ void Task::Cancel() {
 void Task::EndWait(absl::Status status) {
   State waiting = State::kWaiting;
   if (!state_.compare_exchange_strong(waiting, State::kClaimed)) return;
+  engine_.waiting_.Release(name_space_);
+  if (const uint64_t place = queued_at_.load()) pool().Remove(name_space_, place);
   if (!ticket_.Abandon()) ticket_.ReleaseAll();
   Refuse(std::move(status));
 }
 
 void Task::Schedule() {
-  engine_.queued_.fetch_add(1, std::memory_order_relaxed);
-  pool().Schedule([self = shared_from_this()] {
-    Task& task = *self;
-    task.engine_.queued_.fetch_sub(1, std::memory_order_relaxed);
-    if (task.Claim()) task.RunClaimed();
-  });
+  queued_at_.store(pool().Schedule(name_space_, [self = shared_from_this()] {
+    if (self->Claim()) self->RunClaimed();
+  }));
+  // Ended before it could be found in the queue.
+  if (state_.load() == State::kClaimed) pool().Remove(name_space_, queued_at_.load());
 }
 
 void Task::RunClaimed() {

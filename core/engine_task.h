@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/engine_impl.h"
@@ -19,8 +21,12 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   void Cancel() final;
 
  protected:
-  Task(EngineImpl& engine, absl::Time deadline)
-      : engine_(engine), deadline_(deadline), ticket_(engine.resources_, engine.allocator_) {}
+  /// `name_space`: as asked, or empty.
+  Task(EngineImpl& engine, std::string name_space, absl::Time deadline)
+      : engine_(engine),
+        name_space_(name_space.empty() ? kDefaultNamespace : std::move(name_space)),
+        deadline_(deadline),
+        ticket_(engine.resources_, engine.allocator_) {}
 
   /// Finds and checks what the request names, and adds the variables that it needs to `access`.
   virtual absl::Status Prepare(std::vector<AccessRequest>& access) = 0;
@@ -40,17 +46,20 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   void Ended();
 
   EngineImpl& engine_;
+  const std::string name_space_;
   const absl::Time deadline_;
   AccessTicket ticket_;
 
  private:
   enum class State : uint8_t {
     kStarting,  // Or not started yet: whoever starts it looks for a cancellation.
-    kWaiting,   // Whoever ends the wait claims it.
+    kWaiting,   // Holds one of its namespace's places; whoever ends the wait claims it.
     kClaimed,   // Runs, is refused or has ended.
   };
 
-  bool Claim() { return state_.exchange(State::kClaimed) != State::kClaimed; }
+  // Whether it is now for the caller to run it or refuse it.
+  bool Claim();
+  absl::Status TakePlace();
   void Schedule();
   void RunClaimed();
   // From here on a cancellation or the deadline ends it, until it runs.
@@ -60,6 +69,7 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
 
   std::atomic<State> state_{State::kStarting};
   std::atomic<bool> cancelled_{false};
+  std::atomic<uint64_t> queued_at_{0};  // Its place in the pool's queue, once it has one.
   bool admitted_ = false;
 };
 

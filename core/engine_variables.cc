@@ -26,7 +26,7 @@ absl::Status NoVariable(const Target& target) {
 class VariablesTask : public Task {
  protected:
   VariablesTask(EngineImpl& engine, std::string name_space, absl::Time deadline)
-      : Task(engine, deadline), name_space_(std::move(name_space)) {}
+      : Task(engine, std::move(name_space), deadline) {}
 
   bool runs_inline() const override { return true; }
   absl::Status Add(const Target& target, Access mode, std::vector<AccessRequest>& access) {
@@ -37,7 +37,6 @@ class VariablesTask : public Task {
     return absl::OkStatus();
   }
 
-  const std::string name_space_;
   std::vector<std::shared_ptr<Variable>> variables_;  // In the order asked.
 };
 

@@ -4,9 +4,9 @@
 
 namespace formwork {
 
-ThreadPool::ThreadPool(int threads) {
-  threads_.reserve(threads);
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+ThreadPool::ThreadPool(int threads) : most_busy_(threads) {
+  threads_.reserve(2 * threads);
+  for (int i = 0; i < 2 * threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -17,24 +17,33 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::Schedule(absl::AnyInvocable<void()> work) {
+uint64_t ThreadPool::Schedule(absl::string_view key, absl::AnyInvocable<void()> work) {
   absl::MutexLock lock(&mutex_);
-  queue_.push_back(std::move(work));
+  return queue_.Add(key, std::move(work));
+}
+
+void ThreadPool::Remove(absl::string_view key, uint64_t place) {
+  absl::AnyInvocable<void()> removed;  // Destroyed outside the lock.
+  absl::MutexLock lock(&mutex_);
+  removed = queue_.Remove(key, place);
 }
 
 void ThreadPool::Loop() {
   for (;;) {
-    absl::AnyInvocable<void()> work;
+    FairQueue::Next next;
     {
       absl::MutexLock lock(&mutex_);
-      auto wake = [this]()
-                      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || !queue_.empty(); };
-      mutex_.Await(absl::Condition(&wake));
-      if (queue_.empty()) return;
-      work = std::move(queue_.front());
-      queue_.pop_front();
+      mutex_.Await(absl::Condition(this, &ThreadPool::Wakes));
+      // While closing, who finds nothing that it may run leaves the rest to those that run.
+      if (!HasWork()) return;
+      next = queue_.Take();
+      ++busy_;
     }
-    work();
+    next.work();
+    next.work = nullptr;
+    absl::MutexLock lock(&mutex_);
+    --busy_;
+    queue_.Done(next.key);
   }
 }
 

@@ -2,31 +2,43 @@
 
 // Threads that run what is not to run on the caller's.
 
-#include <deque>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/fair_queue.h"
 
 namespace formwork {
 
-/// A fixed number of threads and a queue, first in, first out. Thread-safe. Who schedules bounds
-/// the queue.
+/// A fixed number of threads that keys (namespaces) share by a FairQueue. Work cannot be suspended,
+/// so that endless work of one key may take all threads; as many again stand by, and run only work
+/// of keys of which nothing runs. Thread-safe. Who schedules bounds the queue.
 class ThreadPool {
  public:
+  /// Starts 2 * `threads`.
   explicit ThreadPool(int threads);
   /// Runs what is queued, then joins.
   ~ThreadPool();
 
-  void Schedule(absl::AnyInvocable<void()> work);
+  /// Its place, by which Remove finds it; never 0.
+  uint64_t Schedule(absl::string_view key, absl::AnyInvocable<void()> work);
+  /// Drops what does not run yet; else does nothing.
+  void Remove(absl::string_view key, uint64_t place);
 
  private:
   void Loop();
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return queue_.HasNext(/*idle_keys=*/busy_ >= most_busy_);
+  }
+  bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || HasWork(); }
 
+  const int most_busy_;
   absl::Mutex mutex_;
-  std::deque<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  FairQueue queue_ ABSL_GUARDED_BY(mutex_);
+  int busy_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -11,8 +11,7 @@ AccessTicket::~AccessTicket() {
   if (!Abandon()) ReleaseAll();
 }
 
-absl::StatusOr<bool> AccessTicket::Take(std::vector<AccessRequest> requests,
-                                        absl::AnyInvocable<void()> on_ready) {
+bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready) {
   const auto by_id = [](const AccessRequest& a, const AccessRequest& b) {
     return a.variable->id < b.variable->id;
   };
@@ -33,10 +32,6 @@ absl::StatusOr<bool> AccessTicket::Take(std::vector<AccessRequest> requests,
   }
   absl::MutexLock lock(&store_.line_mutex_);
   for (const Entry& entry : entries_) missing_ += !entry.variable->line_.empty();
-  if (missing_ > 0 && store_.waiting_ >= store_.max_waiting_) {
-    missing_ = 0;
-    return ResourceExhausted("too many calls wait for variables: limit=", store_.max_waiting_);
-  }
   for (uint32_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     Variable& variable = *entry.variable;
@@ -51,7 +46,6 @@ absl::StatusOr<bool> AccessTicket::Take(std::vector<AccessRequest> requests,
   if (missing_ == 0) return true;
   on_ready_ = std::move(on_ready);
   waiting_ = true;
-  ++store_.waiting_;
   waits_since_ = absl::Now();
   return false;
 }
@@ -85,7 +79,6 @@ void AccessTicket::NoteReady(const std::vector<AccessTicket*>& ready) {
   const absl::Time now = absl::Now();
   for (AccessTicket* ticket : ready) {
     ticket->waiting_ = false;
-    --store_.waiting_;
     store_.waits_.fetch_add(1, std::memory_order_relaxed);
     store_.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(now - ticket->waits_since_),
                                  std::memory_order_relaxed);
@@ -137,7 +130,6 @@ bool AccessTicket::Abandon() {
     if (!waiting_) return false;
     waiting_ = false;
     dropped = std::move(on_ready_);
-    --store_.waiting_;
     for (Entry& entry : entries_) {
       if (!entry.in_line) continue;
       entry.in_line = false;

@@ -36,10 +36,8 @@ class AccessTicket final : public ResourceAccess {
 
   /// Takes a place at each variable (named twice: once, with the stronger mode); fastest where
   /// `requests` come by ascending ID. True where all are granted; else `on_ready` runs once, on the
-  /// thread of whoever releases the last of them, outside the lock.
-  /// Errors: kResourceExhausted if too many wait already.
-  absl::StatusOr<bool> Take(std::vector<AccessRequest> requests,
-                            absl::AnyInvocable<void()> on_ready);
+  /// thread of whoever releases the last of them, outside the lock. Who takes bounds the lines.
+  bool Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready);
   /// Leaves the lines of a ticket that is not ready yet. True where it did: `on_ready` will not
   /// run.
   bool Abandon();

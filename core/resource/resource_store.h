@@ -21,9 +21,8 @@ namespace formwork {
 /// Thread-safe.
 class ResourceStore {
  public:
-  /// `max_waiting`: how many tickets may stand in line at once. `first_id`: where IDs start.
-  explicit ResourceStore(int64_t max_waiting = 1024, uint64_t first_id = 1)
-      : next_id_(first_id), max_waiting_(max_waiting) {}
+  /// `first_id`: where IDs start.
+  explicit ResourceStore(uint64_t first_id = 1) : next_id_(first_id) {}
 
   /// Creates, or finds what has that name (then `value` is not used and `*existed` is set).
   /// Errors: kInvalidArgument naming the variable if what is there has another dtype or shape, or
@@ -78,8 +77,6 @@ class ResourceStore {
 
   // The one lock under which tickets are taken and passed on; it also guards every line.
   absl::Mutex line_mutex_;
-  int64_t waiting_ ABSL_GUARDED_BY(line_mutex_) = 0;
-  const int64_t max_waiting_;
   std::atomic<uint64_t> waits_{0};
   std::atomic<int64_t> wait_nanos_{0};
 };

@@ -501,7 +501,7 @@ TEST_F(EngineTest, ACallThatGotNoPlaceInLineEndsOnce) {
   auto second = Begin(holder, Owned(Tensor::Scalar(-7.0f)));
   auto third = Begin(holder, Owned(Tensor::Scalar(-7.0f)));
   EXPECT_THAT(third->Wait().status,
-              StatusIs(StatusCode::kResourceExhausted, HasSubstr("wait for variables: limit=1")));
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("limit=1")));
   ASSERT_NE(third->handle, nullptr);
   third->handle->Cancel();
   second->handle->Cancel();
