@@ -217,11 +217,17 @@ EngineStats EngineImpl::Stats() {
 
 DrainResult EngineImpl::Drain(absl::Time deadline, absl::Duration grace) {
   refuses_.store(true);
-  absl::MutexLock lock(&drain_mutex_);
   auto idle = [this] { return calls_.load(std::memory_order_acquire) == 0; };
-  if (drain_mutex_.AwaitWithDeadline(absl::Condition(&idle), deadline)) return {};
   DrainResult result;
-  result.cut_off = calls_.load(std::memory_order_acquire);
+  {
+    absl::MutexLock lock(&drain_mutex_);
+    if (drain_mutex_.AwaitWithDeadline(absl::Condition(&idle), deadline)) return result;
+    result.cut_off = calls_.load(std::memory_order_acquire);
+  }
+  // Those that wait for variables are found out when they get them.
+  aborts_.store(true);
+  scheduled_.AbortAll();
+  absl::MutexLock lock(&drain_mutex_);
   drain_mutex_.AwaitWithTimeout(absl::Condition(&idle), grace);
   result.left = calls_.load(std::memory_order_acquire);
   return result;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/hash/hash.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
@@ -12,24 +13,11 @@ namespace {
 // A call that is expected to take less runs on the caller's thread: a hop to another would cost as
 // much.
 constexpr float kInlineMicroseconds = 100;
-constexpr size_t kInlineBytes = size_t{64} << 10;
-constexpr size_t kInlineSteps = 100;
+// Of values that decide on sizes: they are compared as a whole.
+constexpr size_t kMostValueBytes = 256;
 
 // How late a kept tensor may go, at the most.
 constexpr absl::Duration kKeptWatchPeriod = absl::Seconds(1);
-
-// Before a function has run, only what is certainly small counts as small.
-bool LooksSmall(const BoundFunction& function, size_t input_bytes) {
-  const Plan& plan = function.program();
-  if (plan.has_loop || plan.sized_by_value || plan.steps.size() > kInlineSteps) return false;
-  size_t bytes = input_bytes + function.bound_bytes;
-  for (const CapturedVariable& captured : function.variables) {
-    const std::shared_ptr<const Variable> variable = captured.variable.lock();
-    if (variable != nullptr) bytes += variable->bytes();
-  }
-  for (const Tensor& constant : plan.constants) bytes += constant.bytes();
-  return bytes <= kInlineBytes;
-}
 
 }  // namespace
 
@@ -42,7 +30,7 @@ class CallTask final : public Task {
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override;
-  bool runs_inline() const override;
+  bool runs_inline() override;
   void Run() override;
   void Refuse(absl::Status status) override;
   void StopRunning() override {
@@ -56,6 +44,8 @@ class CallTask final : public Task {
   absl::StatusOr<FunctionPtr> FindFunction();
   absl::StatusOr<uint64_t> Keep(Tensor tensor);
   void DropKept(CallResult& result);
+  // What decides on the work of this call, hashed; 0 where it may be anything.
+  uint64_t WorkOf() const;
   void Finish(CallResult result);
 
   CallSpec spec_;
@@ -65,7 +55,8 @@ class CallTask final : public Task {
   std::optional<formwork::Call> call_;
   std::atomic<bool> runs_{false};  // `call_` is there.
   std::vector<Tensor> values_;     // Arguments, then results.
-  size_t input_bytes_ = 0;
+  size_t variable_bytes_ = 0;
+  uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
 };
 
 absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
@@ -88,7 +79,10 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
     }
     values_.push_back(Tensor::Scalar(ResourceHandle{argument.id}));
     const Access mode = bound().program().arg_access[i];
-    if (mode != Access::kNone) access.push_back({std::move(variable), mode});
+    if (mode != Access::kNone) {
+      variable_bytes_ += variable->bytes();
+      access.push_back({std::move(variable), mode});
+    }
     return absl::OkStatus();
   }
   Tensor value = std::move(argument.tensor);
@@ -103,7 +97,6 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
     return InvalidArgument(where(), " has a wrong shape: expected=", spec.shape.ToString(),
                            " given=", value.shape().ToString());
   }
-  input_bytes_ += value.bytes();
   values_.push_back(std::move(value));
   return absl::OkStatus();
 }
@@ -124,6 +117,7 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
       return FailedPrecondition("Could not find variable ", captured.name, " of function '",
                                 function.name, "': the variable has been deleted");
     }
+    variable_bytes_ += variable->bytes();
     access.push_back({std::move(variable), captured.access});
   }
   for (size_t i = 0; i < spec_.inputs.size(); ++i) {
@@ -137,10 +131,35 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
   return absl::OkStatus();
 }
 
-bool CallTask::runs_inline() const {
-  const float mean = bound().mean_us.load(std::memory_order_relaxed);
-  return mean > 0 ? mean < kInlineMicroseconds && !bound().program().has_loop
-                  : LooksSmall(bound(), input_bytes_);
+bool CallTask::runs_inline() {
+  const BoundFunction& function = bound();
+  if (function.program().has_loop) return false;
+  if (function.fixed_work) {
+    const float mean = function.mean_us.load(std::memory_order_relaxed);
+    return mean > 0 && mean < kInlineMicroseconds;
+  }
+  work_ = WorkOf();
+  return work_ != 0 && function.quick_work.Has(work_);
+}
+
+uint64_t CallTask::WorkOf() const {
+  const BoundFunction& function = bound();
+  const bool by_value = function.program().sized_by_value;
+  // Variables and random numbers are values, too.
+  if (by_value && (!function.variables.empty() || function.program().num_counters > 0)) return 0;
+  uint64_t work = 1;
+  size_t value_bytes = 0;
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    const Tensor& value = values_[i];
+    for (int64_t dim : value.shape().dims()) work = absl::HashOf(work, dim);
+    work = absl::HashOf(work, value.shape().rank());
+    if (!by_value) continue;
+    value_bytes += value.bytes();
+    if (value_bytes > kMostValueBytes || !IsPlainData(value.dtype())) return 0;
+    work =
+        absl::HashOf(work, absl::string_view(static_cast<const char*>(value.raw()), value.bytes()));
+  }
+  return absl::HashOf(work, variable_bytes_);
 }
 
 void CallTask::Run() {
@@ -149,7 +168,7 @@ void CallTask::Run() {
   call_.emplace(engine_.allocator_, &function.counters, &function.named, deadline_);
   call_->set_resources(&ticket_);
   runs_.store(true);
-  if (cancelled()) call_->Cancel();
+  if (!AskedStatus().ok()) call_->Cancel();
   CallResult result;
   const Plan& plan = function.program();
   int failed_step = -1;
@@ -160,12 +179,16 @@ void CallTask::Run() {
   function.frames.Return(std::move(frame));
   values_ = std::move(outputs);
   ticket_.ReleaseAll();
+  if (absl::Status asked = AskedStatus(); absl::IsCancelled(result.status) && !asked.ok()) {
+    result.status = std::move(asked);
+  }
   if (result.status.ok()) result.status = TakeOutputs(result);
   if (result.status.ok()) {
     const float us = static_cast<float>(absl::GetCurrentTimeNanos() - start) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
     // Rising at once, falling slowly: one slow call is enough to leave the caller's thread.
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
+    if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
   } else {
     result.details.effects = !call_->has_effects()                 ? Effects::kNone
                              : failed_step > plan.last_effect_step ? Effects::kAll

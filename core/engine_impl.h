@@ -2,6 +2,7 @@
 
 // The engine's parts, wired. Included by core/engine*.cc alone.
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/fair_places.h"
 #include "core/base/thread_pool.h"
@@ -26,6 +28,27 @@
 
 namespace formwork {
 
+/// Which of a function's calls may run on their caller's thread: those with the same work as one
+/// that was quick. Work is known by a hash of what decides on it. Holds the last few; thread-safe.
+class QuickWork {
+ public:
+  bool Has(uint64_t work) const {
+    for (const std::atomic<uint64_t>& quick : quick_) {
+      if (quick.load(std::memory_order_relaxed) == work) return true;
+    }
+    return false;
+  }
+  void Add(uint64_t work) {
+    if (Has(work)) return;
+    quick_[next_.fetch_add(1, std::memory_order_relaxed) % quick_.size()].store(
+        work, std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<uint64_t>, 8> quick_{};
+  std::atomic<uint32_t> next_{0};
+};
+
 /// A ConcreteFunction with what the engine needs to run it. All functions of the cache are of this
 /// type.
 struct BoundFunction final : ConcreteFunction {
@@ -36,6 +59,10 @@ struct BoundFunction final : ConcreteFunction {
   const Plan& program() const { return *plan; }
 
   mutable FramePool frames;
+  /// Whether each call does about the same work: no input's or variable's shape is left open, and
+  /// no value decides on a size.
+  bool fixed_work = false;
+  mutable QuickWork quick_work;       ///< Otherwise: which work has been quick.
   std::vector<ResourceHandle> named;  ///< By the plan's numbering of VarHandleOps.
   size_t bound_bytes = 0;             ///< Of captured values.
   /// A moving mean of what calls take, in microseconds; 0 before the first.
@@ -62,6 +89,21 @@ inline constexpr char kDefaultNamespace[] = "default";
 inline absl::string_view NamespaceOf(absl::string_view given) {
   return given.empty() ? kDefaultNamespace : given;
 }
+
+class Task;
+
+/// Tasks that have, or wait for, a thread of the engine's: what a drain may have to cut off.
+/// Thread-safe.
+class ScheduledTasks {
+ public:
+  void Add(Task* task);
+  void Remove(Task* task);  ///< When it is destroyed.
+  void AbortAll();
+
+ private:
+  absl::Mutex mutex_;
+  absl::flat_hash_set<Task*> tasks_ ABSL_GUARDED_BY(mutex_);
+};
 
 class EngineImpl final : public Engine {
  public:
@@ -148,6 +190,8 @@ class EngineImpl final : public Engine {
   FairPlaces waiting_;             // Of those: for variables or a thread. By namespace.
   absl::Mutex drain_mutex_;
   std::atomic<bool> refuses_{false};
+  std::atomic<bool> aborts_{false};  // What is admitted, too.
+  ScheduledTasks scheduled_;
   ThreadPool pool_;  // Its threads use all of the above, and so do the next ones.
   ThreadPool compilers_;
   DeadlineWatch deadlines_;  // Last: what it ends uses all of the above.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "core/base/name.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
 #include "core/graph/decode.h"
@@ -31,6 +32,20 @@ bool IsItsConst(const absl::flat_hash_map<absl::string_view, const tf::NodeDef*>
   if (attr == node->second->attr().end()) return false;
   absl::StatusOr<Tensor> constant = DecodeTensor(attr->second.tensor(), allocator);
   return constant.ok() && SameElements(*constant, value);
+}
+
+bool HasFixedWork(const BoundFunction& function) {
+  const auto open = [](const PartialShape& shape) { return !shape.fully_known(); };
+  if (function.program().sized_by_value) return false;
+  for (const TensorSpec& input : function.inputs) {
+    if (input.dtype == DType::kResource || open(input.shape)) return false;
+  }
+  for (const TensorSpec& capture : function.captures) {
+    if (open(capture.shape)) return false;
+  }
+  return std::none_of(function.program().named_variables.begin(),
+                      function.program().named_variables.end(),
+                      [&](const NamedVariable& variable) { return open(variable.shape); });
 }
 
 }  // namespace
@@ -85,8 +100,11 @@ class RegisterTask final : public Task {
         done_(std::move(done)) {}
 
  private:
-  absl::Status Prepare(std::vector<AccessRequest>&) override { return absl::OkStatus(); }
-  bool runs_inline() const override { return false; }
+  absl::Status Prepare(std::vector<AccessRequest>&) override {
+    FORMWORK_RETURN_IF_ERROR(CheckName("namespace", name_space_));
+    return CheckName("function", registration_.name);
+  }
+  bool runs_inline() override { return false; }
   ThreadPool& pool() override { return engine_.compilers_; }
   void Run() override {
     RegisterResult result;
@@ -124,7 +142,6 @@ std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,
 
 absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registration,
                                                    ErrorDetails& details) {
-  if (registration.name.empty()) return InvalidArgument("a function needs a name");
   std::shared_ptr<const std::string> known;
   absl::string_view bytes = registration.graph_def;
   if (bytes.empty() && !registration.fingerprint.empty()) {
@@ -227,6 +244,7 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
         {registration.outputs[i], plan->result_dtypes[i], plan->result_shapes[i]});
   }
   function->pretty_signature = registration.pretty_signature;
+  function->fixed_work = HasFixedWork(*function);
   function->bytes = plan->bytes + function->bound_bytes + sizeof(BoundFunction);
   if (function->bytes > options_.max_function_bytes) {
     return ResourceExhausted("function '", registration.name,

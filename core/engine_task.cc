@@ -10,12 +10,30 @@ absl::Status Late() { return absl::DeadlineExceededError("the call's deadline ha
 
 }  // namespace
 
-absl::Status Task::StopStatus() const {
-  if (cancelled_.load(std::memory_order_relaxed)) {
-    return absl::CancelledError("the call was cancelled");
+absl::Status Task::AskedStatus() const {
+  Reason reason = stop_reason_.load(std::memory_order_relaxed);
+  if (reason == Reason::kNone && engine_.aborts_.load(std::memory_order_relaxed)) {
+    reason = Reason::kAborted;
   }
+  switch (reason) {
+    case Reason::kCancelled:
+      return absl::CancelledError("the call was cancelled");
+    case Reason::kAborted:
+      return absl::AbortedError("the call was cut off: the server is shutting down");
+    case Reason::kNone:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Task::StopStatus() const {
+  FORMWORK_RETURN_IF_ERROR(AskedStatus());
   if (deadline_ != absl::InfiniteFuture() && absl::Now() >= deadline_) return Late();
   return absl::OkStatus();
+}
+
+Task::~Task() {
+  if (scheduled_) engine_.scheduled_.Remove(this);
 }
 
 void Task::Start() {
@@ -56,8 +74,8 @@ void Task::Wait() {
     engine_.waiting_.Release(name_space_);  // It runs, or has run, meanwhile.
     return;
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Cancel's.
-  if (cancelled_.load(std::memory_order_relaxed)) return EndWait(StopStatus());
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stop's.
+  if (absl::Status status = AskedStatus(); !status.ok()) return EndWait(std::move(status));
   if (deadline_ == absl::InfiniteFuture()) return;
   engine_.deadlines_.Watch(deadline_, weak_from_this(), [this] { EndWait(Late()); });
 }
@@ -68,11 +86,12 @@ bool Task::Claim() {
   return before != State::kClaimed;
 }
 
-void Task::Cancel() {
-  cancelled_.store(true, std::memory_order_relaxed);
+void Task::Stop(Reason reason) {
+  Reason none = Reason::kNone;
+  stop_reason_.compare_exchange_strong(none, reason);   // The first one holds.
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Wait's.
   StopRunning();
-  EndWait(StopStatus());
+  EndWait(AskedStatus());
 }
 
 void Task::EndWait(absl::Status status) {
@@ -85,6 +104,8 @@ void Task::EndWait(absl::Status status) {
 }
 
 void Task::Schedule() {
+  scheduled_ = true;
+  engine_.scheduled_.Add(this);
   queued_at_.store(pool().Schedule(name_space_, [self = shared_from_this()] {
     if (self->Claim()) self->RunClaimed();
   }));
@@ -98,6 +119,30 @@ void Task::RunClaimed() {
   if (status.ok()) return Run();
   ticket_.ReleaseAll();
   Refuse(std::move(status));
+}
+
+void ScheduledTasks::Add(Task* task) {
+  absl::MutexLock lock(&mutex_);
+  tasks_.insert(task);
+}
+
+void ScheduledTasks::Remove(Task* task) {
+  absl::MutexLock lock(&mutex_);
+  tasks_.erase(task);
+}
+
+void ScheduledTasks::AbortAll() {
+  std::vector<std::shared_ptr<Task>> tasks;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (Task* task : tasks_) {
+      // Null where it is about to go, and waits for the lock.
+      if (std::shared_ptr<Task> held = task->weak_from_this().lock()) {
+        tasks.push_back(std::move(held));
+      }
+    }
+  }
+  for (const std::shared_ptr<Task>& task : tasks) task->Abort();
 }
 
 void Task::Ended() {

@@ -17,8 +17,11 @@ namespace formwork {
 /// refused, once. Lives as long as its handle, its thread or a waiting ticket needs it.
 class Task : public CallHandle, public std::enable_shared_from_this<Task> {
  public:
+  ~Task() override;
   void Start() final;
-  void Cancel() final;
+  void Cancel() final { Stop(Reason::kCancelled); }
+  /// As Cancel, with kAborted: the engine shuts down.
+  void Abort() { Stop(Reason::kAborted); }
 
  protected:
   /// `name_space`: as asked, or empty.
@@ -31,7 +34,7 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   /// Finds and checks what the request names, and adds the variables that it needs to `access`.
   virtual absl::Status Prepare(std::vector<AccessRequest>& access) = 0;
   /// Asked once prepared: whether it runs on Start's thread where it need not wait.
-  virtual bool runs_inline() const = 0;
+  virtual bool runs_inline() = 0;
   /// Where it runs else.
   virtual ThreadPool& pool() { return engine_.pool_; }
   /// Does what was asked, with all places granted, and answers, after Ended().
@@ -41,7 +44,8 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   /// The request is to be stopped while it runs.
   virtual void StopRunning() {}
 
-  bool cancelled() const { return cancelled_.load(); }
+  /// kCancelled or kAborted once it is to stop, else OK.
+  absl::Status AskedStatus() const;
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
 
@@ -57,6 +61,9 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
     kClaimed,   // Runs, is refused or has ended.
   };
 
+  enum class Reason : uint8_t { kNone, kCancelled, kAborted };
+
+  void Stop(Reason reason);
   // Whether it is now for the caller to run it or refuse it.
   bool Claim();
   absl::Status TakePlace();
@@ -68,9 +75,10 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   absl::Status StopStatus() const;
 
   std::atomic<State> state_{State::kStarting};
-  std::atomic<bool> cancelled_{false};
+  std::atomic<Reason> stop_reason_{Reason::kNone};
   std::atomic<uint64_t> queued_at_{0};  // Its place in the pool's queue, once it has one.
   bool admitted_ = false;
+  bool scheduled_ = false;
 };
 
 }  // namespace formwork

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/base/name.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
 
@@ -28,7 +29,7 @@ class VariablesTask : public Task {
   VariablesTask(EngineImpl& engine, std::string name_space, absl::Time deadline)
       : Task(engine, std::move(name_space), deadline) {}
 
-  bool runs_inline() const override { return true; }
+  bool runs_inline() override { return true; }
   absl::Status Add(const Target& target, Access mode, std::vector<AccessRequest>& access) {
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
                               engine_.FindVariable(name_space_, target));
@@ -149,11 +150,12 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
                                                                    DType dtype,
                                                                    const PartialShape& shape,
                                                                    std::optional<Tensor> value) {
+  name_space = NamespaceOf(name_space);
+  FORMWORK_RETURN_IF_ERROR(CheckName("namespace", name_space));
   CreatedVariable created;
-  FORMWORK_ASSIGN_OR_RETURN(
-      std::shared_ptr<Variable> variable,
-      resources_.Create(NamespaceOf(name_space), name, dtype, shape, std::move(value),
-                        /*exact_shape=*/true, &created.existed));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
+                            resources_.Create(name_space, name, dtype, shape, std::move(value),
+                                              /*exact_shape=*/true, &created.existed));
   created.variable = formwork::InfoOf(*variable);
   return created;
 }

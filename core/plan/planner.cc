@@ -180,7 +180,8 @@ class PlanBuilder {
     if (step.effect || (!init.callees().empty() && node.op->effect != Effect::kNone)) {
       plan_->last_effect_step = static_cast<int>(plan_->steps.size());
     }
-    scope_.sized_by_value = scope_.sized_by_value || node.op->sized_by_value;
+    scope_.sized_by_value =
+        scope_.sized_by_value || (node.op->sized_by_value && !IntegersAreConstant(node));
     scope_.has_loop = scope_.has_loop || node.op->FindAttr("body") != nullptr;
     if (root_ && !init.callees().empty()) {
       scope_.releases.NoteFunction(static_cast<uint32_t>(plan_->steps.size()));
@@ -188,6 +189,15 @@ class PlanBuilder {
     NoteAccess(i, init.callees());
     plan_->steps.push_back(std::move(step));
     return absl::OkStatus();
+  }
+
+  // Whether what may say how large a result is, is known.
+  bool IntegersAreConstant(const Node& node) const {
+    return std::all_of(node.inputs.begin(), node.inputs.end(), [this](const Edge& edge) {
+      const DType dtype = graph_.dtype(edge);
+      return (dtype != DType::kInt32 && dtype != DType::kInt64) ||
+             graph_.nodes[edge.node].kind == NodeKind::kConstant;
+    });
   }
 
   // False for an anonymous one, which has a kernel of its own.

@@ -1,5 +1,6 @@
 #include "core/resource/resource_store.h"
 
+#include "core/base/name.h"
 #include "core/base/status.h"
 
 namespace formwork {
@@ -15,7 +16,7 @@ absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Check(absl::string_view
                                                                const Declaration& declared,
                                                                bool exact_shape) const {
   const auto& [name, dtype, shape] = declared;
-  if (name.empty()) return InvalidArgument("a variable needs a name");
+  FORMWORK_RETURN_IF_ERROR(CheckName("variable", name));
   if (!IsPlainData(dtype) && dtype != DType::kString && dtype != DType::kVariant) {
     return InvalidArgument("variable '", name, "': a variable cannot have dtype ",
                            DTypeName(dtype));

@@ -98,7 +98,7 @@ Tensor KernelRunner::NewVariable(absl::string_view name, DType dtype, const Part
   variables_.push_back({*std::move(variable), Access::kWrite});
   ticket_ = nullptr;  // Releases before the next one takes its places.
   ticket_ = std::make_unique<AccessTicket>(store_, allocator_);
-  ticket_->Take(variables_, [] {}).value();
+  ticket_->Take(variables_, [] {});
   return Tensor::Scalar(ResourceHandle{id});
 }
 
