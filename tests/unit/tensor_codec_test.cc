@@ -202,8 +202,8 @@ v1::CallRequest SampleRequest() {
 
 void ExpectSample(const DecodedCall& call) {
   EXPECT_EQ(call.spec.name_space, "training");
-  EXPECT_EQ(call.spec.function_id, uint64_t{1} << 63);
-  EXPECT_EQ(call.spec.name, "step-é");
+  EXPECT_EQ(call.spec.function.id, uint64_t{1} << 63);
+  EXPECT_EQ(call.spec.function.name, "step-é");
   EXPECT_TRUE(call.spec.keep_outputs);
   EXPECT_EQ(call.call_id, 300u);
   EXPECT_EQ(call.timeout_us, -5);
@@ -268,7 +268,7 @@ TEST(CallCodec, TakesFieldsInAnyOrderRepeatedAndUnknown) {
   for (size_t piece : {size_t{1}, size_t{5}, bytes.size()}) {
     const absl::StatusOr<DecodedCall> call = Decode(bytes, piece);
     ASSERT_TRUE(call.ok()) << call.status();
-    EXPECT_EQ(call->spec.name, oracle.name());
+    EXPECT_EQ(call->spec.function.name, oracle.name());
     ASSERT_EQ(call->spec.inputs.size(), 1u);
     EXPECT_EQ(call->spec.inputs[0].tensor.dtype(), DType::kFloat);
     EXPECT_EQ(call->spec.inputs[0].tensor.shape(), Shape({2, 1}));
@@ -345,9 +345,9 @@ TEST(CallCodec, AgreesWithProtobufOnDamagedMessages) {
     if (status.ok()) {
       ++accepted;
       ASSERT_TRUE(valid) << absl::CHexEscape(bytes);
-      ASSERT_EQ(call.spec.name, oracle.name()) << absl::CHexEscape(bytes);
+      ASSERT_EQ(call.spec.function.name, oracle.name()) << absl::CHexEscape(bytes);
       ASSERT_EQ(call.spec.inputs.size(), static_cast<size_t>(oracle.inputs_size()));
-      ASSERT_EQ(call.spec.function_id, oracle.function_id());
+      ASSERT_EQ(call.spec.function.id, oracle.function_id());
       ASSERT_EQ(call.timeout_us, oracle.timeout_us());
     } else if (absl::StrContains(status.message(), "malformed")) {
       ASSERT_FALSE(valid) << absl::CHexEscape(bytes);
