@@ -1,8 +1,10 @@
 // Ops whose result is larger than what they are given: Fill, ZerosLike, OnesLike, Range, Tile,
-// BroadcastTo, Empty.
+// BroadcastTo, Empty, FakeParam.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/base/checked_math.h"
 #include "core/base/parallel.h"
@@ -64,6 +66,24 @@ absl::StatusOr<KernelFn> MakeEmpty(KernelInit& init) {
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(ctx.input(0), "shape"));
     // Zeros even where `init` is false: memory of other calls must not be seen.
+    FORMWORK_ASSIGN_OR_RETURN(Tensor zeros, ZeroTensor(ctx.allocator(), dtype, shape));
+    ctx.SetOutput(0, std::move(zeros));
+    return absl::OkStatus();
+  });
+}
+
+// Stands for a value that the branch of a conditional has not made, and that nobody looks at.
+// TensorFlow gives dimensions that are not known the size 0.
+absl::StatusOr<KernelFn> MakeFakeParam(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(DType dtype, init.attrs().Get<DType>("dtype"));
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape declared, init.attrs().Get<PartialShape>("shape"));
+  for (int i = 0; i < declared.rank(); ++i) {
+    declared.set_dim(i, std::max<int64_t>(declared.dim(i), 0));
+  }
+  if (!declared.known_rank()) declared = PartialShape::OfRank(0);
+  const std::optional<Shape> shape = declared.ToShape();
+  if (!shape) return InvalidArgument("FakeParam: shape is too large: ", declared.ToString());
+  return KernelFn([dtype, shape = *shape](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(Tensor zeros, ZeroTensor(ctx.allocator(), dtype, shape));
     ctx.SetOutput(0, std::move(zeros));
     return absl::OkStatus();
@@ -266,6 +286,7 @@ void RegisterArrayFillKernels(KernelRegistry& registry) {
   registry.Add("ZerosLike", MakeZerosLike);
   registry.Add("OnesLike", MakeOnesLike);
   registry.Add("Empty", MakeEmpty);
+  registry.Add("FakeParam", MakeFakeParam);
   registry.Add("Range", MakeRange);
   registry.Add("Tile", MakeTile);
   registry.Add("BroadcastTo", MakeBroadcastTo);

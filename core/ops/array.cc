@@ -160,6 +160,8 @@ void RegisterArrayOps(OpRegistry& registry) {
       "MirrorPadGrad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: "
       "{int32, int64} = int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
       {.shape_fn = array_shapes::Unpad});
+  registry.Add("FakeParam() -> (output: dtype); dtype: type; shape: shape",
+               {.shape_fn = shapes::FromShapeAttr});
   registry.Add("Empty(shape: int32) -> (output: dtype); dtype: type; init: bool = false",
                {.shape_fn = array_shapes::Fill, .sized_by_value = true});
   registry.Add(

@@ -172,6 +172,10 @@ error("Range", 0.0, float("nan"), 0.1, text="Requires start <= limit when delta 
 error("Range", long(0), long(2**62), long(1), text="", code="RESOURCE_EXHAUSTED")
 case("Empty", [2, 3], dtype="float", init=True)
 case("Empty", [2], dtype="string", init=True)
+case("FakeParam", dtype="float", shape=[2, 3], values=False)
+case("FakeParam", dtype="string", shape=[2], values=False)
+case("FakeParam", dtype="int32", shape=[None, 3], values=False)
+case("FakeParam", dtype="bool", shape=[], values=False)
 
 # Repeating.
 case("Tile", X23, [2, 1])
