@@ -17,7 +17,9 @@ void FairQueue::Enter(Keys::value_type& key) {
 }
 
 uint64_t FairQueue::Add(absl::string_view key, Work work) {
-  Keys::value_type& entry = *keys_.try_emplace(key).first;
+  auto [found, inserted] = keys_.try_emplace(key);
+  Keys::value_type& entry = *found;
+  if (inserted) entry.second.turn = ++turns_;
   Leave(entry);
   const uint64_t place = ++places_;
   entry.second.waiting.emplace_hint(entry.second.waiting.end(), place, std::move(work));

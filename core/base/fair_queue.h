@@ -38,7 +38,7 @@ class FairQueue {
   struct Key {
     std::map<uint64_t, Work> waiting;  // By place.
     int64_t running = 0;
-    uint64_t turn = 0;  // When one was taken last.
+    uint64_t turn = 0;  // When one was taken last, or the key came.
   };
   using Keys = absl::node_hash_map<std::string, Key>;
   // Of a key that has work waiting: who comes first.

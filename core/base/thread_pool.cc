@@ -1,12 +1,19 @@
 #include "core/base/thread_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace formwork {
+namespace {
+
+constexpr int kLeastStandingBy = 8;
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) : most_busy_(threads) {
-  threads_.reserve(2 * threads);
-  for (int i = 0; i < 2 * threads; ++i) threads_.emplace_back([this] { Loop(); });
+  const int all = threads + std::max(threads, kLeastStandingBy);
+  threads_.reserve(all);
+  for (int i = 0; i < all; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
 ThreadPool::~ThreadPool() {

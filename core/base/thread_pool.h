@@ -14,11 +14,12 @@
 namespace formwork {
 
 /// A fixed number of threads that keys (namespaces) share by a FairQueue. Work cannot be suspended,
-/// so that endless work of one key may take all threads; as many again stand by, and run only work
-/// of keys of which nothing runs. Thread-safe. Who schedules bounds the queue.
+/// so that endless work of one key may take all threads; as many again, and at least eight, stand
+/// by, and run only work of keys of which nothing runs. Thread-safe. Who schedules bounds the
+/// queue.
 class ThreadPool {
  public:
-  /// Starts 2 * `threads`.
+  /// `threads`: apart from those that stand by.
   explicit ThreadPool(int threads);
   /// Runs what is queued, then joins.
   ~ThreadPool();

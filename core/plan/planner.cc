@@ -177,7 +177,10 @@ class PlanBuilder {
     step.effect = init.callees().empty() &&
                   (node.op->effect == Effect::kWrite || node.op->effect == Effect::kExternal ||
                    node.op->effect == Effect::kSelfOrdered);
-    if (step.effect || (!init.callees().empty() && node.op->effect != Effect::kNone)) {
+    const bool calls_with_effects =
+        std::any_of(init.callees().begin(), init.callees().end(),
+                    [](const auto& callee) { return callee->last_effect_step >= 0; });
+    if (step.effect || calls_with_effects) {
       plan_->last_effect_step = static_cast<int>(plan_->steps.size());
     }
     scope_.sized_by_value =
