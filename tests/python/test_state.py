@@ -213,3 +213,28 @@ def test_what_another_process_has_pushed_is_attached_to(fake, server):
   with formwork.connect(fake.target, namespace=server.namespace) as other:
     other.variable("v", initial_value=np.float32(10))
   assert f(1.).numpy() == 11 and v.numpy() == 11
+
+
+def test_what_is_no_variable_is_named(server, tmp_path):
+  table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), -1)
+  queue, elements = tf.queue.FIFOQueue(3, [tf.float32]), iter(tf.data.Dataset.range(3))
+  writer = tf.summary.create_file_writer(str(tmp_path))
+
+  def write():
+    with writer.as_default(step=1):
+      return tf.summary.write("a", 1.)
+
+  for function, name in (
+      (lambda: table.lookup(tf.constant("a")), "StaticHashTable"), (queue.size, "QueueInterface"),
+      (lambda: next(elements), "IteratorResource"), (write, "SummaryWriterInterface")):
+    with pytest.raises(tf.errors.UnimplementedError, match=name):
+      server.function(function)()
+
+
+def test_a_generator_of_a_strategy(server):
+  with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+    ours, theirs = (tf.random.Generator.from_seed(1) for _ in range(2))
+  f, g = server.function(lambda: ours.normal([2])), tf.function(lambda: theirs.normal([2]))
+  for _ in range(2):
+    assert f().numpy().tolist() == g().numpy().tolist()
+    assert ours.normal([]).numpy() == theirs.normal([]).numpy()

@@ -1,6 +1,7 @@
 """One traced graph on the server: registered when first run, its tensors sent and fetched."""
 import functools
 import operator
+import re
 import threading
 
 import numpy as np
@@ -22,6 +23,7 @@ from formwork import types
 from formwork import wire
 
 _MOST_NAMES = 1000
+_RESOURCE_TYPE = re.compile(r'type="[\w:]*?(\w+)"')  # In the text of a handle.
 
 
 class Owner:
@@ -350,8 +352,8 @@ def _spec(t, with_shape):
 
 def _captured_value(placeholder, value):
   if value.dtype == tf_dtypes.variant:
-    raise errors.Error("UNIMPLEMENTED", "capture '%s': a variant cannot be sent" %
-                       placeholder.name)
+    raise errors.Error("UNIMPLEMENTED", "capture '%s' is a variant (a dataset or a list of tensors), "
+                       "which cannot be sent: pass its elements" % placeholder.name)
   return value
 
 
@@ -367,8 +369,10 @@ def _variable_of(handle):
   data = getattr(handle, "_handle_data", None)
   if owner is None and data is not None and data.is_set and len(data.shape_and_type) == 1:
     return state.Orphan(handle)
-  raise errors.Error("UNIMPLEMENTED", "a resource that is no tf.Variable cannot be used: %s" % (
-      handle,))
+  kind = _RESOURCE_TYPE.search(str(handle)) if owner is None else None
+  raise errors.Error(
+      "UNIMPLEMENTED", "of what lives in this process a function on a server can use tf.Variables "
+      "alone, not a %s" % (kind.group(1) if kind else type(owner).__name__ if owner else "resource"))
 
 
 def append_eager(parts, t):
