@@ -29,8 +29,10 @@ def _same(got, want):
       lambda g, w: np.testing.assert_allclose(g, w, rtol=2e-4, atol=1e-5), got, want)
 
 
-@pytest.mark.parametrize("steps", [1, 2])
-def test_fit_evaluate_and_predict_agree_with_keras(either, steps, capsys):
+@pytest.mark.parametrize("where, steps", [("live", 1), ("server", 2)])
+def test_fit_evaluate_and_predict_agree_with_keras(request, where, steps, capsys):
+  there = request.getfixturevalue(where)
+
   def run(model):
     rates = keras.callbacks.LearningRateScheduler(lambda epoch: 0.01 / (epoch + 1))
     history = model.fit(_X, _Y, batch_size=8, epochs=2, verbose=2, callbacks=[rates],
@@ -43,13 +45,13 @@ def test_fit_evaluate_and_predict_agree_with_keras(either, steps, capsys):
   want = run(_model(steps_per_execution=steps))
   shown = capsys.readouterr().out
   model = _model(steps_per_execution=steps)
-  assert formwork.keras.remote(model, either) is model
+  assert formwork.keras.remote(model, there) is model
   _same(run(model), want)
   assert [w for w in capsys.readouterr().out.split() if not w.endswith(("s", "step"))] == [
       w for w in shown.split() if not w.endswith(("s", "step"))]
-  assert {f.name for f in either.functions()} == {
+  assert {f.name for f in there.functions()} == {
       "classifier/train_step", "classifier/test_step", "classifier/predict_step"}
-  assert {v.path for v in model.variables} <= {v.name for v in either.variables()}
+  assert {v.path for v in model.variables} <= {v.name for v in there.variables()}
 
 
 def test_the_local_steps_do_not_run(fake, server):
