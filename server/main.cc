@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -67,9 +68,12 @@ int WaitForSignal(const sigset_t& signals, absl::Time deadline) {
   }
 }
 
+// What the process ends with where it ends now.
+std::atomic<int> exit_code_now{kWorkLeft};
+
 [[noreturn]] void ExitNow() {
-  spdlog::warn("exits with work unfinished");
-  std::_Exit(kWorkLeft);
+  if (exit_code_now == kWorkLeft) spdlog::warn("exits with work unfinished");
+  std::_Exit(exit_code_now);
 }
 
 // Ends the process at `bound`, or at a second signal, even where a call cannot be stopped.
@@ -89,7 +93,7 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
   const absl::Time deadline = absl::Now() + absl::Seconds(options.drain_timeout_seconds);
   ExitAtTheLatest(deadline + kExitGrace, signals);
   const absl::Status drained = server.Shutdown(deadline);
-  if (drained.ok()) return 0;
+  if (drained.ok()) return exit_code_now = 0;
   spdlog::warn("not all that was admitted could end: {}", Text(drained));
   return kWorkLeft;
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -128,17 +127,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
 }
 
 void Server::LogStart() const {
-  const EngineOptions& engine = options_.engine;
+  const EngineInfo info = engine_->Info();
+  const EngineOptions& engine = info.options;
   rlimit descriptors{};
   getrlimit(RLIMIT_NOFILE, &descriptors);
   spdlog::info(
       "formwork-server {}: {}; flags: {}; limits: memory={} message={} queued_calls={} "
-      "functions={} connections={} descriptors={} threads={}",
+      "functions={} connections={} descriptors={} threads={} call_threads={}; device=CPU "
+      "instructions={}",
       kVersion, Addresses(), options_.changed.empty() ? "none" : options_.changed,
       engine.memory_limit_bytes, options_.max_message_bytes, engine.max_queued_calls,
-      engine.max_functions, max_connections_, descriptors.rlim_cur,
-      engine.compute_threads > 0 ? engine.compute_threads
-                                 : static_cast<int>(std::thread::hardware_concurrency()));
+      engine.max_functions, max_connections_, descriptors.rlim_cur, engine.compute_threads,
+      engine.call_threads, info.instruction_set);
 }
 
 absl::Status Server::StartGrpc() {

@@ -78,7 +78,7 @@ def test_the_first_line_of_the_log_says_what_it_is():
     line = server.log_text().splitlines()[0]
   assert "formwork-server 0." in line
   assert "--threads=1" in line and "--max-connections=50" in line and "--bind" not in line
-  assert "connections=50" in line and "descriptors=" in line
+  assert "connections=50" in line and "descriptors=" in line and "instructions=" in line
 
 
 def test_more_connections_than_descriptors_are_refused():
