@@ -9,10 +9,27 @@
 #include <memory>
 #include <thread>
 
+#include "core/base/stop_flag.h"
+
 namespace formwork {
 namespace {
 
 std::atomic<int> threads_in_use{0};
+
+// What runs between two looks at the clock: longer than a grain where there are many, so that what
+// `body` sets up is paid less often.
+int64_t BlockOf(int64_t n, int64_t grain, const StopFlag* stop) {
+  return stop == nullptr ? n : std::clamp(n / 1024, grain, 32 * grain);
+}
+
+void RunBlocks(int64_t begin, int64_t end, int64_t block, StopFlag* stop,
+               absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
+  while (begin < end && (stop == nullptr || !stop->CutsWork())) {
+    const int64_t next = end - begin > block ? begin + block : end;
+    body(begin, next);
+    begin = next;
+  }
+}
 
 int HardwareThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
@@ -22,12 +39,22 @@ void ParallelFor(int64_t n, int64_t grain,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
-  if (n <= grain || ParallelThreads() == 1) {
-    body(0, n);
+  StopFlag* const stop = StopScope::current();
+  if (n <= grain) {
+    if (stop == nullptr || !stop->cut()) body(0, n);
     return;
   }
+  if (ParallelThreads() == 1) return RunBlocks(0, n, BlockOf(n, grain, stop), stop, body);
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, grain),
-                    [&](const tbb::blocked_range<int64_t>& r) { body(r.begin(), r.end()); });
+                    [&](const tbb::blocked_range<int64_t>& r) {
+                      // A thread that waits for its own tasks may be given another call's.
+                      const StopScope scope(stop);
+                      RunBlocks(r.begin(), r.end(), BlockOf(n, grain, stop), stop, body);
+                    });
+}
+
+void ForBlocks(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
+  RunBlocks(0, n, std::max<int64_t>(grain, 1), StopScope::current(), body);
 }
 
 int ParallelThreads() {

@@ -1,6 +1,8 @@
 #pragma once
 
-// Splitting one kernel's work over the compute threads (oneTBB underneath).
+// Splitting one kernel's work: over the compute threads (oneTBB underneath), and into pieces
+// between which the thread's StopFlag is looked at (stop_flag.h). Where work is cut the rest of the
+// range is left undone, and so is every later loop of the same step.
 
 #include <cstdint>
 
@@ -10,10 +12,14 @@ namespace formwork {
 
 /// Runs `body(begin, end)` over disjoint ranges that cover [0, n), side by side where n > grain,
 /// and returns when all are done. `grain` is about how many items are worth a task of their own
-/// (aim at 20 us or more). The calling thread takes part. `body` may run on several threads at once
-/// and must not throw.
+/// (aim at 20 us or more; at most 20 ms, for the sake of stopping). The calling thread takes part.
+/// `body` may run on several threads at once and must not throw.
 void ParallelFor(int64_t n, int64_t grain,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> body);
+
+/// Runs `body(begin, end)` over blocks of `grain` items that cover [0, n), in order, on the calling
+/// thread: for loops that cannot be split, or that are not worth it. `grain`: as above.
+void ForBlocks(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body);
 
 /// The number of threads that ParallelFor uses at the most.
 int ParallelThreads();

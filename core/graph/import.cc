@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/graph/import_body.h"
 
 namespace formwork {
@@ -104,12 +105,14 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
   }
   ImportedGraph imported;
   imported.graph = ImportCut(graph_def, cut, scope);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   while (!scope.called.empty()) {
     std::vector<std::string> called;
     called.swap(scope.called);
     for (const std::string& name : called) {
       if (imported.library.contains(name)) continue;
       imported.library[name] = ImportFunction(*scope.functions.at(name), scope);
+      FORMWORK_RETURN_IF_ERROR(WorkStatus());
     }
   }
   if (!scope.problems.empty()) {

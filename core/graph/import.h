@@ -32,7 +32,8 @@ struct ImportedGraph {
 /// that node names must be unique. `culprits` (may be null) receives every problem; the status text
 /// names the first 20.
 /// Errors: kInvalidArgument if a node, edge, attr, type or function is wrong, if there is a cycle
-/// or a recursive function; kUnimplemented if ops are reached that the registry lacks.
+/// or a recursive function; kUnimplemented if ops are reached that the registry lacks; kCancelled
+/// and kDeadlineExceeded of the thread's StopFlag.
 absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const Cut& cut,
                                           const OpRegistry& ops, Allocator& allocator,
                                           std::vector<std::string>* culprits);

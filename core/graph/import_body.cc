@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/graph/decode.h"
 #include "core/graph/import_node.h"
 
@@ -285,6 +286,7 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
   num_sources_.resize(count);
   for (int i = 0; i < count; ++i) node_of_[def_of_[i]] = i;
   for (int i = 0; i < count; ++i) {
+    if (WorkIsCut()) return graph;
     sound_[i] = ImportNode(defs_.Get(def_of_[i]), where_, scope_, imported_[i]);
   }
   for (int i = 0; i < count; ++i) Connect(i);
@@ -351,7 +353,7 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
   }
   importer.ReachAll();
   std::shared_ptr<Graph> graph = importer.Build("");
-  if (!scope.problems.empty()) return graph;
+  if (!scope.problems.empty() || !WorkStatus().ok()) return graph;
   for (const std::string& fetch : cut.fetches) {
     if (std::optional<Edge> edge = importer.Resolve(fetch, "fetch"))
       graph->results.push_back(*edge);
@@ -391,7 +393,7 @@ std::shared_ptr<const Graph> ImportFunction(const tf::FunctionDef& function, Imp
   }
   importer.ReachAll();
   std::shared_ptr<Graph> graph = importer.Build(name);
-  if (!scope.problems.empty()) return graph;
+  if (!scope.problems.empty() || !WorkStatus().ok()) return graph;
   for (const auto& result : function.signature().output_arg()) {
     std::optional<Edge> edge = importer.Resolve(function.ret().at(result.name()), result.name());
     if (!edge) continue;

@@ -5,6 +5,7 @@
 #include "core/base/checked_math.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/shape_tensor.h"
@@ -135,12 +136,18 @@ absl::Status CheckWithin(const Band& band, int64_t rows, int64_t cols, absl::str
 template <typename F>
 void ForEachDiagonal(const Band& band, int64_t matrices, int64_t rows, int64_t cols,
                      int64_t longest, F&& f) {
+  int64_t since_look = 0;
   for (int64_t m = 0; m < matrices; ++m) {
     for (int64_t d = band.upper; d >= band.lower; --d) {
       const int64_t length = std::max<int64_t>(Band::Length(d, rows, cols), 0);
       const int64_t offset = band.Offset(d, length, longest);
       const int64_t y = std::max<int64_t>(-d, 0), x = std::max<int64_t>(d, 0);
       const int64_t row = m * band.count() + (band.upper - d);
+      since_look += longest;
+      if (since_look > kCheapItems) {
+        if (WorkIsCut()) return;
+        since_look = 0;
+      }
       f(m * rows * cols + y * cols + x, row * longest, length, offset, longest - offset - length);
     }
   }

@@ -5,7 +5,9 @@
 #include "core/base/checked_math.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/device/host_allocator.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/shape_tensor.h"
@@ -180,25 +182,15 @@ absl::StatusOr<KernelFn> MakeMirrorPad(KernelInit& init) {
   });
 }
 
-template <typename T>
-T Sum(T a, T b) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    return T(static_cast<float>(a) + static_cast<float>(b));
-  } else if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // Wraps around.
-  } else {
-    return a + b;
-  }
-}
-
 // Adds what lies at `from` to what lies at `to`, over the same dims.
 template <typename T>
 void AddMirrored(T* base, int64_t from, int64_t to, absl::Span<const CopyDim> dims) {
   if (dims.empty()) {
-    base[to] = Sum(base[to], base[from]);
+    base[to] = math::Add(base[to], base[from]);
     return;
   }
   for (int64_t i = 0; i < dims[0].size; ++i) {
+    if (WorkIsCutAt(i)) return;
     AddMirrored(base, from + i * dims[0].src, to + i * dims[0].dst, dims.subspan(1));
   }
 }

@@ -6,7 +6,9 @@
 #include "absl/strings/str_join.h"
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/array_cpu.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/shape_tensor.h"
 
 namespace formwork {
@@ -316,8 +318,11 @@ absl::Status InvertPermutation(KernelContext& ctx, const Tensor& x) {
   const T* from = x.data<T>();
   FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, x.dtype(), x.shape()));
   T* to = out->mutable_data<T>();
-  std::fill_n(to, n, T{-1});
+  const T none{-1};
+  FillElements(x.dtype(), &none, n, to);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i)) return WorkStatus();
     const T at = from[i];
     if (at < 0 || at >= n) return InvalidArgument(at, " is not between 0 and ", n);
     if (to[at] != -1) return InvalidArgument(at, " is duplicated in the input.");

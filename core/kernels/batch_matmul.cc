@@ -7,6 +7,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/gemm.h"
 #include "core/kernels/isa.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 // Multiplications that are worth a task of their own.
 constexpr double kTask = 1 << 20;
+// Elements to convert that are.
+constexpr int64_t kConvert = 1 << 16;
 
 struct Stack {
   MatrixSide x_side, y_side;
@@ -81,7 +84,7 @@ void AllProducts(Stack s, const T* x, const T* y, T* out) {
   }
   const int64_t x_size = s.m * s.k, y_size = s.k * s.n, out_size = s.m * s.n;
   auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
+    for (int64_t b = begin; b < end && !WorkIsCut(); ++b) {
       const int64_t x_at = s.x_index.empty() ? b : s.x_index[b];
       const int64_t y_at = s.y_shared ? 0 : s.y_index.empty() ? b : s.y_index[b];
       OneProduct(s, x + x_at * x_size, y + y_at * y_size, out + b * out_size);
@@ -103,8 +106,9 @@ absl::StatusOr<Tensor> Widened(Allocator& allocator, const Tensor& tensor) {
                             Tensor::Allocate(allocator, DTypeOf<Wide>::value, tensor.shape()));
   const T* from = tensor.data<T>();
   Wide* to = wide.mutable_data<Wide>();
-  const int64_t n = tensor.num_elements();
-  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Wide>(from[i]);
+  ParallelFor(tensor.num_elements(), kConvert, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<Wide>(from[i]);
+  });
   return wide;
 }
 
@@ -118,7 +122,9 @@ absl::Status ThroughWide(Allocator& allocator, const Stack& s, const Tensor& x, 
   AllProducts(s, wide_x.data<Wide>(), wide_y.data<Wide>(), wide.mutable_data<Wide>());
   const Wide* from = wide.data<Wide>();
   T* to = out.mutable_data<T>();
-  for (int64_t i = 0; i < out.num_elements(); ++i) to[i] = static_cast<T>(from[i]);
+  ParallelFor(out.num_elements(), kConvert, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(from[i]);
+  });
   return absl::OkStatus();
 }
 

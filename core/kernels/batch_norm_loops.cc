@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/isa.h"
 #include "core/tensor/small_float.h"
 
@@ -80,6 +81,7 @@ struct PlaneSums {
                                       const float* mean, int64_t begin, int64_t end, double* first,
                                       double* second) {
     const int64_t inner = layout->inner;
+    int64_t since_look = 0;
     for (int64_t c = begin; c < end; ++c) {
       const float m = kPass == Pass::kSum ? 0.0f : mean[c];
       double total_a = 0;
@@ -89,6 +91,11 @@ struct PlaneSums {
         const T* gradient =
             kPass == Pass::kProducts ? dy + (n * layout->channels + c) * inner : plane;
         for (int64_t i0 = 0; i0 < inner; i0 += kLanes * kFloatRun) {
+          since_look += std::min(kLanes * kFloatRun, inner - i0);
+          if (since_look > int64_t{1} << 20) {
+            if (WorkIsCut()) return;
+            since_look = 0;
+          }
           const int64_t i1 = i0 + kLanes * kFloatRun < inner ? i0 + kLanes * kFloatRun : inner;
           float a[kLanes] = {};
           float b[kLanes] = {};
@@ -132,11 +139,18 @@ void Sums(const ChannelLayout& layout, const T* x, const T* dy, const float* mea
   constexpr int64_t kSums = kPass == Pass::kProducts ? 2 : 1;
   // The channels of every part side by side; a part is a handful of them at most.
   std::vector<double> sums(static_cast<size_t>(parts * kSums * channels), 0.0);
+  // Whole runs: where a sum is cut decides its last bits.
+  const int64_t rows_between_looks =
+      kFloatRun * (1 + (int64_t{1} << 20) / (kFloatRun * std::max<int64_t>(channels, 1)));
   ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
       double* mine = sums.data() + part * kSums * channels;
-      ForHostIsa<RowSums<T, kPass>>(channels, x, dy, mean, rows * part / parts,
-                                    rows * (part + 1) / parts, mine, mine + (kSums - 1) * channels);
+      const int64_t first_row = rows * part / parts;
+      ForBlocks(rows * (part + 1) / parts - first_row, rows_between_looks,
+                [&](int64_t b, int64_t e) {
+                  ForHostIsa<RowSums<T, kPass>>(channels, x, dy, mean, first_row + b, first_row + e,
+                                                mine, mine + (kSums - 1) * channels);
+                });
     }
   });
   for (int64_t c = 0; c < channels; ++c) {

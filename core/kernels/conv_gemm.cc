@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/gemm.h"
 
 namespace formwork {
@@ -90,6 +91,7 @@ void ForEachPiece(const ConvShape& s, Body body) {
   for (int64_t n = 0; n < s.batch; ++n) {
     for (int64_t g = 0; g < s.groups; ++g) {
       for (int64_t first = 0; first < pixels; first += step) {
+        if (WorkIsCut()) return;
         body(n, g, first, std::min(step, pixels - first));
       }
     }
@@ -123,6 +125,11 @@ void ConvGemmForward(const ConvShape& s, const T* input, const T* filter, T* out
 }
 
 template <typename T>
+void Zero(T* x, int64_t n) {
+  ParallelFor(n, 1 << 17, [x](int64_t begin, int64_t end) { std::fill(x + begin, x + end, T(0)); });
+}
+
+template <typename T>
 void ConvGemmInputGradient(const ConvShape& s, const T* filter, const T* out_backprop,
                            T* in_backprop, T* scratch) {
   if (s.output_elements() > 0 && IsPointwise(s)) {
@@ -130,7 +137,7 @@ void ConvGemmInputGradient(const ConvShape& s, const T* filter, const T* out_bac
          out_backprop, s.out_channels, filter, s.out_channels, T(0), in_backprop, s.in_channels);
     return;
   }
-  std::fill_n(in_backprop, s.input_elements(), T(0));
+  Zero(in_backprop, s.input_elements());
   if (s.output_elements() == 0) return;
   const int64_t patch = PatchElements(s);
   const int64_t in_image = s.rows.input * s.cols.input * s.in_channels;
@@ -147,7 +154,7 @@ template <typename T>
 void ConvGemmFilterGradient(const ConvShape& s, const T* input, const T* out_backprop,
                             T* filter_backprop, T* scratch) {
   if (s.output_elements() == 0) {
-    std::fill_n(filter_backprop, s.filter_elements(), T(0));
+    Zero(filter_backprop, s.filter_elements());
     return;
   }
   if (IsPointwise(s)) {
@@ -155,7 +162,7 @@ void ConvGemmFilterGradient(const ConvShape& s, const T* input, const T* out_bac
          s.in_channels, out_backprop, s.out_channels, T(0), filter_backprop, s.out_channels);
     return;
   }
-  std::fill_n(filter_backprop, s.filter_elements(), T(0));
+  Zero(filter_backprop, s.filter_elements());
   const int64_t patch = PatchElements(s);
   const int64_t in_image = s.rows.input * s.cols.input * s.in_channels;
   const int64_t out_pixels = s.rows.output * s.cols.output;

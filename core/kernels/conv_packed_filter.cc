@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 
 namespace formwork {
 
@@ -38,7 +39,7 @@ absl::StatusOr<Tensor> PackedFilterMemo::Get(const Tensor& filter,
     keep = calls_in_a_row_ >= calls_wanted_ && filter.buffer();
   }
   FORMWORK_ASSIGN_OR_RETURN(Tensor packed, PackFilter(filter.data<float>(), *conv, allocator));
-  if (keep) {
+  if (keep && WorkStatus().ok()) {
     absl::MutexLock lock(&mutex_);
     filter_ = filter;
     packed_ = packed;

@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/conv_gemm.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/widen.h"
@@ -18,6 +19,9 @@ namespace {
 constexpr double kSmallWork = 1 << 14;
 // Worth a task of its own: about 40 us.
 constexpr double kTaskWork = 2 << 20;
+// Between two looks at the StopFlag: about 20 ms.
+constexpr double kLongWork = 1 << 30;
+constexpr int64_t kAddGrain = 1 << 16;  // Elements worth a task when they are only added.
 
 absl::StatusOr<Tensor> Scratch(Allocator& allocator, DType dtype, int64_t elements) {
   // At least as much as lies outside of the Tensor itself, aligned.
@@ -86,7 +90,14 @@ struct Piece {
 };
 
 int64_t PiecesWanted(const ConvShape& shape) {
-  return std::clamp<int64_t>(static_cast<int64_t>(shape.work() / kTaskWork), 1, ParallelThreads());
+  const auto tasks = static_cast<int64_t>(std::min(shape.work() / kTaskWork, double{1 << 20}));
+  const auto stops = static_cast<int64_t>(std::min(shape.work() / kLongWork, double{1 << 20})) + 1;
+  return std::max(std::clamp<int64_t>(tasks, 1, ParallelThreads()), stops);
+}
+
+/// True where one image alone is to be split.
+bool HasLongImages(const ConvShape& shape) {
+  return shape.work() > kLongWork * static_cast<double>(shape.batch);
 }
 
 std::vector<Piece> SplitByBatch(const ConvShape& shape, int64_t pieces) {
@@ -106,38 +117,44 @@ std::vector<Piece> SplitByBatch(const ConvShape& shape, int64_t pieces) {
   return split;
 }
 
-/// One image by rows of its output; empty where a piece would see nothing but padding.
+/// Each image by rows of its output, channels last; empty where a piece would see nothing but
+/// padding.
 std::vector<Piece> SplitByRows(const ConvShape& shape, int64_t pieces) {
   const ConvAxis& rows = shape.rows;
   const int64_t effective = (rows.taps - 1) * rows.dilation + 1;
   pieces = std::min(pieces, rows.output);
   std::vector<Piece> split;
-  int64_t begin = 0;
-  for (int64_t i = 0; i < pieces; ++i) {
-    const int64_t end = rows.output * (i + 1) / pieces;
-    const int64_t first = begin * rows.stride - rows.pad_before;
-    const int64_t last = (end - 1) * rows.stride - rows.pad_before + effective;
-    const int64_t from = std::max<int64_t>(first, 0);
-    const int64_t to = std::min(last, rows.input);
-    if (to <= from) return {};
-    Piece piece;
-    piece.shape = shape;
-    piece.shape.rows.input = to - from;
-    piece.shape.rows.output = end - begin;
-    piece.shape.rows.pad_before = from - first;
-    piece.shape.rows.pad_after = last - to;
-    piece.input_offset = from * shape.cols.input * shape.in_channels;
-    piece.output_offset = begin * shape.cols.output * shape.out_channels;
-    split.push_back(piece);
-    begin = end;
+  for (int64_t n = 0; n < shape.batch; ++n) {
+    int64_t begin = 0;
+    for (int64_t i = 0; i < pieces; ++i) {
+      const int64_t end = rows.output * (i + 1) / pieces;
+      const int64_t first = begin * rows.stride - rows.pad_before;
+      const int64_t last = (end - 1) * rows.stride - rows.pad_before + effective;
+      const int64_t from = std::max<int64_t>(first, 0);
+      const int64_t to = std::min(last, rows.input);
+      if (to <= from) return {};
+      Piece piece;
+      piece.shape = shape;
+      piece.shape.batch = 1;
+      piece.shape.rows.input = to - from;
+      piece.shape.rows.output = end - begin;
+      piece.shape.rows.pad_before = from - first;
+      piece.shape.rows.pad_after = last - to;
+      piece.input_offset = (n * rows.input + from) * shape.cols.input * shape.in_channels;
+      piece.output_offset = (n * rows.output + begin) * shape.cols.output * shape.out_channels;
+      split.push_back(piece);
+      begin = end;
+    }
   }
   return split;
 }
 
-std::vector<Piece> SplitForward(const ConvShape& shape) {
+/// By rows where images are long, or where there is only one and `one_by_rows`.
+std::vector<Piece> Split(const ConvShape& shape, bool one_by_rows) {
   const int64_t wanted = PiecesWanted(shape);
-  if (shape.batch == 1 && wanted > 1 && !shape.channels_first) {
-    std::vector<Piece> rows = SplitByRows(shape, wanted);
+  const bool by_rows = HasLongImages(shape) || (one_by_rows && shape.batch == 1);
+  if (by_rows && wanted > 1 && !shape.channels_first) {
+    std::vector<Piece> rows = SplitByRows(shape, (wanted + shape.batch - 1) / shape.batch);
     if (!rows.empty()) return rows;
   }
   return SplitByBatch(shape, wanted);
@@ -160,13 +177,15 @@ absl::StatusOr<std::vector<std::shared_ptr<const OnednnConv>>> CompilePieces(
   return compiled;
 }
 
-/// Runs body(piece index, scratch) for all pieces side by side.
+/// Runs body(piece index, scratch) for the pieces [first, last) side by side.
 template <typename Body>
-absl::Status RunPieces(const std::vector<std::shared_ptr<const OnednnConv>>& compiled,
-                       Allocator& allocator, Body body) {
+absl::Status RunPieces(const std::vector<std::shared_ptr<const OnednnConv>>& compiled, size_t first,
+                       size_t last, Allocator& allocator, Body body) {
   FirstError error;
-  ParallelFor(static_cast<int64_t>(compiled.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
+  ParallelFor(static_cast<int64_t>(last - first), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = static_cast<int64_t>(first) + begin; i < static_cast<int64_t>(first) + end;
+         ++i) {
+      if (WorkIsCut()) return;
       const int64_t bytes = static_cast<int64_t>(compiled[i]->scratch_bytes());
       Tensor scratch;
       if (bytes > 0) {
@@ -183,9 +202,50 @@ absl::Status RunPieces(const std::vector<std::shared_ptr<const OnednnConv>>& com
   return error.Take();
 }
 
+/// total[0, elements) = the sum of what the pieces give. Each has a part of its own, `size(piece)`
+/// elements that belong at `offset(piece)`, filled by run(piece index, part, scratch); as many as
+/// there are threads run side by side, and are added in order, so that the result is the same in
+/// every run.
+template <typename Size, typename Offset, typename Run>
+absl::Status AddPieces(const std::vector<Piece>& pieces,
+                       const std::vector<std::shared_ptr<const OnednnConv>>& compiled,
+                       Allocator& allocator, float* total, int64_t elements, Size size,
+                       Offset offset, Run run) {
+  // One that covers everything needs no part of its own, nor zeros below.
+  const bool direct = size(pieces[0]) == elements;
+  if (!direct) {
+    ParallelFor(elements, kAddGrain,
+                [&](int64_t begin, int64_t end) { std::fill(total + begin, total + end, 0.0f); });
+  }
+  const size_t wave = static_cast<size_t>(ParallelThreads());
+  std::vector<Tensor> parts(std::min(wave, pieces.size()));
+  int64_t largest = 0;
+  for (const Piece& piece : pieces) largest = std::max(largest, size(piece));
+  for (size_t i = direct && pieces.size() <= wave ? 1 : 0; i < parts.size(); ++i) {
+    FORMWORK_ASSIGN_OR_RETURN(parts[i], Scratch(allocator, DType::kFloat, largest));
+  }
+  for (size_t first = 0; first < pieces.size(); first += wave) {
+    const size_t end = std::min(first + wave, pieces.size());
+    FORMWORK_RETURN_IF_ERROR(
+        RunPieces(compiled, first, end, allocator, [&](int64_t i, void* scratch) {
+          if (direct && i == 0) return run(i, total, scratch);
+          return run(i, parts[i - first].template mutable_data<float>(), scratch);
+        }));
+    FORMWORK_RETURN_IF_ERROR(WorkStatus());
+    for (size_t i = direct && first == 0 ? 1 : first; i < end; ++i) {
+      const float* part = parts[i - first].template data<float>();
+      float* to = total + offset(pieces[i]);
+      ParallelFor(size(pieces[i]), kAddGrain, [&](int64_t b, int64_t e) {
+        for (int64_t k = b; k < e; ++k) to[k] += part[k];
+      });
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status OnednnForward(const ConvShape& shape, const Tensor& input, const Tensor& filter,
                            PackedFilterMemo& memo, Allocator& allocator, Tensor* output) {
-  const std::vector<Piece> pieces = SplitForward(shape);
+  const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/true);
   FORMWORK_ASSIGN_OR_RETURN(const auto compiled, CompilePieces(pieces, ConvDirection::kForward));
   // Pieces of another size may want another form of the filter.
   std::vector<Tensor> packed(pieces.size());
@@ -200,7 +260,7 @@ absl::Status OnednnForward(const ConvShape& shape, const Tensor& input, const Te
   }
   const float* from = input.data<float>();
   float* to = output->mutable_data<float>();
-  return RunPieces(compiled, allocator, [&](int64_t i, void* scratch) {
+  return RunPieces(compiled, 0, compiled.size(), allocator, [&](int64_t i, void* scratch) {
     return compiled[i]->Forward(from + pieces[i].input_offset, packed[i].raw(),
                                 to + pieces[i].output_offset, scratch);
   });
@@ -209,7 +269,7 @@ absl::Status OnednnForward(const ConvShape& shape, const Tensor& input, const Te
 absl::Status OnednnInputGradient(const ConvShape& shape, const Tensor& filter,
                                  const Tensor& out_backprop, Allocator& allocator,
                                  Tensor* in_backprop) {
-  const std::vector<Piece> pieces = SplitByBatch(shape, PiecesWanted(shape));
+  const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/false);
   FORMWORK_ASSIGN_OR_RETURN(const auto compiled,
                             CompilePieces(pieces, ConvDirection::kInputGradient));
   std::vector<Tensor> packed(pieces.size());
@@ -223,41 +283,45 @@ absl::Status OnednnInputGradient(const ConvShape& shape, const Tensor& filter,
   }
   const float* from = out_backprop.data<float>();
   float* to = in_backprop->mutable_data<float>();
-  return RunPieces(compiled, allocator, [&](int64_t i, void* scratch) {
-    return compiled[i]->InputGradient(packed[i].raw(), from + pieces[i].output_offset,
-                                      to + pieces[i].input_offset, scratch);
+  const bool whole_images = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+    return piece.shape.rows == shape.rows;
   });
+  if (whole_images) {
+    return RunPieces(compiled, 0, compiled.size(), allocator, [&](int64_t i, void* scratch) {
+      return compiled[i]->InputGradient(packed[i].raw(), from + pieces[i].output_offset,
+                                        to + pieces[i].input_offset, scratch);
+    });
+  }
+  // Rows of the input that two pieces look at get a share from each: images are added to in turn.
+  return AddPieces(
+      pieces, compiled, allocator, to, shape.input_elements(),
+      [](const Piece& piece) { return piece.shape.input_elements(); },
+      [](const Piece& piece) { return piece.input_offset; },
+      [&](int64_t i, float* part, void* scratch) {
+        return compiled[i]->InputGradient(packed[i].raw(), from + pieces[i].output_offset, part,
+                                          scratch);
+      });
 }
 
 absl::Status OnednnFilterGradient(const ConvShape& shape, const Tensor& input,
                                   const Tensor& out_backprop, Allocator& allocator,
                                   Tensor* filter_backprop) {
-  const std::vector<Piece> pieces = SplitByBatch(shape, PiecesWanted(shape));
+  const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/false);
   FORMWORK_ASSIGN_OR_RETURN(const auto compiled,
                             CompilePieces(pieces, ConvDirection::kFilterGradient));
-  // Each piece has a sum of its own; they are added in order, so that the result is the same in
-  // every run.
-  std::vector<Tensor> sums(pieces.size());
-  for (size_t i = 1; i < pieces.size(); ++i) {
-    FORMWORK_ASSIGN_OR_RETURN(sums[i], Scratch(allocator, DType::kFloat, shape.filter_elements()));
-  }
-  FORMWORK_RETURN_IF_ERROR(RunPieces(compiled, allocator, [&](int64_t i, void* scratch) {
-    absl::StatusOr<Tensor> packed =
-        Scratch(allocator, DType::kUint8, static_cast<int64_t>(compiled[i]->packed_filter_bytes()));
-    if (!packed.ok()) return packed.status();
-    FORMWORK_RETURN_IF_ERROR(compiled[i]->FilterGradient(
-        input.data<float>() + pieces[i].input_offset,
-        out_backprop.data<float>() + pieces[i].output_offset, packed->mutable_raw(), scratch));
-    Tensor* sum = i == 0 ? filter_backprop : &sums[i];
-    return compiled[i]->UnpackFilter(packed->raw(), sum->mutable_data<float>());
-  }));
-  float* total = filter_backprop->mutable_data<float>();
-  const int64_t n = shape.filter_elements();
-  for (size_t i = 1; i < sums.size(); ++i) {
-    const float* sum = sums[i].data<float>();
-    for (int64_t k = 0; k < n; ++k) total[k] += sum[k];
-  }
-  return absl::OkStatus();
+  const int64_t elements = shape.filter_elements();
+  return AddPieces(
+      pieces, compiled, allocator, filter_backprop->mutable_data<float>(), elements,
+      [elements](const Piece&) { return elements; }, [](const Piece&) { return int64_t{0}; },
+      [&](int64_t i, float* part, void* scratch) -> absl::Status {
+        FORMWORK_ASSIGN_OR_RETURN(
+            Tensor packed, Scratch(allocator, DType::kUint8,
+                                   static_cast<int64_t>(compiled[i]->packed_filter_bytes())));
+        FORMWORK_RETURN_IF_ERROR(compiled[i]->FilterGradient(
+            input.data<float>() + pieces[i].input_offset,
+            out_backprop.data<float>() + pieces[i].output_offset, packed.mutable_raw(), scratch));
+        return compiled[i]->UnpackFilter(packed.raw(), part);
+      });
 }
 
 // ---- The choice ----
@@ -289,6 +353,16 @@ absl::Status WithChannelsLast(const ConvShape& shape, const Tensor& first, bool 
   return absl::OkStatus();
 }
 
+/// As it is, or with channels last where images are so long that they are to be split by rows.
+template <typename Run>
+absl::Status WithRowsToSplit(const ConvShape& shape, const Tensor& first, bool first_is_image,
+                             const Tensor& second, bool second_is_image, bool result_is_image,
+                             Allocator& allocator, Tensor* result, Run run) {
+  if (!HasLongImages(shape)) return run(shape, first, second, result);
+  return WithChannelsLast(shape, first, first_is_image, second, second_is_image, result_is_image,
+                          allocator, result, run);
+}
+
 /// Runs `run(first, second, result)` in float where the tensors are half or bfloat16.
 template <typename Run>
 absl::Status InFloat(const Tensor& first, const Tensor& second, Allocator& allocator,
@@ -313,7 +387,11 @@ absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const T
                  [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
                    const DType dtype = out->dtype();
                    if (dtype == DType::kFloat && shape.work() > kSmallWork) {
-                     const absl::Status status = OnednnForward(shape, in, f, memo, allocator, out);
+                     const absl::Status status = WithRowsToSplit(
+                         shape, in, true, f, false, true, allocator, out,
+                         [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
+                           return OnednnForward(s, a, b, memo, allocator, r);
+                         });
                      if (status.code() != absl::StatusCode::kUnimplemented) return status;
                    }
                    return WithChannelsLast(shape, in, true, f, false, true, allocator, out,
@@ -337,7 +415,11 @@ absl::Status RunConvInputGradient(const ConvShape& shape, const Tensor& filter,
       [&](const Tensor& f, const Tensor& dy, Tensor* dx) -> absl::Status {
         const DType dtype = dx->dtype();
         if (dtype == DType::kFloat && shape.work() > kSmallWork) {
-          const absl::Status status = OnednnInputGradient(shape, f, dy, allocator, dx);
+          const absl::Status status =
+              WithRowsToSplit(shape, f, false, dy, true, true, allocator, dx,
+                              [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
+                                return OnednnInputGradient(s, a, b, allocator, r);
+                              });
           if (status.code() != absl::StatusCode::kUnimplemented) return status;
         }
         return WithChannelsLast(
@@ -359,7 +441,11 @@ absl::Status RunConvFilterGradient(const ConvShape& shape, const Tensor& input,
       [&](const Tensor& in, const Tensor& dy, Tensor* df) -> absl::Status {
         const DType dtype = df->dtype();
         if (dtype == DType::kFloat && shape.work() > kSmallWork) {
-          const absl::Status status = OnednnFilterGradient(shape, in, dy, allocator, df);
+          const absl::Status status =
+              WithRowsToSplit(shape, in, true, dy, true, false, allocator, df,
+                              [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
+                                return OnednnFilterGradient(s, a, b, allocator, r);
+                              });
           if (status.code() != absl::StatusCode::kUnimplemented) return status;
         }
         return WithChannelsLast(

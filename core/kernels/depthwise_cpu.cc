@@ -6,9 +6,11 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/conv_run.h"
 #include "core/kernels/conv_shape.h"
 #include "core/kernels/depthwise_loops.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/widen.h"
 #include "core/ops/conv.h"
 
@@ -72,7 +74,7 @@ absl::Status Deliver(Tensor from, bool to_channels_first, Allocator& allocator, 
     from = std::move(first);
   }
   if (from.dtype() == DType::kDouble) {
-    std::copy_n(from.data<double>(), from.num_elements(), result->mutable_data<double>());
+    CopyElements(from.data<double>(), from.num_elements(), result->mutable_data<double>());
   } else {
     NarrowTo(result->dtype(), from.data<float>(), from.num_elements(), result->mutable_raw());
   }
@@ -116,6 +118,7 @@ absl::Status Forward(const ConvShape& shape, int64_t multiplier, const Tensor& i
 template <typename T>
 void SumOverMultiplier(const T* from, int64_t n, int64_t multiplier, T* to) {
   for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i)) return;
     T sum = T(0);
     for (int64_t q = 0; q < multiplier; ++q) sum += from[i * multiplier + q];
     to[i] = sum;
@@ -138,7 +141,7 @@ absl::Status InputGradientLoops(const ConvShape& loop, int64_t multiplier, const
   ConvShape one = loop;
   one.batch = 1;
   const int64_t out_image = loop.rows.output * loop.cols.output * loop.in_channels;
-  for (int64_t n = 0; n < loop.batch; ++n) {
+  for (int64_t n = 0; n < loop.batch && !WorkIsCut(); ++n) {
     DepthwiseInputGradient(one, weights.data<T>(), gradient.data<T>() + n * out_image,
                            wide.mutable_data<T>(), flipped.mutable_data<T>());
     SumOverMultiplier(wide.data<T>(), image / multiplier, multiplier,
@@ -152,7 +155,7 @@ absl::Status InputGradient(const ConvShape& shape, int64_t multiplier, const Ten
   if (shape.input_elements() == 0) return absl::OkStatus();
   if (multiplier == 0) {
     // No output looks at the input.
-    std::memset(result->mutable_raw(), 0, result->bytes());
+    ZeroElements(*result);
     return absl::OkStatus();
   }
   const ConvShape loop = LoopShape(shape);
@@ -184,7 +187,7 @@ absl::Status FilterGradient(const ConvShape& shape, int64_t multiplier, const Te
                             const Tensor& out_backprop, Allocator& allocator, Tensor* result) {
   if (result->num_elements() == 0) return absl::OkStatus();
   if (shape.output_elements() == 0) {
-    std::memset(result->mutable_raw(), 0, result->bytes());
+    ZeroElements(*result);
     return absl::OkStatus();
   }
   const ConvShape loop = LoopShape(shape);

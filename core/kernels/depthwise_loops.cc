@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/isa.h"
 
 namespace formwork {
@@ -418,10 +419,14 @@ void DepthwiseFilterGradient(const ConvShape& shape, const T* input, const T* ou
   const int64_t rows = shape.batch * shape.rows.output;
   const int64_t n = shape.rows.taps * shape.cols.taps * shape.in_channels;
   std::fill_n(sums, parts * n, T(0));
+  const int64_t rows_between_looks = 64 * RowGrain(shape, shape.cols.output);
   ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t part = begin; part < end; ++part) {
-      ForHostIsa<FilterGradientRows<T>>(&shape, input, out_backprop, sums + part * n,
-                                        rows * part / parts, rows * (part + 1) / parts);
+      const int64_t first = rows * part / parts;
+      ForBlocks(rows * (part + 1) / parts - first, rows_between_looks, [&](int64_t b, int64_t e) {
+        ForHostIsa<FilterGradientRows<T>>(&shape, input, out_backprop, sums + part * n, first + b,
+                                          first + e);
+      });
     }
   });
   // In order, so that the result is the same in every run.

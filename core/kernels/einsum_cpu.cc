@@ -3,13 +3,13 @@
 // product is taken, and its dimensions go where the output wants them.
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/base/status.h"
 #include "core/kernels/batch_matmul.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/reduction.h"
+#include "core/kernels/stack.h"
 #include "core/kernels/strided_copy.h"
 #include "core/ops/einsum.h"
 
@@ -132,8 +132,7 @@ absl::StatusOr<Tensor> Arranged(Allocator& allocator, Operand operand, const Lab
   if (distinct.size() == output.size()) return std::move(operand.value);
   FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeOf(operand, output));
   const DType dtype = operand.value.dtype();
-  FORMWORK_ASSIGN_OR_RETURN(Tensor spread, Tensor::Allocate(allocator, dtype, shape));
-  std::memset(spread.mutable_raw(), 0, spread.bytes());
+  FORMWORK_ASSIGN_OR_RETURN(Tensor spread, ZeroTensor(allocator, dtype, shape));
   if (operand.value.num_elements() == 0) return spread;
   const Dims from = RowMajorStrides(operand.value.shape());
   const Dims strides = RowMajorStrides(shape);

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/base/parallel.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor.h"
 
@@ -56,8 +57,21 @@ auto ByElement(DType dtype, F&& f) {
   }
 }
 
+/// Elements that are worth a task of their own when they are only moved.
+template <typename E>
+constexpr int64_t MoveGrain() {
+  return std::is_trivially_copyable_v<E> ? int64_t{256 * 1024} / static_cast<int64_t>(sizeof(E))
+                                         : int64_t{4096};
+}
+
 template <typename E>
 inline void CopyElements(const E* src, int64_t n, E* dst) {
+  if (n > MoveGrain<E>()) {
+    ForBlocks(n, MoveGrain<E>(), [src, dst](int64_t begin, int64_t end) {
+      CopyElements(src + begin, end - begin, dst + begin);
+    });
+    return;
+  }
   if constexpr (std::is_trivially_copyable_v<E>) {
     // A call of memcpy costs more than a few words do.
     if (n <= 4) {
@@ -70,15 +84,11 @@ inline void CopyElements(const E* src, int64_t n, E* dst) {
   }
 }
 
-/// Elements that are worth a task of their own when they are only moved.
-template <typename E>
-constexpr int64_t MoveGrain() {
-  return std::is_trivially_copyable_v<E> ? int64_t{256 * 1024} / static_cast<int64_t>(sizeof(E))
-                                         : int64_t{4096};
-}
-
 /// dst[0..n) = value, over the compute threads where it is large. `value` points to one element.
 void FillElements(DType dtype, const void* value, int64_t n, void* dst);
+
+/// Zeros all elements of plain data, likewise.
+void ZeroElements(Tensor& tensor);
 
 /// The address of element `index`.
 inline const void* ElementAt(DType dtype, const void* base, int64_t index) {

@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elementwise_blocks.h"
 #include "core/kernels/elementwise_cast.h"
 #include "core/kernels/elementwise_objects.h"
@@ -38,9 +39,14 @@ absl::flat_hash_map<std::string, const BlockOp*> MakeIndex() {
 // The elements that a kernel must refuse, looked for before anything is written.
 template <typename T>
 bool Has(const Tensor& tensor, Refusal refusal) {
-  const auto elements = tensor.span<T>();
-  return std::any_of(elements.begin(), elements.end(),
-                     [refusal](T x) { return refusal == Refusal::kZero ? x == T(0) : x < T(0); });
+  const T* const elements = tensor.data<T>();
+  bool found = false;
+  ForBlocks(tensor.num_elements(), kCheapItems, [&](int64_t begin, int64_t end) {
+    found = found || std::any_of(elements + begin, elements + end, [refusal](T x) {
+              return refusal == Refusal::kZero ? x == T(0) : x < T(0);
+            });
+  });
+  return found;
 }
 
 absl::Status CheckRefusal(Refusal refusal, const Tensor& tensor) {

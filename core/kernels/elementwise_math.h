@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/elementwise_float_math.h"
 
 namespace formwork::math {
@@ -112,34 +113,6 @@ FORMWORK_ISA_INLINE U Pow(U a, U b) {
   }
 }
 
-// Arithmetic that wraps as TensorFlow's does, without undefined behaviour.
-template <typename U>
-FORMWORK_ISA_INLINE U Add(U a, U b) {
-  if constexpr (std::is_integral_v<U>) {
-    using V = std::make_unsigned_t<U>;
-    return static_cast<U>(static_cast<V>(static_cast<V>(a) + static_cast<V>(b)));
-  } else {
-    return a + b;
-  }
-}
-template <typename U>
-FORMWORK_ISA_INLINE U Sub(U a, U b) {
-  if constexpr (std::is_integral_v<U>) {
-    using V = std::make_unsigned_t<U>;
-    return static_cast<U>(static_cast<V>(static_cast<V>(a) - static_cast<V>(b)));
-  } else {
-    return a - b;
-  }
-}
-template <typename U>
-FORMWORK_ISA_INLINE U Mul(U a, U b) {
-  if constexpr (std::is_integral_v<U>) {
-    // Through 64 bits: two uint16 would be promoted to int and may overflow it.
-    return static_cast<U>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  } else {
-    return a * b;
-  }
-}
 template <typename U>
 FORMWORK_ISA_INLINE U Abs(U a) {
   if constexpr (std::is_unsigned_v<U>) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elementwise_blocks.h"
 #include "core/kernels/elementwise_operand.h"
 #include "core/kernels/optional.h"
@@ -19,6 +20,7 @@ std::vector<int64_t> Places(const Shape& shape, const Shape& out) {
   const Operand operand(own.data(), sizeof(int64_t), shape, out);
   std::vector<int64_t> places(out.num_elements());
   for (int64_t begin = 0; begin < out.num_elements(); begin += kBlockElements) {
+    if (WorkIsCutAt(begin / kBlockElements)) break;
     const int64_t n = std::min(kBlockElements, out.num_elements() - begin);
     const void* run = operand.Run(begin, n, places.data() + begin);
     if (run != places.data() + begin) std::memcpy(places.data() + begin, run, n * sizeof(int64_t));
@@ -40,6 +42,7 @@ absl::StatusOr<KernelFn> MakeStringCompare(bool equal, bool shape_error) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kBool, *shape));
     bool* result = out->mutable_data<bool>();
     for (size_t i = 0; i < at.size(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       result[i] = (a.data<std::string>()[at[i]] == b.data<std::string>()[bt[i]]) == equal;
     }
     return absl::OkStatus();
@@ -54,6 +57,7 @@ absl::Status JoinStrings(KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kString, shape));
   std::string* result = out->mutable_data<std::string>();
   for (size_t i = 0; i < at.size(); ++i) {
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
     result[i] = a.data<std::string>()[at[i]] + b.data<std::string>()[bt[i]];
   }
   return absl::OkStatus();
@@ -71,6 +75,7 @@ absl::Status SelectObjects(KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DTypeOf<T>::value, shape));
   T* result = out->mutable_data<T>();
   for (size_t i = 0; i < ct.size(); ++i) {
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
     result[i] = c.data<bool>()[ct[i]] ? a.data<T>()[at[i]] : b.data<T>()[bt[i]];
   }
   return absl::OkStatus();

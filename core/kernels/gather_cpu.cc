@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/gather.h"
 #include "core/kernels/index_read.h"
@@ -56,10 +57,15 @@ template <typename Index>
 absl::Status CheckIndices(const Index* indices, const Shape& shape, int64_t dim) {
   const int64_t n = shape.num_elements();
   bool bad = false;
-  for (int64_t i = 0; i < n; ++i) {
-    bad |= static_cast<uint64_t>(static_cast<int64_t>(indices[i])) >= static_cast<uint64_t>(dim);
-  }
-  if (!bad) return absl::OkStatus();
+  ForBlocks(n, kCheapItems, [&bad, indices, dim](int64_t begin, int64_t end) {
+    bool found = false;
+    for (int64_t i = begin; i < end; ++i) {
+      found |=
+          static_cast<uint64_t>(static_cast<int64_t>(indices[i])) >= static_cast<uint64_t>(dim);
+    }
+    bad |= found;
+  });
+  if (!bad) return WorkStatus();
   for (int64_t i = 0; i < n; ++i) {
     const int64_t index = indices[i];
     if (index >= 0 && index < dim) continue;
@@ -130,6 +136,7 @@ absl::StatusOr<Tensor> GatherNdPolicy(Allocator& allocator, const Tensor& params
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
     if (!ignore_bad) {
       for (int64_t row = 0; row < rows; ++row) {
+        if (WorkIsCutAt(row)) return WorkStatus();
         if (RowOffset(index + row * depth, depth, params.shape(), strides) >= 0) continue;
         return InvalidArgument(
             "indices", PositionString(outer, row), " = [",

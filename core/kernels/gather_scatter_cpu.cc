@@ -7,6 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/gather.h"
 #include "core/kernels/gather_cpu.h"
@@ -23,18 +25,20 @@ using Rows = absl::InlinedVector<int64_t, 16>;
 
 template <ScatterOp op, typename T>
 inline T Combine(T a, T b) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    return T(Combine<op, float>(static_cast<float>(a), static_cast<float>(b)));
+  if constexpr (std::is_same_v<T, std::string>) {
+    return a + b;
   } else if constexpr (op == ScatterOp::kAdd) {
-    return static_cast<T>(a + b);
+    return math::Add(a, b);
   } else if constexpr (op == ScatterOp::kSub) {
-    return static_cast<T>(a - b);
+    return math::Sub(a, b);
   } else if constexpr (op == ScatterOp::kMul) {
-    return static_cast<T>(a * b);
+    return math::Mul(a, b);
+  } else if constexpr (math::kIsSmallFloat<T>) {
+    return T(Combine<op, float>(static_cast<float>(a), static_cast<float>(b)));
   } else if constexpr (op == ScatterOp::kDiv) {
     if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
       // The one quotient that overflows.
-      if (b == T{-1}) return static_cast<T>(T{0} - static_cast<std::make_unsigned_t<T>>(a));
+      if (b == T{-1}) return math::Sub(T{0}, a);
     }
     return static_cast<T>(a / b);
   } else if constexpr (op == ScatterOp::kMin) {
@@ -44,12 +48,16 @@ inline T Combine(T a, T b) {
   }
 }
 
+constexpr int64_t kWideRow = 1 << 16;
+
 // Calls f(row of target, row of updates) for all rows in order. Large scatters are split by the
 // target's rows, so that no two threads meet and every row sees its updates in order.
 template <typename F>
 void ForEachRow(const Rows& rows, int64_t target_rows, int64_t inner, F&& f) {
+  const size_t rows_between_looks = static_cast<size_t>(std::max<int64_t>(kCheapItems / inner, 1));
   auto run = [&](int64_t low, int64_t high) {
     for (size_t i = 0; i < rows.size(); ++i) {
+      if ((i + 1) % rows_between_looks == 0 && WorkIsCut()) return;
       if (rows[i] >= low && rows[i] < high) f(rows[i], static_cast<int64_t>(i));
     }
   };
@@ -77,11 +85,18 @@ void Accumulate(const Scatter& s, void* target, const void* updates) {
   const T* from = static_cast<const T*>(updates);
   ForEachRow(s.rows, s.target_rows, s.inner, [&](int64_t row, int64_t update) {
     T* a = to + row * s.inner;
-    if (s.scalar_update) {
-      for (int64_t i = 0; i < s.inner; ++i) a[i] = Combine<op, T>(a[i], *from);
+    const T* b = s.scalar_update ? from : from + update * s.inner;
+    auto combine = [&](int64_t begin, int64_t end) {
+      if (s.scalar_update) {
+        for (int64_t i = begin; i < end; ++i) a[i] = Combine<op, T>(a[i], *b);
+      } else {
+        for (int64_t i = begin; i < end; ++i) a[i] = Combine<op, T>(a[i], b[i]);
+      }
+    };
+    if (s.inner <= kWideRow) {
+      combine(0, s.inner);
     } else {
-      const T* b = from + update * s.inner;
-      for (int64_t i = 0; i < s.inner; ++i) a[i] = Combine<op, T>(a[i], b[i]);
+      ForBlocks(s.inner, kWideRow, combine);
     }
   });
 }
@@ -140,14 +155,9 @@ absl::Status CheckDivisors(const Tensor& updates) {
 }
 
 absl::Status Apply(ScatterOp op, const Scatter& s, Tensor& target, const Tensor& updates) {
-  // In-order signed integers wrap: as unsigned ones do, bit for bit.
-  DType dtype = target.dtype();
+  const DType dtype = target.dtype();
   void* to = target.mutable_raw();
   const void* from = updates.raw();
-  if (op == ScatterOp::kAdd || op == ScatterOp::kSub || op == ScatterOp::kMul) {
-    if (dtype == DType::kInt32) dtype = DType::kUint32;
-    if (dtype == DType::kInt64) dtype = DType::kUint64;
-  }
   switch (op) {
     case ScatterOp::kUpdate:
       Overwrite(s, dtype, to, from);
@@ -231,6 +241,7 @@ absl::Status ScatterNdPolicy(ScatterOp op, Tensor& target, const Tensor& indices
   Rows rows(static_cast<size_t>(count));
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
     for (int64_t i = 0; i < count; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
       const auto* row = index + i * depth;
       int64_t offset = 0;
       for (int64_t d = 0; d < depth && offset >= 0; ++d) {
@@ -343,6 +354,7 @@ absl::Status ScatterRows(ScatterOp op, Tensor& target, const Tensor& indices,
   Rows rows(static_cast<size_t>(count));
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
     for (int64_t i = 0; i < count; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
       rows[i] = index[i];
       if (rows[i] >= 0 && rows[i] < target.dim(0)) continue;
       return InvalidArgument("indices", PositionString(indices.shape().dims(), i), " = ", rows[i],

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/gather_cpu.h"
 #include "core/kernels/index_read.h"
@@ -39,7 +40,9 @@ absl::Status OutputIndices(KernelContext& ctx, int i, const std::vector<int64_t>
       Tensor * out,
       ctx.AllocateOutput(i, DTypeOf<Index>::value, Shape{static_cast<int64_t>(values.size())}));
   Index* to = out->mutable_data<Index>();
-  for (int64_t value : values) *to++ = static_cast<Index>(value);
+  ForBlocks(static_cast<int64_t>(values.size()), kCheapItems, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<Index>(values[i]);
+  });
   return absl::OkStatus();
 }
 
@@ -55,7 +58,9 @@ absl::Status OutputElements(KernelContext& ctx, const Tensor& x,
   FORMWORK_ASSIGN_OR_RETURN(
       Tensor * out, ctx.AllocateOutput(0, x.dtype(), Shape{static_cast<int64_t>(places.size())}));
   T* to = out->mutable_data<T>();
-  for (int64_t place : places) *to++ = x.data<T>()[place];
+  ForBlocks(static_cast<int64_t>(places.size()), kCheapItems, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = x.data<T>()[places[i]];
+  });
   return absl::OkStatus();
 }
 
@@ -68,6 +73,7 @@ absl::Status Unique(KernelContext& ctx, DType index_dtype) {
   absl::flat_hash_map<Key<T>, int64_t> seen;
   std::vector<int64_t> first, which(values.size()), counts;
   for (size_t i = 0; i < values.size(); ++i) {
+    if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
     const int64_t next = static_cast<int64_t>(first.size());
     which[i] = IsNan(values[i]) ? next : seen.try_emplace(KeyOf(values[i]), next).first->second;
     if (which[i] == next) {
@@ -101,12 +107,15 @@ template <typename T>
 absl::Status ListDiff(KernelContext& ctx, DType index_dtype) {
   const Tensor& x = ctx.input(0);
   absl::flat_hash_set<Key<T>> excluded;
-  for (const T& value : ctx.input(1).span<T>()) {
-    if (!IsNan(value)) excluded.insert(KeyOf(value));
+  const absl::Span<const T> left_out = ctx.input(1).span<T>();
+  for (size_t i = 0; i < left_out.size(); ++i) {
+    if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
+    if (!IsNan(left_out[i])) excluded.insert(KeyOf(left_out[i]));
   }
   std::vector<int64_t> kept;
   const absl::Span<const T> values = x.span<T>();
   for (size_t i = 0; i < values.size(); ++i) {
+    if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
     if (IsNan(values[i]) || !excluded.contains(KeyOf(values[i])))
       kept.push_back(static_cast<int64_t>(i));
   }
@@ -168,13 +177,15 @@ std::vector<int64_t> Bounds(const Tensor& sorted, const Tensor& values) {
   const int64_t per_row = values.dim(1);
   std::vector<int64_t> result(static_cast<size_t>(values.num_elements()));
   auto less = [](const T& a, const T& b) { return KeyOf(a) < KeyOf(b); };
-  for (int64_t i = 0; i < values.num_elements(); ++i) {
-    const T* row = sorted.data<T>() + i / per_row * width;
-    const T& value = values.data<T>()[i];
-    const T* at = kUpper ? std::upper_bound(row, row + width, value, less)
-                         : std::lower_bound(row, row + width, value, less);
-    result[i] = at - row;
-  }
+  ParallelFor(values.num_elements(), 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* row = sorted.data<T>() + i / per_row * width;
+      const T& value = values.data<T>()[i];
+      const T* at = kUpper ? std::upper_bound(row, row + width, value, less)
+                           : std::lower_bound(row, row + width, value, less);
+      result[i] = at - row;
+    }
+  });
   return result;
 }
 
@@ -212,6 +223,7 @@ absl::StatusOr<KernelFn> MakeBound(KernelInit& init) {
     FORMWORK_RETURN_IF_ERROR(search());
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, index_dtype, shape));
     for (size_t i = 0; i < result.size(); ++i) {
+      if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
       if (index_dtype == DType::kInt64) {
         out->mutable_data<int64_t>()[i] = result[i];
       } else {
@@ -242,19 +254,22 @@ absl::Status UnravelIndex(KernelContext& ctx) {
       Shape shape, indices.shape().is_scalar() ? Shape::Make({rank}) : Shape::Make({rank, n}));
   const T* from = indices.data<T>();
   for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i)) return WorkStatus();
     if (from[i] < 0 || from[i] >= total) {
       return InvalidArgument("index is out of bound as with dims");
     }
   }
   FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, indices.dtype(), shape));
   T* to = out->mutable_data<T>();
-  for (int64_t i = 0; i < n; ++i) {
-    T rest = from[i];
-    for (int64_t d = rank; d-- > 0;) {
-      to[d * n + i] = static_cast<T>(rest % sizes[d]);
-      rest = static_cast<T>(rest / sizes[d]);
+  ParallelFor(n, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T rest = from[i];
+      for (int64_t d = rank; d-- > 0;) {
+        to[d * n + i] = static_cast<T>(rest % sizes[d]);
+        rest = static_cast<T>(rest / sizes[d]);
+      }
     }
-  }
+  });
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/checked_math.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/gather_cpu.h"
 #include "core/kernels/index_read.h"
@@ -31,12 +32,18 @@ absl::Status Where(KernelContext& ctx, const T* values) {
   const int64_t n = shape.num_elements();
   const int rank = shape.rank();
   int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) count += IsTrue(values[i]);
+  ForBlocks(n, kCheapItems, [&](int64_t begin, int64_t end) {
+    int64_t found = 0;
+    for (int64_t i = begin; i < end; ++i) found += IsTrue(values[i]);
+    count += found;
+  });
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   FORMWORK_ASSIGN_OR_RETURN(Shape result, Shape::Make({count, rank}));
   FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kInt64, result));
   int64_t* to = out->mutable_data<int64_t>();
   if (rank == 1) {
     for (int64_t i = 0; i < n; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
       if (IsTrue(values[i])) *to++ = i;
     }
     return absl::OkStatus();
@@ -46,7 +53,9 @@ absl::Status Where(KernelContext& ctx, const T* values) {
   const int64_t width = shape.dim(rank - 1);
   Dims position(static_cast<size_t>(rank) - 1, 0);
   for (int64_t row = 0; row < n / width; ++row) {
+    if (WorkIsCutAt(row)) return WorkStatus();
     for (int64_t i = 0; i < width; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
       if (!IsTrue(values[row * width + i])) continue;
       to = std::copy(position.begin(), position.end(), to);
       *to++ = i;
@@ -115,6 +124,7 @@ absl::StatusOr<KernelFn> MakeOneHot(KernelInit& init) {
         E* to = static_cast<E*>(out->mutable_raw());
         const int64_t n = indices.num_elements();
         for (int64_t i = 0; i < n; ++i) {
+          if (WorkIsCutAt(i)) return;
           const int64_t d = index[i];
           if (d < 0 || d >= depth) continue;
           to[(i / suffix * depth + d) * suffix + i % suffix] = value;
@@ -157,6 +167,7 @@ absl::StatusOr<KernelFn> MakeDynamicStitch(KernelInit&) {
       }
       const absl::Span<const int32_t> index = indices.span<int32_t>();
       for (size_t j = 0; j < index.size(); ++j) {
+        if (WorkIsCutAt(static_cast<int64_t>(j))) return WorkStatus();
         if (index[j] < 0) return InvalidArgument("indices[", j, "] is out of range");
         rows = std::max<int64_t>(rows, int64_t{index[j]} + 1);
       }
@@ -173,13 +184,16 @@ absl::StatusOr<KernelFn> MakeDynamicStitch(KernelInit&) {
       ByElement(first.dtype(), [&](auto tag) {
         using E = typename decltype(tag)::type;
         E* to = static_cast<E*>(out.mutable_raw());
+        const int64_t rows_between_looks = std::max<int64_t>(kCheapItems / inner, 1);
         for (int i = 0; i < n; ++i) {
-          const absl::Span<const int32_t> index = ctx.input(i).span<int32_t>();
+          const int32_t* index = ctx.input(i).data<int32_t>();
           const E* from = static_cast<const E*>(ctx.input(n + i).raw());
-          for (int32_t row : index) {
-            CopyElements(from, inner, to + row * inner);
-            from += inner;
-          }
+          ForBlocks(ctx.input(i).num_elements(), rows_between_looks,
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t j = begin; j < end; ++j) {
+                        CopyElements(from + j * inner, inner, to + index[j] * inner);
+                      }
+                    });
         }
       });
     }
@@ -201,6 +215,7 @@ absl::StatusOr<KernelFn> MakeDynamicPartition(KernelInit&) {
     const absl::Span<const int32_t> part = partitions.span<int32_t>();
     Dims counts(static_cast<size_t>(n), 0);
     for (size_t i = 0; i < part.size(); ++i) {
+      if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
       if (part[i] < 0 || part[i] >= n) {
         return InvalidArgument("partitions",
                                PositionString(partitions.shape().dims(), static_cast<int64_t>(i)),
@@ -224,12 +239,14 @@ absl::StatusOr<KernelFn> MakeDynamicPartition(KernelInit&) {
     ByElement(data.dtype(), [&](auto tag) {
       using E = typename decltype(tag)::type;
       const E* from = static_cast<const E*>(data.raw());
-      for (int32_t i : part) {
-        E* to = static_cast<E*>(ends[i]);
-        CopyElements(from, inner, to);
-        from += inner;
-        ends[i] = to + inner;
-      }
+      ForBlocks(static_cast<int64_t>(part.size()), std::max<int64_t>(kCheapItems / inner, 1),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t j = begin; j < end; ++j) {
+                    E* to = static_cast<E*>(ends[part[j]]);
+                    CopyElements(from + j * inner, inner, to);
+                    ends[part[j]] = to + inner;
+                  }
+                });
     });
     return absl::OkStatus();
   });

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/blocked_gemm.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/onednn_threads.h"
@@ -17,6 +18,11 @@ namespace {
 constexpr int64_t kSmall = 256;
 // Multiplications that are worth a task: 20 us at 100 Gflop/s.
 constexpr int64_t kTask = 1 << 20;
+// Multiplications between two looks at the StopFlag: 10 to 50 ms.
+constexpr double kPiece = 1 << 30;
+// What a longer sum is split into where a product is that large.
+constexpr int64_t kPieceDepth = 1 << 16;
+constexpr int64_t kUnit = 48;  // Pieces end where tiles do.
 
 template <typename T>
 struct Operands {
@@ -114,43 +120,78 @@ void OneThread(const Operands<float>& g) {
                      g.ldc);
 }
 
+template <typename T>
+double Work(const Operands<T>& g) {
+  // As double: m n k may overflow, and nothing but the order of magnitude matters.
+  return static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+}
+
+// The part that makes rows, or columns, [begin, end) of c.
+template <typename T>
+Operands<T> Part(Operands<T> g, bool by_rows, int64_t begin, int64_t end) {
+  if (by_rows) {
+    g.m = end - begin;
+    g.a += begin * (g.trans_a ? 1 : g.lda);
+    g.c += begin * g.ldc;
+  } else {
+    g.n = end - begin;
+    g.b += begin * (g.trans_b ? g.ldb : 1);
+    g.c += begin;
+  }
+  return g;
+}
+
+// On one thread, in pieces that are short enough to be stopped between.
+template <typename T>
+void InPieces(const Operands<T>& g) {
+  if (WorkIsCut()) return;
+  const bool by_rows = g.m > g.n;
+  const int64_t extent = by_rows ? g.m : g.n;
+  if (Work(g) <= kPiece || extent < 2 * kUnit) return OneThread(g);
+  const int64_t middle = extent / 2 / kUnit * kUnit;
+  InPieces(Part(g, by_rows, 0, middle));
+  InPieces(Part(g, by_rows, middle, extent));
+}
+
 // Splits c into stripes of rows or columns, whichever there are more of.
 template <typename T>
 void Product(const Operands<T>& g) {
   if (g.m == 0 || g.n == 0) return;
-  // As double: m n k may overflow, and nothing but the order of magnitude matters.
-  const double work =
-      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  if (work <= kSmall || g.k == 0) {
+  const double work = Work(g);
+  if (g.k == 0) {
+    ParallelFor(g.m, std::max<int64_t>(kTask / g.n, 1), [&](int64_t begin, int64_t end) {
+      const Operands<T> rows = Part(g, true, begin, end);
+      ForHostIsa<PlainProduct<T>>(&rows);
+    });
+    return;
+  }
+  if (work <= kSmall) {
     ForHostIsa<PlainProduct<T>>(&g);
     return;
   }
-  const int threads = work >= 2 * kTask ? ParallelThreads() : 1;
-  if (threads == 1) {
-    OneThread(g);
+  if (work > kPiece && g.k > kPieceDepth) {
+    // Whatever the number of threads: where a sum is split decides its last bits.
+    for (int64_t p = 0; p < g.k && !WorkIsCut(); p += kPieceDepth) {
+      Operands<T> part = g;
+      part.k = std::min(kPieceDepth, g.k - p);
+      part.a += p * (g.trans_a ? g.lda : 1);
+      part.b += p * (g.trans_b ? 1 : g.ldb);
+      part.accumulate = g.accumulate || p > 0;
+      Product(part);
+    }
     return;
   }
+  const int threads = work >= 2 * kTask ? ParallelThreads() : 1;
+  if (threads == 1) return work > kPiece ? InPieces(g) : OneThread(g);
   const bool by_rows = g.m > g.n;
   const int64_t extent = by_rows ? g.m : g.n;
-  constexpr int64_t kUnit = 48;  // Stripes end where tiles do.
   const int64_t units = (extent + kUnit - 1) / kUnit;
   const auto most = static_cast<int64_t>(std::min(work / kTask, 1e6));
   const int64_t stripes = std::clamp<int64_t>(std::min<int64_t>(most, threads), 1, units);
   ParallelFor(stripes, 1, [&](int64_t first, int64_t last) {
     const int64_t begin = units * first / stripes * kUnit;
     const int64_t end = std::min(units * last / stripes * kUnit, extent);
-    if (begin >= end) return;
-    Operands<T> part = g;
-    if (by_rows) {
-      part.m = end - begin;
-      part.a += begin * (g.trans_a ? 1 : g.lda);
-      part.c += begin * g.ldc;
-    } else {
-      part.n = end - begin;
-      part.b += begin * (g.trans_b ? g.ldb : 1);
-      part.c += begin;
-    }
-    OneThread(part);
+    if (begin < end) InPieces(Part(g, by_rows, begin, end));
   });
 }
 

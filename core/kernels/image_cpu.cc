@@ -8,6 +8,8 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
@@ -238,11 +240,14 @@ void BilinearGradient(const ResizeAttrs& attrs, const Sizes& s, const float* gra
   ParallelFor(s.batch, std::max<int64_t>(1, RowGrain(s) / s.out_rows),
               [&](int64_t begin, int64_t end) {
                 PlaceBlock<BilinearAxis> block(cols);
+                const int64_t rows_between_looks = RowGrain(s);
                 for (int64_t n = begin; n < end; ++n) {
                   T* to = out + n * image;
-                  std::fill_n(to, image, T(0));
+                  ForBlocks(image, kCheapItems,
+                            [to](int64_t b, int64_t e) { std::fill(to + b, to + e, T(0)); });
                   const float* from = grads + n * s.out_rows * s.out_cols * s.channels;
                   for (int64_t h = 0; h < s.out_rows; ++h) {
+                    if ((h + 1) % rows_between_looks == 0 && WorkIsCut()) return;
                     const Between row = rows.At(h);
                     T* top = to + row.lower * s.in_cols * s.channels;
                     T* bottom = to + row.upper * s.in_cols * s.channels;
@@ -340,15 +345,6 @@ absl::StatusOr<KernelFn> MakeNearest(KernelInit& init) {
   });
 }
 
-template <typename T>
-T Sum(T a, T b) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    return T(static_cast<float>(a) + static_cast<float>(b));
-  } else {
-    return static_cast<T>(a + b);
-  }
-}
-
 /// Gradients are added, in T, to the element that they were copied from.
 template <typename T>
 void NearestGradient(const ResizeAttrs& attrs, const Sizes& s, const T* grads, T* out) {
@@ -358,18 +354,21 @@ void NearestGradient(const ResizeAttrs& attrs, const Sizes& s, const T* grads, T
   const int64_t image = s.in_rows * s.in_cols * s.channels;
   ParallelFor(s.batch, 1, [&](int64_t begin, int64_t end) {
     PlaceBlock<NearestAxis> block(cols);
+    const int64_t rows_between_looks = RowGrain(s);
     for (int64_t n = begin; n < end; ++n) {
       T* to = out + n * image;
-      std::fill_n(to, image, T(0));
+      ForBlocks(image, kCheapItems,
+                [to](int64_t b, int64_t e) { std::fill(to + b, to + e, T(0)); });
       const T* from = grads + n * s.out_rows * s.out_cols * s.channels;
       for (int64_t h = 0; h < s.out_rows; ++h) {
+        if ((h + 1) % rows_between_looks == 0 && WorkIsCut()) return;
         T* row = to + rows.At(h) * s.in_cols * s.channels;
         for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
           const int64_t last = std::min(w + block.kSize, s.out_cols);
           const int64_t* places = block.Get(w, last);
           for (int64_t i = 0; i < last - w; ++i, from += s.channels) {
             T* at = row + places[i] * s.channels;
-            for (int64_t c = 0; c < s.channels; ++c) at[c] = Sum(at[c], from[c]);
+            for (int64_t c = 0; c < s.channels; ++c) at[c] = math::Add(at[c], from[c]);
           }
         }
       }
@@ -400,10 +399,7 @@ absl::StatusOr<KernelFn> MakeNearestGrad(KernelInit& init) {
                     return absl::OkStatus())
       FORMWORK_CASE(uint8_t, NearestGradient(attrs, s, grads.data<T>(), out->mutable_data<T>());
                     return absl::OkStatus())
-      FORMWORK_CASE(int32_t,
-                    // Wraps around.
-                    NearestGradient(attrs, s, reinterpret_cast<const uint32_t*>(grads.data<T>()),
-                                    reinterpret_cast<uint32_t*>(out->mutable_data<T>()));
+      FORMWORK_CASE(int32_t, NearestGradient(attrs, s, grads.data<T>(), out->mutable_data<T>());
                     return absl::OkStatus())
       default:
         return Unimplemented("ResizeNearestNeighborGrad: dtype ", DTypeName(grads.dtype()),

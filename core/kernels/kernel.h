@@ -9,6 +9,10 @@
 //     return KernelFn([](KernelContext& ctx) -> absl::Status { ... });
 //   }
 //   void RegisterNnCpuKernels(KernelRegistry& r) { r.Add("Relu", MakeRelu); }
+//
+// A kernel that can run longer than 50 ms splits its loops by ParallelFor or ForBlocks, so that a
+// deadline or a cancellation cuts it (core/base/stop_flag.h). The executor fails a step whose work
+// was cut, whatever the kernel returns.
 
 #include <atomic>
 #include <cstdint>
@@ -22,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/base/stop_flag.h"
 #include "core/device/buffer.h"
 #include "core/ops/attr.h"
 #include "core/ops/op_def.h"
@@ -41,15 +46,12 @@ class CallScope {
   virtual ResourceAccess& resources() = 0;
   /// Appends to the call's printed text, which goes to the caller in order.
   virtual void Print(absl::string_view text) = 0;
-  /// kCancelled or kDeadlineExceeded once the call is to stop; kernels that loop look at it.
-  virtual absl::Status CheckStopped() = 0;
+  /// Set once the call is to stop. Kernels that run functions in a loop look at it each time
+  /// around; the others' loops do so by ParallelFor and ForBlocks (core/base/parallel.h).
+  virtual StopFlag& stop() = 0;
   /// The counter that a KernelInit::NewCounter() made, of this ConcreteFunction: it lives on from
   /// call to call.
   virtual std::atomic<uint64_t>& counter(int index) = 0;
-  /// An effect has taken place (told by the executor): from here on a call that is to stop does so
-  /// at loop iterations and blocking ops alone.
-  virtual void NoteEffect() = 0;
-  virtual bool has_effects() const = 0;
   /// The variable that a VarHandleOp of the plan names, by the plan's numbering.
   virtual ResourceHandle named_variable(int index) = 0;
 };

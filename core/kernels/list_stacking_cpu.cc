@@ -1,6 +1,7 @@
 // TensorList: from tensors and back (stack, concat, gather, scatter, split).
 
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/list_cpu.h"
 #include "core/kernels/stack.h"
 
@@ -257,6 +258,7 @@ absl::StatusOr<KernelFn> MakeSplit(KernelInit& init) {
     list->element_shape = element;
     int64_t begin = 0;
     for (int64_t length : lengths) {
+      if (WorkIsCutAt(list->items.size(), kDearItems)) return WorkStatus();
       if (length < 0) return InvalidArgument("Invalid value in lengths: ", length);
       if (length > tensor.dim(0) - begin) {
         return InvalidArgument("Attempting to slice [", begin, ", ", length,

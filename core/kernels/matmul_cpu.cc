@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/batch_matmul.h"
 #include "core/kernels/register_cpu_kernels.h"
@@ -79,10 +80,12 @@ absl::StatusOr<KernelFn> MakeBatchMatMul(KernelInit& init) {
 absl::StatusOr<Tensor> BytesAsInt32(Allocator& allocator, const Tensor& bytes) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor wide, Tensor::Allocate(allocator, DType::kInt32, bytes.shape()));
   int32_t* to = wide.mutable_data<int32_t>();
-  for (int64_t i = 0; i < bytes.num_elements(); ++i) {
-    to[i] = bytes.dtype() == DType::kInt8 ? int32_t{bytes.data<int8_t>()[i]}
-                                          : int32_t{bytes.data<uint8_t>()[i]};
-  }
+  const bool is_signed = bytes.dtype() == DType::kInt8;
+  ParallelFor(bytes.num_elements(), 1 << 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      to[i] = is_signed ? int32_t{bytes.data<int8_t>()[i]} : int32_t{bytes.data<uint8_t>()[i]};
+    }
+  });
   return wide;
 }
 

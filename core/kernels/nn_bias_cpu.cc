@@ -28,15 +28,6 @@ Channels ChannelsOf(const Shape& shape, bool channels_first) {
   return {ProductOf(dims.first(at)), dims[at], ProductOf(dims.subspan(at + 1))};
 }
 
-template <typename T>
-FORMWORK_ISA_INLINE T Sum(T a, T b) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    return T(static_cast<float>(a) + static_cast<float>(b));
-  } else {
-    return math::Add(a, b);
-  }
-}
-
 // Rows [begin, end) of channels that are last.
 template <typename T>
 struct AddLast {
@@ -44,7 +35,7 @@ struct AddLast {
                                       const T* bias, T* out) {
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t c = 0; c < channels; ++c) {
-        out[r * channels + c] = Sum(x[r * channels + c], bias[c]);
+        out[r * channels + c] = math::Add(x[r * channels + c], bias[c]);
       }
     }
   }
@@ -57,7 +48,7 @@ struct AddFirst {
                                       const T* x, const T* bias, T* out) {
     for (int64_t r = begin; r < end; ++r) {
       const T by = bias[r % channels];
-      for (int64_t i = 0; i < inner; ++i) out[r * inner + i] = Sum(x[r * inner + i], by);
+      for (int64_t i = 0; i < inner; ++i) out[r * inner + i] = math::Add(x[r * inner + i], by);
     }
   }
 };

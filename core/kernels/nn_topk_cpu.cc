@@ -6,6 +6,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/nn_cpu.h"
 #include "core/kernels/shape_tensor.h"
 
@@ -49,11 +50,72 @@ template <typename T>
 int64_t Largest(const T* row, int64_t n) {
   int64_t best = 0;
   for (int64_t i = 1; i < n; ++i) {
+    if (WorkIsCutAt(i)) return best;
     const auto x = static_cast<Comparable<T>>(row[i]);
     const auto y = static_cast<Comparable<T>>(row[best]);
     if (x > y || (y != y && x == x)) best = i;
   }
   return best;
+}
+
+// std::sort in pieces that are merged, so that it can be stopped, and shared by the threads.
+// `before` has no ties.
+template <typename Less>
+void SortPieces(std::vector<int64_t>& order, Less before) {
+  constexpr int64_t kPiece = int64_t{1} << 17;
+  const int64_t n = static_cast<int64_t>(order.size());
+  if (n <= kPiece) return std::sort(order.begin(), order.end(), before);
+  ParallelFor((n + kPiece - 1) / kPiece, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end && !WorkIsCut(); ++p) {
+      std::sort(order.begin() + p * kPiece, order.begin() + std::min((p + 1) * kPiece, n), before);
+    }
+  });
+  std::vector<int64_t> merged(order.size());
+  for (int64_t sorted = kPiece; sorted < n; sorted *= 2) {
+    ParallelFor((n + 2 * sorted - 1) / (2 * sorted), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t first = begin * 2 * sorted; first < std::min(end * 2 * sorted, n);
+           first += 2 * sorted) {
+        const int64_t a_end = std::min(first + sorted, n), b_end = std::min(a_end + sorted, n);
+        for (int64_t i = first, a = first, b = a_end; i < b_end; ++i) {
+          if (WorkIsCutAt(i)) return;
+          const bool from_b = a == a_end || (b < b_end && before(order[b], order[a]));
+          merged[i] = order[from_b ? b++ : a++];
+        }
+      }
+    });
+    order.swap(merged);
+    if (WorkIsCut()) return;
+  }
+}
+
+// As std::make_heap and std::sort_heap of libstdc++, whose order clients can see; these can be
+// stopped.
+template <typename Less>
+void MakeHeap(std::vector<int64_t>& heap, Less before) {
+  const int64_t n = static_cast<int64_t>(heap.size());
+  for (int64_t top = n / 2; top-- > 0;) {
+    if (WorkIsCutAt(top)) return;
+    const int64_t value = heap[top];
+    int64_t hole = top;
+    for (int64_t child = 2 * hole + 2; child <= n; child = 2 * hole + 2) {
+      if (child == n || before(heap[child], heap[child - 1])) --child;
+      heap[hole] = heap[child];
+      hole = child;
+    }
+    for (int64_t parent = (hole - 1) / 2; hole > top && before(heap[parent], value);
+         parent = (hole - 1) / 2) {
+      heap[hole] = heap[parent];
+      hole = parent;
+    }
+    heap[hole] = value;
+  }
+}
+template <typename Less>
+void SortHeap(std::vector<int64_t>& heap, Less before) {
+  for (auto end = heap.end(); end - heap.begin() > 1; --end) {
+    if (WorkIsCutAt(end - heap.begin())) return;
+    std::pop_heap(heap.begin(), end, before);
+  }
 }
 
 // The positions of the k largest of n > k by TensorFlow's way, a heap of k whose smallest is in
@@ -64,16 +126,17 @@ void HeapOfLargest(const T* row, int64_t n, int64_t k, bool sorted, std::vector<
   const BeforeInHeap<T> before{row};
   order.resize(static_cast<size_t>(k) + 1);
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::make_heap(order.begin(), order.end(), before);
+  MakeHeap(order, before);
   std::pop_heap(order.begin(), order.end(), before);
   order.pop_back();
   for (int64_t i = k + 1; i < n; ++i) {
+    if (WorkIsCutAt(i)) return;
     if (!before(i, order.front())) continue;
     std::pop_heap(order.begin(), order.end(), before);
     order.back() = i;
     std::push_heap(order.begin(), order.end(), before);
   }
-  if (sorted) std::sort_heap(order.begin(), order.end(), before);
+  if (sorted) SortHeap(order, before);
 }
 
 using TopKFn = void (*)(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x,
@@ -87,7 +150,7 @@ void TopK(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x_raw, vo
   Index* indices = static_cast<Index*>(indices_raw);
   ParallelFor(rows, std::max<int64_t>(kTask / n, 1), [&](int64_t begin, int64_t end) {
     std::vector<int64_t> order;
-    for (int64_t r = begin; r < end; ++r) {
+    for (int64_t r = begin; r < end && !WorkIsCut(); ++r) {
       const T* row = x + r * n;
       if (k == 1) {
         const int64_t at = Largest(row, n);
@@ -100,7 +163,7 @@ void TopK(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x_raw, vo
       } else {
         order.resize(static_cast<size_t>(n));
         std::iota(order.begin(), order.end(), int64_t{0});
-        std::sort(order.begin(), order.end(), Before<T>{row});
+        SortPieces(order, Before<T>{row});
       }
       for (int64_t i = 0; i < k; ++i) {
         values[r * k + i] = row[order[i]];
@@ -178,7 +241,7 @@ bool InTop(const float* row, int64_t n, int64_t target, int64_t k) {
   if (target < 0 || target >= n || !std::isfinite(row[target])) return false;
   int64_t larger = 0;
   for (int64_t i = 0; i < n; ++i) {
-    if (!std::isfinite(row[i])) return false;
+    if (WorkIsCutAt(i) || !std::isfinite(row[i])) return false;
     if (row[i] > row[target]) ++larger;
   }
   return larger < k;
@@ -200,11 +263,15 @@ absl::StatusOr<KernelFn> MakeInTopK(KernelInit&) {
     }
     const int64_t n = predictions.dim(1);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kBool, targets.shape()));
-    for (int64_t r = 0; r < targets.num_elements(); ++r) {
-      const int64_t target = targets.dtype() == DType::kInt32 ? int64_t{targets.data<int32_t>()[r]}
-                                                              : targets.data<int64_t>()[r];
-      out->mutable_data<bool>()[r] = InTop(predictions.data<float>() + r * n, n, target, k);
-    }
+    const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(n, 1), 1);
+    ParallelFor(targets.num_elements(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t target = targets.dtype() == DType::kInt32
+                                   ? int64_t{targets.data<int32_t>()[r]}
+                                   : targets.data<int64_t>()[r];
+        out->mutable_data<bool>()[r] = InTop(predictions.data<float>() + r * n, n, target, k);
+      }
+    });
     return absl::OkStatus();
   });
 }

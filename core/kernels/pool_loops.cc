@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/isa.h"
 
 namespace formwork {
@@ -26,6 +27,17 @@ FORMWORK_ISA_INLINE Span1d WindowWithin(const ConvAxis& a, int64_t output) {
 }
 
 /// Output rows [begin, end), counted over the whole batch.
+int64_t Grain(double elements_each) {
+  return std::max<int64_t>(1, static_cast<int64_t>(kTaskElements / std::max(elements_each, 1.0)));
+}
+
+/// What one row of the output reads.
+double RowWork(const ConvShape& s) {
+  return static_cast<double>(s.cols.output) * static_cast<double>(s.in_channels) *
+         static_cast<double>(std::min(s.rows.taps, s.rows.input)) *
+         static_cast<double>(std::min(s.cols.taps, s.cols.input));
+}
+
 template <typename T>
 struct MaxRows {
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, T lowest, T* output,
@@ -59,6 +71,7 @@ struct MaxGradientImages {
     const int64_t channels = s.in_channels;
     const int64_t in_image = s.rows.input * s.cols.input * channels;
     const int64_t out_image = s.rows.output * s.cols.output * channels;
+    const int64_t rows_between_looks = Grain(RowWork(s));
     T best[kChannelBlock];
     int32_t place[kChannelBlock];
     for (int64_t n = begin; n < end; ++n) {
@@ -67,6 +80,7 @@ struct MaxGradientImages {
       T* to = in_backprop + n * in_image;
       for (int64_t i = 0; i < in_image; ++i) to[i] = T(0);
       for (int64_t oh = 0; oh < s.rows.output; ++oh) {
+        if ((oh + 1) % rows_between_looks == 0 && WorkIsCut()) return;
         const Span1d rows = WindowWithin(s.rows, oh);
         for (int64_t ow = 0; ow < s.cols.output; ++ow) {
           const Span1d cols = WindowWithin(s.cols, ow);
@@ -138,10 +152,12 @@ struct AverageGradientImages {
     const int64_t channels = s.in_channels;
     const int64_t in_image = s.rows.input * s.cols.input * channels;
     const int64_t out_image = s.rows.output * s.cols.output * channels;
+    const int64_t rows_between_looks = Grain(RowWork(s));
     for (int64_t n = begin; n < end; ++n) {
       T* to = in_backprop + n * in_image;
       for (int64_t i = 0; i < in_image; ++i) to[i] = T(0);
       for (int64_t oh = 0; oh < s.rows.output; ++oh) {
+        if ((oh + 1) % rows_between_looks == 0 && WorkIsCut()) return;
         const Span1d rows = WindowWithin(s.rows, oh);
         for (int64_t ow = 0; ow < s.cols.output; ++ow) {
           const Span1d cols = WindowWithin(s.cols, ow);
@@ -159,17 +175,6 @@ struct AverageGradientImages {
     }
   }
 };
-
-int64_t Grain(double elements_each) {
-  return std::max<int64_t>(1, static_cast<int64_t>(kTaskElements / std::max(elements_each, 1.0)));
-}
-
-/// What one row of the output reads.
-double RowWork(const ConvShape& s) {
-  return static_cast<double>(s.cols.output) * static_cast<double>(s.in_channels) *
-         static_cast<double>(std::min(s.rows.taps, s.rows.input)) *
-         static_cast<double>(std::min(s.cols.taps, s.cols.input));
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/gather.h"
 #include "core/kernels/philox.h"
@@ -206,6 +207,7 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
     int64_t* rows = order.mutable_data<int64_t>();
     std::iota(rows, rows + n, int64_t{0});
     for (int64_t i = 0; i + 1 < n; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
       std::swap(rows[i], rows[i + sequence.Next() % static_cast<uint32_t>(n - i)]);
     }
     FORMWORK_ASSIGN_OR_RETURN(Tensor output, Gather(ctx.allocator(), value, order, 0, 0));

@@ -22,15 +22,17 @@
 #include <vector>
 
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/reduction.h"
 
 namespace formwork::reduce_loops {
 
-constexpr int64_t kRowBlock = 2048;    // Elements of a row per Partial.
-constexpr int64_t kColumnBlock = 128;  // Rows per Partial where columns are reduced.
-constexpr int64_t kChunk = 128;        // Columns at a time.
-constexpr int64_t kTask = 64 * 1024;   // Elements worth a task.
+constexpr int64_t kRowBlock = 2048;                  // Elements of a row per Partial.
+constexpr int64_t kColumnBlock = 128;                // Rows per Partial where columns are reduced.
+constexpr int64_t kChunk = 128;                      // Columns at a time.
+constexpr int64_t kTask = 64 * 1024;                 // Elements worth a task.
+constexpr int64_t kLookElements = int64_t{1} << 20;  // Between two looks at the StopFlag.
 
 template <typename Op>
 struct Rows {
@@ -72,6 +74,7 @@ struct Rows {
       const Element* row = x + r * stride;
       Total total = Op::Begin();
       for (int64_t i = 0; i < n; i += kRowBlock) {
+        if ((i + kRowBlock) % kLookElements == 0 && WorkIsCut()) break;
         total = Op::Add(total, Block(row + i, std::min(kRowBlock, n - i)));
       }
       totals[r] = total;
@@ -91,6 +94,7 @@ struct Columns {
     for (int64_t c = 0; c < columns; ++c) totals[c] = Op::Begin();
     Partial partials[kChunk];
     for (int64_t first = 0; first < rows; first += kColumnBlock) {
+      if ((first + kColumnBlock) % (kLookElements / kChunk) == 0 && WorkIsCut()) break;
       const int64_t end = std::min(first + kColumnBlock, rows);
       for (int64_t c = 0; c < columns; ++c) partials[c] = Op::First();
       for (int64_t r = first; r < end; ++r) {

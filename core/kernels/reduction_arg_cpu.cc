@@ -4,6 +4,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/reduction.h"
 
 namespace formwork {
@@ -39,6 +40,7 @@ void ArgReduce(const ReduceExtent& e, const void* x_raw, void* out_raw) {
         C best = B::First();
         int64_t at = 0;
         for (int64_t r = 0; r < e.reduced; ++r) {
+          if (WorkIsCutAt(r)) return;
           const C value = static_cast<C>(row[r]);
           if (B::Beats(value, best)) {
             best = value;
@@ -65,6 +67,7 @@ void ArgReduce(const ReduceExtent& e, const void* x_raw, void* out_raw) {
                     at[i] = 0;
                   }
                   for (int64_t r = 0; r < e.reduced; ++r) {
+                    if (WorkIsCutAt(r)) return;
                     const T* row = x + (o * e.reduced + r) * e.inner + c;
                     for (int64_t i = 0; i < columns; ++i) {
                       const C value = static_cast<C>(row[i]);

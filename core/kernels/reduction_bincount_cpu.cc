@@ -1,6 +1,9 @@
 #include <algorithm>
 
+#include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/reduction.h"
 
 namespace formwork {
@@ -10,6 +13,7 @@ namespace {
 template <typename I, typename T>
 void Count(const I* values, const T* weights, int64_t n, int64_t size, bool binary, T* bins) {
   for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i)) return;
     if (values[i] >= size) continue;
     T& bin = bins[values[i]];
     if (binary) {
@@ -39,8 +43,9 @@ absl::Status DenseBincount(KernelContext& ctx, bool binary) {
         "as all weights equal to 1. Received ",
         weights.shape().ToString());
   }
-  for (I value : values.span<I>()) {
-    if (value < 0) return InvalidArgument("Input arr must be non-negative!");
+  for (int64_t i = 0; i < values.num_elements(); ++i) {
+    if (WorkIsCutAt(i)) return WorkStatus();
+    if (values.data<I>()[i] < 0) return InvalidArgument("Input arr must be non-negative!");
   }
   const int64_t rows = values.rank() == 2 ? values.dim(0) : 1;
   const int64_t n = values.rank() == 2 ? values.dim(1) : values.num_elements();
@@ -52,11 +57,15 @@ absl::Status DenseBincount(KernelContext& ctx, bool binary) {
   auto fill = [&](auto zero) -> absl::Status {
     using T = decltype(zero);
     T* bins = out->mutable_data<T>();
-    std::fill_n(bins, out->num_elements(), zero);
-    for (int64_t r = 0; r < rows; ++r) {
-      const T* row_weights = weights.num_elements() == 0 ? nullptr : weights.data<T>() + r * n;
-      Count(values.data<I>() + r * n, row_weights, n, size, binary, bins + r * size);
-    }
+    FillElements(out->dtype(), &zero, out->num_elements(), bins);
+    ForBlocks(rows, std::max<int64_t>(kCheapItems / std::max<int64_t>(n, 1), 1),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t r = begin; r < end; ++r) {
+                  const T* row_weights =
+                      weights.num_elements() == 0 ? nullptr : weights.data<T>() + r * n;
+                  Count(values.data<I>() + r * n, row_weights, n, size, binary, bins + r * size);
+                }
+              });
     return absl::OkStatus();
   };
   switch (weights.dtype()) {

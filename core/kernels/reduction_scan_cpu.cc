@@ -4,6 +4,8 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/reduction.h"
 
 namespace formwork {
@@ -12,21 +14,10 @@ namespace {
 constexpr int64_t kChunk = 128;       // Columns at a time.
 constexpr int64_t kTask = 16 * 1024;  // Elements worth a task.
 
-// Each step is rounded to T, as TensorFlow does; integers wrap around.
+// Each step is rounded to T, as TensorFlow does.
 template <typename T, bool kProduct>
 T Combine(T a, T b) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    const float x = static_cast<float>(a);
-    const float y = static_cast<float>(b);
-    return T(kProduct ? x * y : x + y);
-  } else if constexpr (std::is_integral_v<T>) {
-    using U = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-    const U x = static_cast<U>(a);
-    const U y = static_cast<U>(b);
-    return static_cast<T>(kProduct ? x * y : x + y);
-  } else {
-    return kProduct ? a * b : a + b;
-  }
+  return kProduct ? math::Mul(a, b) : math::Add(a, b);
 }
 
 template <typename T, bool kProduct>
@@ -56,6 +47,7 @@ void Scan(const ReduceExtent& e, bool exclusive, bool reverse, const void* x_raw
                   T running[kChunk];
                   std::fill_n(running, columns, Neutral<T, kProduct>());
                   for (int64_t step = 0; step < e.reduced; ++step) {
+                    if (WorkIsCutAt(step)) return;
                     const int64_t r = reverse ? e.reduced - 1 - step : step;
                     const T* from = x + base + r * e.inner;
                     T* to = out + base + r * e.inner;

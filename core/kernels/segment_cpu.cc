@@ -5,6 +5,9 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/arithmetic.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/shape_tensor.h"
 #include "core/kernels/strided_copy.h"
@@ -16,25 +19,18 @@ enum class SegmentOp : uint8_t { kSum, kProd, kMax, kMin };
 
 constexpr int64_t kTask = 64 * 1024;  // Elements worth a task.
 
-template <typename T>
-constexpr bool kSmallFloat = std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
-
 template <SegmentOp kOp, typename T>
 T Combine(T a, T b) {
-  if constexpr (kSmallFloat<T>) {
+  if constexpr (kOp == SegmentOp::kSum) {
+    return math::Add(a, b);
+  } else if constexpr (kOp == SegmentOp::kProd) {
+    return math::Mul(a, b);
+  } else if constexpr (math::kIsSmallFloat<T>) {
     return T(Combine<kOp, float>(static_cast<float>(a), static_cast<float>(b)));
   } else if constexpr (kOp == SegmentOp::kMax) {
     return a > b ? a : b;  // A NaN stays until the next number, as in TensorFlow.
-  } else if constexpr (kOp == SegmentOp::kMin) {
-    return a < b ? a : b;
-  } else if constexpr (std::is_integral_v<T>) {
-    // Wraps around.
-    using U = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-    const U x = static_cast<U>(a);
-    const U y = static_cast<U>(b);
-    return static_cast<T>(kOp == SegmentOp::kSum ? x + y : x * y);
   } else {
-    return kOp == SegmentOp::kSum ? a + b : a * b;
+    return a < b ? a : b;
   }
 }
 
@@ -43,12 +39,12 @@ template <SegmentOp kOp, typename T>
 T First() {
   if constexpr (kOp == SegmentOp::kSum || kOp == SegmentOp::kProd) {
     const int value = kOp == SegmentOp::kSum ? 0 : 1;
-    if constexpr (kSmallFloat<T>) {
+    if constexpr (math::kIsSmallFloat<T>) {
       return T(static_cast<float>(value));
     } else {
       return T(value);
     }
-  } else if constexpr (kSmallFloat<T>) {
+  } else if constexpr (math::kIsSmallFloat<T>) {
     // The largest finite number.
     T bound;
     bound.bits = std::is_same_v<T, half> ? 0x7bff : 0x7f7f;
@@ -78,13 +74,16 @@ template <SegmentOp kOp, typename T>
 void Segments(const Tensor& data, const Tensor& ids, int64_t width, Tensor& out) {
   const T* from = data.data<T>();
   T* to = out.mutable_data<T>();
-  std::fill_n(to, out.num_elements(), First<kOp, T>());
+  const T first = First<kOp, T>();
+  FillElements(data.dtype(), &first, out.num_elements(), to);
   const int64_t rows = ids.num_elements();
   if (width == 0) return;
   // Tasks take columns: rows of one segment must be added in order.
   const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(rows, 1), 16);
   ParallelFor(width, grain, [&](int64_t begin, int64_t end) {
+    const int64_t rows_between_looks = std::max<int64_t>(kTask / (end - begin), 1);
     for (int64_t r = 0; r < rows; ++r) {
+      if (r % rows_between_looks == 0 && WorkIsCut()) return;
       const int64_t id = IdAt(ids, r);
       if (id < 0) continue;
       const T* row = from + r * width;
@@ -143,6 +142,7 @@ absl::StatusOr<KernelFn> MakeUnsortedSegment(KernelInit& init) {
                              " does not start with segment_ids.shape = ", ids.shape().ToString());
     }
     for (int64_t i = 0; i < ids.num_elements(); ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
       const int64_t id = IdAt(ids, i);
       if (id >= count) {
         return InvalidArgument("segment_ids[", i, "] = ", id, " is out of range [0, ", count, ")");
@@ -175,6 +175,7 @@ absl::StatusOr<KernelFn> MakeSegmentSum(KernelInit& init) {
     }
     int64_t last = -1;
     for (int64_t i = 0; i < rows; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
       const int64_t id = IdAt(ids, i);
       if (id < 0) return InvalidArgument("segment ids must be >= 0");
       if (id < last) return InvalidArgument("segment ids are not increasing");

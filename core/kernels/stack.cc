@@ -5,6 +5,7 @@
 #include "core/base/checked_math.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/optional.h"
 #include "core/kernels/strided_copy.h"
@@ -40,7 +41,9 @@ void JoinRows(DType dtype, absl::Span<const Tensor* const> tensors, int axis, in
     for (int64_t row = begin; row < end; row += step) {
       const int64_t n = std::min(step, end - row);
       int64_t offset = row * total;
-      for (const Tensor* tensor : tensors) {
+      for (size_t k = 0; k < tensors.size(); ++k) {
+        if (WorkIsCutAt(k, kDearItems)) return;
+        const Tensor* const tensor = tensors[k];
         const int64_t width = RowWidth(*tensor, axis);
         CopyStrided(dtype, ElementAt(dtype, tensor->raw(), row * width),
                     ElementAt(dtype, dst, offset), {{n, width, total}, {width, 1, 1}});
@@ -242,6 +245,7 @@ absl::StatusOr<std::vector<Tensor>> UnstackTensor(Allocator& allocator, const Te
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(value.dim(at)));
   for (int64_t i = 0; i < value.dim(at); ++i) {
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
     FORMWORK_ASSIGN_OR_RETURN(Tensor part, SliceAlong(allocator, value, at, i, 1));
     parts.push_back(std::move(part).Reshaped(shape));
   }
@@ -250,13 +254,7 @@ absl::StatusOr<std::vector<Tensor>> UnstackTensor(Allocator& allocator, const Te
 
 absl::StatusOr<Tensor> ZeroTensor(Allocator& allocator, DType dtype, const Shape& shape) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Allocate(allocator, dtype, shape));
-  if (IsPlainData(dtype) && zeros.buffer()) {
-    char* bytes = static_cast<char*>(zeros.mutable_raw());
-    ParallelFor(static_cast<int64_t>(zeros.bytes()), MoveGrain<Word1>(),
-                [bytes](int64_t begin, int64_t end) {
-                  std::memset(bytes + begin, 0, static_cast<size_t>(end - begin));
-                });
-  }
+  if (IsPlainData(dtype) && zeros.buffer()) ZeroElements(zeros);
   return zeros;
 }
 

@@ -320,6 +320,14 @@ void FillElements(DType dtype, const void* value, int64_t n, void* dst) {
   });
 }
 
+void ZeroElements(Tensor& tensor) {
+  char* const bytes = static_cast<char*>(tensor.mutable_raw());
+  ParallelFor(static_cast<int64_t>(tensor.bytes()), MoveGrain<Word1>(),
+              [bytes](int64_t begin, int64_t end) {
+                std::memset(bytes + begin, 0, static_cast<size_t>(end - begin));
+              });
+}
+
 int64_t ProductOf(absl::Span<const int64_t> dims) {
   int64_t product = 1;
   for (int64_t dim : dims) {

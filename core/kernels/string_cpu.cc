@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
 
@@ -37,6 +38,7 @@ absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
     int64_t total = 0;
     for (int64_t i = 0; i < shape.num_elements(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       std::string& text = output->mutable_data<std::string>()[i];
       for (int k = 0; k < ctx.num_inputs(); ++k) {
         if (k > 0) text += separator;
@@ -106,7 +108,10 @@ absl::Status WriteAll(KernelContext& ctx, Write write) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, input.shape()));
   std::string* texts = output->mutable_data<std::string>();
   const T* values = input.data<T>();
-  for (int64_t i = 0; i < input.num_elements(); ++i) write(values[i], &texts[i]);
+  for (int64_t i = 0; i < input.num_elements(); ++i) {
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
+    write(values[i], &texts[i]);
+  }
   return absl::OkStatus();
 }
 
@@ -219,6 +224,7 @@ absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
     Tensor input = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kInt32, input.shape()));
     for (int64_t i = 0; i < input.num_elements(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       const std::string& text = input.data<std::string>()[i];
       const int64_t length = utf8 ? std::count_if(text.begin(), text.end(), IsUtf8Lead)
                                   : static_cast<int64_t>(text.size());
@@ -241,6 +247,7 @@ absl::StatusOr<KernelFn> MakeCaseChange(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
                               ctx.AllocateOutput(0, DType::kString, input.shape()));
     for (int64_t i = 0; i < input.num_elements(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       std::string text = input.data<std::string>()[i];
       for (char& c : text) {
         if (utf8 && (c & 0x80) != 0) {
@@ -325,6 +332,7 @@ absl::StatusOr<KernelFn> MakeSubstr(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
     int64_t total = 0;
     for (int64_t i = 0; i < shape.num_elements(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       int64_t rest = i;
       int64_t at = 0;
       int64_t where = 0;

@@ -2,6 +2,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/gather.h"
 #include "core/kernels/register_cpu_kernels.h"
@@ -69,19 +70,7 @@ void Accumulate(Tensor& value, const Tensor& delta) {
   const T* from = delta.data<T>();
   const auto run = [to, from](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-        const float a = static_cast<float>(to[i]);
-        const float b = static_cast<float>(from[i]);
-        to[i] = T(kSubtract ? a - b : a + b);
-      } else if constexpr (std::is_integral_v<T>) {
-        // Wraps around, which signed arithmetic may not.
-        using U = std::make_unsigned_t<T>;
-        const U a = static_cast<U>(to[i]);
-        const U b = static_cast<U>(from[i]);
-        to[i] = static_cast<T>(static_cast<U>(kSubtract ? a - b : a + b));
-      } else {
-        to[i] = kSubtract ? to[i] - from[i] : to[i] + from[i];
-      }
+      to[i] = kSubtract ? math::Sub(to[i], from[i]) : math::Add(to[i], from[i]);
     }
   };
   if (value.num_elements() <= 1 << 15) {

@@ -4,6 +4,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/isa.h"
 
 namespace formwork {
@@ -45,7 +46,7 @@ void NarrowTo(DType dtype, const float* from, int64_t n, void* to) {
   } else if (dtype == DType::kBfloat16) {
     Convert(from, n, static_cast<bfloat16*>(to));
   } else {
-    std::copy_n(from, n, static_cast<float*>(to));
+    CopyElements(from, n, static_cast<float*>(to));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/plan/fusion.h"
 #include "core/plan/releases.h"
 
@@ -16,9 +17,6 @@ namespace {
 constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 Access Stronger(Access a, Access b) { return std::max(a, b); }
-
-// Nodes and edges that inlining may add to one plan and its nested ones.
-constexpr int64_t kMostInlined = 1'000'000;
 
 // Which parameters (>= 0) and named variables (-1 - index) a handle may be.
 using Origins = absl::InlinedVector<int32_t, 2>;
@@ -42,7 +40,7 @@ struct PlannerScope {
   bool has_loop = false;
   bool sized_by_value = false;
   size_t bytes = 0;
-  int64_t inline_budget = kMostInlined;
+  PassBudget budget;
   std::vector<std::string> missing;  // "Op (node 'x')"
   // Nested functions by name.
   std::map<std::string, std::shared_ptr<const Plan>> plans;
@@ -104,7 +102,10 @@ class PlanBuilder {
       origins_[graph_.args[i]] = {static_cast<int32_t>(i)};
     }
     plan_->num_slots = static_cast<uint32_t>(graph_.args.size());
-    for (const FusionUnit& unit : PlanFusion(graph_)) FORMWORK_RETURN_IF_ERROR(AddUnit(unit));
+    for (const FusionUnit& unit : PlanFusion(graph_)) {
+      if (WorkIsCut()) return WorkStatus();
+      FORMWORK_RETURN_IF_ERROR(AddUnit(unit));
+    }
     for (const Edge& result : graph_.results) {
       plan_->results.push_back(refs_of_[result.node][result.index]);
       plan_->result_dtypes.push_back(graph_.dtype(result));
@@ -357,7 +358,7 @@ absl::StatusOr<std::shared_ptr<Plan>> BuildPlan(Graph graph,
                                                 const std::vector<PartialShape>& arg_shapes,
                                                 PlannerScope& scope, bool root) {
   const PassContext passes{scope.library, scope.context.ops, scope.context.kernels,
-                           scope.context.allocator, scope.inline_budget};
+                           scope.context.allocator, scope.budget};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
   return PlanBuilder(graph, scope, root).Build();
 }

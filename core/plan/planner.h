@@ -23,7 +23,8 @@ struct PlannerContext {
 
 /// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable.
 /// Errors: kUnimplemented lists every op that the device has no kernel for; kInvalidArgument where
-/// a kernel refuses its attrs, naming the node.
+/// a kernel refuses its attrs, naming the node; kCancelled and kDeadlineExceeded of the thread's
+/// StopFlag.
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context);

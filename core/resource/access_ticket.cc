@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 
 namespace formwork {
 
@@ -203,6 +204,7 @@ absl::Status AccessTicket::CheckFits(const Variable& variable, const Tensor& val
 }
 
 absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The value may be unfinished.
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
   FORMWORK_RETURN_IF_ERROR(CheckFits(*entry->variable, value));
   entry->variable->Set(std::move(value));
@@ -211,6 +213,8 @@ absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
 
 absl::Status AccessTicket::Update(ResourceHandle handle,
                                   absl::FunctionRef<absl::Status(Tensor& value)> update) {
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());  // What it is updated by may be unfinished.
+  const UncutScope uncut;
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
   Variable& variable = *entry->variable;
   if (!variable.value_.has_value()) {

@@ -14,7 +14,8 @@
 namespace formwork {
 
 /// Used by one thread at a time. Every method returns kInvalidArgument for a handle that is not
-/// among the call's resources, kNotFound for one that has been destroyed.
+/// among the call's resources, kNotFound for one that has been destroyed. Assign and Update change
+/// nothing where the kernel's work has been cut (core/base/stop_flag.h).
 class ResourceAccess {
  public:
   virtual ~ResourceAccess() = default;
@@ -26,7 +27,8 @@ class ResourceAccess {
   virtual absl::Status Assign(ResourceHandle handle, Tensor value) = 0;
   /// Lets `update` change the value. It is handed the value itself where nobody else holds the
   /// elements, else a copy, and may write into it or replace it; when it fails, the variable keeps
-  /// its previous value (so it checks before it writes). Errors: as Read and Assign.
+  /// its previous value (so it checks before it writes). It runs to its end: a deadline or a
+  /// cancellation cuts no work of it. Errors: as Read and Assign.
   virtual absl::Status Update(ResourceHandle handle,
                               absl::FunctionRef<absl::Status(Tensor& value)> update) = 0;
   /// The call does not touch the variable again: who waits for it may go on. A hint.

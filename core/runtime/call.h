@@ -12,27 +12,32 @@
 
 namespace formwork {
 
-/// Used by one thread at a time, except that Cancel() may be called by any.
+/// Used by one thread at a time, except that Cancel() and Expire() may be called by any.
 class Call final : public CallScope {
  public:
   /// `counters` and `named` outlive the call; `resources` too, and may be set later, before the
   /// first step runs.
   Call(Allocator& allocator, std::deque<std::atomic<uint64_t>>* counters,
        const std::vector<ResourceHandle>* named, absl::Time deadline)
-      : allocator_(allocator), counters_(counters), named_(named), deadline_(deadline) {}
+      : allocator_(allocator), counters_(counters), named_(named), stop_(deadline) {}
 
   void set_resources(ResourceAccess* resources) { resources_ = resources; }
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void Cancel() { stop_.Cancel(); }
+  void Expire() { stop_.Expire(); }
   std::vector<std::string>& printed() { return printed_; }
-  absl::Time deadline() const { return deadline_; }
+  absl::Time deadline() const { return stop_.deadline(); }
+  /// kCancelled or kDeadlineExceeded once it is to stop. Looks at the clock.
+  absl::Status CheckStopped() {
+    stop_.Poll();
+    return stop_.status();
+  }
+  bool has_effects() const { return stop_.after_effect(); }
 
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return *resources_; }
   void Print(absl::string_view text) override;
-  absl::Status CheckStopped() override;
+  StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& counter(int index) override { return (*counters_)[index]; }
-  void NoteEffect() override { has_effects_ = true; }
-  bool has_effects() const override { return has_effects_; }
   ResourceHandle named_variable(int index) override { return (*named_)[index]; }
 
  private:
@@ -40,10 +45,7 @@ class Call final : public CallScope {
   ResourceAccess* resources_ = nullptr;
   std::deque<std::atomic<uint64_t>>* const counters_;
   const std::vector<ResourceHandle>* const named_;
-  const absl::Time deadline_;
-  std::atomic<bool> cancelled_{false};
-  bool has_effects_ = false;
-  uint32_t checks_ = 0;
+  StopFlag stop_;
   size_t printed_bytes_ = 0;
   std::vector<std::string> printed_;
 };

@@ -12,8 +12,10 @@ namespace formwork {
 namespace {
 
 constexpr size_t kMostIdleFrames = 16;
-constexpr uint32_t kStepsBetweenChecks = 32;
-constexpr uint32_t kActivationsBetweenChecks = 32;
+// Reading the clock costs as much as a trivial step. Long steps look at it themselves.
+constexpr uint32_t kStepsBetweenPolls = 32;
+constexpr uint32_t kActivationsBetweenPolls = 32;
+constexpr uint32_t kActivationsBetweenStops = 1024;
 
 void Empty(PlanFrame& frame) {
   for (Tensor& slot : frame.slots) slot.Drop();
@@ -40,11 +42,13 @@ class PlanCallee final : public Callee {
   absl::Status Run(CallScope& call, Frame& frame, absl::Span<Tensor> inputs,
                    absl::Span<Tensor> outputs) const override {
     PlanFrame& own = *static_cast<Lease&>(frame).frame;
-    // Calls of calls of calls can take for ever without a loop.
+    // Calls of calls of calls can take for ever without a loop: as in one they stop after effects,
+    // too.
     const uint32_t count = ++own.activations;
-    if (count % kActivationsBetweenChecks == 0 &&
-        (!call.has_effects() || count % (32 * kActivationsBetweenChecks) == 0)) {
-      FORMWORK_RETURN_IF_ERROR(call.CheckStopped());
+    StopFlag& stop = call.stop();
+    if (count % kActivationsBetweenPolls == 0 && stop.Poll() &&
+        count % kActivationsBetweenStops == 0) {
+      return stop.status();
     }
     return RunPlan(*plan_, own, call, inputs, outputs);
   }
@@ -77,18 +81,23 @@ absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::
   Tensor* const slots = frame.slots.data();
   for (size_t i = 0; i < inputs.size(); ++i) slots[i] = std::move(inputs[i]);
   const InputRef* const refs = frame.inputs.data();
-  uint32_t until_check = kStepsBetweenChecks;
+  StopFlag& stop = call.stop();
+  const StopScope scope(&stop);
+  uint32_t until_poll = kStepsBetweenPolls;
   for (const Plan::Step& step : plan.steps) {
     KernelContext ctx(call, {refs + step.first_input, step.num_inputs},
                       {slots + step.first_output, step.num_outputs});
     absl::Status status;
-    if (--until_check == 0) {
-      until_check = kStepsBetweenChecks;
-      if (!call.has_effects()) status = call.CheckStopped();
+    if (--until_poll == 0) {
+      until_poll = kStepsBetweenPolls;
+      stop.Poll();
     }
+    if (stop.requested()) status = stop.BeforeStep();
     if (status.ok()) {
       status = step.kernel(ctx);
-      if (!status.ok() && !absl::IsCancelled(status) && !absl::IsDeadlineExceeded(status)) {
+      if (stop.cut()) {
+        status = stop.status();  // What else the kernel says comes of work left undone.
+      } else if (!status.ok() && !absl::IsCancelled(status) && !absl::IsDeadlineExceeded(status)) {
         status = Annotate(status, absl::StrCat("node ", step.name));
       }
     }
@@ -97,7 +106,7 @@ absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::
       Empty(frame);
       return status;
     }
-    if (step.effect) call.NoteEffect();
+    if (step.effect) stop.NoteEffect();
     for (uint32_t k = 0; k < step.num_releases; ++k) {
       const Tensor& handle = slots[plan.releases[step.first_release + k]];
       if (handle.has_value()) call.resources().Release(handle.scalar<ResourceHandle>());

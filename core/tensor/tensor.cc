@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/checked_math.h"
+#include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/device/host_allocator.h"
 
 namespace formwork {
@@ -69,11 +71,18 @@ Tensor Tensor::VariantScalar(Variant value) {
 absl::StatusOr<Tensor> Tensor::Clone(Allocator& allocator) const {
   FORMWORK_ASSIGN_OR_RETURN(Tensor copy, Allocate(allocator, dtype_, shape_));
   if (dtype_ == DType::kString) {
-    std::copy_n(data<std::string>(), num_elements(), copy.mutable_data<std::string>());
+    ForBlocks(num_elements(), kDearItems, [&](int64_t begin, int64_t end) {
+      std::copy(data<std::string>() + begin, data<std::string>() + end,
+                copy.mutable_data<std::string>() + begin);
+    });
   } else if (dtype_ == DType::kVariant) {
     std::copy_n(data<Variant>(), num_elements(), copy.mutable_data<Variant>());
   } else if (bytes() > 0) {
-    std::memcpy(copy.mutable_raw(), raw(), bytes());
+    const char* from = static_cast<const char*>(raw());
+    char* to = static_cast<char*>(copy.mutable_raw());
+    ForBlocks(static_cast<int64_t>(bytes()), int64_t{1} << 18, [=](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+    });
   }
   return copy;
 }

@@ -48,15 +48,12 @@ class KernelRunner final : public CallScope {
 
   const std::string& printed() const { return printed_; }
   void AddFunction(const std::string& name, std::shared_ptr<const Callee> callee);
-  void Stop(absl::Status why) { stopped_ = std::move(why); }
 
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return *ticket_; }
   void Print(absl::string_view text) override { absl::StrAppend(&printed_, text); }
-  absl::Status CheckStopped() override { return stopped_; }
+  StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& counter(int index) override;
-  void NoteEffect() override {}
-  bool has_effects() const override { return false; }
   ResourceHandle named_variable(int) override { return {}; }
 
  private:
@@ -71,7 +68,7 @@ class KernelRunner final : public CallScope {
   std::deque<std::atomic<uint64_t>> counters_;
   int next_counter_ = 0;
   std::string printed_;
-  absl::Status stopped_;
+  StopFlag stop_;
   std::vector<std::pair<std::string, std::shared_ptr<const Callee>>> functions_;
 };
 

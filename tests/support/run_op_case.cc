@@ -36,18 +36,17 @@ class CaseScope final : public CallScope {
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return resources_; }
   void Print(absl::string_view) override {}
-  absl::Status CheckStopped() override { return absl::OkStatus(); }
+  StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& counter(int index) override {
     while (static_cast<int>(counters_.size()) <= index) counters_.emplace_back(0);
     return counters_[index];
   }
-  void NoteEffect() override {}
-  bool has_effects() const override { return false; }
   ResourceHandle named_variable(int) override { return {}; }
 
  private:
   Allocator& allocator_;
   NoResourceAccess resources_;
+  StopFlag stop_;
   std::deque<std::atomic<uint64_t>> counters_;
 };
 
@@ -173,40 +172,86 @@ absl::Status CheckShapes(const OpCase& op_case, const OpDef& op, const AttrMap& 
 
 }  // namespace
 
-absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops,
-                       const KernelRegistry& kernels) {
-  const OpDef* op = ops.Find(op_case.op);
-  if (op == nullptr) return NotFound("no such op: ", op_case.op);
+namespace {
+
+// A case's kernel, and what it was made of.
+struct CaseKernel {
+  const OpDef* op = nullptr;
+  AttrMap attrs;
+  std::vector<DType> inputs, outputs;
+  absl::StatusOr<KernelFn> kernel;  // The factory's error, which a case may expect.
+};
+
+absl::StatusOr<CaseKernel> MakeCaseKernel(const OpCase& op_case, const OpRegistry& ops,
+                                          const KernelRegistry& kernels) {
+  CaseKernel made;
+  made.op = ops.Find(op_case.op);
+  if (made.op == nullptr) return NotFound("no such op: ", op_case.op);
   const KernelFactory factory = kernels.Find(op_case.op);
   if (factory == nullptr) return NotFound("no kernel for ", op_case.op);
-  FORMWORK_ASSIGN_OR_RETURN(AttrMap attrs, TypedAttrs(op_case, *op));
-  FORMWORK_ASSIGN_OR_RETURN(std::vector<DType> input_dtypes, ArgDTypes(op->inputs, attrs));
-  FORMWORK_ASSIGN_OR_RETURN(std::vector<DType> output_dtypes, ArgDTypes(op->outputs, attrs));
-  if (input_dtypes.size() != op_case.inputs.size()) {
-    return InvalidArgument(op->name, " takes ", input_dtypes.size(), " inputs, the case has ",
+  FORMWORK_ASSIGN_OR_RETURN(made.attrs, TypedAttrs(op_case, *made.op));
+  FORMWORK_ASSIGN_OR_RETURN(made.inputs, ArgDTypes(made.op->inputs, made.attrs));
+  FORMWORK_ASSIGN_OR_RETURN(made.outputs, ArgDTypes(made.op->outputs, made.attrs));
+  if (made.inputs.size() != op_case.inputs.size()) {
+    return InvalidArgument(made.op->name, " takes ", made.inputs.size(), " inputs, the case has ",
                            op_case.inputs.size());
   }
-  for (size_t i = 0; i < input_dtypes.size(); ++i) {
-    if (input_dtypes[i] != op_case.inputs[i].dtype) {
-      return InvalidArgument("input ", i, " is to be ", DTypeName(input_dtypes[i]));
+  for (size_t i = 0; i < made.inputs.size(); ++i) {
+    if (made.inputs[i] != op_case.inputs[i].dtype) {
+      return InvalidArgument("input ", i, " is to be ", DTypeName(made.inputs[i]));
     }
   }
+  CaseInit init(*made.op, made.attrs, made.inputs, made.outputs);
+  made.kernel = factory(init);
+  return made;
+}
+
+}  // namespace
+
+absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops,
+                       const KernelRegistry& kernels) {
+  FORMWORK_ASSIGN_OR_RETURN(const CaseKernel made, MakeCaseKernel(op_case, ops, kernels));
   const bool fails = op_case.error != absl::StatusCode::kOk;
-  if (!fails && output_dtypes.size() != op_case.outputs.size()) {
-    return InvalidArgument(op->name, " gives ", output_dtypes.size(), " outputs, the case has ",
+  if (!fails && made.outputs.size() != op_case.outputs.size()) {
+    return InvalidArgument(made.op->name, " gives ", made.outputs.size(), " outputs, the case has ",
                            op_case.outputs.size());
   }
-  CaseInit init(*op, attrs, input_dtypes, output_dtypes);
-  absl::StatusOr<KernelFn> kernel = factory(init);
-  if (!kernel.ok()) {
-    if (fails) return CheckError(op_case, kernel.status());
-    return FailedPrecondition("the factory failed: ", kernel.status().ToString());
+  if (!made.kernel.ok()) {
+    if (fails) return CheckError(op_case, made.kernel.status());
+    return FailedPrecondition("the factory failed: ", made.kernel.status().ToString());
   }
-  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *kernel, output_dtypes.size(), false));
-  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *kernel, output_dtypes.size(), true));
-  if (fails || op->shape_fn == nullptr) return absl::OkStatus();
+  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *made.kernel, made.outputs.size(), false));
+  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *made.kernel, made.outputs.size(), true));
+  if (fails || made.op->shape_fn == nullptr) return absl::OkStatus();
   for (Known known : {Known::kAll, Known::kShapes, Known::kNothing}) {
-    FORMWORK_RETURN_IF_ERROR(CheckShapes(op_case, *op, attrs, input_dtypes, known));
+    FORMWORK_RETURN_IF_ERROR(CheckShapes(op_case, *made.op, made.attrs, made.inputs, known));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
+                            const KernelRegistry& kernels) {
+  FORMWORK_ASSIGN_OR_RETURN(const CaseKernel made, MakeCaseKernel(op_case, ops, kernels));
+  FORMWORK_RETURN_IF_ERROR(made.kernel.status());
+  GuardedAllocator allocator;
+  std::vector<Tensor> inputs;
+  for (const ValueText& text : op_case.inputs) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeValue(text, allocator));
+    inputs.push_back(std::move(input));
+  }
+  std::vector<InputRef> refs;
+  for (const Tensor& input : inputs) refs.push_back({&input, false});
+  std::vector<Tensor> outputs(made.outputs.size());
+  CaseScope scope(allocator);
+  KernelContext context(scope, refs, absl::MakeSpan(outputs));
+  scope.stop().Cancel();
+  const StopScope stopped(&scope.stop());
+  const absl::Status status = (*made.kernel)(context);
+  if (!scope.stop().cut()) {
+    return FailedPrecondition("the kernel ran to its end: ", status.ToString());
+  }
+  if (!allocator.GuardsHold()) {
+    return FailedPrecondition("the kernel wrote outside of a buffer");
   }
   return absl::OkStatus();
 }

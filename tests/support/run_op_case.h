@@ -16,4 +16,9 @@ namespace formwork::testing {
 /// does not fit its op; kNotFound if the op or its kernel is missing.
 absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& kernels);
 
+/// Runs the case's kernel for a call that has been cancelled, on guarded memory, and does not look
+/// at what it gives. Errors: kFailedPrecondition if it does not notice; else as RunOpCase.
+absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
+                            const KernelRegistry& kernels);
+
 }  // namespace formwork::testing

@@ -121,8 +121,7 @@ class LoopTest : public ::testing::Test {
                                          const int i = inputs[0].scalar<int32_t>();
                                          if (i == fail_at_)
                                            return absl::InvalidArgumentError("body fails");
-                                         if (i == stop_at_)
-                                           run_.Stop(absl::CancelledError("stopped"));
+                                         if (i == stop_at_) run_.stop().Cancel();
                                          alone_ = alone_ && inputs[1].unique();
                                          Tensor grown = std::move(inputs[1]);
                                          if (grown.unique())

@@ -24,7 +24,7 @@ class PassTest : public ::testing::Test {
         world_.Import(text, std::move(feeds), std::move(fetches), std::move(targets));
     if (!imported.ok()) return imported.status().ToString();
     Graph graph = *imported->graph;
-    int64_t budget = budget_;
+    PassBudget budget = budget_;
     const PassContext context{imported->library, world_.ops, world_.kernels, world_.allocator,
                               budget};
     switch (pass) {
@@ -50,7 +50,7 @@ class PassTest : public ::testing::Test {
   }
 
   GraphWorld world_;
-  int64_t budget_ = 1000;
+  PassBudget budget_{.inlined = 1000};
 };
 
 // ----------------------------------------------------------------------------------------- inline
@@ -78,7 +78,7 @@ TEST_F(PassTest, CallsAndCallsInThemAreReplacedByTheirBodies) {
 }
 
 TEST_F(PassTest, WhatTheBudgetDoesNotCoverStaysACall) {
-  budget_ = 0;
+  budget_.inlined = 0;
   EXPECT_EQ(After(Pass::kInline, kNested, {{"x:0", DType::kFloat}}, {"z:0"}),
             "x:0 = Arg float32\n"
             "y = PartitionedCall(x:0) f=@outer\n"
@@ -297,6 +297,39 @@ TEST_F(PassTest, TogetherTheyLookThroughCalls) {
             "b/m = Mul(x:0, x:0)\n"
             "y = AddN(a/m, b/m, b/m) N=3\n"
             "-> y\n");
+}
+
+// ----------------------------------------------------------------------------------------- budget
+
+constexpr char kFoldable[] = R"(
+  a = Const float[2] 1 2
+  b = Neg(a) T=float
+  y = AddV2(x, b) T=float
+)";
+
+TEST_F(PassTest, FoldingEndsWithItsBudget) {
+  const std::string folded = Simplified(kFoldable);
+  EXPECT_THAT(folded, ::testing::Not(::testing::HasSubstr("Neg")));
+  budget_.folding = absl::ZeroDuration();
+  EXPECT_THAT(Simplified(kFoldable), ::testing::HasSubstr("Neg"));
+  budget_ = PassBudget();
+  budget_.folded_bytes = 7;
+  EXPECT_THAT(Simplified(kFoldable), ::testing::HasSubstr("Neg"));
+  budget_.folded_bytes = 8;
+  EXPECT_EQ(Simplified(kFoldable), folded);
+}
+
+TEST_F(PassTest, ARegistrationThatIsToStopDoes) {
+  ASSERT_OK_AND_ASSIGN(ImportedGraph imported,
+                       world_.Import(absl::StrCat("x = Placeholder dtype=float\n", kFoldable),
+                                     {{"x:0", DType::kFloat}}, {"y:0"}));
+  PassBudget budget;
+  const PassContext context{imported.library, world_.ops, world_.kernels, world_.allocator, budget};
+  Graph graph = *imported.graph;
+  StopFlag stop;
+  stop.Cancel();
+  const StopScope scope(&stop);
+  EXPECT_THAT(RunPasses(graph, {PartialShape()}, context), StatusIs(absl::StatusCode::kCancelled));
 }
 
 }  // namespace

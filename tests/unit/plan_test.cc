@@ -1,6 +1,8 @@
 // Plans and their runs: what is touched, what is written in place, what is missing.
 
 #include "core/plan/planner.h"
+
+#include "absl/time/clock.h"
 #include "core/runtime/call.h"
 #include "core/runtime/executor.h"
 #include "tests/support/graph_world.h"
@@ -279,6 +281,62 @@ TEST_F(PlanTest, AFailingStepNamesItsNodeInsideAndOut) {
   EXPECT_THAT(
       Run(*plan, Owned(Tensor::Scalar(1.0f))),
       StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("node 'y'"), HasSubstr("node 'm'"))));
+}
+
+// ------------------------------------------------------------------------------------------- stop
+
+// y = x x, which takes some seconds, between two additions to v.
+constexpr char kLongBetweenEffects[] = R"(
+  v = Placeholder dtype=resource
+  x = Placeholder dtype=float
+  before = AssignAddVariableOp(v, x) dtype=float
+  y = MatMul(x, x, ^before) T=float
+  after = AssignAddVariableOp(v, y) dtype=float
+)";
+
+class StopTest : public PlanTest {
+ protected:
+  // Runs the plan of `target` with a deadline soon; the status, and what the variable then holds.
+  absl::Status RunLate(const std::string& target, bool& has_effects) {
+    const int64_t n = 5000;
+    FORMWORK_ASSIGN_OR_RETURN(Tensor x,
+                              Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({n, n})));
+    for (float& element : x.mutable_span<float>()) element = 1;
+    FORMWORK_ASSIGN_OR_RETURN(
+        auto plan,
+        Make(kLongBetweenEffects, {{"v:0", DType::kResource}, {"x:0", DType::kFloat}},
+             target == "y" ? std::vector<std::string>{"y:0"} : std::vector<std::string>(),
+             target == "y" ? std::vector<std::string>() : std::vector<std::string>{target}));
+    KernelRunner variables;
+    const Tensor v = variables.NewVariable("v", DType::kFloat, PartialShape(), x);
+    std::deque<std::atomic<uint64_t>> counters;
+    const std::vector<ResourceHandle> named;
+    Call call(world_.allocator, &counters, &named, absl::Now() + absl::Milliseconds(100));
+    call.set_resources(&variables.resources());
+    PlanFrame frame(*plan);
+    std::vector<Tensor> inputs = {v, x};
+    std::vector<Tensor> outputs(plan->results.size());
+    const absl::Status status =
+        RunPlan(*plan, frame, call, absl::MakeSpan(inputs), absl::MakeSpan(outputs));
+    has_effects = call.has_effects();
+    first_ = variables.ValueOf(v).data<float>()[0];
+    return status;
+  }
+  float first_ = 0;
+};
+
+TEST_F(StopTest, ADeadlineReachesIntoAStep) {
+  bool has_effects = true;
+  EXPECT_THAT(RunLate("y", has_effects), StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_FALSE(has_effects);
+  EXPECT_EQ(first_, 1);
+}
+
+TEST_F(StopTest, AlsoAfterAnEffectWhereTheStepTakesLong) {
+  bool has_effects = false;
+  EXPECT_THAT(RunLate("after", has_effects), StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_TRUE(has_effects);
+  EXPECT_EQ(first_, 2);  // The first addition alone, and that as a whole.
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class StateValuesTest : public ::testing::Test {
         std::move(fetches), std::move(targets));
     if (!imported.ok()) return imported.status().ToString();
     Graph graph = *imported->graph;
-    int64_t budget = 1000;
+    PassBudget budget{.inlined = 1000};
     const PassContext context{imported->library, world_.ops, world_.kernels, world_.allocator,
                               budget};
     const absl::Status status =

@@ -164,5 +164,41 @@ TEST_F(VariableKernelsTest, SeededShufflesGoOn) {
   }
 }
 
+TEST_F(VariableKernelsTest, ProductsOfUnsignedShortsWrapAround) {
+  const KernelRunner::Attrs attrs = {{"dtype", DType::kUint16}, {"Tindices", DType::kInt32}};
+  const Tensor v = run_.NewVariable("v", DType::kUint16, PartialShape(),
+                                    VectorOf<uint16_t>({65535, 65535, 300}));
+  ASSERT_THAT(run_.Op("ResourceScatterMul", attrs,
+                      {v, VectorOf<int32_t>({0, 2, 2}), VectorOf<uint16_t>({65535, 300, 300})}),
+              IsOk());
+  EXPECT_EQ(ValuesOf<uint16_t>(run_.ValueOf(v)),
+            (std::vector<uint16_t>{1, 65535, static_cast<uint16_t>(27000000)}));
+}
+
+// What a call that is to stop had begun is not assigned, and what it changes in place it finishes.
+TEST_F(VariableKernelsTest, AStopLeavesNoVariableHalfWritten) {
+  const int64_t n = int64_t{1} << 20;
+  Tensor ones = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({n}));
+  for (float& x : ones.mutable_span<float>()) x = 1;
+  const Tensor v =
+      run_.NewVariable("v", DType::kFloat, PartialShape(), *ones.Clone(ProcessAllocator()));
+  const KernelRunner::Attrs attrs = {{"dtype", DType::kFloat}};
+  run_.stop().Cancel();
+  const StopScope scope(&run_.stop());
+  ASSERT_THAT(run_.Op("AssignAddVariableOp", attrs, {v, ones}), IsOk());
+  const auto all_twos = [&] {
+    const Tensor value = run_.ValueOf(v);
+    const auto values = value.span<float>();
+    return std::all_of(values.begin(), values.end(), [](float x) { return x == 2; });
+  };
+  EXPECT_TRUE(all_twos());
+  EXPECT_TRUE(WorkIsCut());
+  EXPECT_THAT(run_.Op("AssignAddVariableOp", attrs, {v, ones}),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(run_.Op("AssignVariableOp", attrs, {v, ones}),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_TRUE(all_twos());
+}
+
 }  // namespace
 }  // namespace formwork::testing

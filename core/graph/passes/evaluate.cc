@@ -1,20 +1,41 @@
+#include <algorithm>
+
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "core/graph/passes/pipeline.h"
 
 namespace formwork {
 namespace {
 
+// Of one node. What takes more is left to the calls, which have deadlines and limits of their own.
+constexpr absl::Duration kLongestFold = absl::Milliseconds(50);
+constexpr size_t kMostFoldMemory = size_t{64} << 20;
+
+// Counts what is asked for, given back or not.
+class FoldAllocator final : public Allocator {
+ public:
+  explicit FoldAllocator(Allocator& allocator) : allocator_(allocator) {}
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override {
+    if (bytes > left_) return ResourceExhausted("folding needs too much memory: bytes=", bytes);
+    left_ -= bytes;
+    return allocator_.Allocate(bytes);
+  }
+  void Free(BufferBlock* block) override { allocator_.Free(block); }  // Unused: blocks know theirs.
+
+ private:
+  Allocator& allocator_;
+  size_t left_ = kMostFoldMemory;
+};
+
 // A call without resources, counters or functions: all that a pure node may need.
 class FoldScope final : public CallScope {
  public:
-  explicit FoldScope(Allocator& allocator) : allocator_(allocator) {}
+  FoldScope(Allocator& allocator, absl::Time deadline) : allocator_(allocator), stop_(deadline) {}
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return none_; }
   void Print(absl::string_view) override {}
-  absl::Status CheckStopped() override { return absl::OkStatus(); }
+  StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& counter(int) override { return counter_; }
-  void NoteEffect() override {}
-  bool has_effects() const override { return false; }
   ResourceHandle named_variable(int) override { return {}; }
 
  private:
@@ -36,7 +57,8 @@ class FoldScope final : public CallScope {
     static absl::Status None() { return Internal("a pure op asked for a resource"); }
   };
 
-  Allocator& allocator_;
+  FoldAllocator allocator_;
+  StopFlag stop_;
   NoResources none_;
   std::atomic<uint64_t> counter_{0};
 };
@@ -75,10 +97,22 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node,
   }
   FoldInit init(node, std::move(dtypes));
   FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, factory(init));
-  FoldScope scope(context.allocator);
+  const absl::Time start = absl::Now();
+  absl::Time end = start + std::min(kLongestFold, context.budget.folding);
+  if (StopFlag* const registration = StopScope::current()) {
+    end = std::min(end, registration->deadline());
+  }
+  FoldScope scope(context.allocator, end);
   std::vector<Tensor> outputs(node.output_dtypes.size());
   KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
-  FORMWORK_RETURN_IF_ERROR(kernel(ctx));
+  absl::Status status;
+  {
+    const StopScope in_time(&scope.stop());
+    status = kernel(ctx);
+  }
+  context.budget.folding -= absl::Now() - start;
+  if (scope.stop().cut()) status = scope.stop().status();
+  FORMWORK_RETURN_IF_ERROR(status);
   return outputs;
 }
 

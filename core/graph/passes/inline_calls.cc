@@ -55,6 +55,7 @@ class Inliner {
             std::vector<int32_t>* args, Edges& results) {
     std::vector<absl::InlinedVector<Edge, 1>> moved(body.nodes.size());
     for (size_t i = 0; i < body.nodes.size(); ++i) {
+      if (WorkIsCut()) return;
       const Node& node = body.nodes[i];
       if (node.kind == NodeKind::kArg && arguments != nullptr) {
         moved[i] = {(*arguments)[node.arg]};
@@ -94,8 +95,8 @@ class Inliner {
     if (body->args.size() != node.inputs.size()) return nullptr;
     auto [size, inserted] = sizes_.try_emplace(body, 0);
     if (inserted) size->second = SizeOf(*body);
-    if (size->second > context_.inline_budget) return nullptr;
-    context_.inline_budget -= size->second;
+    if (size->second > context_.budget.inlined) return nullptr;
+    context_.budget.inlined -= size->second;
     return body;
   }
 

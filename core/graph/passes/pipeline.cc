@@ -7,6 +7,7 @@ namespace formwork {
 absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                        const PassContext& context) {
   InlineCalls(graph, context);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
   Prune(graph);

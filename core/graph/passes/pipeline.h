@@ -6,26 +6,35 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/device/buffer.h"
 #include "core/graph/graph.h"
 #include "core/kernels/kernel.h"
 
 namespace formwork {
 
+/// What the passes may still spend on one registration: shared by all bodies of its plan. What
+/// would go beyond is left to the calls.
+struct PassBudget {
+  /// In nodes and edges: calls of calls of calls can grow without bound.
+  int64_t inlined = 1'000'000;
+  absl::Duration folding = absl::Seconds(1);
+  size_t folded_bytes = size_t{64} << 20;
+};
+
 struct PassContext {
   const GraphLibrary& library;
   const OpRegistry& ops;
   const KernelRegistry& kernels;  ///< The CPU's, for folding.
   Allocator& allocator;
-  /// How much more may be inlined, in nodes and edges: calls of calls of calls can grow without
-  /// bound; past this the rest stay calls. Shared by all bodies of a plan.
-  int64_t& inline_budget;
+  PassBudget& budget;
 };
 
 /// Runs all passes in order: inline calls, simplify (shapes, variables as values, constant folding,
 /// common subexpressions, forwarding ops), prune. `arg_shapes`: what is known of the parameters; of
 /// a resource, the shape of its variable. A node whose shapes cannot work is left as it is: it
 /// fails the call that runs it, so that a branch never taken may be wrong, as in TensorFlow.
+/// Errors: kCancelled, kDeadlineExceeded of the thread's StopFlag; the graph is of no use then.
 absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                        const PassContext& context);
 
@@ -35,7 +44,8 @@ absl::Status Simplify(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                       const PassContext& context);
 void Prune(Graph& graph);
 
-/// Runs a pure node's kernel on constants. Errors: whatever its kernel says.
+/// Runs a pure node's kernel on constants. Errors: whatever its kernel says; kDeadlineExceeded or
+/// kResourceExhausted where it takes more time or memory than a fold may.
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node,
                                                  const std::vector<const Tensor*>& inputs,
                                                  const PassContext& context);

@@ -84,6 +84,7 @@ class Simplifier {
     moved_.resize(graph_.nodes.size());
     nodes_.reserve(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (WorkIsCut()) return WorkStatus();
       FORMWORK_RETURN_IF_ERROR(Visit(static_cast<int32_t>(i)));
     }
     for (int32_t& arg : graph_.args) arg = moved_[arg][0].node;
@@ -221,11 +222,17 @@ class Simplifier {
       output_bytes += static_cast<size_t>(shape->num_elements()) * DTypeSize(node.output_dtypes[k]);
     }
     if (output_bytes > kLargestFolded || input_bytes > kLargestFolded) return false;
+    PassBudget& budget = context_.budget;
+    if (budget.folding <= absl::ZeroDuration() || output_bytes > budget.folded_bytes) return false;
     absl::StatusOr<std::vector<Tensor>> values = EvaluateNode(node, inputs, context_);
     if (!values.ok()) return false;
+    size_t folded_bytes = 0;
     for (const Tensor& value : *values) {
       if (!value.has_value() || value.bytes() > kLargestFolded) return false;
+      folded_bytes += value.bytes();
     }
+    if (folded_bytes > budget.folded_bytes) return false;
+    budget.folded_bytes -= folded_bytes;
     for (Tensor& value : *values) moved_[i].push_back(AddConstant(node.name, std::move(value)));
     return true;
   }

@@ -1,0 +1,61 @@
+#include "core/base/stop_flag.h"
+
+#include <limits>
+
+#include "absl/time/clock.h"
+
+namespace formwork {
+namespace {
+
+// After an effect a step may take so much longer before it is cut.
+constexpr int64_t kLongStepNanos = 50'000'000;
+
+}  // namespace
+
+absl::Time StopFlag::deadline() const {
+  return deadline_nanos_ == std::numeric_limits<int64_t>::max()
+             ? absl::InfiniteFuture()
+             : absl::FromUnixNanos(deadline_nanos_);
+}
+
+bool StopFlag::Poll() {
+  if (requested()) return true;
+  if (deadline_nanos_ == std::numeric_limits<int64_t>::max()) return false;
+  if (absl::GetCurrentTimeNanos() < deadline_nanos_) return false;
+  Expire();
+  return true;
+}
+
+absl::Status StopFlag::status() const {
+  switch (request_.load(std::memory_order_relaxed)) {
+    case kCancelled:
+      return absl::CancelledError("the call was cancelled");
+    case kLate:
+      return absl::DeadlineExceededError("the call's deadline has passed");
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::Status StopFlag::BeforeStep() {
+  if (!after_effect_) return status();
+  in_the_way_since_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+bool StopFlag::CutsWork() {
+  if (cut()) return true;
+  if (!Poll() || uncut_ > 0) return false;
+  if (after_effect_) {
+    const int64_t now = absl::GetCurrentTimeNanos();
+    int64_t since = 0;
+    if (in_the_way_since_.compare_exchange_strong(since, now, std::memory_order_relaxed)) {
+      return false;
+    }
+    if (now - since < kLongStepNanos) return false;
+  }
+  cut_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace formwork
