@@ -97,7 +97,8 @@ class RegisterTask final : public Task {
                absl::AnyInvocable<void(RegisterResult)> done)
       : Task(engine, registration.name_space, registration.deadline),
         registration_(std::move(registration)),
-        done_(std::move(done)) {}
+        done_(std::move(done)),
+        stop_(deadline_) {}
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>&) override {
@@ -108,6 +109,7 @@ class RegisterTask final : public Task {
   ThreadPool& pool() override { return engine_.compilers_; }
   void Run() override {
     RegisterResult result;
+    const StopScope scope(&stop_);
     registration_.name_space = name_space_;
     absl::StatusOr<Registered> registered = engine_.RegisterNow(registration_, result.details);
     if (registered.ok()) {
@@ -118,6 +120,7 @@ class RegisterTask final : public Task {
     }
     Finish(std::move(result));
   }
+  void StopRunning() override { stop_.Cancel(); }
   void Refuse(absl::Status status) override {
     RegisterResult result;
     result.status = std::move(status);
@@ -133,6 +136,7 @@ class RegisterTask final : public Task {
 
   Registration registration_;
   absl::AnyInvocable<void(RegisterResult)> done_;
+  StopFlag stop_;
 };
 
 std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,

@@ -26,11 +26,6 @@ class Call final : public CallScope {
   void Expire() { stop_.Expire(); }
   std::vector<std::string>& printed() { return printed_; }
   absl::Time deadline() const { return stop_.deadline(); }
-  /// kCancelled or kDeadlineExceeded once it is to stop. Looks at the clock.
-  absl::Status CheckStopped() {
-    stop_.Poll();
-    return stop_.status();
-  }
   bool has_effects() const { return stop_.after_effect(); }
 
   Allocator& allocator() override { return allocator_; }

@@ -1,0 +1,186 @@
+"""Work that takes long in one piece: deadlines and cancellation reach into it."""
+import threading
+import time
+
+import formwork
+import numpy as np
+
+import harness
+
+DEADLINE = 0.3
+# Machines are noisy; a server that does not look takes seconds longer.
+LATE = 1.0
+
+
+def kernels():
+  """By name, functions of a scalar whose kernel takes seconds; what it works on is made by the graph."""
+  import tensorflow as tf
+  raw = tf.raw_ops
+
+  def filled(x, *shape, dtype=tf.float32):
+    return tf.fill(shape, tf.cast(x, dtype))
+
+  def scattered(x, n):
+    """n different integers, out of order."""
+    return tf.range(n, dtype=tf.int64) * 0x5851f42d4c957f2d + tf.cast(x, tf.int64)
+
+  def steps(x):
+    y = filled(x, 1 << 22)
+    for _ in range(400):
+      y = tf.cumsum(y)
+    return y
+
+  sliding = dict(strides=[1, 1, 1, 1], padding="SAME")
+  windows = dict(ksize=[1, 41, 41, 1], **sliding)
+  image, filters = (1, 768, 768, 128), (5, 5, 128, 128)
+  narrow, depthwise = (1, 1024, 1024, 32), (31, 31, 32, 1)
+  return {
+      "MatMul": lambda x: tf.matmul(filled(x, 7000, 7000), filled(x, 7000, 7000)),
+      "MatMul of double": lambda x: tf.matmul(filled(x, 5000, 5000, dtype=tf.float64),
+                                              filled(x, 5000, 5000, dtype=tf.float64)),
+      "MatMul of int32": lambda x: tf.matmul(filled(x, 5000, 5000, dtype=tf.int32),
+                                             filled(x, 5000, 5000, dtype=tf.int32)),
+      "MatMul of complex64": lambda x: tf.matmul(filled(x, 3000, 3000, dtype=tf.complex64),
+                                                 filled(x, 3000, 3000, dtype=tf.complex64)),
+      "MatMul, long sums": lambda x: tf.matmul(filled(x, 2000, 40000), filled(x, 40000, 2000)),
+      "BatchMatMul": lambda x: tf.matmul(filled(x, 96, 1200, 1200), filled(x, 96, 1200, 1200)),
+      "Einsum": lambda x: tf.einsum("bij,bjk->kbi", filled(x, 96, 1200, 1200),
+                                    filled(x, 96, 1200, 1200)),
+      "Conv2D": lambda x: tf.nn.conv2d(filled(x, *image), filled(x, *filters), 1, "SAME"),
+      "Conv2D, input gradient": lambda x: raw.Conv2DBackpropInput(
+          input_sizes=image, filter=filled(x, *filters), out_backprop=filled(x, *image), **sliding),
+      "Conv2D, filter gradient": lambda x: raw.Conv2DBackpropFilter(
+          input=filled(x, *image), filter_sizes=filters, out_backprop=filled(x, *image), **sliding),
+      "depthwise": lambda x: tf.nn.depthwise_conv2d(
+          filled(x, *narrow), filled(x, *depthwise), [1, 1, 1, 1], "SAME"),
+      "depthwise, filter gradient": lambda x: raw.DepthwiseConv2dNativeBackpropFilter(
+          input=filled(x, *narrow), filter_sizes=depthwise, out_backprop=filled(x, *narrow),
+          **sliding),
+      "MaxPool": lambda x: tf.nn.max_pool2d(filled(x, *narrow), 41, 1, "SAME"),
+      "MaxPool, gradient": lambda x: raw.MaxPoolGrad(
+          orig_input=filled(x, *narrow), orig_output=filled(x, *narrow), grad=filled(x, *narrow),
+          **windows),
+      "AvgPool, gradient": lambda x: raw.AvgPoolGrad(
+          orig_input_shape=narrow, grad=filled(x, *narrow), **windows),
+      "sort": lambda x: tf.sort(scattered(x, 1 << 24)),
+      "top_k": lambda x: tf.math.top_k(scattered(x, 1 << 24), 1 << 23)[0],
+      "Unique": lambda x: tf.unique(scattered(x, 1 << 24))[0],
+      "random normal": lambda x: tf.random.stateless_normal([1 << 27], [1, tf.cast(x, tf.int32)]),
+      "random shuffle": lambda x: tf.random.shuffle(filled(x, 1 << 26)),
+      "resize": lambda x: tf.image.resize(filled(x, 1, 64, 64, 16), [6000, 6000]),
+      "resize, gradient": lambda x: raw.ResizeBilinearGrad(
+          grads=filled(x, 1, 6000, 6000, 8), original_image=filled(x, 1, 64, 64, 8)),
+      "UnsortedSegmentProd": lambda x: tf.math.unsorted_segment_prod(
+          filled(x, 1 << 28, dtype=tf.float16), filled(x, 1 << 28, dtype=tf.int32), 10),
+      "ScatterNd": lambda x: tf.scatter_nd(filled(x, 1 << 27, 1, dtype=tf.int32),
+                                           filled(x, 1 << 27), [1000]),
+      "Gather": lambda x: tf.gather(filled(x, 1 << 26), tf.bitwise.bitwise_and(
+          scattered(x, 1 << 26), (1 << 26) - 1)),
+      "Where": lambda x: tf.where(filled(x, 1 << 14, 1 << 13) >= x),
+      "Cumprod": lambda x: tf.math.cumprod(filled(x, 1 << 28, dtype=tf.float16)),
+      "Transpose": lambda x: tf.transpose(filled(x, *([2] * 7 + [1 << 20])),
+                                          [7, 6, 5, 4, 3, 2, 1, 0]),
+      "element by element": lambda x: tf.math.lgamma(filled(x, 1 << 26, dtype=tf.float64)),
+      "strings": lambda x: tf.strings.upper(tf.strings.as_string(filled(x, 1 << 23))),
+      "steps": steps,
+  }
+
+
+def register(client, name, graph):
+  """With a scalar result, so that no answer is large."""
+  import tensorflow as tf
+
+  def small(x):
+    value = tf.reshape(graph(x), [-1])[0]
+    return tf.strings.length(value) if value.dtype == tf.string else value
+
+  made, inputs, outputs = harness.graph(small, tf.TensorSpec([], tf.float32))
+  return client.register(name, graph_def=made, inputs=inputs, outputs=outputs)
+
+
+def seconds_until_idle(server):
+  """How long calls still run; what answers early and computes on would be seen here."""
+  started = time.monotonic()
+  while time.monotonic() - started < 10:
+    for line in server.get("/metrics")[1].splitlines():
+      if line.startswith("formwork_calls_running ") and float(line.split()[1]) == 0:
+        return time.monotonic() - started
+    time.sleep(0.01)
+  return 10
+
+
+@harness.attack("a deadline of 0.3 s on kernels that take seconds")
+def deadlines(attack):
+  server = attack.server()
+  client = attack.client(server)
+  figures, failures = [], []
+  for number, (name, graph) in enumerate(kernels().items()):
+    call = register(client, "long%d" % number, graph)
+    started = time.monotonic()
+    try:
+      call(np.float32(0), timeout=DEADLINE)
+      code = "OK"
+    except formwork.Error as error:
+      code = error.code
+    answered = time.monotonic() - started - DEADLINE
+    late = answered + seconds_until_idle(server)
+    figures.append((late, name))
+    if code == "OK" and answered < 0:
+      continue  # A machine that is faster than this table.
+    if code != "DEADLINE_EXCEEDED" or late > LATE:
+      failures.append("%s: %s, %.2f s late" % (name, code, late))
+  attack.check(not failures, "; ".join(failures))
+  return "%d kernels, at most %.0f ms late (%s)" % (len(figures), 1000 * max(figures)[0],
+                                                    max(figures)[1])
+
+
+@harness.attack("clients that leave 0.3 s into kernels that take seconds")
+def cancellation(attack):
+  server = attack.server()
+  figures, failures = [], []
+  for number, (name, graph) in enumerate(kernels().items()):
+    client = formwork.connect(server.grpc, timeout=60)
+    call = register(client, "long%d" % number, graph)
+
+    def run(call=call):
+      try:
+        call(np.float32(0))
+      except Exception:  # The client is closed under it.
+        pass
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(DEADLINE)
+    client.close()
+    late = seconds_until_idle(server)
+    thread.join()
+    figures.append((late, name))
+    if late > LATE:
+      failures.append("%s: ran on for %.2f s" % (name, late))
+  attack.check(not failures, "; ".join(failures))
+  return "%d kernels, at most %.0f ms more (%s)" % (len(figures), 1000 * max(figures)[0],
+                                                    max(figures)[1])
+
+
+@harness.attack("a graph whose constants take long to fold")
+def folding(attack):
+  import tensorflow as tf
+  server = attack.server()
+  client = attack.client(server)
+
+  def heavy(x):
+    total = x
+    for i in range(300):
+      a = tf.fill([500, 500], float(i))
+      b = tf.range(200000.0) + float(i)
+      total += 0 * (tf.matmul(a, a)[0, 0] + tf.sort(b)[0])
+    return total
+
+  started = time.monotonic()
+  call = register(client, "heavy", heavy)
+  seconds = time.monotonic() - started
+  before = server.resident_bytes()
+  call(np.float32(1), timeout=60)
+  attack.check(seconds < 6, "the registration took %.1f s" % seconds)
+  attack.check(before < 600 << 20, "the server holds %d MB after it" % (before >> 20))
+  return "registered in %.1f s, %d MB" % (seconds, before >> 20)
