@@ -113,3 +113,23 @@ def test_a_symbolic_tensor_that_leaked_is_tensorflows_error(live):
   tf.function(lambda x: leaked.append(x))(tf.constant(1.))
   with pytest.raises(TypeError, match="is out of scope and cannot be used here"):
     live.function(lambda: leaked[0] + 1)()
+
+
+def test_conditions_that_would_be_compiled_have_gradients(live):
+  f = live.function(lambda x: tf.cond(x > 0, lambda: tf.exp(x) * x, lambda: tf.sin(x)),
+                    jit_compile=True)
+
+  @live.function(jit_compile=True)
+  def inside(x):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = f(x)
+    return tape.gradient(y, x)
+
+  for value in (2., -1.):
+    x = tf.constant(value)
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = f(x)
+    want = (value + 1) * tf.exp(x) if value > 0 else tf.cos(x)
+    assert abs(tape.gradient(y, x) - want) < 1e-5 and abs(inside(x) - want) < 1e-5

@@ -18,7 +18,6 @@ from formwork import state
 from formwork import traces
 
 
-
 def make(server, func, scope, name=None, **options):
   """server.function on one Python function, or on what tf.function made of one.
 

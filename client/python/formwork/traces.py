@@ -2,8 +2,8 @@
 
 An AtomicFunction is what TensorFlow executes: the function itself, the forward function of a tape
 or a forward accumulator, and, inside a backward ConcreteFunction, the gradient. Each one runs on
-the server when it is called eagerly. Which are made, what they capture and what is recorded is
-TensorFlow's own, so that derivatives of all orders and both modes are.
+the server when it is called eagerly. Which of them are made, what they capture and what tapes and
+forward accumulators record is left to TensorFlow; so all derivatives are its own.
 """
 import threading
 
