@@ -41,8 +41,7 @@ def nested_tapes_over_loops(function):
   def f(x):
     y = x
     for _ in tf.range(3):
-      if y > 0:
-        y *= tf.sin(x) * w
+      y *= tf.sin(x) * w
     return y
 
   return _nested(f, [w], (1., 2.))
@@ -218,3 +217,47 @@ def a_capture_becomes_deferred(function):
   concrete.replace_capture_with_deferred_capture(
       flag, lambda: tf.constant(False), spec=tf.TensorSpec([], tf.bool))
   return results, concrete(), f()
+
+
+@program
+def second_derivatives_over_control_flow(function):
+  w = tf.Variable([1., 2.])
+
+  @function
+  def filled(x):
+    values = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+    for i in tf.range(4):
+      values = values.write(i, tf.reduce_sum(w * x) * tf.cast(i, tf.float32))
+    return tf.reduce_sum(values.stack() ** 2)
+
+  @function
+  def switched(x):
+    y = tf.switch_case(tf.cast(x[0], tf.int32), [lambda: x * x, lambda: tf.sin(x) * w])
+    return tf.reduce_sum(tf.while_loop(lambda k, _: k < 3, lambda k, z: (k + 1, z * y), [0, y])[1])
+
+  results = []
+  for f in (filled, switched):
+    for value in (0.5, 1.5):
+      x = tf.constant([value, 2.])
+      with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+          inner.watch(x)
+          y = f(x)
+        g = inner.gradient(y, x)
+      results.append((y, g, outer.gradient(g, x)))
+  return results
+
+
+@program
+def variables_given_as_arguments(function):
+  v, w = tf.Variable(2.), tf.Variable(3.)
+  f = function(lambda a, b, x: a * b * x)
+  results = []
+  for a, b in ((v, w), (v, v), (w, v)):
+    with tf.GradientTape() as outer:
+      with tf.GradientTape() as inner:
+        y = f(a, b, tf.constant(2.))
+      g = inner.gradient(y, a)
+    results.append((y, g, outer.gradient(g, [v, w])))
+  return results
