@@ -12,7 +12,7 @@
 
 namespace formwork {
 
-/// Used by one thread at a time, except that Cancel() and Expire() may be called by any.
+/// Used by one thread at a time, except that Cancel() may be called by any.
 class Call final : public CallScope {
  public:
   /// `counters` and `named` outlive the call; `resources` too, and may be set later, before the
@@ -23,7 +23,6 @@ class Call final : public CallScope {
 
   void set_resources(ResourceAccess* resources) { resources_ = resources; }
   void Cancel() { stop_.Cancel(); }
-  void Expire() { stop_.Expire(); }
   std::vector<std::string>& printed() { return printed_; }
   absl::Time deadline() const { return stop_.deadline(); }
   bool has_effects() const { return stop_.after_effect(); }
