@@ -1,12 +1,12 @@
 #pragma once
 
-// The messages of the hot path on the wire <-> what the engine takes and gives: calls, and the
-// values of variables.
+// The messages of a call on the wire <-> what the engine takes and gives.
 
 #include <cstdint>
-#include <string>
+#include <optional>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/engine.h"
 #include "grpcpp/support/byte_buffer.h"
 
@@ -17,8 +17,13 @@ inline constexpr size_t kMaxInputs = 65536;
 
 struct DecodedCall {
   CallSpec spec;
+  uint64_t expected_epoch = 0;
   uint64_t call_id = 0;
-  int64_t timeout_us = 0;
+  std::optional<absl::Duration> timeout;
+  bool in_parts = false;
+
+  /// Whether its IDs have a meaning in one life of the server alone.
+  bool names_by_id() const;
 };
 
 /// Takes any valid encoding of formwork.v1.CallRequest. What came before an error is in `call`.
@@ -27,34 +32,13 @@ struct DecodedCall {
 absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& allocator,
                                DecodedCall* call);
 
+/// Whether a CallRequest says that it is unordered, where it says so in its first fields, as
+/// protobuf writes them: before its inputs. Quick, however large the message is.
+bool SaysUnordered(const grpc::ByteBuffer& message);
+
 /// formwork.v1.CallResponse; with `error` where the call failed (its status and details, as
-/// CallStream answers). Errors: kResourceExhausted if it is larger than a message may be.
+/// CallStream answers). Errors: kResourceExhausted if it is larger than `limit` bytes.
 absl::Status EncodeCallResponse(const CallResult& result, uint64_t epoch, uint64_t call_id,
-                                grpc::ByteBuffer* message);
-
-struct DecodedAssign {
-  std::string name_space;
-  uint64_t id = 0;
-  std::string name;
-  Tensor value;
-};
-
-/// formwork.v1.AssignVariableRequest. Errors: as DecodeCallRequest.
-absl::Status DecodeAssignRequest(const grpc::ByteBuffer& message, Allocator& allocator,
-                                 DecodedAssign* assign);
-
-/// A message of fields `namespace` = 1, `id` = 2 and `name` = 3, as ReadVariableRequest and
-/// ReadTensorRequest. Errors: kInvalidArgument if it is malformed.
-struct DecodedRead {
-  std::string name_space;
-  uint64_t id = 0;
-  std::string name;
-};
-absl::Status DecodeReadRequest(const grpc::ByteBuffer& message, DecodedRead* read);
-
-/// A message of `epoch` = 1, `variable` = 2 (left out where null) and `value` = 15, as
-/// ReadVariableResponse and ReadTensorResponse. Errors: as EncodeCallResponse.
-absl::Status EncodeReadResponse(uint64_t epoch, const VariableInfo* variable, const Tensor& value,
-                                grpc::ByteBuffer* message);
+                                size_t limit, grpc::ByteBuffer* message);
 
 }  // namespace formwork::server

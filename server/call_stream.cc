@@ -63,6 +63,7 @@ CallStream::Step CallStream::NextStep() {
   }
   if (!running_ && !waiting_.empty() && answers_.size() < kMaxAnswers) {
     running_ = true;
+    ++begun_;
     return Step::kRun;
   }
   const bool idle = !running_ && waiting_.empty() && answers_.empty();
@@ -93,6 +94,7 @@ void CallStream::Advance() {
 bool CallStream::TakeStep() {
   Step step;
   Request request;
+  uint64_t number = 0;
   grpc::Status status;
   const grpc::ByteBuffer* answer = nullptr;
   {
@@ -105,22 +107,23 @@ bool CallStream::TakeStep() {
     } else if (step == Step::kRun) {
       request.Swap(&waiting_.front());
       waiting_.pop_front();
+      number = begun_;
     } else if (step == Step::kFinish && closing_ && !all_read_) {
       status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down");
     }
   }
   if (step == Step::kWrite) StartWrite(answer);
-  if (step == Step::kRun) Begin(std::move(request));
+  if (step == Step::kRun) Begin(std::move(request), number);
   if (step == Step::kRead) StartRead(&incoming_);
   if (step == Step::kFinish) Finish(status);
   return step != Step::kNone;
 }
 
-void CallStream::Begin(Request request) {
-  if (request.message.Length() < kLargeRequestBytes) return Run(request);
+void CallStream::Begin(Request request, uint64_t number) {
+  if (request.message.Length() < kLargeMessageBytes) return Run(request);
   const absl::Time arrival = request.arrival;
   const bool added = scope_.transfers.Add(
-      [self = shared_from_this(), request = std::move(request)] { self->Run(request); });
+      [self = shared_from_this(), number, request = std::move(request)] { self->Run(request); });
   if (added) return;
   CallResult refused;
   refused.status = ResourceExhausted("too many large requests wait to be read");
@@ -132,13 +135,14 @@ void CallStream::Run(const Request& request) {
   DecodedCall call;
   CallResult refused;
   refused.status = DecodeCallRequest(request.message, scope_.engine.allocator(), &call);
+  if (refused.status.ok() && call.names_by_id()) {
+    refused.status = scope_.engine.CheckEpoch(call.expected_epoch, &refused.details);
+  }
   const uint64_t call_id = call.call_id;
   if (!refused.status.ok()) return Answer(std::move(refused), call_id, arrival);
   name_space_ = call.spec.name_space;
   call.spec.deadline = deadline_;
-  if (call.timeout_us > 0) {
-    call.spec.deadline = std::min(deadline_, arrival + absl::Microseconds(call.timeout_us));
-  }
+  if (call.timeout) call.spec.deadline = std::min(deadline_, arrival + *call.timeout);
   std::shared_ptr<CallHandle> handle = scope_.engine.Call(
       std::move(call.spec), [self = shared_from_this(), call_id, arrival](CallResult result) {
         self->Answer(std::move(result), call_id, arrival);
@@ -156,12 +160,13 @@ void CallStream::Run(const Request& request) {
 void CallStream::Answer(CallResult result, uint64_t call_id, absl::Time arrival) {
   const uint64_t epoch = scope_.engine.epoch();
   grpc::ByteBuffer answer;
-  const absl::Status encoded = EncodeCallResponse(result, epoch, call_id, &answer);
+  const absl::Status encoded =
+      EncodeCallResponse(result, epoch, call_id, scope_.max_message_bytes, &answer);
   if (!encoded.ok()) {
     result.status = encoded;
     result.outputs.clear();
     result.printed.clear();
-    EncodeCallResponse(result, epoch, call_id, &answer).IgnoreError();
+    EncodeCallResponse(result, epoch, call_id, scope_.max_message_bytes, &answer).IgnoreError();
   }
   scope_.metrics.CountSent(answer.Length());
   scope_.metrics.CountCall(

@@ -13,7 +13,7 @@
 #include "core/engine.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/unary_call.h"
+#include "server/request_scope.h"
 
 namespace formwork::server {
 

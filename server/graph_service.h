@@ -7,9 +7,11 @@
 #include "core/engine.h"
 #include "formwork/v1/graph_service.grpc.pb.h"
 #include "server/call_stream.h"
+#include "server/flags.h"
 #include "server/metrics.h"
+#include "server/request_scope.h"
 #include "server/task_pool.h"
-#include "server/unary_call.h"
+#include "server/unary_request.h"
 
 namespace formwork::server {
 
@@ -20,11 +22,13 @@ using Calls = V1::WithRawCallbackMethod_Call<V1::WithRawCallbackMethod_CallStrea
 using Functions = V1::WithRawCallbackMethod_Register<
     V1::WithRawCallbackMethod_Resolve<V1::WithRawCallbackMethod_ListFunctions<
         V1::WithRawCallbackMethod_DescribeFunction<V1::WithRawCallbackMethod_Unregister<Calls>>>>>;
-using Variables = V1::WithRawCallbackMethod_CreateVariable<V1::WithRawCallbackMethod_ReadVariable<
-    V1::WithRawCallbackMethod_AssignVariable<V1::WithRawCallbackMethod_ListVariables<
-        V1::WithRawCallbackMethod_DeleteVariable<Functions>>>>>;
-using All = V1::WithRawCallbackMethod_ReadTensor<
-    V1::WithRawCallbackMethod_ReleaseTensors<V1::WithRawCallbackMethod_Clear<Variables>>>;
+using Variables = V1::WithRawCallbackMethod_CreateVariable<
+    V1::WithRawCallbackMethod_GetVariable<V1::WithRawCallbackMethod_ReadVariables<
+        V1::WithRawCallbackMethod_AssignVariables<V1::WithRawCallbackMethod_ListVariables<
+            V1::WithRawCallbackMethod_DeleteVariable<Functions>>>>>>;
+using Tensors = V1::WithRawCallbackMethod_ReadTensor<
+    V1::WithRawCallbackMethod_ListTensors<V1::WithRawCallbackMethod_ReleaseTensors<Variables>>>;
+using All = V1::WithRawCallbackMethod_GetServerInfo<V1::WithRawCallbackMethod_Clear<Tensors>>;
 
 }  // namespace raw_methods
 
@@ -32,7 +36,7 @@ using All = V1::WithRawCallbackMethod_ReadTensor<
 /// it outlives the gRPC server that it is registered with.
 class GraphService final : public raw_methods::All {
  public:
-  GraphService(Engine& engine, Metrics& metrics);
+  GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics);
 
   /// Ends the open streams of calls, each when it has answered what it has read.
   void CloseStreams() { streams_.CloseWhenIdle(); }
@@ -49,27 +53,41 @@ class GraphService final : public raw_methods::All {
   Reactor* DescribeFunction(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* Unregister(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* CreateVariable(Context* context, const Bytes* request, Bytes* response) override;
-  Reactor* ReadVariable(Context* context, const Bytes* request, Bytes* response) override;
-  Reactor* AssignVariable(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* GetVariable(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ReadVariables(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* AssignVariables(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ListVariables(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* DeleteVariable(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ReadTensor(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ListTensors(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ReleaseTensors(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* GetServerInfo(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* Clear(Context* context, const Bytes* request, Bytes* response) override;
 
  private:
-  // One request of a method other than the calls', with what its answer needs.
-  struct Exchange;
+  struct Rpc {
+    const char* method;
+    Context* context;
+    const Bytes* request;
+    Bytes* response;
+  };
 
-  // Runs `body(request, &response, &details)` with parsed messages on a thread of `pool`.
+  // Runs `body(request, &response, &details)` with parsed messages on a thread of ours.
   template <typename Request, typename Response, typename Body>
-  Reactor* Answer(TaskPool& pool, const Exchange& exchange, Body body);
-  // Runs `body()`, which finishes the exchange itself, on a thread of `pool`.
-  template <typename Body>
-  Reactor* Defer(TaskPool& pool, const Exchange& exchange, Body body);
-  void Finish(const Exchange& exchange, const absl::Status& status,
-              const ErrorDetails& details = {});
+  Reactor* Answer(const Rpc& rpc, Body body);
+  // Runs `body(unary, request)`, which finishes it, with a parsed message: here where it is small,
+  // else on a thread of ours.
+  template <typename Request, typename Body>
+  Reactor* Begin(const Rpc& rpc, Body body);
+  TaskPool* PoolFor(const Bytes& message);
 
+  void RunRead(const std::shared_ptr<UnaryRequest>& unary,
+               std::shared_ptr<const v1::ReadVariablesRequest> request);
+  absl::Status AnswerRead(UnaryRequest& unary, const v1::ReadVariablesRequest& request,
+                          const std::vector<VariableValue>& values);
+
+  const ServerOptions options_;
+  const absl::Time started_;
   Engine& engine_;
   Metrics& metrics_;
   OpenStreams streams_;

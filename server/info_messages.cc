@@ -1,11 +1,14 @@
 #include "server/info_messages.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "server/tensor_codec.h"
 #include "server/type_messages.h"
 #include "server/utf8.h"
+#include "server/version.h"
 
 namespace formwork::server {
 namespace {
@@ -18,29 +21,6 @@ absl::StatusOr<TensorSpec> TensorSpecFrom(const v1::TensorSpec& message) {
   FORMWORK_ASSIGN_OR_RETURN(spec.dtype, DTypeFrom(message.dtype()));
   FORMWORK_ASSIGN_OR_RETURN(spec.shape, ShapeFrom(message.shape()));
   return spec;
-}
-
-absl::StatusOr<Argument> ArgumentFrom(const v1::Value& message, Allocator& allocator) {
-  Argument argument;
-  switch (message.kind_case()) {
-    case v1::Value::kTensor: {
-      FORMWORK_ASSIGN_OR_RETURN(argument.tensor, TensorFromMessage(message.tensor(), allocator));
-      return argument;
-    }
-    case v1::Value::kResourceId:
-      argument.kind = Argument::Kind::kResource;
-      argument.id = message.resource_id();
-      return argument;
-    case v1::Value::kKeptTensorId:
-      argument.kind = Argument::Kind::kKeptTensor;
-      argument.id = message.kept_tensor_id();
-      return argument;
-    case v1::Value::kOpaque:
-      return InvalidArgument("Value: an opaque value cannot be captured");
-    case v1::Value::KIND_NOT_SET:
-      break;
-  }
-  return InvalidArgument("Value: it holds nothing");
 }
 
 }  // namespace
@@ -66,18 +46,59 @@ void ToMessage(const VariableInfo& variable, v1::VariableInfo* message) {
   message->set_bytes(variable.bytes);
 }
 
-void ToMessage(const FunctionInfo& function, v1::ConcreteFunctionInfo* message) {
+void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool signatures) {
   message->set_id(function.id);
   message->set_name(ToValidUtf8(function.name));
-  ToMessage(function.signature, message->mutable_signature());
-  for (const TensorSpec& spec : function.inputs) ToMessage(spec, message->add_inputs());
-  for (const TensorSpec& spec : function.outputs) ToMessage(spec, message->add_outputs());
-  message->set_pretty_signature(ToValidUtf8(function.pretty_signature));
   message->set_calls(function.calls);
   message->set_bytes(function.bytes);
   for (const std::string& name : function.captured_variables) {
     message->add_captured_variables(ToValidUtf8(name));
   }
+  if (!signatures) return;
+  ToMessage(function.signature, message->mutable_signature());
+  for (const TensorSpec& spec : function.inputs) ToMessage(spec, message->add_inputs());
+  for (const TensorSpec& spec : function.outputs) ToMessage(spec, message->add_outputs());
+  message->set_pretty_signature(ToValidUtf8(function.pretty_signature));
+}
+
+void ToMessage(const KeptTensorInfo& tensor, v1::KeptTensorInfo* message) {
+  const absl::Time now = absl::Now();
+  message->set_id(tensor.id);
+  message->set_dtype(ToMessage(tensor.dtype));
+  for (int64_t dim : tensor.shape.dims()) message->add_dims(dim);
+  message->set_bytes(tensor.bytes);
+  message->set_owner(ToValidUtf8(tensor.owner));
+  ToMessage(now - tensor.created, message->mutable_age());
+  if (tensor.expires != absl::InfiniteFuture()) {
+    ToMessage(tensor.expires - now, message->mutable_time_to_live());
+  }
+}
+
+void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Duration uptime,
+               v1::ServerInfo* message) {
+  const EngineOptions& limits = engine.options;
+  message->set_version(kVersion);
+  message->set_epoch(engine.epoch);
+  ToMessage(uptime, message->mutable_uptime());
+  v1::ServerInfo::Device* device = message->add_devices();
+  device->set_name("CPU:0");
+  device->set_kind("CPU");
+  device->set_threads(limits.compute_threads);
+  message->mutable_ops()->Add(engine.ops.begin(), engine.ops.end());
+  v1::ServerInfo::Limits* to = message->mutable_limits();
+  to->set_memory_bytes(limits.memory_limit_bytes);
+  to->set_message_bytes(static_cast<uint64_t>(options.max_message_bytes));
+  to->set_queued_calls(static_cast<uint64_t>(limits.max_queued_calls));
+  to->set_functions(static_cast<uint64_t>(limits.max_functions));
+  to->set_function_bytes(limits.max_function_bytes);
+  to->set_kept_tensor_bytes(limits.max_kept_bytes);
+  message->set_durability(v1::DURABILITY_MEMORY);
+  message->set_instruction_set(engine.instruction_set);
+}
+
+void ToMessage(absl::Duration duration, google::protobuf::Duration* message) {
+  message->set_seconds(absl::ToInt64Seconds(duration));
+  message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));
 }
 
 absl::StatusOr<PartialShape> ShapeFrom(const v1::Shape& message) {
@@ -94,12 +115,56 @@ absl::StatusOr<DType> DTypeFrom(int32_t dtype) {
   return known;
 }
 
-absl::StatusOr<Registration> RegistrationFrom(const v1::RegisterRequest& request,
-                                              Allocator& allocator) {
+absl::Duration DurationFrom(const google::protobuf::Duration& message) {
+  return absl::Seconds(message.seconds()) + absl::Nanoseconds(message.nanos());
+}
+
+absl::StatusOr<Argument> ArgumentFrom(const v1::Value& message, Allocator& allocator) {
+  Argument argument;
+  switch (message.kind_case()) {
+    case v1::Value::kTensor: {
+      FORMWORK_ASSIGN_OR_RETURN(argument.tensor, TensorFromMessage(message.tensor(), allocator));
+      return argument;
+    }
+    case v1::Value::kResourceId:
+      argument.kind = Argument::Kind::kResource;
+      argument.id = message.resource_id();
+      return argument;
+    case v1::Value::kKeptTensorId:
+      argument.kind = Argument::Kind::kKeptTensor;
+      argument.id = message.kept_tensor_id();
+      return argument;
+    case v1::Value::kOpaque:
+      return InvalidArgument("Value: an opaque value cannot be an input");
+    case v1::Value::KIND_NOT_SET:
+      break;
+  }
+  return InvalidArgument("Value: it holds nothing");
+}
+
+absl::StatusOr<Tensor> ValueOf(Engine& engine, absl::string_view name_space, Argument argument) {
+  switch (argument.kind) {
+    case Argument::Kind::kTensor:
+      return std::move(argument.tensor);
+    case Argument::Kind::kKeptTensor:
+      return engine.ReadTensor(name_space, argument.id);
+    case Argument::Kind::kResource:
+      break;
+  }
+  return InvalidArgument("Value: a variable's value cannot be a resource");
+}
+
+bool NamesById(const Registration& registration) {
+  return std::any_of(
+      registration.captures.begin(), registration.captures.end(),
+      [](const auto& capture) { return capture.second.kind != Argument::Kind::kTensor; });
+}
+
+absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest request, Allocator& allocator) {
   Registration registration;
   registration.name_space = request.namespace_();
   registration.name = request.name();
-  registration.graph_def = request.graph_def();
+  registration.graph_def = std::move(*request.mutable_graph_def());
   registration.fingerprint = request.fingerprint();
   for (const v1::TensorSpec& input : request.inputs()) {
     absl::StatusOr<TensorSpec> spec = TensorSpecFrom(input);

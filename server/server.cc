@@ -88,7 +88,7 @@ Server::Server(const ServerOptions& options, size_t max_connections, std::unique
       max_connections_(max_connections),
       engine_(std::move(engine)),
       metrics_(MetricsOptions()),
-      service_(*engine_, metrics_) {}
+      service_(options_, *engine_, metrics_) {}
 
 Metrics::Options Server::MetricsOptions() const {
   const EngineOptions& engine = options_.engine;

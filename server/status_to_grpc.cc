@@ -6,16 +6,23 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
+#include "formwork/v1/errors.pb.h"
 #include "server/type_messages.h"
 #include "server/utf8.h"
 
 namespace formwork::server {
 namespace {
 
+static_assert(static_cast<int>(Reason::kDraining) == v1::REASON_DRAINING);
+static_assert(v1::Reason_ARRAYSIZE == static_cast<int>(Reason::kDraining) + 1);
+
 // What text and details may take together in the trailers, as they are counted there: details in
 // base64, text percent-encoded. The rest of the 8 KB is for other headers.
 constexpr size_t kTrailerBytes = 7500;
 constexpr size_t kMostTrailerBytes = size_t{1} << 20;  // Of a client that says that it takes more.
+// Of those, what is left to details beside the text, which is in them once more.
+constexpr size_t kDetailBytes = 1500;
 
 size_t RoomFor(const grpc::CallbackServerContext& context) {
   auto said = context.client_metadata().find(kErrorRoomKey);
@@ -33,71 +40,122 @@ size_t PercentEncodedSize(absl::string_view text) {
   return bytes;
 }
 
-std::string ErrorText(const absl::Status& status) {
+// In the trailers: the text itself, and in the details.
+size_t TextSize(absl::string_view text) { return PercentEncodedSize(text) + text.size() * 4 / 3; }
+
+std::string ErrorText(const absl::Status& status, size_t room) {
   const std::string text =
       ToValidUtf8(absl::string_view(status.message().data(), status.message().size()));
   std::string cut(Utf8Prefix(text, kMaxErrorText - 32));
-  // Control and other characters take three bytes each in the trailers.
-  while (PercentEncodedSize(cut) > kTrailerBytes - 1024)
-    cut.resize(Utf8Prefix(cut, cut.size() * 3 / 4).size());
+  while (TextSize(cut) + kDetailBytes > room) {
+    cut.resize(Utf8Prefix(cut, cut.size() * 7 / 8).size());
+  }
   if (cut.size() < text.size()) {
     absl::StrAppend(&cut, " ... (", text.size() - cut.size(), " bytes more)");
   }
   return cut;
 }
 
-bool Fits(const v1::ErrorDetails& details, size_t bytes) { return details.ByteSizeLong() <= bytes; }
+// How soon a request that was refused may be sent again; zero: it makes no sense.
+absl::Duration RetryDelay(Reason reason) {
+  switch (reason) {
+    case Reason::kQueueFull:
+      return absl::Milliseconds(100);
+    case Reason::kDraining:
+      return absl::Seconds(1);
+    default:
+      return absl::ZeroDuration();
+  }
+}
 
-// Leaves out half of a list at a time, from the end, until the details fit.
+// What can be left out where there is no room for it.
+struct Parts {
+  rpc::BadRequest culprits;
+  v1::CallFailure failure;
+
+  size_t bytes() const { return culprits.ByteSizeLong() + failure.ByteSizeLong(); }
+};
+
+Parts PartsOf(const ErrorDetails& details, uint64_t epoch) {
+  Parts parts;
+  for (const std::string& culprit : details.culprits) {
+    parts.culprits.add_field_violations()->set_description(ToValidUtf8(culprit));
+  }
+  parts.failure.set_epoch(epoch);
+  parts.failure.set_effects(static_cast<v1::Effects>(details.effects));
+  for (const FunctionType& type : details.candidates) {
+    ToMessage(type, parts.failure.add_candidates());
+  }
+  if (details.suggested) ToMessage(*details.suggested, parts.failure.mutable_suggested());
+  return parts;
+}
+
+// Leaves out half of a list at a time, from the end, until the parts fit.
 template <typename Repeated>
-void TrimUntilFits(Repeated* list, const v1::ErrorDetails& details, size_t bytes) {
-  while (!list->empty() && !Fits(details, bytes)) {
+void TrimUntilFits(Repeated* list, const Parts& parts, size_t bytes) {
+  while (!list->empty() && parts.bytes() > bytes) {
     const int keep = list->size() / 2;
     list->DeleteSubrange(keep, list->size() - keep);
   }
 }
 
-std::string TrimmedDetails(v1::ErrorDetails details, size_t bytes) {
-  TrimUntilFits(details.mutable_printed(), details, bytes);
-  TrimUntilFits(details.mutable_culprits(), details, bytes);
-  TrimUntilFits(details.mutable_candidates(), details, bytes);
-  if (!Fits(details, bytes)) details.clear_suggested();
-  return details.SerializeAsString();
+void Trim(Parts* parts, size_t bytes) {
+  TrimUntilFits(parts->failure.mutable_printed(), *parts, bytes);
+  TrimUntilFits(parts->culprits.mutable_field_violations(), *parts, bytes);
+  TrimUntilFits(parts->failure.mutable_candidates(), *parts, bytes);
+  if (parts->bytes() > bytes) parts->failure.clear_suggested();
+}
+
+void AddDetail(const char* type, const google::protobuf::Message& message, rpc::Status* status) {
+  google::protobuf::Any* detail = status->add_details();
+  detail->set_type_url(absl::StrCat("type.googleapis.com/", type));
+  detail->set_value(message.SerializeAsString());
+}
+
+rpc::Status Join(const absl::Status& status, std::string text, const Parts& parts) {
+  rpc::Status joined;
+  joined.set_code(static_cast<int32_t>(status.code()));
+  joined.set_message(std::move(text));
+  const Reason reason = ReasonOf(status);
+  if (reason != Reason::kNone) {
+    rpc::ErrorInfo info;
+    // By its name, without "REASON_".
+    info.set_reason(v1::Reason_Name(static_cast<v1::Reason>(reason)).substr(7));
+    info.set_domain("formwork");
+    AddDetail("google.rpc.ErrorInfo", info, &joined);
+  }
+  if (const absl::Duration delay = RetryDelay(reason); delay > absl::ZeroDuration()) {
+    rpc::RetryInfo retry;
+    retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
+    retry.mutable_retry_delay()->set_nanos(
+        static_cast<int32_t>(absl::ToInt64Nanoseconds(delay % absl::Seconds(1))));
+    AddDetail("google.rpc.RetryInfo", retry, &joined);
+  }
+  if (!parts.culprits.field_violations().empty()) {
+    AddDetail("google.rpc.BadRequest", parts.culprits, &joined);
+  }
+  AddDetail("formwork.v1.CallFailure", parts.failure, &joined);
+  return joined;
 }
 
 }  // namespace
 
-v1::ErrorDetails ToMessage(const ErrorDetails& details, uint64_t epoch) {
-  v1::ErrorDetails message;
-  message.set_epoch(epoch);
-  message.set_effects(static_cast<v1::ErrorDetails::Effects>(details.effects));
-  for (const std::string& culprit : details.culprits) {
-    message.add_culprits(ToValidUtf8(culprit));
-  }
-  for (const FunctionType& type : details.candidates) ToMessage(type, message.add_candidates());
-  if (details.suggested) ToMessage(*details.suggested, message.mutable_suggested());
-  message.set_no_matching_signature(details.no_matching_signature);
-  message.set_unknown_function(details.unknown_function);
-  return message;
-}
-
 grpc::Status ToGrpc(const absl::Status& status, const ErrorDetails& details, uint64_t epoch,
                     grpc::CallbackServerContext* context, absl::Span<const std::string> printed) {
   if (status.ok()) return grpc::Status::OK;
-  const std::string text = ErrorText(status);
-  const size_t left = (RoomFor(*context) - PercentEncodedSize(text)) * 3 / 4;
-  v1::ErrorDetails message = ToMessage(details, epoch);
-  for (const std::string& line : printed) message.add_printed(ToValidUtf8(line));
-  context->AddTrailingMetadata(kErrorDetailsKey, TrimmedDetails(std::move(message), left));
+  const size_t room = RoomFor(*context);
+  const std::string text = ErrorText(status, room);
+  Parts parts = PartsOf(details, epoch);
+  for (const std::string& line : printed) parts.failure.add_printed(ToValidUtf8(line));
+  // 512: for the type URLs, the reason and the delay.
+  Trim(&parts, (room - TextSize(text) - 512) * 3 / 4);
+  context->AddTrailingMetadata(kStatusDetailsKey, Join(status, text, parts).SerializeAsString());
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), text);
 }
 
-v1::Error ToErrorMessage(const absl::Status& status, const ErrorDetails& details, uint64_t epoch) {
-  v1::Error error;
-  error.set_code(static_cast<int32_t>(status.code()));
-  error.set_message(ErrorText(status));
-  *error.mutable_details() = ToMessage(details, epoch);
-  return error;
+rpc::Status ToErrorMessage(const absl::Status& status, const ErrorDetails& details,
+                           uint64_t epoch) {
+  return Join(status, ErrorText(status, kMostTrailerBytes), PartsOf(details, epoch));
 }
 
 }  // namespace formwork::server

@@ -28,19 +28,64 @@ absl::Status ContentMismatch(int64_t have, DType dtype, const Shape& shape, int6
                          " dims=", shape.ToString());
 }
 
-size_t DimsPayloadSize(const Shape& shape) {
+size_t DimsPayloadSize(absl::Span<const int64_t> dims) {
   size_t bytes = 0;
-  for (int64_t dim : shape.dims()) bytes += VarintSize(static_cast<uint64_t>(dim));
+  for (int64_t dim : dims) bytes += VarintSize(static_cast<uint64_t>(dim));
   return bytes;
 }
 
-size_t ContentSize(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kString) return tensor.bytes();
+absl::Span<const std::string> StringsOf(const TensorRange& range) {
+  return range.tensor.span<std::string>().subspan(static_cast<size_t>(range.begin),
+                                                  static_cast<size_t>(range.count));
+}
+
+size_t ContentSize(const TensorRange& range) {
+  const DType dtype = range.tensor.dtype();
+  if (dtype != DType::kString) return static_cast<size_t>(range.count) * DTypeSize(dtype);
   size_t bytes = 0;
-  for (const std::string& element : tensor.span<std::string>()) {
-    bytes += sizeof(uint32_t) + element.size();
-  }
+  for (const std::string& element : StringsOf(range)) bytes += sizeof(uint32_t) + element.size();
   return bytes;
+}
+
+TensorRange All(const Tensor& tensor) { return {tensor, 0, tensor.num_elements()}; }
+
+size_t MessageSize(const TensorRange& range, absl::Span<const int64_t> dims) {
+  const size_t content = ContentSize(range);
+  size_t bytes = 1 + VarintSize(static_cast<uint64_t>(range.tensor.dtype()));
+  if (!dims.empty()) bytes += BytesFieldSize(DimsPayloadSize(dims));
+  if (content > 0) bytes += BytesFieldSize(content);
+  return bytes;
+}
+
+// Plain bytes of `tensor`.
+void WriteBytes(const Tensor& tensor, size_t offset, size_t bytes, WireWriter* writer) {
+  const char* from = static_cast<const char*>(tensor.raw()) + offset;
+  if (tensor.buffer() && bytes >= kReferenceBytes) {
+    writer->Reference(tensor.buffer(), from, bytes);
+  } else {
+    writer->Raw(from, bytes);
+  }
+}
+
+void WriteMessage(const TensorRange& range, absl::Span<const int64_t> dims, WireWriter* writer) {
+  const DType dtype = range.tensor.dtype();
+  writer->VarintField(kDtype, static_cast<uint64_t>(dtype));
+  if (!dims.empty()) {
+    writer->BytesHeader(kDims, DimsPayloadSize(dims));
+    for (int64_t dim : dims) writer->Varint(static_cast<uint64_t>(dim));
+  }
+  const size_t content = ContentSize(range);
+  if (content == 0) return;
+  writer->BytesHeader(kContent, content);
+  if (dtype != DType::kString) {
+    return WriteBytes(range.tensor, static_cast<size_t>(range.begin) * DTypeSize(dtype), content,
+                      writer);
+  }
+  for (const std::string& element : StringsOf(range)) {
+    const uint32_t length = static_cast<uint32_t>(element.size());
+    writer->Raw(&length, sizeof(length));
+    writer->Raw(element.data(), element.size());
+  }
 }
 
 }  // namespace
@@ -146,32 +191,51 @@ absl::StatusOr<Tensor> TensorFromMessage(const v1::Tensor& message, Allocator& a
 }
 
 size_t EncodedTensorSize(const Tensor& tensor) {
-  const size_t content = ContentSize(tensor);
-  size_t bytes = 1 + VarintSize(static_cast<uint64_t>(tensor.dtype()));
-  if (tensor.rank() > 0) bytes += BytesFieldSize(DimsPayloadSize(tensor.shape()));
-  if (content > 0) bytes += BytesFieldSize(content);
-  return bytes;
+  return MessageSize(All(tensor), tensor.shape().dims());
 }
 
 void WriteTensor(const Tensor& tensor, WireWriter* writer) {
-  writer->VarintField(kDtype, static_cast<uint64_t>(tensor.dtype()));
-  if (tensor.rank() > 0) {
-    writer->BytesHeader(kDims, DimsPayloadSize(tensor.shape()));
-    for (int64_t dim : tensor.shape().dims()) writer->Varint(static_cast<uint64_t>(dim));
-  }
-  const size_t content = ContentSize(tensor);
-  if (content == 0) return;
-  writer->BytesHeader(kContent, content);
-  if (tensor.dtype() == DType::kString) {
-    for (const std::string& element : tensor.span<std::string>()) {
-      const uint32_t length = static_cast<uint32_t>(element.size());
-      writer->Raw(&length, sizeof(length));
-      writer->Raw(element.data(), element.size());
-    }
-  } else if (tensor.buffer() && content >= kReferenceBytes) {
-    writer->Reference(tensor.buffer(), tensor.raw(), content);
+  WriteMessage(All(tensor), tensor.shape().dims(), writer);
+}
+
+size_t EncodedTensorSize(const TensorRange& range) { return MessageSize(range, {range.count}); }
+
+void WriteTensor(const TensorRange& range, WireWriter* writer) {
+  WriteMessage(range, {range.count}, writer);
+}
+
+ContentPieces::ContentPieces(const Tensor& tensor)
+    : tensor_(tensor), total_(ContentSize(All(tensor))) {}
+
+void ContentPieces::Write(size_t most, WireWriter* writer) {
+  const size_t bytes = NextSize(most);
+  if (tensor_.dtype() == DType::kString) {
+    WriteStrings(bytes, writer);
   } else {
-    writer->Raw(tensor.raw(), content);
+    WriteBytes(tensor_, written_, bytes, writer);
+  }
+  written_ += bytes;
+}
+
+void ContentPieces::WriteStrings(size_t bytes, WireWriter* writer) {
+  const absl::Span<const std::string> strings = tensor_.span<std::string>();
+  while (bytes > 0) {
+    const std::string& element = strings[static_cast<size_t>(element_)];
+    const uint32_t length = static_cast<uint32_t>(element.size());
+    size_t piece;
+    if (element_bytes_ < sizeof(length)) {
+      piece = std::min(bytes, sizeof(length) - element_bytes_);
+      writer->Raw(reinterpret_cast<const char*>(&length) + element_bytes_, piece);
+    } else {
+      piece = std::min(bytes, sizeof(length) + element.size() - element_bytes_);
+      writer->Raw(element.data() + (element_bytes_ - sizeof(length)), piece);
+    }
+    bytes -= piece;
+    element_bytes_ += piece;
+    if (element_bytes_ == sizeof(length) + element.size()) {
+      ++element_;
+      element_bytes_ = 0;
+    }
   }
 }
 

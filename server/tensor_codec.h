@@ -3,6 +3,7 @@
 // formwork.v1.Tensor on the wire <-> Tensor: one gather of the received slices into aligned memory
 // on the way in; no copy of large values on the way out.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -46,5 +47,35 @@ size_t EncodedTensorSize(const Tensor& tensor);
 
 /// Writes the Tensor message itself (without a field's tag and length).
 void WriteTensor(const Tensor& tensor, WireWriter* writer);
+
+/// Elements of a tensor in row-major order, which are there; they travel as a vector.
+struct TensorRange {
+  const Tensor& tensor;
+  int64_t begin;
+  int64_t count;
+};
+size_t EncodedTensorSize(const TensorRange& range);
+void WriteTensor(const TensorRange& range, WireWriter* writer);
+
+/// The content of a tensor (as Tensor.content), written piece by piece.
+class ContentPieces {
+ public:
+  explicit ContentPieces(const Tensor& tensor);
+
+  size_t total() const { return total_; }
+  size_t written() const { return written_; }
+  size_t NextSize(size_t most) const { return std::min(most, total_ - written_); }
+  /// Writes the next NextSize(most) bytes.
+  void Write(size_t most, WireWriter* writer);
+
+ private:
+  void WriteStrings(size_t bytes, WireWriter* writer);
+
+  Tensor tensor_;
+  size_t total_ = 0;
+  size_t written_ = 0;
+  int64_t element_ = 0;       // The string that comes next,
+  size_t element_bytes_ = 0;  // and what is written of its length and text.
+};
 
 }  // namespace formwork::server

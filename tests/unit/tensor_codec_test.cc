@@ -14,9 +14,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "core/base/reason.h"
 #include "core/device/host_allocator.h"
+#include "formwork/rpc/status.pb.h"
 #include "formwork/v1/graph_service.pb.h"
 #include "server/call_codec.h"
+#include "server/variable_codec.h"
 #include "server/wire_format.h"
 
 namespace formwork::server {
@@ -188,11 +191,16 @@ TEST(TensorCodec, RefusesWhatDoesNotAddUp) {
 v1::CallRequest SampleRequest() {
   v1::CallRequest request;
   request.set_namespace_("training");
-  request.set_function_id(uint64_t{1} << 63);
-  request.set_name("step-é");
+  request.set_client_id("trainer-7");
+  request.set_sequence(12);
+  request.set_expected_epoch(uint64_t{1} << 52);
+  request.set_function_name("step-é");
   request.set_keep_outputs(true);
   request.set_call_id(300);
-  request.set_timeout_us(-5);
+  request.mutable_timeout()->set_seconds(2);
+  request.mutable_timeout()->set_nanos(500000000);
+  request.mutable_keep_for()->set_seconds(60);
+  request.set_in_parts(true);
   *request.add_inputs()->mutable_tensor() = Message(1, {2, 1}, "abcdefgh");
   request.add_inputs()->set_resource_id(17);
   request.add_inputs()->set_kept_tensor_id(18);
@@ -202,11 +210,16 @@ v1::CallRequest SampleRequest() {
 
 void ExpectSample(const DecodedCall& call) {
   EXPECT_EQ(call.spec.name_space, "training");
-  EXPECT_EQ(call.spec.function.id, uint64_t{1} << 63);
+  EXPECT_EQ(call.spec.owner, "trainer-7");
+  EXPECT_EQ(call.expected_epoch, uint64_t{1} << 52);
+  EXPECT_EQ(call.spec.function.id, 0u);
   EXPECT_EQ(call.spec.function.name, "step-é");
   EXPECT_TRUE(call.spec.keep_outputs);
   EXPECT_EQ(call.call_id, 300u);
-  EXPECT_EQ(call.timeout_us, -5);
+  EXPECT_EQ(call.timeout, absl::Milliseconds(2500));
+  EXPECT_EQ(call.spec.kept_ttl, absl::Seconds(60));
+  EXPECT_TRUE(call.in_parts);
+  EXPECT_TRUE(call.names_by_id());
   ASSERT_EQ(call.spec.inputs.size(), 4u);
   EXPECT_EQ(call.spec.inputs[0].tensor.shape(), Shape({2, 1}));
   EXPECT_EQ(std::memcmp(call.spec.inputs[0].tensor.raw(), "abcdefgh", 8), 0);
@@ -262,13 +275,14 @@ TEST(CallCodec, TakesFieldsInAnyOrderRepeatedAndUnknown) {
     if (input.size() >= 128) bytes.back() = static_cast<char>(input.size() | 0x80), bytes += '\1';
     bytes += input;
   }
-  bytes += Field(3, 2, "first") + Field(3, 2, "last");
+  bytes += Field(6, 2, "first") + Field(5, 0, "\x07") + Field(6, 2, "last");
   v1::CallRequest oracle;
   ASSERT_TRUE(oracle.ParseFromString(bytes));
   for (size_t piece : {size_t{1}, size_t{5}, bytes.size()}) {
     const absl::StatusOr<DecodedCall> call = Decode(bytes, piece);
     ASSERT_TRUE(call.ok()) << call.status();
-    EXPECT_EQ(call->spec.function.name, oracle.name());
+    EXPECT_EQ(call->spec.function.name, oracle.function_name());
+    EXPECT_EQ(call->spec.function.id, oracle.function_id());
     ASSERT_EQ(call->spec.inputs.size(), 1u);
     EXPECT_EQ(call->spec.inputs[0].tensor.dtype(), DType::kFloat);
     EXPECT_EQ(call->spec.inputs[0].tensor.shape(), Shape({2, 1}));
@@ -313,7 +327,8 @@ TEST(CallCodec, AgreesWithProtobufOnDamagedMessages) {
   const google::protobuf::LogSilencer silence;
   std::mt19937 random(kSeed);
   v1::CallRequest small;
-  small.set_name("f");
+  small.set_function_name("f");
+  small.mutable_timeout()->set_seconds(3);
   *small.add_inputs()->mutable_tensor() = Message(4, {3}, "abc");
   small.add_inputs()->set_resource_id(17);
   const std::string base = small.SerializeAsString();
@@ -345,10 +360,10 @@ TEST(CallCodec, AgreesWithProtobufOnDamagedMessages) {
     if (status.ok()) {
       ++accepted;
       ASSERT_TRUE(valid) << absl::CHexEscape(bytes);
-      ASSERT_EQ(call.spec.function.name, oracle.name()) << absl::CHexEscape(bytes);
+      ASSERT_EQ(call.spec.function.name, oracle.function_name()) << absl::CHexEscape(bytes);
       ASSERT_EQ(call.spec.inputs.size(), static_cast<size_t>(oracle.inputs_size()));
       ASSERT_EQ(call.spec.function.id, oracle.function_id());
-      ASSERT_EQ(call.timeout_us, oracle.timeout_us());
+      ASSERT_EQ(call.timeout.has_value(), oracle.has_timeout()) << absl::CHexEscape(bytes);
     } else if (absl::StrContains(status.message(), "malformed")) {
       ASSERT_FALSE(valid) << absl::CHexEscape(bytes);
     }
@@ -367,7 +382,7 @@ TEST(CallCodec, WritesResponsesThatProtobufReads) {
   result.outputs[3].tensor = *Tensor::Allocate(ProcessAllocator(), DType::kInt32, {100, 100});
   std::memset(result.outputs[3].tensor.mutable_raw(), 7, 40000);
   grpc::ByteBuffer message;
-  ASSERT_TRUE(EncodeCallResponse(result, 99, 5, &message).ok());
+  ASSERT_TRUE(EncodeCallResponse(result, 99, 5, 1 << 30, &message).ok());
   v1::CallResponse response;
   ASSERT_TRUE(response.ParseFromString(Flatten(message)));
   EXPECT_EQ(response.epoch(), 99u);
@@ -384,35 +399,107 @@ TEST(CallCodec, WritesResponsesThatProtobufReads) {
 
 TEST(CallCodec, PutsErrorsIntoTheResponseWhole) {
   CallResult result;
-  result.status = absl::NotFoundError("no function 'f'");
-  result.details.unknown_function = true;
+  result.status = WithReason(absl::NotFoundError("no function 'f'"), Reason::kFunctionNotFound);
   result.details.effects = Effects::kNone;
   result.details.culprits = std::vector<std::string>(1000, std::string(100, 'c'));
   grpc::ByteBuffer message;
-  ASSERT_TRUE(EncodeCallResponse(result, 99, 5, &message).ok());
+  ASSERT_TRUE(EncodeCallResponse(result, 99, 5, 1 << 30, &message).ok());
   v1::CallResponse response;
   ASSERT_TRUE(response.ParseFromString(Flatten(message)));
   EXPECT_EQ(response.error().code(), 5);
   EXPECT_EQ(response.error().message(), "no function 'f'");
-  EXPECT_TRUE(response.error().details().unknown_function());
-  EXPECT_EQ(response.error().details().culprits_size(), 1000);
-  EXPECT_EQ(response.error().details().effects(), v1::ErrorDetails::NONE);
+  ASSERT_EQ(response.error().details_size(), 3);
+  rpc::ErrorInfo info;
+  EXPECT_EQ(response.error().details(0).type_url(), "type.googleapis.com/google.rpc.ErrorInfo");
+  ASSERT_TRUE(info.ParseFromString(response.error().details(0).value()));
+  EXPECT_EQ(info.reason(), "FUNCTION_NOT_FOUND");
+  EXPECT_EQ(info.domain(), "formwork");
+  rpc::BadRequest culprits;
+  ASSERT_TRUE(culprits.ParseFromString(response.error().details(1).value()));
+  EXPECT_EQ(culprits.field_violations_size(), 1000);
+  v1::CallFailure failure;
+  ASSERT_TRUE(failure.ParseFromString(response.error().details(2).value()));
+  EXPECT_EQ(failure.effects(), v1::EFFECTS_NONE);
+  EXPECT_EQ(failure.epoch(), 99u);
 }
 
-TEST(AssignCodec, ReadsTheValueWhereverItIs) {
-  v1::AssignVariableRequest request;
+TEST(CallCodec, SaysWhatToDoWhereAResponseIsTooLarge) {
+  CallResult result;
+  result.outputs.resize(1);
+  result.outputs[0].tensor = *Tensor::Allocate(ProcessAllocator(), DType::kInt32, {1000});
+  grpc::ByteBuffer message;
+  const absl::Status status = EncodeCallResponse(result, 99, 5, 4000, &message);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("limit=4000; ask for it in parts"));
+}
+
+TEST(CallCodec, SeesWhatIsUnorderedBeforeItIsDecoded) {
+  v1::CallRequest request = SampleRequest();
+  EXPECT_FALSE(SaysUnordered(Cut(request.SerializeAsString(), 7)));
+  request.set_unordered(true);
+  EXPECT_TRUE(SaysUnordered(Cut(request.SerializeAsString(), 7)));
+  EXPECT_FALSE(SaysUnordered(Cut("\xff\xff", 1)));
+}
+
+TEST(VariableCodec, ReadsAssignmentsWhereverTheirValuesAre) {
+  v1::AssignVariablesRequest request;
   request.set_namespace_("n");
-  request.set_id(4);
-  *request.mutable_value() = Message(3, {2}, "12345678");
+  request.set_expected_epoch(8);
+  auto* first = request.add_assignments();
+  first->mutable_variable()->set_id(4);
+  *first->mutable_value()->mutable_tensor() = Message(3, {2}, "12345678");
+  auto* second = request.add_assignments();
+  second->mutable_variable()->set_name("v");
+  second->mutable_value()->set_kept_tensor_id(9);
   DecodedAssign assign;
-  const grpc::ByteBuffer message = Cut(request.SerializeAsString(), 3);
-  ASSERT_TRUE(DecodeAssignRequest(message, ProcessAllocator(), &assign).ok());
-  EXPECT_EQ(assign.id, 4u);
-  EXPECT_EQ(std::memcmp(assign.value.raw(), "12345678", 8), 0);
-  request.clear_value();
-  EXPECT_EQ(
-      DecodeAssignRequest(Cut(request.SerializeAsString(), 3), ProcessAllocator(), &assign).code(),
-      absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(
+      DecodeAssignRequest(Cut(request.SerializeAsString(), 3), ProcessAllocator(), &assign).ok());
+  EXPECT_EQ(assign.name_space, "n");
+  EXPECT_EQ(assign.expected_epoch, 8u);
+  ASSERT_EQ(assign.values.size(), 2u);
+  EXPECT_EQ(assign.values[0].first.id, 4u);
+  EXPECT_EQ(std::memcmp(assign.values[0].second.tensor.raw(), "12345678", 8), 0);
+  EXPECT_EQ(assign.values[1].first.name, "v");
+  EXPECT_EQ(assign.values[1].second.id, 9u);
+  second->clear_value();
+  const absl::Status status =
+      DecodeAssignRequest(Cut(request.SerializeAsString(), 3), ProcessAllocator(), &assign);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it holds nothing"));
+}
+
+TEST(VariableCodec, SendsARangeOfAValue) {
+  Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kInt32, {2, 5000});
+  for (int i = 0; i < 10000; ++i) tensor.mutable_data<int32_t>()[i] = i;
+  v1::ElementRange range;
+  range.set_begin(4990);
+  range.set_count(20);
+  grpc::ByteBuffer message;
+  ASSERT_TRUE(EncodeReadTensor(7, tensor, &range, 1 << 20, &message).ok());
+  v1::ReadTensorResponse response;
+  ASSERT_TRUE(response.ParseFromString(Flatten(message)));
+  EXPECT_THAT(response.whole_dims(), ::testing::ElementsAre(2, 5000));
+  EXPECT_THAT(response.value().dims(), ::testing::ElementsAre(20));
+  EXPECT_EQ(std::memcmp(response.value().content().data(), tensor.data<int32_t>() + 4990, 80), 0);
+  range.set_begin(9990);
+  EXPECT_EQ(EncodeReadTensor(7, tensor, &range, 1 << 20, &message).code(),
+            absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(EncodeReadTensor(7, tensor, nullptr, 1 << 12, &message).code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(TensorCodec, WritesContentInPiecesOfAnySize) {
+  Tensor strings = *Tensor::Allocate(ProcessAllocator(), DType::kString, {3});
+  strings.mutable_data<std::string>()[0] = "one";
+  strings.mutable_data<std::string>()[2] = std::string(100, 'x');
+  v1::Tensor whole;
+  ASSERT_TRUE(whole.ParseFromString(Encode(strings)));
+  for (size_t piece : {size_t{1}, size_t{5}, size_t{1000}}) {
+    ContentPieces pieces(strings);
+    WireWriter writer;
+    while (pieces.written() < pieces.total()) pieces.Write(piece, &writer);
+    EXPECT_EQ(Flatten(writer.Finish()), whole.content()) << piece;
+  }
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ absl::Status Bench(client::Client& client, const Arguments& arguments);
 
 /// The function that `arguments` name by ID, or the first of that name that takes `inputs` values
 /// (-1: any number). Errors: kNotFound.
-absl::StatusOr<v1::ConcreteFunctionInfo> FindFunction(client::Client& client,
+absl::StatusOr<v1::FunctionInfo> FindFunction(client::Client& client,
                                                       const Arguments& arguments, int inputs);
 
 }  // namespace formwork::command

@@ -46,7 +46,7 @@ ordered_json SpecsJson(const Specs& specs) {
   return list;
 }
 
-ordered_json FunctionJson(const v1::ConcreteFunctionInfo& function) {
+ordered_json FunctionJson(const v1::FunctionInfo& function) {
   ordered_json json = {{"id", function.id()},
                        {"name", function.name()},
                        {"signature", function.pretty_signature()},
@@ -120,11 +120,11 @@ bool Confirmed(const Arguments& arguments) {
 
 }  // namespace
 
-absl::StatusOr<v1::ConcreteFunctionInfo> FindFunction(client::Client& client,
-                                                      const Arguments& arguments, int inputs) {
+absl::StatusOr<v1::FunctionInfo> FindFunction(client::Client& client, const Arguments& arguments,
+                                              int inputs) {
   const auto listed = client.ListFunctions();
   if (!listed.ok()) return listed.status();
-  for (const auto& function : listed->functions()) {
+  for (const auto& function : *listed) {
     const bool fits = inputs < 0 || function.inputs_size() == inputs;
     const bool named =
         arguments.id != 0 ? function.id() == arguments.id : function.name() == arguments.name;
@@ -136,7 +136,7 @@ absl::StatusOr<v1::ConcreteFunctionInfo> FindFunction(client::Client& client,
 absl::Status ListFunctions(client::Client& client, const Arguments& arguments) {
   const auto listed = client.ListFunctions();
   if (!listed.ok()) return listed.status();
-  PrintFunctions(listed->functions(), arguments.json);
+  PrintFunctions(*listed, arguments.json);
   return absl::OkStatus();
 }
 
@@ -173,7 +173,7 @@ absl::Status Register(client::Client& client, const Arguments& arguments) {
   }
   const auto registered = client.Register(std::move(request));
   if (!registered.ok()) return registered.status();
-  PrintFunctions(std::vector<v1::ConcreteFunctionInfo>{registered->function()}, arguments.json);
+  PrintFunctions(std::vector<v1::FunctionInfo>{registered->function()}, arguments.json);
   return absl::OkStatus();
 }
 

@@ -72,13 +72,13 @@ absl::Status ListVariables(client::Client& client, const Arguments& arguments) {
   if (!listed.ok()) return listed.status();
   if (arguments.json) {
     ordered_json list = ordered_json::array();
-    for (const auto& variable : listed->variables()) list.push_back(VariableJson(variable));
+    for (const auto& variable : *listed) list.push_back(VariableJson(variable));
     std::printf("%s\n", list.dump(2).c_str());
     return absl::OkStatus();
   }
   std::vector<std::vector<std::string>> rows = {
       {"ID", "NAME", "DTYPE", "SHAPE", "SIZE", "VERSION"}};
-  for (const auto& variable : listed->variables()) {
+  for (const auto& variable : *listed) {
     rows.push_back({absl::StrCat(variable.id()), variable.name(),
                     client::DataTypeName(variable.dtype()), ShapeText(variable.shape()),
                     variable.initialized() ? BytesText(variable.bytes()) : "uninitialized",

@@ -121,7 +121,7 @@ absl::StatusOr<client::Value> ParseValue(client::Client& client, const std::stri
   if (absl::StartsWith(rest, "var:")) {
     auto variables = client.ListVariables();
     if (!variables.ok()) return variables.status();
-    for (const v1::VariableInfo& variable : variables->variables()) {
+    for (const v1::VariableInfo& variable : *variables) {
       if (variable.name() == rest.substr(4)) return client::ResourceId{variable.id()};
     }
     return absl::NotFoundError(absl::StrCat("no variable '", rest.substr(4), "'"));

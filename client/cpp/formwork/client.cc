@@ -59,6 +59,14 @@ grpc::ByteBuffer BytesOf(const google::protobuf::Message& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
+void SetTarget(uint64_t id, const std::string& name, v1::VariableTarget* target) {
+  if (id != 0) {
+    target->set_id(id);
+  } else {
+    target->set_name(name);
+  }
+}
+
 class SyncCallStream final : public CallStream {
  public:
   SyncCallStream(grpc::Channel* channel, const ClientOptions& options) : options_(options) {
@@ -142,7 +150,9 @@ template <typename Request, typename Response>
 absl::StatusOr<Response> Client::Ask(
     grpc::Status (v1::GraphService::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
     Request request) {
-  request.set_namespace_(options_.name_space);
+  if constexpr (requires { request.set_namespace_(options_.name_space); }) {
+    request.set_namespace_(options_.name_space);
+  }
   grpc::ClientContext context;
   context.AddMetadata("formwork-error-room", absl::StrCat(kErrorRoom - 2048));
   SetTimeout(options_.timeout, &context);
@@ -200,8 +210,18 @@ std::unique_ptr<CallStream> Client::OpenStream() {
   return std::make_unique<SyncCallStream>(channel_.get(), options_);
 }
 
-absl::StatusOr<v1::ListFunctionsResponse> Client::ListFunctions() {
-  return Ask(&v1::GraphService::Stub::ListFunctions, v1::ListFunctionsRequest());
+absl::StatusOr<std::vector<v1::FunctionInfo>> Client::ListFunctions() {
+  std::vector<v1::FunctionInfo> functions;
+  v1::ListFunctionsRequest request;
+  do {
+    auto page = Ask(&v1::GraphService::Stub::ListFunctions, request);
+    if (!page.ok()) return page.status();
+    for (v1::FunctionInfo& function : *page->mutable_functions()) {
+      functions.push_back(std::move(function));
+    }
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return functions;
 }
 
 absl::StatusOr<v1::DescribeFunctionResponse> Client::DescribeFunction(const std::string& name) {
@@ -212,8 +232,11 @@ absl::StatusOr<v1::DescribeFunctionResponse> Client::DescribeFunction(const std:
 
 absl::StatusOr<int64_t> Client::Unregister(uint64_t id, const std::string& name) {
   v1::UnregisterRequest request;
-  request.set_function_id(id);
-  request.set_name(name);
+  if (id != 0) {
+    request.set_function_id(id);
+  } else {
+    request.set_function_name(name);
+  }
   auto response = Ask(&v1::GraphService::Stub::Unregister, std::move(request));
   if (!response.ok()) return response.status();
   return response->removed();
@@ -228,7 +251,7 @@ absl::StatusOr<v1::CreateVariableResponse> Client::CreateVariable(const std::str
   request.set_dtype(dtype);
   *request.mutable_shape() = shape;
   if (initial_value != nullptr) {
-    v1::Tensor* value = request.mutable_initial_value();
+    v1::Tensor* value = request.mutable_initial_value()->mutable_tensor();
     value->set_dtype(initial_value->dtype());
     value->mutable_dims()->Add(initial_value->dims().begin(), initial_value->dims().end());
     value->set_content(initial_value->Content());
@@ -237,46 +260,61 @@ absl::StatusOr<v1::CreateVariableResponse> Client::CreateVariable(const std::str
 }
 
 absl::StatusOr<Client::VariableValue> Client::ReadVariable(uint64_t id, const std::string& name) {
-  v1::ReadVariableRequest request;
+  v1::ReadVariablesRequest request;
   request.set_namespace_(options_.name_space);
-  request.set_id(id);
-  request.set_name(name);
+  SetTarget(id, name, request.add_variables());
   absl::StatusOr<grpc::ByteBuffer> answer =
-      AskRaw("/formwork.v1.GraphService/ReadVariable", BytesOf(request), {});
+      AskRaw("/formwork.v1.GraphService/ReadVariables", BytesOf(request), {});
   if (!answer.ok()) return answer.status();
-  absl::StatusOr<WithTensor> parts = SplitTensor(*answer);
+  absl::StatusOr<WithValue> parts = SplitValue(*answer);
   if (!parts.ok()) return parts.status();
-  v1::ReadVariableResponse response;
-  if (!response.ParseFromString(parts->others)) return absl::InternalError("malformed response");
-  return VariableValue{response.variable(), std::move(parts->value)};
+  v1::ReadVariablesResponse response;
+  Tensor* value = std::get_if<Tensor>(&parts->value);
+  if (!response.ParseFromString(parts->others) || response.variables_size() != 1 ||
+      value == nullptr) {
+    return absl::InternalError("malformed response");
+  }
+  return VariableValue{response.variables(0), std::move(*value)};
 }
 
 absl::StatusOr<v1::VariableInfo> Client::AssignVariable(uint64_t id, const std::string& name,
                                                         const Tensor& value) {
-  v1::AssignVariableRequest request;
+  v1::AssignVariablesRequest request;
   request.set_namespace_(options_.name_space);
-  request.set_id(id);
-  request.set_name(name);
-  absl::StatusOr<grpc::ByteBuffer> answer =
-      AskRaw("/formwork.v1.GraphService/AssignVariable",
-             AppendTensor(request.SerializeAsString(), value), {});
+  v1::AssignVariablesRequest::Assignment assignment;
+  SetTarget(id, name, assignment.mutable_variable());
+  absl::StatusOr<grpc::ByteBuffer> answer = AskRaw(
+      "/formwork.v1.GraphService/AssignVariables",
+      AppendAssignment(request.SerializeAsString(), assignment.SerializeAsString(), value), {});
   if (!answer.ok()) return answer.status();
-  absl::StatusOr<WithTensor> parts = SplitTensor(*answer);
-  if (!parts.ok()) return parts.status();
-  v1::AssignVariableResponse response;
-  if (!response.ParseFromString(parts->others)) return absl::InternalError("malformed response");
-  return response.variable();
+  v1::AssignVariablesResponse response;
+  grpc::Slice bytes;
+  if (!answer->DumpToSingleSlice(&bytes).ok() ||
+      !response.ParseFromArray(bytes.begin(), static_cast<int>(bytes.size())) ||
+      response.variables_size() != 1) {
+    return absl::InternalError("malformed response");
+  }
+  return response.variables(0);
 }
 
 absl::Status Client::DeleteVariable(uint64_t id, const std::string& name) {
   v1::DeleteVariableRequest request;
-  request.set_id(id);
-  request.set_name(name);
+  SetTarget(id, name, request.mutable_variable());
   return Ask(&v1::GraphService::Stub::DeleteVariable, std::move(request)).status();
 }
 
-absl::StatusOr<v1::ListVariablesResponse> Client::ListVariables() {
-  return Ask(&v1::GraphService::Stub::ListVariables, v1::ListVariablesRequest());
+absl::StatusOr<std::vector<v1::VariableInfo>> Client::ListVariables() {
+  std::vector<v1::VariableInfo> variables;
+  v1::ListVariablesRequest request;
+  do {
+    auto page = Ask(&v1::GraphService::Stub::ListVariables, request);
+    if (!page.ok()) return page.status();
+    for (v1::VariableInfo& variable : *page->mutable_variables()) {
+      variables.push_back(std::move(variable));
+    }
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return variables;
 }
 
 absl::StatusOr<Tensor> Client::ReadTensor(KeptTensor kept) {
@@ -297,6 +335,12 @@ absl::StatusOr<int64_t> Client::ReleaseTensors(const std::vector<KeptTensor>& ke
   auto response = Ask(&v1::GraphService::Stub::ReleaseTensors, std::move(request));
   if (!response.ok()) return response.status();
   return response->released();
+}
+
+absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
+  auto response = Ask(&v1::GraphService::Stub::GetServerInfo, v1::GetServerInfoRequest());
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_server());
 }
 
 absl::Status Client::Clear() {

@@ -21,13 +21,20 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "formwork/tensor.h"
+#include "formwork/v1/errors.pb.h"
 #include "formwork/v1/graph_service.grpc.pb.h"
 #include "grpcpp/channel.h"
 
 namespace formwork::client {
 
-/// What the server said about an error beyond its text; nullopt where it is not the server's.
-std::optional<v1::ErrorDetails> DetailsOf(const absl::Status& status);
+/// What the server said about an error beyond its text.
+struct ErrorDetails {
+  std::string reason;                 ///< One of v1::Reason's names without "REASON_", or empty.
+  std::vector<std::string> culprits;  ///< All that is wrong with the request.
+  v1::CallFailure failure;
+};
+/// nullopt where the error is not the server's.
+std::optional<ErrorDetails> DetailsOf(const absl::Status& status);
 
 /// A variable (or another resource) as an input.
 struct ResourceId {
@@ -97,7 +104,8 @@ class Client {
                  std::function<void(absl::StatusOr<CallResponse>)> done);
   std::unique_ptr<CallStream> OpenStream();
 
-  absl::StatusOr<v1::ListFunctionsResponse> ListFunctions();
+  /// All of them, however many pages they take; so is ListVariables.
+  absl::StatusOr<std::vector<v1::FunctionInfo>> ListFunctions();
   absl::StatusOr<v1::DescribeFunctionResponse> DescribeFunction(const std::string& name);
   /// By ID, or every function of `name` where it is 0; how many went.
   absl::StatusOr<int64_t> Unregister(uint64_t id, const std::string& name);
@@ -114,10 +122,11 @@ class Client {
   absl::StatusOr<v1::VariableInfo> AssignVariable(uint64_t id, const std::string& name,
                                                   const Tensor& value);
   absl::Status DeleteVariable(uint64_t id, const std::string& name);
-  absl::StatusOr<v1::ListVariablesResponse> ListVariables();
+  absl::StatusOr<std::vector<v1::VariableInfo>> ListVariables();
 
   absl::StatusOr<Tensor> ReadTensor(KeptTensor kept);
   absl::StatusOr<int64_t> ReleaseTensors(const std::vector<KeptTensor>& kept);
+  absl::StatusOr<v1::ServerInfo> GetServerInfo();
   /// Removes all of the namespace.
   absl::Status Clear();
 

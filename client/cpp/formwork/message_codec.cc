@@ -216,17 +216,38 @@ bool Reader::ReadValue(Value* value) {
 
 absl::Status Malformed() { return absl::InternalError("the server's response is malformed"); }
 
+// `read(&reader)` reads field 15; the others' bytes go to `others`.
+template <typename Read>
+bool Split(const grpc::ByteBuffer& message, std::string* others, Read read) {
+  Reader reader(message);
+  CodedInputStream& in = reader.in();
+  bool ok = reader.ok();
+  google::protobuf::io::StringOutputStream stream(others);
+  CodedOutputStream out(&stream);
+  while (ok) {
+    const uint32_t tag = in.ReadTag();
+    if (tag == 0) break;
+    ok = tag == Bytes(kValues) ? read(&reader) : WireFormatLite::SkipField(&in, tag, &out);
+  }
+  return ok && reader.AtEnd();
+}
+
 }  // namespace
 
 grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_space) {
   v1::CallRequest head;
   head.set_namespace_(std::string(name_space));
-  head.set_function_id(request.function_id);
-  head.set_name(request.name);
+  if (request.function_id != 0) {
+    head.set_function_id(request.function_id);
+  } else {
+    head.set_function_name(request.name);
+  }
   head.set_keep_outputs(request.keep_outputs);
   head.set_call_id(request.call_id);
   if (request.timeout > absl::ZeroDuration()) {
-    head.set_timeout_us(absl::ToInt64Microseconds(request.timeout));
+    const int64_t nanos = absl::ToInt64Nanoseconds(request.timeout);
+    head.mutable_timeout()->set_seconds(nanos / 1000000000);
+    head.mutable_timeout()->set_nanos(static_cast<int32_t>(nanos % 1000000000));
   }
   Writer writer;
   writer.text() = head.SerializeAsString();
@@ -238,7 +259,7 @@ absl::StatusOr<CallResponse> DecodeCall(const grpc::ByteBuffer& message) {
   Reader reader(message);
   CodedInputStream& in = reader.in();
   CallResponse response;
-  v1::Error error;
+  rpc::Status error;
   bool ok = reader.ok();
   while (ok) {
     const uint32_t tag = in.ReadTag();
@@ -272,31 +293,39 @@ absl::StatusOr<CallResponse> DecodeCall(const grpc::ByteBuffer& message) {
   return response;
 }
 
-grpc::ByteBuffer AppendTensor(std::string message, const Tensor& tensor) {
+grpc::ByteBuffer AppendAssignment(std::string message, const std::string& assignment,
+                                  const Tensor& value) {
   Writer writer;
+  const std::string head = TensorHead(value);
+  const size_t tensor_bytes = head.size() + value.bytes();
+  std::string outer;  // The assignment up to the tensor: Value's field and its own.
+  AppendHeader(&outer, kTensor, tensor_bytes);
+  std::string before = assignment;
+  AppendHeader(&before, kValues, outer.size() + tensor_bytes);
+  before += outer;
   writer.text() = std::move(message);
-  const std::string head = TensorHead(tensor);
-  AppendHeader(&writer.text(), kValues, head.size() + tensor.bytes());
+  AppendHeader(&writer.text(), kValues, before.size() + tensor_bytes);
+  writer.text() += before;
   writer.text() += head;
-  writer.Content(tensor);
+  writer.Content(value);
   return writer.Finish();
 }
 
 absl::StatusOr<WithTensor> SplitTensor(const grpc::ByteBuffer& message) {
-  Reader reader(message);
-  CodedInputStream& in = reader.in();
   WithTensor parts;
-  bool ok = reader.ok();
-  google::protobuf::io::StringOutputStream others(&parts.others);
-  CodedOutputStream out(&others);
-  while (ok) {
-    const uint32_t tag = in.ReadTag();
-    if (tag == 0) break;
-    ok = tag == Bytes(kValues) ? reader.ReadTensor(&parts.value)
-                               : WireFormatLite::SkipField(&in, tag, &out);
+  if (!Split(message, &parts.others,
+             [&](Reader* reader) { return reader->ReadTensor(&parts.value); })) {
+    return Malformed();
   }
-  if (!ok || !reader.AtEnd()) return Malformed();
-  out.Trim();
+  return parts;
+}
+
+absl::StatusOr<WithValue> SplitValue(const grpc::ByteBuffer& message) {
+  WithValue parts;
+  if (!Split(message, &parts.others,
+             [&](Reader* reader) { return reader->ReadValue(&parts.value); })) {
+    return Malformed();
+  }
   return parts;
 }
 

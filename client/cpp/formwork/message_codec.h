@@ -17,14 +17,22 @@ namespace formwork::client {
 grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_space);
 absl::StatusOr<CallResponse> DecodeCall(const grpc::ByteBuffer& message);
 
-/// A message that protobuf serialized, and a tensor as its field 15.
-grpc::ByteBuffer AppendTensor(std::string message, const Tensor& tensor);
+/// A message that protobuf serialized, with one more Assignment: the serialized one, with `value`.
+grpc::ByteBuffer AppendAssignment(std::string message, const std::string& assignment,
+                                  const Tensor& value);
 
-/// The fields of a message but 15, serialized, and the tensor in field 15.
+/// The fields of a message but 15, serialized, and the Tensor in field 15.
 struct WithTensor {
   std::string others;
   Tensor value;
 };
 absl::StatusOr<WithTensor> SplitTensor(const grpc::ByteBuffer& message);
+
+/// The same where field 15 is a Value.
+struct WithValue {
+  std::string others;
+  Value value;
+};
+absl::StatusOr<WithValue> SplitValue(const grpc::ByteBuffer& message);
 
 }  // namespace formwork::client

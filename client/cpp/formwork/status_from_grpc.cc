@@ -9,8 +9,21 @@
 namespace formwork::client {
 namespace {
 
-constexpr char kDetailsKey[] = "formwork-error-bin";
-constexpr char kPayload[] = "type.googleapis.com/formwork.v1.ErrorDetails";
+constexpr char kDetailsKey[] = "grpc-status-details-bin";
+constexpr char kPayload[] = "type.googleapis.com/google.rpc.Status";
+
+// The detail of that type, where the status has one.
+template <typename Message>
+std::optional<Message> Detail(const rpc::Status& status, const char* type) {
+  for (const google::protobuf::Any& detail : status.details()) {
+    Message message;
+    if (detail.type_url() == std::string("type.googleapis.com/") + type &&
+        message.ParseFromString(detail.value())) {
+      return message;
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -26,16 +39,28 @@ absl::Status StatusFrom(const grpc::Status& status, const grpc::ClientContext& c
   return result;
 }
 
-absl::Status StatusFrom(const v1::Error& error) {
+absl::Status StatusFrom(const rpc::Status& error) {
   absl::Status result(static_cast<absl::StatusCode>(error.code()), error.message());
-  if (!result.ok()) result.SetPayload(kPayload, absl::Cord(error.details().SerializeAsString()));
+  if (!result.ok()) result.SetPayload(kPayload, absl::Cord(error.SerializeAsString()));
   return result;
 }
 
-std::optional<v1::ErrorDetails> DetailsOf(const absl::Status& status) {
+std::optional<ErrorDetails> DetailsOf(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kPayload);
-  v1::ErrorDetails details;
-  if (!payload || !details.ParseFromString(std::string(*payload))) return std::nullopt;
+  rpc::Status message;
+  if (!payload || !message.ParseFromString(std::string(*payload))) return std::nullopt;
+  ErrorDetails details;
+  if (const auto info = Detail<rpc::ErrorInfo>(message, "google.rpc.ErrorInfo")) {
+    details.reason = info->reason();
+  }
+  if (const auto culprits = Detail<rpc::BadRequest>(message, "google.rpc.BadRequest")) {
+    for (const auto& violation : culprits->field_violations()) {
+      details.culprits.push_back(violation.description());
+    }
+  }
+  if (auto failure = Detail<v1::CallFailure>(message, "formwork.v1.CallFailure")) {
+    details.failure = *std::move(failure);
+  }
   return details;
 }
 

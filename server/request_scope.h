@@ -1,0 +1,34 @@
+#pragma once
+
+// What the requests of a service share.
+
+#include <cstddef>
+
+#include "absl/time/time.h"
+#include "core/engine.h"
+#include "grpcpp/server_context.h"
+#include "server/metrics.h"
+#include "server/task_pool.h"
+
+namespace formwork::server {
+
+/// Messages of at least this many bytes are decoded on a thread of ours: copying them would hold up
+/// a callback thread.
+inline constexpr size_t kLargeMessageBytes = size_t{1} << 20;
+
+/// All of it outlives every request.
+struct RequestScope {
+  Engine& engine;
+  Metrics& metrics;
+  TaskPool& transfers;  ///< Decodes and encodes what is large.
+  size_t max_message_bytes;
+};
+
+/// The deadline of an RPC as the engine takes it.
+inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteFuture();
+  return absl::FromChrono(deadline);
+}
+
+}  // namespace formwork::server

@@ -1,0 +1,99 @@
+#include "server/unary_request.h"
+
+#include <utility>
+
+#include "core/base/reason.h"
+#include "core/base/status.h"
+#include "server/status_to_grpc.h"
+
+namespace formwork::server {
+namespace {
+
+class CancellableReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit CancellableReactor(std::shared_ptr<UnaryRequest> request)
+      : request_(std::move(request)) {}
+  void OnCancel() override { request_->Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<UnaryRequest> request_;
+};
+
+}  // namespace
+
+UnaryRequest::UnaryRequest(const RequestScope& scope, const char* method,
+                           grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                           grpc::ByteBuffer* response)
+    : scope_(scope),
+      method_(method),
+      context_(context),
+      request_(request),
+      response_(response),
+      arrival_(absl::Now()) {}
+
+grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const char* method,
+                                              grpc::CallbackServerContext* context,
+                                              const grpc::ByteBuffer* message,
+                                              grpc::ByteBuffer* response, TaskPool* pool,
+                                              Body body) {
+  const auto request = std::make_shared<UnaryRequest>(scope, method, context, message, response);
+  if (pool == nullptr) {
+    body(request);
+  } else if (!pool->Add([request, body = std::move(body)]() mutable { body(request); })) {
+    request->Finish(
+        WithReason(ResourceExhausted("too many requests wait: ", method), Reason::kQueueFull));
+  }
+  absl::MutexLock lock(&request->mutex_);
+  if (!request->done_) return request->reactor_ = new CancellableReactor(request);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(request->status_);
+  return reactor;
+}
+
+void UnaryRequest::Begin(std::shared_ptr<CallHandle> handle) {
+  bool cancelled;
+  {
+    absl::MutexLock lock(&mutex_);
+    handle_ = handle;
+    cancelled = cancelled_;
+  }
+  if (cancelled) handle->Cancel();
+  handle->Start();
+}
+
+void UnaryRequest::Cancel() {
+  std::shared_ptr<CallHandle> handle;
+  {
+    absl::MutexLock lock(&mutex_);
+    cancelled_ = true;
+    handle = handle_;
+  }
+  if (handle != nullptr) handle->Cancel();
+}
+
+void UnaryRequest::Encode(bool slow, absl::AnyInvocable<void()> encode) {
+  // What is done is answered, even where too much waits already.
+  if (slow && scope_.transfers.Add(std::move(encode))) return;
+  encode();
+}
+
+void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& details,
+                          absl::Span<const std::string> printed) {
+  scope_.metrics.CountReceived(request_->Length());
+  if (status.ok()) scope_.metrics.CountSent(response_->Length());
+  if (method_ != nullptr) scope_.metrics.CountRequest(method_, status.code());
+  grpc::Status answer = ToGrpc(status, details, scope_.engine.epoch(), context_, printed);
+  std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
+  grpc::ServerUnaryReactor* reactor;
+  {
+    absl::MutexLock lock(&mutex_);
+    done_ = true;
+    handle.swap(handle_);
+    reactor = reactor_;
+    if (reactor == nullptr) status_ = std::move(answer);
+  }
+  if (reactor != nullptr) reactor->Finish(std::move(answer));
+}
+
+}  // namespace formwork::server

@@ -1,0 +1,74 @@
+#pragma once
+
+// One unary request from its bytes to its answer.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "core/engine.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/request_scope.h"
+
+namespace formwork::server {
+
+/// Shared by gRPC's reactor, the thread that works on it and the engine. A request that is done
+/// before its handler returns takes gRPC's default reactor, which costs no thread hop; another gets
+/// one that can be cancelled. Thread-safe.
+class UnaryRequest : public std::enable_shared_from_this<UnaryRequest> {
+ public:
+  using Body = absl::AnyInvocable<void(const std::shared_ptr<UnaryRequest>&)>;
+
+  /// Runs `body`, which sees to it that Finish is called once; to be called in the handler, which
+  /// returns what this does. `pool`: where `body` runs; null: here. `method`: what the request is
+  /// counted under.
+  static grpc::ServerUnaryReactor* Start(const RequestScope& scope, const char* method,
+                                         grpc::CallbackServerContext* context,
+                                         const grpc::ByteBuffer* request,
+                                         grpc::ByteBuffer* response, TaskPool* pool, Body body);
+
+  /// Use Start.
+  UnaryRequest(const RequestScope& scope, const char* method, grpc::CallbackServerContext* context,
+               const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
+
+  const grpc::ByteBuffer& message() const { return *request_; }
+  grpc::ByteBuffer* response() { return response_; }
+  grpc::CallbackServerContext& context() { return *context_; }
+  absl::Time arrival() const { return arrival_; }
+  absl::Time deadline() const { return DeadlineOf(*context_); }
+
+  /// Starts what the engine was asked for, so that a cancellation of the request reaches it.
+  void Begin(std::shared_ptr<CallHandle> handle);
+  /// Answers, once: with the response where the status is OK. `effects`, `printed`: of a call.
+  void Finish(const absl::Status& status, const ErrorDetails& details = {},
+              absl::Span<const std::string> printed = {});
+  /// Runs `encode`, which fills the response and calls Finish: here, or on a thread of ours where
+  /// it is `slow`.
+  void Encode(bool slow, absl::AnyInvocable<void()> encode);
+  void Cancel();
+
+ private:
+  const RequestScope& scope_;
+  const char* const method_;
+  grpc::CallbackServerContext* const context_;
+  const grpc::ByteBuffer* const request_;
+  grpc::ByteBuffer* const response_;
+  const absl::Time arrival_;
+
+  absl::Mutex mutex_;
+  std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);
+  grpc::ServerUnaryReactor* reactor_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace formwork::server
