@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/parallel.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/engine_impl.h"
 #include "core/kernels/isa.h"
@@ -86,14 +87,12 @@ EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration());
 
 absl::Status Engine::CheckEpoch(uint64_t known, ErrorDetails* details) const {
   if (known == 0 || known == epoch()) return absl::OkStatus();
-  if (details != nullptr) {
-    details->restarted = true;
-    details->effects = Effects::kNone;
-  }
-  return FailedPrecondition(
-      "the server was restarted: the IDs that the client knows are no longer valid, and what it "
-      "held is lost: known epoch=",
-      known, " server epoch=", epoch());
+  if (details != nullptr) details->effects = Effects::kNone;
+  return WithReason(FailedPrecondition("the server was restarted: the IDs that the client knows "
+                                       "are no longer valid, and what it "
+                                       "held is lost: known epoch=",
+                                       known, " server epoch=", epoch()),
+                    Reason::kEpochMismatch);
 }
 
 EngineInfo EngineImpl::Info() {
@@ -134,14 +133,14 @@ absl::StatusOr<FunctionInfo> EngineImpl::Resolve(absl::string_view name_space,
   Dispatch dispatch = functions_.Find(NamespaceOf(name_space), name, type);
   if (dispatch.function != nullptr) return InfoOf(*dispatch.function);
   if (details != nullptr) {
-    details->unknown_function = dispatch.unknown_name;
-    details->no_matching_signature = !dispatch.unknown_name;
     details->candidates = dispatch.candidates;
     details->suggested = dispatch.suggested;
   }
-  if (dispatch.unknown_name) return NotFound("there is no function '", name, "'");
-  return NotFound("no signature of function '", name,
-                  "' takes this type: candidates=", dispatch.candidates.size());
+  if (dispatch.unknown_name)
+    return WithReason(NotFound("there is no function '", name, "'"), Reason::kFunctionNotFound);
+  return WithReason(NotFound("no signature of function '", name,
+                             "' takes this type: candidates=", dispatch.candidates.size()),
+                    Reason::kNoMatchingSignature);
 }
 
 std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space, bool signatures) {
@@ -161,7 +160,8 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
     absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature);
     if (functions != nullptr) functions->push_back(std::move(info));
   }
-  if (text.empty()) return NotFound("there is no function '", name, "'");
+  if (text.empty())
+    return WithReason(NotFound("there is no function '", name, "'"), Reason::kFunctionNotFound);
   return text;
 }
 
@@ -171,8 +171,11 @@ absl::StatusOr<int64_t> EngineImpl::Unregister(absl::string_view name_space, con
   const int64_t removed = function.id != 0 ? functions_.Remove(name_space, function.id)
                                            : functions_.Remove(name_space, function.name);
   if (removed > 0 || allow_missing) return removed;
-  if (function.id != 0) return NotFound("there is no function of id=", function.id);
-  return NotFound("there is no function '", function.name, "'");
+  if (function.id != 0)
+    return WithReason(NotFound("there is no function of id=", function.id),
+                      Reason::kFunctionNotFound);
+  return WithReason(NotFound("there is no function '", function.name, "'"),
+                    Reason::kFunctionNotFound);
 }
 
 absl::StatusOr<Tensor> EngineImpl::ReadTensor(absl::string_view name_space, uint64_t kept_id) {

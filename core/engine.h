@@ -54,14 +54,12 @@ struct Argument {
 /// How much of a failed call can be seen from outside.
 enum class Effects : uint8_t { kUnknown, kNone, kSome, kAll };
 
-/// What there is to say about a failure beyond its status.
+/// What there is to say about a failure beyond its status, which has a Reason (core/base/reason.h)
+/// where programs are to act on it.
 struct ErrorDetails {
   Effects effects = Effects::kUnknown;
   std::vector<std::string> culprits;      ///< All of them; the text names the first 20.
-  bool no_matching_signature = false;     ///< The name is known, the type fits none.
-  bool unknown_function = false;          ///< The name or ID is not, or no longer, there.
-  bool restarted = false;                 ///< The client's epoch is another server life's.
-  std::vector<FunctionType> candidates;   ///< With no_matching_signature.
+  std::vector<FunctionType> candidates;   ///< With Reason::kNoMatchingSignature.
   std::optional<FunctionType> suggested;  ///< The type to trace next.
 };
 
@@ -233,7 +231,7 @@ class Engine {
   /// For each request that names something by ID, before anything is done with it: whether the IDs
   /// that the client knows are of this life. `known`: the epoch that it got them with; 0: not said,
   /// not checked. `details` may be null.
-  /// Errors: kFailedPrecondition: the server was restarted (details: restarted).
+  /// Errors: kFailedPrecondition: the server was restarted.
   absl::Status CheckEpoch(uint64_t known, ErrorDetails* details) const;
   virtual EngineInfo Info() = 0;
   /// Where decoded inputs are to be allocated.
@@ -294,6 +292,10 @@ class Engine {
                                       bool allow_missing = false) = 0;
   virtual std::vector<VariableInfo> ListVariables(absl::string_view name_space) = 0;  ///< By name.
 
+  /// Keeps a value for `owner`, for `ttl` (zero: EngineOptions::kept_tensor_ttl); its ID.
+  /// Errors: kResourceExhausted (the namespace's quota).
+  virtual absl::StatusOr<uint64_t> KeepTensor(absl::string_view name_space, absl::string_view owner,
+                                              absl::Duration ttl, Tensor tensor) = 0;
   /// Reading, and giving it to a call, puts a kept tensor's end off by its time to live.
   virtual absl::StatusOr<Tensor> ReadTensor(absl::string_view name_space, uint64_t kept_id) = 0;
   virtual std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) = 0;  ///< By ID.

@@ -4,6 +4,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/time/clock.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
 
@@ -42,7 +43,6 @@ class CallTask final : public Task {
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
   absl::Status TakeOutputs(CallResult& result);
   absl::StatusOr<FunctionPtr> FindFunction();
-  absl::StatusOr<uint64_t> Keep(Tensor tensor);
   void DropKept(CallResult& result);
   // What decides on the work of this call, hashed; 0 where it may be anything.
   uint64_t WorkOf() const;
@@ -75,7 +75,8 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
     }
     std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
     if (variable == nullptr || variable->name_space != name_space_) {
-      return NotFound(where(), ": there is no variable of id=", argument.id);
+      return WithReason(NotFound(where(), ": there is no variable of id=", argument.id),
+                        Reason::kVariableNotFound);
     }
     values_.push_back(Tensor::Scalar(ResourceHandle{argument.id}));
     const Access mode = bound().program().arg_access[i];
@@ -114,8 +115,10 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
     if (captured.access == Access::kNone) continue;
     std::shared_ptr<Variable> variable = captured.variable.lock();
     if (variable == nullptr || variable->destroyed()) {
-      return FailedPrecondition("Could not find variable ", captured.name, " of function '",
-                                function.name, "': the variable has been deleted");
+      return WithReason(
+          FailedPrecondition("Could not find variable ", captured.name, " of function '",
+                             function.name, "': the variable has been deleted"),
+          Reason::kVariableDeleted);
     }
     variable_bytes_ += variable->bytes();
     access.push_back({std::move(variable), captured.access});
@@ -204,7 +207,8 @@ absl::Status CallTask::TakeOutputs(CallResult& result) {
     CallOutput& output = result.outputs[i];
     const DType dtype = values_[i].dtype();
     if (spec_.keep_outputs && dtype != DType::kResource) {
-      absl::StatusOr<uint64_t> id = Keep(std::move(values_[i]));
+      absl::StatusOr<uint64_t> id = engine_.Keep(name_space_, spec_.owner, function_->name,
+                                                 spec_.kept_ttl, std::move(values_[i]));
       if (!id.ok()) {
         DropKept(result);
         return id.status();
@@ -251,7 +255,7 @@ absl::Status EngineImpl::Admit() {
   calls_.fetch_add(1);
   if (!refuses_.load()) return absl::OkStatus();
   CallDone();
-  return absl::UnavailableError("the server is shutting down");
+  return WithReason(absl::UnavailableError("the server is shutting down"), Reason::kDraining);
 }
 
 void EngineImpl::CallDone() {
@@ -260,13 +264,19 @@ void EngineImpl::CallDone() {
   absl::MutexLock lock(&drain_mutex_);  // Wakes Drain.
 }
 
-absl::StatusOr<uint64_t> CallTask::Keep(Tensor tensor) {
-  const absl::Duration ttl =
-      spec_.kept_ttl > absl::ZeroDuration() ? spec_.kept_ttl : engine_.options_.kept_tensor_ttl;
-  FORMWORK_ASSIGN_OR_RETURN(
-      const uint64_t id,
-      engine_.kept_.Put(name_space_, spec_.owner, function_->name, ttl, std::move(tensor)));
-  if (ttl != absl::InfiniteDuration()) engine_.WatchKept();
+absl::StatusOr<uint64_t> EngineImpl::KeepTensor(absl::string_view name_space,
+                                                absl::string_view owner, absl::Duration ttl,
+                                                Tensor tensor) {
+  return Keep(NamespaceOf(name_space), owner, "", ttl, std::move(tensor));
+}
+
+absl::StatusOr<uint64_t> EngineImpl::Keep(absl::string_view name_space, absl::string_view owner,
+                                          absl::string_view function_name, absl::Duration ttl,
+                                          Tensor tensor) {
+  if (ttl <= absl::ZeroDuration()) ttl = options_.kept_tensor_ttl;
+  FORMWORK_ASSIGN_OR_RETURN(const uint64_t id,
+                            kept_.Put(name_space, owner, function_name, ttl, std::move(tensor)));
+  if (ttl != absl::InfiniteDuration()) WatchKept();
   return id;
 }
 
@@ -282,9 +292,9 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
   if (spec_.function.id != 0) {
     FunctionPtr function = engine_.functions_.Find(name_space_, spec_.function.id);
     if (function != nullptr) return function;
-    details_.unknown_function = true;
-    return NotFound("there is no function of id=", spec_.function.id,
-                    ": it was removed or evicted");
+    return WithReason(
+        NotFound("there is no function of id=", spec_.function.id, ": it was removed or evicted"),
+        Reason::kFunctionNotFound);
   }
   std::vector<InputType> types(spec_.inputs.size());
   std::vector<std::shared_ptr<Variable>> variables;  // Whose shapes the types point into.
@@ -301,7 +311,8 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
     }
     std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
     if (variable == nullptr || variable->name_space != name_space_) {
-      return NotFound("input ", i, ": there is no variable of id=", argument.id);
+      return WithReason(NotFound("input ", i, ": there is no variable of id=", argument.id),
+                        Reason::kVariableNotFound);
     }
     type.dtype = DType::kResource;
     type.variable_dtype = variable->dtype;
@@ -312,14 +323,14 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
   Dispatch dispatch = engine_.functions_.Find(name_space_, spec_.function.name, types);
   if (dispatch.function != nullptr) return dispatch.function;
   if (dispatch.unknown_name) {
-    details_.unknown_function = true;
-    return NotFound("there is no function '", spec_.function.name, "'");
+    return WithReason(NotFound("there is no function '", spec_.function.name, "'"),
+                      Reason::kFunctionNotFound);
   }
-  details_.no_matching_signature = true;
   details_.candidates = std::move(dispatch.candidates);
   details_.suggested = std::move(dispatch.suggested);
-  return NotFound("no signature of function '", spec_.function.name,
-                  "' takes these inputs: candidates=", details_.candidates.size());
+  return WithReason(NotFound("no signature of function '", spec_.function.name,
+                             "' takes these inputs: candidates=", details_.candidates.size()),
+                    Reason::kNoMatchingSignature);
 }
 
 std::shared_ptr<CallHandle> EngineImpl::Call(CallSpec spec,

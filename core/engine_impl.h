@@ -138,6 +138,8 @@ class EngineImpl final : public Engine {
                               bool allow_missing) override;
   std::vector<VariableInfo> ListVariables(absl::string_view name_space) override;
   absl::StatusOr<Tensor> ReadTensor(absl::string_view name_space, uint64_t kept_id) override;
+  absl::StatusOr<uint64_t> KeepTensor(absl::string_view name_space, absl::string_view owner,
+                                      absl::Duration ttl, Tensor tensor) override;
   std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) override;
   int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) override;
   void Clear(absl::string_view name_space) override;
@@ -166,6 +168,9 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const std::string& key,
                                                       const ImportedGraph& imported,
                                                       const std::vector<PartialShape>& arg_shapes);
+  // `function_name`: whose output it is, if any. `ttl` zero: kept_tensor_ttl.
+  absl::StatusOr<uint64_t> Keep(absl::string_view name_space, absl::string_view owner,
+                                absl::string_view function_name, absl::Duration ttl, Tensor tensor);
   // Sees to it that kept tensors go when their time has passed.
   void WatchKept();
   // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/name.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
 #include "core/graph/decode.h"
@@ -151,8 +152,9 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   if (bytes.empty() && !registration.fingerprint.empty()) {
     known = graphs_.Get(registration.fingerprint);
     if (known == nullptr) {
-      return NotFound("the graph is not known: fingerprint=",
-                      registration.fingerprint.substr(0, 64));
+      return WithReason(
+          NotFound("the graph is not known: fingerprint=", registration.fingerprint.substr(0, 64)),
+          Reason::kGraphNotFound);
     }
     bytes = *known;
   }
@@ -181,7 +183,9 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     if (argument.kind == Argument::Kind::kResource) {
       std::shared_ptr<Variable> variable = resources_.Find(argument.id);
       if (variable == nullptr || variable->name_space != registration.name_space) {
-        return NotFound("capture '", tensor, "': there is no variable of id=", argument.id);
+        return WithReason(
+            NotFound("capture '", tensor, "': there is no variable of id=", argument.id),
+            Reason::kVariableNotFound);
       }
       binding.resource_id = argument.id;
       spec.shape = variable->shape;
@@ -236,7 +240,9 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
       continue;
     }
     const std::shared_ptr<Variable> variable = resources_.Find(binding.resource_id);
-    if (variable == nullptr) return NotFound("a captured variable has just been deleted");
+    if (variable == nullptr)
+      return WithReason(NotFound("a captured variable has just been deleted"),
+                        Reason::kVariableNotFound);
     function->variables.push_back(
         {variable->id, variable->name, variable, plan->arg_access[num_inputs + i]});
   }

@@ -1,6 +1,7 @@
 #include "core/engine_task.h"
 
 #include "absl/time/clock.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 
 namespace formwork {
@@ -62,10 +63,11 @@ void Task::Start() {
 
 absl::Status Task::TakePlace() {
   if (engine_.waiting_.Take(name_space_)) return absl::OkStatus();
-  return ResourceExhausted("too many calls of namespace '", name_space_,
-                           "' wait: waiting=", engine_.waiting_.taken(name_space_),
-                           " waiting of all=", engine_.waiting_.taken(),
-                           " limit=", engine_.options_.max_queued_calls);
+  return WithReason(ResourceExhausted("too many calls of namespace '", name_space_,
+                                      "' wait: waiting=", engine_.waiting_.taken(name_space_),
+                                      " waiting of all=", engine_.waiting_.taken(),
+                                      " limit=", engine_.options_.max_queued_calls),
+                    Reason::kQueueFull);
 }
 
 void Task::Wait() {

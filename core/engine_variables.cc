@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/name.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
 
@@ -17,8 +18,11 @@ VariableInfo InfoOf(const Variable& variable) {
 }
 
 absl::Status NoVariable(const Target& target) {
-  if (target.id != 0) return NotFound("there is no variable of id=", target.id);
-  return NotFound("there is no variable '", target.name, "'");
+  if (target.id != 0)
+    return WithReason(NotFound("there is no variable of id=", target.id),
+                      Reason::kVariableNotFound);
+  return WithReason(NotFound("there is no variable '", target.name, "'"),
+                    Reason::kVariableNotFound);
 }
 
 }  // namespace

@@ -63,7 +63,6 @@ CallStream::Step CallStream::NextStep() {
   }
   if (!running_ && !waiting_.empty() && answers_.size() < kMaxAnswers) {
     running_ = true;
-    ++begun_;
     return Step::kRun;
   }
   const bool idle = !running_ && waiting_.empty() && answers_.empty();
@@ -94,7 +93,6 @@ void CallStream::Advance() {
 bool CallStream::TakeStep() {
   Step step;
   Request request;
-  uint64_t number = 0;
   grpc::Status status;
   const grpc::ByteBuffer* answer = nullptr;
   {
@@ -107,23 +105,22 @@ bool CallStream::TakeStep() {
     } else if (step == Step::kRun) {
       request.Swap(&waiting_.front());
       waiting_.pop_front();
-      number = begun_;
     } else if (step == Step::kFinish && closing_ && !all_read_) {
       status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down");
     }
   }
   if (step == Step::kWrite) StartWrite(answer);
-  if (step == Step::kRun) Begin(std::move(request), number);
+  if (step == Step::kRun) Begin(std::move(request));
   if (step == Step::kRead) StartRead(&incoming_);
   if (step == Step::kFinish) Finish(status);
   return step != Step::kNone;
 }
 
-void CallStream::Begin(Request request, uint64_t number) {
+void CallStream::Begin(Request request) {
   if (request.message.Length() < kLargeMessageBytes) return Run(request);
   const absl::Time arrival = request.arrival;
   const bool added = scope_.transfers.Add(
-      [self = shared_from_this(), number, request = std::move(request)] { self->Run(request); });
+      [self = shared_from_this(), request = std::move(request)] { self->Run(request); });
   if (added) return;
   CallResult refused;
   refused.status = ResourceExhausted("too many large requests wait to be read");

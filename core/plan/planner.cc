@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_join.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/plan/fusion.h"
@@ -372,11 +373,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
   absl::StatusOr<std::shared_ptr<Plan>> plan = BuildPlan(*imported.graph, arg_shapes, scope, true);
   if (!scope.missing.empty()) {
     const size_t named = std::min<size_t>(scope.missing.size(), 20);
-    return Unimplemented("ops that are not supported: ",
-                         absl::StrJoin(scope.missing.begin(), scope.missing.begin() + named, "; "),
-                         scope.missing.size() > named
-                             ? absl::StrCat("; and ", scope.missing.size() - named, " more")
-                             : "");
+    return WithReason(
+        Unimplemented("ops that are not supported: ",
+                      absl::StrJoin(scope.missing.begin(), scope.missing.begin() + named, "; "),
+                      scope.missing.size() > named
+                          ? absl::StrCat("; and ", scope.missing.size() - named, " more")
+                          : ""),
+        Reason::kOpNotSupported);
   }
   if (!plan.ok()) return plan.status();
   (*plan)->named_variables = std::move(scope.named_variables);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 
@@ -163,7 +164,8 @@ absl::StatusOr<AccessTicket::Entry*> AccessTicket::Get(ResourceHandle handle) {
     return InvalidArgument("the handle is none of the call's variables: id=", handle.id);
   }
   if (entry->destroyed) {
-    return NotFound("variable '", entry->variable->name, "' has been destroyed");
+    return WithReason(NotFound("variable '", entry->variable->name, "' has been destroyed"),
+                      Reason::kVariableDeleted);
   }
   if (entry->released) {
     return Internal("variable '", entry->variable->name, "' was released before its last access");
@@ -183,8 +185,9 @@ absl::StatusOr<Tensor> AccessTicket::Read(ResourceHandle handle) {
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
   const Tensor& value = entry->write ? entry->variable->value_ : entry->pinned;
   if (!value.has_value()) {
-    return FailedPrecondition("Error while reading resource variable ", entry->variable->name,
-                              ": it is uninitialized");
+    return WithReason(FailedPrecondition("Error while reading resource variable ",
+                                         entry->variable->name, ": it is uninitialized"),
+                      Reason::kVariableUninitialized);
   }
   return value;
 }
@@ -218,8 +221,9 @@ absl::Status AccessTicket::Update(ResourceHandle handle,
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
   Variable& variable = *entry->variable;
   if (!variable.value_.has_value()) {
-    return FailedPrecondition("Error while reading resource variable ", variable.name,
-                              ": it is uninitialized");
+    return WithReason(FailedPrecondition("Error while reading resource variable ", variable.name,
+                                         ": it is uninitialized"),
+                      Reason::kVariableUninitialized);
   }
   if (variable.value_.unique()) {
     Tensor value = std::move(variable.value_);

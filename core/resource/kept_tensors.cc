@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 
 namespace formwork {
 namespace {
 
-absl::Status NoTensor(uint64_t id) { return NotFound("there is no kept tensor of id=", id); }
+absl::Status NoTensor(uint64_t id) {
+  return WithReason(NotFound("there is no kept tensor of id=", id), Reason::kTensorNotFound);
+}
 
 }  // namespace
 
@@ -29,9 +32,10 @@ absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::st
   if (max_bytes_ != 0 && wanted > max_bytes_ - std::min<uint64_t>(max_bytes_, space.bytes)) {
     const uint64_t used = space.bytes;
     if (space.tensors.empty()) name_spaces_.erase(name_space);
-    return ResourceExhausted("the kept tensors of namespace '", name_space,
-                             "' take too much memory: wanted=", wanted, " used=", used,
-                             " limit=", max_bytes_);
+    return WithReason(ResourceExhausted("the kept tensors of namespace '", name_space,
+                                        "' take too much memory: wanted=", wanted, " used=", used,
+                                        " limit=", max_bytes_),
+                      Reason::kQuota);
   }
   const uint64_t id = next_id_++;
   space.tensors.emplace_hint(space.tensors.end(), id, std::move(kept));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "core/base/reason.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -38,7 +39,7 @@ TEST_F(EngineTest, AnotherGraphUnderATakenNameAndTypeNeedsReplace) {
   EXPECT_EQ(Value(second.function.id, 10), 12);
   const CallResult gone = Run(first.function.id, Owned(Tensor::Scalar(1.0f)));
   EXPECT_THAT(gone.status, StatusIs(StatusCode::kNotFound));
-  EXPECT_TRUE(gone.details.unknown_function);
+  EXPECT_EQ(ReasonOf(gone.status), Reason::kFunctionNotFound);
   EXPECT_EQ(gone.details.effects, Effects::kNone);
 }
 
@@ -120,7 +121,7 @@ TEST_F(EngineTest, WhatACallUsesIsNotTakenFromIt) {
   const CallResult gone = std::move(
       Begin(spin, Owned(Tensor::Scalar(0.0f)), false, absl::Now() + absl::Seconds(1))->Wait());
   EXPECT_THAT(gone.status, StatusIs(StatusCode::kNotFound));
-  EXPECT_TRUE(gone.details.unknown_function);
+  EXPECT_EQ(ReasonOf(gone.status), Reason::kFunctionNotFound);
 }
 
 TEST_F(EngineTest, ARemovedFunctionEndsItsCallsInPeace) {
