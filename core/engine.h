@@ -109,6 +109,9 @@ struct CallSpec {
   std::string name_space;
   Target function;  ///< By name: the one that fits the inputs' types (TensorFlow's rule).
   std::vector<Argument> inputs;
+  /// Gets each text as it is printed, on the thread that runs the call, which it must not hold up.
+  /// Null: CallResult::printed has them.
+  absl::AnyInvocable<void(absl::string_view)> print;
   bool keep_outputs = false;
   std::string owner;        ///< Of kept outputs, as lists show it: the client's ID, or its address.
   absl::Duration kept_ttl;  ///< Of kept outputs; zero: EngineOptions::kept_tensor_ttl.

@@ -170,6 +170,7 @@ void CallTask::Run() {
   const int64_t start = absl::GetCurrentTimeNanos();
   call_.emplace(engine_.allocator_, &function.counters, &function.named, deadline_);
   call_->set_resources(&ticket_);
+  if (spec_.print) call_->set_print(&spec_.print);
   runs_.store(true);
   if (!AskedStatus().ok()) call_->Cancel();
   CallResult result;

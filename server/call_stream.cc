@@ -4,42 +4,35 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
+#include "server/value_codec.h"
 
 namespace formwork::server {
 namespace {
 
-// How far a stream is read ahead, and how many answers may wait for a slow client.
+// How far a stream is read ahead, how many calls run side by side, and how many answers may wait
+// for a slow client. One request and one answer may be larger than the bytes say.
 constexpr size_t kMaxWaiting = 8;
+constexpr size_t kMaxRunning = 8;
 constexpr size_t kMaxAnswers = 16;
+constexpr size_t kMaxWaitingBytes = size_t{8} << 20;
+constexpr size_t kMaxAnswerBytes = size_t{8} << 20;
 
 }  // namespace
 
-void OpenStreams::Add(std::shared_ptr<CallStream> stream) {
-  absl::MutexLock lock(&mutex_);
-  if (closing_) stream->CloseWhenIdle();
-  streams_.insert(std::move(stream));
-}
+// One call of a stream, while it runs.
+struct CallStream::Call {
+  uint64_t number;
+  uint64_t call_id;
+  absl::Time arrival;
+  std::shared_ptr<AnswerParts> parts;  // Null: answered whole.
+};
 
-void OpenStreams::Remove(CallStream* stream) {
-  std::shared_ptr<CallStream> removed = stream->shared_from_this();  // Outlives the lock.
-  absl::MutexLock lock(&mutex_);
-  streams_.erase(removed);
-}
-
-void OpenStreams::CloseWhenIdle() {
-  std::vector<std::shared_ptr<CallStream>> streams;
-  {
-    absl::MutexLock lock(&mutex_);
-    closing_ = true;
-    streams.assign(streams_.begin(), streams_.end());
-  }
-  for (const auto& stream : streams) stream->CloseWhenIdle();
-}
-
-CallStream::CallStream(const RequestScope& scope, OpenStreams& open, absl::Time deadline)
-    : scope_(scope), open_(open), deadline_(deadline) {}
+CallStream::CallStream(const RequestScope& scope, OpenStreams& open,
+                       grpc::CallbackServerContext& context)
+    : scope_(scope), open_(open), context_(context), deadline_(DeadlineOf(context)) {}
 
 void CallStream::Start() {
   scope_.metrics.CountStream(1);
@@ -51,31 +44,72 @@ void CallStream::CloseWhenIdle() {
   {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
+    end_ = absl::UnavailableError("the server is shutting down");
   }
   Advance();
+}
+
+void CallStream::EndIfIdle(absl::Time since) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (finished_ || !running_.empty() || last_progress_ > since) return;
+    // Answers that nobody reads: they are not waited for.
+    if (!answers_.empty()) {
+      context_.TryCancel();
+      return;
+    }
+    closing_ = true;
+    end_ = absl::UnavailableError("nothing came over the stream for too long: open another");
+  }
+  Advance();
+}
+
+int CallStream::NextToRun() const {
+  bool ordered_waits = ordered_running_;
+  for (size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i].unordered || !ordered_waits) return static_cast<int>(i);
+    ordered_waits = true;
+  }
+  return -1;
+}
+
+bool CallStream::MayRun() const {
+  if (running_.size() >= kMaxRunning || answers_.size() >= kMaxAnswers) return false;
+  size_t bytes = 0;
+  for (const Answer& answer : answers_) bytes += answer.bytes();
+  return bytes < kMaxAnswerBytes;
+}
+
+bool CallStream::MayRead() const {
+  return !reading_ && !all_read_ && !cancelled_ && waiting_.size() < kMaxWaiting &&
+         waiting_bytes_ < kMaxWaitingBytes;
 }
 
 CallStream::Step CallStream::NextStep() {
   if (finished_) return Step::kNone;
   if (!writing_ && !answers_.empty() && !cancelled_) {
     writing_ = true;
+    TakeMessage();
     return Step::kWrite;
   }
-  if (!running_ && !waiting_.empty() && answers_.size() < kMaxAnswers) {
-    running_ = true;
-    return Step::kRun;
-  }
-  const bool idle = !running_ && waiting_.empty() && answers_.empty();
-  const bool lost = cancelled_ && !running_ && !writing_;
+  if (!waiting_.empty() && !cancelled_ && MayRun() && NextToRun() >= 0) return Step::kRun;
+  const bool idle = running_.empty() && waiting_.empty() && answers_.empty();
+  const bool lost = cancelled_ && running_.empty() && !writing_;
   if (lost || (idle && (all_read_ || closing_))) {
     finished_ = true;
     return Step::kFinish;
   }
-  if (!reading_ && !all_read_ && !cancelled_ && waiting_.size() < kMaxWaiting) {
+  if (MayRead()) {
     reading_ = true;
     return Step::kRead;
   }
   return Step::kNone;
+}
+
+// Puts what is written next into outgoing_. Its answer stays the first until it is written.
+void CallStream::TakeMessage() {
+  Answer& answer = answers_.front();
+  outgoing_ = answer.parts != nullptr ? answer.parts->Next() : answer.whole;
 }
 
 void CallStream::Advance() {
@@ -93,86 +127,151 @@ void CallStream::Advance() {
 bool CallStream::TakeStep() {
   Step step;
   Request request;
+  uint64_t number = 0;
   grpc::Status status;
-  const grpc::ByteBuffer* answer = nullptr;
   {
     absl::MutexLock lock(&mutex_);
     step = NextStep();
     if (step == Step::kNone) {
       advancing_ = false;
-    } else if (step == Step::kWrite) {
-      answer = &answers_.front();
     } else if (step == Step::kRun) {
-      request.Swap(&waiting_.front());
-      waiting_.pop_front();
+      const auto next = waiting_.begin() + NextToRun();
+      request = std::move(*next);
+      waiting_.erase(next);
+      waiting_bytes_ -= request.message.Length();
+      number = ++begun_;
+      running_[number].unordered = request.unordered;
+      ordered_running_ |= !request.unordered;
     } else if (step == Step::kFinish && closing_ && !all_read_) {
-      status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server is shutting down");
+      status =
+          grpc::Status(static_cast<grpc::StatusCode>(end_.code()), std::string(end_.message()));
     }
   }
-  if (step == Step::kWrite) StartWrite(answer);
-  if (step == Step::kRun) Begin(std::move(request));
+  if (step == Step::kWrite) {
+    scope_.metrics.CountSent(outgoing_.Length());
+    StartWrite(&outgoing_);
+  }
+  if (step == Step::kRun) Begin(std::move(request), number);
   if (step == Step::kRead) StartRead(&incoming_);
   if (step == Step::kFinish) Finish(status);
   return step != Step::kNone;
 }
 
-void CallStream::Begin(Request request) {
-  if (request.message.Length() < kLargeMessageBytes) return Run(request);
+void CallStream::Begin(Request request, uint64_t number) {
+  if (request.message.Length() < kLargeMessageBytes) return Run(request, number);
   const absl::Time arrival = request.arrival;
-  const bool added = scope_.transfers.Add(
-      [self = shared_from_this(), request = std::move(request)] { self->Run(request); });
+  const bool added =
+      scope_.transfers.Add([self = shared_from_this(), number, request = std::move(request)] {
+        self->Run(request, number);
+      });
   if (added) return;
   CallResult refused;
-  refused.status = ResourceExhausted("too many large requests wait to be read");
-  Answer(std::move(refused), 0, arrival);
+  refused.status =
+      WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull);
+  Complete(std::make_shared<Call>(Call{number, 0, arrival, nullptr}), std::move(refused));
 }
 
-void CallStream::Run(const Request& request) {
-  const absl::Time arrival = request.arrival;
-  DecodedCall call;
+void CallStream::Run(const Request& request, uint64_t number) {
+  DecodedCall decoded;
   CallResult refused;
-  refused.status = DecodeCallRequest(request.message, scope_.engine.allocator(), &call);
-  if (refused.status.ok() && call.names_by_id()) {
-    refused.status = scope_.engine.CheckEpoch(call.expected_epoch, &refused.details);
+  refused.status = DecodeCallRequest(request.message, scope_.engine.allocator(), &decoded);
+  if (refused.status.ok() && decoded.names_by_id()) {
+    refused.status = scope_.engine.CheckEpoch(decoded.expected_epoch, &refused.details);
   }
-  const uint64_t call_id = call.call_id;
-  if (!refused.status.ok()) return Answer(std::move(refused), call_id, arrival);
-  name_space_ = call.spec.name_space;
-  call.spec.deadline = deadline_;
-  if (call.timeout) call.spec.deadline = std::min(deadline_, arrival + *call.timeout);
-  std::shared_ptr<CallHandle> handle = scope_.engine.Call(
-      std::move(call.spec), [self = shared_from_this(), call_id, arrival](CallResult result) {
-        self->Answer(std::move(result), call_id, arrival);
+  const auto call = std::make_shared<Call>(Call{number, decoded.call_id, request.arrival, nullptr});
+  if (decoded.in_parts) {
+    call->parts = std::make_shared<AnswerParts>(scope_.engine.epoch(), decoded.call_id);
+  }
+  if (!refused.status.ok()) return Complete(call, std::move(refused));
+  CallSpec& spec = decoded.spec;
+  spec.deadline = deadline_;
+  if (decoded.timeout) spec.deadline = std::min(deadline_, request.arrival + *decoded.timeout);
+  if (spec.keep_outputs && spec.owner.empty()) spec.owner = context_.peer();
+  if (call->parts != nullptr) {
+    spec.print = [self = shared_from_this(), parts = call->parts](absl::string_view text) {
+      self->Printed(parts, text);
+    };
+  }
+  std::shared_ptr<CallHandle> handle =
+      scope_.engine.Call(std::move(spec), [self = shared_from_this(), call](CallResult result) {
+        self->Complete(call, std::move(result));
       });
   bool cancelled;
   {
     absl::MutexLock lock(&mutex_);
-    handle_ = handle;
+    running_[number].handle = handle;
     cancelled = cancelled_;
   }
   if (cancelled) handle->Cancel();
   handle->Start();
 }
 
-void CallStream::Answer(CallResult result, uint64_t call_id, absl::Time arrival) {
-  const uint64_t epoch = scope_.engine.epoch();
-  grpc::ByteBuffer answer;
-  const absl::Status encoded =
-      EncodeCallResponse(result, epoch, call_id, scope_.max_message_bytes, &answer);
-  if (!encoded.ok()) {
-    result.status = encoded;
-    result.outputs.clear();
-    result.printed.clear();
-    EncodeCallResponse(result, epoch, call_id, scope_.max_message_bytes, &answer).IgnoreError();
-  }
-  scope_.metrics.CountSent(answer.Length());
-  scope_.metrics.CountCall(
-      {name_space_, result.function_name, result.status.code(), absl::Now() - arrival});
+// On the thread that runs the call: writes where that can be done at once, and begins nothing else.
+void CallStream::Printed(const std::shared_ptr<AnswerParts>& parts, absl::string_view text) {
   {
     absl::MutexLock lock(&mutex_);
-    running_ = false;
-    handle_ = nullptr;
-    if (!cancelled_) answers_.push_back(std::move(answer));
+    if (cancelled_) return;
+    parts->AddPrinted(text);
+    Queue(parts);
+    if (advancing_ || writing_) return;
+    writing_ = true;
+    TakeMessage();
+  }
+  scope_.metrics.CountSent(outgoing_.Length());
+  StartWrite(&outgoing_);
+}
+
+void CallStream::Queue(const std::shared_ptr<AnswerParts>& parts) {
+  for (const Answer& answer : answers_) {
+    if (answer.parts == parts) return;
+  }
+  answers_.push_back({grpc::ByteBuffer(), parts});
+}
+
+void CallStream::Complete(std::shared_ptr<Call> call, CallResult result) {
+  scope_.metrics.CountCall(result.function_name, result.status.code(), absl::Now() - call->arrival);
+  const bool slow =
+      std::any_of(result.outputs.begin(), result.outputs.end(),
+                  [](const CallOutput& output) { return SlowToEncode(output.tensor); });
+  if (!slow) return Encode(*call, std::move(result));
+  auto encode = [self = shared_from_this(), call,
+                 held = std::make_shared<CallResult>(std::move(result))] {
+    self->Encode(*call, std::move(*held));
+  };
+  // What is done is answered, even where too much waits already.
+  if (!scope_.transfers.Add(encode)) encode();
+}
+
+void CallStream::Encode(Call& call, CallResult result) {
+  Answer answer;
+  const uint64_t epoch = scope_.engine.epoch();
+  if (call.parts == nullptr) {
+    const absl::Status encoded =
+        EncodeCallResponse(result, epoch, call.call_id, scope_.max_message_bytes, &answer.whole);
+    if (!encoded.ok()) {
+      CallResult too_large;
+      too_large.status = encoded;
+      too_large.details.effects = Effects::kAll;
+      EncodeCallResponse(too_large, epoch, call.call_id, scope_.max_message_bytes, &answer.whole)
+          .IgnoreError();
+    }
+  }
+  std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto running = running_.find(call.number);
+    if (!running->second.unordered) ordered_running_ = false;
+    handle = std::move(running->second.handle);
+    running_.erase(running);
+    last_progress_ = absl::Now();
+    if (!cancelled_) {
+      if (call.parts == nullptr) {
+        answers_.push_back(std::move(answer));
+      } else {
+        call.parts->SetResult(std::move(result));
+        Queue(call.parts);
+      }
+    }
   }
   Advance();
 }
@@ -182,12 +281,15 @@ void CallStream::OnReadDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
     reading_ = false;
+    last_progress_ = absl::Now();
     if (!ok) {
       all_read_ = true;
     } else if (!cancelled_) {
       Request& request = waiting_.emplace_back();
       request.message.Swap(&incoming_);
-      request.arrival = absl::Now();
+      request.arrival = last_progress_;
+      request.unordered = SaysUnordered(request.message);
+      waiting_bytes_ += request.message.Length();
     }
   }
   Advance();
@@ -197,24 +299,31 @@ void CallStream::OnWriteDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
-    answers_.pop_front();
+    last_progress_ = absl::Now();
+    outgoing_.Clear();
+    const Answer& written = answers_.front();
+    if (written.parts == nullptr || !written.parts->HasNext()) answers_.pop_front();
     if (!ok) {
       cancelled_ = true;
       waiting_.clear();
+      waiting_bytes_ = 0;
     }
   }
   Advance();
 }
 
 void CallStream::OnCancel() {
-  std::shared_ptr<CallHandle> handle;
+  std::vector<std::shared_ptr<CallHandle>> handles;
   {
     absl::MutexLock lock(&mutex_);
     cancelled_ = true;
     waiting_.clear();
-    handle = handle_;
+    waiting_bytes_ = 0;
+    for (const auto& [number, running] : running_) {
+      if (running.handle != nullptr) handles.push_back(running.handle);
+    }
   }
-  if (handle != nullptr) handle->Cancel();
+  for (const auto& handle : handles) handle->Cancel();
   Advance();
 }
 

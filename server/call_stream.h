@@ -1,48 +1,38 @@
 #pragma once
 
-// CallStream: calls in the order sent, one at a time, while the next ones are read ahead.
+// CallStream: calls in the order sent, one at a time, while the next ones are read ahead; calls
+// that are `unordered` beside them.
 
 #include <deque>
 #include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/engine.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
+#include "server/answer_parts.h"
+#include "server/open_streams.h"
 #include "server/request_scope.h"
 
 namespace formwork::server {
 
-class CallStream;
-
-/// The open streams of a service, so that a server that ends can close them. Thread-safe.
-class OpenStreams {
- public:
-  void Add(std::shared_ptr<CallStream> stream);
-  void Remove(CallStream* stream);
-  /// Closes every stream as soon as it has nothing left to answer, with kUnavailable.
-  void CloseWhenIdle();
-
- private:
-  absl::Mutex mutex_;
-  absl::flat_hash_set<std::shared_ptr<CallStream>> streams_ ABSL_GUARDED_BY(mutex_);
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
 /// One stream, with a deadline for all of it. gRPC calls the On… methods; the engine calls back
-/// from any thread. Lives until gRPC and the engine are both done with it.
+/// from any thread. Lives until gRPC and the engine are both done with it. What it reads ahead and
+/// what waits to be written is bounded in number and bytes.
 class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                         public OpenStream,
                          public std::enable_shared_from_this<CallStream> {
  public:
-  CallStream(const RequestScope& scope, OpenStreams& open, absl::Time deadline);
+  CallStream(const RequestScope& scope, OpenStreams& open, grpc::CallbackServerContext& context);
 
   /// Begins to read; to be called once, in the handler.
   void Start();
-  void CloseWhenIdle();
+  void CloseWhenIdle() override;
+  void EndIfIdle(absl::Time since) override;
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -50,39 +40,62 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void OnDone() override;
 
  private:
+  // A call that is read, and not begun.
   struct Request {
     grpc::ByteBuffer message;
     absl::Time arrival;
-
-    void Swap(Request* other) {
-      message.Swap(&other->message);
-      std::swap(arrival, other->arrival);
-    }
+    bool unordered = false;
   };
+  // A call that runs.
+  struct Running {
+    bool unordered = false;
+    std::shared_ptr<CallHandle> handle;
+  };
+  // What waits to be written: one message, or parts as they come.
+  struct Answer {
+    grpc::ByteBuffer whole;
+    std::shared_ptr<AnswerParts> parts;
+
+    size_t bytes() const { return parts != nullptr ? parts->bytes() : whole.Length(); }
+  };
+  struct Call;
 
   enum class Step { kNone, kWrite, kRun, kRead, kFinish };
 
   // What is to be done next; marks it as begun.
   Step NextStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The place in waiting_ of a call that may run now; -1: none.
+  int NextToRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Does what is to be done, on one thread at a time.
   void Advance();
   bool TakeStep();
-  void Begin(Request request);
-  void Run(const Request& request);
-  void Answer(CallResult result, uint64_t call_id, absl::Time arrival);
+  void Begin(Request request, uint64_t number);
+  void Run(const Request& request, uint64_t number);
+  void Printed(const std::shared_ptr<AnswerParts>& parts, absl::string_view text);
+  // Has `parts` written, unless they wait for it already.
+  void Queue(const std::shared_ptr<AnswerParts>& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Complete(std::shared_ptr<Call> call, CallResult result);
+  void Encode(Call& call, CallResult result);
 
   const RequestScope& scope_;
   std::string name_space_;  // Of the call that runs.
   OpenStreams& open_;
-
+  grpc::CallbackServerContext& context_;
   const absl::Time deadline_;
 
   absl::Mutex mutex_;
   std::deque<Request> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::deque<grpc::ByteBuffer> answers_ ABSL_GUARDED_BY(mutex_);  // The first may be on its way.
-  std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);    // Of the call that runs.
+  size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, Running> running_ ABSL_GUARDED_BY(mutex_);  // By their numbers.
+  bool ordered_running_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;          // Calls so far.
+  std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // The first may be on its way.
+  absl::Time last_progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);  // What the stream ends with once it is closing.
   bool advancing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool all_read_ ABSL_GUARDED_BY(mutex_) = false;
@@ -90,6 +103,7 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ByteBuffer incoming_;  // gRPC's while reading_ is set.
+  grpc::ByteBuffer outgoing_;  // gRPC's while writing_ is set.
 };
 
 }  // namespace formwork::server

@@ -129,6 +129,9 @@ void AddServing(CLI::App& app, ServerOptions& options) {
   Add(app, "--drain-timeout", options.drain_timeout_seconds,
       "Seconds that are left then to what was admitted")
       ->check(Seconds(kDay));
+  Add(app, "--stream-idle-timeout", options.stream_idle_timeout_seconds,
+      "Seconds after which a stream on which nothing moves ends; 0: never")
+      ->check(Seconds(kYear));
 }
 
 void AddEngine(CLI::App& app, EngineOptions& options) {

@@ -26,6 +26,7 @@ struct ServerOptions {
   int slow_call_ms = 5000;                   ///< Calls that take longer are logged; 0: none.
   double lame_duck_seconds = 0;
   double drain_timeout_seconds = 10;
+  double stream_idle_timeout_seconds = 3600;  ///< 0: none.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

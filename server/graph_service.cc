@@ -44,6 +44,11 @@ absl::StatusOr<Target> FunctionTarget(const Request& request) {
   return InvalidArgument("the request names no function");
 }
 
+absl::Duration IdleTimeout(const ServerOptions& options) {
+  const double seconds = options.stream_idle_timeout_seconds;
+  return seconds > 0 ? absl::Seconds(seconds) : absl::InfiniteDuration();
+}
+
 std::string OwnerOf(const std::string& client_id, const grpc::CallbackServerContext& context) {
   return client_id.empty() ? context.peer() : client_id;
 }
@@ -55,6 +60,7 @@ GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics
       started_(absl::Now()),
       engine_(engine),
       metrics_(metrics),
+      streams_(IdleTimeout(options)),
       requests_(4, kMaxQueued),
       scope_{engine, metrics, requests_, static_cast<size_t>(options.max_message_bytes)} {}
 
@@ -99,11 +105,20 @@ GraphService::Reactor* GraphService::Call(Context* context, const Bytes* request
                              [this](const auto& unary) { RunUnaryCall(scope_, unary); });
 }
 
+// Streams are held by streams_ until gRPC is done with them.
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GraphService::CallInParts(Context* context,
+                                                                      const Bytes* request) {
+  auto stream = std::make_shared<server::CallInParts>(scope_, streams_, *context, *request);
+  stream->Start();
+  return stream.get();
+}
+
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GraphService::CallStream(
     Context* context) {
-  auto stream = std::make_shared<server::CallStream>(scope_, streams_, DeadlineOf(*context));
+  auto stream = std::make_shared<server::CallStream>(scope_, streams_, *context);
   stream->Start();
-  return stream.get();  // Held by streams_ until gRPC is done with it.
+  return stream.get();
 }
 
 // --- Functions.
@@ -377,6 +392,13 @@ GraphService::Reactor* GraphService::DeleteVariable(Context* context, const Byte
 }
 
 // --- Kept tensors.
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* GraphService::WriteTensor(Context* context,
+                                                                     Bytes* response) {
+  auto stream = std::make_shared<TensorWriter>(scope_, streams_, *context, *response);
+  stream->Start();
+  return stream.get();
+}
 
 GraphService::Reactor* GraphService::ReadTensor(Context* context, const Bytes* request,
                                                 Bytes* response) {

@@ -6,11 +6,14 @@
 #include "absl/time/time.h"
 #include "core/engine.h"
 #include "formwork/v1/graph_service.grpc.pb.h"
+#include "server/call_in_parts.h"
 #include "server/call_stream.h"
 #include "server/flags.h"
 #include "server/metrics.h"
+#include "server/open_streams.h"
 #include "server/request_scope.h"
 #include "server/task_pool.h"
+#include "server/tensor_writer.h"
 #include "server/unary_request.h"
 
 namespace formwork::server {
@@ -18,7 +21,8 @@ namespace formwork::server {
 namespace raw_methods {
 
 using V1 = v1::GraphService;
-using Calls = V1::WithRawCallbackMethod_Call<V1::WithRawCallbackMethod_CallStream<V1::Service>>;
+using Calls = V1::WithRawCallbackMethod_Call<
+    V1::WithRawCallbackMethod_CallInParts<V1::WithRawCallbackMethod_CallStream<V1::Service>>>;
 using Functions = V1::WithRawCallbackMethod_Register<
     V1::WithRawCallbackMethod_Resolve<V1::WithRawCallbackMethod_ListFunctions<
         V1::WithRawCallbackMethod_DescribeFunction<V1::WithRawCallbackMethod_Unregister<Calls>>>>>;
@@ -26,8 +30,8 @@ using Variables = V1::WithRawCallbackMethod_CreateVariable<
     V1::WithRawCallbackMethod_GetVariable<V1::WithRawCallbackMethod_ReadVariables<
         V1::WithRawCallbackMethod_AssignVariables<V1::WithRawCallbackMethod_ListVariables<
             V1::WithRawCallbackMethod_DeleteVariable<Functions>>>>>>;
-using Tensors = V1::WithRawCallbackMethod_ReadTensor<
-    V1::WithRawCallbackMethod_ListTensors<V1::WithRawCallbackMethod_ReleaseTensors<Variables>>>;
+using Tensors = V1::WithRawCallbackMethod_WriteTensor<V1::WithRawCallbackMethod_ReadTensor<
+    V1::WithRawCallbackMethod_ListTensors<V1::WithRawCallbackMethod_ReleaseTensors<Variables>>>>;
 using All = V1::WithRawCallbackMethod_GetServerInfo<V1::WithRawCallbackMethod_Clear<Tensors>>;
 
 }  // namespace raw_methods
@@ -46,6 +50,7 @@ class GraphService final : public raw_methods::All {
   using Reactor = grpc::ServerUnaryReactor;
 
   Reactor* Call(Context* context, const Bytes* request, Bytes* response) override;
+  grpc::ServerWriteReactor<Bytes>* CallInParts(Context* context, const Bytes* request) override;
   grpc::ServerBidiReactor<Bytes, Bytes>* CallStream(Context* context) override;
   Reactor* Register(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* Resolve(Context* context, const Bytes* request, Bytes* response) override;
@@ -58,6 +63,7 @@ class GraphService final : public raw_methods::All {
   Reactor* AssignVariables(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ListVariables(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* DeleteVariable(Context* context, const Bytes* request, Bytes* response) override;
+  grpc::ServerReadReactor<Bytes>* WriteTensor(Context* context, Bytes* response) override;
   Reactor* ReadTensor(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ListTensors(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ReleaseTensors(Context* context, const Bytes* request, Bytes* response) override;

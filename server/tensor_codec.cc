@@ -185,6 +185,14 @@ TensorParts TensorParts::Of(const v1::Tensor& message, absl::string_view* chunk)
   return parts;
 }
 
+TensorParts TensorParts::Of(DType dtype, const Shape& shape, const absl::string_view& chunk) {
+  TensorParts parts;
+  parts.dtype_ = static_cast<int32_t>(dtype);
+  for (int64_t dim : shape.dims()) parts.AddDim(static_cast<uint64_t>(dim));
+  parts.content_ = WireReader(absl::MakeConstSpan(&chunk, 1), chunk.size());
+  return parts;
+}
+
 absl::StatusOr<Tensor> TensorFromMessage(const v1::Tensor& message, Allocator& allocator) {
   absl::string_view chunk;
   return TensorParts::Of(message, &chunk).Build(allocator);

@@ -29,6 +29,8 @@ class TensorParts {
 
   /// The parts of a parsed message, which must outlive them and `chunk`.
   static TensorParts Of(const v1::Tensor& message, absl::string_view* chunk);
+  /// The parts of a value whose content is `chunk`, which must outlive them.
+  static TensorParts Of(DType dtype, const Shape& shape, const absl::string_view& chunk);
 
  private:
   void AddDim(uint64_t dim);

@@ -126,6 +126,19 @@ void WriteValue(const CallOutput& output, WireWriter* writer) {
   }
 }
 
+void WriteValueWithoutContent(const Tensor& tensor, WireWriter* writer) {
+  const uint64_t dtype = static_cast<uint64_t>(tensor.dtype());
+  size_t dims = 0;
+  for (int64_t dim : tensor.shape().dims()) dims += VarintSize(static_cast<uint64_t>(dim));
+  const size_t bytes = 1 + VarintSize(dtype) + (tensor.rank() == 0 ? 0 : BytesFieldSize(dims));
+  writer->BytesHeader(kValues, BytesFieldSize(bytes));
+  writer->BytesHeader(kTensor, bytes);
+  writer->VarintField(1, dtype);
+  if (tensor.rank() == 0) return;
+  writer->BytesHeader(2, dims);
+  for (int64_t dim : tensor.shape().dims()) writer->Varint(static_cast<uint64_t>(dim));
+}
+
 bool SlowToEncode(const Tensor& tensor) {
   if (tensor.dtype() != DType::kString) return false;
   if (tensor.num_elements() > kSlowStrings) return true;

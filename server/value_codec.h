@@ -47,6 +47,9 @@ size_t EncodedValueSize(const CallOutput& output);
 /// Writes it as a field kValues.
 void WriteValue(const CallOutput& output, WireWriter* writer);
 
+/// A tensor whose content is sent elsewhere: its dtype and dims.
+void WriteValueWithoutContent(const Tensor& tensor, WireWriter* writer);
+
 /// True where encoding copies so much that it would hold up a callback thread: large values of
 /// strings. (Numbers are sent from where they lie.)
 bool SlowToEncode(const Tensor& tensor);

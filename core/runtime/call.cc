@@ -9,7 +9,9 @@ constexpr size_t kMostPrintedBytes = size_t{4} << 20;
 }  // namespace
 
 void Call::Print(absl::string_view text) {
-  if (printed_bytes_ > kMostPrintedBytes || stop_.cut()) return;
+  if (stop_.cut()) return;
+  if (print_ != nullptr) return (*print_)(text);
+  if (printed_bytes_ > kMostPrintedBytes) return;
   printed_bytes_ += text.size();
   if (printed_bytes_ > kMostPrintedBytes) {
     printed_.push_back("[the call's further output was left out]\n");

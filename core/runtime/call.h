@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "core/kernels/kernel.h"
 
@@ -23,6 +24,8 @@ class Call final : public CallScope {
 
   void set_resources(ResourceAccess* resources) { resources_ = resources; }
   void Cancel() { stop_.Cancel(); }
+  /// Takes what is printed, as it is printed, in place of printed(). Outlives the call.
+  void set_print(absl::AnyInvocable<void(absl::string_view)>* print) { print_ = print; }
   std::vector<std::string>& printed() { return printed_; }
   absl::Time deadline() const { return stop_.deadline(); }
   bool has_effects() const { return stop_.after_effect(); }
@@ -40,6 +43,7 @@ class Call final : public CallScope {
   std::deque<std::atomic<uint64_t>>* const counters_;
   const std::vector<ResourceHandle>* const named_;
   StopFlag stop_;
+  absl::AnyInvocable<void(absl::string_view)>* print_ = nullptr;
   size_t printed_bytes_ = 0;
   std::vector<std::string> printed_;
 };

@@ -1,6 +1,7 @@
 """Graphs that the server's tests register, traced by TensorFlow."""
 import functools
 import os
+import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -23,9 +24,18 @@ def _traced(name):
       i += 1
     return x
 
+  def print_and_spin(n):
+    tf.print("begun", output_stream=sys.stderr)
+    return spin(n)
+
+  def doubled(x):
+    return tf.concat([x, x], 0)
+
   body, spec = {"identity": (identity, tf.TensorSpec([None], tf.float32)),
-                "spin": (spin, tf.TensorSpec([], tf.int32))}[name]
-  concrete = tf.function(body, autograph=name == "spin").get_concrete_function(spec)
+                "spin": (spin, tf.TensorSpec([], tf.int32)),
+                "print_and_spin": (print_and_spin, tf.TensorSpec([], tf.int32)),
+                "doubled": (doubled, tf.TensorSpec([None], tf.float32))}[name]
+  concrete = tf.function(body, autograph="spin" in name).get_concrete_function(spec)
   return concrete.graph.as_graph_def().SerializeToString(), concrete.outputs[0].name, \
       concrete.inputs[0].name, spec
 

@@ -6,12 +6,13 @@ import formwork
 import grpc
 import numpy as np
 import pytest
-from formwork.v1 import graph_service_pb2 as pb
+from google.protobuf.duration_pb2 import Duration
+from formwork.rpc import status_pb2
+from formwork.v1 import calls_pb2, errors_pb2, functions_pb2, server_pb2, tensors_pb2, variables_pb2
 
 import server_graphs
 import server_process
 
-KEY = "formwork-error-bin"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def channel(server):
 
 def call_request(function, value, **fields):
   value = np.asarray(value, order="C")
-  request = pb.CallRequest(namespace="wire", function_id=function.id, **fields)
+  request = calls_pb2.CallRequest(namespace="wire", function_id=function.id, **fields)
   tensor = request.inputs.add().tensor
   tensor.dtype = {"float32": 1, "int32": 3}[value.dtype.name]
   tensor.dims.extend(value.shape)
@@ -55,13 +56,34 @@ def call_request(function, value, **fields):
 def call(channel, request, timeout=20):
   answer = server_process.unary(channel, "Call")(
       request if isinstance(request, bytes) else request.SerializeToString(), timeout=timeout)
-  return pb.CallResponse.FromString(answer)
+  return calls_pb2.CallResponse.FromString(answer)
 
 
 def failure(channel, method, request, timeout=20):
   with pytest.raises(grpc.RpcError) as raised:
     server_process.unary(channel, method)(request, timeout=timeout)
   return raised.value
+
+
+def details(status):
+  """The details of a google.rpc.Status by the last part of their type's name."""
+  types = {"ErrorInfo": status_pb2.ErrorInfo, "BadRequest": status_pb2.BadRequest,
+           "RetryInfo": status_pb2.RetryInfo, "CallFailure": errors_pb2.CallFailure}
+  names = [detail.type_url.rpartition(".")[2] for detail in status.details]
+  return {name: types[name].FromString(detail.value)
+          for name, detail in zip(names, status.details)}
+
+
+def details_of(error):
+  status = status_pb2.Status.FromString(
+      dict(error.trailing_metadata())["grpc-status-details-bin"])
+  assert status.code == error.code().value[0] and status.message == error.details()
+  return details(status)
+
+
+def ask(channel, method, request, response, timeout=20):
+  return response.FromString(
+      server_process.unary(channel, method)(request.SerializeToString(), timeout=timeout))
 
 
 class Stream:
@@ -76,7 +98,7 @@ class Stream:
     self.requests.put(request if isinstance(request, bytes) else request.SerializeToString())
 
   def read(self):
-    return pb.CallResponse.FromString(next(self.answers))
+    return calls_pb2.CallResponse.FromString(next(self.answers))
 
   def end(self):
     self.requests.put(None)
@@ -111,7 +133,7 @@ def test_values_of_any_size_come_back(channel, identity, size):
   assert response.outputs[0].tensor.content == value.tobytes()
 
 
-@pytest.mark.parametrize("method", ["Call", "ReadVariable", "AssignVariable", "Register",
+@pytest.mark.parametrize("method", ["Call", "ReadVariables", "AssignVariables", "Register",
                                     "ListFunctions", "CreateVariable"])
 @pytest.mark.parametrize("junk", [b"\xff", b"\x0a\x05abc", b"\x0a\x01\xff", b"\x00\x01"])
 def test_malformed_bytes_are_refused(channel, method, junk):
@@ -126,11 +148,12 @@ def test_a_bad_value_names_its_input(channel, identity):
 
 
 def test_an_unknown_function_says_so_in_the_details(channel, server):
-  request = pb.CallRequest(namespace="wire", function_id=123456789)
+  request = calls_pb2.CallRequest(namespace="wire", function_id=123456789)
   error = failure(channel, "Call", request.SerializeToString())
-  details = pb.ErrorDetails.FromString(dict(error.trailing_metadata())[KEY])
+  found = details_of(error)
   assert error.code() is grpc.StatusCode.NOT_FOUND
-  assert details.unknown_function and details.epoch
+  assert found["ErrorInfo"].reason == "FUNCTION_NOT_FOUND"
+  assert found["ErrorInfo"].domain == "formwork" and found["CallFailure"].epoch
 
 
 def test_a_message_beyond_the_limit_is_refused(channel, identity):
@@ -141,7 +164,7 @@ def test_a_message_beyond_the_limit_is_refused(channel, identity):
 
 
 def test_a_long_error_arrives_with_what_fits(channel):
-  request = pb.RegisterRequest(namespace="wire", name="f")
+  request = functions_pb2.RegisterRequest(namespace="wire", name="f")
   node = b"".join(b"\x0a" + bytes([len(body)]) + body for body in (
       b"\x0a\x06node%02d" % i + b"\x12\x28" + b"NoSuchOpWithAVeryLongNameOfForty%08d" % i
       for i in range(90)))
@@ -150,8 +173,7 @@ def test_a_long_error_arrives_with_what_fits(channel):
   error = failure(channel, "Register", request.SerializeToString())
   assert error.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)
   assert len(error.details()) <= 4096
-  details = pb.ErrorDetails.FromString(dict(error.trailing_metadata())[KEY])
-  assert details.epoch
+  assert details_of(error)["CallFailure"].epoch
 
 
 def test_a_deadline_ends_a_call(channel, spin):
@@ -202,20 +224,20 @@ def test_a_stream_answers_in_the_order_sent(channel, identity):
 def test_a_stream_goes_on_after_an_error(channel, identity):
   stream = Stream(channel)
   stream.send(call_request(identity, np.float32([1]), call_id=1))
-  stream.send(pb.CallRequest(namespace="wire", function_id=123456789, call_id=2))
-  stream.send(b"\x28\x03\xff")  # call_id 3, then junk.
+  stream.send(calls_pb2.CallRequest(namespace="wire", function_id=123456789, call_id=2))
+  stream.send(b"\x48\x03\xff")  # call_id 3, then junk.
   stream.send(call_request(identity, np.float32([1]), call_id=4))
   responses = [stream.read() for _ in range(4)]
   assert [r.call_id for r in responses] == [1, 2, 3, 4]
   assert [r.error.code for r in responses] == [0, 5, 3, 0]
-  assert responses[1].error.details.unknown_function
+  assert details(responses[1].error)["ErrorInfo"].reason == "FUNCTION_NOT_FOUND"
   assert stream.end() == []
 
 
 def test_a_call_of_a_stream_has_its_own_deadline(channel, identity, spin):
   stream = Stream(channel)
-  stream.send(call_request(spin, np.int32(2**31 - 1), call_id=1, timeout_us=200000))
-  stream.send(call_request(identity, np.float32([1]), call_id=2, timeout_us=20000000))
+  stream.send(call_request(spin, np.int32(2**31 - 1), call_id=1, timeout=Duration(nanos=200000000)))
+  stream.send(call_request(identity, np.float32([1]), call_id=2, timeout=Duration(seconds=20)))
   assert stream.read().error.code == 4
   assert stream.read().error.code == 0
   assert stream.end() == []
@@ -231,6 +253,208 @@ def test_cancelling_a_stream_stops_its_call(channel, server, spin):
     time.sleep(0.02)
   stream.answers.cancel()
   wait_until_idle(server)
+
+
+def test_unordered_calls_overtake_what_runs(channel, server, identity, spin):
+  wait_until_idle(server)
+  stream = Stream(channel)
+  stream.send(call_request(spin, np.int32(2**31 - 1), call_id=1, timeout=Duration(seconds=3)))
+  stream.send(call_request(identity, np.float32([1]), call_id=2))  # Waits for its turn.
+  stream.send(call_request(identity, np.float32([1]), call_id=3, unordered=True))
+  responses = [stream.read() for _ in range(3)]
+  assert [(r.call_id, r.error.code) for r in responses] == [(3, 0), (1, 4), (2, 0)]
+  assert stream.end() == []
+
+
+def joined(parts):
+  """The outputs of an answer in parts; chunks are checked to come in order, without gaps."""
+  chunks = {}
+  for part in parts:
+    assert part.more == (part is not parts[-1])
+    if part.HasField("chunk"):
+      content = chunks.setdefault(part.chunk.output, bytearray())
+      assert part.chunk.offset == len(content) and len(part.chunk.content) <= 1 << 20
+      content.extend(part.chunk.content)
+  return [bytes(chunks.get(i, output.tensor.content))
+          for i, output in enumerate(parts[-1].outputs)]
+
+
+def test_large_outputs_come_in_chunks(channel, identity):
+  value = np.random.default_rng(1).random(900000, np.float32)
+  request = call_request(identity, value, call_id=5, in_parts=True)
+  stream = Stream(channel)
+  stream.send(request)
+  stream.send(call_request(identity, np.float32([1]), call_id=6))
+  parts = [stream.read()]
+  while parts[-1].more:
+    parts.append(stream.read())
+  assert {part.call_id for part in parts} == {5} and len(parts) == 5
+  assert joined(parts) == [value.tobytes()]
+  assert list(parts[-1].outputs[0].tensor.dims) == [900000]
+  assert stream.read().call_id == 6
+  assert stream.end() == []
+  in_parts = channel.unary_stream(server_process.SERVICE + "CallInParts")
+  parts = [calls_pb2.CallResponse.FromString(part)
+           for part in in_parts(request.SerializeToString(), timeout=20)]
+  assert joined(parts) == [value.tobytes()]
+
+
+def test_a_call_in_parts_fails_with_its_status(channel):
+  in_parts = channel.unary_stream(server_process.SERVICE + "CallInParts")
+  with pytest.raises(grpc.RpcError) as raised:
+    list(in_parts(calls_pb2.CallRequest(namespace="wire", function_id=7).SerializeToString(),
+                  timeout=20))
+  assert details_of(raised.value)["ErrorInfo"].reason == "FUNCTION_NOT_FOUND"
+
+
+def test_prints_come_as_they_are_printed(channel, client):
+  printing = server_graphs.register(client, "print_and_spin")
+  stream = Stream(channel)
+  stream.send(call_request(printing, np.int32(2**31 - 1), call_id=1, in_parts=True,
+                           timeout=Duration(seconds=20)))
+  first = stream.read()  # While the call goes on.
+  assert list(first.printed) == ["begun\n"] and first.more
+  stream.answers.cancel()
+
+
+def write_tensor(channel, chunks, **fields):
+  requests = [tensors_pb2.WriteTensorRequest(content=chunk) for chunk in chunks]
+  requests[0].MergeFrom(tensors_pb2.WriteTensorRequest(namespace="wire", **fields))
+  answer = channel.stream_unary(server_process.SERVICE + "WriteTensor")(
+      (request.SerializeToString() for request in requests), timeout=60)
+  return tensors_pb2.WriteTensorResponse.FromString(answer).tensor
+
+
+def test_a_value_travels_in_chunks_and_is_read_in_ranges(channel):
+  value = np.random.default_rng(2).random((3, 1000000), np.float32)
+  data = value.tobytes()
+  tensor = write_tensor(channel, [data[i:i + 3000001] for i in range(0, len(data), 3000001)],
+                        dtype=1, dims=[3, 1000000], client_id="writer")
+  read = tensors_pb2.ReadTensorRequest(namespace="wire", id=tensor.id)
+  read.range.begin, read.range.count = 999999, 10
+  response = ask(channel, "ReadTensor", read, tensors_pb2.ReadTensorResponse)
+  assert list(response.whole_dims) == [3, 1000000]
+  assert response.value.content == data[999999 * 4:(999999 + 10) * 4]
+  listed = ask(channel, "ListTensors", tensors_pb2.ListTensorsRequest(
+      namespace="wire", owner="writer"), tensors_pb2.ListTensorsResponse)
+  assert [one.id for one in listed.tensors] == [tensor.id]
+  read.range.count = 10**9
+  assert failure(channel, "ReadTensor", read.SerializeToString()).code() \
+      is grpc.StatusCode.OUT_OF_RANGE
+  released = ask(channel, "ReleaseTensors", tensors_pb2.ReleaseTensorsRequest(
+      namespace="wire", ids=[tensor.id]), tensors_pb2.ReleaseTensorsResponse)
+  assert released.released == 1
+
+
+def test_strings_travel_in_chunks(channel):
+  values = [b"", b"a" * 100000, b"bc"]
+  data = b"".join(len(v).to_bytes(4, "little") + v for v in values)
+  tensor = write_tensor(channel, [data[i:i + 777] for i in range(0, len(data), 777)],
+                        dtype=7, dims=[3], total_bytes=len(data))
+  response = ask(channel, "ReadTensor", tensors_pb2.ReadTensorRequest(
+      namespace="wire", id=tensor.id), tensors_pb2.ReadTensorResponse)
+  assert response.value.content == data
+
+
+@pytest.mark.parametrize("chunks,fields", [
+    ([b"1234"], dict(dtype=1, dims=[2])),                       # Too few bytes.
+    ([b"12345678", b"9"], dict(dtype=1, dims=[2])),             # Too many.
+    ([b"12345678"], dict(dtype=1, dims=[2], total_bytes=9)),    # Not what the dims say.
+    ([b"1234"], dict(dtype=7, dims=[1000], total_bytes=4)),     # Too small for its strings.
+    ([b"12345678"], dict(dtype=20, dims=[1]))])                 # A resource.
+def test_values_in_chunks_that_do_not_add_up_are_refused(channel, chunks, fields):
+  with pytest.raises(grpc.RpcError) as raised:
+    write_tensor(channel, chunks, **fields)
+  assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_lists_have_pages_and_filters(channel):
+  for name in ["page/a", "page/b", "page/c", "other"]:
+    request = variables_pb2.CreateVariableRequest(namespace="pages", name=name, dtype=1)
+    ask(channel, "CreateVariable", request, variables_pb2.CreateVariableResponse)
+  names, token = [], ""
+  while True:
+    page = ask(channel, "ListVariables", variables_pb2.ListVariablesRequest(
+        namespace="pages", filter="page/?", page_size=2, page_token=token),
+               variables_pb2.ListVariablesResponse)
+    names += [variable.name for variable in page.variables]
+    token = page.next_page_token
+    if not token:
+      break
+  assert names == ["page/a", "page/b", "page/c"]
+  bad = variables_pb2.ListVariablesRequest(namespace="pages", page_token="bad!")
+  assert failure(channel, "ListVariables", bad.SerializeToString()).code() \
+      is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_the_view_leaves_signatures_out(channel, identity):
+  for view, there in [(functions_pb2.FUNCTION_VIEW_BASIC, False), (0, True)]:
+    listed = ask(channel, "ListFunctions", functions_pb2.ListFunctionsRequest(
+        namespace="wire", filter="identity", view=view), functions_pb2.ListFunctionsResponse)
+    assert [function.HasField("signature") for function in listed.functions] == [there]
+
+
+def test_ids_of_another_epoch_are_refused(channel, identity):
+  info = ask(channel, "GetServerInfo", server_pb2.GetServerInfoRequest(),
+             server_pb2.GetServerInfoResponse).server
+  assert info.epoch and info.version and "MatMul" in info.ops
+  assert info.durability == server_pb2.DURABILITY_MEMORY
+  assert info.limits.message_bytes == 64 << 20
+  request = call_request(identity, np.float32([1]), expected_epoch=info.epoch)
+  call(channel, request)
+  request.expected_epoch += 1
+  error = failure(channel, "Call", request.SerializeToString())
+  assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+  assert details_of(error)["ErrorInfo"].reason == "EPOCH_MISMATCH"
+
+
+def test_many_variables_are_written_and_read_at_once(channel):
+  for name in ["a", "b"]:
+    request = variables_pb2.CreateVariableRequest(namespace="many", name=name, dtype=3)
+    ask(channel, "CreateVariable", request, variables_pb2.CreateVariableResponse)
+  assign = variables_pb2.AssignVariablesRequest(namespace="many")
+  for name, number in [("a", 1), ("b", 2)]:
+    assignment = assign.assignments.add()
+    assignment.variable.name = name
+    assignment.value.tensor.dtype = 3
+    assignment.value.tensor.content = number.to_bytes(4, "little")
+  ask(channel, "AssignVariables", assign, variables_pb2.AssignVariablesResponse)
+  assign.assignments[0].value.tensor.content = (7).to_bytes(4, "little")
+  assign.assignments[1].value.tensor.content = b"12345678"  # Does not fit: nothing is written.
+  assert failure(channel, "AssignVariables", assign.SerializeToString()).code() \
+      is grpc.StatusCode.INVALID_ARGUMENT
+  read = variables_pb2.ReadVariablesRequest(namespace="many")
+  for name in ["b", "a"]:
+    read.variables.add().name = name
+  response = ask(channel, "ReadVariables", read, variables_pb2.ReadVariablesResponse)
+  assert [value.tensor.content[0] for value in response.values] == [2, 1]
+  read.keep = True
+  kept = ask(channel, "ReadVariables", read, variables_pb2.ReadVariablesResponse)
+  answer = ask(channel, "ReadTensor", tensors_pb2.ReadTensorRequest(
+      namespace="many", id=kept.values[0].kept_tensor_id), tensors_pb2.ReadTensorResponse)
+  assert answer.value.content[0] == 2
+
+
+def test_a_response_beyond_the_limit_says_what_to_do(channel, client):
+  doubled = server_graphs.register(client, "doubled")
+  request = call_request(doubled, np.zeros(9 << 20, np.float32))  # 36 MB in, 72 MB out.
+  error = failure(channel, "Call", request.SerializeToString())
+  assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+  assert "limit=67108864" in error.details() and "in parts" in error.details()
+  in_parts = channel.unary_stream(server_process.SERVICE + "CallInParts")
+  parts = [calls_pb2.CallResponse.FromString(part)
+           for part in in_parts(request.SerializeToString(), timeout=60)]
+  assert len(joined(parts)[0]) == 72 << 20
+
+
+def test_a_stream_that_nobody_uses_ends():
+  with server_process.running("--stream-idle-timeout", "0.5") as quick:
+    with quick.channel() as channel:
+      stream = Stream(channel)
+      with pytest.raises(grpc.RpcError) as raised:
+        stream.read()
+      assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+      stream.requests.put(None)
 
 
 def test_large_variables_travel(channel, client):

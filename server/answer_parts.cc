@@ -1,0 +1,137 @@
+#include "server/answer_parts.h"
+
+#include <utility>
+
+#include "server/status_to_grpc.h"
+#include "server/utf8.h"
+#include "server/value_codec.h"
+#include "server/wire_format.h"
+
+namespace formwork::server {
+namespace {
+
+constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kMostPrintedBytes = size_t{4} << 20;
+
+// formwork.v1.CallResponse's fields.
+constexpr uint32_t kEpoch = 1;
+constexpr uint32_t kCallId = 2;
+constexpr uint32_t kFunctionId = 3;
+constexpr uint32_t kPrinted = 4;
+constexpr uint32_t kError = 5;
+constexpr uint32_t kMore = 6;
+constexpr uint32_t kChunk = 7;
+
+// formwork.v1.OutputChunk's fields; its content is its last.
+constexpr uint32_t kOutput = 1;
+constexpr uint32_t kOffset = 2;
+constexpr uint32_t kTotalBytes = 3;
+constexpr uint32_t kDtype = 4;
+constexpr uint32_t kDims = 5;
+
+size_t VarintFieldSize(uint64_t value) { return value == 0 ? 0 : 1 + VarintSize(value); }
+
+size_t DimsSize(const Shape& shape) {
+  size_t bytes = 0;
+  for (int64_t dim : shape.dims()) bytes += VarintSize(static_cast<uint64_t>(dim));
+  return bytes;
+}
+
+}  // namespace
+
+void AnswerParts::AddPrinted(absl::string_view text) {
+  if (printed_bytes_ + text.size() > kMostPrintedBytes) {
+    if (!std::exchange(left_out_, true)) {
+      printed_.push_back("[what was printed while nobody read was left out]\n");
+    }
+    return;
+  }
+  printed_bytes_ += text.size();
+  printed_.push_back(ToValidUtf8(text));
+}
+
+void AnswerParts::SetResult(CallResult result) {
+  for (const std::string& text : result.printed) AddPrinted(text);
+  result.printed.clear();
+  size_t whole_bytes = 0;  // Of the outputs that go with the last part.
+  for (size_t i = 0; i < result.outputs.size(); ++i) {
+    CallOutput& output = result.outputs[i];
+    if (output.kept_id != 0 || output.opaque != DType::kInvalid || !CanLeave(output.tensor)) {
+      continue;
+    }
+    ContentPieces pieces(output.tensor);
+    bytes_ += pieces.total();
+    if (pieces.total() == 0 || whole_bytes + pieces.total() <= kChunkBytes) {
+      whole_bytes += pieces.total();
+    } else {
+      chunked_.push_back({i, std::move(pieces)});
+    }
+  }
+  result_ = std::move(result);
+}
+
+void AnswerParts::WriteChunk(WireWriter* writer) {
+  Chunked& chunked = chunked_[next_chunked_];
+  const Tensor& tensor = result_->outputs[chunked.output].tensor;
+  const uint64_t dtype = static_cast<uint64_t>(tensor.dtype());
+  const size_t dims = DimsSize(tensor.shape());
+  ContentPieces& pieces = chunked.pieces;
+  const size_t content = pieces.NextSize(kChunkBytes);
+  writer->BytesHeader(kChunk, VarintFieldSize(chunked.output) + VarintFieldSize(pieces.written()) +
+                                  VarintFieldSize(pieces.total()) + VarintFieldSize(dtype) +
+                                  (tensor.rank() == 0 ? 0 : BytesFieldSize(dims)) +
+                                  BytesFieldSize(content));
+  writer->VarintField(kOutput, chunked.output);
+  writer->VarintField(kOffset, pieces.written());
+  writer->VarintField(kTotalBytes, pieces.total());
+  writer->VarintField(kDtype, dtype);
+  if (tensor.rank() != 0) {
+    writer->BytesHeader(kDims, dims);
+    for (int64_t dim : tensor.shape().dims()) writer->Varint(static_cast<uint64_t>(dim));
+  }
+  writer->BytesHeader(kValues, content);
+  pieces.Write(kChunkBytes, writer);
+  bytes_ -= content;
+  if (pieces.written() < pieces.total()) return;
+  // What stays for the last part: dtype and dims.
+  result_->outputs[chunked.output].tensor = Tensor::ShapeOnly(tensor.dtype(), tensor.shape());
+  chunked.pieces = ContentPieces(Tensor());
+  ++next_chunked_;
+}
+
+grpc::ByteBuffer AnswerParts::Next() {
+  WireWriter writer;
+  writer.VarintField(kEpoch, epoch_);
+  writer.VarintField(kCallId, call_id_);
+  if (result_) writer.VarintField(kFunctionId, result_->function_id);
+  for (const std::string& text : printed_) writer.StringField(kPrinted, text);
+  printed_.clear();
+  printed_bytes_ = 0;
+  left_out_ = false;
+  const bool last = result_ && next_chunked_ == chunked_.size();
+  if (!last) {
+    writer.VarintField(kMore, 1);
+    if (result_) WriteChunk(&writer);
+    return writer.Finish();
+  }
+  if (!result_->status.ok()) {
+    writer.StringField(
+        kError, ToErrorMessage(result_->status, result_->details, epoch_).SerializeAsString());
+  }
+  size_t next = 0;
+  for (size_t i = 0; i < result_->outputs.size(); ++i) {
+    const CallOutput& output = result_->outputs[i];
+    if (next < chunked_.size() && chunked_[next].output == i) {
+      ++next;
+      WriteValueWithoutContent(output.tensor, &writer);
+    } else {
+      WriteValue(output, &writer);
+    }
+  }
+  result_->outputs.clear();
+  bytes_ = 0;
+  done_ = true;
+  return writer.Finish();
+}
+
+}  // namespace formwork::server

@@ -1,0 +1,55 @@
+#pragma once
+
+// The answer to a call in parts of about a megabyte: what is printed as it is printed, large
+// outputs in chunks, then the result.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "server/tensor_codec.h"
+
+namespace formwork::server {
+
+/// Not thread-safe.
+class AnswerParts {
+ public:
+  AnswerParts(uint64_t epoch, uint64_t call_id) : epoch_(epoch), call_id_(call_id) {}
+
+  /// What was printed since. Of what nobody reads in time, that beyond some megabytes is left out.
+  void AddPrinted(absl::string_view text);
+  /// The call has ended; what it printed has been added. Looks at every string of its outputs.
+  void SetResult(CallResult result);
+
+  bool HasNext() const { return !printed_.empty() || (result_ && !done_); }
+  /// The next part, where there is one. Holds the outputs that it shows until it is destroyed.
+  grpc::ByteBuffer Next();
+  /// The last part has been given.
+  bool done() const { return done_; }
+  /// Of the outputs that are not sent yet.
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Chunked {
+    size_t output;
+    ContentPieces pieces;
+  };
+
+  void WriteChunk(WireWriter* writer);
+
+  const uint64_t epoch_;
+  const uint64_t call_id_;
+  std::vector<std::string> printed_;
+  size_t printed_bytes_ = 0;
+  bool left_out_ = false;
+  std::optional<CallResult> result_;
+  std::vector<Chunked> chunked_;  // The first has the next chunk.
+  size_t next_chunked_ = 0;
+  size_t bytes_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace formwork::server

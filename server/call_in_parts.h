@@ -1,0 +1,61 @@
+#pragma once
+
+// The method CallInParts: one call, answered in parts.
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/engine.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/answer_parts.h"
+#include "server/open_streams.h"
+#include "server/request_scope.h"
+
+namespace formwork::server {
+
+/// gRPC calls the On… methods; the engine calls back from any thread. Lives until gRPC and the
+/// engine are both done with it.
+class CallInParts final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                          public OpenStream,
+                          public std::enable_shared_from_this<CallInParts> {
+ public:
+  CallInParts(const RequestScope& scope, OpenStreams& open, grpc::CallbackServerContext& context,
+              const grpc::ByteBuffer& request);
+
+  /// Begins the call; to be called once, in the handler.
+  void Start();
+  void CloseWhenIdle() override {}  // It ends with its call.
+  void EndIfIdle(absl::Time since) override;
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  void Run();
+  void Complete(CallResult result);
+  // Writes the next part, or ends, where that can be done now.
+  void Advance();
+
+  const RequestScope& scope_;
+  OpenStreams& open_;
+  grpc::CallbackServerContext& context_;
+  const grpc::ByteBuffer request_;
+  const absl::Time arrival_ = absl::Now();
+
+  absl::Mutex mutex_;
+  AnswerParts parts_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);
+  grpc::Status status_ ABSL_GUARDED_BY(mutex_);  // Once it is complete.
+  absl::Time last_progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();
+  bool complete_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::ByteBuffer outgoing_;  // gRPC's while writing_ is set.
+};
+
+}  // namespace formwork::server
