@@ -75,7 +75,6 @@ TEST_F(EngineStateTest, AnotherEpochIsRefused) {
   EXPECT_THAT(engine_->CheckEpoch(engine_->epoch() + 2, &details),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("restarted")));
   EXPECT_EQ(details.effects, Effects::kNone);
-  EXPECT_EQ(details.effects, Effects::kNone);
   EXPECT_FALSE(engine_->CheckEpoch(7, nullptr).ok());
 }
 
