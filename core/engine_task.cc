@@ -12,16 +12,16 @@ absl::Status Late() { return absl::DeadlineExceededError("the call's deadline ha
 }  // namespace
 
 absl::Status Task::AskedStatus() const {
-  Reason reason = stop_reason_.load(std::memory_order_relaxed);
-  if (reason == Reason::kNone && engine_.aborts_.load(std::memory_order_relaxed)) {
-    reason = Reason::kAborted;
+  StopReason reason = stop_reason_.load(std::memory_order_relaxed);
+  if (reason == StopReason::kNone && engine_.aborts_.load(std::memory_order_relaxed)) {
+    reason = StopReason::kAborted;
   }
   switch (reason) {
-    case Reason::kCancelled:
+    case StopReason::kCancelled:
       return absl::CancelledError("the call was cancelled");
-    case Reason::kAborted:
+    case StopReason::kAborted:
       return absl::AbortedError("the call was cut off: the server is shutting down");
-    case Reason::kNone:
+    case StopReason::kNone:
       break;
   }
   return absl::OkStatus();
@@ -88,8 +88,8 @@ bool Task::Claim() {
   return before != State::kClaimed;
 }
 
-void Task::Stop(Reason reason) {
-  Reason none = Reason::kNone;
+void Task::Stop(StopReason reason) {
+  StopReason none = StopReason::kNone;
   stop_reason_.compare_exchange_strong(none, reason);   // The first one holds.
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Wait's.
   StopRunning();

@@ -19,9 +19,9 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
  public:
   ~Task() override;
   void Start() final;
-  void Cancel() final { Stop(Reason::kCancelled); }
+  void Cancel() final { Stop(StopReason::kCancelled); }
   /// As Cancel, with kAborted: the engine shuts down.
-  void Abort() { Stop(Reason::kAborted); }
+  void Abort() { Stop(StopReason::kAborted); }
 
  protected:
   /// `name_space`: as asked, or empty.
@@ -61,9 +61,9 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
     kClaimed,   // Runs, is refused or has ended.
   };
 
-  enum class Reason : uint8_t { kNone, kCancelled, kAborted };
+  enum class StopReason : uint8_t { kNone, kCancelled, kAborted };
 
-  void Stop(Reason reason);
+  void Stop(StopReason reason);
   // Whether it is now for the caller to run it or refuse it.
   bool Claim();
   absl::Status TakePlace();
@@ -75,7 +75,7 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   absl::Status StopStatus() const;
 
   std::atomic<State> state_{State::kStarting};
-  std::atomic<Reason> stop_reason_{Reason::kNone};
+  std::atomic<StopReason> stop_reason_{StopReason::kNone};
   std::atomic<uint64_t> queued_at_{0};  // Its place in the pool's queue, once it has one.
   bool admitted_ = false;
   bool scheduled_ = false;
