@@ -8,6 +8,7 @@
 #include "server/call_codec.h"
 #include "server/status_to_grpc.h"
 #include "server/value_codec.h"
+#include "server/wire_format.h"
 
 namespace formwork::server {
 
@@ -23,7 +24,8 @@ void CallInParts::Start() {
   open_.Add(shared_from_this());
   scope_.metrics.CountReceived(request_.Length());
   if (request_.Length() < kLargeMessageBytes) return Run();
-  if (scope_.transfers.Add([self = shared_from_this()] { self->Run(); })) return;
+  if (scope_.transfers.Add(NamespaceOf(request_), [self = shared_from_this()] { self->Run(); }))
+    return;
   CallResult refused;
   refused.status =
       WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull);
@@ -84,7 +86,7 @@ void CallInParts::Complete(CallResult result) {
   if (!slow) return end();
   absl::AnyInvocable<void()> task = std::move(end);
   // What is done is answered, even where too much waits already.
-  if (!scope_.transfers.Add(std::move(task))) task();
+  if (!scope_.transfers.Add(NamespaceOf(request_), std::move(task))) task();
 }
 
 void CallInParts::Advance() {

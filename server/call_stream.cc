@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "server/call_codec.h"
 #include "server/value_codec.h"
+#include "server/wire_format.h"
 
 namespace formwork::server {
 namespace {
@@ -27,6 +28,7 @@ struct CallStream::Call {
   uint64_t number;
   uint64_t call_id;
   absl::Time arrival;
+  std::string name_space;
   std::shared_ptr<AnswerParts> parts;  // Null: answered whole.
 };
 
@@ -160,15 +162,16 @@ bool CallStream::TakeStep() {
 void CallStream::Begin(Request request, uint64_t number) {
   if (request.message.Length() < kLargeMessageBytes) return Run(request, number);
   const absl::Time arrival = request.arrival;
-  const bool added =
-      scope_.transfers.Add([self = shared_from_this(), number, request = std::move(request)] {
+  const std::string name_space = NamespaceOf(request.message);
+  const bool added = scope_.transfers.Add(
+      name_space, [self = shared_from_this(), number, request = std::move(request)] {
         self->Run(request, number);
       });
   if (added) return;
   CallResult refused;
   refused.status =
       WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull);
-  Complete(std::make_shared<Call>(Call{number, 0, arrival, nullptr}), std::move(refused));
+  Complete(std::make_shared<Call>(Call{number, 0, arrival, "", nullptr}), std::move(refused));
 }
 
 void CallStream::Run(const Request& request, uint64_t number) {
@@ -178,7 +181,8 @@ void CallStream::Run(const Request& request, uint64_t number) {
   if (refused.status.ok() && decoded.names_by_id()) {
     refused.status = scope_.engine.CheckEpoch(decoded.expected_epoch, &refused.details);
   }
-  const auto call = std::make_shared<Call>(Call{number, decoded.call_id, request.arrival, nullptr});
+  const auto call = std::make_shared<Call>(
+      Call{number, decoded.call_id, request.arrival, decoded.spec.name_space, nullptr});
   if (decoded.in_parts) {
     call->parts = std::make_shared<AnswerParts>(scope_.engine.epoch(), decoded.call_id);
   }
@@ -239,7 +243,7 @@ void CallStream::Complete(std::shared_ptr<Call> call, CallResult result) {
     self->Encode(*call, std::move(*held));
   };
   // What is done is answered, even where too much waits already.
-  if (!scope_.transfers.Add(encode)) encode();
+  if (!scope_.transfers.Add(call->name_space, encode)) encode();
 }
 
 void CallStream::Encode(Call& call, CallResult result) {

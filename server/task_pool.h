@@ -3,39 +3,38 @@
 // Threads for what may take long, so that gRPC's callback threads never wait: two slow handlers on
 // those freeze every connection for as long.
 
-#include <deque>
-#include <thread>
-#include <vector>
+#include <cstdint>
+#include <string>
+#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/strings/string_view.h"
+#include "core/base/fair_places.h"
+#include "core/base/thread_pool.h"
 
 namespace formwork::server {
 
-/// A bounded queue of tasks and the threads that run them, which start when they are first needed.
-/// Thread-safe.
+/// A ThreadPool whose queue is bounded; namespaces share threads and places. Its threads are there
+/// from the start. Thread-safe.
 class TaskPool {
  public:
-  TaskPool(size_t threads, size_t max_queued) : max_threads_(threads), max_queued_(max_queued) {}
-  TaskPool(const TaskPool&) = delete;
-  TaskPool& operator=(const TaskPool&) = delete;
-  ~TaskPool();  ///< Runs what is queued, then returns.
+  TaskPool(int threads, int64_t max_queued) : places_(max_queued), pool_(threads) {}
 
-  /// Queues `task`; false, without having touched it, where the queue is full. Does not wait.
-  bool Add(absl::AnyInvocable<void()>&& task);
+  /// Queues `task`; false, without having touched it, where too much of `name_space` waits already.
+  /// Does not wait.
+  bool Add(absl::string_view name_space, absl::AnyInvocable<void()>&& task) {
+    if (!places_.Take(name_space)) return false;
+    pool_.Schedule(name_space,
+                   [this, key = std::string(name_space), task = std::move(task)]() mutable {
+                     places_.Release(key);
+                     task();
+                   });
+    return true;
+  }
 
  private:
-  void Run();
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !tasks_.empty() || closed_; }
-
-  const size_t max_threads_;
-  const size_t max_queued_;
-  absl::Mutex mutex_;
-  std::deque<absl::AnyInvocable<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
-  size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
+  FairPlaces places_;
+  ThreadPool pool_;  // Its threads use the above.
 };
 
 }  // namespace formwork::server

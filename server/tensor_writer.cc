@@ -106,7 +106,7 @@ void TensorWriter::OnReadDone(bool ok) {
     if (ok) return self->Take();
     self->End(self->Keep());
   };
-  if (!scope_.transfers.Add(work)) {
+  if (!scope_.transfers.Add(head_.namespace_(), work)) {
     End(WithReason(ResourceExhausted("too many large requests wait to be read"),
                    Reason::kQueueFull));
   }

@@ -5,6 +5,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/status_to_grpc.h"
+#include "server/wire_format.h"
 
 namespace formwork::server {
 namespace {
@@ -40,7 +41,8 @@ grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const c
   const auto request = std::make_shared<UnaryRequest>(scope, method, context, message, response);
   if (pool == nullptr) {
     body(request);
-  } else if (!pool->Add([request, body = std::move(body)]() mutable { body(request); })) {
+  } else if (!pool->Add(NamespaceOf(*message),
+                        [request, body = std::move(body)]() mutable { body(request); })) {
     request->Finish(
         WithReason(ResourceExhausted("too many requests wait: ", method), Reason::kQueueFull));
   }
@@ -74,7 +76,7 @@ void UnaryRequest::Cancel() {
 
 void UnaryRequest::Encode(bool slow, absl::AnyInvocable<void()> encode) {
   // What is done is answered, even where too much waits already.
-  if (slow && scope_.transfers.Add(std::move(encode))) return;
+  if (slow && scope_.transfers.Add(NamespaceOf(*request_), std::move(encode))) return;
   encode();
 }
 

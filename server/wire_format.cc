@@ -165,6 +165,21 @@ bool WireReader::SkipGroup(uint32_t field, int depth) {
   }
 }
 
+std::string NamespaceOf(const grpc::ByteBuffer& request) {
+  constexpr size_t kMostBytes = 512;  // No name is longer.
+  const ReceivedMessage received(request);
+  WireReader reader(received.chunks(), received.size());
+  uint32_t tag;
+  WireReader text;
+  std::string name_space;
+  if (!reader.done() && reader.ReadTag(&tag) && tag == MakeTag(1, WireType::kBytes) &&
+      reader.ReadNested(&text) && text.remaining() <= kMostBytes) {
+    name_space.resize(text.remaining());
+    text.CopyTo(name_space.data(), name_space.size());
+  }
+  return name_space;
+}
+
 void WireWriter::Varint(uint64_t value) {
   char bytes[10];
   size_t n = 0;

@@ -90,6 +90,10 @@ constexpr size_t VarintSize(uint64_t value) {
 /// The encoded size of a field of type bytes, string or message whose field number is below 16.
 constexpr size_t BytesFieldSize(size_t bytes) { return 1 + VarintSize(bytes) + bytes; }
 
+/// The namespace that a request of formwork.v1 is in, as far as its first field says so: where
+/// protobuf writes it. Quick, however large the message is.
+std::string NamespaceOf(const grpc::ByteBuffer& request);
+
 /// Builds a message of slices: small pieces are copied together, large buffers are referenced.
 class WireWriter {
  public:
