@@ -40,6 +40,7 @@ void CallInParts::Run() {
     refused.status = scope_.engine.CheckEpoch(call.expected_epoch, &refused.details);
   }
   if (!refused.status.ok()) return Complete(std::move(refused));
+  name_space_ = call.spec.name_space;
   call.spec.deadline = DeadlineOf(context_);
   if (call.timeout) call.spec.deadline = std::min(call.spec.deadline, arrival_ + *call.timeout);
   if (call.spec.keep_outputs && call.spec.owner.empty()) call.spec.owner = context_.peer();
@@ -65,7 +66,8 @@ void CallInParts::Run() {
 }
 
 void CallInParts::Complete(CallResult result) {
-  scope_.metrics.CountCall(result.function_name, result.status.code(), absl::Now() - arrival_);
+  scope_.metrics.CountCall(
+      {name_space_, result.function_name, result.status.code(), absl::Now() - arrival_});
   const bool slow =
       std::any_of(result.outputs.begin(), result.outputs.end(),
                   [](const CallOutput& output) { return SlowToEncode(output.tensor); });

@@ -3,6 +3,7 @@
 // The method CallInParts: one call, answered in parts.
 
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -45,6 +46,7 @@ class CallInParts final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::CallbackServerContext& context_;
   const grpc::ByteBuffer request_;
   const absl::Time arrival_ = absl::Now();
+  std::string name_space_;  // Known once the request is decoded.
 
   absl::Mutex mutex_;
   AnswerParts parts_ ABSL_GUARDED_BY(mutex_);

@@ -81,7 +81,6 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void Encode(Call& call, CallResult result);
 
   const RequestScope& scope_;
-  std::string name_space_;  // Of the call that runs.
   OpenStreams& open_;
   grpc::CallbackServerContext& context_;
   const absl::Time deadline_;

@@ -12,7 +12,8 @@ namespace {
 void Answer(const RequestScope& scope, UnaryRequest& unary, const CallResult& result) {
   const absl::Status status = EncodeCallResponse(result, scope.engine.epoch(), 0,
                                                  scope.max_message_bytes, unary.response());
-  scope.metrics.CountCall(result.function_name, status.code(), absl::Now() - unary.arrival());
+  scope.metrics.CountCall(
+      {unary.name_space(), result.function_name, status.code(), absl::Now() - unary.arrival()});
   // A response that cannot be sent: the call has run.
   ErrorDetails details;
   if (!status.ok()) details.effects = Effects::kAll;
@@ -22,8 +23,8 @@ void Answer(const RequestScope& scope, UnaryRequest& unary, const CallResult& re
 void Complete(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary,
               CallResult result) {
   if (!result.status.ok()) {
-    scope.metrics.CountCall(result.function_name, result.status.code(),
-                            absl::Now() - unary->arrival());
+    scope.metrics.CountCall({unary->name_space(), result.function_name, result.status.code(),
+                             absl::Now() - unary->arrival()});
     return unary->Finish(result.status, result.details, result.printed);
   }
   const bool slow =
@@ -45,6 +46,7 @@ void RunUnaryCall(const RequestScope& scope, const std::shared_ptr<UnaryRequest>
   }
   if (!refused.status.ok()) return Complete(scope, unary, std::move(refused));
   if (call.spec.owner.empty() && call.spec.keep_outputs) call.spec.owner = unary->context().peer();
+  unary->set_name_space(call.spec.name_space);
   call.spec.deadline = unary->deadline();
   if (call.timeout) {
     call.spec.deadline = std::min(call.spec.deadline, unary->arrival() + *call.timeout);

@@ -43,6 +43,9 @@ class UnaryRequest : public std::enable_shared_from_this<UnaryRequest> {
   grpc::ByteBuffer* response() { return response_; }
   grpc::CallbackServerContext& context() { return *context_; }
   absl::Time arrival() const { return arrival_; }
+  /// As calls are counted; to be set before Begin.
+  void set_name_space(absl::string_view name_space) { name_space_ = std::string(name_space); }
+  const std::string& name_space() const { return name_space_; }
   absl::Time deadline() const { return DeadlineOf(*context_); }
 
   /// Starts what the engine was asked for, so that a cancellation of the request reaches it.
@@ -62,6 +65,7 @@ class UnaryRequest : public std::enable_shared_from_this<UnaryRequest> {
   const grpc::ByteBuffer* const request_;
   grpc::ByteBuffer* const response_;
   const absl::Time arrival_;
+  std::string name_space_;
 
   absl::Mutex mutex_;
   std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);

@@ -38,7 +38,7 @@ def closure(folder):
 def folder_of(path):
   if path.startswith("formwork/tf/"):
     return "proto/tf"
-  if path.startswith("formwork/v1/"):
+  if path.startswith(("formwork/v1/", "formwork/rpc/")):
     return "proto/v1"
   for prefix in ("server", "client", "gpu"):
     if path.startswith(prefix + "/"):
