@@ -74,7 +74,8 @@ GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Body body) {
         Response response;
         response.set_epoch(engine_.epoch());
         ErrorDetails details;
-        absl::Status status = body(request, &response, &details);
+        absl::Status status = unary->CheckWanted();
+        if (status.ok()) status = body(request, &response, &details);
         if (status.ok()) {
           status = Serialize(response, scope_.max_message_bytes, unary->response());
         }

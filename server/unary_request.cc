@@ -53,6 +53,14 @@ grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const c
   return reactor;
 }
 
+absl::Status UnaryRequest::CheckWanted() {
+  if (absl::Now() >= deadline()) {
+    return absl::DeadlineExceededError("the request's deadline has passed");
+  }
+  absl::MutexLock lock(&mutex_);
+  return cancelled_ ? absl::CancelledError("the request was cancelled") : absl::OkStatus();
+}
+
 void UnaryRequest::Begin(std::shared_ptr<CallHandle> handle) {
   bool cancelled;
   {

@@ -48,6 +48,8 @@ class UnaryRequest : public std::enable_shared_from_this<UnaryRequest> {
   const std::string& name_space() const { return name_space_; }
   absl::Time deadline() const { return DeadlineOf(*context_); }
 
+  /// The error of a request that was cancelled, or is late, while it waited: it must not act.
+  absl::Status CheckWanted();
   /// Starts what the engine was asked for, so that a cancellation of the request reaches it.
   void Begin(std::shared_ptr<CallHandle> handle);
   /// Answers, once: with the response where the status is OK. `effects`, `printed`: of a call.
