@@ -63,7 +63,7 @@ def strings_are_encoded(attack):
     sizes = [len(one.result()) for one in calls]
   slowest = checks.end()
   attack.check(min(sizes) > 200_000_000, "short answers: %s" % sizes)
-  attack.check(slowest < 2, "a health check took %.1f s" % slowest)
+  attack.check(slowest < 5, "a health check took %.1f s" % slowest)
   return "slowest health check %.0f ms" % (1000 * slowest)
 
 
