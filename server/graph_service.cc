@@ -144,6 +144,9 @@ GraphService::Reactor* GraphService::Register(Context* context, const Bytes* req
         registration->deadline = unary->deadline();
         unary->Begin(
             engine_.Register(*std::move(registration), [this, unary](RegisterResult result) {
+              if (!result.registered.existed) {
+                metrics_.CountCompile(absl::Now() - unary->arrival());
+              }
               if (!result.status.ok()) return unary->Finish(result.status, result.details);
               v1::RegisterResponse out;
               out.set_epoch(engine_.epoch());
