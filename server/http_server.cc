@@ -187,7 +187,7 @@ void HttpServer::Handle(uint64_t id, Connection& connection) {
   if (!handler.may_wait) return Answer(connection, handler.answer());
   connection.state = Connection::State::kAnswering;
   connection.deadline = absl::Now() + limits_.answer_time;
-  const bool added = waiting_handlers_.Add([this, id, &handler] {
+  const bool added = waiting_handlers_.Add("", [this, id, &handler] {
     HttpAnswer answer = handler.answer();
     {
       absl::MutexLock lock(&mutex_);
