@@ -143,18 +143,21 @@ TEST_F(EngineTest, KeptTensorsAreInputsUntilTheyAreReleased) {
   const uint64_t tensor = kept.outputs[0].kept_id;
   EXPECT_NE(tensor, 0u);
   EXPECT_EQ(engine_->Stats().kept_tensors, 1);
-  CallSpec spec;
-  spec.name_space = "ns";
-  spec.function.id = id;
-  spec.inputs.resize(1);
-  spec.inputs[0].kind = Argument::Kind::kKeptTensor;
-  spec.inputs[0].id = tensor;
-  EXPECT_EQ(Begin(spec)->Wait().outputs[0].tensor.scalar<float>(), 6);
+  const auto with_tensor = [&] {
+    CallSpec spec;
+    spec.name_space = "ns";
+    spec.function.id = id;
+    spec.inputs.resize(1);
+    spec.inputs[0].kind = Argument::Kind::kKeptTensor;
+    spec.inputs[0].id = tensor;
+    return spec;
+  };
+  EXPECT_EQ(Begin(with_tensor())->Wait().outputs[0].tensor.scalar<float>(), 6);
   EXPECT_EQ(engine_->ReadTensor("ns", tensor)->scalar<float>(), 5);
   EXPECT_THAT(engine_->ReadTensor("other", tensor), StatusIs(StatusCode::kNotFound));
   EXPECT_EQ(engine_->ReleaseTensors("other", {tensor}), 0);
   EXPECT_EQ(engine_->ReleaseTensors("ns", {tensor, tensor, 999}), 1);
-  EXPECT_THAT(Begin(spec)->Wait().status, StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(Begin(with_tensor())->Wait().status, StatusIs(StatusCode::kNotFound));
   EXPECT_EQ(engine_->Stats().kept_tensors, 0);
 }
 

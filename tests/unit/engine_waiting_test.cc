@@ -82,18 +82,21 @@ TEST_F(EngineWaitingTest, ACancellationBeforeTheStartIsNotLost) {
   EXPECT_THAT(assign.Wait().status, StatusIs(StatusCode::kCancelled));
   EXPECT_EQ(ValueOf("v"), 1);
   Pending call;
-  CallSpec spec;
-  spec.name_space = "ns";
-  spec.function.id = add.function.id;
-  spec.inputs.resize(1);
-  spec.inputs[0].tensor = Tensor::Scalar(1.0f);
-  call.handle = engine_->Call(spec, call.Done());
+  const auto one = [&] {
+    CallSpec spec;
+    spec.name_space = "ns";
+    spec.function.id = add.function.id;
+    spec.inputs.resize(1);
+    spec.inputs[0].tensor = Tensor::Scalar(1.0f);
+    return spec;
+  };
+  call.handle = engine_->Call(one(), call.Done());
   call.handle->Cancel();
   call.handle->Start();
   EXPECT_THAT(call.Wait().status, StatusIs(StatusCode::kCancelled));
   call.handle->Cancel();  // Too late to do anything.
   // One that is never started is as if never asked.
-  engine_->Call(spec, [](CallResult) { FAIL(); });
+  engine_->Call(one(), [](CallResult) { FAIL(); });
   EXPECT_EQ(engine_->Stats().calls_running, 0);
 }
 
