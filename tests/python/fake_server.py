@@ -4,26 +4,46 @@ For the client's unit tests alone: what they look at is what the client sends an
 the answers. It knows no subtyping beyond shapes and prints nothing.
 """
 import concurrent.futures
+import fnmatch
 import hashlib
 import itertools
 import threading
 import time
 
+from google.protobuf import message_factory
 import grpc
 import numpy as np
 import tensorflow as tf
 
+from formwork import channel
 from formwork import types
 from formwork import wire
-from formwork.v1 import graph_service_pb2 as pb
+from formwork.rpc import status_pb2
+from formwork.v1 import calls_pb2
+from formwork.v1 import errors_pb2
+from formwork.v1 import functions_pb2
+from formwork.v1 import server_pb2
+from formwork.v1 import tensors_pb2
 from formwork.v1 import types_pb2
+from formwork.v1 import variables_pb2
 
 
 class Failure(Exception):
 
-  def __init__(self, code, message, **details):
+  def __init__(self, code, message, reason="", **failure):
     super().__init__(message)
-    self.code, self.message, self.details = code, message, pb.ErrorDetails(**details)
+    self.code, self.message, self.reason = code, message, reason
+    self.failure = errors_pb2.CallFailure(**failure)
+
+  def status(self, epoch):
+    """As a formwork.rpc.Status."""
+    self.failure.epoch = epoch
+    made = status_pb2.Status(code=grpc.StatusCode[self.code].value[0], message=self.message)
+    for name, detail in (
+        ("google.rpc.ErrorInfo", status_pb2.ErrorInfo(reason=self.reason, domain="formwork")),
+        ("formwork.v1.CallFailure", self.failure)):
+      made.details.add(type_url="type.googleapis.com/" + name, value=detail.SerializeToString())
+    return made
 
 
 def _to_tf(tensor):
@@ -54,7 +74,7 @@ class _Function:
 
   def __init__(self, function_id, request, graph_def, fake):
     self.id, self.request, self.calls = function_id, request, 0
-    self.info = pb.ConcreteFunctionInfo(
+    self.info = functions_pb2.FunctionInfo(
         id=function_id, name=request.name, signature=request.signature, inputs=request.inputs,
         outputs=[types_pb2.TensorSpec(name=o) for o in request.outputs],
         pretty_signature=request.pretty_signature)
@@ -81,10 +101,17 @@ class _Function:
 
 
 class FakeServer:
-  """Serves on `target` until stop(). `log` has the requests, oldest first."""
+  """Serves on `target` until stop().
+
+  Attributes:
+    log: the requests, oldest first.
+    message_bytes: the limit that it says it has.
+    in_chunks: calls are answered in parts.
+  """
 
   def __init__(self):
     self.log, self.hang = [], threading.Event()
+    self.message_bytes, self.in_chunks = 0, False
     self.cancelled = threading.Event()
     self._lock = threading.RLock()
     self._ids = itertools.count(1)
@@ -112,6 +139,8 @@ class FakeServer:
   def handle(self, request):
     self.log.append(request)
     with self._lock:
+      if getattr(request, "expected_epoch", 0) not in (0, self.epoch):
+        raise Failure("FAILED_PRECONDITION", "the server was restarted", "EPOCH_MISMATCH")
       answer = getattr(self, type(request).__name__[:-len("Request")])(request)
     answer.epoch = self.epoch
     return answer
@@ -119,15 +148,16 @@ class FakeServer:
   def Register(self, r):
     graph = r.graph_def or self.graphs.get(r.fingerprint)
     if not graph:
-      raise Failure("NOT_FOUND", "no graph of that fingerprint")
+      raise Failure("NOT_FOUND", "no graph of that fingerprint", "GRAPH_NOT_FOUND")
     self.graphs[hashlib.sha256(graph).hexdigest()] = graph
-    identity = pb.RegisterRequest()
+    identity = functions_pb2.RegisterRequest()
     identity.CopyFrom(r)
-    identity.graph_def, identity.retrace, identity.pretty_signature = b"", False, ""
+    for field in ("graph_def", "retrace", "pretty_signature", "client_id", "sequence"):
+      identity.ClearField(field)
     key = identity.SerializeToString(deterministic=True)
     for f in self.functions.values():
       if f.key == key:
-        return pb.RegisterResponse(function=f.info, existed=True)
+        return functions_pb2.RegisterResponse(function=f.info, existed=True)
     for f in self.functions.values():
       if (f.request.namespace, f.request.name) == (r.namespace, r.name) and (
           f.request.signature == r.signature):
@@ -135,16 +165,16 @@ class FakeServer:
     made = _Function(next(self._ids), r, graph, self)
     made.key = key
     self.functions[made.id] = made
-    return pb.RegisterResponse(function=made.info)
+    return functions_pb2.RegisterResponse(function=made.info)
 
   def Resolve(self, r):
     named = [f for f in self.functions.values() if f.request.name == r.name]
     if not named:
-      raise Failure("NOT_FOUND", "no function '%s'" % r.name, unknown_function=True)
+      raise Failure("NOT_FOUND", "no function '%s'" % r.name, "FUNCTION_NOT_FOUND")
     for f in named:
       if f.request.signature == r.signature:
-        return pb.ResolveResponse(function=f.info)
-    raise Failure("NOT_FOUND", "no match", no_matching_signature=True, suggested=r.signature,
+        return functions_pb2.ResolveResponse(function=f.info)
+    raise Failure("NOT_FOUND", "no match", "NO_MATCHING_SIGNATURE", suggested=r.signature,
                   candidates=[f.request.signature for f in named])
 
   def Call(self, r):
@@ -152,9 +182,9 @@ class FakeServer:
       time.sleep(0.01)
     values = [self.value(v) for v in r.inputs]
     named = [f for f in self.functions.values()
-             if (f.id == r.function_id if r.function_id else f.request.name == r.name)]
+             if (f.id == r.function_id if r.function_id else f.request.name == r.function_name)]
     if not named:
-      raise Failure("NOT_FOUND", "no such function", unknown_function=True)
+      raise Failure("NOT_FOUND", "no such function", "FUNCTION_NOT_FOUND")
     fitting = [f for f in named if f.takes(values)]
     if not fitting:
       raise Failure("INVALID_ARGUMENT", "inputs do not fit")
@@ -164,85 +194,152 @@ class FakeServer:
     except tf.errors.OpError as e:
       raise Failure(grpc.StatusCode[_CODE[e.error_code]].name, e.message) from None
     outputs = [o for o in (outputs or []) if o is not None][:len(r_outputs(f))]
-    answer = pb.CallResponse(function_id=f.id)
+    answer = calls_pb2.CallResponse(function_id=f.id)
     for o in outputs:
       if o.dtype in (tf.variant, tf.resource):
         answer.outputs.add().opaque.dtype = o.dtype.as_datatype_enum
       elif r.keep_outputs:
-        kept = next(self._ids)
-        self.kept[kept] = o
-        answer.outputs.add(kept_tensor_id=kept)
+        answer.outputs.add(kept_tensor_id=self.keep(
+            o, r.client_id, r.keep_for if r.HasField("keep_for") else None).id)
       else:
         answer.outputs.add(tensor=_to_message(o))
     return answer
 
   def ListFunctions(self, r):
-    return pb.ListFunctionsResponse(functions=[f.info for f in self.functions.values()])
+    return functions_pb2.ListFunctionsResponse(functions=[f.info for f in self.functions.values()])
 
   def Unregister(self, r):
     del self.functions[r.function_id]
-    return pb.UnregisterResponse(removed=1)
+    return functions_pb2.UnregisterResponse(removed=1)
 
   def CreateVariable(self, r):
     found = self.variables.get((r.namespace, r.name))
     shape = types.shape_list(r.shape)
     if found is None:
-      v = tf.Variable(_to_tf(r.initial_value), shape=shape) if r.HasField("initial_value") else (
+      v = tf.Variable(self.value(r.initial_value), shape=shape) if r.HasField("initial_value") else (
           tf.Variable(tf.zeros([d or 0 for d in shape], tf.as_dtype(r.dtype)), shape=shape))
-      v.info = pb.VariableInfo(id=next(self._ids), name=r.name, dtype=r.dtype, shape=r.shape)
+      v.info = variables_pb2.VariableInfo(id=next(self._ids), name=r.name, dtype=r.dtype, shape=r.shape)
       self.variables[r.namespace, r.name] = v
-      return pb.CreateVariableResponse(variable=v.info)
+      return variables_pb2.CreateVariableResponse(variable=v.info)
     if found.info.dtype != r.dtype or found.info.shape != r.shape:
       raise Failure("INVALID_ARGUMENT", "variable '%s' has another dtype or shape" % r.name)
-    return pb.CreateVariableResponse(variable=found.info, existed=True)
+    return variables_pb2.CreateVariableResponse(variable=found.info, existed=True)
 
   def variable(self, variable_id):
     for v in self.variables.values():
       if v.info.id == variable_id:
         return v
-    raise Failure("NOT_FOUND", "no variable %d" % variable_id)
+    raise Failure("NOT_FOUND", "no variable %d" % variable_id, "VARIABLE_NOT_FOUND")
 
-  def ReadVariable(self, r):
-    v = self.variable(r.id)
-    return pb.ReadVariableResponse(variable=v.info, value=_to_message(v.read_value()))
+  def targeted(self, r, target):
+    if target.WhichOneof("variable") == "id":
+      return self.variable(target.id)
+    found = self.variables.get((r.namespace, target.name))
+    if found is None:
+      raise Failure("NOT_FOUND", "no variable '%s'" % target.name, "VARIABLE_NOT_FOUND")
+    return found
 
-  def AssignVariable(self, r):
-    v = self.variable(r.id)
-    v.assign(_to_tf(r.value))
-    return pb.AssignVariableResponse(variable=v.info)
+  def GetVariable(self, r):
+    return variables_pb2.GetVariableResponse(variable=self.targeted(r, r.variable).info)
+
+  def ReadVariables(self, r):
+    answer = variables_pb2.ReadVariablesResponse()
+    for target in r.variables:
+      v = self.targeted(r, target)
+      value = v.read_value()
+      answer.variables.add().CopyFrom(v.info)
+      answer.variables[-1].bytes = len(_to_message(value).content)
+      if r.keep:
+        answer.values.add(kept_tensor_id=self.keep(value, r.client_id).id)
+      else:
+        answer.values.add(tensor=_to_message(value))
+    return answer
+
+  def AssignVariables(self, r):
+    found = [(self.targeted(r, a.variable), self.value(a.value)) for a in r.assignments]
+    for v, value in found:
+      if not v.shape.is_compatible_with(value.shape) or v.dtype != value.dtype:
+        raise Failure("INVALID_ARGUMENT", "another dtype or shape")
+    for v, value in found:
+      v.assign(value)
+    return variables_pb2.AssignVariablesResponse(variables=[v.info for v, _ in found])
 
   def ListVariables(self, r):
-    return pb.ListVariablesResponse(variables=[v.info for v in self.variables.values()])
+    return variables_pb2.ListVariablesResponse(variables=[
+        v.info for (namespace, name), v in self.variables.items()
+        if fnmatch.fnmatchcase(name, r.filter or "*")])
 
   def DeleteVariable(self, r):
-    self.variables = {k: v for k, v in self.variables.items() if v.info.id != r.id}
-    return pb.DeleteVariableResponse()
+    gone = self.targeted(r, r.variable)
+    self.variables = {k: v for k, v in self.variables.items() if v is not gone}
+    return variables_pb2.DeleteVariableResponse(deleted=True)
+
+  def keep(self, value, owner, keep_for=None):
+    info = tensors_pb2.KeptTensorInfo(id=next(self._ids), dtype=value.dtype.as_datatype_enum,
+                                      dims=value.shape, owner=owner, time_to_live=keep_for,
+                                      bytes=len(_to_message(value).content))
+    self.kept[info.id] = value, info
+    return info
+
+  def tensor(self, tensor_id):
+    if tensor_id not in self.kept:
+      raise Failure("NOT_FOUND", "no tensor %d" % tensor_id, "TENSOR_NOT_FOUND")
+    return self.kept[tensor_id][0]
+
+  def WriteTensor(self, requests):
+    requests = list(requests)
+    first = requests[0]
+    whole = types_pb2.Tensor(dtype=first.dtype, dims=first.dims,
+                             content=b"".join(r.content for r in requests))
+    self.log.extend(requests)
+    return tensors_pb2.WriteTensorResponse(epoch=self.epoch, tensor=self.keep(
+        _to_tf(whole), first.client_id, first.keep_for if first.HasField("keep_for") else None))
 
   def ReadTensor(self, r):
-    return pb.ReadTensorResponse(value=_to_message(self.kept[r.id]))
+    value = self.tensor(r.id)
+    answer = tensors_pb2.ReadTensorResponse(whole_dims=value.shape)
+    if r.HasField("range"):
+      value = tf.reshape(value, [-1])[r.range.begin:r.range.begin + r.range.count]
+    answer.value.CopyFrom(_to_message(value))
+    return answer
+
+  def ListTensors(self, r):
+    """One on a page."""
+    found = [info for _, info in self.kept.values() if r.owner in ("", info.owner)]
+    place = int(r.page_token or 0)
+    return tensors_pb2.ListTensorsResponse(
+        tensors=found[place:place + 1],
+        next_page_token=str(place + 1) if place + 1 < len(found) else "")
 
   def ReleaseTensors(self, r):
     released = [self.kept.pop(i, None) for i in r.ids]
-    return pb.ReleaseTensorsResponse(released=len(released) - released.count(None))
+    return tensors_pb2.ReleaseTensorsResponse(released=len(released) - released.count(None))
+
+  def GetServerInfo(self, r):
+    return server_pb2.GetServerInfoResponse(server=server_pb2.ServerInfo(
+        version="stand-in", epoch=self.epoch, ops=["Add"], durability=server_pb2.DURABILITY_MEMORY,
+        limits=server_pb2.ServerInfo.Limits(message_bytes=self.message_bytes)))
 
   def Clear(self, r):
     self.functions, self.variables, self.kept = {}, {}, {}
-    return pb.ClearResponse()
+    return server_pb2.ClearResponse()
 
   def value(self, v):
     kind = v.WhichOneof("kind")
     if kind == "tensor":
       return _to_tf(v.tensor)
-    return self.kept[v.kept_tensor_id] if kind == "kept_tensor_id" else (
+    return self.tensor(v.kept_tensor_id) if kind == "kept_tensor_id" else (
         self.variable(v.resource_id).handle)
 
   # ---------------------------------------------------------------------------------------- rpcs
   def unary(self, request, context):
+    while self.hang.is_set() and context.is_active():
+      time.sleep(0.01)
     try:
       return self.handle(request)
     except Failure as e:
-      e.details.epoch = self.epoch
-      context.set_trailing_metadata((("formwork-error-bin", e.details.SerializeToString()),))
+      context.set_trailing_metadata((
+          ("grpc-status-details-bin", e.status(self.epoch).SerializeToString()),))
       context.abort(grpc.StatusCode[e.code], e.message)
 
   def stream(self, requests, context):
@@ -251,11 +348,22 @@ class FakeServer:
       while self.hang.is_set() and context.is_active():
         time.sleep(0.01)
       try:
-        yield self.handle(request)
+        answer = self.handle(request)
+        yield from _parts(answer) if self.in_chunks else [answer]
       except Failure as e:
-        e.details.epoch = self.epoch
-        yield pb.CallResponse(epoch=self.epoch, error=pb.Error(
-            code=grpc.StatusCode[e.code].value[0], message=e.message, details=e.details))
+        yield calls_pb2.CallResponse(epoch=self.epoch, error=e.status(self.epoch))
+
+
+def _parts(answer):
+  """A CallResponse whose tensors come in chunks of 5 bytes."""
+  for i, value in enumerate(answer.outputs):
+    content = value.tensor.content
+    for offset in range(0, len(content), 5):
+      yield calls_pb2.CallResponse(epoch=answer.epoch, more=True, chunk=calls_pb2.OutputChunk(
+          output=i, offset=offset, total_bytes=len(content), dtype=value.tensor.dtype,
+          dims=value.tensor.dims, content=content[offset:offset + 5]))
+    value.tensor.content = b""
+  yield answer
 
 
 def r_outputs(function):
@@ -271,12 +379,17 @@ class _Handler(grpc.GenericRpcHandler):
     self._fake = fake
 
   def service(self, details):
-    if not details.method.startswith("/formwork.v1.GraphService/"):
+    if details.method == channel.HEALTH_CHECK:
+      return grpc.unary_unary_rpc_method_handler(lambda request, context: channel.SERVING)
+    service, _, method = details.method[1:].partition("/")
+    if service != channel.SERVICE.full_name:
       return None
-    method = details.method.rpartition("/")[2]
+    described = channel.SERVICE.methods_by_name[method]
+    decode = message_factory.GetMessageClass(described.input_type).FromString
+    encode = message_factory.GetMessageClass(described.output_type).SerializeToString
     if method == "CallStream":
-      return grpc.stream_stream_rpc_method_handler(
-          self._fake.stream, pb.CallRequest.FromString, pb.CallResponse.SerializeToString)
-    return grpc.unary_unary_rpc_method_handler(
-        self._fake.unary, getattr(pb, method + "Request").FromString,
-        getattr(pb, method + "Response").SerializeToString)
+      return grpc.stream_stream_rpc_method_handler(self._fake.stream, decode, encode)
+    if method == "WriteTensor":
+      return grpc.stream_unary_rpc_method_handler(
+          lambda requests, context: self._fake.WriteTensor(requests), decode, encode)
+    return grpc.unary_unary_rpc_method_handler(self._fake.unary, decode, encode)

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import formwork
+from formwork import resources
 
 
 def _graph(constant=2.0, padding=0):
@@ -26,7 +27,7 @@ def _graph(constant=2.0, padding=0):
     with tf.control_dependencies([read]):
       tf.raw_ops.AssignAddVariableOp(resource=w, value=tf.ones([3]), name="add")
     tf.identity(x * c + read, name="y")
-  return g.as_graph_def().SerializeToString()
+  return g.as_graph_def().SerializeToString(deterministic=True)
 
 
 def _register(server, v, name="f", padding=0, **options):
@@ -112,6 +113,170 @@ def test_a_lost_function_is_registered_again_once(fake, server):
   assert e.value.code == "NOT_FOUND"
 
 
+# ------------------------------------------------------------------------------------- restarts
+def test_what_names_something_by_id_carries_the_epoch_of_that(fake, server):
+  variable = _variable(server)
+  f = _register(server, variable)
+  (kept,) = f([[1, 1, 1]], keep=True)
+  server.call("f", [kept])
+  kept.read()
+  kept.release()
+  variable.assign(variable.read())
+  variable.delete()
+  named = [r for r in fake.log if getattr(r, "expected_epoch", None) is not None]
+  assert len(named) == 9
+  assert all(r.expected_epoch == fake.epoch for r in named
+             if type(r).__name__ != "CreateVariableRequest")
+
+
+def test_changes_say_who_asks_and_in_what_order(fake, server):
+  variable = _variable(server)
+  f = _register(server, variable)
+  f([[1, 1, 1]])
+  server.call("f", [[[1., 1, 1]]], keep=True)
+  variable.assign([1, 2, 3])
+  server.keep([1, 2]).release()
+  f.delete()
+  variable.delete()
+  server.clear()
+  signed = [r for r in fake.log if getattr(r, "client_id", "")]
+  assert len(signed) == len(fake.log) == 10 and len({r.client_id for r in signed}) == 1
+  assert [r.sequence for r in signed] == list(range(1, 11))
+
+
+def test_a_variable_that_is_lost_with_a_restart_raises_and_touches_no_other(fake, server):
+  variable = _variable(server)
+  fake.restart()
+  with formwork.connect(fake.target, namespace="others") as other:
+    theirs = other.variable("w", initial_value=np.float32([7, 8, 9]))
+    for use in (variable.read, lambda: variable.assign([0, 0, 0]), variable.delete,
+                lambda: server.read([variable]), lambda: _register(server, variable)):
+      with pytest.raises(formwork.Error) as e:
+        use()
+      assert e.value.code == "NOT_FOUND" and "variable 'w'" in e.value.message
+      assert "restarted" in e.value.message and "server.variable('w'" in e.value.message
+    assert theirs.read().tolist() == [7, 8, 9]
+
+
+def test_a_variable_that_was_made_again_is_found_by_its_name_with_a_warning(fake, server, caplog):
+  variable = _variable(server)
+  f = _register(server, variable)
+  fake.restart()
+  _variable(server).assign([1, 2, 3])
+  assert f([[1, 1, 1]])[0].tolist() == [[3, 4, 5]]
+  assert variable.read().tolist() == [2, 3, 4]
+  assert ["'w'" in r.getMessage() for r in caplog.records] == [True]
+
+
+def test_one_of_another_kind_is_not_taken_for_it(fake, server):
+  variable = _variable(server)
+  fake.restart()
+  server.variable("w", initial_value=np.float32([1]))
+  with pytest.raises(formwork.Error) as e:
+    variable.read()
+  assert e.value.code == "NOT_FOUND" and "another dtype or shape" in e.value.message
+
+
+def test_a_function_whose_variable_is_lost_says_so(fake, server):
+  f = _register(server, _variable(server))
+  fake.restart()
+  with pytest.raises(formwork.Error) as e:
+    f([[1, 1, 1]])
+  assert e.value.code == "NOT_FOUND" and "variable 'w'" in e.value.message
+
+
+def test_a_function_that_was_looked_up_is_looked_up_again(fake, server):
+  signature = formwork.FunctionType.from_json({"parameters": [
+      {"name": "x", "type": {"kind": "tensor", "dtype": "float32", "shape": [None, 3]}}]})
+  _register(server, _variable(server), signature=signature)
+  found = server.resolve("f", signature)
+  fake.restart()
+  with pytest.raises(formwork.Error) as e:
+    found([[1, 1, 1]])
+  assert e.value.code == "NOT_FOUND"
+  _register(server, _variable(server), signature=signature)
+  assert found([[1, 1, 1]])[0].tolist() == [[2, 2, 2]]
+
+
+def test_a_kept_tensor_that_is_lost_says_so(fake, server):
+  f = _register(server, _variable(server))
+  (kept,) = f([[1, 1, 1]], keep=True)
+  fake.restart()
+  _variable(server)
+  for use in (kept.read, lambda: f(kept), lambda: server.call("f", [kept])):
+    with pytest.raises(formwork.Error) as e:
+      use()
+    assert e.value.code == "NOT_FOUND" and "kept tensor %d" % kept.id in e.value.message
+  kept.release()
+
+
+def test_a_variable_of_another_namespace_is_refused(fake, server):
+  f = _register(server, _variable(server))
+  with formwork.connect(fake.target, namespace="others") as other:
+    theirs = _variable(other)
+    for use in (lambda: f(theirs), lambda: server.read([theirs]),
+                lambda: _register(server, theirs, name="g")):
+      with pytest.raises(formwork.Error) as e:
+        use()
+      assert e.value.code == "INVALID_ARGUMENT" and "others" in e.value.message
+
+
+# ---------------------------------------------------------------------------------- many and large
+def test_many_variables_are_read_and_set_at_once(either):
+  a, b = (either.variable(name, initial_value=np.float32([1, 2])) for name in "ab")
+  either.assign({a: [3, 4], b: [5, 6]})
+  assert [v.tolist() for v in either.read([b, a])] == [[5, 6], [3, 4]]
+  with pytest.raises(formwork.Error):
+    either.assign({a: [0, 0], b: [1, 2, 3]})
+  assert a.read().tolist() == [3, 4] and either.read([]) == []
+
+
+def test_values_beyond_a_message_travel_in_chunks(fake, server, monkeypatch):
+  monkeypatch.setattr(resources, "SURELY_FITS", 16)
+  monkeypatch.setattr(resources, "_CHUNK", 40)
+  monkeypatch.setattr(fake, "message_bytes", (1 << 16) + 100)
+  value = np.arange(90, dtype=np.float32).reshape(30, 3)
+  v = server.variable("large", initial_value=value)
+  assert (v.read() == value).all()
+  v.assign(value + 1)
+  assert (v.read() == value + 1).all()
+  text = server.variable("text", initial_value=np.array([b"x" * 90, b"y" * 70], object))
+  assert text.read().tolist() == [b"x" * 90, b"y" * 70]
+  assert fake.methods().count("WriteTensor") == 23 and fake.methods().count("ReadTensor") == 20
+  f = _register(server, _variable(server))
+  assert (f(value)[0] == value * 2).all() and (server.call("f", [value])[0] == value * 2 + 1).all()
+  assert not fake.kept
+  kept = server.keep(value, keep_for=2.5)
+  assert kept.nbytes == 360 and server.kept_tensors(mine=True)[0].time_to_live == 2.5
+  assert (kept.read() == value).all()
+
+
+def test_outputs_in_chunks_are_put_together(fake, server, monkeypatch):
+  f = _register(server, _variable(server))
+  monkeypatch.setattr(fake, "in_chunks", True)
+  value = np.arange(300, dtype=np.float32).reshape(100, 3)
+  for _ in range(2):
+    (got,) = f(value)
+    assert got.flags.writeable and got.shape == (100, 3)
+
+
+def test_kept_tensors_are_listed_with_their_owners(fake, server):
+  f = _register(server, _variable(server))
+  (mine,) = f([[1, 1, 1]], keep=True, keep_for=60)
+  with formwork.connect(fake.target, namespace=server.namespace) as other:
+    other.keep(np.int32([1]))
+    assert len(server.kept_tensors()) == 2
+    (listed,) = server.kept_tensors(mine=True)
+  assert (listed.id, listed.dtype, listed.shape, listed.time_to_live) == (
+      mine.id, "float32", [1, 3], 60)
+
+
+def test_what_a_server_says_of_itself(either):
+  info = either.info()
+  assert info.version and info.epoch and info.ops and info.durability == "memory"
+  assert either.variables(filter="no*") == [] and either.functions(filter="no*") == []
+
+
 def test_errors_tell_what_is_there(either):
   variable = _variable(either)
   f = _register(either, variable, signature=formwork.FunctionType.from_json({"parameters": [
@@ -122,6 +287,11 @@ def test_errors_tell_what_is_there(either):
     either.resolve("f", other)
   assert e.value.code == "NOT_FOUND" and e.value.candidates == [f.signature]
   assert e.value.suggested == other
+  assert str(e.value).endswith("\n  given: ()\n  there: (x: float32[?,3])")
+  with pytest.raises(formwork.Error) as e:
+    either.call("f", [np.int32([[1, 2, 3]]), variable])
+  if isinstance(e.value, formwork.NoMatchingSignature):  # The stand-in does not dispatch so.
+    assert "given: (int32[1,3], Variable float32[3])" in str(e.value)
   with pytest.raises(formwork.Error) as e:
     either.resolve("nothing", other)
   assert e.value.code == "NOT_FOUND" and not isinstance(e.value, formwork.NoMatchingSignature)
@@ -182,12 +352,6 @@ def test_an_interrupt_cancels_the_call(fake, server):
   assert f([[1, 1, 1]])
 
 
-def test_no_server_is_unavailable():
-  with pytest.raises(formwork.Error) as e:
-    formwork.connect("127.0.0.1:1", timeout=0.3)
-  assert e.value.code == "UNAVAILABLE"
-
-
 def test_a_closed_server_says_so(fake):
   server = formwork.connect(fake.target)
   server.close()
@@ -201,3 +365,13 @@ def test_serving_needs_no_tensorflow(fake):
           "with formwork.connect(%r, timeout=10) as s: s.functions()\n"
           "assert 'tensorflow' not in sys.modules" % fake.target)
   subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("body, words", [
+    (lambda x: tf.py_function(lambda v: v, [x], tf.float32), "tf.py_function"),
+    (lambda x: tf.data.Dataset.from_tensors(x).reduce(0., lambda a, b: a + b), "datasets")],
+    ids=["py_function", "dataset"])
+def test_ops_that_stay_here_say_what_to_do_instead(live, body, words):
+  with pytest.raises(formwork.Error) as e:
+    live.function(body)(tf.constant(1.))
+  assert e.value.code == "UNIMPLEMENTED" and words in e.value.message

@@ -100,3 +100,19 @@ def test_lost_functions_come_back(fake, server):
   assert pure(1.).numpy() == 2
   fake.restart()
   assert pure(2.).numpy() == 4
+
+
+def test_calls_have_the_timeout_that_they_are_given(fake, server):
+  def timeouts():
+    return [r.timeout.seconds + r.timeout.nanos / 1e9 for r in fake.log
+            if type(r).__name__ == "CallRequest"]
+
+  plain = server.function(lambda x: x + 1)
+  limited = server.function(lambda x: x + 2, timeout=7)
+  for _ in range(2):  # The second time without TensorFlow's dispatch.
+    plain(tf.constant(1.))
+    limited(tf.constant(1.))
+    assert limited.with_timeout(2.5)(tf.constant(1.)).numpy() == 3
+    plain.with_timeout(5)(tf.constant(1.))
+  assert timeouts() == [0, 7, 2.5, 5] * 2
+  assert limited.experimental_get_tracing_count() == 1

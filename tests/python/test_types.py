@@ -56,3 +56,16 @@ def test_tensor_specs_take_names_of_both_libraries():
   spec = formwork.TensorSpec("x:0", np.float32, [None, np.int64(3)])
   assert spec == formwork.TensorSpec("x:0", "float", [None, 3])
   assert formwork.TensorSpec("x:0", "bool_", None).dtype == "bool"
+
+
+def test_a_type_is_shown_as_one_writes_it():
+  j = {"parameters": [
+      {"name": "x", "type": _TENSOR},
+      {"name": "rest", "kind": "var_positional", "type": {"kind": "tuple", "items": [
+          {"kind": "literal", "py": "int", "value": 3}, {"kind": "list", "items": [_TYPES[1]]}]}},
+      {"name": "d", "kind": "keyword_only", "type": _TYPES[7]},
+      {"name": "v", "type": _TYPES[2]}, {"name": "p", "type": _TYPES[8]},
+      {"name": "r", "type": _TYPES[10]}, {"name": "o", "type": _TYPES[12]}]}
+  assert str(formwork.FunctionType.from_json(j)) == (
+      "(x: float32[?,3], *rest: (3, [string[...]]), d: {'a': float32[?,3], 3: float32[?,3]}, "
+      "v: Variable int64[], p: P(x=float32[?,3]), r: RaggedTensorSpec(…), o: <Adam object>)")

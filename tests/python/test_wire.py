@@ -6,7 +6,7 @@ import pytest
 import formwork
 from formwork import dtypes
 from formwork import wire
-from formwork.v1 import graph_service_pb2 as pb
+from formwork.v1 import calls_pb2 as pb
 from formwork.v1 import types_pb2
 
 _NUMBERS = [n for n in dtypes.NUMPY if n != dtypes.STRING]
@@ -81,20 +81,69 @@ def test_dtype_names(name):
 def test_request_pieces_are_the_message_and_responses_of_any_size_are_read(size):
   array = np.arange(size, dtype=np.float32)
   text = np.array([b"x", b"yz"], object)
-  parts = [b"\x10\x07"]
+  parts = [b"\x28\x07"]
   wire.append_tensor(parts, array, dtypes.number("float32"))
   wire.append_tensor(parts, text, dtypes.STRING)
-  wire.append_value(parts, types_pb2.Value(resource_id=9))
+  parts.append(wire.value_piece(types_pb2.Value(resource_id=9)))
   request = pb.CallRequest.FromString(b"".join(parts))
   assert request.function_id == 7 and request.inputs[2].resource_id == 9
   assert (wire.from_message(request.inputs[0].tensor) == array).all()
 
   response = pb.CallResponse(epoch=3, printed=["a"], outputs=request.inputs)
   response.outputs.add().opaque.dtype = dtypes.VARIANT
-  read = wire.decode_response(response.SerializeToString())
-  assert read.epoch == 3 and list(read.printed) == ["a"] and len(read.outputs) == 4
+  printed = []
+  read = wire.Answer(printed.append)
+  assert read.take(response.SerializeToString())
+  assert read.epoch == 3 and printed == ["a"] and len(read.outputs) == 4
   first = read.outputs[0]
   first = first if isinstance(first, np.ndarray) else wire.from_message(first.tensor)
   assert (first == array).all()
   assert wire.from_message(read.outputs[1].tensor).tolist() == [b"x", b"yz"]
   assert read.outputs[3].WhichOneof("kind") == "opaque"
+
+
+@pytest.mark.parametrize("step", [7, 1 << 17])
+def test_an_answer_in_parts_is_put_together(step):
+  array, text = np.arange(1 << 16, dtype=np.float64), np.array([b"x" * 70000, b"yz"], object)
+  printed = []
+  read = wire.Answer(printed.append)
+  for i, value in ((0, array[:100] if step == 7 else array), (2, text)):
+    whole = wire.tensor_message(value)
+    size = len(whole.content)
+    for offset in range(0, size, step):
+      assert not read.take(pb.CallResponse(epoch=1, more=True, printed=["p"] * (not offset), chunk=(
+          pb.OutputChunk(output=i, offset=offset, total_bytes=size, dtype=whole.dtype,
+                         dims=whole.dims, content=whole.content[offset:offset + step]))
+      ).SerializeToString())
+  last = pb.CallResponse(epoch=4)
+  for value in (array, np.int32(5), text):
+    last.outputs.add().tensor.CopyFrom(wire.tensor_message(value))
+  for i in (0, 2):
+    last.outputs[i].tensor.ClearField("content")
+  assert read.take(last.SerializeToString())
+  assert read.epoch == 4 and printed == ["p", "p"]
+  assert (read.outputs[0] == (array[:100] if step == 7 else array)).all()
+  assert wire.from_message(read.outputs[1].tensor) == 5
+  assert read.outputs[2].tolist() == text.tolist()
+
+
+@pytest.mark.parametrize("number", [None, dtypes.number("float32"), dtypes.STRING], ids=str)
+@pytest.mark.parametrize("given, words", [
+    (None, "None is no tensor"), ({"a": 1}, "its values one by one"), ({1}, "a set is no tensor"),
+    (len, "pass its result")], ids=["None", "dict", "set", "function"])
+def test_what_is_no_tensor_is_named(given, words, number):
+  with pytest.raises(formwork.Error) as e:
+    wire.to_array(given, number, "f: input 0 (x:0)")
+  assert e.value.code == "INVALID_ARGUMENT" and words in e.value.message
+  assert e.value.message.startswith("f: input 0 (x:0): ")
+
+
+def test_what_stays_here_says_what_to_do_instead():
+  import tensorflow as tf
+  table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], [2]), 0)
+  dataset = tf.data.Dataset.range(3)
+  for given, words in ((dataset, "iterate over it"), (iter(dataset), "next()"),
+                       (table, "look the keys up"), (tf.queue.FIFOQueue(3, tf.int32), "dequeue")):
+    with pytest.raises(formwork.Error) as e:
+      wire.to_array(given, None)
+    assert e.value.code == "UNIMPLEMENTED" and words in e.value.message

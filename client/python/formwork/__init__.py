@@ -1,16 +1,29 @@
-"""Formwork's Python client: register, call and trace functions that run on a Formwork server."""
+"""Formwork's Python client: register, call and trace functions that run on a Formwork server.
+
+    import formwork
+    server = formwork.connect("127.0.0.1:8500")
+
+    @server.function            # As tf.function; traced here, run there.
+    def double(x): return 2 * x
+
+    (y,) = server.call("double", [np.float32([1, 2])])   # From any process, without TensorFlow.
+
+formwork.aio is the low level for asyncio.
+"""
 from formwork.client import Server
 from formwork.client import connect
 from formwork.concrete import ConcreteFunction
 from formwork.errors import Error
 from formwork.errors import NoMatchingSignature
+from formwork.namespace import ServerInfo
 from formwork.resources import KeptTensor
 from formwork.resources import Variable
 from formwork.types import FunctionType
 from formwork.types import TensorSpec
 
+__version__ = "0.1.0"
 __all__ = ["ConcreteFunction", "Error", "FunctionType", "KeptTensor", "NoMatchingSignature",
-           "Server", "TensorSpec", "Variable", "connect"]
+           "Server", "ServerInfo", "TensorSpec", "Variable", "connect"]
 
 
 def __getattr__(name):

@@ -5,28 +5,42 @@ two thirds of the time of a unary RPC (measured with grpcio 1.85 against a C++ s
 for 265 us), because nothing is set up per call. All else is unary.
 """
 import ipaddress
+import itertools
+import math
+import os
 import queue
+import sys
 import threading
 import time
+import uuid
 import weakref
 
+if "grpc" not in sys.modules:
+  os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")  # Read when grpc is imported.
+
+from google.protobuf import message_factory
 import grpc
+from grpc._cython import cygrpc
 
 from formwork import errors
-from formwork.v1 import graph_service_pb2 as service_pb2
+from formwork import reachability
+from formwork import wire
+from formwork.v1 import graph_service_pb2
 
-_SERVICE = "/formwork.v1.GraphService/"
-_HEALTH_CHECK = "/grpc.health.v1.Health/Check"
-_SERVING = b"\x08\x01"  # A HealthCheckResponse with status SERVING.
-_MAX_MESSAGE = 2**31 - 1
+SERVICE = graph_service_pb2.DESCRIPTOR.services_by_name["GraphService"]
+HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+HEALTH_REQUEST = bytes([10, len(SERVICE.full_name)]) + SERVICE.full_name.encode()
+SERVING = b"\x08\x01"  # A HealthCheckResponse with status SERVING.
+MAX_MESSAGE = 2**31 - 1
 _ERROR_ROOM = 1 << 20  # Bytes of trailers: an error may have much to say.
-_ROOM = (("formwork-error-room", str(_ERROR_ROOM - 2048)),)
+ROOM = (("formwork-error-room", str(_ERROR_ROOM - 2048)),)
 
 
-def _options(target):
-  options = [
-      ("grpc.max_send_message_length", _MAX_MESSAGE),
-      ("grpc.max_receive_message_length", _MAX_MESSAGE),
+def options(target):
+  """The options of a grpc channel to `target`."""
+  made = [
+      ("grpc.max_send_message_length", MAX_MESSAGE),
+      ("grpc.max_receive_message_length", MAX_MESSAGE),
       ("grpc.max_metadata_size", _ERROR_ROOM),
       ("grpc.absolute_max_metadata_size", _ERROR_ROOM),
       # A server that comes back is found again soon.
@@ -40,58 +54,185 @@ def _options(target):
   except ValueError:
     local = target.startswith("unix:")
   if local:
-    options.append(("grpc.enable_http_proxy", 0))
-  return options
+    made.append(("grpc.enable_http_proxy", 0))
+  return made
+
+
+class Method:
+  """One method of the service, as its descriptor has it.
+
+  Attributes:
+    path: "/formwork.v1.GraphService/Name".
+    response: the class of its answers.
+    changes: whether its requests say who sends them: those that change something.
+  """
+
+  def __init__(self, name):
+    found = SERVICE.methods_by_name[name]
+    self.path = "/%s/%s" % (SERVICE.full_name, name)
+    self.response = message_factory.GetMessageClass(found.output_type)
+    self.changes = "sequence" in found.input_type.fields_by_name
+
+  def bind(self, channel):
+    """The method of a grpc channel: messages in, messages out; the input may be a stream."""
+    streamed = SERVICE.methods_by_name[self.path.rpartition("/")[2]].client_streaming
+    return (channel.stream_unary if streamed else channel.unary_unary)(
+        self.path, request_serializer=lambda m: m.SerializeToString(),
+        response_deserializer=self.response.FromString)
+
+
+class Origin:
+  """Who sends requests, and how many that change something.
+
+  Attributes:
+    client_id: as no other client's.
+  """
+
+  def __init__(self):
+    self.client_id = uuid.uuid4().hex
+    self._sequence = itertools.count(1)
+    self._head = b"\x12" + wire.varint(len(self.client_id)) + self.client_id.encode() + b"\x18"
+
+  def sign(self, message):
+    message.client_id = self.client_id
+    message.sequence = next(self._sequence)
+
+  def encoded(self):
+    """The fields client_id and sequence of the next request."""
+    return self._head + wire.varint(next(self._sequence))
+
+
+class Waiting:
+  """What has come of the attempts to reach a server."""
+
+  _PAUSE = 0.05  # Seconds between two attempts.
+  _LOOK = 1.0  # Seconds between two looks at why there is no connection.
+
+  def __init__(self, target, timeout):
+    self._target, self._timeout = target, timeout
+    self._deadline = time.monotonic() + timeout
+    self._look = 0.0
+    self._why = "no answer"
+
+  def left(self):
+    """Seconds that are left for the next attempt. Errors: UNAVAILABLE when there are none."""
+    left = self._deadline - time.monotonic()
+    if left <= 0:
+      raise self._failed("within %g s" % self._timeout)
+    return left
+
+  def failed(self, error):
+    """After a grpc.RpcError. Returns seconds to wait before the next attempt.
+
+    Errors: UNAVAILABLE at once where waiting cannot help.
+    """
+    code = error.code()
+    if code in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND):
+      self._why = "it is a gRPC server, but no Formwork server: it does not know %s" % (
+          SERVICE.full_name)
+      raise self._failed("")
+    if time.monotonic() >= self._look:
+      self._why, certain = reachability.why_not(self._target, min(1.0, self._timeout)) or (
+          error.details() or code.name, False)
+      if certain:
+        raise self._failed("")
+      self._look = time.monotonic() + self._LOOK
+    return self._pause()
+
+  def not_serving(self):
+    """After the answer that it does not serve. Returns seconds to wait."""
+    self._why = "it is there, but does not serve: it is starting or draining"
+    return self._pause()
+
+  def _pause(self):
+    return max(0.0, min(self._PAUSE, self._deadline - time.monotonic()))
+
+  def _failed(self, when):
+    return errors.Error("UNAVAILABLE", "no Formwork server is ready at %s%s: %s" % (
+        self._target, when and " " + when, self._why))
 
 
 class Channel:
-  """One connection. Safe to use from many threads.
+  """One connection. Safe to use from many threads, and in the children that a process forks.
 
   Attributes:
     epoch: the server's, as the latest response had it; 0 before the first one.
+    origin: an Origin.
   """
 
   def __init__(self, target, timeout):
     self.target = target
     self.timeout = timeout
     self.epoch = 0
-    self._channel = grpc.insecure_channel(target, _options(target))
+    self._closed = False
+    self._begin()
+    forks.made(self)
+
+  def _begin(self):
+    """Everything that belongs to one process."""
+    self.origin = Origin()
+    self._lock = threading.Lock()
+    self._opened = None  # The grpc channel; made when it is needed.
+    self._finalizer = None
     self._methods = {}
-    self._stream_method = self._channel.stream_stream(_SERVICE + "CallStream")
     self._of_thread = threading.local()
     self._overdue = _Overdue()
-    self._closed = False
+
+  def after_fork(self):
+    """In the child: what is there belongs to the parent."""
+    if self._finalizer is not None:
+      self._finalizer.detach()
+    left = self._opened, self._methods, self._of_thread, self._overdue
+    self._begin()
+    return left
+
+  def _grpc(self):
+    with self._lock:
+      if self._opened is None:
+        forks.check(self.target)
+        self._opened = grpc.insecure_channel(self.target, options(self.target))
+        self._stream_method = self._opened.stream_stream("/%s/CallStream" % SERVICE.full_name)
+        self._finalizer = weakref.finalize(self, self._opened.close)
+      return self._opened
 
   def wait_until_ready(self):
     """Returns once the server says that it serves. Errors: UNAVAILABLE after `timeout`."""
-    check = self._channel.unary_unary(_HEALTH_CHECK)
-    deadline = time.monotonic() + self.timeout
-    why = "does not serve"
+    waiting = Waiting(self.target, self.timeout)
+    check = self._grpc().unary_unary(HEALTH_CHECK)
     while True:
-      left = deadline - time.monotonic()
-      if left <= 0:
-        raise errors.Error("UNAVAILABLE", "no server is ready at %s within %g s: %s" % (
-            self.target, self.timeout, why))
+      left = waiting.left()
       try:
-        if check(b"", timeout=left, wait_for_ready=True) == _SERVING:
+        if check(HEALTH_REQUEST, timeout=left) == SERVING:
           return
+        pause = waiting.not_serving()
       except grpc.RpcError as e:
-        if e.code() is grpc.StatusCode.UNIMPLEMENTED:
-          return
-        why = e.details()
-      time.sleep(min(0.05, max(0.0, left)))
+        pause = waiting.failed(e)
+      time.sleep(pause)
 
-  def request(self, method, message, timeout=None):
+  def request(self, name, message, timeout=None):
     """One request of the service, by the name of its method."""
-    found = self._methods.get(method)
+    return self._ask(self._method(name), name, message, timeout)
+
+  def upload(self, name, first, rest, timeout=None):
+    """A request that is a stream of messages: the first one, and what `rest` yields."""
+    return self._ask(self._method(name), name, first, timeout, rest)
+
+  def _method(self, name):
+    found = self._methods.get(name)
     if found is None:
-      response = getattr(service_pb2, method + "Response")
-      found = self._channel.unary_unary(
-          _SERVICE + method, request_serializer=type(message).SerializeToString,
-          response_deserializer=response.FromString)
-      self._methods[method] = found
+      self._check_open()
+      method = Method(name)
+      found = self._methods[name] = method.bind(self._grpc()), method.changes
+    return found
+
+  def _ask(self, method, name, message, timeout, rest=None):
+    call, changes = method
+    if changes:
+      self.origin.sign(message)
+    timeout = self.timeout if timeout is None else timeout
     try:
-      answer = found(message, timeout=self.timeout if timeout is None else timeout, metadata=_ROOM)
+      answer = call(message if rest is None else itertools.chain((message,), rest),
+                    timeout=None if timeout == math.inf else timeout, metadata=ROOM)
     except grpc.RpcError as e:
       raise self._failed(errors.from_rpc(e)) from None
     except ValueError as e:
@@ -99,20 +240,22 @@ class Channel:
     self.epoch = answer.epoch
     return answer
 
-  def call(self, data, timeout):
-    """A serialized CallRequest for a serialized CallResponse, its errors included.
+  def call(self, data, timeout, take):
+    """One call: a serialized CallRequest; take(part) is given each serialized CallResponse.
 
-    The request carries the same `timeout` for the server, which keeps it; here it is a backstop. An
-    interrupt (Ctrl-C) cancels the call on the server.
+    take returns whether that was the last part. The request carries the same `timeout` for the
+    server, which keeps it; here it is a backstop. An interrupt (Ctrl-C) cancels the call on the
+    server.
     """
     stream = getattr(self._of_thread, "stream", None)
     if stream is None or not stream.alive():
-      if self._closed:
-        raise errors.Error("CANCELLED", "the connection to %s is closed" % self.target)
+      self._check_open()
+      self._grpc()
       stream = self._of_thread.stream = CallStream(self._stream_method)
-    self._overdue.watch(stream, timeout)
+    if timeout != math.inf:
+      self._overdue.watch(stream, timeout)
     try:
-      return stream.exchange(data)
+      stream.exchange(data, take)
     except grpc.RpcError as e:
       if stream.expired:
         raise errors.Error("DEADLINE_EXCEEDED", "no answer within %g s" % timeout) from None
@@ -124,18 +267,23 @@ class Channel:
       self._overdue.forget(stream)
 
   def close(self):
+    """Ends what is under way; later requests fail."""
     self._closed = True
     self._overdue.stop()
-    self._channel.close()
+    if self._finalizer is not None:
+      self._finalizer()
+
+  def _check_open(self):
+    if self._closed:
+      raise errors.Error("CANCELLED", "the connection to %s is closed" % self.target)
 
   def _failed(self, error):
-    if error.details.epoch:
-      self.epoch = error.details.epoch
+    if error.epoch:
+      self.epoch = error.epoch
     return error
 
   def _refused(self, e):
-    if self._closed:
-      return errors.Error("CANCELLED", "the connection to %s is closed" % self.target)
+    self._check_open()
     return errors.Error("INTERNAL", str(e))
 
 
@@ -151,18 +299,22 @@ class CallStream:
   def __init__(self, method):
     self.expired = False
     self._requests = queue.SimpleQueue()
-    self._answers = method(iter(self._requests.get, self._END))
+    self._answers = method(iter(self._requests.get, self._END), metadata=ROOM)
     # The thread that sends ends with the stream's owner.
-    weakref.finalize(self, _finish, self._requests, self._END, self._answers)
+    weakref.finalize(self, _finish, self._requests, self._END, self._answers).atexit = False
 
   def alive(self):
     return self._answers.is_active()
 
-  def exchange(self, data):
-    """Sends a CallRequest and waits for its CallResponse. Errors: grpc.RpcError."""
+  def exchange(self, data, take):
+    """Sends a CallRequest, and hands on its CallResponses until take says that it is the last.
+
+    Errors: grpc.RpcError.
+    """
     self._requests.put(data)
     try:
-      return next(self._answers)
+      while not take(next(self._answers)):
+        pass
     except StopIteration:
       raise errors.Error("UNAVAILABLE", "the server ended the stream of calls") from None
 
@@ -190,13 +342,15 @@ class _Overdue:
     self._stopped = threading.Event()
     self._lock = threading.Lock()
     self._thread = None
+    weakref.finalize(self, self._stopped.set).atexit = False
 
   def watch(self, stream, timeout):
     self._due[stream] = time.monotonic() + timeout + self._GRACE
     if self._thread is None:
       with self._lock:
         if self._thread is None:
-          self._thread = threading.Thread(target=self._run, name="formwork-overdue", daemon=True)
+          self._thread = threading.Thread(target=_watch, name="formwork-overdue", daemon=True,
+                                          args=(weakref.ref(self), self._stopped, self._PERIOD))
           self._thread.start()
 
   def forget(self, stream):
@@ -205,9 +359,73 @@ class _Overdue:
   def stop(self):
     self._stopped.set()
 
-  def _run(self):
-    while not self._stopped.wait(self._PERIOD):
-      now = time.monotonic()
-      for stream, due in list(self._due.items()):
-        if now > due:
-          stream.expire()
+  def look(self):
+    now = time.monotonic()
+    for stream, due in list(self._due.items()):
+      if now > due:
+        stream.expire()
+
+
+def _watch(overdue, stopped, period):
+  while not stopped.wait(period):
+    found = overdue()
+    if found is None:
+      return
+    found.look()
+    del found  # Or this thread would keep it.
+
+
+class _Forks:
+  """What becomes of the Channels of a process in the children that it forks.
+
+  gRPC's threads do not go along. With its support for forks a child can make channels of its own;
+  without, or where other threads were inside of gRPC at that moment, nothing of gRPC works there.
+  """
+
+  _ADVICE = (
+      "gRPC does not work in this process, which was forked from one that was connected: connect "
+      "only after forking, start processes with multiprocessing's \"spawn\" or \"forkserver\", or "
+      "import formwork before grpc (or set GRPC_ENABLE_FORK_SUPPORT=1) and fork while no other "
+      "thread is in a call")
+  _PATIENCE = 5  # Seconds for the first connection of a forked child.
+
+  def __init__(self):
+    self._channels = weakref.WeakSet()
+    self._used = False  # Channels were made in this process or in one that it was forked from.
+    self._tried = True
+    self._works = True
+    self._left = []  # The parent's; closing it here would reach into threads that are not there.
+    os.register_at_fork(after_in_child=self._forked)
+
+  def made(self, channel):
+    self._used = True
+    self._channels.add(channel)
+
+  def _forked(self):
+    if not self._used:
+      return
+    self._works = getattr(cygrpc, "_GRPC_ENABLE_FORK_SUPPORT", False) and not getattr(
+        cygrpc, "_fork_handler_failed", False)
+    self._tried = False
+    self._left.extend(channel.after_fork() for channel in list(self._channels))
+
+  def check(self, target):
+    """Errors: FAILED_PRECONDITION where gRPC does not work in this process."""
+    if self._works and not self._tried:
+      # Where it does not, nothing returns from it, whatever the deadline.
+      thread = threading.Thread(target=self._try, args=(target,), daemon=True)
+      thread.start()
+      thread.join(self._PATIENCE)
+      self._works, self._tried = not thread.is_alive(), True
+    if not self._works:
+      raise errors.Error("FAILED_PRECONDITION", self._ADVICE)
+
+  def _try(self, target):
+    with grpc.insecure_channel(target, options(target)) as channel:
+      try:
+        channel.unary_unary(HEALTH_CHECK)(HEALTH_REQUEST, timeout=self._PATIENCE / 2)
+      except grpc.RpcError:
+        pass
+
+
+forks = _Forks()

@@ -1,18 +1,24 @@
 """ConcreteFunction: one signature of a function on the server, ready to be called."""
+from __future__ import annotations
+
+from collections.abc import Callable
 import hashlib
+import re
 import sys
-import threading
+from typing import Any
 
 from formwork import dtypes
 from formwork import errors
 from formwork import resources
 from formwork import types
 from formwork import wire
-from formwork.v1 import graph_service_pb2 as service_pb2
+from formwork.v1 import functions_pb2
 
 # A graph of at most this many bytes is sent at once; of a larger one its fingerprint goes first.
 _SENT_AT_ONCE = 64 << 10
-_KEEP = b"\x20\x01"  # CallRequest.keep_outputs
+# Fields of a CallRequest.
+_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS = (
+    b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01")
 
 
 def print_to_stderr(text):
@@ -28,8 +34,8 @@ def print_to_stdout(text):
 class ConcreteFunction:
   """A function of one signature on the server. Safe to call from many threads.
 
-  If it was registered here and the server has lost it since (evicted, cleared, restarted), it is
-  registered again, once, and the call goes on.
+  Where the server has lost it since (evicted, cleared, restarted), it is registered again, once,
+  if it was registered here, or else looked up by its name and signature; then the call goes on.
 
   Attributes:
     id: what the server calls it.
@@ -40,15 +46,13 @@ class ConcreteFunction:
     pretty_signature, calls, bytes, captured_variables: as the server listed them.
   """
 
-  def __init__(self, server, info, registration=None, existed=True):
+  def __init__(self, server, info, epoch, registration=None, existed=True):
     self._server = server
     self._registration = registration
-    self._lock = threading.Lock()
-    self._take(info, existed)
+    self._take(info, epoch, existed)
 
-  def _take(self, info, existed):
+  def _take(self, info, epoch, existed):
     self.existed = existed
-    self.id = info.id
     self.name = info.name
     self.signature = types.FunctionType(info.signature)
     self.inputs = [types.TensorSpec.from_message(m) for m in info.inputs]
@@ -57,110 +61,243 @@ class ConcreteFunction:
     self.calls = info.calls
     self.bytes = info.bytes
     self.captured_variables = list(info.captured_variables)
-    self._epoch = self._server._channel.epoch
     self._numbers = [m.dtype for m in info.inputs]
     self._what = ["%s: input %d (%s)" % (self.name, i, m.name) for i, m in enumerate(info.inputs)]
-    self._head = (self._server._call_head + b"\x10" + wire.varint(self.id))
+    # The constant part of its calls. Set last, and whole: other threads may be calling.
+    self._known = (epoch, info.id), (
+        self._server._head + _EPOCH + wire.varint(epoch) + _ID + wire.varint(info.id) + _IN_PARTS)
 
-  def __call__(self, *inputs, timeout=None, on_print=None, keep=False):
+  @property
+  def id(self) -> int:
+    return self._known[0][1]
+
+  @property
+  def _key(self):
+    return self._known[0]
+
+  def __call__(self, *inputs: Any, timeout: float | None = None,
+               on_print: Callable[[str], Any] | None = None, keep: bool = False,
+               keep_for: float | None = None) -> list[Any]:
     """Runs it: one value per entry of `inputs`, in order. Returns one per entry of `outputs`.
 
-    on_print(text) is told what tf.print wrote, in order, before the call returns or raises.
-    keep: the outputs stay on the server, as KeptTensors.
+    timeout: seconds; by default the Server's; math.inf: no limit.
+    on_print(text) is told what tf.print writes, in order, before the call returns or raises.
+    keep: the outputs stay on the server, as KeptTensors; keep_for: seconds after their last use,
+      by default what the server is set to.
     """
     if len(inputs) != len(self._numbers):
       raise errors.invalid("%s: number of inputs differs: expected %d, got %d" % (
           self.name, len(self._numbers), len(inputs)))
-    parts = [None]
+    parts, owners = [None], []
     for i, value in enumerate(inputs):
-      self._append(parts, i, value)
-    outputs = self.run(parts, timeout, on_print, keep)
-    return [self._server._output(v) for v in outputs]
+      append_input(self._server, parts, owners, value, self._numbers[i], self._what[i])
+    return self._server._do(self._calling(parts, owners, timeout, on_print, keep, keep_for))
 
-  def _append(self, parts, i, value):
-    number = self._numbers[i]
-    if isinstance(value, (resources.Variable, resources.KeptTensor)) or number == dtypes.RESOURCE:
-      wire.append_value(parts, resources.value_message(value, number, self._what[i]))
-    else:
-      wire.append_tensor(parts, *wire.to_array(value, number, self._what[i]))
+  def _calling(self, *args):
+    answer = yield from self._running(*args)
+    return [self._server._output(v, answer.epoch) for v in answer.outputs]
 
-  def run(self, parts, timeout=None, on_print=None, keep=False):
-    """Runs it on encoded inputs; parts[0] is replaced. Returns what Response.outputs has."""
+  def run(self, parts, timeout=None, on_print=None, owners=()):
+    """Runs it on encoded inputs: parts[0] is for the head of the request.
+
+    owners: [(place in parts, Variable or KeptTensor)]: filled in here.
+    Returns formwork.v1.Values or arrays, one per output.
+    """
+    return self._server._do(self._running(parts, owners, timeout, on_print)).outputs
+
+  def _running(self, parts, owners=(), timeout=None, on_print=None, keep=False, keep_for=None):
+    server = self._server
     for again in (False, True):
-      known = self.id
-      if self._epoch != self._server._channel.epoch:
-        self._register_again(known)
-      parts[0] = self._head + _KEEP if keep else self._head
+      (epoch, _), head = self._known
       try:
-        answer = self._server._call(parts, timeout, on_print)
+        for _, owner in owners:
+          if owner._key[0] != epoch:
+            raise errors.restarted((yield "request", "GetServerInfo", resources.INFO).epoch)
+        return (yield from calling(server, head, parts, owners, timeout, on_print, keep, keep_for))
       except errors.Error as e:
-        if again or not errors.is_lost_function(e) or self._registration is None:
+        if again:
           raise
-        self._register_again(known)
-        continue
-      if answer.epoch == self._epoch or again or self._registration is None:
-        return answer.outputs
-      # Another server answered, in which the ID may have meant another function.
-      self._register_again(known)
+        if e.reason == "FUNCTION_NOT_FOUND" and self._registration is not None:
+          stale, epoch = [self], 0
+        elif e.reason == "EPOCH_MISMATCH" and e.epoch:
+          stale, epoch = [self] + [owner for _, owner in owners], e.epoch
+        else:
+          raise
+      yield from resources.renew(stale, epoch)
     raise AssertionError("unreachable")
 
-  def _register_again(self, lost_id):
-    with self._lock:
-      if self.id != lost_id or self._registration is None:
-        return  # Another thread did it, or nobody can.
-      info, existed = self._registration.send_again(self._server)
-      self._take(info, existed)
+  def _renew(self, epoch):
+    if self._registration is not None:
+      answer = yield from self._registration.sending_again(self._server)
+      self._take(answer.function, answer.epoch, answer.existed)
+    else:
+      server = self._server
+      answer = yield "request", "Resolve", functions_pb2.ResolveRequest(
+          namespace=server.namespace, name=self.name, signature=self.signature.to_message())
+      self._take(answer.function, answer.epoch, True)
 
-  def delete(self, timeout=None):
+  def delete(self, timeout: float | None = None) -> None:
     """Removes it from the server; it is not registered again."""
     self._registration = None
-    self._server._request("Unregister", service_pb2.UnregisterRequest(
-        namespace=self._server.namespace, function_id=self.id), timeout)
+    server = self._server
+
+    def ask(epoch):
+      yield "request", "Unregister", functions_pb2.UnregisterRequest(
+          namespace=server.namespace, expected_epoch=epoch, function_id=self.id), timeout
+
+    return server._do(ask(self._key[0]))
 
   def register_afresh(self):
     """Registers it anew in its own place: its random sequences start from the beginning."""
-    with self._lock:
-      try:
-        self._server._request("Unregister", service_pb2.UnregisterRequest(
-            namespace=self._server.namespace, function_id=self.id))
-      except errors.Error as e:
-        if e.code != "NOT_FOUND":
-          raise
-      info, existed = self._registration.send_again(self._server)
-      self._take(info, existed)
+    return self._server._do(self._registering_afresh())
+
+  def _registering_afresh(self):
+    epoch, function_id = self._key
+    try:
+      yield "request", "Unregister", functions_pb2.UnregisterRequest(
+          namespace=self._server.namespace, expected_epoch=epoch, function_id=function_id,
+          allow_missing=True)
+    except errors.Error as e:
+      if e.reason != "EPOCH_MISMATCH":  # It is gone.
+        raise
+    yield from self._renew(0)
 
   def __repr__(self):
     return "<formwork.ConcreteFunction %r id=%d>" % (self.name, self.id)
 
 
-class Registration:
-  """A RegisterRequest that can be sent again. The graph's bytes are kept beside it."""
+def append_input(server, parts, owners, value, number, what):
+  """Appends a value to the pieces of a CallRequest; one with an ID is filled in when it is sent."""
+  if isinstance(value, (resources.Variable, resources.KeptTensor)):
+    resources.belongs(server, value, what)
+    owners.append((len(parts), value))
+    parts.append(None)
+  elif number == dtypes.RESOURCE:
+    raise errors.invalid("%s: expected a Variable, got %s" % (what, type(value).__name__))
+  else:
+    wire.append_tensor(parts, *wire.to_array(value, number, what))
 
-  def __init__(self, request, graph_def):
+
+def named_head(server, name, epoch):
+  """What a call by name begins with; epoch: that of its inputs' IDs, or 0."""
+  encoded = name.encode()
+  return server._head + _EPOCH + wire.varint(epoch) + _NAME + wire.varint(len(encoded)) + (
+      encoded + _IN_PARTS)
+
+
+def calling(server, head, parts, owners, timeout, on_print, keep, keep_for):
+  """One call: the pieces of a CallRequest for a wire.Answer."""
+  for place, owner in owners:
+    parts[place] = wire.value_piece(owner._value())
+  made, size = (), sum(map(len, parts[1:]))
+  if size > resources.SURELY_FITS and not (yield from server._fits(size)):
+    parts, made = yield from _sent_apart(server, parts, size, timeout)
+  if timeout is None:
+    timeout = server._channel.timeout
+  if keep:
+    head += _KEEP
+    if keep_for is not None:
+      head += wire.duration_field(_KEEP_FOR, keep_for)
+  parts[0] = head + server._channel.origin.encoded() + wire.duration_field(_TIMEOUT, timeout)
+  answer = wire.Answer(on_print or print_to_stderr)
+  try:
+    yield "call", b"".join(parts), timeout, answer.take
+  finally:
+    if made:
+      yield from resources.dropping(server, made)
+  if answer.error is not None:
+    error = errors.from_status(answer.error)
+    server._channel.epoch = error.epoch or server._channel.epoch
+    for text in error.printed[answer.printed:]:
+      answer.on_print(text)
+    raise error
+  server._channel.epoch = answer.epoch
+  return answer
+
+
+def _sent_apart(server, parts, size, timeout):
+  """(the pieces, KeptTensors): the largest tensors go by themselves, until the rest fits."""
+  parts, made = list(parts), []
+  for i in sorted(range(2, len(parts)), key=lambda i: -len(parts[i])):
+    encoded = wire.encoded_of(parts[i - 1], parts[i])
+    if encoded is None:
+      continue
+    made.append((yield from resources.keeping(server, encoded, None, timeout)))
+    size -= len(parts[i])
+    parts[i - 1], parts[i] = wire.value_piece(made[-1]._value()), b""
+    if (yield from server._fits(size)):
+      break
+  return parts, made
+
+
+# What stands for ops that the server does not have: a part of the op's name, and what to do.
+_INSTEAD = (
+    ("PyFunc", "tf.py_function and tf.numpy_function run Python, which stays here: call it outside "
+               "of the function and pass what it returns"),
+    ("Dataset", "datasets stay here: iterate outside of the function and pass the elements"),
+    ("Iterator", "iterators stay here: take the elements outside of the function and pass them"),
+    ("Table", "lookup tables stay here: look keys up outside of the function, or tf.gather from a "
+              "constant"),
+    ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
+    ("Summary", "summaries are written here: return the values and write them outside"))
+
+
+def _advised(error):
+  """The error, with what to do instead of using ops that the server does not have."""
+  if error.code == "UNIMPLEMENTED":
+    advice = [text for part, text in _INSTEAD if re.search(r"\b\w*%s\w*" % part, error.message)]
+    error.message = "; ".join([error.message] + advice)
+    error.args = (error.message,)
+  return error
+
+
+class Registration:
+  """A RegisterRequest that can be sent again. The graph's bytes are kept beside it.
+
+  owners: {graph tensor: Variable or KeptTensor} of its captures that have IDs.
+  """
+
+  def __init__(self, request, graph_def, owners):
     self.request = request
+    self.owners = owners
     self._graph_def = graph_def
     if graph_def:
       self.request.fingerprint = hashlib.sha256(graph_def).hexdigest()
 
-  def send_again(self, server):
-    """As send(), after the server has lost the function."""
-    return self.send(server)
-
   def send(self, server, timeout=None):
-    """(ConcreteFunctionInfo, existed). The graph is sent only where the server lacks it."""
-    fingerprint = self.request.fingerprint
-    sent = server._sent_graphs
-    if len(self._graph_def) > _SENT_AT_ONCE or (fingerprint, server._channel.epoch) in sent:
-      try:
-        return self._result(server, server._request("Register", self.request, timeout))
-      except errors.Error as e:
-        if e.code != "NOT_FOUND" or isinstance(e, errors.NoMatchingSignature):
-          raise
-    whole = service_pb2.RegisterRequest()
-    whole.CopyFrom(self.request)
-    whole.graph_def = self._graph_def
-    return self._result(server, server._request("Register", whole, timeout))
+    """Sends it now. Returns the RegisterResponse."""
+    return server._do(self.sending(server, timeout))
 
-  def _result(self, server, answer):
-    server._sent_graphs.add((self.request.fingerprint, answer.epoch))
-    return answer.function, answer.existed
+  def sending_again(self, server):
+    """As sending(), after the server has lost the function."""
+    return self.sending(server)
+
+  def sending(self, server, timeout=None):
+    """The operation. The graph is sent only where the server lacks it."""
+    owners = list(self.owners.values())
+    return (yield from resources.by_id(
+        server, owners, lambda epoch: self._ask(server, epoch, timeout)))
+
+  def _ask(self, server, epoch, timeout):
+    request = functions_pb2.RegisterRequest()
+    request.CopyFrom(self.request)
+    request.expected_epoch = epoch
+    for tensor, owner in self.owners.items():
+      request.captures.add(tensor=tensor, value=owner._value())
+    sent = server._sent_graphs
+    if len(self._graph_def) > _SENT_AT_ONCE or (
+        request.fingerprint, server._channel.epoch) in sent:
+      try:
+        answer = yield "request", "Register", request, timeout
+        sent.add((request.fingerprint, answer.epoch))
+        return answer
+      except errors.Error as e:
+        if e.reason != "GRAPH_NOT_FOUND":
+          raise
+    request.graph_def = self._graph_def
+    try:
+      answer = yield "request", "Register", request, timeout
+    except errors.Error as e:
+      raise _advised(e)
+    sent.add((request.fingerprint, answer.epoch))
+    return answer

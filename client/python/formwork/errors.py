@@ -1,42 +1,55 @@
 """What a failed request raises."""
+from __future__ import annotations
+
 import grpc
 
 from formwork import types
-from formwork.v1 import graph_service_pb2 as service_pb2
+from formwork.rpc import status_pb2
+from formwork.v1 import errors_pb2
 
-# One serialized formwork.v1.ErrorDetails, in the trailing metadata of a failed request.
-DETAILS_KEY = "formwork-error-bin"
+# A serialized google.rpc.Status, in the trailing metadata of a failed request.
+DETAILS_KEY = "grpc-status-details-bin"
 
 _NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 class Error(Exception):
-  """A failed request.
+  """A failed request. Can be pickled and copied.
 
   Attributes:
     code: the name of gRPC's status code, as "INVALID_ARGUMENT".
     message: what went wrong, in words.
+    reason: why, for programs, where the code alone does not say it: a name of formwork.v1.Reason
+      without its prefix, as "FUNCTION_NOT_FOUND", or "".
     effects: which of the call's effects took place: "none", "some", "all" or "unknown".
     culprits: everything that the server found wrong; the message names the first 20.
+    printed: what the call printed before it failed.
+    epoch: the server's; 0 where it is not known.
+    retry_after: seconds after which the request may be sent again, or None.
   """
 
-  def __init__(self, code, message, details=None):
+  def __init__(self, code: str, message: str):
     super().__init__(message)
     self.code = code
     self.message = message
-    self.details = details if details is not None else service_pb2.ErrorDetails()
-
-  @property
-  def effects(self):
-    name = service_pb2.ErrorDetails.Effects.Name(self.details.effects)
-    return "unknown" if name == "EFFECTS_UNKNOWN" else name.lower()
-
-  @property
-  def culprits(self):
-    return list(self.details.culprits)
+    self.reason = ""
+    self.effects = "unknown"
+    self.culprits: list[str] = []
+    self.printed: list[str] = []
+    self.epoch = 0
+    self.retry_after: float | None = None
 
   def __str__(self):
     return "%s: %s" % (self.code, self.message)
+
+  def __reduce__(self):
+    return _again, (type(self), self.code, self.message, self.__dict__)
+
+
+def _again(cls, code, message, attributes):
+  made = cls(code, message)
+  made.__dict__.update(attributes)
+  return made
 
 
 class NoMatchingSignature(Error):
@@ -46,46 +59,90 @@ class NoMatchingSignature(Error):
     candidates: the FunctionTypes that are there.
     suggested: the FunctionType to trace next: the candidates' and the call's common supertype, or
       the call's own type where they have none.
+    given: the types that were asked for, as a text.
   """
 
-  @property
-  def candidates(self):
-    return [types.FunctionType(t) for t in self.details.candidates]
+  _SHOWN = 10  # Candidates in the text.
 
-  @property
-  def suggested(self):
-    return types.FunctionType(self.details.suggested)
+  def __init__(self, code, message):
+    super().__init__(code, message)
+    self.candidates: list[types.FunctionType] = []
+    self.suggested: types.FunctionType | None = None
+    self.given = ""
 
-
-def make(code, message, details=None):
-  """The error for a status: `code` is gRPC's name, `details` an ErrorDetails or None."""
-  if details is not None and details.no_matching_signature:
-    return NoMatchingSignature(code, message, details)
-  return Error(code, message, details)
+  def __str__(self):
+    there = [str(t) for t in self.candidates[:self._SHOWN]]
+    if len(self.candidates) > self._SHOWN:
+      there.append("and %d more" % (len(self.candidates) - self._SHOWN))
+    return "%s\n  given: %s\n  there: %s" % (
+        super().__str__(), self.given or self.suggested, "\n         ".join(there))
 
 
 def invalid(message):
   return Error("INVALID_ARGUMENT", message)
 
 
+def lost(message):
+  """The error for what the server has lost, and the client cannot bring back."""
+  error = Error("NOT_FOUND", message)
+  error.reason = "EPOCH_MISMATCH"
+  return error
+
+
+def restarted(epoch):
+  """The error for what is of different epochs; `epoch` is the server's now."""
+  error = Error("FAILED_PRECONDITION", "the server was restarted")
+  error.reason, error.epoch = "EPOCH_MISMATCH", epoch
+  return error
+
+
 def from_rpc(rpc_error):
   """The error for a grpc.RpcError."""
-  details = None
+  status = status_pb2.Status()
   for key, value in rpc_error.trailing_metadata() or ():
     if key == DETAILS_KEY:
-      details = service_pb2.ErrorDetails.FromString(value)
-  return make(rpc_error.code().name, rpc_error.details() or "", details)
+      status.ParseFromString(value)
+  return _made(rpc_error.code().name, rpc_error.details() or "", status.details)
 
 
-def from_response(error):
-  """The error for a formwork.v1.Error, as CallStream answers it."""
-  return make(_NAMES.get(error.code, "UNKNOWN"), error.message, error.details)
+def from_status(status):
+  """The error for a formwork.rpc.Status, as CallStream answers it."""
+  return _made(_NAMES.get(status.code, "UNKNOWN"), status.message, status.details)
 
 
-def is_lost_function(error):
-  """Whether the server does not have the function any more (evicted, cleared, restarted)."""
-  return error.code == "NOT_FOUND" and error.details.unknown_function
+def _made(code, message, details):
+  parsed = {}
+  for detail in details:
+    name = detail.type_url.rpartition("/")[2]
+    if name in _DETAILS:
+      parsed[name] = _DETAILS[name].FromString(detail.value)
+  info = parsed.get("google.rpc.ErrorInfo", _NO_INFO)
+  failure = parsed.get("formwork.v1.CallFailure", _NO_FAILURE)
+  if info.reason == "NO_MATCHING_SIGNATURE":
+    made = NoMatchingSignature(code, message)
+    made.candidates = [types.FunctionType(t) for t in failure.candidates]
+    made.suggested = types.FunctionType(failure.suggested)
+  else:
+    made = Error(code, message)
+  made.reason = info.reason
+  made.epoch = failure.epoch
+  made.effects = _EFFECTS.get(failure.effects, "unknown")
+  made.printed = list(failure.printed)
+  if "google.rpc.BadRequest" in parsed:
+    made.culprits = [v.description for v in parsed["google.rpc.BadRequest"].field_violations]
+  if "google.rpc.RetryInfo" in parsed:
+    delay = parsed["google.rpc.RetryInfo"].retry_delay
+    made.retry_after = delay.seconds + delay.nanos / 1e9
+  return made
 
+
+_DETAILS = {"google.rpc.ErrorInfo": status_pb2.ErrorInfo,
+            "google.rpc.BadRequest": status_pb2.BadRequest,
+            "google.rpc.RetryInfo": status_pb2.RetryInfo,
+            "formwork.v1.CallFailure": errors_pb2.CallFailure}
+_NO_INFO, _NO_FAILURE = status_pb2.ErrorInfo(), errors_pb2.CallFailure()
+_EFFECTS = {errors_pb2.EFFECTS_NONE: "none", errors_pb2.EFFECTS_SOME: "some",
+            errors_pb2.EFFECTS_ALL: "all"}
 
 _TENSORFLOW = {}  # (this package's class, code) -> its class that is TensorFlow's too
 
@@ -93,17 +150,23 @@ _TENSORFLOW = {}  # (this package's class, code) -> its class that is TensorFlow
 def for_tensorflow(error):
   """The same error, as one of TensorFlow's classes besides (tf.errors.InvalidArgumentError …)."""
   from tensorflow.python.framework import errors_impl  # Only where TensorFlow is in use.
-  key = (type(error), error.code)
+  plain = type(error)
+  key = (plain, error.code)
   if key not in _TENSORFLOW:
     number = grpc.StatusCode[error.code].value[0]
     base = errors_impl.exception_type_from_error_code(number)
 
     def init(self, error):
       base.__init__(self, None, None, error.message)
-      self.code, self.message, self.details = error.code, error.message, error.details
+      self.__dict__.update(error.__dict__)
 
-    _TENSORFLOW[key] = type(base.__name__, (type(error), base), {
+    def reduce(self):
+      same = plain(self.code, self.message)
+      same.__dict__.update({k: self.__dict__[k] for k in same.__dict__})
+      return for_tensorflow, (same,)
+
+    _TENSORFLOW[key] = type(base.__name__, (plain, base), {
         "__init__": init, "__str__": lambda self: self.message, "__module__": __name__,
         "message": None,  # In place of the other base's property.
-        "__reduce__": lambda self: (for_tensorflow, (Error(self.code, self.message),))})
+        "__reduce__": reduce})
   return _TENSORFLOW[key](error)

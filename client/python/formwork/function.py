@@ -4,6 +4,9 @@ Tracing, dispatch, binding of arguments, counting of traces and the creation of 
 TensorFlow's own: a RemoteFunction is TensorFlow's polymorphic function, and what it puts into its
 cache becomes a RemoteConcreteFunction (traces.py), which differs in where it runs.
 """
+import functools
+import math
+
 import numpy as np
 from tensorflow.core.function.capture import capture_container
 from tensorflow.core.function.polymorphism import function_cache
@@ -18,10 +21,11 @@ from formwork import state
 from formwork import traces
 
 
-def make(server, func, scope, name=None, **options):
+def make(server, func, scope, name=None, timeout=None, **options):
   """server.function on one Python function, or on what tf.function made of one.
 
   name: on the server; by default the Python function's.
+  timeout: of its calls, in seconds; by default they have none.
   options: tf.function's, with the defaults and errors that it has.
   """
   if isinstance(func, polymorphic_function.Function):
@@ -30,7 +34,8 @@ def make(server, func, scope, name=None, **options):
   made = polymorphic_function.function(func, **options)
   made.__class__ = RemoteFunction
   plain = getattr(func, "__name__", None) or type(func).__name__
-  made._attach(server, scope, name or getattr(func, "__qualname__", plain))
+  made._attach(server, scope, name or getattr(func, "__qualname__", plain),
+               math.inf if timeout is None else timeout)
   return made
 
 
@@ -88,9 +93,9 @@ class RemoteFunction(polymorphic_function.Function):
 
   _owner = None
 
-  def _attach(self, server, scope, qualified_name):
+  def _attach(self, server, scope, qualified_name, timeout):
     name = qualified_name.rpartition("<locals>.")[2].replace("<lambda>", "lambda")
-    self._owner = remote.Owner(state.of(server), scope, name)
+    self._owner = remote.Owner(state.of(server), scope, name, timeout)
     self._function_cache = _Cache(self._owner)
     self._fast = {}
 
@@ -106,8 +111,12 @@ class RemoteFunction(polymorphic_function.Function):
 
   def _attach_like(self, made):
     made.__class__ = RemoteFunction
-    made._attach(self._owner.bindings.server, self._owner.scope, self._owner.wanted)
+    made._attach(*self._place())
     return made
+
+  def _place(self):
+    """What _attach takes, for another one like it."""
+    return self._owner.bindings.server, self._owner.scope, self._owner.wanted, self._owner.timeout
 
   def __getstate__(self):
     """A copy is a function of its own, which has not been traced yet."""
@@ -118,7 +127,7 @@ class RemoteFunction(polymorphic_function.Function):
     for creation in ("_variable_creation_config", "_no_variable_creation_config",
                      "_created_variables"):
       state[creation] = None
-    state["_owner"] = (self._owner.bindings.server, self._owner.scope, self._owner.wanted)
+    state["_owner"] = self._place()
     return state
 
   def __setstate__(self, state):
@@ -126,6 +135,14 @@ class RemoteFunction(polymorphic_function.Function):
     super().__setstate__(state)
     self._function_captures = capture_container.FunctionCaptures()
     self._attach(*owner)
+
+  def with_timeout(self, seconds):
+    """This function with another timeout for its calls; math.inf: none. It has the same traces."""
+    @functools.wraps(self.python_function)
+    def call(*args, **kwds):
+      with remote.limited(seconds):
+        return self(*args, **kwds)
+    return call
 
   def __call__(self, *args, **kwds):
     key = None if kwds else _fast_key(args)

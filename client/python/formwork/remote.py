@@ -1,5 +1,7 @@
 """One traced graph on the server: registered when first run, its tensors sent and fetched."""
+import contextlib
 import functools
+import math
 import operator
 import re
 import threading
@@ -16,7 +18,6 @@ from tensorflow.python.util import nest
 from formwork import concrete
 from formwork import dtypes
 from formwork import errors
-from formwork import resources
 from formwork import state
 from formwork import tracing
 from formwork import types
@@ -31,13 +32,15 @@ class Owner:
 
   Attributes:
     traces: how many were registered.
+    timeout: of a call, in seconds.
   """
 
-  def __init__(self, bindings, scope, wanted):
+  def __init__(self, bindings, scope, wanted, timeout=math.inf):
     self.bindings = bindings
     self.scope = scope
     self.wanted = wanted
     self.traces = 0
+    self.timeout = timeout
     self._name, self._generation = None, -1
 
   def name(self):
@@ -51,11 +54,25 @@ class Owner:
     self._generation = self.bindings.generation
 
 
+_LIMIT = threading.local()
+
+
+@contextlib.contextmanager
+def limited(seconds):
+  """Calls of this thread have this timeout, whatever their Owners say."""
+  before = getattr(_LIMIT, "seconds", None)
+  _LIMIT.seconds = seconds
+  try:
+    yield
+  finally:
+    _LIMIT.seconds = before
+
+
 class _Registration(concrete.Registration):
   """A registration whose captured variables are looked up again before it is sent again."""
 
   def __init__(self, registration, bindings, captured):
-    super().__init__(registration.request, registration._graph_def)
+    super().__init__(registration.request, registration._graph_def, registration.owners)
     self._bindings = bindings
     self._captured = captured  # {graph tensor: Bound}
 
@@ -66,14 +83,12 @@ class _Registration(concrete.Registration):
     except errors.Error as e:
       if not self._captured or e.code not in ("NOT_FOUND", "FAILED_PRECONDITION"):
         raise
-    return self.send_again(server)
+    return server._do(self.sending_again(server))
 
-  def send_again(self, server):
+  def sending_again(self, server):
     self._bindings.reattach(self._captured.values())
-    for capture in self.request.captures:
-      if capture.tensor in self._captured:
-        capture.value.resource_id = self._captured[capture.tensor].remote.id
-    return self.send(server)
+    self.owners.update({tensor: bound.remote for tensor, bound in self._captured.items()})
+    return self.sending(server)
 
 
 class Remote:
@@ -197,8 +212,9 @@ class Remote:
           pretty_signature=self._describe() if self._describe else "",
           retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound)
       try:
-        info, existed = registration.send_first(server)
-        return concrete.ConcreteFunction(server, info, registration, existed)
+        answer = registration.send_first(server)
+        return concrete.ConcreteFunction(server, answer.function, answer.epoch, registration,
+                                         answer.existed)
       except errors.Error as e:
         if e.code != "ALREADY_EXISTS":
           raise
@@ -221,7 +237,7 @@ class Remote:
     if not self._captures(args[self.inputs:self._end]):
       return self._opened().run(args)
     function = self.ensure()
-    parts = [None]
+    parts, owners = [None], []
     changed = ()
     for i, t in enumerate(self._given(args)):
       if t.dtype == tf_dtypes.resource:
@@ -229,11 +245,12 @@ class Remote:
         self._bindings.before_call([bound])
         if self._place(i) in self._written:
           changed += (bound,)
-        wire.append_value(parts, resources.value_message(bound.remote))
+        owners.append((len(parts), bound.remote))
+        parts.append(None)
       else:
         append_eager(parts, t)
     try:
-      outputs = self._exchange(function, parts)
+      outputs = self._exchange(function, parts, owners)
     except errors.Error as e:
       if e.code != "INVALID_ARGUMENT" or self._fits(args):
         raise
@@ -274,11 +291,12 @@ class Remote:
     """Those of all inputs that are given with every call."""
     return inputs if not self.captured else [*inputs[:self.inputs], *inputs[self._end:]]
 
-  def _exchange(self, function, parts):
+  def _exchange(self, function, parts, owners=()):
     """The call itself; before and after it the values that are used in this process too."""
     self._bindings.before_call(self._bound)
     try:
-      return function.run(parts, on_print=self._on_print)
+      return function.run(parts, getattr(_LIMIT, "seconds", None) or self._owner.timeout,
+                          self._on_print, owners)
     finally:
       self.last_call = next(self._bindings.clock)
       self._bindings.after_call(self._changed)

@@ -1,94 +1,379 @@
-"""What lives on the server and has an ID there: variables and kept tensors."""
+"""What lives on the server and has an ID there: variables and kept tensors.
+
+An ID means something in one epoch of the server alone: each object here knows its own, and every
+request that names it carries it. Where the server was restarted since, a variable is looked up by
+its name once; a kept tensor is gone.
+
+Operations are generators: they yield what they ask of the channel, (method of the channel, its
+arguments …), are sent the answer, and return the result. Server._do runs one.
+"""
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+
 from formwork import dtypes
 from formwork import errors
 from formwork import types
 from formwork import wire
-from formwork.v1 import graph_service_pb2 as service_pb2
+from formwork.v1 import server_pb2
+from formwork.v1 import tensors_pb2
 from formwork.v1 import types_pb2
+from formwork.v1 import variables_pb2
+
+_LOG = logging.getLogger("formwork")
+INFO = server_pb2.GetServerInfoRequest()
+SURELY_FITS = 1 << 20  # Bytes of values that every server takes in one message, as far as is known.
+_CHUNK = 8 << 20  # Bytes of a value in one message, where it goes in several.
 
 
 class Variable:
   """A variable on the server, by its stable ID. Safe to use from many threads.
 
   Attributes:
-    id: never changes and is never used again.
+    id: never changes and is never used again, while the server runs.
     name: in the server's namespace.
     dtype: TensorFlow's name.
     shape: the declared one: a list with None where unknown, or None for unknown rank.
     existed: whether it was there before this object was made.
+    initialized, version, nbytes: as the server said last.
   """
 
-  __slots__ = ("id", "name", "dtype", "shape", "existed", "initialized", "version", "nbytes",
-               "_server")
+  __slots__ = ("name", "dtype", "shape", "existed", "initialized", "version", "nbytes", "_server",
+               "_key", "__weakref__")
 
-  def __init__(self, server, info, existed=True):
+  def __init__(self, server, info, epoch, existed=True):
     self._server = server
     self.existed = existed
-    self._update(info)
+    self._update(info, epoch)
 
-  def _update(self, info):
-    self.id = info.id
+  def _update(self, info, epoch):
     self.name = info.name
     self.dtype = dtypes.name(info.dtype)
     self.shape = types.shape_list(info.shape)
+    self._note(info)
+    self._key = epoch, info.id
+
+  def _note(self, info):
     self.initialized = info.initialized
     self.version = info.version
     self.nbytes = info.bytes
 
-  def read(self, timeout=None):
+  @property
+  def id(self) -> int:
+    return self._key[1]
+
+  def read(self, timeout: float | None = None) -> np.ndarray:
     """The value, as a numpy array. Errors: FAILED_PRECONDITION while it has none."""
-    return wire.from_message(self._read(timeout).value)
+    return self._server._do(_first(reading(self._server, [self], timeout)))
 
-  def _read(self, timeout=None):
-    return self._server._request("ReadVariable", service_pb2.ReadVariableRequest(
-        namespace=self._server.namespace, id=self.id), timeout)
-
-  def assign(self, value, timeout=None):
+  def assign(self, value: Any, timeout: float | None = None) -> None:
     """Sets the value. Errors: INVALID_ARGUMENT for another dtype or shape."""
-    tensor = wire.tensor_message(value, dtypes.number(self.dtype), "variable '%s'" % self.name)
-    answer = self._server._request("AssignVariable", service_pb2.AssignVariableRequest(
-        namespace=self._server.namespace, id=self.id, value=tensor), timeout)
-    self.initialized = True
-    self.version = answer.variable.version
+    return self._server._do(assigning(self._server, {self: value}, timeout))
 
-  def delete(self, timeout=None):
-    self._server._request("DeleteVariable", service_pb2.DeleteVariableRequest(
-        namespace=self._server.namespace, id=self.id), timeout)
+  def delete(self, timeout: float | None = None) -> None:
+    """Removes it from the server. Errors: NOT_FOUND where it is not there."""
+    server = self._server
+    return server._do(by_id(server, [self], lambda epoch: _ask(
+        "DeleteVariable", variables_pb2.DeleteVariableRequest(
+            namespace=server.namespace, expected_epoch=epoch, variable=self._target()), timeout,
+        lambda answer: None)))
+
+  def _target(self):
+    return variables_pb2.VariableTarget(id=self.id)
+
+  def _value(self):
+    return types_pb2.Value(resource_id=self.id)
+
+  def _renew(self, epoch):
+    """Looks it up by its name, in a server that was restarted since."""
+    server = self._server
+    request = variables_pb2.GetVariableRequest(namespace=server.namespace)
+    request.variable.name = self.name
+    try:
+      answer = yield "request", "GetVariable", request
+    except errors.Error as e:
+      if e.code != "NOT_FOUND":
+        raise
+      raise errors.lost(
+          "variable '%s' and its value are lost: the server at %s was restarted since; make it "
+          "again: server.variable(%r, initial_value=…)" % (
+              self.name, server._channel.target, self.name)) from None
+    found = answer.variable
+    if (dtypes.name(found.dtype), types.shape_list(found.shape)) != (self.dtype, self.shape):
+      raise errors.lost(
+          "variable '%s' and its value are lost: the server at %s was restarted since, and the one "
+          "of this name that is there now has another dtype or shape: %s %s" % (
+              self.name, server._channel.target, dtypes.name(found.dtype),
+              types.shape_list(found.shape)))
+    _LOG.warning("formwork: the server at %s was restarted: variable '%s' is now the one of this "
+                 "name that was made there since", server._channel.target, self.name)
+    self._update(found, answer.epoch)
 
   def __repr__(self):
     return "<formwork.Variable %r id=%d %s %s>" % (self.name, self.id, self.dtype, self.shape)
 
 
 class KeptTensor:
-  """An output that stayed on the server; it can be an input of a later call."""
+  """A value that stayed on the server, or was sent there; it can be an input of a later call.
 
-  __slots__ = ("id", "_server")
+  Attributes:
+    id: never used again, while the server runs.
+    dtype, shape, nbytes, owner, age, time_to_live: as Server.kept_tensors() found them; None where
+      the object comes from a call. owner: the client_id of who made it; age: in seconds;
+      time_to_live: seconds from its last use, or None for ever.
+  """
 
-  def __init__(self, server, tensor_id):
+  __slots__ = ("_server", "_key", "dtype", "shape", "nbytes", "owner", "age", "time_to_live",
+               "__weakref__")
+
+  def __init__(self, server, tensor_id, epoch, info=None):
     self._server = server
-    self.id = tensor_id
+    self._key = epoch, tensor_id
+    self.dtype = self.shape = self.nbytes = self.owner = self.age = self.time_to_live = None
+    if info is not None:
+      self.dtype = dtypes.name(info.dtype)
+      self.shape = list(info.dims)
+      self.nbytes = info.bytes
+      self.owner = info.owner
+      self.age = _seconds(info.age)
+      if info.HasField("time_to_live"):
+        self.time_to_live = _seconds(info.time_to_live)
 
-  def read(self, timeout=None):
+  @property
+  def id(self) -> int:
+    return self._key[1]
+
+  def read(self, timeout: float | None = None) -> np.ndarray:
     """The value, as a numpy array."""
-    answer = self._server._request("ReadTensor", service_pb2.ReadTensorRequest(
-        namespace=self._server.namespace, id=self.id), timeout)
-    return wire.from_message(answer.value)
+    return self._server._do(_reading_kept(self._server, self, timeout))
 
-  def release(self, timeout=None):
-    """Lets the server forget it."""
-    self._server._request("ReleaseTensors", service_pb2.ReleaseTensorsRequest(
-        namespace=self._server.namespace, ids=[self.id]), timeout)
+  def release(self, timeout: float | None = None) -> None:
+    """Lets the server forget it. One that is not there any more is no error."""
+    return self._server._do(releasing(self._server, [self], timeout))
+
+  def _value(self):
+    return types_pb2.Value(kept_tensor_id=self.id)
+
+  def _renew(self, epoch):
+    raise errors.lost("kept tensor %d is lost: the server at %s was restarted since; make it again"
+                      % (self.id, self._server._channel.target))
+    yield  # A generator, as Variable's.
 
   def __repr__(self):
     return "<formwork.KeptTensor id=%d>" % self.id
 
 
-def value_message(value, number=None, what="value"):
-  """A formwork.v1.Value of a variable, a kept tensor or anything that is a tensor's value."""
-  if isinstance(value, Variable):
-    return types_pb2.Value(resource_id=value.id)
-  if isinstance(value, KeptTensor):
-    return types_pb2.Value(kept_tensor_id=value.id)
-  if number == dtypes.RESOURCE:
-    raise errors.invalid("%s: expected a Variable, got %s" % (what, type(value).__name__))
-  return types_pb2.Value(tensor=wire.tensor_message(value, number, what))
+# ------------------------------------------------------------------------------------- operations
+def by_id(server, owners, ask):
+  """Runs the operation ask(epoch) on what has IDs, once more where the server was restarted."""
+  for again in (False, True):
+    if len({owner._key[0] for owner in owners}) > 1:
+      yield from renew(owners, (yield "request", "GetServerInfo", INFO).epoch)
+    try:
+      return (yield from ask(owners[0]._key[0] if owners else 0))
+    except errors.Error as e:
+      if again or e.reason != "EPOCH_MISMATCH" or not e.epoch:
+        raise
+      known = e.epoch
+    yield from renew(owners, known)
+  raise AssertionError("unreachable")
+
+
+def renew(owners, epoch):
+  """Looks up again what is of another epoch than the server's."""
+  for owner in owners:
+    if owner._key[0] != epoch:
+      yield from owner._renew(epoch)
+
+
+def belongs(server, value, what):
+  """Checks that a Variable or KeptTensor is of this server and namespace."""
+  other = value._server
+  if other is not server and (other.namespace, other._channel.target) != (
+      server.namespace, server._channel.target):
+    raise errors.invalid("%s: %r is of %r, the call goes to %r" % (what, value, other, server))
+
+
+def _ask(method, message, timeout, result):
+  return result((yield "request", method, message, timeout))
+
+
+def _first(operation):
+  return (yield from operation)[0]
+
+
+def reading(server, variables, timeout):
+  """The values of Variables, as one snapshot."""
+  for v in variables:
+    belongs(server, v, "read")
+  keep = not (yield from server._fits(sum(_static_bytes(v) for v in variables)))
+
+  def ask(epoch):
+    request = variables_pb2.ReadVariablesRequest(
+        namespace=server.namespace, expected_epoch=epoch, keep=keep,
+        variables=[v._target() for v in variables])
+    answer = yield "request", "ReadVariables", request, timeout
+    for v, info in zip(variables, answer.variables):
+      v._note(info)
+    if not keep:
+      return [wire.from_message(value.tensor) for value in answer.values]
+    kept = [KeptTensor(server, value.kept_tensor_id, answer.epoch) for value in answer.values]
+    try:
+      values = []
+      for one, info in zip(kept, answer.variables):
+        one.nbytes = info.bytes
+        values.append((yield from _reading_kept(server, one, timeout)))
+      return values
+    finally:
+      yield from dropping(server, kept)
+
+  return (yield from by_id(server, variables, ask))
+
+
+def assigning(server, values, timeout):
+  """Sets {Variable: value}: all of them, or none."""
+  variables, given = list(values), []
+  for v, value in values.items():
+    belongs(server, v, "assign")
+    given.append(value if isinstance(value, KeptTensor) else wire.encoded(
+        value, dtypes.number(v.dtype), "variable '%s'" % v.name))
+  sent, made = yield from fitting(server, given, timeout)
+
+  def ask(epoch):
+    request = variables_pb2.AssignVariablesRequest(
+        namespace=server.namespace, expected_epoch=epoch)
+    for v, one in zip(variables, sent):
+      request.assignments.add(variable=v._target(), value=message_of(one))
+    answer = yield "request", "AssignVariables", request, timeout
+    for v, info in zip(variables, answer.variables):
+      v._note(info)
+
+  try:
+    yield from by_id(server, variables + [s for s in sent if isinstance(s, KeptTensor)], ask)
+  finally:
+    yield from dropping(server, made)
+
+
+def fitting(server, values, timeout):
+  """(values that fit into one message, those of them that were made here).
+
+  values: KeptTensors and encoded tensors; the largest of these become KeptTensors.
+  """
+  sizes = [0 if isinstance(v, KeptTensor) else len(v[2]) for v in values]
+  values, made, total = list(values), [], sum(sizes)
+  for i in sorted(range(len(values)), key=lambda i: -sizes[i]):
+    if (yield from server._fits(total)):
+      break
+    values[i] = yield from keeping(server, values[i], None, timeout)
+    made.append(values[i])
+    total -= sizes[i]
+  return values, made
+
+
+def keeping(server, encoded, keep_for, timeout):
+  """A KeptTensor of an encoded tensor, sent in chunks."""
+  number, shape, data = encoded
+  data = memoryview(data)
+  first = tensors_pb2.WriteTensorRequest(
+      namespace=server.namespace, dtype=number, dims=shape, total_bytes=len(data),
+      content=bytes(data[:_CHUNK]))
+  if keep_for is not None:
+    set_duration(first.keep_for, keep_for)
+  rest = (tensors_pb2.WriteTensorRequest(content=bytes(data[i:i + _CHUNK]))
+          for i in range(_CHUNK, len(data), _CHUNK))
+  answer = yield "upload", "WriteTensor", first, rest, timeout
+  return KeptTensor(server, answer.tensor.id, answer.epoch, answer.tensor)
+
+
+def _reading_kept(server, kept, timeout):
+  """The array of a KeptTensor, read in ranges where one message cannot hold it."""
+  in_ranges = kept.nbytes is not None and not (yield from server._fits(kept.nbytes))
+
+  def ask(epoch):
+    request = tensors_pb2.ReadTensorRequest(
+        namespace=server.namespace, expected_epoch=epoch, id=kept.id)
+    if not in_ranges:
+      return wire.from_message((yield "request", "ReadTensor", request, timeout).value)
+    whole, done, step = None, 0, 1
+    while whole is None or done < whole.size:
+      request.range.begin, request.range.count = done, step
+      answer = yield "request", "ReadTensor", request, timeout
+      part = wire.from_message(answer.value, copy=False)
+      if whole is None:
+        whole = np.empty(math.prod(answer.whole_dims), part.dtype)
+      whole[done:done + part.size] = part
+      done += part.size
+      step = min(whole.size - done, max(1, _CHUNK * whole.size // kept.nbytes))
+    return whole.reshape(tuple(answer.whole_dims))
+
+  return (yield from by_id(server, [kept], ask))
+
+
+def releasing(server, kept, timeout):
+  """Lets the server forget KeptTensors. Those that it has not any more are passed over."""
+
+  def ask(epoch):
+    yield "request", "ReleaseTensors", tensors_pb2.ReleaseTensorsRequest(
+        namespace=server.namespace, expected_epoch=epoch, ids=[k.id for k in kept]), timeout
+
+  try:
+    yield from by_id(server, kept, ask)
+  except errors.Error as e:
+    if e.reason != "EPOCH_MISMATCH":  # The server that kept them is gone, and they are with it.
+      raise
+
+
+def dropping(server, kept):
+  """As releasing, on the way out: where it fails they end with their time to live."""
+  if kept:
+    try:
+      yield from releasing(server, kept, None)
+    except errors.Error as e:
+      _LOG.debug("formwork: kept tensors were not released: %s", e)
+
+
+def listing_kept(server, owner, timeout):
+  """The KeptTensors of the namespace."""
+  request = tensors_pb2.ListTensorsRequest(namespace=server.namespace, owner=owner)
+  found = yield from pages("ListTensors", request, timeout)
+  return [KeptTensor(server, info.id, answer.epoch, info)
+          for answer in found for info in answer.tensors]
+
+
+def pages(method, request, timeout):
+  """The answers to a request whose answer comes in pages."""
+  found = []
+  while True:
+    answer = yield "request", method, request, timeout
+    found.append(answer)
+    if not answer.next_page_token:
+      return found
+    request.page_token = answer.next_page_token
+
+
+# ---------------------------------------------------------------------------------------- values
+def message_of(value):
+  """A formwork.v1.Value of a Variable, a KeptTensor or an encoded tensor."""
+  return types_pb2.Value(tensor=wire.encoded_message(value)) if type(value) is tuple else (
+      value._value())
+
+
+def _static_bytes(variable):
+  """The bytes of a variable's value as far as its declaration, or the last answer, tells."""
+  if variable.shape is None or None in variable.shape or variable.dtype == "string":
+    return variable.nbytes
+  itemsize = dtypes.NUMPY.get(dtypes.number(variable.dtype), np.dtype(np.uint8)).itemsize
+  return math.prod(variable.shape) * itemsize
+
+
+def set_duration(message, seconds):
+  nanos = int(seconds * 1e9)
+  message.seconds, message.nanos = nanos // 10**9, nanos % 10**9
+
+
+def _seconds(duration):
+  return duration.seconds + duration.nanos / 1e9

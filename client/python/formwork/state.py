@@ -190,7 +190,7 @@ class Bindings:
   def refresh(self, bounds):
     """Takes over the server's values."""
     for bound, value in zip(bounds, self._again_if_lost(
-        bounds, lambda: [b.remote.read() for b in bounds])):
+        bounds, lambda: self.server.read([b.remote for b in bounds]))):
       bound.take(value)
 
   def assign(self, bound, value):

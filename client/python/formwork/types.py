@@ -1,5 +1,9 @@
 """TensorSpec and FunctionType: what a ConcreteFunction takes."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 import json
+from typing import Any
 
 from formwork import dtypes
 from formwork.v1 import types_pb2
@@ -28,7 +32,7 @@ class TensorSpec:
 
   __slots__ = ("name", "dtype", "shape")
 
-  def __init__(self, name, dtype, shape=None):
+  def __init__(self, name: str, dtype: Any, shape: Sequence[int | None] | None = None):
     self.name = name
     self.dtype = dtypes.name(dtypes.number(dtype))
     self.shape = None if shape is None else [None if d is None else int(d) for d in shape]
@@ -66,22 +70,22 @@ class FunctionType:
       self._message.CopyFrom(message)
 
   @classmethod
-  def from_json(cls, j):
+  def from_json(cls, j: Mapping[str, Any]) -> FunctionType:
     """From the parsed type JSON: {"parameters": [{name, kind, optional, type}]}."""
     made = cls()
     for p in j["parameters"]:
       parameter = made._message.parameters.add(
           name=p["name"], optional=bool(p.get("optional", False)),
-          kind=p.get("kind", "positional_or_keyword").upper())
+          kind="KIND_" + p.get("kind", "positional_or_keyword").upper())
       _type_from_json(p["type"], parameter.type)
     if j.get("result") is not None:
       _type_from_json(j["result"], made._message.result)
     return made
 
-  def to_json(self):
+  def to_json(self) -> dict[str, Any]:
     """The type JSON, as from_json takes it."""
     j = {"parameters": [
-        {"name": p.name, "kind": types_pb2.Parameter.Kind.Name(p.kind).lower(),
+        {"name": p.name, "kind": _kind_name(p.kind),
          "optional": p.optional, "type": _type_to_json(p.type)}
         for p in self._message.parameters]}
     if self._message.HasField("result"):
@@ -97,9 +101,63 @@ class FunctionType:
   def __hash__(self):
     return hash(self._message.SerializeToString(deterministic=True))
 
+  def __reduce__(self):
+    return _from_bytes, (self._message.SerializeToString(deterministic=True),)
+
+  def __str__(self):
+    return "(%s)" % ", ".join(_PREFIXES.get(p.kind, "") + p.name + ": " + _type_text(p.type)
+                              for p in self._message.parameters)
+
   def __repr__(self):
     return "FunctionType(%s)" % ", ".join(
         "%s: %s" % (p.name, json.dumps(_type_to_json(p.type))) for p in self._message.parameters)
+
+
+# ---------------------------------------------------------------------------------------- to text
+_PREFIXES = {types_pb2.Parameter.KIND_VAR_POSITIONAL: "*",
+             types_pb2.Parameter.KIND_VAR_KEYWORD: "**"}
+
+
+def tensor_text(dtype, shape):
+  """As "float32[?,3]"; "float32[...]" for unknown rank."""
+  return "%s[%s]" % (dtype, "..." if shape is None else ",".join(
+      "?" if d is None else str(d) for d in shape))
+
+
+def _type_text(m):
+  kind = m.WhichOneof("kind")
+  if kind in ("tensor", "variable"):
+    like = getattr(m, kind)
+    return ("" if kind == "tensor" else "Variable ") + tensor_text(
+        dtypes.name(like.dtype), shape_list(like.shape))
+  if kind == "literal":
+    return repr(json.loads(m.literal.json))
+  if kind in ("tuple", "list"):
+    items = ", ".join(_type_text(i) for i in getattr(m, kind).items)
+    return "(%s)" % items if kind == "tuple" else "[%s]" % items
+  if kind == "dict":
+    return "{%s}" % ", ".join("%r: %s" % (json.loads(k), _type_text(i)) for k, i in zip(
+        m.dict.keys, m.dict.items))
+  if kind in ("named_tuple", "attrs"):
+    named = getattr(m, kind)
+    return "%s(%s)" % (named.name, ", ".join(
+        "%s=%s" % (f, _type_text(i)) for f, i in zip(named.fields, named.items)))
+  if kind == "composite":
+    return m.composite.spec or m.composite.class_name
+  if kind == "object":
+    return "<%s object>" % m.object.class_name
+  return m.other.text
+
+
+def _from_bytes(data):
+  return FunctionType(types_pb2.FunctionType.FromString(data))
+
+
+def _kind_name(kind):
+  """As inspect.Parameter's, in small letters."""
+  if kind == types_pb2.Parameter.KIND_UNSPECIFIED:
+    kind = types_pb2.Parameter.KIND_POSITIONAL_OR_KEYWORD
+  return types_pb2.Parameter.Kind.Name(kind)[len("KIND_"):].lower()
 
 
 # -------------------------------------------------------------------------------------- from JSON

@@ -5,13 +5,14 @@ dtype and shape alone, so it is made once for each, and the elements are copied 
 array into the request.
 """
 import functools
+import math
 import struct
 
 import numpy as np
 
 from formwork import dtypes
 from formwork import errors
-from formwork.v1 import graph_service_pb2 as service_pb2
+from formwork.v1 import calls_pb2
 from formwork.v1 import types_pb2
 
 _LENGTH = struct.Struct("<I")
@@ -42,6 +43,34 @@ def _natural(value):
     small = array.astype(np.int32)
     return small if (small == array).all() else array
   return array
+
+
+# What holds many things or none, with what to do instead.
+_NO_TENSORS = (
+    (type(None), "None is no tensor: leave it out where the function was traced with None"),
+    (dict, "a dict is no tensor: pass its values one by one, in the order of the inputs"),
+    ((set, frozenset), "a set is no tensor: pass a list"))
+_STAYS_HERE = (  # By a part of the name of TensorFlow's class.
+    ("Dataset", "a tf.data.Dataset cannot be sent: iterate over it here and send its elements"),
+    ("Iterator", "an iterator cannot be sent: call next() here and send the elements"),
+    ("Table", "a lookup table cannot be sent: look the keys up here and send what was found"),
+    ("Queue", "a queue cannot be sent: dequeue here and send the elements"))
+
+
+def _check_sendable(value, number, what):
+  """Errors: INVALID_ARGUMENT for what is no tensor, UNIMPLEMENTED for what may be one day."""
+  expected = "a tensor" if number is None else "a tensor of %s" % dtypes.name(number)
+  for cls, text in _NO_TENSORS:
+    if isinstance(value, cls):
+      raise errors.invalid("%s: expected %s, got %s: %s" % (
+          what, expected, type(value).__name__, text))
+  if type(value).__module__.startswith("tensorflow."):
+    for part, text in _STAYS_HERE:
+      if any(part in cls.__name__ for cls in type(value).__mro__):
+        raise errors.Error("UNIMPLEMENTED", "%s: %s" % (what, text))
+  if callable(value) and not hasattr(value, "__array__"):
+    raise errors.invalid("%s: expected %s, got %r, which is called here: pass its result" % (
+        what, expected, value))
 
 
 def _converted(value, number, what):
@@ -107,6 +136,7 @@ def to_array(value, number=None, what="value"):
     elif isinstance(value, np.generic):
       value = np.asarray(value)
   if not isinstance(value, np.ndarray):
+    _check_sendable(value, number, what)
     if number is None:
       value = _natural(value)
     elif number != dtypes.STRING:
@@ -161,10 +191,21 @@ def content(array, number):
 
 
 # ------------------------------------------------------------------------------------- to messages
+def encoded(value, number=None, what="value"):
+  """(dtype number, shape, bytes or a view of them) of a value."""
+  array, number = to_array(value, number, what)
+  return number, array.shape, content(array, number)
+
+
+def encoded_message(tensor):
+  """A formwork.v1.Tensor of an encoded one."""
+  number, shape, data = tensor
+  return types_pb2.Tensor(dtype=number, dims=shape, content=bytes(data))
+
+
 def tensor_message(value, number=None, what="value"):
   """A formwork.v1.Tensor."""
-  array, number = to_array(value, number, what)
-  return types_pb2.Tensor(dtype=number, dims=array.shape, content=bytes(content(array, number)))
+  return encoded_message(encoded(value, number, what))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -187,11 +228,32 @@ def append_tensor(parts, array, number):
   parts.append(data)
 
 
-def append_value(parts, value):
-  """Appends any other formwork.v1.Value to the pieces of a CallRequest."""
+def encoded_of(head, data):
+  """The encoded tensor of two pieces that append_tensor made; None where they are not."""
+  if head[:1] != _CONTENT_TAG or not data:
+    return None
+  start = _read_varint(head, 1)[1]
+  if start >= len(head) or head[start:start + 1] != b"\x0a":
+    return None
+  start = _read_varint(head, start + 1)[1]
+  tensor = types_pb2.Tensor.FromString(bytes(head[start:-1 - len(varint(len(data)))]))
+  return tensor.dtype, tuple(tensor.dims), data
+
+
+def value_piece(value):
+  """Any other formwork.v1.Value, as a piece of a CallRequest."""
   data = value.SerializeToString()
-  parts.append(_CONTENT_TAG + varint(len(data)))
-  parts.append(data)
+  return _CONTENT_TAG + varint(len(data)) + data
+
+
+@functools.lru_cache(maxsize=1024)
+def duration_field(tag, seconds):
+  """A google.protobuf.Duration as a field of a message; nothing for an endless one."""
+  if seconds == math.inf:
+    return b""
+  nanos = max(1, int(seconds * 1e9))
+  data = b"\x08" + varint(nanos // 10**9) + b"\x10" + varint(nanos % 10**9)
+  return tag + varint(len(data)) + data
 
 
 # ----------------------------------------------------------------------------------- from messages
@@ -217,51 +279,104 @@ def _unpack_strings(data, shape):
   return array.reshape(shape)
 
 
-class Response:
-  """A CallResponse. Attributes: epoch, printed, outputs (formwork.v1.Values or arrays), error."""
-
-  __slots__ = ("epoch", "printed", "outputs", "error")
-
-
 # Above it the elements are taken from the response where they lie, without the message's copies.
 _LARGE = 1 << 16
-_OUTPUTS, _TENSOR, _CONTENT, _ERROR = 15, 1, 15, 5
+_OUTPUTS, _TENSOR, _CONTENT, _CHUNK = 15, 1, 15, 7
 
 
-def decode_response(data):
-  """The Response of a serialized CallResponse."""
-  made = Response()
-  if len(data) < _LARGE:
-    message = service_pb2.CallResponse.FromString(data)
-    made.outputs = message.outputs
-  else:
-    # All but the large tensors goes through the message.
+class Answer:
+  """The answer to a call, which may come in parts.
+
+  Attributes:
+    epoch: the server's.
+    outputs: formwork.v1.Values or arrays.
+    error: a formwork.rpc.Status, or None.
+    printed: how many texts on_print was told.
+  """
+
+  __slots__ = ("epoch", "outputs", "error", "printed", "on_print", "_whole")
+
+  def __init__(self, on_print):
+    self.error = None
+    self.printed = 0
+    self.on_print = on_print
+    self._whole = None  # {output: _Growing} of those that came in chunks.
+
+  def take(self, data):
+    """Takes a serialized CallResponse. Returns whether it was the last part."""
+    if len(data) < _LARGE:
+      message = calls_pb2.CallResponse.FromString(data)
+      outputs = message.outputs
+    else:
+      message, outputs = self._split(memoryview(data))
+    self.epoch = message.epoch
+    for text in message.printed:
+      self.printed += 1
+      self.on_print(text)
+    if message.HasField("chunk"):
+      self._grow(message.chunk, message.chunk.content)
+    if message.more:
+      return False
+    self.outputs = outputs if self._whole is None else [
+        self._whole[i].array() if i in self._whole else v for i, v in enumerate(outputs)]
+    if message.HasField("error"):
+      self.error = message.error
+    return True
+
+  def _split(self, view):
+    """(the CallResponse without its large values, its outputs)."""
     small, outputs = bytearray(), []
-    view = memoryview(data)
     for field, start, body, end in _fields(view):
       if field == _OUTPUTS:
         outputs.append(_large_value(view[body:end]))
+      elif field == _CHUNK:
+        head, content_view = _without_content(view[body:end])
+        self._grow(calls_pb2.OutputChunk.FromString(head), content_view)
       else:
         small += view[start:end]
-    message = service_pb2.CallResponse.FromString(bytes(small))
-    made.outputs = outputs
-  made.epoch = message.epoch
-  made.printed = message.printed
-  made.error = message.error if message.HasField("error") else None
-  return made
+    return calls_pb2.CallResponse.FromString(bytes(small)), outputs
+
+  def _grow(self, chunk, data):
+    self._whole = {} if self._whole is None else self._whole
+    if chunk.output not in self._whole:
+      self._whole[chunk.output] = Growing(chunk.dtype, tuple(chunk.dims), chunk.total_bytes)
+    self._whole[chunk.output].add(chunk.offset, data)
+
+
+class Growing:
+  """A tensor whose content comes in chunks."""
+
+  def __init__(self, number, shape, nbytes):
+    self._number, self._shape = number, shape
+    self._content = np.empty(nbytes, np.uint8)
+
+  def add(self, offset, data):
+    self._content[offset:offset + len(data)] = np.frombuffer(data, np.uint8)
+
+  def array(self):
+    if self._number == dtypes.STRING:
+      return _unpack_strings(self._content.tobytes(), self._shape)
+    return self._content.view(dtypes.to_numpy(self._number)).reshape(self._shape)
+
+
+def _without_content(view):
+  """(the bytes of a message without its field 15, what that holds)."""
+  head, content_view = bytearray(), b""
+  for field, start, body, end in _fields(view):
+    if field == _CONTENT:
+      content_view = view[body:end]
+    else:
+      head += view[start:end]
+  return bytes(head), content_view
 
 
 def _large_value(view):
   """A Value, or the read-only array of it where it is a tensor of numbers."""
   for field, _, body, end in _fields(view):
     if field == _TENSOR:
-      tensor, head = view[body:end], bytearray()
-      for inner, start, inner_body, inner_end in _fields(tensor):
-        if inner == _CONTENT:
-          content_view = tensor[inner_body:inner_end]
-        else:
-          head += tensor[start:inner_end]
-      message = types_pb2.Tensor.FromString(bytes(head))
+      tensor = view[body:end]
+      head, content_view = _without_content(tensor)
+      message = types_pb2.Tensor.FromString(head)
       if message.dtype != dtypes.STRING and len(head) < len(tensor):
         array = np.frombuffer(content_view, dtypes.to_numpy(message.dtype))
         return array.reshape(tuple(message.dims))

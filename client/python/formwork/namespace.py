@@ -1,0 +1,308 @@
+"""The low level: functions, variables and kept tensors of one namespace of a server."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from typing import Any
+
+import numpy as np
+
+from formwork import channel as channel_lib
+from formwork import concrete
+from formwork import dtypes
+from formwork import errors
+from formwork import resources
+from formwork import types
+from formwork import wire
+from formwork.v1 import functions_pb2
+from formwork.v1 import server_pb2
+from formwork.v1 import variables_pb2
+
+_NOT_GIVEN = object()
+_ROOM_FOR_REST = 1 << 16  # Bytes of a message besides the values.
+
+
+class Namespace:
+  """Functions, variables and kept tensors of one namespace.
+
+  A subclass says how operations (resources.py) are run: blocking, or for asyncio.
+  """
+
+  def __init__(self, channel, namespace):
+    self._channel = channel
+    self._sent_graphs = set()  # (fingerprint, epoch)
+    self._message_limit = 0, 0  # (epoch, bytes of values in one message)
+    self.namespace = namespace
+    encoded = namespace.encode()
+    self._head = b"\x0a" + wire.varint(len(encoded)) + encoded  # Of every CallRequest.
+
+  def __repr__(self):
+    return "<formwork.Server %s, namespace %r>" % (self._channel.target, self.namespace)
+
+  # ------------------------------------------------------------------------------------ functions
+  def register(self, name: str, graph_def: bytes, inputs: Sequence[types.TensorSpec],
+               outputs: Sequence[str], captures: Mapping[str, Any] | None = None,
+               targets: Iterable[str] = (), signature: types.FunctionType | None = None,
+               replace: bool = False, pretty_signature: str = "", retrace: bool = False,
+               timeout: float | None = None) -> concrete.ConcreteFunction:
+    """Makes a ConcreteFunction of a cut of a graph.
+
+    Args:
+      name: of the function; ConcreteFunctions of other signatures may share it.
+      graph_def: a serialized GraphDef, its function library included.
+      inputs: TensorSpecs: graph tensors, in the order of a call's values.
+      outputs: names of graph tensors, in order.
+      captures: {graph tensor: Variable, KeptTensor or value}.
+      targets: names of nodes that are run for their effect.
+      signature: a FunctionType; by default the flat inputs.
+      replace: takes the place of what has this name and type.
+      pretty_signature: the text that `formwork describe` shows.
+      retrace: this trace was made because an earlier one did not fit; counted.
+    Errors: INVALID_ARGUMENT with all culprits; UNIMPLEMENTED lists ops that are missing;
+      ALREADY_EXISTS where the name and type are taken by another graph or other captures.
+    """
+    registration = self._registration(name, graph_def, inputs, outputs, captures, targets,
+                                      signature, replace, pretty_signature, retrace)
+    return self._do(self._registering(registration, timeout))
+
+  def _registering(self, registration, timeout):
+    answer = yield from registration.sending(self, timeout)
+    return concrete.ConcreteFunction(self, answer.function, answer.epoch, registration,
+                                     answer.existed)
+
+  def _registration(self, name, graph_def, inputs, outputs, captures=None, targets=(),
+                    signature=None, replace=False, pretty_signature="", retrace=False):
+    request = functions_pb2.RegisterRequest(
+        namespace=self.namespace, name=name, inputs=[spec.to_message() for spec in inputs],
+        outputs=list(outputs), targets=list(targets), replace=replace,
+        pretty_signature=pretty_signature, retrace=retrace)
+    owners = {}
+    for tensor, value in (captures or {}).items():
+      what = "capture '%s'" % tensor
+      if isinstance(value, (resources.Variable, resources.KeptTensor)):
+        resources.belongs(self, value, what)
+        owners[tensor] = value
+      else:
+        request.captures.add(tensor=tensor).value.tensor.CopyFrom(
+            wire.tensor_message(value, what=what))
+    if signature is not None:
+      request.signature.CopyFrom(signature.to_message())
+    return concrete.Registration(request, bytes(graph_def), owners)
+
+  def resolve(self, name: str, signature: types.FunctionType,
+              timeout: float | None = None) -> concrete.ConcreteFunction:
+    """The ConcreteFunction that a call of this type goes to.
+
+    Errors: NoMatchingSignature; a plain NOT_FOUND for an unknown name.
+    """
+    return self._do(self._resolving(name, signature, timeout))
+
+  def _resolving(self, name, signature, timeout):
+    try:
+      answer = yield "request", "Resolve", functions_pb2.ResolveRequest(
+          namespace=self.namespace, name=name, signature=signature.to_message()), timeout
+    except errors.NoMatchingSignature as e:
+      e.given = str(signature)
+      raise
+    return concrete.ConcreteFunction(self, answer.function, answer.epoch)
+
+  def call(self, name: str, inputs: Iterable[Any], timeout: float | None = None,
+           on_print: Callable[[str], Any] | None = None, keep: bool = False,
+           keep_for: float | None = None) -> list[Any]:
+    """Calls a function by name; the types of the inputs choose the ConcreteFunction.
+
+    The rest is as ConcreteFunction's. Returns one value per output: numpy arrays, or with `keep`
+    KeptTensors.
+    """
+    parts, owners, inputs = [None], [], list(inputs)
+    for i, value in enumerate(inputs):
+      concrete.append_input(self, parts, owners, value, None, "%s: input %d" % (name, i))
+    return self._do(self._calling(name, inputs, parts, owners, timeout, on_print, keep, keep_for))
+
+  def _calling(self, name, inputs, parts, owners, *options):
+    try:
+      answer = yield from resources.by_id(
+          self, [owner for _, owner in owners], lambda epoch: concrete.calling(
+              self, concrete.named_head(self, name, epoch), parts, owners, *options))
+    except errors.NoMatchingSignature as e:
+      e.given = "(%s)" % ", ".join(_text(value) for value in inputs)
+      raise
+    return [self._output(v, answer.epoch) for v in answer.outputs]
+
+  def functions(self, filter: str = "",
+                timeout: float | None = None) -> list[concrete.ConcreteFunction]:
+    """The ConcreteFunctions of the namespace, by name; `filter` on names knows * and ?."""
+    return self._do(self._listing_functions(filter, timeout))
+
+  def _listing_functions(self, names, timeout):
+    found = yield from resources.pages("ListFunctions", functions_pb2.ListFunctionsRequest(
+        namespace=self.namespace, filter=names), timeout)
+    return [concrete.ConcreteFunction(self, info, answer.epoch)
+            for answer in found for info in answer.functions]
+
+  def describe(self, name: str, timeout: float | None = None) -> str:
+    """A text: the signatures of a function, as pretty_printed_concrete_signatures has them."""
+    return self._do(self._describing(name, timeout))
+
+  def _describing(self, name, timeout):
+    return (yield "request", "DescribeFunction", functions_pb2.DescribeFunctionRequest(
+        namespace=self.namespace, name=name), timeout).text
+
+  # ------------------------------------------------------------------------------------ variables
+  def variable(self, name: str, initial_value: Any = None, dtype: Any = None,
+               shape: Any = _NOT_GIVEN, timeout: float | None = None) -> resources.Variable:
+    """Creates a variable, or attaches to the one of this name (its value stays as it is).
+
+    Args:
+      initial_value: None leaves it uninitialised; then dtype and shape are needed.
+      shape: beside a value, the declared shape, where wider than the value's; None: unknown rank.
+    Errors: INVALID_ARGUMENT where one with another dtype or shape is there.
+    """
+    if initial_value is None and dtype is None:
+      raise errors.invalid("variable '%s': neither an initial value nor a dtype" % name)
+    request = variables_pb2.CreateVariableRequest(namespace=self.namespace, name=name)
+    initial = []
+    if initial_value is not None:
+      initial.append(wire.encoded(initial_value, None if dtype is None else dtypes.number(dtype),
+                                  "variable '%s'" % name))
+      request.dtype, dims, _ = initial[0]
+      if shape is _NOT_GIVEN:
+        shape = dims
+    else:
+      request.dtype = dtypes.number(dtype)
+      if shape is _NOT_GIVEN:
+        shape = None
+    request.shape.CopyFrom(types.shape_message(shape))
+    return self._do(self._creating(request, initial, timeout))
+
+  def _creating(self, request, initial, timeout):
+    sent, made = yield from resources.fitting(self, initial, timeout)
+    for value in sent:
+      request.initial_value.CopyFrom(resources.message_of(value))
+    try:
+      if made:
+        request.expected_epoch = made[0]._key[0]
+      answer = yield "request", "CreateVariable", request, timeout
+    finally:
+      yield from resources.dropping(self, made)
+    return resources.Variable(self, answer.variable, answer.epoch, answer.existed)
+
+  def variables(self, filter: str = "",
+                timeout: float | None = None) -> list[resources.Variable]:
+    """The Variables of the namespace, by name; `filter` on names knows * and ?."""
+    return self._do(self._listing_variables(filter, timeout))
+
+  def _listing_variables(self, names, timeout):
+    found = yield from resources.pages("ListVariables", variables_pb2.ListVariablesRequest(
+        namespace=self.namespace, filter=names), timeout)
+    return [resources.Variable(self, info, answer.epoch)
+            for answer in found for info in answer.variables]
+
+  def read(self, variables: Iterable[resources.Variable],
+           timeout: float | None = None) -> list[np.ndarray]:
+    """The values of Variables as numpy arrays, in order: one snapshot, no write between them."""
+    return self._do(resources.reading(self, list(variables), timeout))
+
+  def assign(self, values: Mapping[resources.Variable, Any],
+             timeout: float | None = None) -> None:
+    """Sets the values {Variable: value}: at once, and all of them or none."""
+    return self._do(resources.assigning(self, dict(values), timeout))
+
+  # --------------------------------------------------------------------------------- kept tensors
+  def keep(self, value: Any, dtype: Any = None, keep_for: float | None = None,
+           timeout: float | None = None) -> resources.KeptTensor:
+    """Sends a value to the server, where it stays as a KeptTensor: an input of many calls.
+
+    keep_for: seconds after its last use; by default what the server is set to.
+    """
+    encoded = wire.encoded(value, None if dtype is None else dtypes.number(dtype), "keep")
+    return self._do(resources.keeping(self, encoded, keep_for, timeout))
+
+  def kept_tensors(self, mine: bool = False,
+                   timeout: float | None = None) -> list[resources.KeptTensor]:
+    """The KeptTensors of the namespace; with `mine` those alone that this connection left there."""
+    owner = self._channel.origin.client_id if mine else ""
+    return self._do(resources.listing_kept(self, owner, timeout))
+
+  # ---------------------------------------------------------------------------------------- whole
+  def info(self, timeout: float | None = None) -> ServerInfo:
+    """The ServerInfo: version, epoch, devices, ops, limits, features."""
+    return self._do(self._informing(timeout))
+
+  def _informing(self, timeout):
+    return ServerInfo((yield "request", "GetServerInfo", resources.INFO, timeout).server)
+
+  def clear(self, timeout: float | None = None) -> None:
+    """Removes all functions, variables and kept tensors of the namespace."""
+    return self._do(self._clearing(timeout))
+
+  def _clearing(self, timeout):
+    yield "request", "Clear", server_pb2.ClearRequest(namespace=self.namespace), timeout
+
+  # --------------------------------------------------------------------------- for this package
+  def _do(self, operation):
+    """Runs an operation; returns its result, or what gives it."""
+    raise NotImplementedError
+
+  def _fits(self, nbytes):
+    """Whether values of so many bytes can travel in one message."""
+    if nbytes <= resources.SURELY_FITS:
+      return True
+    epoch, limit = self._message_limit
+    if not limit or epoch != self._channel.epoch:
+      info = yield "request", "GetServerInfo", resources.INFO
+      limit = min(channel_lib.MAX_MESSAGE, info.server.limits.message_bytes or math.inf)
+      limit -= _ROOM_FOR_REST
+      self._message_limit = info.epoch, limit
+    return nbytes <= limit
+
+  def _output(self, value, epoch):
+    """One entry of a CallResponse's outputs, as callers get it."""
+    if not hasattr(value, "WhichOneof"):
+      return value if value.flags.writeable else value.copy()
+    kind = value.WhichOneof("kind")
+    if kind == "tensor":
+      return wire.from_message(value.tensor)
+    if kind == "kept_tensor_id":
+      return resources.KeptTensor(self, value.kept_tensor_id, epoch)
+    return None
+
+
+def _text(value):
+  """The type of an input of a call."""
+  if isinstance(value, (resources.Variable, resources.KeptTensor)):
+    kind = "Variable " if isinstance(value, resources.Variable) else "KeptTensor "
+    return kind + types.tensor_text(value.dtype or "?", value.shape)
+  array, number = wire.to_array(value)
+  return types.tensor_text(dtypes.name(number), array.shape)
+
+
+class ServerInfo:
+  """What a server says of itself.
+
+  Attributes:
+    version: of the server's program.
+    epoch: another one at each start.
+    uptime: seconds.
+    devices: [(name, kind, threads)].
+    ops: the names of the ops that it has, sorted.
+    limits: {name: number}, as "memory_bytes"; what is not there is not limited.
+    features: names of what it can do beyond the first release of its API.
+    durability: what outlives its process: "memory": nothing.
+    instruction_set: that its kernels use, as "avx2".
+  """
+
+  def __init__(self, message):
+    self.version = message.version
+    self.epoch = message.epoch
+    self.uptime = message.uptime.seconds + message.uptime.nanos / 1e9
+    self.devices = [(d.name, d.kind, d.threads) for d in message.devices]
+    self.ops = list(message.ops)
+    self.limits = {field.name: value for field, value in message.limits.ListFields()}
+    self.features = list(message.features)
+    self.durability = server_pb2.Durability.Name(message.durability).partition("_")[2].lower()
+    self.instruction_set = message.instruction_set
+
+  def __repr__(self):
+    return "<formwork.ServerInfo version=%s epoch=%d uptime=%.0fs>" % (
+        self.version, self.epoch, self.uptime)
