@@ -17,6 +17,7 @@
 #include "core/base/reason.h"
 #include "core/device/host_allocator.h"
 #include "formwork/rpc/status.pb.h"
+#include "formwork/v1/errors.pb.h"
 #include "formwork/v1/graph_service.pb.h"
 #include "server/call_codec.h"
 #include "server/variable_codec.h"
