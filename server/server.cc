@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "server/listen_socket.h"
@@ -71,6 +72,17 @@ void BoundConnections(const ServerOptions& options, grpc::ServerBuilder* builder
   if (options.max_connection_age_seconds > 0) {
     set(GRPC_ARG_MAX_CONNECTION_AGE_MS, absl::Seconds(options.max_connection_age_seconds));
   }
+}
+
+// What gRPC takes before a message is anybody else's.
+void BoundMemory(size_t limit_bytes, grpc::ServerBuilder* builder) {
+  // A message of a megabyte could become a gigabyte before anybody is asked.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  if (limit_bytes == 0) return;
+  grpc::ResourceQuota quota("formwork");
+  quota.Resize(limit_bytes / 2);
+  builder->SetResourceQuota(quota);
 }
 
 // Where the server reaches itself: what listens on all addresses listens on loopback.
@@ -158,6 +170,7 @@ absl::Status Server::StartGrpc() {
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
           grpc::InsecureServerCredentials());
+  BoundMemory(options_.engine.memory_limit_bytes, &builder);
   builder.RegisterService(&service_);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
