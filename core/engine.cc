@@ -10,8 +10,10 @@
 #include "core/base/parallel.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/base/system_memory.h"
 #include "core/engine_impl.h"
 #include "core/kernels/isa.h"
+#include "core/kernels/onednn_conv.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
 
@@ -27,6 +29,12 @@ uint64_t NewEpoch() {
 // the operating system shares the cores among them.
 int ChooseCallThreads() {
   return std::max(16, 4 * static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// Kept for reuse: a small part of what there is.
+size_t CacheBytes(const EngineOptions& options) {
+  constexpr size_t kMost = size_t{512} << 20;
+  return options.memory_limit_bytes == 0 ? kMost : std::min(kMost, options.memory_limit_bytes / 8);
 }
 
 int ChooseCompileThreads() {
@@ -65,14 +73,19 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (options.max_functions < 1 || options.max_queued_calls < 1) {
     return InvalidArgument("the engine's bounds must be at least 1");
   }
-  if (options.compute_threads > 0) SetParallelThreads(options.compute_threads);
-  return std::unique_ptr<Engine>(std::make_unique<EngineImpl>(options));
+  SetParallelThreads(options.compute_threads);
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Engine>> {
+    auto engine = std::make_unique<EngineImpl>(options);
+    if (!engine->has_threads()) return ResourceExhausted("no thread for calls can be started");
+    return engine;
+  });
 }
 
 EngineImpl::EngineImpl(const EngineOptions& options)
     : options_(Chosen(options)),
       epoch_(NewEpoch()),
-      allocator_(options.memory_limit_bytes),
+      memory_(options.memory_limit_bytes, options.max_tensor_bytes),
+      allocator_(&memory_, CacheBytes(options)),
       resources_(FirstId(epoch_)),
       functions_(options.max_functions, options.max_function_bytes, FirstId(epoch_)),
       kept_(FirstId(epoch_), options.max_kept_bytes),
@@ -195,6 +208,25 @@ void EngineImpl::Clear(absl::string_view name_space) {
   functions_.Clear(name_space);
   kept_.Clear(name_space);
   resources_.Clear(name_space);
+  GiveMemoryBack();
+}
+
+void EngineImpl::GiveMemoryBack() {
+  // Less is not worth what it costs those who go on.
+  constexpr size_t kWorthIt = size_t{16} << 20;
+  if (functions_.stats().entries == 0) {
+    graphs_.Clear();
+    ForgetConvolutions();
+  }
+  if (allocator_.bytes_cached() > kWorthIt) allocator_.ReleaseCache();
+  // Resident memory that nobody counts as used: code, stacks and what the heap holds on to.
+  const auto loose = [this] {
+    const size_t resident = ResidentBytes();
+    return resident - std::min(resident, memory_.used());
+  };
+  if (loose() <= not_trimmed_.load(std::memory_order_relaxed) + kWorthIt) return;
+  TrimHeap();
+  not_trimmed_.store(loose(), std::memory_order_relaxed);
 }
 
 EngineStats EngineImpl::Stats() {
@@ -215,6 +247,9 @@ EngineStats EngineImpl::Stats() {
   stats.ticket_waits = resources_.waits();
   stats.ticket_wait_seconds = resources_.wait_seconds();
   stats.tensor_bytes = allocator_.bytes_in_use();
+  stats.memory_used_bytes = memory_.used();
+  stats.memory_limit_bytes = memory_.limit();
+  stats.memory_refusals = memory_.refusals();
   return stats;
 }
 

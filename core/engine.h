@@ -25,7 +25,8 @@
 namespace formwork {
 
 struct EngineOptions {
-  size_t memory_limit_bytes = 0;  ///< Of tensors; 0: no limit.
+  size_t memory_limit_bytes = 0;  ///< Of all that clients cause to be taken; 0: no limit.
+  size_t max_tensor_bytes = 0;    ///< Of what is taken at once; 0: as much as the limit.
   int compute_threads = 0;        ///< What one kernel may use; 0: all cores.
   int call_threads = 0;          ///< How many calls may run at once outside RPC threads; 0: chosen.
   int compile_threads = 0;       ///< How many registrations may; 0: chosen.
@@ -194,6 +195,9 @@ struct EngineStats {
   uint64_t ticket_waits = 0;  ///< Calls that had to wait for an earlier one.
   double ticket_wait_seconds = 0;
   uint64_t tensor_bytes = 0;
+  uint64_t memory_used_bytes = 0;   ///< Tensors, messages, caches and the heap.
+  uint64_t memory_limit_bytes = 0;  ///< 0: none.
+  uint64_t memory_refusals = 0;     ///< Requests that the limit refused.
 };
 
 /// A request that may wait or take long: a call, a registration, variables read or written. Shared
@@ -239,6 +243,8 @@ class Engine {
   virtual EngineInfo Info() = 0;
   /// Where decoded inputs are to be allocated.
   virtual HostAllocator& allocator() = 0;
+  /// What messages are to be reserved of while they wait, and decoding is to be held to.
+  virtual MemoryBudget& memory() = 0;
 
   /// Imports, compiles and caches, on threads of its own.
   /// Errors: kInvalidArgument (graph, names, captures), kUnimplemented lists the missing ops,

@@ -176,12 +176,15 @@ void CallTask::Run() {
   CallResult result;
   const Plan& plan = function.program();
   int failed_step = -1;
-  std::unique_ptr<PlanFrame> frame = function.frames.Take();
-  std::vector<Tensor> outputs(plan.results.size());
-  result.status =
-      RunPlan(plan, *frame, *call_, absl::MakeSpan(values_), absl::MakeSpan(outputs), &failed_step);
-  function.frames.Return(std::move(frame));
-  values_ = std::move(outputs);
+  result.status = HoldToBudget(engine_.memory_, [&] {
+    std::unique_ptr<PlanFrame> frame = function.frames.Take();
+    std::vector<Tensor> outputs(plan.results.size());
+    absl::Status status = RunPlan(plan, *frame, *call_, absl::MakeSpan(values_),
+                                  absl::MakeSpan(outputs), &failed_step);
+    function.frames.Return(std::move(frame));
+    values_ = std::move(outputs);
+    return status;
+  });
   ticket_.ReleaseAll();
   if (absl::Status asked = AskedStatus(); absl::IsCancelled(result.status) && !asked.ok()) {
     result.status = std::move(asked);

@@ -76,6 +76,7 @@ class GraphBytes {
   void Put(const std::string& fingerprint, absl::string_view bytes);
   /// Null where it is not, or no longer, known.
   std::shared_ptr<const std::string> Get(const std::string& fingerprint);
+  void Clear();
 
  private:
   absl::Mutex mutex_;
@@ -113,6 +114,8 @@ class EngineImpl final : public Engine {
   uint64_t epoch() const override { return epoch_; }
   EngineInfo Info() override;
   HostAllocator& allocator() override { return allocator_; }
+  MemoryBudget& memory() override { return memory_; }
+  bool has_threads() const { return pool_.threads() > 0 && compilers_.threads() > 0; }
   std::shared_ptr<CallHandle> Register(Registration registration,
                                        absl::AnyInvocable<void(RegisterResult)> done) override;
   absl::StatusOr<FunctionInfo> Resolve(absl::string_view name_space, absl::string_view name,
@@ -176,10 +179,14 @@ class EngineImpl final : public Engine {
   // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).
   absl::Status Admit();
   void CallDone();
+  // Gives what is not used back to the system, where it is worth it.
+  void GiveMemoryBack();
 
   const EngineOptions options_;
   const uint64_t epoch_;
-  HostAllocator allocator_;  // Before all that holds tensors.
+  MemoryBudget memory_;
+  std::atomic<size_t> not_trimmed_{0};  // What the last TrimHeap could not give back.
+  HostAllocator allocator_;             // Before all that holds tensors.
   OpRegistry ops_;
   KernelRegistry kernels_;
   ResourceStore resources_;

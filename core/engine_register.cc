@@ -67,6 +67,13 @@ void GraphBytes::Put(const std::string& fingerprint, absl::string_view bytes) {
   }
 }
 
+void GraphBytes::Clear() {
+  absl::MutexLock lock(&mutex_);
+  graphs_.clear();
+  order_.clear();
+  bytes_ = 0;
+}
+
 std::shared_ptr<const std::string> GraphBytes::Get(const std::string& fingerprint) {
   absl::MutexLock lock(&mutex_);
   auto found = graphs_.find(fingerprint);
@@ -84,8 +91,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
     }
   }
   const PlannerContext context{ops_, kernels_, allocator_, &MakePlanCallee};
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                            MakePlan(imported, arg_shapes, context));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, HoldToBudget(memory_, [&] {
+                              return MakePlan(imported, arg_shapes, context);
+                            }));
   absl::MutexLock lock(&plans_mutex_);
   absl::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
   plans_[key] = plan;
@@ -159,7 +167,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     bytes = *known;
   }
   tf::GraphDef graph_def;
-  FORMWORK_RETURN_IF_ERROR(ParseGraphDef(bytes, graph_def));
+  FORMWORK_RETURN_IF_ERROR(HoldToBudget(memory_, [&] { return ParseGraphDef(bytes, graph_def); }));
 
   absl::flat_hash_map<absl::string_view, const tf::NodeDef*> consts;
   for (const tf::NodeDef& node : graph_def.node()) {
@@ -206,8 +214,8 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   }
   cut.fetches = registration.outputs;
   cut.targets = registration.targets;
-  absl::StatusOr<ImportedGraph> imported =
-      ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits);
+  absl::StatusOr<ImportedGraph> imported = HoldToBudget(
+      memory_, [&] { return ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits); });
   if (!imported.ok()) return imported.status();
 
   std::string plan_key = Fingerprint(*imported);

@@ -156,6 +156,7 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
                                                                    std::optional<Tensor> value) {
   name_space = NamespaceOf(name_space);
   FORMWORK_RETURN_IF_ERROR(CheckName("namespace", name_space));
+  FORMWORK_RETURN_IF_ERROR(memory_.CheckRoom(name.size()));
   CreatedVariable created;
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
                             resources_.Create(name_space, name, dtype, shape, std::move(value),

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "core/base/system_memory.h"
 #include "server/version.h"
 
 namespace formwork::server {
@@ -101,6 +102,9 @@ std::string CheckAddress(const std::string& text) {
   return "not an IPv4 or IPv6 address: " + text;
 }
 
+// What is left is for what the limit does not count: code, stacks, gRPC's buffers, other processes.
+size_t DefaultMemoryLimit() { return SystemMemoryBytes() / 10 * 8; }
+
 void AddServing(CLI::App& app, ServerOptions& options) {
   Add(app, "--bind", options.bind,
       "Address to listen on. There is no authentication: think before it is not loopback")
@@ -135,9 +139,18 @@ void AddServing(CLI::App& app, ServerOptions& options) {
 }
 
 void AddEngine(CLI::App& app, EngineOptions& options) {
+  options.memory_limit_bytes = DefaultMemoryLimit();
   Add(app, "--memory-limit-bytes", options.memory_limit_bytes,
-      "Most memory of tensors (as 8G, too); 0: no limit")
+      "Most memory (as 8G, too): by default 80 % of the machine's or the cgroup's; 0: no limit")
       ->transform(Bytes(0, kMostBytes));
+  CLI::Option* tensor = Add(app, "--max-tensor-bytes", options.max_tensor_bytes,
+                            "Largest single value (as 1G, too): by default a quarter of the memory "
+                            "limit; 0: no limit "
+                            "but that")
+                            ->transform(Bytes(0, kMostBytes));
+  app.parse_complete_callback([tensor, &options] {
+    if (tensor->empty()) options.max_tensor_bytes = options.memory_limit_bytes / 4;
+  });
   Add(app, "--threads", options.compute_threads, "Threads that one kernel may use; 0: all cores")
       ->check(Whole(0, 4096));
   Add(app, "--call-threads", options.call_threads,

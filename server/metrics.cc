@@ -81,6 +81,12 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
     {"formwork_ticket_wait_seconds_total", "Time that calls waited for earlier calls' variables.",
      kCounter, FORMWORK_STAT(ticket_wait_seconds)},
     {"formwork_tensor_bytes", "Memory of tensors.", kGauge, FORMWORK_STAT(tensor_bytes)},
+    {"formwork_memory_used_bytes", "What the memory limit counts.", kGauge,
+     FORMWORK_STAT(memory_used_bytes)},
+    {"formwork_memory_limit_bytes", "The memory limit; 0: none.", kGauge,
+     FORMWORK_STAT(memory_limit_bytes)},
+    {"formwork_memory_refusals_total", "Requests that the memory limit refused.", kCounter,
+     FORMWORK_STAT(memory_refusals)},
 };
 const StatFamily<ConnectionListener::Stats> kConnectionFamilies[] = {
     {"formwork_connections", "Open gRPC connections.", kGauge, FORMWORK_STAT(open)},

@@ -20,10 +20,10 @@ class TaskPool {
  public:
   TaskPool(int threads, int64_t max_queued) : places_(max_queued), pool_(threads) {}
 
-  /// Queues `task`; false, without having touched it, where too much of `name_space` waits already.
-  /// Does not wait.
+  /// Queues `task`; false, without having touched it, where too much of `name_space` waits already
+  /// or the system gave no threads. Does not wait.
   bool Add(absl::string_view name_space, absl::AnyInvocable<void()>&& task) {
-    if (!places_.Take(name_space)) return false;
+    if (pool_.threads() == 0 || !places_.Take(name_space)) return false;
     pool_.Schedule(name_space,
                    [this, key = std::string(name_space), task = std::move(task)]() mutable {
                      places_.Release(key);

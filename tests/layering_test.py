@@ -6,6 +6,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BELOW = {
     "core/base": [],
+    "core/heap": ["core/base"],
     "core/device": ["core/base"],
     "core/tensor": ["core/device"],
     "core/ops": ["core/tensor"],

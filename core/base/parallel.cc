@@ -6,9 +6,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
+#include <system_error>
 #include <thread>
+#include <vector>
 
+#include "absl/base/call_once.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
 #include "core/base/stop_flag.h"
 
 namespace formwork {
@@ -33,6 +39,41 @@ void RunBlocks(int64_t begin, int64_t end, int64_t block, StopFlag* stop,
 
 int HardwareThreads() { return std::max(1u, std::thread::hardware_concurrency()); }
 
+// How many of `wanted` threads the system gives at once. oneTBB ends the process where it cannot
+// start one, so this is found out before.
+int StartableThreads(int wanted) {
+  absl::Notification done;
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(std::max(0, wanted)));
+  try {
+    while (static_cast<int>(threads.size()) < wanted) {
+      threads.emplace_back([&done] { done.WaitForNotification(); });
+    }
+  } catch (const std::system_error&) {  // No more threads.
+  }
+  done.Notify();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
+
+// Has oneTBB start its workers now, where a thread that is missing would be noticed: one task for
+// each thread, which waits until all are running. They stay as long as this thread does.
+void StartWorkers(int threads) {
+  constexpr absl::Duration kMost = absl::Milliseconds(50);  // A busy machine starts them later.
+  const absl::Time deadline = absl::Now() + kMost;
+  absl::Mutex mutex;
+  int running = 0;
+  tbb::parallel_for(
+      0, threads,
+      [&](int) {
+        absl::MutexLock lock(&mutex);
+        ++running;
+        auto all = [&running, threads] { return running >= threads; };
+        mutex.AwaitWithDeadline(absl::Condition(&all), deadline);
+      },
+      tbb::simple_partitioner());
+}
+
 }  // namespace
 
 void ParallelFor(int64_t n, int64_t grain,
@@ -45,10 +86,12 @@ void ParallelFor(int64_t n, int64_t grain,
     return;
   }
   if (ParallelThreads() == 1) return RunBlocks(0, n, BlockOf(n, grain, stop), stop, body);
+  MemoryBudget* const budget = HeapScope::current();
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, grain),
                     [&](const tbb::blocked_range<int64_t>& r) {
                       // A thread that waits for its own tasks may be given another call's.
                       const StopScope scope(stop);
+                      const HeapScope heap(budget);
                       RunBlocks(r.begin(), r.end(), BlockOf(n, grain, stop), stop, body);
                     });
 }
@@ -63,11 +106,17 @@ int ParallelThreads() {
 }
 
 void SetParallelThreads(int threads) {
-  // Leaked: oneTBB forgets the limit when the object goes, and it is meant to hold until exit.
-  static auto* const limit = new tbb::global_control(tbb::global_control::max_allowed_parallelism,
-                                                     static_cast<size_t>(std::max(1, threads)));
-  (void)limit;
-  threads_in_use.store(std::max(1, threads), std::memory_order_relaxed);
+  static absl::once_flag once;
+  absl::call_once(once, [threads] {
+    const int wanted = threads > 0 ? threads : HardwareThreads();
+    const int workers = StartableThreads(wanted - 1);
+    threads_in_use.store(workers + 1, std::memory_order_relaxed);
+    // Leaked: oneTBB forgets the limit when the object goes, and it is meant to hold until exit.
+    static auto* const limit = new tbb::global_control(tbb::global_control::max_allowed_parallelism,
+                                                       static_cast<size_t>(workers) + 1);
+    (void)limit;
+    if (workers > 0) StartWorkers(workers + 1);
+  });
 }
 
 }  // namespace formwork

@@ -13,7 +13,7 @@ namespace formwork {
 /// Runs `body(begin, end)` over disjoint ranges that cover [0, n), side by side where n > grain,
 /// and returns when all are done. `grain` is about how many items are worth a task of their own
 /// (aim at 20 us or more; at most 20 ms, for the sake of stopping). The calling thread takes part.
-/// `body` may run on several threads at once and must not throw.
+/// `body` may run on several threads, each in the caller's HeapScope; what it throws, it gets.
 void ParallelFor(int64_t n, int64_t grain,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> body);
 
@@ -24,7 +24,7 @@ void ForBlocks(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, i
 /// The number of threads that ParallelFor uses at the most.
 int ParallelThreads();
 
-/// Sets it, for the life of the process. Call once, before the first ParallelFor; `threads` >= 1.
+/// Starts them, for the life of the process: as many, or what the system gives. Once; 0: all cores.
 void SetParallelThreads(int threads);
 
 }  // namespace formwork

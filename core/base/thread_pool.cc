@@ -1,6 +1,7 @@
 #include "core/base/thread_pool.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace formwork {
@@ -13,7 +14,10 @@ constexpr int kLeastStandingBy = 8;
 ThreadPool::ThreadPool(int threads) : most_busy_(threads) {
   const int all = threads + std::max(threads, kLeastStandingBy);
   threads_.reserve(all);
-  for (int i = 0; i < all; ++i) threads_.emplace_back([this] { Loop(); });
+  try {
+    for (int i = 0; i < all; ++i) threads_.emplace_back([this] { Loop(); });
+  } catch (const std::system_error&) {  // No more threads.
+  }
 }
 
 ThreadPool::~ThreadPool() {

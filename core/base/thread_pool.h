@@ -19,10 +19,13 @@ namespace formwork {
 /// queue.
 class ThreadPool {
  public:
-  /// `threads`: apart from those that stand by.
+  /// `threads`: apart from those that stand by. Where the system gives fewer, there are fewer.
   explicit ThreadPool(int threads);
   /// Runs what is queued, then joins.
   ~ThreadPool();
+
+  /// How many there are; with none, nothing that is scheduled runs.
+  int threads() const { return static_cast<int>(threads_.size()); }
 
   /// Its place, by which Remove finds it; never 0.
   uint64_t Schedule(absl::string_view key, absl::AnyInvocable<void()> work);

@@ -1,7 +1,10 @@
 #include "core/device/host_allocator.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <new>
+#include <utility>
 
 #include "core/base/status.h"
 
@@ -26,66 +29,106 @@ SizeClass ClassOf(size_t bytes) {
 
 }  // namespace
 
-HostAllocator::HostAllocator(size_t limit_bytes, size_t cache_bytes)
-    : limit_(limit_bytes), cache_limit_(cache_bytes) {}
+HostAllocator::HostAllocator(MemoryBudget* budget, size_t cache_bytes)
+    : budget_(budget), cache_limit_(cache_bytes) {
+  if (budget_ != nullptr) budget_->set_reclaim([this] { ReleaseCache(); });
+}
 
 HostAllocator::~HostAllocator() {
+  if (budget_ != nullptr) budget_->set_reclaim(nullptr);
+  ReleaseCache();
+}
+
+void* HostAllocator::TakeKept(int size_class, size_t capacity) {
+  if (size_class >= kClasses) return nullptr;
   absl::MutexLock lock(&mutex_);
-  for (auto& list : free_) {
-    for (void* data : list) std::free(data);
+  Kept* const block = kept_[size_class];
+  if (block == nullptr) return nullptr;
+  kept_[size_class] = block->next;
+  cached_ -= capacity;
+  return block;
+}
+
+void* HostAllocator::TakeFresh(size_t capacity) {
+  if (budget_ != nullptr && !budget_->TryReserve(capacity)) return nullptr;
+  void* data = std::aligned_alloc(kAlignment, capacity);
+  if (data == nullptr) {
+    ReleaseCache();
+    data = std::aligned_alloc(kAlignment, capacity);
   }
+  if (data == nullptr && budget_ != nullptr) budget_->Release(capacity);
+  return data;
 }
 
 absl::StatusOr<BufferBlock*> HostAllocator::Allocate(size_t bytes) {
-  if (bytes > (size_t{1} << 46)) return ResourceExhausted("out of memory: bytes asked for=", bytes);
-  SizeClass size_class{-1, (bytes + kAlignment - 1) / kAlignment * kAlignment};
-  if (size_class.capacity == 0) size_class.capacity = kAlignment;
-  if (bytes > kSmallest) size_class = ClassOf(bytes);
-  const size_t before = in_use_.fetch_add(size_class.capacity, std::memory_order_relaxed);
-  if (limit_ != 0 && before + size_class.capacity > limit_) {
-    in_use_.fetch_sub(size_class.capacity, std::memory_order_relaxed);
-    return ResourceExhausted("out of memory: the server's limit is reached: bytes asked for=",
-                             bytes, " in use=", before, " limit=", limit_);
+  auto refuse = [&]() -> absl::Status {
+    if (budget_ != nullptr && !budget_->Fits(bytes)) return budget_->Refusal(bytes);
+    return ResourceExhausted("out of memory: the system gives no more: bytes wanted=", bytes);
+  };
+  if (bytes > (size_t{1} << 46)) return refuse();
+  void* data;
+  size_t capacity = std::max<size_t>(bytes, 1);
+  if (bytes <= kSmallest) {
+    capacity = (capacity + kAlignment - 1) / kAlignment * kAlignment;
+    data = ::operator new (capacity, std::align_val_t{kAlignment}, std::nothrow);
+  } else {
+    const SizeClass size_class = ClassOf(bytes);
+    capacity = size_class.capacity;
+    data = TakeKept(size_class.index, capacity);
+    if (data == nullptr) data = TakeFresh(capacity);
   }
-  void* data = nullptr;
-  if (size_class.index >= 0 && size_class.index < kClasses) {
-    absl::MutexLock lock(&mutex_);
-    auto& list = free_[size_class.index];
-    if (!list.empty()) {
-      data = list.back();
-      list.pop_back();
-      cached_ -= size_class.capacity;
-    }
+  if (data == nullptr) return refuse();
+  auto* block = new (std::nothrow) BufferBlock;
+  if (block == nullptr) {
+    GiveBack(data, bytes, capacity);
+    return refuse();
   }
-  if (data == nullptr) data = std::aligned_alloc(kAlignment, size_class.capacity);
-  if (data == nullptr) {
-    in_use_.fetch_sub(size_class.capacity, std::memory_order_relaxed);
-    return ResourceExhausted("out of memory: bytes asked for=", bytes);
-  }
-  auto* block = new BufferBlock;
+  in_use_.fetch_add(capacity, std::memory_order_relaxed);
   block->data = data;
   block->bytes = bytes;
-  block->capacity = size_class.capacity;
+  block->capacity = capacity;
   block->allocator = this;
   return block;
 }
 
 void HostAllocator::Free(BufferBlock* block) {
-  void* data = block->data;
-  const size_t capacity = block->capacity;
-  const size_t bytes = block->bytes;
+  in_use_.fetch_sub(block->capacity, std::memory_order_relaxed);
+  GiveBack(block->data, block->bytes, block->capacity);
   delete block;
-  in_use_.fetch_sub(capacity, std::memory_order_relaxed);
-  if (bytes > kSmallest) {
-    const SizeClass size_class = ClassOf(bytes);
+}
+
+void HostAllocator::GiveBack(void* data, size_t bytes, size_t capacity) {
+  if (bytes <= kSmallest) return ::operator delete (data, std::align_val_t{kAlignment});
+  const int size_class = ClassOf(bytes).index;
+  if (size_class < kClasses) {
     absl::MutexLock lock(&mutex_);
-    if (size_class.index < kClasses && cached_ + capacity <= cache_limit_) {
-      free_[size_class.index].push_back(data);
+    if (cached_ + capacity <= cache_limit_) {
+      kept_[size_class] = new (data) Kept{kept_[size_class]};
       cached_ += capacity;
       return;
     }
   }
   std::free(data);
+  if (budget_ != nullptr) budget_->Release(capacity);
+}
+
+void HostAllocator::ReleaseCache() {
+  std::array<Kept*, kClasses> kept = {};
+  size_t bytes;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::swap(kept, kept_);
+    bytes = std::exchange(cached_, 0);
+  }
+  for (Kept* block : kept) {
+    while (block != nullptr) std::free(std::exchange(block, block->next));
+  }
+  if (budget_ != nullptr) budget_->Release(bytes);
+}
+
+size_t HostAllocator::bytes_cached() const {
+  absl::MutexLock lock(&mutex_);
+  return cached_;
 }
 
 HostAllocator& ProcessAllocator() {

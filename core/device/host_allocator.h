@@ -1,41 +1,55 @@
 #pragma once
 
-// Host memory with a limit. Large blocks are kept for reuse, because fresh pages cost more than the
-// kernels that fill them.
+// Host memory within a budget. Large blocks are kept for reuse, because fresh pages cost more than
+// the kernels that fill them.
 
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/memory_budget.h"
 #include "core/device/buffer.h"
 
 namespace formwork {
 
 class HostAllocator final : public Allocator {
  public:
-  /// `limit_bytes`: the most that may be in use at once; 0: no limit. `cache_bytes`: the most that
-  /// is kept for reuse.
-  explicit HostAllocator(size_t limit_bytes = 0, size_t cache_bytes = size_t{512} << 20);
+  /// `budget`: what large blocks, those kept for reuse among them, are reserved of; it outlives the
+  /// allocator, whose cache it may reclaim. Small ones are of the heap. Null: no limit.
+  /// `cache_bytes`: the most that is kept for reuse.
+  explicit HostAllocator(MemoryBudget* budget = nullptr, size_t cache_bytes = size_t{512} << 20);
   ~HostAllocator() override;
 
   absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override;
   void Free(BufferBlock* block) override;
 
+  /// Gives back to the system what is kept for reuse.
+  void ReleaseCache();
+
+  /// Of living blocks.
   size_t bytes_in_use() const { return in_use_.load(std::memory_order_relaxed); }
-  size_t limit_bytes() const { return limit_; }
+  size_t bytes_cached() const;
 
  private:
   static constexpr int kClasses = 64;
+  // A block that is kept, at its own beginning: keeping one takes no memory.
+  struct Kept {
+    Kept* next;
+  };
 
-  const size_t limit_;
+  // Null where there is none.
+  void* TakeKept(int size_class, size_t capacity);
+  void* TakeFresh(size_t capacity);
+  void GiveBack(void* data, size_t bytes, size_t capacity);
+
+  MemoryBudget* const budget_;
   const size_t cache_limit_;
   std::atomic<size_t> in_use_{0};
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   size_t cached_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::array<std::vector<void*>, kClasses> free_ ABSL_GUARDED_BY(mutex_);
+  std::array<Kept*, kClasses> kept_ ABSL_GUARDED_BY(mutex_) = {};
 };
 
 /// An allocator without limit for values that belong to no engine (constants in tests, decoding in

@@ -47,4 +47,7 @@ class OnednnConv {
   std::unique_ptr<Parts> parts_;
 };
 
+/// Empties the cache. What somebody still runs stays until then.
+void ForgetConvolutions();
+
 }  // namespace formwork

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -109,6 +110,7 @@ void AccessTicket::ReleaseAll() {
 }
 
 void AccessTicket::Release(ResourceHandle handle) {
+  HeapScope unlimited(nullptr);  // Called among kernels, and must not end half-way.
   Entry* entry = Find(handle);
   // Another name of the variable may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write) return;
@@ -227,7 +229,7 @@ absl::Status AccessTicket::Update(ResourceHandle handle,
   }
   if (variable.value_.unique()) {
     Tensor value = std::move(variable.value_);
-    absl::Status status = update(value);
+    absl::Status status = CatchOutOfMemory([&] { return update(value); });
     if (status.ok()) status = CheckFits(variable, value);
     if (!status.ok()) {
       variable.value_ = std::move(value);  // Unwritten, as `update` promises.

@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status.h"
 
 namespace formwork {
@@ -94,10 +95,11 @@ absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::
     }
     if (stop.requested()) status = stop.BeforeStep();
     if (status.ok()) {
-      status = step.kernel(ctx);
+      status = CatchOutOfMemory([&] { return step.kernel(ctx); });
       if (stop.cut()) {
         status = stop.status();  // What else the kernel says comes of work left undone.
       } else if (!status.ok() && !absl::IsCancelled(status) && !absl::IsDeadlineExceeded(status)) {
+        HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
         status = Annotate(status, absl::StrCat("node ", step.name));
       }
     }

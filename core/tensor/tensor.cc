@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "core/base/checked_math.h"
+#include "core/base/memory_budget.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -57,12 +58,14 @@ absl::StatusOr<Tensor> Tensor::Allocate(Allocator& allocator, DType dtype, const
 }
 
 Tensor Tensor::StringScalar(std::string value) {
+  HeapScope unlimited(nullptr);  // One element: not what a limit is reached by.
   Tensor tensor = *Allocate(ProcessAllocator(), DType::kString, Shape());
   *tensor.mutable_data<std::string>() = std::move(value);
   return tensor;
 }
 
 Tensor Tensor::VariantScalar(Variant value) {
+  HeapScope unlimited(nullptr);
   Tensor tensor = *Allocate(ProcessAllocator(), DType::kVariant, Shape());
   *tensor.mutable_data<Variant>() = std::move(value);
   return tensor;

@@ -59,6 +59,7 @@ class KernelRunner final : public CallScope {
  private:
   class Init;
 
+  MemoryBudget budget_;
   HostAllocator allocator_;
   OpRegistry ops_;
   KernelRegistry kernels_;

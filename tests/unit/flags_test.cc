@@ -35,6 +35,18 @@ TEST(Flags, HaveDefaultsThatAreSafe) {
   EXPECT_EQ(options.port, 8500);
   EXPECT_EQ(options.http_port, 8501);
   EXPECT_EQ(options.max_message_bytes, 2147483647);
+  EXPECT_GT(options.engine.memory_limit_bytes, size_t{64} << 20);
+  EXPECT_EQ(options.engine.max_tensor_bytes, options.engine.memory_limit_bytes / 4);
+}
+
+TEST(Flags, TheLargestTensorFollowsTheMemoryLimit) {
+  ServerOptions options;
+  EXPECT_EQ(Parse({"--memory-limit-bytes", "0"}, &options), std::nullopt);
+  EXPECT_EQ(options.engine.memory_limit_bytes, 0u);
+  EXPECT_EQ(options.engine.max_tensor_bytes, 0u);
+  EXPECT_EQ(Parse({"--memory-limit-bytes", "1G", "--max-tensor-bytes", "1M"}, &options),
+            std::nullopt);
+  EXPECT_EQ(options.engine.max_tensor_bytes, size_t{1} << 20);
 }
 
 TEST(Flags, AreRead) {
