@@ -460,6 +460,7 @@ GraphService::Reactor* GraphService::GetServerInfo(Context* context, const Bytes
       {"GetServerInfo", context, request, response},
       [this](const auto&, auto* out, ErrorDetails*) -> absl::Status {
         ToMessage(engine_.Info(), options_, absl::Now() - started_, out->mutable_server());
+        ToMessage(engine_.Stats(), out->mutable_stats());
         return absl::OkStatus();
       });
 }

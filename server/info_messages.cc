@@ -96,6 +96,18 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   message->set_instruction_set(engine.instruction_set);
 }
 
+void ToMessage(const EngineStats& stats, v1::ServerStats* message) {
+  message->set_functions(stats.functions);
+  message->set_function_bytes(stats.function_bytes);
+  message->set_variables(stats.variables);
+  message->set_variable_bytes(stats.variable_bytes);
+  message->set_kept_tensors(stats.kept_tensors);
+  message->set_kept_tensor_bytes(stats.kept_bytes);
+  message->set_calls_queued(stats.calls_queued);
+  message->set_calls_running(stats.calls_running);
+  message->set_memory_bytes(stats.tensor_bytes);
+}
+
 void ToMessage(absl::Duration duration, google::protobuf::Duration* message) {
   message->set_seconds(absl::ToInt64Seconds(duration));
   message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));

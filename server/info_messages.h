@@ -24,6 +24,7 @@ void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool sig
 void ToMessage(const KeptTensorInfo& tensor, v1::KeptTensorInfo* message);
 void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Duration uptime,
                v1::ServerInfo* message);
+void ToMessage(const EngineStats& stats, v1::ServerStats* message);
 void ToMessage(absl::Duration duration, google::protobuf::Duration* message);
 
 /// Errors of these: kInvalidArgument naming what is out of its domain.

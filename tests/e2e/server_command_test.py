@@ -122,6 +122,29 @@ def test_registers_a_graph_from_a_file(server, client, tmp_path):
   assert ask(server, "call", "f", "--input", "[7]")["outputs"][0]["value"] == [7.0]
 
 
+def test_assigns_and_deletes_variables(server, client):
+  client.variable("w", initial_value=np.float32([1, 2]))
+  assert ask(server, "assign", "w", "--value", "[3, 4]")["version"] > 0
+  assert ask(server, "read", "w")["value"] == [3.0, 4.0]
+  assert "INVALID_ARGUMENT" in run(server, "assign", "w", "--value", "[[3]]", code=1)[1]
+  run(server, "delete", "w")
+  assert "NOT_FOUND" in run(server, "assign", "w", "--value", "[3, 4]", code=1)[1]
+
+
+def test_releases_kept_tensors(server, client):
+  server_graphs.register(client, "identity")
+  [kept] = client.call("identity", [np.float32([1])], keep=True)
+  assert ask(server, "release", str(kept.id), "7") == {"released": 1}
+
+
+def test_shows_the_server(server, client):
+  client.variable("w", initial_value=np.zeros([1000], np.float32))
+  status = ask(server, "status")
+  assert status["now"]["variables"] == 1 and status["now"]["variable_bytes"] == 4000
+  assert status["epoch"] > 0 and status["ops"] > 100 and status["devices"][0]["threads"] > 0
+  assert "calls queued" in run(server, "status")[0]
+
+
 def test_bench_measures(server, client):
   server_graphs.register(client, "identity")
   result = ask(server, "bench", "--function", "identity", "--in-flight", "4", "--seconds", "0.3")

@@ -27,7 +27,10 @@ struct Arguments {
   std::vector<std::string> targets;
   bool replace = false;
 
-  bool yes = false;  ///< clear: does not ask.
+  bool yes = false;           ///< clear: does not ask.
+  std::string value;          ///< assign
+  std::vector<uint64_t> ids;  ///< release
+  bool watch = false;         ///< status: again every second.
 
   // bench
   int in_flight = 1;

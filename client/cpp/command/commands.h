@@ -16,11 +16,15 @@ absl::Status Call(client::Client& client, const Arguments& arguments);
 absl::Status Register(client::Client& client, const Arguments& arguments);
 absl::Status Remove(client::Client& client, const Arguments& arguments);
 absl::Status Clear(client::Client& client, const Arguments& arguments);
+absl::Status AssignVariable(client::Client& client, const Arguments& arguments);
+absl::Status DeleteVariable(client::Client& client, const Arguments& arguments);
+absl::Status Release(client::Client& client, const Arguments& arguments);
+absl::Status Status(client::Client& client, const Arguments& arguments);
 absl::Status Bench(client::Client& client, const Arguments& arguments);
 
 /// The function that `arguments` name by ID, or the first of that name that takes `inputs` values
 /// (-1: any number). Errors: kNotFound.
-absl::StatusOr<v1::FunctionInfo> FindFunction(client::Client& client,
-                                                      const Arguments& arguments, int inputs);
+absl::StatusOr<v1::FunctionInfo> FindFunction(client::Client& client, const Arguments& arguments,
+                                              int inputs);
 
 }  // namespace formwork::command

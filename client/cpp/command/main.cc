@@ -67,6 +67,9 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Body* body) {
   CLI::App* rm = Add(app, "rm", "Removes a function", &command::Remove, body);
   rm->add_option("NAME", arguments.name, "All of that name");
   rm->add_option("--id", arguments.id, "That one");
+  CLI::App* status = Add(app, "status", "Shows the server: version, limits, what it holds",
+                         &command::Status, body);
+  status->add_flag("--watch", arguments.watch, "Again every second");
   CLI::App* clear = Add(app, "clear", "Removes everything in the namespace; asks on a terminal",
                         &command::Clear, body);
   clear->add_flag("--yes", arguments.yes, "Does not ask");
@@ -79,6 +82,18 @@ void AddValueCommands(CLI::App& app, Arguments& arguments, Body* body) {
   read->add_option("NAME", arguments.name);
   read->add_option("--id", arguments.id, "By ID");
   read->add_option("--save", arguments.save, "Writes PATH.npy");
+  CLI::App* assign = Add(app, "assign", "Sets a variable's value", &command::AssignVariable, body);
+  assign->add_option("NAME", arguments.name);
+  assign->add_option("--id", arguments.id, "By ID");
+  assign->add_option("--value", arguments.value, "A .npy file or JSON, as --input of call")
+      ->required()
+      ->allow_extra_args(false);
+  CLI::App* del = Add(app, "delete", "Deletes a variable", &command::DeleteVariable, body);
+  del->add_option("NAME", arguments.name);
+  del->add_option("--id", arguments.id, "By ID");
+  Add(app, "release", "Lets the server forget kept tensors", &command::Release, body)
+      ->add_option("ID", arguments.ids)
+      ->required();
   CLI::App* call = Add(app, "call", "Calls a function", &command::Call, body);
   call->add_option("NAME", arguments.name);
   call->add_option("--id", arguments.id, "By ID");

@@ -1,4 +1,4 @@
-// variables, read, call
+// variables, read, assign, delete, release, call
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -100,6 +100,52 @@ absl::Status ReadVariable(client::Client& client, const Arguments& arguments) {
     std::printf("%s\n", ToText(read->value).c_str());
   }
   return arguments.save.empty() ? absl::OkStatus() : Save({read->value}, arguments.save);
+}
+
+absl::Status AssignVariable(client::Client& client, const Arguments& arguments) {
+  // For its dtype, so that 1 is a float32 where that is wanted; whether it is there the server
+  // says.
+  const auto listed = client.ListVariables();
+  if (!listed.ok()) return listed.status();
+  client::DataType dtype = formwork::tf::DT_INVALID;
+  for (const v1::VariableInfo& variable : *listed) {
+    const bool meant =
+        arguments.id != 0 ? variable.id() == arguments.id : variable.name() == arguments.name;
+    if (meant) dtype = variable.dtype();
+  }
+  const auto value = ParseValue(client, arguments.value, dtype);
+  if (!value.ok()) return value.status();
+  const auto* tensor = std::get_if<Tensor>(&*value);
+  if (tensor == nullptr)
+    return absl::InvalidArgumentError("the value is not JSON and no .npy file");
+  const auto assigned = client.AssignVariable(arguments.id, arguments.name, *tensor);
+  if (!assigned.ok()) return assigned.status();
+  if (arguments.json) {
+    std::printf("%s\n", Dump(VariableJson(*assigned)).c_str());
+  } else {
+    std::printf("assigned: %s, version %s\n", Printable(assigned->name()).c_str(),
+                absl::StrCat(assigned->version()).c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeleteVariable(client::Client& client, const Arguments& arguments) {
+  const absl::Status deleted = client.DeleteVariable(arguments.id, arguments.name);
+  if (!deleted.ok()) return deleted;
+  const std::string what =
+      arguments.id != 0 ? absl::StrCat("id ", arguments.id) : Printable(arguments.name);
+  std::printf(arguments.json ? "{}\n" : "deleted: %s\n", what.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Release(client::Client& client, const Arguments& arguments) {
+  std::vector<client::KeptTensor> kept;
+  for (uint64_t id : arguments.ids) kept.push_back({id});
+  const auto released = client.ReleaseTensors(kept);
+  if (!released.ok()) return released.status();
+  const std::string count = absl::StrCat(*released);
+  std::printf(arguments.json ? "{\"released\": %s}\n" : "released: %s\n", count.c_str());
+  return absl::OkStatus();
 }
 
 absl::Status Call(client::Client& client, const Arguments& arguments) {

@@ -337,10 +337,8 @@ absl::StatusOr<int64_t> Client::ReleaseTensors(const std::vector<KeptTensor>& ke
   return response->released();
 }
 
-absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
-  auto response = Ask(&v1::GraphService::Stub::GetServerInfo, v1::GetServerInfoRequest());
-  if (!response.ok()) return response.status();
-  return std::move(*response->mutable_server());
+absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo() {
+  return Ask(&v1::GraphService::Stub::GetServerInfo, v1::GetServerInfoRequest());
 }
 
 absl::Status Client::Clear() {

@@ -126,7 +126,7 @@ class Client {
 
   absl::StatusOr<Tensor> ReadTensor(KeptTensor kept);
   absl::StatusOr<int64_t> ReleaseTensors(const std::vector<KeptTensor>& kept);
-  absl::StatusOr<v1::ServerInfo> GetServerInfo();
+  absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo();
   /// Removes all of the namespace.
   absl::Status Clear();
 
