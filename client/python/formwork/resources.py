@@ -211,6 +211,20 @@ def reading(server, variables, timeout):
   for v in variables:
     belongs(server, v, "read")
   keep = not (yield from server._fits(sum(_static_bytes(v) for v in variables)))
+  try:
+    return (yield from _reading(server, variables, keep, timeout))
+  except errors.Error as e:
+    if keep or not _too_large(e):
+      raise
+  return (yield from _reading(server, variables, True, timeout))
+
+
+def _too_large(error):
+  """Whether an answer was larger than a message: what it holds is to be read in ranges."""
+  return error.code == "RESOURCE_EXHAUSTED" and not error.reason
+
+
+def _reading(server, variables, keep, timeout):
 
   def ask(epoch):
     request = variables_pb2.ReadVariablesRequest(
@@ -278,39 +292,61 @@ def keeping(server, encoded, keep_for, timeout):
   """A KeptTensor of an encoded tensor, sent in chunks."""
   number, shape, data = encoded
   data = memoryview(data)
+  chunk = SURELY_FITS if len(data) <= SURELY_FITS else (yield from _chunk(server))
   first = tensors_pb2.WriteTensorRequest(
       namespace=server.namespace, dtype=number, dims=shape, total_bytes=len(data),
-      content=bytes(data[:_CHUNK]))
+      content=bytes(data[:chunk]))
   if keep_for is not None:
     set_duration(first.keep_for, keep_for)
-  rest = (tensors_pb2.WriteTensorRequest(content=bytes(data[i:i + _CHUNK]))
-          for i in range(_CHUNK, len(data), _CHUNK))
+  rest = (tensors_pb2.WriteTensorRequest(content=bytes(data[i:i + chunk]))
+          for i in range(chunk, len(data), chunk))
   answer = yield "upload", "WriteTensor", first, rest, timeout
   return KeptTensor(server, answer.tensor.id, answer.epoch, answer.tensor)
 
 
 def _reading_kept(server, kept, timeout):
   """The array of a KeptTensor, read in ranges where one message cannot hold it."""
-  in_ranges = kept.nbytes is not None and not (yield from server._fits(kept.nbytes))
+  if (yield from server._fits(kept.nbytes or 0)):
+    try:
+      return (yield from _reading_in_ranges(server, kept, None, timeout))
+    except errors.Error as e:
+      if not _too_large(e):
+        raise
+  return (yield from _reading_in_ranges(server, kept, (yield from _chunk(server)), timeout))
+
+
+def _reading_in_ranges(server, kept, chunk, timeout):
 
   def ask(epoch):
+    nonlocal chunk
     request = tensors_pb2.ReadTensorRequest(
         namespace=server.namespace, expected_epoch=epoch, id=kept.id)
-    if not in_ranges:
+    if chunk is None:
       return wire.from_message((yield "request", "ReadTensor", request, timeout).value)
     whole, done, step = None, 0, 1
     while whole is None or done < whole.size:
       request.range.begin, request.range.count = done, step
-      answer = yield "request", "ReadTensor", request, timeout
+      try:
+        answer = yield "request", "ReadTensor", request, timeout
+      except errors.Error as e:
+        if step == 1 or not _too_large(e):
+          raise
+        chunk, step = chunk // 2, step // 2  # Strings, longer than those before.
+        continue
       part = wire.from_message(answer.value, copy=False)
       if whole is None:
         whole = np.empty(math.prod(answer.whole_dims), part.dtype)
       whole[done:done + part.size] = part
       done += part.size
-      step = min(whole.size - done, max(1, _CHUNK * whole.size // kept.nbytes))
+      step = min(whole.size - done, max(1, chunk * whole.size // (kept.nbytes or whole.nbytes)))
     return whole.reshape(tuple(answer.whole_dims))
 
   return (yield from by_id(server, [kept], ask))
+
+
+def _chunk(server):
+  """Bytes of a value in one message, where it goes in several."""
+  return _CHUNK if (yield from server._fits(_CHUNK)) else server._message_limit[1]
 
 
 def releasing(server, kept, timeout):
