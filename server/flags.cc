@@ -63,14 +63,14 @@ CLI::Validator Seconds(double most) {
           "SECONDS"};
 }
 
-// Bytes as "1000", "64M", "2GiB" (K, M, G, T are powers of 1024), which it makes a plain number.
+// Bytes as "1000", "64M", "2GiB", "1tb" (K, M, G, T are powers of 1024), made a plain number.
 CLI::Validator Bytes(uint64_t least, uint64_t most) {
   return {[least, most](std::string& text) -> std::string {
-            absl::string_view number = absl::StripAsciiWhitespace(text);
-            if (!absl::ConsumeSuffix(&number, "iB")) absl::ConsumeSuffix(&number, "B");
-            constexpr absl::string_view kUnits = "KMGT";
-            const size_t unit =
-                number.empty() ? kUnits.npos : kUnits.find(absl::ascii_toupper(number.back()));
+            const std::string lower = absl::AsciiStrToLower(absl::StripAsciiWhitespace(text));
+            absl::string_view number = lower;
+            if (!absl::ConsumeSuffix(&number, "ib")) absl::ConsumeSuffix(&number, "b");
+            constexpr absl::string_view kUnits = "kmgt";
+            const size_t unit = number.empty() ? kUnits.npos : kUnits.find(number.back());
             if (unit != kUnits.npos) number.remove_suffix(1);
             const uint64_t scale = unit == kUnits.npos ? 1 : uint64_t{1} << (10 * (unit + 1));
             uint64_t value;
