@@ -6,6 +6,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
+#include "server/read_call.h"
 #include "server/status_to_grpc.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
@@ -35,15 +36,10 @@ void CallInParts::Start() {
 void CallInParts::Run() {
   DecodedCall call;
   CallResult refused;
-  refused.status = DecodeCallRequest(request_, scope_.engine.allocator(), &call);
-  if (refused.status.ok() && call.names_by_id()) {
-    refused.status = scope_.engine.CheckEpoch(call.expected_epoch, &refused.details);
-  }
+  refused.status =
+      ReadCall(scope_, request_, context_, arrival_, DeadlineOf(context_), &call, &refused.details);
   if (!refused.status.ok()) return Complete(std::move(refused));
   name_space_ = call.spec.name_space;
-  call.spec.deadline = DeadlineOf(context_);
-  if (call.timeout) call.spec.deadline = std::min(call.spec.deadline, arrival_ + *call.timeout);
-  if (call.spec.keep_outputs && call.spec.owner.empty()) call.spec.owner = context_.peer();
   call.spec.print = [self = shared_from_this()](absl::string_view text) {
     {
       absl::MutexLock lock(&self->mutex_);

@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
+#include "server/read_call.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
 
@@ -177,10 +178,8 @@ void CallStream::Begin(Request request, uint64_t number) {
 void CallStream::Run(const Request& request, uint64_t number) {
   DecodedCall decoded;
   CallResult refused;
-  refused.status = DecodeCallRequest(request.message, scope_.engine.allocator(), &decoded);
-  if (refused.status.ok() && decoded.names_by_id()) {
-    refused.status = scope_.engine.CheckEpoch(decoded.expected_epoch, &refused.details);
-  }
+  refused.status = ReadCall(scope_, request.message, context_, request.arrival, deadline_, &decoded,
+                            &refused.details);
   const auto call = std::make_shared<Call>(
       Call{number, decoded.call_id, request.arrival, decoded.spec.name_space, nullptr});
   if (decoded.in_parts) {
@@ -188,9 +187,6 @@ void CallStream::Run(const Request& request, uint64_t number) {
   }
   if (!refused.status.ok()) return Complete(call, std::move(refused));
   CallSpec& spec = decoded.spec;
-  spec.deadline = deadline_;
-  if (decoded.timeout) spec.deadline = std::min(deadline_, request.arrival + *decoded.timeout);
-  if (spec.keep_outputs && spec.owner.empty()) spec.owner = context_.peer();
   if (call->parts != nullptr) {
     spec.print = [self = shared_from_this(), parts = call->parts](absl::string_view text) {
       self->Printed(parts, text);

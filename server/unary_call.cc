@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/call_codec.h"
+#include "server/read_call.h"
 #include "server/value_codec.h"
 
 namespace formwork::server {
@@ -40,17 +41,10 @@ void Complete(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& un
 void RunUnaryCall(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
   DecodedCall call;
   CallResult refused;
-  refused.status = DecodeCallRequest(unary->message(), scope.engine.allocator(), &call);
-  if (refused.status.ok() && call.names_by_id()) {
-    refused.status = scope.engine.CheckEpoch(call.expected_epoch, &refused.details);
-  }
+  refused.status = ReadCall(scope, unary->message(), unary->context(), unary->arrival(),
+                            unary->deadline(), &call, &refused.details);
   if (!refused.status.ok()) return Complete(scope, unary, std::move(refused));
-  if (call.spec.owner.empty() && call.spec.keep_outputs) call.spec.owner = unary->context().peer();
   unary->set_name_space(call.spec.name_space);
-  call.spec.deadline = unary->deadline();
-  if (call.timeout) {
-    call.spec.deadline = std::min(call.spec.deadline, unary->arrival() + *call.timeout);
-  }
   unary->Begin(scope.engine.Call(std::move(call.spec), [&scope, unary](CallResult result) {
     Complete(scope, unary, std::move(result));
   }));

@@ -1,0 +1,26 @@
+#include "server/read_call.h"
+
+#include <algorithm>
+
+#include "core/base/memory_budget.h"
+#include "core/base/status.h"
+
+namespace formwork::server {
+
+absl::Status ReadCall(const RequestScope& scope, const grpc::ByteBuffer& message,
+                      const grpc::CallbackServerContext& context, absl::Time arrival,
+                      absl::Time deadline, DecodedCall* call, ErrorDetails* details) {
+  Engine& engine = scope.engine;
+  FORMWORK_RETURN_IF_ERROR(HoldToBudget(
+      engine.memory(), [&] { return DecodeCallRequest(message, engine.allocator(), call); }));
+  if (call->names_by_id()) {
+    FORMWORK_RETURN_IF_ERROR(engine.CheckEpoch(call->expected_epoch, details));
+  }
+  CallSpec& spec = call->spec;
+  spec.deadline = deadline;
+  if (call->timeout) spec.deadline = std::min(deadline, arrival + *call->timeout);
+  if (spec.keep_outputs && spec.owner.empty()) spec.owner = context.peer();
+  return absl::OkStatus();
+}
+
+}  // namespace formwork::server

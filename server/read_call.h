@@ -1,0 +1,20 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "server/call_codec.h"
+#include "server/request_scope.h"
+
+namespace formwork::server {
+
+/// The call that a message asks for, held to the memory limit while it is decoded: its deadline is
+/// the earlier of `deadline` and its own timeout from `arrival`, and what it keeps belongs to the
+/// peer where no client is named. What came before an error is in `call`.
+/// Errors: DecodeCallRequest's; Engine::CheckEpoch's, with `details`.
+absl::Status ReadCall(const RequestScope& scope, const grpc::ByteBuffer& message,
+                      const grpc::CallbackServerContext& context, absl::Time arrival,
+                      absl::Time deadline, DecodedCall* call, ErrorDetails* details);
+
+}  // namespace formwork::server
