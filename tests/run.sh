@@ -37,13 +37,21 @@ build dev
 step "Unit, op, graph and concurrency tests"
 attempt ctest --test-dir build/dev --output-on-failure -L fast
 
+asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests import_fuzzer)
+if [ "$mode" != --fast ]; then
+  # Python tests leave most of a core idle.
+  step "Building asan (clang, with the fuzz targets) meanwhile"
+  (renice -n 19 "$BASHPID" >/dev/null; build asan "${asan_targets[@]}") >build/asan.log 2>&1 &
+  asan_build=$!
+fi
+
 step "Layering, end to end, client and conformance tests"
 export FORMWORK_BIN=$PWD/build/dev/bin
 attempt build/venv/bin/python -m pytest -q --durations=5 tests/layering_test.py tests/python tests/e2e
 
 if [ "$mode" != --fast ]; then
-  step "Building asan (clang, with the fuzz targets)"
-  build asan formwork_unit_tests formwork_op_tests formwork_device_tests import_fuzzer
+  step "Waiting for asan"
+  wait "$asan_build" || { cat build/asan.log; exit 1; }
   step "The C++ tests under AddressSanitizer and UBSan"
   attempt ctest --test-dir build/asan --output-on-failure -L fast
   # The same start each time, so that what it finds is of the change; --slow goes elsewhere.

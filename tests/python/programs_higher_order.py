@@ -90,8 +90,9 @@ def hessians_outside(function):
           inner.watch(x)
           y = f(x)
         g = inner.gradient(y, x)
-      results.append((g, outer.gradient(g, x), outer.jacobian(g, x),
-                      outer.jacobian(g, x, experimental_use_pfor=False)))
+      results.append((g, outer.gradient(g, x), outer.jacobian(g, x)))
+      if f is straight:
+        results.append(outer.jacobian(g, x, experimental_use_pfor=False))
   return results
 
 

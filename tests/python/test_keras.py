@@ -14,6 +14,10 @@ _Y = (_X.sum(1) > 0).astype(np.int32)
 def _model(**options):
   keras.backend.clear_session()
   keras.utils.set_random_seed(5)
+  return _compiled(**options)
+
+
+def _compiled(**options):
   model = keras.Sequential([
       keras.layers.Input((6,)), keras.layers.Dense(8, activation="relu"),
       keras.layers.BatchNormalization(), keras.layers.Dropout(0.2), keras.layers.Dense(2)],
@@ -75,7 +79,7 @@ def test_a_model_that_is_compiled_again_takes_its_new_optimizer(server):
 def test_what_cannot_run_there_is_refused(server):
   with pytest.raises(ValueError, match="run_eagerly"):
     formwork.keras.remote(_model(run_eagerly=True), server).fit(_X, _Y, verbose=0)
-  with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-    model = _model()
+  with tf.distribute.MirroredStrategy(["CPU:0"]).scope():  # A clear_session() within would end it.
+    model = _compiled()
   with pytest.raises(ValueError, match="strategy"):
     formwork.keras.remote(model, server)

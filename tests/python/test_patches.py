@@ -49,7 +49,7 @@ def test_a_local_function_sees_the_servers_value_and_its_change_goes_there(fake,
 
   for call in (twice, twice.get_concrete_function(1.)):
     before = there.read()
-    result, reads = _counted(fake, "ReadVariable", lambda: call(tf.constant(1.)).numpy())
+    result, reads = _counted(fake, "ReadVariables", lambda: call(tf.constant(1.)).numpy())
     assert result == before * 2 + 1 and reads == 1
     assert add(1.).numpy() == before * 2 + 2
   value = add(1.).numpy()
@@ -74,7 +74,7 @@ def test_calls_of_functions_whose_variables_were_traced_here_fetch_nothing(fake,
       add(tf.ones([3]))
     assert fake.methods() == ["Call"] * 5
     assert once().numpy().tolist() == [14, 14, 14]
-    assert fake.methods().count("ReadVariable") == 1
+    assert fake.methods().count("ReadVariables") == 1
   finally:
     gc.enable()
 
