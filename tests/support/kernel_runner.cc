@@ -38,7 +38,9 @@ class KernelRunner::Init final : public KernelInit {
 };
 
 KernelRunner::KernelRunner(size_t limit_bytes)
-    : budget_(limit_bytes), allocator_(&budget_), ticket_(std::make_unique<AccessTicket>(store_, allocator_)) {
+    : budget_(limit_bytes),
+      allocator_(&budget_),
+      ticket_(std::make_unique<AccessTicket>(store_, allocator_)) {
   RegisterOps(ops_);
   RegisterCpuKernels(kernels_);
 }

@@ -29,7 +29,6 @@ ResourceHandle HandleOf(const VariablePtr& variable) { return ResourceHandle{var
 
 class AccessTicketTest : public ::testing::Test {
  protected:
-
   VariablePtr Make(const std::string& name, std::optional<Tensor> value = Filled(1)) {
     bool existed;
     return *store_.Create("ns", name, DType::kInt64, PartialShape(Shape({kElements})),
