@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/base/memory_budget.h"
+#include "core/base/status.h"
 #include "core/device/host_allocator.h"
 #include "core/graph/import.h"
 #include "core/kernels/register_cpu_kernels.h"
@@ -16,12 +18,13 @@ namespace formwork {
 namespace {
 
 struct World {
-  World() : allocator(size_t{1} << 30) {
+  World() {
     RegisterOps(ops);
     RegisterCpuKernels(kernels);
     google::protobuf::SetLogHandler(nullptr);  // It has a line for every name that is no UTF-8.
   }
-  HostAllocator allocator;
+  MemoryBudget budget{size_t{1} << 30};
+  HostAllocator allocator{&budget};
   OpRegistry ops;
   KernelRegistry kernels;
 };
@@ -42,11 +45,13 @@ void Import(const uint8_t* data, size_t size) {
       }
     }
   }
-  absl::StatusOr<ImportedGraph> imported =
-      ImportGraph(graph_def, cut, world->ops, world->allocator, nullptr);
-  if (!imported.ok()) return;
-  const PlannerContext context{world->ops, world->kernels, world->allocator, &MakePlanCallee};
-  (void)MakePlan(*imported, std::vector<PartialShape>(cut.feeds.size()), context).ok();
+  // As the engine does it.
+  HoldToBudget(world->budget, [&]() -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ImportedGraph imported,
+                              ImportGraph(graph_def, cut, world->ops, world->allocator, nullptr));
+    const PlannerContext context{world->ops, world->kernels, world->allocator, &MakePlanCallee};
+    return MakePlan(imported, std::vector<PartialShape>(cut.feeds.size()), context).status();
+  }).IgnoreError();
 }
 
 }  // namespace
