@@ -97,7 +97,7 @@ class MostSeen {
   const size_t values_;
   const size_t max_names_;
   absl::flat_hash_map<std::string, Name> names_;
-  Value others_;
+  Value others_{};
 };
 
 }  // namespace formwork::server

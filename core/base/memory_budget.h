@@ -48,7 +48,7 @@ class MemoryBudget {
   uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
   /// False where `bytes` more would be too much. Takes nothing.
   bool Fits(size_t bytes) const;
-  /// Refuses as Reserve does, after reclaiming, and takes nothing: for what will be counted as heap.
+  /// Refuses as Reserve does, after reclaiming, and takes nothing: for what will count as heap.
   absl::Status CheckRoom(size_t bytes);
   /// Counts a refusal and says what it was.
   absl::Status Refusal(size_t bytes);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,12 +14,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "server/most_seen.h"
 
 namespace formwork::server {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+TEST(MostSeen, BeginsWithNothingSeenWhateverTheMemoryHeld) {
+  alignas(MostSeen<std::array<uint64_t, 4>>) char memory[sizeof(MostSeen<std::array<uint64_t, 4>>)];
+  std::memset(memory, 0x5a, sizeof(memory));
+  auto* seen = new (memory) MostSeen<std::array<uint64_t, 4>>(2);
+  EXPECT_THAT(seen->others(), ::testing::Each(0u));
+  std::destroy_at(seen);
+}
 
 // The value of the series that `line` begins with; -1 where there is none.
 double ValueOf(const std::string& text, const std::string& series) {
