@@ -51,8 +51,8 @@ void Task::Start() {
   } else if (status.ok() && !runs_inline()) {
     status = TakePlace();
     if (status.ok()) {
-      Schedule();
-      return Wait();
+      Wait();  // First, so that whoever runs it gives the place back before it answers.
+      return Schedule();
     }
   }
   if (!Claim()) return;  // It got its variables after all.
