@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -22,18 +23,25 @@ namespace {
 
 std::atomic<int> threads_in_use{0};
 
-// What runs between two looks at the clock: longer than a grain where there are many, so that what
-// `body` sets up is paid less often.
-int64_t BlockOf(int64_t n, int64_t grain, const StopFlag* stop) {
-  return stop == nullptr ? n : std::clamp(n / 1024, grain, 32 * grain);
-}
-
-void RunBlocks(int64_t begin, int64_t end, int64_t block, StopFlag* stop,
+// Runs `body` over [begin, end) and looks at the flag in between: after a grain at first, and after
+// up to 64 where they are quick, so that what `body` sets up is paid less often.
+void RunBlocks(int64_t begin, int64_t end, int64_t grain, StopFlag* stop,
                absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
-  while (begin < end && (stop == nullptr || !stop->CutsWork())) {
+  if (stop == nullptr || end - begin <= grain) {
+    if (stop == nullptr || !stop->cut()) body(begin, end);
+    return;
+  }
+  constexpr int64_t kQuickNanos = 500'000;
+  const int64_t longest = grain > INT64_MAX / 64 ? INT64_MAX : 64 * grain;
+  int64_t block = grain;
+  int64_t started = absl::GetCurrentTimeNanos();
+  while (begin < end && !stop->CutsWork()) {
     const int64_t next = end - begin > block ? begin + block : end;
     body(begin, next);
     begin = next;
+    const int64_t now = absl::GetCurrentTimeNanos();
+    if (now - started < kQuickNanos && block <= longest / 2) block *= 2;
+    started = now;
   }
 }
 
@@ -81,22 +89,19 @@ void ParallelFor(int64_t n, int64_t grain,
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   StopFlag* const stop = StopScope::current();
-  if (n <= grain) {
-    if (stop == nullptr || !stop->cut()) body(0, n);
-    return;
-  }
-  if (ParallelThreads() == 1) return RunBlocks(0, n, BlockOf(n, grain, stop), stop, body);
+  if (n <= grain || ParallelThreads() == 1) return RunBlocks(0, n, grain, stop, body);
   MemoryBudget* const budget = HeapScope::current();
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, grain),
                     [&](const tbb::blocked_range<int64_t>& r) {
                       // A thread that waits for its own tasks may be given another call's.
                       const StopScope scope(stop);
                       const HeapScope heap(budget);
-                      RunBlocks(r.begin(), r.end(), BlockOf(n, grain, stop), stop, body);
+                      RunBlocks(r.begin(), r.end(), grain, stop, body);
                     });
 }
 
 void ForBlocks(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
+  if (n <= 0) return;
   RunBlocks(0, n, std::max<int64_t>(grain, 1), StopScope::current(), body);
 }
 
