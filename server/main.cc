@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/engine.h"
@@ -124,6 +125,11 @@ int Run(const ServerOptions& options, sigset_t signals) {
 int main(int argc, char** argv) {
   ServerOptions options;
   if (std::optional<int> code = formwork::server::ParseFlags(argc, argv, &options)) return *code;
+#ifdef NDEBUG
+  // Debian builds Abseil with assertions, so that each of its mutexes, gRPC's too, looks for cycles
+  // of locks each time it is taken.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+#endif
   const sigset_t signals = BlockSignals();
   RaiseDescriptorLimit();
   formwork::server::SetUpLogging(options.log_format, options.log_level);

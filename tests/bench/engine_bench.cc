@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "core/engine.h"
 #include "nlohmann/json.hpp"
@@ -52,9 +53,12 @@ int main(int argc, char** argv) {
     std::cerr << "engine_bench FOLDER CALLS\n";
     return 2;
   }
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // As the server does.
   const std::string folder = argv[1];
   const int calls = std::atoi(argv[2]);
-  auto engine = formwork::Engine::Create({.compute_threads = 1});
+  formwork::EngineOptions options;
+  options.compute_threads = 1;
+  auto engine = formwork::Engine::Create(options);
   if (!engine.ok()) Fail(engine.status());
   const auto cut = nlohmann::json::parse(ReadFile(folder + "/cut.json"));
   const std::string graph = ReadFile(folder + "/graph.pb");
