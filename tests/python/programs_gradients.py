@@ -332,3 +332,75 @@ def of_doubles_and_complex_numbers(function):
     return tape.gradient(y, x), tape.gradient(c, z)
 
   return f(tf.constant(0.5, tf.float64), tf.constant([1 + 2j, 3.]))
+
+
+def _loop_that_writes(function, v, n):
+  @function
+  def f(x):
+    y = x
+    for _ in tf.range(3):
+      y = y * v + tf.sin(y)
+      n.assign_add(1.)
+    return y, n.read_value()
+  return f
+
+
+@program
+def outside_of_loops_that_write(function):
+  v, n = tf.Variable(2.), tf.Variable(0.)
+  f, results = _loop_that_writes(function, v, n), []
+  for value in (1., 2.):
+    x = tf.constant(value)
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y, _ = f(x)
+    results.append((y, tape.gradient(y, [x, v]), n.numpy()))
+  return results
+
+
+@program
+def several_tapes_outside_of_a_loop_that_writes(function):
+  v, n = tf.Variable(2.), tf.Variable(0.)
+  f, x = _loop_that_writes(function, v, n), tf.constant(1.5)
+  with tf.GradientTape(persistent=True) as tape:
+    tape.watch(x)
+    y, m = f(x)
+    z = y * y
+  results = [tape.gradient(y, x), tape.gradient(z, [x, v]), tape.gradient(m, x)]
+  with tf.GradientTape() as one, tf.GradientTape() as other:
+    y, _ = f(v)
+    z = y * y
+  return results, one.gradient(y, v), other.gradient(z, v), n
+
+
+@program
+def outside_of_a_loop_with_random_numbers(function):
+  v = tf.Variable(tf.ones([100]))
+
+  @function
+  def f():
+    y = v
+    for _ in tf.range(3):
+      y = tf.nn.dropout(y, 0.5)
+    return y
+
+  with tf.GradientTape() as tape:
+    y = f()
+  return bool(tf.reduce_all((y > 0) == (tape.gradient(y, v) > 0)))
+
+
+@program
+def outside_with_large_intermediates(function):
+  w = tf.Variable(tf.random.stateless_normal([200, 200], [1, 2]) * 0.05)
+  f = function(lambda x: tf.reduce_sum(tf.tanh(tf.tanh(x @ w) @ w)))
+  taken = []
+  for i in range(3):
+    x = tf.random.stateless_normal([100, 200], [i, 2])
+    with tf.GradientTape() as tape:
+      y = f(x)
+    w.assign_add(w * 0.01)  # The tape has the values from before.
+    taken.append((tape, y))
+  results = [(y, tape.gradient(y, w)) for tape, y in taken]
+  with tf.GradientTape() as tape:
+    y = f(x)
+  return results, tf.function(lambda: tape.gradient(y, w))()

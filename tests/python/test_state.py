@@ -109,6 +109,17 @@ def test_push_overwrites_and_pull_fetches(fake, server):
   assert e.value.code == "NOT_FOUND"
 
 
+def test_many_are_pushed_and_pulled_by_one_request(fake, server):
+  many = [tf.Variable(float(k), name="v%d" % k) for k in range(5)]
+  server.push(many)
+  fake.log.clear()
+  server.push(many)
+  server.push()
+  server.pull(many)
+  sent = [m for m in fake.methods() if m != "ListVariables"]
+  assert sent == ["AssignVariables", "AssignVariables", "ReadVariables"]
+
+
 def test_push_creates_and_another_model_pulls(either):
   def model():
     keras.backend.clear_session()
@@ -205,6 +216,26 @@ def test_variables_are_pushed_after_a_restart_where_that_is_asked_for(fake, serv
     assert f(2.).numpy() in (3, 4)
   with pytest.raises(ValueError, match="on_restart"):
     formwork.connect(fake.target, on_restart="ignore")
+
+
+def test_a_variable_that_is_an_argument_is_lost_as_one_that_is_captured(fake, server):
+  def add(v, x):
+    return v.assign_add(x)
+
+  v, w = tf.Variable(1., name="v"), tf.Variable(1., name="w")
+  f = server.function(add)
+  assert f(v, 1.).numpy() == 2
+  fake.restart()
+  for _ in range(2):
+    with pytest.raises(formwork.Error, match=r"lost 1 variable.*\(v\).*server.push\(\)"):
+      f(v, 1.)
+  with formwork.connect(fake.target, namespace=server.namespace, on_restart="push") as other:
+    g = other.function(add)
+    assert g(w, 1.).numpy() == 2 and w.numpy() == 2
+    fake.restart()
+    assert g(w, 1.).numpy() == 3 and w.numpy() == 3
+    fake.variables.clear()  # By another process.
+    assert g(w, 1.).numpy() == 4
 
 
 def test_what_another_process_has_pushed_is_attached_to(fake, server):

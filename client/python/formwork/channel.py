@@ -177,12 +177,13 @@ class Channel:
     self._methods = {}
     self._of_thread = threading.local()
     self._overdue = _Overdue()
+    self._posted = set()
 
   def after_fork(self):
     """In the child: what is there belongs to the parent."""
     if self._finalizer is not None:
       self._finalizer.detach()
-    left = self._opened, self._methods, self._of_thread, self._overdue
+    left = self._opened, self._methods, self._of_thread, self._overdue, self._posted
     self._begin()
     return left
 
@@ -213,6 +214,18 @@ class Channel:
     """One request of the service, by the name of its method."""
     return self._ask(self._method(name), name, message, timeout)
 
+  def post(self, name, message):
+    """As request(), without waiting for the answer: whether it succeeds nobody is told."""
+    call, changes = self._method(name)
+    if changes:
+      self.origin.sign(message)
+    try:
+      sent = call.future(message, timeout=self._limit(self.timeout), metadata=ROOM)
+    except ValueError:  # Closed meanwhile.
+      return
+    self._posted.add(sent)  # One that is collected is cancelled.
+    sent.add_done_callback(self._posted.discard)
+
   def upload(self, name, first, rest, timeout=None):
     """A request that is a stream of messages: the first one, and what `rest` yields."""
     return self._ask(self._method(name), name, first, timeout, rest)
@@ -232,7 +245,7 @@ class Channel:
     timeout = self.timeout if timeout is None else timeout
     try:
       answer = call(message if rest is None else itertools.chain((message,), rest),
-                    timeout=None if timeout == math.inf else timeout, metadata=ROOM)
+                    timeout=self._limit(timeout), metadata=ROOM)
     except grpc.RpcError as e:
       raise self._failed(errors.from_rpc(e)) from None
     except ValueError as e:
@@ -265,6 +278,10 @@ class Channel:
       raise
     finally:
       self._overdue.forget(stream)
+
+  @staticmethod
+  def _limit(timeout):
+    return None if timeout == math.inf else timeout
 
   def close(self):
     """Ends what is under way; later requests fail."""

@@ -1,10 +1,14 @@
 """connect() and Server: a namespace of one Formwork server."""
 from __future__ import annotations
 
+import collections
+import functools
 from typing import Any
 
 from formwork import channel as channel_lib
+from formwork import errors
 from formwork import namespace as namespace_lib
+from formwork import resources
 
 
 def connect(target: str, namespace: str = "default", timeout: float = 60,
@@ -38,6 +42,7 @@ class Server(namespace_lib.Namespace):
     super().__init__(channel, namespace)
     self.on_restart = on_restart
     self._bindings = None  # tf.Variables and functions; made where TensorFlow is used.
+    self._dropped = collections.deque()  # (the Origin, KeptTensor) that nobody here knows any more.
 
   def clear(self, timeout: float | None = None) -> None:
     """Removes all functions, variables and kept tensors of the namespace."""
@@ -47,6 +52,10 @@ class Server(namespace_lib.Namespace):
 
   def close(self) -> None:
     """Ends the connection, and what is under way on it."""
+    try:
+      self._release_dropped(functools.partial(self._channel.request, timeout=1))
+    except errors.Error:  # The server is not there any more.
+      pass
     self._channel.close()
 
   def __deepcopy__(self, memo):
@@ -100,6 +109,8 @@ class Server(namespace_lib.Namespace):
   # --------------------------------------------------------------------------- for this package
   def _do(self, operation):
     """Runs an operation (resources.py says what that is) and returns its result."""
+    if self._dropped:
+      self._release_dropped()
     try:
       asked = next(operation)
       while True:
@@ -115,3 +126,21 @@ class Server(namespace_lib.Namespace):
   def _request(self, method, message, timeout=None):
     """One request by the name of its method."""
     return self._channel.request(method, message, timeout)
+
+  def _drop(self, origin, kept):
+    """A KeptTensor will not be used again. Can be called while garbage is collected.
+
+    origin: the connection's, when this process got the tensor.
+    """
+    self._dropped.append((origin, kept))
+
+  def _release_dropped(self, send=None):
+    """Has the server forget what was dropped; by default without waiting for it."""
+    send = send or self._channel.post
+    ids = {}  # by epoch
+    while self._dropped:
+      origin, kept = self._dropped.popleft()
+      if origin is self._channel.origin:  # Else it is the process's that this one was forked from.
+        ids.setdefault(kept._key[0], []).append(kept.id)
+    for epoch, some in ids.items():
+      send("ReleaseTensors", resources.release_request(self, epoch, some))

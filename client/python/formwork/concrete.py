@@ -97,13 +97,19 @@ class ConcreteFunction:
     answer = yield from self._running(*args)
     return [self._server._output(v, answer.epoch) for v in answer.outputs]
 
-  def run(self, parts, timeout=None, on_print=None, owners=()):
+  def run(self, parts, timeout=None, on_print=None, owners=(), keep_for=None):
     """Runs it on encoded inputs: parts[0] is for the head of the request.
 
     owners: [(place in parts, Variable or KeptTensor)]: filled in here.
-    Returns formwork.v1.Values or arrays, one per output.
+    keep_for: the outputs stay on the server for these seconds after their last use.
+    Returns formwork.v1.Values or arrays, one per output; where they are kept, KeptTensors, or None
+    for a resource.
     """
-    return self._server._do(self._running(parts, owners, timeout, on_print)).outputs
+    answer = self._server._do(self._running(
+        parts, owners, timeout, on_print, keep_for is not None, keep_for))
+    if keep_for is None:
+      return answer.outputs
+    return [self._server._output(v, answer.epoch) for v in answer.outputs]
 
   def _running(self, parts, owners=(), timeout=None, on_print=None, keep=False, keep_for=None):
     server = self._server

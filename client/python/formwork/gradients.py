@@ -1,5 +1,10 @@
-"""Gradients that compute the function once more, where what they need cannot be kept until then."""
+"""Gradients of higher order, where lists of loops are among what the backward function needs.
+
+Lists have no values outside of the server, so tapes cannot follow them.
+"""
+import numpy as np
 from tensorflow.python.eager import backprop_util
+from tensorflow.python.eager import record
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.eager.polymorphic_function import function_type_utils
 from tensorflow.python.framework import func_graph
@@ -26,6 +31,43 @@ class RecomputingGradientFunctions(concrete_function._DelayedRewriteGradientFunc
 
 def _of_calls(gradient_function):
   return {"PartitionedCall": gradient_function, "StatefulPartitionedCall": gradient_function}
+
+
+def of_results(functions, results):
+  """Sees to it that functions for gradients of the first order are made for the results alone.
+
+  TensorFlow takes all outputs that the graph has for results; where functions for higher orders were
+  made before, what those need is among them.
+  """
+  if functions._forward is None:
+    outputs = functions._func_graph.outputs[:results]
+    functions._num_outputs = functions._num_inference_outputs = results
+    functions._num_trainable_inference_outputs = sum(map(backprop_util.IsTrainable, outputs))
+
+
+def record_first_order(functions, flat_outputs, results, inputs, refuse):
+  """Records a call for tapes that may ask for gradients of higher order, which are refused.
+
+  Args:
+    functions: TensorFlow's forward and backward functions for gradients of the first order.
+    flat_outputs: what the forward function came to.
+    results: how many of these the caller gets; the rest is for the backward function, which must
+      not depend on what a tape watches.
+    inputs: the flat inputs of the forward function.
+    refuse: raises the error.
+  """
+  backward, recorded = functions._wrap_backward_function(
+      functions._forward_graph, functions._backward, flat_outputs)
+  left = flat_outputs[results:]
+
+  def backward_of_first_order(*gradients):
+    if any(g is not None and np.any(ops.convert_to_tensor(g).numpy() != 0)
+           for g in gradients[len(recorded):]):
+      refuse()
+    return backward(*gradients[:len(recorded)])
+
+  record.record_operation(functions._forward.cached_definition.signature.name,
+                          [*recorded, *left], inputs, backward_of_first_order)
 
 
 def recomputing(fn):

@@ -76,16 +76,10 @@ class Bound:
     handle = self.handle()
     if handle is not None:
       gen_resource_variable_ops.assign_variable_op(handle, _constant(value, self.remote.dtype))
-    self._agree(value)
+    self.agree(value)
 
-  def give(self):
-    """Sets the server's variable to the value here."""
-    value = self.value()
-    if value is not None:
-      self.bindings.assign(self, value)
-    self._agree(value)
-
-  def _agree(self, value):
+  def agree(self, value):
+    """Notes that this is the value here and on the server."""
     self._synced = next(self.bindings.clock)
     self.bindings.changed.discard(self)
     self._seen = value if self.in_dataset else None
@@ -202,7 +196,7 @@ class Mirror:
     """Passes on what was just written here, if it was written eagerly."""
     if context.executing_eagerly():
       for bound in bounds_of(self.__dict__["_handle"]):
-        bound.give()
+        bound.bindings.give([bound])
 
 
 def _writing(name):

@@ -18,12 +18,18 @@ from tensorflow.python.util import nest
 from formwork import concrete
 from formwork import dtypes
 from formwork import errors
+from formwork import intermediates
 from formwork import state
 from formwork import tracing
 from formwork import types
 from formwork import wire
 
+BACKWARD = ".backward"  # What goes after an Owner's name for its backward functions.
 _MOST_NAMES = 1000
+_LOST_VARIABLE = ("EPOCH_MISMATCH", "VARIABLE_NOT_FOUND")
+# Ops that run one function, and the attribute that names it.
+_BODIES = {"PartitionedCall": "f", "StatefulPartitionedCall": "f", "While": "body",
+           "StatelessWhile": "body"}
 _RESOURCE_TYPE = re.compile(r'type="[\w:]*?(\w+)"')  # In the text of a handle.
 
 
@@ -103,7 +109,7 @@ class Remote:
   """
 
   def __init__(self, owner, graph, inputs, captured, function_type=None, describe=None,
-               suffix="", silent=False, outputs=None, shapes=True):
+               suffix="", silent=False, outputs=None, shapes=True, left_from=None):
     """
     Args:
       function_type, describe: TensorFlow's FunctionType, and what gives its text.
@@ -111,6 +117,7 @@ class Remote:
       silent: what it prints was printed before.
       outputs: by default those that the graph has now; a gradient adds to them later.
       shapes: whether the inputs must have the shapes that they were traced with.
+      left_from: the first of the outputs that stay on the server; by default none does.
     """
     self.last_call = 0
     self.inputs, self.captured = inputs, captured
@@ -123,6 +130,7 @@ class Remote:
     self._suffix = suffix
     self._silent = silent
     self._shapes = shapes
+    self._left_from = left_from
     self._graph_inputs = list(graph.inputs)
     self._outputs = list(graph.outputs) if outputs is None else outputs
     # What comes out as it went in need not travel.
@@ -131,6 +139,10 @@ class Remote:
     self._passed = {k: place for k, place in origins.items() if place is not None}
     self._fetched = [t for k, t in enumerate(self._outputs) if k not in self._passed]
     self._dtypes = [t.dtype for t in self._fetched]
+    # How many of those come here, where the rest stays.
+    self._results = None if left_from is None else sum(
+        k < left_from and k not in self._passed for k in range(len(self._outputs)))
+    self._reader = None
     self._concrete, self._generation = None, -1
     self._lock = threading.Lock()
     self._open = None
@@ -236,34 +248,88 @@ class Remote:
     """Runs it on EagerTensors, one for each input of the graph. Returns one for each output."""
     if not self._captures(args[self.inputs:self._end]):
       return self._opened().run(args)
-    function = self.ensure()
-    parts, owners = [None], []
-    changed = ()
-    for i, t in enumerate(self._given(args)):
-      if t.dtype == tf_dtypes.resource:
-        (bound,) = self._bind([getattr(t, "_formwork_handle", t)])
-        self._bindings.before_call([bound])
-        if self._place(i) in self._written:
-          changed += (bound,)
-        owners.append((len(parts), bound.remote))
-        parts.append(None)
-      else:
-        append_eager(parts, t)
     try:
-      outputs = self._exchange(function, parts, owners)
+      outputs = self._run_on(args)
     except errors.Error as e:
       if e.code != "INVALID_ARGUMENT" or self._fits(args):
-        raise
+        raise intermediates.gone(e, self._owner.wanted) if any(
+            map(intermediates.of, args)) else e
       return self._opened().run(args)
-    finally:
-      for bound in changed:
-        bound.mark_stale()
-      self._bindings.after_call(changed)
-    made = [to_eager(value, dtype, self._owner, i)
-            for i, (value, dtype) in enumerate(zip(outputs, self._dtypes))]
+    made = self._made(outputs)
     for place in sorted(self._passed):
       made.insert(place, _passed_on(args[self._passed[place]]))
     return made
+
+  def _run_on(self, args):
+    """The outputs of a call with these EagerTensors, as they came."""
+    function = self.ensure()
+    parts, kept, variables = [None], [], []
+    for i, t in enumerate(self._given(args)):
+      if intermediates.of(t) is not None:
+        kept.append((len(parts), intermediates.of(t)))
+        parts.append(None)
+      elif t.dtype == tf_dtypes.resource:
+        variables.append((len(parts), getattr(t, "_formwork_handle", t),
+                          self._place(i) in self._written))
+        parts.append(None)
+      else:
+        append_eager(parts, t)
+    bounds = self._bind([handle for _, handle, _ in variables])
+    changed = [b for b, (_, _, written) in zip(bounds, variables) if written]
+    exchange = lambda: self._exchange(
+        function, parts, kept + [(place, b.remote) for b, (place, _, _) in zip(bounds, variables)],
+        bounds)
+    try:
+      try:
+        return exchange()
+      except errors.Error as e:
+        if not bounds or e.reason not in _LOST_VARIABLE:
+          raise
+      self._bindings.reattach(bounds)
+      return exchange()
+    finally:
+      for b in changed:
+        b.mark_stale()
+      self._bindings.after_call(changed)
+
+  def _made(self, outputs):
+    """The EagerTensors of a call's outputs."""
+    if self._results is None:
+      return self._to_eager(outputs)
+    results, left = outputs[:self._results], outputs[self._results:]
+    values = self._read(results) if results else []
+    device = context.context().device_name
+    for i, kept in enumerate(outputs):
+      if kept is None:
+        raise self._cannot_leave(i)
+    return self._to_eager(values) + [intermediates.stand_in(kept, device) for kept in left]
+
+  def _to_eager(self, values):
+    made = []
+    for i, (value, dtype) in enumerate(zip(values, self._dtypes)):
+      if not isinstance(value, np.ndarray) and value.WhichOneof("kind") != "tensor":
+        raise self._cannot_leave(i)
+      made.append(to_eager(value, dtype))
+    return made
+
+  def _cannot_leave(self, i):
+    dtype = self._dtypes[i]
+    if self._suffix == BACKWARD and dtype == tf_dtypes.variant:
+      return intermediates.of_higher_order(self._owner.wanted)
+    return errors.Error("UNIMPLEMENTED", "%s: output %d is a %s, which cannot leave the server" % (
+        self._owner.wanted, i, dtype.name))
+
+  def _read(self, results):
+    """The values of KeptTensors that nobody else knows."""
+    server = self._bindings.server
+    if self._reader is None:
+      self._reader = intermediates.Reader(
+          server, self._owner.name() + ".results", self._dtypes[:self._results])
+    try:
+      return self._reader.read(results, self._timeout())
+    finally:
+      for kept in results:
+        server._drop(server._channel.origin, kept)
 
   def _captures(self, values):
     """Whether these are the values that it captures."""
@@ -278,25 +344,32 @@ class Remote:
     if self._open is None:
       self._open = Remote(self._owner, self._graph, len(self._graph_inputs), [],
                           suffix=self._suffix, silent=self._silent, outputs=self._outputs,
-                          shapes=False)
+                          shapes=False, left_from=self._left_from)
     return self._open
 
   def _fits(self, args):
     """Whether the arguments have the shapes that calls must have."""
     return not self._shapes or all(
-        spec.dtype == tf_dtypes.resource or spec.shape.is_compatible_with(t.shape)
+        spec.dtype == tf_dtypes.resource or intermediates.of(t) is not None or
+        spec.shape.is_compatible_with(t.shape)
         for spec, t in zip(self._graph_inputs, args))
 
   def _given(self, inputs):
     """Those of all inputs that are given with every call."""
     return inputs if not self.captured else [*inputs[:self.inputs], *inputs[self._end:]]
 
-  def _exchange(self, function, parts, owners=()):
-    """The call itself; before and after it the values that are used in this process too."""
-    self._bindings.before_call(self._bound)
+  def _timeout(self):
+    return getattr(_LIMIT, "seconds", None) or self._owner.timeout
+
+  def _exchange(self, function, parts, owners=(), given=()):
+    """The call itself; before and after it the values that are used in this process too.
+
+    given: the Bounds of variables that are arguments.
+    """
+    self._bindings.before_call([*self._bound, *given])
     try:
-      return function.run(parts, getattr(_LIMIT, "seconds", None) or self._owner.timeout,
-                          self._on_print, owners)
+      return function.run(parts, self._timeout(), self._on_print, owners,
+                          None if self._results is None else intermediates.KEEP_FOR)
     finally:
       self.last_call = next(self._bindings.clock)
       self._bindings.after_call(self._changed)
@@ -322,9 +395,7 @@ class Remote:
         wire.append_tensor(parts, *wire.to_array(t))
       else:
         append_eager(parts, t)
-    outputs = self._exchange(function, parts)
-    return [to_eager(value, dtype, self._owner, i)
-            for i, (value, dtype) in enumerate(zip(outputs, self._dtypes))]
+    return self._made(self._exchange(function, parts))
 
   def _place(self, i):
     """The place among the graph's inputs of the i-th input of a call."""
@@ -332,15 +403,18 @@ class Remote:
 
 
 def _origin(t):
-  """The tensor of a graph that a variable's handle was before calls passed it on."""
-  while t.dtype == tf_dtypes.resource and t.op.type in ("PartitionedCall",
-                                                        "StatefulPartitionedCall"):
-    body = t.graph._get_function(t.op.get_attr("f").name).graph
-    result = _origin(body.outputs[t.value_index])
-    places = [i for i, given in enumerate(body.inputs) if given is result]
-    if not places:
+  """The tensor of a graph that a variable's handle was before calls and loops passed it on."""
+  while t.dtype == tf_dtypes.resource:
+    place = 0
+    if t.op.type in _BODIES:
+      body = t.graph._get_function(t.op.get_attr(_BODIES[t.op.type]).name).graph
+      result = _origin(body.outputs[t.value_index])
+      place = next((i for i, given in enumerate(body.inputs) if given is result), None)
+    elif t.op.type != "Identity":
       break
-    t = t.op.inputs[places[0]]
+    if place is None:
+      break
+    t = t.op.inputs[place]
   return t
 
 
@@ -411,15 +485,9 @@ def append_eager(parts, t):
   wire.append_tensor(parts, value, number)
 
 
-def to_eager(value, dtype, owner, index):
-  """The EagerTensor of one output of a response."""
-  if isinstance(value, np.ndarray):
-    array = value
-  elif value.WhichOneof("kind") == "tensor":
-    array = wire.from_message(value.tensor, copy=False)
-  else:
-    raise errors.Error("UNIMPLEMENTED", "%s: output %d is a %s, which cannot leave the server" % (
-        owner.wanted, index, dtype.name))
+def to_eager(value, dtype):
+  """The EagerTensor of one output of a response: an array, or a formwork.v1.Value with a tensor."""
+  array = value if isinstance(value, np.ndarray) else wire.from_message(value.tensor, copy=False)
   ctx = context.context()
   ctx.ensure_initialized()
   if dtype.is_quantized:

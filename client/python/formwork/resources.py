@@ -353,14 +353,18 @@ def releasing(server, kept, timeout):
   """Lets the server forget KeptTensors. Those that it has not any more are passed over."""
 
   def ask(epoch):
-    yield "request", "ReleaseTensors", tensors_pb2.ReleaseTensorsRequest(
-        namespace=server.namespace, expected_epoch=epoch, ids=[k.id for k in kept]), timeout
+    yield "request", "ReleaseTensors", release_request(server, epoch, [k.id for k in kept]), timeout
 
   try:
     yield from by_id(server, kept, ask)
   except errors.Error as e:
     if e.reason != "EPOCH_MISMATCH":  # The server that kept them is gone, and they are with it.
       raise
+
+
+def release_request(server, epoch, ids):
+  return tensors_pb2.ReleaseTensorsRequest(
+      namespace=server.namespace, expected_epoch=epoch, ids=ids)
 
 
 def dropping(server, kept):

@@ -189,13 +189,20 @@ class Bindings:
   # --------------------------------------------------------------------------------------- values
   def refresh(self, bounds):
     """Takes over the server's values."""
-    for bound, value in zip(bounds, self._again_if_lost(
-        bounds, lambda: self.server.read([b.remote for b in bounds]))):
-      bound.take(value)
+    if bounds:
+      for bound, value in zip(bounds, self._again_if_lost(
+          bounds, lambda: self.server.read([b.remote for b in bounds]))):
+        bound.take(value)
 
-  def assign(self, bound, value):
-    """Sets the server's variable."""
-    self._again_if_lost([bound], lambda: bound.remote.assign(value))
+  def give(self, bounds):
+    """Sets the server's variables to the values here."""
+    values = [b.value() for b in bounds]
+    there = [(b, value) for b, value in zip(bounds, values) if value is not None]
+    if there:
+      self._again_if_lost([b for b, _ in there], lambda: self.server.assign(
+          {b.remote: value for b, value in there}))
+    for b, value in zip(bounds, values):
+      b.agree(value)
 
   def _again_if_lost(self, bounds, request):
     try:
@@ -209,9 +216,7 @@ class Bindings:
   def before_call(self, bounds):
     """Tells the server what tf.functions here have changed of what a call is going to use."""
     if self.changed or self.in_datasets:
-      for bound in bounds:
-        if bound.differs():
-          bound.give()
+      self.give([b for b in set(bounds) if b.differs()])
 
   def after_call(self, bounds):
     """Fetches what a call may have changed and tf.data functions use."""
@@ -227,8 +232,7 @@ class Bindings:
           self._look_up_again(bounds, self._there(), restore=True)
       else:
         bounds = self.bind(tf_variables(variables), scope, restore=True)
-      for bound in bounds:
-        bound.give()
+      self.give(bounds)
 
   def pull(self, variables, scope):
     """Takes over the server's values, of what is there."""

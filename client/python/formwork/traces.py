@@ -11,7 +11,6 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager import record
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.eager.polymorphic_function import concrete_function
-from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gradients_util
 from tensorflow.python.ops import resource_variable_ops
@@ -19,6 +18,7 @@ from tensorflow.python.util import nest
 
 from formwork import errors
 from formwork import gradients
+from formwork import intermediates
 from formwork import locations
 from formwork import patches
 from formwork import remote
@@ -71,12 +71,12 @@ def make_remote(fn, owner, suffix="", silent=False):
   _make_atomic_remote(fn._inference_function, owner, inputs, fixed, suffix, silent, **described)
 
 
-def _make_atomic_remote(atomic, owner, inputs, fixed, suffix, silent=False, **described):
+def _make_atomic_remote(atomic, owner, inputs, fixed, suffix, silent=False, **options):
   if isinstance(atomic, RemoteAtomicFunction):
     return
   atomic.__class__ = RemoteAtomicFunction
   atomic._remote = remote.Remote(owner, atomic.graph, inputs, fixed, suffix=suffix, silent=silent,
-                                 **described)
+                                 **options)
 
 
 class RemoteAtomicFunction(atomic_function.AtomicFunction):
@@ -110,7 +110,7 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
 
   def _call_flat(self, tensor_inputs, captured_inputs):
     if not context.executing_eagerly():
-      return super()._call_flat(tensor_inputs, captured_inputs)
+      return super()._call_flat(tensor_inputs, list(map(intermediates.fetched, captured_inputs)))
     if record.could_possibly_record():
       for v in self._func_graph.variables:
         resource_variable_ops.variable_accessed(v)
@@ -128,31 +128,60 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
     """A call that tapes or forward accumulators watch. Returns the flat outputs.
 
     TensorFlow makes a forward function that also gives what the backward function needs. Where
-    that includes lists (of loops), which cannot leave the server, the backward function computes
-    them again.
+    only gradients of the first order can be asked for, that stays on the server. Those of higher
+    order need its values, so that tapes can follow it; lists (of loops) have none, so there the
+    backward function computes them again.
     """
-    if self._recomputing is None:
+    first_order = tape == gradients_util.POSSIBLE_GRADIENT_TYPES_FIRST_ORDER
+    if first_order or self._recomputing is None:
       call = self._select_forward_and_backward_functions(args, tape, True)
-      forward, forward_args = call.forward()
-      if not any(t.dtype == tf_dtypes.variant for t in forward.graph.outputs[self._results:]):
-        mine = self._inference_function._remote
-        _make_atomic_remote(forward, self._owner, mine.inputs, mine.captured, ".forward",
-                            self._silent)
-        make_remote(call._functions._backward, self._owner, ".backward",
-                    self._silent or isinstance(self._delayed_rewrite_functions,
-                                               gradients.RecomputingGradientFunctions))
-        flat_outputs = forward.call_flat(*forward_args)
+      flat_outputs = self._run_forward(call, leave=first_order)
+      if flat_outputs is not None:
         call.record(flat_outputs)
         return flat_outputs
+    if self._recomputing is None:
       if not self._inference_function._remote.repeatable():
-        raise errors.for_tensorflow(errors.Error(
-            "UNIMPLEMENTED", "%s: the gradient, outside of the function, of a loop or condition "
-            "in a function that changes variables or draws random numbers: take the gradient "
-            "inside it" % self._owner.wanted))
+        return self._call_recorded_once(args)
       made = gradients.recomputing(self)
       make_remote(made, self._owner, ".recomputed", self._silent)
       self._recomputing = made
     return self._recomputing._call_recorded(args, tape)
+
+  def _run_forward(self, call, leave):
+    """Runs the forward function of one of TensorFlow's _ForwardBackwardCalls.
+
+    Args:
+      leave: what the backward function needs may stay on the server.
+    Returns the flat outputs; None where a list would have to come here.
+    """
+    if leave:
+      gradients.of_results(call._functions, self._results)
+    forward, forward_args = call.forward()
+    outputs = forward.graph.outputs
+    results = self._results + call._functions._num_forwardprop_outputs
+    if intermediates.are_lists(outputs[self._results:results if leave else None]):
+      return None
+    mine = self._inference_function._remote
+    _make_atomic_remote(
+        forward, self._owner, mine.inputs, mine.captured, ".forward", self._silent,
+        left_from=results if leave and intermediates.worth_leaving(outputs[results:]) else None)
+    make_remote(call._functions._backward, self._owner, remote.BACKWARD,
+                self._silent or isinstance(self._delayed_rewrite_functions,
+                                           gradients.RecomputingGradientFunctions))
+    return forward.call_flat(*forward_args)
+
+  def _call_recorded_once(self, args):
+    """As _call_recorded, where nothing can be computed again and tapes may ask for any order."""
+    def refuse():
+      raise errors.for_tensorflow(intermediates.of_higher_order(self._owner.wanted))
+
+    call = self._select_forward_and_backward_functions(
+        args, gradients_util.POSSIBLE_GRADIENT_TYPES_FIRST_ORDER, True)
+    flat_outputs = None if call._input_tangents else self._run_forward(call, leave=True)
+    if flat_outputs is None:
+      refuse()
+    gradients.record_first_order(call._functions, flat_outputs, self._results, args, refuse)
+    return flat_outputs
 
   def _call_tensors(self, tensors):
     """A call whose arguments come to these tensors and arrays, with no tape watching."""
