@@ -6,6 +6,7 @@ import keras
 import pytest
 import tensorflow as tf
 from tensorflow.python.data.ops import structured_function
+from tensorflow.python.eager import backprop
 from tensorflow.python.eager.polymorphic_function import concrete_function
 
 from formwork import mirror
@@ -36,6 +37,7 @@ def test_what_is_replaced_has_the_signature_that_is_relied_on():
   assert parameters(tf.random.Generator._skip_single_var) == ["self", "var", "delta"]
   assert parameters(structured_function.StructuredFunctionWrapper.__init__)[:3] == [
       "self", "func", "transformation_name"]
+  assert parameters(backprop._handle_or_self) == ["x"]
   assert "_value" not in keras.Variable.__dict__ or isinstance(
       inspect.getattr_static(keras.Variable, "_value"), property)
 
@@ -104,6 +106,21 @@ def test_a_generator_that_is_used_here_goes_on_there(server):
   for _ in range(2):
     assert f().numpy().tolist() == g().numpy().tolist()
     assert ours.uniform([]).numpy() == theirs.uniform([]).numpy()
+
+
+def test_a_gradient_of_a_variable_fetches_no_value(fake, server):
+  v = tf.Variable(2.)
+  f = server.function(lambda: v * v)
+  step = server.function(lambda g: v.assign_sub(g / 4))
+
+  def train():
+    with tf.GradientTape() as tape:
+      y = f()
+    step(tape.gradient(y, v))
+
+  train()
+  _, reads = _counted(fake, "ReadVariables", train)
+  assert reads == 0 and v.numpy() == 0.5
 
 
 def test_keras_variables_tell_their_paths():

@@ -1,4 +1,6 @@
 """A tf.Variable that has its counterpart on the server, and keeping the two together."""
+import contextlib
+import threading
 import weakref
 
 import numpy as np
@@ -174,6 +176,20 @@ def used_in_dataset(handle):
 
 
 # ----------------------------------------------------------------------------- eager reads, writes
+_UNREAD = threading.local()
+
+
+@contextlib.contextmanager
+def unread():
+  """Where handles are asked for in this thread without their variables' values being read."""
+  before = getattr(_UNREAD, "on", False)
+  _UNREAD.on = True
+  try:
+    yield
+  finally:
+    _UNREAD.on = before
+
+
 class Mirror:
   """What a bound tf.Variable does besides. The class of a bound variable is made from its own.
 
@@ -182,7 +198,7 @@ class Mirror:
 
   @property
   def _handle(self):
-    if context.executing_eagerly():
+    if context.executing_eagerly() and not getattr(_UNREAD, "on", False):
       for bound in bounds_of(self.__dict__["_handle"]):
         if bound.stale():
           bound.bindings.refresh([bound])

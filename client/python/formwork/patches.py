@@ -8,6 +8,7 @@ import sys
 
 import tensorflow as tf
 from tensorflow.python.data.ops import structured_function
+from tensorflow.python.eager import backprop
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import dtypes as tf_dtypes
@@ -25,6 +26,7 @@ def install():
     _follow_local_calls()
     _follow_datasets()
     _follow_generators()
+    _take_gradients_unread()
   if "keras" not in _installed and _KERAS in sys.modules:
     _installed.add("keras")
     _follow_keras_paths(sys.modules[_KERAS].Variable)
@@ -78,6 +80,20 @@ def _follow_generators():
     if isinstance(var, mirror.Mirror):
       var._formwork_written()
     return result
+
+
+def _take_gradients_unread():
+  """GradientTape.gradient asks for the handles of variables alone: nothing is fetched for it.
+
+  It does so in backprop._handle_or_self.
+  """
+  old = backprop._handle_or_self
+
+  @functools.wraps(old)
+  def _handle_or_self(x):
+    with mirror.unread():
+      return old(x)
+  backprop._handle_or_self = _handle_or_self
 
 
 def _follow_keras_paths(cls):

@@ -20,6 +20,7 @@ from formwork import errors
 from formwork import gradients
 from formwork import intermediates
 from formwork import locations
+from formwork import mirror
 from formwork import patches
 from formwork import remote
 
@@ -112,8 +113,9 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
     if not context.executing_eagerly():
       return super()._call_flat(tensor_inputs, list(map(intermediates.fetched, captured_inputs)))
     if record.could_possibly_record():
-      for v in self._func_graph.variables:
-        resource_variable_ops.variable_accessed(v)
+      with mirror.unread():
+        for v in self._func_graph.variables:
+          resource_variable_ops.variable_accessed(v)
     args = list(tensor_inputs) + list(captured_inputs)
     tape = gradients_util.PossibleTapeGradientTypes(args)
     if tape == gradients_util.POSSIBLE_GRADIENT_TYPES_NONE:
