@@ -13,7 +13,9 @@
 #include <optional>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
 #include "server/listen_socket.h"
 #include "spdlog/spdlog.h"
 
@@ -74,13 +76,17 @@ void ConnectionListener::Run() {
   while (true) {
     poll(polled.data(), polled.size(), tells_of_clients ? kSweepMilliseconds : -1);
     if (polled.back().revents != 0) return;
-    for (const pollfd& socket : polled) {
-      if (socket.revents != 0) AcceptFrom(socket.fd);
-    }
-    if (tells_of_clients) {
-      absl::MutexLock lock(&mutex_);
-      Sweep();
-    }
+    const absl::Status status = CatchOutOfMemory([&] {
+      for (const pollfd& socket : polled) {
+        if (socket.revents != 0) AcceptFrom(socket.fd);
+      }
+      if (tells_of_clients) {
+        absl::MutexLock lock(&mutex_);
+        Sweep();
+      }
+      return absl::OkStatus();
+    });
+    if (!status.ok()) absl::SleepFor(absl::Milliseconds(20));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "server/listen_socket.h"
 
@@ -35,6 +36,13 @@ absl::string_view Reason(int code) {
     default:
       return "Service Unavailable";
   }
+}
+
+HttpAnswer AnswerOf(const HttpServer::Handler& handler) {
+  absl::StatusOr<HttpAnswer> answer =
+      CatchOutOfMemory([&]() -> absl::StatusOr<HttpAnswer> { return handler.answer(); });
+  if (answer.ok()) return *std::move(answer);
+  return {.code = 503, .body = "out of memory\n"};
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
@@ -69,13 +77,18 @@ HttpServer::~HttpServer() {
 
 void HttpServer::Run() {
   while (true) {
-    Poll();
-    {
-      absl::MutexLock lock(&mutex_);
-      if (stopped_) return;
+    const absl::Status status = CatchOutOfMemory([this] {
+      Poll();
+      SendAnswers();
+      AcceptSome();
+      return absl::OkStatus();
+    });
+    if (!status.ok()) {  // Who asked asks again.
+      connections_.clear();
+      absl::SleepFor(absl::Milliseconds(5));
     }
-    SendAnswers();
-    AcceptSome();
+    absl::MutexLock lock(&mutex_);
+    if (stopped_) return;
   }
 }
 
@@ -184,11 +197,11 @@ void HttpServer::Handle(uint64_t id, Connection& connection) {
     return Answer(connection, {.code = 405, .body = "only GET and HEAD\n"});
   }
   const Handler& handler = found->second;
-  if (!handler.may_wait) return Answer(connection, handler.answer());
+  if (!handler.may_wait) return Answer(connection, AnswerOf(handler));
   connection.state = Connection::State::kAnswering;
   connection.deadline = absl::Now() + limits_.answer_time;
   const bool added = waiting_handlers_.Add("", [this, id, &handler] {
-    HttpAnswer answer = handler.answer();
+    HttpAnswer answer = AnswerOf(handler);
     {
       absl::MutexLock lock(&mutex_);
       answers_.emplace_back(id, std::move(answer));
