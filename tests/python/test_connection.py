@@ -56,7 +56,7 @@ def listening():
 
 
 @pytest.mark.parametrize("target", ["localhost", ":8500", "localhost:", "localhost:grpc", "h:0",
-                                    "h:65536"])
+                                    "h:65536", "http://localhost:8500"])
 def test_a_target_that_is_none(target):
   refused(target, '"host:port"')
 

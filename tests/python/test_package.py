@@ -48,6 +48,7 @@ def _methods(path):
 def test_the_types_of_aio_are_those_of_what_it_does():
   assert (_INSTALLED / "py.typed").exists()
   typed = _methods(_INSTALLED / "aio.pyi")
+  assert {*typed, "connect"} == set(aio.__all__) and all(hasattr(aio, n) for n in aio.__all__)
   for name, cls in (("Server", aio.Server), ("Variable", formwork.Variable),
                     ("KeptTensor", formwork.KeptTensor),
                     ("ConcreteFunction", formwork.ConcreteFunction)):

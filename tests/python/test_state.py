@@ -255,11 +255,15 @@ def test_what_is_no_variable_is_named(server, tmp_path):
     with writer.as_default(step=1):
       return tf.summary.write("a", 1.)
 
-  for function, name in (
-      (lambda: table.lookup(tf.constant("a")), "StaticHashTable"), (queue.size, "QueueInterface"),
-      (lambda: next(elements), "IteratorResource"), (write, "SummaryWriterInterface")):
-    with pytest.raises(tf.errors.UnimplementedError, match=name):
+  for function, words in (
+      (lambda: table.lookup(tf.constant("a")), "StaticHashTable; lookup tables stay here"),
+      (queue.size, "QueueInterface; queues stay here"),
+      (lambda: next(elements), "IteratorResource; iterators stay here"),
+      (write, "SummaryWriterInterface; summaries are written here")):
+    with pytest.raises(tf.errors.UnimplementedError, match=words):
       server.function(function)()
+  with pytest.raises(tf.errors.UnimplementedError, match="tf.data.Dataset"):
+    server.function(lambda data: data)(tf.data.Dataset.range(3))
 
 
 def test_a_generator_of_a_strategy(server):

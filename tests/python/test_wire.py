@@ -138,6 +138,26 @@ def test_what_is_no_tensor_is_named(given, words, number):
   assert e.value.message.startswith("f: input 0 (x:0): ")
 
 
+@pytest.mark.parametrize("given, words", [
+    ([[1], [1, 2]], "not a rectangular value"), (object(), "got object"),
+    (1 << 70, "which no tensor can hold"), ([1 << 70], "got list of objects")], ids=str)
+def test_python_values_that_are_no_tensor_are_named(given, words):
+  with pytest.raises(formwork.Error) as e:
+    wire.to_array(given, what="f: input 0")
+  assert e.value.code == "INVALID_ARGUMENT" and words in e.value.message
+  assert e.value.message.startswith("f: input 0: ")
+
+
+def test_composites_say_what_they_are_made_of():
+  import tensorflow as tf
+  for given, words in ((tf.ragged.constant([[1], [2, 3]]), "flat_values"),
+                       (tf.SparseTensor([[0]], [1], [1]), "dense_shape"),
+                       (tf.IndexedSlices(tf.constant([1.]), tf.constant([0])), "convert_to_tensor")):
+    for number in (None, dtypes.number("float32")):
+      with pytest.raises(formwork.Error, match=words):
+        wire.to_array(given, number, "f: input 0")
+
+
 def test_what_stays_here_says_what_to_do_instead():
   import tensorflow as tf
   table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], [2]), 0)

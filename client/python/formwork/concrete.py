@@ -46,6 +46,16 @@ class ConcreteFunction:
     pretty_signature, calls, bytes, captured_variables: as the server listed them.
   """
 
+  name: str
+  signature: types.FunctionType
+  inputs: list[types.TensorSpec]
+  outputs: list[types.TensorSpec]
+  existed: bool
+  pretty_signature: str
+  calls: int
+  bytes: int
+  captured_variables: list[str]
+
   def __init__(self, server, info, epoch, registration=None, existed=True):
     self._server = server
     self._registration = registration
@@ -242,17 +252,20 @@ _INSTEAD = (
                "of the function and pass what it returns"),
     ("Dataset", "datasets stay here: iterate outside of the function and pass the elements"),
     ("Iterator", "iterators stay here: take the elements outside of the function and pass them"),
-    ("Table", "lookup tables stay here: look keys up outside of the function, or tf.gather from a "
+    ("Table|Lookup", "lookup tables stay here: look keys up outside of the function, or tf.gather from a "
               "constant"),
     ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
     ("Summary", "summaries are written here: return the values and write them outside"))
 
 
+def with_advice(text):
+  """A text that names ops, or kinds of objects, that the server does not have; what to do instead."""
+  return "; ".join([text] + [advice for part, advice in _INSTEAD if re.search(part, text)])
+
+
 def _advised(error):
-  """The error, with what to do instead of using ops that the server does not have."""
   if error.code == "UNIMPLEMENTED":
-    advice = [text for part, text in _INSTEAD if re.search(r"\b\w*%s\w*" % part, error.message)]
-    error.message = "; ".join([error.message] + advice)
+    error.message = with_advice(error.message)
     error.args = (error.message,)
   return error
 

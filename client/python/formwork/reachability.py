@@ -18,6 +18,9 @@ def why_not(target, timeout):
   if target.startswith("unix:"):
     path = target[len("unix:"):]
     return None if os.path.exists(path) else ("there is no socket %s" % path, False)
+  if target.startswith(("http://", "https://", "grpc://", "tcp://")):
+    return 'expected "host:port" or "unix:/path", without "%s"' % (
+        target[:target.index("://") + 3]), True
   if "://" in target or target.startswith(("dns:", "ipv4:", "ipv6:", "unix-abstract:", "vsock:")):
     return None
   host, _, port = target.rpartition(":")

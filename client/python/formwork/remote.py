@@ -462,16 +462,17 @@ def _variable_of(handle):
   if owner is None and data is not None and data.is_set and len(data.shape_and_type) == 1:
     return state.Orphan(handle)
   kind = _RESOURCE_TYPE.search(str(handle)) if owner is None else None
-  raise errors.Error(
-      "UNIMPLEMENTED", "of what lives in this process a function on a server can use tf.Variables "
-      "alone, not a %s" % (kind.group(1) if kind else type(owner).__name__ if owner else "resource"))
+  raise errors.Error("UNIMPLEMENTED", concrete.with_advice(
+      "of what lives in this process a function on a server can use tf.Variables alone, not a %s" % (
+          kind.group(1) if kind else type(owner).__name__ if owner else "resource")))
 
 
 def append_eager(parts, t):
   """Appends an EagerTensor to the pieces of a request."""
   number = t.dtype.as_datatype_enum
   if number == dtypes.VARIANT:
-    raise errors.Error("UNIMPLEMENTED", "a variant cannot be sent as an argument")
+    raise errors.Error("UNIMPLEMENTED", "an argument is a variant (a tf.data.Dataset, an Optional or "
+                       "a list of tensors), which cannot be sent: pass its elements")
   value = t.numpy()
   if not isinstance(value, np.ndarray):
     if number == dtypes.STRING:

@@ -44,6 +44,13 @@ class Variable:
 
   __slots__ = ("name", "dtype", "shape", "existed", "initialized", "version", "nbytes", "_server",
                "_key", "__weakref__")
+  name: str
+  dtype: str
+  shape: list[int | None] | None
+  existed: bool
+  initialized: bool
+  version: int
+  nbytes: int
 
   def __init__(self, server, info, epoch, existed=True):
     self._server = server
@@ -129,6 +136,12 @@ class KeptTensor:
 
   __slots__ = ("_server", "_key", "dtype", "shape", "nbytes", "owner", "age", "time_to_live",
                "__weakref__")
+  dtype: str | None
+  shape: list[int] | None
+  nbytes: int | None
+  owner: str | None
+  age: float | None
+  time_to_live: float | None
 
   def __init__(self, server, tensor_id, epoch, info=None):
     self._server = server

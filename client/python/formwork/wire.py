@@ -32,11 +32,13 @@ def varint(n):
 
 
 # --------------------------------------------------------------------------------------- to arrays
-def _natural(value):
+def _natural(value, what):
   """The array of a Python value, typed as TensorFlow types it: 32 bits unless they are too few."""
-  array = np.asarray(value)
+  array = _rectangular(value, what)
   if isinstance(value, (np.ndarray, np.generic)):
     return array
+  if array.dtype == object and not all(isinstance(x, (str, bytes)) for x in array.flat):
+    raise errors.invalid("%s: expected a tensor, got %s" % (what, _shown(value)))
   if array.dtype == np.float64:
     return array.astype(np.float32)
   if array.dtype == np.int64:
@@ -44,6 +46,28 @@ def _natural(value):
     return small if (small == array).all() else array
   return array
 
+
+def _rectangular(value, what):
+  try:
+    return np.asarray(value)
+  except ValueError as e:
+    raise errors.invalid("%s: not a rectangular value: %s" % (what, e)) from None
+
+
+def _shown(value):
+  """A value in an error's text."""
+  if isinstance(value, int):
+    return "%r, which no tensor can hold" % value
+  return "%s of objects" % type(value).__name__ if isinstance(value, (list, tuple)) else (
+      type(value).__name__)
+
+
+# What TensorFlow makes several tensors of, by the name of its class.
+_COMPOSITES = {
+    "RaggedTensor": "a ragged tensor is several: pass its flat_values and nested_row_splits",
+    "SparseTensor": "a sparse tensor is three: pass its indices, values and dense_shape",
+    "IndexedSlices": "IndexedSlices are several tensors: pass the values and indices, or "
+                     "tf.convert_to_tensor of them"}
 
 # What holds many things or none, with what to do instead.
 _NO_TENSORS = (
@@ -76,10 +100,7 @@ def _check_sendable(value, number, what):
 def _converted(value, number, what):
   """A Python value (no array) as an array of the dtype, if nothing is lost but precision."""
   want = dtypes.to_numpy(number)
-  try:
-    array = np.asarray(value)
-  except ValueError as e:
-    raise errors.invalid("%s: not a rectangular value: %s" % (what, e)) from None
+  array = _rectangular(value, what)
   if array.dtype == want:
     return array
   if array.dtype.kind == "O" or array.dtype.kind in "SU":
@@ -122,6 +143,8 @@ def to_array(value, number=None, what="value"):
   Errors: INVALID_ARGUMENT where an array has another dtype, or a Python value does not fit.
   """
   if type(value) is not np.ndarray:
+    if type(value).__name__ in _COMPOSITES:
+      raise errors.invalid("%s: %s" % (what, _COMPOSITES[type(value).__name__]))
     if hasattr(value, "numpy") and hasattr(value, "dtype"):  # A tf.Tensor.
       number = number or dtypes.number(value.dtype)
       value = value.numpy()
@@ -138,7 +161,7 @@ def to_array(value, number=None, what="value"):
   if not isinstance(value, np.ndarray):
     _check_sendable(value, number, what)
     if number is None:
-      value = _natural(value)
+      value = _natural(value, what)
     elif number != dtypes.STRING:
       return _converted(value, number, what), number
     else:
