@@ -266,6 +266,20 @@ def test_what_is_no_variable_is_named(server, tmp_path):
     server.function(lambda data: data)(tf.data.Dataset.range(3))
 
 
+def test_each_process_draws_its_own_seeded_numbers(live):
+  def draw():
+    return tf.random.normal([2])
+
+  tf.random.set_seed(5)
+  local = tf.function(draw)
+  want = [local().numpy() for _ in range(3)]
+  with formwork.connect(live._channel.target, namespace=live.namespace) as other:
+    here, there = live.function(draw), other.function(draw)
+    got = [f().numpy() for f in (here, here, there, here, there, there)]
+  np.testing.assert_allclose(got, [want[i] for i in (0, 1, 0, 2, 1, 2)], rtol=1e-5)
+  assert sorted(f.name.partition("_")[0] for f in live.functions()) == ["draw", "draw"]
+
+
 def test_a_generator_of_a_strategy(server):
   with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
     ours, theirs = (tf.random.Generator.from_seed(1) for _ in range(2))

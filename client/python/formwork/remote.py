@@ -54,9 +54,9 @@ class Owner:
       self.rename()
     return self._name
 
-  def rename(self):
+  def rename(self, suffix=""):
     """Takes the next free name: the last one means another function on the server."""
-    self._name = self.bindings.function_name(state.scoped(self.scope, self.wanted))
+    self._name = self.bindings.function_name(state.scoped(self.scope, self.wanted) + suffix)
     self._generation = self.bindings.generation
 
 
@@ -169,11 +169,10 @@ class Remote:
   def _start_sequences(self):
     """Starts the numbers that random ops draw afresh, as tf.random.set_seed does for functions.
 
-    A function has its place in these sequences as long as it is registered; other processes that
-    found it there share it.
+    A function has its place in these sequences as long as it is registered.
     """
     seed = _seed()
-    if self._seed is not None or self._concrete.existed:
+    if self._seed is not None:
       self._concrete.register_afresh()
     self._seed = seed
 
@@ -225,12 +224,16 @@ class Remote:
           retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound)
       try:
         answer = registration.send_first(server)
-        return concrete.ConcreteFunction(server, answer.function, answer.epoch, registration,
-                                         answer.existed)
       except errors.Error as e:
         if e.code != "ALREADY_EXISTS":
           raise
-      self._owner.rename()
+        self._owner.rename()
+        continue
+      if not (answer.existed and self._seeded):
+        return concrete.ConcreteFunction(server, answer.function, answer.epoch, registration,
+                                         answer.existed)
+      # Another process's: each has a place of its own in the sequences.
+      self._owner.rename("_" + server._channel.origin.client_id[:8])
     raise errors.Error("ALREADY_EXISTS", "no free name for function '%s'" % self._owner.wanted)
 
   def _bind(self, handles):
