@@ -1,4 +1,7 @@
 """tf.Variables here and variables on the server."""
+import gc
+import time
+
 import keras
 import numpy as np
 import pytest
@@ -278,6 +281,40 @@ def test_each_process_draws_its_own_seeded_numbers(live):
     got = [f().numpy() for f in (here, here, there, here, there, there)]
   np.testing.assert_allclose(got, [want[i] for i in (0, 1, 0, 2, 1, 2)], rtol=1e-5)
   assert sorted(f.name.partition("_")[0] for f in live.functions()) == ["draw", "draw"]
+
+
+def _use_new_variable(server, **options):
+  v = tf.Variable(1., **options)
+  server.function(lambda x: v.assign_add(x), scope="f")(tf.constant(1.))
+
+
+def _settled(server, names):
+  deadline = time.monotonic() + 10
+  while sorted(_names(server)) != names and time.monotonic() < deadline:
+    time.sleep(0.02)
+  return sorted(_names(server)) == names
+
+
+def test_variables_without_names_are_deleted_after_they_were_dropped(live):
+  for _ in range(5):
+    _use_new_variable(live)
+    gc.collect()
+  assert _settled(live, ["f/Variable_4"]) and len(live.functions()) == 1
+
+
+def test_dropped_variables_that_others_may_mean_stay(live):
+  _use_new_variable(live, name="v")
+  _use_new_variable(live)
+  live.call("f/lambda_1", [np.float32(1)])  # As another client would.
+  argument = live.function(lambda v, x: v.assign_add(x))
+  for _ in range(2):  # The trace keeps the first one's handle, as TensorFlow has it.
+    argument(tf.Variable(1.), 1.)
+  with formwork.connect(live._channel.target, namespace=live.namespace) as other:
+    w = tf.Variable(7.)
+    other.function(lambda: w + 1, scope="f")()  # Attaches to f/Variable.
+  gc.collect()
+  _use_new_variable(live)
+  assert _settled(live, ["Variable", "f/Variable", "f/Variable_1", "f/v"])
 
 
 def test_a_generator_of_a_strategy(server):

@@ -10,6 +10,7 @@ from tensorflow.python.framework import auto_control_deps_utils
 from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.ops import gen_resource_variable_ops
 
+from formwork import dropped
 from formwork import dtypes
 
 _WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_max",
@@ -37,7 +38,7 @@ class Bound:
   the next call that uses the variable.
 
   Attributes:
-    remote: the formwork.Variable.
+    remote: the formwork.Variable; place: where it is known from when this object is gone.
     handle: a weak reference to the tf.Variable's handle.
     epoch: the server's, in which `remote` was looked up; None: to be looked up again.
     writers: the registered traces (remote.Remote) that may change it.
@@ -47,13 +48,21 @@ class Bound:
 
   def __init__(self, bindings, handle, remote):
     self.bindings = bindings
-    self.remote = remote
+    self.place = dropped.Place(remote, bindings.server._channel.origin)
     self.handle = weakref.ref(handle)
     self.epoch = bindings.server._channel.epoch
     self.writers = []
     self.in_dataset = False
     self._seen = None  # The value that both had last, where a tf.data function uses it.
     self._synced = -1 if remote.existed else next(bindings.clock)
+
+  @property
+  def remote(self):
+    return self.place.remote
+
+  @remote.setter
+  def remote(self, remote):
+    self.place.remote = remote
 
   def stale(self):
     """Whether the server may have another value than this process."""

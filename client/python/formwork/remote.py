@@ -230,8 +230,10 @@ class Remote:
         self._owner.rename()
         continue
       if not (answer.existed and self._seeded):
-        return concrete.ConcreteFunction(server, answer.function, answer.epoch, registration,
+        made = concrete.ConcreteFunction(server, answer.function, answer.epoch, registration,
                                          answer.existed)
+        self._bindings.dropped.made(made)
+        return made
       # Another process's: each has a place of its own in the sequences.
       self._owner.rename("_" + server._channel.origin.client_id[:8])
     raise errors.Error("ALREADY_EXISTS", "no free name for function '%s'" % self._owner.wanted)
@@ -371,8 +373,10 @@ class Remote:
     """
     self._bindings.before_call([*self._bound, *given])
     try:
-      return function.run(parts, self._timeout(), self._on_print, owners,
-                          None if self._results is None else intermediates.KEEP_FOR)
+      outputs = function.run(parts, self._timeout(), self._on_print, owners,
+                             None if self._results is None else intermediates.KEEP_FOR)
+      self._bindings.dropped.called(function)
+      return outputs
     finally:
       self.last_call = next(self._bindings.clock)
       self._bindings.after_call(self._changed)

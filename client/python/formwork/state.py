@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
+from formwork import dropped
 from formwork import errors
 from formwork import mirror
 from formwork import patches
@@ -45,6 +46,7 @@ class Bindings:
     clock: numbers calls and synchronisations in their order.
     changed: the Bounds of variables that tf.functions changed here since the server was told.
     in_datasets: whether tf.data functions use any variable.
+    dropped: a dropped.Dropped.
   """
 
   def __init__(self, server):
@@ -54,6 +56,7 @@ class Bindings:
     self.generation = 0
     self.changed = set()
     self.in_datasets = False
+    self.dropped = dropped.Dropped(server)
     self._bounds = weakref.WeakSet()
     self._names = set()
     self._function_names = set()
@@ -101,6 +104,7 @@ class Bindings:
       wanted = [self.known(raw_handle(v)) for v in variables]
       if all(b is not None and b.epoch == epoch for b in wanted):
         return wanted
+      self.dropped.release()
       there = self._there()
       self._look_up_again([b for b in wanted if b is not None], there, restore)
       attached = []
@@ -119,6 +123,7 @@ class Bindings:
                               _shape_list(variable.shape), there)
         bound = wanted[i] = mirror.Bound(self, raw_handle(variable), remote)
         self._bounds.add(bound)
+        self.dropped.follow(bound, path)
         mirror.attach(variable, bound)
         if remote.existed:
           attached.append(name)
