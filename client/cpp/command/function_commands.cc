@@ -53,10 +53,14 @@ ordered_json FunctionJson(const v1::FunctionInfo& function) {
                        {"inputs", SpecsJson(function.inputs())},
                        {"outputs", SpecsJson(function.outputs())},
                        {"captured_variables", ordered_json::array()},
+                       {"deleted_variables", ordered_json::array()},
                        {"calls", function.calls()},
                        {"bytes", function.bytes()}};
   for (const std::string& name : function.captured_variables()) {
     json["captured_variables"].push_back(name);
+  }
+  for (const std::string& name : function.deleted_variables()) {
+    json["deleted_variables"].push_back(name);
   }
   return json;
 }
@@ -192,7 +196,7 @@ absl::Status Clear(client::Client& client, const Arguments& arguments) {
   if (arguments.json) {
     std::printf("{}\n");
   } else {
-    std::printf("cleared: %s\n", arguments.name_space.c_str());
+    std::printf("cleared: %s\n", Printable(arguments.name_space).c_str());
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+// Tensors <-> JSON.
+
 #include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
@@ -14,5 +16,9 @@ namespace formwork::command {
 /// Errors: kInvalidArgument with the first element that does not fit.
 absl::StatusOr<client::Tensor> TensorFromJson(const nlohmann::ordered_json& json,
                                               client::DataType dtype);
+
+/// The same back: nested lists of the elements; strings that are not UTF-8 with replacement
+/// characters. Null where the content is not what dtype and dims say.
+nlohmann::ordered_json ToJson(const client::Tensor& tensor);
 
 }  // namespace formwork::command

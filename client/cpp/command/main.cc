@@ -1,6 +1,8 @@
 // formwork: asks a formwork-server from the shell.
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -9,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "command/arguments.h"
 #include "command/commands.h"
@@ -21,15 +26,53 @@ using formwork::client::Client;
 using formwork::command::Arguments;
 using Body = absl::Status (*)(Client&, const Arguments&);
 
+// What is to be done.
+struct Chosen {
+  Body body = nullptr;
+  bool needs_target = false;  // A function or variable: by NAME or by --id.
+};
+
+constexpr int kBadArguments = 2;
+
 constexpr char kInputHelp[] =
     "An input, in order: a .npy file, JSON ('[[1, 2]]'), either with a dtype before it "
     "('float64:[1, 2]'), var:NAME or kept:ID";
 
-// Adds a subcommand that sets `body` where it is chosen.
-CLI::App* Add(CLI::App& app, const char* name, const char* help, Body command, Body* body) {
+// These read the whole text: CLI11's own conversion would take -1 for the largest ID.
+
+CLI::Validator Id() {
+  return {[](std::string& text) -> std::string {
+            uint64_t value;
+            if (absl::SimpleAtoi(text, &value) && value > 0) return "";
+            return "not an ID: " + text;
+          },
+          "ID"};
+}
+
+CLI::Validator Seconds() {
+  return {[](std::string& text) -> std::string {
+            double value;
+            if (absl::SimpleAtod(text, &value) && value > 0 && std::isfinite(value)) return "";
+            return "not a number of seconds above 0: " + text;
+          },
+          "SECONDS"};
+}
+
+// Adds a subcommand that sets `chosen` where it is the one.
+CLI::App* Add(CLI::App& app, const char* name, const char* help, Body command, Chosen* chosen) {
   CLI::App* sub = app.add_subcommand(name, help);
   sub->fallthrough();
-  sub->callback([body, command] { *body = command; });
+  sub->callback([chosen, command] { chosen->body = command; });
+  return sub;
+}
+
+// The same for one that is about a function or a variable. `named`: what NAME is.
+CLI::App* AddTargeted(CLI::App& app, const char* name, const char* help, Body command,
+                      const char* named, Arguments& arguments, Chosen* chosen) {
+  CLI::App* sub = Add(app, name, help, command, chosen);
+  sub->preparse_callback([chosen](size_t) { chosen->needs_target = true; });
+  sub->add_option(named, arguments.name, "By name");
+  sub->add_option("--id", arguments.id, "By ID")->check(Id());
   return sub;
 }
 
@@ -42,18 +85,18 @@ void AddSettings(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--timeout", arguments.timeout_seconds, "Seconds for the connection and a request")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(Seconds());
   app.add_flag("--json", arguments.json, "JSON for programs instead of text for people");
 }
 
-void AddFunctionCommands(CLI::App& app, Arguments& arguments, Body* body) {
+void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   namespace command = formwork::command;
-  Add(app, "functions", "Lists the functions", &command::ListFunctions, body);
-  Add(app, "describe", "Shows a function's signatures", &command::DescribeFunction, body)
+  Add(app, "functions", "Lists the functions", &command::ListFunctions, chosen);
+  Add(app, "describe", "Shows a function's signatures", &command::DescribeFunction, chosen)
       ->add_option("NAME", arguments.name)
       ->required();
   CLI::App* reg =
-      Add(app, "register", "Registers a function of a GraphDef", &command::Register, body);
+      Add(app, "register", "Registers a function of a GraphDef", &command::Register, chosen);
   reg->add_option("NAME", arguments.name)->required();
   reg->add_option("--graph", arguments.graph, "A file with a serialized GraphDef")->required();
   reg->add_option("--input", arguments.specs, "TENSOR=DTYPE[SHAPE], as x:0=float32[?,3]")
@@ -64,51 +107,46 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Body* body) {
   reg->add_option("--target", arguments.targets, "A node to run for its effect")
       ->allow_extra_args(false);
   reg->add_flag("--replace", arguments.replace, "In the place of one of that name and type");
-  CLI::App* rm = Add(app, "rm", "Removes a function", &command::Remove, body);
-  rm->add_option("NAME", arguments.name, "All of that name");
-  rm->add_option("--id", arguments.id, "That one");
+  AddTargeted(app, "rm", "Removes a function by ID, or all of a name", &command::Remove, "NAME",
+              arguments, chosen);
   CLI::App* status = Add(app, "status", "Shows the server: version, limits, what it holds",
-                         &command::Status, body);
+                         &command::Status, chosen);
   status->add_flag("--watch", arguments.watch, "Again every second");
   CLI::App* clear = Add(app, "clear", "Removes everything in the namespace; asks on a terminal",
-                        &command::Clear, body);
+                        &command::Clear, chosen);
   clear->add_flag("--yes", arguments.yes, "Does not ask");
 }
 
-void AddValueCommands(CLI::App& app, Arguments& arguments, Body* body) {
+void AddValueCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   namespace command = formwork::command;
-  Add(app, "variables", "Lists the variables", &command::ListVariables, body);
-  CLI::App* read = Add(app, "read", "Prints a variable's value", &command::ReadVariable, body);
-  read->add_option("NAME", arguments.name);
-  read->add_option("--id", arguments.id, "By ID");
+  Add(app, "variables", "Lists the variables", &command::ListVariables, chosen);
+  CLI::App* read = AddTargeted(app, "read", "Prints a variable's value", &command::ReadVariable,
+                               "NAME", arguments, chosen);
   read->add_option("--save", arguments.save, "Writes PATH.npy");
-  CLI::App* assign = Add(app, "assign", "Sets a variable's value", &command::AssignVariable, body);
-  assign->add_option("NAME", arguments.name);
-  assign->add_option("--id", arguments.id, "By ID");
+  CLI::App* assign = AddTargeted(app, "assign", "Sets a variable's value", &command::AssignVariable,
+                                 "NAME", arguments, chosen);
   assign->add_option("--value", arguments.value, "A .npy file or JSON, as --input of call")
       ->required()
       ->allow_extra_args(false);
-  CLI::App* del = Add(app, "delete", "Deletes a variable", &command::DeleteVariable, body);
-  del->add_option("NAME", arguments.name);
-  del->add_option("--id", arguments.id, "By ID");
-  Add(app, "release", "Lets the server forget kept tensors", &command::Release, body)
+  AddTargeted(app, "delete", "Deletes a variable", &command::DeleteVariable, "NAME", arguments,
+              chosen);
+  Add(app, "release", "Lets the server forget kept tensors", &command::Release, chosen)
       ->add_option("ID", arguments.ids)
-      ->required();
-  CLI::App* call = Add(app, "call", "Calls a function", &command::Call, body);
-  call->add_option("NAME", arguments.name);
-  call->add_option("--id", arguments.id, "By ID");
+      ->required()
+      ->check(Id());
+  CLI::App* call =
+      AddTargeted(app, "call", "Calls a function", &command::Call, "NAME", arguments, chosen);
   call->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);
   call->add_option("--save", arguments.save, "Writes the outputs: PATH.npy, or PATH_0.npy, ...");
-  CLI::App* bench = Add(app, "bench", "Measures calls of a function", &command::Bench, body);
-  bench->add_option("--function", arguments.name, "The function");
-  bench->add_option("--id", arguments.id, "By ID");
+  CLI::App* bench = AddTargeted(app, "bench", "Measures calls of a function", &command::Bench,
+                                "--function", arguments, chosen);
   bench->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);
   bench->add_option("--in-flight", arguments.in_flight, "Calls under way at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   bench->add_option("--seconds", arguments.seconds, "How long")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(Seconds());
 }
 
 int Fail(const absl::Status& status, bool json) {
@@ -125,15 +163,25 @@ int Fail(const absl::Status& status, bool json) {
   return 1;
 }
 
-// CLI11 only says that a subcommand is required.
-int UnknownCommand(const CLI::App& app, const std::string& given) {
+int Refuse(const std::string& reason) {
+  std::fprintf(stderr, "formwork: %s\n", formwork::command::Printable(reason).c_str());
+  return kBadArguments;
+}
+
+int Refuse(const CLI::App& app, const CLI::ParseError& error) {
+  if (!app.get_subcommands().empty()) return Refuse(error.what());
+  // CLI11 only says that a subcommand is required.
+  const std::vector<std::string> unknown = app.remaining();
+  if (!unknown.empty() && absl::StartsWith(unknown[0], "-")) return Refuse(error.what());
+  if (unknown.empty() && error.get_name() != "RequiredError") return Refuse(error.what());
   std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(sub->get_name());
   }
-  std::fprintf(stderr, "formwork: there is no command '%s'; there are: %s\n",
-               formwork::command::Printable(given).c_str(), absl::StrJoin(names, ", ").c_str());
-  return 2;
+  return Refuse(absl::StrCat(unknown.empty()
+                                 ? std::string("no command was given")
+                                 : absl::StrCat("there is no command '", unknown[0], "'"),
+                             "; there are: ", absl::StrJoin(names, ", ")));
 }
 
 // The arguments as CLI11 takes them: in reverse. It would split a value in brackets at its commas:
@@ -154,27 +202,28 @@ std::vector<std::string> ReversedArguments(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  Body body = nullptr;
+  Chosen chosen;
   CLI::App app("Asks a formwork-server: its functions, variables and calls.", "formwork");
   app.require_subcommand(1);
   app.set_version_flag("--version", "formwork " FORMWORK_VERSION);
   AddSettings(app, arguments);
-  AddFunctionCommands(app, arguments, &body);
-  AddValueCommands(app, arguments, &body);
+  AddFunctionCommands(app, arguments, &chosen);
+  AddValueCommands(app, arguments, &chosen);
   try {
     app.parse(ReversedArguments(argc, argv));
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    const std::vector<std::string> unknown = app.remaining();
-    if (app.get_subcommands().empty() && !unknown.empty() && unknown[0].rfind('-', 0) != 0) {
-      return UnknownCommand(app, unknown[0]);
-    }
-    return app.exit(error);
+    return Refuse(app, error);
+  }
+  if (chosen.needs_target && arguments.name.empty() == (arguments.id == 0)) {
+    return Refuse("either a name or --id is needed");
   }
   formwork::client::ClientOptions options;
   options.name_space = arguments.name_space;
   options.timeout = absl::Seconds(arguments.timeout_seconds);
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(arguments.server, options);
   if (!client.ok()) return Fail(client.status(), arguments.json);
-  const absl::Status status = body(**client, arguments);
+  const absl::Status status = chosen.body(**client, arguments);
   return status.ok() ? 0 : Fail(status, arguments.json);
 }

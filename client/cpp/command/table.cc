@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace formwork::command {
@@ -66,7 +67,7 @@ void PrintTable(const std::vector<std::vector<std::string>>& raw) {
       line += row[i];
       if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
     }
-    std::printf("%s\n", line.c_str());
+    std::printf("%s\n", std::string(absl::StripTrailingAsciiWhitespace(line)).c_str());
   }
 }
 

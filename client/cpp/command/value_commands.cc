@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "command/commands.h"
+#include "command/json_tensor.h"
 #include "command/npy.h"
 #include "command/table.h"
 #include "command/value_text.h"
@@ -97,7 +98,7 @@ absl::Status ReadVariable(client::Client& client, const Arguments& arguments) {
     json["value"] = ToJson(read->value);
     std::printf("%s\n", Dump(json).c_str());
   } else {
-    std::printf("%s\n", ToText(read->value).c_str());
+    std::printf("%s\n", Printable(ToText(read->value)).c_str());
   }
   return arguments.save.empty() ? absl::OkStatus() : Save({read->value}, arguments.save);
 }
@@ -153,14 +154,16 @@ absl::Status Call(client::Client& client, const Arguments& arguments) {
   if (!request.ok()) return request.status();
   const auto response = client.Call(*request);
   if (!response.ok()) return response.status();
-  for (const std::string& text : response->printed) std::fputs(text.c_str(), stderr);
+  for (const std::string& text : response->printed)
+    std::fputs(Printable(text, /*lines=*/true).c_str(), stderr);
   if (arguments.json) {
     ordered_json outputs = ordered_json::array();
-    for (const Value& output : response->outputs) outputs.push_back(ToJson(output));
+    for (const Value& output : response->outputs) outputs.push_back(ValueJson(output));
     std::printf("%s\n",
                 Dump({{"function_id", response->function_id}, {"outputs", outputs}}).c_str());
   } else {
-    for (const Value& output : response->outputs) std::printf("%s\n", ToText(output).c_str());
+    for (const Value& output : response->outputs)
+      std::printf("%s\n", Printable(ToText(output)).c_str());
   }
   return arguments.save.empty() ? absl::OkStatus() : Save(response->outputs, arguments.save);
 }

@@ -1,8 +1,5 @@
 #include "command/value_text.h"
 
-#include <bit>
-#include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -24,93 +21,6 @@ using client::Tensor;
 using nlohmann::ordered_json;
 
 constexpr size_t kMaxShown = 1000;  // Characters of a value for people.
-
-float FromHalf(uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const float fraction = static_cast<float>(bits & 1023);
-  float value = exponent == 0    ? std::ldexp(fraction, -24)
-                : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                                 : std::ldexp(1024 + fraction, exponent - 25);
-  return bits >> 15 != 0 ? -value : value;
-}
-
-template <typename T>
-T At(const std::string& content, int64_t index) {
-  T value;
-  std::memcpy(&value, content.data() + static_cast<size_t>(index) * sizeof(T), sizeof(T));
-  return value;
-}
-
-// JSON has no NaN and no infinities: their names stand for them.
-ordered_json Number(double value) {
-  if (std::isfinite(value)) return value;
-  return std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-}
-
-// The shortest digits that give back the float.
-ordered_json ShortNumber(float value) {
-  if (!std::isfinite(value)) return Number(value);
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.6g", static_cast<double>(value));
-  for (int digits = 7; digits <= 9 && std::strtof(text, nullptr) != value; ++digits) {
-    std::snprintf(text, sizeof(text), "%.*g", digits, static_cast<double>(value));
-  }
-  return std::strtod(text, nullptr);
-}
-
-ordered_json Element(DataType dtype, const std::string& content, int64_t i) {
-  switch (dtype) {
-    case tf::DT_FLOAT:
-      return ShortNumber(At<float>(content, i));
-    case tf::DT_DOUBLE:
-      return Number(At<double>(content, i));
-    case tf::DT_HALF:
-      return ShortNumber(FromHalf(At<uint16_t>(content, i)));
-    case tf::DT_BFLOAT16:
-      return ShortNumber(
-          std::bit_cast<float>(static_cast<uint32_t>(At<uint16_t>(content, i)) << 16));
-    case tf::DT_COMPLEX64:
-      return {ShortNumber(At<float>(content, 2 * i)), ShortNumber(At<float>(content, 2 * i + 1))};
-    case tf::DT_COMPLEX128:
-      return {Number(At<double>(content, 2 * i)), Number(At<double>(content, 2 * i + 1))};
-    case tf::DT_BOOL:
-      return At<uint8_t>(content, i) != 0;
-    case tf::DT_INT16:
-    case tf::DT_QINT16:
-      return At<int16_t>(content, i);
-    case tf::DT_INT32:
-    case tf::DT_QINT32:
-      return At<int32_t>(content, i);
-    case tf::DT_INT64:
-      return At<int64_t>(content, i);
-    case tf::DT_UINT16:
-    case tf::DT_QUINT16:
-      return At<uint16_t>(content, i);
-    case tf::DT_UINT32:
-      return At<uint32_t>(content, i);
-    case tf::DT_UINT64:
-      return At<uint64_t>(content, i);
-    case tf::DT_INT8:
-    case tf::DT_QINT8:
-    case tf::DT_INT4:
-    case tf::DT_INT2:
-      return At<int8_t>(content, i);
-    default:
-      return At<uint8_t>(content, i);
-  }
-}
-
-// The elements [*next, ...) as lists of dims[depth], dims[depth + 1], ...
-template <typename ElementAt>
-ordered_json Nest(const std::vector<int64_t>& dims, size_t depth, int64_t* next,
-                  const ElementAt& element_at) {
-  if (depth == dims.size()) return element_at((*next)++);
-  ordered_json list = ordered_json::array();
-  for (int64_t i = 0; i < dims[depth]; ++i) {
-    list.push_back(Nest(dims, depth + 1, next, element_at));
-  }
-  return list;
-}
 
 }  // namespace
 
@@ -146,23 +56,7 @@ absl::StatusOr<client::Value> ParseValue(client::Client& client, const std::stri
   return TensorFromJson(json, dtype);
 }
 
-ordered_json ToJson(const Tensor& tensor) {
-  const std::optional<int64_t> n = tensor.num_elements();
-  int64_t next = 0;
-  if (tensor.dtype() == tf::DT_STRING) {
-    const auto strings = tensor.Strings();
-    if (!n || !strings || static_cast<int64_t>(strings->size()) != *n) return nullptr;
-    return Nest(tensor.dims(), 0, &next,
-                [&](int64_t i) { return ordered_json((*strings)[static_cast<size_t>(i)]); });
-  }
-  const size_t size = client::DataTypeSize(tensor.dtype());
-  if (!n || size == 0 || tensor.bytes() != static_cast<size_t>(*n) * size) return nullptr;
-  const std::string content = tensor.Content();
-  return Nest(tensor.dims(), 0, &next,
-              [&](int64_t i) { return Element(tensor.dtype(), content, i); });
-}
-
-ordered_json ToJson(const client::Value& value) {
+ordered_json ValueJson(const client::Value& value) {
   if (const auto* tensor = std::get_if<Tensor>(&value)) {
     return {{"dtype", client::DataTypeName(tensor->dtype())},
             {"shape", tensor->dims()},

@@ -17,11 +17,8 @@ namespace formwork::command {
 absl::StatusOr<client::Value> ParseValue(client::Client& client, const std::string& text,
                                          client::DataType dtype);
 
-/// Nested lists of the elements; strings that are not UTF-8 with replacement characters.
-nlohmann::ordered_json ToJson(const client::Tensor& tensor);
-
 /// {"dtype": .., "shape": .., "value": ..}, or what stands for it.
-nlohmann::ordered_json ToJson(const client::Value& value);
+nlohmann::ordered_json ValueJson(const client::Value& value);
 
 /// For people: dtype, shape and the elements, cut where there are many.
 std::string ToText(const client::Value& value);
