@@ -7,8 +7,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/utf8.h"
 #include "spdlog/formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 
@@ -17,6 +19,7 @@ namespace {
 
 constexpr absl::Duration kLinePeriod = absl::Seconds(1);
 constexpr int kLinesAtOnce = 10;
+constexpr size_t kMostMessageBytes = 2000;  // Of a library's message.
 
 class JsonFormatter final : public spdlog::formatter {
  public:
@@ -43,21 +46,28 @@ class JsonFormatter final : public spdlog::formatter {
   }
 };
 
+// A library's message: it may quote what a peer has sent.
+std::string Shown(absl::string_view message) {
+  return absl::Utf8SafeCHexEscape(Utf8Prefix(message, kMostMessageBytes));
+}
+
 // What gRPC calls an error is one connection's, or a listener's: the server goes on.
 void LogOfGrpc(gpr_log_func_args* args) {
   static LogLimit& limit = *new LogLimit;
   if (args->severity == GPR_LOG_SEVERITY_ERROR) {
-    LogLimited(limit, spdlog::level::warn, "gRPC: {} ({}:{})", args->message, args->file,
+    LogLimited(limit, spdlog::level::warn, "gRPC: {} ({}:{})", Shown(args->message), args->file,
                args->line);
-  } else {
-    spdlog::debug("gRPC: {} ({}:{})", args->message, args->file, args->line);
+  } else if (spdlog::should_log(spdlog::level::debug)) {
+    spdlog::debug("gRPC: {} ({}:{})", Shown(args->message), args->file, args->line);
   }
 }
 
 // Of clients' malformed messages, which are answered.
 void LogOfProtobuf(google::protobuf::LogLevel, const char* file, int line,
                    const std::string& message) {
-  spdlog::debug("protobuf: {} ({}:{})", message, file, line);
+  if (spdlog::should_log(spdlog::level::debug)) {
+    spdlog::debug("protobuf: {} ({}:{})", Shown(message), file, line);
+  }
 }
 
 }  // namespace
