@@ -69,6 +69,16 @@ uint64_t FirstId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
 
 }  // namespace
 
+absl::Status NoFunction(const Target& function) {
+  if (function.id != 0) {
+    return WithReason(
+        NotFound("there is no function of id=", function.id, ": it was removed or evicted"),
+        Reason::kFunctionNotFound, {{"functionId", function.id}});
+  }
+  return WithReason(NotFound("there is no function '", function.name, "'"),
+                    Reason::kFunctionNotFound, {{"functionName", function.name}});
+}
+
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   if (options.max_functions < 1 || options.max_queued_calls < 1) {
     return InvalidArgument("the engine's bounds must be at least 1");
@@ -101,11 +111,12 @@ EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration());
 absl::Status Engine::CheckEpoch(uint64_t known, ErrorDetails* details) const {
   if (known == 0 || known == epoch()) return absl::OkStatus();
   if (details != nullptr) details->effects = Effects::kNone;
-  return WithReason(FailedPrecondition("the server was restarted: the IDs that the client knows "
-                                       "are no longer valid, and what it "
-                                       "held is lost: known epoch=",
-                                       known, " server epoch=", epoch()),
-                    Reason::kEpochMismatch);
+  return InField(
+      WithReason(FailedPrecondition("the server was restarted: the IDs that the client knows are "
+                                    "no longer valid, and what it held is lost: known epoch=",
+                                    known, " server epoch=", epoch()),
+                 Reason::kEpochMismatch, {{"epoch", epoch()}, {"expectedEpoch", known}}),
+      "expected_epoch");
 }
 
 EngineInfo EngineImpl::Info() {
@@ -149,11 +160,11 @@ absl::StatusOr<FunctionInfo> EngineImpl::Resolve(absl::string_view name_space,
     details->candidates = dispatch.candidates;
     details->suggested = dispatch.suggested;
   }
-  if (dispatch.unknown_name)
-    return WithReason(NotFound("there is no function '", name, "'"), Reason::kFunctionNotFound);
-  return WithReason(NotFound("no signature of function '", name,
-                             "' takes this type: candidates=", dispatch.candidates.size()),
-                    Reason::kNoMatchingSignature);
+  if (dispatch.unknown_name) return InField(NoFunction({0, std::string(name)}), "name");
+  return InField(WithReason(NotFound("no signature of function '", name,
+                                     "' takes this type: candidates=", dispatch.candidates.size()),
+                            Reason::kNoMatchingSignature, {{"functionName", name}}),
+                 "signature");
 }
 
 std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space, bool signatures) {
@@ -173,8 +184,7 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
     absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature);
     if (functions != nullptr) functions->push_back(std::move(info));
   }
-  if (text.empty())
-    return WithReason(NotFound("there is no function '", name, "'"), Reason::kFunctionNotFound);
+  if (text.empty()) return InField(NoFunction({0, std::string(name)}), "name");
   return text;
 }
 
@@ -184,11 +194,7 @@ absl::StatusOr<int64_t> EngineImpl::Unregister(absl::string_view name_space, con
   const int64_t removed = function.id != 0 ? functions_.Remove(name_space, function.id)
                                            : functions_.Remove(name_space, function.name);
   if (removed > 0 || allow_missing) return removed;
-  if (function.id != 0)
-    return WithReason(NotFound("there is no function of id=", function.id),
-                      Reason::kFunctionNotFound);
-  return WithReason(NotFound("there is no function '", function.name, "'"),
-                    Reason::kFunctionNotFound);
+  return InField(NoFunction(function), function.id != 0 ? "function_id" : "function_name");
 }
 
 absl::StatusOr<Tensor> EngineImpl::ReadTensor(absl::string_view name_space, uint64_t kept_id) {
@@ -242,6 +248,7 @@ EngineStats EngineImpl::Stats() {
   stats.variable_bytes = resources_.bytes();
   stats.kept_tensors = kept_.count();
   stats.kept_bytes = kept_.bytes();
+  stats.kept_evictions = kept_.evictions();
   stats.calls_queued = waiting_.taken();
   stats.calls_running = calls_.load(std::memory_order_relaxed) - stats.calls_queued;
   stats.ticket_waits = resources_.waits();

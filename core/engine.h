@@ -24,6 +24,16 @@
 
 namespace formwork {
 
+/// Something that the engine removed by itself, to keep to a bound.
+struct Eviction {
+  enum class Kind : uint8_t { kFunction, kKeptTensor };
+  Kind kind = Kind::kFunction;
+  absl::string_view name_space;
+  absl::string_view name;  ///< The function's; of a kept tensor: its owner.
+  uint64_t id = 0;
+  uint64_t bytes = 0;
+};
+
 struct EngineOptions {
   size_t memory_limit_bytes = 0;  ///< Of all that clients cause to be taken; 0: no limit.
   size_t max_tensor_bytes = 0;    ///< Of what is taken at once; 0: as much as the limit.
@@ -35,6 +45,8 @@ struct EngineOptions {
   size_t max_function_bytes = size_t{1} << 30;
   absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
   size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
+  /// Told of each, on any thread; may be null.
+  std::function<void(const Eviction&)> on_eviction;
 };
 
 /// A function or variable as requests name it: by ID, or by name where `id` is 0. IDs are of one
@@ -190,6 +202,7 @@ struct EngineStats {
   uint64_t variable_bytes = 0;
   int64_t kept_tensors = 0;
   uint64_t kept_bytes = 0;
+  uint64_t kept_evictions = 0;  ///< That nobody used for their time to live.
   int64_t calls_queued = 0;
   int64_t calls_running = 0;
   uint64_t ticket_waits = 0;  ///< Calls that had to wait for an earlier one.

@@ -75,8 +75,7 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
     }
     std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
     if (variable == nullptr || variable->name_space != name_space_) {
-      return WithReason(NotFound(where(), ": there is no variable of id=", argument.id),
-                        Reason::kVariableNotFound);
+      return InField(Annotate(NoVariable({argument.id, ""}), where()), "resource_id");
     }
     values_.push_back(Tensor::Scalar(ResourceHandle{argument.id}));
     const Access mode = bound().program().arg_access[i];
@@ -88,7 +87,9 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
   }
   Tensor value = std::move(argument.tensor);
   if (argument.kind == Argument::Kind::kKeptTensor) {
-    FORMWORK_ASSIGN_OR_RETURN(value, engine_.kept_.Use(name_space_, argument.id));
+    absl::StatusOr<Tensor> kept = engine_.kept_.Use(name_space_, argument.id);
+    if (!kept.ok()) return InField(Annotate(kept.status(), where()), "kept_tensor_id");
+    value = *std::move(kept);
   }
   if (value.dtype() != spec.dtype) {
     return InvalidArgument(where(), " has a wrong dtype: expected=", DTypeName(spec.dtype),
@@ -105,9 +106,10 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
 absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
   const BoundFunction& function = bound();
   if (spec_.inputs.size() != function.inputs.size()) {
-    return InvalidArgument("function '", function.name,
-                           "' was called with a wrong number of inputs: ", "expected=",
-                           function.inputs.size(), " given=", spec_.inputs.size());
+    return InField(InvalidArgument("function '", function.name,
+                                   "' was called with a wrong number of inputs: expected=",
+                                   function.inputs.size(), " given=", spec_.inputs.size()),
+                   "inputs");
   }
   values_.reserve(function.program().arg_dtypes.size());
   access.reserve(function.variables.size());
@@ -118,13 +120,15 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
       return WithReason(
           FailedPrecondition("Could not find variable ", captured.name, " of function '",
                              function.name, "': the variable has been deleted"),
-          Reason::kVariableDeleted);
+          Reason::kVariableDeleted,
+          {{"variableName", captured.name}, {"functionName", function.name}});
     }
     variable_bytes_ += variable->bytes();
     access.push_back({std::move(variable), captured.access});
   }
   for (size_t i = 0; i < spec_.inputs.size(); ++i) {
-    FORMWORK_RETURN_IF_ERROR(BindInput(i, spec_.inputs[i], access));
+    absl::Status input = BindInput(i, spec_.inputs[i], access);
+    if (!input.ok()) return InField(std::move(input), absl::StrCat("inputs[", i, "]"));
   }
   for (const Binding& binding : function.identity.bindings) {
     values_.push_back(binding.resource_id == 0
@@ -288,7 +292,13 @@ void EngineImpl::WatchKept() {
   if (watches_kept_.exchange(true)) return;
   deadlines_.Watch(absl::Now() + kKeptWatchPeriod, kept_watch_, [this] {
     watches_kept_.store(false);
-    if (kept_.Expire(absl::Now()) != absl::InfiniteFuture()) WatchKept();
+    std::vector<KeptTensors::Expired> expired;
+    if (kept_.Expire(absl::Now(), &expired) != absl::InfiniteFuture()) WatchKept();
+    if (!options_.on_eviction) return;
+    for (const auto& [name_space, info] : expired) {
+      options_.on_eviction(
+          {Eviction::Kind::kKeptTensor, name_space, info.owner, info.id, info.bytes});
+    }
   });
 }
 
@@ -296,27 +306,31 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
   if (spec_.function.id != 0) {
     FunctionPtr function = engine_.functions_.Find(name_space_, spec_.function.id);
     if (function != nullptr) return function;
-    return WithReason(
-        NotFound("there is no function of id=", spec_.function.id, ": it was removed or evicted"),
-        Reason::kFunctionNotFound);
+    return InField(NoFunction(spec_.function), "function_id");
   }
   std::vector<InputType> types(spec_.inputs.size());
   std::vector<std::shared_ptr<Variable>> variables;  // Whose shapes the types point into.
   for (size_t i = 0; i < types.size(); ++i) {
-    const Argument& argument = spec_.inputs[i];
+    Argument& argument = spec_.inputs[i];
     InputType& type = types[i];
+    const auto in_input = [i](const absl::Status& status, absl::string_view field) {
+      return InField(Annotate(status, absl::StrCat("input ", i)),
+                     absl::StrCat("inputs[", i, "].", field));
+    };
+    if (argument.kind == Argument::Kind::kKeptTensor) {
+      absl::StatusOr<Tensor> kept = engine_.kept_.Use(name_space_, argument.id);
+      if (!kept.ok()) return in_input(kept.status(), "kept_tensor_id");
+      argument.tensor = *std::move(kept);
+      argument.kind = Argument::Kind::kTensor;
+    }
     if (argument.kind == Argument::Kind::kTensor) {
       type.dtype = argument.tensor.dtype();
       type.dims = argument.tensor.shape().dims();
       continue;
     }
-    if (argument.kind == Argument::Kind::kKeptTensor) {
-      return InvalidArgument("input ", i, ": a kept tensor needs a call by function ID");
-    }
     std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
     if (variable == nullptr || variable->name_space != name_space_) {
-      return WithReason(NotFound("input ", i, ": there is no variable of id=", argument.id),
-                        Reason::kVariableNotFound);
+      return in_input(NoVariable({argument.id, ""}), "resource_id");
     }
     type.dtype = DType::kResource;
     type.variable_dtype = variable->dtype;
@@ -327,14 +341,15 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
   Dispatch dispatch = engine_.functions_.Find(name_space_, spec_.function.name, types);
   if (dispatch.function != nullptr) return dispatch.function;
   if (dispatch.unknown_name) {
-    return WithReason(NotFound("there is no function '", spec_.function.name, "'"),
-                      Reason::kFunctionNotFound);
+    return InField(NoFunction(spec_.function), "function_name");
   }
   details_.candidates = std::move(dispatch.candidates);
   details_.suggested = std::move(dispatch.suggested);
-  return WithReason(NotFound("no signature of function '", spec_.function.name,
-                             "' takes these inputs: candidates=", details_.candidates.size()),
-                    Reason::kNoMatchingSignature);
+  return InField(
+      WithReason(NotFound("no signature of function '", spec_.function.name,
+                          "' takes these inputs: candidates=", details_.candidates.size()),
+                 Reason::kNoMatchingSignature, {{"functionName", spec_.function.name}}),
+      "inputs");
 }
 
 std::shared_ptr<CallHandle> EngineImpl::Call(CallSpec spec,

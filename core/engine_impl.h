@@ -91,6 +91,11 @@ inline absl::string_view NamespaceOf(absl::string_view given) {
   return given.empty() ? kDefaultNamespace : given;
 }
 
+/// The error of a function that is not, or no longer, there.
+absl::Status NoFunction(const Target& function);
+/// The same of a variable.
+absl::Status NoVariable(const Target& variable);
+
 class Task;
 
 /// Tasks that have, or wait for, a thread of the engine's: what a drain may have to cut off.

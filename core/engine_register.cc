@@ -111,8 +111,8 @@ class RegisterTask final : public Task {
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>&) override {
-    FORMWORK_RETURN_IF_ERROR(CheckName("namespace", name_space_));
-    return CheckName("function", registration_.name);
+    FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space_), "namespace"));
+    return InField(CheckName("function", registration_.name), "name");
   }
   bool runs_inline() override { return false; }
   ThreadPool& pool() override { return engine_.compilers_; }
@@ -160,14 +160,16 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   if (bytes.empty() && !registration.fingerprint.empty()) {
     known = graphs_.Get(registration.fingerprint);
     if (known == nullptr) {
-      return WithReason(
-          NotFound("the graph is not known: fingerprint=", registration.fingerprint.substr(0, 64)),
-          Reason::kGraphNotFound);
+      const std::string fingerprint = registration.fingerprint.substr(0, 64);
+      return InField(WithReason(NotFound("the graph is not known: fingerprint=", fingerprint),
+                                Reason::kGraphNotFound, {{"fingerprint", fingerprint}}),
+                     "fingerprint");
     }
     bytes = *known;
   }
   tf::GraphDef graph_def;
-  FORMWORK_RETURN_IF_ERROR(HoldToBudget(memory_, [&] { return ParseGraphDef(bytes, graph_def); }));
+  FORMWORK_RETURN_IF_ERROR(
+      InField(HoldToBudget(memory_, [&] { return ParseGraphDef(bytes, graph_def); }), "graph_def"));
 
   absl::flat_hash_map<absl::string_view, const tf::NodeDef*> consts;
   for (const tf::NodeDef& node : graph_def.node()) {
@@ -177,7 +179,8 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   std::vector<PartialShape> arg_shapes;
   for (const TensorSpec& input : registration.inputs) {
     if (!IsKnown(input.dtype)) {
-      return InvalidArgument("input '", input.name, "' has an unknown dtype");
+      return InField(InvalidArgument("input '", input.name, "' has an unknown dtype"),
+                     absl::StrCat("inputs[", arg_shapes.size(), "].dtype"));
     }
     cut.feeds.emplace_back(input.name, input.dtype);
     // What is behind a handle that a caller passes is not known before the call.
@@ -185,24 +188,32 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   }
   FunctionIdentity identity;
   std::vector<TensorSpec> captures;
-  for (const auto& [tensor, argument] : registration.captures) {
+  for (size_t i = 0; i < registration.captures.size(); ++i) {
+    const auto& [tensor, argument] = registration.captures[i];
+    const auto in_capture = [&tensor = tensor, i](const absl::Status& status,
+                                                  absl::string_view field) {
+      return InField(Annotate(status, absl::StrCat("capture '", tensor, "'")),
+                     absl::StrCat("captures[", i, "].value.", field));
+    };
     Binding binding;
     TensorSpec spec{tensor, DType::kResource, PartialShape()};
     if (argument.kind == Argument::Kind::kResource) {
       std::shared_ptr<Variable> variable = resources_.Find(argument.id);
       if (variable == nullptr || variable->name_space != registration.name_space) {
-        return WithReason(
-            NotFound("capture '", tensor, "': there is no variable of id=", argument.id),
-            Reason::kVariableNotFound);
+        return in_capture(NoVariable({argument.id, ""}), "resource_id");
       }
       binding.resource_id = argument.id;
       spec.shape = variable->shape;
     } else {
       binding.value = argument.tensor;
       if (argument.kind == Argument::Kind::kKeptTensor) {
-        FORMWORK_ASSIGN_OR_RETURN(binding.value, kept_.Use(registration.name_space, argument.id));
+        absl::StatusOr<Tensor> kept = kept_.Use(registration.name_space, argument.id);
+        if (!kept.ok()) return in_capture(kept.status(), "kept_tensor_id");
+        binding.value = *std::move(kept);
       }
-      if (!binding.value.has_value()) return InvalidArgument("capture '", tensor, "' has no value");
+      if (!binding.value.has_value()) {
+        return in_capture(InvalidArgument("it has no value"), "tensor");
+      }
       if (IsItsConst(consts, tensor, binding.value, allocator_)) continue;
       spec.dtype = binding.value.dtype();
       spec.shape = PartialShape(binding.value.shape());
@@ -228,6 +239,11 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
       registration.name_space, registration.name, std::move(identity), registration.replace,
       [&] { return Compile(registration, *imported, plan_key, arg_shapes, bound, captures); });
   if (!registered.ok()) return registered.status();
+  for (const FunctionPtr& gone : registered->evicted) {
+    if (!options_.on_eviction) break;
+    options_.on_eviction(
+        {Eviction::Kind::kFunction, gone->name_space, gone->name, gone->id, gone->bytes});
+  }
   if (registration.retrace) retraces_.fetch_add(1, std::memory_order_relaxed);
   if (known == nullptr) graphs_.Put(Sha256Hex(bytes), bytes);
   return Registered{InfoOf(*registered->function), registered->existed};
@@ -248,9 +264,7 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
       continue;
     }
     const std::shared_ptr<Variable> variable = resources_.Find(binding.resource_id);
-    if (variable == nullptr)
-      return WithReason(NotFound("a captured variable has just been deleted"),
-                        Reason::kVariableNotFound);
+    if (variable == nullptr) return NoVariable({binding.resource_id, ""});
     function->variables.push_back(
         {variable->id, variable->name, variable, plan->arg_access[num_inputs + i]});
   }

@@ -67,7 +67,8 @@ absl::Status Task::TakePlace() {
                                       "' wait: waiting=", engine_.waiting_.taken(name_space_),
                                       " waiting of all=", engine_.waiting_.taken(),
                                       " limit=", engine_.options_.max_queued_calls),
-                    Reason::kQueueFull);
+                    Reason::kQueueFull,
+                    {{"namespace", name_space_}, {"limit", engine_.options_.max_queued_calls}});
 }
 
 void Task::Wait() {

@@ -17,15 +17,16 @@ VariableInfo InfoOf(const Variable& variable) {
           variable.bytes()};
 }
 
-absl::Status NoVariable(const Target& target) {
-  if (target.id != 0)
-    return WithReason(NotFound("there is no variable of id=", target.id),
-                      Reason::kVariableNotFound);
-  return WithReason(NotFound("there is no variable '", target.name, "'"),
-                    Reason::kVariableNotFound);
-}
-
 }  // namespace
+
+absl::Status NoVariable(const Target& variable) {
+  if (variable.id != 0) {
+    return WithReason(NotFound("there is no variable of id=", variable.id),
+                      Reason::kVariableNotFound, {{"variableId", variable.id}});
+  }
+  return WithReason(NotFound("there is no variable '", variable.name, "'"),
+                    Reason::kVariableNotFound, {{"variableName", variable.name}});
+}
 
 /// Reads or writes several variables at one place in line.
 class VariablesTask : public Task {
@@ -55,8 +56,9 @@ class ReadTask final : public VariablesTask {
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override {
     access.reserve(targets_.size());
-    for (const Target& target : targets_) {
-      FORMWORK_RETURN_IF_ERROR(Add(target, Access::kRead, access));
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      FORMWORK_RETURN_IF_ERROR(
+          InField(Add(targets_[i], Access::kRead, access), absl::StrCat("variables[", i, "]")));
     }
     return absl::OkStatus();
   }
@@ -66,7 +68,8 @@ class ReadTask final : public VariablesTask {
       absl::StatusOr<Tensor> value = ticket_.Read({variable->id});
       if (!value.ok()) {
         ticket_.ReleaseAll();
-        return Refuse(value.status());
+        return Refuse(
+            InField(value.status(), absl::StrCat("variables[", result.values.size(), "]")));
       }
       result.values.push_back({InfoOf(*variable), *std::move(value)});
     }
@@ -100,15 +103,20 @@ class AssignTask final : public VariablesTask {
   absl::Status Prepare(std::vector<AccessRequest>& access) override {
     access.reserve(values_.size());
     absl::flat_hash_set<uint64_t> seen;
-    for (const auto& [target, value] : values_) {
-      FORMWORK_RETURN_IF_ERROR(Add(target, Access::kWrite, access));
-      const Variable& variable = *variables_.back();
-      FORMWORK_RETURN_IF_ERROR(AccessTicket::CheckFits(variable, value));
-      if (!seen.insert(variable.id).second) {
-        return InvalidArgument("variable '", variable.name, "' is to be written twice at once");
-      }
+    for (size_t i = 0; i < values_.size(); ++i) {
+      FORMWORK_RETURN_IF_ERROR(InField(Assign(values_[i].first, values_[i].second, access, seen),
+                                       absl::StrCat("assignments[", i, "]")));
     }
     return absl::OkStatus();
+  }
+  absl::Status Assign(const Target& target, const Tensor& value, std::vector<AccessRequest>& access,
+                      absl::flat_hash_set<uint64_t>& seen) {
+    FORMWORK_RETURN_IF_ERROR(InField(Add(target, Access::kWrite, access), "variable"));
+    const Variable& variable = *variables_.back();
+    FORMWORK_RETURN_IF_ERROR(InField(AccessTicket::CheckFits(variable, value), "value"));
+    if (seen.insert(variable.id).second) return absl::OkStatus();
+    return InField(InvalidArgument("variable '", variable.name, "' is to be written twice at once"),
+                   "variable");
   }
   void Run() override {
     AssignResult result;
@@ -155,7 +163,7 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
                                                                    const PartialShape& shape,
                                                                    std::optional<Tensor> value) {
   name_space = NamespaceOf(name_space);
-  FORMWORK_RETURN_IF_ERROR(CheckName("namespace", name_space));
+  FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space), "namespace"));
   FORMWORK_RETURN_IF_ERROR(memory_.CheckRoom(name.size()));
   CreatedVariable created;
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
@@ -171,21 +179,21 @@ absl::StatusOr<std::shared_ptr<Variable>> EngineImpl::FindVariable(absl::string_
   std::shared_ptr<Variable> variable =
       target.id != 0 ? resources_.Find(target.id) : resources_.FindByName(name_space, target.name);
   if (variable != nullptr && variable->name_space == name_space) return variable;
-  return NoVariable(target);
+  return InField(NoVariable(target), target.id != 0 ? "id" : "name");
 }
 
 absl::StatusOr<VariableInfo> EngineImpl::GetVariable(absl::string_view name_space,
                                                      const Target& variable) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::shared_ptr<Variable> found,
-                            FindVariable(name_space, variable));
-  return formwork::InfoOf(*found);
+  const absl::StatusOr<std::shared_ptr<Variable>> found = FindVariable(name_space, variable);
+  if (!found.ok()) return InField(found.status(), "variable");
+  return formwork::InfoOf(**found);
 }
 
 absl::Status EngineImpl::DeleteVariable(absl::string_view name_space, const Target& variable,
                                         bool allow_missing) {
   const absl::StatusOr<std::shared_ptr<Variable>> found = FindVariable(name_space, variable);
   if (found.ok() && resources_.Remove(**found)) return absl::OkStatus();
-  return allow_missing ? absl::OkStatus() : NoVariable(variable);
+  return allow_missing ? absl::OkStatus() : InField(NoVariable(variable), "variable");
 }
 
 std::vector<VariableInfo> EngineImpl::ListVariables(absl::string_view name_space) {

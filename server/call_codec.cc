@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/status_to_grpc.h"
 #include "server/utf8.h"
@@ -31,13 +32,15 @@ constexpr int kFieldsBeforeInputs = 16;
 
 absl::Status AddInput(WireReader value, Allocator& allocator, CallSpec* spec) {
   if (spec->inputs.size() >= kMaxInputs) {
-    return InvalidArgument("Call: too many inputs: limit=", kMaxInputs);
+    return InField(InvalidArgument("Call: too many inputs: limit=", kMaxInputs), "inputs");
   }
   ValueParts parts;
   if (!parts.Parse(value)) return Malformed("CallRequest");
   absl::StatusOr<Argument> argument = parts.Build(allocator);
   if (!argument.ok()) {
-    return Annotate(argument.status(), absl::StrCat("input ", spec->inputs.size()));
+    const size_t i = spec->inputs.size();
+    return InField(Annotate(argument.status(), absl::StrCat("input ", i)),
+                   absl::StrCat("inputs[", i, "]"));
   }
   spec->inputs.push_back(*std::move(argument));
   return absl::OkStatus();

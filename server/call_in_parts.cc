@@ -63,7 +63,7 @@ void CallInParts::Run() {
 
 void CallInParts::Complete(CallResult result) {
   scope_.metrics.CountCall(
-      {name_space_, result.function_name, result.status.code(), absl::Now() - arrival_});
+      {name_space_, result.function_name, result.status, absl::Now() - arrival_});
   const bool slow =
       std::any_of(result.outputs.begin(), result.outputs.end(),
                   [](const CallOutput& output) { return SlowToEncode(output.tensor); });

@@ -21,23 +21,34 @@ constexpr absl::string_view kOther = "other";
 void CallMetrics::Count(const FinishedCall& call) {
   const double seconds = absl::ToDoubleSeconds(call.latency);
   const size_t bucket = std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin();
-  size_t code = static_cast<size_t>(call.code);
+  size_t code = static_cast<size_t>(call.status.code());
   if (code >= kCodes) code = static_cast<size_t>(absl::StatusCode::kUnknown);
   absl::MutexLock lock(&mutex_);
-  ++namespaces_.See(call.name_space)[code];
+  PerNamespace& name_space = namespaces_.See(call.name_space);
+  ++name_space.codes[code];
+  name_space.seconds += seconds;
   Histogram& histogram = functions_.See(call.function);
   ++histogram.buckets[bucket];
   histogram.sum += seconds;
 }
 
-void CallMetrics::AddCodes(absl::string_view name_space, const Codes& codes, MetricFamily* family) {
+void CallMetrics::PerNamespace::Add(const PerNamespace& more) {
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] += more.codes[i];
+  seconds += more.seconds;
+}
+
+void CallMetrics::AddNamespace(absl::string_view name_space, const PerNamespace& counted,
+                               MetricFamily* calls, MetricFamily* seconds) {
+  const prometheus::ClientMetric::Label label = {"namespace", ToValidUtf8(name_space)};
   for (size_t code = 0; code < kCodes; ++code) {
-    if (codes[code] == 0 && code != 0) continue;
-    ClientMetric& metric = family->metric.emplace_back();
-    metric.label = {{"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code))},
-                    {"namespace", ToValidUtf8(name_space)}};
-    metric.counter.value = static_cast<double>(codes[code]);
+    if (counted.codes[code] == 0 && code != 0) continue;
+    ClientMetric& metric = calls->metric.emplace_back();
+    metric.label = {{"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code))}, label};
+    metric.counter.value = static_cast<double>(counted.codes[code]);
   }
+  ClientMetric& metric = seconds->metric.emplace_back();
+  metric.label = {label};
+  metric.counter.value = counted.seconds;
 }
 
 void CallMetrics::AddHistogram(absl::string_view function, const Histogram& histogram,
@@ -60,6 +71,10 @@ std::vector<MetricFamily> CallMetrics::Collect() {
                      "status code.",
                      MetricType::Counter,
                      {}};
+  MetricFamily seconds{"formwork_call_seconds_total",
+                       "Time from calls' arrival to their answers, by namespace.",
+                       MetricType::Counter,
+                       {}};
   MetricFamily durations{"formwork_call_duration_seconds",
                          "From a call's arrival to its answer, by function: the most called and "
                          "\"other\".",
@@ -69,12 +84,12 @@ std::vector<MetricFamily> CallMetrics::Collect() {
   namespaces_.Choose();
   functions_.Choose();
   // What is named "other" shares the others' series.
-  Codes other_codes = namespaces_.others();
-  namespaces_.ForEach([&](absl::string_view name_space, const Codes& codes) {
-    if (name_space != kOther) return AddCodes(name_space, codes, &calls);
-    for (size_t i = 0; i < codes.size(); ++i) other_codes[i] += codes[i];
+  PerNamespace others = namespaces_.others();
+  namespaces_.ForEach([&](absl::string_view name_space, const PerNamespace& counted) {
+    if (name_space == kOther) return others.Add(counted);
+    AddNamespace(name_space, counted, &calls, &seconds);
   });
-  AddCodes(kOther, other_codes, &calls);
+  AddNamespace(kOther, others, &calls, &seconds);
   Histogram other = functions_.others();
   functions_.ForEach([&](absl::string_view function, const Histogram& histogram) {
     if (function != kOther) return AddHistogram(function, histogram, &durations);
@@ -82,7 +97,7 @@ std::vector<MetricFamily> CallMetrics::Collect() {
     other.sum += histogram.sum;
   });
   AddHistogram(kOther, other, &durations);
-  return {std::move(calls), std::move(durations)};
+  return {std::move(calls), std::move(seconds), std::move(durations)};
 }
 
 }  // namespace formwork::server

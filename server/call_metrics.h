@@ -18,13 +18,13 @@ namespace formwork::server {
 struct FinishedCall {
   absl::string_view name_space;
   absl::string_view function;  ///< The name that it ran; empty where none was found.
-  absl::StatusCode code = absl::StatusCode::kOk;
+  const absl::Status& status;
   absl::Duration latency;  ///< From its arrival.
 };
 
-/// Counts calls by namespace and code, and their latencies by function: for the namespaces and
-/// functions that are called most, and for "other". Which they are is looked at again at each
-/// Collect; a series that begins then counts from there on. Thread-safe.
+/// Counts calls by namespace and code, their seconds by namespace, and their latencies by function:
+/// for the namespaces and functions that are called most, and for "other". Which they are is looked
+/// at again at each Collect; a series that begins then counts from there on. Thread-safe.
 class CallMetrics {
  public:
   CallMetrics(size_t namespaces, size_t functions)
@@ -39,19 +39,24 @@ class CallMetrics {
                                                      0.5,   1,      5,      30};
   static constexpr size_t kCodes = 17;
 
-  using Codes = std::array<uint64_t, kCodes>;
+  struct PerNamespace {
+    std::array<uint64_t, kCodes> codes{};
+    double seconds = 0;
+
+    void Add(const PerNamespace& more);
+  };
   struct Histogram {
     std::array<uint64_t, kBounds.size() + 1> buckets{};
     double sum = 0;
   };
 
-  static void AddCodes(absl::string_view name_space, const Codes& codes,
-                       prometheus::MetricFamily* family);
+  static void AddNamespace(absl::string_view name_space, const PerNamespace& counted,
+                           prometheus::MetricFamily* calls, prometheus::MetricFamily* seconds);
   static void AddHistogram(absl::string_view function, const Histogram& histogram,
                            prometheus::MetricFamily* family);
 
   absl::Mutex mutex_;
-  MostSeen<Codes> namespaces_ ABSL_GUARDED_BY(mutex_);
+  MostSeen<PerNamespace> namespaces_ ABSL_GUARDED_BY(mutex_);
   MostSeen<Histogram> functions_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -230,7 +230,7 @@ void CallStream::Queue(const std::shared_ptr<AnswerParts>& parts) {
 
 void CallStream::Complete(std::shared_ptr<Call> call, CallResult result) {
   scope_.metrics.CountCall(
-      {call->name_space, result.function_name, result.status.code(), absl::Now() - call->arrival});
+      {call->name_space, result.function_name, result.status, absl::Now() - call->arrival});
   const bool slow =
       std::any_of(result.outputs.begin(), result.outputs.end(),
                   [](const CallOutput& output) { return SlowToEncode(output.tensor); });

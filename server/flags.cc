@@ -138,7 +138,8 @@ void AddServing(CLI::App& app, ServerOptions& options) {
       ->check(Seconds(kYear));
 }
 
-void AddEngine(CLI::App& app, EngineOptions& options) {
+void AddEngine(CLI::App& app, ServerOptions& server) {
+  EngineOptions& options = server.engine;
   options.memory_limit_bytes = DefaultMemoryLimit();
   Add(app, "--memory-limit-bytes", options.memory_limit_bytes,
       "Most memory (as 8G, too): by default 80 % of the machine's or the cgroup's; 0: no limit")
@@ -148,8 +149,9 @@ void AddEngine(CLI::App& app, EngineOptions& options) {
                             "limit; 0: no limit "
                             "but that")
                             ->transform(Bytes(0, kMostBytes));
-  app.parse_complete_callback([tensor, &options] {
+  app.parse_complete_callback([tensor, &server, &options] {
     if (tensor->empty()) options.max_tensor_bytes = options.memory_limit_bytes / 4;
+    options.kept_tensor_ttl = absl::Seconds(server.kept_tensor_ttl_seconds);
   });
   Add(app, "--threads", options.compute_threads, "Threads that one kernel may use; 0: all cores")
       ->check(Whole(0, 4096));
@@ -163,6 +165,16 @@ void AddEngine(CLI::App& app, EngineOptions& options) {
       ->check(Whole(1, int64_t{1} << 40));
   Add(app, "--max-function-bytes", options.max_function_bytes,
       "Bytes of the functions that are kept (as 1G, too)")
+      ->transform(Bytes(0, kMostBytes));
+  Add(app, "--compile-threads", options.compile_threads,
+      "Registrations that compile at once; 0: chosen by the number of cores")
+      ->check(Whole(0, 4096));
+  Add(app, "--kept-tensor-ttl", server.kept_tensor_ttl_seconds,
+      "Seconds after its last use in which a kept tensor stays, unless its client asks for another "
+      "time; 0: for ever")
+      ->check(Seconds(kYear));
+  Add(app, "--max-kept-bytes", options.max_kept_bytes,
+      "Bytes of one namespace's kept tensors (as 1G, too); 0: as the memory limit allows")
       ->transform(Bytes(0, kMostBytes));
 }
 
@@ -212,7 +224,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, ServerOptions* 
   app.set_version_flag("--version", absl::StrCat("formwork-server ", kVersion));
   app.get_formatter()->column_width(36);
   AddServing(app, *options);
-  AddEngine(app, options->engine);
+  AddEngine(app, *options);
   AddObserving(app, *options);
   try {
     app.parse(argc, argv);

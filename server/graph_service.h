@@ -3,7 +3,9 @@
 // formwork.v1.GraphService over an Engine. Every method is raw: what is large is decoded in place,
 // and no message is parsed on a callback thread that may be long.
 
-#include "absl/time/time.h"
+#include <memory>
+
+#include "absl/status/status.h"
 #include "core/engine.h"
 #include "formwork/v1/graph_service.grpc.pb.h"
 #include "server/call_in_parts.h"
@@ -36,8 +38,9 @@ using All = V1::WithRawCallbackMethod_GetServerInfo<V1::WithRawCallbackMethod_Cl
 
 }  // namespace raw_methods
 
-/// Converts, calls the engine, converts back. Thread-safe. The engine and the metrics outlive it;
-/// it outlives the gRPC server that it is registered with.
+/// gRPC's side of each method: on which thread it runs, what it is counted under. What it does is
+/// in methods.h and waiting_methods.h. Thread-safe. Options, engine and metrics outlive it; it
+/// outlives the gRPC server that it is registered with.
 class GraphService final : public raw_methods::All {
  public:
   GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics);
@@ -78,24 +81,18 @@ class GraphService final : public raw_methods::All {
     Bytes* response;
   };
 
-  // Runs `body(request, &response, &details)` with parsed messages on a thread of ours.
-  template <typename Request, typename Response, typename Body>
-  Reactor* Answer(const Rpc& rpc, Body body);
-  // Runs `body(unary, request)`, which finishes it, with a parsed message: here where it is small,
-  // else on a thread of ours.
-  template <typename Request, typename Body>
-  Reactor* Begin(const Rpc& rpc, Body body);
+  template <typename Request, typename Response>
+  using Method = absl::Status (*)(const RequestScope&, const Request&, Response*, ErrorDetails*);
+  using WaitingMethod = void (*)(const RequestScope&, const std::shared_ptr<UnaryRequest>&);
+
+  // Runs `method` with parsed messages on a thread of ours.
+  template <typename Request, typename Response>
+  Reactor* Answer(const Rpc& rpc, Method<Request, Response> method);
+  // Runs `method`, which finishes the request, on a thread of `pool`; null: here.
+  Reactor* Begin(const Rpc& rpc, WaitingMethod method, TaskPool* pool);
+  // What is small is decoded where it arrives.
   TaskPool* PoolFor(const Bytes& message);
 
-  void RunRead(const std::shared_ptr<UnaryRequest>& unary,
-               std::shared_ptr<const v1::ReadVariablesRequest> request);
-  absl::Status AnswerRead(UnaryRequest& unary, const v1::ReadVariablesRequest& request,
-                          const std::vector<VariableValue>& values);
-
-  const ServerOptions options_;
-  const absl::Time started_;
-  Engine& engine_;
-  Metrics& metrics_;
   OpenStreams streams_;
   TaskPool requests_;
   RequestScope scope_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/tensor_codec.h"
 #include "server/type_messages.h"
@@ -12,6 +13,10 @@
 
 namespace formwork::server {
 namespace {
+
+// Of formwork.v1, by the names that proto/README.md explains.
+constexpr const char* kFeatures[] = {"answers_in_parts", "element_ranges", "unordered_calls",
+                                     "values_in_chunks"};
 
 formwork::tf::DataType ToMessage(DType dtype) { return static_cast<formwork::tf::DataType>(dtype); }
 
@@ -54,6 +59,9 @@ void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool sig
   for (const std::string& name : function.captured_variables) {
     message->add_captured_variables(ToValidUtf8(name));
   }
+  for (const std::string& name : function.deleted_variables) {
+    message->add_deleted_variables(ToValidUtf8(name));
+  }
   if (!signatures) return;
   ToMessage(function.signature, message->mutable_signature());
   for (const TensorSpec& spec : function.inputs) ToMessage(spec, message->add_inputs());
@@ -92,6 +100,8 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   to->set_functions(static_cast<uint64_t>(limits.max_functions));
   to->set_function_bytes(limits.max_function_bytes);
   to->set_kept_tensor_bytes(limits.max_kept_bytes);
+  to->set_connections(static_cast<uint64_t>(options.max_connections));
+  for (const char* feature : kFeatures) message->add_features(feature);
   message->set_durability(v1::DURABILITY_MEMORY);
   message->set_instruction_set(engine.instruction_set);
 }
@@ -105,7 +115,7 @@ void ToMessage(const EngineStats& stats, v1::ServerStats* message) {
   message->set_kept_tensor_bytes(stats.kept_bytes);
   message->set_calls_queued(stats.calls_queued);
   message->set_calls_running(stats.calls_running);
-  message->set_memory_bytes(stats.tensor_bytes);
+  message->set_memory_bytes(stats.memory_used_bytes);
 }
 
 void ToMessage(absl::Duration duration, google::protobuf::Duration* message) {
@@ -116,14 +126,17 @@ void ToMessage(absl::Duration duration, google::protobuf::Duration* message) {
 absl::StatusOr<PartialShape> ShapeFrom(const v1::Shape& message) {
   if (message.unknown_rank()) {
     if (message.dims_size() == 0) return PartialShape::Unknown();
-    return InvalidArgument("Shape: unknown rank, but it has dims: ", message.dims_size());
+    return InField(InvalidArgument("Shape: unknown rank, but it has dims: ", message.dims_size()),
+                   "shape");
   }
-  return PartialShape::Make(message.dims());
+  absl::StatusOr<PartialShape> shape = PartialShape::Make(message.dims());
+  if (!shape.ok()) return InField(shape.status(), "shape");
+  return shape;
 }
 
 absl::StatusOr<DType> DTypeFrom(int32_t dtype) {
   const DType known = dtype > 0 && dtype < 256 ? static_cast<DType>(dtype) : DType::kInvalid;
-  if (!IsKnown(known)) return InvalidArgument("unknown dtype: ", dtype);
+  if (!IsKnown(known)) return InField(InvalidArgument("unknown dtype: ", dtype), "dtype");
   return known;
 }
 
@@ -158,8 +171,11 @@ absl::StatusOr<Tensor> ValueOf(Engine& engine, absl::string_view name_space, Arg
   switch (argument.kind) {
     case Argument::Kind::kTensor:
       return std::move(argument.tensor);
-    case Argument::Kind::kKeptTensor:
-      return engine.ReadTensor(name_space, argument.id);
+    case Argument::Kind::kKeptTensor: {
+      absl::StatusOr<Tensor> tensor = engine.ReadTensor(name_space, argument.id);
+      if (!tensor.ok()) return InField(tensor.status(), "kept_tensor_id");
+      return tensor;
+    }
     case Argument::Kind::kResource:
       break;
   }
@@ -180,20 +196,26 @@ absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest request, Alloc
   registration.fingerprint = request.fingerprint();
   for (const v1::TensorSpec& input : request.inputs()) {
     absl::StatusOr<TensorSpec> spec = TensorSpecFrom(input);
-    if (!spec.ok()) return Annotate(spec.status(), absl::StrCat("input '", input.name(), "'"));
+    if (!spec.ok()) {
+      return InField(Annotate(spec.status(), absl::StrCat("input '", input.name(), "'")),
+                     absl::StrCat("inputs[", registration.inputs.size(), "]"));
+    }
     registration.inputs.push_back(*std::move(spec));
   }
   registration.outputs.assign(request.outputs().begin(), request.outputs().end());
   for (const v1::Capture& capture : request.captures()) {
     absl::StatusOr<Argument> value = ArgumentFrom(capture.value(), allocator);
     if (!value.ok()) {
-      return Annotate(value.status(), absl::StrCat("capture '", capture.tensor(), "'"));
+      return InField(Annotate(value.status(), absl::StrCat("capture '", capture.tensor(), "'")),
+                     absl::StrCat("captures[", registration.captures.size(), "].value"));
     }
     registration.captures.emplace_back(capture.tensor(), *std::move(value));
   }
   registration.targets.assign(request.targets().begin(), request.targets().end());
   if (request.has_signature()) {
-    FORMWORK_ASSIGN_OR_RETURN(registration.signature, FunctionTypeFrom(request.signature()));
+    absl::StatusOr<FunctionType> signature = FunctionTypeFrom(request.signature());
+    if (!signature.ok()) return InField(signature.status(), "signature");
+    registration.signature = *std::move(signature);
   }
   registration.pretty_signature = request.pretty_signature();
   registration.replace = request.replace();

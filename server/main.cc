@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/engine.h"
+#include "server/event_log.h"
 #include "server/flags.h"
 #include "server/logging.h"
 #include "server/server.h"
@@ -100,8 +101,10 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
 }
 
 int Run(const ServerOptions& options, sigset_t signals) {
+  formwork::EngineOptions engine_options = options.engine;
+  engine_options.on_eviction = &formwork::server::LogEviction;
   absl::StatusOr<std::unique_ptr<formwork::Engine>> engine =
-      formwork::Engine::Create(options.engine);
+      formwork::Engine::Create(engine_options);
   if (!engine.ok()) {
     spdlog::error("cannot start: {}", Text(engine.status()));
     return kCannotStart;

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "prometheus/text_serializer.h"
+#include "server/event_log.h"
 #include "server/process_stats.h"
 #include "server/version.h"
 
@@ -19,11 +18,6 @@ using prometheus::MetricType;
 constexpr char kOther[] = "other";
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
-
-// A name of a client's, for the log.
-std::string Shown(absl::string_view name) {
-  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(name.substr(0, 128)), "\"");
-}
 
 // The host of gRPC's peer text: "ipv4:127.0.0.1:4711", "ipv6:%5B::1%5D:4711", "unix:...".
 std::string HostOf(absl::string_view peer) {
@@ -71,8 +65,11 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
     {"formwork_variables", "Variables.", kGauge, FORMWORK_STAT(variables)},
     {"formwork_variable_bytes", "Bytes of the variables' values.", kGauge,
      FORMWORK_STAT(variable_bytes)},
-    {"formwork_kept_tensors", "Outputs that calls left on the server.", kGauge,
-     FORMWORK_STAT(kept_tensors)},
+    {"formwork_kept_tensors", "Kept tensors.", kGauge, FORMWORK_STAT(kept_tensors)},
+    {"formwork_kept_tensor_bytes", "Bytes of the kept tensors.", kGauge, FORMWORK_STAT(kept_bytes)},
+    {"formwork_kept_tensor_evictions_total",
+     "Kept tensors that nobody used for their time to live.", kCounter,
+     FORMWORK_STAT(kept_evictions)},
     {"formwork_calls_queued", "Admitted calls that wait for a thread or for an earlier call.",
      kGauge, FORMWORK_STAT(calls_queued)},
     {"formwork_calls_running", "Calls that run.", kGauge, FORMWORK_STAT(calls_running)},
@@ -92,8 +89,6 @@ const StatFamily<ConnectionListener::Stats> kConnectionFamilies[] = {
     {"formwork_connections", "Open gRPC connections.", kGauge, FORMWORK_STAT(open)},
     {"formwork_connections_accepted_total", "gRPC connections that were made.", kCounter,
      FORMWORK_STAT(accepted)},
-    {"formwork_connections_refused_total", "gRPC connections that found no place.", kCounter,
-     FORMWORK_STAT(refused)},
     {"formwork_connections_cut_off_total", "Idle gRPC connections that made place for others.",
      kCounter, FORMWORK_STAT(cut_off)},
 };
@@ -157,23 +152,42 @@ Metrics::Metrics(const Options& options)
                                                                     0.5, 1, 5, 10, 30, 60});
 }
 
-void Metrics::CountCall(const FinishedCall& call) {
-  calls_.Count(call);
-  if (call.latency > options_.slow_call) {
-    LogLimited(slow_calls_log_, spdlog::level::info,
-               "slow call: namespace={} function={} code={} seconds={:.3f}", Shown(call.name_space),
-               Shown(call.function), CodeName(call.code), absl::ToDoubleSeconds(call.latency));
-  }
-  if (call.code == absl::StatusCode::kResourceExhausted ||
-      call.code == absl::StatusCode::kUnavailable) {
-    LogLimited(refusals_log_, spdlog::level::warn,
-               "refused a call: namespace={} function={} code={}", Shown(call.name_space),
-               Shown(call.function), CodeName(call.code));
-  }
+std::optional<absl::string_view> Metrics::CountRefusal(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status) && !absl::IsUnavailable(status)) return std::nullopt;
+  const Reason reason = ReasonOf(status);
+  size_t i = 0;
+  while (i + 1 < kRefusals.size() && kRefusals[i].reason != reason) ++i;
+  refusals_[i].fetch_add(1, std::memory_order_relaxed);
+  return kRefusals[i].cause;
 }
 
-void Metrics::CountRequest(absl::string_view method, absl::StatusCode code) {
-  requests_->Add({{"method", std::string(method)}, {"code", CodeName(code)}}).Increment();
+MetricFamily Metrics::CollectRefusals() const {
+  MetricFamily family{"formwork_refusals_total",
+                      "Requests that the server refused for its own sake, by cause, and "
+                      "connections that found no place.",
+                      MetricType::Counter,
+                      {}};
+  const auto add = [&family](const char* cause, uint64_t value) {
+    ClientMetric& metric = family.metric.emplace_back();
+    metric.label = {{"cause", cause}};
+    metric.counter.value = static_cast<double>(value);
+  };
+  for (size_t i = 0; i < kRefusals.size(); ++i) add(kRefusals[i].cause, refusals_[i].load());
+  add("connections", options_.connections().refused);
+  return family;
+}
+
+void Metrics::CountCall(const FinishedCall& call) {
+  calls_.Count(call);
+  if (call.latency > options_.slow_call) LogSlowCall(call);
+  if (call.status.ok()) return;
+  if (const auto cause = CountRefusal(call.status)) LogRefusedCall(*cause, call);
+}
+
+void Metrics::CountRequest(absl::string_view method, const absl::Status& status) {
+  requests_->Add({{"method", std::string(method)}, {"code", CodeName(status.code())}}).Increment();
+  if (status.ok()) return;
+  if (const auto cause = CountRefusal(status)) LogRefusedRequest(*cause, method, status);
 }
 
 void Metrics::CountRetrace(absl::string_view peer) {
@@ -192,6 +206,7 @@ void Metrics::CountRetrace(absl::string_view peer) {
 std::string Metrics::Text() {
   std::vector<MetricFamily> families = registry_.Collect();
   for (MetricFamily& family : calls_.Collect()) families.push_back(std::move(family));
+  families.push_back(CollectRefusals());
   AddFamilies(kEngineFamilies, options_.engine(), &families);
   AddFamilies(kConnectionFamilies, options_.connections(), &families);
   AddFamilies(kProcessFamilies, ReadProcessStats(), &families);

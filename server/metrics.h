@@ -2,7 +2,11 @@
 
 // What /metrics shows. Counting is cheap and thread-safe; label values are bounded.
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/reason.h"
 #include "core/engine.h"
 #include "prometheus/counter.h"
 #include "prometheus/family.h"
@@ -20,7 +25,6 @@
 #include "prometheus/registry.h"
 #include "server/call_metrics.h"
 #include "server/connection_listener.h"
-#include "server/logging.h"
 
 namespace formwork::server {
 
@@ -48,9 +52,10 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
+  /// These write to the log, too, what was refused and what was slow.
   void CountCall(const FinishedCall& call);
   /// One finished request of another method.
-  void CountRequest(absl::string_view method, absl::StatusCode code);
+  void CountRequest(absl::string_view method, const absl::Status& status);
   void CountReceived(size_t bytes) { received_->Increment(static_cast<double>(bytes)); }
   void CountSent(size_t bytes) { sent_->Increment(static_cast<double>(bytes)); }
   /// A function that was imported and compiled, or could not be.
@@ -68,6 +73,22 @@ class Metrics {
  private:
   static constexpr size_t kMaxClients = 32;
 
+  struct Refusal {
+    Reason reason;
+    const char* cause;
+  };
+  // The last is for all other reasons, such as a response that is larger than a message may be.
+  static constexpr std::array<Refusal, 5> kRefusals = {{{Reason::kMemoryLimit, "memory"},
+                                                        {Reason::kQueueFull, "queue"},
+                                                        {Reason::kQuota, "quota"},
+                                                        {Reason::kDraining, "draining"},
+                                                        {Reason::kNone, "other"}}};
+
+  // The cause where the server refused a request that it might take at another time, or with other
+  // settings; counts it.
+  std::optional<absl::string_view> CountRefusal(const absl::Status& status);
+  prometheus::MetricFamily CollectRefusals() const;
+
   const Options options_;
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>* requests_;
@@ -77,8 +98,7 @@ class Metrics {
   prometheus::Gauge* streams_;
   prometheus::Histogram* compiles_;
   CallMetrics calls_;
-  LogLimit slow_calls_log_;
-  LogLimit refusals_log_;
+  std::array<std::atomic<uint64_t>, kRefusals.size()> refusals_{};  // As in kRefusals.
   absl::Mutex mutex_;
   absl::flat_hash_set<std::string> clients_ ABSL_GUARDED_BY(mutex_);
 };

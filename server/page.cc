@@ -3,6 +3,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/reason.h"
 #include "core/base/status.h"
 
 namespace formwork::server {
@@ -40,7 +41,7 @@ absl::StatusOr<PageKey> FromPageToken(const std::string& token) {
       return key;
     }
   }
-  return InvalidArgument("page_token is not one that a list answered with");
+  return InField(InvalidArgument("page_token is not one that a list answered with"), "page_token");
 }
 
 std::string ToPageToken(const PageKey& last) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/base/reason.h"
 
 namespace formwork::server {
 
@@ -33,7 +34,8 @@ absl::StatusOr<std::vector<Entry>> PageOf(std::vector<Entry> entries, int page_s
                                           const std::string& token, Key key, Wanted wanted,
                                           std::string* next) {
   if (page_size < 0 || page_size > kMaxPageSize) {
-    return absl::InvalidArgumentError("page_size is out of its range: 0 to 1000");
+    return InField(absl::InvalidArgumentError("page_size is out of its range: 0 to 1000"),
+                   "page_size");
   }
   const size_t size = static_cast<size_t>(page_size == 0 ? kMaxPageSize : page_size);
   std::erase_if(entries, [&](const Entry& entry) { return !wanted(entry); });

@@ -11,6 +11,7 @@ absl::Status ReadCall(const RequestScope& scope, const grpc::ByteBuffer& message
                       const grpc::CallbackServerContext& context, absl::Time arrival,
                       absl::Time deadline, DecodedCall* call, ErrorDetails* details) {
   Engine& engine = scope.engine;
+  details->effects = Effects::kNone;  // Of what is refused here.
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(
       engine.memory(), [&] { return DecodeCallRequest(message, engine.allocator(), call); }));
   if (call->names_by_id()) {

@@ -3,10 +3,12 @@
 // What the requests of a service share.
 
 #include <cstddef>
+#include <string>
 
 #include "absl/time/time.h"
 #include "core/engine.h"
 #include "grpcpp/server_context.h"
+#include "server/flags.h"
 #include "server/metrics.h"
 #include "server/task_pool.h"
 
@@ -22,7 +24,22 @@ struct RequestScope {
   Metrics& metrics;
   TaskPool& transfers;  ///< Decodes and encodes what is large.
   size_t max_message_bytes;
+  const ServerOptions& options;
+  absl::Time started;
 };
+
+/// Whose kept tensors a request's are, as lists show it: the client's, or its address'.
+inline std::string OwnerOf(const std::string& client_id,
+                           const grpc::CallbackServerContext& context) {
+  return client_id.empty() ? context.peer() : client_id;
+}
+
+/// Of a request that fails before it has had any effect.
+inline ErrorDetails NothingDone() {
+  ErrorDetails details;
+  details.effects = Effects::kNone;
+  return details;
+}
 
 /// The deadline of an RPC as the engine takes it.
 inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {

@@ -37,6 +37,10 @@ constexpr absl::Duration kPingTimeout = absl::Seconds(20);
 constexpr size_t kReservedDescriptors = 256;
 constexpr size_t kMostConnections = 10'000;
 
+// Calls at once over one connection: a client keeps back what is more. gRPC has no bound, and each
+// takes some 14 KB before anybody is asked.
+constexpr int kMostStreams = 4096;
+
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration), INT_MAX));
 }
@@ -64,6 +68,7 @@ void BoundConnections(const ServerOptions& options, grpc::ServerBuilder* builder
   // Only connections with calls are pinged: ConnectionListener knows them by the answers.
   set(GRPC_ARG_KEEPALIVE_TIME_MS, ConnectionListener::kBusySilence);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeout);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
   // Clients may ping as often during a long call; gRPC's default, five minutes, cuts them off.
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, absl::Seconds(5));
   if (options.max_connection_idle_seconds > 0) {
@@ -95,9 +100,8 @@ std::string LoopbackTarget(const std::string& bind, int port) {
 
 }  // namespace
 
-Server::Server(const ServerOptions& options, size_t max_connections, std::unique_ptr<Engine> engine)
-    : options_(options),
-      max_connections_(max_connections),
+Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
+    : options_(std::move(options)),
       engine_(std::move(engine)),
       metrics_(MetricsOptions()),
       service_(options_, *engine_, metrics_) {}
@@ -118,7 +122,7 @@ Metrics::Options Server::MetricsOptions() const {
       {"formwork_function_cache_limit_bytes", "Most bytes that the cache holds.",
        static_cast<double>(engine.max_function_bytes)},
       {"formwork_connections_limit", "Most gRPC connections at once.",
-       static_cast<double>(max_connections_)},
+       static_cast<double>(options_.max_connections)},
       {"formwork_message_limit_bytes", "Largest request and response.",
        static_cast<double>(options_.max_message_bytes)},
   };
@@ -127,8 +131,10 @@ Metrics::Options Server::MetricsOptions() const {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<Engine> engine) {
+  ServerOptions chosen = options;
   FORMWORK_ASSIGN_OR_RETURN(const size_t max_connections, MaxConnections(options));
-  std::unique_ptr<Server> server(new Server(options, max_connections, std::move(engine)));
+  chosen.max_connections = static_cast<int>(max_connections);
+  std::unique_ptr<Server> server(new Server(std::move(chosen), std::move(engine)));
   FORMWORK_RETURN_IF_ERROR(server->StartGrpc());
   FORMWORK_RETURN_IF_ERROR(server->StartHttp());
   server->grpc_->GetHealthCheckService()->SetServingStatus(
@@ -149,7 +155,7 @@ void Server::LogStart() const {
       "instructions={}",
       kVersion, Addresses(), options_.changed.empty() ? "none" : options_.changed,
       engine.memory_limit_bytes, options_.max_message_bytes, engine.max_queued_calls,
-      engine.max_functions, max_connections_, descriptors.rlim_cur, engine.compute_threads,
+      engine.max_functions, options_.max_connections, descriptors.rlim_cur, engine.compute_threads,
       engine.call_threads, info.instruction_set);
 }
 
@@ -175,7 +181,8 @@ absl::Status Server::StartGrpc() {
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
   listener_ = std::make_unique<ConnectionListener>(
-      std::move(sockets), max_connections_, [acceptor = std::move(acceptor)](int fd) {
+      std::move(sockets), static_cast<size_t>(options_.max_connections),
+      [acceptor = std::move(acceptor)](int fd) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.fd = fd;
         acceptor->HandleNewConnection(&connection);

@@ -40,15 +40,14 @@ class Server {
   absl::Status Shutdown(absl::Time deadline);
 
  private:
-  Server(const ServerOptions& options, size_t max_connections, std::unique_ptr<Engine> engine);
+  Server(ServerOptions options, std::unique_ptr<Engine> engine);
   Metrics::Options MetricsOptions() const;
   absl::Status StartGrpc();
   absl::StatusOr<std::vector<UniqueFd>> Listen();
   absl::Status StartHttp();
   void LogStart() const;
 
-  const ServerOptions options_;
-  const size_t max_connections_;
+  const ServerOptions options_;  // As they took effect.
   const std::unique_ptr<Engine> engine_;
   Metrics metrics_;
   GraphService service_;

@@ -22,7 +22,11 @@ static_assert(v1::Reason_ARRAYSIZE == static_cast<int>(Reason::kDraining) + 1);
 constexpr size_t kTrailerBytes = 7500;
 constexpr size_t kMostTrailerBytes = size_t{1} << 20;  // Of a client that says that it takes more.
 // Of those, what is left to details beside the text, which is in them once more.
-constexpr size_t kDetailBytes = 1500;
+constexpr size_t kDetailBytes = 2500;
+// Of a fact: names may be longer.
+constexpr size_t kMaxFact = 200;
+// What the type URLs, the reason with its facts, and the delay take at most.
+constexpr size_t kInfoBytes = 1200;
 
 size_t RoomFor(const grpc::CallbackServerContext& context) {
   auto said = context.client_metadata().find(kErrorRoomKey);
@@ -56,13 +60,28 @@ std::string ErrorText(const absl::Status& status, size_t room) {
   return cut;
 }
 
-// How soon a request that was refused may be sent again; zero: it makes no sense.
-absl::Duration RetryDelay(Reason reason) {
+// Of the text, in a violation beside it.
+constexpr size_t kMaxViolationText = 512;
+
+// How soon a request that was refused may be sent again; zero: it makes no sense. `facts`: of the
+// status.
+absl::Duration RetryDelay(Reason reason, Effects effects,
+                          const google::protobuf::Map<std::string, std::string>& facts) {
   switch (reason) {
     case Reason::kQueueFull:
       return absl::Milliseconds(100);
     case Reason::kDraining:
       return absl::Seconds(1);
+    case Reason::kMemoryLimit: {
+      // Others may give back what is missing, unless it is more than there is.
+      const auto number = [&](const char* key) {
+        const auto found = facts.find(key);
+        uint64_t value = 0;
+        return found != facts.end() && absl::SimpleAtoi(found->second, &value) ? value : 0;
+      };
+      const bool may_fit = number("wantedBytes") <= number("limitBytes");
+      return may_fit && effects == Effects::kNone ? absl::Seconds(1) : absl::ZeroDuration();
+    }
     default:
       return absl::ZeroDuration();
   }
@@ -76,10 +95,17 @@ struct Parts {
   size_t bytes() const { return culprits.ByteSizeLong() + failure.ByteSizeLong(); }
 };
 
-Parts PartsOf(const ErrorDetails& details, uint64_t epoch) {
+Parts PartsOf(const absl::Status& status, const ErrorDetails& details, uint64_t epoch) {
   Parts parts;
-  for (const std::string& culprit : details.culprits) {
-    parts.culprits.add_field_violations()->set_description(ToValidUtf8(culprit));
+  const auto add_culprit = [&](const std::string& field, absl::string_view text) {
+    auto* violation = parts.culprits.add_field_violations();
+    violation->set_field(ToValidUtf8(field));
+    violation->set_description(ToValidUtf8(text));
+  };
+  for (const std::string& culprit : details.culprits) add_culprit("graph_def", culprit);
+  if (std::string field = FieldOf(status); !field.empty() && details.culprits.empty()) {
+    const std::string text(status.message());
+    add_culprit(field, Utf8Prefix(text, kMaxViolationText));
   }
   parts.failure.set_epoch(epoch);
   parts.failure.set_effects(static_cast<v1::Effects>(details.effects));
@@ -112,19 +138,30 @@ void AddDetail(const char* type, const google::protobuf::Message& message, rpc::
   detail->set_value(message.SerializeAsString());
 }
 
-rpc::Status Join(const absl::Status& status, std::string text, const Parts& parts) {
+rpc::ErrorInfo InfoOf(const absl::Status& status) {
+  rpc::ErrorInfo info;
+  // By its name, without "REASON_".
+  info.set_reason(v1::Reason_Name(static_cast<v1::Reason>(ReasonOf(status))).substr(7));
+  info.set_domain("formwork");
+  for (const auto& [key, value] : FactsOf(status)) {
+    (*info.mutable_metadata())[key] = ToValidUtf8(Utf8Prefix(value, kMaxFact));
+  }
+  return info;
+}
+
+rpc::Status Join(const absl::Status& status, Effects effects, std::string text,
+                 const Parts& parts) {
   rpc::Status joined;
   joined.set_code(static_cast<int32_t>(status.code()));
   joined.set_message(std::move(text));
   const Reason reason = ReasonOf(status);
+  rpc::ErrorInfo info;
   if (reason != Reason::kNone) {
-    rpc::ErrorInfo info;
-    // By its name, without "REASON_".
-    info.set_reason(v1::Reason_Name(static_cast<v1::Reason>(reason)).substr(7));
-    info.set_domain("formwork");
+    info = InfoOf(status);
     AddDetail("google.rpc.ErrorInfo", info, &joined);
   }
-  if (const absl::Duration delay = RetryDelay(reason); delay > absl::ZeroDuration()) {
+  if (const absl::Duration delay = RetryDelay(reason, effects, info.metadata());
+      delay > absl::ZeroDuration()) {
     rpc::RetryInfo retry;
     retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));
     retry.mutable_retry_delay()->set_nanos(
@@ -145,17 +182,18 @@ grpc::Status ToGrpc(const absl::Status& status, const ErrorDetails& details, uin
   if (status.ok()) return grpc::Status::OK;
   const size_t room = RoomFor(*context);
   const std::string text = ErrorText(status, room);
-  Parts parts = PartsOf(details, epoch);
+  Parts parts = PartsOf(status, details, epoch);
   for (const std::string& line : printed) parts.failure.add_printed(ToValidUtf8(line));
-  // 512: for the type URLs, the reason and the delay.
-  Trim(&parts, (room - TextSize(text) - 512) * 3 / 4);
-  context->AddTrailingMetadata(kStatusDetailsKey, Join(status, text, parts).SerializeAsString());
+  Trim(&parts, (room - TextSize(text)) * 3 / 4 - kInfoBytes);
+  context->AddTrailingMetadata(kStatusDetailsKey,
+                               Join(status, details.effects, text, parts).SerializeAsString());
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), text);
 }
 
 rpc::Status ToErrorMessage(const absl::Status& status, const ErrorDetails& details,
                            uint64_t epoch) {
-  return Join(status, ErrorText(status, kMostTrailerBytes), PartsOf(details, epoch));
+  return Join(status, details.effects, ErrorText(status, kMostTrailerBytes),
+              PartsOf(status, details, epoch));
 }
 
 }  // namespace formwork::server

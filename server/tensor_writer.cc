@@ -159,7 +159,7 @@ absl::Status TensorWriter::Keep() {
   info->set_dtype(head_.dtype());
   *info->mutable_dims() = head_.dims();
   info->set_bytes(tensor.bytes());
-  info->set_owner(head_.client_id().empty() ? context_.peer() : head_.client_id());
+  info->set_owner(OwnerOf(head_.client_id(), context_));
   FORMWORK_ASSIGN_OR_RETURN(
       const uint64_t id,
       scope_.engine.KeepTensor(head_.namespace_(), info->owner(), DurationFrom(head_.keep_for()),
@@ -176,8 +176,9 @@ void TensorWriter::End(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(finished_, true)) return;
   }
-  scope_.metrics.CountRequest("WriteTensor", status.code());
-  Finish(ToGrpc(status, {}, scope_.engine.epoch(), &context_));
+  scope_.metrics.CountRequest("WriteTensor", status);
+  const ErrorDetails details = NothingDone();
+  Finish(ToGrpc(status, details, scope_.engine.epoch(), &context_));
 }
 
 void TensorWriter::CloseWhenIdle() {

@@ -14,7 +14,7 @@ void Answer(const RequestScope& scope, UnaryRequest& unary, const CallResult& re
   const absl::Status status = EncodeCallResponse(result, scope.engine.epoch(), 0,
                                                  scope.max_message_bytes, unary.response());
   scope.metrics.CountCall(
-      {unary.name_space(), result.function_name, status.code(), absl::Now() - unary.arrival()});
+      {unary.name_space(), result.function_name, status, absl::Now() - unary.arrival()});
   // A response that cannot be sent: the call has run.
   ErrorDetails details;
   if (!status.ok()) details.effects = Effects::kAll;
@@ -24,8 +24,8 @@ void Answer(const RequestScope& scope, UnaryRequest& unary, const CallResult& re
 void Complete(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary,
               CallResult result) {
   if (!result.status.ok()) {
-    scope.metrics.CountCall({unary->name_space(), result.function_name, result.status.code(),
-                             absl::Now() - unary->arrival()});
+    scope.metrics.CountCall(
+        {unary->name_space(), result.function_name, result.status, absl::Now() - unary->arrival()});
     return unary->Finish(result.status, result.details, result.printed);
   }
   const bool slow =

@@ -92,7 +92,7 @@ void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& detail
                           absl::Span<const std::string> printed) {
   scope_.metrics.CountReceived(request_->Length());
   if (status.ok()) scope_.metrics.CountSent(response_->Length());
-  if (method_ != nullptr) scope_.metrics.CountRequest(method_, status.code());
+  if (method_ != nullptr) scope_.metrics.CountRequest(method_, status);
   grpc::Status answer = ToGrpc(status, details, scope_.engine.epoch(), context_, printed);
   std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
   grpc::ServerUnaryReactor* reactor;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
 #include "server/value_codec.h"
@@ -43,7 +44,8 @@ bool ReadTarget(WireReader message, Target* target) {
 
 absl::Status AddAssignment(WireReader message, Allocator& allocator, DecodedAssign* assign) {
   if (assign->values.size() >= kMaxInputs) {
-    return InvalidArgument("AssignVariables: too many assignments: limit=", kMaxInputs);
+    return InField(InvalidArgument("AssignVariables: too many assignments: limit=", kMaxInputs),
+                   "assignments");
   }
   Target target;
   ValueParts value;
@@ -62,12 +64,15 @@ absl::Status AddAssignment(WireReader message, Allocator& allocator, DecodedAssi
     if (!read) return Malformed("AssignVariablesRequest");
   }
   absl::StatusOr<Argument> built = value.Build(allocator);
-  if (target.id == 0 && target.name.empty()) built = NoTarget();
   if (built.ok() && built->kind == Argument::Kind::kResource) {
     built = InvalidArgument("Value: a variable cannot be assigned a resource");
   }
-  if (!built.ok()) {
-    return Annotate(built.status(), absl::StrCat("assignment ", assign->values.size()));
+  absl::Status status = InField(built.status(), "value");
+  if (target.id == 0 && target.name.empty()) status = InField(NoTarget(), "variable");
+  if (!status.ok()) {
+    const size_t i = assign->values.size();
+    return InField(Annotate(status, absl::StrCat("assignment ", i)),
+                   absl::StrCat("assignments[", i, "]"));
   }
   assign->values.emplace_back(std::move(target), *std::move(built));
   return absl::OkStatus();
@@ -124,8 +129,10 @@ absl::StatusOr<Target> TargetFrom(const v1::VariableTarget& message) {
 absl::Status CheckRange(const v1::ElementRange& range, int64_t num_elements) {
   const uint64_t n = static_cast<uint64_t>(num_elements);
   if (range.begin() <= n && range.count() <= n - range.begin()) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat("the range is beyond the value: begin=", range.begin(),
-                                            " count=", range.count(), " elements=", n));
+  return InField(
+      absl::OutOfRangeError(absl::StrCat("the range is beyond the value: begin=", range.begin(),
+                                         " count=", range.count(), " elements=", n)),
+      "range");
 }
 
 absl::Status EncodeReadVariables(uint64_t epoch, const std::vector<v1::VariableInfo>& variables,

@@ -1,11 +1,18 @@
 #pragma once
 
-// Why a request failed, for programs, where the code alone does not say what to do next. It travels
-// in the status, so that it passes every layer between who knows it and who answers.
+// What a failed request says to programs beside its code: why, what a client can act on, and which
+// field of the request is meant. All of it travels in the status, so that it passes every layer
+// between who knows it and who answers.
 
 #include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace formwork {
 
@@ -27,10 +34,29 @@ enum class Reason : uint8_t {
   kDraining = 13,
 };
 
-/// `status`, which is an error, with `reason` in place of any that it had.
-absl::Status WithReason(absl::Status status, Reason reason);
+/// An entry of google.rpc.ErrorInfo's metadata: a key in lowerCamelCase, as "functionId", and the
+/// value as text.
+struct ErrorFact {
+  absl::string_view key;
+  absl::AlphaNum value;
+};
+
+/// `status`, which is an error, with `reason` in place of any that it had, and with `facts`.
+absl::Status WithReason(absl::Status status, Reason reason,
+                        std::initializer_list<ErrorFact> facts = {});
 
 /// kNone where none was given.
 Reason ReasonOf(const absl::Status& status);
+
+/// The facts of `status`, by key.
+std::vector<std::pair<std::string, std::string>> FactsOf(const absl::Status& status);
+
+/// `status` with `field` as the request's field that it is about, in formwork.v1's words:
+/// "inputs[3]". Where a field is known already, that one is within `field`: "id" becomes
+/// "variable.id". An OK status stays as it is.
+absl::Status InField(absl::Status status, absl::string_view field);
+
+/// Empty where none was given.
+std::string FieldOf(const absl::Status& status);
 
 }  // namespace formwork

@@ -153,6 +153,7 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
     return Registered{std::move(function), true};
   }
 
+  Dropped evicted;
   absl::StatusOr<std::shared_ptr<ConcreteFunction>> compiled = compile();
   if (compiled.ok()) {
     (*compiled)->name_space = std::string(name_space);
@@ -162,7 +163,7 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
   {
     absl::MutexLock lock(&mutex_);
     flight->result = compiled.ok()
-                         ? Insert(name_space, name, *std::move(compiled), replace, dropped)
+                         ? Insert(name_space, name, *std::move(compiled), replace, dropped, evicted)
                          : absl::StatusOr<FunctionPtr>(compiled.status());
     auto& flights = FindName(name_space, name)->flights;
     flights.erase(std::find(flights.begin(), flights.end(), flight));
@@ -170,13 +171,14 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
   }
   flight->done.Notify();
   FORMWORK_ASSIGN_OR_RETURN(FunctionPtr function, flight->result);
-  return Registered{std::move(function), false};
+  return Registered{std::move(function), false, std::move(evicted)};
 }
 
 absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
                                                   absl::string_view name,
                                                   std::shared_ptr<ConcreteFunction> function,
-                                                  bool replace, Dropped& dropped) {
+                                                  bool replace, Dropped& dropped,
+                                                  Dropped& evicted) {
   if (function->bytes > max_bytes_) {
     return ResourceExhausted("function is larger than the cache: bytes=", function->bytes,
                              " limit=", max_bytes_);
@@ -203,11 +205,11 @@ absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
   known.entries.push_back(std::move(entry));
   known.by_inputs.clear();
   known.by_type.clear();
-  Evict(dropped);
+  Evict(evicted);
   return result;
 }
 
-void FunctionCache::Evict(Dropped& dropped) {
+void FunctionCache::Evict(Dropped& evicted) {
   while (stats_.entries > max_entries_ || stats_.bytes > max_bytes_) {
     Entry* oldest = nullptr;
     for (const auto& [id, entry] : by_id_) {
@@ -221,7 +223,7 @@ void FunctionCache::Evict(Dropped& dropped) {
     Name& name = *FindName(victim->name_space, victim->name);
     for (size_t i = 0; i < name.entries.size(); ++i) {
       if (name.entries[i].get() == oldest) {
-        Erase(name, i, dropped);
+        Erase(name, i, evicted);
         break;
       }
     }

@@ -59,7 +59,8 @@ class FunctionCache {
 
   struct Registered {
     FunctionPtr function;
-    bool existed = false;  ///< Found by its identity; nothing was compiled.
+    bool existed = false;                   ///< Found by its identity; nothing was compiled.
+    std::vector<FunctionPtr> evicted = {};  ///< What had to go for it.
   };
   /// Returns the function of that identity, compiling it where there is none: by `compile`, which
   /// fills in all but id, name_space, name and identity; called without a lock, by one of those who
@@ -112,8 +113,9 @@ class FunctionCache {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<FunctionPtr> Insert(absl::string_view name_space, absl::string_view name,
                                      std::shared_ptr<ConcreteFunction> function, bool replace,
-                                     Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Evict(Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                                     Dropped& dropped, Dropped& evicted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Evict(Dropped& evicted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Erase(Name& name, size_t index, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EraseAll(Name& name, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetIfEmpty(absl::string_view name_space, absl::string_view name)

@@ -9,6 +9,15 @@
 #include "core/base/stop_flag.h"
 
 namespace formwork {
+namespace {
+
+absl::Status Uninitialized(const Variable& variable) {
+  return WithReason(FailedPrecondition("Error while reading resource variable ", variable.name,
+                                       ": it is uninitialized"),
+                    Reason::kVariableUninitialized, {{"variableName", variable.name}});
+}
+
+}  // namespace
 
 AccessTicket::~AccessTicket() {
   if (!Abandon()) ReleaseAll();
@@ -167,7 +176,7 @@ absl::StatusOr<AccessTicket::Entry*> AccessTicket::Get(ResourceHandle handle) {
   }
   if (entry->destroyed) {
     return WithReason(NotFound("variable '", entry->variable->name, "' has been destroyed"),
-                      Reason::kVariableDeleted);
+                      Reason::kVariableDeleted, {{"variableName", entry->variable->name}});
   }
   if (entry->released) {
     return Internal("variable '", entry->variable->name, "' was released before its last access");
@@ -186,11 +195,7 @@ absl::StatusOr<AccessTicket::Entry*> AccessTicket::GetForWrite(ResourceHandle ha
 absl::StatusOr<Tensor> AccessTicket::Read(ResourceHandle handle) {
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
   const Tensor& value = entry->write ? entry->variable->value_ : entry->pinned;
-  if (!value.has_value()) {
-    return WithReason(FailedPrecondition("Error while reading resource variable ",
-                                         entry->variable->name, ": it is uninitialized"),
-                      Reason::kVariableUninitialized);
-  }
+  if (!value.has_value()) return Uninitialized(*entry->variable);
   return value;
 }
 
@@ -222,11 +227,7 @@ absl::Status AccessTicket::Update(ResourceHandle handle,
   const UncutScope uncut;
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
   Variable& variable = *entry->variable;
-  if (!variable.value_.has_value()) {
-    return WithReason(FailedPrecondition("Error while reading resource variable ", variable.name,
-                                         ": it is uninitialized"),
-                      Reason::kVariableUninitialized);
-  }
+  if (!variable.value_.has_value()) return Uninitialized(variable);
   if (variable.value_.unique()) {
     Tensor value = std::move(variable.value_);
     absl::Status status = CatchOutOfMemory([&] { return update(value); });

@@ -11,7 +11,8 @@ namespace formwork {
 namespace {
 
 absl::Status NoTensor(uint64_t id) {
-  return WithReason(NotFound("there is no kept tensor of id=", id), Reason::kTensorNotFound);
+  return WithReason(NotFound("there is no kept tensor of id=", id), Reason::kTensorNotFound,
+                    {{"tensorId", id}});
 }
 
 }  // namespace
@@ -19,6 +20,11 @@ absl::Status NoTensor(uint64_t id) {
 uint64_t KeptTensors::BytesOf(const Kept& kept) {
   // Two pointers and the key in the tree are about 64 bytes.
   return sizeof(Kept) + 64 + kept.owner.size() + kept.function_name.size() + kept.tensor.bytes();
+}
+
+KeptTensorInfo KeptTensors::InfoOf(uint64_t id, const Kept& kept) {
+  return {id,         kept.tensor.dtype(), kept.tensor.shape(), BytesOf(kept),
+          kept.owner, kept.function_name,  kept.created,        kept.expires};
 }
 
 absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::string_view owner,
@@ -35,7 +41,11 @@ absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::st
     return WithReason(ResourceExhausted("the kept tensors of namespace '", name_space,
                                         "' take too much memory: wanted=", wanted, " used=", used,
                                         " limit=", max_bytes_),
-                      Reason::kQuota);
+                      Reason::kQuota,
+                      {{"namespace", name_space},
+                       {"wantedBytes", wanted},
+                       {"usedBytes", used},
+                       {"limitBytes", max_bytes_}});
   }
   const uint64_t id = next_id_++;
   space.tensors.emplace_hint(space.tensors.end(), id, std::move(kept));
@@ -67,8 +77,7 @@ std::vector<KeptTensorInfo> KeptTensors::List(absl::string_view name_space) cons
   if (space == name_spaces_.end()) return infos;
   infos.reserve(space->second.tensors.size());
   for (const auto& [id, kept] : space->second.tensors) {
-    infos.push_back({id, kept.tensor.dtype(), kept.tensor.shape(), BytesOf(kept), kept.owner,
-                     kept.function_name, kept.created, kept.expires});
+    infos.push_back(InfoOf(id, kept));
   }
   return infos;
 }
@@ -106,7 +115,7 @@ void KeptTensors::Clear(absl::string_view name_space) {
   count_ -= static_cast<int64_t>(dropped.tensors.size());
 }
 
-absl::Time KeptTensors::Expire(absl::Time now) {
+absl::Time KeptTensors::Expire(absl::Time now, std::vector<Expired>* expired) {
   Dropped dropped;
   absl::Time next = absl::InfiniteFuture();
   absl::MutexLock lock(&mutex_);
@@ -119,7 +128,11 @@ absl::Time KeptTensors::Expire(absl::Time now) {
         next = std::min(next, kept.expires);
       }
     }
-    for (uint64_t id : late) Erase(space, id, dropped);
+    for (uint64_t id : late) {
+      expired->push_back({name, InfoOf(id, space.tensors.find(id)->second)});
+      Erase(space, id, dropped);
+      ++evictions_;
+    }
   }
   absl::erase_if(name_spaces_, [](const auto& space) { return space.second.tensors.empty(); });
   return next;
@@ -133,6 +146,11 @@ int64_t KeptTensors::count() const {
 uint64_t KeptTensors::bytes() const {
   absl::MutexLock lock(&mutex_);
   return bytes_;
+}
+
+uint64_t KeptTensors::evictions() const {
+  absl::MutexLock lock(&mutex_);
+  return evictions_;
 }
 
 }  // namespace formwork

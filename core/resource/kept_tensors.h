@@ -45,11 +45,17 @@ class KeptTensors {
   /// How many went.
   int64_t Release(absl::string_view name_space, absl::Span<const uint64_t> ids);
   void Clear(absl::string_view name_space);
-  /// Removes those whose time has passed. The earliest end of those that stay.
-  absl::Time Expire(absl::Time now);
+  struct Expired {
+    std::string name_space;
+    KeptTensorInfo info;
+  };
+  /// Removes those whose time has passed, and adds them to `expired`. The earliest end of those
+  /// that stay.
+  absl::Time Expire(absl::Time now, std::vector<Expired>* expired);
 
   int64_t count() const;
   uint64_t bytes() const;
+  uint64_t evictions() const;  ///< Those that Expire removed.
 
  private:
   struct Kept {
@@ -68,6 +74,7 @@ class KeptTensors {
   using Dropped = std::vector<Tensor>;
 
   static uint64_t BytesOf(const Kept& kept);
+  static KeptTensorInfo InfoOf(uint64_t id, const Kept& kept);
   bool Erase(NameSpace& space, uint64_t id, Dropped& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t max_bytes_;
@@ -76,6 +83,7 @@ class KeptTensors {
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t evictions_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace formwork

@@ -18,4 +18,6 @@ def test_values_beyond_a_message_travel_in_chunks():
       assert server.variable("t", initial_value=text).read().tolist() == text.tolist()
       (out,) = server_graphs.register(server, "identity")(value)
       assert (out == value).all() and server.kept_tensors() == []
+      (out,) = server.call("identity", [value])
+      assert (out == value).all() and server.kept_tensors() == []
       assert (server.keep(value).read() == value).all()

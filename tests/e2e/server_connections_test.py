@@ -62,7 +62,7 @@ def test_readyz_says_when_no_new_client_finds_a_place():
       time.sleep(1.1)
       wait_for(lambda: server.get("/readyz")[0] == 503)
       assert server.get("/healthz")[0] == 200
-      assert metric(server, "formwork_connections_refused_total") >= 1
+      assert metric(server, 'formwork_refusals_total{cause="connections"}') >= 1
       identity(np.float32([1]))  # Those who are there notice nothing.
     wait_for(lambda: server.get("/readyz")[0] == 200)
 

@@ -156,6 +156,91 @@ def test_an_unknown_function_says_so_in_the_details(channel, server):
   assert found["ErrorInfo"].domain == "formwork" and found["CallFailure"].epoch
 
 
+@pytest.mark.parametrize("method,request_,field,reason,metadata", [
+    ("Call", calls_pb2.CallRequest(function_id=7), "function_id", "FUNCTION_NOT_FOUND",
+     {"functionId": "7"}),
+    ("Call", calls_pb2.CallRequest(function_name="none"), "function_name", "FUNCTION_NOT_FOUND",
+     {"functionName": "none"}),
+    ("Call", calls_pb2.CallRequest(function_id=7, expected_epoch=8), "expected_epoch",
+     "EPOCH_MISMATCH", {"epoch": "*", "expectedEpoch": "8"}),
+    ("Call", calls_pb2.CallRequest(function_name="identity", inputs=[{"kept_tensor_id": 3}]),
+     "inputs[0].kept_tensor_id", "TENSOR_NOT_FOUND", {"tensorId": "3"}),
+    ("Call", calls_pb2.CallRequest(function_name="identity", inputs=[{"resource_id": 3}]),
+     "inputs[0].resource_id", "VARIABLE_NOT_FOUND", {"variableId": "3"}),
+    ("Call", calls_pb2.CallRequest(function_name="identity", inputs=[{}]), "inputs[0]", "", {}),
+    ("Call", calls_pb2.CallRequest(function_name="identity"), "inputs", "NO_MATCHING_SIGNATURE",
+     {"functionName": "identity"}),
+    ("Unregister", functions_pb2.UnregisterRequest(function_id=7), "function_id",
+     "FUNCTION_NOT_FOUND", {"functionId": "7"}),
+    ("DescribeFunction", functions_pb2.DescribeFunctionRequest(name="none"), "name",
+     "FUNCTION_NOT_FOUND", {"functionName": "none"}),
+    ("Register", functions_pb2.RegisterRequest(name="\n"), "name", "", {}),
+    ("Register", functions_pb2.RegisterRequest(name="f", fingerprint="00"), "fingerprint",
+     "GRAPH_NOT_FOUND", {"fingerprint": "00"}),
+    ("Register", functions_pb2.RegisterRequest(name="f", captures=[
+        {"tensor": "x:0", "value": {"resource_id": 3}}]), "captures[0].value.resource_id",
+     "VARIABLE_NOT_FOUND", {"variableId": "3"}),
+    ("Register", functions_pb2.RegisterRequest(name="f", inputs=[{"name": "x:0"}]),
+     "inputs[0].dtype", "", {}),
+    ("CreateVariable", variables_pb2.CreateVariableRequest(name="v"), "dtype", "", {}),
+    ("CreateVariable", variables_pb2.CreateVariableRequest(
+        name="v", dtype=1, initial_value={"kept_tensor_id": 3}), "initial_value.kept_tensor_id",
+     "TENSOR_NOT_FOUND", {"tensorId": "3"}),
+    ("GetVariable", variables_pb2.GetVariableRequest(), "variable", "", {}),
+    ("GetVariable", variables_pb2.GetVariableRequest(variable={"id": 3}), "variable.id",
+     "VARIABLE_NOT_FOUND", {"variableId": "3"}),
+    ("DeleteVariable", variables_pb2.DeleteVariableRequest(variable={"name": "none"}), "variable",
+     "VARIABLE_NOT_FOUND", {"variableName": "none"}),
+    ("ReadVariables", variables_pb2.ReadVariablesRequest(variables=[{"name": "none"}]),
+     "variables[0].name", "VARIABLE_NOT_FOUND", {"variableName": "none"}),
+    ("AssignVariables", variables_pb2.AssignVariablesRequest(assignments=[
+        {"variable": {"name": "none"}, "value": {"tensor": {"dtype": 1, "content": b"1234"}}}]),
+     "assignments[0].variable.name", "VARIABLE_NOT_FOUND", {"variableName": "none"}),
+    ("AssignVariables", variables_pb2.AssignVariablesRequest(assignments=[
+        {"variable": {"name": "none"}, "value": {"tensor": {"dtype": 1}}}]),
+     "assignments[0].value", "", {}),
+    ("ListVariables", variables_pb2.ListVariablesRequest(page_size=-1), "page_size", "", {}),
+    ("ListFunctions", functions_pb2.ListFunctionsRequest(page_token="x"), "page_token", "", {}),
+    ("ReadTensor", tensors_pb2.ReadTensorRequest(id=3), "id", "TENSOR_NOT_FOUND",
+     {"tensorId": "3"})])
+def test_an_error_names_the_field_and_what_to_act_on(channel, identity, method, request_, field,
+                                                     reason, metadata):
+  request_.namespace = "wire"
+  found = details_of(failure(channel, method, request_.SerializeToString()))
+  assert [v.field for v in found["BadRequest"].field_violations] == [field]
+  info = found.get("ErrorInfo", status_pb2.ErrorInfo())
+  assert info.reason == reason
+  assert {key: "*" if metadata.get(key) == "*" else value
+          for key, value in info.metadata.items()} == metadata
+  assert found["CallFailure"].effects == errors_pb2.EFFECTS_NONE
+
+
+def test_what_is_wrong_with_a_graph_is_in_its_field(channel):
+  request = functions_pb2.RegisterRequest(namespace="wire", name="f", outputs=["y:0"])
+  request.graph_def = b"\x0a\x0f\x0a\x01y\x12\x0aNoSuchOp!!"
+  found = details_of(failure(channel, "Register", request.SerializeToString()))
+  assert {v.field for v in found["BadRequest"].field_violations} == {"graph_def"}
+
+
+def test_a_function_says_which_of_its_variables_are_gone(channel, client):
+  import tensorflow as tf
+  v = tf.Variable(1.0)
+  concrete = tf.function(lambda: v.read_value()).get_concrete_function()
+  held = client.variable("held", initial_value=np.float32(1))
+  client.register("reads", graph_def=concrete.graph.as_graph_def().SerializeToString(),
+                  inputs=[], outputs=[concrete.outputs[0].name],
+                  captures={concrete.inputs[0].name: held})
+
+  def deleted():
+    listed = ask(channel, "ListFunctions", functions_pb2.ListFunctionsRequest(
+        namespace="wire", filter="reads"), functions_pb2.ListFunctionsResponse)
+    return list(listed.functions[0].deleted_variables)
+
+  assert deleted() == []
+  held.delete()
+  assert deleted() == ["held"]
+
+
 def test_a_message_beyond_the_limit_is_refused(channel, identity):
   request = call_request(identity, np.zeros(17 << 20, np.float32)).SerializeToString()
   error = failure(channel, "Call", request)
@@ -399,7 +484,8 @@ def test_ids_of_another_epoch_are_refused(channel, identity):
              server_pb2.GetServerInfoResponse).server
   assert info.epoch and info.version and "MatMul" in info.ops
   assert info.durability == server_pb2.DURABILITY_MEMORY
-  assert info.limits.message_bytes == 64 << 20
+  assert info.limits.message_bytes == 64 << 20 and info.limits.connections > 100
+  assert info.devices[0].threads > 0 and "element_ranges" in info.features
   request = call_request(identity, np.float32([1]), expected_epoch=info.epoch)
   call(channel, request)
   request.expected_epoch += 1

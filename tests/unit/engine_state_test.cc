@@ -263,6 +263,23 @@ TEST_F(EngineStateTest, AFailedRegistrationLeavesNoVariables) {
   EXPECT_THAT(engine_->ListVariables("ns"), IsEmpty());
 }
 
+TEST_F(EngineStateTest, AFunctionThatHasToGoIsTold) {
+  EngineOptions options;
+  options.max_functions = 1;
+  std::vector<uint64_t> gone;
+  options.on_eviction = [&](const Eviction& eviction) {
+    EXPECT_EQ(eviction.kind, Eviction::Kind::kFunction);
+    EXPECT_EQ(eviction.name, "first");
+    EXPECT_GT(eviction.bytes, 0u);
+    gone.push_back(eviction.id);
+  };
+  Start(options);
+  ASSERT_OK_AND_ASSIGN(const Registered first, RegisterAdd("first", 1));
+  EXPECT_THAT(gone, IsEmpty());
+  ASSERT_OK(RegisterAdd("second", 2));
+  EXPECT_THAT(gone, ElementsAre(first.function.id));
+}
+
 // ----------------------------------------------------------------------------------- kept tensors
 
 TEST_F(EngineStateTest, KeptTensorsAreListed) {
@@ -290,6 +307,15 @@ TEST_F(EngineStateTest, KeptTensorsAreListed) {
 TEST_F(EngineStateTest, AKeptTensorThatNobodyUsesGoes) {
   EngineOptions options;
   options.kept_tensor_ttl = absl::Milliseconds(50);
+  absl::Notification gone;
+  uint64_t gone_id = 0;
+  options.on_eviction = [&](const Eviction& eviction) {
+    EXPECT_EQ(eviction.kind, Eviction::Kind::kKeptTensor);
+    EXPECT_EQ(eviction.name_space, "ns");
+    EXPECT_EQ(eviction.name, "somebody");
+    gone_id = eviction.id;
+    gone.Notify();
+  };
   Start(options);
   ASSERT_OK_AND_ASSIGN(Registered add, RegisterAdd("f", 1));
   const uint64_t kept = Keep(add.function.id, 1);
@@ -299,6 +325,9 @@ TEST_F(EngineStateTest, AKeptTensorThatNobodyUsesGoes) {
     absl::SleepFor(absl::Milliseconds(20));
   }
   EXPECT_EQ(engine_->Stats().kept_tensors, 1);
+  EXPECT_EQ(engine_->Stats().kept_evictions, 1u);
+  ASSERT_TRUE(gone.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  EXPECT_EQ(gone_id, kept);
   EXPECT_THAT(engine_->ReadTensor("ns", kept), StatusIs(StatusCode::kNotFound));
   EXPECT_OK(engine_->ReadTensor("ns", longer));
 }

@@ -53,7 +53,8 @@ TEST(Flags, AreRead) {
   ServerOptions options;
   EXPECT_EQ(Parse({"--port", "0", "--http-port=-1", "--bind", "::1", "--memory-limit-bytes", "2G",
                    "--max-message-bytes", "64M", "--threads", "3", "--max-queued-calls", "9",
-                   "--drain-timeout", "0.5", "--log-format", "json", "--unix-socket", "/tmp/s"},
+                   "--drain-timeout", "0.5", "--log-format", "json", "--unix-socket", "/tmp/s",
+                   "--compile-threads", "2", "--kept-tensor-ttl", "1.5", "--max-kept-bytes", "1M"},
                   &options),
             std::nullopt);
   EXPECT_EQ(options.port, 0);
@@ -66,6 +67,9 @@ TEST(Flags, AreRead) {
   EXPECT_EQ(options.drain_timeout_seconds, 0.5);
   EXPECT_EQ(options.log_format, "json");
   EXPECT_EQ(options.unix_socket, "/tmp/s");
+  EXPECT_EQ(options.engine.compile_threads, 2);
+  EXPECT_EQ(options.engine.kept_tensor_ttl, absl::Milliseconds(1500));
+  EXPECT_EQ(options.engine.max_kept_bytes, size_t{1} << 20);
 }
 
 TEST(Flags, ComeFromTheEnvironmentUnlessGiven) {
@@ -104,6 +108,9 @@ TEST(Flags, RefuseWhatMakesNoSenseInOneLineWithTheFlagAndTheReason) {
       {"--http-port", "-2", "not from -1 to 65535"},
       {"--bind", "example.org", "not an IPv4 or IPv6 address: example.org"},
       {"--threads", "-1", "not from 0"},
+      {"--compile-threads", "x", "not a whole number: x"},
+      {"--kept-tensor-ttl", "-1", "not from 0"},
+      {"--max-kept-bytes", "-1", "not a number of bytes"},
       {"--log-format", "xml", "not one of text, json: xml"},
       {"--max-message-bytes", "10", "not from 1024"},
       {"--max-message-bytes", "3G", "not from 1024 to 2147483647 bytes: 3G"},

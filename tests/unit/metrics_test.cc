@@ -51,7 +51,8 @@ Metrics::Options WithoutSources() {
 }
 
 FinishedCall CallOf(absl::string_view function, absl::string_view name_space = "default") {
-  return {name_space, function, absl::StatusCode::kOk, absl::Milliseconds(1)};
+  static const absl::Status ok;
+  return {name_space, function, ok, absl::Milliseconds(1)};
 }
 
 int LinesWith(const std::string& text, absl::string_view part) {
@@ -62,12 +63,13 @@ int LinesWith(const std::string& text, absl::string_view part) {
 
 TEST(Metrics, CountCallsByCodeAndFunction) {
   Metrics metrics(WithoutSources());
-  metrics.CountCall({"a", "f", absl::StatusCode::kOk, absl::Milliseconds(3)});
-  metrics.CountCall({"a", "f", absl::StatusCode::kOk, absl::Microseconds(30)});
-  metrics.CountCall({"b", "", absl::StatusCode::kNotFound, absl::Microseconds(30)});
+  metrics.CountCall({"a", "f", absl::OkStatus(), absl::Milliseconds(3)});
+  metrics.CountCall({"a", "f", absl::OkStatus(), absl::Microseconds(30)});
+  metrics.CountCall({"b", "", absl::NotFoundError(""), absl::Microseconds(30)});
   const std::string text = metrics.Text();
   EXPECT_EQ(ValueOf(text, "formwork_calls_total{code=\"OK\",namespace=\"a\"}"), 2);
   EXPECT_EQ(ValueOf(text, "formwork_calls_total{code=\"NOT_FOUND\",namespace=\"b\"}"), 1);
+  EXPECT_NEAR(ValueOf(text, "formwork_call_seconds_total{namespace=\"a\"}"), 3.03e-3, 1e-9);
   EXPECT_EQ(ValueOf(text, CountOf("f")), 2);
   EXPECT_EQ(ValueOf(text, CountOf("other")), 1);
   EXPECT_EQ(ValueOf(text, "formwork_call_duration_seconds_bucket{function=\"f\",le=\"5e-05\"}"), 1);
@@ -90,7 +92,7 @@ TEST(Metrics, TakeLevelsFromTheirOwners) {
   EXPECT_EQ(ValueOf(text, "formwork_function_cache_evictions_total"), 3);
   EXPECT_EQ(ValueOf(text, "formwork_ticket_wait_seconds_total"), 1.5);
   EXPECT_EQ(ValueOf(text, "formwork_connections"), 2);
-  EXPECT_EQ(ValueOf(text, "formwork_connections_refused_total"), 1);
+  EXPECT_EQ(ValueOf(text, "formwork_refusals_total{cause=\"connections\"}"), 1);
   EXPECT_EQ(ValueOf(text, "formwork_calls_queued_limit"), 9);
 }
 
@@ -144,6 +146,21 @@ TEST(Metrics, KeepAnyNameWellFormed) {
   const std::string text = metrics.Text();
   EXPECT_THAT(text, HasSubstr("a\\\"b\\\\\\n\xef\xbf\xbd"));
   EXPECT_THAT(text, HasSubstr("namespace=\"c\\\"d\\n\""));
+}
+
+TEST(Metrics, CountRefusalsByCause) {
+  Metrics metrics(WithoutSources());
+  const absl::Status full = absl::ResourceExhaustedError("full");
+  metrics.CountCall({"a", "f", WithReason(full, Reason::kQueueFull), absl::ZeroDuration()});
+  metrics.CountRequest("Register", WithReason(full, Reason::kQueueFull));
+  metrics.CountRequest("CreateVariable", WithReason(full, Reason::kMemoryLimit));
+  metrics.CountRequest("ListVariables", full);
+  metrics.CountRequest("Resolve", absl::NotFoundError(""));
+  const std::string text = metrics.Text();
+  EXPECT_EQ(ValueOf(text, "formwork_refusals_total{cause=\"queue\"}"), 2);
+  EXPECT_EQ(ValueOf(text, "formwork_refusals_total{cause=\"memory\"}"), 1);
+  EXPECT_EQ(ValueOf(text, "formwork_refusals_total{cause=\"other\"}"), 1);
+  EXPECT_EQ(ValueOf(text, "formwork_refusals_total{cause=\"draining\"}"), 0);
 }
 
 TEST(Metrics, CountCompilations) {

@@ -1,0 +1,67 @@
+#include "server/event_log.h"
+
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/logging.h"
+#include "server/utf8.h"
+
+namespace formwork::server {
+namespace {
+
+constexpr size_t kMostNameBytes = 128;
+constexpr size_t kMostTextBytes = 400;
+
+std::string Shown(absl::string_view text, size_t bytes) {
+  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(Utf8Prefix(text, bytes)), "\"");
+}
+std::string Shown(absl::string_view name) { return Shown(name, kMostNameBytes); }
+
+std::string CodeName(const absl::Status& status) { return absl::StatusCodeToString(status.code()); }
+
+std::string TextOf(const absl::Status& status) {
+  const std::string text(status.message());
+  return Shown(text, kMostTextBytes);
+}
+
+}  // namespace
+
+void LogSlowCall(const FinishedCall& call) {
+  static LogLimit& limit = *new LogLimit;
+  LogLimited(limit, spdlog::level::info,
+             "slow call: namespace={} function={} code={} seconds={:.3f}", Shown(call.name_space),
+             Shown(call.function), CodeName(call.status), absl::ToDoubleSeconds(call.latency));
+}
+
+void LogRefusedCall(absl::string_view cause, const FinishedCall& call) {
+  static LogLimit& limit = *new LogLimit;
+  LogLimited(limit, spdlog::level::warn,
+             "refused a call: cause={} namespace={} function={} code={} text={}",
+             std::string(cause), Shown(call.name_space), Shown(call.function),
+             CodeName(call.status), TextOf(call.status));
+}
+
+void LogRefusedRequest(absl::string_view cause, absl::string_view method,
+                       const absl::Status& status) {
+  static LogLimit& limit = *new LogLimit;
+  LogLimited(limit, spdlog::level::warn, "refused a request: cause={} method={} code={} text={}",
+             std::string(cause), std::string(method), CodeName(status), TextOf(status));
+}
+
+void LogEviction(const Eviction& eviction) {
+  static LogLimit& functions = *new LogLimit;
+  static LogLimit& tensors = *new LogLimit;
+  if (eviction.kind == Eviction::Kind::kFunction) {
+    LogLimited(functions, spdlog::level::info,
+               "evicted a function: the cache is full: namespace={} function={} id={} bytes={}",
+               Shown(eviction.name_space), Shown(eviction.name), eviction.id, eviction.bytes);
+  } else {
+    LogLimited(tensors, spdlog::level::info,
+               "evicted a kept tensor: nobody used it for its time to live: namespace={} owner={} "
+               "id={} bytes={}",
+               Shown(eviction.name_space), Shown(eviction.name), eviction.id, eviction.bytes);
+  }
+}
+
+}  // namespace formwork::server

@@ -1,0 +1,24 @@
+#pragma once
+
+// The log's lines of what happens to requests and to what the server keeps. Each kind is bounded
+// (ten at once, then one a second), whatever clients do; names of clients' are shown escaped and
+// cut. Thread-safe.
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/engine.h"
+#include "server/call_metrics.h"
+
+namespace formwork::server {
+
+/// A call that took longer than --slow-call-ms.
+void LogSlowCall(const FinishedCall& call);
+/// A request that the server refused for its own sake; `cause`: as formwork_refusals_total names
+/// it.
+void LogRefusedCall(absl::string_view cause, const FinishedCall& call);
+void LogRefusedRequest(absl::string_view cause, absl::string_view method,
+                       const absl::Status& status);
+void LogEviction(const Eviction& eviction);
+
+}  // namespace formwork::server

@@ -1,0 +1,179 @@
+#include "server/methods.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "core/base/reason.h"
+#include "core/base/status.h"
+#include "server/info_messages.h"
+#include "server/page.h"
+#include "server/type_messages.h"
+#include "server/variable_codec.h"
+
+namespace formwork::server::methods {
+namespace {
+
+absl::StatusOr<Target> FunctionTarget(const v1::UnregisterRequest& request) {
+  if (request.function_id() != 0) return Target{request.function_id(), ""};
+  if (!request.function_name().empty()) return Target{0, request.function_name()};
+  return InField(InvalidArgument("the request names no function"), "function_id");
+}
+
+// A target by name means the same in each life of the server.
+absl::Status CheckEpoch(const RequestScope& scope, const Target& target, uint64_t expected_epoch,
+                        ErrorDetails* details) {
+  if (target.id == 0) return absl::OkStatus();
+  return scope.engine.CheckEpoch(expected_epoch, details);
+}
+
+absl::StatusOr<Target> VariableTarget(const RequestScope& scope, const v1::VariableTarget& variable,
+                                      uint64_t expected_epoch, ErrorDetails* details) {
+  absl::StatusOr<Target> target = TargetFrom(variable);
+  if (!target.ok()) return InField(target.status(), "variable");
+  FORMWORK_RETURN_IF_ERROR(CheckEpoch(scope, *target, expected_epoch, details));
+  return target;
+}
+
+absl::StatusOr<Tensor> InitialValue(const RequestScope& scope, const v1::CreateVariableRequest& in,
+                                    ErrorDetails* details) {
+  absl::StatusOr<Argument> given = ArgumentFrom(in.initial_value(), scope.engine.allocator());
+  if (!given.ok()) return InField(given.status(), "initial_value");
+  if (given->kind != Argument::Kind::kTensor) {
+    FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch(), details));
+  }
+  absl::StatusOr<Tensor> value = ValueOf(scope.engine, in.namespace_(), *std::move(given));
+  if (!value.ok()) return InField(value.status(), "initial_value");
+  return value;
+}
+
+}  // namespace
+
+absl::Status Resolve(const RequestScope& scope, const v1::ResolveRequest& in,
+                     v1::ResolveResponse* out, ErrorDetails* details) {
+  const absl::StatusOr<FunctionType> type = FunctionTypeFrom(in.signature());
+  if (!type.ok()) return InField(type.status(), "signature");
+  FORMWORK_ASSIGN_OR_RETURN(const FunctionInfo function,
+                            scope.engine.Resolve(in.namespace_(), in.name(), *type, details));
+  ToMessage(function, out->mutable_function());
+  return absl::OkStatus();
+}
+
+absl::Status ListFunctions(const RequestScope& scope, const v1::ListFunctionsRequest& in,
+                           v1::ListFunctionsResponse* out, ErrorDetails*) {
+  const bool signatures = in.view() != v1::FUNCTION_VIEW_BASIC;
+  FORMWORK_ASSIGN_OR_RETURN(
+      const std::vector<FunctionInfo> page,
+      PageOf(
+          scope.engine.ListFunctions(in.namespace_(), signatures), in.page_size(), in.page_token(),
+          [](const FunctionInfo& function) { return PageKey(function.name, function.id); },
+          [&](const FunctionInfo& function) { return FitsPattern(function.name, in.filter()); },
+          out->mutable_next_page_token()));
+  for (const FunctionInfo& function : page) ToMessage(function, out->add_functions(), signatures);
+  return absl::OkStatus();
+}
+
+absl::Status DescribeFunction(const RequestScope& scope, const v1::DescribeFunctionRequest& in,
+                              v1::DescribeFunctionResponse* out, ErrorDetails*) {
+  std::vector<FunctionInfo> functions;
+  FORMWORK_ASSIGN_OR_RETURN(*out->mutable_text(),
+                            scope.engine.DescribeFunction(in.namespace_(), in.name(), &functions));
+  for (const FunctionInfo& function : functions) ToMessage(function, out->add_functions());
+  return absl::OkStatus();
+}
+
+absl::Status Unregister(const RequestScope& scope, const v1::UnregisterRequest& in,
+                        v1::UnregisterResponse* out, ErrorDetails* details) {
+  FORMWORK_ASSIGN_OR_RETURN(const Target target, FunctionTarget(in));
+  FORMWORK_RETURN_IF_ERROR(CheckEpoch(scope, target, in.expected_epoch(), details));
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t removed,
+                            scope.engine.Unregister(in.namespace_(), target, in.allow_missing()));
+  out->set_removed(removed);
+  return absl::OkStatus();
+}
+
+absl::Status CreateVariable(const RequestScope& scope, const v1::CreateVariableRequest& in,
+                            v1::CreateVariableResponse* out, ErrorDetails* details) {
+  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, DTypeFrom(in.dtype()));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, ShapeFrom(in.shape()));
+  std::optional<Tensor> value;
+  if (in.has_initial_value()) {
+    FORMWORK_ASSIGN_OR_RETURN(value, InitialValue(scope, in, details));
+  }
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Engine::CreatedVariable created,
+      scope.engine.CreateVariable(in.namespace_(), in.name(), dtype, shape, std::move(value)));
+  ToMessage(created.variable, out->mutable_variable());
+  out->set_existed(created.existed);
+  return absl::OkStatus();
+}
+
+absl::Status GetVariable(const RequestScope& scope, const v1::GetVariableRequest& in,
+                         v1::GetVariableResponse* out, ErrorDetails* details) {
+  FORMWORK_ASSIGN_OR_RETURN(const Target target,
+                            VariableTarget(scope, in.variable(), in.expected_epoch(), details));
+  FORMWORK_ASSIGN_OR_RETURN(const VariableInfo variable,
+                            scope.engine.GetVariable(in.namespace_(), target));
+  ToMessage(variable, out->mutable_variable());
+  return absl::OkStatus();
+}
+
+absl::Status ListVariables(const RequestScope& scope, const v1::ListVariablesRequest& in,
+                           v1::ListVariablesResponse* out, ErrorDetails*) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const std::vector<VariableInfo> page,
+      PageOf(
+          scope.engine.ListVariables(in.namespace_()), in.page_size(), in.page_token(),
+          [](const VariableInfo& variable) { return PageKey(variable.name, variable.id); },
+          [&](const VariableInfo& variable) { return FitsPattern(variable.name, in.filter()); },
+          out->mutable_next_page_token()));
+  for (const VariableInfo& variable : page) ToMessage(variable, out->add_variables());
+  return absl::OkStatus();
+}
+
+absl::Status DeleteVariable(const RequestScope& scope, const v1::DeleteVariableRequest& in,
+                            v1::DeleteVariableResponse* out, ErrorDetails* details) {
+  FORMWORK_ASSIGN_OR_RETURN(const Target target,
+                            VariableTarget(scope, in.variable(), in.expected_epoch(), details));
+  const absl::Status deleted = scope.engine.DeleteVariable(in.namespace_(), target);
+  out->set_deleted(deleted.ok());
+  return in.allow_missing() && absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
+}
+
+absl::Status ListTensors(const RequestScope& scope, const v1::ListTensorsRequest& in,
+                         v1::ListTensorsResponse* out, ErrorDetails*) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const std::vector<KeptTensorInfo> page,
+      PageOf(
+          scope.engine.ListTensors(in.namespace_()), in.page_size(), in.page_token(),
+          [](const KeptTensorInfo& tensor) { return PageKey("", tensor.id); },
+          [&](const KeptTensorInfo& tensor) {
+            return in.owner().empty() || tensor.owner == in.owner();
+          },
+          out->mutable_next_page_token()));
+  for (const KeptTensorInfo& tensor : page) ToMessage(tensor, out->add_tensors());
+  return absl::OkStatus();
+}
+
+absl::Status ReleaseTensors(const RequestScope& scope, const v1::ReleaseTensorsRequest& in,
+                            v1::ReleaseTensorsResponse* out, ErrorDetails* details) {
+  FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch(), details));
+  out->set_released(scope.engine.ReleaseTensors(in.namespace_(), in.ids()));
+  return absl::OkStatus();
+}
+
+absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoRequest&,
+                           v1::GetServerInfoResponse* out, ErrorDetails*) {
+  ToMessage(scope.engine.Info(), scope.options, absl::Now() - scope.started, out->mutable_server());
+  ToMessage(scope.engine.Stats(), out->mutable_stats());
+  return absl::OkStatus();
+}
+
+absl::Status Clear(const RequestScope& scope, const v1::ClearRequest& in, v1::ClearResponse*,
+                   ErrorDetails*) {
+  scope.engine.Clear(in.namespace_());
+  return absl::OkStatus();
+}
+
+}  // namespace formwork::server::methods
