@@ -1,9 +1,11 @@
 """HTTP/2 by hand: what no client library would send."""
 import contextlib
 import socket
+import sys
+import threading
+import time
 
-import server_process
-
+SERVICE = "/formwork.v1.GraphService/"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
@@ -36,9 +38,8 @@ def header(name, value):
 
 def request_headers(method, *more):
   """The header block of a request of a method of the service."""
-  path = method if method.startswith("/") else server_process.SERVICE + method
   return b"".join(header(*one) for one in (
-      (b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode()),
+      (b":method", b"POST"), (b":scheme", b"http"), (b":path", (SERVICE + method).encode()),
       (b":authority", b"x"), (b"content-type", b"application/grpc"), (b"te", b"trailers"), *more))
 
 
@@ -71,3 +72,36 @@ def send(peer, data):
     return True
   except OSError:
     return False
+
+
+def _discard(peer):
+  try:
+    while peer.recv(1 << 16):
+      pass
+  except OSError:
+    pass
+
+
+def flood(address, kind, streams):
+  """That many calls, each reset at once or without a message. Where the server closes a connection,
+  the rest goes over another."""
+  block = request_headers("Call")
+  if kind == "resets":
+    frames = lambda stream: frame(HEADERS, END_HEADERS, block, stream) + \
+        frame(RST_STREAM, 0, (8).to_bytes(4, "big"), stream)
+  else:
+    frames = lambda stream: frame(HEADERS, END_HEADERS | END_STREAM, block, stream)
+  while streams > 0:
+    with connect(address) as peer:
+      send(peer, GREETING)
+      time.sleep(0.1)
+      send(peer, frame(SETTINGS, 1))  # The server's are taken.
+      threading.Thread(target=_discard, args=[peer], daemon=True).start()
+      for first in range(1, 2 * streams, 200):
+        if not send(peer, b"".join(frames(stream) for stream in range(first, first + 200, 2))):
+          break
+        streams -= 100
+
+
+if __name__ == "__main__":
+  flood(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -43,7 +43,8 @@ def test_go(target, tmp_path):
              "--go-grpc_out=%s/src" % tmp_path, *protos)
   assert made.returncode == 0, made.stderr
   built = run("go", "build", "-o", tmp_path / "call", ROOT / "client/examples/go/main.go",
-              env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "GO111MODULE": "off",
+              env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "GOCACHE": str(ROOT / "build/go-cache"),
+                   "GO111MODULE": "off",
                    "GOPATH": "%s:%s" % (tmp_path, GO_LIBRARIES)})
   assert built.returncode == 0, built.stderr
   check(lambda *arguments: run(tmp_path / "call", target, *arguments))

@@ -61,7 +61,7 @@ class Server:
     return self.process.wait(timeout)
 
   def log_text(self):
-    return pathlib.Path(self.log.name).read_text()
+    return pathlib.Path(self.log.name).read_text(errors="replace")
 
   def resident_bytes(self):
     status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
