@@ -22,45 +22,43 @@ constexpr absl::Duration kKeptWatchPeriod = absl::Seconds(1);
 
 }  // namespace
 
-class CallTask final : public Task {
+class CallTask final : public TaskOf<CallResult> {
  public:
-  CallTask(EngineImpl& engine, CallSpec spec, absl::AnyInvocable<void(CallResult)> done)
-      : Task(engine, std::move(spec.name_space), spec.deadline),
-        spec_(std::move(spec)),
-        done_(std::move(done)) {}
+  CallTask(EngineImpl& engine, CallSpec spec, Done done)
+      : TaskOf(engine, std::move(spec.name_space), spec.deadline, std::move(done)),
+        spec_(std::move(spec)) {
+    result_.function_name = spec_.function.name;
+  }
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override;
   bool runs_inline() override;
   void Run() override;
-  void Refuse(absl::Status status) override;
-  void StopRunning() override {
-    if (runs_.load()) call_->Cancel();
+  void DropArguments() override {
+    values_.clear();
+    spec_.inputs.clear();
   }
 
   const BoundFunction& bound() const { return static_cast<const BoundFunction&>(*function_); }
   absl::Status Bind(std::vector<AccessRequest>& access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
-  absl::Status TakeOutputs(CallResult& result);
+  absl::Status TakeOutputs();
   absl::StatusOr<FunctionPtr> FindFunction();
-  void DropKept(CallResult& result);
+  void DropKept();
   // What decides on the work of this call, hashed; 0 where it may be anything.
   uint64_t WorkOf() const;
-  void Finish(CallResult result);
 
   CallSpec spec_;
-  absl::AnyInvocable<void(CallResult)> done_;
   FunctionPtr function_;
-  ErrorDetails details_;  // Of a call that finds no function.
-  std::optional<formwork::Call> call_;
-  std::atomic<bool> runs_{false};  // `call_` is there.
-  std::vector<Tensor> values_;     // Arguments, then results.
+  std::vector<Tensor> values_;  // Arguments, then results.
   size_t variable_bytes_ = 0;
   uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
 };
 
 absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
   FORMWORK_ASSIGN_OR_RETURN(function_, FindFunction());
+  result_.function_id = function_->id;
+  result_.function_name = function_->name;
   function_->calls.fetch_add(1, std::memory_order_relaxed);
   return Bind(access);
 }
@@ -172,53 +170,47 @@ uint64_t CallTask::WorkOf() const {
 void CallTask::Run() {
   const BoundFunction& function = bound();
   const int64_t start = absl::GetCurrentTimeNanos();
-  call_.emplace(engine_.allocator_, &function.counters, &function.named, deadline_);
-  call_->set_resources(&ticket_);
-  if (spec_.print) call_->set_print(&spec_.print);
-  runs_.store(true);
-  if (!AskedStatus().ok()) call_->Cancel();
-  CallResult result;
+  formwork::Call call(engine_.allocator_, &function.counters, &function.named, stop_);
+  call.set_resources(&ticket_);
+  if (spec_.print) call.set_print(&spec_.print);
   const Plan& plan = function.program();
   int failed_step = -1;
-  result.status = HoldToBudget(engine_.memory_, [&] {
+  result_.status = HoldToBudget(engine_.memory_, [&] {
     std::unique_ptr<PlanFrame> frame = function.frames.Take();
     std::vector<Tensor> outputs(plan.results.size());
-    absl::Status status = RunPlan(plan, *frame, *call_, absl::MakeSpan(values_),
-                                  absl::MakeSpan(outputs), &failed_step);
+    absl::Status status =
+        RunPlan(plan, *frame, call, absl::MakeSpan(values_), absl::MakeSpan(outputs), &failed_step);
     function.frames.Return(std::move(frame));
     values_ = std::move(outputs);
     return status;
   });
   ticket_.ReleaseAll();
-  if (absl::Status asked = AskedStatus(); absl::IsCancelled(result.status) && !asked.ok()) {
-    result.status = std::move(asked);
-  }
-  if (result.status.ok()) result.status = TakeOutputs(result);
-  if (result.status.ok()) {
+  if (result_.status.ok()) result_.status = TakeOutputs();
+  if (result_.status.ok()) {
     const float us = static_cast<float>(absl::GetCurrentTimeNanos() - start) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
     // Rising at once, falling slowly: one slow call is enough to leave the caller's thread.
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
     if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
   } else {
-    result.details.effects = !call_->has_effects()                 ? Effects::kNone
-                             : failed_step > plan.last_effect_step ? Effects::kAll
-                                                                   : Effects::kSome;
+    result_.details.effects = !call.has_effects()                   ? Effects::kNone
+                              : failed_step > plan.last_effect_step ? Effects::kAll
+                                                                    : Effects::kSome;
   }
-  result.printed = std::move(call_->printed());
-  Finish(std::move(result));
+  result_.printed = std::move(call.printed());
+  Answer();
 }
 
-absl::Status CallTask::TakeOutputs(CallResult& result) {
-  result.outputs.resize(values_.size());
+absl::Status CallTask::TakeOutputs() {
+  result_.outputs.resize(values_.size());
   for (size_t i = 0; i < values_.size(); ++i) {
-    CallOutput& output = result.outputs[i];
+    CallOutput& output = result_.outputs[i];
     const DType dtype = values_[i].dtype();
     if (spec_.keep_outputs && dtype != DType::kResource) {
       absl::StatusOr<uint64_t> id = engine_.Keep(name_space_, spec_.owner, function_->name,
                                                  spec_.kept_ttl, std::move(values_[i]));
       if (!id.ok()) {
-        DropKept(result);
+        DropKept();
         return id.status();
       }
       output.kept_id = *id;
@@ -231,31 +223,13 @@ absl::Status CallTask::TakeOutputs(CallResult& result) {
   return absl::OkStatus();
 }
 
-void CallTask::DropKept(CallResult& result) {
+void CallTask::DropKept() {
   std::vector<uint64_t> ids;
-  for (const CallOutput& output : result.outputs) {
+  for (const CallOutput& output : result_.outputs) {
     if (output.kept_id != 0) ids.push_back(output.kept_id);
   }
   engine_.kept_.Release(name_space_, ids);
-  result.outputs.clear();
-}
-
-void CallTask::Refuse(absl::Status status) {
-  CallResult result;
-  result.status = std::move(status);
-  result.details = std::move(details_);
-  result.details.effects = Effects::kNone;
-  Finish(std::move(result));
-}
-
-void CallTask::Finish(CallResult result) {
-  result.function_id = function_ == nullptr ? 0 : function_->id;
-  result.function_name = function_ == nullptr ? spec_.function.name : function_->name;
-  absl::AnyInvocable<void(CallResult)> done = std::move(done_);
-  values_.clear();
-  spec_.inputs.clear();
-  Ended();
-  done(std::move(result));
+  result_.outputs.clear();
 }
 
 absl::Status EngineImpl::Admit() {
@@ -343,11 +317,11 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
   if (dispatch.unknown_name) {
     return InField(NoFunction(spec_.function), "function_name");
   }
-  details_.candidates = std::move(dispatch.candidates);
-  details_.suggested = std::move(dispatch.suggested);
+  result_.details.candidates = std::move(dispatch.candidates);
+  result_.details.suggested = std::move(dispatch.suggested);
   return InField(
       WithReason(NotFound("no signature of function '", spec_.function.name,
-                          "' takes these inputs: candidates=", details_.candidates.size()),
+                          "' takes these inputs: candidates=", result_.details.candidates.size()),
                  Reason::kNoMatchingSignature, {{"functionName", spec_.function.name}}),
       "inputs");
 }

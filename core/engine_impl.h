@@ -73,7 +73,7 @@ struct BoundFunction final : ConcreteFunction {
 /// Thread-safe.
 class GraphBytes {
  public:
-  void Put(const std::string& fingerprint, absl::string_view bytes);
+  void Put(absl::string_view bytes);
   /// Null where it is not, or no longer, known.
   std::shared_ptr<const std::string> Get(const std::string& fingerprint);
   void Clear();
@@ -158,6 +158,7 @@ class EngineImpl final : public Engine {
   friend class Task;
   friend class CallTask;
   friend class RegisterTask;
+  template <typename Result>
   friend class VariablesTask;
   friend class ReadTask;
   friend class AssignTask;

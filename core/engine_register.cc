@@ -51,8 +51,10 @@ bool HasFixedWork(const BoundFunction& function) {
 
 }  // namespace
 
-void GraphBytes::Put(const std::string& fingerprint, absl::string_view bytes) {
+void GraphBytes::Put(absl::string_view bytes) {
   if (bytes.size() > kMostGraphBytes / 4) return;
+  const std::string fingerprint = Sha256Hex(bytes);
+  if (!WorkStatus().ok()) return;  // It may be of a part alone.
   absl::MutexLock lock(&mutex_);
   auto [found, inserted] = graphs_.try_emplace(fingerprint);
   if (!inserted) return;
@@ -100,14 +102,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
   return plan;
 }
 
-class RegisterTask final : public Task {
+class RegisterTask final : public TaskOf<RegisterResult> {
  public:
-  RegisterTask(EngineImpl& engine, Registration registration,
-               absl::AnyInvocable<void(RegisterResult)> done)
-      : Task(engine, registration.name_space, registration.deadline),
-        registration_(std::move(registration)),
-        done_(std::move(done)),
-        stop_(deadline_) {}
+  RegisterTask(EngineImpl& engine, Registration registration, Done done)
+      : TaskOf(engine, registration.name_space, registration.deadline, std::move(done)),
+        registration_(std::move(registration)) {}
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>&) override {
@@ -117,35 +116,18 @@ class RegisterTask final : public Task {
   bool runs_inline() override { return false; }
   ThreadPool& pool() override { return engine_.compilers_; }
   void Run() override {
-    RegisterResult result;
-    const StopScope scope(&stop_);
     registration_.name_space = name_space_;
-    absl::StatusOr<Registered> registered = engine_.RegisterNow(registration_, result.details);
-    if (registered.ok()) {
-      result.registered = *std::move(registered);
-    } else {
-      result.status = registered.status();
-      result.details.effects = Effects::kNone;
-    }
-    Finish(std::move(result));
+    absl::StatusOr<Registered> registered = [&] {
+      const StopScope scope(&stop_);
+      return engine_.RegisterNow(registration_, result_.details);
+    }();
+    if (!registered.ok()) return Refuse(registered.status());
+    result_.registered = *std::move(registered);
+    Answer();
   }
-  void StopRunning() override { stop_.Cancel(); }
-  void Refuse(absl::Status status) override {
-    RegisterResult result;
-    result.status = std::move(status);
-    result.details.effects = Effects::kNone;
-    Finish(std::move(result));
-  }
-  void Finish(RegisterResult result) {
-    absl::AnyInvocable<void(RegisterResult)> done = std::move(done_);
-    registration_ = {};
-    Ended();
-    done(std::move(result));
-  }
+  void DropArguments() override { registration_ = {}; }
 
   Registration registration_;
-  absl::AnyInvocable<void(RegisterResult)> done_;
-  StopFlag stop_;
 };
 
 std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,
@@ -230,6 +212,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   if (!imported.ok()) return imported.status();
 
   std::string plan_key = Fingerprint(*imported);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   for (const PartialShape& shape : arg_shapes) absl::StrAppend(&plan_key, ";", shape.ToString());
   identity.fingerprint = plan_key;
   identity.type = registration.signature ? *registration.signature
@@ -245,7 +228,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
         {Eviction::Kind::kFunction, gone->name_space, gone->name, gone->id, gone->bytes});
   }
   if (registration.retrace) retraces_.fetch_add(1, std::memory_order_relaxed);
-  if (known == nullptr) graphs_.Put(Sha256Hex(bytes), bytes);
+  if (known == nullptr) graphs_.Put(bytes);
   return Registered{InfoOf(*registered->function), registered->existed};
 }
 

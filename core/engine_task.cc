@@ -1,36 +1,15 @@
 #include "core/engine_task.h"
 
-#include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 
 namespace formwork {
-namespace {
 
-absl::Status Late() { return absl::DeadlineExceededError("the call's deadline has passed"); }
-
-}  // namespace
-
-absl::Status Task::AskedStatus() const {
-  StopReason reason = stop_reason_.load(std::memory_order_relaxed);
-  if (reason == StopReason::kNone && engine_.aborts_.load(std::memory_order_relaxed)) {
-    reason = StopReason::kAborted;
-  }
-  switch (reason) {
-    case StopReason::kCancelled:
-      return absl::CancelledError("the call was cancelled");
-    case StopReason::kAborted:
-      return absl::AbortedError("the call was cut off: the server is shutting down");
-    case StopReason::kNone:
-      break;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Task::StopStatus() const {
-  FORMWORK_RETURN_IF_ERROR(AskedStatus());
-  if (deadline_ != absl::InfiniteFuture() && absl::Now() >= deadline_) return Late();
-  return absl::OkStatus();
+absl::Status Task::StopStatus() {
+  // Who is not among the engine's scheduled tasks finds out here.
+  if (engine_.aborts_.load(std::memory_order_relaxed)) stop_.Abort();
+  stop_.Poll();
+  return stop_.status();
 }
 
 Task::~Task() {
@@ -73,14 +52,15 @@ absl::Status Task::TakePlace() {
 
 void Task::Wait() {
   State starting = State::kStarting;
-  if (!state_.compare_exchange_strong(starting, State::kWaiting)) {
-    engine_.waiting_.Release(name_space_);  // It runs, or has run, meanwhile.
-    return;
-  }
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stop's.
-  if (absl::Status status = AskedStatus(); !status.ok()) return EndWait(std::move(status));
-  if (deadline_ == absl::InfiniteFuture()) return;
-  engine_.deadlines_.Watch(deadline_, weak_from_this(), [this] { EndWait(Late()); });
+  const bool waits = state_.compare_exchange_strong(starting, State::kWaiting);
+  if (!waits) engine_.waiting_.Release(name_space_);    // It runs, or has run, meanwhile.
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stopped's.
+  if (!StopStatus().ok()) return Stopped();
+  if (!stop_.has_deadline()) return;
+  engine_.deadlines_.Watch(stop_.deadline(), weak_from_this(), [this] {
+    stop_.Expire();
+    Stopped();
+  });
 }
 
 bool Task::Claim() {
@@ -89,21 +69,14 @@ bool Task::Claim() {
   return before != State::kClaimed;
 }
 
-void Task::Stop(StopReason reason) {
-  StopReason none = StopReason::kNone;
-  stop_reason_.compare_exchange_strong(none, reason);   // The first one holds.
+void Task::Stopped() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Wait's.
-  StopRunning();
-  EndWait(AskedStatus());
-}
-
-void Task::EndWait(absl::Status status) {
   State waiting = State::kWaiting;
   if (!state_.compare_exchange_strong(waiting, State::kClaimed)) return;
   engine_.waiting_.Release(name_space_);
   if (const uint64_t place = queued_at_.load()) pool().Remove(name_space_, place);
   if (!ticket_.Abandon()) ticket_.ReleaseAll();
-  Refuse(std::move(status));
+  Refuse(stop_.status());
 }
 
 void Task::Schedule() {

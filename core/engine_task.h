@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "core/base/stop_flag.h"
 #include "core/engine_impl.h"
 
 namespace formwork {
@@ -19,16 +21,22 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
  public:
   ~Task() override;
   void Start() final;
-  void Cancel() final { Stop(StopReason::kCancelled); }
+  void Cancel() final {
+    stop_.Cancel();
+    Stopped();
+  }
   /// As Cancel, with kAborted: the engine shuts down.
-  void Abort() { Stop(StopReason::kAborted); }
+  void Abort() {
+    stop_.Abort();
+    Stopped();
+  }
 
  protected:
   /// `name_space`: as asked, or empty.
   Task(EngineImpl& engine, std::string name_space, absl::Time deadline)
       : engine_(engine),
         name_space_(name_space.empty() ? kDefaultNamespace : std::move(name_space)),
-        deadline_(deadline),
+        stop_(deadline),
         ticket_(engine.resources_, engine.allocator_) {}
 
   /// Finds and checks what the request names, and adds the variables that it needs to `access`.
@@ -37,21 +45,17 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   virtual bool runs_inline() = 0;
   /// Where it runs else.
   virtual ThreadPool& pool() { return engine_.pool_; }
-  /// Does what was asked, with all places granted, and answers, after Ended().
+  /// Does what was asked, with all places granted, and answers.
   virtual void Run() = 0;
-  /// Answers that nothing was done, after Ended().
+  /// Answers that nothing was done.
   virtual void Refuse(absl::Status status) = 0;
-  /// The request is to be stopped while it runs.
-  virtual void StopRunning() {}
 
-  /// kCancelled or kAborted once it is to stop, else OK.
-  absl::Status AskedStatus() const;
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
 
   EngineImpl& engine_;
   const std::string name_space_;
-  const absl::Time deadline_;
+  StopFlag stop_;  // Of its waiting and of its work.
   AccessTicket ticket_;
 
  private:
@@ -61,24 +65,52 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
     kClaimed,   // Runs, is refused or has ended.
   };
 
-  enum class StopReason : uint8_t { kNone, kCancelled, kAborted };
-
-  void Stop(StopReason reason);
+  // After stop_ has been told: ends it if it waits.
+  void Stopped();
   // Whether it is now for the caller to run it or refuse it.
   bool Claim();
   absl::Status TakePlace();
   void Schedule();
   void RunClaimed();
-  // From here on a cancellation or the deadline ends it, until it runs.
+  // From here on whoever tells stop_ ends the wait; the deadline does so in any case.
   void Wait();
-  void EndWait(absl::Status status);
-  absl::Status StopStatus() const;
+  // Whether it is to stop by now: looks at the clock and at the engine.
+  absl::Status StopStatus();
 
   std::atomic<State> state_{State::kStarting};
-  std::atomic<StopReason> stop_reason_{StopReason::kNone};
   std::atomic<uint64_t> queued_at_{0};  // Its place in the pool's queue, once it has one.
   bool admitted_ = false;
   bool scheduled_ = false;
+};
+
+/// A Task that answers with a Result (engine.h), which has a status and ErrorDetails.
+template <typename Result>
+class TaskOf : public Task {
+ protected:
+  using Done = absl::AnyInvocable<void(Result)>;
+
+  TaskOf(EngineImpl& engine, std::string name_space, absl::Time deadline, Done done)
+      : Task(engine, std::move(name_space), deadline), done_(std::move(done)) {}
+
+  void Refuse(absl::Status status) final {
+    result_.status = std::move(status);
+    result_.details.effects = Effects::kNone;
+    Answer();
+  }
+  /// Answers with result_. Once, and the last thing that is done.
+  void Answer() {
+    DropArguments();
+    Done done = std::move(done_);
+    Ended();
+    done(std::move(result_));
+  }
+  /// Lets go of what the request brought, which its handle may outlive for long.
+  virtual void DropArguments() {}
+
+  Result result_;
+
+ private:
+  Done done_;
 };
 
 }  // namespace formwork

@@ -29,15 +29,15 @@ absl::Status NoVariable(const Target& variable) {
 }
 
 /// Reads or writes several variables at one place in line.
-class VariablesTask : public Task {
+template <typename Result>
+class VariablesTask : public TaskOf<Result> {
  protected:
-  VariablesTask(EngineImpl& engine, std::string name_space, absl::Time deadline)
-      : Task(engine, std::move(name_space), deadline) {}
+  using TaskOf<Result>::TaskOf;
 
   bool runs_inline() override { return true; }
   absl::Status Add(const Target& target, Access mode, std::vector<AccessRequest>& access) {
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
-                              engine_.FindVariable(name_space_, target));
+                              this->engine_.FindVariable(this->name_space_, target));
     access.push_back({variable, mode});
     variables_.push_back(std::move(variable));
     return absl::OkStatus();
@@ -46,12 +46,11 @@ class VariablesTask : public Task {
   std::vector<std::shared_ptr<Variable>> variables_;  // In the order asked.
 };
 
-class ReadTask final : public VariablesTask {
+class ReadTask final : public VariablesTask<ReadResult> {
  public:
-  ReadTask(EngineImpl& engine, ReadSpec spec, absl::AnyInvocable<void(ReadResult)> done)
-      : VariablesTask(engine, std::move(spec.name_space), spec.deadline),
-        targets_(std::move(spec.variables)),
-        done_(std::move(done)) {}
+  ReadTask(EngineImpl& engine, ReadSpec spec, Done done)
+      : VariablesTask(engine, std::move(spec.name_space), spec.deadline, std::move(done)),
+        targets_(std::move(spec.variables)) {}
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override {
@@ -63,41 +62,28 @@ class ReadTask final : public VariablesTask {
     return absl::OkStatus();
   }
   void Run() override {
-    ReadResult result;
     for (const auto& variable : variables_) {
       absl::StatusOr<Tensor> value = ticket_.Read({variable->id});
       if (!value.ok()) {
         ticket_.ReleaseAll();
-        return Refuse(
-            InField(value.status(), absl::StrCat("variables[", result.values.size(), "]")));
+        const size_t at = result_.values.size();
+        result_.values.clear();
+        return Refuse(InField(value.status(), absl::StrCat("variables[", at, "]")));
       }
-      result.values.push_back({InfoOf(*variable), *std::move(value)});
+      result_.values.push_back({InfoOf(*variable), *std::move(value)});
     }
     ticket_.ReleaseAll();
-    Finish(std::move(result));
-  }
-  void Refuse(absl::Status status) override {
-    ReadResult result;
-    result.status = std::move(status);
-    result.details.effects = Effects::kNone;
-    Finish(std::move(result));
-  }
-  void Finish(ReadResult result) {
-    absl::AnyInvocable<void(ReadResult)> done = std::move(done_);
-    Ended();
-    done(std::move(result));
+    Answer();
   }
 
   const std::vector<Target> targets_;
-  absl::AnyInvocable<void(ReadResult)> done_;
 };
 
-class AssignTask final : public VariablesTask {
+class AssignTask final : public VariablesTask<AssignResult> {
  public:
-  AssignTask(EngineImpl& engine, AssignSpec spec, absl::AnyInvocable<void(AssignResult)> done)
-      : VariablesTask(engine, std::move(spec.name_space), spec.deadline),
-        values_(std::move(spec.values)),
-        done_(std::move(done)) {}
+  AssignTask(EngineImpl& engine, AssignSpec spec, Done done)
+      : VariablesTask(engine, std::move(spec.name_space), spec.deadline, std::move(done)),
+        values_(std::move(spec.values)) {}
 
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override {
@@ -119,32 +105,19 @@ class AssignTask final : public VariablesTask {
                    "variable");
   }
   void Run() override {
-    AssignResult result;
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Variable& variable = *variables_[i];
       // Cannot fail: it fits, and it is this ticket's to write.
-      result.status = ticket_.Assign({variable.id}, std::move(values_[i].second));
-      if (!result.status.ok()) break;
-      result.variables.push_back(InfoOf(variable));
+      result_.status = ticket_.Assign({variable.id}, std::move(values_[i].second));
+      if (!result_.status.ok()) break;
+      result_.variables.push_back(InfoOf(variable));
     }
     ticket_.ReleaseAll();
-    Finish(std::move(result));
+    Answer();
   }
-  void Refuse(absl::Status status) override {
-    AssignResult result;
-    result.status = std::move(status);
-    result.details.effects = Effects::kNone;
-    Finish(std::move(result));
-  }
-  void Finish(AssignResult result) {
-    absl::AnyInvocable<void(AssignResult)> done = std::move(done_);
-    values_.clear();
-    Ended();
-    done(std::move(result));
-  }
+  void DropArguments() override { values_.clear(); }
 
   std::vector<std::pair<Target, Tensor>> values_;
-  absl::AnyInvocable<void(AssignResult)> done_;
 };
 
 std::shared_ptr<CallHandle> EngineImpl::ReadVariables(ReadSpec spec,

@@ -1,7 +1,5 @@
 #include "core/base/stop_flag.h"
 
-#include <limits>
-
 #include "absl/time/clock.h"
 
 namespace formwork {
@@ -13,14 +11,12 @@ constexpr int64_t kLongStepNanos = 50'000'000;
 }  // namespace
 
 absl::Time StopFlag::deadline() const {
-  return deadline_nanos_ == std::numeric_limits<int64_t>::max()
-             ? absl::InfiniteFuture()
-             : absl::FromUnixNanos(deadline_nanos_);
+  return has_deadline() ? absl::FromUnixNanos(deadline_nanos_) : absl::InfiniteFuture();
 }
 
 bool StopFlag::Poll() {
   if (requested()) return true;
-  if (deadline_nanos_ == std::numeric_limits<int64_t>::max()) return false;
+  if (!has_deadline()) return false;
   if (absl::GetCurrentTimeNanos() < deadline_nanos_) return false;
   Expire();
   return true;
@@ -32,6 +28,8 @@ absl::Status StopFlag::status() const {
       return absl::CancelledError("the call was cancelled");
     case kLate:
       return absl::DeadlineExceededError("the call's deadline has passed");
+    case kAborted:
+      return absl::AbortedError("the call was cut off: the server is shutting down");
     default:
       return absl::OkStatus();
   }

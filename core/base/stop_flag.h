@@ -2,8 +2,8 @@
 
 // How a deadline or a cancellation reaches work that is under way.
 //
-// A StopFlag belongs to one call or registration. While its work runs on a thread a StopScope makes
-// it that thread's flag, and ParallelFor hands it on to the threads that help, so that a loop deep
+// A StopFlag belongs to one request. While its work runs on a thread a StopScope makes it that
+// thread's flag, and ParallelFor hands it on to the threads that help, so that a loop deep
 // inside a kernel finds it without an argument:
 //
 //   ForBlocks(n, kGrain, [&](int64_t begin, int64_t end) { ... });  // looks between blocks
@@ -16,14 +16,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace formwork {
 
-/// Cancel and Expire may come from any thread; WorkIsCut from all that do the work; the rest is for
-/// the thread that runs it.
+/// Cancel, Expire and Abort may come from any thread, and the first of them holds; WorkIsCut from
+/// all that do the work; the rest is for the thread that runs it.
 class StopFlag {
  public:
   explicit StopFlag(absl::Time deadline = absl::InfiniteFuture())
@@ -33,13 +34,15 @@ class StopFlag {
 
   void Cancel() { Request(kCancelled); }
   void Expire() { Request(kLate); }
+  void Abort() { Request(kAborted); }  ///< The engine shuts down.
   absl::Time deadline() const;
+  bool has_deadline() const { return deadline_nanos_ != kNoDeadline; }
 
   /// Whether the work is to stop, as far as somebody has said so. One relaxed load.
   bool requested() const { return request_.load(std::memory_order_relaxed) != kNone; }
   /// As requested(), and looks at the clock: costs some 20 ns where there is a deadline.
   bool Poll();
-  /// kCancelled or kDeadlineExceeded once requested, else OK.
+  /// kCancelled, kDeadlineExceeded or kAborted once requested, else OK.
   absl::Status status() const;
 
   /// From here on a call that is to stop does so only at loop iterations, and within steps that
@@ -58,7 +61,8 @@ class StopFlag {
 
  private:
   friend class UncutScope;
-  enum Reason : uint8_t { kNone, kCancelled, kLate };
+  static constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
+  enum Reason : uint8_t { kNone, kCancelled, kLate, kAborted };
 
   void Request(Reason reason) {
     uint8_t none = kNone;
@@ -122,8 +126,8 @@ inline bool WorkIsCutAt(int64_t item, int64_t every = kCheapItems) {
   return (item + 1) % every == 0 && WorkIsCut();
 }
 
-/// kCancelled or kDeadlineExceeded if the thread's work has been cut already, else OK. Does not
-/// look at the clock.
+/// StopFlag::status of the thread's flag if its work has been cut already, else OK. Does not look
+/// at the clock.
 inline absl::Status WorkStatus() {
   StopFlag* const flag = StopScope::current();
   return flag == nullptr || !flag->cut() ? absl::OkStatus() : flag->status();

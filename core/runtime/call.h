@@ -8,26 +8,23 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
-#include "absl/time/time.h"
 #include "core/kernels/kernel.h"
 
 namespace formwork {
 
-/// Used by one thread at a time, except that Cancel() may be called by any.
+/// Used by one thread at a time.
 class Call final : public CallScope {
  public:
-  /// `counters` and `named` outlive the call; `resources` too, and may be set later, before the
-  /// first step runs.
+  /// `counters`, `named` and `stop` outlive the call; `resources` too, and may be set later, before
+  /// the first step runs.
   Call(Allocator& allocator, std::deque<std::atomic<uint64_t>>* counters,
-       const std::vector<ResourceHandle>* named, absl::Time deadline)
-      : allocator_(allocator), counters_(counters), named_(named), stop_(deadline) {}
+       const std::vector<ResourceHandle>* named, StopFlag& stop)
+      : allocator_(allocator), counters_(counters), named_(named), stop_(stop) {}
 
   void set_resources(ResourceAccess* resources) { resources_ = resources; }
-  void Cancel() { stop_.Cancel(); }
   /// Takes what is printed, as it is printed, in place of printed(). Outlives the call.
   void set_print(absl::AnyInvocable<void(absl::string_view)>* print) { print_ = print; }
   std::vector<std::string>& printed() { return printed_; }
-  absl::Time deadline() const { return stop_.deadline(); }
   bool has_effects() const { return stop_.after_effect(); }
 
   Allocator& allocator() override { return allocator_; }
@@ -42,7 +39,7 @@ class Call final : public CallScope {
   ResourceAccess* resources_ = nullptr;
   std::deque<std::atomic<uint64_t>>* const counters_;
   const std::vector<ResourceHandle>* const named_;
-  StopFlag stop_;
+  StopFlag& stop_;
   absl::AnyInvocable<void(absl::string_view)>* print_ = nullptr;
   size_t printed_bytes_ = 0;
   std::vector<std::string> printed_;

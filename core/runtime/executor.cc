@@ -98,7 +98,7 @@ absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::
       status = CatchOutOfMemory([&] { return step.kernel(ctx); });
       if (stop.cut()) {
         status = stop.status();  // What else the kernel says comes of work left undone.
-      } else if (!status.ok() && !absl::IsCancelled(status) && !absl::IsDeadlineExceeded(status)) {
+      } else if (!status.ok() && status != stop.status()) {
         HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
         status = Annotate(status, absl::StrCat("node ", step.name));
       }

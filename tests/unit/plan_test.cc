@@ -42,7 +42,8 @@ class PlanTest : public ::testing::Test {
   absl::StatusOr<std::vector<Tensor>> Run(const Plan& plan, std::vector<Tensor> inputs) {
     std::deque<std::atomic<uint64_t>> counters;
     const std::vector<ResourceHandle> named;
-    Call call(world_.allocator, &counters, &named, absl::InfiniteFuture());
+    StopFlag stop;
+    Call call(world_.allocator, &counters, &named, stop);
     PlanFrame frame(plan);
     std::vector<Tensor> outputs(plan.results.size());
     FORMWORK_RETURN_IF_ERROR(
@@ -311,7 +312,8 @@ class StopTest : public PlanTest {
     const Tensor v = variables.NewVariable("v", DType::kFloat, PartialShape(), x);
     std::deque<std::atomic<uint64_t>> counters;
     const std::vector<ResourceHandle> named;
-    Call call(world_.allocator, &counters, &named, absl::Now() + absl::Milliseconds(100));
+    StopFlag stop(absl::Now() + absl::Milliseconds(500));
+    Call call(world_.allocator, &counters, &named, stop);
     call.set_resources(&variables.resources());
     PlanFrame frame(*plan);
     std::vector<Tensor> inputs = {v, x};
