@@ -4,13 +4,18 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 
 namespace formwork {
 namespace {
 
 // As many earlier requests as TensorFlow keeps for each function.
 constexpr size_t kMaxRemembered = 1024;
+
+// Of one that waits for another's compilation, at its own StopFlag.
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(10);
 
 std::string TypeInUse(absl::string_view name) {
   return absl::StrCat(
@@ -123,32 +128,35 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
     absl::FunctionRef<absl::StatusOr<std::shared_ptr<ConcreteFunction>>()> compile) {
   Dropped dropped;
   std::shared_ptr<Flight> flight;
-  bool first = true;
-  {
-    absl::MutexLock lock(&mutex_);
-    Name& known = name_spaces_[name_space][name];
-    for (const auto& entry : known.entries) {
-      if (entry->function->type() != identity.type || entry->function->broken()) continue;
-      if (entry->function->identity == identity) {
-        entry->last_used = ++clock_;
-        return Registered{entry->function, true};
+  while (true) {
+    bool first;
+    {
+      absl::MutexLock lock(&mutex_);
+      Name& known = name_spaces_[name_space][name];
+      for (const auto& entry : known.entries) {
+        if (entry->function->type() != identity.type || entry->function->broken()) continue;
+        if (entry->function->identity == identity) {
+          entry->last_used = ++clock_;
+          return Registered{entry->function, true};
+        }
+        if (!replace) return absl::AlreadyExistsError(TypeInUse(name));
       }
-      if (!replace) return absl::AlreadyExistsError(TypeInUse(name));
-    }
-    for (const auto& other : known.flights) {
-      if (other->identity == identity) {
-        flight = other;
-        first = false;
+      const auto same = std::find_if(known.flights.begin(), known.flights.end(),
+                                     [&](const auto& f) { return f->identity == identity; });
+      first = same == known.flights.end();
+      if (first) {
+        flight = std::make_shared<Flight>();
+        flight->identity = std::move(identity);
+        known.flights.push_back(flight);
+      } else {
+        flight = *same;
       }
     }
-    if (first) {
-      flight = std::make_shared<Flight>();
-      flight->identity = std::move(identity);
-      known.flights.push_back(flight);
+    if (first) break;
+    while (!flight->done.WaitForNotificationWithTimeout(kBetweenLooks)) {
+      if (WorkIsCut()) return WorkStatus();
     }
-  }
-  if (!first) {
-    flight->done.WaitForNotification();
+    if (flight->stopped) continue;
     FORMWORK_ASSIGN_OR_RETURN(FunctionPtr function, flight->result);
     return Registered{std::move(function), true};
   }
@@ -165,6 +173,7 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
     flight->result = compiled.ok()
                          ? Insert(name_space, name, *std::move(compiled), replace, dropped, evicted)
                          : absl::StatusOr<FunctionPtr>(compiled.status());
+    flight->stopped = !WorkStatus().ok();
     auto& flights = FindName(name_space, name)->flights;
     flights.erase(std::find(flights.begin(), flights.end(), flight));
     ForgetIfEmpty(name_space, name);

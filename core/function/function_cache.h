@@ -66,7 +66,9 @@ class FunctionCache {
   /// fills in all but id, name_space, name and identity; called without a lock, by one of those who
   /// ask for the same identity at once, while the others wait and share its result.
   /// Errors: kAlreadyExists if name and type stand for another identity and `replace` is not set;
-  /// kResourceExhausted if the function is larger than the cache; those of `compile`.
+  /// kResourceExhausted if the function is larger than the cache; those of `compile`; that of the
+  /// thread's StopFlag, of one that is stopped while it waits. Where the one that compiles is
+  /// stopped another goes on.
   absl::StatusOr<Registered> Register(
       absl::string_view name_space, absl::string_view name, FunctionIdentity identity, bool replace,
       absl::FunctionRef<absl::StatusOr<std::shared_ptr<ConcreteFunction>>()> compile);
@@ -93,6 +95,7 @@ class FunctionCache {
     FunctionIdentity identity;
     absl::Notification done;
     absl::StatusOr<FunctionPtr> result = absl::UnknownError("");
+    bool stopped = false;  // Who compiled was stopped: that is nobody else's result.
   };
   struct Name {
     std::vector<std::unique_ptr<Entry>> entries;  // In order of registration.

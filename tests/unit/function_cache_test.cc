@@ -2,7 +2,9 @@
 
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "core/base/stop_flag.h"
 #include "tests/support/status_matchers.h"
 
 namespace formwork {
@@ -190,6 +192,39 @@ TEST_F(FunctionCacheTest, OneCompilesWhileOthersWait) {
   EXPECT_EQ(compiled.load(), 1);
   EXPECT_EQ(existed.load(), 7);
   for (const FunctionPtr& function : got) EXPECT_EQ(function, got[0]);
+}
+
+TEST_F(FunctionCacheTest, WhoIsStoppedTakesNobodyElseAlong) {
+  absl::Notification compiles, waits;
+  StopFlag stop;
+  std::thread first([&] {
+    const StopScope scope(&stop);
+    EXPECT_THAT(cache_.Register("ns", "f", Identity("g", TypeOf({2})), false,
+                                [&]() -> Compiled {
+                                  compiles.Notify();
+                                  waits.WaitForNotification();
+                                  stop.Cancel();
+                                  EXPECT_TRUE(WorkIsCut());
+                                  return WorkStatus();
+                                }),
+                StatusIs(absl::StatusCode::kCancelled));
+  });
+  compiles.WaitForNotification();
+  std::thread late([&] {
+    StopFlag passed(absl::Now() + absl::Milliseconds(20));
+    const StopScope scope(&passed);
+    EXPECT_THAT(cache_.Register("ns", "f", Identity("g", TypeOf({2})), false,
+                                []() -> Compiled { return absl::InternalError("not its turn"); }),
+                StatusIs(absl::StatusCode::kDeadlineExceeded));
+  });
+  late.join();
+  FunctionPtr made;
+  std::thread second([&] { made = Made({2}); });
+  absl::SleepFor(absl::Milliseconds(20));
+  waits.Notify();
+  first.join();
+  second.join();
+  EXPECT_NE(made, nullptr);
 }
 
 TEST_F(FunctionCacheTest, TheLeastRecentlyUsedGoFirst) {
