@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/parallel.h"
 
 namespace formwork {
 namespace {
@@ -20,7 +21,13 @@ class Digest {
   // Each part goes in with its length, so that parts cannot run into each other.
   void Add(absl::string_view part) {
     Add(static_cast<int64_t>(part.size()));
-    EVP_DigestUpdate(context_.get(), part.data(), part.size());
+    AddBytes(part);
+  }
+  void AddBytes(absl::string_view bytes) {
+    constexpr int64_t kBlockBytes = int64_t{1} << 20;
+    ForBlocks(static_cast<int64_t>(bytes.size()), kBlockBytes, [&](int64_t begin, int64_t end) {
+      EVP_DigestUpdate(context_.get(), bytes.data() + begin, static_cast<size_t>(end - begin));
+    });
   }
   void Add(int64_t number) { EVP_DigestUpdate(context_.get(), &number, sizeof(number)); }
   std::string Hex() {
@@ -131,10 +138,9 @@ class Fingerprinter {
 }  // namespace
 
 std::string Sha256Hex(absl::string_view bytes) {
-  unsigned char out[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), out, &size, EVP_sha256(), nullptr);
-  return absl::BytesToHexString({reinterpret_cast<const char*>(out), size});
+  Digest digest;
+  digest.AddBytes(bytes);
+  return digest.Hex();
 }
 
 std::string Fingerprint(const ImportedGraph& imported) {

@@ -9,6 +9,9 @@
 
 namespace formwork {
 
+// Work that is cut (core/base/stop_flag.h) leaves a digest of no use: ask for WorkStatus() before
+// it is used.
+
 /// SHA-256 of bytes, as 64 hex digits.
 std::string Sha256Hex(absl::string_view bytes);
 

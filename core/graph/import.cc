@@ -78,16 +78,34 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
                          "' is recursive, or is called by a recursive one: that is not supported");
 }
 
+// Bytes in blocks, between which parsing can be stopped.
+class BlockStream final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  explicit BlockStream(absl::string_view bytes)
+      : bytes_(bytes.data(), static_cast<int>(bytes.size()), kBlockBytes) {}
+  bool Next(const void** data, int* size) override {
+    return !WorkIsCut() && bytes_.Next(data, size);
+  }
+  void BackUp(int count) override { bytes_.BackUp(count); }
+  bool Skip(int count) override { return bytes_.Skip(count); }
+  int64_t ByteCount() const override { return bytes_.ByteCount(); }
+
+ private:
+  static constexpr int kBlockBytes = 1 << 20;
+  google::protobuf::io::ArrayInputStream bytes_;
+};
+
 }  // namespace
 
 absl::Status ParseGraphDef(absl::string_view bytes, tf::GraphDef& graph_def) {
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
     return InvalidArgument("GraphDef too large: bytes=", bytes.size());
   }
-  google::protobuf::io::ArrayInputStream raw(bytes.data(), static_cast<int>(bytes.size()));
+  BlockStream raw(bytes);
   google::protobuf::io::CodedInputStream input(&raw);
   input.SetRecursionLimit(200);
   if (!graph_def.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
+    FORMWORK_RETURN_IF_ERROR(WorkStatus());
     return InvalidArgument("the bytes are not a GraphDef: bytes=", bytes.size());
   }
   return absl::OkStatus();
