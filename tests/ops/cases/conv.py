@@ -80,6 +80,11 @@ convolutions("Conv2D", ["float"], (1, 63, 64, 32), (3, 3), out_channels=32, stri
 convolutions("Conv2D", ["float"], (1, 64, 61, 16), (5, 5), out_channels=32, padding="EXPLICIT",
              pads=((4, 3), (2, 0)), tolerance=LONG_SUMS)
 # Dilation and groups; the plain kernels have no such gradients.
+# More than 2^30 multiplications for an image: cut into rows.
+for settings in (dict(), dict(strides=(2, 1)), dict(dilations=(3, 2), padding="VALID"),
+                 dict(padding="EXPLICIT", pads=((2, 5), (1, 0))), dict(data_format="NCHW")):
+  convolutions("Conv2D", ["float"], (2, 97, 83, 64), (7, 5), out_channels=128,
+               tolerance="rel 1e-4 abs 1e-3", **settings)
 convolutions("Conv2D", ["float", "bfloat16"], (2, 9, 8, 3), (3, 2), out_channels=4, dilations=(2, 3))
 convolutions("Conv2D", ["float"], (1, 20, 20, 8), (3, 3), out_channels=8, dilations=(2, 2))
 convolutions("Conv2D", ["double", "half", "int32"], (2, 9, 8, 3), (3, 2), out_channels=4,
