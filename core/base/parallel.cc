@@ -27,8 +27,10 @@ std::atomic<int> threads_in_use{0};
 // up to 64 where they are quick, so that what `body` sets up is paid less often.
 void RunBlocks(int64_t begin, int64_t end, int64_t grain, StopFlag* stop,
                absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
-  if (stop == nullptr || end - begin <= grain) {
-    if (stop == nullptr || !stop->cut()) body(begin, end);
+  if (stop == nullptr) return body(begin, end);
+  if (end - begin <= grain) {
+    // Many short ones can take long, too: each looks, but not at the clock.
+    if (!stop->requested() || !stop->CutsWork()) body(begin, end);
     return;
   }
   constexpr int64_t kQuickNanos = 500'000;

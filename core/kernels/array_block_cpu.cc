@@ -4,6 +4,7 @@
 
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/shape_tensor.h"
@@ -67,6 +68,7 @@ void CopyBlocks(const Blocks& blocks, DType dtype, const Shape& space, const Sha
   const int64_t batch = space.dim(0);
   Dims place(n, 0);
   for (int64_t index = 0; index < blocks.product; ++index) {
+    if (WorkIsCutAt(index, kDearItems)) return;
     int64_t in_space = 0;
     int64_t in_batch = index * batch * batch_strides[0];
     CopyDims copy;

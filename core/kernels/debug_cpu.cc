@@ -103,14 +103,16 @@ NonFinite FindNonFinite(const Tensor& tensor) {
   });
   NonFinite found;
   if (!suspicious.load()) return found;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    const Compute value = static_cast<Compute>(data[i]);
-    if (std::isnan(value)) {
-      found.nan = true;
-    } else if (std::isinf(value)) {
-      (value > 0 ? found.positive_infinity : found.negative_infinity) = true;
+  ForBlocks(tensor.num_elements(), kCheapItems, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Compute value = static_cast<Compute>(data[i]);
+      if (std::isnan(value)) {
+        found.nan = true;
+      } else if (std::isinf(value)) {
+        (value > 0 ? found.positive_infinity : found.negative_infinity) = true;
+      }
     }
-  }
+  });
   return found;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 
 namespace formwork {
 namespace {
@@ -127,6 +128,7 @@ class Writer {
           if (dim != 0) text_ += "...";
           return;
         }
+        if (full()) return;
         if (i > 0) text_ += ' ';
         append_(tensor_, next_++, style_, &text_);
       }
@@ -174,7 +176,12 @@ class Writer {
     }
   }
 
-  bool full() const { return static_cast<int64_t>(text_.size()) > kMaxTextBytes; }
+  /// Nothing is added any more: the text is too long, or nobody waits for it.
+  bool full() {
+    if (++looks_ % kDearItems == 0 && WorkIsCut()) cut_ = true;
+    return cut_ || too_long();
+  }
+  bool too_long() const { return static_cast<int64_t>(text_.size()) > kMaxTextBytes; }
   std::string& text() { return text_; }
 
  private:
@@ -191,6 +198,8 @@ class Writer {
   const AppendElement append_;
   const TensorTextStyle style_;
   int64_t next_ = 0;
+  int64_t looks_ = 0;
+  bool cut_ = false;
   std::string text_;
 };
 
@@ -199,6 +208,7 @@ std::string FormatOpaque(const Tensor& tensor, int64_t limit, TensorTextStyle st
   const bool brackets = style == TensorTextStyle::kEnds && tensor.rank() > 0;
   std::string text = brackets ? "[" : "";
   for (int64_t i = 0; i < limit && static_cast<int64_t>(text.size()) <= kMaxTextBytes; ++i) {
+    if (WorkIsCutAt(i, kDearItems)) break;
     if (i > 0) text += ' ';
     if (tensor.dtype() == DType::kVariant) {
       const Variant& variant = tensor.data<Variant>()[i];
@@ -234,7 +244,8 @@ absl::StatusOr<std::string> FormatTensor(const Tensor& tensor, int64_t max_entri
     writer.WriteFirst(0, limit);
     if (n > limit) writer.text() += "...";
   }
-  if (writer.full()) {
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  if (writer.too_long()) {
     return ResourceExhausted("text of a tensor is too long: shape=", tensor.shape().ToString(),
                              " limit=", kMaxTextBytes);
   }

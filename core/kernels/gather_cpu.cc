@@ -67,6 +67,7 @@ absl::Status CheckIndices(const Index* indices, const Shape& shape, int64_t dim)
   });
   if (!bad) return WorkStatus();
   for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i)) return WorkStatus();
     const int64_t index = indices[i];
     if (index >= 0 && index < dim) continue;
     return InvalidArgument("indices", PositionString(shape.dims(), i), " = ", index,

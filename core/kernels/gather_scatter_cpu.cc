@@ -238,7 +238,8 @@ absl::Status ScatterNdPolicy(ScatterOp op, Tensor& target, const Tensor& indices
   if (count == 0 || inner == 0) return absl::OkStatus();
   const Shape outer_target = Shape::Trusted(target.shape().dims().first(depth));
   const Dims strides = RowMajorStrides(outer_target);
-  Rows rows(static_cast<size_t>(count));
+  Rows rows;
+  rows.reserve(static_cast<size_t>(count));
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
     for (int64_t i = 0; i < count; ++i) {
       if (WorkIsCutAt(i)) return WorkStatus();
@@ -249,7 +250,7 @@ absl::Status ScatterNdPolicy(ScatterOp op, Tensor& target, const Tensor& indices
         offset =
             at < 0 || at >= outer_target.dim(static_cast<int>(d)) ? -1 : offset + at * strides[d];
       }
-      rows[i] = offset;
+      rows.push_back(offset);
       if (offset >= 0 || ignore_bad) continue;
       return InvalidArgument(
           "indices", PositionString(outer, i), " = [",
@@ -351,11 +352,12 @@ absl::Status ScatterRows(ScatterOp op, Tensor& target, const Tensor& indices,
                            target.shape().ToString());
   }
   const int64_t count = indices.num_elements();
-  Rows rows(static_cast<size_t>(count));
+  Rows rows;
+  rows.reserve(static_cast<size_t>(count));
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
     for (int64_t i = 0; i < count; ++i) {
       if (WorkIsCutAt(i)) return WorkStatus();
-      rows[i] = index[i];
+      rows.push_back(index[i]);
       if (rows[i] >= 0 && rows[i] < target.dim(0)) continue;
       return InvalidArgument("indices", PositionString(indices.shape().dims(), i), " = ", rows[i],
                              " is not in [0, ", target.dim(0), ")");

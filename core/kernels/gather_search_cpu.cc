@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -64,18 +65,37 @@ absl::Status OutputElements(KernelContext& ctx, const Tensor& x,
   return absl::OkStatus();
 }
 
+// Values seen, numbered. In several tables where there may be many: one that grows moves all that
+// it holds, which cannot be stopped.
+template <typename T>
+class Numbering {
+ public:
+  explicit Numbering(size_t values) : tables_(values / kTableValues + 1) {}
+  /// The number of a value: `next` where it is new.
+  int64_t Of(const Key<T>& key, int64_t next) {
+    const size_t table =
+        tables_.size() == 1 ? 0 : absl::HashOf(key, tables_.size()) % tables_.size();
+    return tables_[table].try_emplace(key, next).first->second;
+  }
+
+ private:
+  static constexpr size_t kTableValues = size_t{1} << 20;
+  std::vector<absl::flat_hash_map<Key<T>, int64_t>> tables_;
+};
+
 // Output 0 the distinct values in order of first use, 1 which of them each element is, and 2, where
 // there is one, how often each occurs.
 template <typename T>
 absl::Status Unique(KernelContext& ctx, DType index_dtype) {
   const Tensor& x = ctx.input(0);
   const absl::Span<const T> values = x.span<T>();
-  absl::flat_hash_map<Key<T>, int64_t> seen;
-  std::vector<int64_t> first, which(values.size()), counts;
+  Numbering<T> seen(values.size());
+  std::vector<int64_t> first, which, counts;
+  which.reserve(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
     const int64_t next = static_cast<int64_t>(first.size());
-    which[i] = IsNan(values[i]) ? next : seen.try_emplace(KeyOf(values[i]), next).first->second;
+    which.push_back(IsNan(values[i]) ? next : seen.Of(KeyOf(values[i]), next));
     if (which[i] == next) {
       first.push_back(static_cast<int64_t>(i));
       counts.push_back(0);

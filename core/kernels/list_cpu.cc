@@ -4,6 +4,7 @@
 #include "core/kernels/list_cpu.h"
 
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/stack.h"
 
@@ -88,7 +89,9 @@ absl::Status CheckListSize(Allocator& allocator, int64_t size) {
 
 absl::Status MergeItemShapes(const TensorList& list, PartialShape& shape) {
   if (list.element_shape.fully_known()) return absl::OkStatus();
-  for (const Tensor& item : list.items) {
+  for (size_t i = 0; i < list.items.size(); ++i) {
+    if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
+    const Tensor& item = list.items[i];
     if (!item.has_value()) continue;
     FORMWORK_ASSIGN_OR_RETURN(shape, MergeListShapes(shape, item.shape()));
   }
@@ -322,6 +325,7 @@ absl::StatusOr<KernelFn> MakeConcatLists(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kVariant, a.shape()));
     int64_t total = 0;
     for (int64_t i = 0; i < a.num_elements(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       FORMWORK_ASSIGN_OR_RETURN(const TensorList* first, ListAt(a, i));
       FORMWORK_ASSIGN_OR_RETURN(const TensorList* second, ListAt(b, i));
       for (const auto& [list, name] : {std::pair(first, "input_a"), std::pair(second, "input_b")}) {
@@ -368,6 +372,7 @@ absl::StatusOr<KernelFn> MakePushBackBatch(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
                               ctx.AllocateOutput(0, DType::kVariant, handles.shape()));
     for (int64_t i = 0; i < handles.num_elements(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, ListAt(handles, i));
       if (list->element_dtype != dtype) {
         return InvalidArgument("Invalid data type at index ", i, "; op elements ",

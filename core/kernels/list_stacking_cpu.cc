@@ -109,6 +109,7 @@ absl::StatusOr<KernelFn> MakeGather(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(shape, MergeListShapes(shape, list->element_shape));
     absl::InlinedVector<const Tensor*, 16> items;
     for (int64_t index : indices) {
+      if (WorkIsCutAt(static_cast<int64_t>(items.size()))) return WorkStatus();
       if (index < 0 || index >= static_cast<int64_t>(list->items.size())) {
         return InvalidArgument("Trying to gather element ", index, " in a list with ",
                                list->items.size(), " elements.");
@@ -190,6 +191,7 @@ absl::StatusOr<KernelFn> MakeConcat(KernelInit& init) {
     std::vector<Tensor> pieces;
     pieces.reserve(list->items.size());
     for (int64_t i = 0; i < size; ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       const Tensor& item = list->items[i];
       int64_t length;
       if (item.has_value()) {

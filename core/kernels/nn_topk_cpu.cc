@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/nn_cpu.h"
 #include "core/kernels/shape_tensor.h"
 
@@ -58,6 +59,13 @@ int64_t Largest(const T* row, int64_t n) {
   return best;
 }
 
+// 0, 1, ... n - 1; fewer where it is stopped.
+void FillPositions(std::vector<int64_t>& positions, int64_t n) {
+  positions.clear();
+  positions.reserve(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n && !WorkIsCutAt(i); ++i) positions.push_back(i);
+}
+
 // std::sort in pieces that are merged, so that it can be stopped, and shared by the threads.
 // `before` has no ties.
 template <typename Less>
@@ -70,22 +78,25 @@ void SortPieces(std::vector<int64_t>& order, Less before) {
       std::sort(order.begin() + p * kPiece, order.begin() + std::min((p + 1) * kPiece, n), before);
     }
   });
-  std::vector<int64_t> merged(order.size());
+  const auto room = std::make_unique_for_overwrite<int64_t[]>(order.size());
+  int64_t* from = order.data();
+  int64_t* to = room.get();
   for (int64_t sorted = kPiece; sorted < n; sorted *= 2) {
+    if (WorkIsCut()) return;
     ParallelFor((n + 2 * sorted - 1) / (2 * sorted), 1, [&](int64_t begin, int64_t end) {
       for (int64_t first = begin * 2 * sorted; first < std::min(end * 2 * sorted, n);
            first += 2 * sorted) {
         const int64_t a_end = std::min(first + sorted, n), b_end = std::min(a_end + sorted, n);
         for (int64_t i = first, a = first, b = a_end; i < b_end; ++i) {
           if (WorkIsCutAt(i)) return;
-          const bool from_b = a == a_end || (b < b_end && before(order[b], order[a]));
-          merged[i] = order[from_b ? b++ : a++];
+          const bool from_b = a == a_end || (b < b_end && before(from[b], from[a]));
+          to[i] = from[from_b ? b++ : a++];
         }
       }
     });
-    order.swap(merged);
-    if (WorkIsCut()) return;
+    std::swap(from, to);
   }
+  if (from != order.data()) CopyElements(from, n, order.data());
 }
 
 // As std::make_heap and std::sort_heap of libstdc++, whose order clients can see; these can be
@@ -124,9 +135,9 @@ void SortHeap(std::vector<int64_t>& heap, Less before) {
 template <typename T>
 void HeapOfLargest(const T* row, int64_t n, int64_t k, bool sorted, std::vector<int64_t>& order) {
   const BeforeInHeap<T> before{row};
-  order.resize(static_cast<size_t>(k) + 1);
-  std::iota(order.begin(), order.end(), int64_t{0});
+  FillPositions(order, k + 1);
   MakeHeap(order, before);
+  if (!WorkStatus().ok()) return;
   std::pop_heap(order.begin(), order.end(), before);
   order.pop_back();
   for (int64_t i = k + 1; i < n; ++i) {
@@ -161,11 +172,12 @@ void TopK(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x_raw, vo
       if (k < n) {
         HeapOfLargest(row, n, k, sorted, order);
       } else {
-        order.resize(static_cast<size_t>(n));
-        std::iota(order.begin(), order.end(), int64_t{0});
+        FillPositions(order, n);
         SortPieces(order, Before<T>{row});
       }
+      if (!WorkStatus().ok()) return;
       for (int64_t i = 0; i < k; ++i) {
+        if (WorkIsCutAt(i)) return;
         values[r * k + i] = row[order[i]];
         indices[r * k + i] = static_cast<Index>(order[i]);
       }

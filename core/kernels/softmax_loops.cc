@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elementwise_math.h"
 #include "core/kernels/isa.h"
 
@@ -13,8 +14,13 @@ namespace {
 constexpr int kLanes = 16;            // Side by side: one alone waits for each operation.
 constexpr int64_t kTask = 16 * 1024;  // Elements worth a task: each costs an exponential.
 
+// A row is worked on in parts of so many elements, with a look at the StopFlag between two:
+//   for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) ... [b, std::min(b + kPart, n))
+constexpr int64_t kPart = int64_t{1} << 20;
+inline bool CutBefore(int64_t begin) { return begin > 0 && WorkIsCut(); }
+
 template <typename R>
-FORMWORK_ISA_INLINE R RowMax(const R* x, int64_t n) {
+FORMWORK_ISA_INLINE R PartMax(const R* x, int64_t n) {
   R max = -std::numeric_limits<R>::infinity();
   int64_t i = 0;
   if (n >= 2 * kLanes) {
@@ -30,7 +36,17 @@ FORMWORK_ISA_INLINE R RowMax(const R* x, int64_t n) {
 }
 
 template <typename R>
-FORMWORK_ISA_INLINE R RowSum(const R* x, int64_t n) {
+FORMWORK_ISA_INLINE R RowMax(const R* x, int64_t n) {
+  R max = -std::numeric_limits<R>::infinity();
+  for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) {
+    const R part = PartMax(x + b, std::min(kPart, n - b));
+    max = part > max ? part : max;
+  }
+  return max;
+}
+
+template <typename R>
+FORMWORK_ISA_INLINE R PartSum(const R* x, int64_t n) {
   R sum = 0;
   int64_t i = 0;
   if (n >= 2 * kLanes) {
@@ -50,8 +66,21 @@ template <typename R>
 FORMWORK_ISA_INLINE R Exponentials(const R* x, int64_t n, R* out, R* max) {
   *max = RowMax(x, n);
   const R shift = *max;
-  for (int64_t i = 0; i < n; ++i) out[i] = math::Exp(x[i] - shift);
-  return RowSum(out, n);
+  R sum = 0;
+  for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) {
+    const int64_t end = std::min(b + kPart, n);
+    for (int64_t i = b; i < end; ++i) out[i] = math::Exp(x[i] - shift);
+    sum += PartSum(out + b, end - b);
+  }
+  return sum;
+}
+
+template <typename R>
+FORMWORK_ISA_INLINE void Scale(R* x, int64_t n, R scale) {
+  for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) {
+    const int64_t end = std::min(b + kPart, n);
+    for (int64_t i = b; i < end; ++i) x[i] *= scale;
+  }
 }
 
 template <typename R>
@@ -60,8 +89,7 @@ struct Softmax {
     for (int64_t r = 0; r < rows; ++r) {
       R max;
       R* to = out + r * n;
-      const R scale = 1 / Exponentials(x + r * n, n, to, &max);
-      for (int64_t i = 0; i < n; ++i) to[i] *= scale;
+      Scale(to, n, 1 / Exponentials(x + r * n, n, to, &max));
     }
   }
 };
@@ -77,12 +105,16 @@ struct LogSoftmax {
       const R max = RowMax(from, n);
       R sum = 0;
       for (int64_t b = 0; b < n; b += kBlock) {
+        if (b % kPart == 0 && CutBefore(b)) break;
         const int64_t width = std::min(kBlock, n - b);
         for (int64_t i = 0; i < width; ++i) scratch[i] = math::Exp(from[b + i] - max);
-        sum += RowSum(scratch, width);
+        sum += PartSum(scratch, width);
       }
       const R log_sum = math::Log(sum);
-      for (int64_t i = 0; i < n; ++i) to[i] = from[i] - max - log_sum;
+      for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) {
+        const int64_t end = std::min(b + kPart, n);
+        for (int64_t i = b; i < end; ++i) to[i] = from[i] - max - log_sum;
+      }
     }
   }
 };
@@ -96,8 +128,7 @@ struct SparseCrossEntropy {
       R* to = backprop + r * n;
       const R label_logit = x[r * n + labels[r]];  // Read before backprop overwrites it.
       const R sum = Exponentials(x + r * n, n, to, &max);
-      const R scale = 1 / sum;
-      for (int64_t i = 0; i < n; ++i) to[i] *= scale;
+      Scale(to, n, 1 / sum);
       to[labels[r]] -= 1;
       loss[r] = math::Log(sum) - (label_logit - max);
     }
@@ -113,25 +144,34 @@ struct CrossEntropy {
       R* to = backprop + r * n;
       const R* logits = x->data + r * x->row_stride;
       const R* wanted = labels->data + r * labels->row_stride;
-      if (x->stride == 1) {
-        for (int64_t i = 0; i < n; ++i) to[i] = logits[i];
-      } else {
-        for (int64_t i = 0; i < n; ++i) to[i] = logits[0];
+      for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) {
+        const int64_t end = std::min(b + kPart, n);
+        if (x->stride == 1) {
+          for (int64_t i = b; i < end; ++i) to[i] = logits[i];
+        } else {
+          for (int64_t i = b; i < end; ++i) to[i] = logits[0];
+        }
       }
       const R max = RowMax(to, n);
       R sum = 0;
       R dot = 0;  // Of the labels and the shifted logits.
       R total = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        const R label = wanted[i * labels->stride];
-        to[i] -= max;
-        dot += label * to[i];
-        total += label;
+      for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) {
+        const int64_t end = std::min(b + kPart, n);
+        for (int64_t i = b; i < end; ++i) {
+          const R label = wanted[i * labels->stride];
+          to[i] -= max;
+          dot += label * to[i];
+          total += label;
+        }
+        for (int64_t i = b; i < end; ++i) to[i] = math::Exp(to[i]);
+        sum += PartSum(to + b, end - b);
       }
-      for (int64_t i = 0; i < n; ++i) to[i] = math::Exp(to[i]);
-      sum = RowSum(to, n);
       const R scale = 1 / sum;
-      for (int64_t i = 0; i < n; ++i) to[i] = to[i] * scale - wanted[i * labels->stride];
+      for (int64_t b = 0; b < n && !CutBefore(b); b += kPart) {
+        const int64_t end = std::min(b + kPart, n);
+        for (int64_t i = b; i < end; ++i) to[i] = to[i] * scale - wanted[i * labels->stride];
+      }
       loss[r] = n == 0 ? R(0) : total * math::Log(sum) - dot;
     }
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
@@ -20,6 +21,25 @@ absl::Status CheckTextSize(int64_t bytes) {
   if (bytes <= kMaxTextBytes) return absl::OkStatus();
   return ResourceExhausted("text is too long: bytes=", bytes, " limit=", kMaxTextBytes);
 }
+
+// Looks at the StopFlag after so many strings, or so many bytes of them.
+class TextLooks {
+ public:
+  bool CutBefore(size_t bytes) {
+    bytes_ += bytes;
+    if (++texts_ < kDearItems && bytes_ < kBytesBetween) return false;
+    texts_ = 0;
+    bytes_ = 0;
+    return WorkIsCut();
+  }
+
+ private:
+  static constexpr size_t kBytesBetween = size_t{1} << 20;
+  int64_t texts_ = 0;
+  size_t bytes_ = 0;
+};
+// Bytes of one string that are walked over between two looks.
+constexpr int64_t kTextBlock = int64_t{1} << 20;
 
 absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
   std::string separator = init.attrs().GetOr<std::string>("separator", "");
@@ -37,13 +57,15 @@ absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
     }
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
     int64_t total = 0;
+    TextLooks looks;
     for (int64_t i = 0; i < shape.num_elements(); ++i) {
-      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       std::string& text = output->mutable_data<std::string>()[i];
       for (int k = 0; k < ctx.num_inputs(); ++k) {
         if (k > 0) text += separator;
         const Tensor& input = ctx.input(k);
-        text += input.data<std::string>()[input.rank() == 0 ? 0 : i];
+        const std::string& part = input.data<std::string>()[input.rank() == 0 ? 0 : i];
+        if (looks.CutBefore(part.size())) return WorkStatus();
+        text += part;
         FORMWORK_RETURN_IF_ERROR(CheckTextSize(total + static_cast<int64_t>(text.size())));
       }
       total += static_cast<int64_t>(text.size());
@@ -108,8 +130,11 @@ absl::Status WriteAll(KernelContext& ctx, Write write) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, input.shape()));
   std::string* texts = output->mutable_data<std::string>();
   const T* values = input.data<T>();
+  TextLooks looks;
   for (int64_t i = 0; i < input.num_elements(); ++i) {
-    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
+    size_t bytes = sizeof(T);
+    if constexpr (std::is_same_v<T, std::string>) bytes = values[i].size();
+    if (looks.CutBefore(bytes)) return WorkStatus();
     write(values[i], &texts[i]);
   }
   return absl::OkStatus();
@@ -218,6 +243,14 @@ int64_t Utf8Length(unsigned char lead) {
 
 bool IsUtf8Lead(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
+int64_t CountUtf8(const std::string& text) {
+  int64_t count = 0;
+  ForBlocks(static_cast<int64_t>(text.size()), kTextBlock, [&](int64_t begin, int64_t end) {
+    count += std::count_if(text.begin() + begin, text.begin() + end, IsUtf8Lead);
+  });
+  return count;
+}
+
 absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
   const bool utf8 = init.attrs().GetOr<std::string>("unit", "BYTE") == "UTF8_CHAR";
   return KernelFn([utf8](KernelContext& ctx) -> absl::Status {
@@ -226,8 +259,7 @@ absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
     for (int64_t i = 0; i < input.num_elements(); ++i) {
       if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       const std::string& text = input.data<std::string>()[i];
-      const int64_t length = utf8 ? std::count_if(text.begin(), text.end(), IsUtf8Lead)
-                                  : static_cast<int64_t>(text.size());
+      const int64_t length = utf8 ? CountUtf8(text) : static_cast<int64_t>(text.size());
       output->mutable_data<int32_t>()[i] = static_cast<int32_t>(length);
     }
     return absl::OkStatus();
@@ -246,14 +278,20 @@ absl::StatusOr<KernelFn> MakeCaseChange(KernelInit& init) {
     Tensor input = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
                               ctx.AllocateOutput(0, DType::kString, input.shape()));
+    TextLooks looks;
     for (int64_t i = 0; i < input.num_elements(); ++i) {
-      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       std::string text = input.data<std::string>()[i];
-      for (char& c : text) {
-        if (utf8 && (c & 0x80) != 0) {
-          return Unimplemented(op, ": encoding utf-8 is supported for ASCII text only");
+      if (looks.CutBefore(text.size())) return WorkStatus();
+      bool ascii = true;
+      ForBlocks(static_cast<int64_t>(text.size()), kTextBlock, [&](int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; ++at) {
+          char& c = text[static_cast<size_t>(at)];
+          ascii &= (c & 0x80) == 0;
+          c = kChange(static_cast<unsigned char>(c));
         }
-        c = kChange(static_cast<unsigned char>(c));
+      });
+      if (utf8 && !ascii) {
+        return Unimplemented(op, ": encoding utf-8 is supported for ASCII text only");
       }
       output->mutable_data<std::string>()[i] = std::move(text);
     }
@@ -273,7 +311,7 @@ absl::StatusOr<KernelFn> MakeStringStrip(KernelInit&) {
 size_t Utf8Offset(const std::string& text, int64_t index) {
   size_t offset = 0;
   for (; index > 0; --index) {
-    if (offset >= text.size()) return std::string::npos;
+    if (offset >= text.size() || WorkIsCutAt(index)) return std::string::npos;
     offset = std::min(text.size(), offset + Utf8Length(static_cast<unsigned char>(text[offset])));
   }
   return offset;
@@ -281,8 +319,7 @@ size_t Utf8Offset(const std::string& text, int64_t index) {
 
 // False where pos is out of range.
 bool Substring(const std::string& text, int64_t pos, int64_t length, bool utf8, std::string* out) {
-  const int64_t size = utf8 ? std::count_if(text.begin(), text.end(), IsUtf8Lead)
-                            : static_cast<int64_t>(text.size());
+  const int64_t size = utf8 ? CountUtf8(text) : static_cast<int64_t>(text.size());
   if (pos > size || pos < -size) return false;
   if (pos < 0) pos += size;
   if (length < 0) length = size;  // As an unsigned length: to the end.
@@ -331,8 +368,8 @@ absl::StatusOr<KernelFn> MakeSubstr(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
     int64_t total = 0;
+    TextLooks looks;
     for (int64_t i = 0; i < shape.num_elements(); ++i) {
-      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       int64_t rest = i;
       int64_t at = 0;
       int64_t where = 0;
@@ -343,6 +380,7 @@ absl::StatusOr<KernelFn> MakeSubstr(KernelInit& init) {
         where += index * position_strides[d];
       }
       const std::string& text = input.data<std::string>()[at];
+      if (looks.CutBefore(text.size())) return WorkStatus();
       std::string& piece = output->mutable_data<std::string>()[i];
       if (!Substring(text, positions[where], lengths[where], utf8, &piece)) {
         return InvalidArgument("pos ", positions[where], " out of range for string",

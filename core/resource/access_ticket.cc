@@ -20,7 +20,7 @@ absl::Status Uninitialized(const Variable& variable) {
 }  // namespace
 
 AccessTicket::~AccessTicket() {
-  if (!Abandon()) ReleaseAll();
+  if (!entries_.empty() && !Abandon()) ReleaseAll();
 }
 
 bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready) {
@@ -106,6 +106,7 @@ void AccessTicket::Wake(const std::vector<AccessTicket*>& ready) {
 }
 
 void AccessTicket::ReleaseAll() {
+  if (entries_.empty()) return;
   std::vector<AccessTicket*> ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
@@ -224,11 +225,11 @@ absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
 absl::Status AccessTicket::Update(ResourceHandle handle,
                                   absl::FunctionRef<absl::Status(Tensor& value)> update) {
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // What it is updated by may be unfinished.
-  const UncutScope uncut;
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
   Variable& variable = *entry->variable;
   if (!variable.value_.has_value()) return Uninitialized(variable);
   if (variable.value_.unique()) {
+    const UncutScope uncut;
     Tensor value = std::move(variable.value_);
     absl::Status status = CatchOutOfMemory([&] { return update(value); });
     if (status.ok()) status = CheckFits(variable, value);
@@ -240,7 +241,9 @@ absl::Status AccessTicket::Update(ResourceHandle handle,
     return absl::OkStatus();
   }
   FORMWORK_ASSIGN_OR_RETURN(Tensor copy, variable.value_.Clone(allocator_));
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   FORMWORK_RETURN_IF_ERROR(update(copy));
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The copy may be unfinished.
   FORMWORK_RETURN_IF_ERROR(CheckFits(variable, copy));
   variable.Set(std::move(copy));
   return absl::OkStatus();

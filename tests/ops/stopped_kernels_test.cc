@@ -1,5 +1,5 @@
-// Runs every case of tests/ops/stopped/kernels.optest for a call that has been cancelled: work that
-// takes some milliseconds must notice.
+// Runs the cases of tests/ops/stopped for calls that are to stop: kernels.optest for one that has
+// been cancelled before, long.optest for one whose deadline passes meanwhile.
 
 #include <gtest/gtest.h>
 
@@ -14,23 +14,41 @@
 namespace formwork::testing {
 namespace {
 
-TEST(StoppedKernels, LeaveTheirWorkUndone) {
-  OpRegistry ops;
-  KernelRegistry kernels;
-  RegisterOps(ops);
-  RegisterCpuKernels(kernels);
-  const std::string file = FORMWORK_OP_CASES "/stopped/kernels.optest";
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  absl::StatusOr<std::vector<OpCase>> cases = ParseOpCases(file, text.str());
-  ASSERT_TRUE(cases.ok()) << cases.status();
-  EXPECT_GT(cases->size(), 60u);
-  for (const OpCase& op_case : *cases) {
-    const absl::Status status = RunStoppedCase(op_case, ops, kernels);
-    EXPECT_TRUE(status.ok()) << op_case.file << ":" << op_case.line << ": " << op_case.op << ": "
-                             << status;
+class StoppedKernels : public ::testing::Test {
+ protected:
+  StoppedKernels() {
+    RegisterOps(ops_);
+    RegisterCpuKernels(kernels_);
   }
+  // Of a file of tests/ops/stopped; runs each.
+  template <typename Run>
+  void ForEachCase(const std::string& name, size_t at_least, Run run) {
+    const std::string file = FORMWORK_OP_CASES "/stopped/" + name;
+    std::ifstream stream(file);
+    std::stringstream text;
+    text << stream.rdbuf();
+    absl::StatusOr<std::vector<OpCase>> cases = ParseOpCases(file, text.str());
+    ASSERT_TRUE(cases.ok()) << cases.status();
+    EXPECT_GE(cases->size(), at_least);
+    for (const OpCase& op_case : *cases) {
+      const absl::Status status = run(op_case);
+      EXPECT_TRUE(status.ok()) << op_case.file << ":" << op_case.line << ": " << op_case.op << ": "
+                               << status;
+    }
+  }
+
+  OpRegistry ops_;
+  KernelRegistry kernels_;
+};
+
+TEST_F(StoppedKernels, LeaveTheirWorkUndone) {
+  ForEachCase("kernels.optest", 60,
+              [this](const OpCase& op_case) { return RunStoppedCase(op_case, ops_, kernels_); });
+}
+
+TEST_F(StoppedKernels, EndSoonAfterADeadline) {
+  ForEachCase("long.optest", 10,
+              [this](const OpCase& op_case) { return RunLateCase(op_case, ops_, kernels_); });
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <cstring>
 #include <deque>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "core/device/host_allocator.h"
 #include "core/ops/shape_inference.h"
@@ -32,7 +34,7 @@ class NoResourceAccess final : public ResourceAccess {
 
 class CaseScope final : public CallScope {
  public:
-  explicit CaseScope(Allocator& allocator) : allocator_(allocator) {}
+  CaseScope(Allocator& allocator, StopFlag& stop) : allocator_(allocator), stop_(stop) {}
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return resources_; }
   void Print(absl::string_view) override {}
@@ -46,7 +48,7 @@ class CaseScope final : public CallScope {
  private:
   Allocator& allocator_;
   NoResourceAccess resources_;
-  StopFlag stop_;
+  StopFlag& stop_;
   std::deque<std::atomic<uint64_t>> counters_;
 };
 
@@ -110,7 +112,8 @@ absl::Status RunOnce(const OpCase& op_case, const KernelFn& kernel, size_t num_o
     std::vector<InputRef> refs;
     for (const Tensor& input : inputs) refs.push_back({&input, owned});
     std::vector<Tensor> outputs(num_outputs);
-    CaseScope scope(allocator);
+    StopFlag stop;
+    CaseScope scope(allocator, stop);
     KernelContext context(scope, refs, absl::MakeSpan(outputs));
     absl::Status status = kernel(context);
     if (op_case.error != absl::StatusCode::kOk) {
@@ -229,29 +232,81 @@ absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops,
   return absl::OkStatus();
 }
 
+namespace {
+
+// A case's inputs, made once, and runs of its kernel on them.
+class CaseRuns {
+ public:
+  explicit CaseRuns(Allocator& allocator) : allocator_(allocator) {}
+  absl::Status Prepare(const OpCase& op_case, const OpRegistry& ops,
+                       const KernelRegistry& kernels) {
+    FORMWORK_ASSIGN_OR_RETURN(made_, MakeCaseKernel(op_case, ops, kernels));
+    FORMWORK_RETURN_IF_ERROR(made_.kernel.status());
+    for (const ValueText& text : op_case.inputs) {
+      FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeValue(text, allocator_));
+      inputs_.push_back(std::move(input));
+    }
+    for (const Tensor& input : inputs_) refs_.push_back({&input, false});
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(StopFlag& stop) {
+    std::vector<Tensor> outputs(made_.outputs.size());
+    CaseScope scope(allocator_, stop);
+    KernelContext context(scope, refs_, absl::MakeSpan(outputs));
+    const StopScope stopped(&stop);
+    const absl::Status status = (*made_.kernel)(context);
+    ended_ = absl::Now();
+    return status;
+  }
+  /// When the kernel of the latest run returned: what it gave was still there.
+  absl::Time ended() const { return ended_; }
+
+ private:
+  Allocator& allocator_;
+  CaseKernel made_;
+  std::vector<Tensor> inputs_;
+  std::vector<InputRef> refs_;
+  absl::Time ended_;
+};
+
+}  // namespace
+
 absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
                             const KernelRegistry& kernels) {
-  FORMWORK_ASSIGN_OR_RETURN(const CaseKernel made, MakeCaseKernel(op_case, ops, kernels));
-  FORMWORK_RETURN_IF_ERROR(made.kernel.status());
   GuardedAllocator allocator;
-  std::vector<Tensor> inputs;
-  for (const ValueText& text : op_case.inputs) {
-    FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeValue(text, allocator));
-    inputs.push_back(std::move(input));
-  }
-  std::vector<InputRef> refs;
-  for (const Tensor& input : inputs) refs.push_back({&input, false});
-  std::vector<Tensor> outputs(made.outputs.size());
-  CaseScope scope(allocator);
-  KernelContext context(scope, refs, absl::MakeSpan(outputs));
-  scope.stop().Cancel();
-  const StopScope stopped(&scope.stop());
-  const absl::Status status = (*made.kernel)(context);
-  if (!scope.stop().cut()) {
-    return FailedPrecondition("the kernel ran to its end: ", status.ToString());
-  }
-  if (!allocator.GuardsHold()) {
-    return FailedPrecondition("the kernel wrote outside of a buffer");
+  CaseRuns runs(allocator);
+  FORMWORK_RETURN_IF_ERROR(runs.Prepare(op_case, ops, kernels));
+  StopFlag stop;
+  stop.Cancel();
+  const absl::Status status = runs.Run(stop);
+  if (!stop.cut()) return FailedPrecondition("the kernel ran to its end: ", status.ToString());
+  if (!allocator.GuardsHold()) return FailedPrecondition("the kernel wrote outside of a buffer");
+  return absl::OkStatus();
+}
+
+absl::Status RunLateCase(const OpCase& op_case, const OpRegistry& ops,
+                         const KernelRegistry& kernels) {
+  CaseRuns runs(ProcessAllocator());
+  FORMWORK_RETURN_IF_ERROR(runs.Prepare(op_case, ops, kernels));
+  absl::Time start = absl::Now();
+  StopFlag never;
+  FORMWORK_RETURN_IF_ERROR(runs.Run(never));
+  const absl::Duration whole = runs.ended() - start;
+  for (double part : {0.1, 0.5}) {
+    absl::Duration late;
+    // Machines are noisy: the best of a few.
+    for (int attempt = 0; attempt < 5; ++attempt) {
+      start = absl::Now();
+      StopFlag stop(start + part * whole);
+      runs.Run(stop).IgnoreError();
+      late = runs.ended() - stop.deadline();
+      if (late < 0.3 * whole) break;
+    }
+    if (late >= 0.3 * whole) {
+      return FailedPrecondition("a deadline at ", part, " of ", absl::FormatDuration(whole),
+                                " ended it ", absl::FormatDuration(late), " late");
+    }
   }
   return absl::OkStatus();
 }

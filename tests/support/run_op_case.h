@@ -21,4 +21,9 @@ absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops, const Kerne
 absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
                             const KernelRegistry& kernels);
 
+/// Measures the case's kernel, then runs it with deadlines within that time. Errors:
+/// kFailedPrecondition if it runs on for 0.3 of that time; else as RunOpCase.
+absl::Status RunLateCase(const OpCase& op_case, const OpRegistry& ops,
+                         const KernelRegistry& kernels);
+
 }  // namespace formwork::testing
