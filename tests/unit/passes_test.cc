@@ -319,6 +319,42 @@ TEST_F(PassTest, FoldingEndsWithItsBudget) {
   EXPECT_EQ(Simplified(kFoldable), folded);
 }
 
+// The status of folding the node `name`, whose inputs are constants.
+absl::Status StatusOfFolding(GraphWorld& world, absl::string_view text, const std::string& name) {
+  FORMWORK_ASSIGN_OR_RETURN(ImportedGraph imported,
+                            world.Import(text, {}, {absl::StrCat(name, ":0")}));
+  PassBudget budget;
+  const PassContext context{imported.library, world.ops, world.kernels, world.allocator, budget};
+  const std::vector<Node>& nodes = imported.graph->nodes;
+  for (const Node& node : nodes) {
+    if (node.name != name) continue;
+    std::vector<const Tensor*> inputs;
+    for (const Edge& edge : node.inputs) inputs.push_back(&nodes[edge.node].constant);
+    return EvaluateNode(node, inputs, context).status();
+  }
+  return absl::NotFoundError(name);
+}
+
+TEST_F(PassTest, ANodeThatTakesLongIsNotFolded) {
+  EXPECT_THAT(
+      StatusOfFolding(world_,
+                      "a = Const int32[1] 16000000\n"
+                      "y = StatelessTruncatedNormalV2(a, k, c, g) dtype=float Tshape=int32\n"
+                      "k = Const uint64[1] 1\nc = Const uint64[2] 5 7\ng = Const int32[] 1\n",
+                      "y"),
+      StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(PassTest, ANodeThatTakesMuchMemoryIsNotFolded) {
+  const auto fill = [](int elements) {
+    return absl::StrCat("n = Const int32[1] ", elements,
+                        "\nv = Const float[] 1\ny = Fill(n, v) T=float index_type=int32\n");
+  };
+  EXPECT_OK(StatusOfFolding(world_, fill(1000), "y"));
+  EXPECT_THAT(StatusOfFolding(world_, fill(17'000'000), "y"),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 TEST_F(PassTest, ARegistrationThatIsToStopDoes) {
   ASSERT_OK_AND_ASSIGN(ImportedGraph imported,
                        world_.Import(absl::StrCat("x = Placeholder dtype=float\n", kFoldable),
