@@ -82,6 +82,22 @@ def kernels():
                                           [7, 6, 5, 4, 3, 2, 1, 0]),
       "element by element": lambda x: tf.math.lgamma(filled(x, 1 << 26, dtype=tf.float64)),
       "strings": lambda x: tf.strings.upper(tf.strings.as_string(filled(x, 1 << 23))),
+      "softmax of one row": lambda x: tf.nn.softmax(filled(x, 1 << 28)),
+      "log_softmax of one row": lambda x: tf.nn.log_softmax(filled(x, 1 << 28)),
+      "cross entropy of one row": lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(
+          labels=[0], logits=filled(x, 1, 1 << 27)),
+      "text of a tensor": lambda x: tf.strings.format("{}", filled(x + 1.2345678, 1 << 24),
+                                                      summarize=-1),
+      "substrings of one string": lambda x: tf.strings.substr(
+          tf.strings.as_string(tf.cast(x, tf.int32), width=60000), filled(x, 1 << 17, dtype=tf.int32),
+          tf.fill([1 << 17], 3), unit="UTF8_CHAR"),
+      "SpaceToBatch": lambda x: raw.SpaceToBatchND(
+          input=filled(x, 1, 1 << 24, 1), block_shape=[1 << 24], paddings=[[0, 0]]),
+      "Split": lambda x: tf.split(filled(x, 1 << 28), 1 << 14)[3],
+      "DynamicStitch": lambda x: tf.dynamic_stitch([tf.range(1 << 26)], [filled(x, 1 << 26)]),
+      "Conv2D, NCHW": lambda x: raw.Conv2D(
+          input=filled(x, 1, 128, 768, 768), filter=filled(x, *filters), data_format="NCHW",
+          **sliding),
       "steps": steps,
   }
 
