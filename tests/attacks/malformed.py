@@ -83,13 +83,15 @@ def huge_metadata(attack):
   return "%.0f MB, health check %.0f ms" % (grown, 1000 * seconds)
 
 
-@harness.attack("20,000 streams that are opened and reset at once, then as many empty ones")
+# gRPC 1.51 works off all that one connection has sent before it turns to others, at about 0.2 ms of
+# CPU time for each reset, and has no bound for them.
+@harness.attack("5,000 streams that are opened and reset at once, then 20,000 empty ones")
 def resets(attack):
   server = attack.server()
   before, slowest = megabytes(server), 0
-  for kind in ("resets", "empty"):
+  for kind, streams in (("resets", "5000"), ("empty", "20000")):
     # In a process of its own, so that it does not hold up those who ask.
-    flood = subprocess.Popen([sys.executable, http2.__file__, server.grpc, kind, "20000"])
+    flood = subprocess.Popen([sys.executable, http2.__file__, server.grpc, kind, streams])
     attack.callback(flood.kill)
     while flood.poll() is None:
       slowest = max(slowest, health_seconds(server))
