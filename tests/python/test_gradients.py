@@ -48,10 +48,11 @@ def test_closing_releases_what_was_dropped(either):
 
 
 def test_small_intermediates_travel(either):
-  v = tf.Variable(2.)
-  f = either.function(lambda x: tf.tanh(x * v))
-  tape, y = _recorded(f, tf.constant(1.))
-  assert either.kept_tensors() == [] and tape.gradient(y, v).shape == []
+  v, open_shape = tf.Variable(2.), [tf.TensorSpec([None])]
+  for options in ({}, {"input_signature": open_shape}):
+    f = either.function(lambda x: tf.tanh(x * v), **options)
+    tape, y = _recorded(f, tf.constant([1.]))
+    assert either.kept_tensors() == [] and tape.gradient(y, v).shape == []
 
 
 def test_a_gradient_whose_intermediates_are_gone_says_so(fake, server):

@@ -6,8 +6,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.dtensor.python import d_variable
 
 import formwork
+from formwork import handles
 
 
 def _adds(server, v, **options):
@@ -315,6 +317,17 @@ def test_dropped_variables_that_others_may_mean_stay(live):
   gc.collect()
   _use_new_variable(live)
   assert _settled(live, ["Variable", "f/Variable", "f/Variable_1", "f/v"])
+
+
+def test_a_variable_of_dtensor_is_refused():
+  class Handle:
+    owner = d_variable.DVariable.__new__(d_variable.DVariable)
+
+    def _parent_trackable(self):
+      return self.owner
+
+  with pytest.raises(formwork.Error, match="not a DVariable"):
+    handles.variable_of(Handle())
 
 
 def test_a_generator_of_a_strategy(server):

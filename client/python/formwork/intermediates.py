@@ -32,14 +32,14 @@ class Intermediate:
     self.kept._server._drop(self._origin, self.kept)
 
 
-def stand_in(kept, device):
-  """An EagerTensor in the place of one that stays on the server as the KeptTensor `kept`.
+def stand_in(intermediate, device):
+  """An EagerTensor in the place of one that stays on the server as an Intermediate.
 
   It is a float32 scalar whatever it stands for, so that tapes follow it, and not a number: what
   tapes make in its place, a zero, can be told from it.
   """
   made = ops.EagerTensor(_NAN, device, None)
-  made._formwork_intermediate = Intermediate(kept)
+  made._formwork_intermediate = intermediate
   return made
 
 
@@ -60,11 +60,17 @@ def are_lists(tensors):
   return any(t.dtype == tf_dtypes.variant for t in tensors)
 
 
-def worth_leaving(tensors):
-  """Whether these tensors of a graph had better stay where they are: lists, or many bytes."""
-  sizes = [t.shape.num_elements() for t in tensors]
-  return are_lists(tensors) or None in sizes or (
-      sum(n * t.dtype.size for n, t in zip(sizes, tensors)) > _SMALL)
+def worth_leaving(tensors, args):
+  """Whether these tensors of a graph had better stay where they are: lists, or many bytes.
+
+  args: EagerTensors that the graph is called with. A dimension that is not known is taken to be as
+    long as the longest of theirs.
+  """
+  if are_lists(tensors) or any(t.shape.rank is None for t in tensors):
+    return True
+  longest = max((d for t in args for d in t.shape), default=1)
+  return _SMALL < sum(t.dtype.size * math.prod(longest if d is None else d for d in t.shape)
+                      for t in tensors)
 
 
 def gone(error, name):

@@ -3,7 +3,6 @@ import contextlib
 import functools
 import math
 import operator
-import re
 import threading
 
 import numpy as np
@@ -11,13 +10,12 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import auto_control_deps_utils
 from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import array_ops
-from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.util import nest
 
 from formwork import concrete
-from formwork import dtypes
+from formwork import eager
 from formwork import errors
+from formwork import handles
 from formwork import intermediates
 from formwork import state
 from formwork import tracing
@@ -27,10 +25,6 @@ from formwork import wire
 BACKWARD = ".backward"  # What goes after an Owner's name for its backward functions.
 _MOST_NAMES = 1000
 _LOST_VARIABLE = ("EPOCH_MISMATCH", "VARIABLE_NOT_FOUND")
-# Ops that run one function, and the attribute that names it.
-_BODIES = {"PartitionedCall": "f", "StatefulPartitionedCall": "f", "While": "body",
-           "StatelessWhile": "body"}
-_RESOURCE_TYPE = re.compile(r'type="[\w:]*?(\w+)"')  # In the text of a handle.
 
 
 class Owner:
@@ -135,7 +129,7 @@ class Remote:
     self._outputs = list(graph.outputs) if outputs is None else outputs
     # What comes out as it went in need not travel.
     places = {id(t): i for i, t in enumerate(graph.inputs)}
-    origins = {k: places.get(id(_origin(t))) for k, t in enumerate(self._outputs)}
+    origins = {k: places.get(id(handles.origin(t))) for k, t in enumerate(self._outputs)}
     self._passed = {k: place for k, place in origins.items() if place is not None}
     self._fetched = [t for k, t in enumerate(self._outputs) if k not in self._passed]
     self._dtypes = [t.dtype for t in self._fetched]
@@ -238,15 +232,15 @@ class Remote:
       self._owner.rename("_" + server._channel.origin.client_id[:8])
     raise errors.Error("ALREADY_EXISTS", "no free name for function '%s'" % self._owner.wanted)
 
-  def _bind(self, handles):
-    """The Bounds of the variables that the handles belong to."""
-    if not handles:
+  def _bind(self, given):
+    """The Bounds of the variables that the given handles belong to."""
+    if not given:
       return []
-    bounds = [self._bindings.known(h) for h in handles]
+    bounds = [self._bindings.known(h) for h in given]
     epoch = self._bindings.server._channel.epoch
     if all(b is not None and b.epoch == epoch for b in bounds):
       return bounds
-    return self._bindings.bind([_variable_of(h) for h in handles], self._owner.scope)
+    return self._bindings.bind([handles.variable_of(h) for h in given], self._owner.scope)
 
   # --------------------------------------------------------------------------------------- running
   def run(self, args):
@@ -262,7 +256,7 @@ class Remote:
       return self._opened().run(args)
     made = self._made(outputs)
     for place in sorted(self._passed):
-      made.insert(place, _passed_on(args[self._passed[place]]))
+      made.insert(place, handles.passed_on(args[self._passed[place]]))
     return made
 
   def _run_on(self, args):
@@ -278,7 +272,7 @@ class Remote:
                           self._place(i) in self._written))
         parts.append(None)
       else:
-        append_eager(parts, t)
+        eager.append(parts, t)
     bounds = self._bind([handle for _, handle, _ in variables])
     changed = [b for b, (_, _, written) in zip(bounds, variables) if written]
     exchange = lambda: self._exchange(
@@ -301,20 +295,20 @@ class Remote:
     """The EagerTensors of a call's outputs."""
     if self._results is None:
       return self._to_eager(outputs)
-    results, left = outputs[:self._results], outputs[self._results:]
-    values = self._read(results) if results else []
+    left = [kept and intermediates.Intermediate(kept) for kept in outputs]
+    if None in left:
+      raise self._cannot_leave(left.index(None))
+    values = self._read(outputs[:self._results]) if self._results else []
     device = context.context().device_name
-    for i, kept in enumerate(outputs):
-      if kept is None:
-        raise self._cannot_leave(i)
-    return self._to_eager(values) + [intermediates.stand_in(kept, device) for kept in left]
+    return self._to_eager(values) + [
+        intermediates.stand_in(one, device) for one in left[self._results:]]
 
   def _to_eager(self, values):
     made = []
     for i, (value, dtype) in enumerate(zip(values, self._dtypes)):
       if not isinstance(value, np.ndarray) and value.WhichOneof("kind") != "tensor":
         raise self._cannot_leave(i)
-      made.append(to_eager(value, dtype))
+      made.append(eager.from_value(value, dtype))
     return made
 
   def _cannot_leave(self, i):
@@ -325,16 +319,11 @@ class Remote:
         self._owner.wanted, i, dtype.name))
 
   def _read(self, results):
-    """The values of KeptTensors that nobody else knows."""
-    server = self._bindings.server
+    """The values of KeptTensors, all at once."""
     if self._reader is None:
       self._reader = intermediates.Reader(
-          server, self._owner.name() + ".results", self._dtypes[:self._results])
-    try:
-      return self._reader.read(results, self._timeout())
-    finally:
-      for kept in results:
-        server._drop(server._channel.origin, kept)
+          self._bindings.server, self._owner.name() + ".results", self._dtypes[:self._results])
+    return self._reader.read(results, self._timeout())
 
   def _captures(self, values):
     """Whether these are the values that it captures."""
@@ -371,7 +360,7 @@ class Remote:
 
     given: the Bounds of variables that are arguments.
     """
-    self._bindings.before_call([*self._bound, *given])
+    self._bindings.before_call([*self._bound, *given] if given else self._bound)
     try:
       outputs = function.run(parts, self._timeout(), self._on_print, owners,
                              None if self._results is None else intermediates.KEEP_FOR)
@@ -401,36 +390,12 @@ class Remote:
       if type(t) is np.ndarray:
         wire.append_tensor(parts, *wire.to_array(t))
       else:
-        append_eager(parts, t)
+        eager.append(parts, t)
     return self._made(self._exchange(function, parts))
 
   def _place(self, i):
     """The place among the graph's inputs of the i-th input of a call."""
     return i if i < self.inputs else i + len(self.captured)
-
-
-def _origin(t):
-  """The tensor of a graph that a variable's handle was before calls and loops passed it on."""
-  while t.dtype == tf_dtypes.resource:
-    place = 0
-    if t.op.type in _BODIES:
-      body = t.graph._get_function(t.op.get_attr(_BODIES[t.op.type]).name).graph
-      result = _origin(body.outputs[t.value_index])
-      place = next((i for i, given in enumerate(body.inputs) if given is result), None)
-    elif t.op.type != "Identity":
-      break
-    if place is None:
-      break
-    t = t.op.inputs[place]
-  return t
-
-
-def _passed_on(t):
-  """What TensorFlow's runtime makes of an input that is an output as well: another tensor."""
-  made = array_ops.identity(t)
-  if t.dtype == tf_dtypes.resource:
-    made._formwork_handle = getattr(t, "_formwork_handle", t)
-  return made
 
 
 def _seed():
@@ -454,50 +419,3 @@ def _captured_value(placeholder, value):
     raise errors.Error("UNIMPLEMENTED", "capture '%s' is a variant (a dataset or a list of tensors), "
                        "which cannot be sent: pass its elements" % placeholder.name)
   return value
-
-
-def _variable_of(handle):
-  """The tf.Variable that has this handle.
-
-  Errors: UNIMPLEMENTED where it is the handle of something else.
-  """
-  parent = getattr(handle, "_parent_trackable", None)
-  owner = None if parent is None else parent()
-  if isinstance(owner, resource_variable_ops.BaseResourceVariable):
-    return owner
-  data = getattr(handle, "_handle_data", None)
-  if owner is None and data is not None and data.is_set and len(data.shape_and_type) == 1:
-    return state.Orphan(handle)
-  kind = _RESOURCE_TYPE.search(str(handle)) if owner is None else None
-  raise errors.Error("UNIMPLEMENTED", concrete.with_advice(
-      "of what lives in this process a function on a server can use tf.Variables alone, not a %s" % (
-          kind.group(1) if kind else type(owner).__name__ if owner else "resource")))
-
-
-def append_eager(parts, t):
-  """Appends an EagerTensor to the pieces of a request."""
-  number = t.dtype.as_datatype_enum
-  if number == dtypes.VARIANT:
-    raise errors.Error("UNIMPLEMENTED", "an argument is a variant (a tf.data.Dataset, an Optional or "
-                       "a list of tensors), which cannot be sent: pass its elements")
-  value = t.numpy()
-  if not isinstance(value, np.ndarray):
-    if number == dtypes.STRING:
-      array = np.empty((), object)
-      array[()] = value
-      value = array
-    else:
-      value = np.asarray(value)
-  if value.dtype.names:  # Quantized types are structs of one field here.
-    value = value.view(dtypes.to_numpy(number))
-  wire.append_tensor(parts, value, number)
-
-
-def to_eager(value, dtype):
-  """The EagerTensor of one output of a response: an array, or a formwork.v1.Value with a tensor."""
-  array = value if isinstance(value, np.ndarray) else wire.from_message(value.tensor, copy=False)
-  ctx = context.context()
-  ctx.ensure_initialized()
-  if dtype.is_quantized:
-    return array_ops.bitcast(ops.EagerTensor(array, ctx.device_name, None), dtype)
-  return ops.EagerTensor(array, ctx.device_name, dtype.as_datatype_enum)

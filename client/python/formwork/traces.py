@@ -164,9 +164,9 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
     if intermediates.are_lists(outputs[self._results:results if leave else None]):
       return None
     mine = self._inference_function._remote
-    _make_atomic_remote(
-        forward, self._owner, mine.inputs, mine.captured, ".forward", self._silent,
-        left_from=results if leave and intermediates.worth_leaving(outputs[results:]) else None)
+    left = leave and intermediates.worth_leaving(outputs[results:], forward_args)
+    _make_atomic_remote(forward, self._owner, mine.inputs, mine.captured, ".forward",
+                        self._silent, left_from=results if left else None)
     make_remote(call._functions._backward, self._owner, remote.BACKWARD,
                 self._silent or isinstance(self._delayed_rewrite_functions,
                                            gradients.RecomputingGradientFunctions))
