@@ -79,7 +79,8 @@ absl::Duration RetryDelay(Reason reason, Effects effects,
         uint64_t value = 0;
         return found != facts.end() && absl::SimpleAtoi(found->second, &value) ? value : 0;
       };
-      const bool may_fit = number("wantedBytes") <= number("limitBytes");
+      const uint64_t wanted = number("wantedBytes");
+      const bool may_fit = wanted != 0 && wanted <= number("limitBytes");
       return may_fit && effects == Effects::kNone ? absl::Seconds(1) : absl::ZeroDuration();
     }
     default:
