@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include "core/base/reason.h"
 #include "core/base/status.h"
 
 namespace formwork {
 namespace {
 
 absl::Status LimitReached(size_t wanted, size_t used, size_t limit) {
-  return ResourceExhausted("out of memory: the server's limit is reached: bytes wanted=", wanted,
-                           " used=", used, " limit=", limit);
+  return WithReason(
+      ResourceExhausted("out of memory: the server's limit is reached: bytes wanted=", wanted,
+                        " used=", used, " limit=", limit),
+      Reason::kMemoryLimit, {{"wantedBytes", wanted}, {"usedBytes", used}, {"limitBytes", limit}});
 }
 
 }  // namespace
@@ -72,8 +75,11 @@ absl::Status MemoryBudget::Refusal(size_t bytes) {
   CountRefusal();
   HeapScope unlimited(nullptr);  // The text takes memory, too.
   if (largest_ != 0 && bytes > largest_) {
-    return ResourceExhausted("out of memory: more than may be taken at once: bytes wanted=", bytes,
-                             " most at once=", largest_, " used=", used(), " limit=", limit_);
+    return WithReason(
+        ResourceExhausted("out of memory: more than may be taken at once: bytes wanted=", bytes,
+                          " most at once=", largest_, " used=", used(), " limit=", limit_),
+        Reason::kMemoryLimit,
+        {{"wantedBytes", bytes}, {"usedBytes", used()}, {"limitBytes", largest_}});
   }
   return LimitReached(bytes, used(), limit_);
 }

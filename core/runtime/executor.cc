@@ -140,7 +140,10 @@ struct FramePool::Idle {
 };
 
 FramePool::FramePool(std::shared_ptr<const Plan> plan)
-    : plan_(std::move(plan)), idle_(std::make_unique<Idle>()) {}
+    : plan_(std::move(plan)), idle_(std::make_unique<Idle>()) {
+  absl::MutexLock lock(&idle_->mutex);
+  idle_->frames.reserve(kMostIdleFrames);  // To give one back takes no memory.
+}
 
 FramePool::~FramePool() = default;
 
