@@ -37,7 +37,10 @@ struct Eviction {
 struct EngineOptions {
   size_t memory_limit_bytes = 0;  ///< Of all that clients cause to be taken; 0: no limit.
   size_t max_tensor_bytes = 0;    ///< Of what is taken at once; 0: as much as the limit.
-  int compute_threads = 0;        ///< What one kernel may use; 0: all cores.
+  /// What one call may hold at once, where that is more than 1024 times what it was given: its
+  /// inputs, variables and constants. 0: as much as the limit.
+  size_t max_call_bytes = 0;
+  int compute_threads = 0;       ///< What one kernel may use; 0: all cores.
   int call_threads = 0;          ///< How many calls may run at once outside RPC threads; 0: chosen.
   int compile_threads = 0;       ///< How many registrations may; 0: chosen.
   int max_queued_calls = 1024;   ///< More are refused with kResourceExhausted.

@@ -1,6 +1,7 @@
 // A call's way: find the function, bind the inputs, take a ticket, run, release, answer.
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/hash/hash.h"
 #include "absl/time/clock.h"
@@ -14,6 +15,8 @@ namespace {
 // A call that is expected to take less runs on the caller's thread: a hop to another would cost as
 // much.
 constexpr float kInlineMicroseconds = 100;
+// How many times what it was given a call may hold at once, where that is more than max_call_bytes.
+constexpr size_t kMostGrowth = 1024;
 // Of values that decide on sizes: they are compared as a whole.
 constexpr size_t kMostValueBytes = 256;
 
@@ -47,6 +50,8 @@ class CallTask final : public TaskOf<CallResult> {
   void DropKept();
   // What decides on the work of this call, hashed; 0 where it may be anything.
   uint64_t WorkOf() const;
+  // What the call may hold at once; 0: no bound of its own.
+  size_t MostBytes() const;
 
   CallSpec spec_;
   FunctionPtr function_;
@@ -147,6 +152,14 @@ bool CallTask::runs_inline() {
   return work_ != 0 && function.quick_work.Has(work_);
 }
 
+size_t CallTask::MostBytes() const {
+  const size_t least = engine_.options_.max_call_bytes;
+  if (least == 0) return 0;
+  size_t given = variable_bytes_ + bound().bytes;
+  for (const Tensor& value : values_) given += value.bytes();
+  return std::max(least, given > SIZE_MAX / kMostGrowth ? SIZE_MAX : given * kMostGrowth);
+}
+
 uint64_t CallTask::WorkOf() const {
   const BoundFunction& function = bound();
   const bool by_value = function.program().sized_by_value;
@@ -170,12 +183,13 @@ uint64_t CallTask::WorkOf() const {
 void CallTask::Run() {
   const BoundFunction& function = bound();
   const int64_t start = absl::GetCurrentTimeNanos();
+  MemoryShare share(MostBytes());
   formwork::Call call(engine_.allocator_, &function.counters, &function.named, stop_);
   call.set_resources(&ticket_);
   if (spec_.print) call.set_print(&spec_.print);
   const Plan& plan = function.program();
   int failed_step = -1;
-  result_.status = HoldToBudget(engine_.memory_, [&] {
+  result_.status = HoldToBudget(engine_.memory_, &share, [&] {
     std::unique_ptr<PlanFrame> frame = function.frames.Take();
     std::vector<Tensor> outputs(plan.results.size());
     absl::Status status =
@@ -185,7 +199,13 @@ void CallTask::Run() {
     return status;
   });
   ticket_.ReleaseAll();
-  if (result_.status.ok()) result_.status = TakeOutputs();
+  if (result_.status.ok()) {
+    result_.status = CatchOutOfMemory([&] { return TakeOutputs(); });
+    if (!result_.status.ok()) {
+      DropKept();
+      failed_step = static_cast<int>(plan.steps.size());  // All have run.
+    }
+  }
   if (result_.status.ok()) {
     const float us = static_cast<float>(absl::GetCurrentTimeNanos() - start) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
@@ -209,10 +229,7 @@ absl::Status CallTask::TakeOutputs() {
     if (spec_.keep_outputs && dtype != DType::kResource) {
       absl::StatusOr<uint64_t> id = engine_.Keep(name_space_, spec_.owner, function_->name,
                                                  spec_.kept_ttl, std::move(values_[i]));
-      if (!id.ok()) {
-        DropKept();
-        return id.status();
-      }
+      if (!id.ok()) return id.status();
       output.kept_id = *id;
     } else if (dtype == DType::kResource || dtype == DType::kVariant) {
       output.opaque = dtype;
@@ -224,11 +241,9 @@ absl::Status CallTask::TakeOutputs() {
 }
 
 void CallTask::DropKept() {
-  std::vector<uint64_t> ids;
   for (const CallOutput& output : result_.outputs) {
-    if (output.kept_id != 0) ids.push_back(output.kept_id);
+    if (output.kept_id != 0) engine_.kept_.Release(name_space_, {&output.kept_id, 1});
   }
-  engine_.kept_.Release(name_space_, ids);
   result_.outputs.clear();
 }
 

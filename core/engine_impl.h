@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/fair_places.h"
+#include "core/base/hash_map.h"
 #include "core/base/thread_pool.h"
 #include "core/engine.h"
 #include "core/function/function_cache.h"
@@ -108,7 +107,7 @@ class ScheduledTasks {
 
  private:
   absl::Mutex mutex_;
-  absl::flat_hash_set<Task*> tasks_ ABSL_GUARDED_BY(mutex_);
+  HashSet<Task*> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 
 class EngineImpl final : public Engine {
@@ -200,7 +199,7 @@ class EngineImpl final : public Engine {
   KeptTensors kept_;
   GraphBytes graphs_;
   absl::Mutex plans_mutex_;
-  absl::flat_hash_map<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);
+  HashMap<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);
   std::atomic<bool> watches_kept_{false};
   const std::shared_ptr<void> kept_watch_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};

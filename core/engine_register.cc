@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "core/base/hash_map.h"
 #include "core/base/name.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
 #include "core/graph/decode.h"
 #include "core/graph/fingerprint.h"
+#include "google/protobuf/arena.h"
 
 namespace formwork {
 namespace {
@@ -25,7 +27,7 @@ bool SameElements(const Tensor& a, const Tensor& b) {
 
 // A value that is captured for a Const of the graph and equals it: TensorFlow inlines small
 // captured constants and still lists them. Left to the Const, it can be folded.
-bool IsItsConst(const absl::flat_hash_map<absl::string_view, const tf::NodeDef*>& consts,
+bool IsItsConst(const HashMap<absl::string_view, const tf::NodeDef*>& consts,
                 absl::string_view tensor, const Tensor& value, Allocator& allocator) {
   auto node = consts.find(NodeOf(tensor));
   if (node == consts.end()) return false;
@@ -97,7 +99,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
                               return MakePlan(imported, arg_shapes, context);
                             }));
   absl::MutexLock lock(&plans_mutex_);
-  absl::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
   plans_[key] = plan;
   return plan;
 }
@@ -116,11 +118,11 @@ class RegisterTask final : public TaskOf<RegisterResult> {
   bool runs_inline() override { return false; }
   ThreadPool& pool() override { return engine_.compilers_; }
   void Run() override {
-    registration_.name_space = name_space_;
-    absl::StatusOr<Registered> registered = [&] {
+    absl::StatusOr<Registered> registered = CatchOutOfMemory([&] {
       const StopScope scope(&stop_);
+      registration_.name_space = name_space_;
       return engine_.RegisterNow(registration_, result_.details);
-    }();
+    });
     if (!registered.ok()) return Refuse(registered.status());
     result_.registered = *std::move(registered);
     Answer();
@@ -149,11 +151,13 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     }
     bytes = *known;
   }
-  tf::GraphDef graph_def;
+  // In an arena, because a parse that an exception ends leaves maps that cannot be destroyed.
+  google::protobuf::Arena arena;
+  tf::GraphDef& graph_def = *google::protobuf::Arena::CreateMessage<tf::GraphDef>(&arena);
   FORMWORK_RETURN_IF_ERROR(
       InField(HoldToBudget(memory_, [&] { return ParseGraphDef(bytes, graph_def); }), "graph_def"));
 
-  absl::flat_hash_map<absl::string_view, const tf::NodeDef*> consts;
+  HashMap<absl::string_view, const tf::NodeDef*> consts;
   for (const tf::NodeDef& node : graph_def.node()) {
     if (node.op() == "Const") consts[node.name()] = &node;
   }

@@ -16,24 +16,30 @@ Task::~Task() {
   if (scheduled_) engine_.scheduled_.Remove(this);
 }
 
-void Task::Start() {
+absl::StatusOr<Task::Next> Task::TakePlaces() {
+  FORMWORK_RETURN_IF_ERROR(engine_.Admit());
+  admitted_ = true;
   std::vector<AccessRequest> access;
-  absl::Status status = engine_.Admit();
-  if (status.ok()) {
-    admitted_ = true;
-    status = Prepare(access);
-  }
-  if (status.ok() && !access.empty() &&
+  FORMWORK_RETURN_IF_ERROR(Prepare(access));
+  Next next = Next::kRun;
+  if (!access.empty() &&
       !ticket_.Take(std::move(access), [self = shared_from_this()] { self->Schedule(); })) {
-    status = TakePlace();
-    if (status.ok()) return Wait();
-  } else if (status.ok() && !runs_inline()) {
-    status = TakePlace();
-    if (status.ok()) {
-      Wait();  // First, so that whoever runs it gives the place back before it answers.
-      return Schedule();
-    }
+    next = Next::kWait;
+  } else if (!runs_inline()) {
+    next = Next::kSchedule;
   }
+  if (next != Next::kRun) FORMWORK_RETURN_IF_ERROR(TakePlace());
+  return next;
+}
+
+void Task::Start() {
+  const absl::StatusOr<Next> next = CatchOutOfMemory([this] { return TakePlaces(); });
+  if (next.ok() && *next != Next::kRun) {
+    Wait();  // First, so that whoever runs it gives the place back before it answers.
+    if (*next == Next::kSchedule) Schedule();
+    return;
+  }
+  absl::Status status = next.status();
   if (!Claim()) return;  // It got its variables after all.
   if (status.ok()) return RunClaimed();
   if (!ticket_.Abandon()) ticket_.ReleaseAll();
@@ -57,10 +63,15 @@ void Task::Wait() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stopped's.
   if (!StopStatus().ok()) return Stopped();
   if (!stop_.has_deadline()) return;
-  engine_.deadlines_.Watch(stop_.deadline(), weak_from_this(), [this] {
-    stop_.Expire();
-    Stopped();
+  const absl::Status watched = CatchOutOfMemory([this] {
+    engine_.deadlines_.Watch(stop_.deadline(), weak_from_this(), [this] {
+      stop_.Expire();
+      Stopped();
+    });
+    return absl::OkStatus();
   });
+  // Unwatched, it looks at the clock itself once it runs; while it waits nobody would.
+  if (!watched.ok()) EndWait(watched);
 }
 
 bool Task::Claim() {
@@ -71,20 +82,32 @@ bool Task::Claim() {
 
 void Task::Stopped() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Wait's.
+  EndWait(stop_.status());
+}
+
+void Task::EndWait(absl::Status status) {
   State waiting = State::kWaiting;
   if (!state_.compare_exchange_strong(waiting, State::kClaimed)) return;
   engine_.waiting_.Release(name_space_);
   if (const uint64_t place = queued_at_.load()) pool().Remove(name_space_, place);
   if (!ticket_.Abandon()) ticket_.ReleaseAll();
-  Refuse(stop_.status());
+  Refuse(std::move(status));
 }
 
 void Task::Schedule() {
   scheduled_ = true;
-  engine_.scheduled_.Add(this);
-  queued_at_.store(pool().Schedule(name_space_, [self = shared_from_this()] {
-    if (self->Claim()) self->RunClaimed();
-  }));
+  absl::Status status = CatchOutOfMemory([this] {
+    engine_.scheduled_.Add(this);
+    queued_at_.store(pool().Schedule(name_space_, [self = shared_from_this()] {
+      if (self->Claim()) self->RunClaimed();
+    }));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    if (!Claim()) return;
+    ticket_.ReleaseAll();
+    return Refuse(std::move(status));
+  }
   // Ended before it could be found in the queue.
   if (state_.load() == State::kClaimed) pool().Remove(name_space_, queued_at_.load());
 }

@@ -45,9 +45,10 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   virtual bool runs_inline() = 0;
   /// Where it runs else.
   virtual ThreadPool& pool() { return engine_.pool_; }
-  /// Does what was asked, with all places granted, and answers.
+  /// Does what was asked, with all places granted, and answers. Catches what the want of memory
+  /// throws.
   virtual void Run() = 0;
-  /// Answers that nothing was done.
+  /// Answers that nothing was done. Takes no memory that it cannot do without.
   virtual void Refuse(absl::Status status) = 0;
 
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
@@ -65,8 +66,14 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
     kClaimed,   // Runs, is refused or has ended.
   };
 
+  // What is to be done once its places in line are taken.
+  enum class Next : uint8_t { kRun, kSchedule, kWait };
+
+  absl::StatusOr<Next> TakePlaces();
   // After stop_ has been told: ends it if it waits.
   void Stopped();
+  // Refuses it if it waits.
+  void EndWait(absl::Status status);
   // Whether it is now for the caller to run it or refuse it.
   bool Claim();
   absl::Status TakePlace();

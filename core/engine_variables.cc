@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "core/base/hash_map.h"
 #include "core/base/name.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
@@ -15,6 +15,13 @@ VariableInfo InfoOf(const Variable& variable) {
   return {variable.id,     variable.name,          variable.dtype,
           variable.shape,  variable.initialized(), variable.version(),
           variable.bytes()};
+}
+
+// What a write has changed.
+void Refresh(const Variable& variable, VariableInfo& info) {
+  info.initialized = variable.initialized();
+  info.version = variable.version();
+  info.bytes = variable.bytes();
 }
 
 }  // namespace
@@ -62,18 +69,21 @@ class ReadTask final : public VariablesTask<ReadResult> {
     return absl::OkStatus();
   }
   void Run() override {
-    for (const auto& variable : variables_) {
-      absl::StatusOr<Tensor> value = ticket_.Read({variable->id});
-      if (!value.ok()) {
-        ticket_.ReleaseAll();
-        const size_t at = result_.values.size();
-        result_.values.clear();
-        return Refuse(InField(value.status(), absl::StrCat("variables[", at, "]")));
+    absl::Status status = CatchOutOfMemory([&]() -> absl::Status {
+      result_.values.reserve(variables_.size());
+      for (const auto& variable : variables_) {
+        absl::StatusOr<Tensor> value = ticket_.Read({variable->id});
+        if (!value.ok()) {
+          return InField(value.status(), absl::StrCat("variables[", result_.values.size(), "]"));
+        }
+        result_.values.push_back({InfoOf(*variable), *std::move(value)});
       }
-      result_.values.push_back({InfoOf(*variable), *std::move(value)});
-    }
+      return absl::OkStatus();
+    });
     ticket_.ReleaseAll();
-    Answer();
+    if (status.ok()) return Answer();
+    result_.values.clear();
+    Refuse(std::move(status));
   }
 
   const std::vector<Target> targets_;
@@ -88,7 +98,7 @@ class AssignTask final : public VariablesTask<AssignResult> {
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override {
     access.reserve(values_.size());
-    absl::flat_hash_set<uint64_t> seen;
+    HashSet<uint64_t> seen;
     for (size_t i = 0; i < values_.size(); ++i) {
       FORMWORK_RETURN_IF_ERROR(InField(Assign(values_[i].first, values_[i].second, access, seen),
                                        absl::StrCat("assignments[", i, "]")));
@@ -96,7 +106,7 @@ class AssignTask final : public VariablesTask<AssignResult> {
     return absl::OkStatus();
   }
   absl::Status Assign(const Target& target, const Tensor& value, std::vector<AccessRequest>& access,
-                      absl::flat_hash_set<uint64_t>& seen) {
+                      HashSet<uint64_t>& seen) {
     FORMWORK_RETURN_IF_ERROR(InField(Add(target, Access::kWrite, access), "variable"));
     const Variable& variable = *variables_.back();
     FORMWORK_RETURN_IF_ERROR(InField(AccessTicket::CheckFits(variable, value), "value"));
@@ -105,12 +115,22 @@ class AssignTask final : public VariablesTask<AssignResult> {
                    "variable");
   }
   void Run() override {
+    // All that needs memory first, so that all are written or none.
+    absl::Status status = CatchOutOfMemory([&] {
+      for (const auto& variable : variables_) result_.variables.push_back(InfoOf(*variable));
+      return absl::OkStatus();
+    });
+    if (!status.ok()) {
+      ticket_.ReleaseAll();
+      result_.variables.clear();
+      return Refuse(std::move(status));
+    }
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Variable& variable = *variables_[i];
       // Cannot fail: it fits, and it is this ticket's to write.
       result_.status = ticket_.Assign({variable.id}, std::move(values_[i].second));
       if (!result_.status.ok()) break;
-      result_.variables.push_back(InfoOf(variable));
+      Refresh(variable, result_.variables[i]);
     }
     ticket_.ReleaseAll();
     Answer();

@@ -24,10 +24,16 @@ CallInParts::CallInParts(const RequestScope& scope, OpenStreams& open,
 void CallInParts::Start() {
   open_.Add(shared_from_this());
   scope_.metrics.CountReceived(request_.Length());
+  CallResult refused;
+  absl::StatusOr<MemoryReservation> held = HoldMessage(scope_, request_);
+  if (!held.ok()) {
+    refused.status = held.status();
+    return Complete(std::move(refused));
+  }
+  held_ = *std::move(held);
   if (request_.Length() < kLargeMessageBytes) return Run();
   if (scope_.transfers.Add(NamespaceOf(request_), [self = shared_from_this()] { self->Run(); }))
     return;
-  CallResult refused;
   refused.status =
       WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull);
   Complete(std::move(refused));

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "core/engine.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -47,6 +48,7 @@ class CallInParts final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   const grpc::ByteBuffer request_;
   const absl::Time arrival_ = absl::Now();
   std::string name_space_;  // Known once the request is decoded.
+  MemoryReservation held_;  // The request's.
 
   absl::Mutex mutex_;
   AnswerParts parts_ ABSL_GUARDED_BY(mutex_);

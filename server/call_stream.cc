@@ -161,6 +161,7 @@ bool CallStream::TakeStep() {
 }
 
 void CallStream::Begin(Request request, uint64_t number) {
+  if (!request.held.ok()) return Refuse(number, request.arrival, request.held.status());
   if (request.message.Length() < kLargeMessageBytes) return Run(request, number);
   const absl::Time arrival = request.arrival;
   const std::string name_space = NamespaceOf(request.message);
@@ -169,9 +170,15 @@ void CallStream::Begin(Request request, uint64_t number) {
         self->Run(request, number);
       });
   if (added) return;
+  Refuse(
+      number, arrival,
+      WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull));
+}
+
+void CallStream::Refuse(uint64_t number, absl::Time arrival, absl::Status status) {
   CallResult refused;
-  refused.status =
-      WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull);
+  refused.status = std::move(status);
+  refused.details.effects = Effects::kNone;
   Complete(std::make_shared<Call>(Call{number, 0, arrival, "", nullptr}), std::move(refused));
 }
 
@@ -290,6 +297,7 @@ void CallStream::OnReadDone(bool ok) {
       request.message.Swap(&incoming_);
       request.arrival = last_progress_;
       request.unordered = SaysUnordered(request.message);
+      request.held = HoldMessage(scope_, request.message);
       waiting_bytes_ += request.message.Length();
     }
   }

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "core/engine.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -45,6 +46,7 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     grpc::ByteBuffer message;
     absl::Time arrival;
     bool unordered = false;
+    absl::StatusOr<MemoryReservation> held;  // The message's memory, or why it cannot be had.
   };
   // A call that runs.
   struct Running {
@@ -72,6 +74,8 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // Does what is to be done, on one thread at a time.
   void Advance();
   bool TakeStep();
+  // Answers a call that was not decoded.
+  void Refuse(uint64_t number, absl::Time arrival, absl::Status status);
   void Begin(Request request, uint64_t number);
   void Run(const Request& request, uint64_t number);
   void Printed(const std::shared_ptr<AnswerParts>& parts, absl::string_view text);

@@ -141,6 +141,7 @@ void AddServing(CLI::App& app, ServerOptions& options) {
 void AddEngine(CLI::App& app, ServerOptions& server) {
   EngineOptions& options = server.engine;
   options.memory_limit_bytes = DefaultMemoryLimit();
+  options.max_call_bytes = size_t{768} << 20;
   Add(app, "--memory-limit-bytes", options.memory_limit_bytes,
       "Most memory (as 8G, too): by default 80 % of the machine's or the cgroup's; 0: no limit")
       ->transform(Bytes(0, kMostBytes));
@@ -149,6 +150,10 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
                             "limit; 0: no limit "
                             "but that")
                             ->transform(Bytes(0, kMostBytes));
+  Add(app, "--max-call-bytes", options.max_call_bytes,
+      "Most memory that one call may hold at once (as 4G, too), where that is more than 1024 times "
+      "what it was given; 0: no limit but that of all")
+      ->transform(Bytes(0, kMostBytes));
   app.parse_complete_callback([tensor, &server, &options] {
     if (tensor->empty()) options.max_tensor_bytes = options.memory_limit_bytes / 4;
     options.kept_tensor_ttl = absl::Seconds(server.kept_tensor_ttl_seconds);

@@ -6,6 +6,20 @@
 #include "core/base/status.h"
 
 namespace formwork::server {
+namespace {
+
+constexpr size_t kCountedMessageBytes = size_t{64} << 10;
+
+}  // namespace
+
+absl::StatusOr<MemoryReservation> HoldMessage(const RequestScope& scope,
+                                              const grpc::ByteBuffer& message) {
+  const size_t bytes = message.Length();
+  if (bytes < kCountedMessageBytes) return MemoryReservation();
+  absl::StatusOr<MemoryReservation> held = MemoryReservation::Take(scope.engine.memory(), bytes);
+  if (!held.ok()) return Annotate(held.status(), "the request's message");
+  return held;
+}
 
 absl::Status ReadCall(const RequestScope& scope, const grpc::ByteBuffer& message,
                       const grpc::CallbackServerContext& context, absl::Time arrival,

@@ -1,13 +1,20 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/call_codec.h"
 #include "server/request_scope.h"
 
 namespace formwork::server {
+
+/// A received message's memory, reserved of the engine's budget for as long as both are held. Small
+/// messages, which others bound by number, are not counted. Errors: MemoryBudget::Reserve's.
+absl::StatusOr<MemoryReservation> HoldMessage(const RequestScope& scope,
+                                              const grpc::ByteBuffer& message);
 
 /// The call that a message asks for, held to the memory limit while it is decoded: its deadline is
 /// the earlier of `deadline` and its own timeout from `arrival`, and what it keeps belongs to the

@@ -150,13 +150,13 @@ void Server::LogStart() const {
   rlimit descriptors{};
   getrlimit(RLIMIT_NOFILE, &descriptors);
   spdlog::info(
-      "formwork-server {}: {}; flags: {}; limits: memory={} message={} queued_calls={} "
+      "formwork-server {}: {}; flags: {}; limits: memory={} call={} message={} queued_calls={} "
       "functions={} connections={} descriptors={} threads={} call_threads={}; device=CPU "
       "instructions={}",
       kVersion, Addresses(), options_.changed.empty() ? "none" : options_.changed,
-      engine.memory_limit_bytes, options_.max_message_bytes, engine.max_queued_calls,
-      engine.max_functions, options_.max_connections, descriptors.rlim_cur, engine.compute_threads,
-      engine.call_threads, info.instruction_set);
+      engine.memory_limit_bytes, engine.max_call_bytes, options_.max_message_bytes,
+      engine.max_queued_calls, engine.max_functions, options_.max_connections, descriptors.rlim_cur,
+      engine.compute_threads, engine.call_threads, info.instruction_set);
 }
 
 absl::Status Server::StartGrpc() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/string_view.h"
 #include "core/base/fair_places.h"
@@ -24,11 +25,13 @@ class TaskPool {
   /// or the system gave no threads. Does not wait.
   bool Add(absl::string_view name_space, absl::AnyInvocable<void()>&& task) {
     if (pool_.threads() == 0 || !places_.Take(name_space)) return false;
+    absl::Cleanup give_back = [&] { places_.Release(name_space); };
     pool_.Schedule(name_space,
                    [this, key = std::string(name_space), task = std::move(task)]() mutable {
                      places_.Release(key);
                      task();
                    });
+    std::move(give_back).Cancel();
     return true;
   }
 

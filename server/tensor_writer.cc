@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/tensor/bools.h"
 #include "server/info_messages.h"
+#include "server/read_call.h"
 #include "server/status_to_grpc.h"
 #include "server/tensor_codec.h"
 #include "server/value_codec.h"
@@ -100,6 +101,11 @@ void TensorWriter::OnReadDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     last_progress_ = absl::Now();
   }
+  if (ok) {
+    absl::StatusOr<MemoryReservation> held = HoldMessage(scope_, incoming_);
+    if (!held.ok()) return End(held.status());
+    held_ = *std::move(held);
+  }
   // The end may take long, too: a value of strings is put together.
   if (ok && incoming_.Length() < kLargeMessageBytes) return Take();
   auto work = [self = shared_from_this(), ok] {
@@ -116,6 +122,7 @@ void TensorWriter::Take() {
   scope_.metrics.CountReceived(incoming_.Length());
   const absl::Status added = Add();
   incoming_.Clear();
+  held_.Release();
   if (!added.ok()) return End(added);
   StartRead(&incoming_);
 }

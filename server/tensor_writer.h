@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "core/engine.h"
 #include "formwork/v1/tensors.pb.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -77,6 +78,7 @@ class TensorWriter final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   grpc::CallbackServerContext& context_;
   grpc::ByteBuffer& response_;
   grpc::ByteBuffer incoming_;
+  MemoryReservation held_;  // Of incoming_.
   // One thread at a time works on these: whoever was handed the last message.
   v1::WriteTensorRequest head_;
   std::unique_ptr<GrowingTensor> value_;

@@ -4,6 +4,7 @@
 
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "server/read_call.h"
 #include "server/status_to_grpc.h"
 #include "server/wire_format.h"
 
@@ -39,18 +40,37 @@ grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const c
                                               grpc::ByteBuffer* response, TaskPool* pool,
                                               Body body) {
   const auto request = std::make_shared<UnaryRequest>(scope, method, context, message, response);
-  if (pool == nullptr) {
-    body(request);
-  } else if (!pool->Add(NamespaceOf(*message),
-                        [request, body = std::move(body)]() mutable { body(request); })) {
-    request->Finish(
-        WithReason(ResourceExhausted("too many requests wait: ", method), Reason::kQueueFull));
-  }
+  const absl::Status begun = CatchOutOfMemory([&]() -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(request->HoldMessage());
+    if (pool == nullptr) {
+      request->Guard([&] { body(request); });
+      return absl::OkStatus();
+    }
+    auto run = [request, body = std::move(body)]() mutable {
+      request->Guard([&] { body(request); });
+    };
+    if (pool->Add(NamespaceOf(*message), std::move(run))) return absl::OkStatus();
+    return WithReason(ResourceExhausted("too many requests wait: ", method), Reason::kQueueFull);
+  });
+  if (!begun.ok()) request->Finish(begun);
   absl::MutexLock lock(&request->mutex_);
   if (!request->done_) return request->reactor_ = new CancellableReactor(request);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(request->status_);
   return reactor;
+}
+
+absl::Status UnaryRequest::HoldMessage() {
+  FORMWORK_ASSIGN_OR_RETURN(held_, server::HoldMessage(scope_, *request_));
+  return absl::OkStatus();
+}
+
+void UnaryRequest::Guard(absl::FunctionRef<void()> work) {
+  const absl::Status ran = CatchOutOfMemory([&] {
+    work();
+    return absl::OkStatus();
+  });
+  if (!ran.ok()) Finish(ran);
 }
 
 absl::Status UnaryRequest::CheckWanted() {
@@ -83,9 +103,15 @@ void UnaryRequest::Cancel() {
 }
 
 void UnaryRequest::Encode(bool slow, absl::AnyInvocable<void()> encode) {
-  // What is done is answered, even where too much waits already.
-  if (slow && scope_.transfers.Add(NamespaceOf(*request_), std::move(encode))) return;
-  encode();
+  Guard([&] {
+    absl::AnyInvocable<void()> guarded = [self = shared_from_this(),
+                                          encode = std::move(encode)]() mutable {
+      self->Guard([&] { encode(); });
+    };
+    // What is done is answered, even where too much waits already.
+    if (slow && scope_.transfers.Add(NamespaceOf(*request_), std::move(guarded))) return;
+    guarded();
+  });
 }
 
 void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& details,
@@ -98,7 +124,7 @@ void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& detail
   grpc::ServerUnaryReactor* reactor;
   {
     absl::MutexLock lock(&mutex_);
-    done_ = true;
+    if (std::exchange(done_, true)) return;
     handle.swap(handle_);
     reactor = reactor_;
     if (reactor == nullptr) status_ = std::move(answer);

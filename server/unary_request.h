@@ -8,10 +8,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/memory_budget.h"
 #include "core/engine.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -61,6 +63,10 @@ class UnaryRequest : public std::enable_shared_from_this<UnaryRequest> {
   void Cancel();
 
  private:
+  absl::Status HoldMessage();
+  // Runs `work`; what it throws for want of memory is the answer.
+  void Guard(absl::FunctionRef<void()> work);
+
   const RequestScope& scope_;
   const char* const method_;
   grpc::CallbackServerContext* const context_;
@@ -68,6 +74,7 @@ class UnaryRequest : public std::enable_shared_from_this<UnaryRequest> {
   grpc::ByteBuffer* const response_;
   const absl::Time arrival_;
   std::string name_space_;
+  MemoryReservation held_;  // The message's.
 
   absl::Mutex mutex_;
   std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);

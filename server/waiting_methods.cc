@@ -72,7 +72,9 @@ absl::Status AnswerRead(const RequestScope& scope, UnaryRequest& unary,
 absl::Status AssignSpecFrom(const RequestScope& scope, UnaryRequest& unary, AssignSpec* spec,
                             ErrorDetails* details) {
   DecodedAssign in;
-  FORMWORK_RETURN_IF_ERROR(DecodeAssignRequest(unary.message(), scope.engine.allocator(), &in));
+  FORMWORK_RETURN_IF_ERROR(HoldToBudget(scope.engine.memory(), [&] {
+    return DecodeAssignRequest(unary.message(), scope.engine.allocator(), &in);
+  }));
   if (in.names_by_id()) {
     FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch, details));
   }

@@ -12,6 +12,7 @@ namespace {
 
 // As protobuf: nested groups deeper than this are refused.
 constexpr int kMaxGroupDepth = 100;
+constexpr size_t kOwnedBytes = size_t{64} << 10;
 constexpr uint64_t kMaxLength = std::numeric_limits<int32_t>::max();
 
 static_assert(std::endian::native == std::endian::little, "tensors cross the wire as they lie");
@@ -221,8 +222,16 @@ void WireWriter::Reference(const Buffer& buffer, const void* data, size_t bytes)
 
 void WireWriter::Flush() {
   if (pending_.empty()) return;
-  slices_.emplace_back(pending_.data(), pending_.size());
-  pending_.clear();
+  if (pending_.size() < kOwnedBytes) {
+    slices_.emplace_back(pending_.data(), pending_.size());
+    pending_.clear();
+    return;
+  }
+  // Much text: not copied again, and of the heap that is counted as long as it waits to be written.
+  auto* const owned = new Pending(std::move(pending_));
+  pending_ = Pending();
+  slices_.emplace_back(
+      owned->data(), owned->size(), [](void* held) { delete static_cast<Pending*>(held); }, owned);
 }
 
 grpc::ByteBuffer WireWriter::Finish() {

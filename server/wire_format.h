@@ -112,9 +112,11 @@ class WireWriter {
   grpc::ByteBuffer Finish();
 
  private:
+  using Pending = absl::InlinedVector<char, 256>;
+
   void Flush();
 
-  absl::InlinedVector<char, 256> pending_;
+  Pending pending_;
   absl::InlinedVector<grpc::Slice, 3> slices_;
 };
 

@@ -10,12 +10,12 @@ bool FairPlaces::Take(absl::string_view key) {
   const int64_t own = held == by_key_.end() ? 0 : held->second;
   const int64_t share = std::max<int64_t>(1, 3 * (places_ - taken_));
   if (own >= share || taken_ >= 2 * places_) return false;
-  ++taken_;
   if (held == by_key_.end()) {
-    by_key_.emplace(key, 1);
+    by_key_.emplace(std::string(key), 1);
   } else {
     ++held->second;
   }
+  ++taken_;  // Last: where there is no memory for a key, nothing is taken.
   return true;
 }
 

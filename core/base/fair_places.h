@@ -6,9 +6,9 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/hash_map.h"
 
 namespace formwork {
 
@@ -29,7 +29,7 @@ class FairPlaces {
  private:
   const int64_t places_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, int64_t> by_key_ ABSL_GUARDED_BY(mutex_);
+  HashMap<std::string, int64_t> by_key_ ABSL_GUARDED_BY(mutex_);
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

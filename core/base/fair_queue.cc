@@ -2,40 +2,56 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+
 namespace formwork {
 
-void FairQueue::Leave(Keys::value_type& key) {
-  if (!key.second.waiting.empty()) order_.erase(RankOf(key));
+void FairQueue::Leave(Key& key) {
+  if (!key.waiting.empty()) key.rank = order_.extract(RankOf(key));
 }
 
-void FairQueue::Enter(Keys::value_type& key) {
-  if (!key.second.waiting.empty()) {
-    order_.insert(RankOf(key));
-  } else if (key.second.running == 0) {
-    keys_.erase(key.first);
+void FairQueue::Enter(Key& key) {
+  if (!key.waiting.empty()) {
+    key.rank.value() = RankOf(key);
+    order_.insert(std::move(key.rank));
+  } else if (key.running == 0) {
+    keys_.erase(keys_.find(key.name));
   }
 }
 
-uint64_t FairQueue::Add(absl::string_view key, Work work) {
-  auto [found, inserted] = keys_.try_emplace(key);
-  Keys::value_type& entry = *found;
-  if (inserted) entry.second.turn = ++turns_;
-  Leave(entry);
+FairQueue::Key& FairQueue::KeyOf(absl::string_view name) {
+  auto [found, inserted] = keys_.try_emplace(std::string(name));
+  Key& key = found->second;
+  if (!inserted) return key;
+  absl::Cleanup undo = [this, at = found] { keys_.erase(at); };
+  key.rank = order_.extract(order_.insert({0, 0, &key}).first);
+  key.name = found->first;
+  key.turn = ++turns_;
+  std::move(undo).Cancel();
+  return key;
+}
+
+uint64_t FairQueue::Add(absl::string_view name, Work&& work) {
+  Key& key = KeyOf(name);
+  absl::Cleanup forget = [&] {
+    if (key.waiting.empty()) Enter(key);
+  };
   const uint64_t place = ++places_;
-  entry.second.waiting.emplace_hint(entry.second.waiting.end(), place, std::move(work));
-  Enter(entry);
+  key.waiting.emplace_hint(key.waiting.end(), place, std::move(work));
+  if (key.waiting.size() == 1) Enter(key);
   return place;
 }
 
-FairQueue::Work FairQueue::Remove(absl::string_view key, uint64_t place) {
-  auto found = keys_.find(key);
+FairQueue::Work FairQueue::Remove(absl::string_view name, uint64_t place) {
+  auto found = keys_.find(name);
   if (found == keys_.end()) return nullptr;
-  auto node = found->second.waiting.find(place);
-  if (node == found->second.waiting.end()) return nullptr;
+  Key& key = found->second;
+  auto node = key.waiting.find(place);
+  if (node == key.waiting.end()) return nullptr;
   Work work = std::move(node->second);
-  Leave(*found);
-  found->second.waiting.erase(node);
-  Enter(*found);
+  Leave(key);
+  key.waiting.erase(node);
+  Enter(key);
   return work;
 }
 
@@ -44,21 +60,21 @@ bool FairQueue::HasNext(bool idle_keys) const {
 }
 
 FairQueue::Next FairQueue::Take() {
-  Keys::value_type& entry = *std::get<2>(*order_.begin());
-  Leave(entry);
-  Next next{entry.first, std::move(entry.second.waiting.begin()->second)};
-  entry.second.waiting.erase(entry.second.waiting.begin());
-  ++entry.second.running;
-  entry.second.turn = ++turns_;
-  Enter(entry);
+  Key& key = *std::get<2>(*order_.begin());
+  Leave(key);
+  Next next{key.name, std::move(key.waiting.begin()->second)};
+  key.waiting.erase(key.waiting.begin());
+  ++key.running;
+  key.turn = ++turns_;
+  Enter(key);
   return next;
 }
 
-void FairQueue::Done(absl::string_view key) {
-  Keys::value_type& entry = *keys_.find(key);
-  Leave(entry);
-  --entry.second.running;
-  Enter(entry);
+void FairQueue::Done(absl::string_view name) {
+  Key& key = keys_.find(name)->second;
+  Leave(key);
+  --key.running;
+  Enter(key);
 }
 
 }  // namespace formwork

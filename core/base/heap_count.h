@@ -10,10 +10,12 @@
 namespace formwork {
 
 class MemoryBudget;
+class MemoryShare;
 
 struct ThreadHeap {
   int64_t unsettled = 0;           ///< Taken less given back, not yet in heap_bytes.
   MemoryBudget* budget = nullptr;  ///< HeapScope's.
+  MemoryShare* share = nullptr;    ///< HeapScope's.
 };
 extern constinit thread_local ThreadHeap thread_heap;
 

@@ -15,6 +15,32 @@ absl::Status LimitReached(size_t wanted, size_t used, size_t limit) {
       Reason::kMemoryLimit, {{"wantedBytes", wanted}, {"usedBytes", used}, {"limitBytes", limit}});
 }
 
+absl::Status ShareUsedUp(size_t wanted, size_t used, size_t limit) {
+  return WithReason(
+      ResourceExhausted("out of memory: more than one call may hold (--max-call-bytes): bytes "
+                        "wanted=",
+                        wanted, " used=", used, " limit=", limit),
+      Reason::kMemoryLimit, {{"wantedBytes", wanted}, {"usedBytes", used}, {"limitBytes", limit}});
+}
+
+// A copy takes no memory.
+const absl::Status& PlainRefusal() {
+  static const auto& plain = *new absl::Status(
+      WithReason(absl::ResourceExhaustedError("out of memory"), Reason::kMemoryLimit));
+  return plain;
+}
+
+// What `make` says, or, where there is no memory to say it, that alone.
+template <typename Make>
+absl::Status OrPlain(Make make) noexcept {
+  HeapScope unlimited(nullptr);
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return PlainRefusal();
+  }
+}
+
 }  // namespace
 
 constinit thread_local ThreadHeap thread_heap;
@@ -27,13 +53,17 @@ void SettleThreadHeap() {
   };
   thread_local AtExit at_exit;
   (void)at_exit;
-  CountHeap(std::exchange(thread_heap.unsettled, 0));
+  const int64_t bytes = std::exchange(thread_heap.unsettled, 0);
+  CountHeap(bytes);
+  if (thread_heap.share != nullptr) thread_heap.share->Count(bytes);
 }
 
 MemoryBudget::MemoryBudget(size_t limit_bytes, size_t largest_bytes)
     : limit_(limit_bytes),
       largest_(largest_bytes),
-      heap_at_start_(heap_bytes.load(std::memory_order_relaxed)) {}
+      heap_at_start_(heap_bytes.load(std::memory_order_relaxed)) {
+  PlainRefusal();  // Made while there is memory.
+}
 
 size_t MemoryBudget::heap() const {
   const int64_t grown = heap_bytes.load(std::memory_order_relaxed) - heap_at_start_;
@@ -84,22 +114,30 @@ absl::Status MemoryBudget::Refusal(size_t bytes) {
   return LimitReached(bytes, used(), limit_);
 }
 
-absl::Status StatusOf(const std::bad_alloc& error) {
+absl::Status MemoryShare::Refusal(size_t bytes) const {
   HeapScope unlimited(nullptr);
-  if (const auto* refused = dynamic_cast<const MemoryRefused*>(&error)) {
-    return LimitReached(refused->wanted, refused->used, refused->limit);
-  }
-  return ResourceExhausted("out of memory: the system gives no more");
+  return ShareUsedUp(bytes, used(), most_);
 }
 
-absl::Status StatusOf(const std::length_error& error) {
-  HeapScope unlimited(nullptr);
-  return ResourceExhausted("out of memory: longer than any container may be: in ", error.what());
+absl::Status StatusOf(const std::bad_alloc& error) noexcept {
+  return OrPlain([&] {
+    const auto* refused = dynamic_cast<const MemoryRefused*>(&error);
+    if (refused == nullptr) return ResourceExhausted("out of memory: the system gives no more");
+    return refused->of_share ? ShareUsedUp(refused->wanted, refused->used, refused->limit)
+                             : LimitReached(refused->wanted, refused->used, refused->limit);
+  });
 }
 
-absl::Status StatusOf(const std::system_error& error) {
-  HeapScope unlimited(nullptr);
-  return ResourceExhausted("the system has no more threads or memory: ", error.what());
+absl::Status StatusOf(const std::length_error& error) noexcept {
+  return OrPlain([&] {
+    return ResourceExhausted("out of memory: longer than any container may be: in ", error.what());
+  });
+}
+
+absl::Status StatusOf(const std::system_error& error) noexcept {
+  return OrPlain([&] {
+    return ResourceExhausted("the system has no more threads or memory: ", error.what());
+  });
 }
 
 }  // namespace formwork

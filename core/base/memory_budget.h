@@ -5,8 +5,10 @@
 //
 //   MemoryBudget          bytes in use and the limit, of one engine
 //   MemoryReservation     bytes of it that are held for something (a message, a file)
+//   MemoryShare           how much of it one call may hold
 //   HoldToBudget          runs a body whose objects on the heap are held to a budget, too
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -105,34 +107,78 @@ class MemoryReservation {
   size_t bytes_ = 0;
 };
 
-/// While one lives, what its thread takes by operator new throws MemoryRefused where the budget has
-/// no room for it. Null: nothing is refused, as for what must not fail half-way. They nest.
+/// How much one call may hold at once: what its threads take while they have a HeapScope of it
+/// (operator new's, and HostAllocator's blocks), less what they give back meanwhile. Since they may
+/// give back what the call was handed, it may hold so much more. Exact within 16 KiB for each
+/// thread. Thread-safe.
+class MemoryShare {
+ public:
+  /// `most_bytes`: 0: no bound but the budget's.
+  explicit MemoryShare(size_t most_bytes) : most_(most_bytes) {}
+
+  bool Fits(size_t bytes) const {
+    return most_ == 0 || (bytes <= most_ && used() <= most_ - bytes);
+  }
+  bool TryTake(size_t bytes) {
+    if (most_ != 0 && bytes > most_) return false;
+    const int64_t before = used_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+    if (most_ == 0 || before <= static_cast<int64_t>(most_ - bytes)) return true;
+    Give(bytes);
+    return false;
+  }
+  void Give(size_t bytes) { Count(-static_cast<int64_t>(bytes)); }
+  void Count(int64_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
+
+  size_t used() const {
+    return static_cast<size_t>(std::max<int64_t>(used_.load(std::memory_order_relaxed), 0));
+  }
+  size_t most() const { return most_; }
+  /// What a request for `bytes` that does not fit is told.
+  absl::Status Refusal(size_t bytes) const;
+
+ private:
+  const size_t most_;
+  std::atomic<int64_t> used_{0};
+};
+
+/// While one lives, what its thread takes by operator new throws MemoryRefused where the budget, or
+/// the share of it, has no room for it. Null: nothing is refused, as for what must not fail
+/// half-way. They nest.
 class HeapScope {
  public:
-  explicit HeapScope(MemoryBudget* budget) : outer_(std::exchange(thread_heap.budget, budget)) {}
-  ~HeapScope() { thread_heap.budget = outer_; }
+  explicit HeapScope(MemoryBudget* budget, MemoryShare* share = nullptr)
+      : outer_budget_(std::exchange(thread_heap.budget, budget)),
+        outer_share_(std::exchange(thread_heap.share, share)) {}
+  ~HeapScope() {
+    thread_heap.budget = outer_budget_;
+    thread_heap.share = outer_share_;
+  }
   HeapScope(const HeapScope&) = delete;
   HeapScope& operator=(const HeapScope&) = delete;
 
   static MemoryBudget* current() { return thread_heap.budget; }
+  static MemoryShare* share() { return thread_heap.share; }
 
  private:
-  MemoryBudget* const outer_;
+  MemoryBudget* const outer_budget_;
+  MemoryShare* const outer_share_;
 };
 
 /// What operator new throws where a budget has no room. Already counted as a refusal.
 class MemoryRefused final : public std::bad_alloc {
  public:
-  MemoryRefused(size_t wanted, size_t used, size_t limit)
-      : wanted(wanted), used(used), limit(limit) {}
+  MemoryRefused(size_t wanted, size_t used, size_t limit, bool of_share)
+      : wanted(wanted), used(used), limit(limit), of_share(of_share) {}
   const char* what() const noexcept override { return "out of memory: the limit is reached"; }
   size_t wanted, used, limit;
+  bool of_share;  ///< A MemoryShare's numbers.
 };
 
-/// What an exception of the standard library means: kResourceExhausted. For CatchOutOfMemory.
-absl::Status StatusOf(const std::bad_alloc& error);
-absl::Status StatusOf(const std::length_error& error);
-absl::Status StatusOf(const std::system_error& error);
+/// What an exception of the standard library means: kResourceExhausted. For CatchOutOfMemory. Where
+/// there is no memory for a text with the numbers, it is one without. Never throws.
+absl::Status StatusOf(const std::bad_alloc& error) noexcept;
+absl::Status StatusOf(const std::length_error& error) noexcept;
+absl::Status StatusOf(const std::system_error& error) noexcept;
 
 /// Runs `body`, which returns a Status or a StatusOr, where work enters: memory or a thread that
 /// cannot be had, or a length beyond a container's, becomes kResourceExhausted. Costs nothing where
@@ -150,13 +196,17 @@ std::invoke_result_t<Body> CatchOutOfMemory(Body&& body) {
   }
 }
 
-/// The same with a HeapScope of `budget` around `body`.
+/// The same with a HeapScope of `budget`, and of a share of it, around `body`.
 template <typename Body>
-std::invoke_result_t<Body> HoldToBudget(MemoryBudget& budget, Body&& body) {
+std::invoke_result_t<Body> HoldToBudget(MemoryBudget& budget, MemoryShare* share, Body&& body) {
   return CatchOutOfMemory([&]() -> std::invoke_result_t<Body> {
-    HeapScope scope(&budget);
+    HeapScope scope(&budget, share);
     return body();
   });
+}
+template <typename Body>
+std::invoke_result_t<Body> HoldToBudget(MemoryBudget& budget, Body&& body) {
+  return HoldToBudget(budget, nullptr, std::forward<Body>(body));
 }
 
 }  // namespace formwork

@@ -93,11 +93,12 @@ void ParallelFor(int64_t n, int64_t grain,
   StopFlag* const stop = StopScope::current();
   if (n <= grain || ParallelThreads() == 1) return RunBlocks(0, n, grain, stop, body);
   MemoryBudget* const budget = HeapScope::current();
+  MemoryShare* const share = HeapScope::share();
   tbb::parallel_for(tbb::blocked_range<int64_t>(0, n, grain),
                     [&](const tbb::blocked_range<int64_t>& r) {
                       // A thread that waits for its own tasks may be given another call's.
                       const StopScope scope(stop);
-                      const HeapScope heap(budget);
+                      const HeapScope heap(budget, share);
                       RunBlocks(r.begin(), r.end(), grain, stop, body);
                     });
 }

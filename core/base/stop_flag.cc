@@ -23,13 +23,19 @@ bool StopFlag::Poll() {
 }
 
 absl::Status StopFlag::status() const {
+  // Made once, because a copy takes no memory: what ends a request must not fail.
+  static const auto& cancelled = *new absl::Status(absl::CancelledError("the call was cancelled"));
+  static const auto& late =
+      *new absl::Status(absl::DeadlineExceededError("the call's deadline has passed"));
+  static const auto& aborted =
+      *new absl::Status(absl::AbortedError("the call was cut off: the server is shutting down"));
   switch (request_.load(std::memory_order_relaxed)) {
     case kCancelled:
-      return absl::CancelledError("the call was cancelled");
+      return cancelled;
     case kLate:
-      return absl::DeadlineExceededError("the call's deadline has passed");
+      return late;
     case kAborted:
-      return absl::AbortedError("the call was cut off: the server is shutting down");
+      return aborted;
     default:
       return absl::OkStatus();
   }

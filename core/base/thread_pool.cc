@@ -28,7 +28,7 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-uint64_t ThreadPool::Schedule(absl::string_view key, absl::AnyInvocable<void()> work) {
+uint64_t ThreadPool::Schedule(absl::string_view key, absl::AnyInvocable<void()>&& work) {
   absl::MutexLock lock(&mutex_);
   return queue_.Add(key, std::move(work));
 }

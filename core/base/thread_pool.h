@@ -27,8 +27,9 @@ class ThreadPool {
   /// How many there are; with none, nothing that is scheduled runs.
   int threads() const { return static_cast<int>(threads_.size()); }
 
-  /// Its place, by which Remove finds it; never 0.
-  uint64_t Schedule(absl::string_view key, absl::AnyInvocable<void()> work);
+  /// Its place, by which Remove finds it; never 0. `work` does not throw. Where there is no memory,
+  /// this throws, and `work` is as it was.
+  uint64_t Schedule(absl::string_view key, absl::AnyInvocable<void()>&& work);
   /// Drops what does not run yet; else does nothing.
   void Remove(absl::string_view key, uint64_t place);
 

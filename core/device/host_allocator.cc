@@ -61,6 +61,7 @@ void* HostAllocator::TakeFresh(size_t capacity) {
 }
 
 absl::StatusOr<BufferBlock*> HostAllocator::Allocate(size_t bytes) {
+  MemoryShare* const share = HeapScope::share();
   auto refuse = [&]() -> absl::Status {
     if (budget_ != nullptr && !budget_->Fits(bytes)) return budget_->Refusal(bytes);
     return ResourceExhausted("out of memory: the system gives no more: bytes wanted=", bytes);
@@ -74,10 +75,17 @@ absl::StatusOr<BufferBlock*> HostAllocator::Allocate(size_t bytes) {
   } else {
     const SizeClass size_class = ClassOf(bytes);
     capacity = size_class.capacity;
+    if (share != nullptr && !share->TryTake(capacity)) {
+      if (budget_ != nullptr) budget_->CountRefusal();
+      return share->Refusal(bytes);
+    }
     data = TakeKept(size_class.index, capacity);
     if (data == nullptr) data = TakeFresh(capacity);
   }
-  if (data == nullptr) return refuse();
+  if (data == nullptr) {
+    if (bytes > kSmallest && share != nullptr) share->Give(capacity);
+    return refuse();
+  }
   auto* block = new (std::nothrow) BufferBlock;
   if (block == nullptr) {
     GiveBack(data, bytes, capacity);
@@ -99,6 +107,7 @@ void HostAllocator::Free(BufferBlock* block) {
 
 void HostAllocator::GiveBack(void* data, size_t bytes, size_t capacity) {
   if (bytes <= kSmallest) return ::operator delete (data, std::align_val_t{kAlignment});
+  if (MemoryShare* const share = HeapScope::share()) share->Give(capacity);
   const int size_class = ClassOf(bytes).index;
   if (size_class < kClasses) {
     absl::MutexLock lock(&mutex_);

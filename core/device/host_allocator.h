@@ -16,9 +16,10 @@ namespace formwork {
 
 class HostAllocator final : public Allocator {
  public:
-  /// `budget`: what large blocks, those kept for reuse among them, are reserved of; it outlives the
-  /// allocator, whose cache it may reclaim. Small ones are of the heap. Null: no limit.
-  /// `cache_bytes`: the most that is kept for reuse.
+  /// `budget`: what large blocks, those kept for reuse among them, are reserved of, and taken off
+  /// the thread's MemoryShare, if it has one; it outlives the allocator, whose cache it may
+  /// reclaim. Small ones are of the heap. Null: no limit. `cache_bytes`: the most that is kept for
+  /// reuse.
   explicit HostAllocator(MemoryBudget* budget = nullptr, size_t cache_bytes = size_t{512} << 20);
   ~HostAllocator() override;
 

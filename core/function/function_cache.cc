@@ -4,7 +4,9 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 
@@ -132,7 +134,11 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
     bool first;
     {
       absl::MutexLock lock(&mutex_);
-      Name& known = name_spaces_[name_space][name];
+      absl::Cleanup forget = [&] {
+        mutex_.AssertHeld();
+        ForgetIfEmpty(name_space, name);
+      };
+      Name& known = name_spaces_[std::string(name_space)][std::string(name)];
       for (const auto& entry : known.entries) {
         if (entry->function->type() != identity.type || entry->function->broken()) continue;
         if (entry->function->identity == identity) {
@@ -162,17 +168,23 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
   }
 
   Dropped evicted;
-  absl::StatusOr<std::shared_ptr<ConcreteFunction>> compiled = compile();
-  if (compiled.ok()) {
-    (*compiled)->name_space = std::string(name_space);
-    (*compiled)->name = std::string(name);
-    (*compiled)->identity = flight->identity;
-  }
+  // Whatever happens, those who wait are told: nothing here throws.
+  absl::StatusOr<std::shared_ptr<ConcreteFunction>> compiled = CatchOutOfMemory([&] {
+    absl::StatusOr<std::shared_ptr<ConcreteFunction>> made = compile();
+    if (made.ok()) {
+      (*made)->name_space = std::string(name_space);
+      (*made)->name = std::string(name);
+      (*made)->identity = flight->identity;
+    }
+    return made;
+  });
   {
     absl::MutexLock lock(&mutex_);
-    flight->result = compiled.ok()
-                         ? Insert(name_space, name, *std::move(compiled), replace, dropped, evicted)
-                         : absl::StatusOr<FunctionPtr>(compiled.status());
+    flight->result = compiled.ok() ? CatchOutOfMemory([&] {
+      mutex_.AssertHeld();
+      return Insert(name_space, name, *std::move(compiled), replace, dropped, evicted);
+    })
+                                   : absl::StatusOr<FunctionPtr>(compiled.status());
     flight->stopped = !WorkStatus().ok();
     auto& flights = FindName(name_space, name)->flights;
     flights.erase(std::find(flights.begin(), flights.end(), flight));
@@ -206,12 +218,18 @@ absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
   function->id = next_id_++;
   entry->inputs = FlatInputsOf(*function);
   entry->last_used = ++clock_;
-  stats_.bytes += function->bytes;
-  ++stats_.entries;
   entry->function = std::move(function);
   FunctionPtr result = entry->function;
+  // Known by both or, where there is no memory, by neither.
   by_id_.emplace(result->id, entry.get());
+  absl::Cleanup undo = [&] {
+    mutex_.AssertHeld();
+    by_id_.erase(result->id);
+  };
   known.entries.push_back(std::move(entry));
+  std::move(undo).Cancel();
+  stats_.bytes += result->bytes;
+  ++stats_.entries;
   known.by_inputs.clear();
   known.by_type.clear();
   Evict(evicted);
@@ -242,14 +260,14 @@ void FunctionCache::Evict(Dropped& evicted) {
 }
 
 void FunctionCache::Erase(Name& name, size_t index, Dropped& dropped) {
-  FunctionPtr function = std::move(name.entries[index]->function);
+  const FunctionPtr function = name.entries[index]->function;
+  dropped.push_back(function);  // First: it may need memory.
   by_id_.erase(function->id);
   stats_.bytes -= function->bytes;
   --stats_.entries;
   name.entries.erase(name.entries.begin() + static_cast<std::ptrdiff_t>(index));
   name.by_inputs.clear();
   name.by_type.clear();
-  dropped.push_back(std::move(function));
 }
 
 void FunctionCache::EraseAll(Name& name, Dropped& dropped) {
@@ -258,7 +276,9 @@ void FunctionCache::EraseAll(Name& name, Dropped& dropped) {
 
 void FunctionCache::ForgetIfEmpty(absl::string_view name_space, absl::string_view name) {
   auto space = name_spaces_.find(name_space);
+  if (space == name_spaces_.end()) return;
   auto it = space->second.find(name);
+  if (it == space->second.end()) return;
   if (!it->second.entries.empty() || !it->second.flights.empty()) return;
   space->second.erase(it);
   if (space->second.empty()) name_spaces_.erase(space);

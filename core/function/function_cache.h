@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/node_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/types/span.h"
+#include "core/base/hash_map.h"
 #include "core/function/concrete_function.h"
 #include "core/function/dispatch.h"
 
@@ -101,10 +100,10 @@ class FunctionCache {
     std::vector<std::unique_ptr<Entry>> entries;  // In order of registration.
     std::vector<std::shared_ptr<Flight>> flights;
     // Where earlier requests went; emptied whenever `entries` changes.
-    absl::flat_hash_map<InputsKey, Entry*> by_inputs;
-    absl::flat_hash_map<size_t, std::pair<FunctionType, Entry*>> by_type;
+    HashMap<InputsKey, Entry*> by_inputs;
+    HashMap<size_t, std::pair<FunctionType, Entry*>> by_type;
   };
-  using NameSpace = absl::node_hash_map<std::string, Name>;
+  using NameSpace = HashMap<std::string, Name>;
 
   // What leaves the cache under the lock, to be destroyed after it.
   using Dropped = std::vector<FunctionPtr>;
@@ -127,8 +126,8 @@ class FunctionCache {
   const int64_t max_entries_;
   const size_t max_bytes_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, Entry*> by_id_ ABSL_GUARDED_BY(mutex_);
+  HashMap<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
+  HashMap<uint64_t, Entry*> by_id_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   uint64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
   FunctionCacheStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
+#include "core/base/hash_map.h"
 #include "core/base/status.h"
 
 namespace formwork {
@@ -42,8 +42,7 @@ std::string ParameterName(absl::string_view tensor) {
   return name;
 }
 
-void AppendFlat(const TypeNode& node, absl::flat_hash_set<int64_t>& aliases,
-                std::vector<FlatInput>& flat) {
+void AppendFlat(const TypeNode& node, HashSet<int64_t>& aliases, std::vector<FlatInput>& flat) {
   if (node.kind() == TypeKind::kTensor) {
     flat.push_back({node.dtype(), node.shape(), DType::kInvalid, node.flat()});
   } else if (node.kind() == TypeKind::kVariable) {
@@ -59,7 +58,11 @@ void AppendFlat(const TypeNode& node, absl::flat_hash_set<int64_t>& aliases,
 
 }  // namespace
 
-FunctionType::FunctionType() : FunctionType(std::vector<Parameter>()) {}
+FunctionType::FunctionType() {
+  // Shared: results have one before they are known to be any, and that must not need memory.
+  static const auto& none = *new FunctionType(std::vector<Parameter>());
+  rep_ = none.rep_;
+}
 
 FunctionType::FunctionType(std::vector<Parameter> parameters, std::optional<TypeNode> result) {
   auto rep = std::make_shared<Rep>();
@@ -130,7 +133,7 @@ std::vector<FlatInput> FunctionType::FlatInputs() const {
                    [](const Parameter* a, const Parameter* b) { return a->name < b->name; });
   order.insert(order.end(), keyword_only.begin(), keyword_only.end());
   std::vector<FlatInput> flat;
-  absl::flat_hash_set<int64_t> aliases;
+  HashSet<int64_t> aliases;
   for (const Parameter* p : order) AppendFlat(p->type, aliases, flat);
   return flat;
 }

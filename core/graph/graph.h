@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "core/base/hash_map.h"
 #include "core/ops/attr.h"
 #include "core/ops/op_def.h"
 
@@ -59,6 +59,6 @@ struct Graph {
 };
 
 /// The functions that a cut reaches, by name.
-using GraphLibrary = absl::flat_hash_map<std::string, std::shared_ptr<const Graph>>;
+using GraphLibrary = HashMap<std::string, std::shared_ptr<const Graph>>;
 
 }  // namespace formwork

@@ -6,7 +6,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
-#include "absl/container/flat_hash_set.h"
+#include "core/base/hash_map.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/import_body.h"
@@ -36,11 +36,11 @@ void ForEachCallee(const Graph& graph, Visit visit) {
 
 // Refuses recursion, which a plan cannot hold, and nests too deep for the planner's own recursion.
 absl::Status CheckCallGraph(const GraphLibrary& library) {
-  absl::flat_hash_map<std::string, std::vector<std::string>> callees;
-  absl::flat_hash_map<std::string, int> callers;
+  HashMap<std::string, std::vector<std::string>> callees;
+  HashMap<std::string, int> callers;
   for (const auto& [name, graph] : library) callers.try_emplace(name, 0);
   for (const auto& [name, graph] : library) {
-    absl::flat_hash_set<std::string> seen;
+    HashSet<std::string> seen;
     std::vector<std::string>& own = callees[name];
     ForEachCallee(*graph, [&](const std::string& callee) {
       if (library.contains(callee) && seen.insert(callee).second) {
@@ -49,7 +49,7 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
       }
     });
   }
-  absl::flat_hash_map<std::string, int> depth;
+  HashMap<std::string, int> depth;
   std::vector<std::string> ready;
   for (const auto& [name, count] : callers) {
     if (count == 0) ready.push_back(name);

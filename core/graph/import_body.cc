@@ -5,10 +5,10 @@
 #include <optional>
 #include <queue>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/hash_map.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/decode.h"
@@ -173,16 +173,16 @@ class BodyImporter {
   const NodeDefs& defs_;
   const std::string where_;
   ImportScope& scope_;
-  absl::flat_hash_map<absl::string_view, int> index_;
-  absl::flat_hash_map<std::pair<std::string, int>, int> fed_;
+  HashMap<absl::string_view, int> index_;
+  HashMap<std::pair<std::string, int>, int> fed_;
   std::vector<Node> args_;
-  absl::flat_hash_set<int> reached_;
-  absl::flat_hash_set<int> unfed_;  // Placeholders whose values are asked for.
+  HashSet<int> reached_;
+  HashSet<int> unfed_;  // Placeholders whose values are asked for.
   std::vector<int> pending_;
   // The reached defs, in their order; after Build, in that of the list.
   std::vector<ImportedNode> imported_;
   std::vector<int> def_of_;                  // imported_ -> def
-  absl::flat_hash_map<int, int> node_of_;    // def -> imported_
+  HashMap<int, int> node_of_;                // def -> imported_
   std::vector<bool> sound_;                  // Whether op, attrs and output types are known.
   std::vector<std::vector<int>> consumers_;  // By data and by control.
   std::vector<int> num_sources_;

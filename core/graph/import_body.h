@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "core/base/hash_map.h"
 #include "core/graph/graph.h"
 #include "core/graph/import.h"
 #include "core/graph/import_problems.h"
@@ -19,7 +19,7 @@ namespace formwork {
 struct ImportScope {
   const OpRegistry& ops;
   Allocator& allocator;
-  absl::flat_hash_map<std::string, const tf::FunctionDef*> functions;
+  HashMap<std::string, const tf::FunctionDef*> functions;
   ImportProblems problems;
   /// Names of functions that reached nodes call; filled while bodies are imported.
   std::vector<std::string> called;

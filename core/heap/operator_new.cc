@@ -3,8 +3,10 @@
 // along.
 
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
@@ -16,30 +18,56 @@ namespace {
 using formwork::heap_bytes;
 using formwork::kUnsettledBytes;
 using formwork::MemoryBudget;
+using formwork::MemoryShare;
 using formwork::thread_heap;
 
-// Adds `bytes`, about to be taken, and what the thread has counted to the process's sum. False, and
-// `bytes` not added, where the budget has no room.
+// Address space that is given back where the system gives no more outside of every HeapScope: what
+// hands places on and answers must not fail. It is taken again as soon as there is some.
+constexpr size_t kReserveBytes = size_t{8} << 20;
+std::atomic<void*> reserve{nullptr};
+
+void TakeReserve() {
+  void* const taken =
+      mmap(nullptr, kReserveBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (taken == MAP_FAILED) return;
+  void* none = nullptr;
+  if (!reserve.compare_exchange_strong(none, taken)) munmap(taken, kReserveBytes);
+}
+
+[[maybe_unused]] const bool taken_at_start = (TakeReserve(), true);
+
+// Adds `bytes`, about to be taken, and what the thread has counted to the process's sum and the
+// scope's share. False, and `bytes` not added, where one of them has no room.
 [[gnu::noinline]] bool Admit(size_t bytes) {
   formwork::SettleThreadHeap();
+  if (reserve.load(std::memory_order_relaxed) == nullptr) [[unlikely]]
+    TakeReserve();
   MemoryBudget* const budget = thread_heap.budget;
+  MemoryShare* const share = thread_heap.share;
+  if (share != nullptr && !share->TryTake(bytes)) return false;
   // Refused before it is counted, so that a request far too large disturbs nobody else's.
   if (budget != nullptr && !budget->Fits(bytes)) {
     budget->Reclaim();
-    if (!budget->Fits(bytes)) return false;
+    if (!budget->Fits(bytes)) {
+      if (share != nullptr) share->Give(bytes);
+      return false;
+    }
   }
   thread_heap.unsettled -= static_cast<int64_t>(bytes);
   formwork::CountHeap(static_cast<int64_t>(bytes));
   if (budget == nullptr || budget->Fits(0)) return true;
   thread_heap.unsettled += static_cast<int64_t>(bytes);
   formwork::CountHeap(-static_cast<int64_t>(bytes));
+  if (share != nullptr) share->Give(bytes);
   return false;
 }
 
 [[gnu::noinline]] void* TakeAgain(size_t bytes, size_t alignment) {
-  MemoryBudget* const budget = thread_heap.budget;
-  if (budget == nullptr) return nullptr;
-  budget->Reclaim();
+  if (MemoryBudget* const budget = thread_heap.budget) {
+    budget->Reclaim();
+  } else if (void* const held = reserve.exchange(nullptr)) {
+    munmap(held, kReserveBytes);
+  }
   return alignment == 0 ? std::malloc(bytes) : std::aligned_alloc(alignment, bytes);
 }
 
@@ -71,7 +99,11 @@ inline void* TakeOrThrow(size_t bytes, size_t alignment) {
   if (refused) {
     MemoryBudget& budget = *thread_heap.budget;
     budget.CountRefusal();
-    throw formwork::MemoryRefused(bytes, budget.used(), budget.limit());
+    const MemoryShare* const share = thread_heap.share;
+    if (share != nullptr && !share->Fits(bytes)) {
+      throw formwork::MemoryRefused(bytes, share->used(), share->most(), /*of_share=*/true);
+    }
+    throw formwork::MemoryRefused(bytes, budget.used(), budget.limit(), /*of_share=*/false);
   }
   throw std::bad_alloc();
 }

@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "core/base/hash_map.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -80,7 +81,9 @@ class Numbering {
 
  private:
   static constexpr size_t kTableValues = size_t{1} << 20;
-  std::vector<absl::flat_hash_map<Key<T>, int64_t>> tables_;
+  using Table = absl::flat_hash_map<Key<T>, int64_t, absl::Hash<Key<T>>, std::equal_to<>,
+                                    UnrefusedAllocator<std::pair<const Key<T>, int64_t>>>;
+  std::vector<Table> tables_;
 };
 
 // Output 0 the distinct values in order of first use, 1 which of them each element is, and 2, where
@@ -126,7 +129,8 @@ absl::StatusOr<KernelFn> MakeUnique(KernelInit& init) {
 template <typename T>
 absl::Status ListDiff(KernelContext& ctx, DType index_dtype) {
   const Tensor& x = ctx.input(0);
-  absl::flat_hash_set<Key<T>> excluded;
+  absl::flat_hash_set<Key<T>, absl::Hash<Key<T>>, std::equal_to<>, UnrefusedAllocator<Key<T>>>
+      excluded;
   const absl::Span<const T> left_out = ctx.input(1).span<T>();
   for (size_t i = 0; i < left_out.size(); ++i) {
     if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/hash_map.h"
 #include "core/base/heap_count.h"
 #include "core/base/status.h"
 #include "core/kernels/onednn_threads.h"
@@ -164,7 +164,7 @@ class ProblemCache {
   using Entry = std::pair<Key, Value>;
   absl::Mutex mutex_;
   std::list<Entry> order_ ABSL_GUARDED_BY(mutex_);  // Last used first.
-  absl::flat_hash_map<Key, std::list<Entry>::iterator> index_ ABSL_GUARDED_BY(mutex_);
+  HashMap<Key, std::list<Entry>::iterator> index_ ABSL_GUARDED_BY(mutex_);
 };
 
 ProblemCache& Problems() {

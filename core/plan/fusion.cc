@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "core/base/hash_map.h"
 #include "core/base/status.h"
 #include "core/kernels/elementwise_program.h"
 
@@ -150,11 +149,11 @@ std::vector<FusionUnit> PlanFusion(const Graph& graph) {
 absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
                                                        std::vector<KernelFn> one_by_one) {
   FusedStep fused;
-  absl::flat_hash_map<int32_t, uint16_t> inside;  // Node -> its instruction.
+  HashMap<int32_t, uint16_t> inside;  // Node -> its instruction.
   for (size_t i = 0; i < unit.nodes.size(); ++i) {
     inside[unit.nodes[i]] = static_cast<uint16_t>(i);
   }
-  absl::flat_hash_map<Edge, uint16_t> input_of;
+  HashMap<Edge, uint16_t> input_of;
   std::vector<DType> dtypes;
   for (int32_t n : unit.nodes) {
     for (const Edge& edge : graph.nodes[n].inputs) {

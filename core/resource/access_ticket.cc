@@ -1,7 +1,9 @@
 #include "core/resource/access_ticket.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/reason.h"
@@ -43,6 +45,15 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
     entry.write = write;
   }
   absl::MutexLock lock(&store_.line_mutex_);
+  // All places or none: where there is no memory for one, the others, each the last of its line,
+  // go.
+  absl::Cleanup leave = [this] {
+    for (Entry& entry : entries_) {
+      if (std::exchange(entry.in_line, false)) entry.variable->line_.pop_back();
+      entry.pinned = Tensor();
+    }
+    missing_ = 0;
+  };
   for (const Entry& entry : entries_) missing_ += !entry.variable->line_.empty();
   for (uint32_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
@@ -55,6 +66,7 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
     variable.line_.push_back({this, i, entry.write});
     entry.in_line = true;
   }
+  std::move(leave).Cancel();
   if (missing_ == 0) return true;
   on_ready_ = std::move(on_ready);
   waiting_ = true;
@@ -62,9 +74,9 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
   return false;
 }
 
-void AccessTicket::Advance(Variable& variable, std::vector<AccessTicket*>& ready) {
+void AccessTicket::Advance(Variable& variable, ReadyTickets& ready) {
   auto granted = [&](AccessTicket* ticket) {
-    if (--ticket->missing_ == 0) ready.push_back(ticket);
+    if (--ticket->missing_ == 0) ready.Add(ticket);
   };
   while (!variable.line_.empty()) {
     const Variable::Place place = variable.line_.front();
@@ -80,16 +92,16 @@ void AccessTicket::Advance(Variable& variable, std::vector<AccessTicket*>& ready
   }
 }
 
-void AccessTicket::Leave(Entry& entry, std::vector<AccessTicket*>& ready) {
+void AccessTicket::Leave(Entry& entry, ReadyTickets& ready) {
   entry.in_line = false;
   entry.variable->line_.pop_front();  // A granted writer is at the head.
   Advance(*entry.variable, ready);
 }
 
-void AccessTicket::NoteReady(const std::vector<AccessTicket*>& ready) {
-  if (ready.empty()) return;
+void AccessTicket::NoteReady(const ReadyTickets& ready) {
+  if (ready.first == nullptr) return;
   const absl::Time now = absl::Now();
-  for (AccessTicket* ticket : ready) {
+  for (AccessTicket* ticket = ready.first; ticket != nullptr; ticket = ticket->next_ready_) {
     ticket->waiting_ = false;
     store_.waits_.fetch_add(1, std::memory_order_relaxed);
     store_.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(now - ticket->waits_since_),
@@ -97,17 +109,19 @@ void AccessTicket::NoteReady(const std::vector<AccessTicket*>& ready) {
   }
 }
 
-void AccessTicket::Wake(const std::vector<AccessTicket*>& ready) {
+void AccessTicket::Wake(const ReadyTickets& ready) {
   // Each is granted for good; nobody else touches it until its callback has run.
-  for (AccessTicket* ticket : ready) {
+  for (AccessTicket* ticket = ready.first; ticket != nullptr;) {
+    AccessTicket* const next = ticket->next_ready_;  // Read first: it may go once it is called.
     absl::AnyInvocable<void()> on_ready = std::move(ticket->on_ready_);
     on_ready();
+    ticket = next;
   }
 }
 
 void AccessTicket::ReleaseAll() {
   if (entries_.empty()) return;
-  std::vector<AccessTicket*> ready;
+  ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     for (Entry& entry : entries_) {
@@ -124,7 +138,7 @@ void AccessTicket::Release(ResourceHandle handle) {
   Entry* entry = Find(handle);
   // Another name of the variable may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write) return;
-  std::vector<AccessTicket*> ready;
+  ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     if (!entry->in_line) return;
@@ -138,7 +152,7 @@ void AccessTicket::Release(ResourceHandle handle) {
 bool AccessTicket::Abandon() {
   // What it holds, the call perhaps, goes outside the lock and after everything else.
   absl::AnyInvocable<void()> dropped;
-  std::vector<AccessTicket*> ready;
+  ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     if (!waiting_) return false;

@@ -36,7 +36,8 @@ class AccessTicket final : public ResourceAccess {
 
   /// Takes a place at each variable (named twice: once, with the stronger mode); fastest where
   /// `requests` come by ascending ID. True where all are granted; else `on_ready` runs once, on the
-  /// thread of whoever releases the last of them, outside the lock. Who takes bounds the lines.
+  /// thread of whoever releases the last of them, outside the lock; it does not throw. Who takes
+  /// bounds the lines. Where there is no memory for a place it throws, and has taken none.
   bool Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready);
   /// Leaves the lines of a ticket that is not ready yet. True where it did: `on_ready` will not
   /// run.
@@ -68,25 +69,36 @@ class AccessTicket final : public ResourceAccess {
     Tensor pinned;  // Of a reader, once granted.
   };
 
+  // Tickets that have become ready, in order: a list through themselves, because what passes a
+  // place on must not need memory.
+  struct ReadyTickets {
+    AccessTicket* first = nullptr;
+    AccessTicket* last = nullptr;
+    void Add(AccessTicket* ticket) {
+      (first == nullptr ? first : last->next_ready_) = ticket;
+      last = ticket;
+    }
+  };
+
   // The entry of a handle, or null.
   Entry* Find(ResourceHandle handle);
   absl::StatusOr<Entry*> Get(ResourceHandle handle);
   absl::StatusOr<Entry*> GetForWrite(ResourceHandle handle);
   // Grants what may go at the head of a variable's line; tickets that have become ready are added.
-  static void Advance(Variable& variable, std::vector<AccessTicket*>& ready);
+  static void Advance(Variable& variable, ReadyTickets& ready);
   // Gives back a writer's place. Under the line lock.
-  static void Leave(Entry& entry, std::vector<AccessTicket*>& ready);
+  static void Leave(Entry& entry, ReadyTickets& ready);
   // Counts those that have become ready. Under the line lock.
-  void NoteReady(const std::vector<AccessTicket*>& ready)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_.line_mutex_);
+  void NoteReady(const ReadyTickets& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_.line_mutex_);
   // Runs their callbacks. Outside the lock.
-  static void Wake(const std::vector<AccessTicket*>& ready);
+  static void Wake(const ReadyTickets& ready);
 
   ResourceStore& store_;
   Allocator& allocator_;
   std::vector<Entry> entries_;  // By ID, ascending.
   int64_t missing_ = 0;         // Places not granted; under the line lock.
   bool waiting_ = false;        // Under the line lock.
+  AccessTicket* next_ready_ = nullptr;
   absl::Time waits_since_;
   absl::AnyInvocable<void()> on_ready_;
 };

@@ -34,10 +34,10 @@ absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::st
   Kept kept{std::move(tensor), std::string(owner), std::string(function_name), now, ttl, now + ttl};
   const uint64_t wanted = BytesOf(kept);
   absl::MutexLock lock(&mutex_);
-  NameSpace& space = name_spaces_[name_space];
+  NameSpace& space = name_spaces_[std::string(name_space)];
   if (max_bytes_ != 0 && wanted > max_bytes_ - std::min<uint64_t>(max_bytes_, space.bytes)) {
     const uint64_t used = space.bytes;
-    if (space.tensors.empty()) name_spaces_.erase(name_space);
+    if (space.tensors.empty()) name_spaces_.erase(name_spaces_.find(name_space));
     return WithReason(ResourceExhausted("the kept tensors of namespace '", name_space,
                                         "' take too much memory: wanted=", wanted, " used=", used,
                                         " limit=", max_bytes_),
@@ -85,11 +85,11 @@ std::vector<KeptTensorInfo> KeptTensors::List(absl::string_view name_space) cons
 bool KeptTensors::Erase(NameSpace& space, uint64_t id, Dropped& dropped) {
   auto found = space.tensors.find(id);
   if (found == space.tensors.end()) return false;
+  dropped.push_back(found->second.tensor);  // First: it may need memory.
   const uint64_t bytes = BytesOf(found->second);
   space.bytes -= bytes;
   bytes_ -= bytes;
   --count_;
-  dropped.push_back(std::move(found->second.tensor));
   space.tensors.erase(found);
   return true;
 }
@@ -134,7 +134,7 @@ absl::Time KeptTensors::Expire(absl::Time now, std::vector<Expired>* expired) {
       ++evictions_;
     }
   }
-  absl::erase_if(name_spaces_, [](const auto& space) { return space.second.tensors.empty(); });
+  std::erase_if(name_spaces_, [](const auto& space) { return space.second.tensors.empty(); });
   return next;
 }
 

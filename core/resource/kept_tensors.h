@@ -3,16 +3,16 @@
 // Tensors that calls left on the server.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/hash_map.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
@@ -67,7 +67,7 @@ class KeptTensors {
     absl::Time expires;
   };
   struct NameSpace {
-    absl::btree_map<uint64_t, Kept> tensors;
+    std::map<uint64_t, Kept> tensors;
     uint64_t bytes = 0;
   };
   // What leaves under the lock, to be destroyed after it.
@@ -79,7 +79,7 @@ class KeptTensors {
 
   const size_t max_bytes_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
+  HashMap<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

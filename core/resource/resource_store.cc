@@ -1,5 +1,6 @@
 #include "core/resource/resource_store.h"
 
+#include "absl/cleanup/cleanup.h"
 #include "core/base/name.h"
 #include "core/base/status.h"
 
@@ -36,8 +37,14 @@ std::shared_ptr<Variable> ResourceStore::Add(absl::string_view name_space,
                                              const Declaration& declared) {
   auto variable = std::make_shared<Variable>(NextId(), std::string(name_space), declared.name,
                                              declared.dtype, declared.shape);
-  namespaces_[name_space][declared.name] = variable;
-  by_id_[variable->id] = variable;
+  // Known by both or, where there is no memory, by neither.
+  by_id_.emplace(variable->id, variable);
+  absl::Cleanup undo = [&] {
+    mutex_.AssertHeld();
+    by_id_.erase(variable->id);
+  };
+  namespaces_[std::string(name_space)].insert_or_assign(declared.name, variable);
+  std::move(undo).Cancel();
   return variable;
 }
 
@@ -76,9 +83,18 @@ absl::StatusOr<std::vector<std::shared_ptr<Variable>>> ResourceStore::FindOrCrea
     FORMWORK_ASSIGN_OR_RETURN(variables.emplace_back(),
                               Check(name_space, one, /*exact_shape=*/false));
   }
+  std::vector<const Variable*> added;
+  added.reserve(declared.size());
+  absl::Cleanup take_back = [&] {
+    mutex_.AssertHeld();
+    for (const Variable* variable : added) Erase(*variable);
+  };
   for (size_t i = 0; i < declared.size(); ++i) {
-    if (variables[i] == nullptr) variables[i] = Add(name_space, declared[i]);
+    if (variables[i] != nullptr) continue;
+    variables[i] = Add(name_space, declared[i]);
+    added.push_back(variables[i].get());
   }
+  std::move(take_back).Cancel();
   return variables;
 }
 
@@ -93,7 +109,7 @@ std::shared_ptr<Variable> ResourceStore::FindByName(absl::string_view name_space
   absl::MutexLock lock(&mutex_);
   auto names = namespaces_.find(name_space);
   if (names == namespaces_.end()) return nullptr;
-  auto found = names->second.find(std::string(name));
+  auto found = names->second.find(name);
   return found == names->second.end() ? nullptr : found->second;
 }
 
@@ -109,9 +125,14 @@ std::vector<std::shared_ptr<Variable>> ResourceStore::List(absl::string_view nam
 bool ResourceStore::Remove(const Variable& variable) {
   std::shared_ptr<Variable> held;  // Freed outside the lock.
   absl::MutexLock lock(&mutex_);
+  held = Erase(variable);
+  return held != nullptr;
+}
+
+std::shared_ptr<Variable> ResourceStore::Erase(const Variable& variable) {
   auto found = by_id_.find(variable.id);
-  if (found == by_id_.end()) return false;
-  held = std::move(found->second);
+  if (found == by_id_.end()) return nullptr;
+  std::shared_ptr<Variable> held = std::move(found->second);
   by_id_.erase(found);
   auto names = namespaces_.find(variable.name_space);
   if (names != namespaces_.end()) {
@@ -119,7 +140,7 @@ bool ResourceStore::Remove(const Variable& variable) {
     if (names->second.empty()) namespaces_.erase(names);
   }
   held->destroyed_.store(true, std::memory_order_relaxed);
-  return true;
+  return held;
 }
 
 void ResourceStore::Clear(absl::string_view name_space) {

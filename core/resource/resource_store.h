@@ -3,17 +3,17 @@
 // All variables, by namespace and name and by ID, and the lock under which calls take their places.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "core/base/hash_map.h"
 #include "core/resource/variable.h"
 
 namespace formwork {
@@ -60,7 +60,7 @@ class ResourceStore {
 
  private:
   friend class AccessTicket;
-  using Names = absl::btree_map<std::string, std::shared_ptr<Variable>>;
+  using Names = std::map<std::string, std::shared_ptr<Variable>, std::less<>>;
 
   // The variable of that name, or null where it may be created.
   absl::StatusOr<std::shared_ptr<Variable>> Check(absl::string_view name_space,
@@ -69,10 +69,12 @@ class ResourceStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Variable> Add(absl::string_view name_space, const Declaration& declared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Null where it was gone.
+  std::shared_ptr<Variable> Erase(const Variable& variable) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, Names> namespaces_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, std::shared_ptr<Variable>> by_id_ ABSL_GUARDED_BY(mutex_);
+  HashMap<std::string, Names> namespaces_ ABSL_GUARDED_BY(mutex_);
+  HashMap<uint64_t, std::shared_ptr<Variable>> by_id_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> next_id_;
 
   // The one lock under which tickets are taken and passed on; it also guards every line.

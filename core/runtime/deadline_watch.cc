@@ -1,9 +1,10 @@
 #include "core/runtime/deadline_watch.h"
 
-#include <iterator>
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
 
 namespace formwork {
 namespace {
@@ -28,31 +29,40 @@ void DeadlineWatch::Watch(absl::Time deadline, std::weak_ptr<void> owner,
   watched_.push_back({deadline, std::move(owner), std::move(expire)});
 }
 
+void DeadlineWatch::TakeOverdue(absl::Time now, std::vector<Overdue>& overdue,
+                                std::vector<std::shared_ptr<void>>& alive) {
+  const auto gone = [&](Watched& watched) {
+    std::shared_ptr<void> owner = watched.owner.lock();
+    if (owner == nullptr) return true;
+    if (now < watched.deadline) {
+      alive.push_back(std::move(owner));
+      return false;
+    }
+    overdue.emplace_back(std::move(owner), std::move(watched));
+    return true;
+  };
+  watched_.erase(std::remove_if(watched_.begin(), watched_.end(), gone), watched_.end());
+}
+
 void DeadlineWatch::Loop() {
   const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return closing_ || !watched_.empty();
   };
   while (true) {
     // Owners may end with the last reference, and take the lock again: they outlive it.
-    std::vector<std::pair<std::shared_ptr<void>, Watched>> overdue;
+    std::vector<Overdue> overdue;
     std::vector<std::shared_ptr<void>> alive;
     {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(&has_work));
       if (closing_) return;
-      const absl::Time now = absl::Now();
-      std::vector<Watched> rest;
-      for (Watched& watched : watched_) {
-        std::shared_ptr<void> owner = watched.owner.lock();
-        if (owner == nullptr) continue;
-        if (now < watched.deadline) {
-          rest.push_back(std::move(watched));
-          alive.push_back(std::move(owner));
-        } else {
-          overdue.emplace_back(std::move(owner), std::move(watched));
-        }
-      }
-      watched_ = std::move(rest);
+      const absl::Status room = CatchOutOfMemory([&] {
+        mutex_.AssertHeld();
+        overdue.reserve(watched_.size());
+        alive.reserve(watched_.size());
+        return absl::OkStatus();
+      });
+      if (room.ok()) TakeOverdue(absl::Now(), overdue, alive);  // Else the next time.
     }
     for (auto& [owner, watched] : overdue) watched.expire();
     overdue.clear();

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -20,7 +21,7 @@ class DeadlineWatch {
   ~DeadlineWatch();
 
   /// Runs `expire` once `deadline` has passed, within some 10 ms, if `owner` still lives then; it
-  /// is kept alive meanwhile. Nothing needs to be taken back.
+  /// is kept alive meanwhile. It does not throw. Nothing needs to be taken back.
   void Watch(absl::Time deadline, std::weak_ptr<void> owner, absl::AnyInvocable<void()> expire);
 
  private:
@@ -30,7 +31,12 @@ class DeadlineWatch {
     absl::AnyInvocable<void()> expire;
   };
 
+  using Overdue = std::pair<std::shared_ptr<void>, Watched>;
+
   void Loop();
+  // Takes those that are overdue or whose owner has gone; both vectors have room for all.
+  void TakeOverdue(absl::Time now, std::vector<Overdue>& overdue,
+                   std::vector<std::shared_ptr<void>>& alive) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   std::vector<Watched> watched_ ABSL_GUARDED_BY(mutex_);

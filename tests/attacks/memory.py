@@ -54,6 +54,10 @@ def peak(server):
       "/proc/%d/status" % server.process.pid).read_text()).group(1)) << 10
 
 
+def reset_peak(server):
+  pathlib.Path("/proc/%d/clear_refs" % server.process.pid).write_text("5")
+
+
 def metric(server, name):
   text = server.get("/metrics")[1]
   return float(re.search(r"^%s (\S+)$" % name, text, re.MULTILINE).group(1))
@@ -154,6 +158,80 @@ def huge_values(attack):
 def machine_memory():
   text = pathlib.Path("/proc/meminfo").read_text()
   return int(re.search(r"MemTotal:\s+(\d+) kB", text).group(1)) << 10
+
+
+@harness.attack("small graphs with sizes of 0.5 to 4 GB, two values at a time, with the defaults")
+def absurd_sizes_in_small_graphs(attack):
+  import tensorflow as tf
+  server = attack.server()
+  client = attack.client(server)
+  worst, answered = 0, 0
+  n = tf.TensorSpec([], tf.int32)
+  ways = {
+      "Fill": lambda n: tf.cumsum(tf.fill([n, n], 1.0)),
+      "Tile": lambda n: tf.reverse(tf.tile([[1.0]], [n, n]), [0]),
+      "Pad": lambda n: tf.pad(tf.pad([[1.0]], [[0, n - 1], [0, 0]]), [[0, 0], [n - 1, 0]]),
+      "Resize": lambda n: tf.image.resize(tf.ones([1, 2, 2, 1]), [n, n]),
+      "Conv": lambda n: tf.nn.conv2d(tf.ones([1, n, n, 1]), tf.ones([3, 3, 1, 4]), 1, "SAME"),
+      "OneHot": lambda n: tf.reduce_sum(tf.one_hot(tf.range(n), n), 1),
+      "Cumsum": lambda n: tf.cumsum(tf.ones([n, n])),
+      "Strings": lambda n: tf.strings.as_string(tf.range(n * 1000), width=100)[0],
+  }
+  for name, body in ways.items():
+    function = register(client, name, lambda n, body=body: tf.reduce_sum(
+        tf.strings.length(body(n)) if name == "Strings" else body(n)), n)
+    for size in (11000, 16000, 32000):
+      started, before = time.monotonic(), server.resident_bytes()
+      reset_peak(server)
+      try:
+        function(np.int32(size))
+        answered += 1
+      except formwork.Error as error:
+        attack.check(error.code == "RESOURCE_EXHAUSTED", "%s: %s" % (name, error.message[:300]))
+      attack.check(time.monotonic() - started < 10, "%s of %d took over 10 s" % (name, size))
+      worst = max(worst, peak(server) - before)
+      attack.check(worst < GIB, "%s of %d took %s" % (name, size, mib(worst)))
+    function.delete()
+  # What is given much may take much.
+  large = register(client, "large", lambda x: tf.reduce_sum(tf.ones([16, 1]) * x),
+                   tf.TensorSpec([None], tf.float32))
+  attack.check(large(np.ones(16 << 20, np.float32))[0] == 1 << 28, "a wrong sum")
+  return "at most %s; %d of %d refused" % (mib(worst), 3 * len(ways) - answered, 3 * len(ways))
+
+
+@harness.attack("functions are registered and called again and again where the limit is reached")
+def registrations_at_the_limit(attack):
+  import tensorflow as tf
+  server = attack.server("--memory-limit-bytes", "192M")
+  client = attack.client(server)
+  step = tf.TensorSpec([None], tf.float32)
+
+  def body(x):
+    for i in range(40):
+      x = tf.where(x > i, x * (i + 2), x - tf.reduce_sum(x) / (i + 1))
+    return x
+
+  graph, inputs, outputs = harness.graph(body, step)
+  held, refusals, made = [], 0, 0
+  try:
+    while True:  # All but some hundred kilobytes.
+      held.append(client.variable("v%d" % len(held), np.array([b"x" * MIB], object)))
+  except formwork.Error:
+    pass
+  for i in range(600):
+    try:
+      client.register("a function with a long name %d" % i, graph, inputs, outputs)(
+          np.ones(1000, np.float32))
+      made += 1
+    except formwork.Error as error:
+      attack.check(error.code == "RESOURCE_EXHAUSTED", "%s: %s" % (error.code, error.message[:300]))
+      refusals += 1
+      if refusals % 50 == 0 and held:
+        held.pop().delete()
+  attack.check(refusals > 100, "only %d were refused" % refusals)
+  client.clear()
+  attack.check(client.register("f", graph, inputs, outputs)(np.ones(2, np.float32))[0].size == 2, "f")
+  return "%d refused, %d made" % (refusals, made)
 
 
 @harness.attack("lists, strings and variables that grow in a loop under a limit of 512 MiB")

@@ -49,7 +49,7 @@ TEST(FairPlacesTest, OnePlaceIsUsed) {
 // The keys in the order in which their work is taken; all runs on.
 std::string TakeAll(FairQueue& queue) {
   std::string order;
-  while (queue.HasNext(false)) order += queue.Take().key;
+  while (queue.HasNext(false)) order += std::string(queue.Take().key);
   return order;
 }
 
@@ -75,7 +75,7 @@ TEST(FairQueueTest, EqualsTakeTurns) {
   }
   for (int i = 0; i < 9; ++i) {
     const FairQueue::Next next = queue.Take();
-    order += next.key;
+    order += std::string(next.key);
     queue.Done(next.key);  // Quick work.
   }
   EXPECT_EQ(order, "abcabcabc");

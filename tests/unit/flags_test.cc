@@ -37,6 +37,7 @@ TEST(Flags, HaveDefaultsThatAreSafe) {
   EXPECT_EQ(options.max_message_bytes, 2147483647);
   EXPECT_GT(options.engine.memory_limit_bytes, size_t{64} << 20);
   EXPECT_EQ(options.engine.max_tensor_bytes, options.engine.memory_limit_bytes / 4);
+  EXPECT_EQ(options.engine.max_call_bytes, size_t{768} << 20);
 }
 
 TEST(Flags, TheLargestTensorFollowsTheMemoryLimit) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/parallel.h"
+#include "core/base/reason.h"
 #include "core/base/system_memory.h"
 #include "core/base/thread_pool.h"
 #include "core/device/host_allocator.h"
@@ -28,6 +29,7 @@ TEST(MemoryBudgetTest, RefusesWithWhatIsWantedUsedAndTheLimit) {
   ASSERT_TRUE(budget.Reserve(60 * kMiB).ok());
   const absl::Status refused = budget.Reserve(50 * kMiB);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(refused), Reason::kMemoryLimit);
   EXPECT_THAT(
       std::string(refused.message()),
       AllOf(HasSubstr("wanted=52428800"), HasSubstr("used="), HasSubstr("limit=104857600")));
@@ -111,6 +113,31 @@ TEST(MemoryBudgetTest, TasksOfAParallelForAreHeldToTheCallersBudget) {
   });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(HeapScope::current(), nullptr);
+}
+
+TEST(MemoryShareTest, ACallIsHeldToItsShareOfHeapAndBlocks) {
+  MemoryBudget budget(1000 * kMiB);
+  HostAllocator allocator(&budget);
+  MemoryShare share(50 * kMiB);
+  std::vector<Buffer> kept;
+  const absl::Status blocks = HoldToBudget(budget, &share, [&]() -> absl::Status {
+    { Buffer freed(*allocator.Allocate(32 * kMiB)); }
+    kept.emplace_back(*allocator.Allocate(32 * kMiB));
+    return allocator.Allocate(32 * kMiB).status();
+  });
+  EXPECT_EQ(blocks.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(blocks), Reason::kMemoryLimit);
+  EXPECT_THAT(std::string(blocks.message()),
+              AllOf(HasSubstr("--max-call-bytes"), HasSubstr("limit=52428800")));
+  const absl::Status heap = HoldToBudget(budget, &share, []() -> absl::Status {
+    std::vector<std::unique_ptr<std::string>> texts;
+    while (true) texts.push_back(std::make_unique<std::string>(1000, 'x'));
+  });
+  EXPECT_THAT(std::string(heap.message()), HasSubstr("limit=52428800"));
+  EXPECT_NEAR(static_cast<double>(share.used()), 32.0 * kMiB, 1.0 * kMiB) << "all but what is kept";
+  EXPECT_EQ(HeapScope::share(), nullptr);
+  Buffer outside(*allocator.Allocate(100 * kMiB));
+  EXPECT_TRUE(outside);
 }
 
 TEST(MemoryBudgetTest, WhatTheLibraryThrowsBecomesAStatus) {

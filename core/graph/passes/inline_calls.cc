@@ -1,7 +1,7 @@
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/hash_map.h"
 #include "core/graph/passes/pipeline.h"
 
 namespace formwork {
@@ -102,7 +102,7 @@ class Inliner {
 
   const PassContext& context_;
   std::vector<Node> nodes_;
-  absl::flat_hash_map<const Graph*, int64_t> sizes_;
+  HashMap<const Graph*, int64_t> sizes_;
 };
 
 }  // namespace

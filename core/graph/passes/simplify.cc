@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/hash_map.h"
 #include "core/base/status.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/graph/passes/state_values.h"
@@ -243,7 +243,7 @@ class Simplifier {
   const std::shared_ptr<const AttrMap> no_attrs_ = std::make_shared<AttrMap>();
   std::vector<Node> nodes_;
   std::vector<std::vector<Edge>> moved_;
-  absl::flat_hash_map<std::string, size_t> known_;
+  HashMap<std::string, size_t> known_;
   StateValues state_{nodes_};
 };
 

@@ -44,7 +44,7 @@ void StateValues::Note(const Node& node, int32_t at) {
   } else if (node.op->stores_variable) {
     const Edge value = node.inputs[1];
     const DType stored = nodes_[value.node].output_dtypes[value.index];
-    absl::erase_if(values_, [&](const auto& known) {
+    std::erase_if(values_, [&](const auto& known) {
       return nodes_[known.second.node].output_dtypes[known.second.index] == stored;
     });
     values_[node.inputs[0]] = value;

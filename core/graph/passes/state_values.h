@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "absl/container/flat_hash_map.h"
+#include "core/base/hash_map.h"
 #include "core/graph/graph.h"
 
 namespace formwork {
@@ -23,7 +23,7 @@ class StateValues {
 
  private:
   const std::vector<Node>& nodes_;
-  absl::flat_hash_map<Edge, Edge> values_;  // Handle -> value.
+  HashMap<Edge, Edge> values_;  // Handle -> value.
 };
 
 }  // namespace formwork
