@@ -20,6 +20,9 @@
 namespace formwork {
 namespace {
 
+// In which what is under way lets go of what it holds, mostly: messages, answers, handles.
+constexpr absl::Duration kLetGo = absl::Seconds(1);
+
 uint64_t NewEpoch() {
   std::random_device random;
   return (static_cast<uint64_t>(random()) << 32 | random()) | 1;
@@ -214,6 +217,13 @@ void EngineImpl::Clear(absl::string_view name_space) {
   functions_.Clear(name_space);
   kept_.Clear(name_space);
   resources_.Clear(name_space);
+  // At once, and again when what is under way has gone, too; not more often.
+  if (gives_back_.load()) return;
+  deadlines_.Watch(absl::Now() + kLetGo, watch_owner_, [this] {
+    gives_back_.store(false);
+    GiveMemoryBack();
+  });
+  gives_back_.store(true);
   GiveMemoryBack();
 }
 
@@ -225,14 +235,7 @@ void EngineImpl::GiveMemoryBack() {
     ForgetConvolutions();
   }
   if (allocator_.bytes_cached() > kWorthIt) allocator_.ReleaseCache();
-  // Resident memory that nobody counts as used: code, stacks and what the heap holds on to.
-  const auto loose = [this] {
-    const size_t resident = ResidentBytes();
-    return resident - std::min(resident, memory_.used());
-  };
-  if (loose() <= not_trimmed_.load(std::memory_order_relaxed) + kWorthIt) return;
   TrimHeap();
-  not_trimmed_.store(loose(), std::memory_order_relaxed);
 }
 
 EngineStats EngineImpl::Stats() {

@@ -279,7 +279,7 @@ absl::StatusOr<uint64_t> EngineImpl::Keep(absl::string_view name_space, absl::st
 
 void EngineImpl::WatchKept() {
   if (watches_kept_.exchange(true)) return;
-  deadlines_.Watch(absl::Now() + kKeptWatchPeriod, kept_watch_, [this] {
+  deadlines_.Watch(absl::Now() + kKeptWatchPeriod, watch_owner_, [this] {
     watches_kept_.store(false);
     std::vector<KeptTensors::Expired> expired;
     if (kept_.Expire(absl::Now(), &expired) != absl::InfiniteFuture()) WatchKept();

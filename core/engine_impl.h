@@ -190,8 +190,8 @@ class EngineImpl final : public Engine {
   const EngineOptions options_;
   const uint64_t epoch_;
   MemoryBudget memory_;
-  std::atomic<size_t> not_trimmed_{0};  // What the last TrimHeap could not give back.
-  HostAllocator allocator_;             // Before all that holds tensors.
+  std::atomic<bool> gives_back_{false};  // GiveMemoryBack is to run again soon.
+  HostAllocator allocator_;              // Before all that holds tensors.
   OpRegistry ops_;
   KernelRegistry kernels_;
   ResourceStore resources_;
@@ -201,7 +201,7 @@ class EngineImpl final : public Engine {
   absl::Mutex plans_mutex_;
   HashMap<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);
   std::atomic<bool> watches_kept_{false};
-  const std::shared_ptr<void> kept_watch_ = std::make_shared<int>();  // What the watch belongs to.
+  const std::shared_ptr<void> watch_owner_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};
   std::atomic<int64_t> calls_{0};  // Admitted and not done.
   FairPlaces waiting_;             // Of those: for variables or a thread. By namespace.

@@ -286,11 +286,14 @@ TEST_F(PlanTest, AFailingStepNamesItsNodeInsideAndOut) {
 
 // ------------------------------------------------------------------------------------------- stop
 
-// Products that take some seconds: one between two additions to v, and one before the only one.
+// Products that take some seconds: one between additions to w and to v, and one before the only
+// one.
 constexpr char kLongBetweenEffects[] = R"(
+  w = Placeholder dtype=resource
   v = Placeholder dtype=resource
   x = Placeholder dtype=float
-  before = AssignAddVariableOp(v, x) dtype=float
+  one = Const float[] 1
+  before = AssignAddVariableOp(w, one) dtype=float
   y = MatMul(x, x, ^before) T=float
   after = AssignAddVariableOp(v, y) dtype=float
   z = MatMul(x, x) T=float
@@ -306,9 +309,13 @@ class StopTest : public PlanTest {
                               Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({n, n})));
     for (float& element : x.mutable_span<float>()) element = 1;
     FORMWORK_ASSIGN_OR_RETURN(
-        auto plan, Make(kLongBetweenEffects, {{"v:0", DType::kResource}, {"x:0", DType::kFloat}},
-                        {}, {target}));
+        auto plan,
+        Make(kLongBetweenEffects,
+             {{"w:0", DType::kResource}, {"v:0", DType::kResource}, {"x:0", DType::kFloat}}, {},
+             {target}));
     KernelRunner variables;
+    const Tensor w =
+        variables.NewVariable("w", DType::kFloat, PartialShape(), Tensor::Scalar(1.0f));
     const Tensor v = variables.NewVariable("v", DType::kFloat, PartialShape(), x);
     std::deque<std::atomic<uint64_t>> counters;
     const std::vector<ResourceHandle> named;
@@ -316,29 +323,33 @@ class StopTest : public PlanTest {
     Call call(world_.allocator, &counters, &named, stop);
     call.set_resources(&variables.resources());
     PlanFrame frame(*plan);
-    std::vector<Tensor> inputs = {v, x};
+    std::vector<Tensor> inputs = {w, v, x};
     std::vector<Tensor> outputs(plan->results.size());
     const absl::Status status =
         RunPlan(*plan, frame, call, absl::MakeSpan(inputs), absl::MakeSpan(outputs));
     has_effects = call.has_effects();
-    first_ = variables.ValueOf(v).data<float>()[0];
+    before_ = variables.ValueOf(w).data<float>()[0];
+    after_ = variables.ValueOf(v).data<float>()[0];
     return status;
   }
-  float first_ = 0;
+  // What w and the first element of v, which were 1, hold then.
+  float before_ = 0;
+  float after_ = 0;
 };
 
 TEST_F(StopTest, ADeadlineReachesIntoAStep) {
   bool has_effects = true;
   EXPECT_THAT(RunLate("long_first", has_effects), StatusIs(StatusCode::kDeadlineExceeded));
   EXPECT_FALSE(has_effects);
-  EXPECT_EQ(first_, 1);
+  EXPECT_EQ(after_, 1);
 }
 
 TEST_F(StopTest, AlsoAfterAnEffectWhereTheStepTakesLong) {
   bool has_effects = false;
   EXPECT_THAT(RunLate("after", has_effects), StatusIs(StatusCode::kDeadlineExceeded));
   EXPECT_TRUE(has_effects);
-  EXPECT_EQ(first_, 2);  // The first addition alone, and that as a whole.
+  EXPECT_EQ(before_, 2);
+  EXPECT_EQ(after_, 1);
 }
 
 }  // namespace
