@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/system_memory.h"
 #include "core/engine.h"
 #include "server/event_log.h"
 #include "server/flags.h"
@@ -133,6 +134,7 @@ int main(int argc, char** argv) {
   // of locks each time it is taken.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 #endif
+  formwork::BoundHeapArenas();
   const sigset_t signals = BlockSignals();
   RaiseDescriptorLimit();
   formwork::server::SetUpLogging(options.log_format, options.log_level);

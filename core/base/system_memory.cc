@@ -112,6 +112,12 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
+void BoundHeapArenas() {
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+  // Setting the one stops the other from growing with what is freed; this is where it would end.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+}
+
 void TrimHeap() { malloc_trim(0); }
 
 }  // namespace formwork

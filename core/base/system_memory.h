@@ -16,6 +16,10 @@ size_t SystemMemoryBytes(absl::string_view root = "");
 /// The process's resident memory, in bytes; 0 where it cannot be read.
 size_t ResidentBytes();
 
+/// Bounds what the heap keeps at the end of each of its arenas, which TrimHeap does not reach and
+/// which would else grow to 64 MB each. For a program's start, before its threads.
+void BoundHeapArenas();
+
 /// Gives the system the heap's pages on which nothing lives, of all arenas. As slow as the heap is
 /// large and scattered (100 ms for some GB); who allocates meanwhile may wait.
 void TrimHeap();
