@@ -19,7 +19,7 @@ constexpr size_t kMostBytes = size_t{4} << 30;
 
 GuardedAllocator::~GuardedAllocator() {
   // A block that is still held would be used after this: its holder is the test's error.
-  if (!live_.empty()) std::abort();
+  if (live_blocks() != 0) std::abort();
 }
 
 absl::StatusOr<BufferBlock*> GuardedAllocator::Allocate(size_t bytes) {
@@ -35,13 +35,17 @@ absl::StatusOr<BufferBlock*> GuardedAllocator::Allocate(size_t bytes) {
   block->bytes = bytes;
   block->capacity = total;
   block->allocator = this;
+  absl::MutexLock lock(&mutex_);
   live_.push_back(block.get());
   return block.release();
 }
 
 void GuardedAllocator::Free(BufferBlock* block) {
-  overwritten_ = overwritten_ || !Holds(*block);
-  live_.erase(std::find(live_.begin(), live_.end(), block));
+  {
+    absl::MutexLock lock(&mutex_);
+    overwritten_ = overwritten_ || !Holds(*block);
+    live_.erase(std::find(live_.begin(), live_.end(), block));
+  }
   auto* raw = static_cast<unsigned char*>(block->data) - kGuard;
   std::memset(raw, kPoisonByte, block->capacity);
   std::free(raw);
@@ -49,6 +53,7 @@ void GuardedAllocator::Free(BufferBlock* block) {
 }
 
 bool GuardedAllocator::GuardsHold() const {
+  absl::MutexLock lock(&mutex_);
   return !overwritten_ &&
          std::all_of(live_.begin(), live_.end(), [](const BufferBlock* b) { return Holds(*b); });
 }

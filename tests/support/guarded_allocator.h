@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "core/device/buffer.h"
 
 namespace formwork::testing {
 
-/// Not thread-safe: kernels allocate from the thread that runs them.
+/// Thread-safe, as kernels allocate from the threads that help them, too.
 class GuardedAllocator final : public Allocator {
  public:
   ~GuardedAllocator() override;
@@ -20,13 +22,17 @@ class GuardedAllocator final : public Allocator {
 
   /// True while no guard zone of any block, living or freed, was found to be overwritten.
   bool GuardsHold() const;
-  size_t live_blocks() const { return live_.size(); }
+  size_t live_blocks() const {
+    absl::MutexLock lock(&mutex_);
+    return live_.size();
+  }
 
  private:
   static bool Holds(const BufferBlock& block);
 
-  std::vector<BufferBlock*> live_;
-  bool overwritten_ = false;
+  mutable absl::Mutex mutex_;
+  std::vector<BufferBlock*> live_ ABSL_GUARDED_BY(mutex_);
+  bool overwritten_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace formwork::testing
