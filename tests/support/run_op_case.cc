@@ -1,5 +1,6 @@
 #include "tests/support/run_op_case.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -293,6 +294,8 @@ absl::Status RunLateCase(const OpCase& op_case, const OpRegistry& ops,
   StopFlag never;
   FORMWORK_RETURN_IF_ERROR(runs.Run(never));
   const absl::Duration whole = runs.ended() - start;
+  // What a busy machine's scheduler takes from a short case is no part of its work.
+  const absl::Duration limit = std::max(0.3 * whole, absl::Milliseconds(200));
   for (double part : {0.1, 0.5}) {
     absl::Duration late;
     // Machines are noisy: the best of a few.
@@ -301,9 +304,9 @@ absl::Status RunLateCase(const OpCase& op_case, const OpRegistry& ops,
       StopFlag stop(start + part * whole);
       runs.Run(stop).IgnoreError();
       late = runs.ended() - stop.deadline();
-      if (late < 0.3 * whole) break;
+      if (late < limit) break;
     }
-    if (late >= 0.3 * whole) {
+    if (late >= limit) {
       return FailedPrecondition("a deadline at ", part, " of ", absl::FormatDuration(whole),
                                 " ended it ", absl::FormatDuration(late), " late");
     }

@@ -22,7 +22,7 @@ absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
                             const KernelRegistry& kernels);
 
 /// Measures the case's kernel, then runs it with deadlines within that time. Errors:
-/// kFailedPrecondition if it runs on for 0.3 of that time; else as RunOpCase.
+/// kFailedPrecondition if it runs on for 0.3 of that time and 200 ms; else as RunOpCase.
 absl::Status RunLateCase(const OpCase& op_case, const OpRegistry& ops,
                          const KernelRegistry& kernels);
 
