@@ -79,10 +79,11 @@ def strings_under_an_address_limit(attack):
   return message[:160]
 
 
-@harness.attack("the same with no limit but the address space's: the system refuses, not the server")
+@harness.attack("the same without limits of the server's own: the system refuses")
 def strings_that_the_system_refuses(attack):
   import tensorflow as tf
-  server = attack.server("--memory-limit-bytes", "0", limits={resource.RLIMIT_AS: (3 * GIB, 3 * GIB)})
+  server = attack.server("--memory-limit-bytes", "0", "--max-call-bytes", "0",
+                         limits={resource.RLIMIT_AS: (3 * GIB, 3 * GIB)})
   client = attack.client(server)
   fill = register(client, "fill", lambda n, s: tf.fill([n], s), tf.TensorSpec([], tf.int32),
                   tf.TensorSpec([], tf.string))
