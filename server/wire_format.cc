@@ -229,7 +229,7 @@ void WireWriter::Flush() {
   }
   // Much text: not copied again, and of the heap that is counted as long as it waits to be written.
   auto* const owned = new Pending(std::move(pending_));
-  pending_ = Pending();
+  pending_.clear();
   slices_.emplace_back(
       owned->data(), owned->size(), [](void* held) { delete static_cast<Pending*>(held); }, owned);
 }

@@ -39,6 +39,7 @@ def load_digits():
 def work(args):
   """Trains on every `workers`-th part of the training images; writes its curve to a file."""
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+  os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # It only traces here.
   import keras
   import tensorflow as tf
   import tqdm
