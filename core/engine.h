@@ -129,6 +129,7 @@ struct CallSpec {
   /// Null: CallResult::printed has them.
   absl::AnyInvocable<void(absl::string_view)> print;
   bool keep_outputs = false;
+  size_t keep_from = 0;     ///< The first output that is kept; those before it are in the result.
   std::string owner;        ///< Of kept outputs, as lists show it: the client's ID, or its address.
   absl::Duration kept_ttl;  ///< Of kept outputs; zero: EngineOptions::kept_tensor_ttl.
   absl::Time deadline = absl::InfiniteFuture();

@@ -226,7 +226,7 @@ absl::Status CallTask::TakeOutputs() {
   for (size_t i = 0; i < values_.size(); ++i) {
     CallOutput& output = result_.outputs[i];
     const DType dtype = values_[i].dtype();
-    if (spec_.keep_outputs && dtype != DType::kResource) {
+    if (spec_.keep_outputs && i >= spec_.keep_from && dtype != DType::kResource) {
       absl::StatusOr<uint64_t> id = engine_.Keep(name_space_, spec_.owner, function_->name,
                                                  spec_.kept_ttl, std::move(values_[i]));
       if (!id.ok()) return id.status();

@@ -26,6 +26,7 @@ constexpr uint32_t kCallId = 9;
 constexpr uint32_t kTimeout = 10;
 constexpr uint32_t kInParts = 11;
 constexpr uint32_t kUnordered = 12;
+constexpr uint32_t kKeepFrom = 14;
 
 // A message whose first fields are these many has `unordered` among them, if at all.
 constexpr int kFieldsBeforeInputs = 16;
@@ -99,6 +100,10 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
       case MakeTag(kInParts, WireType::kVarint):
         read = reader.ReadVarint(&value);
         call->in_parts = value != 0;
+        break;
+      case MakeTag(kKeepFrom, WireType::kVarint):
+        read = reader.ReadVarint(&value);
+        spec.keep_from = value;
         break;
       case MakeTag(kValues, WireType::kBytes):
         read = reader.ReadNested(&nested);

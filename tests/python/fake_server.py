@@ -195,10 +195,10 @@ class FakeServer:
       raise Failure(grpc.StatusCode[_CODE[e.error_code]].name, e.message) from None
     outputs = [o for o in (outputs or []) if o is not None][:len(r_outputs(f))]
     answer = calls_pb2.CallResponse(function_id=f.id)
-    for o in outputs:
+    for i, o in enumerate(outputs):
       if o.dtype in (tf.variant, tf.resource):
         answer.outputs.add().opaque.dtype = o.dtype.as_datatype_enum
-      elif r.keep_outputs:
+      elif r.keep_outputs and i >= r.keep_from:
         answer.outputs.add(kept_tensor_id=self.keep(
             o, r.client_id, r.keep_for if r.HasField("keep_for") else None).id)
       else:

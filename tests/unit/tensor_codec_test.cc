@@ -197,6 +197,7 @@ v1::CallRequest SampleRequest() {
   request.set_expected_epoch(uint64_t{1} << 52);
   request.set_function_name("step-é");
   request.set_keep_outputs(true);
+  request.set_keep_from(2);
   request.set_call_id(300);
   request.mutable_timeout()->set_seconds(2);
   request.mutable_timeout()->set_nanos(500000000);
@@ -216,6 +217,7 @@ void ExpectSample(const DecodedCall& call) {
   EXPECT_EQ(call.spec.function.id, 0u);
   EXPECT_EQ(call.spec.function.name, "step-é");
   EXPECT_TRUE(call.spec.keep_outputs);
+  EXPECT_EQ(call.spec.keep_from, 2u);
   EXPECT_EQ(call.call_id, 300u);
   EXPECT_EQ(call.timeout, absl::Milliseconds(2500));
   EXPECT_EQ(call.spec.kept_ttl, absl::Seconds(60));

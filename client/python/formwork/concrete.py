@@ -17,8 +17,8 @@ from formwork.v1 import functions_pb2
 # A graph of at most this many bytes is sent at once; of a larger one its fingerprint goes first.
 _SENT_AT_ONCE = 64 << 10
 # Fields of a CallRequest.
-_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS = (
-    b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01")
+_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM = (
+    b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01", b"\x70")
 
 
 def print_to_stderr(text):
@@ -107,21 +107,24 @@ class ConcreteFunction:
     answer = yield from self._running(*args)
     return [self._server._output(v, answer.epoch) for v in answer.outputs]
 
-  def run(self, parts, timeout=None, on_print=None, owners=(), keep_for=None):
+  def run(self, parts, timeout=None, on_print=None, owners=(), keep_from=None, keep_for=None):
     """Runs it on encoded inputs: parts[0] is for the head of the request.
 
     owners: [(place in parts, Variable or KeptTensor)]: filled in here.
-    keep_for: the outputs stay on the server for these seconds after their last use.
-    Returns formwork.v1.Values or arrays, one per output; where they are kept, KeptTensors, or None
-    for a resource.
+    keep_from: this output and those after it stay on the server, for `keep_for` seconds after
+      their last use.
+    Returns formwork.v1.Values or arrays, one per output; for what is kept, KeptTensors, or None for
+    a resource.
     """
     answer = self._server._do(self._running(
-        parts, owners, timeout, on_print, keep_for is not None, keep_for))
-    if keep_for is None:
+        parts, owners, timeout, on_print, keep_from is not None, keep_for, keep_from))
+    if keep_from is None:
       return answer.outputs
-    return [self._server._output(v, answer.epoch) for v in answer.outputs]
+    return answer.outputs[:keep_from] + [
+        self._server._output(v, answer.epoch) for v in answer.outputs[keep_from:]]
 
-  def _running(self, parts, owners=(), timeout=None, on_print=None, keep=False, keep_for=None):
+  def _running(self, parts, owners=(), timeout=None, on_print=None, keep=False, keep_for=None,
+               keep_from=None):
     server = self._server
     for again in (False, True):
       (epoch, _), head = self._known
@@ -129,7 +132,8 @@ class ConcreteFunction:
         for _, owner in owners:
           if owner._key[0] != epoch:
             raise errors.restarted((yield "request", "GetServerInfo", resources.INFO).epoch)
-        return (yield from calling(server, head, parts, owners, timeout, on_print, keep, keep_for))
+        return (yield from calling(server, head, parts, owners, timeout, on_print, keep, keep_for,
+                                   keep_from))
       except errors.Error as e:
         if again:
           raise
@@ -201,7 +205,7 @@ def named_head(server, name, epoch):
       encoded + _IN_PARTS)
 
 
-def calling(server, head, parts, owners, timeout, on_print, keep, keep_for):
+def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep_from=None):
   """One call: the pieces of a CallRequest for a wire.Answer."""
   for place, owner in owners:
     parts[place] = wire.value_piece(owner._value())
@@ -214,6 +218,8 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for):
     head += _KEEP
     if keep_for is not None:
       head += wire.duration_field(_KEEP_FOR, keep_for)
+    if keep_from:
+      head += _KEEP_FROM + wire.varint(keep_from)
   parts[0] = head + server._channel.origin.encoded() + wire.duration_field(_TIMEOUT, timeout)
   answer = wire.Answer(on_print or print_to_stderr)
   try:

@@ -6,12 +6,10 @@ Here these are stand-ins; each has a kept tensor of the server, which is release
 import math
 
 import numpy as np
-from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.framework import ops
 
 from formwork import errors
-from formwork import types
 
 KEEP_FOR = 3600  # Seconds after its last use, where a process ends without having released it.
 _SMALL = 1 << 16  # Bytes that are sent here as soon as not.
@@ -91,23 +89,3 @@ def of_higher_order(name):
       "UNIMPLEMENTED", "%s: the gradient of a gradient, outside of the function, of a loop or "
       "condition in a function that changes variables or draws random numbers: take the "
       "gradients inside it" % name)
-
-
-class Reader:
-  """A function on the server that returns what it is given: the values of many kept tensors."""
-
-  def __init__(self, server, name, tensor_dtypes):
-    graph = graph_pb2.GraphDef()
-    for i, dtype in enumerate(tensor_dtypes):
-      node = graph.node.add(name="x%d" % i, op="Placeholder")
-      node.attr["dtype"].type = dtype.as_datatype_enum
-    specs = [types.TensorSpec("x%d:0" % i, dtype.name, None)
-             for i, dtype in enumerate(tensor_dtypes)]
-    registration = server._registration(
-        name, graph.SerializeToString(deterministic=True), specs, [spec.name for spec in specs])
-    self._function = server._do(server._registering(registration, None))
-
-  def read(self, kept, timeout):
-    """Their formwork.v1.Values or arrays."""
-    return self._function.run([None] * (1 + len(kept)), timeout,
-                              owners=list(enumerate(kept, 1)))

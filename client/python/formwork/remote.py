@@ -136,7 +136,6 @@ class Remote:
     # How many of those come here, where the rest stays.
     self._results = None if left_from is None else sum(
         k < left_from and k not in self._passed for k in range(len(self._outputs)))
-    self._reader = None
     self._concrete, self._generation = None, -1
     self._lock = threading.Lock()
     self._open = None
@@ -144,6 +143,12 @@ class Remote:
     self._on_print = None
     self._counted = False
     self._bound, self._changed = [], []  # What it captures; what a call may change of that.
+
+  def __del__(self):
+    """What it has changed is known by its Bounds from now on."""
+    for bound in getattr(self, "_changed", ()):
+      if self.last_call > bound.synced:
+        bound.mark_stale()
 
   # ----------------------------------------------------------------------------------- registering
   def ensure(self):
@@ -191,8 +196,7 @@ class Remote:
     self._bound = bounds
     self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
     for b in self._changed:
-      if self not in b.writers:
-        b.writers.append(self)
+      b.writers.add(self)
     captures = {t.name: bound[t.name].remote if t.name in bound else _captured_value(t, value)
                 for t, value in zip(fixed, self.captured)}
     specs = [_spec(t, self._shapes) for t in self._given(self._graph_inputs)]
@@ -295,13 +299,12 @@ class Remote:
     """The EagerTensors of a call's outputs."""
     if self._results is None:
       return self._to_eager(outputs)
-    left = [kept and intermediates.Intermediate(kept) for kept in outputs]
+    left = [kept and intermediates.Intermediate(kept) for kept in outputs[self._results:]]
     if None in left:
-      raise self._cannot_leave(left.index(None))
-    values = self._read(outputs[:self._results]) if self._results else []
+      raise self._cannot_leave(self._results + left.index(None))
     device = context.context().device_name
-    return self._to_eager(values) + [
-        intermediates.stand_in(one, device) for one in left[self._results:]]
+    return self._to_eager(outputs[:self._results]) + [
+        intermediates.stand_in(one, device) for one in left]
 
   def _to_eager(self, values):
     made = []
@@ -317,13 +320,6 @@ class Remote:
       return intermediates.of_higher_order(self._owner.wanted)
     return errors.Error("UNIMPLEMENTED", "%s: output %d is a %s, which cannot leave the server" % (
         self._owner.wanted, i, dtype.name))
-
-  def _read(self, results):
-    """The values of KeptTensors, all at once."""
-    if self._reader is None:
-      self._reader = intermediates.Reader(
-          self._bindings.server, self._owner.name() + ".results", self._dtypes[:self._results])
-    return self._reader.read(results, self._timeout())
 
   def _captures(self, values):
     """Whether these are the values that it captures."""
@@ -353,7 +349,8 @@ class Remote:
     return inputs if not self.captured else [*inputs[:self.inputs], *inputs[self._end:]]
 
   def _timeout(self):
-    return getattr(_LIMIT, "seconds", None) or self._owner.timeout
+    limit = getattr(_LIMIT, "seconds", None)
+    return self._owner.timeout if limit is None else limit
 
   def _exchange(self, function, parts, owners=(), given=()):
     """The call itself; before and after it the values that are used in this process too.
@@ -362,8 +359,8 @@ class Remote:
     """
     self._bindings.before_call([*self._bound, *given] if given else self._bound)
     try:
-      outputs = function.run(parts, self._timeout(), self._on_print, owners,
-                             None if self._results is None else intermediates.KEEP_FOR)
+      outputs = function.run(parts, self._timeout(), self._on_print, owners, self._results,
+                             intermediates.KEEP_FOR)
       self._bindings.dropped.called(function)
       return outputs
     finally:
