@@ -202,6 +202,20 @@ def what_retraces(function):
 
 
 @program
+def contexts_retrace(function):
+  @function
+  def f(x):
+    in_scope = tf.distribute.has_strategy() and tf.distribute.in_cross_replica_context()
+    return x + (100 if in_scope else 0)
+
+  strategy, x = tf.distribute.OneDeviceStrategy("/cpu:0"), tf.constant(1)
+  out = [f(x), f(x)]
+  with strategy.scope():
+    out += [f(x), f(x)]
+  return out + [f(x), strategy.run(f, (x,)), f.experimental_get_tracing_count()]
+
+
+@program
 def shapes_are_relaxed(function):
   shapes = []
 

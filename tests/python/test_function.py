@@ -1,4 +1,6 @@
 """server.function in the place of tf.function."""
+import math
+
 import keras
 import numpy as np
 import pytest
@@ -115,4 +117,7 @@ def test_calls_have_the_timeout_that_they_are_given(fake, server):
     assert limited.with_timeout(2.5)(tf.constant(1.)).numpy() == 3
     plain.with_timeout(5)(tf.constant(1.))
   assert timeouts() == [0, 7, 2.5, 5] * 2
+  limited.with_timeout(math.inf)(tf.constant(1.))
+  limited.with_timeout(0)(tf.constant(1.))  # The stand-in keeps no deadlines.
+  assert timeouts()[8:] == [0, 1e-9]
   assert limited.experimental_get_tracing_count() == 1

@@ -123,6 +123,23 @@ def test_a_gradient_of_a_variable_fetches_no_value(fake, server):
   assert reads == 0 and v.numpy() == 0.5
 
 
+def test_an_optimizer_passes_all_on_in_one_request(fake, server):
+  variables = [tf.Variable(float(i)) for i in range(4)]
+  add = server.function(lambda: tf.add_n(variables))
+  assert add() == 6
+  optimizer = keras.optimizers.SGD(1.)
+  apply = lambda: optimizer.apply_gradients([(tf.ones([]), v) for v in variables])
+  for _ in range(2):
+    _, writes = _counted(fake, "AssignVariables", apply)
+    assert writes == 1
+  assert add() == -2
+  with pytest.raises(tf.errors.InvalidArgumentError):
+    optimizer.apply_gradients([(tf.ones([]), variables[0]), (tf.ones([7]), variables[1])])
+  assert add() == sum(v.numpy() for v in variables)
+  _, writes = _counted(fake, "AssignVariables", lambda: [v.assign(1.) for v in variables])
+  assert writes == 4 and add() == 4
+
+
 def test_keras_variables_tell_their_paths():
   state.patches.install()
   layer = keras.layers.Dense(1, name="d")

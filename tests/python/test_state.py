@@ -1,6 +1,7 @@
 """tf.Variables here and variables on the server."""
 import gc
 import time
+import weakref
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ from tensorflow.dtensor.python import d_variable
 
 import formwork
 from formwork import handles
+from formwork import state
 
 
 def _adds(server, v, **options):
@@ -317,6 +319,40 @@ def test_dropped_variables_that_others_may_mean_stay(live):
   gc.collect()
   _use_new_variable(live)
   assert _settled(live, ["Variable", "f/Variable", "f/Variable_1", "f/v"])
+
+
+def test_a_value_that_a_call_changes_while_it_is_read_is_read_again(server):
+  v, f = _trained(server)
+  read = server.read
+
+  def call_meanwhile(variables):
+    values = read(variables)
+    server.read = read
+    f(1.)
+    return values
+
+  f(1.)
+  server.read = call_meanwhile
+  before = v.numpy()
+  assert v.numpy() == before + 1
+
+
+def test_functions_that_are_dropped_are_collected_and_leave_what_they_changed(server):
+  v = tf.Variable(0.)
+  graphs = []
+  for _ in range(3):
+    f = server.function(lambda: v.assign_add(1.))
+    f()
+    graphs.append(weakref.ref(f.get_concrete_function().graph))
+    del f
+  gc.collect()
+  assert [ref() for ref in graphs] == [None] * 3 and v.numpy() == 3
+
+
+def test_names_are_taken_once_each():
+  names = {}
+  assert [state._take(n, names) for n in ("v", "v_1", "v", "v", "v_1", "w", "v")] == [
+      "v", "v_1", "v_2", "v_3", "v_1_1", "w", "v_4"]
 
 
 def test_a_variable_of_dtensor_is_refused():

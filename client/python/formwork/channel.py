@@ -109,6 +109,10 @@ class Waiting:
   _LOOK = 1.0  # Seconds between two looks at why there is no connection.
 
   def __init__(self, target, timeout):
+    if not isinstance(target, str):
+      raise TypeError("target: expected \"host:port\" or \"unix:/path\", got %r" % (target,))
+    if not timeout > 0:  # Not a number, either.
+      raise ValueError("timeout: expected seconds above 0, got %r" % (timeout,))
     self._target, self._timeout = target, timeout
     self._deadline = time.monotonic() + timeout
     self._look = 0.0

@@ -13,6 +13,7 @@ from tensorflow.core.function.polymorphism import function_cache
 from tensorflow.python.eager import context
 from tensorflow.python.eager import record
 from tensorflow.python.eager.polymorphic_function import eager_function_run
+from tensorflow.python.eager.polymorphic_function import function_context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
 
@@ -71,7 +72,7 @@ def _fast_key(args):
   if record.could_possibly_record() or not context.executing_eagerly() or (
       eager_function_run.RUN_FUNCTIONS_EAGERLY):
     return None
-  key = [context.context().device_name]
+  key = [function_context.make_function_context()]
   for x in args:
     cls = type(x)
     if cls is ops.EagerTensor:

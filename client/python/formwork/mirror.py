@@ -42,6 +42,7 @@ class Bound:
     handle: a weak reference to the tf.Variable's handle.
     epoch: the server's, in which `remote` was looked up; None: to be looked up again.
     writers: the registered traces (remote.Remote) that may change it.
+    synced: when both are known to have had the same value, by the bindings' clock.
     in_dataset: a tf.data function uses it. Nothing tells when that runs, so the value is compared
       before and fetched after every call.
   """
@@ -51,10 +52,11 @@ class Bound:
     self.place = dropped.Place(remote, bindings.server._channel.origin)
     self.handle = weakref.ref(handle)
     self.epoch = bindings.server._channel.epoch
-    self.writers = []
+    self.writers = weakref.WeakSet()
     self.in_dataset = False
     self._seen = None  # The value that both had last, where a tf.data function uses it.
-    self._synced = -1 if remote.existed else next(bindings.clock)
+    self.synced = next(bindings.clock)
+    self._touched = next(bindings.clock) if remote.existed else 0  # When the server's may have changed.
 
   @property
   def remote(self):
@@ -66,14 +68,14 @@ class Bound:
 
   def stale(self):
     """Whether the server may have another value than this process."""
-    return self._synced < 0 or any(w.last_call > self._synced for w in self.writers)
+    return self._touched > self.synced or any(w.last_call > self.synced for w in self.writers)
 
   def mark_stale(self):
-    self._synced = -1
+    self._touched = next(self.bindings.clock)
 
   def mark_changed(self):
     """A tf.function may have changed it here."""
-    self._synced = next(self.bindings.clock)
+    self.synced = next(self.bindings.clock)
     self.bindings.changed.add(self)
 
   def value(self):
@@ -82,16 +84,18 @@ class Bound:
     value = None if handle is None else local_value(handle, self.remote.dtype)
     return None if value is None else value.numpy()
 
-  def take(self, value):
-    """Sets the variable here to the server's value, which is an array."""
+  def take(self, value, asked):
+    """Sets the variable here to the value, an array, that the server was asked for at that time."""
+    if asked < self.synced:
+      return  # Another thread has taken, or given, a later one.
     handle = self.handle()
     if handle is not None:
       gen_resource_variable_ops.assign_variable_op(handle, _constant(value, self.remote.dtype))
-    self.agree(value)
+    self.agree(value, asked)
 
-  def agree(self, value):
-    """Notes that this is the value here and on the server."""
-    self._synced = next(self.bindings.clock)
+  def agree(self, value, since):
+    """Notes that this was the value here and on the server at that time."""
+    self.synced = since
     self.bindings.changed.discard(self)
     self._seen = value if self.in_dataset else None
 
@@ -199,6 +203,27 @@ def unread():
     _UNREAD.on = before
 
 
+_TOGETHER = threading.local()
+
+
+@contextlib.contextmanager
+def together():
+  """Where what this thread writes eagerly is passed on at the end, all in one request."""
+  if getattr(_TOGETHER, "written", None) is not None:
+    yield
+    return
+  _TOGETHER.written = written = []
+  try:
+    yield
+  finally:
+    _TOGETHER.written = None
+    bounds = {}
+    for bound in written:
+      bounds.setdefault(bound.bindings, {})[bound] = None
+    for bindings, some in bounds.items():
+      bindings.give([b for b in some if b in bindings.changed])
+
+
 class Mirror:
   """What a bound tf.Variable does besides. The class of a bound variable is made from its own.
 
@@ -221,7 +246,11 @@ class Mirror:
     """Passes on what was just written here, if it was written eagerly."""
     if context.executing_eagerly():
       for bound in bounds_of(self.__dict__["_handle"]):
-        bound.bindings.give([bound])
+        if getattr(_TOGETHER, "written", None) is None:
+          bound.bindings.give([bound])
+        else:
+          bound.mark_changed()
+          _TOGETHER.written.append(bound)
 
 
 def _writing(name):

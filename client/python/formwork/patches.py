@@ -16,6 +16,7 @@ from tensorflow.python.framework import dtypes as tf_dtypes
 from formwork import mirror
 
 _KERAS = "keras.src.backend.tensorflow.core"
+_OPTIMIZERS = "keras.src.optimizers.base_optimizer"
 _installed = set()
 
 
@@ -30,6 +31,9 @@ def install():
   if "keras" not in _installed and _KERAS in sys.modules:
     _installed.add("keras")
     _follow_keras_paths(sys.modules[_KERAS].Variable)
+  if "optimizers" not in _installed and _OPTIMIZERS in sys.modules:
+    _installed.add("optimizers")
+    _apply_together(sys.modules[_OPTIMIZERS].BaseOptimizer)
 
 
 def _wraps(cls, name):
@@ -94,6 +98,17 @@ def _take_gradients_unread():
     with mirror.unread():
       return old(x)
   backprop._handle_or_self = _handle_or_self
+
+
+def _apply_together(cls):
+  """What an optimizer writes outside of functions is passed on in one request, not one a variable.
+
+  `apply` of every optimizer of Keras comes to BaseOptimizer.apply.
+  """
+  @_wraps(cls, "apply")
+  def apply(old, self, *args, **kwargs):
+    with mirror.together():
+      return old(self, *args, **kwargs)
 
 
 def _follow_keras_paths(cls):

@@ -58,8 +58,8 @@ class Bindings:
     self.in_datasets = False
     self.dropped = dropped.Dropped(server)
     self._bounds = weakref.WeakSet()
-    self._names = set()
-    self._function_names = set()
+    self._names = {}  # As _take has them.
+    self._function_names = {}
     self._said_attached = False
     self._said_lost = None  # The epoch.
 
@@ -113,12 +113,12 @@ class Bindings:
           wanted[i] = self.known(raw_handle(variable))  # Given twice.
         if wanted[i] is not None:
           continue
-        names = self._names if create else set(self._names)
+        names = self._names if create else dict(self._names)
         path = variable.__dict__.get("_formwork_path") or variable.name.partition(":")[0]
         name = _take(scoped(scope, path), names)
         if not create and name not in there:
           continue
-        self._names.add(name)
+        self._names.setdefault(name, 0)
         remote = self._remote(name, raw_handle(variable), variable.dtype.base_dtype.name,
                               _shape_list(variable.shape), there)
         bound = wanted[i] = mirror.Bound(self, raw_handle(variable), remote)
@@ -195,19 +195,21 @@ class Bindings:
   def refresh(self, bounds):
     """Takes over the server's values."""
     if bounds:
+      now = next(self.clock)  # What a call changes from now on may not be in the answer.
       for bound, value in zip(bounds, self._again_if_lost(
           bounds, lambda: self.server.read([b.remote for b in bounds]))):
-        bound.take(value)
+        bound.take(value, now)
 
   def give(self, bounds):
     """Sets the server's variables to the values here."""
+    now = next(self.clock)
     values = [b.value() for b in bounds]
     there = [(b, value) for b, value in zip(bounds, values) if value is not None]
     if there:
       self._again_if_lost([b for b, _ in there], lambda: self.server.assign(
           {b.remote: value for b, value in there}))
     for b, value in zip(bounds, values):
-      b.agree(value)
+      b.agree(value, now)
 
   def _again_if_lost(self, bounds, request):
     try:
@@ -263,13 +265,17 @@ def scoped(scope, name):
 
 
 def _take(wanted, names):
-  """`wanted`, or wanted_1, wanted_2 … if that is taken; taken from now on."""
-  name = wanted
-  for n in itertools.count(1):
-    if name not in names:
-      names.add(name)
-      return name
+  """`wanted`, or wanted_1, wanted_2 … if that is taken; taken from now on.
+
+  names: {name that is taken: the last number that was put after it}.
+  """
+  name, n = wanted, names.get(wanted, 0)
+  while name in names:
+    n += 1
     name = "%s_%d" % (wanted, n)
+  names[wanted] = n
+  names.setdefault(name, 0)
+  return name
 
 
 def tf_variables(source):
