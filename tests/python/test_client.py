@@ -129,6 +129,14 @@ def test_what_names_something_by_id_carries_the_epoch_of_that(fake, server):
              if type(r).__name__ != "CreateVariableRequest")
 
 
+def test_a_variable_that_was_deleted_is_named(live):
+  v, w = (live.variable(name, np.float32(1)) for name in "vw")
+  live.variables("w")[0].delete()
+  for use in (w.read, w.delete, lambda: w.assign(2.), lambda: live.read([v, w])):
+    with pytest.raises(formwork.Error, match="variable 'w' was deleted"):
+      use()
+
+
 def test_changes_say_who_asks_and_in_what_order(fake, server):
   variable = _variable(server)
   f = _register(server, variable)

@@ -61,6 +61,14 @@ def test_a_target_that_is_none(target):
   refused(target, '"host:port"')
 
 
+@pytest.mark.parametrize("target, timeout, error, words", [
+    (8500, 1, TypeError, "target: .* got 8500"),
+    *[("127.0.0.1:1", t, ValueError, "timeout: .* got") for t in (0, -1, float("nan"), None, "5")]])
+def test_arguments_that_mean_nothing(target, timeout, error, words):
+  with pytest.raises(error, match=words):
+    formwork.connect(target, timeout=timeout)
+
+
 def test_a_host_name_that_there_is_not():
   with pytest.raises(formwork.Error) as e:
     formwork.connect("no-such-host.invalid:8500", timeout=1)

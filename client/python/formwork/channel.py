@@ -7,6 +7,7 @@ for 265 us), because nothing is set up per call. All else is unary.
 import ipaddress
 import itertools
 import math
+import numbers
 import os
 import queue
 import sys
@@ -111,7 +112,7 @@ class Waiting:
   def __init__(self, target, timeout):
     if not isinstance(target, str):
       raise TypeError("target: expected \"host:port\" or \"unix:/path\", got %r" % (target,))
-    if not timeout > 0:  # Not a number, either.
+    if not (isinstance(timeout, numbers.Real) and timeout > 0):
       raise ValueError("timeout: expected seconds above 0, got %r" % (timeout,))
     self._target, self._timeout = target, timeout
     self._deadline = time.monotonic() + timeout

@@ -190,10 +190,20 @@ def by_id(server, owners, ask):
       return (yield from ask(owners[0]._key[0] if owners else 0))
     except errors.Error as e:
       if again or e.reason != "EPOCH_MISMATCH" or not e.epoch:
-        raise
+        raise _named(e, owners)
       known = e.epoch
     yield from renew(owners, known)
   raise AssertionError("unreachable")
+
+
+def _named(error, owners):
+  """The error, which says the name of a variable that the server knows by its ID alone."""
+  for owner in owners:
+    if error.reason == "VARIABLE_NOT_FOUND" and isinstance(owner, Variable) and (
+        error.message.endswith("id=%d" % owner.id)):
+      error.message = "variable '%s' was deleted: %s" % (owner.name, error.message)
+      error.args = (error.message,)
+  return error
 
 
 def renew(owners, epoch):
