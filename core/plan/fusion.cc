@@ -5,6 +5,7 @@
 
 #include "core/base/hash_map.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/elementwise_program.h"
 
 namespace formwork {
@@ -39,7 +40,10 @@ class Grouping {
   explicit Grouping(const Graph& graph) : graph_(graph), group_of_(graph.nodes.size(), -1) {}
 
   std::vector<FusionUnit> Run() {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) Visit(static_cast<int32_t>(i));
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (WorkIsCutAt(static_cast<int64_t>(i), kDearItems)) return {};
+      Visit(static_cast<int32_t>(i));
+    }
     for (size_t g = 0; g < groups_.size(); ++g) Emit(static_cast<int32_t>(g));
     return std::move(units_);
   }

@@ -1,10 +1,12 @@
 #include "core/plan/planner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
 #include "absl/strings/str_join.h"
+#include "core/base/hash_map.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -19,13 +21,14 @@ constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a91583
 
 Access Stronger(Access a, Access b) { return std::max(a, b); }
 
-// Which parameters (>= 0) and named variables (-1 - index) a handle may be.
+// Which parameters (>= 0) and named variables (-1 - index) a handle may be. Ascending.
 using Origins = absl::InlinedVector<int32_t, 2>;
 
 void Merge(Origins& into, const Origins& from) {
-  for (int32_t origin : from) {
-    if (std::find(into.begin(), into.end(), origin) == into.end()) into.push_back(origin);
-  }
+  Origins both;
+  both.reserve(into.size() + from.size());
+  std::set_union(into.begin(), into.end(), from.begin(), from.end(), std::back_inserter(both));
+  into = std::move(both);
 }
 
 // What the plans of one request share.
@@ -36,6 +39,7 @@ struct PlannerScope {
   const GraphLibrary& library;
   const PlannerContext& context;
   std::vector<NamedVariable> named_variables;
+  HashMap<std::string, size_t> named_index;  // Their places, by name.
   Releases releases;
   int num_counters = 0;
   bool has_loop = false;
@@ -107,6 +111,7 @@ class PlanBuilder {
       if (WorkIsCut()) return WorkStatus();
       FORMWORK_RETURN_IF_ERROR(AddUnit(unit));
     }
+    FORMWORK_RETURN_IF_ERROR(WorkStatus());
     for (const Edge& result : graph_.results) {
       plan_->results.push_back(refs_of_[result.node][result.index]);
       plan_->result_dtypes.push_back(graph_.dtype(result));
@@ -215,13 +220,10 @@ class PlanBuilder {
     if (!container.empty()) name = absl::StrCat(container, "/", name);
     const DType dtype = node.attrs->GetOr<DType>("dtype", DType::kInvalid);
     const PartialShape shape = node.attrs->GetOr<PartialShape>("shape", PartialShape());
-    size_t index = 0;
-    while (index < scope_.named_variables.size() && scope_.named_variables[index].name != name) {
-      ++index;
-    }
-    if (index == scope_.named_variables.size()) {
-      scope_.named_variables.push_back({name, dtype, shape, Access::kNone});
-    }
+    const auto [found, inserted] =
+        scope_.named_index.try_emplace(name, scope_.named_variables.size());
+    const size_t index = found->second;
+    if (inserted) scope_.named_variables.push_back({name, dtype, shape, Access::kNone});
     step.kernel = KernelFn([index](KernelContext& ctx) -> absl::Status {
       ctx.SetOutput(0, Tensor::Scalar(ctx.call().named_variable(static_cast<int>(index))));
       return absl::OkStatus();
@@ -230,32 +232,43 @@ class PlanBuilder {
     return true;
   }
 
-  // What a node does to the variables behind its handles.
+  // What a node does to the variable behind its k-th input.
+  static Access AccessBy(const Node& node, size_t k,
+                         const std::vector<std::shared_ptr<const Plan>>& callees) {
+    if (callees.empty()) {
+      if (node.op->effect == Effect::kRead) return Access::kRead;
+      return node.op->effect == Effect::kNone ? Access::kNone : Access::kWrite;
+    }
+    Access access = Access::kNone;
+    for (const auto& callee : callees) {
+      // A conditional's first input is its own; the rest are the function's.
+      const size_t before = node.inputs.size() - callee->arg_access.size();
+      if (k >= before) access = Stronger(access, callee->arg_access[k - before]);
+    }
+    return access;
+  }
+  // What a node does to the variables behind its handles. Ends early where the work is cut.
   void NoteAccess(int32_t i, const std::vector<std::shared_ptr<const Plan>>& callees) {
     const Node& node = graph_.nodes[i];
     // A handle may go into a variant, and be taken out of it again.
     const bool holds_handles = std::find(node.output_dtypes.begin(), node.output_dtypes.end(),
                                          DType::kVariant) != node.output_dtypes.end();
+    // A node's handles are not told apart: those of one source together, with what is done to any.
+    std::map<int32_t, Access> sources;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (WorkIsCutAt(static_cast<int64_t>(k), kDearItems)) return;
       const Edge edge = node.inputs[k];
       if (graph_.dtype(edge) != DType::kResource) continue;
-      const Origins& origins = origins_[edge.node];
-      Access access = Access::kNone;
-      if (!callees.empty()) {
-        for (const auto& callee : callees) {
-          // A conditional's first input is its own; the rest are the function's.
-          const size_t before = node.inputs.size() - callee->arg_access.size();
-          if (k >= before) access = Stronger(access, callee->arg_access[k - before]);
-        }
-      } else if (node.op->effect == Effect::kRead) {
-        access = Access::kRead;
-      } else if (node.op->effect != Effect::kNone) {
-        access = Access::kWrite;
-      }
-      const Node& source = graph_.nodes[edge.node];
+      Access& access = sources[edge.node];
+      access = Stronger(access, AccessBy(node, k, callees));
+    }
+    for (const auto& [from, access] : sources) {
+      if (WorkIsCut()) return;
+      const Origins& origins = origins_[from];
+      const Node& source = graph_.nodes[from];
       std::optional<uint32_t> slot;
       if (source.kind == NodeKind::kArg || source.op->names_variable) {
-        slot = refs_of_[edge.node][edge.index].index;
+        slot = refs_of_[from][0].index;
       }
       for (int32_t origin : origins) {
         Note(origin, access);

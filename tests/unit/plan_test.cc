@@ -107,6 +107,32 @@ TEST_F(PlanTest, AHandleThatComesOutOfALoopIsStillTheVariable) {
   EXPECT_THAT(plan->arg_access[2], Access::kWrite);
 }
 
+// What each handle may be is as much as there are handles: nothing may go over all of them twice.
+TEST_F(PlanTest, ManyHandlesOutOfLoopIntoLoopArePlannedSoon) {
+  constexpr int kHandles = 3000;
+  std::string args, results, first, second, dtypes;
+  Feeds feeds;
+  std::string text;
+  for (int i = 0; i < kHandles; ++i) {
+    absl::StrAppend(&text, "v", i, " = Placeholder dtype=resource\n");
+    feeds.emplace_back(absl::StrCat("v", i, ":0"), DType::kResource);
+    absl::StrAppend(&args, ", v", i, ": resource");
+    absl::StrAppend(&results, ", w", i, ": resource = v", i);
+    absl::StrAppend(&first, ", v", i);
+    absl::StrAppend(&second, ", a:", i + 1);
+    absl::StrAppend(&dtypes, ",resource");
+  }
+  absl::StrAppend(&text, "zero = Const float[] 0\na = While(zero", first,
+                  ") cond=@cond body=@body T=[float", dtypes, "]\nb = While(a", second,
+                  ") cond=@cond body=@body T=[float", dtypes, "]\nfunction cond(x: float", args,
+                  ") -> (go: bool = l:z:0)\n  l = Less(x, x) T=float\nend\nfunction body(x: float",
+                  args, ") -> (y: float = n:y:0", results, ")\n  n = Neg(x) T=float\nend\n");
+  const absl::Time start = absl::Now();
+  ASSERT_OK_AND_ASSIGN(auto plan, Make(text, feeds, {"b:0"}));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_THAT(plan->arg_access, Each(Access::kNone));
+}
+
 TEST_F(PlanTest, VariablesOfTheGraphAreNamedOnceWithWhatIsDoneToThem) {
   ASSERT_OK_AND_ASSIGN(auto plan, Make(R"(
     a = VarHandleOp dtype=float shape=shape:[2] shared_name="v"
