@@ -16,6 +16,9 @@ namespace {
 // As many earlier requests as TensorFlow keeps for each function.
 constexpr size_t kMaxRemembered = 1024;
 
+// Of the types that a request which fits none is told of, the first one apart.
+constexpr size_t kMostCandidateBytes = size_t{1} << 20;
+
 // Of one that waits for another's compilation, at its own StopFlag.
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(10);
 
@@ -45,29 +48,43 @@ Dispatch FunctionCache::Hit(Entry& entry) {
   return dispatch;
 }
 
-Dispatch FunctionCache::Miss(const Name* name, const FunctionType* request) {
+Dispatch FunctionCache::UnknownName() {
   ++stats_.misses;
   Dispatch dispatch;
-  if (name == nullptr || name->entries.empty()) {
-    dispatch.unknown_name = true;
-    return dispatch;
+  dispatch.unknown_name = true;
+  return dispatch;
+}
+
+Dispatch FunctionCache::Miss(const Entries& entries, const FunctionType& request) {
+  Dispatch dispatch;
+  size_t bytes = 0;
+  for (const auto& entry : entries) {
+    const FunctionType& type = entry->function->type();
+    bytes += type.bytes();
+    if (bytes > kMostCandidateBytes && !dispatch.candidates.empty()) break;
+    dispatch.candidates.push_back(type);
   }
-  for (const auto& entry : name->entries) dispatch.candidates.push_back(entry->function->type());
-  if (request != nullptr) dispatch.suggested = Generalize(*request, dispatch.candidates);
+  dispatch.suggested = Generalize(request, dispatch.candidates);
+  absl::MutexLock lock(&mutex_);
+  ++stats_.misses;
   return dispatch;
 }
 
 Dispatch FunctionCache::Find(absl::string_view name_space, absl::string_view name,
                              const FunctionType& request) {
-  absl::MutexLock lock(&mutex_);
-  Name* found = FindName(name_space, name);
-  if (found == nullptr) return Miss(nullptr, nullptr);
-  auto remembered = found->by_type.find(request.hash());
-  if (remembered != found->by_type.end() && remembered->second.first == request) {
-    return Hit(*remembered->second.second);
+  Entries entries;
+  {
+    absl::MutexLock lock(&mutex_);
+    Name* found = FindName(name_space, name);
+    if (found == nullptr || found->entries.empty()) return UnknownName();
+    auto remembered = found->by_type.find(request.hash());
+    if (remembered != found->by_type.end() && remembered->second.first == request) {
+      return Hit(*remembered->second.second);
+    }
+    entries = found->entries;
   }
   Entry* best = nullptr;
-  for (const auto& entry : found->entries) {
+  for (const auto& entry : entries) {
     const FunctionType& type = entry->function->type();
     if (request == type) {
       best = entry.get();
@@ -78,24 +95,31 @@ Dispatch FunctionCache::Find(absl::string_view name_space, absl::string_view nam
       best = entry.get();
     }
   }
-  if (best == nullptr) return Miss(found, &request);
-  if (found->by_type.size() >= kMaxRemembered) found->by_type.clear();
-  found->by_type.insert_or_assign(request.hash(), std::make_pair(request, best));
+  if (best == nullptr) return Miss(entries, request);
+  absl::MutexLock lock(&mutex_);
+  Name* found = FindName(name_space, name);
+  if (found != nullptr && found->entries == entries) {
+    if (found->by_type.size() >= kMaxRemembered) found->by_type.clear();
+    found->by_type.insert_or_assign(request.hash(), std::make_pair(request, best));
+  }
   return Hit(*best);
 }
 
 Dispatch FunctionCache::Find(absl::string_view name_space, absl::string_view name,
                              absl::Span<const InputType> inputs) {
   const InputsKey key = KeyOf(inputs);
-  absl::MutexLock lock(&mutex_);
-  Name* found = FindName(name_space, name);
-  if (found == nullptr) return Miss(nullptr, nullptr);
-  auto remembered = found->by_inputs.find(key);
-  if (remembered != found->by_inputs.end()) return Hit(*remembered->second);
-
+  Entries entries;
+  {
+    absl::MutexLock lock(&mutex_);
+    Name* found = FindName(name_space, name);
+    if (found == nullptr || found->entries.empty()) return UnknownName();
+    auto remembered = found->by_inputs.find(key);
+    if (remembered != found->by_inputs.end()) return Hit(*remembered->second);
+    entries = found->entries;
+  }
   const std::vector<FlatInput> request = FlatInputsOf(inputs);
   Entry* best = nullptr;
-  for (const auto& entry : found->entries) {
+  for (const auto& entry : entries) {
     if (!IsSubtype(request, entry->inputs)) continue;
     if (IsSubtype(entry->inputs, request)) {
       best = entry.get();
@@ -104,12 +128,14 @@ Dispatch FunctionCache::Find(absl::string_view name_space, absl::string_view nam
     if (best == nullptr || IsSubtype(entry->inputs, best->inputs)) best = entry.get();
   }
   if (best == nullptr) {
-    if (found->entries.empty()) return Miss(found, nullptr);
-    const FunctionType type = RequestType(request, found->entries[0]->function->type());
-    return Miss(found, &type);
+    return Miss(entries, RequestType(request, entries[0]->function->type()));
   }
-  if (found->by_inputs.size() >= kMaxRemembered) found->by_inputs.clear();
-  found->by_inputs.emplace(key, best);
+  absl::MutexLock lock(&mutex_);
+  Name* found = FindName(name_space, name);
+  if (found != nullptr && found->entries == entries) {
+    if (found->by_inputs.size() >= kMaxRemembered) found->by_inputs.clear();
+    found->by_inputs.emplace(key, best);
+  }
   return Hit(*best);
 }
 
@@ -131,29 +157,32 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
   Dropped dropped;
   std::shared_ptr<Flight> flight;
   while (true) {
-    bool first;
+    Rivals rivals;
     {
       absl::MutexLock lock(&mutex_);
-      absl::Cleanup forget = [&] {
-        mutex_.AssertHeld();
-        ForgetIfEmpty(name_space, name);
-      };
-      Name& known = name_spaces_[std::string(name_space)][std::string(name)];
-      for (const auto& entry : known.entries) {
-        if (entry->function->type() != identity.type || entry->function->broken()) continue;
-        if (entry->function->identity == identity) {
-          entry->last_used = ++clock_;
-          return Registered{entry->function, true};
-        }
-        if (!replace) return absl::AlreadyExistsError(TypeInUse(name));
+      rivals = RivalsOf(name_space, name, identity.type);
+    }
+    // Captured values may be large: they are compared without the lock.
+    const bool existed = rivals.function != nullptr && rivals.function->identity == identity;
+    const auto same = std::find_if(rivals.flights.begin(), rivals.flights.end(),
+                                   [&](const auto& f) { return f->identity == identity; });
+    const bool first = same == rivals.flights.end();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (RivalsOf(name_space, name, identity.type) != rivals) continue;
+      if (existed) {
+        by_id_.find(rivals.function->id)->second->last_used = ++clock_;
+        return Registered{std::move(rivals.function), true};
       }
-      const auto same = std::find_if(known.flights.begin(), known.flights.end(),
-                                     [&](const auto& f) { return f->identity == identity; });
-      first = same == known.flights.end();
+      if (rivals.function != nullptr && !replace) return absl::AlreadyExistsError(TypeInUse(name));
       if (first) {
+        absl::Cleanup forget = [&] {
+          mutex_.AssertHeld();
+          ForgetIfEmpty(name_space, name);
+        };
         flight = std::make_shared<Flight>();
         flight->identity = std::move(identity);
-        known.flights.push_back(flight);
+        name_spaces_[std::string(name_space)][std::string(name)].flights.push_back(flight);
       } else {
         flight = *same;
       }
@@ -195,6 +224,20 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
   return Registered{std::move(function), false, std::move(evicted)};
 }
 
+FunctionCache::Rivals FunctionCache::RivalsOf(absl::string_view name_space, absl::string_view name,
+                                              const FunctionType& type) {
+  Rivals rivals;
+  const Name* known = FindName(name_space, name);
+  if (known == nullptr) return rivals;
+  for (const auto& entry : known->entries) {
+    if (entry->function->type() == type && !entry->function->broken()) {
+      rivals.function = entry->function;
+    }
+  }
+  rivals.flights = known->flights;
+  return rivals;
+}
+
 absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
                                                   absl::string_view name,
                                                   std::shared_ptr<ConcreteFunction> function,
@@ -214,7 +257,7 @@ absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
     Erase(known, i, dropped);
     break;
   }
-  auto entry = std::make_unique<Entry>();
+  auto entry = std::make_shared<Entry>();
   function->id = next_id_++;
   entry->inputs = FlatInputsOf(*function);
   entry->last_used = ++clock_;

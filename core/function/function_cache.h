@@ -25,9 +25,10 @@ using FunctionPtr = std::shared_ptr<const ConcreteFunction>;
 
 /// Where a call goes.
 struct Dispatch {
-  FunctionPtr function;                   ///< Null where there is none; then:
-  bool unknown_name = false;              ///< The namespace has no function of that name.
-  std::vector<FunctionType> candidates;   ///< Else: those that did not fit, earliest first.
+  FunctionPtr function;       ///< Null where there is none; then:
+  bool unknown_name = false;  ///< The namespace has no function of that name.
+  /// Else: those that did not fit, earliest first; of very many, not all.
+  std::vector<FunctionType> candidates;
   std::optional<FunctionType> suggested;  ///< And the type to trace next.
 };
 
@@ -89,6 +90,8 @@ class FunctionCache {
     std::vector<FlatInput> inputs;  // What dispatch by flat inputs compares.
     uint64_t last_used = 0;
   };
+  // In order of registration. Shared, so that a search needs no lock.
+  using Entries = std::vector<std::shared_ptr<Entry>>;
   // A registration that is being compiled.
   struct Flight {
     FunctionIdentity identity;
@@ -97,13 +100,19 @@ class FunctionCache {
     bool stopped = false;  // Who compiled was stopped: that is nobody else's result.
   };
   struct Name {
-    std::vector<std::unique_ptr<Entry>> entries;  // In order of registration.
+    Entries entries;
     std::vector<std::shared_ptr<Flight>> flights;
     // Where earlier requests went; emptied whenever `entries` changes.
     HashMap<InputsKey, Entry*> by_inputs;
     HashMap<size_t, std::pair<FunctionType, Entry*>> by_type;
   };
   using NameSpace = HashMap<std::string, Name>;
+  // What a registration may turn out to be the same as.
+  struct Rivals {
+    FunctionPtr function;  // The one of its name and type that can be called; null: none.
+    std::vector<std::shared_ptr<Flight>> flights;  // Of its name.
+    bool operator==(const Rivals&) const = default;
+  };
 
   // What leaves the cache under the lock, to be destroyed after it.
   using Dropped = std::vector<FunctionPtr>;
@@ -111,7 +120,9 @@ class FunctionCache {
   Name* FindName(absl::string_view name_space, absl::string_view name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Dispatch Hit(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Dispatch Miss(const Name* name, const FunctionType* request)
+  Dispatch UnknownName() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Dispatch Miss(const Entries& entries, const FunctionType& request) ABSL_LOCKS_EXCLUDED(mutex_);
+  Rivals RivalsOf(absl::string_view name_space, absl::string_view name, const FunctionType& type)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<FunctionPtr> Insert(absl::string_view name_space, absl::string_view name,
                                      std::shared_ptr<ConcreteFunction> function, bool replace,

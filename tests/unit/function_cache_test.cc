@@ -116,6 +116,23 @@ TEST_F(FunctionCacheTest, AMissSaysWhatToTraceNext) {
   EXPECT_EQ(*dispatch.suggested, TypeOf({-1}));
 }
 
+TEST_F(FunctionCacheTest, AMissDoesNotTellOfMoreTypesThanItIsWorth) {
+  std::vector<int64_t> dims(100);
+  for (int i = 0; i < 50; ++i) {
+    dims[0] = i;
+    std::vector<Parameter> parameters(1000);
+    for (size_t k = 0; k < parameters.size(); ++k) {
+      parameters[k] = {absl::StrCat("x", k), ParameterKind::kPositionalOrKeyword, false,
+                       TypeNode::Tensor(DType::kFloat, S(dims))};
+    }
+    ASSERT_OK(Register(Identity("g", FunctionType(std::move(parameters)))));
+  }
+  const Dispatch dispatch = cache_.Find("ns", "f", TypeOf({2}));
+  EXPECT_EQ(dispatch.function, nullptr);
+  EXPECT_GE(dispatch.candidates.size(), 1u);
+  EXPECT_LT(dispatch.candidates.size(), 20u);
+}
+
 TEST_F(FunctionCacheTest, FlatRequestsLookBehindHandles) {
   auto variable = [](DType dtype, std::vector<int64_t> dims) {
     return FunctionType({{"v", ParameterKind::kPositionalOrKeyword, false,
