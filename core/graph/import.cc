@@ -34,6 +34,11 @@ void ForEachCallee(const Graph& graph, Visit visit) {
   }
 }
 
+absl::Status NestsTooDeeply(absl::string_view function) {
+  return InvalidArgument("function '", Shown(function),
+                         "': functions nest too deeply: limit=", kDeepestNest);
+}
+
 // Refuses recursion, which a plan cannot hold, and nests too deep for the planner's own recursion.
 absl::Status CheckCallGraph(const GraphLibrary& library) {
   HashMap<std::string, std::vector<std::string>> callees;
@@ -60,10 +65,7 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
     ready.pop_back();
     ++done;
     const int below = depth[name] + 1;
-    if (below > kDeepestNest) {
-      return InvalidArgument("function '", Shown(name),
-                             "': functions nest too deeply: limit=", kDeepestNest);
-    }
+    if (below > kDeepestNest) return NestsTooDeeply(name);
     for (const std::string& callee : callees[name]) {
       depth[callee] = std::max(depth[callee], below);
       if (--callers[callee] == 0) ready.push_back(callee);
@@ -124,7 +126,9 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
   ImportedGraph imported;
   imported.graph = ImportCut(graph_def, cut, scope);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
-  while (!scope.called.empty()) {
+  for (int depth = 1; !scope.called.empty(); ++depth) {
+    // Found at once, not when all have been imported: each round is a level of the nest at least.
+    if (depth > kDeepestNest) return NestsTooDeeply(scope.called.front());
     std::vector<std::string> called;
     called.swap(scope.called);
     for (const std::string& name : called) {

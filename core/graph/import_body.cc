@@ -45,7 +45,12 @@ InputName ParseInput(absl::string_view text) {
   return name;
 }
 
-// One body on its way from NodeDefs to a Graph.
+// Between two looks at the StopFlag: nodes of one step of the import, which take about 1 us each.
+// A node with more inputs than that looks itself.
+constexpr int64_t kNodesBetweenLooks = 64;
+
+// One body on its way from NodeDefs to a Graph. Where the work is cut each step ends early, and the
+// graph is of no use.
 class BodyImporter {
  public:
   using NodeDefs = google::protobuf::RepeatedPtrField<tf::NodeDef>;
@@ -53,7 +58,7 @@ class BodyImporter {
   BodyImporter(const NodeDefs& defs, std::string where, ImportScope& scope)
       : defs_(defs), where_(std::move(where)), scope_(scope) {
     index_.reserve(defs.size());
-    for (int i = 0; i < defs.size(); ++i) {
+    for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
       if (!index_.try_emplace(defs.Get(i).name(), i).second) {
         Wrong(defs.Get(i).name(), "there are two nodes of this name");
       }
@@ -105,7 +110,7 @@ class BodyImporter {
   }
   // Follows the inputs of what has been reached.
   void ReachAll() {
-    while (!pending_.empty()) {
+    for (int64_t i = 0; !pending_.empty() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
       const int def = pending_.back();
       pending_.pop_back();
       for (const std::string& input : defs_.Get(def).input()) Reach(input, defs_.Get(def).name());
@@ -148,9 +153,10 @@ class BodyImporter {
 
   std::optional<Edge> ResolveIn(int imported, const InputName& input, absl::string_view what) {
     const ImportedNode& source = imported_[imported];
+    const Node& node = built_ == nullptr ? source.node : built_->nodes[args_.size() + imported];
     auto missing = [&](const auto& output) {
       Wrong(what, absl::StrCat("'", Shown(input.node), "' has no output ", output,
-                               ": outputs=", source.node.output_dtypes.size()));
+                               ": outputs=", node.output_dtypes.size()));
       return std::nullopt;
     };
     int64_t index = input.index;
@@ -160,13 +166,13 @@ class BodyImporter {
       if (name == names.end()) return missing(absl::StrCat("'", Shown(input.out), "'"));
       index += name - names.begin();
     } else if (!input.out.empty()) {
-      const auto& outputs = source.node.op->outputs;
+      const auto& outputs = node.op->outputs;
       auto arg = std::find_if(outputs.begin(), outputs.end(),
                               [&](const ArgDef& a) { return a.name == input.out; });
       if (arg == outputs.end()) return missing(absl::StrCat("'", Shown(input.out), "'"));
       index += source.output_starts[arg - outputs.begin()];
     }
-    if (index >= static_cast<int64_t>(source.node.output_dtypes.size())) return missing(index);
+    if (index >= static_cast<int64_t>(node.output_dtypes.size())) return missing(index);
     return Edge{static_cast<int32_t>(args_.size()) + imported, static_cast<int32_t>(index)};
   }
 
@@ -179,8 +185,9 @@ class BodyImporter {
   HashSet<int> reached_;
   HashSet<int> unfed_;  // Placeholders whose values are asked for.
   std::vector<int> pending_;
-  // The reached defs, in their order; after Build, in that of the list.
+  // The reached defs, in their order; after Build, in that of the list, which has their nodes.
   std::vector<ImportedNode> imported_;
+  const Graph* built_ = nullptr;
   std::vector<int> def_of_;                  // imported_ -> def
   HashMap<int, int> node_of_;                // def -> imported_
   std::vector<bool> sound_;                  // Whether op, attrs and output types are known.
@@ -193,6 +200,7 @@ void BodyImporter::Connect(int i) {
   Node& node = imported_[i].node;
   const Edge unknown{-1, 0};  // Of what has been reported already.
   for (const std::string& text : def.input()) {
+    if (WorkIsCutAt(static_cast<int64_t>(node.inputs.size()))) return;
     const InputName input = ParseInput(text);
     if (std::optional<int> arg = input.control ? std::nullopt : FedArg(input)) {
       node.inputs.push_back({*arg, 0});
@@ -244,7 +252,7 @@ std::vector<int> BodyImporter::Order() const {
   for (size_t i = 0; i < waits.size(); ++i) {
     if (waits[i] == 0) free.push(static_cast<int>(i));
   }
-  while (!free.empty()) {
+  while (!free.empty() && !WorkIsCutAt(static_cast<int64_t>(order.size()), kNodesBetweenLooks)) {
     const int i = free.top();
     free.pop();
     order.push_back(i);
@@ -289,8 +297,9 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
     if (WorkIsCut()) return graph;
     sound_[i] = ImportNode(defs_.Get(def_of_[i]), where_, scope_, imported_[i]);
   }
-  for (int i = 0; i < count; ++i) Connect(i);
+  for (int i = 0; i < count && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) Connect(i);
   const std::vector<int> order = Order();
+  if (!WorkStatus().ok()) return graph;
   if (static_cast<int>(order.size()) != count) ReportCycle(order);
   if (!scope_.problems.empty()) return graph;
 
@@ -302,16 +311,17 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
     graph->arg_dtypes.push_back(args_[i].output_dtypes[0]);
     graph->nodes.push_back(std::move(args_[i]));
   }
-  // Resolve() looks nodes up in imported_: it is brought into the order of the list too.
+  // Resolve looks nodes up in imported_: it is brought into the order of the list too.
   std::vector<ImportedNode> sorted;
   sorted.reserve(count);
   for (int k = 0; k < count; ++k) {
     place[num_args + order[k]] = num_args + k;
     node_of_[def_of_[order[k]]] = k;
     sorted.push_back(std::move(imported_[order[k]]));
-    graph->nodes.push_back(sorted.back().node);
+    graph->nodes.push_back(std::move(sorted.back().node));
   }
   imported_ = std::move(sorted);
+  built_ = graph.get();
   for (Node& node : graph->nodes) {
     for (Edge& edge : node.inputs) edge.node = place[edge.node];
   }

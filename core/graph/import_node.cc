@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/graph/decode.h"
 
 namespace formwork {
@@ -235,6 +236,7 @@ absl::StatusOr<std::vector<DType>> OutputDTypes(const tf::NodeDef& def, const Im
 absl::Status CheckCallees(const Node& node, absl::Span<const DType> inputs,
                           const ImportScope& scope) {
   for (const auto& [attr, function] : CalleesOf(*node.op, *node.attrs)) {
+    if (WorkIsCut()) return WorkStatus();  // Branches times inputs can be many.
     FORMWORK_RETURN_IF_ERROR(
         CheckCallee(node, *attr, inputs, scope.functions.at(function.name)->signature()));
   }
