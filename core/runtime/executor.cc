@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 
@@ -17,9 +18,22 @@ constexpr size_t kMostIdleFrames = 16;
 constexpr uint32_t kStepsBetweenPolls = 32;
 constexpr uint32_t kActivationsBetweenPolls = 32;
 constexpr uint32_t kActivationsBetweenStops = 1024;
+// After an effect the steps that are left may take so long together once the call is to stop: time
+// for the rest of a training step, not for as much work as a graph may have.
+constexpr int64_t kLongestEndNanos = 500'000'000;
 
 void Empty(PlanFrame& frame) {
   for (Tensor& slot : frame.slots) slot.Drop();
+}
+
+// The status to end with before a step, of a call that is to stop. `ending_since`: when the first
+// step was begun nevertheless; 0: none.
+absl::Status StatusBeforeStep(StopFlag& stop, int64_t& ending_since) {
+  absl::Status status = stop.BeforeStep();
+  if (!status.ok()) return status;
+  const int64_t now = absl::GetCurrentTimeNanos();
+  if (ending_since == 0) ending_since = now;
+  return now - ending_since > kLongestEndNanos ? stop.status() : absl::OkStatus();
 }
 
 class PlanCallee final : public Callee {
@@ -85,6 +99,7 @@ absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::
   StopFlag& stop = call.stop();
   const StopScope scope(&stop);
   uint32_t until_poll = kStepsBetweenPolls;
+  int64_t ending_since = 0;
   for (const Plan::Step& step : plan.steps) {
     KernelContext ctx(call, {refs + step.first_input, step.num_inputs},
                       {slots + step.first_output, step.num_outputs});
@@ -93,7 +108,7 @@ absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::
       until_poll = kStepsBetweenPolls;
       stop.Poll();
     }
-    if (stop.requested()) status = stop.BeforeStep();
+    if (stop.requested()) status = StatusBeforeStep(stop, ending_since);
     if (status.ok()) {
       status = CatchOutOfMemory([&] { return step.kernel(ctx); });
       if (stop.cut()) {

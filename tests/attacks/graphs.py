@@ -107,6 +107,37 @@ def many_branches():
   return graph, "y:0"
 
 
+def handles_between_loops(count=4000):
+  """Each handle that comes out of the first loop may be any that went in."""
+  graph = tf.compat.v1.GraphDef()
+  _placeholder(graph)
+  resource = tf.resource.as_datatype_enum
+  types = dict(list=dict(type=[FLOAT] + [resource] * count))
+  for name in ("cond", "body"):
+    function = graph.library.function.add()
+    function.signature.name = name
+    function.signature.input_arg.add(name="x", type=FLOAT)
+    for i in range(count):
+      function.signature.input_arg.add(name="v%d" % i, type=resource)
+    if name == "cond":
+      _node(function.node_def, "l", "Less", "x", "x", T=dict(type=FLOAT))
+      function.signature.output_arg.add(name="go", type=tf.bool.as_datatype_enum)
+      function.ret["go"] = "l:z:0"
+      continue
+    for argument in list(function.signature.input_arg):
+      function.signature.output_arg.add(name="new_" + argument.name, type=argument.type)
+      function.ret["new_" + argument.name] = argument.name
+  handles = []
+  for i in range(count):
+    handles.append("v%d" % i)
+    _node(graph.node, handles[-1], "VarHandleOp", dtype=dict(type=FLOAT), shape=dict(shape={}),
+          shared_name=dict(s=handles[-1].encode()))
+  functions = dict(cond=dict(func=dict(name="cond")), body=dict(func=dict(name="body")), T=types)
+  _node(graph.node, "a", "While", "x", *handles, **functions)
+  _node(graph.node, "y", "While", "a", *["a:%d" % (i + 1) for i in range(count)], **functions)
+  return graph, "y:0"
+
+
 def cycle():
   graph = tf.compat.v1.GraphDef()
   _placeholder(graph)
@@ -165,7 +196,7 @@ def large_constants():
 
 
 GRAPHS = [many_nodes, wide_node, deep_functions, doubling_functions, recursion, many_branches,
-          cycle, plain_cycle, long_name, long_list, large_shapes, large_constants]
+          handles_between_loops, cycle, plain_cycle, long_name, long_list, large_shapes, large_constants]
 
 
 class Meanwhile:

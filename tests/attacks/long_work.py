@@ -152,6 +152,33 @@ def deadlines(attack):
                                                     max(figures)[1])
 
 
+@harness.attack("a deadline of 0.3 s on a call that counts up a variable, then has 2,000 steps to go")
+def steps_after_an_effect(attack):
+  import tensorflow as tf
+  server = attack.server()
+  client = attack.client(server)
+  client.variable("counted", np.float32(0))
+
+  def steps(x):
+    counted = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="counted")
+    with tf.control_dependencies([tf.raw_ops.AssignAddVariableOp(resource=counted, value=1.0)]):
+      y = tf.fill([1 << 20], x)
+    for _ in range(2000):
+      y = tf.cumsum(y)
+    return y[0]
+
+  call = client.register("steps", *harness.graph(steps, tf.TensorSpec([], tf.float32)))
+  started = time.monotonic()
+  code = "OK"
+  try:
+    call(np.float32(0), timeout=DEADLINE)
+  except formwork.Error as error:
+    code = error.code
+  late = time.monotonic() - started - DEADLINE + seconds_until_idle(server)
+  attack.check(code == "DEADLINE_EXCEEDED" and late < LATE + 0.5, "%s, %.2f s late" % (code, late))
+  return "%.0f ms late" % (1000 * late)
+
+
 @harness.attack("clients that leave 0.3 s into kernels that take seconds")
 def cancellation(attack):
   server = attack.server(*LARGE_CALLS)

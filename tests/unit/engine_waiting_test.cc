@@ -119,6 +119,31 @@ TEST_F(EngineWaitingTest, CancellationsRaceWithStarts) {
   EXPECT_EQ(engine_->Stats().calls_queued, 0);
 }
 
+// -------------------------------------------------------------------------------------- long calls
+
+TEST_F(EngineWaitingTest, ManyShortStepsAfterAnEffectAreNotAllWaitedFor) {
+  NewVariable("v", 0);
+  // Long enough in any build: each step takes some ms, and there is no loop.
+  std::string text =
+      "v = Placeholder dtype=resource\none = Const float[] 1\n"
+      "a = AssignAddVariableOp(v, one) dtype=float\n"
+      "x = Placeholder dtype=float\nm0 = MatMul(x, x, ^a) T=float\n";
+  constexpr int kSteps = 4000;
+  for (int i = 1; i <= kSteps; ++i) {
+    absl::StrAppend(&text, "m", i, " = MatMul(m", i - 1, ", x) T=float\n");
+  }
+  ASSERT_OK_AND_ASSIGN(
+      Registered made,
+      Register("f", text, {Spec("x:0")}, {absl::StrCat("m", kSteps, ":0")}, {{"v:0", "v"}}, {"a"}));
+  Tensor x = *Tensor::Allocate(engine_->allocator(), DType::kFloat, Shape({500, 500}));
+  for (float& element : x.mutable_span<float>()) element = 0;
+  auto call = Begin(made.function.id, Owned(std::move(x)));
+  EXPECT_EQ(ValueOf("v"), 1);  // Once the call has given it back.
+  call->handle->Cancel();
+  EXPECT_THAT(call->Wait().status, StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(call->result.details.effects, Effects::kAll);
+}
+
 // ------------------------------------------------------------------------------------- fair shares
 
 TEST_F(EngineWaitingTest, EndlessLoopsOfOneNamespaceLeaveAnotherItsTurn) {
