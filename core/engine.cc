@@ -171,6 +171,7 @@ absl::StatusOr<FunctionInfo> EngineImpl::Resolve(absl::string_view name_space,
 }
 
 std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space, bool signatures) {
+  const HeapScope held(&memory_);
   std::vector<FunctionInfo> infos;
   for (const FunctionPtr& function : functions_.List(NamespaceOf(name_space))) {
     infos.push_back(InfoOf(*function, signatures));
@@ -181,6 +182,7 @@ std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space
 absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_space,
                                                          absl::string_view name,
                                                          std::vector<FunctionInfo>* functions) {
+  const HeapScope held(&memory_);
   std::string text;
   for (const FunctionPtr& function : functions_.List(NamespaceOf(name_space), name)) {
     FunctionInfo info = InfoOf(*function);
@@ -209,6 +211,7 @@ int64_t EngineImpl::ReleaseTensors(absl::string_view name_space, absl::Span<cons
 }
 
 std::vector<KeptTensorInfo> EngineImpl::ListTensors(absl::string_view name_space) {
+  const HeapScope held(&memory_);
   return kept_.List(NamespaceOf(name_space));
 }
 

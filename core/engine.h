@@ -38,7 +38,8 @@ struct EngineOptions {
   size_t memory_limit_bytes = 0;  ///< Of all that clients cause to be taken; 0: no limit.
   size_t max_tensor_bytes = 0;    ///< Of what is taken at once; 0: as much as the limit.
   /// What one call may hold at once, where that is more than 1024 times what it was given: its
-  /// inputs, variables and constants. 0: as much as the limit.
+  /// inputs, variables and constants. Of a registration: than 64 times its graph. 0: as much as
+  /// the limit.
   size_t max_call_bytes = 0;
   int compute_threads = 0;       ///< What one kernel may use; 0: all cores.
   int call_threads = 0;          ///< How many calls may run at once outside RPC threads; 0: chosen.
@@ -240,7 +241,8 @@ struct DrainResult {
 
 /// Thread-safe. What gives a CallHandle runs when that is started, in order of arrival where it
 /// needs the same variables, and ends at its deadline (kDeadlineExceeded) as it does on Cancel. All
-/// other methods return when they are done and wait for nothing.
+/// other methods return when they are done and wait for nothing. Lists may be long: where there is
+/// no memory for one it throws std::bad_alloc (core/base/memory_budget.h).
 ///
 /// Everything lives in a namespace; the empty one is "default". Namespaces share the engine: what
 /// one has waiting or running leaves room for the others.

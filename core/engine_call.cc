@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
@@ -37,9 +38,10 @@ class CallTask final : public TaskOf<CallResult> {
   absl::Status Prepare(std::vector<AccessRequest>& access) override;
   bool runs_inline() override;
   void Run() override;
-  void DropArguments() override {
+  void DropRequest() override {
     values_.clear();
     spec_.inputs.clear();
+    function_ = nullptr;
   }
 
   const BoundFunction& bound() const { return static_cast<const BoundFunction&>(*function_); }
@@ -271,23 +273,38 @@ absl::StatusOr<uint64_t> EngineImpl::Keep(absl::string_view name_space, absl::st
                                           absl::string_view function_name, absl::Duration ttl,
                                           Tensor tensor) {
   if (ttl <= absl::ZeroDuration()) ttl = options_.kept_tensor_ttl;
-  FORMWORK_ASSIGN_OR_RETURN(const uint64_t id,
-                            kept_.Put(name_space, owner, function_name, ttl, std::move(tensor)));
-  if (ttl != absl::InfiniteDuration()) WatchKept();
-  return id;
+  // First: it may find no memory, and then nothing has been kept.
+  if (ttl != absl::InfiniteDuration()) WatchKept(kKeptWatchPeriod);
+  return kept_.Put(name_space, owner, function_name, ttl, std::move(tensor));
 }
 
-void EngineImpl::WatchKept() {
+void EngineImpl::WatchKept(absl::Duration in) {
   if (watches_kept_.exchange(true)) return;
-  deadlines_.Watch(absl::Now() + kKeptWatchPeriod, watch_owner_, [this] {
-    watches_kept_.store(false);
+  absl::Cleanup unwatched = [this] { watches_kept_.store(false); };
+  deadlines_.Watch(absl::Now() + in, watch_owner_, [this] { ExpireKept(); });
+  std::move(unwatched).Cancel();
+}
+
+void EngineImpl::ExpireKept() {
+  watches_kept_.store(false);
+  const absl::Status expires = CatchOutOfMemory([this] {
+    const absl::Time now = absl::Now();
     std::vector<KeptTensors::Expired> expired;
-    if (kept_.Expire(absl::Now(), &expired) != absl::InfiniteFuture()) WatchKept();
-    if (!options_.on_eviction) return;
+    const absl::Time next = kept_.Expire(now, &expired);
+    if (next != absl::InfiniteFuture()) {
+      WatchKept(next > now ? kKeptWatchPeriod : absl::ZeroDuration());
+    }
+    if (!options_.on_eviction) return absl::OkStatus();
     for (const auto& [name_space, info] : expired) {
       options_.on_eviction(
           {Eviction::Kind::kKeptTensor, name_space, info.owner, info.id, info.bytes});
     }
+    return absl::OkStatus();
+  });
+  if (expires.ok()) return;
+  (void)CatchOutOfMemory([this] {
+    WatchKept(kKeptWatchPeriod);  // Else the next one that is kept brings it back.
+    return absl::OkStatus();
   });
 }
 

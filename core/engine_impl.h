@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -80,7 +81,7 @@ class GraphBytes {
  private:
   absl::Mutex mutex_;
   std::map<std::string, std::shared_ptr<const std::string>> graphs_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> order_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> order_ ABSL_GUARDED_BY(mutex_);  // The oldest first.
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -102,7 +103,7 @@ class Task;
 class ScheduledTasks {
  public:
   void Add(Task* task);
-  void Remove(Task* task);  ///< When it is destroyed.
+  void Remove(Task* task);  ///< When it has ended, if not before.
   void AbortAll();
 
  private:
@@ -179,8 +180,9 @@ class EngineImpl final : public Engine {
   // `function_name`: whose output it is, if any. `ttl` zero: kept_tensor_ttl.
   absl::StatusOr<uint64_t> Keep(absl::string_view name_space, absl::string_view owner,
                                 absl::string_view function_name, absl::Duration ttl, Tensor tensor);
-  // Sees to it that kept tensors go when their time has passed.
-  void WatchKept();
+  // Sees to it that kept tensors go when their time has passed, for the first time after `in`.
+  void WatchKept(absl::Duration in);
+  void ExpireKept();
   // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).
   absl::Status Admit();
   void CallDone();

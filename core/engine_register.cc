@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_join.h"
+#include "absl/cleanup/cleanup.h"
 #include "core/base/hash_map.h"
 #include "core/base/name.h"
 #include "core/base/reason.h"
@@ -15,7 +15,10 @@
 namespace formwork {
 namespace {
 
-constexpr size_t kMostGraphBytes = size_t{256} << 20;
+constexpr size_t kMostGraphBytes = size_t{256} << 20;  // Of those that are kept.
+// How many times its graph's bytes a registration may hold at once, where that is more than
+// max_call_bytes. Large graphs of ordinary nodes take 20 to 40 times.
+constexpr size_t kMostGraphGrowth = 64;
 
 absl::string_view NodeOf(absl::string_view tensor) { return tensor.substr(0, tensor.find(':')); }
 
@@ -33,6 +36,9 @@ bool IsItsConst(const HashMap<absl::string_view, const tf::NodeDef*>& consts,
   if (node == consts.end()) return false;
   auto attr = node->second->attr().find("value");
   if (attr == node->second->attr().end()) return false;
+  // A few bytes may stand for a large constant: no other size is decoded.
+  const absl::StatusOr<PartialShape> shape = DecodeShape(attr->second.tensor().tensor_shape());
+  if (!shape.ok() || *shape != PartialShape(value.shape())) return false;
   absl::StatusOr<Tensor> constant = DecodeTensor(attr->second.tensor(), allocator);
   return constant.ok() && SameElements(*constant, value);
 }
@@ -57,17 +63,23 @@ void GraphBytes::Put(absl::string_view bytes) {
   if (bytes.size() > kMostGraphBytes / 4) return;
   const std::string fingerprint = Sha256Hex(bytes);
   if (!WorkStatus().ok()) return;  // It may be of a part alone.
+  auto copy = std::make_shared<const std::string>(bytes);
   absl::MutexLock lock(&mutex_);
-  auto [found, inserted] = graphs_.try_emplace(fingerprint);
-  if (!inserted) return;
-  found->second = std::make_shared<const std::string>(bytes);
+  if (graphs_.contains(fingerprint)) return;
+  // In both or, where there is no memory, in neither.
   order_.push_back(fingerprint);
+  absl::Cleanup undo = [&] {
+    mutex_.AssertHeld();
+    order_.pop_back();
+  };
+  graphs_.emplace(fingerprint, std::move(copy));
+  std::move(undo).Cancel();
   bytes_ += bytes.size();
   while (bytes_ > kMostGraphBytes) {
     auto oldest = graphs_.find(order_.front());
     bytes_ -= oldest->second->size();
     graphs_.erase(oldest);
-    order_.erase(order_.begin());
+    order_.pop_front();
   }
 }
 
@@ -95,9 +107,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
     }
   }
   const PlannerContext context{ops_, kernels_, allocator_, &MakePlanCallee};
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, HoldToBudget(memory_, [&] {
-                              return MakePlan(imported, arg_shapes, context);
-                            }));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                            MakePlan(imported, arg_shapes, context));
   absl::MutexLock lock(&plans_mutex_);
   std::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
   plans_[key] = plan;
@@ -127,7 +138,7 @@ class RegisterTask final : public TaskOf<RegisterResult> {
     result_.registered = *std::move(registered);
     Answer();
   }
-  void DropArguments() override { registration_ = {}; }
+  void DropRequest() override { registration_ = {}; }
 
   Registration registration_;
 };
@@ -151,11 +162,13 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     }
     bytes = *known;
   }
+  const size_t least = options_.max_call_bytes;
+  MemoryShare share(least == 0 ? 0 : std::max(least, bytes.size() * kMostGraphGrowth));
+  const HeapScope held(&memory_, &share);
   // In an arena, because a parse that an exception ends leaves maps that cannot be destroyed.
   google::protobuf::Arena arena;
   tf::GraphDef& graph_def = *google::protobuf::Arena::CreateMessage<tf::GraphDef>(&arena);
-  FORMWORK_RETURN_IF_ERROR(
-      InField(HoldToBudget(memory_, [&] { return ParseGraphDef(bytes, graph_def); }), "graph_def"));
+  FORMWORK_RETURN_IF_ERROR(InField(ParseGraphDef(bytes, graph_def), "graph_def"));
 
   HashMap<absl::string_view, const tf::NodeDef*> consts;
   for (const tf::NodeDef& node : graph_def.node()) {
@@ -175,6 +188,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   FunctionIdentity identity;
   std::vector<TensorSpec> captures;
   for (size_t i = 0; i < registration.captures.size(); ++i) {
+    if (WorkIsCut()) return WorkStatus();
     const auto& [tensor, argument] = registration.captures[i];
     const auto in_capture = [&tensor = tensor, i](const absl::Status& status,
                                                   absl::string_view field) {
@@ -211,8 +225,8 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   }
   cut.fetches = registration.outputs;
   cut.targets = registration.targets;
-  absl::StatusOr<ImportedGraph> imported = HoldToBudget(
-      memory_, [&] { return ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits); });
+  absl::StatusOr<ImportedGraph> imported =
+      ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits);
   if (!imported.ok()) return imported.status();
 
   std::string plan_key = Fingerprint(*imported);
@@ -228,6 +242,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   if (!registered.ok()) return registered.status();
   for (const FunctionPtr& gone : registered->evicted) {
     if (!options_.on_eviction) break;
+    const HeapScope unlimited(nullptr);  // It is done: to tell of it must not be refused.
     options_.on_eviction(
         {Eviction::Kind::kFunction, gone->name_space, gone->name, gone->id, gone->bytes});
   }

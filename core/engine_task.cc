@@ -12,15 +12,11 @@ absl::Status Task::StopStatus() {
   return stop_.status();
 }
 
-Task::~Task() {
-  if (scheduled_) engine_.scheduled_.Remove(this);
-}
-
 absl::StatusOr<Task::Next> Task::TakePlaces() {
   FORMWORK_RETURN_IF_ERROR(engine_.Admit());
   admitted_ = true;
   std::vector<AccessRequest> access;
-  FORMWORK_RETURN_IF_ERROR(Prepare(access));
+  FORMWORK_RETURN_IF_ERROR(HoldToBudget(engine_.memory_, [&] { return Prepare(access); }));
   Next next = Next::kRun;
   if (!access.empty() &&
       !ticket_.Take(std::move(access), [self = shared_from_this()] { self->Schedule(); })) {
@@ -95,7 +91,8 @@ void Task::EndWait(absl::Status status) {
 }
 
 void Task::Schedule() {
-  scheduled_ = true;
+  if (ended_.load()) return;
+  scheduled_.store(true);
   absl::Status status = CatchOutOfMemory([this] {
     engine_.scheduled_.Add(this);
     queued_at_.store(pool().Schedule(name_space_, [self = shared_from_this()] {
@@ -108,8 +105,9 @@ void Task::Schedule() {
     ticket_.ReleaseAll();
     return Refuse(std::move(status));
   }
-  // Ended before it could be found in the queue.
+  // Ended before it could be found in the queue, or among those that are scheduled.
   if (state_.load() == State::kClaimed) pool().Remove(name_space_, queued_at_.load());
+  if (ended_.load()) engine_.scheduled_.Remove(this);
 }
 
 void Task::RunClaimed() {
@@ -145,6 +143,8 @@ void ScheduledTasks::AbortAll() {
 }
 
 void Task::Ended() {
+  ended_.store(true);
+  if (scheduled_.load()) engine_.scheduled_.Remove(this);
   if (admitted_) engine_.CallDone();
 }
 

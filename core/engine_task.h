@@ -16,10 +16,10 @@ namespace formwork {
 
 /// One request from admission to answer: it is prepared, takes its place in line at the variables
 /// that it needs, waits for them and for a thread where it must, and then either runs or is
-/// refused, once. Lives as long as its handle, its thread or a waiting ticket needs it.
+/// refused, once. Lives as long as its handle, its thread or a waiting ticket needs it; once it has
+/// answered it holds nothing of the engine any more, which its handle may outlive.
 class Task : public CallHandle, public std::enable_shared_from_this<Task> {
  public:
-  ~Task() override;
   void Start() final;
   void Cancel() final {
     stop_.Cancel();
@@ -87,7 +87,8 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   std::atomic<State> state_{State::kStarting};
   std::atomic<uint64_t> queued_at_{0};  // Its place in the pool's queue, once it has one.
   bool admitted_ = false;
-  bool scheduled_ = false;
+  std::atomic<bool> scheduled_{false};  // It is, or is about to be, among the engine's scheduled_.
+  std::atomic<bool> ended_{false};
 };
 
 /// A Task that answers with a Result (engine.h), which has a status and ErrorDetails.
@@ -106,13 +107,13 @@ class TaskOf : public Task {
   }
   /// Answers with result_. Once, and the last thing that is done.
   void Answer() {
-    DropArguments();
+    DropRequest();
     Done done = std::move(done_);
     Ended();
     done(std::move(result_));
   }
-  /// Lets go of what the request brought, which its handle may outlive for long.
-  virtual void DropArguments() {}
+  /// Lets go of what the request brought and named, which its handle may outlive for long.
+  virtual void DropRequest() {}
 
   Result result_;
 

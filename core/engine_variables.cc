@@ -50,6 +50,8 @@ class VariablesTask : public TaskOf<Result> {
     return absl::OkStatus();
   }
 
+  void DropRequest() override { variables_.clear(); }
+
   std::vector<std::shared_ptr<Variable>> variables_;  // In the order asked.
 };
 
@@ -69,7 +71,7 @@ class ReadTask final : public VariablesTask<ReadResult> {
     return absl::OkStatus();
   }
   void Run() override {
-    absl::Status status = CatchOutOfMemory([&]() -> absl::Status {
+    absl::Status status = HoldToBudget(engine_.memory_, [&]() -> absl::Status {
       result_.values.reserve(variables_.size());
       for (const auto& variable : variables_) {
         absl::StatusOr<Tensor> value = ticket_.Read({variable->id});
@@ -85,8 +87,12 @@ class ReadTask final : public VariablesTask<ReadResult> {
     result_.values.clear();
     Refuse(std::move(status));
   }
+  void DropRequest() override {
+    targets_.clear();
+    VariablesTask::DropRequest();
+  }
 
-  const std::vector<Target> targets_;
+  std::vector<Target> targets_;
 };
 
 class AssignTask final : public VariablesTask<AssignResult> {
@@ -116,7 +122,7 @@ class AssignTask final : public VariablesTask<AssignResult> {
   }
   void Run() override {
     // All that needs memory first, so that all are written or none.
-    absl::Status status = CatchOutOfMemory([&] {
+    absl::Status status = HoldToBudget(engine_.memory_, [&] {
       for (const auto& variable : variables_) result_.variables.push_back(InfoOf(*variable));
       return absl::OkStatus();
     });
@@ -135,7 +141,10 @@ class AssignTask final : public VariablesTask<AssignResult> {
     ticket_.ReleaseAll();
     Answer();
   }
-  void DropArguments() override { values_.clear(); }
+  void DropRequest() override {
+    values_.clear();
+    VariablesTask::DropRequest();
+  }
 
   std::vector<std::pair<Target, Tensor>> values_;
 };
@@ -190,6 +199,7 @@ absl::Status EngineImpl::DeleteVariable(absl::string_view name_space, const Targ
 }
 
 std::vector<VariableInfo> EngineImpl::ListVariables(absl::string_view name_space) {
+  const HeapScope held(&memory_);
   std::vector<VariableInfo> infos;
   for (const auto& variable : resources_.List(NamespaceOf(name_space))) {
     infos.push_back(formwork::InfoOf(*variable));

@@ -151,8 +151,9 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
                             "but that")
                             ->transform(Bytes(0, kMostBytes));
   Add(app, "--max-call-bytes", options.max_call_bytes,
-      "Most memory that one call may hold at once (as 4G, too), where that is more than 1024 times "
-      "what it was given; 0: no limit but that of all")
+      "Most memory that one call or registration may hold at once (as 4G, too), where that is more "
+      "than "
+      "1024 times what a call was given or 64 times a graph; 0: no limit but that of all")
       ->transform(Bytes(0, kMostBytes));
   app.parse_complete_callback([tensor, &server, &options] {
     if (tensor->empty()) options.max_tensor_bytes = options.memory_limit_bytes / 4;

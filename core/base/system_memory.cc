@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -102,14 +101,6 @@ size_t SystemMemoryBytes(absl::string_view root) {
       std::min({Field(Contents(base + "/proc/meminfo"), "MemTotal:"), CgroupLimit(base),
                 LeftOf(RLIMIT_AS, taken("VmSize:")), LeftOf(RLIMIT_DATA, taken("VmData:"))});
   return least == kNone ? 0 : least;
-}
-
-size_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  size_t pages = 0;
-  size_t resident = 0;
-  file >> pages >> resident;
-  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 void BoundHeapArenas() {

@@ -13,9 +13,6 @@ namespace formwork {
 /// read. `root` stands before /proc and /sys, for tests.
 size_t SystemMemoryBytes(absl::string_view root = "");
 
-/// The process's resident memory, in bytes; 0 where it cannot be read.
-size_t ResidentBytes();
-
 /// Bounds what the heap keeps at the end of each of its arenas, which TrimHeap does not reach and
 /// which would else grow to 64 MB each. For a program's start, before its threads.
 void BoundHeapArenas();

@@ -62,23 +62,24 @@ void* HostAllocator::TakeFresh(size_t capacity) {
 
 absl::StatusOr<BufferBlock*> HostAllocator::Allocate(size_t bytes) {
   MemoryShare* const share = HeapScope::share();
+  size_t capacity = std::max<size_t>(bytes, 1);
   auto refuse = [&]() -> absl::Status {
+    if (share != nullptr && !share->Fits(capacity)) {
+      if (budget_ != nullptr) budget_->CountRefusal();
+      return share->Refusal(bytes);
+    }
     if (budget_ != nullptr && !budget_->Fits(bytes)) return budget_->Refusal(bytes);
     return ResourceExhausted("out of memory: the system gives no more: bytes wanted=", bytes);
   };
   if (bytes > (size_t{1} << 46)) return refuse();
   void* data;
-  size_t capacity = std::max<size_t>(bytes, 1);
   if (bytes <= kSmallest) {
     capacity = (capacity + kAlignment - 1) / kAlignment * kAlignment;
     data = ::operator new (capacity, std::align_val_t{kAlignment}, std::nothrow);
   } else {
     const SizeClass size_class = ClassOf(bytes);
     capacity = size_class.capacity;
-    if (share != nullptr && !share->TryTake(capacity)) {
-      if (budget_ != nullptr) budget_->CountRefusal();
-      return share->Refusal(bytes);
-    }
+    if (share != nullptr && !share->TryTake(capacity)) return refuse();
     data = TakeKept(size_class.index, capacity);
     if (data == nullptr) data = TakeFresh(capacity);
   }

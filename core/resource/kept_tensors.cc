@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 
 namespace formwork {
 namespace {
+
+// How many are looked at under the lock at once.
+constexpr size_t kAtOnce = 1000;
 
 absl::Status NoTensor(uint64_t id) {
   return WithReason(NotFound("there is no kept tensor of id=", id), Reason::kTensorNotFound,
@@ -18,8 +22,8 @@ absl::Status NoTensor(uint64_t id) {
 }  // namespace
 
 uint64_t KeptTensors::BytesOf(const Kept& kept) {
-  // Two pointers and the key in the tree are about 64 bytes.
-  return sizeof(Kept) + 64 + kept.owner.size() + kept.function_name.size() + kept.tensor.bytes();
+  // Its places in the two trees are about 64 bytes each.
+  return sizeof(Kept) + 128 + kept.owner.size() + kept.function_name.size() + kept.tensor.bytes();
 }
 
 KeptTensorInfo KeptTensors::InfoOf(uint64_t id, const Kept& kept) {
@@ -27,28 +31,49 @@ KeptTensorInfo KeptTensors::InfoOf(uint64_t id, const Kept& kept) {
           kept.owner, kept.function_name,  kept.created,        kept.expires};
 }
 
+KeptTensors::NameSpace* KeptTensors::Find(absl::string_view name_space) {
+  auto found = name_spaces_.find(name_space);
+  return found == name_spaces_.end() ? nullptr : &found->second;
+}
+
+void KeptTensors::ForgetIfEmpty(NameSpace& space) {
+  if (space.tensors.empty()) name_spaces_.erase(name_spaces_.find(space.name));
+}
+
 absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::string_view owner,
                                           absl::string_view function_name, absl::Duration ttl,
                                           Tensor tensor) {
   const absl::Time now = absl::Now();
-  Kept kept{std::move(tensor), std::string(owner), std::string(function_name), now, ttl, now + ttl};
+  Kept kept{
+      std::move(tensor), std::string(owner), std::string(function_name), now, ttl, now + ttl, {}};
   const uint64_t wanted = BytesOf(kept);
   absl::MutexLock lock(&mutex_);
-  NameSpace& space = name_spaces_[std::string(name_space)];
+  auto [named, inserted] = name_spaces_.try_emplace(std::string(name_space));
+  NameSpace& space = named->second;
+  if (inserted) space.name = named->first;
+  // Where it is refused, or there is no memory for it.
+  absl::Cleanup forget = [&] {
+    mutex_.AssertHeld();
+    ForgetIfEmpty(space);
+  };
   if (max_bytes_ != 0 && wanted > max_bytes_ - std::min<uint64_t>(max_bytes_, space.bytes)) {
-    const uint64_t used = space.bytes;
-    if (space.tensors.empty()) name_spaces_.erase(name_spaces_.find(name_space));
     return WithReason(ResourceExhausted("the kept tensors of namespace '", name_space,
-                                        "' take too much memory: wanted=", wanted, " used=", used,
-                                        " limit=", max_bytes_),
+                                        "' take too much memory: wanted=", wanted,
+                                        " used=", space.bytes, " limit=", max_bytes_),
                       Reason::kQuota,
                       {{"namespace", name_space},
                        {"wantedBytes", wanted},
-                       {"usedBytes", used},
+                       {"usedBytes", space.bytes},
                        {"limitBytes", max_bytes_}});
   }
   const uint64_t id = next_id_++;
-  space.tensors.emplace_hint(space.tensors.end(), id, std::move(kept));
+  kept.end = ends_.end();
+  const auto at = space.tensors.emplace_hint(space.tensors.end(), id, std::move(kept));
+  if (ttl != absl::InfiniteDuration()) {
+    absl::Cleanup undo = [&] { space.tensors.erase(at); };
+    at->second.end = ends_.insert({at->second.expires, id, &space}).first;
+    std::move(undo).Cancel();
+  }
   space.bytes += wanted;
   bytes_ += wanted;
   ++count_;
@@ -57,10 +82,10 @@ absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::st
 
 absl::StatusOr<Tensor> KeptTensors::Use(absl::string_view name_space, uint64_t id) {
   absl::MutexLock lock(&mutex_);
-  auto space = name_spaces_.find(name_space);
-  if (space == name_spaces_.end()) return NoTensor(id);
-  auto found = space->second.tensors.find(id);
-  if (found == space->second.tensors.end()) return NoTensor(id);
+  NameSpace* const space = Find(name_space);
+  if (space == nullptr) return NoTensor(id);
+  auto found = space->tensors.find(id);
+  if (found == space->tensors.end()) return NoTensor(id);
   Kept& kept = found->second;
   if (kept.ttl != absl::InfiniteDuration()) {
     const absl::Time now = absl::Now();
@@ -70,72 +95,87 @@ absl::StatusOr<Tensor> KeptTensors::Use(absl::string_view name_space, uint64_t i
   return kept.tensor;
 }
 
-std::vector<KeptTensorInfo> KeptTensors::List(absl::string_view name_space) const {
+std::vector<KeptTensorInfo> KeptTensors::List(absl::string_view name_space) {
   std::vector<KeptTensorInfo> infos;
-  absl::MutexLock lock(&mutex_);
-  auto space = name_spaces_.find(name_space);
-  if (space == name_spaces_.end()) return infos;
-  infos.reserve(space->second.tensors.size());
-  for (const auto& [id, kept] : space->second.tensors) {
-    infos.push_back(InfoOf(id, kept));
+  for (uint64_t next = 0;;) {
+    absl::MutexLock lock(&mutex_);
+    const NameSpace* const space = Find(name_space);
+    if (space == nullptr) return infos;
+    auto at = space->tensors.lower_bound(next);
+    for (size_t n = 0; n < kAtOnce && at != space->tensors.end(); ++n, ++at) {
+      infos.push_back(InfoOf(at->first, at->second));
+    }
+    if (at == space->tensors.end()) return infos;
+    next = at->first;
   }
-  return infos;
 }
 
 bool KeptTensors::Erase(NameSpace& space, uint64_t id, Dropped& dropped) {
   auto found = space.tensors.find(id);
   if (found == space.tensors.end()) return false;
-  dropped.push_back(found->second.tensor);  // First: it may need memory.
-  const uint64_t bytes = BytesOf(found->second);
+  Kept& kept = found->second;
+  dropped.push_back(kept.tensor);  // First: it may need memory.
+  const uint64_t bytes = BytesOf(kept);
   space.bytes -= bytes;
   bytes_ -= bytes;
   --count_;
+  if (kept.end != ends_.end()) ends_.erase(kept.end);
   space.tensors.erase(found);
   return true;
 }
 
 int64_t KeptTensors::Release(absl::string_view name_space, absl::Span<const uint64_t> ids) {
-  Dropped dropped;
-  absl::MutexLock lock(&mutex_);
-  auto space = name_spaces_.find(name_space);
-  if (space == name_spaces_.end()) return 0;
-  for (uint64_t id : ids) Erase(space->second, id, dropped);
-  if (space->second.tensors.empty()) name_spaces_.erase(space);
-  return static_cast<int64_t>(dropped.size());
+  int64_t released = 0;
+  while (!ids.empty()) {
+    Dropped dropped;
+    absl::MutexLock lock(&mutex_);
+    NameSpace* const space = Find(name_space);
+    if (space == nullptr) break;
+    for (uint64_t id : ids.subspan(0, kAtOnce)) released += Erase(*space, id, dropped);
+    ForgetIfEmpty(*space);
+    ids.remove_prefix(std::min(ids.size(), kAtOnce));
+  }
+  return released;
 }
 
 void KeptTensors::Clear(absl::string_view name_space) {
-  NameSpace dropped;
-  absl::MutexLock lock(&mutex_);
-  auto space = name_spaces_.find(name_space);
-  if (space == name_spaces_.end()) return;
-  dropped = std::move(space->second);
-  name_spaces_.erase(space);
-  bytes_ -= dropped.bytes;
-  count_ -= static_cast<int64_t>(dropped.tensors.size());
+  uint64_t end;  // What is kept meanwhile stays.
+  {
+    absl::MutexLock lock(&mutex_);
+    end = next_id_;
+  }
+  while (true) {
+    Dropped dropped;
+    absl::MutexLock lock(&mutex_);
+    NameSpace* const space = Find(name_space);
+    if (space == nullptr || space->tensors.begin()->first >= end) return;
+    while (!space->tensors.empty() && dropped.size() < kAtOnce) {
+      if (space->tensors.begin()->first >= end) break;
+      Erase(*space, space->tensors.begin()->first, dropped);
+    }
+    ForgetIfEmpty(*space);
+  }
 }
 
 absl::Time KeptTensors::Expire(absl::Time now, std::vector<Expired>* expired) {
   Dropped dropped;
-  absl::Time next = absl::InfiniteFuture();
   absl::MutexLock lock(&mutex_);
-  for (auto& [name, space] : name_spaces_) {
-    std::vector<uint64_t> late;
-    for (const auto& [id, kept] : space.tensors) {
-      if (now >= kept.expires) {
-        late.push_back(id);
-      } else {
-        next = std::min(next, kept.expires);
-      }
+  for (size_t n = 0; n < kAtOnce && !ends_.empty(); ++n) {
+    const auto [end, id, space] = *ends_.begin();
+    if (now < end) return end;
+    Kept& kept = space->tensors.find(id)->second;
+    if (now < kept.expires) {  // It has been used.
+      auto node = ends_.extract(kept.end);
+      std::get<0>(node.value()) = kept.expires;
+      kept.end = ends_.insert(std::move(node)).position;
+      continue;
     }
-    for (uint64_t id : late) {
-      expired->push_back({name, InfoOf(id, space.tensors.find(id)->second)});
-      Erase(space, id, dropped);
-      ++evictions_;
-    }
+    expired->push_back({std::string(space->name), InfoOf(id, kept)});
+    Erase(*space, id, dropped);
+    ForgetIfEmpty(*space);
+    ++evictions_;
   }
-  std::erase_if(name_spaces_, [](const auto& space) { return space.second.tensors.empty(); });
-  return next;
+  return ends_.empty() ? absl::InfiniteFuture() : std::get<0>(*ends_.begin());
 }
 
 int64_t KeptTensors::count() const {

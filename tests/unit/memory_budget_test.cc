@@ -1,5 +1,7 @@
 #include "core/base/memory_budget.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -23,6 +25,15 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr size_t kMiB = size_t{1} << 20;
+
+// The process's resident memory.
+size_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t pages = 0;
+  size_t resident = 0;
+  file >> pages >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
 
 TEST(MemoryBudgetTest, RefusesWithWhatIsWantedUsedAndTheLimit) {
   MemoryBudget budget(100 * kMiB);
