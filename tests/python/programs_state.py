@@ -108,6 +108,34 @@ def ways_to_change_a_variable(function):
 
 
 @program
+def changes_by_the_handle(function):
+  v = tf.Variable([[1., 2.], [3., 4.]])
+  f = function(lambda: v * 2.)
+  out = [f()]
+  tf.raw_ops.AssignAddVariableOp(resource=v.handle, value=tf.ones([2, 2]))
+  out += [v.numpy(), f(), f()]
+  tf.compat.v1.scatter_update(v, [1], [[7., 8.]])
+  out += [f(), v.numpy(), tf.raw_ops.ReadVariableOp(resource=v.handle, dtype=tf.float32)]
+  v[0].assign([5., 6.])
+  return out + [f(), v.numpy()]
+
+
+@program
+def optimizers_of_version_1(function):
+  out = []
+  for optimizer in (tf.compat.v1.train.AdamOptimizer(.1),
+                    tf.compat.v1.train.MomentumOptimizer(.1, .9)):
+    v = tf.Variable([1., 2.])
+    f = function(lambda: tf.reduce_sum(v ** 2))
+    for _ in range(3):
+      with tf.GradientTape() as tape:
+        loss = f()
+      optimizer.apply_gradients([(tape.gradient(loss, v), v)])
+      out.append((loss, v.numpy()))
+  return out
+
+
+@program
 def strings_bools_and_integers(function):
   s, b, i = tf.Variable("a"), tf.Variable([True, False]), tf.Variable(7, dtype=tf.int64)
 

@@ -140,6 +140,22 @@ def test_an_optimizer_passes_all_on_in_one_request(fake, server):
   assert writes == 4 and add() == 4
 
 
+def test_whoever_else_gets_a_handle_may_write_by_it(fake, bound, tmp_path):
+  v, _, add = bound
+  tf.train.Checkpoint(v=v).restore(tf.train.Checkpoint(v=v).save(str(tmp_path / "c")))
+  v.assign_sub(v)
+  with tf.GradientTape() as tape:
+    tape.watch(v)
+  bindings = mirror.bounds_of(mirror.raw_handle(v))[0].bindings
+  assert not bindings.given_out  # All these are TensorFlow's own ways.
+  v.handle
+  _, writes = _counted(fake, "AssignVariables", lambda: add(1.))
+  assert writes == 0 and not bindings.given_out
+  tf.raw_ops.AssignVariableOp(resource=v.handle, value=10.)
+  result, writes = _counted(fake, "AssignVariables", lambda: add(1.))
+  assert writes == 1 and result.numpy() == 11
+
+
 def test_keras_variables_tell_their_paths():
   state.patches.install()
   layer = keras.layers.Dense(1, name="d")

@@ -1,5 +1,6 @@
 """A tf.Variable that has its counterpart on the server, and keeping the two together."""
 import contextlib
+import sys
 import threading
 import weakref
 
@@ -18,6 +19,12 @@ _WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "
            "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_nd_max",
            "scatter_nd_min", "count_up_to", "_strided_slice_assign", "_restore_from_tensors")
 
+# Where TensorFlow asks for a variable's `handle` to read it, to watch it, or to write in one of these
+# methods, or in a Generator's (patches.py). Whoever else does may write.
+_FOLLOWED = frozenset("tensorflow.python." + name for name in (
+    "eager.backprop", "eager.record", "eager.tape", "ops.resource_variable_ops",
+    "ops.stateful_random_ops"))
+
 
 def raw_handle(variable):
   """The handle of a tf.Variable, with nothing fetched."""
@@ -34,8 +41,8 @@ class Bound:
 
   After a call the server's value is the truth. An eager read here, or a tf.function that runs here
   and uses the variable, fetches it first if a call may have changed it since the last time. An
-  eager assignment here is passed on at once; what a tf.function changes here is passed on before
-  the next call that uses the variable.
+  eager assignment here is passed on at once; what a tf.function changes here, or an op that is given
+  the variable's handle alone, is passed on before the next call that uses the variable.
 
   Attributes:
     remote: the formwork.Variable; place: where it is known from when this object is gone.
@@ -54,7 +61,8 @@ class Bound:
     self.epoch = bindings.server._channel.epoch
     self.writers = weakref.WeakSet()
     self.in_dataset = False
-    self._seen = None  # The value that both had last, where a tf.data function uses it.
+    # The value that both had last, where a tf.data function uses it or its handle was given out.
+    self._seen = None
     self.synced = next(bindings.clock)
     self._touched = next(bindings.clock) if remote.existed else 0  # When the server's may have changed.
 
@@ -97,6 +105,7 @@ class Bound:
     """Notes that this was the value here and on the server at that time."""
     self.synced = since
     self.bindings.changed.discard(self)
+    self.bindings.given_out.discard(self)
     self._seen = value if self.in_dataset else None
 
   def follow_dataset(self):
@@ -109,14 +118,26 @@ class Bound:
     else:
       self._seen = self.value()
 
+  def give_out(self):
+    """Somebody gets its handle, which an eager op can write by."""
+    if not self.in_dataset and self not in self.bindings.given_out:
+      self._seen = self.value()
+      self.bindings.given_out.add(self)
+
   def differs(self):
     """Whether the server has to be told the value here before a call uses it."""
     if self in self.bindings.changed:
       return True
-    if not self.in_dataset:
+    given_out = self in self.bindings.given_out
+    if not self.in_dataset and not given_out:
       return False
     value = self.value()
-    return value is not None and (self._seen is None or not _same(value, self._seen))
+    if value is not None and (self._seen is None or not _same(value, self._seen)):
+      return True
+    if given_out:
+      self.bindings.given_out.discard(self)
+      self._seen = None
+    return False
 
 
 def local_value(handle, dtype):
@@ -237,6 +258,15 @@ class Mirror:
         if bound.stale():
           bound.bindings.refresh([bound])
     return self.__dict__["_handle"]
+
+  @property
+  def handle(self):
+    handle = super().handle
+    if context.executing_eagerly() and not getattr(_UNREAD, "on", False) and (
+        sys._getframe(1).f_globals.get("__name__") not in _FOLLOWED):
+      for bound in bounds_of(handle):
+        bound.give_out()
+    return handle
 
   @_handle.setter
   def _handle(self, handle):

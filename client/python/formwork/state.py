@@ -45,6 +45,7 @@ class Bindings:
     generation: counts up when everything is forgotten; what was registered before is void then.
     clock: numbers calls and synchronisations in their order.
     changed: the Bounds of variables that tf.functions changed here since the server was told.
+    given_out: those whose handles were given out, and may have been written by, since.
     in_datasets: whether tf.data functions use any variable.
     dropped: a dropped.Dropped.
   """
@@ -55,6 +56,7 @@ class Bindings:
     self.clock = itertools.count(1)
     self.generation = 0
     self.changed = set()
+    self.given_out = set()
     self.in_datasets = False
     self.dropped = dropped.Dropped(server)
     self._bounds = weakref.WeakSet()
@@ -70,6 +72,7 @@ class Bindings:
         mirror.detach(bound)
       self._bounds.clear()
       self.changed.clear()
+      self.given_out.clear()
       self._names.clear()
       self._function_names.clear()
       self.generation += 1
@@ -221,8 +224,8 @@ class Bindings:
     return request()
 
   def before_call(self, bounds):
-    """Tells the server what tf.functions here have changed of what a call is going to use."""
-    if self.changed or self.in_datasets:
+    """Tells the server what has changed here, by itself, of what a call is going to use."""
+    if self.changed or self.given_out or self.in_datasets:
       self.give([b for b in set(bounds) if b.differs()])
 
   def after_call(self, bounds):
