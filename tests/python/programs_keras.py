@@ -163,6 +163,25 @@ def two_networks_and_two_optimizers(function):
 
 
 @program
+def optimizers_outside(function):
+  model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(300, "relu"),
+                            keras.layers.Dense(3)])
+  loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  loss, out = function(lambda x, y: loss_of(y, model(x))), []
+  for optimizer in (keras.optimizers.Adam(0.01),
+                    keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=4.),
+                    keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=2),
+                    keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)):
+    for _ in range(3):
+      with tf.GradientTape() as tape:
+        value = optimizer.scale_loss(loss(tf.ones([200, 4]), tf.ones([200])))
+      gradients = tape.gradient(value, model.trainable_variables)
+      optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+      out.append((value, model.layers[-1].bias.numpy(), model(tf.ones([1, 4]))))
+  return out
+
+
+@program
 def learning_rate_changed_between_calls(function):
   w, optimizer = tf.Variable(2.), keras.optimizers.SGD(0.1)
 

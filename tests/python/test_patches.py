@@ -144,8 +144,9 @@ def test_whoever_else_gets_a_handle_may_write_by_it(fake, bound, tmp_path):
   v, _, add = bound
   tf.train.Checkpoint(v=v).restore(tf.train.Checkpoint(v=v).save(str(tmp_path / "c")))
   v.assign_sub(v)
-  with tf.GradientTape() as tape:
+  with tf.GradientTape() as tape, tf.autodiff.ForwardAccumulator(v, tf.ones([])):
     tape.watch(v)
+  keras.optimizers.SGD(0.).apply_gradients([(tf.ones([]), v)])
   bindings = mirror.bounds_of(mirror.raw_handle(v))[0].bindings
   assert not bindings.given_out  # All these are TensorFlow's own ways.
   v.handle

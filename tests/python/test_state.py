@@ -306,6 +306,16 @@ def test_variables_without_names_are_deleted_after_they_were_dropped(live):
   assert _settled(live, ["f/Variable_4"]) and len(live.functions()) == 1
 
 
+def test_what_is_in_a_scope_can_be_deleted(live):
+  for scope in ("trial1", "trial10"):
+    layer = keras.layers.Dense(2, name="d")
+    live.function(lambda x: layer(x), scope=scope)(tf.ones([1, 3]))
+  for x in live.functions("trial1/*") + live.variables("trial1/*"):
+    x.delete()
+  assert sorted(_names(live)) == ["trial10/d/bias", "trial10/d/kernel"]
+  assert [f.name for f in live.functions()] == ["trial10/lambda"]
+
+
 def test_dropped_variables_that_others_may_mean_stay(live):
   _use_new_variable(live, name="v")
   _use_new_variable(live)

@@ -22,7 +22,7 @@ def connect(target: str, namespace: str = "default", timeout: float = 60,
     on_restart: what a call does whose tf.Variables the server has lost (restarted, or cleared by
       another process): "raise" an error that says which and how to go on, or "push" the values
       that they have here, with a warning. Functions without variables go on in either case.
-  Errors: UNAVAILABLE if no server is ready in time.
+  Errors: UNAVAILABLE, with the reason, if no server is ready in time or waiting cannot help.
   """
   if on_restart not in ("raise", "push"):
     raise ValueError("on_restart: expected \"raise\" or \"push\", got %r" % (on_restart,))

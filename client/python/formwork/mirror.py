@@ -19,11 +19,13 @@ _WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "
            "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_nd_max",
            "scatter_nd_min", "count_up_to", "_strided_slice_assign", "_restore_from_tensors")
 
-# Where TensorFlow asks for a variable's `handle` to read it, to watch it, or to write in one of these
-# methods, or in a Generator's (patches.py). Whoever else does may write.
-_FOLLOWED = frozenset("tensorflow.python." + name for name in (
-    "eager.backprop", "eager.record", "eager.tape", "ops.resource_variable_ops",
-    "ops.stateful_random_ops"))
+# Where a variable's `handle` is asked for to read or watch it, to know whose it is, or to write in one
+# of these methods, or in a Generator's (patches.py). Whoever else does may write.
+_FOLLOWED = frozenset((
+    "keras.src.backend.tensorflow.optimizer", "tensorflow.python.distribute.distribute_utils",
+    "tensorflow.python.eager.backprop", "tensorflow.python.eager.forwardprop",
+    "tensorflow.python.eager.record", "tensorflow.python.eager.tape",
+    "tensorflow.python.ops.resource_variable_ops", "tensorflow.python.ops.stateful_random_ops"))
 
 
 def raw_handle(variable):
