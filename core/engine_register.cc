@@ -7,6 +7,7 @@
 #include "core/base/name.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/base/system_memory.h"
 #include "core/engine_task.h"
 #include "core/graph/decode.h"
 #include "core/graph/fingerprint.h"
@@ -19,6 +20,9 @@ constexpr size_t kMostGraphBytes = size_t{256} << 20;  // Of those that are kept
 // How many times its graph's bytes a registration may hold at once, where that is more than
 // max_call_bytes. Large graphs of ordinary nodes take 20 to 40 times.
 constexpr size_t kMostGraphGrowth = 64;
+// What a larger one took on its way, and no longer needs, the heap would keep for each thread that
+// compiles.
+constexpr size_t kLargeGraphBytes = size_t{4} << 20;
 
 absl::string_view NodeOf(absl::string_view tensor) { return tensor.substr(0, tensor.find(':')); }
 
@@ -134,6 +138,7 @@ class RegisterTask final : public TaskOf<RegisterResult> {
       registration_.name_space = name_space_;
       return engine_.RegisterNow(registration_, result_.details);
     });
+    if (registration_.graph_def.size() > kLargeGraphBytes) TrimHeap();
     if (!registered.ok()) return Refuse(registered.status());
     result_.registered = *std::move(registered);
     Answer();

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
 
 namespace formwork {
 namespace {
@@ -48,7 +49,10 @@ class Fingerprinter {
   std::string Of(const Graph& graph) {
     Digest digest;
     for (DType dtype : graph.arg_dtypes) digest.Add(static_cast<int64_t>(dtype));
-    for (const Node& node : graph.nodes) AddNode(node, digest);
+    for (size_t i = 0; i < graph.nodes.size() && !WorkIsCutAt(static_cast<int64_t>(i), kDearItems);
+         ++i) {
+      AddNode(graph.nodes[i], digest);
+    }
     digest.Add(static_cast<int64_t>(graph.results.size()));
     for (const Edge& edge : graph.results) AddEdge(edge, digest);
     return digest.Hex();

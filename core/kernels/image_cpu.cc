@@ -111,6 +111,9 @@ class PlaceBlock {
   typename Axis::Place places_[kSize];
 };
 
+// Of a row's blocks of places; one row may be all there is.
+constexpr int64_t kBlocksBetweenLooks = 64;
+
 struct Sizes {
   int64_t batch;
   int64_t in_rows;
@@ -183,6 +186,7 @@ void Bilinear(const ResizeAttrs& attrs, const Sizes& s, const T* images, float* 
   ParallelFor(s.batch * s.out_rows, RowGrain(s), [&](int64_t begin, int64_t end) {
     PlaceBlock<BilinearAxis> block(cols);
     for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+      if (WorkIsCutAt(w / block.kSize, kBlocksBetweenLooks)) return;
       const int64_t last = std::min(w + block.kSize, s.out_cols);
       const Between* places = block.Get(w, last);
       for (int64_t r = begin; r < end; ++r) {
@@ -252,6 +256,7 @@ void BilinearGradient(const ResizeAttrs& attrs, const Sizes& s, const float* gra
                     T* top = to + row.lower * s.in_cols * s.channels;
                     T* bottom = to + row.upper * s.in_cols * s.channels;
                     for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+                      if (WorkIsCutAt(w / block.kSize, kBlocksBetweenLooks)) return;
                       const int64_t last = std::min(w + block.kSize, s.out_cols);
                       const Between* places = block.Get(w, last);
                       for (int64_t i = 0; i < last - w; ++i, from += s.channels) {
@@ -329,6 +334,7 @@ absl::StatusOr<KernelFn> MakeNearest(KernelInit& init) {
     ParallelFor(s.batch * s.out_rows, RowGrain(s), [&](int64_t begin, int64_t end) {
       PlaceBlock<NearestAxis> block(cols);
       for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+        if (WorkIsCutAt(w / block.kSize, kBlocksBetweenLooks)) return;
         const int64_t last = std::min(w + block.kSize, s.out_cols);
         const int64_t* places = block.Get(w, last);
         for (int64_t r = begin; r < end; ++r) {
@@ -364,6 +370,7 @@ void NearestGradient(const ResizeAttrs& attrs, const Sizes& s, const T* grads, T
         if ((h + 1) % rows_between_looks == 0 && WorkIsCut()) return;
         T* row = to + rows.At(h) * s.in_cols * s.channels;
         for (int64_t w = 0; w < s.out_cols; w += block.kSize) {
+          if (WorkIsCutAt(w / block.kSize, kBlocksBetweenLooks)) return;
           const int64_t last = std::min(w + block.kSize, s.out_cols);
           const int64_t* places = block.Get(w, last);
           for (int64_t i = 0; i < last - w; ++i, from += s.channels) {
