@@ -56,7 +56,7 @@ class BodyImporter {
   using NodeDefs = google::protobuf::RepeatedPtrField<tf::NodeDef>;
 
   BodyImporter(const NodeDefs& defs, std::string where, ImportScope& scope)
-      : defs_(defs), where_(std::move(where)), scope_(scope) {
+      : defs_(defs), where_(std::move(where)), scope_(scope), reached_(defs.size()) {
     index_.reserve(defs.size());
     for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
       if (!index_.try_emplace(defs.Get(i).name(), i).second) {
@@ -106,7 +106,9 @@ class BodyImporter {
     ReachDef(*def);
   }
   void ReachDef(int def) {
-    if (reached_.insert(def).second) pending_.push_back(def);
+    if (reached_[def]) return;
+    reached_[def] = true;
+    pending_.push_back(def);
   }
   // Follows the inputs of what has been reached.
   void ReachAll() {
@@ -125,7 +127,7 @@ class BodyImporter {
     const InputName input = ParseInput(text);
     if (std::optional<int> arg = FedArg(input)) return Edge{*arg, 0};
     std::optional<int> def = FindDef(input.node);
-    if (!def || !node_of_.contains(*def)) {
+    if (!def || node_of_[*def] < 0) {
       Wrong(what, absl::StrCat("'", Shown(input.node), "' is not in the graph"));
       return std::nullopt;
     }
@@ -182,14 +184,14 @@ class BodyImporter {
   HashMap<absl::string_view, int> index_;
   HashMap<std::pair<std::string, int>, int> fed_;
   std::vector<Node> args_;
-  HashSet<int> reached_;
-  HashSet<int> unfed_;  // Placeholders whose values are asked for.
+  std::vector<bool> reached_;  // By def.
+  HashSet<int> unfed_;         // Placeholders whose values are asked for.
   std::vector<int> pending_;
   // The reached defs, in their order; after Build, in that of the list, which has their nodes.
   std::vector<ImportedNode> imported_;
   const Graph* built_ = nullptr;
   std::vector<int> def_of_;                  // imported_ -> def
-  HashMap<int, int> node_of_;                // def -> imported_
+  std::vector<int> node_of_;                 // def -> imported_; -1: not reached.
   std::vector<bool> sound_;                  // Whether op, attrs and output types are known.
   std::vector<std::vector<int>> consumers_;  // By data and by control.
   std::vector<int> num_sources_;
@@ -211,7 +213,7 @@ void BodyImporter::Connect(int i) {
       if (!input.control) node.inputs.push_back(unknown);
       continue;
     }
-    const int from = node_of_.at(*source);
+    const int from = node_of_[*source];
     consumers_[from].push_back(i);
     ++num_sources_[i];
     if (input.control) continue;
@@ -285,13 +287,15 @@ void BodyImporter::ReportCycle(const std::vector<int>& order) {
 std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
   auto graph = std::make_shared<Graph>();
   graph->name = std::move(name);
-  def_of_.assign(reached_.begin(), reached_.end());
-  std::sort(def_of_.begin(), def_of_.end());
+  for (int def = 0; def < defs_.size(); ++def) {
+    if (reached_[def]) def_of_.push_back(def);
+  }
   const int count = static_cast<int>(def_of_.size());
   imported_.resize(count);
   sound_.resize(count);
   consumers_.resize(count);
   num_sources_.resize(count);
+  node_of_.assign(defs_.size(), -1);
   for (int i = 0; i < count; ++i) node_of_[def_of_[i]] = i;
   for (int i = 0; i < count; ++i) {
     if (WorkIsCut()) return graph;
