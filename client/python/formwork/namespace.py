@@ -178,7 +178,7 @@ class Namespace:
   def _creating(self, request, initial, timeout):
     sent, made = yield from resources.fitting(self, initial, timeout)
     for value in sent:
-      request.initial_value.CopyFrom(resources.message_of(value))
+      resources.fill_value(request.initial_value, value)
     try:
       if made:
         request.expected_epoch = made[0]._key[0]

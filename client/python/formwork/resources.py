@@ -284,7 +284,7 @@ def assigning(server, values, timeout):
     request = variables_pb2.AssignVariablesRequest(
         namespace=server.namespace, expected_epoch=epoch)
     for v, one in zip(variables, sent):
-      request.assignments.add(variable=v._target(), value=message_of(one))
+      fill_value(request.assignments.add(variable=v._target()).value, one)
     answer = yield "request", "AssignVariables", request, timeout
     for v, info in zip(variables, answer.variables):
       v._note(info)
@@ -419,10 +419,12 @@ def pages(method, request, timeout):
 
 
 # ---------------------------------------------------------------------------------------- values
-def message_of(value):
-  """A formwork.v1.Value of a Variable, a KeptTensor or an encoded tensor."""
-  return types_pb2.Value(tensor=wire.encoded_message(value)) if type(value) is tuple else (
-      value._value())
+def fill_value(message, value):
+  """Makes an empty formwork.v1.Value that of a Variable, a KeptTensor or an encoded tensor."""
+  if type(value) is tuple:
+    wire.fill_tensor(message.tensor, value)
+  else:
+    message.CopyFrom(value._value())
 
 
 def _static_bytes(variable):

@@ -220,15 +220,19 @@ def encoded(value, number=None, what="value"):
   return number, array.shape, content(array, number)
 
 
-def encoded_message(tensor):
-  """A formwork.v1.Tensor of an encoded one."""
-  number, shape, data = tensor
-  return types_pb2.Tensor(dtype=number, dims=shape, content=bytes(data))
+def fill_tensor(message, tensor):
+  """Makes an empty formwork.v1.Tensor that of an encoded one, in its place: messages are copied
+  where they are put into others."""
+  message.dtype, dims, data = tensor
+  message.dims.extend(dims)
+  message.content = bytes(data)
 
 
 def tensor_message(value, number=None, what="value"):
   """A formwork.v1.Tensor."""
-  return encoded_message(encoded(value, number, what))
+  made = types_pb2.Tensor()
+  fill_tensor(made, encoded(value, number, what))
+  return made
 
 
 @functools.lru_cache(maxsize=1024)
