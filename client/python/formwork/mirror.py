@@ -261,6 +261,10 @@ class Mirror:
           bound.bindings.refresh([bound])
     return self.__dict__["_handle"]
 
+  @_handle.setter
+  def _handle(self, handle):
+    self.__dict__["_handle"] = handle
+
   @property
   def handle(self):
     handle = super().handle
@@ -269,10 +273,6 @@ class Mirror:
       for bound in bounds_of(handle):
         bound.give_out()
     return handle
-
-  @_handle.setter
-  def _handle(self, handle):
-    self.__dict__["_handle"] = handle
 
   def _formwork_written(self):
     """Passes on what was just written here, if it was written eagerly."""

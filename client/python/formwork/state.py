@@ -56,7 +56,7 @@ class Bindings:
     self.clock = itertools.count(1)
     self.generation = 0
     self.changed = set()
-    self.given_out = set()
+    self.given_out = weakref.WeakSet()
     self.in_datasets = False
     self.dropped = dropped.Dropped(server)
     self._bounds = weakref.WeakSet()
