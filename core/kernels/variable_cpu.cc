@@ -1,5 +1,7 @@
 // Variables: reading, assigning, counting up and writing rows.
 
+#include <algorithm>
+
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/arithmetic.h"
@@ -191,6 +193,11 @@ absl::StatusOr<KernelFn> MakeGatherNd(KernelInit&) {
   });
 }
 
+// Nothing cuts a change in place: so many updates, which may take 50 ms, are made in a copy where
+// that adds little to the work.
+constexpr int64_t kManyUpdates = int64_t{1} << 20;
+constexpr int64_t kMostCopiedPerUpdate = 8;  // Elements.
+
 using ScatterFn = absl::Status (*)(ScatterOp op, Tensor& target, const Tensor& indices,
                                    const Tensor& updates);
 
@@ -201,13 +208,22 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     const Tensor& indices = ctx.input(1);
     const Tensor& updates = ctx.input(2);
-    return ctx.resources().Update(handle, [&](Tensor& value) -> absl::Status {
+    const auto scatter = [&](Tensor& value) -> absl::Status {
       if (value.dtype() != dtype) {
         return InvalidArgument("DType of scatter resource and updates does not match: ",
                                GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
       }
       return kScatter(kOp, value, indices, updates);
-    });
+    };
+    const int64_t work = std::max(indices.num_elements(), updates.num_elements());
+    if (work < kManyUpdates) return ctx.resources().Update(handle, scatter);
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
+    if (value.num_elements() > kMostCopiedPerUpdate * work) {
+      return ctx.resources().Update(handle, scatter);
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor copy, value.Clone(ctx.allocator()));
+    FORMWORK_RETURN_IF_ERROR(scatter(copy));
+    return ctx.resources().Assign(handle, std::move(copy));
   });
 }
 

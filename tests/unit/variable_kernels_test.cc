@@ -200,5 +200,20 @@ TEST_F(VariableKernelsTest, AStopLeavesNoVariableHalfWritten) {
   EXPECT_TRUE(all_twos());
 }
 
+TEST_F(VariableKernelsTest, AStopReachesManyScatteredUpdates) {
+  const int64_t n = int64_t{1} << 21;
+  const Tensor v = run_.NewVariable("v", DType::kFloat, PartialShape(), VectorOf<float>({1, 2}));
+  Tensor indices = *Tensor::Allocate(ProcessAllocator(), DType::kInt32, Shape({n}));
+  for (int64_t i = 0; i < n; ++i) indices.mutable_span<int32_t>()[i] = i % 4 == 0;
+  const KernelRunner::Attrs attrs = Typed(DType::kFloat, {{"Tindices", DType::kInt32}});
+  ASSERT_THAT(run_.Op("ResourceScatterAdd", attrs, {v, indices, Tensor::Scalar(1.0f)}), IsOk());
+  EXPECT_EQ(Of(v), (Floats{1 + 0.75f * n, 2 + 0.25f * n}));
+  run_.stop().Cancel();
+  const StopScope scope(&run_.stop());
+  EXPECT_THAT(run_.Op("ResourceScatterAdd", attrs, {v, indices, Tensor::Scalar(1.0f)}),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(Of(v), (Floats{1 + 0.75f * n, 2 + 0.25f * n}));
+}
+
 }  // namespace
 }  // namespace formwork::testing
