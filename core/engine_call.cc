@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
 #include "absl/time/clock.h"
+#include "core/base/name.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
@@ -266,7 +267,9 @@ void EngineImpl::CallDone() {
 absl::StatusOr<uint64_t> EngineImpl::KeepTensor(absl::string_view name_space,
                                                 absl::string_view owner, absl::Duration ttl,
                                                 Tensor tensor) {
-  return Keep(NamespaceOf(name_space), owner, "", ttl, std::move(tensor));
+  name_space = NamespaceOf(name_space);
+  FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space), "namespace"));
+  return Keep(name_space, owner, "", ttl, std::move(tensor));
 }
 
 absl::StatusOr<uint64_t> EngineImpl::Keep(absl::string_view name_space, absl::string_view owner,

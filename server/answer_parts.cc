@@ -10,8 +10,6 @@
 namespace formwork::server {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
-constexpr size_t kMostPrintedBytes = size_t{4} << 20;
 
 // formwork.v1.CallResponse's fields.
 constexpr uint32_t kEpoch = 1;
@@ -40,7 +38,7 @@ size_t DimsSize(const Shape& shape) {
 }  // namespace
 
 void AnswerParts::AddPrinted(absl::string_view text) {
-  if (printed_bytes_ + text.size() > kMostPrintedBytes) {
+  if (printed_bytes_ + text.size() > 4 * chunk_bytes_) {
     if (!std::exchange(left_out_, true)) {
       printed_.push_back("[what was printed while nobody read was left out]\n");
     }
@@ -61,7 +59,7 @@ void AnswerParts::SetResult(CallResult result) {
     }
     ContentPieces pieces(output.tensor);
     bytes_ += pieces.total();
-    if (pieces.total() == 0 || whole_bytes + pieces.total() <= kChunkBytes) {
+    if (pieces.total() == 0 || whole_bytes + pieces.total() <= chunk_bytes_) {
       whole_bytes += pieces.total();
     } else {
       chunked_.push_back({i, std::move(pieces)});
@@ -76,7 +74,7 @@ void AnswerParts::WriteChunk(WireWriter* writer) {
   const uint64_t dtype = static_cast<uint64_t>(tensor.dtype());
   const size_t dims = DimsSize(tensor.shape());
   ContentPieces& pieces = chunked.pieces;
-  const size_t content = pieces.NextSize(kChunkBytes);
+  const size_t content = pieces.NextSize(chunk_bytes_);
   writer->BytesHeader(kChunk, VarintFieldSize(chunked.output) + VarintFieldSize(pieces.written()) +
                                   VarintFieldSize(pieces.total()) + VarintFieldSize(dtype) +
                                   (tensor.rank() == 0 ? 0 : BytesFieldSize(dims)) +
@@ -90,7 +88,7 @@ void AnswerParts::WriteChunk(WireWriter* writer) {
     for (int64_t dim : tensor.shape().dims()) writer->Varint(static_cast<uint64_t>(dim));
   }
   writer->BytesHeader(kValues, content);
-  pieces.Write(kChunkBytes, writer);
+  pieces.Write(chunk_bytes_, writer);
   bytes_ -= content;
   if (pieces.written() < pieces.total()) return;
   // What stays for the last part: dtype and dims.

@@ -3,6 +3,8 @@
 // The answer to a call in parts of about a megabyte: what is printed as it is printed, large
 // outputs in chunks, then the result.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,7 +19,11 @@ namespace formwork::server {
 /// Not thread-safe.
 class AnswerParts {
  public:
-  AnswerParts(uint64_t epoch, uint64_t call_id) : epoch_(epoch), call_id_(call_id) {}
+  /// `max_message_bytes`: a part is smaller.
+  AnswerParts(uint64_t epoch, uint64_t call_id, size_t max_message_bytes)
+      : epoch_(epoch),
+        call_id_(call_id),
+        chunk_bytes_(std::min(kMostChunkBytes, max_message_bytes / 8)) {}
 
   /// What was printed since. Of what nobody reads in time, that beyond some megabytes is left out.
   void AddPrinted(absl::string_view text);
@@ -33,6 +39,8 @@ class AnswerParts {
   size_t bytes() const { return bytes_; }
 
  private:
+  static constexpr size_t kMostChunkBytes = size_t{1} << 20;
+
   struct Chunked {
     size_t output;
     ContentPieces pieces;
@@ -42,6 +50,7 @@ class AnswerParts {
 
   const uint64_t epoch_;
   const uint64_t call_id_;
+  const size_t chunk_bytes_;
   std::vector<std::string> printed_;
   size_t printed_bytes_ = 0;
   bool left_out_ = false;

@@ -28,7 +28,7 @@ constexpr uint32_t kInParts = 11;
 constexpr uint32_t kUnordered = 12;
 constexpr uint32_t kKeepFrom = 14;
 
-// A message whose first fields are these many has `unordered` among them, if at all.
+// As many as a CallRequest has.
 constexpr int kFieldsBeforeInputs = 16;
 
 absl::Status AddInput(WireReader value, Allocator& allocator, CallSpec* spec) {
@@ -117,19 +117,24 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
   return absl::OkStatus();
 }
 
-bool SaysUnordered(const grpc::ByteBuffer& message) {
+CallHead ReadCallHead(const grpc::ByteBuffer& message) {
   const ReceivedMessage received(message);
   WireReader reader(received.chunks(), received.size());
+  CallHead head;
   for (int i = 0; i < kFieldsBeforeInputs && !reader.done(); ++i) {
     uint32_t tag;
     uint64_t value;
-    if (!reader.ReadTag(&tag) || tag >> 3 == kValues) return false;
-    if (tag == MakeTag(kUnordered, WireType::kVarint)) {
-      return reader.ReadVarint(&value) && value != 0;
+    if (!reader.ReadTag(&tag) || tag >> 3 == kValues) return head;
+    if (tag == MakeTag(kCallId, WireType::kVarint)) {
+      if (!reader.ReadVarint(&head.call_id)) return head;
+    } else if (tag == MakeTag(kUnordered, WireType::kVarint)) {
+      if (!reader.ReadVarint(&value)) return head;
+      head.unordered = value != 0;
+    } else if (!reader.SkipField(tag)) {
+      return head;
     }
-    if (!reader.SkipField(tag)) return false;
   }
-  return false;
+  return head;
 }
 
 absl::Status EncodeCallResponse(const CallResult& result, uint64_t epoch, uint64_t call_id,

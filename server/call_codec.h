@@ -12,7 +12,8 @@
 
 namespace formwork::server {
 
-/// More inputs than this are refused, so that a small message cannot ask for much memory.
+/// More inputs than this are refused, and more variables in one request, so that a small
+/// message cannot ask for much memory or work.
 inline constexpr size_t kMaxInputs = 65536;
 
 struct DecodedCall {
@@ -32,9 +33,13 @@ struct DecodedCall {
 absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& allocator,
                                DecodedCall* call);
 
-/// Whether a CallRequest says that it is unordered, where it says so in its first fields, as
-/// protobuf writes them: before its inputs. Quick, however large the message is.
-bool SaysUnordered(const grpc::ByteBuffer& message);
+/// What a CallRequest says in its first fields, as protobuf writes them: before its inputs.
+struct CallHead {
+  uint64_t call_id = 0;
+  bool unordered = false;
+};
+/// Quick, however large the message is.
+CallHead ReadCallHead(const grpc::ByteBuffer& message);
 
 /// formwork.v1.CallResponse; with `error` where the call failed (its status and details, as
 /// CallStream answers). Errors: kResourceExhausted if it is larger than `limit` bytes.

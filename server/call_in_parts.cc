@@ -19,98 +19,140 @@ CallInParts::CallInParts(const RequestScope& scope, OpenStreams& open,
       open_(open),
       context_(context),
       request_(request),
-      parts_(scope.engine.epoch(), 0) {}
+      parts_(scope.engine.epoch(), 0, scope.max_message_bytes) {}
 
 void CallInParts::Start() {
-  open_.Add(shared_from_this());
+  const absl::Status added = open_.Add(shared_from_this());
   scope_.metrics.CountReceived(request_.Length());
-  CallResult refused;
-  absl::StatusOr<MemoryReservation> held = HoldMessage(scope_, request_);
-  if (!held.ok()) {
-    refused.status = held.status();
-    return Complete(std::move(refused));
+  absl::Status begun = added;
+  if (added.ok()) begun = CatchOutOfMemory([this] { return Begin(); });
+  if (!begun.ok()) Refuse(begun, NothingDone());
+}
+
+absl::Status CallInParts::Begin() {
+  FORMWORK_ASSIGN_OR_RETURN(held_, HoldMessage(scope_, request_));
+  if (request_.Length() < kLargeMessageBytes) {
+    Run();
+    return absl::OkStatus();
   }
-  held_ = *std::move(held);
-  if (request_.Length() < kLargeMessageBytes) return Run();
-  if (scope_.transfers.Add(NamespaceOf(request_), [self = shared_from_this()] { self->Run(); }))
-    return;
-  refused.status =
-      WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull);
-  Complete(std::move(refused));
+  const bool added =
+      scope_.transfers.Add(NamespaceOf(request_), [self = shared_from_this()] { self->Run(); });
+  if (added) return absl::OkStatus();
+  return WithReason(ResourceExhausted("too many large requests wait to be read"),
+                    Reason::kQueueFull);
 }
 
 void CallInParts::Run() {
-  DecodedCall call;
-  CallResult refused;
-  refused.status =
-      ReadCall(scope_, request_, context_, arrival_, DeadlineOf(context_), &call, &refused.details);
-  if (!refused.status.ok()) return Complete(std::move(refused));
-  name_space_ = call.spec.name_space;
-  call.spec.print = [self = shared_from_this()](absl::string_view text) {
-    {
-      absl::MutexLock lock(&self->mutex_);
-      if (self->cancelled_) return;
-      self->parts_.AddPrinted(text);
-    }
-    self->Advance();
-  };
-  std::shared_ptr<CallHandle> handle = scope_.engine.Call(
-      std::move(call.spec),
-      [self = shared_from_this()](CallResult result) { self->Complete(std::move(result)); });
-  bool cancelled;
-  {
+  std::shared_ptr<CallHandle> handle;
+  bool cancelled = false;
+  ErrorDetails details;
+  const absl::Status begun = CatchOutOfMemory([&]() -> absl::Status {
+    CallSpec spec;
+    FORMWORK_RETURN_IF_ERROR(Decode(&spec, &details));
+    handle = scope_.engine.Call(std::move(spec), [self = shared_from_this()](CallResult result) {
+      self->Complete(std::move(result));
+    });
     absl::MutexLock lock(&mutex_);
     handle_ = handle;
     cancelled = cancelled_;
-  }
+    return absl::OkStatus();
+  });
+  if (!begun.ok()) return Refuse(begun, std::move(details));
   if (cancelled) handle->Cancel();
   handle->Start();
 }
 
+absl::Status CallInParts::Decode(CallSpec* spec, ErrorDetails* details) {
+  DecodedCall call;
+  const absl::Status read =
+      ReadCall(scope_, request_, context_, arrival_, DeadlineOf(context_), &call, details);
+  name_space_ = call.spec.name_space;
+  call.spec.print = [self = shared_from_this()](absl::string_view text) { self->Printed(text); };
+  *spec = std::move(call.spec);
+  return read;
+}
+
+void CallInParts::Printed(absl::string_view text) {
+  const HeapScope unlimited(nullptr);  // The stream's memory, and bounded, not the call's.
+  {
+    absl::MutexLock lock(&mutex_);
+    if (cancelled_) return;
+    parts_.AddPrinted(text);
+  }
+  Advance();
+}
+
+void CallInParts::Refuse(absl::Status status, ErrorDetails details) {
+  CallResult refused;
+  refused.status = std::move(status);
+  refused.details = std::move(details);
+  End(std::move(refused));
+}
+
 void CallInParts::Complete(CallResult result) {
+  if (!SlowToEncode(result)) return End(std::move(result));
+  const absl::Status queued = CatchOutOfMemory([&] {
+    absl::AnyInvocable<void()> end = [self = shared_from_this(),
+                                      result = std::move(result)]() mutable {
+      self->End(std::move(result));
+    };
+    // What is done is answered, even where too much waits already.
+    if (!scope_.transfers.Add(NamespaceOf(request_), std::move(end))) end();
+    return absl::OkStatus();
+  });
+  if (queued.ok()) return;
+  ErrorDetails details;
+  details.effects = Effects::kAll;
+  Refuse(queued, std::move(details));
+}
+
+void CallInParts::End(CallResult result) {
   scope_.metrics.CountCall(
       {name_space_, result.function_name, result.status, absl::Now() - arrival_});
-  const bool slow =
-      std::any_of(result.outputs.begin(), result.outputs.end(),
-                  [](const CallOutput& output) { return SlowToEncode(output.tensor); });
-  auto end = [self = shared_from_this(), result = std::move(result)]() mutable {
-    std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
-    const grpc::Status status =
-        ToGrpc(result.status, result.details, self->scope_.engine.epoch(), &self->context_);
-    {
-      absl::MutexLock lock(&self->mutex_);
-      self->complete_ = true;
-      self->last_progress_ = absl::Now();
-      self->status_ = status;
-      if (status.ok()) self->parts_.SetResult(std::move(result));
-      handle.swap(self->handle_);
-    }
-    self->Advance();
-  };
-  if (!slow) return end();
-  absl::AnyInvocable<void()> task = std::move(end);
-  // What is done is answered, even where too much waits already.
-  if (!scope_.transfers.Add(NamespaceOf(request_), std::move(task))) task();
+  std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
+  Guard([&] {
+    absl::MutexLock lock(&mutex_);
+    complete_ = true;
+    last_progress_ = absl::Now();
+    handle.swap(handle_);
+    if (!status_.ok()) return;  // Broken before.
+    status_ = result.status;
+    details_ = std::move(result.details);
+    if (status_.ok()) parts_.SetResult(std::move(result));
+  });
+  Advance();
 }
 
 void CallInParts::Advance() {
-  grpc::Status status;
+  // Once more where a step breaks it: it ends then.
+  for (bool taken = false; !taken;) {
+    Guard([&] {
+      TakeStep();
+      taken = true;
+    });
+  }
+}
+
+void CallInParts::TakeStep() {
   bool write;
+  absl::Status status;
+  ErrorDetails details;
   {
     absl::MutexLock lock(&mutex_);
     if (writing_ || finished_) return;
     write = parts_.HasNext() && !cancelled_;
     if (write) {
-      writing_ = true;
       outgoing_ = parts_.Next();
+      writing_ = true;
     } else if (complete_) {
       finished_ = true;
       status = status_;
+      details = std::move(details_);
     } else {
       return;
     }
   }
-  if (!write) return Finish(std::move(status));
+  if (!write) return Finish(ToGrpc(status, details, scope_.engine.epoch(), &context_));
   scope_.metrics.CountSent(outgoing_.Length());
   StartWrite(&outgoing_);
 }
@@ -121,12 +163,25 @@ void CallInParts::OnWriteDone(bool ok) {
     writing_ = false;
     last_progress_ = absl::Now();
     outgoing_.Clear();
-    cancelled_ |= !ok;
   }
+  if (!ok) Abandon();
   Advance();
 }
 
 void CallInParts::OnCancel() {
+  Abandon();
+  Advance();
+}
+
+void CallInParts::Break(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+  }
+  Abandon();
+}
+
+void CallInParts::Abandon() {
   std::shared_ptr<CallHandle> handle;
   {
     absl::MutexLock lock(&mutex_);
@@ -134,7 +189,6 @@ void CallInParts::OnCancel() {
     handle = handle_;
   }
   if (handle != nullptr) handle->Cancel();
-  Advance();
 }
 
 void CallInParts::EndIfIdle(absl::Time since) {

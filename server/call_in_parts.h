@@ -37,10 +37,21 @@ class CallInParts final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnDone() override;
 
  private:
+  absl::Status Begin();
   void Run();
-  void Complete(CallResult result);
+  // What may fail of it, before the call has begun.
+  absl::Status Decode(CallSpec* spec, ErrorDetails* details);
+  void Printed(absl::string_view text);
   // Writes the next part, or ends, where that can be done now.
+  void TakeStep();
+  // These do not throw.
+  void Refuse(absl::Status status, ErrorDetails details);
+  void Complete(CallResult result);
+  void End(CallResult result);
   void Advance();
+  void Break(const absl::Status& status) override;
+  // Nobody gets any more parts: the call is cancelled.
+  void Abandon();
 
   const RequestScope& scope_;
   OpenStreams& open_;
@@ -53,7 +64,8 @@ class CallInParts final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   absl::Mutex mutex_;
   AnswerParts parts_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<CallHandle> handle_ ABSL_GUARDED_BY(mutex_);
-  grpc::Status status_ ABSL_GUARDED_BY(mutex_);  // Once it is complete.
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // The call's, once it is complete; or why not.
+  ErrorDetails details_ ABSL_GUARDED_BY(mutex_);
   absl::Time last_progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();
   bool complete_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,33 +1,33 @@
 #include "server/call_stream.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
 #include "server/read_call.h"
+#include "server/status_to_grpc.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
 
 namespace formwork::server {
 namespace {
 
-// How far a stream is read ahead, how many calls run side by side, and how many answers may wait
-// for a slow client. One request and one answer may be larger than the bytes say.
+// How far a stream is read ahead, and how many answers may wait for a slow client. One request and
+// one answer may be larger than the bytes say.
 constexpr size_t kMaxWaiting = 8;
-constexpr size_t kMaxRunning = 8;
 constexpr size_t kMaxAnswers = 16;
 constexpr size_t kMaxWaitingBytes = size_t{8} << 20;
 constexpr size_t kMaxAnswerBytes = size_t{8} << 20;
 
 }  // namespace
 
-// One call of a stream, while it runs.
+// One call of a stream, from when it is read.
 struct CallStream::Call {
-  uint64_t number;
   uint64_t call_id;
+  bool unordered;
   absl::Time arrival;
   std::string name_space;
   std::shared_ptr<AnswerParts> parts;  // Null: answered whole.
@@ -38,8 +38,9 @@ CallStream::CallStream(const RequestScope& scope, OpenStreams& open,
     : scope_(scope), open_(open), context_(context), deadline_(DeadlineOf(context)) {}
 
 void CallStream::Start() {
+  const absl::Status added = open_.Add(shared_from_this());
   scope_.metrics.CountStream(1);
-  open_.Add(shared_from_this());
+  if (!added.ok()) Break(added);
   Advance();
 }
 
@@ -47,7 +48,7 @@ void CallStream::CloseWhenIdle() {
   {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
-    end_ = absl::UnavailableError("the server is shutting down");
+    end_ = WithReason(absl::UnavailableError("the server is shutting down"), Reason::kDraining);
   }
   Advance();
 }
@@ -70,7 +71,7 @@ void CallStream::EndIfIdle(absl::Time since) {
 int CallStream::NextToRun() const {
   bool ordered_waits = ordered_running_;
   for (size_t i = 0; i < waiting_.size(); ++i) {
-    if (waiting_[i].unordered || !ordered_waits) return static_cast<int>(i);
+    if (waiting_[i].call->unordered || !ordered_waits) return static_cast<int>(i);
     ordered_waits = true;
   }
   return -1;
@@ -91,8 +92,8 @@ bool CallStream::MayRead() const {
 CallStream::Step CallStream::NextStep() {
   if (finished_) return Step::kNone;
   if (!writing_ && !answers_.empty() && !cancelled_) {
-    writing_ = true;
     TakeMessage();
+    writing_ = true;
     return Step::kWrite;
   }
   if (!waiting_.empty() && !cancelled_ && MayRun() && NextToRun() >= 0) return Step::kRun;
@@ -123,15 +124,13 @@ void CallStream::Advance() {
     if (advancing_) return;
     advancing_ = true;
   }
-  while (TakeStep()) {
-  }
+  for (bool more = true; more;) Guard([&] { more = TakeStep(); });
 }
 
 bool CallStream::TakeStep() {
   Step step;
   Request request;
-  uint64_t number = 0;
-  grpc::Status status;
+  absl::Status end;
   {
     absl::MutexLock lock(&mutex_);
     step = NextStep();
@@ -142,87 +141,92 @@ bool CallStream::TakeStep() {
       request = std::move(*next);
       waiting_.erase(next);
       waiting_bytes_ -= request.message.Length();
-      number = ++begun_;
-      running_[number].unordered = request.unordered;
-      ordered_running_ |= !request.unordered;
-    } else if (step == Step::kFinish && closing_ && !all_read_) {
-      status =
-          grpc::Status(static_cast<grpc::StatusCode>(end_.code()), std::string(end_.message()));
+      running_.push_back({request.call, nullptr});
+      ordered_running_ |= !request.call->unordered;
+    } else if (step == Step::kFinish) {
+      end = !broken_.ok() ? broken_ : closing_ && !all_read_ ? end_ : absl::OkStatus();
     }
   }
   if (step == Step::kWrite) {
     scope_.metrics.CountSent(outgoing_.Length());
     StartWrite(&outgoing_);
   }
-  if (step == Step::kRun) Begin(std::move(request), number);
+  if (step == Step::kRun) Begin(std::move(request));
   if (step == Step::kRead) StartRead(&incoming_);
-  if (step == Step::kFinish) Finish(status);
+  if (step == Step::kFinish) Finish(ToGrpc(end, {}, scope_.engine.epoch(), &context_));
   return step != Step::kNone;
 }
 
-void CallStream::Begin(Request request, uint64_t number) {
-  if (!request.held.ok()) return Refuse(number, request.arrival, request.held.status());
-  if (request.message.Length() < kLargeMessageBytes) return Run(request, number);
-  const absl::Time arrival = request.arrival;
-  const std::string name_space = NamespaceOf(request.message);
-  const bool added = scope_.transfers.Add(
-      name_space, [self = shared_from_this(), number, request = std::move(request)] {
-        self->Run(request, number);
-      });
-  if (added) return;
-  Refuse(
-      number, arrival,
-      WithReason(ResourceExhausted("too many large requests wait to be read"), Reason::kQueueFull));
+void CallStream::Begin(Request request) {
+  const std::shared_ptr<Call> call = request.call;
+  const absl::Status begun = CatchOutOfMemory([&]() -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(request.held.status());
+    if (request.message.Length() < kLargeMessageBytes) {
+      Run(request);
+      return absl::OkStatus();
+    }
+    const std::string name_space = NamespaceOf(request.message);
+    const bool added = scope_.transfers.Add(
+        name_space,
+        [self = shared_from_this(), request = std::move(request)] { self->Run(request); });
+    if (added) return absl::OkStatus();
+    return WithReason(ResourceExhausted("too many large requests wait to be read"),
+                      Reason::kQueueFull);
+  });
+  if (!begun.ok()) Refuse(call, begun, NothingDone());
 }
 
-void CallStream::Refuse(uint64_t number, absl::Time arrival, absl::Status status) {
-  CallResult refused;
-  refused.status = std::move(status);
-  refused.details.effects = Effects::kNone;
-  Complete(std::make_shared<Call>(Call{number, 0, arrival, "", nullptr}), std::move(refused));
-}
-
-void CallStream::Run(const Request& request, uint64_t number) {
-  DecodedCall decoded;
-  CallResult refused;
-  refused.status = ReadCall(scope_, request.message, context_, request.arrival, deadline_, &decoded,
-                            &refused.details);
-  const auto call = std::make_shared<Call>(
-      Call{number, decoded.call_id, request.arrival, decoded.spec.name_space, nullptr});
-  if (decoded.in_parts) {
-    call->parts = std::make_shared<AnswerParts>(scope_.engine.epoch(), decoded.call_id);
-  }
-  if (!refused.status.ok()) return Complete(call, std::move(refused));
-  CallSpec& spec = decoded.spec;
-  if (call->parts != nullptr) {
-    spec.print = [self = shared_from_this(), parts = call->parts](absl::string_view text) {
-      self->Printed(parts, text);
-    };
-  }
-  std::shared_ptr<CallHandle> handle =
-      scope_.engine.Call(std::move(spec), [self = shared_from_this(), call](CallResult result) {
-        self->Complete(call, std::move(result));
-      });
-  bool cancelled;
-  {
+void CallStream::Run(const Request& request) {
+  const std::shared_ptr<Call>& call = request.call;
+  std::shared_ptr<CallHandle> handle;
+  bool cancelled = false;
+  ErrorDetails details;
+  const absl::Status begun = CatchOutOfMemory([&]() -> absl::Status {
+    CallSpec spec;
+    FORMWORK_RETURN_IF_ERROR(Decode(request, &spec, &details));
+    handle =
+        scope_.engine.Call(std::move(spec), [self = shared_from_this(), call](CallResult result) {
+          self->Complete(call, std::move(result));
+        });
     absl::MutexLock lock(&mutex_);
-    running_[number].handle = handle;
+    FindRunning(call.get())->handle = handle;
     cancelled = cancelled_;
-  }
+    return absl::OkStatus();
+  });
+  if (!begun.ok()) return Refuse(call, begun, std::move(details));
   if (cancelled) handle->Cancel();
   handle->Start();
 }
 
+absl::Status CallStream::Decode(const Request& request, CallSpec* spec, ErrorDetails* details) {
+  Call& call = *request.call;
+  DecodedCall decoded;
+  const absl::Status read =
+      ReadCall(scope_, request.message, context_, call.arrival, deadline_, &decoded, details);
+  if (decoded.call_id != 0) call.call_id = decoded.call_id;
+  call.name_space = decoded.spec.name_space;
+  if (decoded.in_parts) {
+    call.parts = std::make_shared<AnswerParts>(scope_.engine.epoch(), call.call_id,
+                                               scope_.max_message_bytes);
+    decoded.spec.print = [self = shared_from_this(), parts = call.parts](absl::string_view text) {
+      self->Printed(parts, text);
+    };
+  }
+  *spec = std::move(decoded.spec);
+  return read;
+}
+
 // On the thread that runs the call: writes where that can be done at once, and begins nothing else.
 void CallStream::Printed(const std::shared_ptr<AnswerParts>& parts, absl::string_view text) {
+  const HeapScope unlimited(nullptr);  // The stream's memory, and bounded, not the call's.
   {
     absl::MutexLock lock(&mutex_);
     if (cancelled_) return;
     parts->AddPrinted(text);
     Queue(parts);
     if (advancing_ || writing_) return;
-    writing_ = true;
     TakeMessage();
+    writing_ = true;
   }
   scope_.metrics.CountSent(outgoing_.Length());
   StartWrite(&outgoing_);
@@ -235,72 +239,100 @@ void CallStream::Queue(const std::shared_ptr<AnswerParts>& parts) {
   answers_.push_back({grpc::ByteBuffer(), parts});
 }
 
-void CallStream::Complete(std::shared_ptr<Call> call, CallResult result) {
-  scope_.metrics.CountCall(
-      {call->name_space, result.function_name, result.status, absl::Now() - call->arrival});
-  const bool slow =
-      std::any_of(result.outputs.begin(), result.outputs.end(),
-                  [](const CallOutput& output) { return SlowToEncode(output.tensor); });
-  if (!slow) return Encode(*call, std::move(result));
-  auto encode = [self = shared_from_this(), call,
-                 held = std::make_shared<CallResult>(std::move(result))] {
-    self->Encode(*call, std::move(*held));
-  };
-  // What is done is answered, even where too much waits already.
-  if (!scope_.transfers.Add(call->name_space, encode)) encode();
+void CallStream::Refuse(const std::shared_ptr<Call>& call, absl::Status status,
+                        ErrorDetails details) {
+  CallResult refused;
+  refused.status = std::move(status);
+  refused.details = std::move(details);
+  Complete(call, std::move(refused));
 }
 
-void CallStream::Encode(Call& call, CallResult result) {
-  Answer answer;
-  const uint64_t epoch = scope_.engine.epoch();
-  if (call.parts == nullptr) {
+void CallStream::Complete(const std::shared_ptr<Call>& call, CallResult result) {
+  if (!SlowToEncode(result)) return Encode(call, std::move(result), /*large=*/false);
+  const absl::Status queued = CatchOutOfMemory([&] {
+    absl::AnyInvocable<void()> encode = [self = shared_from_this(), call,
+                                         result = std::move(result)]() mutable {
+      self->Encode(call, std::move(result), /*large=*/true);
+    };
+    // What is done is answered, even where too much waits already.
+    if (!scope_.transfers.Add(call->name_space, std::move(encode))) encode();
+    return absl::OkStatus();
+  });
+  if (queued.ok()) return;
+  CallResult failed;
+  failed.status = queued;
+  failed.details.effects = Effects::kAll;
+  Encode(call, std::move(failed), /*large=*/false);
+}
+
+void CallStream::Encode(const std::shared_ptr<Call>& call, CallResult result, bool large) {
+  Answer answer{grpc::ByteBuffer(), call->parts};
+  const std::string function = std::move(result.function_name);
+  absl::Status status = result.status;
+  Guard([&] {
+    if (call->parts != nullptr) return;
+    const auto encode = [&] {
+      return EncodeCallResponse(result, scope_.engine.epoch(), call->call_id,
+                                scope_.max_message_bytes, &answer.whole);
+    };
     const absl::Status encoded =
-        EncodeCallResponse(result, epoch, call.call_id, scope_.max_message_bytes, &answer.whole);
-    if (!encoded.ok()) {
-      CallResult too_large;
-      too_large.status = encoded;
-      too_large.details.effects = Effects::kAll;
-      EncodeCallResponse(too_large, epoch, call.call_id, scope_.max_message_bytes, &answer.whole)
-          .IgnoreError();
-    }
-  }
+        large ? HoldToBudget(scope_.engine.memory(), encode) : CatchOutOfMemory(encode);
+    if (encoded.ok()) return;
+    status = encoded;
+    result = CallResult();
+    result.status = encoded;
+    result.details.effects = Effects::kAll;
+    encode().IgnoreError();
+  });
+  scope_.metrics.CountCall({call->name_space, function, status, absl::Now() - call->arrival});
   std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
-  {
+  Guard([&] {
     absl::MutexLock lock(&mutex_);
-    const auto running = running_.find(call.number);
-    if (!running->second.unordered) ordered_running_ = false;
-    handle = std::move(running->second.handle);
-    running_.erase(running);
+    handle = EndRunning(call.get());
     last_progress_ = absl::Now();
-    if (!cancelled_) {
-      if (call.parts == nullptr) {
-        answers_.push_back(std::move(answer));
-      } else {
-        call.parts->SetResult(std::move(result));
-        Queue(call.parts);
-      }
+    if (cancelled_) return;
+    if (call->parts == nullptr) {
+      answers_.push_back(std::move(answer));
+    } else {
+      call->parts->SetResult(std::move(result));
+      Queue(call->parts);
     }
-  }
+  });
   Advance();
+}
+
+CallStream::Running* CallStream::FindRunning(const Call* call) {
+  return std::find_if(running_.begin(), running_.end(),
+                      [call](const Running& running) { return running.call.get() == call; });
+}
+
+std::shared_ptr<CallHandle> CallStream::EndRunning(const Call* call) {
+  Running* const running = FindRunning(call);
+  if (!call->unordered) ordered_running_ = false;
+  std::shared_ptr<CallHandle> handle = std::move(running->handle);
+  running_.erase(running);
+  return handle;
 }
 
 void CallStream::OnReadDone(bool ok) {
   if (ok) scope_.metrics.CountReceived(incoming_.Length());
-  {
+  Guard([&] {
     absl::MutexLock lock(&mutex_);
     reading_ = false;
     last_progress_ = absl::Now();
     if (!ok) {
       all_read_ = true;
     } else if (!cancelled_) {
-      Request& request = waiting_.emplace_back();
+      const CallHead head = ReadCallHead(incoming_);
+      Request request;
+      request.call =
+          std::make_shared<Call>(Call{head.call_id, head.unordered, last_progress_, "", nullptr});
+      request.held = HoldMessage(scope_, incoming_);
       request.message.Swap(&incoming_);
-      request.arrival = last_progress_;
-      request.unordered = SaysUnordered(request.message);
-      request.held = HoldMessage(scope_, request.message);
       waiting_bytes_ += request.message.Length();
+      waiting_.push_back(std::move(request));
     }
-  }
+  });
   Advance();
 }
 
@@ -312,28 +344,36 @@ void CallStream::OnWriteDone(bool ok) {
     outgoing_.Clear();
     const Answer& written = answers_.front();
     if (written.parts == nullptr || !written.parts->HasNext()) answers_.pop_front();
-    if (!ok) {
-      cancelled_ = true;
-      waiting_.clear();
-      waiting_bytes_ = 0;
-    }
   }
+  if (!ok) Abandon();
   Advance();
 }
 
 void CallStream::OnCancel() {
-  std::vector<std::shared_ptr<CallHandle>> handles;
+  Abandon();
+  Advance();
+}
+
+void CallStream::Break(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (broken_.ok()) broken_ = status;
+  }
+  Abandon();
+}
+
+void CallStream::Abandon() {
+  absl::InlinedVector<std::shared_ptr<CallHandle>, kMaxRunning> handles;
   {
     absl::MutexLock lock(&mutex_);
     cancelled_ = true;
     waiting_.clear();
     waiting_bytes_ = 0;
-    for (const auto& [number, running] : running_) {
+    for (const Running& running : running_) {
       if (running.handle != nullptr) handles.push_back(running.handle);
     }
   }
   for (const auto& handle : handles) handle->Cancel();
-  Advance();
 }
 
 void CallStream::OnDone() {

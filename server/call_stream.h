@@ -5,10 +5,9 @@
 
 #include <deque>
 #include <memory>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/memory_budget.h"
@@ -41,16 +40,16 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void OnDone() override;
 
  private:
+  struct Call;
   // A call that is read, and not begun.
   struct Request {
+    std::shared_ptr<Call> call;
     grpc::ByteBuffer message;
-    absl::Time arrival;
-    bool unordered = false;
     absl::StatusOr<MemoryReservation> held;  // The message's memory, or why it cannot be had.
   };
   // A call that runs.
   struct Running {
-    bool unordered = false;
+    std::shared_ptr<Call> call;
     std::shared_ptr<CallHandle> handle;
   };
   // What waits to be written: one message, or parts as they come.
@@ -60,7 +59,8 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
     size_t bytes() const { return parts != nullptr ? parts->bytes() : whole.Length(); }
   };
-  struct Call;
+
+  static constexpr size_t kMaxRunning = 8;
 
   enum class Step { kNone, kWrite, kRun, kRead, kFinish };
 
@@ -74,15 +74,24 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // Does what is to be done, on one thread at a time.
   void Advance();
   bool TakeStep();
-  // Answers a call that was not decoded.
-  void Refuse(uint64_t number, absl::Time arrival, absl::Status status);
-  void Begin(Request request, uint64_t number);
-  void Run(const Request& request, uint64_t number);
+  void Begin(Request request);
+  void Run(const Request& request);
+  // What may fail of it, before the call has begun.
+  absl::Status Decode(const Request& request, CallSpec* spec, ErrorDetails* details);
   void Printed(const std::shared_ptr<AnswerParts>& parts, absl::string_view text);
   // Has `parts` written, unless they wait for it already.
   void Queue(const std::shared_ptr<AnswerParts>& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Complete(std::shared_ptr<Call> call, CallResult result);
-  void Encode(Call& call, CallResult result);
+  // These do not throw.
+  void Refuse(const std::shared_ptr<Call>& call, absl::Status status, ErrorDetails details);
+  void Complete(const std::shared_ptr<Call>& call, CallResult result);
+  void Encode(const std::shared_ptr<Call>& call, CallResult result, bool large);
+  void Break(const absl::Status& status) override;
+  // Nobody gets any more answers: calls are cancelled.
+  void Abandon();
+
+  Running* FindRunning(const Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The call has ended; its handle, to be destroyed without the lock.
+  std::shared_ptr<CallHandle> EndRunning(const Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const RequestScope& scope_;
   OpenStreams& open_;
@@ -92,12 +101,12 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   absl::Mutex mutex_;
   std::deque<Request> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<uint64_t, Running> running_ ABSL_GUARDED_BY(mutex_);  // By their numbers.
+  absl::InlinedVector<Running, kMaxRunning> running_ ABSL_GUARDED_BY(mutex_);
   bool ordered_running_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;          // Calls so far.
   std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // The first may be on its way.
   absl::Time last_progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();
-  absl::Status end_ ABSL_GUARDED_BY(mutex_);  // What the stream ends with once it is closing.
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);     // What the stream ends with once it is closing,
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);  // or where it is broken.
   bool advancing_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

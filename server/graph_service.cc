@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/status.h"
 #include "server/methods.h"
 #include "server/parsed_message.h"
 #include "server/unary_call.h"
@@ -21,30 +22,32 @@ absl::Duration IdleTimeout(const ServerOptions& options) {
 }  // namespace
 
 GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics)
-    : streams_(IdleTimeout(options)),
+    : streams_(IdleTimeout(options), engine.memory()),
       requests_(4, kMaxQueued),
       scope_{engine,  metrics,    requests_, static_cast<size_t>(options.max_message_bytes),
              options, absl::Now()} {}
 
 template <typename Request, typename Response>
-GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Response> method) {
+GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Response> method,
+                                            Memory memory) {
+  const auto body = [this, method, memory](const auto& unary) {
+    ErrorDetails details = NothingDone();
+    ArenaMessage<Request> request;
+    ArenaMessage<Response> response;
+    absl::Status status = Parse(unary->message(), scope_.engine.memory(), request);
+    const auto answer = [&]() -> absl::Status {
+      FORMWORK_RETURN_IF_ERROR(unary->CheckWanted());
+      response->set_epoch(scope_.engine.epoch());
+      FORMWORK_RETURN_IF_ERROR(method(scope_, *request, &*response, &details));
+      return Serialize(*response, scope_.max_message_bytes, unary->response());
+    };
+    if (status.ok()) {
+      status = memory == Memory::kHeld ? HoldToBudget(scope_.engine.memory(), answer) : answer();
+    }
+    unary->Finish(status, details);
+  };
   return UnaryRequest::Start(scope_, rpc.method, rpc.context, rpc.request, rpc.response, &requests_,
-                             [this, name = rpc.method, method](const auto& unary) {
-                               ErrorDetails details = NothingDone();
-                               Request request;
-                               if (!Parse(unary->message(), &request))
-                                 return unary->Finish(Malformed(name), details);
-                               Response response;
-                               response.set_epoch(scope_.engine.epoch());
-                               absl::Status status = unary->CheckWanted();
-                               if (status.ok())
-                                 status = method(scope_, request, &response, &details);
-                               if (status.ok()) {
-                                 status = Serialize(response, scope_.max_message_bytes,
-                                                    unary->response());
-                               }
-                               unary->Finish(status, details);
-                             });
+                             body);
 }
 
 GraphService::Reactor* GraphService::Begin(const Rpc& rpc, WaitingMethod method, TaskPool* pool) {
@@ -107,7 +110,7 @@ GraphService::Reactor* GraphService::DescribeFunction(Context* context, const By
 
 GraphService::Reactor* GraphService::Unregister(Context* context, const Bytes* request,
                                                 Bytes* response) {
-  return Answer({"Unregister", context, request, response}, &methods::Unregister);
+  return Answer({"Unregister", context, request, response}, &methods::Unregister, Memory::kFree);
 }
 
 GraphService::Reactor* GraphService::CreateVariable(Context* context, const Bytes* request,
@@ -117,7 +120,7 @@ GraphService::Reactor* GraphService::CreateVariable(Context* context, const Byte
 
 GraphService::Reactor* GraphService::GetVariable(Context* context, const Bytes* request,
                                                  Bytes* response) {
-  return Answer({"GetVariable", context, request, response}, &methods::GetVariable);
+  return Answer({"GetVariable", context, request, response}, &methods::GetVariable, Memory::kFree);
 }
 
 GraphService::Reactor* GraphService::ReadVariables(Context* context, const Bytes* request,
@@ -138,7 +141,8 @@ GraphService::Reactor* GraphService::ListVariables(Context* context, const Bytes
 
 GraphService::Reactor* GraphService::DeleteVariable(Context* context, const Bytes* request,
                                                     Bytes* response) {
-  return Answer({"DeleteVariable", context, request, response}, &methods::DeleteVariable);
+  return Answer({"DeleteVariable", context, request, response}, &methods::DeleteVariable,
+                Memory::kFree);
 }
 
 GraphService::Reactor* GraphService::ReadTensor(Context* context, const Bytes* request,
@@ -153,17 +157,19 @@ GraphService::Reactor* GraphService::ListTensors(Context* context, const Bytes* 
 
 GraphService::Reactor* GraphService::ReleaseTensors(Context* context, const Bytes* request,
                                                     Bytes* response) {
-  return Answer({"ReleaseTensors", context, request, response}, &methods::ReleaseTensors);
+  return Answer({"ReleaseTensors", context, request, response}, &methods::ReleaseTensors,
+                Memory::kFree);
 }
 
 GraphService::Reactor* GraphService::GetServerInfo(Context* context, const Bytes* request,
                                                    Bytes* response) {
-  return Answer({"GetServerInfo", context, request, response}, &methods::GetServerInfo);
+  return Answer({"GetServerInfo", context, request, response}, &methods::GetServerInfo,
+                Memory::kFree);
 }
 
 GraphService::Reactor* GraphService::Clear(Context* context, const Bytes* request,
                                            Bytes* response) {
-  return Answer({"Clear", context, request, response}, &methods::Clear);
+  return Answer({"Clear", context, request, response}, &methods::Clear, Memory::kFree);
 }
 
 }  // namespace formwork::server

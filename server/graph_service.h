@@ -85,9 +85,13 @@ class GraphService final : public raw_methods::All {
   using Method = absl::Status (*)(const RequestScope&, const Request&, Response*, ErrorDetails*);
   using WaitingMethod = void (*)(const RequestScope&, const std::shared_ptr<UnaryRequest>&);
 
+  // Whether a method is held to the memory limit. Those that give memory back, or say how much
+  // there is, are not: they are for when it is reached.
+  enum class Memory { kHeld, kFree };
+
   // Runs `method` with parsed messages on a thread of ours.
   template <typename Request, typename Response>
-  Reactor* Answer(const Rpc& rpc, Method<Request, Response> method);
+  Reactor* Answer(const Rpc& rpc, Method<Request, Response> method, Memory memory = Memory::kHeld);
   // Runs `method`, which finishes the request, on a thread of `pool`; null: here.
   Reactor* Begin(const Rpc& rpc, WaitingMethod method, TaskPool* pool);
   // What is small is decoded where it arrives.

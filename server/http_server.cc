@@ -201,11 +201,12 @@ void HttpServer::Handle(uint64_t id, Connection& connection) {
   connection.state = Connection::State::kAnswering;
   connection.deadline = absl::Now() + limits_.answer_time;
   const bool added = waiting_handlers_.Add("", [this, id, &handler] {
-    HttpAnswer answer = AnswerOf(handler);
-    {
+    CatchOutOfMemory([&] {
+      HttpAnswer answer = AnswerOf(handler);
       absl::MutexLock lock(&mutex_);
       answers_.emplace_back(id, std::move(answer));
-    }
+      return absl::OkStatus();
+    }).IgnoreError();  // It is closed when its time is over.
     eventfd_write(wake_.get(), 1);
   });
   if (!added) Answer(connection, {.code = 503, .body = "too many requests wait\n"});

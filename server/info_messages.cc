@@ -188,7 +188,7 @@ bool NamesById(const Registration& registration) {
       [](const auto& capture) { return capture.second.kind != Argument::Kind::kTensor; });
 }
 
-absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest request, Allocator& allocator) {
+absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest& request, Allocator& allocator) {
   Registration registration;
   registration.name_space = request.namespace_();
   registration.name = request.name();

@@ -34,7 +34,8 @@ absl::Duration DurationFrom(const google::protobuf::Duration& message);
 
 /// Errors of these: also kResourceExhausted if there is no memory for a value.
 absl::StatusOr<Argument> ArgumentFrom(const v1::Value& message, Allocator& allocator);
-absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest request, Allocator& allocator);
+/// Takes the graph out of `request`.
+absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest& request, Allocator& allocator);
 
 /// The value that a client gave: itself, or the one that is kept.
 /// Errors: kNotFound (kept tensor); kInvalidArgument where it is a resource.

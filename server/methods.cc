@@ -15,6 +15,9 @@
 namespace formwork::server::methods {
 namespace {
 
+// At once: others who use kept tensors wait meanwhile.
+constexpr int kMaxReleased = 1 << 20;
+
 absl::StatusOr<Target> FunctionTarget(const v1::UnregisterRequest& request) {
   if (request.function_id() != 0) return Target{request.function_id(), ""};
   if (!request.function_name().empty()) return Target{0, request.function_name()};
@@ -158,6 +161,9 @@ absl::Status ListTensors(const RequestScope& scope, const v1::ListTensorsRequest
 
 absl::Status ReleaseTensors(const RequestScope& scope, const v1::ReleaseTensorsRequest& in,
                             v1::ReleaseTensorsResponse* out, ErrorDetails* details) {
+  if (in.ids_size() > kMaxReleased) {
+    return InField(InvalidArgument("ReleaseTensors: too many IDs: limit=", kMaxReleased), "ids");
+  }
   FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch(), details));
   out->set_released(scope.engine.ReleaseTensors(in.namespace_(), in.ids()));
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/memory_budget.h"
 #include "prometheus/text_serializer.h"
 #include "server/event_log.h"
 #include "server/process_stats.h"
@@ -178,16 +179,23 @@ MetricFamily Metrics::CollectRefusals() const {
 }
 
 void Metrics::CountCall(const FinishedCall& call) {
-  calls_.Count(call);
-  if (call.latency > options_.slow_call) LogSlowCall(call);
-  if (call.status.ok()) return;
-  if (const auto cause = CountRefusal(call.status)) LogRefusedCall(*cause, call);
+  CatchOutOfMemory([&] {
+    calls_.Count(call);
+    if (call.latency > options_.slow_call) LogSlowCall(call);
+    if (call.status.ok()) return absl::OkStatus();
+    if (const auto cause = CountRefusal(call.status)) LogRefusedCall(*cause, call);
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 void Metrics::CountRequest(absl::string_view method, const absl::Status& status) {
-  requests_->Add({{"method", std::string(method)}, {"code", CodeName(status.code())}}).Increment();
-  if (status.ok()) return;
-  if (const auto cause = CountRefusal(status)) LogRefusedRequest(*cause, method, status);
+  CatchOutOfMemory([&] {
+    requests_->Add({{"method", std::string(method)}, {"code", CodeName(status.code())}})
+        .Increment();
+    if (status.ok()) return absl::OkStatus();
+    if (const auto cause = CountRefusal(status)) LogRefusedRequest(*cause, method, status);
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 void Metrics::CountRetrace(absl::string_view peer) {

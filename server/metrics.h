@@ -52,7 +52,8 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// These write to the log, too, what was refused and what was slow.
+  /// These write to the log, too, what was refused and what was slow. They do not throw: what there
+  /// is no memory for is not counted.
   void CountCall(const FinishedCall& call);
   /// One finished request of another method.
   void CountRequest(absl::string_view method, const absl::Status& status);

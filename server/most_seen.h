@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "core/base/hash_map.h"
 
 namespace formwork::server {
 
@@ -96,7 +96,7 @@ class MostSeen {
 
   const size_t values_;
   const size_t max_names_;
-  absl::flat_hash_map<std::string, Name> names_;
+  HashMap<std::string, Name> names_;
   Value others_{};
 };
 

@@ -12,11 +12,13 @@ constexpr size_t kCountedMessageBytes = size_t{64} << 10;
 
 }  // namespace
 
+bool IsCounted(const grpc::ByteBuffer& message) { return message.Length() >= kCountedMessageBytes; }
+
 absl::StatusOr<MemoryReservation> HoldMessage(const RequestScope& scope,
                                               const grpc::ByteBuffer& message) {
-  const size_t bytes = message.Length();
-  if (bytes < kCountedMessageBytes) return MemoryReservation();
-  absl::StatusOr<MemoryReservation> held = MemoryReservation::Take(scope.engine.memory(), bytes);
+  if (!IsCounted(message)) return MemoryReservation();
+  absl::StatusOr<MemoryReservation> held =
+      MemoryReservation::Take(scope.engine.memory(), message.Length());
   if (!held.ok()) return Annotate(held.status(), "the request's message");
   return held;
 }
@@ -34,7 +36,9 @@ absl::Status ReadCall(const RequestScope& scope, const grpc::ByteBuffer& message
   CallSpec& spec = call->spec;
   spec.deadline = deadline;
   if (call->timeout) spec.deadline = std::min(deadline, arrival + *call->timeout);
-  if (spec.keep_outputs && spec.owner.empty()) spec.owner = context.peer();
+  if (spec.keep_outputs) {
+    FORMWORK_ASSIGN_OR_RETURN(spec.owner, OwnerOf(spec.owner, context));
+  }
   return absl::OkStatus();
 }
 

@@ -11,8 +11,11 @@
 
 namespace formwork::server {
 
-/// A received message's memory, reserved of the engine's budget for as long as both are held. Small
-/// messages, which others bound by number, are not counted. Errors: MemoryBudget::Reserve's.
+/// Small messages, which others bound by number, are not counted; nor is what they are made into.
+bool IsCounted(const grpc::ByteBuffer& message);
+
+/// The memory of a received message that is counted, reserved of the engine's budget for as long as
+/// both are held. Errors: MemoryBudget::Reserve's.
 absl::StatusOr<MemoryReservation> HoldMessage(const RequestScope& scope,
                                               const grpc::ByteBuffer& message);
 

@@ -5,7 +5,10 @@
 #include <cstddef>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/reason.h"
+#include "core/base/status.h"
 #include "core/engine.h"
 #include "grpcpp/server_context.h"
 #include "server/flags.h"
@@ -28,9 +31,18 @@ struct RequestScope {
   absl::Time started;
 };
 
+/// A client's name for itself has at most so many bytes.
+inline constexpr size_t kMaxClientId = 128;
+
 /// Whose kept tensors a request's are, as lists show it: the client's, or its address'.
-inline std::string OwnerOf(const std::string& client_id,
-                           const grpc::CallbackServerContext& context) {
+/// Errors: kInvalidArgument where `client_id` is too long.
+inline absl::StatusOr<std::string> OwnerOf(const std::string& client_id,
+                                           const grpc::CallbackServerContext& context) {
+  if (client_id.size() > kMaxClientId) {
+    return InField(
+        InvalidArgument("client_id is too long: bytes=", client_id.size(), " limit=", kMaxClientId),
+        "client_id");
+  }
   return client_id.empty() ? context.peer() : client_id;
 }
 

@@ -6,8 +6,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/memory_budget.h"
 #include "core/base/reason.h"
 #include "formwork/v1/errors.pb.h"
+#include "server/parsed_message.h"
 #include "server/type_messages.h"
 #include "server/utf8.h"
 
@@ -91,13 +93,13 @@ absl::Duration RetryDelay(Reason reason, Effects effects,
 // What can be left out where there is no room for it.
 struct Parts {
   rpc::BadRequest culprits;
-  v1::CallFailure failure;
+  ArenaMessage<v1::CallFailure> failure;
 
-  size_t bytes() const { return culprits.ByteSizeLong() + failure.ByteSizeLong(); }
+  size_t bytes() const { return culprits.ByteSizeLong() + failure->ByteSizeLong(); }
 };
 
-Parts PartsOf(const absl::Status& status, const ErrorDetails& details, uint64_t epoch) {
-  Parts parts;
+void Fill(const absl::Status& status, const ErrorDetails& details, uint64_t epoch, Parts* to) {
+  Parts& parts = *to;
   const auto add_culprit = [&](const std::string& field, absl::string_view text) {
     auto* violation = parts.culprits.add_field_violations();
     violation->set_field(ToValidUtf8(field));
@@ -108,13 +110,12 @@ Parts PartsOf(const absl::Status& status, const ErrorDetails& details, uint64_t 
     const std::string text(status.message());
     add_culprit(field, Utf8Prefix(text, kMaxViolationText));
   }
-  parts.failure.set_epoch(epoch);
-  parts.failure.set_effects(static_cast<v1::Effects>(details.effects));
+  parts.failure->set_epoch(epoch);
+  parts.failure->set_effects(static_cast<v1::Effects>(details.effects));
   for (const FunctionType& type : details.candidates) {
-    ToMessage(type, parts.failure.add_candidates());
+    ToMessage(type, parts.failure->add_candidates());
   }
-  if (details.suggested) ToMessage(*details.suggested, parts.failure.mutable_suggested());
-  return parts;
+  if (details.suggested) ToMessage(*details.suggested, parts.failure->mutable_suggested());
 }
 
 // Leaves out half of a list at a time, from the end, until the parts fit.
@@ -127,10 +128,10 @@ void TrimUntilFits(Repeated* list, const Parts& parts, size_t bytes) {
 }
 
 void Trim(Parts* parts, size_t bytes) {
-  TrimUntilFits(parts->failure.mutable_printed(), *parts, bytes);
+  TrimUntilFits(parts->failure->mutable_printed(), *parts, bytes);
   TrimUntilFits(parts->culprits.mutable_field_violations(), *parts, bytes);
-  TrimUntilFits(parts->failure.mutable_candidates(), *parts, bytes);
-  if (parts->bytes() > bytes) parts->failure.clear_suggested();
+  TrimUntilFits(parts->failure->mutable_candidates(), *parts, bytes);
+  if (parts->bytes() > bytes) parts->failure->clear_suggested();
 }
 
 void AddDetail(const char* type, const google::protobuf::Message& message, rpc::Status* status) {
@@ -172,7 +173,7 @@ rpc::Status Join(const absl::Status& status, Effects effects, std::string text,
   if (!parts.culprits.field_violations().empty()) {
     AddDetail("google.rpc.BadRequest", parts.culprits, &joined);
   }
-  AddDetail("formwork.v1.CallFailure", parts.failure, &joined);
+  AddDetail("formwork.v1.CallFailure", *parts.failure, &joined);
   return joined;
 }
 
@@ -181,20 +182,28 @@ rpc::Status Join(const absl::Status& status, Effects effects, std::string text,
 grpc::Status ToGrpc(const absl::Status& status, const ErrorDetails& details, uint64_t epoch,
                     grpc::CallbackServerContext* context, absl::Span<const std::string> printed) {
   if (status.ok()) return grpc::Status::OK;
-  const size_t room = RoomFor(*context);
-  const std::string text = ErrorText(status, room);
-  Parts parts = PartsOf(status, details, epoch);
-  for (const std::string& line : printed) parts.failure.add_printed(ToValidUtf8(line));
-  Trim(&parts, (room - TextSize(text)) * 3 / 4 - kInfoBytes);
-  context->AddTrailingMetadata(kStatusDetailsKey,
-                               Join(status, details.effects, text, parts).SerializeAsString());
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), text);
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  grpc::Status answer(code, "");
+  CatchOutOfMemory([&] {
+    const size_t room = RoomFor(*context);
+    const std::string text = ErrorText(status, room);
+    Parts parts;
+    Fill(status, details, epoch, &parts);
+    for (const std::string& line : printed) parts.failure->add_printed(ToValidUtf8(line));
+    Trim(&parts, (room - TextSize(text)) * 3 / 4 - kInfoBytes);
+    context->AddTrailingMetadata(kStatusDetailsKey,
+                                 Join(status, details.effects, text, parts).SerializeAsString());
+    answer = grpc::Status(code, text);
+    return absl::OkStatus();
+  }).IgnoreError();
+  return answer;
 }
 
 rpc::Status ToErrorMessage(const absl::Status& status, const ErrorDetails& details,
                            uint64_t epoch) {
-  return Join(status, details.effects, ErrorText(status, kMostTrailerBytes),
-              PartsOf(status, details, epoch));
+  Parts parts;
+  Fill(status, details, epoch, &parts);
+  return Join(status, details.effects, ErrorText(status, kMostTrailerBytes), parts);
 }
 
 }  // namespace formwork::server

@@ -27,7 +27,8 @@ inline constexpr size_t kMaxErrorText = 4096;
 
 /// `status` for the caller. Where it is an error, its details and what the call printed go to
 /// `context`, with what is least needed left out until they fit: printed text, culprits,
-/// candidates, the suggested type.
+/// candidates, the suggested type. Does not throw: where there is no memory for more, it is the
+/// code alone.
 grpc::Status ToGrpc(const absl::Status& status, const ErrorDetails& details, uint64_t epoch,
                     grpc::CallbackServerContext* context,
                     absl::Span<const std::string> printed = {});

@@ -81,6 +81,7 @@ void WriteMessage(const TensorRange& range, absl::Span<const int64_t> dims, Wire
     return WriteBytes(range.tensor, static_cast<size_t>(range.begin) * DTypeSize(dtype), content,
                       writer);
   }
+  writer->Reserve(content);
   for (const std::string& element : StringsOf(range)) {
     const uint32_t length = static_cast<uint32_t>(element.size());
     writer->Raw(&length, sizeof(length));

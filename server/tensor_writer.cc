@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/tensor/bools.h"
 #include "server/info_messages.h"
+#include "server/parsed_message.h"
 #include "server/read_call.h"
 #include "server/status_to_grpc.h"
 #include "server/tensor_codec.h"
@@ -20,6 +21,7 @@ namespace {
 
 // What is taken at first, whatever was announced.
 constexpr size_t kFirstBytes = size_t{4} << 20;
+constexpr size_t kMostHeadBytes = size_t{64} << 10;
 constexpr uint32_t kContent = 15;
 
 }  // namespace
@@ -92,7 +94,8 @@ TensorWriter::TensorWriter(const RequestScope& scope, OpenStreams& open,
     : scope_(scope), open_(open), context_(context), response_(response) {}
 
 void TensorWriter::Start() {
-  open_.Add(shared_from_this());
+  const absl::Status added = open_.Add(shared_from_this());
+  if (!added.ok()) return End(added);
   StartRead(&incoming_);
 }
 
@@ -101,26 +104,32 @@ void TensorWriter::OnReadDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     last_progress_ = absl::Now();
   }
+  Guard([&] {
+    const absl::Status begun = Begin(ok);
+    if (!begun.ok()) End(begun);
+  });
+}
+
+absl::Status TensorWriter::Begin(bool ok) {
   if (ok) {
-    absl::StatusOr<MemoryReservation> held = HoldMessage(scope_, incoming_);
-    if (!held.ok()) return End(held.status());
-    held_ = *std::move(held);
+    FORMWORK_ASSIGN_OR_RETURN(held_, HoldMessage(scope_, incoming_));
+    if (incoming_.Length() < kLargeMessageBytes) {
+      Take();
+      return absl::OkStatus();
+    }
   }
   // The end may take long, too: a value of strings is put together.
-  if (ok && incoming_.Length() < kLargeMessageBytes) return Take();
   auto work = [self = shared_from_this(), ok] {
-    if (ok) return self->Take();
-    self->End(self->Keep());
+    self->Guard([&] { ok ? self->Take() : self->Keep(); });
   };
-  if (!scope_.transfers.Add(head_.namespace_(), work)) {
-    End(WithReason(ResourceExhausted("too many large requests wait to be read"),
-                   Reason::kQueueFull));
-  }
+  if (scope_.transfers.Add(head_.name_space, std::move(work))) return absl::OkStatus();
+  return WithReason(ResourceExhausted("too many large requests wait to be read"),
+                    Reason::kQueueFull);
 }
 
 void TensorWriter::Take() {
   scope_.metrics.CountReceived(incoming_.Length());
-  const absl::Status added = Add();
+  const absl::Status added = HoldToBudget(scope_.engine.memory(), [this] { return Add(); });
   incoming_.Clear();
   held_.Release();
   if (!added.ok()) return End(added);
@@ -143,49 +152,62 @@ absl::Status TensorWriter::Add() {
     if (!reader.SkipField(tag)) return Malformed("WriteTensorRequest");
     const size_t bytes = before.remaining() - reader.remaining();
     const size_t at = head.size();
-    if (value_ != nullptr || at + bytes > kLargeMessageBytes) continue;
+    if (value_ != nullptr) continue;
+    if (at + bytes > kMostHeadBytes) {
+      return InvalidArgument(
+          "WriteTensor: what the first message has besides content is too large: "
+          "limit=",
+          kMostHeadBytes);
+    }
     head.resize(at + bytes);
     WireReader(before).CopyTo(head.data() + at, bytes);
   }
-  if (value_ == nullptr) {
-    if (!head_.ParseFromString(head)) return Malformed("WriteTensorRequest");
-    FORMWORK_ASSIGN_OR_RETURN(GrowingTensor made,
-                              GrowingTensor::Make(head_, scope_.engine.allocator()));
-    value_ = std::make_unique<GrowingTensor>(std::move(made));
-  }
+  if (value_ == nullptr) FORMWORK_RETURN_IF_ERROR(ReadHead(head));
   return value_->Append(content);
 }
 
-absl::Status TensorWriter::Keep() {
+absl::Status TensorWriter::ReadHead(const std::string& bytes) {
+  ArenaMessage<v1::WriteTensorRequest> head;
+  if (!head->ParseFromString(bytes)) return Malformed("WriteTensorRequest");
+  FORMWORK_ASSIGN_OR_RETURN(GrowingTensor made,
+                            GrowingTensor::Make(*head, scope_.engine.allocator()));
+  FORMWORK_ASSIGN_OR_RETURN(head_.owner, OwnerOf(head->client_id(), context_));
+  head_.name_space = head->namespace_();
+  head_.keep_for = DurationFrom(head->keep_for());
+  value_ = std::make_unique<GrowingTensor>(std::move(made));
+  return absl::OkStatus();
+}
+
+void TensorWriter::Keep() {
+  End(HoldToBudget(scope_.engine.memory(), [this] { return TryKeep(); }));
+}
+
+absl::Status TensorWriter::TryKeep() {
   if (context_.IsCancelled()) return absl::CancelledError("the request was cancelled");
   if (value_ == nullptr) return InvalidArgument("WriteTensor: there is no value");
   FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, std::move(*value_).Finish());
   v1::WriteTensorResponse out;
   out.set_epoch(scope_.engine.epoch());
   v1::KeptTensorInfo* info = out.mutable_tensor();
-  info->set_dtype(head_.dtype());
-  *info->mutable_dims() = head_.dims();
+  info->set_dtype(static_cast<formwork::tf::DataType>(tensor.dtype()));
+  for (int64_t dim : tensor.shape().dims()) info->add_dims(dim);
   info->set_bytes(tensor.bytes());
-  info->set_owner(OwnerOf(head_.client_id(), context_));
+  info->set_owner(head_.owner);
   FORMWORK_ASSIGN_OR_RETURN(
       const uint64_t id,
-      scope_.engine.KeepTensor(head_.namespace_(), info->owner(), DurationFrom(head_.keep_for()),
-                               std::move(tensor)));
+      scope_.engine.KeepTensor(head_.name_space, head_.owner, head_.keep_for, std::move(tensor)));
   info->set_id(id);
-  const grpc::Slice bytes(out.SerializeAsString());
-  response_ = grpc::ByteBuffer(&bytes, 1);
-  return absl::OkStatus();
+  return Serialize(out, scope_.max_message_bytes, &response_);
 }
 
 void TensorWriter::End(const absl::Status& status) {
-  value_ = nullptr;
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(finished_, true)) return;
   }
+  value_ = nullptr;
   scope_.metrics.CountRequest("WriteTensor", status);
-  const ErrorDetails details = NothingDone();
-  Finish(ToGrpc(status, details, scope_.engine.epoch(), &context_));
+  Finish(ToGrpc(status, NothingDone(), scope_.engine.epoch(), &context_));
 }
 
 void TensorWriter::CloseWhenIdle() {

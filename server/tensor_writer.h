@@ -3,6 +3,7 @@
 // The method WriteTensor: a value that comes in chunks.
 
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -67,11 +68,24 @@ class TensorWriter final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   void OnDone() override;
 
  private:
-  // Takes incoming_ and reads on.
+  // What the first message says besides dtype and dims.
+  struct Head {
+    std::string name_space;
+    std::string owner;
+    absl::Duration keep_for;
+  };
+
+  // What came, or the end; `ok`: as OnReadDone.
+  absl::Status Begin(bool ok);
+  // Takes incoming_ and reads on, or ends.
   void Take();
   absl::Status Add();
-  absl::Status Keep();
+  absl::Status ReadHead(const std::string& bytes);
+  void Keep();
+  absl::Status TryKeep();
+  // These do not throw.
   void End(const absl::Status& status);
+  void Break(const absl::Status& status) override { End(status); }
 
   const RequestScope& scope_;
   OpenStreams& open_;
@@ -80,7 +94,7 @@ class TensorWriter final : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   grpc::ByteBuffer incoming_;
   MemoryReservation held_;  // Of incoming_.
   // One thread at a time works on these: whoever was handed the last message.
-  v1::WriteTensorRequest head_;
+  Head head_;
   std::unique_ptr<GrowingTensor> value_;
 
   absl::Mutex mutex_;

@@ -1,6 +1,5 @@
 #include "server/unary_call.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "server/call_codec.h"
@@ -10,30 +9,18 @@
 namespace formwork::server {
 namespace {
 
-void Answer(const RequestScope& scope, UnaryRequest& unary, const CallResult& result) {
-  const absl::Status status = EncodeCallResponse(result, scope.engine.epoch(), 0,
-                                                 scope.max_message_bytes, unary.response());
-  scope.metrics.CountCall(
-      {unary.name_space(), result.function_name, status, absl::Now() - unary.arrival()});
-  // A response that cannot be sent: the call has run.
+void Complete(const RequestScope& scope, UnaryRequest& unary, CallResult result) {
+  unary.set_function_name(std::move(result.function_name));
+  if (!result.status.ok()) return unary.Finish(result.status, result.details, result.printed);
   ErrorDetails details;
-  if (!status.ok()) details.effects = Effects::kAll;
-  unary.Finish(status, details);
-}
-
-void Complete(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary,
-              CallResult result) {
-  if (!result.status.ok()) {
-    scope.metrics.CountCall(
-        {unary->name_space(), result.function_name, result.status, absl::Now() - unary->arrival()});
-    return unary->Finish(result.status, result.details, result.printed);
-  }
-  const bool slow =
-      std::any_of(result.outputs.begin(), result.outputs.end(),
-                  [](const CallOutput& output) { return SlowToEncode(output.tensor); });
-  if (!slow) return Answer(scope, *unary, result);
-  unary->Encode(true,
-                [&scope, unary, result = std::move(result)] { Answer(scope, *unary, result); });
+  details.effects = Effects::kAll;  // Of a response that cannot be sent: the call has run.
+  const auto encode = [&scope, &response = *unary.response()](const CallResult& answered) {
+    return EncodeCallResponse(answered, scope.engine.epoch(), 0, scope.max_message_bytes,
+                              &response);
+  };
+  if (!SlowToEncode(result)) return unary.Finish(encode(result), details);
+  unary.AnswerLarge([encode, result = std::move(result)] { return encode(result); },
+                    std::move(details));
 }
 
 }  // namespace
@@ -43,10 +30,10 @@ void RunUnaryCall(const RequestScope& scope, const std::shared_ptr<UnaryRequest>
   CallResult refused;
   refused.status = ReadCall(scope, unary->message(), unary->context(), unary->arrival(),
                             unary->deadline(), &call, &refused.details);
-  if (!refused.status.ok()) return Complete(scope, unary, std::move(refused));
   unary->set_name_space(call.spec.name_space);
+  if (!refused.status.ok()) return unary->Finish(refused.status, refused.details);
   unary->Begin(scope.engine.Call(std::move(call.spec), [&scope, unary](CallResult result) {
-    Complete(scope, unary, std::move(result));
+    unary->Guard([&] { Complete(scope, *unary, std::move(result)); });
   }));
 }
 

@@ -9,21 +9,6 @@
 #include "server/wire_format.h"
 
 namespace formwork::server {
-namespace {
-
-class CancellableReactor final : public grpc::ServerUnaryReactor {
- public:
-  explicit CancellableReactor(std::shared_ptr<UnaryRequest> request)
-      : request_(std::move(request)) {}
-  void OnCancel() override { request_->Cancel(); }
-  void OnDone() override { delete this; }
-
- private:
-  const std::shared_ptr<UnaryRequest> request_;
-};
-
-}  // namespace
-
 UnaryRequest::UnaryRequest(const RequestScope& scope, const char* method,
                            grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                            grpc::ByteBuffer* response)
@@ -50,11 +35,16 @@ grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const c
       request->Guard([&] { body(request); });
     };
     if (pool->Add(NamespaceOf(*message), std::move(run))) return absl::OkStatus();
-    return WithReason(ResourceExhausted("too many requests wait: ", method), Reason::kQueueFull);
+    return WithReason(
+        ResourceExhausted("too many requests wait: ", method != nullptr ? method : "Call"),
+        Reason::kQueueFull);
   });
-  if (!begun.ok()) request->Finish(begun);
+  if (!begun.ok()) request->Finish(begun, NothingDone());
   absl::MutexLock lock(&request->mutex_);
-  if (!request->done_) return request->reactor_ = new CancellableReactor(request);
+  if (!request->done_) {
+    request->held_by_grpc_ = request;
+    return request.get();
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(request->status_);
   return reactor;
@@ -92,7 +82,7 @@ void UnaryRequest::Begin(std::shared_ptr<CallHandle> handle) {
   handle->Start();
 }
 
-void UnaryRequest::Cancel() {
+void UnaryRequest::OnCancel() {
   std::shared_ptr<CallHandle> handle;
   {
     absl::MutexLock lock(&mutex_);
@@ -102,34 +92,44 @@ void UnaryRequest::Cancel() {
   if (handle != nullptr) handle->Cancel();
 }
 
-void UnaryRequest::Encode(bool slow, absl::AnyInvocable<void()> encode) {
-  Guard([&] {
-    absl::AnyInvocable<void()> guarded = [self = shared_from_this(),
-                                          encode = std::move(encode)]() mutable {
-      self->Guard([&] { encode(); });
-    };
-    // What is done is answered, even where too much waits already.
-    if (slow && scope_.transfers.Add(NamespaceOf(*request_), std::move(guarded))) return;
-    guarded();
-  });
+void UnaryRequest::OnDone() {
+  std::shared_ptr<UnaryRequest> held;  // Goes without the lock.
+  absl::MutexLock lock(&mutex_);
+  held.swap(held_by_grpc_);
+}
+
+void UnaryRequest::AnswerLarge(absl::AnyInvocable<absl::Status()> encode, ErrorDetails details) {
+  absl::AnyInvocable<void()> answer = [self = shared_from_this(), encode = std::move(encode),
+                                       details = std::move(details)]() mutable {
+    self->Finish(HoldToBudget(self->scope_.engine.memory(), encode), details);
+  };
+  // What is done is answered, even where too much waits already.
+  if (!scope_.transfers.Add(NamespaceOf(*request_), std::move(answer))) answer();
 }
 
 void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& details,
                           absl::Span<const std::string> printed) {
+  if (answered_.exchange(true)) return;
+  const HeapScope unlimited(nullptr);  // For whom nothing is done by halves.
   scope_.metrics.CountReceived(request_->Length());
   if (status.ok()) scope_.metrics.CountSent(response_->Length());
-  if (method_ != nullptr) scope_.metrics.CountRequest(method_, status);
+  if (method_ != nullptr) {
+    scope_.metrics.CountRequest(method_, status);
+  } else {
+    scope_.metrics.CountCall({name_space_, function_name_, status, absl::Now() - arrival_});
+  }
   grpc::Status answer = ToGrpc(status, details, scope_.engine.epoch(), context_, printed);
   std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
-  grpc::ServerUnaryReactor* reactor;
   {
     absl::MutexLock lock(&mutex_);
-    if (std::exchange(done_, true)) return;
+    done_ = true;
     handle.swap(handle_);
-    reactor = reactor_;
-    if (reactor == nullptr) status_ = std::move(answer);
+    if (held_by_grpc_ == nullptr) {  // Start has not returned: it answers.
+      status_ = std::move(answer);
+      return;
+    }
   }
-  if (reactor != nullptr) reactor->Finish(std::move(answer));
+  grpc::ServerUnaryReactor::Finish(std::move(answer));
 }
 
 }  // namespace formwork::server

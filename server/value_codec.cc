@@ -1,5 +1,7 @@
 #include "server/value_codec.h"
 
+#include <algorithm>
+
 #include "core/base/status.h"
 
 namespace formwork::server {
@@ -145,6 +147,11 @@ bool SlowToEncode(const Tensor& tensor) {
   size_t bytes = 0;
   for (const std::string& element : tensor.span<std::string>()) bytes += element.size();
   return bytes > kSlowBytes;
+}
+
+bool SlowToEncode(const CallResult& result) {
+  return std::any_of(result.outputs.begin(), result.outputs.end(),
+                     [](const CallOutput& output) { return SlowToEncode(output.tensor); });
 }
 
 absl::Status ResponseTooLarge(size_t bytes, size_t limit, absl::string_view instead) {

@@ -53,6 +53,7 @@ void WriteValueWithoutContent(const Tensor& tensor, WireWriter* writer);
 /// True where encoding copies so much that it would hold up a callback thread: large values of
 /// strings. (Numbers are sent from where they lie.)
 bool SlowToEncode(const Tensor& tensor);
+bool SlowToEncode(const CallResult& result);
 
 /// The error of a response that is larger than a message may be. `instead`: what to do.
 absl::Status ResponseTooLarge(size_t bytes, size_t limit, absl::string_view instead);

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "server/call_codec.h"
 #include "server/info_messages.h"
 #include "server/parsed_message.h"
 #include "server/value_codec.h"
@@ -16,18 +17,27 @@
 namespace formwork::server {
 namespace {
 
-// Parses the request's message. False where it is malformed: then it has been answered.
-template <typename Message>
-bool ParseOrRefuse(UnaryRequest& unary, const char* name, Message* message) {
-  if (Parse(unary.message(), message)) return true;
-  unary.Finish(Malformed(name), NothingDone());
-  return false;
+absl::Status RegistrationOf(const RequestScope& scope, UnaryRequest& unary,
+                            Registration* registration, ErrorDetails* details) {
+  ArenaMessage<v1::RegisterRequest> in;
+  FORMWORK_RETURN_IF_ERROR(Parse(unary.message(), scope.engine.memory(), in));
+  if (in->retrace()) scope.metrics.CountRetrace(unary.context().peer());
+  FORMWORK_RETURN_IF_ERROR(HoldToBudget(scope.engine.memory(), [&]() -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(*registration, RegistrationFrom(*in, scope.engine.allocator()));
+    return absl::OkStatus();
+  }));
+  if (!NamesById(*registration)) return absl::OkStatus();
+  return scope.engine.CheckEpoch(in->expected_epoch(), details);
 }
 
 // What is to be read, and whether it is all there to be asked for.
 absl::Status ReadSpecFrom(const RequestScope& scope, const v1::ReadVariablesRequest& in,
                           ReadSpec* spec, ErrorDetails* details) {
   spec->name_space = in.namespace_();
+  if (static_cast<size_t>(in.variables_size()) > kMaxInputs) {
+    return InField(InvalidArgument("ReadVariables: too many variables: limit=", kMaxInputs),
+                   "variables");
+  }
   bool by_id = false;
   for (int i = 0; i < in.variables_size(); ++i) {
     absl::StatusOr<Target> target = TargetFrom(in.variables(i));
@@ -42,21 +52,39 @@ absl::Status ReadSpecFrom(const RequestScope& scope, const v1::ReadVariablesRequ
   return by_id ? scope.engine.CheckEpoch(in.expected_epoch(), details) : absl::OkStatus();
 }
 
+absl::Status ReadSpecOf(const RequestScope& scope, UnaryRequest& unary,
+                        ArenaMessage<v1::ReadVariablesRequest>& in, ReadSpec* spec,
+                        ErrorDetails* details) {
+  FORMWORK_RETURN_IF_ERROR(Parse(unary.message(), scope.engine.memory(), in));
+  return HoldIfCounted(unary.message(), scope.engine.memory(),
+                       [&] { return ReadSpecFrom(scope, *in, spec, details); });
+}
+
+absl::StatusOr<Tensor> TensorToRead(const RequestScope& scope, UnaryRequest& unary,
+                                    ArenaMessage<v1::ReadTensorRequest>& in,
+                                    ErrorDetails* details) {
+  FORMWORK_RETURN_IF_ERROR(Parse(unary.message(), scope.engine.memory(), in));
+  FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in->expected_epoch(), details));
+  absl::StatusOr<Tensor> tensor = scope.engine.ReadTensor(in->namespace_(), in->id());
+  if (!tensor.ok()) return InField(tensor.status(), "id");
+  return tensor;
+}
+
 absl::Status AnswerRead(const RequestScope& scope, UnaryRequest& unary,
                         const v1::ReadVariablesRequest& in,
                         const std::vector<VariableValue>& values) {
   std::vector<v1::VariableInfo> variables(values.size());
   std::vector<CallOutput> outputs(values.size());
   std::vector<uint64_t> kept;
+  FORMWORK_ASSIGN_OR_RETURN(const std::string owner, OwnerOf(in.client_id(), unary.context()));
   for (size_t i = 0; i < values.size(); ++i) {
     ToMessage(values[i].variable, &variables[i]);
     if (!in.keep()) {
       outputs[i].tensor = values[i].value;
       continue;
     }
-    const absl::StatusOr<uint64_t> id =
-        scope.engine.KeepTensor(in.namespace_(), OwnerOf(in.client_id(), unary.context()),
-                                DurationFrom(in.keep_for()), values[i].value);
+    const absl::StatusOr<uint64_t> id = scope.engine.KeepTensor(
+        in.namespace_(), owner, DurationFrom(in.keep_for()), values[i].value);
     if (!id.ok()) {
       scope.engine.ReleaseTensors(in.namespace_(), kept);
       return id.status();
@@ -69,8 +97,8 @@ absl::Status AnswerRead(const RequestScope& scope, UnaryRequest& unary,
                              unary.response());
 }
 
-absl::Status AssignSpecFrom(const RequestScope& scope, UnaryRequest& unary, AssignSpec* spec,
-                            ErrorDetails* details) {
+absl::Status AssignSpecOf(const RequestScope& scope, UnaryRequest& unary, AssignSpec* spec,
+                          ErrorDetails* details) {
   DecodedAssign in;
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(scope.engine.memory(), [&] {
     return DecodeAssignRequest(unary.message(), scope.engine.allocator(), &in);
@@ -92,82 +120,81 @@ absl::Status AssignSpecFrom(const RequestScope& scope, UnaryRequest& unary, Assi
 }  // namespace
 
 void RunRegister(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
-  v1::RegisterRequest in;
-  if (!ParseOrRefuse(*unary, "RegisterRequest", &in)) return;
-  if (in.retrace()) scope.metrics.CountRetrace(unary->context().peer());
+  Registration registration;
   ErrorDetails details = NothingDone();
-  const uint64_t expected_epoch = in.expected_epoch();
-  absl::StatusOr<Registration> registration =
-      RegistrationFrom(std::move(in), scope.engine.allocator());
-  absl::Status status = registration.status();
-  if (status.ok() && NamesById(*registration)) {
-    status = scope.engine.CheckEpoch(expected_epoch, &details);
-  }
+  const absl::Status status = RegistrationOf(scope, *unary, &registration, &details);
   if (!status.ok()) return unary->Finish(status, details);
-  registration->deadline = unary->deadline();
+  registration.deadline = unary->deadline();
+  const auto answer = [&scope](UnaryRequest& unary, const RegisterResult& result) {
+    if (!result.registered.existed) scope.metrics.CountCompile(absl::Now() - unary.arrival());
+    if (!result.status.ok()) return unary.Finish(result.status, result.details);
+    ArenaMessage<v1::RegisterResponse> out;
+    out->set_epoch(scope.engine.epoch());
+    ToMessage(result.registered.function, out->mutable_function());
+    out->set_existed(result.registered.existed);
+    unary.Finish(Serialize(*out, scope.max_message_bytes, unary.response()));
+  };
   unary->Begin(
-      scope.engine.Register(*std::move(registration), [&scope, unary](RegisterResult result) {
-        if (!result.registered.existed) {
-          scope.metrics.CountCompile(absl::Now() - unary->arrival());
-        }
-        if (!result.status.ok()) return unary->Finish(result.status, result.details);
-        v1::RegisterResponse out;
-        out.set_epoch(scope.engine.epoch());
-        ToMessage(result.registered.function, out.mutable_function());
-        out.set_existed(result.registered.existed);
-        unary->Finish(Serialize(out, scope.max_message_bytes, unary->response()));
+      scope.engine.Register(std::move(registration), [unary, answer](const RegisterResult& result) {
+        unary->Guard([&] { answer(*unary, result); });
       }));
 }
 
 void RunReadVariables(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
-  const auto in = std::make_shared<v1::ReadVariablesRequest>();
-  if (!ParseOrRefuse(*unary, "ReadVariablesRequest", in.get())) return;
+  const auto in = std::make_shared<ArenaMessage<v1::ReadVariablesRequest>>();
   ReadSpec spec;
   ErrorDetails details = NothingDone();
-  const absl::Status status = ReadSpecFrom(scope, *in, &spec, &details);
+  const absl::Status status = ReadSpecOf(scope, *unary, *in, &spec, &details);
   if (!status.ok()) return unary->Finish(status, details);
   spec.deadline = unary->deadline();
-  unary->Begin(scope.engine.ReadVariables(std::move(spec), [&scope, unary, in](ReadResult result) {
-    if (!result.status.ok()) return unary->Finish(result.status, result.details);
+  const auto answer = [&scope, in](UnaryRequest& unary, ReadResult result) {
+    if (!result.status.ok()) return unary.Finish(result.status, result.details);
     const bool slow =
-        !in->keep() && std::any_of(result.values.begin(), result.values.end(),
-                                   [](const auto& read) { return SlowToEncode(read.value); });
-    unary->Encode(slow, [&scope, unary, in, values = std::move(result.values)] {
-      unary->Finish(AnswerRead(scope, *unary, *in, values), NothingDone());
-    });
+        !(*in)->keep() && std::any_of(result.values.begin(), result.values.end(),
+                                      [](const auto& read) { return SlowToEncode(read.value); });
+    auto encode = [&scope, &unary, in, values = std::move(result.values)] {
+      return AnswerRead(scope, unary, **in, values);
+    };
+    if (!slow) return unary.Finish(encode(), NothingDone());
+    unary.AnswerLarge(std::move(encode), NothingDone());
+  };
+  unary->Begin(scope.engine.ReadVariables(std::move(spec), [unary, answer](ReadResult result) {
+    unary->Guard([&] { answer(*unary, std::move(result)); });
   }));
 }
 
 void RunAssignVariables(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
   AssignSpec spec;
   ErrorDetails details = NothingDone();
-  const absl::Status status = AssignSpecFrom(scope, *unary, &spec, &details);
+  const absl::Status status = AssignSpecOf(scope, *unary, &spec, &details);
   if (!status.ok()) return unary->Finish(status, details);
   spec.deadline = unary->deadline();
-  unary->Begin(scope.engine.AssignVariables(std::move(spec), [&scope, unary](AssignResult result) {
-    if (!result.status.ok()) return unary->Finish(result.status, result.details);
+  const auto answer = [&scope](UnaryRequest& unary, const AssignResult& result) {
+    if (!result.status.ok()) return unary.Finish(result.status, result.details);
     v1::AssignVariablesResponse out;
     out.set_epoch(scope.engine.epoch());
     for (const VariableInfo& variable : result.variables) ToMessage(variable, out.add_variables());
-    unary->Finish(Serialize(out, scope.max_message_bytes, unary->response()));
-  }));
+    unary.Finish(Serialize(out, scope.max_message_bytes, unary.response()));
+  };
+  unary->Begin(
+      scope.engine.AssignVariables(std::move(spec), [unary, answer](const AssignResult& result) {
+        unary->Guard([&] { answer(*unary, result); });
+      }));
 }
 
 void RunReadTensor(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
-  v1::ReadTensorRequest in;
-  if (!ParseOrRefuse(*unary, "ReadTensorRequest", &in)) return;
+  const auto in = std::make_shared<ArenaMessage<v1::ReadTensorRequest>>();
   ErrorDetails details = NothingDone();
-  const absl::Status checked = scope.engine.CheckEpoch(in.expected_epoch(), &details);
-  if (!checked.ok()) return unary->Finish(checked, details);
-  absl::StatusOr<Tensor> tensor = scope.engine.ReadTensor(in.namespace_(), in.id());
-  if (!tensor.ok()) return unary->Finish(InField(tensor.status(), "id"), details);
+  absl::StatusOr<Tensor> tensor = TensorToRead(scope, *unary, *in, &details);
+  if (!tensor.ok()) return unary->Finish(tensor.status(), details);
   const bool slow = SlowToEncode(*tensor);
-  unary->Encode(slow, [&scope, unary, in = std::move(in), tensor = *std::move(tensor)] {
-    unary->Finish(
-        EncodeReadTensor(scope.engine.epoch(), tensor, in.has_range() ? &in.range() : nullptr,
-                         scope.max_message_bytes, unary->response()),
-        NothingDone());
-  });
+  auto encode = [&scope, &unary = *unary, in, tensor = *std::move(tensor)] {
+    return EncodeReadTensor(scope.engine.epoch(), tensor,
+                            (*in)->has_range() ? &(*in)->range() : nullptr, scope.max_message_bytes,
+                            unary.response());
+  };
+  if (!slow) return unary->Finish(encode(), NothingDone());
+  unary->AnswerLarge(std::move(encode), NothingDone());
 }
 
 }  // namespace formwork::server

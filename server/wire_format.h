@@ -105,6 +105,8 @@ class WireWriter {
   /// The tag and length of a field whose `bytes` bytes are written next.
   void BytesHeader(uint32_t field, size_t bytes);
   void Raw(const void* data, size_t bytes);
+  /// Takes memory for so many bytes that are written by Raw, so that many writes take it once.
+  void Reserve(size_t bytes) { pending_.reserve(pending_.size() + bytes); }
   /// `bytes` bytes at `data`, which `buffer` keeps alive until they are sent.
   void Reference(const Buffer& buffer, const void* data, size_t bytes);
 

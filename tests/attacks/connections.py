@@ -65,7 +65,7 @@ def soft_limit(attack):
   server = attack.server(limits={resource.RLIMIT_NOFILE: (1024, hard)})
   with connections(server.grpc, 1100, http2.GREETING):
     seconds = seconds_of(lambda: health_of_a_new_connection(server))
-    attack.check(seconds < 5, "a health check took %.1f s beside them" % seconds)
+    attack.check(seconds < 1, "a health check took %.1f s beside them" % seconds)
     attack.check(server.get("/readyz")[0] == 200, "/readyz says that it does not serve")
   return "health check %.0f ms" % (1000 * seconds)
 

@@ -98,8 +98,8 @@ def resets(attack):
       time.sleep(0.1)
     attack.check(flood.returncode == 0, "the flood ended with %s" % flood.returncode)
   grown = megabytes(server) - before
-  attack.check(slowest < 8, "a health check took %.1f s" % slowest)
-  attack.check(grown < 400, "the server grew by %.0f MB" % grown)
+  attack.check(slowest < 3, "a health check took %.1f s" % slowest)
+  attack.check(grown < 300, "the server grew by %.0f MB" % grown)
   return "%.0f MB, slowest health check %.0f ms" % (grown, 1000 * slowest)
 
 

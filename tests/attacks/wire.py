@@ -1,11 +1,14 @@
 """Large messages, streams that nobody reads, and what is announced and never comes."""
+import resource
 import threading
 import time
 
 import grpc
 import harness
+import http2
 import server_process
 from formwork.v1 import calls_pb2, tensors_pb2
+from malformed import varint
 
 MEGABYTE = 1 << 20
 
@@ -162,3 +165,154 @@ def many_small_inputs(attack):
   attack.check(codes == {grpc.StatusCode.INVALID_ARGUMENT}, "ended with %s" % codes)
   attack.check(slowest < 1, "a health check took %.1f s" % slowest)
   return "slowest health check %.0f ms" % (1000 * slowest)
+
+
+@harness.attack("answers of 1.3 GB of text, by each way, where the system has no memory to encode them")
+def answers_that_the_system_refuses(attack):
+  import tensorflow as tf
+  most = 7 << 29
+  server = attack.server("--memory-limit-bytes", "0", "--max-call-bytes", "0",
+                         limits={resource.RLIMIT_AS: (most, most)})
+  client = attack.client(server)
+  strings = lambda n: tf.fill([n], tf.constant("x" * 1000)), tf.TensorSpec([], tf.int32)
+  made = register(client, "strings", *strings)
+
+  def request(n, **fields):
+    message = calls_pb2.CallRequest(function_id=made.id, **fields)
+    value = message.inputs.add().tensor
+    value.dtype, value.content = 3, n.to_bytes(4, "little")
+    return message.SerializeToString()
+
+  n, refused = 1_300_000, 0
+  with server.channel() as channel:
+    call = server_process.unary(channel, "Call")
+    stream = channel.stream_stream(server_process.SERVICE + "CallStream")
+    in_parts = channel.unary_stream(server_process.SERVICE + "CallInParts")
+    read = server_process.unary(channel, "ReadTensor")
+    attack.check(call.future(request(n), timeout=60).code() == grpc.StatusCode.RESOURCE_EXHAUSTED,
+                 "Call was answered")
+    answers = [calls_pb2.CallResponse.FromString(a) for a in stream(
+        iter([request(n, call_id=1), request(3, call_id=2)]), timeout=60)]
+    attack.check([a.error.code for a in answers] == [8, 0], "CallStream: %s" % [
+        (a.call_id, a.error.code) for a in answers])
+    kept = calls_pb2.CallResponse.FromString(call(request(n, keep_outputs=True), timeout=60))
+    whole = tensors_pb2.ReadTensorRequest(id=kept.outputs[0].kept_tensor_id)
+    attack.check(read.future(whole.SerializeToString(), timeout=60).code() ==
+                 grpc.StatusCode.RESOURCE_EXHAUSTED, "ReadTensor was answered")
+    client.clear()
+    made = register(client, "strings", *strings)
+    sent = sum(map(len, in_parts(request(500_000), timeout=60)))
+    attack.check(sent > 500_000_000, "CallInParts sent %d bytes" % sent)
+  return "refused by Call, CallStream and ReadTensor; CallInParts sent 500 MB"
+
+
+# 16 MB that protobuf would make into a gigabyte: empty submessages, unknown fields, alternating kinds
+# of a oneof. Each is (a field's tag and content) again and again.
+MANY_TIMES = {
+    "Register": [("specs", b"\x42\x00"), ("captures", b"\x52\x00"), ("names", b"\x4a\x00"),
+                 ("kinds", b"\x52\x06\x12\x04\x10\x7f\x0a\x00")],
+    "Resolve": [("parameters", None), ("unknown", b"\xfa\x7f\x00")],
+    "ListFunctions": [("unknown", b"\xfa\x7f\x00")],
+    "CreateVariable": [("dims", b"\x38\x01"), ("unknown", b"\xfa\x7f\x00")],
+    "ReadVariables": [("targets", b"\x2a\x02\x08\x01")],
+    "ReleaseTensors": [("ids", b"\x28\x01"), ("unknown", b"\xfa\x7f\x00")],
+    "Clear": [("unknown", b"\xfa\x7f\x00")],
+    "AssignVariables": [("assignments", b"\x7a\x00")],
+}
+
+
+@harness.attack("messages of 16 MB whose parsed form has a gigabyte, four at a time, under 256 MiB")
+def parsed_many_times_their_size(attack):
+  server = attack.server("--memory-limit-bytes", "256M")
+  size, codes, slowest, before, grown = 16 * MEGABYTE, {}, 0, megabytes(server), 0
+  with server.channel() as channel:
+    for method, kinds in MANY_TIMES.items():
+      for _, field in kinds:
+        if field is None:  # Within a signature.
+          inner = b"\x0a\x00" * (size // 2)
+          data = b"\x2a\x01f\x32" + varint(len(inner)) + inner
+        else:
+          data = field * (size // len(field))
+        started = time.monotonic()
+        calls = [server_process.unary(channel, method).future(data, timeout=60) for _ in range(4)]
+        while not all(call.done() for call in calls):
+          grown = max(grown, megabytes(server) - before)
+          time.sleep(0.02)
+        for call in calls:
+          codes[call.code().name] = codes.get(call.code().name, 0) + 1
+          attack.check(call.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL),
+                       "%s: %s" % (method, call.code()))
+        slowest = max(slowest, time.monotonic() - started)
+  attack.check(codes.get("RESOURCE_EXHAUSTED", 0) > 4, "answered with %s" % codes)
+  # The limit, half as much for messages that are coming, and what the heap has not given back yet.
+  attack.check(grown < 3 * 256, "the server grew by %.0f MB" % grown)
+  attack.check(slowest < 30, "four of them took %.1f s" % slowest)
+  return "%.0f MB, slowest four %.1f s, %s" % (grown, slowest, codes)
+
+
+@harness.attack("a client_id of 50 MB, and a function with 100 outputs that are kept")
+def client_id_for_each_output(attack):
+  import tensorflow as tf
+  server = attack.server()
+  made = register(attack.client(server), "many", lambda x: [x + i for i in range(100)],
+                  tf.TensorSpec([], tf.float32))
+  request = calls_pb2.CallRequest(function_id=made.id, keep_outputs=True,
+                                  client_id="x" * (50 * MEGABYTE))
+  request.inputs.add().tensor.dtype = 1
+  request.inputs[0].tensor.content = bytes(4)
+  before = megabytes(server)
+  with server.channel() as channel:
+    code = server_process.unary(channel, "Call").future(request.SerializeToString(), timeout=60).code()
+    chunk = tensors_pb2.WriteTensorRequest(client_id="x" * 200, dtype=4, dims=[1], content=b"x")
+    write = channel.stream_unary(server_process.SERVICE + "WriteTensor").future(
+        iter([chunk.SerializeToString()]), timeout=20).code()
+  grown = megabytes(server) - before
+  attack.check({code, write} == {grpc.StatusCode.INVALID_ARGUMENT}, "ended with %s, %s" % (code, write))
+  attack.check(grown < 400, "the server grew by %.0f MB" % grown)
+  return "%.0f MB" % grown
+
+
+@harness.attack("100 WriteTensor whose first message has a megabyte of unknown fields")
+def heads_of_unknown_fields(attack):
+  server = attack.server("--memory-limit-bytes", "1G")
+  before, held = megabytes(server), threading.Event()
+  first = tensors_pb2.WriteTensorRequest(dtype=4, dims=[9], content=b"x").SerializeToString() + \
+      b"\xfa\x7f\x00" * (300 << 10)
+
+  def chunks():
+    yield first
+    held.wait(60)
+
+  with server.channel() as channel:
+    write = channel.stream_unary(server_process.SERVICE + "WriteTensor")
+    calls = [write.future(chunks(), timeout=60) for _ in range(100)]
+    time.sleep(2)
+    grown = megabytes(server) - before
+    held.set()
+    codes = {call.code() for call in calls}
+  attack.check(codes == {grpc.StatusCode.INVALID_ARGUMENT}, "ended with %s" % codes)
+  attack.check(grown < 300, "the server grew by %.0f MB" % grown)
+  return "%.0f MB" % grown
+
+
+@harness.attack("40,000 streams of calls over 10 connections, on which nothing is sent, under 512 MiB")
+def silent_streams(attack):
+  server = attack.server("--memory-limit-bytes", "512M")
+  before = megabytes(server)
+  block = http2.request_headers("CallStream")
+  with http2.connections(server.grpc, 10, http2.GREETING + http2.frame(http2.SETTINGS, 1)) as peers:
+    for peer in peers:
+      for first in range(1, 8000, 200):
+        http2.send(peer, b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, block, stream)
+                                  for stream in range(first, first + 200, 2)))
+    deadline, open_streams, last = time.monotonic() + 20, 0, -1
+    while open_streams != last and time.monotonic() < deadline:
+      last = open_streams
+      time.sleep(1)
+      open_streams = next(int(float(line.split()[1])) for line in server.get("/metrics")[1].splitlines()
+                          if line.startswith("formwork_call_streams "))
+    grown = megabytes(server) - before
+    with server.channel() as channel:
+      server_process.health(channel)
+  attack.check(grown < 800, "the server grew by %.0f MB" % grown)
+  return "%.0f MB for %d streams" % (grown, open_streams)

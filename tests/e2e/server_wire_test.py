@@ -168,6 +168,11 @@ def test_an_unknown_function_says_so_in_the_details(channel, server):
     ("Call", calls_pb2.CallRequest(function_name="identity", inputs=[{"resource_id": 3}]),
      "inputs[0].resource_id", "VARIABLE_NOT_FOUND", {"variableId": "3"}),
     ("Call", calls_pb2.CallRequest(function_name="identity", inputs=[{}]), "inputs[0]", "", {}),
+    ("Call", calls_pb2.CallRequest(function_name="identity", keep_outputs=True, client_id=129 * "x"),
+     "client_id", "", {}),
+    ("ReadVariables", variables_pb2.ReadVariablesRequest(variables=65537 * [{"name": "v"}]),
+     "variables", "", {}),
+    ("ReleaseTensors", tensors_pb2.ReleaseTensorsRequest(ids=[7] * ((1 << 20) + 1)), "ids", "", {}),
     ("Call", calls_pb2.CallRequest(function_name="identity"), "inputs", "NO_MATCHING_SIGNATURE",
      {"functionName": "identity"}),
     ("Unregister", functions_pb2.UnregisterRequest(function_id=7), "function_id",
@@ -531,6 +536,27 @@ def test_a_response_beyond_the_limit_says_what_to_do(channel, client):
   parts = [calls_pb2.CallResponse.FromString(part)
            for part in in_parts(request.SerializeToString(), timeout=60)]
   assert len(joined(parts)[0]) == 72 << 20
+
+
+def test_parts_are_smaller_than_a_message_may_be():
+  with server_process.running("--max-message-bytes", "64K") as small:
+    with formwork.connect(small.grpc, namespace="wire", timeout=60) as client:
+      function = server_graphs.register(client, "doubled")
+      with small.channel() as channel:
+        parts = channel.unary_stream(server_process.SERVICE + "CallInParts")(
+            call_request(function, np.ones(10000, np.float32)).SerializeToString(), timeout=20)
+        (content,) = joined([calls_pb2.CallResponse.FromString(part) for part in parts])
+  assert content == np.ones(20000, np.float32).tobytes()
+
+
+@pytest.mark.parametrize("fields", [{"namespace": "a\nb"}, {"client_id": 129 * "x"},
+                                    {"namespace": 70000 * "x"}])
+def test_a_value_in_chunks_has_a_proper_owner_and_namespace(channel, fields):
+  request = tensors_pb2.WriteTensorRequest(dtype=4, dims=[1], content=b"x", **fields)
+  with pytest.raises(grpc.RpcError) as raised:
+    channel.stream_unary(server_process.SERVICE + "WriteTensor")(
+        iter([request.SerializeToString()]), timeout=20)
+  assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_a_stream_that_nobody_uses_ends():

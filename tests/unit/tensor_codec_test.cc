@@ -436,12 +436,14 @@ TEST(CallCodec, SaysWhatToDoWhereAResponseIsTooLarge) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("limit=4000; ask for it in parts"));
 }
 
-TEST(CallCodec, SeesWhatIsUnorderedBeforeItIsDecoded) {
+TEST(CallCodec, ReadsItsHeadBeforeItIsDecoded) {
   v1::CallRequest request = SampleRequest();
-  EXPECT_FALSE(SaysUnordered(Cut(request.SerializeAsString(), 7)));
+  request.set_call_id(300);
+  EXPECT_EQ(ReadCallHead(Cut(request.SerializeAsString(), 7)).call_id, 300);
+  EXPECT_FALSE(ReadCallHead(Cut(request.SerializeAsString(), 7)).unordered);
   request.set_unordered(true);
-  EXPECT_TRUE(SaysUnordered(Cut(request.SerializeAsString(), 7)));
-  EXPECT_FALSE(SaysUnordered(Cut("\xff\xff", 1)));
+  EXPECT_TRUE(ReadCallHead(Cut(request.SerializeAsString(), 7)).unordered);
+  EXPECT_FALSE(ReadCallHead(Cut("\xff\xff", 1)).unordered);
 }
 
 TEST(VariableCodec, ReadsAssignmentsWhereverTheirValuesAre) {

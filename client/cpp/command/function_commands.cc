@@ -128,13 +128,18 @@ absl::StatusOr<v1::FunctionInfo> FindFunction(client::Client& client, const Argu
                                               int inputs) {
   const auto listed = client.ListFunctions();
   if (!listed.ok()) return listed.status();
+  bool there = false;
   for (const auto& function : *listed) {
     const bool fits = inputs < 0 || function.inputs_size() == inputs;
     const bool named =
         arguments.id != 0 ? function.id() == arguments.id : function.name() == arguments.name;
     if (named && fits) return function;
+    there |= named;
   }
-  return absl::NotFoundError(absl::StrCat("no such function: ", arguments.name));
+  const std::string which = arguments.id != 0 ? absl::StrCat("with ID ", arguments.id)
+                                              : absl::StrCat("'", arguments.name, "'");
+  return absl::NotFoundError(absl::StrCat("there is no function ", which,
+                                          there ? absl::StrCat(" of ", inputs, " inputs") : ""));
 }
 
 absl::Status ListFunctions(client::Client& client, const Arguments& arguments) {

@@ -1,9 +1,11 @@
 // formwork: asks a formwork-server from the shell.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -33,6 +35,9 @@ struct Chosen {
 };
 
 constexpr int kBadArguments = 2;
+
+// Whoever types a command does not wait longer for a server that is not there.
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 
 constexpr char kInputHelp[] =
     "An input, in order: a .npy file, JSON ('[[1, 2]]'), either with a dtype before it "
@@ -83,7 +88,8 @@ void AddSettings(CLI::App& app, Arguments& arguments) {
   app.add_option("--namespace", arguments.name_space, "The namespace of all names")
       ->envname("FORMWORK_NAMESPACE")
       ->capture_default_str();
-  app.add_option("--timeout", arguments.timeout_seconds, "Seconds for the connection and a request")
+  app.add_option("--timeout", arguments.timeout_seconds,
+                 "Seconds for a request, and at most 10 to connect")
       ->capture_default_str()
       ->check(Seconds());
   app.add_flag("--json", arguments.json, "JSON for programs instead of text for people");
@@ -217,11 +223,13 @@ int main(int argc, char** argv) {
     return Refuse(app, error);
   }
   if (chosen.needs_target && arguments.name.empty() == (arguments.id == 0)) {
-    return Refuse("either a name or --id is needed");
+    return Refuse(arguments.id == 0 ? "a name or --id is needed" : "give a name or --id, not both");
   }
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // What matters is in the error.
   formwork::client::ClientOptions options;
   options.name_space = arguments.name_space;
   options.timeout = absl::Seconds(arguments.timeout_seconds);
+  options.connect_timeout = std::min(options.timeout, kConnectTimeout);
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(arguments.server, options);
   if (!client.ok()) return Fail(client.status(), arguments.json);
   const absl::Status status = chosen.body(**client, arguments);

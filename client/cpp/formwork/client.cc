@@ -42,7 +42,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kErrorRoom);
   // A server that comes back is found again soon.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // What an attempt may take.
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
@@ -122,13 +122,15 @@ Client::Client(std::shared_ptr<grpc::Channel> channel, ClientOptions options)
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target,
                                                         ClientOptions options) {
+  if (target.empty()) return absl::InvalidArgumentError("the server's address is empty");
+  const absl::Duration patience =
+      options.connect_timeout > absl::ZeroDuration() ? options.connect_timeout : options.timeout;
   std::shared_ptr<grpc::Channel> channel = MakeChannel(target, options);
-  const absl::Time deadline = absl::Now() + options.timeout;
-  std::string why = "it does not serve";
+  const absl::Time deadline = absl::Now() + patience;
+  std::string why = "it does not answer";
   while (true) {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
-    context.set_wait_for_ready(true);
     grpc::ByteBuffer response;
     const grpc::Status status = BlockingCall(channel.get(), kHealthMethod, &context,
                                              grpc::ByteBuffer(nullptr, 0), &response);
@@ -136,10 +138,14 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
     const bool serves = status.ok() && response.DumpToSingleSlice(&answer).ok() &&
                         std::string(answer.begin(), answer.end()) == kServing;
     if (serves) break;
-    if (!status.ok()) why = status.error_message();
+    if (status.ok()) {
+      why = "it does not serve";
+    } else if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
+      why = status.error_message();  // Such as "Connection refused".
+    }
     if (absl::Now() >= deadline) {
       return absl::UnavailableError(absl::StrCat("no server is ready at ", target, " within ",
-                                                 absl::FormatDuration(options.timeout), ": ", why));
+                                                 absl::FormatDuration(patience), ": ", why));
     }
     absl::SleepFor(absl::Milliseconds(20));
   }

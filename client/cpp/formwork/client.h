@@ -70,7 +70,8 @@ struct CallResponse {
 
 struct ClientOptions {
   std::string name_space = "default";
-  absl::Duration timeout = absl::Seconds(60);  ///< Of Connect and of each request.
+  absl::Duration timeout = absl::Seconds(60);             ///< Of each request.
+  absl::Duration connect_timeout = absl::ZeroDuration();  ///< Of Connect; 0: `timeout`.
   int max_message_bytes = 2147483647;
 };
 
@@ -92,7 +93,8 @@ class CallStream {
 class Client {
  public:
   /// `target`: "host:port" or "unix:path". Waits until the server says that it serves.
-  /// Errors: kUnavailable if it does not within the timeout.
+  /// Errors: kUnavailable, saying why, if it does not within the timeout; kInvalidArgument if
+  /// `target` is empty.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target,
                                                          ClientOptions options = {});
 
