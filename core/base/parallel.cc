@@ -3,6 +3,7 @@
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <atomic>
@@ -66,22 +67,31 @@ int StartableThreads(int wanted) {
   return static_cast<int>(threads.size());
 }
 
+// oneTBB counts what threads want of its workers outside of its locks: while several begin and end
+// loops it may want more than its limit for a moment, and starts them. These are started before.
+constexpr int kSpareWorkers = 16;
+
 // Has oneTBB start its workers now, where a thread that is missing would be noticed: one task for
 // each thread, which waits until all are running. They stay as long as this thread does.
 void StartWorkers(int threads) {
-  constexpr absl::Duration kMost = absl::Milliseconds(50);  // A busy machine starts them later.
+  constexpr absl::Duration kMost = absl::Seconds(1);  // A busy machine starts them later.
   const absl::Time deadline = absl::Now() + kMost;
   absl::Mutex mutex;
   int running = 0;
-  tbb::parallel_for(
-      0, threads,
-      [&](int) {
-        absl::MutexLock lock(&mutex);
-        ++running;
-        auto all = [&running, threads] { return running >= threads; };
-        mutex.AwaitWithDeadline(absl::Condition(&all), deadline);
-      },
-      tbb::simple_partitioner());
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
+                                  static_cast<size_t>(threads));
+  tbb::task_arena arena(threads);
+  arena.execute([&] {
+    tbb::parallel_for(
+        0, threads,
+        [&](int) {
+          absl::MutexLock lock(&mutex);
+          ++running;
+          auto all = [&running, threads] { return running >= threads; };
+          mutex.AwaitWithDeadline(absl::Condition(&all), deadline);
+        },
+        tbb::simple_partitioner());
+  });
 }
 
 }  // namespace
@@ -117,13 +127,14 @@ void SetParallelThreads(int threads) {
   static absl::once_flag once;
   absl::call_once(once, [threads] {
     const int wanted = threads > 0 ? threads : HardwareThreads();
-    const int workers = StartableThreads(wanted - 1);
+    const int startable = wanted > 1 ? StartableThreads(wanted - 1 + kSpareWorkers) : 0;
+    const int workers = std::max(0, startable - kSpareWorkers);
     threads_in_use.store(workers + 1, std::memory_order_relaxed);
+    if (workers > 0) StartWorkers(startable + 1);
     // Leaked: oneTBB forgets the limit when the object goes, and it is meant to hold until exit.
     static auto* const limit = new tbb::global_control(tbb::global_control::max_allowed_parallelism,
                                                        static_cast<size_t>(workers) + 1);
     (void)limit;
-    if (workers > 0) StartWorkers(workers + 1);
   });
 }
 
