@@ -170,39 +170,41 @@ def many_small_inputs(attack):
 @harness.attack("answers of 1.3 GB of text, by each way, where the system has no memory to encode them")
 def answers_that_the_system_refuses(attack):
   import tensorflow as tf
-  most = 7 << 29
-  server = attack.server("--memory-limit-bytes", "0", "--max-call-bytes", "0",
-                         limits={resource.RLIMIT_AS: (most, most)})
-  client = attack.client(server)
-  strings = lambda n: tf.fill([n], tf.constant("x" * 1000)), tf.TensorSpec([], tf.int32)
-  made = register(client, "strings", *strings)
+  most, n = 7 << 29, 1_300_000
+  refused = grpc.StatusCode.RESOURCE_EXHAUSTED
 
-  def request(n, **fields):
-    message = calls_pb2.CallRequest(function_id=made.id, **fields)
-    value = message.inputs.add().tensor
-    value.dtype, value.content = 3, n.to_bytes(4, "little")
-    return message.SerializeToString()
+  def method(kind, name):
+    """A method of a server of its own, whose heap holds nothing yet, and what makes its requests."""
+    server = attack.server("--memory-limit-bytes", "0", "--max-call-bytes", "0",
+                           limits={resource.RLIMIT_AS: (most, most)})
+    made = register(attack.client(server), "strings",
+                    lambda n: tf.fill([n], tf.constant("x" * 1000)), tf.TensorSpec([], tf.int32))
+    channel = attack.enter_context(server.channel())
 
-  n, refused = 1_300_000, 0
-  with server.channel() as channel:
-    call = server_process.unary(channel, "Call")
-    stream = channel.stream_stream(server_process.SERVICE + "CallStream")
-    in_parts = channel.unary_stream(server_process.SERVICE + "CallInParts")
-    read = server_process.unary(channel, "ReadTensor")
-    attack.check(call.future(request(n), timeout=60).code() == grpc.StatusCode.RESOURCE_EXHAUSTED,
-                 "Call was answered")
-    answers = [calls_pb2.CallResponse.FromString(a) for a in stream(
-        iter([request(n, call_id=1), request(3, call_id=2)]), timeout=60)]
-    attack.check([a.error.code for a in answers] == [8, 0], "CallStream: %s" % [
-        (a.call_id, a.error.code) for a in answers])
-    kept = calls_pb2.CallResponse.FromString(call(request(n, keep_outputs=True), timeout=60))
-    whole = tensors_pb2.ReadTensorRequest(id=kept.outputs[0].kept_tensor_id)
-    attack.check(read.future(whole.SerializeToString(), timeout=60).code() ==
-                 grpc.StatusCode.RESOURCE_EXHAUSTED, "ReadTensor was answered")
-    client.clear()
-    made = register(client, "strings", *strings)
-    sent = sum(map(len, in_parts(request(500_000), timeout=60)))
-    attack.check(sent > 500_000_000, "CallInParts sent %d bytes" % sent)
+    def request(n, **fields):
+      message = calls_pb2.CallRequest(function_id=made.id, **fields)
+      value = message.inputs.add().tensor
+      value.dtype, value.content = 3, n.to_bytes(4, "little")
+      return message.SerializeToString()
+
+    return getattr(channel, kind)(server_process.SERVICE + name), request, channel
+
+  call, request, _ = method("unary_unary", "Call")
+  attack.check(call.future(request(n), timeout=60).code() == refused, "Call was answered")
+  stream, request, _ = method("stream_stream", "CallStream")
+  answers = [calls_pb2.CallResponse.FromString(a) for a in stream(
+      iter([request(n, call_id=1), request(3, call_id=2)]), timeout=60)]
+  attack.check([a.error.code for a in answers] == [8, 0], "CallStream: %s" % [
+      (a.call_id, a.error.code) for a in answers])
+  call, request, channel = method("unary_unary", "Call")
+  kept = calls_pb2.CallResponse.FromString(call(request(n, keep_outputs=True), timeout=60))
+  whole = tensors_pb2.ReadTensorRequest(id=kept.outputs[0].kept_tensor_id)
+  read = server_process.unary(channel, "ReadTensor")
+  attack.check(read.future(whole.SerializeToString(), timeout=60).code() == refused,
+               "ReadTensor was answered")
+  in_parts, request, _ = method("unary_stream", "CallInParts")
+  sent = sum(map(len, in_parts(request(500_000), timeout=60)))
+  attack.check(sent > 500_000_000, "CallInParts sent %d bytes" % sent)
   return "refused by Call, CallStream and ReadTensor; CallInParts sent 500 MB"
 
 
