@@ -10,7 +10,6 @@
 namespace formwork::server {
 namespace {
 
-
 // formwork.v1.CallResponse's fields.
 constexpr uint32_t kEpoch = 1;
 constexpr uint32_t kCallId = 2;
