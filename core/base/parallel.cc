@@ -67,8 +67,8 @@ int StartableThreads(int wanted) {
   return static_cast<int>(threads.size());
 }
 
-// oneTBB counts what threads want of its workers outside of its locks: while several begin and end
-// loops it may want more than its limit for a moment, and starts them. These are started before.
+// oneTBB has been seen to start a worker beyond its limit while many calls ran, and ends the process
+// where the system gives it no thread. It takes workers that have been started first: these.
 constexpr int kSpareWorkers = 16;
 
 // Has oneTBB start its workers now, where a thread that is missing would be noticed: one task for

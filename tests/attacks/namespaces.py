@@ -32,7 +32,7 @@ def _name(i):
   return "made-up-%06d-" % i + "x" * 80
 
 
-@harness.attack("10,000 namespaces that are asked for, and 3 times 10,000 that come and go with a variable")
+@harness.attack("10,000 namespaces are asked for; 3 times 10,000 come and go with a variable")
 def made_up(attack):
   server = attack.server()
   idle = server.resident_bytes()
@@ -60,6 +60,6 @@ def made_up(attack):
   attack.check(metrics < 100000, "/metrics has %d bytes" % metrics)
   # What the first round took serves the next ones.
   attack.check(held[-1] - held[0] < 16 * MEGABYTE, "it grows: %s" % held)
-  return "%d MB for asking, %d and %d MB for the first and third %d with a variable, /metrics %d KB" % (
-      (after_asking - idle) // MEGABYTE, (held[0] - idle) // MEGABYTE, (held[-1] - idle) // MEGABYTE,
-      COUNT, metrics >> 10)
+  return "%d MB for asking, %d and %d MB for the first and third %d, /metrics %d KB" % (
+      *((bytes_now - idle) // MEGABYTE for bytes_now in (after_asking, held[0], held[-1])), COUNT,
+      metrics >> 10)

@@ -167,14 +167,14 @@ def many_small_inputs(attack):
   return "slowest health check %.0f ms" % (1000 * slowest)
 
 
-@harness.attack("answers of 1.3 GB of text, by each way, where the system has no memory to encode them")
+@harness.attack("answers of 1.3 GB of text, by each way, that the system gives no memory to encode")
 def answers_that_the_system_refuses(attack):
   import tensorflow as tf
   most, n = 7 << 29, 1_300_000
   refused = grpc.StatusCode.RESOURCE_EXHAUSTED
 
   def method(kind, name):
-    """A method of a server of its own, whose heap holds nothing yet, and what makes its requests."""
+    """A method of a server of its own, whose heap is empty yet, what makes requests, the channel."""
     server = attack.server("--memory-limit-bytes", "0", "--max-call-bytes", "0",
                            limits={resource.RLIMIT_AS: (most, most)})
     made = register(attack.client(server), "strings",
@@ -297,7 +297,7 @@ def heads_of_unknown_fields(attack):
   return "%.0f MB" % grown
 
 
-@harness.attack("40,000 streams of calls over 10 connections, on which nothing is sent, under 512 MiB")
+@harness.attack("40,000 silent streams of calls over 10 connections, under 512 MiB")
 def silent_streams(attack):
   server = attack.server("--memory-limit-bytes", "512M")
   before = megabytes(server)

@@ -19,8 +19,8 @@ _WRITES = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "
            "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_nd_max",
            "scatter_nd_min", "count_up_to", "_strided_slice_assign", "_restore_from_tensors")
 
-# Where a variable's `handle` is asked for to read or watch it, to know whose it is, or to write in one
-# of these methods, or in a Generator's (patches.py). Whoever else does may write.
+# Where a variable's `handle` is asked for to read or watch it, to know whose it is, or to write in
+# one of these methods, or in a Generator's (patches.py). Whoever else does may write.
 _FOLLOWED = frozenset((
     "keras.src.backend.tensorflow.optimizer", "tensorflow.python.distribute.distribute_utils",
     "tensorflow.python.eager.backprop", "tensorflow.python.eager.forwardprop",
@@ -43,8 +43,8 @@ class Bound:
 
   After a call the server's value is the truth. An eager read here, or a tf.function that runs here
   and uses the variable, fetches it first if a call may have changed it since the last time. An
-  eager assignment here is passed on at once; what a tf.function changes here, or an op that is given
-  the variable's handle alone, is passed on before the next call that uses the variable.
+  eager assignment here is passed on at once; what a tf.function changes here, or an op that is
+  given the variable's handle alone, is passed on before the next call that uses the variable.
 
   Attributes:
     remote: the formwork.Variable; place: where it is known from when this object is gone.
@@ -66,7 +66,8 @@ class Bound:
     # The value that both had last, where a tf.data function uses it or its handle was given out.
     self._seen = None
     self.synced = next(bindings.clock)
-    self._touched = next(bindings.clock) if remote.existed else 0  # When the server's may have changed.
+    # When the server's may have changed.
+    self._touched = next(bindings.clock) if remote.existed else 0
 
   @property
   def remote(self):
