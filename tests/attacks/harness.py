@@ -3,7 +3,6 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import resource
 import sys
 import time
 import typing
@@ -52,10 +51,7 @@ class Attack(contextlib.ExitStack):
 
   def server(self, *flags, limits=None, env=None, expect_end=False):
     """A server_process.Server. `limits`: {resource.RLIMIT_…: (soft, hard)} of the process."""
-    def limit():
-      for which, bounds in (limits or {}).items():
-        resource.setrlimit(which, bounds)
-    server = server_process.Server(*flags, env=env, preexec_fn=limit if limits else None)
+    server = server_process.Server(*flags, env=env, limits=limits)
     self.callback(self._end, server, expect_end)
     if server.grpc is None:
       raise Failed("the server did not start: " + server.log_text()[-500:])

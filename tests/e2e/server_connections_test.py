@@ -69,7 +69,7 @@ def test_readyz_says_when_no_new_client_finds_a_place():
 
 def test_goes_on_when_descriptors_run_out():
   server = server_process.Server(
-      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)))
+      limits={resource.RLIMIT_NOFILE: (300, 300)})
   try:
     with connections(server.grpc, 500):
       pass

@@ -3,6 +3,7 @@ import contextlib
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -16,6 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVICE = "/formwork.v1.GraphService/"
 
 
+_LIMITS = {resource.RLIMIT_AS: "as", resource.RLIMIT_NOFILE: "nofile"}  # As prlimit names them.
+
+
 def binary(name="formwork-server"):
   for folder in (os.environ.get("FORMWORK_BIN"), ROOT / "build/release/bin", ROOT / "build/dev/bin"):
     path = pathlib.Path(folder or "/nowhere") / name
@@ -25,17 +29,24 @@ def binary(name="formwork-server"):
 
 
 class Server:
-  """A process. Attributes: grpc, http: host:port; log: the file that stderr goes to."""
+  """A process. Attributes: grpc, http: host:port; log: the file that stderr goes to.
 
-  def __init__(self, *flags, env=None, preexec_fn=None):
+  limits: {resource.RLIMIT_…: (soft, hard)}, set by a program of their own: Python's code in a child
+  of a process that has gRPC's threads may end it.
+  """
+
+  def __init__(self, *flags, env=None, limits=None):
     self.log = tempfile.NamedTemporaryFile(mode="w+", suffix=".log")
     command = [binary(), *flags]
     for flag in ("--port", "--http-port"):
       if flag not in flags:
         command += [flag, "0"]
+    if limits:
+      command = ["prlimit", *("--%s=%d:%d" % (_LIMITS[which], *bounds)
+                              for which, bounds in limits.items()), *command]
     started = time.monotonic()
     self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                    env={**os.environ, **(env or {})}, preexec_fn=preexec_fn)
+                                    env={**os.environ, **(env or {})})
     self.ready_line = self.process.stdout.readline()
     self.ready_seconds = time.monotonic() - started
     self.addresses = dict(re.findall(r"(\w+)=(\S+)", self.ready_line))
