@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
 #include "server/read_call.h"
@@ -35,11 +34,7 @@ absl::Status CallInParts::Begin() {
     Run();
     return absl::OkStatus();
   }
-  const bool added =
-      scope_.transfers.Add(NamespaceOf(request_), [self = shared_from_this()] { self->Run(); });
-  if (added) return absl::OkStatus();
-  return WithReason(ResourceExhausted("too many large requests wait to be read"),
-                    Reason::kQueueFull);
+  return scope_.transfers.Add(NamespaceOf(request_), [self = shared_from_this()] { self->Run(); });
 }
 
 void CallInParts::Run() {
@@ -91,19 +86,8 @@ void CallInParts::Refuse(absl::Status status, ErrorDetails details) {
 
 void CallInParts::Complete(CallResult result) {
   if (!SlowToEncode(result)) return End(std::move(result));
-  const absl::Status queued = CatchOutOfMemory([&] {
-    absl::AnyInvocable<void()> end = [self = shared_from_this(),
-                                      result = std::move(result)]() mutable {
-      self->End(std::move(result));
-    };
-    // What is done is answered, even where too much waits already.
-    if (!scope_.transfers.Add(NamespaceOf(request_), std::move(end))) end();
-    return absl::OkStatus();
-  });
-  if (queued.ok()) return;
-  ErrorDetails details;
-  details.effects = Effects::kAll;
-  Refuse(queued, std::move(details));
+  AnswerOnPool(scope_, name_space_, std::move(result),
+               [self = shared_from_this()](CallResult slow) { self->End(std::move(slow)); });
 }
 
 void CallInParts::End(CallResult result) {

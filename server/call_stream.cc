@@ -166,12 +166,8 @@ void CallStream::Begin(Request request) {
       return absl::OkStatus();
     }
     const std::string name_space = NamespaceOf(request.message);
-    const bool added = scope_.transfers.Add(
-        name_space,
-        [self = shared_from_this(), request = std::move(request)] { self->Run(request); });
-    if (added) return absl::OkStatus();
-    return WithReason(ResourceExhausted("too many large requests wait to be read"),
-                      Reason::kQueueFull);
+    return scope_.transfers.Add(name_space, [self = shared_from_this(),
+                                             request = std::move(request)] { self->Run(request); });
   });
   if (!begun.ok()) Refuse(call, begun, NothingDone());
 }
@@ -249,20 +245,10 @@ void CallStream::Refuse(const std::shared_ptr<Call>& call, absl::Status status,
 
 void CallStream::Complete(const std::shared_ptr<Call>& call, CallResult result) {
   if (!SlowToEncode(result)) return Encode(call, std::move(result), /*large=*/false);
-  const absl::Status queued = CatchOutOfMemory([&] {
-    absl::AnyInvocable<void()> encode = [self = shared_from_this(), call,
-                                         result = std::move(result)]() mutable {
-      self->Encode(call, std::move(result), /*large=*/true);
-    };
-    // What is done is answered, even where too much waits already.
-    if (!scope_.transfers.Add(call->name_space, std::move(encode))) encode();
-    return absl::OkStatus();
-  });
-  if (queued.ok()) return;
-  CallResult failed;
-  failed.status = queued;
-  failed.details.effects = Effects::kAll;
-  Encode(call, std::move(failed), /*large=*/false);
+  AnswerOnPool(scope_, call->name_space, std::move(result),
+               [self = shared_from_this(), call](CallResult slow) {
+                 self->Encode(call, std::move(slow), /*large=*/true);
+               });
 }
 
 void CallStream::Encode(const std::shared_ptr<Call>& call, CallResult result, bool large) {

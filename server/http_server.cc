@@ -200,7 +200,7 @@ void HttpServer::Handle(uint64_t id, Connection& connection) {
   if (!handler.may_wait) return Answer(connection, AnswerOf(handler));
   connection.state = Connection::State::kAnswering;
   connection.deadline = absl::Now() + limits_.answer_time;
-  const bool added = waiting_handlers_.Add("", [this, id, &handler] {
+  const absl::Status added = waiting_handlers_.Add("", [this, id, &handler] {
     CatchOutOfMemory([&] {
       HttpAnswer answer = AnswerOf(handler);
       absl::MutexLock lock(&mutex_);
@@ -209,7 +209,7 @@ void HttpServer::Handle(uint64_t id, Connection& connection) {
     }).IgnoreError();  // It is closed when its time is over.
     eventfd_write(wake_.get(), 1);
   });
-  if (!added) Answer(connection, {.code = 503, .body = "too many requests wait\n"});
+  if (!added.ok()) Answer(connection, {.code = 503, .body = "too many requests wait\n"});
 }
 
 void HttpServer::Answer(Connection& connection, const HttpAnswer& answer) {

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/engine.h"
@@ -44,6 +46,24 @@ inline absl::StatusOr<std::string> OwnerOf(const std::string& client_id,
         "client_id");
   }
   return client_id.empty() ? context.peer() : client_id;
+}
+
+/// Gives `answer` a `result` that is SlowToEncode: on a thread of the pool, or here where too much
+/// waits already; where there is no memory for that, that error. Does not throw, for `answer`, a
+/// copyable void(CallResult), does not.
+template <typename Answer>
+void AnswerOnPool(const RequestScope& scope, absl::string_view name_space, CallResult result,
+                  const Answer& answer) {
+  const absl::Status passed_on = CatchOutOfMemory([&] {
+    scope.transfers.AddOrRun(
+        name_space, [answer, result = std::move(result)]() mutable { answer(std::move(result)); });
+    return absl::OkStatus();
+  });
+  if (passed_on.ok()) return;
+  CallResult failed;
+  failed.status = passed_on;
+  failed.details.effects = Effects::kAll;
+  answer(std::move(failed));
 }
 
 /// Of a request that fails before it has had any effect.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/checked_math.h"
-#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/tensor/bools.h"
 #include "server/info_messages.h"
@@ -122,9 +121,7 @@ absl::Status TensorWriter::Begin(bool ok) {
   auto work = [self = shared_from_this(), ok] {
     self->Guard([&] { ok ? self->Take() : self->Keep(); });
   };
-  if (scope_.transfers.Add(head_.name_space, std::move(work))) return absl::OkStatus();
-  return WithReason(ResourceExhausted("too many large requests wait to be read"),
-                    Reason::kQueueFull);
+  return scope_.transfers.Add(head_.name_space, std::move(work));
 }
 
 void TensorWriter::Take() {

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/read_call.h"
 #include "server/status_to_grpc.h"
@@ -31,13 +30,9 @@ grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const c
       request->Guard([&] { body(request); });
       return absl::OkStatus();
     }
-    auto run = [request, body = std::move(body)]() mutable {
+    return pool->Add(NamespaceOf(*message), [request, body = std::move(body)]() mutable {
       request->Guard([&] { body(request); });
-    };
-    if (pool->Add(NamespaceOf(*message), std::move(run))) return absl::OkStatus();
-    return WithReason(
-        ResourceExhausted("too many requests wait: ", method != nullptr ? method : "Call"),
-        Reason::kQueueFull);
+    });
   });
   if (!begun.ok()) request->Finish(begun, NothingDone());
   absl::MutexLock lock(&request->mutex_);
@@ -99,12 +94,11 @@ void UnaryRequest::OnDone() {
 }
 
 void UnaryRequest::AnswerLarge(absl::AnyInvocable<absl::Status()> encode, ErrorDetails details) {
-  absl::AnyInvocable<void()> answer = [self = shared_from_this(), encode = std::move(encode),
-                                       details = std::move(details)]() mutable {
+  auto answer = [self = shared_from_this(), encode = std::move(encode),
+                 details = std::move(details)]() mutable {
     self->Finish(HoldToBudget(self->scope_.engine.memory(), encode), details);
   };
-  // What is done is answered, even where too much waits already.
-  if (!scope_.transfers.Add(NamespaceOf(*request_), std::move(answer))) answer();
+  scope_.transfers.AddOrRun(NamespaceOf(*request_), std::move(answer));
 }
 
 void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& details,
