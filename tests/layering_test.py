@@ -60,7 +60,8 @@ def wrong_includes():
       here = folder_of(name)
       # The server reaches core/ through the engine's header, not through what that includes.
       allowed = closure(here) if here != "server" else {
-          "server", "core/engine.h", "core/base", "core/tensor", "core/device", "proto/v1", "proto/tf"}
+          "server", "core/engine.h", "core/base", "core/tensor", "core/device", "proto/v1",
+          "proto/tf"}
       for include in re.findall(r'#include "([^"]+)"', file.read_text()):
         there = folder_of(include)
         if there is None or there in allowed or include in allowed:
@@ -72,7 +73,8 @@ def wrong_includes():
 def long_files():
   return ["%s has %d lines" % (f.relative_to(ROOT), n)
           for top in ("core", "server", "client", "gpu", "tests", "deploy")
-          for f in sorted((ROOT / top).rglob("*")) if f.suffix in (".h", ".cc", ".cu", ".py", ".sh", ".proto")
+          for f in sorted((ROOT / top).rglob("*"))
+          if f.suffix in (".h", ".cc", ".cu", ".py", ".sh", ".proto")
           for n in [len(f.read_text().splitlines())] if n > 800]
 
 

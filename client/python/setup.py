@@ -16,11 +16,12 @@ from setuptools.command.sdist import sdist
 HERE = pathlib.Path(__file__).resolve().parent
 PROTO = next((p for p in (HERE / "proto", HERE.parent.parent / "proto") if p.exists()), None)
 if PROTO is None:
-  raise SystemExit("formwork: no proto/: install from a checkout (pip install ./client/python) or a "
-                   "source distribution")
+  raise SystemExit("formwork: no proto/: install from a checkout (pip install ./client/python) or "
+                   "a source distribution")
 PACKAGES = ("rpc", "tf", "v1")
 FILES = ["formwork/tf/types.proto"] + sorted(
-    str(p.relative_to(PROTO)) for d in ("rpc", "v1") for p in (PROTO / "formwork" / d).glob("*.proto"))
+    str(p.relative_to(PROTO)) for d in ("rpc", "v1")
+    for p in (PROTO / "formwork" / d).glob("*.proto"))
 
 
 def generate(into):

@@ -67,8 +67,9 @@ int StartableThreads(int wanted) {
   return static_cast<int>(threads.size());
 }
 
-// oneTBB has been seen to start a worker beyond its limit while many calls ran, and ends the process
-// where the system gives it no thread. It takes workers that have been started first: these.
+// oneTBB has been seen to start a worker beyond its limit while many calls ran, and ends the
+// process where the system gives it no thread. It takes workers that have been started first:
+// these.
 constexpr int kSpareWorkers = 16;
 
 // Has oneTBB start its workers now, where a thread that is missing would be noticed: one task for

@@ -27,7 +27,7 @@ _NUMBER = tf.TensorSpec([], tf.int32)
 
 
 class Flood:
-  """Calls of one function, all at once, from a process of their own (flood.py); until the attack ends."""
+  """Calls of one function, all at once, from a process (flood.py) that ends with the attack."""
 
   def __init__(self, attack, server, namespace, function, dtype, count):
     self._process = attack.enter_context(subprocess.Popen(

@@ -1,7 +1,8 @@
-"""flood.py ADDRESS NAMESPACE FUNCTION DTYPE COUNT: COUNT calls of a function of a scalar zero at once,
-each with a deadline of a minute. In a process of its own, so that what the attacker's Python costs does
-not count as the server's. Says "sent", and then how many have been refused for each line that it reads,
-until its input ends.
+"""flood.py ADDRESS NAMESPACE FUNCTION DTYPE COUNT: COUNT calls of a function of a scalar zero.
+
+They are sent at once, each with a deadline of a minute. In a process of its own, so that what the
+attacker's Python costs does not count as the server's. Says "sent", and then how many have been
+refused for each line that it reads, until its input ends.
 """
 import asyncio
 import sys

@@ -1,4 +1,7 @@
-"""Graphs that nobody would trace: each is refused or served soon, in little memory, and others go on."""
+"""Graphs that nobody would trace: each is refused or served soon, in little memory.
+
+Others go on meanwhile.
+"""
 import threading
 import time
 
@@ -196,7 +199,8 @@ def large_constants():
 
 
 GRAPHS = [many_nodes, wide_node, deep_functions, doubling_functions, recursion, many_branches,
-          handles_between_loops, cycle, plain_cycle, long_name, long_list, large_shapes, large_constants]
+          handles_between_loops, cycle, plain_cycle, long_name, long_list, large_shapes,
+          large_constants]
 
 
 class Meanwhile:

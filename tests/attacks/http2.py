@@ -14,7 +14,8 @@ END_STREAM, END_HEADERS = 1, 4
 
 
 def frame(kind, flags=0, payload=b"", stream=0):
-  return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+  head = len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big")
+  return head + payload
 
 
 GREETING = PREFACE + frame(SETTINGS)

@@ -15,7 +15,7 @@ LARGE_CALLS = ("--max-call-bytes", "8G")
 
 
 def kernels():
-  """By name, functions of a scalar whose kernel takes seconds; what it works on is made by the graph."""
+  """By name, functions of a scalar whose kernel takes seconds; the graph makes what it works on."""
   import tensorflow as tf
   raw = tf.raw_ops
 
@@ -91,8 +91,8 @@ def kernels():
       "text of a tensor": lambda x: tf.strings.format("{}", filled(x + 1.2345678, 1 << 24),
                                                       summarize=-1),
       "substrings of one string": lambda x: tf.strings.substr(
-          tf.strings.as_string(tf.cast(x, tf.int32), width=60000), filled(x, 1 << 17, dtype=tf.int32),
-          tf.fill([1 << 17], 3), unit="UTF8_CHAR"),
+          tf.strings.as_string(tf.cast(x, tf.int32), width=60000),
+          filled(x, 1 << 17, dtype=tf.int32), tf.fill([1 << 17], 3), unit="UTF8_CHAR"),
       "SpaceToBatch": lambda x: raw.SpaceToBatchND(
           input=filled(x, 1, 1 << 24, 1), block_shape=[1 << 24], paddings=[[0, 0]]),
       "Split": lambda x: tf.split(filled(x, 1 << 28), 1 << 14)[3],
@@ -152,7 +152,8 @@ def deadlines(attack):
                                                     max(figures)[1])
 
 
-@harness.attack("a deadline of 0.3 s on a call that counts up a variable, then has 2,000 steps to go")
+@harness.attack(
+    "a deadline of 0.3 s on a call that counts up a variable, then has 2,000 steps to go")
 def steps_after_an_effect(attack):
   import tensorflow as tf
   server = attack.server()

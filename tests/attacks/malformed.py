@@ -127,11 +127,13 @@ def seeds(function):
   shape = {"dims": [2]}
   register = functions_pb2.RegisterRequest(
       name="f", graph_def=server_graphs._traced("identity")[0], outputs=["Identity:0"],
-      inputs=[{"name": "x:0", "dtype": 1, "shape": shape}], captures=[{"tensor": "c:0", "value": value}])
+      inputs=[{"name": "x:0", "dtype": 1, "shape": shape}],
+      captures=[{"tensor": "c:0", "value": value}])
   signature = {"parameters": [{"name": "x", "type": {"tuple": {"items": [
       {"tensor": {"dtype": 1, "shape": shape}}, {"literal": {"py": "int", "json": "1"}}]}}}]}
   return {
-      "Call": calls_pb2.CallRequest(function_id=function.id, inputs=[value], keep_for={"seconds": 1}),
+      "Call": calls_pb2.CallRequest(
+          function_id=function.id, inputs=[value], keep_for={"seconds": 1}),
       "Register": register,
       "Resolve": functions_pb2.ResolveRequest(name="f", signature=signature),
       "ListFunctions": functions_pb2.ListFunctionsRequest(page_size=3, filter="*"),
@@ -196,7 +198,8 @@ def mutations(attack):
   return "slowest 20 %.1f s, %.0f MB, %d OK" % (slowest, grown, codes.get(grpc.StatusCode.OK, 0))
 
 
-@harness.attack("types, graphs and unknown fields nested 100,000 deep; functions that call 20,000 deep")
+@harness.attack(
+    "types, graphs and unknown fields nested 100,000 deep; functions that call 20,000 deep")
 def nesting(attack):
   from tensorflow.core.framework import graph_pb2
   server = attack.server()
@@ -211,7 +214,8 @@ def nesting(attack):
       function.signature.output_arg.add(name="y", type=1)
       last = i + 1 == length
       node = function.node_def.add(
-          name="n", op="Identity" if last and not recursive else "StatefulPartitionedCall", input=["x"])
+          name="n", input=["x"],
+          op="Identity" if last and not recursive else "StatefulPartitionedCall")
       function.ret["y"] = "n:output:0"
       if last and not recursive:
         node.attr["T"].type = 1
@@ -265,7 +269,8 @@ def nesting(attack):
   return "slowest %.1f s" % slowest
 
 
-@harness.attack("10,000 WriteTensor of 1 MB that are abandoned half-way, by cancelling and by going")
+@harness.attack(
+    "10,000 WriteTensor of 1 MB that are abandoned half-way, by cancelling and by going")
 def abandoned_writes(attack):
   server = attack.server()
   first = tensors_pb2.WriteTensorRequest(
@@ -300,7 +305,8 @@ def abandoned_writes(attack):
   return "%.0f MB, %s bytes of tensors" % (grown, held)
 
 
-@harness.attack("forged page tokens, ranges beyond any value, timeouts from -292 to 292,000,000,000 years")
+@harness.attack(
+    "forged page tokens, ranges beyond any value, timeouts from -292 to 292,000,000,000 years")
 def numbers(attack):
   server = attack.server()
   client = attack.client(server)
@@ -309,7 +315,8 @@ def numbers(attack):
   asked, most = 0, 2**64 - 1
   value = {"tensor": {"dtype": 1, "dims": [2], "content": b"12345678"}}
   requests = [("ListVariables", variables_pb2.ListVariablesRequest(page_token=token))
-              for token in ["x", "/", "MS8", "LTEvdg==", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5L3Y=", "A" * 100_000]]
+              for token in ["x", "/", "MS8", "LTEvdg==", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5L3Y=",
+                            "A" * 100_000]]
   requests += [("ListFunctions", functions_pb2.ListFunctionsRequest(page_size=size, view=view))
                for size in (-2**31, -1, 2**31 - 1, 1) for view in (-1, 77)]
   requests += [("ListVariables", variables_pb2.ListVariablesRequest(filter="*a" * 20_000 + "b"))]
@@ -365,7 +372,8 @@ def not_utf8(attack):
       answer = server_process.unary(channel, "Call").future(request, timeout=10)
       attack.check(answer.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT),
                    "%s: %s" % (answer.code(), answer.details()))
-    stream = channel.stream_stream(server_process.SERVICE + "CallStream")(iter(requests), timeout=10)
+    call_stream = channel.stream_stream(server_process.SERVICE + "CallStream")
+    stream = call_stream(iter(requests), timeout=10)
     codes = [calls_pb2.CallResponse.FromString(answer).error.code for answer in stream]
   server.get("/metrics")[1].encode()
   attack.check(set(codes) <= {3, 5} and len(codes) == 3, "answered with %s" % codes)

@@ -231,7 +231,8 @@ def registrations_at_the_limit(attack):
         held.pop().delete()
   attack.check(refusals > 100, "only %d were refused" % refusals)
   client.clear()
-  attack.check(client.register("f", graph, inputs, outputs)(np.ones(2, np.float32))[0].size == 2, "f")
+  f = client.register("f", graph, inputs, outputs)
+  attack.check(f(np.ones(2, np.float32))[0].size == 2, "f")
   return "%d refused, %d made" % (refusals, made)
 
 
@@ -300,7 +301,8 @@ def inflated_messages(attack):
   return "%s taken, answered %s" % (mib(grown), said)
 
 
-@harness.attack("resident memory after clear, when tensors, strings, lists and functions had been there")
+@harness.attack(
+    "resident memory after clear, when tensors, strings, lists and functions had been there")
 def memory_comes_back(attack):
   import tensorflow as tf
   server = attack.server()

@@ -15,7 +15,7 @@ _MANY = 8  # Of each kind, so that small numbers would meet.
 
 
 class Life:
-  """What one client makes on a server: variables, a function that adds to one of them, kept tensors."""
+  """What one client makes on a server: variables, functions that add to them, kept tensors."""
 
   def __init__(self, client, value, prefix=""):
     import tensorflow as tf
@@ -23,22 +23,25 @@ class Life:
     concrete = tf.function(lambda x: v.assign_add(x)).get_concrete_function(
         tf.TensorSpec([3], tf.float32))
     (_, placeholder), = concrete.graph.captures
-    self.variables = [client.variable("%sv%d" % (prefix, i), initial_value=np.full(3, value + i, np.float32))
-                      for i in range(_MANY)]
+    self.variables = [
+        client.variable("%sv%d" % (prefix, i), initial_value=np.full(3, value + i, np.float32))
+        for i in range(_MANY)]
     self.graph = dict(
         graph_def=concrete.graph.as_graph_def().SerializeToString(),
         inputs=[formwork.TensorSpec(concrete.inputs[0].name, "float32", [3])],
         outputs=[concrete.outputs[0].name])
     self.placeholder = placeholder.name
-    self.functions = [self.register(client, "%sf%d" % (prefix, i), v) for i, v in enumerate(self.variables)]
+    self.functions = [self.register(client, "%sf%d" % (prefix, i), v)
+                      for i, v in enumerate(self.variables)]
     self.kept = [f(np.zeros(3, np.float32), keep=True)[0] for f in self.functions]
 
   def register(self, client, name, variable):
     return client.register(name, captures={self.placeholder: variable}, **self.graph)
 
   def state(self, client):
-    return [v.tolist() for v in client.read(self.variables)], [k.read().tolist() for k in self.kept], (
-        sorted(f.name for f in client.functions()))
+    return ([v.tolist() for v in client.read(self.variables)],
+            [k.read().tolist() for k in self.kept],
+            sorted(f.name for f in client.functions()))
 
 
 def _restart(attack):

@@ -36,7 +36,8 @@ def _await_idle(attack, server):
   attack.check(False, "calls are left after 10 s")
 
 
-@harness.attack("10,000 calls in line and in the queue, cancelled at once when their client is killed")
+@harness.attack(
+    "10,000 calls in line and in the queue, cancelled at once when their client is killed")
 def cancelled_at_once(attack):
   server = attack.server("--max-queued-calls", "20000")
   client = attack.client(server, "a")
@@ -63,8 +64,8 @@ def killed_writer(attack):
   state.holder(client, "v")
   flood = fairness.Flood(attack, server, "a", "hold", "float32", 1)
   answers = []
-  writers = [threading.Thread(target=lambda i=i: answers.append(v.assign(np.float32(i), timeout=20)))
-             for i in range(20)]
+  write = lambda i: answers.append(v.assign(np.float32(i), timeout=20))
+  writers = [threading.Thread(target=write, args=(i,)) for i in range(20)]
   for writer in writers:
     writer.start()
   time.sleep(.5)

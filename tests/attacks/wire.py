@@ -174,7 +174,7 @@ def answers_that_the_system_refuses(attack):
   refused = grpc.StatusCode.RESOURCE_EXHAUSTED
 
   def method(kind, name):
-    """A method of a server of its own, whose heap is empty yet, what makes requests, the channel."""
+    """A method of a server of its own, whose heap is empty; what makes requests; the channel."""
     server = attack.server("--memory-limit-bytes", "0", "--max-call-bytes", "0",
                            limits={resource.RLIMIT_AS: (most, most)})
     made = register(attack.client(server), "strings",
@@ -208,8 +208,8 @@ def answers_that_the_system_refuses(attack):
   return "refused by Call, CallStream and ReadTensor; CallInParts sent 500 MB"
 
 
-# 16 MB that protobuf would make into a gigabyte: empty submessages, unknown fields, alternating kinds
-# of a oneof. Each is (a field's tag and content) again and again.
+# 16 MB that protobuf would make into a gigabyte: empty submessages, unknown fields, alternating
+# kinds of a oneof. Each is (a field's tag and content) again and again.
 MANY_TIMES = {
     "Register": [("specs", b"\x42\x00"), ("captures", b"\x52\x00"), ("names", b"\x4a\x00"),
                  ("kinds", b"\x52\x06\x12\x04\x10\x7f\x0a\x00")],
@@ -264,12 +264,14 @@ def client_id_for_each_output(attack):
   request.inputs[0].tensor.content = bytes(4)
   before = megabytes(server)
   with server.channel() as channel:
-    code = server_process.unary(channel, "Call").future(request.SerializeToString(), timeout=60).code()
+    call = server_process.unary(channel, "Call")
+    code = call.future(request.SerializeToString(), timeout=60).code()
     chunk = tensors_pb2.WriteTensorRequest(client_id="x" * 200, dtype=4, dims=[1], content=b"x")
     write = channel.stream_unary(server_process.SERVICE + "WriteTensor").future(
         iter([chunk.SerializeToString()]), timeout=20).code()
   grown = megabytes(server) - before
-  attack.check({code, write} == {grpc.StatusCode.INVALID_ARGUMENT}, "ended with %s, %s" % (code, write))
+  attack.check({code, write} == {grpc.StatusCode.INVALID_ARGUMENT},
+               "ended with %s, %s" % (code, write))
   attack.check(grown < 400, "the server grew by %.0f MB" % grown)
   return "%.0f MB" % grown
 
@@ -311,7 +313,8 @@ def silent_streams(attack):
     while open_streams != last and time.monotonic() < deadline:
       last = open_streams
       time.sleep(1)
-      open_streams = next(int(float(line.split()[1])) for line in server.get("/metrics")[1].splitlines()
+      open_streams = next(int(float(line.split()[1]))
+                          for line in server.get("/metrics")[1].splitlines()
                           if line.startswith("formwork_call_streams "))
     grown = megabytes(server) - before
     with server.channel() as channel:

@@ -22,7 +22,8 @@ REMOTE = """
 import os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import tensorflow as tf
-server = tf.distribute.Server({"worker": ["127.0.0.1:" + sys.argv[1]]}, job_name="worker", task_index=0)
+server = tf.distribute.Server({"worker": ["127.0.0.1:" + sys.argv[1]]}, job_name="worker",
+                              task_index=0)
 print("ready", flush=True)
 server.join()
 """
@@ -49,7 +50,8 @@ def main():
   p.add_argument("--out", required=True)
   args = p.parse_args()
   port = free_port()
-  remote = subprocess.Popen([sys.executable, "-c", REMOTE, str(port)], stdout=subprocess.PIPE, text=True)
+  remote = subprocess.Popen([sys.executable, "-c", REMOTE, str(port)], stdout=subprocess.PIPE,
+                            text=True)
   try:
     while "ready" not in remote.stdout.readline():
       if remote.poll() is not None:

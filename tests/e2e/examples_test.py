@@ -35,7 +35,8 @@ def check(client):
 
 def test_go(target, tmp_path):
   tools = ["go", "protoc", "protoc-gen-go", "protoc-gen-go-grpc"]
-  if not all(map(shutil.which, tools)) or not (GO_LIBRARIES / "src/google.golang.org/grpc").exists():
+  grpc_library = GO_LIBRARIES / "src/google.golang.org/grpc"
+  if not all(map(shutil.which, tools)) or not grpc_library.exists():
     pytest.skip("Go, its gRPC or its protobuf plugins are not installed")
   (tmp_path / "src").mkdir()
   protos = sorted((ROOT / "proto").glob("formwork/*/*.proto"))
@@ -43,8 +44,8 @@ def test_go(target, tmp_path):
              "--go-grpc_out=%s/src" % tmp_path, *protos)
   assert made.returncode == 0, made.stderr
   built = run("go", "build", "-o", tmp_path / "call", ROOT / "client/examples/go/main.go",
-              env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "GOCACHE": str(ROOT / "build/go-cache"),
-                   "GO111MODULE": "off",
+              env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "GO111MODULE": "off",
+                   "GOCACHE": str(ROOT / "build/go-cache"),
                    "GOPATH": "%s:%s" % (tmp_path, GO_LIBRARIES)})
   assert built.returncode == 0, built.stderr
   check(lambda *arguments: run(tmp_path / "call", target, *arguments))

@@ -155,4 +155,5 @@ def test_says_when_there_is_no_server():
   done = subprocess.run([server_process.binary("formwork"), "--server", "127.0.0.1:1",
                          "--timeout", "0.5", "functions"], capture_output=True, text=True,
                         timeout=30)
-  assert done.returncode == 1 and "UNAVAILABLE" in done.stderr and "failed to connect" in done.stderr
+  assert done.returncode == 1
+  assert "UNAVAILABLE" in done.stderr and "failed to connect" in done.stderr

@@ -82,7 +82,8 @@ def test_goes_on_when_descriptors_run_out():
 
 
 def test_an_idle_connection_is_closed_and_its_client_does_not_notice():
-  with server_process.running("--max-connection-idle", "0.5") as server, server.channel() as channel:
+  with (server_process.running("--max-connection-idle", "0.5") as server,
+        server.channel() as channel):
     assert server_process.health(channel) == "SERVING"
     wait_for(lambda: metric(server, "formwork_connections") == 0)
     assert server_process.health(channel) == "SERVING"

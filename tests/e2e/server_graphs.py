@@ -42,7 +42,7 @@ def _traced(name):
 
 
 def register(server, graph_name, name=None):
-  """The ConcreteFunction of a graph above, on a formwork.connect()ed server; `name`: another one."""
+  """The ConcreteFunction of a graph above, on a formwork.connect()ed server; `name`: another."""
   graph, output, entry, spec = _traced(graph_name)
   shape = spec.shape.as_list()
   return server.register(name or graph_name, graph_def=graph,

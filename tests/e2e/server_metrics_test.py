@@ -58,7 +58,8 @@ def test_calls_and_variables_are_counted(server):
 def test_the_readme_lists_the_metrics_of_the_binary(server):
   text = server.get("/metrics")[1]
   served = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
-  documented = dict(re.findall(r"^\| `((?:formwork|process)_\w+)` \| (\w+) \|", README.read_text(), re.M))
+  documented = dict(
+      re.findall(r"^\| `((?:formwork|process)_\w+)` \| (\w+) \|", README.read_text(), re.M))
   assert documented == served
 
 

@@ -21,7 +21,8 @@ _LIMITS = {resource.RLIMIT_AS: "as", resource.RLIMIT_NOFILE: "nofile"}  # As prl
 
 
 def binary(name="formwork-server"):
-  for folder in (os.environ.get("FORMWORK_BIN"), ROOT / "build/release/bin", ROOT / "build/dev/bin"):
+  for folder in (os.environ.get("FORMWORK_BIN"), ROOT / "build/release/bin",
+                 ROOT / "build/dev/bin"):
     path = pathlib.Path(folder or "/nowhere") / name
     if path.exists():
       return str(path)

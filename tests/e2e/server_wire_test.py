@@ -168,8 +168,8 @@ def test_an_unknown_function_says_so_in_the_details(channel, server):
     ("Call", calls_pb2.CallRequest(function_name="identity", inputs=[{"resource_id": 3}]),
      "inputs[0].resource_id", "VARIABLE_NOT_FOUND", {"variableId": "3"}),
     ("Call", calls_pb2.CallRequest(function_name="identity", inputs=[{}]), "inputs[0]", "", {}),
-    ("Call", calls_pb2.CallRequest(function_name="identity", keep_outputs=True, client_id=129 * "x"),
-     "client_id", "", {}),
+    ("Call", calls_pb2.CallRequest(
+        function_name="identity", keep_outputs=True, client_id=129 * "x"), "client_id", "", {}),
     ("ReadVariables", variables_pb2.ReadVariablesRequest(variables=65537 * [{"name": "v"}]),
      "variables", "", {}),
     ("ReleaseTensors", tensors_pb2.ReleaseTensorsRequest(ids=[7] * ((1 << 20) + 1)), "ids", "", {}),

@@ -17,9 +17,10 @@ import programs_guide
 import programs_keras
 
 # Of each kind one or two: gradients, retracing, state made in calls, loops, layers, training.
-PROGRAMS = ["tape_outside", "tape_outside_a_loop", "retraces", "structures", "composites", "methods",
-            "closures", "created_in_the_first_call", "variables_as_arguments", "autograph",
-            "refusals", "loops", "rnn_by_hand", "gradients_through_a_loop", "cnn", "recurrent"]
+PROGRAMS = ["tape_outside", "tape_outside_a_loop", "retraces", "structures", "composites",
+            "methods", "closures", "created_in_the_first_call", "variables_as_arguments",
+            "autograph", "refusals", "loops", "rnn_by_hand", "gradients_through_a_loop", "cnn",
+            "recurrent"]
 
 SETTINGS = {
     "one_thread": ["--threads", "1", "--call-threads", "1"],

@@ -19,7 +19,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def functions(client):
-  """(spin, adding): one that only computes, one that holds the variable meanwhile; both take turns."""
+  """(spin, adding): one only computes, one holds the variable meanwhile; both take turns."""
   import tensorflow as tf
   v = tf.Variable(0.0)
 

@@ -268,7 +268,8 @@ def _clean(message):
   message = re.sub(r"\{\{[^}]*\}\}\s?", "", message)
   lines = [line for line in message.split("\n") if line.strip()]
   told = [line for line in lines if not re.match(
-      r"Graph execution error|Node: |Detected at node|\t?Original stack|Errors may|\s*File |\s*\[\[|<", line)]
+      r"Graph execution error|Node: |Detected at node|\t?Original stack|Errors may|\s*File |"
+      r"\s*\[\[|<", line)]
   return (told or lines)[0].strip()
 
 

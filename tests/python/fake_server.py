@@ -216,9 +216,11 @@ class FakeServer:
     found = self.variables.get((r.namespace, r.name))
     shape = types.shape_list(r.shape)
     if found is None:
-      v = tf.Variable(self.value(r.initial_value), shape=shape) if r.HasField("initial_value") else (
-          tf.Variable(tf.zeros([d or 0 for d in shape], tf.as_dtype(r.dtype)), shape=shape))
-      v.info = variables_pb2.VariableInfo(id=next(self._ids), name=r.name, dtype=r.dtype, shape=r.shape)
+      initial = self.value(r.initial_value) if r.HasField("initial_value") else (
+          tf.zeros([d or 0 for d in shape], tf.as_dtype(r.dtype)))
+      v = tf.Variable(initial, shape=shape)
+      v.info = variables_pb2.VariableInfo(id=next(self._ids), name=r.name, dtype=r.dtype,
+                                          shape=r.shape)
       self.variables[r.namespace, r.name] = v
       return variables_pb2.CreateVariableResponse(variable=v.info)
     if found.info.dtype != r.dtype or found.info.shape != r.shape:

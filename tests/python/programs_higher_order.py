@@ -1,4 +1,4 @@
-"""More programs for test_function.py: derivatives of derivatives, forward mode, captures that change."""
+"""More programs for test_function.py: higher derivatives, forward mode, captures that change."""
 import keras
 import tensorflow as tf
 

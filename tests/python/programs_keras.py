@@ -169,7 +169,8 @@ def optimizers_outside(function):
   loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
   loss, out = function(lambda x, y: loss_of(y, model(x))), []
   for optimizer in (keras.optimizers.Adam(0.01),
-                    keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=4.),
+                    keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1),
+                                                        initial_scale=4.),
                     keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=2),
                     keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)):
     for _ in range(3):

@@ -234,9 +234,9 @@ def test_all_are_in_the_details_however_many(live):
     (["x:1:2:3"], ["y:0"], [], "'x:1:2:3'"), (["nothing:0"], ["y:0"], [], "'nothing:0'"),
     (["x:0"], ["nothing:0"], [], "'nothing'"), (["x:0"], ["y:1"], [], "'y'"),
     (["x:0"], [""], [], "''"), (["x:0"], ["y:-1"], [], "'y:-1'"), (["^x"], ["y:0"], [], "'^x'"),
-    (["x:0"], ["y:99999999999999999999"], [], "99999"), (["x:0"], ["y:0"], ["nothing"], "'nothing'"),
-    (["x:0"], ["y:0"], ["y:7:7:7"], "y:7:7:7"), (["x:0", "x:0"], ["y:0"], [], "x:0"),
-    (["x:3"], ["y:0"], [], "x:3")])
+    (["x:0"], ["y:99999999999999999999"], [], "99999"),
+    (["x:0"], ["y:0"], ["nothing"], "'nothing'"), (["x:0"], ["y:0"], ["y:7:7:7"], "y:7:7:7"),
+    (["x:0", "x:0"], ["y:0"], [], "x:0"), (["x:3"], ["y:0"], [], "x:3")])
 def test_a_cut_that_is_not_in_the_graph(live, inputs, outputs, targets, words):
   with refused("INVALID_ARGUMENT", words):
     register(live, graph(placeholder(), node("y", "Identity", ["x"], T=FLOAT)),
@@ -348,8 +348,9 @@ def test_a_feed_of_a_dtype_that_there_is_not(channel, live, stored, dtype):
   creation = variables_pb2.CreateVariableRequest(
       namespace=live.namespace, name="new", dtype=dtype, initial_value=request.inputs[0])
   assert ask(channel, "CreateVariable", creation)[0] == "INVALID_ARGUMENT"
-  register_request = functions_pb2.RegisterRequest(namespace=live.namespace, name="bad", graph_def=graph(
-      placeholder(), node("y", "Identity", ["x"], T=FLOAT)), outputs=["y:0"])
+  register_request = functions_pb2.RegisterRequest(
+      namespace=live.namespace, name="bad", outputs=["y:0"],
+      graph_def=graph(placeholder(), node("y", "Identity", ["x"], T=FLOAT)))
   register_request.inputs.add(name="x:0", dtype=dtype)
   assert ask(channel, "Register", register_request)[0] == "INVALID_ARGUMENT"
 

@@ -152,7 +152,8 @@ def test_composites_say_what_they_are_made_of():
   import tensorflow as tf
   for given, words in ((tf.ragged.constant([[1], [2, 3]]), "flat_values"),
                        (tf.SparseTensor([[0]], [1], [1]), "dense_shape"),
-                       (tf.IndexedSlices(tf.constant([1.]), tf.constant([0])), "convert_to_tensor")):
+                       (tf.IndexedSlices(tf.constant([1.]), tf.constant([0])),
+                        "convert_to_tensor")):
     for number in (None, dtypes.number("float32")):
       with pytest.raises(formwork.Error, match=words):
         wire.to_array(given, number, "f: input 0")

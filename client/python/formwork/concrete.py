@@ -258,14 +258,14 @@ _INSTEAD = (
                "of the function and pass what it returns"),
     ("Dataset", "datasets stay here: iterate outside of the function and pass the elements"),
     ("Iterator", "iterators stay here: take the elements outside of the function and pass them"),
-    ("Table|Lookup", "lookup tables stay here: look keys up outside of the function, or tf.gather from a "
-              "constant"),
+    ("Table|Lookup", "lookup tables stay here: look keys up outside of the function, or tf.gather "
+                     "from a constant"),
     ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
     ("Summary", "summaries are written here: return the values and write them outside"))
 
 
 def with_advice(text):
-  """A text that names ops, or kinds of objects, that the server does not have; what to do instead."""
+  """A text that names ops or kinds of objects that the server does not have; what to do instead."""
   return "; ".join([text] + [advice for part, advice in _INSTEAD if re.search(part, text)])
 
 

@@ -36,8 +36,8 @@ def _of_calls(gradient_function):
 def of_results(functions, results):
   """Sees to it that functions for gradients of the first order are made for the results alone.
 
-  TensorFlow takes all outputs that the graph has for results; where functions for higher orders were
-  made before, what those need is among them.
+  TensorFlow takes all outputs that the graph has for results; where functions for higher orders
+  were made before, what those need is among them.
   """
   if functions._forward is None:
     outputs = functions._func_graph.outputs[:results]

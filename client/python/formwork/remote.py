@@ -413,6 +413,6 @@ def _spec(t, with_shape):
 
 def _captured_value(placeholder, value):
   if value.dtype == tf_dtypes.variant:
-    raise errors.Error("UNIMPLEMENTED", "capture '%s' is a variant (a dataset or a list of tensors), "
-                       "which cannot be sent: pass its elements" % placeholder.name)
+    raise errors.Error("UNIMPLEMENTED", "capture '%s' is a variant (a dataset or a list of "
+                       "tensors), which cannot be sent: pass its elements" % placeholder.name)
   return value

@@ -51,8 +51,10 @@ case("Squeeze", zeros([1, 2, 1, 3]))
 case("Squeeze", zeros([1, 2, 1, 3]), squeeze_dims=[-2])
 case("Squeeze", zeros([1, 1]))
 case("Squeeze", tensor("string", [[b"a"]]), squeeze_dims=[0])
-error("Squeeze", X23, squeeze_dims=[1], text="Can not squeeze dim[1], expected a dimension of 1, got 3")
-error("Squeeze", X23, squeeze_dims=[4], text="Tried to squeeze dim index 4 for tensor with 2 dimensions.")
+error("Squeeze", X23, squeeze_dims=[1],
+      text="Can not squeeze dim[1], expected a dimension of 1, got 3")
+error("Squeeze", X23, squeeze_dims=[4],
+      text="Tried to squeeze dim index 4 for tensor with 2 dimensions.")
 for axis in [0, 1, 2, -1, -3]:
   case("ExpandDims", X23, axis)
 case("ExpandDims", 1.0, [0])
@@ -186,7 +188,8 @@ case("Tile", tensor("string", [b"a", b"b"]), [2])
 for dtype in WIDTHS:
   case("Tile", sample(dtype, [2, 1, 3]), [2, 2, 1])
 case("Tile", uniform([40, 1, 7]), [3, 50, 2])
-error("Tile", X23, [1], text="Expected multiples argument to be a vector of length 2 but got length 1")
+error("Tile", X23, [1],
+      text="Expected multiples argument to be a vector of length 2 but got length 1")
 error("Tile", X23, [1, -1], text="Expected multiples[1] >= 0, but got -1")
 error("Tile", X23, long([2**62, 2**62]), code="INVALID_ARGUMENT", text="")
 case("BroadcastTo", X23, [4, 2, 3])

@@ -16,7 +16,8 @@ for data_format, shape in SHAPES.items():
     attrs = {"data_format": data_format, "epsilon": 0.01, "tolerance": TOLERANCE[dtype]}
     statistics = (vector(2), vector(3), vector(4), vector(5, 0.5, 2))
     for factor in [1.0, 0.25]:
-      case("FusedBatchNormV3", x, *statistics, is_training=True, exponential_avg_factor=factor, **attrs)
+      case("FusedBatchNormV3", x, *statistics, is_training=True,
+           exponential_avg_factor=factor, **attrs)
     case("FusedBatchNormGradV3", dy, x, vector(2), vector(3), vector(5, 0.5, 2), zeros([1]),
          is_training=True, **attrs)
     # Elsewhere TensorFlow leaves the reserve spaces as they happen to be.
@@ -34,8 +35,8 @@ case("FusedBatchNormGradV3", uniform([4, 9, 8, 70], seed=6), uniform([4, 9, 8, 7
      is_training=True, tolerance="rel 1e-4 abs 1e-4")
 case("FusedBatchNormV3", uniform([1, 1, 1, 5]), vector(2), vector(3), vector(4), vector(5, 0.5, 2),
      is_training=True, exponential_avg_factor=0.5, tolerance=TOLERANCE["float"])
-case("FusedBatchNormV3", tensor("float", [1, float("nan"), 3, 4], [1, 2, 1, 2]), ones([2]), zeros([2]),
-     zeros([0]), zeros([0]), is_training=True, tolerance=TOLERANCE["float"])
+case("FusedBatchNormV3", tensor("float", [1, float("nan"), 3, 4], [1, 2, 1, 2]), ones([2]),
+     zeros([2]), zeros([0]), zeros([0]), is_training=True, tolerance=TOLERANCE["float"])
 case("FusedBatchNormV3", zeros([0, 3, 3, 5]), vector(2), vector(3), vector(4), vector(5, 0.5, 2),
      is_training=True)
 case("FusedBatchNormGradV3", zeros([0, 3, 3, 5]), zeros([0, 3, 3, 5]), vector(2), vector(3),
@@ -45,8 +46,8 @@ X = zeros([1, 2, 2, 5])
 error("FusedBatchNormV3", X, zeros([3]), vector(3), vector(4), vector(5),
       text="scale must have the same number of elements as the channels of x, got 3 and 5")
 error("FusedBatchNormV3", X, vector(2), vector(3), zeros([0]), zeros([0]), is_training=False,
-      text="When is_training=false, mean must have the same number of elements as the channels of x, "
-           "got 0 and 5")
+      text="When is_training=false, mean must have the same number of elements as the channels of "
+           "x, got 0 and 5")
 error("FusedBatchNormV3", X, vector(2), vector(3), zeros([3]), vector(5), is_training=True,
       exponential_avg_factor=0.5, text="When exponential_avg_factor != 1, mean must have the same")
 error("FusedBatchNormV3", zeros([2, 5]), vector(2), vector(3), vector(4), vector(5),

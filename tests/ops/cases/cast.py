@@ -50,8 +50,8 @@ for kind in FLOAT8:
   cast(bits(kind, list(range(0, 256, 5))), "double")
   cast(bits(kind, [0x00, 0x80, 0x38, 0x44, 0xc8]), "int32")
   cast(bits(kind, [0x00, 0x80, 0x38, 0x44, 0xc8]), "bool")
-  cast([3.9, -3.9, 300.0, 7.6, 8.0, 9.0, -9.0, 15.0, 17.0, 1e-3, 0.0019, -0.001, 448.0, 464.0, 57344.0,
-        1e6, -1e6, INF, -INF, NAN, -0.0, 240.0, 248.0, 30.9, 1e-7], kind)
+  cast([3.9, -3.9, 300.0, 7.6, 8.0, 9.0, -9.0, 15.0, 17.0, 1e-3, 0.0019, -0.001, 448.0, 464.0,
+        57344.0, 1e6, -1e6, INF, -INF, NAN, -0.0, 240.0, 248.0, 30.9, 1e-7], kind)
   cast(tensor("double", [3.9, -300.0, 1e300, 1e-3]), kind)
   cast(tensor("half", [3.9, -300.0, 60000.0, 1e-3]), kind)
   cast(tensor("bfloat16", [3.9, -300.0, 60000.0, 1e-3]), kind)

@@ -27,9 +27,9 @@ def spatial(size, window, stride, dilation, padding, pads):
   return (size + sum(pads) - effective) // stride + 1
 
 
-def convolutions(op, dtypes, in_shape, taps, groups_or_multiplier=1, out_channels=None, strides=(1, 1),
-                 dilations=(1, 1), padding="SAME", pads=((0, 0), (0, 0)), data_format="NHWC",
-                 gradients=True, tolerance=None):
+def convolutions(op, dtypes, in_shape, taps, groups_or_multiplier=1, out_channels=None,
+                 strides=(1, 1), dilations=(1, 1), padding="SAME", pads=((0, 0), (0, 0)),
+                 data_format="NHWC", gradients=True, tolerance=None):
   """Forward and both gradients of one geometry; in_shape is (batch, rows, cols, channels)."""
   batch, rows, cols, channels = in_shape
   depthwise = op == "DepthwiseConv2dNative"
@@ -55,7 +55,8 @@ def convolutions(op, dtypes, in_shape, taps, groups_or_multiplier=1, out_channel
       continue
     case(op + "BackpropInput", images, f, dy, tolerance=tolerance or TOLERANCE[dtype], **attrs)
     if dtype != "int32":
-      case(op + "BackpropFilter", x, filter_shape, dy, tolerance=tolerance or TOLERANCE[dtype], **attrs)
+      case(op + "BackpropFilter", x, filter_shape, dy,
+           tolerance=tolerance or TOLERANCE[dtype], **attrs)
 
 
 # Small ones go by matrix products, large ones by oneDNN.
@@ -85,7 +86,8 @@ for settings in (dict(), dict(strides=(2, 1)), dict(dilations=(3, 2), padding="V
                  dict(padding="EXPLICIT", pads=((2, 5), (1, 0))), dict(data_format="NCHW")):
   convolutions("Conv2D", ["float"], (2, 97, 83, 64), (7, 5), out_channels=128,
                tolerance="rel 1e-4 abs 1e-3", **settings)
-convolutions("Conv2D", ["float", "bfloat16"], (2, 9, 8, 3), (3, 2), out_channels=4, dilations=(2, 3))
+convolutions("Conv2D", ["float", "bfloat16"], (2, 9, 8, 3), (3, 2), out_channels=4,
+             dilations=(2, 3))
 convolutions("Conv2D", ["float"], (1, 20, 20, 8), (3, 3), out_channels=8, dilations=(2, 2))
 convolutions("Conv2D", ["double", "half", "int32"], (2, 9, 8, 3), (3, 2), out_channels=4,
              dilations=(2, 3), gradients=False)
@@ -123,7 +125,8 @@ def conv_error(x, f, text, code=None, **attrs):
 
 conv_error([5, 5, 3], [3, 3, 3, 2], "convolution input must be 4-dimensional: [5,5,3]")
 conv_error([1, 5, 5, 3], [3, 3, 3], "convolution filter must be 4-dimensional: [3,3,3]")
-conv_error([1, 5, 5, 3], [3, 3, 2, 2], "input depth must be evenly divisible by filter depth: 3 vs 2")
+conv_error([1, 5, 5, 3], [3, 3, 2, 2],
+           "input depth must be evenly divisible by filter depth: 3 vs 2")
 conv_error([1, 5, 5, 4], [3, 3, 2, 3],
            "output depth must be evenly divisible by number of groups: 3 vs 2")
 conv_error([1, 5, 5, 0], [3, 3, 0, 2], "filter depth must be stricly positive, got 0")
@@ -209,7 +212,8 @@ for padding in ["SAME", "VALID"]:
       x = uniform(list(shape), low, 7, 1, dtype)
       case("MaxPool", x, **attrs)
       # The output given does not matter: the places of maxima are looked for again.
-      case("MaxPoolGrad", x, uniform(out, low, 7, 2, dtype), uniform(out, low, 7, 3, dtype), **attrs)
+      case("MaxPoolGrad", x, uniform(out, low, 7, 2, dtype), uniform(out, low, 7, 3, dtype),
+           **attrs)
     for dtype in FLOATS:
       case("AvgPool", uniform(list(shape), -6, 7, 1, dtype), tolerance=POOL_TOLERANCE.get(dtype),
            **attrs)
@@ -218,8 +222,8 @@ for padding in ["SAME", "VALID"]:
 case("MaxPool", uniform([2, 9, 8, 300]), ksize=sliding(3, 3), strides=sliding(2, 2), padding="SAME")
 case("MaxPoolGrad", uniform([2, 9, 8, 300]), zeros([2, 5, 4, 300]), uniform([2, 5, 4, 300], seed=3),
      ksize=sliding(3, 3), strides=sliding(2, 2), padding="SAME")
-case("MaxPool", uniform([1, 5, 5, 2]), ksize=sliding(3, 3), strides=sliding(2, 1), padding="EXPLICIT",
-     explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])
+case("MaxPool", uniform([1, 5, 5, 2]), ksize=sliding(3, 3), strides=sliding(2, 1),
+     padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])
 case("MaxPoolGrad", uniform([1, 5, 5, 2], dtype="double"), zeros([1, 3, 4, 2], "double"),
      uniform([1, 3, 4, 2], seed=3, dtype="double"), ksize=sliding(3, 3), strides=sliding(2, 1),
      padding="EXPLICIT", explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])
@@ -248,11 +252,12 @@ for dtype in ["float", "half", "double"]:
        strides=ONE, padding="VALID")
 error("MaxPool", zeros([1, 4, 4, 4], "double"), ksize=[1, 1, 1, 3], strides=[1, 1, 1, 3],
       padding="VALID", text="requires the depth window to evenly divide the input depth")
-error("MaxPool", zeros([1, 4, 4, 3], "double"), ksize=sliding(2, 2), strides=ONE, padding="EXPLICIT",
-      explicit_paddings=[0, 0, 2, 2, 1, 1, 0, 0],
+error("MaxPool", zeros([1, 4, 4, 3], "double"), ksize=sliding(2, 2), strides=ONE,
+      padding="EXPLICIT", explicit_paddings=[0, 0, 2, 2, 1, 1, 0, 0],
       text="padding 2 needs to be smaller than the window size 2")
 error("MaxPoolGrad", *doubles([1, 4, 4, 3], [1, 2, 3, 3], [1, 3, 3, 3]), ksize=sliding(2, 2),
-      strides=ONE, padding="VALID", text="Expected orig_output shape to be [1,3,3,3], but got [1,2,3,3]")
+      strides=ONE, padding="VALID",
+      text="Expected orig_output shape to be [1,3,3,3], but got [1,2,3,3]")
 error("MaxPoolGrad", *doubles([1, 4, 4, 3], [1, 3, 3, 3], [1, 2, 3, 3]), ksize=sliding(2, 2),
       strides=ONE, padding="VALID", text="Expected grad shape to be [1,3,3,3], but got [1,2,3,3]")
 error("AvgPoolGrad", [1, -4, 4, 3], zeros([1, 3, 3, 3], "double"), ksize=sliding(2, 2), strides=ONE,

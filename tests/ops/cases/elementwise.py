@@ -103,9 +103,10 @@ for dtype in SIGNED:
         text="Integers to negative integer powers are not allowed")
 
 # Broadcasting.
-for a, b in [([1], [4]), ([3, 1], [1, 4]), ([2, 3, 4], [4]), ([2, 3, 4], [3, 1]), ([2, 3, 4], [2, 1, 1]),
-             ([4], [2, 3, 4]), ([2, 1, 4], [3, 1]), ([5, 1, 3, 1], [1, 4, 1, 2]), ([1, 1], [3]), ([], [1, 1]),
-             ([0], [1]), ([2, 0], [2, 1]), ([1, 0], []), ([0, 3], [3]), ([2, 1, 2, 1, 2], [1, 3, 2, 3, 1]),
+for a, b in [([1], [4]), ([3, 1], [1, 4]), ([2, 3, 4], [4]), ([2, 3, 4], [3, 1]),
+             ([2, 3, 4], [2, 1, 1]), ([4], [2, 3, 4]), ([2, 1, 4], [3, 1]),
+             ([5, 1, 3, 1], [1, 4, 1, 2]), ([1, 1], [3]), ([], [1, 1]), ([0], [1]),
+             ([2, 0], [2, 1]), ([1, 0], []), ([0, 3], [3]), ([2, 1, 2, 1, 2], [1, 3, 2, 3, 1]),
              ([1, 1, 1], []), ([7, 1, 1], [1, 1, 5])]:
   case("Sub", uniform(a, seed=1), uniform(b, seed=2))
   case("Less", uniform(a, 0, 3, 3, "int32"), uniform(b, 0, 3, 4, "int32"))
@@ -220,7 +221,8 @@ for name in ["EluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad", "LeakyReluGr
     case(name, uniform([2, 5], -2, 2, 1, dtype), uniform([2, 5], -0.9, 2, 2, dtype))
 case("LeakyReluGrad", [1.0, 1.0, 1.0, 1.0], [NAN, -1.0, -0.0, 9.0], alpha=0.25)
 error("ReluGrad", [1.0, 2.0], [1.0], text="must have the same size and shape")
-case("TanhGrad", uniform([2, 3], -1, 1), uniform([3, 2], -1, 1, 2), comment="as many elements will do")
+case("TanhGrad", uniform([2, 3], -1, 1), uniform([3, 2], -1, 1, 2),
+     comment="as many elements will do")
 
 # Choices.
 for dtype in INTS + FLOATS + COMPLEX:

@@ -77,7 +77,8 @@ case("ScatterNd", tensor("int32", [], [0, 1]), tensor("float", []), [3])
 case("ScatterNd", [[1], [7]], [1.0, 2.0], [3], bad_indices_policy="IGNORE")
 case("ScatterNd", uniform([3000, 1], 0, 400, 3, "int32"), uniform([3000, 64], -9, 9, 4, "int32"),
      [400, 64])
-error("ScatterNd", [[1], [7]], [1.0, 2.0], [4], text="indices[1] = [7] does not index into shape [4]")
+error("ScatterNd", [[1], [7]], [1.0, 2.0], [4],
+      text="indices[1] = [7] does not index into shape [4]")
 error("ScatterNd", [[1]], [1.0, 2.0], [4], text="must match dimensions [0,1) of updates[shape=[2]]")
 error("ScatterNd", [[1]], [[1.0, 2.0]], [4], text="Dimensions [1,1) of input[shape=[4]]")
 error("ScatterNd", [[1, 2]], [1.0], [4], text="Dimensions [2,1) of input[shape=[4]]")

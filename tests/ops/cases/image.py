@@ -14,7 +14,8 @@ for mode in MODES:
     case(op, uniform([1, 2, 3, 1]), [3, 1500], **mode)
   for size in SIZES:
     for dtype in FLOATS:
-      case("ResizeBilinearGrad", uniform([2] + size + [2]), uniform([2, 4, 3, 2], dtype=dtype), **mode)
+      case("ResizeBilinearGrad", uniform([2] + size + [2]),
+           uniform([2, 4, 3, 2], dtype=dtype), **mode)
     for dtype in FLOATS + ["int8", "uint8", "int32"]:
       case("ResizeNearestNeighborGrad", uniform([2] + size + [2], 0, 6, 1, dtype), [4, 3], **mode)
   case("ResizeBilinearGrad", uniform([1, 2, 1100, 1]), uniform([1, 3, 5, 1]), **mode)

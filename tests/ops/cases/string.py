@@ -56,13 +56,15 @@ for dtype in INTEGERS:
   for form in [{}, dict(width=6), dict(width=6, fill="0"), dict(width=6, fill="-"),
                dict(width=6, fill="+"), dict(width=6, fill=" ")]:
     case("AsString", tensor(dtype, signed), **form)
-  error("AsString", tensor(dtype, 1), precision=3, text="precision not supported for datatype " + dtype)
+  error("AsString", tensor(dtype, 1), precision=3,
+        text="precision not supported for datatype " + dtype)
   error("AsString", tensor(dtype, 1), shortest=True,
         text="scientific and shortest format not supported for datatype " + dtype)
 case("AsString", tensor("int64", [-2**63, 2**63 - 1]))
 case("AsString", tensor("uint64", [2**64 - 1, 0]))
 case("AsString", [True, False], width=7)
-for form in [{}, dict(width=4), dict(width=4, fill="-"), dict(width=4, fill="0"), dict(precision=1)]:
+for form in [{}, dict(width=4), dict(width=4, fill="-"),
+             dict(width=4, fill="0"), dict(precision=1)]:
   case("AsString", ["ab", "c", "abcdef", ""], **form)
 case("AsString", tensor("float", [], [0, 2]))
 error("AsString", 1.5, fill="ab", text="Fill string must be one or fewer characters")
