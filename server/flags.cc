@@ -177,7 +177,7 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
       ->check(Whole(0, 4096));
   Add(app, "--kept-tensor-ttl", server.kept_tensor_ttl_seconds,
       "Seconds after its last use in which a kept tensor stays, unless its client asks for another "
-      "time; 0: for ever")
+      "time. Only use renews it: clients must use what they hold more often. 0: for ever")
       ->check(Seconds(kYear));
   Add(app, "--max-kept-bytes", options.max_kept_bytes,
       "Bytes of one namespace's kept tensors (as 1G, too); 0: as the memory limit allows")
