@@ -54,9 +54,11 @@ struct CallRequest {
   uint64_t function_id = 0;  ///< Or, where 0, by name and the inputs' types.
   std::string name;
   std::vector<Value> inputs;
-  bool keep_outputs = false;
-  absl::Duration timeout = absl::ZeroDuration();  ///< 0: the client's.
-  uint64_t call_id = 0;                           ///< In streams: returned as it came.
+  bool keep_outputs = false;  ///< They stay on the server, as KeptTensors.
+  uint32_t keep_from = 0;     ///< The first that is kept; those before it are sent.
+  absl::Duration keep_for = absl::ZeroDuration();  ///< After the last use; 0: the server's.
+  absl::Duration timeout = absl::ZeroDuration();   ///< 0: the client's.
+  uint64_t call_id = 0;                            ///< In streams: returned as it came.
 };
 
 struct CallResponse {

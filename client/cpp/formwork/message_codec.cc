@@ -214,6 +214,14 @@ bool Reader::ReadValue(Value* value) {
   });
 }
 
+google::protobuf::Duration ToProto(absl::Duration duration) {
+  const int64_t nanos = absl::ToInt64Nanoseconds(duration);
+  google::protobuf::Duration message;
+  message.set_seconds(nanos / 1000000000);
+  message.set_nanos(static_cast<int32_t>(nanos % 1000000000));
+  return message;
+}
+
 absl::Status Malformed() { return absl::InternalError("the server's response is malformed"); }
 
 // `read(&reader)` reads field 15; the others' bytes go to `others`.
@@ -243,12 +251,10 @@ grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_s
     head.set_function_name(request.name);
   }
   head.set_keep_outputs(request.keep_outputs);
+  head.set_keep_from(request.keep_from);
+  if (request.keep_for > absl::ZeroDuration()) *head.mutable_keep_for() = ToProto(request.keep_for);
   head.set_call_id(request.call_id);
-  if (request.timeout > absl::ZeroDuration()) {
-    const int64_t nanos = absl::ToInt64Nanoseconds(request.timeout);
-    head.mutable_timeout()->set_seconds(nanos / 1000000000);
-    head.mutable_timeout()->set_nanos(static_cast<int32_t>(nanos % 1000000000));
-  }
+  if (request.timeout > absl::ZeroDuration()) *head.mutable_timeout() = ToProto(request.timeout);
   Writer writer;
   writer.text() = head.SerializeAsString();
   for (const Value& input : request.inputs) WriteInput(input, &writer);
