@@ -1,8 +1,11 @@
 // Random numbers, stateless and stateful. With seeds given, the same numbers as TensorFlow's.
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 #include <random>
 
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
@@ -192,6 +195,31 @@ absl::StatusOr<KernelFn> MakeUniformInt(KernelInit& init) {
   });
 }
 
+// 0 to n - 1 in an order of chance: n - 1 swaps, a number each.
+template <typename Index>
+absl::StatusOr<Tensor> ShuffledRows(Allocator& allocator, int64_t n, PhiloxSequence sequence) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor order,
+                            Tensor::Allocate(allocator, DTypeOf<Index>::value, Shape({n})));
+  Index* rows = order.mutable_data<Index>();
+  ForBlocks(n, kCheapItems, [rows](int64_t begin, int64_t end) {
+    std::iota(rows + begin, rows + end, static_cast<Index>(begin));
+  });
+  // The places to swap with are known before the swaps, so that memory is asked for several at
+  // once.
+  constexpr int64_t kAhead = 32;
+  int64_t places[kAhead];
+  for (int64_t i = 0; i + 1 < n; i += kAhead) {
+    if ((i + kAhead) % kCheapItems == 0 && WorkIsCut()) return WorkStatus();
+    const int64_t count = std::min(kAhead, n - 1 - i);
+    for (int64_t k = 0; k < count; ++k) {
+      places[k] = i + k + sequence.Next() % static_cast<uint32_t>(n - i - k);
+      __builtin_prefetch(&rows[places[k]], 1);
+    }
+    for (int64_t k = 0; k < count; ++k) std::swap(rows[i + k], rows[places[k]]);
+  }
+  return order;
+}
+
 absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
   return KernelFn([position = SequencePosition(init)](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
@@ -200,16 +228,12 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
       return absl::OkStatus();
     }
     const int64_t n = value.dim(0);
-    // n - 1 swaps, a number each, in groups of four.
+    // Numbers come in groups of four.
     PhiloxSequence sequence(position.Reserve(ctx, (static_cast<uint64_t>(n) + 2) / 4));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor order,
-                              Tensor::Allocate(ctx.allocator(), DType::kInt64, Shape({n})));
-    int64_t* rows = order.mutable_data<int64_t>();
-    std::iota(rows, rows + n, int64_t{0});
-    for (int64_t i = 0; i + 1 < n; ++i) {
-      if (WorkIsCutAt(i)) return WorkStatus();
-      std::swap(rows[i], rows[i + sequence.Next() % static_cast<uint32_t>(n - i)]);
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor order,
+                              n <= std::numeric_limits<int32_t>::max()
+                                  ? ShuffledRows<int32_t>(ctx.allocator(), n, sequence)
+                                  : ShuffledRows<int64_t>(ctx.allocator(), n, sequence));
     FORMWORK_ASSIGN_OR_RETURN(Tensor output, Gather(ctx.allocator(), value, order, 0, 0));
     ctx.SetOutput(0, std::move(output));
     return absl::OkStatus();
@@ -229,7 +253,7 @@ absl::Status SkipState(KernelContext& ctx, int64_t algorithm, uint64_t delta, Te
                            ctx.input(0).shape().ToString());
   }
   const ResourceHandle handle = ctx.input(0).scalar<ResourceHandle>();
-  return ctx.resources().Update(handle, [&](Tensor& state) -> absl::Status {
+  return ctx.resources().Update(handle, 0, [&](Tensor& state) -> absl::Status {
     if (state.dtype() != DType::kInt64) {
       return InvalidArgument("dtype of RNG state variable must be int64, not ",
                              GraphDTypeName(state.dtype()));
