@@ -11,7 +11,7 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
   Prune(graph);
-  return absl::OkStatus();
+  return WorkStatus();
 }
 
 }  // namespace formwork
