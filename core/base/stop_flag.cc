@@ -22,6 +22,10 @@ bool StopFlag::Poll() {
   return true;
 }
 
+bool StopFlag::StopsWithin(absl::Duration duration) const {
+  return requested() || (has_deadline() && absl::Now() + duration >= deadline());
+}
+
 absl::Status StopFlag::status() const {
   // Made once, because a copy takes no memory: what ends a request must not fail.
   static const auto& cancelled = *new absl::Status(absl::CancelledError("the call was cancelled"));

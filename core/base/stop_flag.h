@@ -42,6 +42,8 @@ class StopFlag {
   bool requested() const { return request_.load(std::memory_order_relaxed) != kNone; }
   /// As requested(), and looks at the clock: costs some 20 ns where there is a deadline.
   bool Poll();
+  /// Whether the work is to stop by then, as far as is known now.
+  bool StopsWithin(absl::Duration duration) const;
   /// kCancelled, kDeadlineExceeded or kAborted once requested, else OK.
   absl::Status status() const;
 
@@ -114,6 +116,12 @@ class UncutScope {
 inline bool WorkIsCut() {
   StopFlag* const flag = StopScope::current();
   return flag != nullptr && flag->CutsWork();
+}
+
+/// StopFlag::StopsWithin of the thread's flag; false where it has none.
+inline bool WorkStopsWithin(absl::Duration duration) {
+  const StopFlag* const flag = StopScope::current();
+  return flag != nullptr && flag->StopsWithin(duration);
 }
 
 /// How many items may pass between two looks at the flag: those of some nanoseconds each, and those

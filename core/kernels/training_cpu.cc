@@ -125,7 +125,8 @@ absl::Status UpdateAll(KernelContext& ctx, const Layout& layout, int i, Variable
                        absl::FunctionRef<absl::Status()> apply) {
   if (i == layout.variables) return apply();
   const ResourceHandle handle = ctx.input(i).scalar<ResourceHandle>();
-  return ctx.resources().Update(handle, [&](Tensor& value) -> absl::Status {
+  const size_t bytes_moved = 3 * ctx.input(layout.grad).bytes();  // Gradient and value, and back.
+  return ctx.resources().Update(handle, bytes_moved, [&](Tensor& value) -> absl::Status {
     variables[i] = &value;
     return UpdateAll(ctx, layout, i + 1, variables, apply);
   });

@@ -66,44 +66,52 @@ absl::StatusOr<KernelFn> MakeAssign(KernelInit& init) {
 
 // --- AssignAdd, AssignSub -----------------------------------------------------------------------
 
-template <typename T, bool kSubtract>
-void Accumulate(Tensor& value, const Tensor& delta) {
-  T* to = value.mutable_data<T>();
-  const T* from = delta.data<T>();
+// `target` is the value, or the delta where kIntoDelta.
+template <typename T, bool kSubtract, bool kIntoDelta>
+void Accumulate(Tensor& target, const Tensor& other) {
+  T* to = target.mutable_data<T>();
+  const T* from = other.data<T>();
   const auto run = [to, from](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      to[i] = kSubtract ? math::Sub(to[i], from[i]) : math::Add(to[i], from[i]);
+      const T value = kIntoDelta ? from[i] : to[i];
+      const T delta = kIntoDelta ? to[i] : from[i];
+      to[i] = kSubtract ? math::Sub(value, delta) : math::Add(value, delta);
     }
   };
-  if (value.num_elements() <= 1 << 15) {
-    run(0, value.num_elements());
+  if (target.num_elements() <= 1 << 15) {
+    run(0, target.num_elements());
   } else {
-    ParallelFor(value.num_elements(), 1 << 15, run);
+    ParallelFor(target.num_elements(), 1 << 15, run);
   }
 }
 
-using AccumulateFn = void (*)(Tensor& value, const Tensor& delta);
+using AccumulateFn = void (*)(Tensor& target, const Tensor& other);
 
-template <bool kSubtract>
+template <bool kSubtract, bool kIntoDelta>
 AccumulateFn AccumulateFor(DType dtype) {
   switch (dtype) {
-    FORMWORK_NUMBER_CASES(return &Accumulate<T, kSubtract>)
+    FORMWORK_NUMBER_CASES(return (&Accumulate<T, kSubtract, kIntoDelta>))
     default:
       return nullptr;
   }
 }
 
+// From here on the sum is made in the memory of a delta that nobody else needs: a stop can cut
+// that, as it cannot where the variable's value is changed in place.
+constexpr size_t kLargeDelta = size_t{16} << 20;
+
 template <bool kSubtract>
 absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("dtype"));
-  const AccumulateFn accumulate = AccumulateFor<kSubtract>(dtype);
-  if (accumulate == nullptr) {
+  const AccumulateFn into_value = AccumulateFor<kSubtract, false>(dtype);
+  const AccumulateFn into_delta = AccumulateFor<kSubtract, true>(dtype);
+  if (into_value == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
-  return KernelFn([dtype, accumulate](KernelContext& ctx) -> absl::Status {
+  return KernelFn([dtype, into_value, into_delta](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     const Tensor& delta = ctx.input(1);
-    return ctx.resources().Update(handle, [&](Tensor& value) -> absl::Status {
+    const auto check = [&](const Tensor& value) -> absl::Status {
       if (value.dtype() != dtype) {
         return InvalidArgument("DType of variable handle and value does not match: ",
                                GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
@@ -113,7 +121,18 @@ absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
                                " using a Tensor with shape ", delta.shape().ToString(),
                                ", shapes must be equal.");
       }
-      accumulate(value, delta);
+      return absl::OkStatus();
+    };
+    if (delta.bytes() >= kLargeDelta && ctx.CanOverwrite(1)) {
+      FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
+      FORMWORK_RETURN_IF_ERROR(check(value));
+      Tensor result = ctx.TakeInput(1);
+      into_delta(result, value);
+      return ctx.resources().Assign(handle, std::move(result));
+    }
+    return ctx.resources().Update(handle, 3 * delta.bytes(), [&](Tensor& value) -> absl::Status {
+      FORMWORK_RETURN_IF_ERROR(check(value));
+      into_value(value, delta);
       return absl::OkStatus();
     });
   });
@@ -193,11 +212,6 @@ absl::StatusOr<KernelFn> MakeGatherNd(KernelInit&) {
   });
 }
 
-// Nothing cuts a change in place: so many updates, which may take 50 ms, are made in a copy where
-// that adds little to the work.
-constexpr int64_t kManyUpdates = int64_t{1} << 20;
-constexpr int64_t kMostCopiedPerUpdate = 8;  // Elements.
-
 using ScatterFn = absl::Status (*)(ScatterOp op, Tensor& target, const Tensor& indices,
                                    const Tensor& updates);
 
@@ -208,22 +222,22 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     const Tensor& indices = ctx.input(1);
     const Tensor& updates = ctx.input(2);
-    const auto scatter = [&](Tensor& value) -> absl::Status {
+    // A line of the cache for each row, read and written, and what is wider.
+    const size_t rows = static_cast<size_t>(indices.num_elements());
+    size_t bytes_moved = 128 * rows + 3 * updates.bytes();
+    if (updates.rank() == 0) {
+      FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
+      if (value.rank() > 0 && value.dim(0) > 0) {
+        bytes_moved += 2 * rows * (value.bytes() / static_cast<size_t>(value.dim(0)));
+      }
+    }
+    return ctx.resources().Update(handle, bytes_moved, [&](Tensor& value) -> absl::Status {
       if (value.dtype() != dtype) {
         return InvalidArgument("DType of scatter resource and updates does not match: ",
                                GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
       }
       return kScatter(kOp, value, indices, updates);
-    };
-    const int64_t work = std::max(indices.num_elements(), updates.num_elements());
-    if (work < kManyUpdates) return ctx.resources().Update(handle, scatter);
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
-    if (value.num_elements() > kMostCopiedPerUpdate * work) {
-      return ctx.resources().Update(handle, scatter);
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Tensor copy, value.Clone(ctx.allocator()));
-    FORMWORK_RETURN_IF_ERROR(scatter(copy));
-    return ctx.resources().Assign(handle, std::move(copy));
+    });
   });
 }
 

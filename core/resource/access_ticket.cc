@@ -1,6 +1,7 @@
 #include "core/resource/access_ticket.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -17,6 +18,16 @@ absl::Status Uninitialized(const Variable& variable) {
   return WithReason(FailedPrecondition("Error while reading resource variable ", variable.name,
                                        ": it is uninitialized"),
                     Reason::kVariableUninitialized, {{"variableName", variable.name}});
+}
+
+// Whether `value`, which could be changed in place, is rather copied, so that a stop can cut the
+// work. What moves less than kLongUpdate is done within 50 ms.
+bool IsWorthACopy(const Tensor& value, size_t bytes_moved) {
+  constexpr size_t kLongUpdate = size_t{128} << 20;
+  constexpr double kSlowestBytesPerSecond = 1e9;
+  if (bytes_moved < kLongUpdate) return false;
+  return value.bytes() <= bytes_moved / 4 ||
+         WorkStopsWithin(absl::Seconds(static_cast<double>(bytes_moved) / kSlowestBytesPerSecond));
 }
 
 }  // namespace
@@ -236,13 +247,25 @@ absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
   return absl::OkStatus();
 }
 
-absl::Status AccessTicket::Update(ResourceHandle handle,
+absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,
                                   absl::FunctionRef<absl::Status(Tensor& value)> update) {
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // What it is updated by may be unfinished.
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
   Variable& variable = *entry->variable;
   if (!variable.value_.has_value()) return Uninitialized(variable);
-  if (variable.value_.unique()) {
+  const bool in_place = variable.value_.unique();
+  std::optional<Tensor> copy;
+  if (!in_place || IsWorthACopy(variable.value_, bytes_moved)) {
+    absl::StatusOr<Tensor> made =
+        CatchOutOfMemory([&] { return variable.value_.Clone(allocator_); });
+    FORMWORK_RETURN_IF_ERROR(WorkStatus());
+    if (made.ok()) {
+      copy = *std::move(made);
+    } else if (!in_place) {
+      return std::move(made).status();
+    }
+  }
+  if (!copy) {
     const UncutScope uncut;
     Tensor value = std::move(variable.value_);
     absl::Status status = CatchOutOfMemory([&] { return update(value); });
@@ -254,12 +277,10 @@ absl::Status AccessTicket::Update(ResourceHandle handle,
     variable.Set(std::move(value));
     return absl::OkStatus();
   }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor copy, variable.value_.Clone(allocator_));
-  FORMWORK_RETURN_IF_ERROR(WorkStatus());
-  FORMWORK_RETURN_IF_ERROR(update(copy));
+  FORMWORK_RETURN_IF_ERROR(update(*copy));
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The copy may be unfinished.
-  FORMWORK_RETURN_IF_ERROR(CheckFits(variable, copy));
-  variable.Set(std::move(copy));
+  FORMWORK_RETURN_IF_ERROR(CheckFits(variable, *copy));
+  variable.Set(*std::move(copy));
   return absl::OkStatus();
 }
 

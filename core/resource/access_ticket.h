@@ -50,7 +50,7 @@ class AccessTicket final : public ResourceAccess {
 
   absl::StatusOr<Tensor> Read(ResourceHandle handle) override;
   absl::Status Assign(ResourceHandle handle, Tensor value) override;
-  absl::Status Update(ResourceHandle handle,
+  absl::Status Update(ResourceHandle handle, size_t bytes_moved,
                       absl::FunctionRef<absl::Status(Tensor& value)> update) override;
   void Release(ResourceHandle handle) override;
   bool IsInitialized(ResourceHandle handle) override;

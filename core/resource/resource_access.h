@@ -3,6 +3,7 @@
 // What a kernel may do with the resources of its call. The call's AccessTicket implements it, so
 // that no kernel sees tickets, versions or locks.
 
+#include <cstddef>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -27,9 +28,11 @@ class ResourceAccess {
   virtual absl::Status Assign(ResourceHandle handle, Tensor value) = 0;
   /// Lets `update` change the value. It is handed the value itself where nobody else holds the
   /// elements, else a copy, and may write into it or replace it; when it fails, the variable keeps
-  /// its previous value (so it checks before it writes). It runs to its end: a deadline or a
-  /// cancellation cuts no work of it. Errors: as Read and Assign.
-  virtual absl::Status Update(ResourceHandle handle,
+  /// its previous value (so it checks before it writes). On the value itself it runs to its end: a
+  /// deadline or a cancellation cuts no work of it. So one that moves much, `bytes_moved`, is
+  /// handed a copy also where copying adds little to that, or where a stop is near; not where there
+  /// is no memory for one. Errors: as Read and Assign.
+  virtual absl::Status Update(ResourceHandle handle, size_t bytes_moved,
                               absl::FunctionRef<absl::Status(Tensor& value)> update) = 0;
   /// The call does not touch the variable again: who waits for it may go on. A hint.
   virtual void Release(ResourceHandle handle) { (void)handle; }

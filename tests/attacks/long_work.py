@@ -180,6 +180,68 @@ def steps_after_an_effect(attack):
   return "%.0f ms late" % (1000 * late)
 
 
+@harness.attack("deadlines that fall into changes of a variable of 128 MB: all of it or nothing, in time")
+def changes_of_large_variables(attack):
+  import tensorflow as tf
+  raw, n = tf.raw_ops, 1 << 25
+  server = attack.server(*LARGE_CALLS)
+  client = attack.client(server, timeout=60)
+  for name in ("changed", "velocity", "given"):
+    client.variable(name, np.ones(n, np.float32))
+
+  def handle(name):
+    return raw.VarHandleOp(dtype=tf.float32, shape=[n], shared_name=name)
+
+  def read(name):
+    return raw.ReadVariableOp(resource=handle(name), dtype=tf.float32)
+
+  changes = {
+      "AssignAdd": lambda x: raw.AssignAddVariableOp(resource=handle("changed"), value=read("given")),
+      "AssignSub of a value made for it": lambda x: raw.AssignSubVariableOp(
+          resource=handle("changed"), value=tf.fill([n], x)),
+      "Momentum": lambda x: raw.ResourceApplyMomentum(
+          var=handle("changed"), accum=handle("velocity"), lr=x, grad=read("given"), momentum=x),
+      "ScatterAdd": lambda x: raw.ResourceScatterAdd(
+          resource=handle("changed"), indices=tf.range(n), updates=read("given")),
+      "ScatterUpdate of few rows": lambda x: raw.ResourceScatterUpdate(
+          resource=handle("changed"), indices=tf.range(n // 16), updates=tf.fill([n // 16], x)),
+  }
+
+  def difference(x):
+    return tf.reduce_max(read("changed")) - tf.reduce_min(read("changed")) + x
+
+  spread = client.register("spread", *harness.graph(difference, tf.TensorSpec([], tf.float32)))
+  figures, failures = [], []
+  for number, (name, change) in enumerate(changes.items()):
+
+    def changed(x, change=change):
+      with tf.control_dependencies([change(x)]):
+        return tf.identity(x)
+
+    call = client.register("change%d" % number,
+                           *harness.graph(changed, tf.TensorSpec([], tf.float32)))
+    call(np.float32(1))
+    started = time.monotonic()
+    call(np.float32(1))
+    seconds = time.monotonic() - started
+    for part in range(1, 5):
+      deadline = seconds * part / 5
+      started = time.monotonic()
+      try:
+        call(np.float32(1), timeout=deadline)
+      except formwork.Error as error:
+        attack.check(error.code == "DEADLINE_EXCEEDED", "%s: %s" % (name, error))
+      late = time.monotonic() - started - deadline + seconds_until_idle(server)
+      figures.append((late, name))
+      if late > LATE:
+        failures.append("%s: %.2f s late" % (name, late))
+    if "few" not in name and float(spread(np.float32(0))[0]) != 0:
+      failures.append("%s: half a change was left" % name)
+  attack.check(not failures, "; ".join(failures))
+  return "%d changes, at most %.0f ms late (%s)" % (len(changes), 1000 * max(figures)[0],
+                                                    max(figures)[1])
+
+
 @harness.attack("clients that leave 0.3 s into kernels that take seconds")
 def cancellation(attack):
   server = attack.server(*LARGE_CALLS)

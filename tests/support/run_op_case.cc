@@ -22,7 +22,7 @@ class NoResourceAccess final : public ResourceAccess {
  public:
   absl::StatusOr<Tensor> Read(ResourceHandle) override { return NoResources(); }
   absl::Status Assign(ResourceHandle, Tensor) override { return NoResources(); }
-  absl::Status Update(ResourceHandle, absl::FunctionRef<absl::Status(Tensor&)>) override {
+  absl::Status Update(ResourceHandle, size_t, absl::FunctionRef<absl::Status(Tensor&)>) override {
     return NoResources();
   }
   bool IsInitialized(ResourceHandle) override { return false; }

@@ -30,6 +30,17 @@ TEST(StopFlag, SeesADeadlineThatHasPassedWhenPolled) {
   EXPECT_EQ(StopFlag().deadline(), absl::InfiniteFuture());
 }
 
+TEST(StopFlag, KnowsWhetherAStopIsNear) {
+  EXPECT_FALSE(WorkStopsWithin(absl::Hours(1)));
+  StopFlag flag(absl::Now() + absl::Minutes(1));
+  const StopScope scope(&flag);
+  EXPECT_FALSE(WorkStopsWithin(absl::Seconds(1)));
+  EXPECT_TRUE(WorkStopsWithin(absl::Hours(1)));
+  flag.Cancel();
+  EXPECT_TRUE(WorkStopsWithin(absl::ZeroDuration()));
+  EXPECT_FALSE(StopFlag().StopsWithin(absl::Hours(1)));
+}
+
 TEST(StopFlag, CutsWorkOfItsOwnThreadsAlone) {
   StopFlag flag;
   flag.Cancel();

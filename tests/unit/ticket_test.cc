@@ -120,7 +120,7 @@ TEST_F(AccessTicketTest, AReaderKeepsTheValueItWasAdmittedTo) {
   auto reader = Take({{a, Access::kRead}}, &granted);
   auto writer = Take({{a, Access::kWrite}}, &granted);
   EXPECT_TRUE(granted);  // Readers hold nobody up.
-  ASSERT_OK(writer->Update(HandleOf(a), [](Tensor& value) {
+  ASSERT_OK(writer->Update(HandleOf(a), 0, [](Tensor& value) {
     std::fill_n(value.mutable_data<int64_t>(), kElements, 2);
     return absl::OkStatus();
   }));
@@ -196,10 +196,10 @@ TEST_F(AccessTicketTest, WritesInPlaceOnlyWhereNobodyElseHoldsTheElements) {
     for (int64_t i = 0; i < kElements; ++i) ++value.mutable_data<int64_t>()[i];
     return absl::OkStatus();
   };
-  ASSERT_OK(ticket->Update(HandleOf(a), add));
+  ASSERT_OK(ticket->Update(HandleOf(a), 0, add));
   EXPECT_EQ(ticket->Read(HandleOf(a))->raw(), before);
   const Tensor held = *ticket->Read(HandleOf(a));
-  ASSERT_OK(ticket->Update(HandleOf(a), add));
+  ASSERT_OK(ticket->Update(HandleOf(a), 0, add));
   EXPECT_NE(ticket->Read(HandleOf(a))->raw(), before);
   EXPECT_EQ(held.data<int64_t>()[0], 2);
   EXPECT_EQ(ValueOf(*ticket, a), 3);
@@ -213,7 +213,7 @@ TEST_F(AccessTicketTest, AFailedUpdateLeavesThePreviousValue) {
   for (bool shared : {false, true}) {
     Tensor held;
     if (shared) held = *ticket->Read(HandleOf(a));
-    EXPECT_THAT(ticket->Update(HandleOf(a),
+    EXPECT_THAT(ticket->Update(HandleOf(a), 0,
                                [](Tensor&) { return absl::InvalidArgumentError("bad indices"); }),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("bad indices")));
     EXPECT_EQ(ValueOf(*ticket, a), 1);
@@ -229,7 +229,7 @@ TEST_F(AccessTicketTest, ErrorsNameTheVariable) {
   EXPECT_THAT(ticket->Read(ResourceHandle{0}), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(ticket->Read(HandleOf(empty)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("empty")));
-  EXPECT_THAT(ticket->Update(HandleOf(empty), [](Tensor&) { return absl::OkStatus(); }),
+  EXPECT_THAT(ticket->Update(HandleOf(empty), 0, [](Tensor&) { return absl::OkStatus(); }),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("empty")));
   EXPECT_FALSE(ticket->IsInitialized(HandleOf(empty)));
   EXPECT_TRUE(ticket->IsInitialized(HandleOf(a)));
@@ -413,7 +413,7 @@ TEST_P(SequentialModelTest, EveryValueReadIsExplainedByOneOrder) {
           ASSERT_OK(ticket.Assign(handle, Filled(id)));
         } else {
           value->Drop();
-          ASSERT_OK(ticket.Update(handle, [&](Tensor& elements) {
+          ASSERT_OK(ticket.Update(handle, 0, [&](Tensor& elements) {
             std::fill_n(elements.mutable_data<int64_t>(), kElements, id);
             return absl::OkStatus();
           }));

@@ -1,5 +1,7 @@
 // Optimizer kernels. Expected values: TensorFlow 2.21's CPU kernels, two steps from the same start.
 
+#include <algorithm>
+
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
 
@@ -245,6 +247,39 @@ TEST(TrainingTest, ShapesAreCheckedBeforeAnythingIsWritten) {
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("var and delta do not have the same shape[3] [2]")));
   EXPECT_EQ(ValuesOf<float>(run.ValueOf(var)), (std::vector<float>{1, 2}));
+}
+
+// Of several variables all change or none.
+TEST(Optimizers, AStopReachesLargeVariables) {
+  const int64_t n = int64_t{12} << 20;
+  KernelRunner run;
+  const auto filled = [n](float x) {
+    Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({n}));
+    std::fill_n(tensor.mutable_data<float>(), n, x);
+    return tensor;
+  };
+  const Tensor v = run.NewVariable("v", DType::kFloat, PartialShape(), filled(1));
+  const Tensor accumulated = run.NewVariable("m", DType::kFloat, PartialShape(), filled(2));
+  const auto step = [&] {
+    return run.Op("ResourceApplyMomentum", {{"T", DType::kFloat}},
+                  {v, accumulated, Tensor::Scalar(1.0f), filled(1), Tensor::Scalar(0.5f)});
+  };
+  const auto expect_all = [&](const Tensor& variable, float x) {
+    const Tensor value = run.ValueOf(variable);
+    const auto values = value.span<float>();
+    EXPECT_EQ(std::count(values.begin(), values.end(), x), n) << x;
+  };
+  {
+    StopFlag stop;
+    stop.Cancel();
+    const StopScope scope(&stop);
+    EXPECT_THAT(step(), StatusIs(absl::StatusCode::kCancelled));
+  }
+  expect_all(v, 1);
+  expect_all(accumulated, 2);
+  ASSERT_THAT(step(), IsOk());
+  expect_all(v, -1);
+  expect_all(accumulated, 2);
 }
 
 }  // namespace

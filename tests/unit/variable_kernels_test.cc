@@ -1,5 +1,9 @@
 // Kernels on variables. Values and texts: TensorFlow 2.21's.
 
+#include <algorithm>
+#include <numeric>
+
+#include "absl/time/clock.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
 
@@ -198,6 +202,72 @@ TEST_F(VariableKernelsTest, AStopLeavesNoVariableHalfWritten) {
   EXPECT_THAT(run_.Op("AssignVariableOp", attrs, {v, ones}),
               StatusIs(absl::StatusCode::kCancelled));
   EXPECT_TRUE(all_twos());
+}
+
+Tensor Filled(int64_t n, float x) {
+  Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({n}));
+  std::fill_n(tensor.mutable_data<float>(), n, x);
+  return tensor;
+}
+
+bool AllAre(const Tensor& tensor, float x) {
+  const auto values = tensor.span<float>();
+  return std::all_of(values.begin(), values.end(), [x](float value) { return value == x; });
+}
+
+// Of a delta that nobody else needs, in its memory; else in a copy of the variable.
+TEST_F(VariableKernelsTest, AStopReachesALargeSum) {
+  const int64_t n = int64_t{12} << 20;
+  const Tensor v = run_.NewVariable("v", DType::kFloat, PartialShape(), Filled(n, 3));
+  const KernelRunner::Attrs attrs = {{"dtype", DType::kFloat}};
+  const Tensor shared = Filled(n, 2);
+  ASSERT_THAT(run_.Op("AssignAddVariableOp", attrs, {v, shared}), IsOk());
+  ASSERT_THAT(run_.Op("AssignSubVariableOp", attrs, Owned(v, Filled(n, 1))), IsOk());
+  EXPECT_TRUE(AllAre(run_.ValueOf(v), 4));
+  EXPECT_INVALID(run_.Op("AssignSubVariableOp", attrs, Owned(v, Filled(n + 1, 1))),
+                 "shapes must be equal");
+  const bool both[] = {false, true};
+  for (const bool owned : both) {
+    StopFlag stop;
+    stop.Cancel();
+    const StopScope scope(&stop);
+    EXPECT_THAT(run_.Op("AssignSubVariableOp", attrs,
+                        owned ? Owned(v, Filled(n, 1)) : std::vector<Tensor>{v, shared}),
+                StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_TRUE(AllAre(run_.ValueOf(v), 4)) << owned;
+  }
+}
+
+// One that is not near does not cost a copy.
+TEST_F(VariableKernelsTest, ALargeSumIsMadeInPlaceWhereNoStopIsNear) {
+  const int64_t n = int64_t{12} << 20;
+  const Tensor v = run_.NewVariable("v", DType::kFloat, PartialShape(), Filled(n, 3));
+  const Tensor shared = Filled(n, 2);
+  const void* before = run_.ValueOf(v).raw();
+  StopFlag stop(absl::Now() + absl::Minutes(1));
+  const StopScope scope(&stop);
+  ASSERT_THAT(run_.Op("AssignAddVariableOp", {{"dtype", DType::kFloat}}, {v, shared}), IsOk());
+  EXPECT_EQ(run_.ValueOf(v).raw(), before);
+}
+
+// All the same the change is made, in place.
+TEST(VariableKernels, AChangeForWhoseCopyThereIsNoMemoryIsMadeInPlace) {
+  KernelRunner run(size_t{1} << 20);
+  const int64_t n = int64_t{12} << 20;
+  const Tensor v = run.NewVariable("v", DType::kFloat, PartialShape(), Filled(n, 3));
+  const Tensor shared = Filled(n, 2);
+  const void* before = run.ValueOf(v).raw();
+  StopFlag stop;
+  stop.Cancel();
+  const StopScope scope(&stop);
+  ASSERT_THAT(run.Op("AssignAddVariableOp", {{"dtype", DType::kFloat}}, {v, shared}), IsOk());
+  Tensor indices = *Tensor::Allocate(ProcessAllocator(), DType::kInt32, Shape({n}));
+  std::iota(indices.mutable_data<int32_t>(), indices.mutable_data<int32_t>() + n, 0);
+  ASSERT_THAT(run.Op("ResourceScatterAdd", {{"dtype", DType::kFloat}, {"Tindices", DType::kInt32}},
+                     {v, indices, shared}),
+              IsOk());
+  EXPECT_TRUE(AllAre(run.ValueOf(v), 7));
+  EXPECT_EQ(run.ValueOf(v).raw(), before);
 }
 
 TEST_F(VariableKernelsTest, AStopReachesManyScatteredUpdates) {

@@ -43,7 +43,7 @@ class FoldScope final : public CallScope {
    public:
     absl::StatusOr<Tensor> Read(ResourceHandle) override { return None(); }
     absl::Status Assign(ResourceHandle, Tensor) override { return None(); }
-    absl::Status Update(ResourceHandle, absl::FunctionRef<absl::Status(Tensor&)>) override {
+    absl::Status Update(ResourceHandle, size_t, absl::FunctionRef<absl::Status(Tensor&)>) override {
       return None();
     }
     bool IsInitialized(ResourceHandle) override { return false; }
