@@ -180,7 +180,7 @@ def steps_after_an_effect(attack):
   return "%.0f ms late" % (1000 * late)
 
 
-@harness.attack("deadlines that fall into changes of a variable of 128 MB: all of it or nothing, in time")
+@harness.attack("deadlines that fall into changes of a variable of 128 MB: all of it or nothing")
 def changes_of_large_variables(attack):
   import tensorflow as tf
   raw, n = tf.raw_ops, 1 << 25
@@ -196,7 +196,8 @@ def changes_of_large_variables(attack):
     return raw.ReadVariableOp(resource=handle(name), dtype=tf.float32)
 
   changes = {
-      "AssignAdd": lambda x: raw.AssignAddVariableOp(resource=handle("changed"), value=read("given")),
+      "AssignAdd": lambda x: raw.AssignAddVariableOp(
+          resource=handle("changed"), value=read("given")),
       "AssignSub of a value made for it": lambda x: raw.AssignSubVariableOp(
           resource=handle("changed"), value=tf.fill([n], x)),
       "Momentum": lambda x: raw.ResourceApplyMomentum(
