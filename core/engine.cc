@@ -126,8 +126,10 @@ EngineInfo EngineImpl::Info() {
   EngineInfo info;
   info.epoch = epoch_;
   info.options = options_;
-  for (const std::string& name : kernels_.Names()) {
-    if (ops_.Find(name) != nullptr) info.ops.push_back(name);
+  for (const OpDef* op : ops_.All()) {
+    if (op->control_flow != ControlFlow::kNone || kernels_.Find(op->name) != nullptr) {
+      info.ops.push_back(op->name);
+    }
   }
   info.instruction_set = InstructionSet();
   return info;

@@ -191,12 +191,12 @@ void CallTask::Run() {
   call.set_resources(&ticket_);
   if (spec_.print) call.set_print(&spec_.print);
   const Plan& plan = function.program();
-  int failed_step = -1;
+  int64_t failed = -1;
   result_.status = HoldToBudget(engine_.memory_, &share, [&] {
     std::unique_ptr<PlanFrame> frame = function.frames.Take();
     std::vector<Tensor> outputs(plan.results.size());
     absl::Status status =
-        RunPlan(plan, *frame, call, absl::MakeSpan(values_), absl::MakeSpan(outputs), &failed_step);
+        RunPlan(plan, *frame, call, absl::MakeSpan(values_), absl::MakeSpan(outputs), &failed);
     function.frames.Return(std::move(frame));
     values_ = std::move(outputs);
     return status;
@@ -206,7 +206,7 @@ void CallTask::Run() {
     result_.status = CatchOutOfMemory([&] { return TakeOutputs(); });
     if (!result_.status.ok()) {
       DropKept();
-      failed_step = static_cast<int>(plan.steps.size());  // All have run.
+      failed = static_cast<int64_t>(plan.code.size());  // All has run.
     }
   }
   if (result_.status.ok()) {
@@ -216,9 +216,9 @@ void CallTask::Run() {
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
     if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
   } else {
-    result_.details.effects = !call.has_effects()                   ? Effects::kNone
-                              : failed_step > plan.last_effect_step ? Effects::kAll
-                                                                    : Effects::kSome;
+    result_.details.effects = !call.has_effects()         ? Effects::kNone
+                              : failed > plan.last_effect ? Effects::kAll
+                                                          : Effects::kSome;
   }
   result_.printed = std::move(call.printed());
   Answer();

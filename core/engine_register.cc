@@ -110,7 +110,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
       if (std::shared_ptr<const Plan> plan = found->second.lock()) return plan;
     }
   }
-  const PlannerContext context{ops_, kernels_, allocator_, &MakePlanCallee};
+  const PlannerContext context{ops_, kernels_, allocator_};
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             MakePlan(imported, arg_shapes, context));
   absl::MutexLock lock(&plans_mutex_);

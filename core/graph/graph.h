@@ -34,6 +34,8 @@ enum class NodeKind : uint8_t {
   kConstant,  ///< Its value is in `constant`.
 };
 
+struct Graph;
+
 struct Node {
   NodeKind kind = NodeKind::kOp;
   std::string name;
@@ -45,6 +47,9 @@ struct Node {
   std::vector<PartialShape> output_shapes;
   int32_t arg = -1;
   Tensor constant;
+  /// Of a node of control flow, once InlineCalls has been there: the functions that its attrs name,
+  /// in their order. Parameter i of each is the i-th of the node's inputs after those of its own.
+  std::vector<Graph> bodies;
 };
 
 /// One body. Immutable once it is in a library; passes work on copies.
@@ -57,6 +62,14 @@ struct Graph {
 
   DType dtype(Edge e) const { return nodes[e.node].output_dtypes[e.index]; }
 };
+
+/// Whether running the node, or one in its bodies, does something besides its outputs: it must run
+/// although nobody needs them.
+bool HasEffect(const Node& node);
+/// Whether running it may change a variable.
+bool ChangesState(const Node& node);
+/// Nodes, their inputs and outputs, bodies included: about what a copy takes.
+int64_t SizeOf(const Graph& graph);
 
 /// The functions that a cut reaches, by name.
 using GraphLibrary = HashMap<std::string, std::shared_ptr<const Graph>>;

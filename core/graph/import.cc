@@ -17,23 +17,6 @@ namespace {
 // Deeper nests are a mistake or an attack: AutoGraph's go to a few dozen.
 constexpr int kDeepestNest = 128;
 
-// Calls `visit(name)` for each function that a node of `graph` names.
-template <typename Visit>
-void ForEachCallee(const Graph& graph, Visit visit) {
-  for (const Node& node : graph.nodes) {
-    if (node.op == nullptr) continue;
-    for (const AttrDef& def : node.op->attrs) {
-      if (def.kind != AttrKind::kFunc) continue;
-      const AttrValue* value = node.attrs->Find(def.name);
-      if (value == nullptr) continue;
-      if (const auto* one = std::get_if<FuncAttr>(value)) visit(one->name);
-      if (const auto* many = std::get_if<std::vector<FuncAttr>>(value)) {
-        for (const FuncAttr& function : *many) visit(function.name);
-      }
-    }
-  }
-}
-
 absl::Status NestsTooDeeply(absl::string_view function) {
   return InvalidArgument("function '", Shown(function),
                          "': functions nest too deeply: limit=", kDeepestNest);
@@ -47,12 +30,15 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
   for (const auto& [name, graph] : library) {
     HashSet<std::string> seen;
     std::vector<std::string>& own = callees[name];
-    ForEachCallee(*graph, [&](const std::string& callee) {
-      if (library.contains(callee) && seen.insert(callee).second) {
-        own.push_back(callee);
-        ++callers[callee];
+    for (const Node& node : graph->nodes) {
+      if (node.op == nullptr) continue;
+      for (const FuncAttr* callee : FunctionsOf(*node.op, *node.attrs)) {
+        if (library.contains(callee->name) && seen.insert(callee->name).second) {
+          own.push_back(callee->name);
+          ++callers[callee->name];
+        }
       }
-    });
+    }
   }
   HashMap<std::string, int> depth;
   std::vector<std::string> ready;

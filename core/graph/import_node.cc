@@ -90,21 +90,6 @@ const OpDef* ImportCallOp(const tf::FunctionDef& function, const ImportScope& sc
   return scope.ops.Find("StatefulPartitionedCall");
 }
 
-// The functions that a node names, each with the attr that does.
-std::vector<std::pair<const AttrDef*, FuncAttr>> CalleesOf(const OpDef& op, const AttrMap& attrs) {
-  std::vector<std::pair<const AttrDef*, FuncAttr>> callees;
-  for (const AttrDef& def : op.attrs) {
-    if (def.kind != AttrKind::kFunc) continue;
-    const AttrValue* value = attrs.Find(def.name);
-    if (value == nullptr) continue;
-    if (const auto* one = std::get_if<FuncAttr>(value)) callees.emplace_back(&def, *one);
-    if (const auto* many = std::get_if<std::vector<FuncAttr>>(value)) {
-      for (const FuncAttr& function : *many) callees.emplace_back(&def, function);
-    }
-  }
-  return callees;
-}
-
 // Makes a Const's node a constant.
 absl::Status TakeConstant(const tf::NodeDef& def, ImportScope& scope, Node& node) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor value, node.attrs->Get<Tensor>("value"));
@@ -133,11 +118,11 @@ absl::Status Import(const tf::NodeDef& def, ImportScope& scope, ImportedNode& ou
     }
     FORMWORK_RETURN_IF_ERROR(DecodeAttrs(def, *node.op, scope.allocator, *attrs));
   }
-  for (const auto& [attr, function] : CalleesOf(*node.op, *attrs)) {
-    if (!scope.functions.contains(function.name)) {
-      return InvalidArgument("function '", Shown(function.name), "' is not in the library");
+  for (const FuncAttr* function : FunctionsOf(*node.op, *attrs)) {
+    if (!scope.functions.contains(function->name)) {
+      return InvalidArgument("function '", Shown(function->name), "' is not in the library");
     }
-    scope.called.push_back(function.name);
+    scope.called.push_back(function->name);
   }
   for (const ArgDef& arg : node.op->outputs) {
     out.output_starts.push_back(static_cast<int>(node.output_dtypes.size()));
@@ -151,14 +136,14 @@ absl::Status Import(const tf::NodeDef& def, ImportScope& scope, ImportedNode& ou
   return node.op->name == "Const" ? TakeConstant(def, scope, node) : absl::OkStatus();
 }
 
-absl::Status CheckCallee(const Node& node, const AttrDef& attr, absl::Span<const DType> inputs,
+// `callee`: of the function that is `index` in the order of the node's attrs.
+absl::Status CheckCallee(const Node& node, size_t index, absl::Span<const DType> inputs,
                          const tf::OpDef& callee) {
   auto wrong = [&](absl::string_view what, const auto& expected, const auto& given) {
     return InvalidArgument("function '", Shown(callee.name()), "' has ", what,
                            ": expected=", expected, " given=", given);
   };
-  // A conditional's first input is its own; the rest are the function's.
-  const size_t own = std::max<size_t>(node.op->inputs.size(), 1) - 1;
+  const size_t own = node.op->inputs_before_functions();
   const size_t parameters = static_cast<size_t>(callee.input_arg_size());
   if (parameters != inputs.size() - own) {
     return wrong("a wrong number of parameters", inputs.size() - own, parameters);
@@ -171,7 +156,7 @@ absl::Status CheckCallee(const Node& node, const AttrDef& attr, absl::Span<const
     }
   }
   const size_t results = static_cast<size_t>(callee.output_arg_size());
-  if (attr.name == "cond") {
+  if (node.op->control_flow == ControlFlow::kWhile && index == 0) {
     return results == 1 ? absl::OkStatus() : wrong("a wrong number of results", 1, results);
   }
   if (results != node.output_dtypes.size()) {
@@ -235,10 +220,11 @@ absl::StatusOr<std::vector<DType>> OutputDTypes(const tf::NodeDef& def, const Im
 
 absl::Status CheckCallees(const Node& node, absl::Span<const DType> inputs,
                           const ImportScope& scope) {
-  for (const auto& [attr, function] : CalleesOf(*node.op, *node.attrs)) {
+  const std::vector<const FuncAttr*> callees = FunctionsOf(*node.op, *node.attrs);
+  for (size_t i = 0; i < callees.size(); ++i) {
     if (WorkIsCut()) return WorkStatus();  // Branches times inputs can be many.
     FORMWORK_RETURN_IF_ERROR(
-        CheckCallee(node, *attr, inputs, scope.functions.at(function.name)->signature()));
+        CheckCallee(node, i, inputs, scope.functions.at(callees[i]->name)->signature()));
   }
   return absl::OkStatus();
 }

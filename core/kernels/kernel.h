@@ -46,39 +46,14 @@ class CallScope {
   virtual ResourceAccess& resources() = 0;
   /// Appends to the call's printed text, which goes to the caller in order.
   virtual void Print(absl::string_view text) = 0;
-  /// Set once the call is to stop. Kernels that run functions in a loop look at it each time
-  /// around; the others' loops do so by ParallelFor and ForBlocks (core/base/parallel.h).
+  /// Set once the call is to stop. Kernels' loops look at it by ParallelFor and ForBlocks
+  /// (core/base/parallel.h).
   virtual StopFlag& stop() = 0;
   /// The counter that a KernelInit::NewCounter() made, of this ConcreteFunction: it lives on from
   /// call to call.
   virtual std::atomic<uint64_t>& counter(int index) = 0;
   /// The variable that a VarHandleOp of the plan names, by the plan's numbering.
   virtual ResourceHandle named_variable(int index) = 0;
-};
-
-/// How a kernel runs a function attr. Made at plan time, immutable, shared by many calls.
-class Callee {
- public:
-  virtual ~Callee() = default;
-  virtual int num_inputs() const = 0;
-  virtual int num_outputs() const = 0;
-  virtual DType output_dtype(int i) const = 0;
-  /// False where the function does not look at input i: any tensor will do for it.
-  virtual bool reads(int i) const {
-    (void)i;
-    return true;
-  }
-
-  /// The slots of one activation; reused from iteration to iteration by a loop.
-  class Frame {
-   public:
-    virtual ~Frame() = default;
-  };
-  virtual std::unique_ptr<Frame> NewFrame() const = 0;
-  /// Runs the function on `inputs`, which are consumed (moved from), and writes `outputs`, which
-  /// may be the same span as `inputs`. Errors name the failing node.
-  virtual absl::Status Run(CallScope& call, Frame& frame, absl::Span<Tensor> inputs,
-                           absl::Span<Tensor> outputs) const = 0;
 };
 
 /// What a factory sees of the node.
@@ -90,8 +65,6 @@ class KernelInit {
   virtual const AttrMap& attrs() const = 0;
   virtual absl::Span<const DType> input_dtypes() const = 0;
   virtual absl::Span<const DType> output_dtypes() const = 0;
-  /// The function that an attr of kind func names.
-  virtual absl::StatusOr<std::shared_ptr<const Callee>> MakeCallee(const FuncAttr& function) = 0;
   /// A counter for CallScope::counter: hidden state per ConcreteFunction, starting at 0.
   virtual int NewCounter() = 0;
 };

@@ -44,7 +44,7 @@ void RegisterFunctionOps(OpRegistry& registry) {
       "StatefulPartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: "
       "list(type) >= 0; f: func; config: string = \"\"; config_proto: string = \"\"; "
       "executor_type: string = \"\"",
-      {.effect = Effect::kExternal});
+      {.effect = Effect::kExternal, .control_flow = ControlFlow::kCall});
   registry.Add("IdentityN(input: T) -> (output: T); T: list(type) >= 1",
                {.shape_fn = EachAsInput, .forwards_inputs = true});
   registry.Add("StopGradient(input: T) -> (output: T); T: type",
@@ -52,37 +52,43 @@ void RegisterFunctionOps(OpRegistry& registry) {
   registry.Add(
       "While(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func; "
       "output_shapes: list(shape) = []; parallel_iterations: int = 10",
-      {.shape_fn = FromOutputShapes, .effect = Effect::kExternal});
+      {.shape_fn = FromOutputShapes,
+       .effect = Effect::kExternal,
+       .control_flow = ControlFlow::kWhile});
   registry.Add(
       "StatelessWhile(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func;"
       " output_shapes: list(shape) = []; parallel_iterations: int = 10",
-      {.shape_fn = FromOutputShapes});
+      {.shape_fn = FromOutputShapes, .control_flow = ControlFlow::kWhile});
   registry.Add(
       "If(cond: Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type) >= 0; "
       "Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: "
       "list(shape) = []",
-      {.shape_fn = FromOutputShapes, .effect = Effect::kExternal});
+      {.shape_fn = FromOutputShapes,
+       .effect = Effect::kExternal,
+       .control_flow = ControlFlow::kIf});
   registry.Add(
       "StatelessIf(cond: Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type)"
       " >= 0; Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: "
       "list(shape) = []",
-      {.shape_fn = FromOutputShapes});
+      {.shape_fn = FromOutputShapes, .control_flow = ControlFlow::kIf});
   registry.Add(
       "PartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: list(type)"
       " >= 0; f: func; config: string = \"\"; config_proto: string = \"\"; executor_type: "
       "string = \"\"",
-      {});
+      {.control_flow = ControlFlow::kCall});
   registry.Add("PlaceholderWithDefault(input: dtype) -> (output: dtype); dtype: type; shape: shape",
                {.shape_fn = shapes::FromShapeAttr});
   registry.Add(
       "StatelessCase(branch_index: int32, input: Tin) -> (output: Tout); Tin: list(type) >="
       " 0; Tout: list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = "
       "[]",
-      {.shape_fn = FromOutputShapes});
+      {.shape_fn = FromOutputShapes, .control_flow = ControlFlow::kCase});
   registry.Add(
       "Case(branch_index: int32, input: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout:"
       " list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = []",
-      {.shape_fn = FromOutputShapes, .effect = Effect::kExternal});
+      {.shape_fn = FromOutputShapes,
+       .effect = Effect::kExternal,
+       .control_flow = ControlFlow::kCase});
   registry.Add("EnsureShape(input: T) -> (output: T); shape: shape; T: type",
                {.shape_fn = EnsureShapeShape});
   registry.Add("PreventGradient(input: T) -> (output: T); T: type; message: string = \"\"",

@@ -60,6 +60,15 @@ enum class Effect : uint8_t {
   kSelfOrdered  ///< Waits for other calls (queues): atomic by itself, outside the ticket.
 };
 
+/// How an op runs the functions that its attrs name. In the order of the attrs:
+enum class ControlFlow : uint8_t {
+  kNone,  ///< It names none.
+  kCall,  ///< Runs its one, on all inputs.
+  kIf,    ///< Input 0 chooses: the first where it is true, else the second, on the other inputs.
+  kCase,  ///< Input 0 is the index of the one to run on the other inputs.
+  kWhile  ///< While the first says so, its inputs become what the second makes of them.
+};
+
 /// What a family says of an op beyond its line.
 struct OpTraits {
   ShapeFn shape_fn = nullptr;  ///< Null: nothing is known of the outputs' shapes.
@@ -70,6 +79,7 @@ struct OpTraits {
   bool sized_by_value = false;
   /// Needs its inputs' shapes alone, not their elements (Shape, Size, Rank).
   bool shape_only = false;
+  ControlFlow control_flow = ControlFlow::kNone;
   /// Output i is input i (Identity, StopGradient).
   bool forwards_inputs = false;
   /// Gives the handle of the variable that its attrs container and shared_name say; the planner
@@ -88,13 +98,21 @@ struct OpDef : OpTraits {
   std::vector<AttrDef> attrs;
 
   const AttrDef* FindAttr(absl::string_view attr) const;
+  /// How many of a node's inputs come before those of its functions.
+  size_t inputs_before_functions() const {
+    return control_flow == ControlFlow::kIf || control_flow == ControlFlow::kCase ? 1 : 0;
+  }
 };
+
+/// The functions that a node's attrs name, in the order of the op's attrs. Lives as long as
+/// `attrs`.
+std::vector<const FuncAttr*> FunctionsOf(const OpDef& op, const AttrMap& attrs);
 
 /// All ops that are known. Built once by RegisterOps, then read by many threads.
 class OpRegistry {
  public:
-  /// `spec` as described above. A spec that does not parse is a broken invariant of ours: it ends
-  /// the process.
+  /// `spec` as described above. A spec that does not parse, or names functions without saying how
+  /// they are run, is a broken invariant of ours: it ends the process.
   void Add(absl::string_view spec, OpTraits traits = {});
   /// Null where there is no such op. The OpDef lives as long as the registry.
   const OpDef* Find(absl::string_view name) const;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A Plan: a Graph compiled for a device. Ordered steps over value slots; immutable; shared by
-// every ConcreteFunction that asks for the same cut.
+// A Plan: a Graph compiled for a device. A program of instructions over the value slots of one
+// frame; immutable; shared by every ConcreteFunction that asks for the same cut.
 
 #include <cstdint>
 #include <memory>
@@ -24,29 +24,60 @@ struct NamedVariable {
 
 class Plan {
  public:
-  /// Where a step or result finds a value.
+  /// Where an instruction or result finds a value.
   struct Ref {
     bool constant = false;
     bool owned = false;  ///< The slot's last use.
     uint32_t index = 0;  ///< Into the frame's slots, or into `constants`.
   };
 
-  /// One kernel call.
-  struct Step {
-    KernelFn kernel;
-    std::string name;                            ///< "'dense/MatMul'", as errors show it.
-    uint32_t first_input = 0, num_inputs = 0;    ///< Range of `refs`.
-    uint32_t first_output = 0, num_outputs = 0;  ///< Range of slots.
-    uint32_t first_drop = 0, num_drops = 0;      ///< Range of `drops`: slots nobody needs after it.
-    uint32_t first_release = 0, num_releases = 0;  ///< Range of `releases`.
+  /// `count` elements of a list, from `first` on.
+  struct Range {
+    uint32_t first = 0, count = 0;
+  };
+
+  enum class Code : uint8_t {
+    kKernel,   ///< Runs kernels[target].
+    kMove,     ///< Output k becomes input k, in this order.
+    kJump,     ///< Goes on at targets[target].
+    kBranch,   ///< At targets[target] where the input is true, else at the next of them.
+    kSwitch,   ///< At the one of num_targets, from targets[target] on, that the input chooses.
+    kLoop,     ///< As kBranch; the first target is the loop's body.
+    kCall,     ///< Runs the root plan's functions[target] in a frame of its own.
+    kRelease,  ///< Nothing but its releases.
+    kReturn    ///< The plan's results are there.
+  };
+
+  struct Instruction {
+    Range inputs;    ///< Of `refs`.
+    Range outputs;   ///< Of slots.
+    Range drops;     ///< Of `drops`: slots that nobody needs after it.
+    Range releases;  ///< Of `releases`.
+    uint32_t target = 0, num_targets = 0;
+    Code code = Code::kKernel;
     bool effect = false;
   };
 
+  /// Where to go on.
+  struct Target {
+    uint32_t instruction = 0;
+    Range drops;  ///< Of `drops`: slots that nobody needs there.
+  };
+
+  /// What an instruction is of, for errors and to be read.
+  struct Label {
+    std::string node;
+    const OpDef* op = nullptr;  ///< Null where there is none, or several.
+  };
+
   std::string name;
-  std::vector<Step> steps;
+  std::vector<Instruction> code;
+  std::vector<Label> labels;  ///< Of the instructions.
+  std::vector<KernelFn> kernels;
   std::vector<Ref> refs;
   std::vector<uint32_t> drops;
-  /// Slots with handles of variables that no later step touches. Of the root plan alone.
+  std::vector<Target> targets;
+  /// Slots with handles of variables that nothing later touches. Of the root plan alone.
   std::vector<uint32_t> releases;
   std::vector<Tensor> constants;
   std::vector<Ref> results;
@@ -56,14 +87,22 @@ class Plan {
   std::vector<Access> arg_access;  ///< Of parameters of dtype resource.
   std::vector<DType> result_dtypes;
   std::vector<PartialShape> result_shapes;
+  int64_t last_effect = -1;  ///< An instruction: after it a failing call has left all its effects.
 
   // Of the root plan alone, nested ones included.
+  /// Those that are called and not part of their callers.
+  std::vector<std::shared_ptr<const Plan>> functions;
   std::vector<NamedVariable> named_variables;
   int num_counters = 0;
-  int last_effect_step = -1;  ///< After it a failing call has left all of its effects.
   bool has_loop = false;
   bool sized_by_value = false;  ///< Small inputs do not bound the work.
   size_t bytes = 0;             ///< About what the plan holds.
 };
+
+/// The program as text, an instruction a line, for people and for tests:
+///   3: branch %2 -> 4 drop %1, 6
+///   4: %5 = MatMul(%0, %1!) 'dense/MatMul' drop %1
+/// A `!` marks what is taken over, `#0` a constant.
+std::string PlanText(const Plan& plan);
 
 }  // namespace formwork

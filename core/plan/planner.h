@@ -2,7 +2,6 @@
 
 // Compiles an imported graph into a Plan.
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,8 +16,6 @@ struct PlannerContext {
   const OpRegistry& ops;
   const KernelRegistry& kernels;  ///< Of the device that the plan is for.
   Allocator& allocator;
-  /// Makes what kernels run a nested function by (core/runtime).
-  std::function<std::shared_ptr<const Callee>(std::shared_ptr<const Plan>)> make_callee;
 };
 
 /// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable.

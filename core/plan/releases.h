@@ -16,23 +16,23 @@ namespace formwork {
 /// planner gives it.
 class Releases {
  public:
-  /// `step` has a handle of the variable, at `slot` if it is the very one that the call began with.
-  /// Steps come in order.
-  void Note(int32_t origin, uint32_t step, std::optional<uint32_t> slot) {
-    last_[origin] = {step, slot};
+  /// `instruction`, which every run comes by, has a handle of the variable, or a loop or branch has
+  /// that ends there. `slot`: where the handle is then, if it is known. Instructions come in order.
+  void Note(int32_t origin, uint32_t instruction, std::optional<uint32_t> slot) {
+    last_[origin] = {instruction, slot};
   }
   /// The variable may be reached in ways that are not seen, so that it is kept until the end.
   void Keep(int32_t origin) { kept_.insert(origin); }
-  /// `step` runs a function: it may take long.
-  void NoteFunction(uint32_t step) { last_function_ = step; }
+  /// From `instruction` on a function runs: it may take long.
+  void NoteFunction(uint32_t instruction) { last_function_ = instruction; }
 
-  /// Adds to the plan's steps, all of which are there, the variables that `written` says hold
-  /// others up. The handles stay in their slots until then.
+  /// Adds to the plan's instructions, all of which are there, the variables that `written` says
+  /// hold others up. Their handles stay in their slots.
   void AddTo(Plan& plan, absl::FunctionRef<bool(int32_t origin)> written) const;
 
  private:
   struct Access {
-    uint32_t step = 0;
+    uint32_t instruction = 0;
     std::optional<uint32_t> slot;
   };
 

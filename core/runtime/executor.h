@@ -1,8 +1,9 @@
 #pragma once
 
-// Runs a plan's steps, back to back on the calling thread: no queue hop, no lock and, once the
-// frame is warm, no allocation per step but for the kernels' results.
+// Runs a plan's program on the calling thread: no queue hop, no lock and, once the frame is warm,
+// no allocation per instruction but for the kernels' results.
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -13,25 +14,25 @@
 
 namespace formwork {
 
-/// The value slots of one activation of a plan. Used by one thread at a time; may be used again
-/// for another activation of the same plan.
-class PlanFrame final : public Callee::Frame {
+/// The value slots of one activation of a plan, and those of the functions that it calls. Used by
+/// one thread at a time; may be used again for another activation of the same plan.
+class PlanFrame {
  public:
   explicit PlanFrame(const Plan& plan);
 
   std::vector<Tensor> slots;
   std::vector<InputRef> inputs;  ///< The plan's refs, resolved against these slots.
-  uint32_t activations = 0;      ///< By callers of nested functions.
+  /// Of a root plan: one for each of its functions, made when it is called first. A function cannot
+  /// be called while it runs, so that one is enough.
+  std::vector<std::unique_ptr<PlanFrame>> functions;
 };
 
-/// Moves `inputs` into the frame, runs every step, and moves the results into `outputs`, which may
-/// be the same span. On failure the frame is emptied and `failed_step` (may be null) says where.
-/// Errors: those of kernels with "node 'name'" before them; kCancelled, kDeadlineExceeded.
+/// Moves `inputs` into the frame, runs the program, and moves the results into `outputs`, which may
+/// be the same span. On failure the frames are emptied and `failed_instruction` (may be null) says
+/// where, in `plan` itself. Errors: those of kernels with "node 'name'" before them, for each call
+/// that they are in; kCancelled, kDeadlineExceeded.
 absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs,
-                     absl::Span<Tensor> outputs, int* failed_step = nullptr);
-
-/// How kernels run a nested function. Keeps a few frames for reuse.
-std::shared_ptr<const Callee> MakePlanCallee(std::shared_ptr<const Plan> plan);
+                     absl::Span<Tensor> outputs, int64_t* failed_instruction = nullptr);
 
 /// Frames of one plan, kept for reuse between calls. Thread-safe.
 class FramePool {

@@ -49,7 +49,7 @@ void Import(const uint8_t* data, size_t size) {
   HoldToBudget(world->budget, [&]() -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ImportedGraph imported,
                               ImportGraph(graph_def, cut, world->ops, world->allocator, nullptr));
-    const PlannerContext context{world->ops, world->kernels, world->allocator, &MakePlanCallee};
+    const PlannerContext context{world->ops, world->kernels, world->allocator};
     return MakePlan(imported, std::vector<PartialShape>(cut.feeds.size()), context).status();
   }).IgnoreError();
 }

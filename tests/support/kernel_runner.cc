@@ -21,12 +21,6 @@ class KernelRunner::Init final : public KernelInit {
   const AttrMap& attrs() const override { return attrs_; }
   absl::Span<const DType> input_dtypes() const override { return inputs_; }
   absl::Span<const DType> output_dtypes() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Callee>> MakeCallee(const FuncAttr& function) override {
-    for (const auto& [name, callee] : runner_.functions_) {
-      if (name == function.name) return callee;
-    }
-    return NotFound("no such function: ", function.name);
-  }
   int NewCounter() override { return runner_.next_counter_++; }
 
  private:
@@ -106,10 +100,6 @@ Tensor KernelRunner::NewVariable(absl::string_view name, DType dtype, const Part
 
 Tensor KernelRunner::ValueOf(const Tensor& handle) {
   return *ticket_->Read(handle.scalar<ResourceHandle>());
-}
-
-void KernelRunner::AddFunction(const std::string& name, std::shared_ptr<const Callee> callee) {
-  functions_.emplace_back(name, std::move(callee));
 }
 
 std::atomic<uint64_t>& KernelRunner::counter(int index) {

@@ -35,7 +35,7 @@ class KernelRunner final : public CallScope {
   /// The first output.
   absl::StatusOr<Tensor> One(absl::string_view op, Attrs attrs, std::vector<Tensor> inputs);
 
-  /// A kernel to run more than once; what `functions` names stands for function attrs.
+  /// A kernel to run more than once.
   absl::StatusOr<KernelFn> Make(absl::string_view op, Attrs attrs, std::vector<DType> inputs,
                                 std::vector<DType> outputs);
   absl::StatusOr<std::vector<Tensor>> Run(const KernelFn& kernel, std::vector<Tensor> inputs,
@@ -47,7 +47,6 @@ class KernelRunner final : public CallScope {
   Tensor ValueOf(const Tensor& handle);
 
   const std::string& printed() const { return printed_; }
-  void AddFunction(const std::string& name, std::shared_ptr<const Callee> callee);
 
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return *ticket_; }
@@ -70,7 +69,6 @@ class KernelRunner final : public CallScope {
   int next_counter_ = 0;
   std::string printed_;
   StopFlag stop_;
-  std::vector<std::pair<std::string, std::shared_ptr<const Callee>>> functions_;
 };
 
 /// Inputs that a kernel may take over: a list in braces would hold on to copies.

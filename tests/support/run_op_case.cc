@@ -63,9 +63,6 @@ class CaseInit final : public KernelInit {
   const AttrMap& attrs() const override { return attrs_; }
   absl::Span<const DType> input_dtypes() const override { return inputs_; }
   absl::Span<const DType> output_dtypes() const override { return outputs_; }
-  absl::StatusOr<std::shared_ptr<const Callee>> MakeCallee(const FuncAttr&) override {
-    return Unimplemented("an op case has no functions");
-  }
   int NewCounter() override { return counters_++; }
 
  private:

@@ -1,181 +1,379 @@
-// Branches, loops and calls over callees made by hand.
+// Branches, loops and calls as plans run them.
 
 #include <unistd.h>
 
 #include <cmath>
-#include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/ops/control_flow.h"
+#include "core/plan/planner.h"
+#include "core/runtime/call.h"
+#include "core/runtime/executor.h"
+#include "tests/support/graph_world.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
 
 namespace formwork::testing {
 namespace {
 
+using absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
-using Values = absl::Span<Tensor>;
+using ::testing::Not;
+using Feeds = std::vector<std::pair<std::string, DType>>;
 
-class HandMade final : public Callee {
- public:
-  using Body = std::function<absl::Status(Values inputs, Values outputs)>;
-  HandMade(int inputs, std::vector<DType> outputs, Body body)
-      : inputs_(inputs), outputs_(std::move(outputs)), body_(std::move(body)) {}
-  int num_inputs() const override { return inputs_; }
-  int num_outputs() const override { return static_cast<int>(outputs_.size()); }
-  DType output_dtype(int i) const override { return outputs_[i]; }
-  std::unique_ptr<Frame> NewFrame() const override {
-    ++frames;
-    return std::make_unique<Frame>();
+TEST(SelectorTest, ConditionsAreTakenAsTensorFlowTakesThem) {
+  EXPECT_TRUE(*IsTrue(Tensor::Scalar(true)));
+  EXPECT_FALSE(*IsTrue(Tensor::Scalar(false)));
+  EXPECT_TRUE(*IsTrue(Tensor::Scalar(3)));
+  EXPECT_FALSE(*IsTrue(Tensor::Scalar(0)));
+  EXPECT_FALSE(*IsTrue(Tensor::Scalar(0.0f)));
+  EXPECT_TRUE(*IsTrue(Tensor::Scalar(1e-300)));
+  EXPECT_TRUE(*IsTrue(Tensor::Scalar(NAN)));
+  EXPECT_FALSE(*IsTrue(Tensor::StringScalar("")));
+  EXPECT_TRUE(*IsTrue(Tensor::StringScalar("x")));
+  EXPECT_TRUE(*IsTrue(VectorOf<int32_t>({0})));
+  EXPECT_FALSE(*IsTrue(VectorOf<int32_t>({})));
+  EXPECT_TRUE(*IsTrue(TensorOf<bool>(Shape({1, 1}), {false})));
+  EXPECT_THAT(IsTrue(Tensor::Scalar(ResourceHandle{1})), StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST(SelectorTest, AnIndexOutOfRangeTakesTheLastBranch) {
+  const size_t expected[] = {2, 0, 1, 2, 2};
+  for (int i = -1; i < 4; ++i) {
+    EXPECT_EQ(*ChooseBranch(ControlFlow::kCase, Tensor::Scalar(i), 3), expected[i + 1]) << i;
   }
-  absl::Status Run(CallScope&, Frame&, Values inputs, Values outputs) const override {
-    ++runs;
-    return body_(inputs, outputs);
-  }
-  mutable int frames = 0;
-  mutable int runs = 0;
-
- private:
-  const int inputs_;
-  const std::vector<DType> outputs_;
-  const Body body_;
-};
-
-FuncAttr Named(const std::string& name) { return {name, std::make_shared<AttrMap>()}; }
+  EXPECT_THAT(ChooseBranch(ControlFlow::kCase, VectorOf<int32_t>({0}), 3),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("must be a scalar")));
+  EXPECT_EQ(*ChooseBranch(ControlFlow::kIf, Tensor::Scalar(true), 2), 0u);
+}
 
 class ControlFlowTest : public ::testing::Test {
  protected:
-  // A function that adds `amount` to its one float.
-  void AddAdder(const std::string& name, float amount) {
-    run_.AddFunction(
-        name, std::make_shared<HandMade>(
-                  1, std::vector<DType>{DType::kFloat}, [amount](Values inputs, Values outputs) {
-                    outputs[0] = Tensor::Scalar(inputs[0].scalar<float>() + amount);
-                    return absl::OkStatus();
-                  }));
+  void Make(absl::string_view text, Feeds feeds, std::vector<std::string> fetches) {
+    std::vector<PartialShape> shapes(feeds.size());
+    ASSERT_OK_AND_ASSIGN(ImportedGraph imported,
+                         world_.Import(text, std::move(feeds), std::move(fetches)));
+    ASSERT_OK_AND_ASSIGN(
+        plan_, MakePlan(imported, shapes, {world_.ops, world_.kernels, world_.allocator}));
+    frame_ = std::make_unique<PlanFrame>(*plan_);
   }
-  absl::StatusOr<float> RunIf(Tensor condition) {
-    FORMWORK_ASSIGN_OR_RETURN(
-        KernelFn kernel,
-        run_.Make("If", {{"then_branch", Named("plus")}, {"else_branch", Named("minus")}},
-                  {condition.dtype(), DType::kFloat}, {DType::kFloat}));
-    FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
-                              run_.Run(kernel, {std::move(condition), Tensor::Scalar(0.0f)}, 1));
-    return outputs[0].scalar<float>();
+  absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> inputs) {
+    std::deque<std::atomic<uint64_t>> counters;
+    const std::vector<ResourceHandle> named;
+    Call call(world_.allocator, &counters, &named, stop_);
+    std::vector<Tensor> outputs(plan_->results.size());
+    failed_ = -1;
+    FORMWORK_RETURN_IF_ERROR(
+        RunPlan(*plan_, *frame_, call, absl::MakeSpan(inputs), absl::MakeSpan(outputs), &failed_));
+    return outputs;
   }
-  void SetUp() override {
-    AddAdder("plus", 1);
-    AddAdder("minus", -1);
+  // One float out.
+  float RunFloat(std::vector<Tensor> inputs) {
+    absl::StatusOr<std::vector<Tensor>> outputs = Run(std::move(inputs));
+    EXPECT_OK(outputs.status());
+    return outputs.ok() ? (*outputs)[0].scalar<float>() : NAN;
   }
-  KernelRunner run_;
+  // How many of the frame's slots hold memory.
+  int Held() const {
+    int held = 0;
+    for (const Tensor& slot : frame_->slots) held += slot.buffer() ? 1 : 0;
+    return held;
+  }
+  std::string Text() const { return PlanText(*plan_); }
+
+  GraphWorld world_;
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<PlanFrame> frame_;
+  StopFlag stop_;
+  int64_t failed_ = -1;
 };
 
-TEST_F(ControlFlowTest, ConditionsAreTakenAsTensorFlowTakesThem) {
-  EXPECT_EQ(*RunIf(Tensor::Scalar(true)), 1);
-  EXPECT_EQ(*RunIf(Tensor::Scalar(false)), -1);
-  EXPECT_EQ(*RunIf(Tensor::Scalar(3)), 1);
-  EXPECT_EQ(*RunIf(Tensor::Scalar(0)), -1);
-  EXPECT_EQ(*RunIf(Tensor::Scalar(0.0f)), -1);
-  EXPECT_EQ(*RunIf(Tensor::Scalar(1e-300)), 1);
-  EXPECT_EQ(*RunIf(Tensor::Scalar(NAN)), 1);
-  EXPECT_EQ(*RunIf(Tensor::StringScalar("")), -1);
-  EXPECT_EQ(*RunIf(Tensor::StringScalar("x")), 1);
-  EXPECT_EQ(*RunIf(VectorOf<int32_t>({0})), 1);
-  EXPECT_EQ(*RunIf(VectorOf<int32_t>({})), -1);
-  EXPECT_EQ(*RunIf(TensorOf<bool>(Shape({1, 1}), {false})), 1);
-}
+constexpr char kBranches[] = R"(
+  c = Placeholder dtype=bool
+  x = Placeholder dtype=float
+  y = Placeholder dtype=float
+  z = StatelessIf(c, x, y) then_branch=@t else_branch=@e Tcond=bool Tin=[float,float] Tout=[float]
+  function t(a: float, b: float) -> (r: float = s:product:0)
+    s = MatMul(a, b) T=float
+  end
+  function e(a: float, b: float) -> (r: float = a)
+  end
+)";
 
-TEST_F(ControlFlowTest, AnIndexOutOfRangeTakesTheLastBranch) {
-  ASSERT_OK_AND_ASSIGN(
-      KernelFn kernel,
-      run_.Make("Case", {{"branches", std::vector<FuncAttr>{Named("plus"), Named("minus")}}},
-                {DType::kInt32, DType::kFloat}, {DType::kFloat}));
-  const float expected[] = {-1, 1, -1, -1};
-  for (int i = -1; i < 3; ++i) {
+// What one branch reads, the other drops before it begins; the input that it passes on is moved.
+TEST_F(ControlFlowTest, ABranchReadsItsInputsWhereTheyAre) {
+  Make(absl::StrCat(kBranches),
+       {{"c:0", DType::kBool}, {"x:0", DType::kFloat}, {"y:0", DType::kFloat}}, {"z:0"});
+  EXPECT_EQ(Text(),
+            "0: branch %0! -> 1, 4 drop %2 'z' drop %0\n"
+            "1: %4 = MatMul(%1! %2!) 'z/s' drop %1 %2\n"
+            "2: %3 = %4! drop %4\n"
+            "3: jump 5\n"
+            "4: %3 = %1! drop %1\n"
+            "5: return %3!\n");
+  const auto matrix = [](float value) {
+    return TensorOf<float>(Shape({4, 4}), std::vector<float>(16, value));
+  };
+  for (bool condition : {true, false, true}) {
     ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs,
-                         run_.Run(kernel, {Tensor::Scalar(i), Tensor::Scalar(0.0f)}, 1));
-    EXPECT_EQ(outputs[0].scalar<float>(), expected[i + 1]) << i;
+                         Run(Owned(Tensor::Scalar(condition), matrix(2), matrix(3))));
+    EXPECT_THAT(outputs[0].span<float>(), Each(condition ? 24.0f : 2.0f));
+    EXPECT_EQ(Held(), 0);
   }
-  EXPECT_THAT(run_.Run(kernel, {VectorOf<int32_t>({0}), Tensor::Scalar(0.0f)}, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST_F(ControlFlowTest, FunctionsThatDoNotFitAreRefused) {
-  EXPECT_THAT(run_.Make("PartitionedCall", {{"f", Named("plus")}}, {}, {DType::kFloat}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("does not fit")));
+TEST_F(ControlFlowTest, ABranchThatIsKnownTakesThePlaceOfTheWhole) {
+  std::string text = kBranches;
+  text.replace(text.find("Placeholder dtype=bool"), 22, "Const bool[] true");
+  Make(text, {{"x:0", DType::kFloat}, {"y:0", DType::kFloat}}, {"z:0"});
+  EXPECT_EQ(Text(),
+            "0: %2 = MatMul(%0! %1!) 'z/s' drop %0 %1\n"
+            "1: return %2!\n");
+}
+
+TEST_F(ControlFlowTest, TheIndexChoosesTheBranch) {
+  Make(R"(
+    i = Placeholder dtype=int32
+    x = Placeholder dtype=float
+    z = StatelessCase(i, x) branches=[@a, @b, @c] Tin=[float] Tout=[float]
+    function a(x: float) -> (r: float = n:y:0)
+      n = Neg(x) T=float
+    end
+    function b(x: float) -> (r: float = n:y:0)
+      n = Square(x) T=float
+    end
+    function c(x: float) -> (r: float = one:output:0)
+      one = Const float[] 1
+    end
+  )",
+       {{"i:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"z:0"});
+  const float expected[] = {1, -3, 9, 1, 1};
+  for (int i = -1; i < 4; ++i) {
+    EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(i), Tensor::Scalar(3.0f))), expected[i + 1]) << i;
+  }
+  EXPECT_THAT(Run(Owned(VectorOf<int32_t>({0}), Tensor::Scalar(3.0f))),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'z': branch_index must be")));
+}
+
+// Both variables move at once: b is needed for a although it changes.
+constexpr char kFibonacci[] = R"(
+  n = Placeholder dtype=int32
+  zero = Const int32[] 0
+  one = Const float[] 1
+  f = StatelessWhile(zero, one, one, n) cond=@cond body=@body T=[int32,float,float,int32]
+  function cond(i: int32, a: float, b: float, n: int32) -> (go: bool = l:z:0)
+    l = Less(i, n) T=int32
+  end
+  function body(i: int32, a: float, b: float, n: int32) -> (j: int32 = next:z:0, c: float = b, d: float = s:z:0, m: int32 = n)
+    k = Const int32[] 1
+    next = AddV2(i, k:output:0) T=int32
+    s = AddV2(a, b) T=float
+  end
+)";
+
+TEST_F(ControlFlowTest, WhatALoopPassesOnIsReadWhereItIs) {
+  Make(kFibonacci, {{"n:0", DType::kInt32}}, {"f:1", "f:3"});
+  ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs, Run(Owned(Tensor::Scalar(10))));
+  EXPECT_EQ(outputs[0].scalar<float>(), 89);
+  EXPECT_EQ(outputs[1].scalar<int32_t>(), 10);
+  // n is no variable of the loop.
+  EXPECT_THAT(Text(), AllOf(HasSubstr("Less(%1 %0) 'f/l'"), HasSubstr("return %2! %0!"),
+                            Not(HasSubstr("SaveOverwritten"))));
+  ASSERT_OK_AND_ASSIGN(outputs, Run(Owned(Tensor::Scalar(0))));
+  EXPECT_EQ(outputs[0].scalar<float>(), 1);
+}
+
+TEST_F(ControlFlowTest, ALoopsVariablesMayChangePlaces) {
+  Make(R"(
+    n = Placeholder dtype=int32
+    x = Placeholder dtype=float
+    y = Placeholder dtype=float
+    z = Placeholder dtype=float
+    f = StatelessWhile(n, x, y, z) cond=@cond body=@body T=[int32,float,float,float]
+    function cond(i: int32, a: float, b: float, c: float) -> (go: bool = l:z:0)
+      k = Const int32[] 0
+      l = Greater(i, k:output:0) T=int32
+    end
+    function body(i: int32, a: float, b: float, c: float) -> (j: int32 = next:z:0, d: float = c, e: float = a, f: float = b)
+      k = Const int32[] 1
+      next = Sub(i, k:output:0) T=int32
+    end
+  )",
+       {{"n:0", DType::kInt32},
+        {"x:0", DType::kFloat},
+        {"y:0", DType::kFloat},
+        {"z:0", DType::kFloat}},
+       {"f:1", "f:2", "f:3"});
+  for (int n = 0; n < 5; ++n) {
+    ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs,
+                         Run(Owned(Tensor::Scalar(n), VectorOf<float>(std::vector<float>(64, 0)),
+                                   VectorOf<float>(std::vector<float>(64, 1)),
+                                   VectorOf<float>(std::vector<float>(64, 2)))));
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_THAT(outputs[k].span<float>(), Each(static_cast<float>((k - n % 3 + 3) % 3))) << n;
+    }
+    EXPECT_EQ(Held(), 0);
+  }
+}
+
+// A branch in a loop in a branch; each path leaves nothing behind, whatever it does not need.
+TEST_F(ControlFlowTest, NestsLeaveNothingBehind) {
+  Make(R"(
+    c = Placeholder dtype=bool
+    n = Placeholder dtype=int32
+    x = Placeholder dtype=float
+    big = Neg(x) T=float
+    z = StatelessIf(c, n, x, big) then_branch=@t else_branch=@e Tcond=bool Tin=[int32,float,float] Tout=[float]
+    function t(n: int32, x: float, big: float) -> (r: float = w:output:2)
+      zero = Const int32[] 0
+      w = StatelessWhile(zero:output:0, n, x, big) cond=@cond body=@body T=[int32,int32,float,float]
+    end
+    function e(n: int32, x: float, big: float) -> (r: float = x)
+    end
+    function cond(i: int32, n: int32, x: float, big: float) -> (go: bool = l:z:0)
+      l = Less(i, n) T=int32
+    end
+    function body(i: int32, n: int32, x: float, big: float) -> (j: int32 = next:z:0, m: int32 = n, y: float = b:output:0, same: float = big)
+      one = Const int32[] 1
+      two = Const int32[] 2
+      next = AddV2(i, one:output:0) T=int32
+      odd = FloorMod(i, two:output:0) T=int32
+      b = StatelessIf(odd:z:0, x, big) then_branch=@odd else_branch=@even Tcond=int32 Tin=[float,float] Tout=[float]
+    end
+    function odd(x: float, big: float) -> (r: float = s:z:0)
+      s = AddV2(x, big) T=float
+    end
+    function even(x: float, big: float) -> (r: float = s:z:0)
+      k = Const float[] 10
+      s = Mul(x, k:output:0) T=float
+    end
+  )",
+       {{"c:0", DType::kBool}, {"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"z:0"});
+  const auto ones = [] { return VectorOf<float>(std::vector<float>(100, 1)); };
+  const float expected[] = {1, 10, 9, 90, 89};
+  for (int n = 0; n < 5; ++n) {
+    ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs,
+                         Run(Owned(Tensor::Scalar(true), Tensor::Scalar(n), ones())));
+    EXPECT_THAT(outputs[0].span<float>(), Each(expected[n])) << Text();
+    EXPECT_EQ(Held(), 0) << Text();
+  }
+  ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs,
+                       Run(Owned(Tensor::Scalar(false), Tensor::Scalar(1), ones())));
+  EXPECT_THAT(outputs[0].span<float>(), Each(1.0f));
+  EXPECT_EQ(Held(), 0);
+}
+
+constexpr char kGrows[] = R"(
+  x = Placeholder dtype=float
+  zero = Const int32[] 0
+  w = StatelessWhile(zero, x) cond=@cond body=@body T=[int32,float]
+  s = Shape(w:1) T=float
+  function cond(i: int32, x: float) -> (go: bool = l:z:0)
+    three = Const int32[] 3
+    l = Less(i, three:output:0) T=int32
+  end
+  function body(i: int32, x: float) -> (j: int32 = next:z:0, y: float = c:output:0)
+    one = Const int32[] 1
+    next = AddV2(i, one:output:0) T=int32
+    axis = Const int32[] 0
+    c = ConcatV2(x, x, axis:output:0) N=2 T=float Tidx=int32
+  end
+)";
+
+// The shape that a loop begins with is not that of all its iterations.
+TEST_F(ControlFlowTest, AShapeThatChangesInALoopIsNotTakenForKnown) {
+  ASSERT_OK_AND_ASSIGN(ImportedGraph imported,
+                       world_.Import(kGrows, {{"x:0", DType::kFloat}}, {"s:0", "w:1"}));
+  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, {PartialShape(Shape({2, 5}))},
+                                       {world_.ops, world_.kernels, world_.allocator}));
+  frame_ = std::make_unique<PlanFrame>(*plan_);
+  EXPECT_EQ(plan_->result_shapes[1].ToString(), "[?,5]");
+  ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs,
+                       Run(Owned(TensorOf<float>(Shape({2, 5}), std::vector<float>(10, 1)))));
+  EXPECT_EQ(outputs[0].data<int32_t>()[0], 16);
+  EXPECT_EQ(outputs[1].shape().ToString(), "[16,5]");
+}
+
+TEST_F(ControlFlowTest, FailureAndCancellationEndALoop) {
+  constexpr char kFails[] = R"(
+    x = Placeholder dtype=float
+    zero = Const int32[] 0
+    w = While(zero, x) cond=@cond body=@body T=[int32,float]
+    function cond(i: int32, x: float) -> (go: bool = t:output:0)
+      t = Const bool[] true
+    end
+    function body(i: int32, x: float) -> (j: int32 = next:z:0, y: float = c:y:0)
+      one = Const int32[] 1
+      next = AddV2(i, one:output:0) T=int32
+      c = OP(x) T=float
+    end
+  )";
+  std::string text = kFails;
+  text.replace(text.find("OP(x) T=float"), 13, "CheckNumerics(x) T=float message=\"bad\"");
+  text.replace(text.find("c:y:0"), 5, "c:output:0");
+  Make(text, {{"x:0", DType::kFloat}}, {"w:1"});
+  EXPECT_THAT(Run(Owned(VectorOf<float>({1, NAN}))),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'w/c'")));
+  EXPECT_EQ(Held(), 0);
+  EXPECT_GE(failed_, 0);
+  text = kFails;
+  text.replace(text.find("OP"), 2, "Neg");
+  Make(text, {{"x:0", DType::kFloat}}, {"w:1"});
+  stop_.Cancel();
+  EXPECT_THAT(Run(Owned(VectorOf<float>(std::vector<float>(100, 1)))),
+              StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(Held(), 0);
+}
+
+// Calls that nest deeper than what is put in place keep frames of their own.
+TEST_F(ControlFlowTest, DeepCallsRunInFramesOfTheirOwn) {
+  constexpr int kDepth = 100;
+  std::string text = R"(
+    x = Placeholder dtype=float
+    y = PartitionedCall(x) f=@f0 Tin=[float] Tout=[float]
+  )";
+  for (int i = 0; i < kDepth; ++i) {
+    absl::StrAppend(&text, "function f", i, "(x: float) -> (r: float = b:output:0)\n",
+                    "  one = Const float[] 1\n  a = AddV2(x, one:output:0) T=float\n");
+    if (i + 1 < kDepth) {
+      absl::StrAppend(&text, "  c = PartitionedCall(a:z:0) f=@f", i + 1,
+                      " Tin=[float] Tout=[float]\n"
+                      "  b = PartitionedCall(c:output:0) f=@last Tin=[float] Tout=[float]\nend\n");
+    } else {
+      absl::StrAppend(&text,
+                      "  b = PartitionedCall(a:z:0) f=@last Tin=[float] Tout=[float]\nend\n");
+    }
+  }
+  absl::StrAppend(&text,
+                  "function last(x: float) -> (r: float = e:output:0)\n"
+                  "  e = CheckNumerics(x) T=float message=\"deep\"\nend\n");
+  Make(text, {{"x:0", DType::kFloat}}, {"y:0"});
+  EXPECT_THAT(Text(), HasSubstr("= call 0("));
+  EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(1.0f))), kDepth + 1);
   EXPECT_THAT(
-      run_.Make("PartitionedCall", {{"f", Named("plus")}}, {DType::kFloat}, {DType::kInt32}),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("gives dtype float32")));
+      Run(Owned(Tensor::Scalar(NAN))),
+      StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("': node '"), HasSubstr("deep"))));
+  EXPECT_EQ(failed_ >= 0 && plan_->code[failed_].code == Plan::Code::kCall, true);
+  EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(1.0f))), kDepth + 1);
 }
 
-class LoopTest : public ::testing::Test {
- protected:
-  LoopTest() {
-    cond_ = std::make_shared<HandMade>(2, std::vector<DType>{DType::kBool},
-                                       [](Values inputs, Values outputs) {
-                                         const int i = inputs[0].scalar<int32_t>();
-                                         outputs[0] = Tensor::Scalar(i < 5);
-                                         return absl::OkStatus();
-                                       });
-    body_ = std::make_shared<HandMade>(2, std::vector<DType>{DType::kInt32, DType::kFloat},
-                                       [this](Values inputs, Values outputs) {
-                                         const int i = inputs[0].scalar<int32_t>();
-                                         if (i == fail_at_)
-                                           return absl::InvalidArgumentError("body fails");
-                                         if (i == stop_at_) run_.stop().Cancel();
-                                         alone_ = alone_ && inputs[1].unique();
-                                         Tensor grown = std::move(inputs[1]);
-                                         if (grown.unique())
-                                           grown.mutable_data<float>()[i] = static_cast<float>(i);
-                                         outputs[0] = Tensor::Scalar(i + 1);
-                                         outputs[1] = std::move(grown);
-                                         return absl::OkStatus();
-                                       });
-    run_.AddFunction("cond", cond_);
-    run_.AddFunction("body", body_);
-  }
-  absl::StatusOr<std::vector<Tensor>> Loop(Tensor start, Tensor values) {
-    FORMWORK_ASSIGN_OR_RETURN(
-        KernelFn kernel, run_.Make("While", {{"cond", Named("cond")}, {"body", Named("body")}},
-                                   {DType::kInt32, DType::kFloat}, {DType::kInt32, DType::kFloat}));
-    return run_.Run(kernel, Owned(std::move(start), std::move(values)), 2);
-  }
-  KernelRunner run_;
-  std::shared_ptr<HandMade> cond_;
-  std::shared_ptr<HandMade> body_;
-  int fail_at_ = -1;
-  int stop_at_ = -1;
-  bool alone_ = true;
-};
-
-TEST_F(LoopTest, LoopVariablesAreUpdatedInPlace) {
-  Tensor values = VectorOf<float>(std::vector<float>(64, 0));
-  const void* buffer = values.raw();
-  ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs, Loop(Tensor::Scalar(0), std::move(values)));
-  EXPECT_EQ(outputs[0].scalar<int32_t>(), 5);
-  EXPECT_EQ(outputs[1].raw(), buffer);
-  EXPECT_EQ(outputs[1].data<float>()[4], 4.0f);
-  EXPECT_TRUE(alone_);
-  EXPECT_EQ(cond_->runs, 6);
-  EXPECT_EQ(body_->runs, 5);
-  EXPECT_EQ(cond_->frames, 1);
-  EXPECT_EQ(body_->frames, 1);
-}
-
-TEST_F(LoopTest, ALoopThatDoesNotStartReturnsItsInputs) {
-  ASSERT_OK_AND_ASSIGN(std::vector<Tensor> outputs, Loop(Tensor::Scalar(7), VectorOf<float>({1})));
-  EXPECT_EQ(outputs[0].scalar<int32_t>(), 7);
-  EXPECT_EQ(body_->runs, 0);
-}
-
-TEST_F(LoopTest, FailureAndCancellationEndTheLoop) {
-  fail_at_ = 2;
-  EXPECT_THAT(Loop(Tensor::Scalar(0), VectorOf<float>({0, 0, 0})),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("body fails")));
-  fail_at_ = -1;
-  stop_at_ = 1;
-  EXPECT_THAT(Loop(Tensor::Scalar(0), VectorOf<float>({0, 0, 0})),
-              StatusIs(absl::StatusCode::kCancelled));
-  EXPECT_EQ(body_->runs, 3 + 2);
+// A branch whose outputs nobody needs runs for its effects alone.
+TEST_F(ControlFlowTest, WhatHasNoEffectIsNotRunForItself) {
+  Make(R"(
+    c = Placeholder dtype=bool
+    x = Placeholder dtype=float
+    unused = If(c, x) then_branch=@f else_branch=@f Tcond=bool Tin=[float] Tout=[float]
+    y = Neg(x) T=float
+    function f(v: float) -> (r: float = m:product:0)
+      m = MatMul(v, v) T=float
+    end
+  )",
+       {{"c:0", DType::kBool}, {"x:0", DType::kFloat}}, {"y:0"});
+  EXPECT_THAT(Text(), Not(HasSubstr("branch")));
+  EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(true), Tensor::Scalar(2.0f))), -2);
 }
 
 TEST(FunctionKernelTest, AnUnfedPlaceholderSaysSo) {

@@ -111,9 +111,8 @@ TEST_F(StateValuesTest, AnUpdateAndACallThatMayWriteMakeItUnknown) {
     a = ReadVariableOp(v) dtype=float
     s = AssignAddVariableOp(v, x, ^a) dtype=float
     b = ReadVariableOp(v, ^s) dtype=float
-    yes = Const bool[] true
     i = If(c, v, x, ^b) Tcond=bool Tin=[resource, float] Tout=[] then_branch=@store else_branch=@store
-    c = PlaceholderWithDefault(yes) dtype=bool shape=shape:?
+    c = Greater(x, a) T=float
     d = ReadVariableOp(v, ^i) dtype=float
     y = AddN(a, b, d) T=float N=3
     function store(r: resource, t: float) -> () runs(s)
@@ -124,8 +123,8 @@ TEST_F(StateValuesTest, AnUpdateAndACallThatMayWriteMakeItUnknown) {
             "a = ReadVariableOp(v:0)\n"
             "s = AssignAddVariableOp(v:0, x:0)\n"
             "b = ReadVariableOp(v:0)\n"
-            "yes = Const bool[] true\n"
-            "i = If(yes, v:0, x:0) then_branch=@store else_branch=@store\n"
+            "c = Greater(x:0, a)\n"
+            "i = If(c, v:0, x:0) then_branch=@store else_branch=@store\n"
             "d = ReadVariableOp(v:0)\n"
             "y = AddN(a, b, d) N=3\n"
             "-> y\n");

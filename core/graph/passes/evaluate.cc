@@ -72,9 +72,6 @@ class FoldInit final : public KernelInit {
   const AttrMap& attrs() const override { return *node_.attrs; }
   absl::Span<const DType> input_dtypes() const override { return input_dtypes_; }
   absl::Span<const DType> output_dtypes() const override { return node_.output_dtypes; }
-  absl::StatusOr<std::shared_ptr<const Callee>> MakeCallee(const FuncAttr&) override {
-    return Unimplemented("functions are not folded");
-  }
   int NewCounter() override { return 0; }
 
  private:

@@ -1,3 +1,4 @@
+// Gives the nodes of control flow their bodies and puts those of calls in their places.
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -12,11 +13,8 @@ constexpr int kMostDepth = 64;
 // Names serve errors: of a longer one the end is kept.
 constexpr size_t kLongestName = 512;
 
-bool IsCall(const Node& node) {
-  // The one attr of kind func of a plain call is `f`; loops and conditionals have others.
-  return node.op != nullptr && node.kind == NodeKind::kOp && node.op->attrs.size() >= 3 &&
-         node.op->FindAttr("f") != nullptr && node.op->FindAttr("Tin") != nullptr &&
-         node.op->FindAttr("Tout") != nullptr;
+bool RunsFunctions(const Node& node) {
+  return node.kind == NodeKind::kOp && node.op->control_flow != ControlFlow::kNone;
 }
 
 std::string Inside(absl::string_view call, absl::string_view name) {
@@ -26,33 +24,26 @@ std::string Inside(absl::string_view call, absl::string_view name) {
   return full;
 }
 
-// Nodes and outputs: what inlining a body adds.
-int64_t SizeOf(const Graph& body) {
-  int64_t size = 0;
-  for (const Node& node : body.nodes) {
-    size += 1 + static_cast<int64_t>(node.inputs.size() + node.output_dtypes.size());
-  }
-  return size;
-}
-
-// Copies a body and what it calls, depth first, into one list.
+// Copies a body and what it calls, depth first.
 class Inliner {
  public:
   explicit Inliner(const PassContext& context) : context_(context) {}
 
   void Run(Graph& graph) {
+    std::vector<Node> nodes;
     Edges results;
-    Copy(graph, nullptr, "", 0, &graph.args, results);
+    Copy(graph, nullptr, "", 0, nodes, &graph.args, results);
     graph.results.assign(results.begin(), results.end());
-    graph.nodes = std::move(nodes_);
+    graph.nodes = std::move(nodes);
   }
 
  private:
   using Edges = std::vector<Edge>;
 
-  // `arguments`: null for the outermost body, whose parameters stay nodes, told in `args`.
+  // Adds the nodes of `body` to `nodes`. `arguments`: null where its parameters stay nodes, told in
+  // `args`.
   void Copy(const Graph& body, const Edges* arguments, absl::string_view call, int depth,
-            std::vector<int32_t>* args, Edges& results) {
+            std::vector<Node>& nodes, std::vector<int32_t>* args, Edges& results) {
     std::vector<absl::InlinedVector<Edge, 1>> moved(body.nodes.size());
     for (size_t i = 0; i < body.nodes.size(); ++i) {
       if (WorkIsCut()) return;
@@ -64,35 +55,71 @@ class Inliner {
       Edges inputs;
       inputs.reserve(node.inputs.size());
       for (const Edge& edge : node.inputs) inputs.push_back(moved[edge.node][edge.index]);
-      if (const Graph* callee = ToInline(node, depth)) {
-        Edges inner;
-        Copy(*callee, &inputs, Inside(call, node.name), depth + 1, nullptr, inner);
-        moved[i].assign(inner.begin(), inner.end());
-        continue;
+      const bool is_call = RunsFunctions(node) && node.op->control_flow == ControlFlow::kCall;
+      if (is_call) {
+        const FuncAttr& function = *FunctionsOf(*node.op, *node.attrs)[0];
+        if (const Graph* callee = ToInline(function, depth)) {
+          Edges inner;
+          Copy(*callee, &inputs, Inside(call, node.name), depth + 1, nodes, nullptr, inner);
+          moved[i].assign(inner.begin(), inner.end());
+          continue;
+        }
       }
-      const int32_t at = static_cast<int32_t>(nodes_.size());
+      const int32_t at = static_cast<int32_t>(nodes.size());
       if (node.kind == NodeKind::kArg) (*args)[node.arg] = at;
       for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
         moved[i].push_back({at, static_cast<int32_t>(k)});
       }
-      Node& copy = nodes_.emplace_back(node);
+      Node copy = node;
       copy.inputs = std::move(inputs);
       // A variable without a shared_name is known by the node's name, wherever it is called from.
       if (node.op == nullptr || !node.op->names_variable) copy.name = Inside(call, node.name);
+      if (RunsFunctions(node) && !is_call) {
+        for (const FuncAttr* function : FunctionsOf(*node.op, *node.attrs)) {
+          copy.bodies.push_back(MakeBody(node, *function, Inside(call, node.name), depth));
+        }
+      }
+      nodes.push_back(std::move(copy));
     }
     results.reserve(body.results.size());
     for (const Edge& result : body.results) results.push_back(moved[result.node][result.index]);
   }
 
-  // The body to put in a node's place; null where the node stays.
-  const Graph* ToInline(const Node& node, int depth) {
-    if (depth >= kMostDepth || !IsCall(node)) return nullptr;
-    const auto* function = std::get_if<FuncAttr>(node.attrs->Find("f"));
-    if (function == nullptr) return nullptr;
-    auto found = context_.library.find(function->name);
-    if (found == context_.library.end()) return nullptr;
-    const Graph* body = found->second.get();
-    if (body->args.size() != node.inputs.size()) return nullptr;
+  // The body of a loop or branch, or a call of it where that is not to be copied.
+  Graph MakeBody(const Node& owner, const FuncAttr& function, const std::string& call, int depth) {
+    const Graph& callee = *context_.library.at(function.name);
+    Graph body;
+    body.name = callee.name;
+    body.arg_dtypes = callee.arg_dtypes;
+    body.args.resize(callee.args.size());
+    if (ToInline(function, depth) != nullptr) {
+      Copy(callee, nullptr, call, depth + 1, body.nodes, &body.args, body.results);
+      return body;
+    }
+    Node node;
+    node.name = Inside(call, function.name);
+    node.op = context_.ops.Find(owner.op->effect == Effect::kNone ? "PartitionedCall"
+                                                                  : "StatefulPartitionedCall");
+    auto attrs = std::make_shared<AttrMap>();
+    attrs->Set("f", function);
+    node.attrs = std::move(attrs);
+    for (const Edge& result : callee.results) node.output_dtypes.push_back(callee.dtype(result));
+    for (size_t i = 0; i < callee.args.size(); ++i) {
+      body.args[i] = static_cast<int32_t>(i);
+      node.inputs.push_back({static_cast<int32_t>(i), 0});
+      body.nodes.push_back(callee.nodes[callee.args[i]]);
+    }
+    for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
+      body.results.push_back({static_cast<int32_t>(body.nodes.size()), static_cast<int32_t>(k)});
+    }
+    body.nodes.push_back(std::move(node));
+    return body;
+  }
+
+  // The body to put in a call's place; null where the call stays.
+  const Graph* ToInline(const FuncAttr& function, int depth) {
+    if (depth >= kMostDepth) return nullptr;
+    const Graph* const body = context_.library.at(function.name).get();
     auto [size, inserted] = sizes_.try_emplace(body, 0);
     if (inserted) size->second = SizeOf(*body);
     if (size->second > context_.budget.inlined) return nullptr;
@@ -101,7 +128,6 @@ class Inliner {
   }
 
   const PassContext& context_;
-  std::vector<Node> nodes_;
   HashMap<const Graph*, int64_t> sizes_;
 };
 
@@ -109,7 +135,7 @@ class Inliner {
 
 void InlineCalls(Graph& graph, const PassContext& context) {
   for (const Node& node : graph.nodes) {
-    if (IsCall(node)) return Inliner(context).Run(graph);
+    if (RunsFunctions(node)) return Inliner(context).Run(graph);
   }
 }
 

@@ -4,34 +4,16 @@
 #include "core/graph/passes/pipeline.h"
 
 namespace formwork {
-namespace {
-
-// What must run although no result needs it.
-bool HasEffect(const Node& node) {
-  if (node.kind != NodeKind::kOp) return false;
-  switch (node.op->effect) {
-    case Effect::kWrite:
-    case Effect::kExternal:
-    case Effect::kSelfOrdered:
-      return true;
-    case Effect::kNone:
-    case Effect::kRandom:
-    case Effect::kRead:
-      return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 void Prune(Graph& graph) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (const Edge& result : graph.results) needed[result.node] = true;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     if (WorkIsCutAt(static_cast<int64_t>(i))) return;
-    const Node& node = graph.nodes[i];
+    Node& node = graph.nodes[i];
     if (node.kind == NodeKind::kArg || HasEffect(node)) needed[i] = true;
     if (!needed[i]) continue;
+    for (Graph& body : node.bodies) Prune(body);
     for (const Edge& edge : node.inputs) needed[edge.node] = true;
   }
   const auto kept = static_cast<size_t>(std::count(needed.begin(), needed.end(), true));

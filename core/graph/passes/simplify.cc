@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/graph/passes/state_values.h"
+#include "core/ops/control_flow.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
@@ -14,6 +15,10 @@ namespace {
 // A folded value is kept for good: larger ones are cheaper to compute again.
 constexpr size_t kLargestFolded = size_t{1} << 20;
 constexpr int64_t kLargestSizedByValue = 1 << 14;  // Elements.
+// A larger constant is not a constant of the bodies that it goes into.
+constexpr size_t kLargestIntoBody = size_t{1} << 16;
+// How often a loop's body is simplified until its variables' shapes hold.
+constexpr int kMostAttempts = 4;
 
 void AppendKey(std::string& key, const AttrValue& value) {
   absl::StrAppend(&key, value.index(), ":");
@@ -74,67 +79,228 @@ std::optional<std::string> ConstantKey(const Tensor& value) {
                       absl::string_view(static_cast<const char*>(value.raw()), value.bytes()));
 }
 
-// One forward walk that builds the new list.
+// What is known of a body's parameters.
+struct Parameters {
+  std::vector<PartialShape> shapes;
+  std::vector<const Tensor*> values;  // Null where unknown. Empty: none is known.
+};
+
+// One forward walk that builds the new list of a body's nodes; bodies of control flow have walks of
+// their own.
 class Simplifier {
  public:
-  Simplifier(Graph& graph, const std::vector<PartialShape>& arg_shapes, const PassContext& context)
-      : graph_(graph), arg_shapes_(arg_shapes), context_(context) {}
+  explicit Simplifier(const PassContext& context) : context_(context) {}
 
-  absl::Status Run() {
-    moved_.resize(graph_.nodes.size());
-    nodes_.reserve(graph_.nodes.size());
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (WorkIsCut()) return WorkStatus();
-      FORMWORK_RETURN_IF_ERROR(Visit(static_cast<int32_t>(i)));
+  absl::Status Run(Graph& graph, const Parameters& parameters) {
+    Body body(graph);
+    nodes_.reserve(graph.nodes.size());
+    std::vector<int32_t> args(graph.args.size());
+    for (size_t i = 0; i < graph.args.size(); ++i) {
+      args[i] = static_cast<int32_t>(nodes_.size());
+      Node& arg = graph.nodes[graph.args[i]];
+      arg.output_shapes = {parameters.shapes[i]};
+      Keep(body, graph.args[i]);
+      if (!parameters.values.empty() && parameters.values[i] != nullptr) {
+        body.moved[graph.args[i]] = {AddConstant(nodes_.back().name, *parameters.values[i])};
+      }
     }
-    for (int32_t& arg : graph_.args) arg = moved_[arg][0].node;
-    for (Edge& result : graph_.results) result = moved_[result.node][result.index];
-    graph_.nodes = std::move(nodes_);
+    FORMWORK_RETURN_IF_ERROR(Walk(body));
+    graph.args = std::move(args);
+    for (Edge& result : graph.results) result = body.moved[result.node][result.index];
+    graph.nodes = std::move(nodes_);
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Visit(int32_t i) {
-    Node& node = graph_.nodes[i];
-    if (node.kind == NodeKind::kArg) {
-      node.output_shapes = {arg_shapes_[node.arg]};
-      Keep(i);
-      return absl::OkStatus();
+  // The nodes of one body, and where each of their outputs is in the new list.
+  struct Body {
+    explicit Body(Graph& graph) : graph(graph), moved(graph.nodes.size()) {}
+    Graph& graph;
+    std::vector<std::vector<Edge>> moved;
+  };
+
+  // All but the parameters, which have been moved.
+  absl::Status Walk(Body& body) {
+    for (size_t i = 0; i < body.graph.nodes.size(); ++i) {
+      if (WorkIsCut()) return WorkStatus();
+      FORMWORK_RETURN_IF_ERROR(Visit(body, static_cast<int32_t>(i)));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status Visit(Body& body, int32_t i) {
+    std::vector<std::vector<Edge>>& moved = body.moved;
+    Node& node = body.graph.nodes[i];
+    if (node.kind == NodeKind::kArg) return absl::OkStatus();
     if (node.kind == NodeKind::kConstant) {
-      moved_[i] = {AddConstant(node.name, std::move(node.constant))};
+      moved[i] = {AddConstant(node.name, std::move(node.constant))};
       return absl::OkStatus();
     }
-    for (Edge& edge : node.inputs) edge = moved_[edge.node][edge.index];
+    for (Edge& edge : node.inputs) edge = moved[edge.node][edge.index];
     if (node.op->forwards_inputs && node.inputs.size() == node.output_dtypes.size()) {
-      moved_[i].assign(node.inputs.begin(), node.inputs.end());
+      moved[i].assign(node.inputs.begin(), node.inputs.end());
       return absl::OkStatus();
     }
     FORMWORK_RETURN_IF_ERROR(InferShapes(node));
+    if (!node.bodies.empty()) return VisitControlFlow(body, i);
     if (node.op->effect == Effect::kNone && !HasResource(node)) {
-      if (Fold(i)) return absl::OkStatus();
+      if (Fold(node, moved[i])) return absl::OkStatus();
       auto [found, inserted] = known_.try_emplace(NodeKey(node), nodes_.size());
       if (!inserted) {
         for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
-          moved_[i].push_back({static_cast<int32_t>(found->second), static_cast<int32_t>(k)});
+          moved[i].push_back({static_cast<int32_t>(found->second), static_cast<int32_t>(k)});
         }
         return absl::OkStatus();
       }
     }
     if (std::optional<Edge> value = state_.Known(node)) {
-      moved_[i] = {*value};
+      moved[i] = {*value};
       return absl::OkStatus();
     }
-    Keep(i);
+    Keep(body, i);
     state_.Note(nodes_.back(), static_cast<int32_t>(nodes_.size()) - 1);
     return absl::OkStatus();
   }
 
-  void Keep(int32_t i) {
-    for (size_t k = 0; k < graph_.nodes[i].output_dtypes.size(); ++k) {
-      moved_[i].push_back({static_cast<int32_t>(nodes_.size()), static_cast<int32_t>(k)});
+  absl::Status VisitControlFlow(Body& body, int32_t i) {
+    Node& node = body.graph.nodes[i];
+    std::vector<Edge>& moved = body.moved[i];
+    if (node.op->control_flow == ControlFlow::kWhile) {
+      FORMWORK_ASSIGN_OR_RETURN(const std::vector<bool> kept, SimplifyLoop(node));
+      const std::vector<Edge> inputs = node.inputs;
+      Keep(body, i);
+      for (size_t k = 0; k < kept.size(); ++k) {
+        if (kept[k]) moved[k] = inputs[k];
+      }
+    } else {
+      if (const Tensor* selector = ConstantOf(node.inputs[0])) {
+        absl::StatusOr<size_t> branch =
+            ChooseBranch(node.op->control_flow, *selector, node.bodies.size());
+        if (branch.ok()) return Splice(node, node.bodies[*branch], moved);
+      }
+      FORMWORK_RETURN_IF_ERROR(SimplifyBranches(node));
+      Keep(body, i);
     }
-    nodes_.push_back(std::move(graph_.nodes[i]));
+    state_.Note(nodes_.back(), static_cast<int32_t>(nodes_.size()) - 1);
+    return absl::OkStatus();
+  }
+
+  // Puts the one branch that is ever taken in the place of the whole.
+  absl::Status Splice(const Node& node, Graph& branch, std::vector<Edge>& moved) {
+    Body inner(branch);
+    const size_t own = node.op->inputs_before_functions();
+    for (size_t k = 0; k < branch.args.size(); ++k) {
+      inner.moved[branch.args[k]] = {node.inputs[own + k]};
+    }
+    FORMWORK_RETURN_IF_ERROR(Walk(inner));
+    for (const Edge& result : branch.results) {
+      moved.push_back(inner.moved[result.node][result.index]);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SimplifyBranches(Node& node) {
+    const Parameters parameters = ParametersOf(node);
+    std::vector<PartialShape> common;
+    for (Graph& branch : node.bodies) {
+      FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(branch, parameters));
+      const bool first = common.empty();
+      for (size_t k = 0; k < branch.results.size(); ++k) {
+        const PartialShape& shape = ShapeOf(branch, branch.results[k]);
+        if (first) {
+          common.push_back(shape);
+        } else {
+          common[k] = common[k].CommonSupertype(shape);
+        }
+      }
+    }
+    for (size_t k = 0; k < common.size(); ++k) {
+      node.output_shapes[k] = node.output_shapes[k].Merge(common[k]).value_or(common[k]);
+    }
+    return absl::OkStatus();
+  }
+
+  // Which of the loop's variables keep the value that they start with.
+  absl::StatusOr<std::vector<bool>> SimplifyLoop(Node& node) {
+    Graph& cond = node.bodies[0];
+    Graph& body = node.bodies[1];
+    const size_t n = node.inputs.size();
+    Parameters parameters = ParametersOf(node);
+    std::vector<bool> kept(n);
+    for (size_t k = 0; k < n; ++k) {
+      kept[k] = ResultIsParameter(body, k);
+      if (!kept[k]) parameters.values[k] = nullptr;
+    }
+    // What the body makes of the shapes that it starts with may be more general: then it is
+    // simplified anew, in the end with nothing known of the variables that it changes.
+    for (int attempt = 1;; ++attempt) {
+      const int64_t size = SizeOf(body);
+      const bool last = attempt == kMostAttempts || size > context_.budget.inlined;
+      if (last) {
+        for (size_t k = 0; k < n; ++k) {
+          if (!kept[k]) parameters.shapes[k] = PartialShape();
+        }
+      } else {
+        context_.budget.inlined -= size;
+      }
+      Graph trial = last ? std::move(body) : body;
+      FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(trial, parameters));
+      bool holds = true;
+      for (size_t k = 0; k < n && !last; ++k) {
+        if (kept[k]) continue;
+        const PartialShape& shape = ShapeOf(trial, trial.results[k]);
+        if (shape.IsSubtypeOf(parameters.shapes[k])) continue;
+        holds = false;
+        parameters.shapes[k] = parameters.shapes[k].CommonSupertype(shape);
+      }
+      if (!holds) continue;
+      body = std::move(trial);
+      break;
+    }
+    for (size_t k = 0; k < n; ++k) {
+      if (kept[k]) body.results[k] = {body.args[k], 0};
+    }
+    FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(cond, parameters));
+    node.output_shapes = std::move(parameters.shapes);
+    return kept;
+  }
+
+  // Whether result k is parameter k, passed on.
+  static bool ResultIsParameter(const Graph& body, size_t k) {
+    Edge edge = body.results[k];
+    while (true) {
+      const Node& node = body.nodes[edge.node];
+      if (node.kind == NodeKind::kArg) return body.args[k] == edge.node;
+      if (node.kind != NodeKind::kOp || !node.op->forwards_inputs ||
+          node.inputs.size() != node.output_dtypes.size()) {
+        return false;
+      }
+      edge = node.inputs[edge.index];
+    }
+  }
+
+  static const PartialShape& ShapeOf(const Graph& graph, Edge edge) {
+    return graph.nodes[edge.node].output_shapes[edge.index];
+  }
+
+  // What the inputs of a node of control flow say of its functions' parameters.
+  Parameters ParametersOf(const Node& node) const {
+    Parameters parameters;
+    for (size_t k = node.op->inputs_before_functions(); k < node.inputs.size(); ++k) {
+      const Edge edge = node.inputs[k];
+      parameters.shapes.push_back(nodes_[edge.node].output_shapes[edge.index]);
+      const Tensor* value = ConstantOf(edge);
+      const bool small = value != nullptr && value->bytes() <= kLargestIntoBody;
+      parameters.values.push_back(small ? value : nullptr);
+    }
+    return parameters;
+  }
+
+  void Keep(Body& body, int32_t i) {
+    for (size_t k = 0; k < body.graph.nodes[i].output_dtypes.size(); ++k) {
+      body.moved[i].push_back({static_cast<int32_t>(nodes_.size()), static_cast<int32_t>(k)});
+    }
+    nodes_.push_back(std::move(body.graph.nodes[i]));
   }
 
   Edge AddConstant(const std::string& name, Tensor value) {
@@ -188,9 +354,8 @@ class Simplifier {
     return absl::OkStatus();
   }
 
-  // Replaces node i by constants where they are known now.
-  bool Fold(int32_t i) {
-    Node& node = graph_.nodes[i];
+  // Replaces a node by constants where they are known now; `moved`: where its outputs are then.
+  bool Fold(const Node& node, std::vector<Edge>& moved) {
     if (node.output_dtypes.empty()) return false;
     std::vector<const Tensor*> inputs;
     std::vector<Tensor> stand_ins;
@@ -233,16 +398,13 @@ class Simplifier {
     }
     if (folded_bytes > budget.folded_bytes) return false;
     budget.folded_bytes -= folded_bytes;
-    for (Tensor& value : *values) moved_[i].push_back(AddConstant(node.name, std::move(value)));
+    for (Tensor& value : *values) moved.push_back(AddConstant(node.name, std::move(value)));
     return true;
   }
 
-  Graph& graph_;
-  const std::vector<PartialShape>& arg_shapes_;
   const PassContext& context_;
   const std::shared_ptr<const AttrMap> no_attrs_ = std::make_shared<AttrMap>();
   std::vector<Node> nodes_;
-  std::vector<std::vector<Edge>> moved_;
   HashMap<std::string, size_t> known_;
   StateValues state_{nodes_};
 };
@@ -251,7 +413,7 @@ class Simplifier {
 
 absl::Status Simplify(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                       const PassContext& context) {
-  return Simplifier(graph, arg_shapes, context).Run();
+  return Simplifier(context).Run(graph, {arg_shapes, {}});
 }
 
 }  // namespace formwork

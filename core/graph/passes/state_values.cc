@@ -3,27 +3,6 @@
 #include <algorithm>
 
 namespace formwork {
-namespace {
-
-// Whether running the node may change a variable.
-bool ChangesState(const Node& node) {
-  switch (node.op->effect) {
-    case Effect::kNone:
-    case Effect::kRandom:
-    case Effect::kRead:
-      return false;
-    case Effect::kWrite:
-    case Effect::kSelfOrdered:
-      return true;
-    case Effect::kExternal:  // Prints and asserts do not; what runs a function may.
-      return std::any_of(node.op->attrs.begin(), node.op->attrs.end(),
-                         [](const AttrDef& attr) { return attr.kind == AttrKind::kFunc; });
-  }
-  return true;
-}
-
-}  // namespace
-
 std::optional<Edge> StateValues::Known(const Node& load) const {
   if (!load.op->loads_variable) return std::nullopt;
   auto found = values_.find(load.inputs[0]);

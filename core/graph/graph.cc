@@ -1,0 +1,58 @@
+#include "core/graph/graph.h"
+
+#include <algorithm>
+
+namespace formwork {
+namespace {
+
+bool AnyNode(const Node& node, bool (*test)(const Node&)) {
+  return std::any_of(node.bodies.begin(), node.bodies.end(), [test](const Graph& body) {
+    return std::any_of(body.nodes.begin(), body.nodes.end(), test);
+  });
+}
+
+}  // namespace
+
+bool HasEffect(const Node& node) {
+  if (node.kind != NodeKind::kOp) return false;
+  if (!node.bodies.empty()) return AnyNode(node, &HasEffect);
+  switch (node.op->effect) {
+    case Effect::kWrite:
+    case Effect::kExternal:
+    case Effect::kSelfOrdered:
+      return true;
+    case Effect::kNone:
+    case Effect::kRandom:
+    case Effect::kRead:
+      return false;
+  }
+  return true;
+}
+
+bool ChangesState(const Node& node) {
+  if (node.kind != NodeKind::kOp) return false;
+  if (!node.bodies.empty()) return AnyNode(node, &ChangesState);
+  switch (node.op->effect) {
+    case Effect::kNone:
+    case Effect::kRandom:
+    case Effect::kRead:
+      return false;
+    case Effect::kWrite:
+    case Effect::kSelfOrdered:
+      return true;
+    case Effect::kExternal:  // Prints and asserts do not; a call may.
+      return node.op->control_flow != ControlFlow::kNone;
+  }
+  return true;
+}
+
+int64_t SizeOf(const Graph& graph) {
+  int64_t size = 0;
+  for (const Node& node : graph.nodes) {
+    size += 1 + static_cast<int64_t>(node.inputs.size() + node.output_dtypes.size());
+    for (const Graph& body : node.bodies) size += SizeOf(body);
+  }
+  return size;
+}
+
+}  // namespace formwork

@@ -1,0 +1,113 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/plan/plan.h"
+
+namespace formwork {
+namespace {
+
+std::string RefText(const Plan::Ref& ref) {
+  if (ref.constant) return absl::StrCat("#", ref.index);
+  return absl::StrCat("%", ref.index, ref.owned ? "!" : "");
+}
+
+std::string SlotsText(const std::vector<uint32_t>& slots, Plan::Range range) {
+  return absl::StrJoin(slots.begin() + range.first, slots.begin() + range.first + range.count, " ",
+                       [](std::string* out, uint32_t slot) { absl::StrAppend(out, "%", slot); });
+}
+
+class Writer {
+ public:
+  explicit Writer(const Plan& plan) : plan_(plan) {}
+
+  std::string Write() {
+    for (size_t i = 0; i < plan_.constants.size(); ++i) {
+      absl::StrAppend(&text_, "#", i, " = ", plan_.constants[i].DebugString(), "\n");
+    }
+    for (size_t i = 0; i < plan_.code.size(); ++i) Add(i);
+    return std::move(text_);
+  }
+
+ private:
+  void Add(size_t i) {
+    const Plan::Instruction& instruction = plan_.code[i];
+    const Plan::Label& label = plan_.labels[i];
+    const std::string inputs = Inputs(instruction.inputs);
+    absl::StrAppend(&text_, i, ": ");
+    for (uint32_t k = 0; k < instruction.outputs.count; ++k) {
+      absl::StrAppend(&text_, k == 0 ? "" : " ", "%", instruction.outputs.first + k);
+    }
+    if (instruction.outputs.count > 0) absl::StrAppend(&text_, " = ");
+    switch (instruction.code) {
+      case Plan::Code::kKernel:
+        absl::StrAppend(&text_, label.op == nullptr ? "fused" : label.op->name, "(", inputs, ")");
+        break;
+      case Plan::Code::kMove:
+        absl::StrAppend(&text_, inputs);
+        break;
+      case Plan::Code::kJump:
+        absl::StrAppend(&text_, "jump ", plan_.targets[instruction.target].instruction);
+        break;
+      case Plan::Code::kBranch:
+        absl::StrAppend(&text_, "branch ", inputs, Targets(instruction));
+        break;
+      case Plan::Code::kSwitch:
+        absl::StrAppend(&text_, "switch ", inputs, Targets(instruction));
+        break;
+      case Plan::Code::kLoop:
+        absl::StrAppend(&text_, "loop ", inputs, Targets(instruction));
+        break;
+      case Plan::Code::kCall:
+        absl::StrAppend(&text_, "call ", instruction.target, "(", inputs, ")");
+        break;
+      case Plan::Code::kRelease:
+        absl::StrAppend(&text_, "after");
+        break;
+      case Plan::Code::kReturn:
+        absl::StrAppend(&text_, "return");
+        for (const Plan::Ref& result : plan_.results) absl::StrAppend(&text_, " ", RefText(result));
+        break;
+    }
+    if (!label.node.empty()) absl::StrAppend(&text_, " '", label.node, "'");
+    if (instruction.drops.count > 0) {
+      absl::StrAppend(&text_, " drop ", SlotsText(plan_.drops, instruction.drops));
+    }
+    if (instruction.releases.count > 0) {
+      absl::StrAppend(&text_, " release ", SlotsText(plan_.releases, instruction.releases));
+    }
+    absl::StrAppend(&text_, "\n");
+  }
+
+  std::string Inputs(Plan::Range range) const {
+    return absl::StrJoin(
+        plan_.refs.begin() + range.first, plan_.refs.begin() + range.first + range.count, " ",
+        [](std::string* out, const Plan::Ref& ref) { absl::StrAppend(out, RefText(ref)); });
+  }
+
+  std::string Targets(const Plan::Instruction& instruction) const {
+    std::string text;
+    for (uint32_t k = 0; k < instruction.num_targets; ++k) {
+      const Plan::Target& target = plan_.targets[instruction.target + k];
+      absl::StrAppend(&text, k == 0 ? " -> " : ", ", target.instruction);
+      if (target.drops.count > 0) {
+        absl::StrAppend(&text, " drop ", SlotsText(plan_.drops, target.drops));
+      }
+    }
+    return text;
+  }
+
+  const Plan& plan_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string PlanText(const Plan& plan) {
+  std::string text = Writer(plan).Write();
+  for (size_t i = 0; i < plan.functions.size(); ++i) {
+    absl::StrAppend(&text, "\nfunction ", i, " '", plan.functions[i]->name, "'\n",
+                    Writer(*plan.functions[i]).Write());
+  }
+  return text;
+}
+
+}  // namespace formwork
