@@ -140,15 +140,13 @@ void AddDetail(const char* type, const google::protobuf::Message& message, rpc::
   detail->set_value(message.SerializeAsString());
 }
 
-rpc::ErrorInfo InfoOf(const absl::Status& status) {
-  rpc::ErrorInfo info;
+void ToMessage(const absl::Status& status, rpc::ErrorInfo* info) {
   // By its name, without "REASON_".
-  info.set_reason(v1::Reason_Name(static_cast<v1::Reason>(ReasonOf(status))).substr(7));
-  info.set_domain("formwork");
+  info->set_reason(v1::Reason_Name(static_cast<v1::Reason>(ReasonOf(status))).substr(7));
+  info->set_domain("formwork");
   for (const auto& [key, value] : FactsOf(status)) {
-    (*info.mutable_metadata())[key] = ToValidUtf8(Utf8Prefix(value, kMaxFact));
+    (*info->mutable_metadata())[key] = ToValidUtf8(Utf8Prefix(value, kMaxFact));
   }
-  return info;
 }
 
 rpc::Status Join(const absl::Status& status, Effects effects, std::string text,
@@ -157,12 +155,12 @@ rpc::Status Join(const absl::Status& status, Effects effects, std::string text,
   joined.set_code(static_cast<int32_t>(status.code()));
   joined.set_message(std::move(text));
   const Reason reason = ReasonOf(status);
-  rpc::ErrorInfo info;
+  ArenaMessage<rpc::ErrorInfo> info;
   if (reason != Reason::kNone) {
-    info = InfoOf(status);
-    AddDetail("google.rpc.ErrorInfo", info, &joined);
+    ToMessage(status, &*info);
+    AddDetail("google.rpc.ErrorInfo", *info, &joined);
   }
-  if (const absl::Duration delay = RetryDelay(reason, effects, info.metadata());
+  if (const absl::Duration delay = RetryDelay(reason, effects, info->metadata());
       delay > absl::ZeroDuration()) {
     rpc::RetryInfo retry;
     retry.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(delay));

@@ -41,7 +41,7 @@ grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const c
     return request.get();
   }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(request->status_);
+  reactor->Finish(std::move(request->status_));
   return reactor;
 }
 
