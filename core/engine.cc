@@ -182,13 +182,17 @@ std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space
 }
 
 absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_space,
-                                                         absl::string_view name,
+                                                         absl::string_view name, bool plan,
                                                          std::vector<FunctionInfo>* functions) {
   const HeapScope held(&memory_);
   std::string text;
   for (const FunctionPtr& function : functions_.List(NamespaceOf(name_space), name)) {
     FunctionInfo info = InfoOf(*function);
     absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature);
+    if (plan) {
+      info.plan = PlanText(static_cast<const BoundFunction&>(*function).program());
+      absl::StrAppend(&text, "\n\n", info.plan);
+    }
     if (functions != nullptr) functions->push_back(std::move(info));
   }
   if (text.empty()) return InField(NoFunction({0, std::string(name)}), "name");

@@ -104,6 +104,7 @@ struct FunctionInfo {
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   std::string pretty_signature;
+  std::string plan;  ///< As text, where it was asked for.
   uint64_t calls = 0;
   uint64_t bytes = 0;
   std::vector<std::string> captured_variables;
@@ -286,9 +287,10 @@ class Engine {
   /// and pretty_signature are left out.
   virtual std::vector<FunctionInfo> ListFunctions(absl::string_view name_space,
                                                   bool signatures = true) = 0;
-  /// TensorFlow's pretty_printed_concrete_signatures. kNotFound if there is no such name.
+  /// TensorFlow's pretty_printed_concrete_signatures; with `plan` each is followed by its program,
+  /// of a long one the beginning. kNotFound if there is no such name.
   virtual absl::StatusOr<std::string> DescribeFunction(absl::string_view name_space,
-                                                       absl::string_view name,
+                                                       absl::string_view name, bool plan,
                                                        std::vector<FunctionInfo>* functions) = 0;
   /// One by ID, or all of a name; how many went. kNotFound where there was none, unless
   /// `allow_missing`.

@@ -129,6 +129,7 @@ class EngineImpl final : public Engine {
                                    absl::AnyInvocable<void(CallResult)> done) override;
   std::vector<FunctionInfo> ListFunctions(absl::string_view name_space, bool signatures) override;
   absl::StatusOr<std::string> DescribeFunction(absl::string_view name_space, absl::string_view name,
+                                               bool plan,
                                                std::vector<FunctionInfo>* functions) override;
   absl::StatusOr<int64_t> Unregister(absl::string_view name_space, const Target& function,
                                      bool allow_missing) override;

@@ -67,6 +67,7 @@ void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool sig
   for (const TensorSpec& spec : function.inputs) ToMessage(spec, message->add_inputs());
   for (const TensorSpec& spec : function.outputs) ToMessage(spec, message->add_outputs());
   message->set_pretty_signature(ToValidUtf8(function.pretty_signature));
+  if (!function.plan.empty()) message->set_plan(ToValidUtf8(function.plan));
 }
 
 void ToMessage(const KeptTensorInfo& tensor, v1::KeptTensorInfo* message) {

@@ -80,8 +80,9 @@ absl::Status ListFunctions(const RequestScope& scope, const v1::ListFunctionsReq
 absl::Status DescribeFunction(const RequestScope& scope, const v1::DescribeFunctionRequest& in,
                               v1::DescribeFunctionResponse* out, ErrorDetails*) {
   std::vector<FunctionInfo> functions;
-  FORMWORK_ASSIGN_OR_RETURN(*out->mutable_text(),
-                            scope.engine.DescribeFunction(in.namespace_(), in.name(), &functions));
+  FORMWORK_ASSIGN_OR_RETURN(
+      *out->mutable_text(),
+      scope.engine.DescribeFunction(in.namespace_(), in.name(), in.plan(), &functions));
   for (const FunctionInfo& function : functions) ToMessage(function, out->add_functions());
   return absl::OkStatus();
 }

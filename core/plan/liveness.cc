@@ -69,7 +69,8 @@ class Liveness {
       // A kernel that reads the slot through another input too must not take it.
       ref.owned = reads_[ref.index] == 1;
       const bool written = ref.index - outputs.first < outputs.count;
-      if (!written) plan.drops.push_back(ref.index);
+      const bool moved = ref.owned && instruction.code == Plan::Code::kMove;
+      if (!written && !moved) plan.drops.push_back(ref.index);
     }
     for (const Plan::Ref& ref : inputs) {
       if (!ref.constant) reads_[ref.index] = 0;

@@ -102,7 +102,7 @@ class Plan {
 /// The program as text, an instruction a line, for people and for tests:
 ///   3: branch %2 -> 4 drop %1, 6
 ///   4: %5 = MatMul(%0, %1!) 'dense/MatMul' drop %1
-/// A `!` marks what is taken over, `#0` a constant.
+/// A `!` marks what is taken over, `#0` a constant. Of a long one, the first megabyte.
 std::string PlanText(const Plan& plan);
 
 }  // namespace formwork

@@ -1,9 +1,12 @@
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/plan/plan.h"
 
 namespace formwork {
 namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 20;
 
 std::string RefText(const Plan::Ref& ref) {
   if (ref.constant) return absl::StrCat("#", ref.index);
@@ -17,17 +20,19 @@ std::string SlotsText(const std::vector<uint32_t>& slots, Plan::Range range) {
 
 class Writer {
  public:
-  explicit Writer(const Plan& plan) : plan_(plan) {}
+  Writer(const Plan& plan, std::string& text) : plan_(plan), text_(text) {}
 
-  std::string Write() {
-    for (size_t i = 0; i < plan_.constants.size(); ++i) {
-      absl::StrAppend(&text_, "#", i, " = ", plan_.constants[i].DebugString(), "\n");
+  void Write() {
+    for (size_t i = 0; i < plan_.constants.size() && HasRoom(); ++i) {
+      absl::StrAppend(&text_, "#", i, " = ",
+                      absl::Utf8SafeCEscape(plan_.constants[i].DebugString()), "\n");
     }
-    for (size_t i = 0; i < plan_.code.size(); ++i) Add(i);
-    return std::move(text_);
+    for (size_t i = 0; i < plan_.code.size() && HasRoom(); ++i) Add(i);
   }
 
  private:
+  bool HasRoom() const { return text_.size() < kMostBytes; }
+
   void Add(size_t i) {
     const Plan::Instruction& instruction = plan_.code[i];
     const Plan::Label& label = plan_.labels[i];
@@ -96,16 +101,21 @@ class Writer {
   }
 
   const Plan& plan_;
-  std::string text_;
+  std::string& text_;
 };
 
 }  // namespace
 
 std::string PlanText(const Plan& plan) {
-  std::string text = Writer(plan).Write();
-  for (size_t i = 0; i < plan.functions.size(); ++i) {
-    absl::StrAppend(&text, "\nfunction ", i, " '", plan.functions[i]->name, "'\n",
-                    Writer(*plan.functions[i]).Write());
+  std::string text;
+  Writer(plan, text).Write();
+  for (size_t i = 0; i < plan.functions.size() && text.size() < kMostBytes; ++i) {
+    absl::StrAppend(&text, "\nfunction ", i, " '", plan.functions[i]->name, "'\n");
+    Writer(*plan.functions[i], text).Write();
+  }
+  if (text.size() > kMostBytes) {
+    text.resize(kMostBytes);
+    absl::StrAppend(&text, "\n... (the rest is left out)\n");
   }
   return text;
 }

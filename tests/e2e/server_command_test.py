@@ -44,6 +44,8 @@ def test_lists_describes_and_removes_functions(server, client):
   assert listed["inputs"][0]["dtype"] == "float32" and listed["inputs"][0]["shape"] == [None]
   assert "identity" in run(server, "functions")[0]
   assert "Input Parameters" in run(server, "describe", "identity")[0]
+  assert "return %0" not in run(server, "describe", "identity")[0]
+  assert "return %0" in run(server, "describe", "identity", "--plan")[0]
   assert ask(server, "rm", "identity") == {"removed": 1}
   assert "NOT_FOUND" in run(server, "rm", "identity", code=1)[1]
 

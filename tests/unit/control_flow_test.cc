@@ -110,9 +110,9 @@ TEST_F(ControlFlowTest, ABranchReadsItsInputsWhereTheyAre) {
   EXPECT_EQ(Text(),
             "0: branch %0! -> 1, 4 drop %2 'z' drop %0\n"
             "1: %4 = MatMul(%1! %2!) 'z/s' drop %1 %2\n"
-            "2: %3 = %4! drop %4\n"
+            "2: %3 = %4!\n"
             "3: jump 5\n"
-            "4: %3 = %1! drop %1\n"
+            "4: %3 = %1!\n"
             "5: return %3!\n");
   const auto matrix = [](float value) {
     return TensorOf<float>(Shape({4, 4}), std::vector<float>(16, value));

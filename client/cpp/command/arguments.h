@@ -27,6 +27,7 @@ struct Arguments {
   std::vector<std::string> targets;
   bool replace = false;
 
+  bool plan = false;          ///< describe: with the plans.
   bool yes = false;           ///< clear: does not ask.
   std::string value;          ///< assign
   std::vector<uint64_t> ids;  ///< release

@@ -62,6 +62,7 @@ ordered_json FunctionJson(const v1::FunctionInfo& function) {
   for (const std::string& name : function.deleted_variables()) {
     json["deleted_variables"].push_back(name);
   }
+  if (!function.plan().empty()) json["plan"] = function.plan();
   return json;
 }
 
@@ -150,7 +151,7 @@ absl::Status ListFunctions(client::Client& client, const Arguments& arguments) {
 }
 
 absl::Status DescribeFunction(client::Client& client, const Arguments& arguments) {
-  const auto described = client.DescribeFunction(arguments.name);
+  const auto described = client.DescribeFunction(arguments.name, arguments.plan);
   if (!described.ok()) return described.status();
   if (arguments.json) {
     PrintFunctions(described->functions(), true);

@@ -98,9 +98,10 @@ void AddSettings(CLI::App& app, Arguments& arguments) {
 void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   namespace command = formwork::command;
   Add(app, "functions", "Lists the functions", &command::ListFunctions, chosen);
-  Add(app, "describe", "Shows a function's signatures", &command::DescribeFunction, chosen)
-      ->add_option("NAME", arguments.name)
-      ->required();
+  CLI::App* describe =
+      Add(app, "describe", "Shows a function's signatures", &command::DescribeFunction, chosen);
+  describe->add_option("NAME", arguments.name)->required();
+  describe->add_flag("--plan", arguments.plan, "With the programs that they became");
   CLI::App* reg =
       Add(app, "register", "Registers a function of a GraphDef", &command::Register, chosen);
   reg->add_option("NAME", arguments.name)->required();

@@ -230,9 +230,11 @@ absl::StatusOr<std::vector<v1::FunctionInfo>> Client::ListFunctions() {
   return functions;
 }
 
-absl::StatusOr<v1::DescribeFunctionResponse> Client::DescribeFunction(const std::string& name) {
+absl::StatusOr<v1::DescribeFunctionResponse> Client::DescribeFunction(const std::string& name,
+                                                                      bool plan) {
   v1::DescribeFunctionRequest request;
   request.set_name(name);
+  request.set_plan(plan);
   return Ask(&v1::GraphService::Stub::DescribeFunction, std::move(request));
 }
 

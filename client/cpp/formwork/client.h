@@ -110,7 +110,9 @@ class Client {
 
   /// All of them, however many pages they take; so is ListVariables.
   absl::StatusOr<std::vector<v1::FunctionInfo>> ListFunctions();
-  absl::StatusOr<v1::DescribeFunctionResponse> DescribeFunction(const std::string& name);
+  /// `plan`: with the programs that the functions became, as text.
+  absl::StatusOr<v1::DescribeFunctionResponse> DescribeFunction(const std::string& name,
+                                                                bool plan = false);
   /// By ID, or every function of `name` where it is 0; how many went.
   absl::StatusOr<int64_t> Unregister(uint64_t id, const std::string& name);
 
