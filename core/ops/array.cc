@@ -4,93 +4,80 @@
 namespace formwork {
 
 void RegisterArrayOps(OpRegistry& registry) {
-  registry.Add("Shape(input: T) -> (output: out_type); T: type; out_type: {int32, int64} = int32",
+  registry.Add("Shape(input: T) -> (output: out_type); T: type; out_type: indextype = int32",
                {.shape_fn = array_shapes::ShapeOf, .shape_only = true});
   registry.Add(
-      "Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: {int32, int64} = "
-      "int32",
+      "Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: indextype = int32",
       {.shape_fn = array_shapes::Reshape});
   registry.Add("Pack(values: N*T) -> (output: T); N: int >= 1; T: type; axis: int = 0",
                {.shape_fn = array_shapes::Pack});
   registry.Add(
-      "Fill(dims: index_type, value: T) -> (output: T); T: type; index_type: {int32, int64} "
-      "= int32",
+      "Fill(dims: index_type, value: T) -> (output: T); T: type; index_type: indextype = int32",
       {.shape_fn = array_shapes::Fill, .sized_by_value = true});
+  registry.Add("ExpandDims(input: T, dim: Tdim) -> (output: T); T: type; Tdim: indextype = int32",
+               {.shape_fn = array_shapes::ExpandDims});
   registry.Add(
-      "ExpandDims(input: T, dim: Tdim) -> (output: T); T: type; Tdim: {int32, int64} = int32",
-      {.shape_fn = array_shapes::ExpandDims});
-  registry.Add(
-      "ConcatV2(values: N*T, axis: Tidx) -> (output: T); N: int >= 2; T: type; Tidx: {int32, "
-      "int64} = int32",
+      "ConcatV2(values: N*T, axis: Tidx) -> (output: T); N: int >= 2; T: type; Tidx: indextype = "
+      "int32",
       {.shape_fn = array_shapes::ConcatV2});
   registry.Add(
-      "Tile(input: T, multiples: Tmultiples) -> (output: T); T: type; Tmultiples: {int32, "
-      "int64} = int32",
+      "Tile(input: T, multiples: Tmultiples) -> (output: T); T: type; Tmultiples: indextype = "
+      "int32",
       {.shape_fn = array_shapes::Tile, .sized_by_value = true});
-  registry.Add("Transpose(x: T, perm: Tperm) -> (y: T); T: type; Tperm: {int32, int64} = int32",
+  registry.Add("Transpose(x: T, perm: Tperm) -> (y: T); T: type; Tperm: indextype = int32",
                {.shape_fn = array_shapes::Transpose});
   registry.Add("Squeeze(input: T) -> (output: T); T: type; squeeze_dims: list(int) >= 0 = []",
                {.shape_fn = array_shapes::Squeeze});
   registry.Add(
-      "BroadcastTo(input: T, shape: Tidx) -> (output: T); T: type; Tidx: {int32, int64} = "
-      "int32",
+      "BroadcastTo(input: T, shape: Tidx) -> (output: T); T: type; Tidx: indextype = int32",
       {.shape_fn = array_shapes::BroadcastTo, .sized_by_value = true});
-  registry.Add("BroadcastGradientArgs(s0: T, s1: T) -> (r0: T, r1: T); T: {int32, int64} = int32",
+  registry.Add("BroadcastGradientArgs(s0: T, s1: T) -> (r0: T, r1: T); T: indextype = int32",
                {.shape_fn = array_shapes::ReduceAxes});
   registry.Add("ZerosLike(x: T) -> (y: T); T: type", {.shape_fn = shapes::SameAsFirstInput});
-  registry.Add("Size(input: T) -> (output: out_type); T: type; out_type: {int32, int64} = int32",
+  registry.Add("Size(input: T) -> (output: out_type); T: type; out_type: indextype = int32",
                {.shape_fn = shapes::Scalar, .shape_only = true});
   registry.Add(
       "Split(split_dim: int32, value: T) -> (output: num_split*T); num_split: int >= 1; T: "
       "type",
       {.shape_fn = array_shapes::Split});
-  registry.Add("InvertPermutation(x: T) -> (y: T); T: {int32, int64} = int32",
+  registry.Add("InvertPermutation(x: T) -> (y: T); T: indextype = int32",
                {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "Pad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {int32, int64} "
-      "= int32",
+      "Pad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: indextype = int32",
       {.shape_fn = array_shapes::Pad, .sized_by_value = true});
   registry.Add(
       "PadV2(input: T, paddings: Tpaddings, constant_values: T) -> (output: T); T: type; "
-      "Tpaddings: {int32, int64} = int32",
+      "Tpaddings: indextype = int32",
       {.shape_fn = array_shapes::Pad, .sized_by_value = true});
   registry.Add(
-      "ShapeN(input: N*T) -> (output: N*out_type); N: int >= 1; T: type; out_type: {int32, "
-      "int64} = int32",
+      "ShapeN(input: N*T) -> (output: N*out_type); N: int >= 1; T: type; out_type: indextype = "
+      "int32",
       {.shape_fn = array_shapes::ShapeOf, .shape_only = true});
+  registry.Add("Bitcast(input: T) -> (output: type); T: numbertype; type: numbertype",
+               {.shape_fn = array_shapes::Bitcast});
   registry.Add(
-      "Bitcast(input: T) -> (output: type); T: {bfloat16, half, float, double, int64, int32, "
-      "uint8, uint16, uint32, uint64, int8, int16, complex64, complex128, qint8, quint8, "
-      "qint16, quint16, qint32}; type: {bfloat16, half, float, double, int64, int32, uint8, "
-      "uint16, uint32, uint64, int8, int16, complex64, complex128, qint8, quint8, qint16, "
-      "quint16, qint32}",
-      {.shape_fn = array_shapes::Bitcast});
-  registry.Add(
-      "ConcatOffset(concat_dim: int32, shape: N*shape_type) -> (offset: N*shape_type); N: "
-      "int >= 2; shape_type: {int32, int64} = int32",
+      "ConcatOffset(concat_dim: int32, shape: N*shape_type) -> (offset: N*shape_type); N: int >= "
+      "2; shape_type: indextype = int32",
       {.shape_fn = array_shapes::ConcatOffset});
   registry.Add(
-      "ReverseV2(tensor: T, axis: Tidx) -> (output: T); Tidx: {int32, int64} = int32; T: "
-      "{uint8, int8, uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, "
-      "float, double, complex64, complex128, string}",
+      "ReverseV2(tensor: T, axis: Tidx) -> (output: T); Tidx: indextype = int32; T: "
+      "{realnumbertype, complextype, bool, string}",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add("Unpack(value: T) -> (output: num*T); num: int >= 0; T: type; axis: int = 0",
                {.shape_fn = array_shapes::Unpack});
-  registry.Add(
-      "OnesLike(x: T) -> (y: T); T: {bfloat16, half, float, double, int8, uint8, int16, "
-      "uint16, int32, uint32, int64, uint64, complex64, complex128, bool}",
-      {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add("OnesLike(x: T) -> (y: T); T: {realnumbertype, complextype, bool}",
+               {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "MatrixBandPart(input: T, num_lower: Tindex, num_upper: Tindex) -> (band: T); T: type; "
-      "Tindex: {int32, int64} = int64",
+      "Tindex: indextype = int64",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "SpaceToBatchND(input: T, block_shape: Tblock_shape, paddings: Tpaddings) -> (output: "
-      "T); T: type; Tblock_shape: {int32, int64} = int32; Tpaddings: {int32, int64} = int32",
+      "SpaceToBatchND(input: T, block_shape: Tblock_shape, paddings: Tpaddings) -> (output: T); T: "
+      "type; Tblock_shape: indextype = int32; Tpaddings: indextype = int32",
       {.shape_fn = array_shapes::SpaceToBatchNd, .sized_by_value = true});
   registry.Add(
-      "BatchToSpaceND(input: T, block_shape: Tblock_shape, crops: Tcrops) -> (output: T); T: "
-      "type; Tblock_shape: {int32, int64} = int32; Tcrops: {int32, int64} = int32",
+      "BatchToSpaceND(input: T, block_shape: Tblock_shape, crops: Tcrops) -> (output: T); T: type; "
+      "Tblock_shape: indextype = int32; Tcrops: indextype = int32",
       {.shape_fn = array_shapes::BatchToSpaceNd});
   registry.Add(
       "SplitV(value: T, size_splits: Tlen, split_dim: int32) -> (output: num_split*T); "
@@ -104,12 +91,11 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add("Rank(input: T) -> (output: int32); T: type",
                {.shape_fn = shapes::Scalar, .shape_only = true});
   registry.Add(
-      "Range(start: Tidx, limit: Tidx, delta: Tidx) -> (output: Tidx); Tidx: {bfloat16, "
-      "half, float, double, int8, int16, int32, int64, uint16, uint32, uint64} = int32",
+      "Range(start: Tidx, limit: Tidx, delta: Tidx) -> (output: Tidx); Tidx: {floattype, int8, "
+      "int16, int32, int64, uint16, uint32, uint64} = int32",
       {.shape_fn = array_shapes::Range, .sized_by_value = true});
   registry.Add(
-      "Slice(input: T, begin: Index, size: Index) -> (output: T); T: type; Index: {int32, "
-      "int64}",
+      "Slice(input: T, begin: Index, size: Index) -> (output: T); T: type; Index: indextype",
       {.shape_fn = array_shapes::Slice});
   registry.Add(
       "StridedSlice(input: T, begin: Index, end: Index, strides: Index) -> (output: T); T: "
@@ -117,11 +103,11 @@ void RegisterArrayOps(OpRegistry& registry) {
       "ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
       {.shape_fn = array_shapes::StridedSlice});
   registry.Add(
-      "StridedSliceGrad(shape: Index, begin: Index, end: Index, strides: Index, dy: T) -> "
-      "(output: T); T: type; Index: {int32, int64}; begin_mask: int = 0; end_mask: int = 0; "
-      "ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
+      "StridedSliceGrad(shape: Index, begin: Index, end: Index, strides: Index, dy: T) -> (output: "
+      "T); T: type; Index: indextype; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = "
+      "0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
       {.shape_fn = array_shapes::Fill, .sized_by_value = true});
-  registry.Add("BroadcastArgs(s0: T, s1: T) -> (r0: T); T: {int32, int64} = int32",
+  registry.Add("BroadcastArgs(s0: T, s1: T) -> (r0: T); T: indextype = int32",
                {.shape_fn = array_shapes::BroadcastArgs});
   registry.Add(
       "MatrixDiagV3(diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: "
@@ -132,33 +118,27 @@ void RegisterArrayOps(OpRegistry& registry) {
       "MatrixSetDiagV3(input: T, diagonal: T, k: int32) -> (output: T); T: type; align: "
       "{\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", \"RIGHT_RIGHT\"} = \"RIGHT_LEFT\"",
       {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add("Diag(diagonal: T) -> (output: T); T: {floattype, complextype, int32, int64}",
+               {.shape_fn = array_shapes::Diag});
+  registry.Add("DiagPart(input: T) -> (diagonal: T); T: {floattype, complextype, int32, int64}",
+               {.shape_fn = array_shapes::DiagPart});
   registry.Add(
-      "Diag(diagonal: T) -> (output: T); T: {bfloat16, half, float, double, int32, int64, "
-      "complex64, complex128}",
-      {.shape_fn = array_shapes::Diag});
-  registry.Add(
-      "DiagPart(input: T) -> (diagonal: T); T: {bfloat16, half, float, double, int32, int64, "
-      "complex64, complex128}",
-      {.shape_fn = array_shapes::DiagPart});
-  registry.Add(
-      "Roll(input: T, shift: Tshift, axis: Taxis) -> (output: T); T: type; Tshift: {int32, "
-      "int64}; Taxis: {int32, int64}",
+      "Roll(input: T, shift: Tshift, axis: Taxis) -> (output: T); T: type; Tshift: indextype; "
+      "Taxis: indextype",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "ReverseSequence(input: T, seq_lengths: Tlen) -> (output: T); seq_dim: int; batch_dim: "
-      "int = 0; T: type; Tlen: {int32, int64} = int64",
+      "ReverseSequence(input: T, seq_lengths: Tlen) -> (output: T); seq_dim: int; batch_dim: int = "
+      "0; T: type; Tlen: indextype = int64",
       {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add("ConjugateTranspose(x: T, perm: Tperm) -> (y: T); T: type; Tperm: indextype = int32",
+               {.shape_fn = array_shapes::Transpose});
   registry.Add(
-      "ConjugateTranspose(x: T, perm: Tperm) -> (y: T); T: type; Tperm: {int32, int64} = "
-      "int32",
-      {.shape_fn = array_shapes::Transpose});
-  registry.Add(
-      "MirrorPad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {int32, "
-      "int64} = int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
+      "MirrorPad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: indextype = "
+      "int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
       {.shape_fn = array_shapes::Pad, .sized_by_value = true});
   registry.Add(
-      "MirrorPadGrad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: "
-      "{int32, int64} = int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
+      "MirrorPadGrad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: indextype "
+      "= int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
       {.shape_fn = array_shapes::Unpad});
   registry.Add("FakeParam() -> (output: dtype); dtype: type; shape: shape",
                {.shape_fn = shapes::FromShapeAttr});
@@ -173,13 +153,13 @@ void RegisterArrayOps(OpRegistry& registry) {
       "{\"NHWC\", \"NCHW\", \"NCHW_VECT_C\"} = \"NHWC\"",
       {.shape_fn = array_shapes::DepthToSpace});
   registry.Add(
-      "TensorStridedSliceUpdate(input: T, begin: Index, end: Index, strides: Index, value: "
-      "T) -> (output: T); T: type; Index: {int32, int64}; begin_mask: int = 0; end_mask: int "
-      "= 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
+      "TensorStridedSliceUpdate(input: T, begin: Index, end: Index, strides: Index, value: T) -> "
+      "(output: T); T: type; Index: indextype; begin_mask: int = 0; end_mask: int = 0; "
+      "ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "XlaDynamicUpdateSlice(input: T, update: T, indices: Tindices) -> (output: T); T: "
-      "type; Tindices: {int32, int64}",
+      "XlaDynamicUpdateSlice(input: T, update: T, indices: Tindices) -> (output: T); T: type; "
+      "Tindices: indextype",
       {.shape_fn = shapes::SameAsFirstInput});
 }
 

@@ -292,63 +292,59 @@ absl::Status InferPool(InferenceContext& c) {
 
 void RegisterConvOps(OpRegistry& registry) {
   registry.Add(
-      "Conv2D(input: T, filter: T) -> (output: T); T: {half, bfloat16, float, double, "
-      "int32}; strides: list(int); use_cudnn_on_gpu: bool = true; padding: {\"SAME\", "
-      "\"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", "
-      "\"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
+      "Conv2D(input: T, filter: T) -> (output: T); T: {floattype, int32}; strides: list(int); "
+      "use_cudnn_on_gpu: bool = true; padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; "
+      "explicit_paddings: list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; dilations: "
+      "list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferConv});
   registry.Add(
-      "Conv2DBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> (output: T); "
-      "T: {half, bfloat16, float, double, int32}; strides: list(int); use_cudnn_on_gpu: "
-      "bool = true; padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = "
-      "[]; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
+      "Conv2DBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> (output: T); T: "
+      "{floattype, int32}; strides: list(int); use_cudnn_on_gpu: bool = true; padding: {\"SAME\", "
+      "\"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", "
+      "\"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferConvInputGradient, .sized_by_value = true});
   registry.Add(
-      "Conv2DBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> (output: T);"
-      " T: {half, bfloat16, float, double}; strides: list(int); use_cudnn_on_gpu: bool = "
-      "true; padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; "
-      "data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
+      "Conv2DBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> (output: T); T: "
+      "floattype; strides: list(int); use_cudnn_on_gpu: bool = true; padding: {\"SAME\", "
+      "\"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", "
+      "\"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferFromSecond, .sized_by_value = true});
   registry.Add(
-      "MaxPool(input: T) -> (output: T); T: {half, bfloat16, float, double, int32, int64, "
-      "uint8, int16, int8, uint16, qint8} = float; ksize: list(int) >= 4; strides: "
-      "list(int) >= 4; padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int)"
-      " = []; data_format: {\"NHWC\", \"NCHW\", \"NCHW_VECT_C\"} = \"NHWC\"",
+      "MaxPool(input: T) -> (output: T); T: {floattype, int32, int64, uint8, int16, int8, uint16, "
+      "qint8} = float; ksize: list(int) >= 4; strides: list(int) >= 4; padding: {\"SAME\", "
+      "\"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", "
+      "\"NCHW\", \"NCHW_VECT_C\"} = \"NHWC\"",
       {.shape_fn = InferPool});
   registry.Add(
-      "DepthwiseConv2dNative(input: T, filter: T) -> (output: T); T: {half, bfloat16, "
-      "float, double}; strides: list(int); padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; "
-      "explicit_paddings: list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; "
-      "dilations: list(int) = [1, 1, 1, 1]",
+      "DepthwiseConv2dNative(input: T, filter: T) -> (output: T); T: floattype; strides: "
+      "list(int); padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; "
+      "data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferDepthwise});
   registry.Add(
-      "MaxPoolGrad(orig_input: T, orig_output: T, grad: T) -> (output: T); ksize: list(int)"
-      " >= 4; strides: list(int) >= 4; padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; "
-      "explicit_paddings: list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; T: "
-      "{float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, "
-      "uint64} = float",
+      "MaxPoolGrad(orig_input: T, orig_output: T, grad: T) -> (output: T); ksize: list(int) >= 4; "
+      "strides: list(int) >= 4; padding: {\"SAME\", \"VALID\", \"EXPLICIT\"}; explicit_paddings: "
+      "list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; T: realnumbertype = float",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "AvgPool(value: T) -> (output: T); ksize: list(int) >= 4; strides: list(int) >= 4; "
-      "padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; T: {half, "
-      "bfloat16, float, double}",
+      "AvgPool(value: T) -> (output: T); ksize: list(int) >= 4; strides: list(int) >= 4; padding: "
+      "{\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; T: floattype",
       {.shape_fn = InferPool});
   registry.Add(
-      "DepthwiseConv2dNativeBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) "
-      "-> (output: T); T: {half, bfloat16, float, double}; strides: list(int); padding: "
-      "{\"SAME\", \"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: "
-      "{\"NHWC\", \"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
+      "DepthwiseConv2dNativeBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> "
+      "(output: T); T: floattype; strides: list(int); padding: {\"SAME\", \"VALID\", "
+      "\"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = "
+      "\"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferFromSecond, .sized_by_value = true});
   registry.Add(
-      "DepthwiseConv2dNativeBackpropInput(input_sizes: int32, filter: T, out_backprop: T) "
-      "-> (output: T); T: {half, bfloat16, float, double}; strides: list(int); padding: "
-      "{\"SAME\", \"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: "
-      "{\"NHWC\", \"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
+      "DepthwiseConv2dNativeBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> "
+      "(output: T); T: floattype; strides: list(int); padding: {\"SAME\", \"VALID\", "
+      "\"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = "
+      "\"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferFromFirst, .sized_by_value = true});
   registry.Add(
-      "AvgPoolGrad(orig_input_shape: int32, grad: T) -> (output: T); ksize: list(int) >= 4;"
-      " strides: list(int) >= 4; padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} "
-      "= \"NHWC\"; T: {half, bfloat16, float, double}",
+      "AvgPoolGrad(orig_input_shape: int32, grad: T) -> (output: T); ksize: list(int) >= 4; "
+      "strides: list(int) >= 4; padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} "
+      "= \"NHWC\"; T: floattype",
       {.shape_fn = InferFromFirst, .sized_by_value = true});
 }
 

@@ -13,14 +13,10 @@ void RegisterDebugOps(OpRegistry& registry) {
       "Print(input: T, data: U) -> (output: T); T: type; U: list(type) >= 0; "
       "message: string = \"\"; first_n: int = -1; summarize: int = 3",
       {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
-  registry.Add(
-      "CheckNumerics(tensor: T) -> (output: T); T: {bfloat16, half, float, double}; "
-      "message: string",
-      {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
-  registry.Add(
-      "CheckNumericsV2(tensor: T) -> (output: T); T: {bfloat16, half, float, double}; "
-      "message: string",
-      {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
+  registry.Add("CheckNumerics(tensor: T) -> (output: T); T: floattype; message: string",
+               {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
+  registry.Add("CheckNumericsV2(tensor: T) -> (output: T); T: floattype; message: string",
+               {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
 }
 
 }  // namespace formwork

@@ -70,296 +70,141 @@ constexpr OpTraits kSum{.shape_fn = SumShape};
 }  // namespace
 
 void RegisterElementwiseOps(OpRegistry& registry) {
-  registry.Add(
-      "Mul(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, int8, uint16, "
-      "int16, int32, uint32, uint64, int64, complex64, complex128}",
-      kCommutative);
-  registry.Add(
-      "AddV2(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, uint16, uint32, "
-      "uint64, int8, int16, int32, int64, complex64, complex128}",
-      kCommutative);
+  registry.Add("Mul(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kCommutative);
+  registry.Add("AddV2(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kCommutative);
   registry.Add("Cast(x: SrcT) -> (y: DstT); SrcT: type; DstT: type; Truncate: bool = false",
                kUnary);
-  registry.Add(
-      "Sub(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, int8, uint16, "
-      "int16, int32, int64, complex64, complex128, uint32, uint64}",
-      kBroadcast);
-  registry.Add(
-      "Neg(x: T) -> (y: T); T: {bfloat16, half, float, double, int8, int16, int32, int64, "
-      "complex64, complex128}",
-      kUnary);
-  registry.Add(
-      "RealDiv(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, int8, uint16, "
-      "int16, int32, uint32, uint64, int64, complex64, complex128}",
-      kBroadcast);
-  registry.Add(
-      "Less(x: T, y: T) -> (z: bool); T: {float, double, int32, uint8, int16, int8, int64, "
-      "bfloat16, uint16, half, uint32, uint64}",
-      kBroadcast);
+  registry.Add("Sub(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kBroadcast);
+  registry.Add("Neg(x: T) -> (y: T); T: {floattype, complextype, int8, int16, int32, int64}",
+               kUnary);
+  registry.Add("RealDiv(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kBroadcast);
+  registry.Add("Less(x: T, y: T) -> (z: bool); T: realnumbertype", kBroadcast);
   registry.Add("SelectV2(condition: bool, t: T, e: T) -> (output: T); T: type", kSelectV2);
-  registry.Add(
-      "Maximum(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, int8, uint8, int16, "
-      "uint16, int32, uint32, int64, uint64}",
-      kCommutative);
-  registry.Add(
-      "DivNoNan(x: T, y: T) -> (z: T); T: {half, float, bfloat16, double, complex64, "
-      "complex128}",
-      kBroadcast);
+  registry.Add("Maximum(x: T, y: T) -> (z: T); T: realnumbertype", kCommutative);
+  registry.Add("DivNoNan(x: T, y: T) -> (z: T); T: {floattype, complextype}", kBroadcast);
   registry.Add("LogicalAnd(x: bool, y: bool) -> (z: bool)", kCommutative);
-  registry.Add(
-      "FloorMod(x: T, y: T) -> (z: T); T: {int8, int16, int32, int64, uint8, uint16, uint32, "
-      "uint64, bfloat16, half, float, double}",
-      kBroadcast);
+  registry.Add("FloorMod(x: T, y: T) -> (z: T); T: realnumbertype", kBroadcast);
   registry.Add("Equal(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true",
                kEquality);
-  registry.Add(
-      "AddN(inputs: N*T) -> (sum: T); N: int >= 1; T: {float, double, int32, uint8, int16, "
-      "int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, "
-      "complex128, half, uint32, uint64, variant}",
-      kSum);
-  registry.Add(
-      "Square(x: T) -> (y: T); T: {bfloat16, half, float, double, int8, int16, int32, int64, "
-      "uint8, uint16, uint32, uint64, complex64, complex128}",
-      kUnary);
-  registry.Add("Rsqrt(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add(
-      "GreaterEqual(x: T, y: T) -> (z: bool); T: {float, double, int32, uint8, int16, int8, "
-      "int64, bfloat16, uint16, half, uint32, uint64}",
-      kBroadcast);
-  registry.Add(
-      "Pow(x: T, y: T) -> (z: T); T: {bfloat16, float, half, double, int8, int16, int32, "
-      "int64, complex64, complex128}",
-      kBroadcast);
-  registry.Add("Tanh(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Sqrt(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add(
-      "Minimum(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, int8, uint8, int16, "
-      "uint16, int32, uint32, int64, uint64}",
-      kCommutative);
-  registry.Add("Sigmoid(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add(
-      "SquaredDifference(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, int32, "
-      "int64, complex64, complex128}",
-      kCommutative);
-  registry.Add(
-      "Greater(x: T, y: T) -> (z: bool); T: {float, double, int32, uint8, int16, int8, int64, "
-      "bfloat16, uint16, half, uint32, uint64}",
-      kBroadcast);
-  registry.Add(
-      "TanhGrad(y: T, dy: T) -> (z: T); T: {bfloat16, half, float, double, complex64, "
-      "complex128}",
-      kGradient);
+  registry.Add("AddN(inputs: N*T) -> (sum: T); N: int >= 1; T: {numbertype, variant}", kSum);
+  registry.Add("Square(x: T) -> (y: T); T: {realnumbertype, complextype}", kUnary);
+  registry.Add("Rsqrt(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("GreaterEqual(x: T, y: T) -> (z: bool); T: realnumbertype", kBroadcast);
+  registry.Add("Pow(x: T, y: T) -> (z: T); T: {floattype, complextype, int8, int16, int32, int64}",
+               kBroadcast);
+  registry.Add("Tanh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Sqrt(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Minimum(x: T, y: T) -> (z: T); T: realnumbertype", kCommutative);
+  registry.Add("Sigmoid(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("SquaredDifference(x: T, y: T) -> (z: T); T: {floattype, complextype, int32, int64}",
+               kCommutative);
+  registry.Add("Greater(x: T, y: T) -> (z: bool); T: realnumbertype", kBroadcast);
+  registry.Add("TanhGrad(y: T, dy: T) -> (z: T); T: {floattype, complextype}", kGradient);
   registry.Add("Select(condition: bool, t: T, e: T) -> (output: T); T: type", kSelect);
   registry.Add("NotEqual(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true",
                kEquality);
-  registry.Add("Exp(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
+  registry.Add("Exp(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("LessEqual(x: T, y: T) -> (z: bool); T: realnumbertype", kBroadcast);
+  registry.Add("RsqrtGrad(y: T, dy: T) -> (z: T); T: {floattype, complextype}", kGradient);
+  registry.Add("Erfc(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Log(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("BitwiseAnd(x: T, y: T) -> (z: T); T: integertype", kCommutative);
+  registry.Add("FloorDiv(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kBroadcast);
+  registry.Add("SigmoidGrad(y: T, dy: T) -> (z: T); T: {floattype, complextype}", kGradient);
+  registry.Add("Reciprocal(x: T) -> (y: T); T: {floattype, complextype, int8, int16, int32, int64}",
                kUnary);
-  registry.Add(
-      "LessEqual(x: T, y: T) -> (z: bool); T: {float, double, int32, uint8, int16, int8, "
-      "int64, bfloat16, uint16, half, uint32, uint64}",
-      kBroadcast);
-  registry.Add(
-      "RsqrtGrad(y: T, dy: T) -> (z: T); T: {bfloat16, half, float, double, complex64, "
-      "complex128}",
-      kGradient);
-  registry.Add("Erfc(x: T) -> (y: T); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add("Log(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add(
-      "BitwiseAnd(x: T, y: T) -> (z: T); T: {int8, int16, int32, int64, uint8, uint16, uint32, "
-      "uint64}",
-      kCommutative);
-  registry.Add(
-      "FloorDiv(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, int8, uint16, "
-      "int16, int32, uint32, uint64, int64, complex64, complex128}",
-      kBroadcast);
-  registry.Add(
-      "SigmoidGrad(y: T, dy: T) -> (z: T); T: {bfloat16, half, float, double, complex64, "
-      "complex128}",
-      kGradient);
-  registry.Add(
-      "Reciprocal(x: T) -> (y: T); T: {bfloat16, half, float, double, int8, int16, int32, "
-      "int64, complex64, complex128}",
-      kUnary);
-  registry.Add("Cos(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Sin(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
+  registry.Add("Cos(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Sin(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("LogicalNot(x: bool) -> (y: bool)", kUnary);
-  registry.Add("Abs(x: T) -> (y: T); T: {bfloat16, half, float, double, int8, int16, int32, int64}",
-               kUnary);
+  registry.Add("Abs(x: T) -> (y: T); T: {floattype, int8, int16, int32, int64}", kUnary);
   registry.Add("LogicalOr(x: bool, y: bool) -> (z: bool)", kCommutative);
-  registry.Add("Ceil(x: T) -> (y: T); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add("Floor(x: T) -> (y: T); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add(
-      "Sign(x: T) -> (y: T); T: {bfloat16, half, float, double, int8, int16, int32, int64, "
-      "complex64, complex128}",
-      kUnary);
-  registry.Add("Log1p(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
+  registry.Add("Ceil(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Floor(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Sign(x: T) -> (y: T); T: {floattype, complextype, int8, int16, int32, int64}",
                kUnary);
-  registry.Add("IsFinite(x: T) -> (y: bool); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add(
-      "SqrtGrad(y: T, dy: T) -> (z: T); T: {bfloat16, half, float, double, complex64, "
-      "complex128}",
-      kGradient);
-  registry.Add(
-      "Round(x: T) -> (y: T); T: {bfloat16, half, float, double, int8, int16, int32, int64, "
-      "complex64, complex128}",
-      kUnary);
-  registry.Add(
-      "ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> (output: T); T: {float, "
-      "double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
-      "qint16, quint16, uint16, complex128, half, uint32, uint64}",
-      kUnary);
-  registry.Add("Atan(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
+  registry.Add("Log1p(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("IsFinite(x: T) -> (y: bool); T: floattype", kUnary);
+  registry.Add("SqrtGrad(y: T, dy: T) -> (z: T); T: {floattype, complextype}", kGradient);
+  registry.Add("Round(x: T) -> (y: T); T: {floattype, complextype, int8, int16, int32, int64}",
                kUnary);
   registry.Add(
-      "Relu(features: T) -> (activations: T); T: {float, double, int32, uint8, int16, int8, "
-      "int64, bfloat16, uint16, half, uint32, uint64, qint8}",
+      "ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> (output: T); T: numbertype",
       kUnary);
+  registry.Add("Atan(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Relu(features: T) -> (activations: T); T: {realnumbertype, qint8}", kUnary);
+  registry.Add("ReluGrad(gradients: T, features: T) -> (backprops: T); T: realnumbertype",
+               kGradient);
+  registry.Add("Relu6(features: T) -> (activations: T); T: realnumbertype", kUnary);
+  registry.Add("Relu6Grad(gradients: T, features: T) -> (backprops: T); T: realnumbertype",
+               kGradient);
+  registry.Add("Softplus(features: T) -> (activations: T); T: floattype", kUnary);
   registry.Add(
-      "ReluGrad(gradients: T, features: T) -> (backprops: T); T: {float, double, int32, uint8, "
-      "int16, int8, int64, bfloat16, uint16, half, uint32, uint64}",
-      kGradient);
-  registry.Add(
-      "Relu6(features: T) -> (activations: T); T: {float, double, int32, uint8, int16, int8, "
-      "int64, bfloat16, uint16, half, uint32, uint64}",
-      kUnary);
-  registry.Add(
-      "Relu6Grad(gradients: T, features: T) -> (backprops: T); T: {float, double, int32, "
-      "uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}",
-      kGradient);
-  registry.Add("Softplus(features: T) -> (activations: T); T: {half, bfloat16, float, double}",
-               kUnary);
-  registry.Add(
-      "Add(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, int8, int16, "
-      "int32, int64, complex64, complex128, string}",
+      "Add(x: T, y: T) -> (z: T); T: {floattype, complextype, uint8, int8, int16, int32, int64, "
+      "string}",
       kBroadcast);
-  registry.Add(
-      "SoftplusGrad(gradients: T, features: T) -> (backprops: T); T: {half, bfloat16, float, "
-      "double}",
-      kGradient);
-  registry.Add("Elu(features: T) -> (activations: T); T: {half, bfloat16, float, double}", kUnary);
-  registry.Add(
-      "EluGrad(gradients: T, outputs: T) -> (backprops: T); T: {half, bfloat16, float, double}",
-      kGradient);
-  registry.Add("Selu(features: T) -> (activations: T); T: {half, bfloat16, float, double}", kUnary);
-  registry.Add(
-      "SeluGrad(gradients: T, outputs: T) -> (backprops: T); T: {half, bfloat16, float, "
-      "double}",
-      kGradient);
+  registry.Add("SoftplusGrad(gradients: T, features: T) -> (backprops: T); T: floattype",
+               kGradient);
+  registry.Add("Elu(features: T) -> (activations: T); T: floattype", kUnary);
+  registry.Add("EluGrad(gradients: T, outputs: T) -> (backprops: T); T: floattype", kGradient);
+  registry.Add("Selu(features: T) -> (activations: T); T: floattype", kUnary);
+  registry.Add("SeluGrad(gradients: T, outputs: T) -> (backprops: T); T: floattype", kGradient);
   registry.Add(
       "LeakyRelu(features: T) -> (activations: T); alpha: float = 0.20000000298023224; T: "
-      "{half, bfloat16, float, double} = float",
+      "floattype = float",
       kUnary);
   registry.Add(
       "LeakyReluGrad(gradients: T, features: T) -> (backprops: T); alpha: float = "
-      "0.20000000298023224; T: {half, bfloat16, float, double} = float",
+      "0.20000000298023224; T: floattype = float",
       kGradient);
-  registry.Add("Softsign(features: T) -> (activations: T); T: {half, bfloat16, float, double}",
-               kUnary);
+  registry.Add("Softsign(features: T) -> (activations: T); T: floattype", kUnary);
+  registry.Add("SoftsignGrad(gradients: T, features: T) -> (backprops: T); T: floattype",
+               kGradient);
+  registry.Add("Erf(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("IsNan(x: T) -> (y: bool); T: floattype", kUnary);
+  registry.Add("IsInf(x: T) -> (y: bool); T: floattype", kUnary);
+  registry.Add("Expm1(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Tan(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("ReciprocalGrad(y: T, dy: T) -> (z: T); T: {floattype, complextype}", kGradient);
+  registry.Add("BitwiseOr(x: T, y: T) -> (z: T); T: integertype", kCommutative);
+  registry.Add("BitwiseXor(x: T, y: T) -> (z: T); T: integertype", kCommutative);
+  registry.Add("Xdivy(x: T, y: T) -> (z: T); T: {floattype, complextype}", kBroadcast);
+  registry.Add("Xlogy(x: T, y: T) -> (z: T); T: {floattype, complextype}", kBroadcast);
+  registry.Add("Xlog1py(x: T, y: T) -> (z: T); T: {floattype, complextype}", kBroadcast);
+  registry.Add("MulNoNan(x: T, y: T) -> (z: T); T: {floattype, complextype}", kBroadcast);
+  registry.Add("Sinh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Cosh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Asin(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Acos(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Atan2(y: T, x: T) -> (z: T); T: floattype", kBroadcast);
+  registry.Add("Asinh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Acosh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Atanh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
+  registry.Add("Rint(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Div(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kBroadcast);
+  registry.Add("TruncateDiv(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kBroadcast);
+  registry.Add("TruncateMod(x: T, y: T) -> (z: T); T: {floattype, int32, int64}", kBroadcast);
+  registry.Add("Invert(x: T) -> (y: T); T: integertype", kUnary);
+  registry.Add("LeftShift(x: T, y: T) -> (z: T); T: integertype", kBroadcast);
+  registry.Add("RightShift(x: T, y: T) -> (z: T); T: integertype", kBroadcast);
+  registry.Add("Lgamma(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Digamma(x: T) -> (y: T); T: floattype", kUnary);
   registry.Add(
-      "SoftsignGrad(gradients: T, features: T) -> (backprops: T); T: {half, bfloat16, float, "
-      "double}",
-      kGradient);
-  registry.Add("Erf(x: T) -> (y: T); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add("IsNan(x: T) -> (y: bool); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add("IsInf(x: T) -> (y: bool); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add("Expm1(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Tan(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add(
-      "ReciprocalGrad(y: T, dy: T) -> (z: T); T: {bfloat16, half, float, double, complex64, "
-      "complex128}",
-      kGradient);
-  registry.Add(
-      "BitwiseOr(x: T, y: T) -> (z: T); T: {int8, int16, int32, int64, uint8, uint16, uint32, "
-      "uint64}",
-      kCommutative);
-  registry.Add(
-      "BitwiseXor(x: T, y: T) -> (z: T); T: {int8, int16, int32, int64, uint8, uint16, uint32, "
-      "uint64}",
-      kCommutative);
-  registry.Add(
-      "Xdivy(x: T, y: T) -> (z: T); T: {half, bfloat16, float, double, complex64, complex128}",
-      kBroadcast);
-  registry.Add(
-      "Xlogy(x: T, y: T) -> (z: T); T: {half, bfloat16, float, double, complex64, complex128}",
-      kBroadcast);
-  registry.Add(
-      "Xlog1py(x: T, y: T) -> (z: T); T: {half, bfloat16, float, double, complex64, "
-      "complex128}",
-      kBroadcast);
-  registry.Add(
-      "MulNoNan(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, complex64, "
-      "complex128}",
-      kBroadcast);
-  registry.Add("Sinh(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Cosh(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Asin(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Acos(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Atan2(y: T, x: T) -> (z: T); T: {bfloat16, half, float, double}", kBroadcast);
-  registry.Add("Asinh(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Acosh(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Atanh(x: T) -> (y: T); T: {bfloat16, half, float, double, complex64, complex128}",
-               kUnary);
-  registry.Add("Rint(x: T) -> (y: T); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add(
-      "Div(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, int8, uint16, "
-      "int16, int32, uint32, uint64, int64, complex64, complex128}",
-      kBroadcast);
-  registry.Add(
-      "TruncateDiv(x: T, y: T) -> (z: T); T: {bfloat16, half, float, double, uint8, int8, "
-      "uint16, int16, int32, uint32, uint64, int64, complex64, complex128}",
-      kBroadcast);
-  registry.Add(
-      "TruncateMod(x: T, y: T) -> (z: T); T: {int32, int64, bfloat16, half, float, double}",
-      kBroadcast);
-  registry.Add(
-      "Invert(x: T) -> (y: T); T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64}",
+      "Real(input: T) -> (output: Tout); T: complextype = complex64; Tout: {float, double} = float",
       kUnary);
   registry.Add(
-      "LeftShift(x: T, y: T) -> (z: T); T: {int8, int16, int32, int64, uint8, uint16, uint32, "
-      "uint64}",
+      "Imag(input: T) -> (output: Tout); T: complextype = complex64; Tout: {float, double} = float",
+      kUnary);
+  registry.Add("Conj(input: T) -> (output: T); T: {complextype, variant} = complex64", kUnary);
+  registry.Add(
+      "Complex(real: T, imag: T) -> (out: Tout); T: {float, double} = float; Tout: complextype = "
+      "complex64",
       kBroadcast);
   registry.Add(
-      "RightShift(x: T, y: T) -> (z: T); T: {int8, int16, int32, int64, uint8, uint16, uint32, "
-      "uint64}",
-      kBroadcast);
-  registry.Add("Lgamma(x: T) -> (y: T); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add("Digamma(x: T) -> (y: T); T: {bfloat16, half, float, double}", kUnary);
-  registry.Add(
-      "Real(input: T) -> (output: Tout); T: {complex64, complex128} = complex64; Tout: {float, "
-      "double} = float",
+      "ComplexAbs(x: T) -> (y: Tout); T: complextype = complex64; Tout: {float, double} = float",
       kUnary);
   registry.Add(
-      "Imag(input: T) -> (output: Tout); T: {complex64, complex128} = complex64; Tout: {float, "
-      "double} = float",
-      kUnary);
-  registry.Add("Conj(input: T) -> (output: T); T: {complex64, complex128, variant} = complex64",
-               kUnary);
-  registry.Add(
-      "Complex(real: T, imag: T) -> (out: Tout); T: {float, double} = float; Tout: {complex64, "
-      "complex128} = complex64",
-      kBroadcast);
-  registry.Add(
-      "ComplexAbs(x: T) -> (y: Tout); T: {complex64, complex128} = complex64; Tout: {float, "
-      "double} = float",
-      kUnary);
-  registry.Add(
-      "Angle(input: T) -> (output: Tout); T: {complex64, complex128} = complex64; Tout: "
-      "{float, double} = float",
+      "Angle(input: T) -> (output: Tout); T: complextype = complex64; Tout: {float, double} = "
+      "float",
       kUnary);
 }
 

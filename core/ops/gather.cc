@@ -133,17 +133,13 @@ absl::Status UnravelIndexShape(InferenceContext& c) {
 
 void RegisterGatherOps(OpRegistry& registry) {
   registry.Add(
-      "GatherV2(params: Tparams, indices: Tindices, axis: Taxis) -> (output: Tparams); "
-      "batch_dims: int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: {int32, "
-      "int64}",
+      "GatherV2(params: Tparams, indices: Tindices, axis: Taxis) -> (output: Tparams); batch_dims: "
+      "int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: indextype",
       {.shape_fn = GatherShape});
   registry.Add("DynamicStitch(indices: N*int32, data: N*T) -> (merged: T); N: int >= 1; T: type",
                {.shape_fn = DynamicStitchShape, .sized_by_value = true});
-  registry.Add(
-      "Where(input: T) -> (index: int64); T: {float, double, int32, uint8, int16, int8, "
-      "complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, "
-      "complex128, half, uint32, uint64, bool} = bool",
-      {.shape_fn = WhereShape});
+  registry.Add("Where(input: T) -> (index: int64); T: {numbertype, bool} = bool",
+               {.shape_fn = WhereShape});
   registry.Add(
       "TensorScatterUpdate(tensor: T, indices: Tindices, updates: T) -> (output: T); T: "
       "type; Tindices: {int16, int32, int64, uint16}; bad_indices_policy: string = \"\"",
@@ -161,24 +157,24 @@ void RegisterGatherOps(OpRegistry& registry) {
       "int = -1; T: type; TI: {uint8, int8, int32, int64} = int64",
       {.shape_fn = OneHotShape, .sized_by_value = true});
   registry.Add(
-      "Gather(params: Tparams, indices: Tindices) -> (output: Tparams); validate_indices: "
-      "bool = true; Tparams: type; Tindices: {int32, int64}",
+      "Gather(params: Tparams, indices: Tindices) -> (output: Tparams); validate_indices: bool = "
+      "true; Tparams: type; Tindices: indextype",
       {.shape_fn = GatherShape});
   registry.Add(
       "TensorScatterAdd(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
-      "Tindices: {int32, int64}; bad_indices_policy: string = \"\"",
+      "Tindices: indextype; bad_indices_policy: string = \"\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "TensorScatterSub(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
-      "Tindices: {int32, int64}; bad_indices_policy: string = \"\"",
+      "Tindices: indextype; bad_indices_policy: string = \"\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "TensorScatterMax(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
-      "Tindices: {int32, int64}; bad_indices_policy: string = \"\"",
+      "Tindices: indextype; bad_indices_policy: string = \"\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "TensorScatterMin(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
-      "Tindices: {int32, int64}; bad_indices_policy: string = \"\"",
+      "Tindices: indextype; bad_indices_policy: string = \"\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "ParallelDynamicStitch(indices: N*int32, data: N*T) -> (merged: T); N: int >= 1; T: "
@@ -188,32 +184,29 @@ void RegisterGatherOps(OpRegistry& registry) {
       "DynamicPartition(data: T, partitions: int32) -> (outputs: num_partitions*T); "
       "num_partitions: int >= 1; T: type",
       {.shape_fn = DynamicPartitionShape});
-  registry.Add("Unique(x: T) -> (y: T, idx: out_idx); T: type; out_idx: {int32, int64} = int32",
+  registry.Add("Unique(x: T) -> (y: T, idx: out_idx); T: type; out_idx: indextype = int32",
                {.shape_fn = UniqueShape});
   registry.Add(
-      "UniqueWithCounts(x: T) -> (y: T, idx: out_idx, count: out_idx); T: type; out_idx: "
-      "{int32, int64} = int32",
+      "UniqueWithCounts(x: T) -> (y: T, idx: out_idx, count: out_idx); T: type; out_idx: indextype "
+      "= int32",
       {.shape_fn = UniqueShape});
   registry.Add(
-      "ListDiff(x: T, y: T) -> (out: T, idx: out_idx); T: type; out_idx: {int32, int64} = "
-      "int32",
+      "ListDiff(x: T, y: T) -> (out: T, idx: out_idx); T: type; out_idx: indextype = int32",
       {.shape_fn = ListDiffShape});
   registry.Add(
       "Bucketize(input: T) -> (output: int32); T: {int32, int64, float, double}; boundaries: "
       "list(float)",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "LowerBound(sorted_inputs: T, values: T) -> (output: out_type); T: type; out_type: "
-      "{int32, int64} = int32",
+      "LowerBound(sorted_inputs: T, values: T) -> (output: out_type); T: type; out_type: indextype "
+      "= int32",
       {.shape_fn = BoundShape});
   registry.Add(
-      "UpperBound(sorted_inputs: T, values: T) -> (output: out_type); T: type; out_type: "
-      "{int32, int64} = int32",
+      "UpperBound(sorted_inputs: T, values: T) -> (output: out_type); T: type; out_type: indextype "
+      "= int32",
       {.shape_fn = BoundShape});
-  registry.Add(
-      "UnravelIndex(indices: Tidx, dims: Tidx) -> (output: Tidx); Tidx: {int32, int64} = "
-      "int32",
-      {.shape_fn = UnravelIndexShape});
+  registry.Add("UnravelIndex(indices: Tidx, dims: Tidx) -> (output: Tidx); Tidx: indextype = int32",
+               {.shape_fn = UnravelIndexShape});
 }
 
 }  // namespace formwork

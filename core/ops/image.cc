@@ -27,24 +27,22 @@ absl::Status InferBilinearGradient(InferenceContext& c) {
 
 void RegisterImageOps(OpRegistry& registry) {
   registry.Add(
-      "ResizeBilinear(images: T, size: int32) -> (resized_images: float); T: {int8, uint8, "
-      "int16, uint16, int32, int64, bfloat16, half, float, double, bfloat16}; "
-      "align_corners: bool = false; half_pixel_centers: bool = false",
+      "ResizeBilinear(images: T, size: int32) -> (resized_images: float); T: {floattype, int8, "
+      "uint8, int16, uint16, int32, int64, bfloat16}; align_corners: bool = false; "
+      "half_pixel_centers: bool = false",
       {.shape_fn = InferResize, .sized_by_value = true});
   registry.Add(
-      "ResizeBilinearGrad(grads: float, original_image: T) -> (output: T); T: {float, "
-      "bfloat16, half, double}; align_corners: bool = false; half_pixel_centers: bool = "
-      "false",
+      "ResizeBilinearGrad(grads: float, original_image: T) -> (output: T); T: floattype; "
+      "align_corners: bool = false; half_pixel_centers: bool = false",
       {.shape_fn = InferBilinearGradient});
   registry.Add(
-      "ResizeNearestNeighbor(images: T, size: int32) -> (resized_images: T); T: {int8, "
-      "uint8, int16, uint16, int32, int64, half, float, double, bfloat16}; align_corners: "
-      "bool = false; half_pixel_centers: bool = false",
+      "ResizeNearestNeighbor(images: T, size: int32) -> (resized_images: T); T: {floattype, int8, "
+      "uint8, int16, uint16, int32, int64}; align_corners: bool = false; half_pixel_centers: bool "
+      "= false",
       {.shape_fn = InferResize, .sized_by_value = true});
   registry.Add(
-      "ResizeNearestNeighborGrad(grads: T, size: int32) -> (output: T); T: {uint8, int8, "
-      "int32, half, float, double, bfloat16}; align_corners: bool = false; "
-      "half_pixel_centers: bool = false",
+      "ResizeNearestNeighborGrad(grads: T, size: int32) -> (output: T); T: {floattype, uint8, "
+      "int8, int32}; align_corners: bool = false; half_pixel_centers: bool = false",
       {.shape_fn = InferResize, .sized_by_value = true});
 }
 

@@ -52,16 +52,16 @@ absl::Status ConcatShape(InferenceContext& c) {
 
 void RegisterListOps(OpRegistry& registry) {
   registry.Add(
-      "TensorListReserve(element_shape: shape_type, num_elements: int32) -> (handle: "
-      "variant); element_dtype: type; shape_type: {int32, int64}",
+      "TensorListReserve(element_shape: shape_type, num_elements: int32) -> (handle: variant); "
+      "element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
-      "TensorListFromTensor(tensor: element_dtype, element_shape: shape_type) -> "
-      "(output_handle: variant); element_dtype: type; shape_type: {int32, int64}",
+      "TensorListFromTensor(tensor: element_dtype, element_shape: shape_type) -> (output_handle: "
+      "variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar});
   registry.Add(
-      "TensorListGetItem(input_handle: variant, index: int32, element_shape: Tshape) -> "
-      "(item: element_dtype); element_dtype: type; Tshape: {int32, int64} = int32",
+      "TensorListGetItem(input_handle: variant, index: int32, element_shape: Tshape) -> (item: "
+      "element_dtype); element_dtype: type; Tshape: indextype = int32",
       {.shape_fn = GetItemShape, .sized_by_value = true});
   registry.Add(
       "TensorListSetItem(input_handle: variant, index: int32, item: element_dtype) -> "
@@ -73,8 +73,8 @@ void RegisterListOps(OpRegistry& registry) {
       "element_dtype); element_dtype: type; num_elements: int = -1",
       {.shape_fn = StackShape, .sized_by_value = true});
   registry.Add(
-      "EmptyTensorList(element_shape: shape_type, max_num_elements: int32) -> (handle: "
-      "variant); element_dtype: type; shape_type: {int32, int64}",
+      "EmptyTensorList(element_shape: shape_type, max_num_elements: int32) -> (handle: variant); "
+      "element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar});
   registry.Add(
       "TensorListPopBack(input_handle: variant, element_shape: int32) -> (output_handle: "
@@ -87,8 +87,8 @@ void RegisterListOps(OpRegistry& registry) {
   registry.Add("TensorListLength(input_handle: variant) -> (length: int32)",
                {.shape_fn = shapes::Scalar});
   registry.Add(
-      "TensorListElementShape(input_handle: variant) -> (element_shape: shape_type); "
-      "shape_type: {int32, int64}",
+      "TensorListElementShape(input_handle: variant) -> (element_shape: shape_type); shape_type: "
+      "indextype",
       {});
   registry.Add("TensorListResize(input_handle: variant, size: int32) -> (output_handle: variant)",
                {.shape_fn = shapes::Scalar, .sized_by_value = true});
@@ -97,9 +97,8 @@ void RegisterListOps(OpRegistry& registry) {
       "element_dtype: type; element_shape: shape = ?",
       {.shape_fn = ConcatShape, .sized_by_value = true});
   registry.Add(
-      "TensorListConcatV2(input_handle: variant, element_shape: shape_type, leading_dims: "
-      "int64) -> (tensor: element_dtype, lengths: int64); element_dtype: type; "
-      "shape_type: {int32, int64}",
+      "TensorListConcatV2(input_handle: variant, element_shape: shape_type, leading_dims: int64) "
+      "-> (tensor: element_dtype, lengths: int64); element_dtype: type; shape_type: indextype",
       {.shape_fn = ConcatShape, .sized_by_value = true});
   registry.Add(
       "TensorListGather(input_handle: variant, indices: int32, element_shape: int32) -> "
@@ -107,16 +106,16 @@ void RegisterListOps(OpRegistry& registry) {
       {.shape_fn = GatherShape, .sized_by_value = true});
   registry.Add(
       "TensorListScatter(tensor: element_dtype, indices: int32, element_shape: shape_type) -> "
-      "(output_handle: variant); element_dtype: type; shape_type: {int32, int64}",
+      "(output_handle: variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
       "TensorListScatterV2(tensor: element_dtype, indices: int32, element_shape: shape_type, "
-      "num_elements: int32) -> (output_handle: variant); element_dtype: type; "
-      "shape_type: {int32, int64}",
+      "num_elements: int32) -> (output_handle: variant); element_dtype: type; shape_type: "
+      "indextype",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
       "TensorListSplit(tensor: element_dtype, element_shape: shape_type, lengths: int64) -> "
-      "(output_handle: variant); element_dtype: type; shape_type: {int32, int64}",
+      "(output_handle: variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar});
   registry.Add(
       "TensorListConcatLists(input_a: variant, input_b: variant) -> (output: variant); "

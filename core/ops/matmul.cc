@@ -77,28 +77,26 @@ absl::Status EinsumShape(InferenceContext& c) {
 
 void RegisterMatmulOps(OpRegistry& registry) {
   registry.Add(
-      "MatMul(a: T, b: T) -> (product: T); transpose_a: bool = false; transpose_b: bool = "
-      "false; T: {bfloat16, half, float, double, int32, int64, uint8, uint16, uint32, "
-      "uint64, complex64, complex128}; grad_a: bool = false; grad_b: bool = false",
+      "MatMul(a: T, b: T) -> (product: T); transpose_a: bool = false; transpose_b: bool = false; "
+      "T: {floattype, complextype, int32, int64, uint8, uint16, uint32, uint64}; grad_a: bool = "
+      "false; grad_b: bool = false",
       {.shape_fn = MatMulShape});
   registry.Add(
-      "BatchMatMulV2(x: T, y: T) -> (output: T); T: {bfloat16, half, float, double, int16, "
-      "int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}; adj_x: bool = "
-      "false; adj_y: bool = false; grad_x: bool = false; grad_y: bool = false",
+      "BatchMatMulV2(x: T, y: T) -> (output: T); T: {floattype, complextype, int16, int32, int64, "
+      "uint8, uint16, uint32, uint64}; adj_x: bool = false; adj_y: bool = false; grad_x: bool = "
+      "false; grad_y: bool = false",
       {.shape_fn = BatchMatMulShape});
   registry.Add("Einsum(inputs: N*T) -> (output: T); equation: string; N: int >= 1; T: type",
                {.shape_fn = EinsumShape});
   registry.Add(
-      "BatchMatMul(x: T, y: T) -> (output: T); T: {bfloat16, half, float, double, int32, int64, "
-      "complex64, complex128}; adj_x: bool = false; adj_y: bool = false; grad_x: bool = false; "
-      "grad_y: bool = false",
+      "BatchMatMul(x: T, y: T) -> (output: T); T: {floattype, complextype, int32, int64}; adj_x: "
+      "bool = false; adj_y: bool = false; grad_x: bool = false; grad_y: bool = false",
       {.shape_fn = BatchMatMulShape});
   registry.Add(
-      "BatchMatMulV3(x: Ta, y: Tb) -> (output: Tout); Ta: {bfloat16, half, float, double, uint8, "
-      "int8, int16, int32, int64, complex64, complex128}; Tb: {bfloat16, half, float, double, "
-      "uint8, int8, int16, int32, int64, complex64, complex128}; Tout: {bfloat16, half, float, "
-      "double, int16, int32, int64, complex64, complex128}; adj_x: bool = false; adj_y: bool = "
-      "false; grad_x: bool = false; grad_y: bool = false",
+      "BatchMatMulV3(x: Ta, y: Tb) -> (output: Tout); Ta: {floattype, complextype, uint8, int8, "
+      "int16, int32, int64}; Tb: {floattype, complextype, uint8, int8, int16, int32, int64}; Tout: "
+      "{floattype, complextype, int16, int32, int64}; adj_x: bool = false; adj_y: bool = false; "
+      "grad_x: bool = false; grad_y: bool = false",
       {.shape_fn = BatchMatMulShape});
 }
 

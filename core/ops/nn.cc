@@ -99,36 +99,31 @@ absl::Status InTopKShape(InferenceContext& c) {
 
 void RegisterNnOps(OpRegistry& registry) {
   registry.Add(
-      "BiasAdd(value: T, bias: T) -> (output: T); T: {float, double, int32, uint8, int16, "
-      "int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, "
-      "complex128, half, uint32, uint64}; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"",
+      "BiasAdd(value: T, bias: T) -> (output: T); T: numbertype; data_format: {\"NHWC\", \"NCHW\"} "
+      "= \"NHWC\"",
       {.shape_fn = BiasAddShape});
   registry.Add(
-      "BiasAddGrad(out_backprop: T) -> (output: T); T: {float, double, int32, uint8, int16,"
-      " int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, "
-      "complex128, half, uint32, uint64}; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"",
+      "BiasAddGrad(out_backprop: T) -> (output: T); T: numbertype; data_format: {\"NHWC\", "
+      "\"NCHW\"} = \"NHWC\"",
       {.shape_fn = BiasAddGradShape});
-  registry.Add("Softmax(logits: T) -> (softmax: T); T: {half, bfloat16, float, double}",
-               {.shape_fn = SoftmaxShape});
-  registry.Add("LogSoftmax(logits: T) -> (logsoftmax: T); T: {half, bfloat16, float, double}",
+  registry.Add("Softmax(logits: T) -> (softmax: T); T: floattype", {.shape_fn = SoftmaxShape});
+  registry.Add("LogSoftmax(logits: T) -> (logsoftmax: T); T: floattype",
                {.shape_fn = SoftmaxShape});
   registry.Add(
-      "SparseSoftmaxCrossEntropyWithLogits(features: T, labels: Tlabels) -> (loss: T, "
-      "backprop: T); T: {half, bfloat16, float, double}; Tlabels: {int32, int64} = int64",
+      "SparseSoftmaxCrossEntropyWithLogits(features: T, labels: Tlabels) -> (loss: T, backprop: "
+      "T); T: floattype; Tlabels: indextype = int64",
       {.shape_fn = SparseCrossEntropyShape});
   registry.Add(
       "SoftmaxCrossEntropyWithLogits(features: T, labels: T) -> (loss: T, backprop: T); T: "
-      "{half, bfloat16, float, double}",
+      "floattype",
       {.shape_fn = CrossEntropyShape});
   registry.Add(
-      "TopKV2(input: T, k: Tk) -> (values: T, indices: index_type); sorted: bool = true; T:"
-      " {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, "
-      "uint64}; Tk: {int16, int32, int64} = int32; index_type: {int16, int32, int64} = "
+      "TopKV2(input: T, k: Tk) -> (values: T, indices: index_type); sorted: bool = true; T: "
+      "realnumbertype; Tk: {int16, int32, int64} = int32; index_type: {int16, int32, int64} = "
       "int32",
       {.shape_fn = TopKShape});
   registry.Add(
-      "InTopKV2(predictions: float, targets: T, k: T) -> (precision: bool); T: {int32, int64} = "
-      "int32",
+      "InTopKV2(predictions: float, targets: T, k: T) -> (precision: bool); T: indextype = int32",
       {.shape_fn = InTopKShape});
 }
 

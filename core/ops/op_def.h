@@ -4,12 +4,15 @@
 //
 // An op is declared by one line in TensorFlow's terms, for instance
 //   "MatMul(a: T, b: T) -> (product: T); transpose_a: bool = false; transpose_b: bool = false;
-//    T: {bfloat16, half, float, double, int32}"
+//    T: {floattype, int32}"
 // Grammar: Name '(' args ')' '->' '(' args ')' then '; ' attrs. An arg is `name: type`, where type
 // is a dtype's graph name, an attr of type `type` (T), `N*T` or `N*float` (N an int attr), or an
 // attr of type `list(type)`. An attr is `name: kind` with kind one of int, float, bool, string,
-// type, shape, tensor, func, list(kind), or `{a, b}` (type restricted to those dtypes; string
-// restricted where the members are quoted), then optionally ` >= 1` and ` = default`.
+// type, shape, tensor, func, list(kind), a named set of dtypes (type restricted to those), or
+// `{a, b}` (type restricted to those dtypes and sets; string restricted where the members are
+// quoted), then optionally ` >= 1` and ` = default`. The sets are TensorFlow's numbertype,
+// realnumbertype and quantizedtype, and floattype, complextype, integertype and indextype;
+// op_spec.cc has their members.
 
 #include <cstdint>
 #include <memory>
@@ -112,7 +115,8 @@ std::vector<const FuncAttr*> FunctionsOf(const OpDef& op, const AttrMap& attrs);
 class OpRegistry {
  public:
   /// `spec` as described above. A spec that does not parse, or names functions without saying how
-  /// they are run, is a broken invariant of ours: it ends the process.
+  /// they are run, or is of an op that is declared already, is a broken invariant of ours: it ends
+  /// the process with a message that names the op.
   void Add(absl::string_view spec, OpTraits traits = {});
   /// Null where there is no such op. The OpDef lives as long as the registry.
   const OpDef* Find(absl::string_view name) const;

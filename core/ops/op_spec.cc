@@ -3,11 +3,39 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "core/ops/op_def.h"
 
 namespace formwork {
 namespace {
+
+// Sets of dtypes by name, members being dtypes and sets. TensorFlow's own specs have the names
+// numbertype, realnumbertype and quantizedtype, with these members (op_def_builder.cc).
+constexpr struct {
+  absl::string_view name;
+  absl::string_view members;
+} kDTypeSets[] = {
+    {"floattype", "half, bfloat16, float, double"},
+    {"complextype", "complex64, complex128"},
+    {"integertype", "int8, int16, int32, int64, uint8, uint16, uint32, uint64"},
+    {"quantizedtype", "qint8, qint16, qint32, quint8, quint16"},
+    {"realnumbertype", "floattype, integertype"},
+    {"numbertype", "realnumbertype, complextype, quantizedtype"},
+    {"indextype", "int32, int64"},
+};
+
+// False where `name` is no set.
+bool AppendSet(absl::string_view name, std::vector<DType>& dtypes) {
+  for (const auto& set : kDTypeSets) {
+    if (set.name != name) continue;
+    for (absl::string_view member : absl::StrSplit(set.members, ", ")) {
+      if (!AppendSet(member, dtypes)) dtypes.push_back(DTypeFromName(member));
+    }
+    return true;
+  }
+  return false;
+}
 
 bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -65,6 +93,7 @@ class SpecParser {
   absl::StatusOr<bool> Bool();
   absl::StatusOr<std::string> String();
   absl::StatusOr<DType> Type();
+  absl::StatusOr<DType> TypeOf(absl::string_view name);
   absl::StatusOr<PartialShape> ShapeValue();
   absl::StatusOr<Tensor> TensorValue();
   absl::StatusOr<FuncAttr> Func();
@@ -113,8 +142,11 @@ absl::Status SpecParser::AllowedValues(AttrDef& attr) {
       FORMWORK_ASSIGN_OR_RETURN(std::string value, String());
       attr.allowed_strings.push_back(std::move(value));
     } else {
-      FORMWORK_ASSIGN_OR_RETURN(DType value, Type());
-      attr.allowed_types.push_back(value);
+      FORMWORK_ASSIGN_OR_RETURN(absl::string_view name, Name());
+      if (!AppendSet(name, attr.allowed_types)) {
+        FORMWORK_ASSIGN_OR_RETURN(DType dtype, TypeOf(name));
+        attr.allowed_types.push_back(dtype);
+      }
     }
   } while (Take(","));
   if (!attr.allowed_strings.empty() && !attr.allowed_types.empty()) {
@@ -141,6 +173,10 @@ absl::Status SpecParser::Kind(AttrDef& attr) {
       attr.kind = kind;
       return absl::OkStatus();
     }
+  }
+  if (AppendSet(name, attr.allowed_types)) {
+    attr.kind = AttrKind::kType;
+    return absl::OkStatus();
   }
   return Error(absl::StrCat("unknown kind of attr: ", std::string(name)));
 }
@@ -251,6 +287,10 @@ absl::StatusOr<std::string> SpecParser::String() {
 
 absl::StatusOr<DType> SpecParser::Type() {
   FORMWORK_ASSIGN_OR_RETURN(absl::string_view name, Name());
+  return TypeOf(name);
+}
+
+absl::StatusOr<DType> SpecParser::TypeOf(absl::string_view name) {
   const DType dtype = DTypeFromName(name);
   if (dtype == DType::kInvalid) return Error(absl::StrCat("unknown dtype: ", std::string(name)));
   return dtype;

@@ -79,74 +79,57 @@ absl::Status BincountShape(InferenceContext& c) {
 void RegisterReductionOps(OpRegistry& registry) {
   registry.Add(
       "Sum(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
-      "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
-      "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; Tidx: {int32, "
-      "int64} = int32",
+      "numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
       "Prod(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
-      "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
-      "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; Tidx: {int32, "
-      "int64} = int32",
+      "numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
       "Mean(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
-      "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
-      "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; Tidx: {int32, "
-      "int64} = int32",
+      "numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
       "Max(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
-      "{float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, "
-      "uint64, qint8, quint8, qint32, qint16, quint16}; Tidx: {int32, int64} = int32",
+      "{realnumbertype, quantizedtype}; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
       "Min(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
-      "{float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, "
-      "uint64, qint8, quint8, qint32, qint16, quint16}; Tidx: {int32, int64} = int32",
+      "{realnumbertype, quantizedtype}; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "All(input: bool, reduction_indices: Tidx) -> (output: bool); keep_dims: bool = "
-      "false; Tidx: {int32, int64} = int32",
+      "All(input: bool, reduction_indices: Tidx) -> (output: bool); keep_dims: bool = false; Tidx: "
+      "indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "Any(input: bool, reduction_indices: Tidx) -> (output: bool); keep_dims: bool = "
-      "false; Tidx: {int32, int64} = int32",
+      "Any(input: bool, reduction_indices: Tidx) -> (output: bool); keep_dims: bool = false; Tidx: "
+      "indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "ArgMax(input: T, dimension: Tidx) -> (output: output_type); T: {float, double, "
-      "int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, "
-      "quint8, qint32, qint16, quint16, bool}; Tidx: {int16, int32, int64} = int32; "
-      "output_type: {int16, uint16, int32, int64} = int64",
+      "ArgMax(input: T, dimension: Tidx) -> (output: output_type); T: {realnumbertype, "
+      "quantizedtype, bool}; Tidx: {int16, int32, int64} = int32; output_type: {int16, uint16, "
+      "int32, int64} = int64",
       {.shape_fn = ArgReductionShape});
   registry.Add(
-      "Cumsum(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = "
-      "false; T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-      "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, "
-      "uint64}; Tidx: {int32, int64} = int32",
+      "Cumsum(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; T: "
+      "numbertype; Tidx: indextype = int32",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "DenseBincount(input: Tidx, size: Tidx, weights: T) -> (output: T); Tidx: {int32, "
-      "int64}; T: {int32, int64, float, double}; binary_output: bool = false",
+      "DenseBincount(input: Tidx, size: Tidx, weights: T) -> (output: T); Tidx: indextype; T: "
+      "{int32, int64, float, double}; binary_output: bool = false",
       {.shape_fn = BincountShape, .sized_by_value = true});
-  registry.Add("L2Loss(t: T) -> (output: T); T: {half, bfloat16, float, double}",
-               {.shape_fn = shapes::Scalar});
+  registry.Add("L2Loss(t: T) -> (output: T); T: floattype", {.shape_fn = shapes::Scalar});
   registry.Add(
-      "ArgMin(input: T, dimension: Tidx) -> (output: output_type); T: {float, double, int32, "
-      "uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, quint8, qint32, "
-      "qint16, quint16, bool}; Tidx: {int32, int64} = int32; output_type: {int32, int64} = int64",
+      "ArgMin(input: T, dimension: Tidx) -> (output: output_type); T: {realnumbertype, "
+      "quantizedtype, bool}; Tidx: indextype = int32; output_type: indextype = int64",
       {.shape_fn = ArgReductionShape});
   registry.Add(
       "Cumprod(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; T: "
-      "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
-      "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; Tidx: {int32, "
-      "int64} = int32",
+      "numbertype; Tidx: indextype = int32",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "EuclideanNorm(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; "
-      "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
-      "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; Tidx: {int32, "
-      "int64} = int32",
+      "T: numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
 }
 

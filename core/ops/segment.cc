@@ -38,32 +38,25 @@ absl::Status SegmentShape(InferenceContext& c) { return RowsShape(c, -1); }
 
 void RegisterSegmentOps(OpRegistry& registry) {
   registry.Add(
-      "UnsortedSegmentSum(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> "
-      "(output: T); T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-      "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, "
-      "uint64}; Tindices: {int16, int32, int64}; Tnumsegments: {int32, int64} = int32",
+      "UnsortedSegmentSum(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
+      "T); T: numbertype; Tindices: {int16, int32, int64}; Tnumsegments: indextype = int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   registry.Add(
-      "UnsortedSegmentMax(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> "
-      "(output: T); T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, "
-      "uint32, uint64}; Tindices: {int32, int64}; Tnumsegments: {int32, int64} = int32",
+      "UnsortedSegmentMax(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
+      "T); T: realnumbertype; Tindices: indextype; Tnumsegments: indextype = int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   registry.Add(
-      "UnsortedSegmentMin(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> "
-      "(output: T); T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, "
-      "uint32, uint64}; Tindices: {int32, int64}; Tnumsegments: {int32, int64} = int32",
+      "UnsortedSegmentMin(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
+      "T); T: realnumbertype; Tindices: indextype; Tnumsegments: indextype = int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   registry.Add(
-      "UnsortedSegmentProd(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> "
-      "(output: T); T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, "
-      "quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
-      "Tindices: {int32, int64}; Tnumsegments: {int32, int64} = int32",
+      "UnsortedSegmentProd(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
+      "T); T: numbertype; Tindices: indextype; Tnumsegments: indextype = int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   // The number of segments follows from the last id.
   registry.Add(
-      "SegmentSum(data: T, segment_ids: Tindices) -> (output: T); T: {float, double, int32, uint8, "
-      "int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, "
-      "complex128, half, uint32, uint64}; Tindices: {int32, int64}",
+      "SegmentSum(data: T, segment_ids: Tindices) -> (output: T); T: numbertype; Tindices: "
+      "indextype",
       {.shape_fn = SegmentShape, .sized_by_value = true});
 }
 

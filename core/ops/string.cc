@@ -49,10 +49,9 @@ void RegisterStringOps(OpRegistry& registry) {
       "\"%s\"; placeholder: string = \"%s\"; summarize: int = 3",
       {.shape_fn = shapes::Scalar});
   registry.Add(
-      "AsString(input: T) -> (output: string); T: {float, double, int32, uint8, int16, "
-      "int8, int64, bfloat16, uint16, half, uint32, uint64, complex64, complex128, bool, "
-      "variant, string}; precision: int = -1; scientific: bool = false; shortest: bool = "
-      "false; width: int = -1; fill: string = \"\"",
+      "AsString(input: T) -> (output: string); T: {realnumbertype, complextype, bool, variant, "
+      "string}; precision: int = -1; scientific: bool = false; shortest: bool = false; width: int "
+      "= -1; fill: string = \"\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "StringLength(input: string) -> (output: int32); unit: {\"BYTE\", \"UTF8_CHAR\"} = \"BYTE\"",
@@ -64,8 +63,8 @@ void RegisterStringOps(OpRegistry& registry) {
   registry.Add("StringStrip(input: string) -> (output: string)",
                {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "Substr(input: string, pos: T, len: T) -> (output: string); T: {int32, int64}; "
-      "unit: {\"BYTE\", \"UTF8_CHAR\"} = \"BYTE\"",
+      "Substr(input: string, pos: T, len: T) -> (output: string); T: indextype; unit: {\"BYTE\", "
+      "\"UTF8_CHAR\"} = \"BYTE\"",
       {.shape_fn = SubstrShape});
 }
 

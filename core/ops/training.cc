@@ -43,12 +43,9 @@ void RegisterTrainingOps(OpRegistry& registry) {
        "use_locking: bool = false"},
   };
   for (const Optimizer& optimizer : kOptimizers) {
-    registry.Add(absl::StrCat(optimizer.name_and_inputs,
-                              " -> (); T: {float, double, int32, uint8, int16, int8, complex64, "
-                              "int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, "
-                              "complex128, half, uint32, uint64}; ",
-                              optimizer.attrs),
-                 {.effect = Effect::kWrite});
+    registry.Add(
+        absl::StrCat(optimizer.name_and_inputs, " -> (); T: numbertype; ", optimizer.attrs),
+        {.effect = Effect::kWrite});
   }
 }
 

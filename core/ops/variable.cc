@@ -29,10 +29,6 @@ absl::Status GatherShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-constexpr const char* kNumbers =
-    "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
-    "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}";
-
 }  // namespace
 
 void RegisterVariableOps(OpRegistry& registry) {
@@ -47,10 +43,8 @@ void RegisterVariableOps(OpRegistry& registry) {
                {.effect = Effect::kWrite});
   registry.Add("AssignSubVariableOp(resource: resource, value: dtype) -> (); dtype: type",
                {.effect = Effect::kWrite});
-  registry.Add(
-      "VariableShape(input: resource) -> (output: out_type); out_type: {int32, int64} = "
-      "int32",
-      {.shape_fn = ShapeOfShape, .effect = Effect::kRead});
+  registry.Add("VariableShape(input: resource) -> (output: out_type); out_type: indextype = int32",
+               {.shape_fn = ShapeOfShape, .effect = Effect::kRead});
   registry.Add(
       "VarHandleOp() -> (resource: resource); container: string = \"\"; shared_name: string ="
       " \"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: "
@@ -59,31 +53,29 @@ void RegisterVariableOps(OpRegistry& registry) {
   registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: bool)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add(
-      "ResourceGather(resource: resource, indices: Tindices) -> (output: dtype); "
-      "batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, "
-      "int64}",
+      "ResourceGather(resource: resource, indices: Tindices) -> (output: dtype); batch_dims: int = "
+      "0; validate_indices: bool = true; dtype: type; Tindices: indextype",
       {.shape_fn = GatherShape, .effect = Effect::kRead});
   registry.Add(
       "ResourceGatherNd(resource: resource, indices: Tindices) -> (output: dtype); dtype: type; "
-      "Tindices: {int32, int64}",
+      "Tindices: indextype",
       {.effect = Effect::kRead});
   for (absl::string_view op : {"Add", "Sub", "Mul", "Div", "Min", "Max"}) {
     registry.Add(absl::StrCat("ResourceScatter", op,
                               "(resource: resource, indices: Tindices, updates: dtype) -> (); "
-                              "dtype: ",
-                              kNumbers, "; Tindices: {int32, int64}"),
+                              "dtype: numbertype; Tindices: indextype"),
                  {.effect = Effect::kWrite});
   }
   for (absl::string_view op : {"Update", "Add", "Sub", "Min", "Max"}) {
-    registry.Add(absl::StrCat("ResourceScatterNd", op,
-                              "(ref: resource, indices: Tindices, updates: T) -> (); T: type; "
-                              "Tindices: {int32, int64}; use_locking: bool = true; "
-                              "bad_indices_policy: string = \"\""),
-                 {.effect = Effect::kWrite});
+    registry.Add(
+        absl::StrCat("ResourceScatterNd", op,
+                     "(ref: resource, indices: Tindices, updates: T) -> (); T: type; Tindices: "
+                     "indextype; use_locking: bool = true; bad_indices_policy: string = \"\""),
+        {.effect = Effect::kWrite});
   }
   registry.Add(
-      "ResourceScatterUpdate(resource: resource, indices: Tindices, updates: dtype) -> (); "
-      "dtype: type; Tindices: {int32, int64}",
+      "ResourceScatterUpdate(resource: resource, indices: Tindices, updates: dtype) -> (); dtype: "
+      "type; Tindices: indextype",
       {.effect = Effect::kWrite});
   registry.Add("DestroyResourceOp(resource: resource) -> (); ignore_lookup_error: bool = true",
                {.effect = Effect::kWrite});

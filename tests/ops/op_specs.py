@@ -2,15 +2,40 @@
 
   op_specs.py [OP...]    the spec of each op (default: all)
 
-Used to write new families, and by the conformance test that holds every declared op against
-TensorFlow's registry.
+Used to write new families.
 """
+import pathlib
+import re
 import sys
 
 
 def _dtype(number):
   from tensorflow.core.framework import types_pb2
   return types_pb2.DataType.Name(number)[3:].lower()
+
+
+def _dtype_sets():
+  """{name: members} as core/ops/op_spec.cc has them, those that contain others first."""
+  source = pathlib.Path(__file__).parents[2] / "core/ops/op_spec.cc"
+  sets = {}
+  for name, members in re.findall(r'{"(\w+type)", "([^"]+)"}', source.read_text()):
+    sets[name] = [x for m in members.split(", ") for x in sets.get(m, [m])]
+  return dict(sorted(sets.items(), key=lambda item: -len(item[1])))
+
+
+def _allowed(dtypes):
+  """What a spec says for an attr that allows `dtypes`."""
+  left, names = list(dtypes), []
+  for name, members in _dtype_sets().items():
+    # Two dtypes among others are not there because indices and sizes have them.
+    if set(members) <= set(left) and (name != "indextype" or len(left) == len(dtypes) == 2):
+      names.append(name)
+      for dtype in members:
+        left.remove(dtype)
+  names += left
+  if len(names) == 1 and not left:
+    return names[0]
+  return "{%s}" % ", ".join(names)
 
 
 def _string(value):
@@ -72,8 +97,10 @@ def _attr(attr):
   kind = attr.type
   if attr.HasField("allowed_values"):
     allowed = attr.allowed_values.list
-    members = [_dtype(t) for t in allowed.type] or [_string(s) for s in allowed.s]
-    text = "{%s}" % ", ".join(members)
+    if allowed.type:
+      text = _allowed([_dtype(t) for t in allowed.type])
+    else:
+      text = "{%s}" % ", ".join(map(_string, allowed.s))
     kind_text = "list(%s)" % text if kind.startswith("list(") else text
   else:
     kind_text = kind

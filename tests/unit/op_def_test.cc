@@ -7,8 +7,10 @@ namespace formwork {
 namespace {
 
 using ::formwork::testing::StatusIs;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Ne;
 
 TEST(OpSpecTest, ReadsArgsOfEveryKind) {
   ASSERT_OK_AND_ASSIGN(OpDef op,
@@ -66,6 +68,25 @@ TEST(OpSpecTest, ReadsAllowedValues) {
   EXPECT_THAT(op.FindAttr("align")->allowed_strings, ElementsAre("LEFT", "RIGHT"));
 }
 
+TEST(OpSpecTest, ReadsNamedSetsOfDTypes) {
+  ASSERT_OK_AND_ASSIGN(OpDef op,
+                       ParseOpSpec("A(x: T) -> (); T: indextype = int32; U: {floattype, string}; "
+                                   "V: list(complextype) >= 1; R: realnumbertype; N: numbertype"));
+  auto types = [&](absl::string_view name) {
+    EXPECT_EQ(op.FindAttr(name)->kind, AttrKind::kType);
+    return op.FindAttr(name)->allowed_types;
+  };
+  EXPECT_THAT(types("T"), ElementsAre(DType::kInt32, DType::kInt64));
+  EXPECT_EQ(std::get<DType>(*op.FindAttr("T")->default_value), DType::kInt32);
+  EXPECT_THAT(types("U"), ElementsAre(DType::kHalf, DType::kBfloat16, DType::kFloat, DType::kDouble,
+                                      DType::kString));
+  EXPECT_THAT(types("V"), ElementsAre(DType::kComplex64, DType::kComplex128));
+  EXPECT_TRUE(op.FindAttr("V")->is_list);
+  EXPECT_EQ(types("R").size(), 12u);
+  EXPECT_EQ(types("N").size(), 19u);
+  EXPECT_THAT(types("N"), Each(Ne(DType::kInvalid)));
+}
+
 class BrokenSpecTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BrokenSpecTest, IsRefused) {
@@ -75,7 +96,8 @@ TEST_P(BrokenSpecTest, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(
     Specs, BrokenSpecTest,
     ::testing::Values("", "A", "A(", "A() ->", "A() -> (", "A() -> (); ", "A(x: T) -> ()",
-                      "A(x: N*float) -> ()", "A() -> (); T: kind", "A() -> (); T: {nothing}",
+                      "A(x: N*float) -> ()", "A() -> (); T: kind", "A() -> (); T: half",
+                      "A() -> (); T: {nothing}", "A() -> (); T: {nothingtype}",
                       "A() -> (); T: {half, \"x\"}", "A() -> (); i: int = x",
                       "A() -> (); s: string = \"open", "A() -> (); s: string = \"open\\",
                       "A() -> (); b: bool >= 1", "A() -> (); i: int; i: int",
@@ -97,7 +119,7 @@ TEST(OpRegistryDeathTest, BrokenDeclarationsEndTheProcess) {
   OpRegistry registry;
   EXPECT_DEATH(registry.Add("Broken("), "broken op declaration");
   registry.Add("Twice() -> ()");
-  EXPECT_DEATH(registry.Add("Twice() -> ()"), "declared twice");
+  EXPECT_DEATH(registry.Add("Twice(x: int32) -> ()"), "declared twice\n *in: Twice");
 }
 
 TEST(AttrMapTest, FindsByNameAndType) {
