@@ -196,7 +196,7 @@ class EngineImpl final : public Engine {
   std::atomic<bool> gives_back_{false};  // GiveMemoryBack is to run again soon.
   HostAllocator allocator_;              // Before all that holds tensors.
   OpRegistry ops_;
-  KernelRegistry kernels_;
+  KernelRegistry kernels_{ops_};
   ResourceStore resources_;
   FunctionCache functions_;
   KeptTensors kept_;

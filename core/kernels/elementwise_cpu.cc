@@ -353,17 +353,21 @@ const BlockOp* FindBlockOp(absl::string_view op, absl::Span<const DType> in, DTy
 }
 
 void RegisterElementwiseCpuKernels(KernelRegistry& registry) {
+  // The tables have a row for each dtype.
+  absl::flat_hash_map<absl::string_view, KernelFactory> kernels;
   for (auto rows : {ArithmeticBlocks(), CompareBlocks(), FunctionBlocks()}) {
-    for (const NamedBlockOp& row : rows) registry.Add(row.name, MakeElementwise);
+    for (const NamedBlockOp& row : rows) kernels[row.name] = MakeElementwise;
   }
-  for (const NamedBlockOp& row : GradientBlocks()) registry.Add(row.name, MakeGradient);
-  registry.Add("ClipByValue", MakeClip);
-  registry.Add("LeakyRelu", MakeLeakyRelu);
-  registry.Add("LeakyReluGrad", MakeLeakyRelu);
-  registry.Add("SelectV2", MakeSelectV2);
-  registry.Add("Cast", MakeCast);
-  registry.Add("Select", MakeSelect);
-  registry.Add("AddN", MakeAddN);
+  for (const NamedBlockOp& row : GradientBlocks()) kernels[row.name] = MakeGradient;
+  // These need more than their rows.
+  kernels["ClipByValue"] = MakeClip;
+  kernels["LeakyRelu"] = MakeLeakyRelu;
+  kernels["LeakyReluGrad"] = MakeLeakyRelu;
+  kernels["SelectV2"] = MakeSelectV2;
+  kernels["Cast"] = MakeCast;
+  kernels["Select"] = MakeSelect;
+  kernels["AddN"] = MakeAddN;
+  for (const auto& [name, factory] : kernels) registry.Add(name, factory);
 }
 
 }  // namespace formwork

@@ -1,8 +1,19 @@
 #include "core/kernels/kernel.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 namespace formwork {
+namespace {
+
+[[noreturn]] void BrokenKernel(absl::string_view op, absl::string_view why) {
+  std::fprintf(stderr, "broken kernel of %s: %s\n", std::string(op).c_str(),
+               std::string(why).c_str());
+  std::abort();
+}
+
+}  // namespace
 
 absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocate(absl::Span<const int> candidates, int i,
                                                          DType dtype, const Shape& shape) {
@@ -20,7 +31,8 @@ absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocate(absl::Span<const int> c
 }
 
 void KernelRegistry::Add(absl::string_view op, KernelFactory factory) {
-  factories_[std::string(op)] = factory;
+  if (ops_.Find(op) == nullptr) BrokenKernel(op, "its op is not declared");
+  if (!factories_.emplace(std::string(op), factory).second) BrokenKernel(op, "registered twice");
 }
 
 KernelFactory KernelRegistry::Find(absl::string_view op) const {

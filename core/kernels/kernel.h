@@ -128,12 +128,18 @@ using KernelFactory = absl::StatusOr<KernelFn> (*)(KernelInit&);
 /// The kernels of one device. Built once by a Register function, then read by many threads.
 class KernelRegistry {
  public:
+  /// Of ops that `ops` declares. It must outlive the registry.
+  explicit KernelRegistry(const OpRegistry& ops) : ops_(ops) {}
+
+  /// A second kernel of an op, or one of an op that is not declared, is a broken invariant of ours:
+  /// it ends the process with a message that names the op.
   void Add(absl::string_view op, KernelFactory factory);
   /// Null where this device has no kernel for the op.
   KernelFactory Find(absl::string_view op) const;
   std::vector<std::string> Names() const;  ///< Sorted.
 
  private:
+  const OpRegistry& ops_;
   absl::flat_hash_map<std::string, KernelFactory> factories_;
 };
 

@@ -26,7 +26,7 @@ struct World {
   MemoryBudget budget{size_t{1} << 30};
   HostAllocator allocator{&budget};
   OpRegistry ops;
-  KernelRegistry kernels;
+  KernelRegistry kernels{ops};
 };
 
 void Import(const uint8_t* data, size_t size) {

@@ -20,7 +20,7 @@ namespace {
 
 struct Registries {
   OpRegistry ops;
-  KernelRegistry kernels;
+  KernelRegistry kernels{ops};
 };
 
 class OpCaseTest : public ::testing::Test {

@@ -39,7 +39,7 @@ class StoppedKernels : public ::testing::Test {
   }
 
   OpRegistry ops_;
-  KernelRegistry kernels_;
+  KernelRegistry kernels_{ops_};
 };
 
 TEST_F(StoppedKernels, LeaveTheirWorkUndone) {

@@ -36,7 +36,7 @@ class GraphWorld {
 
   HostAllocator allocator;
   OpRegistry ops;
-  KernelRegistry kernels;
+  KernelRegistry kernels{ops};
   std::vector<std::string> culprits;  ///< Of the latest import.
 };
 

@@ -61,7 +61,7 @@ class KernelRunner final : public CallScope {
   MemoryBudget budget_;
   HostAllocator allocator_;
   OpRegistry ops_;
-  KernelRegistry kernels_;
+  KernelRegistry kernels_{ops_};
   ResourceStore store_;
   std::vector<AccessRequest> variables_;
   std::unique_ptr<AccessTicket> ticket_;

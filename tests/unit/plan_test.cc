@@ -201,7 +201,7 @@ TEST_F(PlanTest, AVariableWhoseHandleIsInAVariantIsKept) {
 }
 
 TEST_F(PlanTest, AllMissingKernelsAreTold) {
-  const KernelRegistry none;
+  const KernelRegistry none(world_.ops);
   kernels_ = &none;
   EXPECT_THAT(Make(R"(
     x = Placeholder dtype=float
