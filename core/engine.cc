@@ -54,18 +54,6 @@ EngineOptions Chosen(EngineOptions options) {
   return options;
 }
 
-const char* InstructionSet() {
-  switch (HostIsa()) {
-    case Isa::kAvx512:
-      return "avx512";
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kBaseline:
-      break;
-  }
-  return "baseline";
-}
-
 // Where all IDs start: apart from those of other epochs by the upper bits; within 53, which JSON's
 // readers keep.
 uint64_t FirstId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
@@ -86,6 +74,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (options.max_functions < 1 || options.max_queued_calls < 1) {
     return InvalidArgument("the engine's bounds must be at least 1");
   }
+  FORMWORK_RETURN_IF_ERROR(IsaSetting().status());
   SetParallelThreads(options.compute_threads);
   return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Engine>> {
     auto engine = std::make_unique<EngineImpl>(options);
@@ -131,7 +120,7 @@ EngineInfo EngineImpl::Info() {
       info.ops.push_back(op->name);
     }
   }
-  info.instruction_set = InstructionSet();
+  info.instruction_set = IsaName(HostIsa());
   return info;
 }
 

@@ -29,6 +29,7 @@
 
 namespace {
 
+using formwork::server::kBadFlag;
 using formwork::server::Server;
 using formwork::server::ServerOptions;
 
@@ -108,7 +109,7 @@ int Run(const ServerOptions& options, sigset_t signals) {
       formwork::Engine::Create(engine_options);
   if (!engine.ok()) {
     spdlog::error("cannot start: {}", Text(engine.status()));
-    return kCannotStart;
+    return absl::IsInvalidArgument(engine.status()) ? kBadFlag : kCannotStart;
   }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options, *std::move(engine));
   if (!server.ok()) {

@@ -5,7 +5,8 @@
 #              TensorFlow, end to end; the C++ ones again under AddressSanitizer with UBSan; a
 #              minute of fuzzing the importer
 #   --fast     without the sanitizers and the fuzzing
-#   --slow     also ThreadSanitizer, and ten minutes of fuzzing
+#   --slow     also ThreadSanitizer, op cases at every level of vector instructions, and ten minutes
+#              of fuzzing
 #   --attacks  only what clients, peers and machines may do to a server, against the release build
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -64,6 +65,10 @@ if [ "$mode" != --fast ]; then
 fi
 
 if [ "$mode" = --slow ]; then
+  step "Op cases at lower levels of vector instructions"
+  attempt ctest --test-dir build/dev --output-on-failure -L slow
+  attempt ctest --test-dir build/asan --output-on-failure -L slow
+
   step "Building tsan"
   build tsan formwork_unit_tests
   # Of the engine's own threads: oneTBB is built without it, so that what kernels split looks racy.

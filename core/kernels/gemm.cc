@@ -8,7 +8,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/blocked_gemm.h"
 #include "core/kernels/isa.h"
-#include "core/kernels/onednn_threads.h"
+#include "core/kernels/onednn_setup.h"
 
 namespace formwork {
 namespace {
@@ -110,7 +110,7 @@ void OneThread(const Operands<T>& g) {
 
 template <>
 void OneThread(const Operands<float>& g) {
-  UseOneThreadForOnednn();
+  SetUpOnednn();
   const dnnl_status_t status =
       dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a, g.lda, g.b,
                  g.ldb, g.accumulate ? 1.0f : 0.0f, g.c, g.ldc);

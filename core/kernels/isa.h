@@ -11,12 +11,23 @@
 // No lambdas inside of Run: they are functions of their own, compiled for the baseline.
 
 #include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
 
 namespace formwork {
 
 enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 
-/// What this machine has. Cheap.
+/// "baseline", "avx2" or "avx512".
+const char* IsaName(Isa isa);
+
+/// The level that the environment's FORMWORK_ISA names, read once; nullopt where it is not set or
+/// empty. kInvalidArgument where it names none.
+absl::StatusOr<std::optional<Isa>> IsaSetting();
+
+/// The level that kernels use: what this machine has, or less where IsaSetting() says so. It never
+/// changes. Cheap.
 Isa HostIsa();
 
 #define FORMWORK_ISA_INLINE inline __attribute__((always_inline))

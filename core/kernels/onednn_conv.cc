@@ -11,7 +11,7 @@
 #include "core/base/hash_map.h"
 #include "core/base/heap_count.h"
 #include "core/base/status.h"
-#include "core/kernels/onednn_threads.h"
+#include "core/kernels/onednn_setup.h"
 
 namespace formwork {
 namespace {
@@ -33,7 +33,7 @@ const dnnl::engine& Engine() {
 }
 
 dnnl::stream& ThreadStream() {
-  UseOneThreadForOnednn();
+  SetUpOnednn();
   // A stream of the CPU engine is only a handle; one per thread keeps execute() free of locks.
   thread_local dnnl::stream stream(Engine());
   return stream;
@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
                                                           ConvDirection direction) {
   if (!FitsInt32(s)) return Unimplemented("oneDNN convolution: sizes are out of range");
   try {
-    UseOneThreadForOnednn();
+    SetUpOnednn();
     const auto f32 = memory::data_type::f32;
     const Tag layout = s.channels_first ? Tag::nchw : Tag::nhwc;
     auto parts = std::make_unique<OnednnConv::Parts>();

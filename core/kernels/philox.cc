@@ -1,5 +1,7 @@
 #include "core/kernels/philox.h"
 
+#include "core/kernels/isa.h"
+
 namespace formwork {
 namespace {
 
@@ -61,7 +63,7 @@ using GenerateFn = void (*)(uint64_t counter_lo, uint64_t counter_hi, uint64_t k
 
 GenerateFn ChooseGenerate() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return &GenerateAvx2;
+  if (HostIsa() != Isa::kBaseline) return &GenerateAvx2;
 #endif
   return &GenerateBaseline;
 }

@@ -6,6 +6,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/format_tensor.h"
+#include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/training_rules.h"
 
@@ -54,14 +55,13 @@ __attribute__((target("avx2"))) void LoopAvx2(const Rule& rule, T* a, T* b, T* c
                                               const T* grad, int64_t begin, int64_t end) {
   Loop(rule, a, b, c, d, grad, begin, end);
 }
-const bool kHasAvx2 = __builtin_cpu_supports("avx2");
 #endif
 
 template <typename T, typename Rule>
 void LoopAny(const Rule& rule, T* a, T* b, T* c, T* d, const T* grad, int64_t begin, int64_t end) {
 #if defined(__x86_64__)
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-    if (kHasAvx2) return LoopAvx2(rule, a, b, c, d, grad, begin, end);
+    if (HostIsa() != Isa::kBaseline) return LoopAvx2(rule, a, b, c, d, grad, begin, end);
   }
 #endif
   Loop(rule, a, b, c, d, grad, begin, end);

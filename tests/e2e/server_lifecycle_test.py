@@ -57,6 +57,16 @@ def test_a_bad_variable_is_refused_by_its_name():
   assert code == 2 and "FORMWORK_MAX_QUEUED_CALLS" in err and "--max-queued-calls" in err
 
 
+def test_lower_vector_instructions_are_named_and_unknown_ones_refused():
+  with server_process.running(env={"FORMWORK_ISA": "baseline"}) as server:
+    assert server.log_text().splitlines()[0].endswith("instructions=baseline")
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("FORMWORK_ISA", "avx3")
+    code, out, err = run("--port", "0", "--http-port", "0")
+  assert code == 2 and "ready" not in out
+  assert "FORMWORK_ISA" in err and "baseline, avx2, avx512: avx3" in err
+
+
 def test_a_socket_in_a_folder_that_is_not_there_is_refused(tmp_path):
   path = str(tmp_path / "nowhere/socket")
   code, out, err = run("--port", "0", "--http-port", "0", "--unix-socket", path)

@@ -1,5 +1,6 @@
 // Runs every case of tests/ops/*.optest on the CPU's kernels. Each case is a test of its own:
-// OpCase.<family>/<line>_<op>.
+// OpCase.<family>/<line>_<op>. Where FORMWORK_ISA names a level of vector instructions that the
+// machine does not have it runs none and exits with kNoSuchLevel.
 
 #include <gtest/gtest.h>
 
@@ -7,9 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
 #include "tests/support/op_case.h"
@@ -72,7 +75,17 @@ bool RegisterCases(const Registries& registries, std::vector<OpCase>& cases) {
 }  // namespace formwork::testing
 
 int main(int argc, char** argv) {
+  constexpr int kNoSuchLevel = 77;  // tests/CMakeLists.txt makes it "skipped".
   ::testing::InitGoogleTest(&argc, argv);
+  const absl::StatusOr<std::optional<formwork::Isa>> level = formwork::IsaSetting();
+  if (!level.ok()) {
+    std::cerr << level.status() << "\n";
+    return 1;
+  }
+  if (*level && **level > formwork::HostIsa()) {
+    std::cerr << "this machine has no " << formwork::IsaName(**level) << "\n";
+    return kNoSuchLevel;
+  }
   formwork::testing::Registries registries;
   formwork::RegisterOps(registries.ops);
   formwork::RegisterCpuKernels(registries.kernels);
