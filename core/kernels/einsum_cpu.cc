@@ -108,7 +108,7 @@ absl::StatusOr<Operand> Diagonal(Allocator& allocator, const Tensor& x, const La
 // The operand summed over labels that occur neither in `others` nor in `output`.
 absl::StatusOr<Operand> SumLonely(Allocator& allocator, Operand operand, const Labels& others,
                                   const Labels& output) {
-  absl::InlinedVector<bool, 8> reduced;
+  ReducedMask reduced;
   Labels kept;
   for (int label : operand.labels) {
     const bool lonely = !Contains(others, label) && !Contains(output, label);
@@ -117,8 +117,9 @@ absl::StatusOr<Operand> SumLonely(Allocator& allocator, Operand operand, const L
   }
   if (kept.size() == operand.labels.size()) return operand;
   const ReduceFn sum = FindReduction(Reduction::kSum, operand.value.dtype());
-  FORMWORK_ASSIGN_OR_RETURN(Tensor value,
-                            Reduce(allocator, sum, operand.value, reduced, /*keep_dims=*/false));
+  const ReductionGeometry geometry =
+      MakeReductionGeometry(std::move(reduced), operand.value.shape().dims(), /*keep_dims=*/false);
+  FORMWORK_ASSIGN_OR_RETURN(Tensor value, Reduce(allocator, sum, operand.value, geometry));
   return Operand{std::move(value), std::move(kept)};
 }
 

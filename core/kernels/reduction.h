@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "core/device/buffer.h"
 #include "core/kernels/kernel.h"
+#include "core/ops/reduction.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
@@ -25,13 +25,6 @@ enum class Reduction : uint8_t {
   kAny
 };
 
-/// A dense value as [outer, reduced, inner], of which the middle goes.
-struct ReduceExtent {
-  int64_t outer;
-  int64_t reduced;
-  int64_t inner;
-};
-
 /// Reduces elements of one dtype. The result does not depend on the number of threads.
 using ReduceFn = void (*)(const ReduceExtent& extent, const void* x, void* out);
 
@@ -42,11 +35,10 @@ ReduceFn FindFloatReduction(Reduction reduction, DType dtype);
 ReduceFn FindIntegerReduction(Reduction reduction, DType dtype);
 ReduceFn FindComplexReduction(Reduction reduction, DType dtype);
 
-/// `x` reduced along the dimensions d for which reduced[d] is true. Without keep_dims these go,
-/// with it they are 1. Where all of these are 1 already the result is `x` itself under its new
-/// shape.
+/// `x` reduced as the geometry made for its shape says. Where all that is reduced is 1 already the
+/// result is `x` itself under its new shape.
 absl::StatusOr<Tensor> Reduce(Allocator& allocator, ReduceFn reduce, const Tensor& x,
-                              absl::Span<const bool> reduced, bool keep_dims);
+                              const ReductionGeometry& geometry);
 
 // The parts of the family beside Sum and its like.
 void RegisterArgReductionKernels(KernelRegistry& registry);  ///< ArgMax, ArgMin

@@ -107,16 +107,6 @@ ReduceFn FindArgReduction(DType dtype, DType index) {
   }
 }
 
-absl::StatusOr<int64_t> DimensionOf(const Tensor& tensor) {
-  if (!tensor.shape().is_scalar()) {
-    return InvalidArgument("dim must be a scalar, but received tensor of shape: ",
-                           tensor.shape().ToString());
-  }
-  if (tensor.dtype() == DType::kInt16) return tensor.scalar<int16_t>();
-  FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(tensor, "dimension"));
-  return values[0];
-}
-
 template <bool kMax>
 absl::StatusOr<KernelFn> MakeArgReduction(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
@@ -127,28 +117,12 @@ absl::StatusOr<KernelFn> MakeArgReduction(KernelInit& init) {
   }
   return KernelFn([reduce, index](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(int64_t axis, DimensionOf(ctx.input(1)));
-    const int rank = x.rank();
-    if (axis < -rank || axis >= rank) {
-      return InvalidArgument("Expected dimension in the range [", -rank, ", ", rank, "), but got ",
-                             axis);
-    }
-    if (axis < 0) axis += rank;
-    if (x.dim(static_cast<int>(axis)) == 0) {
-      return InvalidArgument("Reduction axis ", axis, " is empty in shape ", x.shape().ToString());
-    }
-    ReduceExtent extent = {1, 1, 1};
-    Dims dims;
-    for (int d = 0; d < rank; ++d) {
-      if (d != axis) dims.push_back(x.dim(d));
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(ArgReductionGeometry geometry,
+                              PrepareArgReduction(x.shape().dims(), ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, index, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    for (int d = 0; d < rank; ++d) {
-      (d < axis ? extent.outer : d > axis ? extent.inner : extent.reduced) *= x.dim(d);
-    }
-    reduce(extent, x.raw(), out->mutable_raw());
+    reduce(ExtentAlong(x.shape().dims(), geometry.axis), x.raw(), out->mutable_raw());
     return absl::OkStatus();
   });
 }

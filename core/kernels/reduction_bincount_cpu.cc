@@ -25,18 +25,10 @@ void Count(const I* values, const T* weights, int64_t n, int64_t size, bool bina
 }
 
 template <typename I>
-absl::Status DenseBincount(KernelContext& ctx, bool binary) {
+absl::Status DenseBincount(KernelContext& ctx, const BincountAttrs& attrs) {
   const Tensor& values = ctx.input(0);
-  const Tensor& size_tensor = ctx.input(1);
   const Tensor& weights = ctx.input(2);
-  if (!size_tensor.shape().is_scalar()) {
-    return InvalidArgument("Shape must be rank 0 but is rank ", size_tensor.rank());
-  }
-  if (values.rank() > 2) {
-    return InvalidArgument("Shape must be at most rank 2 but is rank ", values.rank());
-  }
-  const int64_t size = size_tensor.scalar<I>();
-  if (size < 0) return InvalidArgument("size (", size, ") must be non-negative");
+  FORMWORK_ASSIGN_OR_RETURN(Dims dims, PrepareBincount(values.shape().dims(), &ctx.input(1)));
   if (weights.num_elements() != 0 && weights.shape() != values.shape()) {
     return InvalidArgument(
         "`weights` must be the same shape as `arr` or a length-0 `Tensor`, in which case it acts "
@@ -49,9 +41,7 @@ absl::Status DenseBincount(KernelContext& ctx, bool binary) {
   }
   const int64_t rows = values.rank() == 2 ? values.dim(0) : 1;
   const int64_t n = values.rank() == 2 ? values.dim(1) : values.num_elements();
-  Dims dims;
-  if (values.rank() == 2) dims.push_back(rows);
-  dims.push_back(size);
+  const int64_t size = dims.back();
   FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
   FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, weights.dtype(), shape));
   auto fill = [&](auto zero) -> absl::Status {
@@ -63,7 +53,8 @@ absl::Status DenseBincount(KernelContext& ctx, bool binary) {
                 for (int64_t r = begin; r < end; ++r) {
                   const T* row_weights =
                       weights.num_elements() == 0 ? nullptr : weights.data<T>() + r * n;
-                  Count(values.data<I>() + r * n, row_weights, n, size, binary, bins + r * size);
+                  Count(values.data<I>() + r * n, row_weights, n, size, attrs.binary_output,
+                        bins + r * size);
                 }
               });
     return absl::OkStatus();
@@ -82,10 +73,10 @@ absl::Status DenseBincount(KernelContext& ctx, bool binary) {
 }
 
 absl::StatusOr<KernelFn> MakeDenseBincount(KernelInit& init) {
-  const bool binary = init.attrs().GetOr("binary_output", false);
   const bool wide = init.input_dtypes()[0] == DType::kInt64;
-  return KernelFn([binary, wide](KernelContext& ctx) -> absl::Status {
-    return wide ? DenseBincount<int64_t>(ctx, binary) : DenseBincount<int32_t>(ctx, binary);
+  const BincountAttrs attrs = BincountAttrs::FromAttrs(init.attrs());
+  return KernelFn([wide, attrs](KernelContext& ctx) -> absl::Status {
+    return wide ? DenseBincount<int64_t>(ctx, attrs) : DenseBincount<int32_t>(ctx, attrs);
   });
 }
 

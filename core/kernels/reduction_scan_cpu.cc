@@ -29,13 +29,14 @@ T Neutral() {
   }
 }
 
-using ScanFn = void (*)(const ReduceExtent& extent, bool exclusive, bool reverse, const void* x,
+using ScanFn = void (*)(const ReduceExtent& extent, const ScanAttrs& attrs, const void* x,
                         void* out);
 
 template <typename T, bool kProduct>
-void Scan(const ReduceExtent& e, bool exclusive, bool reverse, const void* x_raw, void* out_raw) {
+void Scan(const ReduceExtent& e, const ScanAttrs& attrs, const void* x_raw, void* out_raw) {
   const T* x = static_cast<const T*>(x_raw);
   T* out = static_cast<T*>(out_raw);
+  const bool exclusive = attrs.exclusive, reverse = attrs.reverse;
   const int64_t chunks = (e.inner + kChunk - 1) / kChunk;
   const int64_t item_elements = std::min(kChunk, e.inner) * e.reduced;
   ParallelFor(e.outer * chunks, std::max<int64_t>(kTask / item_elements, 1),
@@ -77,32 +78,16 @@ absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
   if (scan == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
-  const bool exclusive = init.attrs().GetOr("exclusive", false);
-  const bool reverse = init.attrs().GetOr("reverse", false);
-  return KernelFn([scan, exclusive, reverse](KernelContext& ctx) -> absl::Status {
+  const ScanAttrs attrs = ScanAttrs::FromAttrs(init.attrs());
+  return KernelFn([scan, attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
-    const Tensor& axis_tensor = ctx.input(1);
-    if (!axis_tensor.shape().is_scalar()) {
-      return InvalidArgument("ScanOp: axis must be a scalar, not ", axis_tensor.shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(axis_tensor, "axis"));
-    const int rank = x.rank();
-    if (values[0] < -rank || values[0] >= rank) {
-      return InvalidArgument("ScanOp: Expected scan axis in the range [", -rank, ", ", rank,
-                             "), but got ", values[0]);
-    }
-    const int64_t axis = values[0] < 0 ? values[0] + rank : values[0];
-    ReduceExtent extent = {1, 1, 1};
-    if (x.num_elements() != 0) {
-      for (int d = 0; d < rank; ++d) {
-        (d < axis ? extent.outer : d > axis ? extent.inner : extent.reduced) *= x.dim(d);
-      }
-    }
+    FORMWORK_ASSIGN_OR_RETURN(int axis, PrepareScan(x.rank(), ctx.input(1)));
     const bool empty = x.num_elements() == 0;
+    const ReduceExtent extent = empty ? ReduceExtent{} : ExtentAlong(x.shape().dims(), axis);
     const void* from = x.raw();
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out,
                               ctx.ForwardOrAllocate({0}, 0, x.dtype(), Shape(x.shape())));
-    if (!empty) scan(extent, exclusive, reverse, from, out->mutable_raw());
+    if (!empty) scan(extent, attrs, from, out->mutable_raw());
     return absl::OkStatus();
   });
 }

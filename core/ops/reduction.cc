@@ -1,75 +1,184 @@
+#include "core/ops/reduction.h"
+
+#include <utility>
+
 #include "core/base/status.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+ReductionAttrs ReductionAttrs::FromAttrs(const AttrMap& attrs) {
+  return {.keep_dims = attrs.GetOr("keep_dims", false)};
+}
+
+absl::StatusOr<ReductionGeometry> PrepareReduction(const ReductionAttrs& attrs,
+                                                   absl::Span<const int64_t> dims,
+                                                   const Tensor& axes) {
+  const auto rank = static_cast<int64_t>(dims.size());
+  ReducedMask reduced(dims.size(), false);
+  FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(axes, "reduction_indices"));
+  for (int64_t axis : values) {
+    if (axis < -rank || axis >= rank) {
+      return InvalidArgument("Invalid reduction dimension (", axis, " for input with ", rank,
+                             " dimension(s)");
+    }
+    if (axis < 0) axis += rank;
+    if (reduced[axis]) {
+      return InvalidArgument("Invalid reduction arguments: Axes contains duplicate dimension: ",
+                             axis);
+    }
+    reduced[axis] = true;
+  }
+  return MakeReductionGeometry(std::move(reduced), dims, attrs.keep_dims);
+}
+
+ReductionGeometry MakeReductionGeometry(ReducedMask reduced, absl::Span<const int64_t> dims,
+                                        bool keep_dims) {
+  ReductionGeometry geometry = {std::move(reduced), {}};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!geometry.reduced[d]) {
+      geometry.output.push_back(dims[d]);
+    } else if (keep_dims) {
+      geometry.output.push_back(1);
+    }
+  }
+  return geometry;
+}
+
+DimGroups GroupDims(absl::Span<const int64_t> dims, const ReducedMask& reduced) {
+  DimGroups groups;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    if (!groups.empty() && groups.back().reduced == reduced[d]) {
+      groups.back().size *= dims[d];
+    } else {
+      groups.push_back({dims[d], reduced[d]});
+    }
+  }
+  return groups;
+}
+
+ReduceExtent ExtentOf(const DimGroups& groups) {
+  ReduceExtent extent = {1, 1, 1};
+  bool seen = false;
+  for (const DimGroup& group : groups) {
+    if (group.reduced) {
+      extent.reduced = group.size;
+      seen = true;
+    } else if (seen) {
+      extent.inner = group.size;
+    } else {
+      extent.outer = group.size;
+    }
+  }
+  return extent;
+}
+
+ReduceExtent ExtentAlong(absl::Span<const int64_t> dims, int axis) {
+  ReduceExtent extent = {1, 1, 1};
+  for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
+    (d < axis ? extent.outer : d > axis ? extent.inner : extent.reduced) *= dims[d];
+  }
+  return extent;
+}
+
+absl::StatusOr<ArgReductionGeometry> PrepareArgReduction(absl::Span<const int64_t> dims,
+                                                         const Tensor& dimension) {
+  if (!dimension.shape().is_scalar()) {
+    return InvalidArgument("dim must be a scalar, but received tensor of shape: ",
+                           dimension.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(dimension, "dimension"));
+  const auto rank = static_cast<int64_t>(dims.size());
+  int64_t axis = values[0];
+  if (axis < -rank || axis >= rank) {
+    return InvalidArgument("Expected dimension in the range [", -rank, ", ", rank, "), but got ",
+                           axis);
+  }
+  if (axis < 0) axis += rank;
+  if (dims[axis] == 0) {
+    return InvalidArgument("Reduction axis ", axis, " is empty in shape ",
+                           PartialShape::Trusted(dims).ToString());
+  }
+  ArgReductionGeometry geometry = {static_cast<int>(axis), {}};
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d != axis) geometry.output.push_back(dims[d]);
+  }
+  return geometry;
+}
+
+ScanAttrs ScanAttrs::FromAttrs(const AttrMap& attrs) {
+  return {.exclusive = attrs.GetOr("exclusive", false), .reverse = attrs.GetOr("reverse", false)};
+}
+
+absl::StatusOr<int> PrepareScan(int rank, const Tensor& axis) {
+  if (!axis.shape().is_scalar()) {
+    return InvalidArgument("ScanOp: axis must be a scalar, not ", axis.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(axis, "axis"));
+  if (values[0] < -rank || values[0] >= rank) {
+    return InvalidArgument("ScanOp: Expected scan axis in the range [", -rank, ", ", rank,
+                           "), but got ", values[0]);
+  }
+  return static_cast<int>(values[0] < 0 ? values[0] + rank : values[0]);
+}
+
+BincountAttrs BincountAttrs::FromAttrs(const AttrMap& attrs) {
+  return {.binary_output = attrs.GetOr("binary_output", false)};
+}
+
+absl::StatusOr<Dims> PrepareBincount(absl::Span<const int64_t> dims, const Tensor* size) {
+  if (size != nullptr && !size->shape().is_scalar()) {
+    return InvalidArgument("Shape must be rank 0 but is rank ", size->rank());
+  }
+  if (dims.size() > 2) {
+    return InvalidArgument("Shape must be at most rank 2 but is rank ", dims.size());
+  }
+  int64_t bins = -1;
+  if (size != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(*size, "size"));
+    bins = values[0];
+    if (bins < 0) return InvalidArgument("size (", bins, ") must be non-negative");
+  }
+  if (dims.size() == 2) return Dims{dims[0], bins};
+  return Dims{bins};
+}
+
 namespace {
 
-// Input 0 without the dimensions that input 1 names, or with 1 in their place.
 absl::Status ReductionShape(InferenceContext& c) {
   const PartialShape& x = c.input(0);
-  const bool keep_dims = c.attrs().GetOr("keep_dims", false);
   const Tensor* axes = c.constant(1);
   if (!x.known_rank()) return absl::OkStatus();
+  const ReductionAttrs attrs = ReductionAttrs::FromAttrs(c.attrs());
   if (axes == nullptr) {
-    if (keep_dims) c.set_output(0, PartialShape::OfRank(x.rank()));
+    if (attrs.keep_dims) c.set_output(0, PartialShape::OfRank(x.rank()));
     return absl::OkStatus();
   }
-  FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(*axes, "reduction_indices"));
-  absl::InlinedVector<bool, 8> reduced(static_cast<size_t>(x.rank()), false);
-  for (int64_t axis : values) {
-    if (axis < -x.rank() || axis >= x.rank()) {
-      return InvalidArgument("Invalid reduction dimension ", axis, " for input with ", x.rank(),
-                             " dimensions.");
-    }
-    reduced[axis < 0 ? axis + x.rank() : axis] = true;
-  }
-  Dims dims;
-  for (int d = 0; d < x.rank(); ++d) {
-    if (!reduced[d]) {
-      dims.push_back(x.dim(d));
-    } else if (keep_dims) {
-      dims.push_back(1);
-    }
-  }
-  c.set_output(0, PartialShape::Trusted(dims));
+  FORMWORK_ASSIGN_OR_RETURN(ReductionGeometry geometry, PrepareReduction(attrs, x.dims(), *axes));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
   return absl::OkStatus();
 }
 
-// Input 0 without the one dimension that input 1 names.
 absl::Status ArgReductionShape(InferenceContext& c) {
   const PartialShape& x = c.input(0);
-  if (!x.known_rank() || x.rank() == 0) return absl::OkStatus();
-  const Tensor* axis_tensor = c.constant(1);
-  if (axis_tensor == nullptr || axis_tensor->dtype() == DType::kInt16 ||
-      axis_tensor->num_elements() != 1) {
-    c.set_output(0, PartialShape::OfRank(x.rank() - 1));
+  const Tensor* dimension = c.constant(1);
+  if (!x.known_rank()) return absl::OkStatus();
+  if (dimension == nullptr) {
+    if (x.rank() > 0) c.set_output(0, PartialShape::OfRank(x.rank() - 1));
     return absl::OkStatus();
   }
-  FORMWORK_ASSIGN_OR_RETURN(Dims axis, IntegersOf(*axis_tensor, "dimension"));
-  if (axis[0] < -x.rank() || axis[0] >= x.rank()) {
-    return InvalidArgument("Dimension (", axis[0], ") must be in the range [", -x.rank(), ", ",
-                           x.rank(), "), where ", x.rank(),
-                           " is the number of dimensions in the input.");
-  }
-  Dims dims(x.dims().begin(), x.dims().end());
-  dims.erase(dims.begin() + (axis[0] < 0 ? axis[0] + x.rank() : axis[0]));
-  c.set_output(0, PartialShape::Trusted(dims));
+  FORMWORK_ASSIGN_OR_RETURN(ArgReductionGeometry geometry,
+                            PrepareArgReduction(x.dims(), *dimension));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
   return absl::OkStatus();
 }
 
 absl::Status BincountShape(InferenceContext& c) {
   const PartialShape& values = c.input(0);
   if (!values.known_rank()) return absl::OkStatus();
-  int64_t size = -1;
-  if (const Tensor* tensor = c.constant(1); tensor != nullptr && tensor->num_elements() == 1) {
-    FORMWORK_ASSIGN_OR_RETURN(Dims sizes, IntegersOf(*tensor, "size"));
-    if (sizes[0] < 0) return InvalidArgument("size (", sizes[0], ") must be non-negative");
-    size = sizes[0];
-  }
-  Dims dims;
-  if (values.rank() == 2) dims.push_back(values.dim(0));
-  dims.push_back(size);
+  FORMWORK_ASSIGN_OR_RETURN(Dims dims, PrepareBincount(values.dims(), c.constant(1)));
   c.set_output(0, PartialShape::Trusted(dims));
   return absl::OkStatus();
 }
