@@ -7,6 +7,7 @@
 #include "core/kernels/shape_tensor.h"
 #include "core/kernels/stack.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/split.h"
 
 namespace formwork {
 namespace {
@@ -83,117 +84,51 @@ absl::Status OutputPart(KernelContext& ctx, int i, const Tensor& value, int axis
 }
 
 absl::StatusOr<KernelFn> MakeUnpack(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(int64_t axis, init.attrs().Get<int64_t>("axis"));
-  return KernelFn([axis](KernelContext& ctx) -> absl::Status {
+  const UnpackAttrs attrs = UnpackAttrs::FromAttrs(init.attrs());
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
-    const int rank = value.rank();
-    const int64_t at = axis < 0 ? axis + rank : axis;
-    if (at < 0 || at >= rank) {
-      return InvalidArgument("axis = ", axis, " not in [", -rank, ", ", rank, ")");
-    }
     const int n = ctx.num_outputs();
-    if (value.dim(static_cast<int>(at)) != n) {
-      return InvalidArgument("Input shape axis ", at, " must equal ", n, ", got shape ",
-                             value.shape().ToString());
-    }
-    Dims dims(value.shape().dims().begin(), value.shape().dims().end());
-    dims.erase(dims.begin() + at);
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(UnpackGeometry geometry,
+                              PrepareUnpack(attrs, value.shape().dims(), n));
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
     if (n == 1) {
       ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
       return absl::OkStatus();
     }
     for (int i = 0; i < n; ++i) {
-      FORMWORK_RETURN_IF_ERROR(OutputPart(ctx, i, value, static_cast<int>(at), i, 1, shape));
+      FORMWORK_RETURN_IF_ERROR(OutputPart(ctx, i, value, geometry.axis, i, 1, shape));
     }
     return absl::OkStatus();
   });
-}
-
-absl::StatusOr<int> SplitDim(const Tensor& split_dim, int rank) {
-  if (split_dim.num_elements() != 1 || split_dim.rank() > 0) {
-    return InvalidArgument("split_dim must be a scalar but has rank ", split_dim.rank());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(int64_t dim, IntegerFromTensor(split_dim, "split_dim"));
-  const int64_t at = dim < 0 ? dim + rank : dim;
-  if (at < 0 || at >= rank) {
-    return InvalidArgument("-input rank(-", rank, ") <= split_dim < input rank (", rank,
-                           "), but got ", dim);
-  }
-  return static_cast<int>(at);
 }
 
 absl::StatusOr<KernelFn> MakeSplit(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(1);
-    FORMWORK_ASSIGN_OR_RETURN(int axis, SplitDim(ctx.input(0), value.rank()));
     const int n = ctx.num_outputs();
-    if (value.dim(axis) % n != 0) {
-      return InvalidArgument(
-          "Number of ways to split should evenly divide the split dimension, "
-          "but got split_dim ",
-          axis, " (size = ", value.dim(axis), ") and num_split ", n);
-    }
+    FORMWORK_ASSIGN_OR_RETURN(EqualParts parts,
+                              PrepareSplit(value.shape().dims(), ctx.input(0), n));
     if (n == 1) {
       ctx.SetOutput(0, ctx.TakeInput(1));
       return absl::OkStatus();
     }
-    const int64_t size = value.dim(axis) / n;
     Dims dims(value.shape().dims().begin(), value.shape().dims().end());
-    dims[axis] = size;
+    dims[parts.axis] = parts.size;
     const Shape shape = Shape::Trusted(dims);
     for (int i = 0; i < n; ++i) {
-      FORMWORK_RETURN_IF_ERROR(OutputPart(ctx, i, value, axis, i * size, size, shape));
+      FORMWORK_RETURN_IF_ERROR(
+          OutputPart(ctx, i, value, parts.axis, i * parts.size, parts.size, shape));
     }
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<Dims> SplitSizes(const Tensor& sizes, int n, int64_t total) {
-  if (sizes.rank() != 1 || sizes.num_elements() != n) {
-    return InvalidArgument(
-        "size of the split_tensor must be 1-D and have the same elements as "
-        "outputs got ",
-        sizes.rank(), " -D and ", sizes.num_elements(), " elements");
-  }
-  Dims values;
-  if (sizes.dtype() == DType::kInt8) {
-    for (int8_t size : sizes.span<int8_t>()) values.push_back(size);
-  } else {
-    FORMWORK_ASSIGN_OR_RETURN(values, IntegersOf(sizes, "SplitV: size_splits"));
-  }
-  int unknown = -1;
-  int64_t sum = 0;
-  for (int i = 0; i < n; ++i) {
-    if (values[i] == -1) {
-      if (unknown >= 0) return InvalidArgument("There can only be one -1 in the input.");
-      unknown = i;
-      continue;
-    }
-    if (values[i] < 0) {
-      return InvalidArgument("Split size at index ", i, " must be >= 0. Got: ", values[i]);
-    }
-    if (__builtin_add_overflow(sum, values[i], &sum)) {
-      return InvalidArgument("SplitV: the sum of the sizes overflows");
-    }
-  }
-  if (unknown >= 0 ? sum > total : sum != total) {
-    return InvalidArgument(
-        "Determined shape must either match input shape along split_dim exactly if fully "
-        "specified, or be less than the size of the input along split_dim if not fully specified. "
-        " Got: ",
-        sum);
-  }
-  if (unknown >= 0) values[unknown] = total - sum;
-  return values;
-}
-
 absl::StatusOr<KernelFn> MakeSplitV(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(int axis, SplitDim(ctx.input(2), value.rank()));
     const int n = ctx.num_outputs();
-    FORMWORK_ASSIGN_OR_RETURN(Dims sizes, SplitSizes(ctx.input(1), n, value.dim(axis)));
+    FORMWORK_ASSIGN_OR_RETURN(SizedParts parts,
+                              PrepareSplitV(value.shape().dims(), &ctx.input(1), ctx.input(2), n));
     if (n == 1) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
@@ -201,10 +136,11 @@ absl::StatusOr<KernelFn> MakeSplitV(KernelInit&) {
     Dims dims(value.shape().dims().begin(), value.shape().dims().end());
     int64_t begin = 0;
     for (int i = 0; i < n; ++i) {
-      dims[axis] = sizes[i];
+      const int64_t size = parts.sizes[i];
+      dims[parts.axis] = size;
       FORMWORK_RETURN_IF_ERROR(
-          OutputPart(ctx, i, value, axis, begin, sizes[i], Shape::Trusted(dims)));
-      begin += sizes[i];
+          OutputPart(ctx, i, value, parts.axis, begin, size, Shape::Trusted(dims)));
+      begin += size;
     }
     return absl::OkStatus();
   });

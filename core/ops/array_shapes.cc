@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/base/status.h"
+#include "core/ops/split.h"
 
 namespace formwork::array_shapes {
 namespace {
@@ -175,12 +176,11 @@ absl::Status Pack(InferenceContext& c) {
 absl::Status Unpack(InferenceContext& c) {
   const PartialShape& input = c.input(0);
   if (!input.known_rank()) return absl::OkStatus();
-  const int axis = FrontAxis(c.attrs().GetOr<int64_t>("axis", 0), input.rank());
-  if (axis < 0) return absl::OkStatus();
-  Dims dims = DimsOf(input);
-  dims.erase(dims.begin() + axis);
+  FORMWORK_ASSIGN_OR_RETURN(
+      UnpackGeometry geometry,
+      PrepareUnpack(UnpackAttrs::FromAttrs(c.attrs()), input.dims(), c.num_outputs()));
   for (int i = 0; i < c.num_outputs(); ++i) {
-    FORMWORK_RETURN_IF_ERROR(SetOutput(c, i, dims));
+    c.set_output(i, PartialShape::Trusted(geometry.output));
   }
   return absl::OkStatus();
 }
@@ -219,12 +219,10 @@ absl::Status Split(InferenceContext& c) {
   const PartialShape& value = c.input(1);
   if (!value.known_rank()) return absl::OkStatus();
   PartialShape part = PartialShape::OfRank(value.rank());
-  std::optional<int64_t> axis = ConstantInteger(c, 0);
-  const int at = axis ? FrontAxis(*axis, value.rank()) : -1;
-  if (at >= 0) {
+  if (const Tensor* axis = c.constant(0); axis != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(EqualParts parts, PrepareSplit(value.dims(), *axis, c.num_outputs()));
     part = value;
-    const int64_t n = c.num_outputs();
-    part.set_dim(at, value.dim(at) >= 0 && value.dim(at) % n == 0 ? value.dim(at) / n : -1);
+    part.set_dim(parts.axis, parts.size);
   }
   for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, part);
   return absl::OkStatus();
@@ -233,22 +231,17 @@ absl::Status Split(InferenceContext& c) {
 absl::Status SplitV(InferenceContext& c) {
   const PartialShape& value = c.input(0);
   if (!value.known_rank()) return absl::OkStatus();
-  std::optional<int64_t> axis = ConstantInteger(c, 2);
-  const int at = axis ? FrontAxis(*axis, value.rank()) : -1;
-  std::optional<Dims> sizes = ConstantIntegers(c, 1);
+  const Tensor* const axis = c.constant(2);
+  if (axis == nullptr) {
+    for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, PartialShape::OfRank(value.rank()));
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(SizedParts parts,
+                            PrepareSplitV(value.dims(), c.constant(1), *axis, c.num_outputs()));
+  PartialShape part = value;
   for (int i = 0; i < c.num_outputs(); ++i) {
-    PartialShape part = PartialShape::OfRank(value.rank());
-    if (at >= 0) {
-      part = value;
-      const bool known = sizes && static_cast<int>(sizes->size()) == c.num_outputs();
-      int64_t size = known ? (*sizes)[i] : -1;
-      if (known && size == -1 && value.dim(at) >= 0) {
-        size = value.dim(at);
-        for (int64_t other : *sizes) size -= other >= 0 ? other : 0;
-      }
-      part.set_dim(at, std::max<int64_t>(size, -1));
-    }
-    c.set_output(i, std::move(part));
+    part.set_dim(parts.axis, parts.sizes[i]);
+    c.set_output(i, part);
   }
   return absl::OkStatus();
 }
