@@ -206,20 +206,7 @@ absl::StatusOr<KernelFn> MakeSlice(KernelInit&) {
     FORMWORK_ASSIGN_OR_RETURN(Dims begin, IntegersOf(begin_tensor, "begin"));
     FORMWORK_ASSIGN_OR_RETURN(Dims size, IntegersOf(size_tensor, "size"));
     SliceBounds bounds;
-    for (int d = 0; d < rank; ++d) {
-      const int64_t dim = input.dim(d);
-      if (begin[d] < 0 || begin[d] > dim) {
-        return InvalidArgument("Expected begin[", d, "] in [0, ", dim, "], but got ", begin[d]);
-      }
-      if (size[d] == -1) size[d] = dim - begin[d];
-      if (size[d] < 0 || size[d] > dim - begin[d]) {
-        return InvalidArgument("Expected size[", d, "] in [0, ", dim - begin[d], "], but got ",
-                               size[d]);
-      }
-      bounds.whole = bounds.whole && size[d] == dim;
-      bounds.dims.push_back({begin[d], 1, size[d]});
-      bounds.output.push_back(size[d]);
-    }
+    FORMWORK_RETURN_IF_ERROR(ResolveSlice(&begin, &size, input.shape().dims(), bounds));
     if (bounds.whole) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();

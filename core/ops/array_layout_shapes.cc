@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/status.h"
 #include "core/ops/array_shapes.h"
 #include "core/ops/strided_slice.h"
 
@@ -86,19 +87,14 @@ absl::Status Slice(InferenceContext& c) {
     rank = from_begin.known_rank() ? from_begin.rank() : from_size.rank();
   }
   if (rank < 0) return absl::OkStatus();
-  PartialShape output = PartialShape::OfRank(rank);
-  if (size && static_cast<int>(size->size()) == rank) {
-    for (int d = 0; d < rank; ++d) {
-      if ((*size)[d] >= 0) {
-        output.set_dim(d, (*size)[d]);
-      } else if ((*size)[d] == -1 && begin && static_cast<int>(begin->size()) == rank &&
-                 input.known_rank() && input.dim(d) >= 0 && (*begin)[d] >= 0) {
-        output.set_dim(d, std::max<int64_t>(input.dim(d) - (*begin)[d], -1));
-      }
-    }
-  }
-  c.set_output(0, std::move(output));
-  return absl::OkStatus();
+  const auto fits = [rank](const std::optional<Dims>& values) {
+    return values && static_cast<int>(values->size()) == rank;
+  };
+  const PartialShape dims = input.known_rank() ? input : PartialShape::OfRank(rank);
+  SliceBounds bounds;
+  FORMWORK_RETURN_IF_ERROR(ResolveSlice(fits(begin) ? &*begin : nullptr,
+                                        fits(size) ? &*size : nullptr, dims.dims(), bounds));
+  return SetOutput(c, 0, bounds.output);
 }
 
 absl::Status StridedSlice(InferenceContext& c) {

@@ -144,4 +144,25 @@ absl::Status ResolveStridedSlice(const SliceMasks& masks, const Dims* begin, con
   return absl::OkStatus();
 }
 
+absl::Status ResolveSlice(const Dims* begin, const Dims* size, absl::Span<const int64_t> input,
+                          SliceBounds& bounds) {
+  for (size_t d = 0; d < input.size(); ++d) {
+    const int64_t dim = input[d];
+    const int64_t from = begin != nullptr ? (*begin)[d] : -1;
+    if (begin != nullptr && (from < 0 || (dim >= 0 && from > dim))) {
+      return InvalidArgument("Expected begin[", d, "] in [0, ", dim, "], but got ", from);
+    }
+    const int64_t left = dim >= 0 && from >= 0 ? dim - from : -1;
+    int64_t length = size != nullptr ? (*size)[d] : -1;
+    if (size != nullptr && (length < -1 || (left >= 0 && length > left))) {
+      return InvalidArgument("Expected size[", d, "] in [0, ", left, "], but got ", length);
+    }
+    if (size != nullptr && length == -1) length = left;
+    bounds.whole = bounds.whole && length >= 0 && length == dim;
+    bounds.dims.push_back({from, 1, length});
+    bounds.output.push_back(length);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace formwork

@@ -1,7 +1,7 @@
 #pragma once
 
-// What tf.strided_slice's masks, begins, ends and strides mean for a given shape; shared by shape
-// functions and kernels.
+// What tf.strided_slice's masks, begins, ends and strides, and tf.slice's begins and sizes, mean
+// for a given shape; shared by shape functions and kernels.
 
 #include <cstdint>
 
@@ -43,5 +43,11 @@ struct SliceBounds {
 absl::Status ResolveStridedSlice(const SliceMasks& masks, const Dims* begin, const Dims* end,
                                  const Dims& strides, absl::Span<const int64_t> input,
                                  SliceBounds& bounds);
+
+/// Slice: `begin` and `size` (-1: all that follows) may be null where they are unknown; dimensions
+/// of `input` may be -1. A begin that is unknown is -1 in `bounds`.
+/// Errors: kInvalidArgument in TensorFlow's words if they do not fit the shape.
+absl::Status ResolveSlice(const Dims* begin, const Dims* size, absl::Span<const int64_t> input,
+                          SliceBounds& bounds);
 
 }  // namespace formwork
