@@ -251,9 +251,9 @@ TEST(TrainingTest, ShapesAreCheckedBeforeAnythingIsWritten) {
 
 // Of several variables all change or none.
 TEST(Optimizers, AStopReachesLargeVariables) {
-  const int64_t n = int64_t{12} << 20;
+  constexpr int64_t n = int64_t{12} << 20;
   KernelRunner run;
-  const auto filled = [n](float x) {
+  const auto filled = [](float x) {
     Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({n}));
     std::fill_n(tensor.mutable_data<float>(), n, x);
     return tensor;
