@@ -53,9 +53,8 @@ absl::Status Where(KernelContext& ctx, const T* values) {
   const int64_t width = shape.dim(rank - 1);
   Dims position(static_cast<size_t>(rank) - 1, 0);
   for (int64_t row = 0; row < n / width; ++row) {
-    if (WorkIsCutAt(row)) return WorkStatus();
     for (int64_t i = 0; i < width; ++i) {
-      if (WorkIsCutAt(i)) return WorkStatus();
+      if (WorkIsCutAt(row * width + i)) return WorkStatus();
       if (!IsTrue(values[row * width + i])) continue;
       to = std::copy(position.begin(), position.end(), to);
       *to++ = i;
