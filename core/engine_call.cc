@@ -195,8 +195,9 @@ void CallTask::Run() {
   result_.status = HoldToBudget(engine_.memory_, &share, [&] {
     std::unique_ptr<PlanFrame> frame = function.frames.Take();
     std::vector<Tensor> outputs(plan.results.size());
-    absl::Status status =
-        RunPlan(plan, *frame, call, absl::MakeSpan(values_), absl::MakeSpan(outputs), &failed);
+    Execution execution(plan, *frame, call, absl::MakeSpan(values_));
+    absl::Status status = execution.Run(absl::MakeSpan(outputs)).status();
+    if (!status.ok()) failed = execution.position();
     function.frames.Return(std::move(frame));
     values_ = std::move(outputs);
     return status;

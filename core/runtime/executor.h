@@ -1,13 +1,17 @@
 #pragma once
 
 // Runs a plan's program on the calling thread: no queue hop, no lock and, once the frame is warm,
-// no allocation per instruction but for the kernels' results.
+// no allocation per instruction but for the kernels' results. No state stays on the thread's stack
+// between instructions.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "core/kernels/kernel.h"
 #include "core/plan/plan.h"
@@ -27,12 +31,92 @@ class PlanFrame {
   std::vector<std::unique_ptr<PlanFrame>> functions;
 };
 
-/// Moves `inputs` into the frame, runs the program, and moves the results into `outputs`, which may
-/// be the same span. On failure the frames are emptied and `failed_instruction` (may be null) says
-/// where, in `plan` itself. Errors: those of kernels with "node 'name'" before them, for each call
-/// that they are in; kCancelled, kDeadlineExceeded.
-absl::Status RunPlan(const Plan& plan, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs,
-                     absl::Span<Tensor> outputs, int64_t* failed_instruction = nullptr);
+/// How long a call may keep its thread once others wait for one. For one thread at a time.
+class TimeSlice {
+ public:
+  TimeSlice() : TimeSlice(nobody_waits_, absl::InfiniteDuration()) {}  ///< For ever.
+  /// From now on. `others_wait` outlives it, and may change on any thread.
+  TimeSlice(const std::atomic<bool>& others_wait, absl::Duration length);
+
+  /// To be asked between steps: a load while nobody waits, and then a look at the clock now and
+  /// then, as often as steps are long.
+  bool Over() {
+    return others_wait_.load(std::memory_order_relaxed) &&
+           (over_ || (--until_look_ == 0 && Look()));
+  }
+
+ private:
+  static constexpr std::atomic<bool> nobody_waits_{false};
+  bool Look();
+
+  const std::atomic<bool>& others_wait_;
+  const int64_t ends_;  // Nanoseconds; the clock's end: never.
+  int64_t last_look_ = 0;
+  uint32_t stride_ = 1;
+  uint32_t until_look_ = 1;
+  bool over_ = false;
+};
+
+/// One run of a plan's program, as data: an activation of the root plan and one for each call that
+/// is under way, each with its position. So it can leave its thread between two instructions and go
+/// on with another. Used by one thread at a time; what it is made of outlives it.
+class Execution {
+ public:
+  enum class State : uint8_t { kFinished, kSuspended };
+
+  /// Moves `inputs` into the frame.
+  Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs);
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  /// Runs on from where it is. kFinished: the results have been moved into `outputs`, which may be
+  /// the inputs' span. kSuspended: the slice is over; to be run again, or stopped. That is where a
+  /// stop would end it, too: at a loop's iteration, or anywhere before the first effect. After an
+  /// error the frames are empty.
+  /// Errors: those of kernels with "node 'name'" before them, for each call that they are in;
+  /// kResourceExhausted where calls nest deeper than there is memory; those of the StopFlag.
+  absl::StatusOr<State> Run(absl::Span<Tensor> outputs, TimeSlice slice = TimeSlice());
+  /// Instead of running on: empties the frames.
+  void Stop();
+
+  /// Where it is, in the root plan: once it has failed or been stopped, where that was.
+  int64_t position() const {
+    return callers_.empty() ? at_ : static_cast<int64_t>(callers_.front().at);
+  }
+
+ private:
+  struct Caller {
+    const Plan* plan;
+    PlanFrame* frame;
+    uint32_t at;  // Its call.
+  };
+
+  absl::Status RunKernel(const Plan::Instruction& instruction, const InputRef* refs, Tensor* slots);
+  absl::Status StatusBeforeStep();
+  void Drop(Plan::Range drops);
+  uint32_t Land(uint32_t target);
+  void Finish(const Plan::Instruction& instruction);
+  absl::Status Enter(const Plan::Instruction& instruction, const InputRef* refs);
+  void Leave();
+  void TakeResults(Tensor* to);
+  absl::Status AtNode(const absl::Status& status) const;
+  absl::Status Fail(absl::Status status);
+
+  const Plan& root_;
+  PlanFrame& root_frame_;
+  CallScope& call_;
+  StopFlag& stop_;
+  // The activation that runs.
+  const Plan* plan_;
+  PlanFrame* frame_;
+  uint32_t at_ = 0;
+
+  std::vector<Caller> callers_;
+  uint32_t until_poll_;
+  uint32_t iterations_ = 0;
+  uint32_t calls_ = 0;
+  int64_t ending_since_ = 0;  // When the first step past a stop was begun nevertheless; 0: none.
+};
 
 /// Frames of one plan, kept for reuse between calls. Thread-safe.
 class FramePool {

@@ -65,9 +65,10 @@ class ControlFlowTest : public ::testing::Test {
     const std::vector<ResourceHandle> named;
     Call call(world_.allocator, &counters, &named, stop_);
     std::vector<Tensor> outputs(plan_->results.size());
-    failed_ = -1;
-    FORMWORK_RETURN_IF_ERROR(
-        RunPlan(*plan_, *frame_, call, absl::MakeSpan(inputs), absl::MakeSpan(outputs), &failed_));
+    Execution execution(*plan_, *frame_, call, absl::MakeSpan(inputs));
+    const absl::Status status = execution.Run(absl::MakeSpan(outputs)).status();
+    failed_ = execution.position();
+    FORMWORK_RETURN_IF_ERROR(status);
     return outputs;
   }
   // One float out.

@@ -46,8 +46,8 @@ class PlanTest : public ::testing::Test {
     Call call(world_.allocator, &counters, &named, stop);
     PlanFrame frame(plan);
     std::vector<Tensor> outputs(plan.results.size());
-    FORMWORK_RETURN_IF_ERROR(
-        RunPlan(plan, frame, call, absl::MakeSpan(inputs), absl::MakeSpan(outputs)));
+    Execution execution(plan, frame, call, absl::MakeSpan(inputs));
+    FORMWORK_RETURN_IF_ERROR(execution.Run(absl::MakeSpan(outputs)).status());
     return outputs;
   }
   GraphWorld world_;
@@ -350,8 +350,8 @@ class StopTest : public PlanTest {
     PlanFrame frame(*plan);
     std::vector<Tensor> inputs = {w, v, x};
     std::vector<Tensor> outputs(plan->results.size());
-    const absl::Status status =
-        RunPlan(*plan, frame, call, absl::MakeSpan(inputs), absl::MakeSpan(outputs));
+    Execution execution(*plan, frame, call, absl::MakeSpan(inputs));
+    const absl::Status status = execution.Run(absl::MakeSpan(outputs)).status();
     has_effects = call.has_effects();
     before_ = variables.ValueOf(w).data<float>()[0];
     after_ = variables.ValueOf(v).data<float>()[0];
