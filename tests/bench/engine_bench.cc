@@ -1,6 +1,6 @@
-// engine_bench FOLDER CALLS: runs a dumped function (tests/bench/traced.py) in an engine of this
-// process. For each line on stdin it prints the CPU microseconds per call of one round of CALLS
-// calls, this process's threads together.
+// engine_bench FOLDER CALLS [THREADS]: runs a dumped function (tests/bench/traced.py) in an engine of
+// this process, with one compute thread or THREADS. For each line on stdin it prints microseconds
+// per call of one round of CALLS calls: CPU time of this process's threads together, and wall time.
 
 #include <ctime>
 #include <fstream>
@@ -40,24 +40,24 @@ formwork::Tensor ReadTensor(const std::string& folder, const nlohmann::json& ent
   return *std::move(tensor);
 }
 
-double CpuMicroseconds() {
+double Microseconds(clockid_t clock) {
   timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  clock_gettime(clock, &now);
   return now.tv_sec * 1e6 + now.tv_nsec * 1e-3;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::cerr << "engine_bench FOLDER CALLS\n";
+  if (argc != 3 && argc != 4) {
+    std::cerr << "engine_bench FOLDER CALLS [THREADS]\n";
     return 2;
   }
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // As the server does.
   const std::string folder = argv[1];
   const int calls = std::atoi(argv[2]);
   formwork::EngineOptions options;
-  options.compute_threads = 1;
+  options.compute_threads = argc == 4 ? std::atoi(argv[3]) : 1;
   auto engine = formwork::Engine::Create(options);
   if (!engine.ok()) Fail(engine.status());
   const auto cut = nlohmann::json::parse(ReadFile(folder + "/cut.json"));
@@ -120,9 +120,11 @@ int main(int argc, char** argv) {
   };
   for (int i = 0; i < 3; ++i) call();
   for (std::string line; std::getline(std::cin, line);) {
-    const double start = CpuMicroseconds();
+    const double cpu = Microseconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double wall = Microseconds(CLOCK_MONOTONIC);
     for (int i = 0; i < calls; ++i) call();
-    std::cout << (CpuMicroseconds() - start) / calls << std::endl;
+    std::cout << (Microseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / calls << " "
+              << (Microseconds(CLOCK_MONOTONIC) - wall) / calls << std::endl;
   }
   return 0;
 }

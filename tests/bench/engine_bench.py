@@ -56,7 +56,7 @@ def main():
         line = engine.stdout.readline()
         if not line:
           sys.exit("%s: the engine has failed" % name)
-        ours.append(float(line) * 1e-6)
+        ours.append(float(line.split()[0]) * 1e-6)
       engine.stdin.close()
       engine.wait()
     mine, peer = statistics.median(ours) * 1e6, statistics.median(theirs) * 1e6

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # run.sh [NAME...]: measures Formwork beside its peers in one run, prints a table of ratios (our time
 # / the peer's, medians) and writes build/bench/results.json. No test: nothing is asserted.
+# run.sh peers [NAME...]: the engine beside TensorFlow, XLA, ONNX Runtime and OpenVINO on models, one
+# thread and then two. They are installed into build/bench-peers.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bash deploy/setup.sh
@@ -9,6 +11,22 @@ cmake --preset release -DFORMWORK_BUILD_BENCH=ON >build/configure.log || { cat b
 cmake --build --preset release -- --quiet
 bin=build/release/bin
 
+if [ "${1:-}" = peers ]; then
+  shift
+  peers=build/bench-peers/bin
+  if ! "$peers/python" -c 'import tensorflow, onnxruntime, openvino, tf2onnx' >/dev/null 2>&1; then
+    /usr/bin/python3 -m venv build/bench-peers
+    "$peers/pip" install -q --disable-pip-version-check tensorflow-cpu==2.21.0 onnx onnxruntime \
+      openvino requests
+    # It asks for an older protobuf than TensorFlow needs, and works with this one.
+    "$peers/pip" install -q --disable-pip-version-check --no-deps tf2onnx
+  fi
+  for threads in 1 2; do
+    "$peers/python" tests/bench/peers.py --engine "$bin/engine_bench" --threads "$threads" \
+      --out "build/bench/peers-$threads.json" "$@"
+  done
+  exit
+fi
 start() {  # LOG COMMAND...: runs a server and waits for its ready line
   local log=$1; shift
   "$@" >"$log" 2>&1 &

@@ -21,7 +21,7 @@ def tiny_function():
   return f, [np.ones((4, 4), np.float32)]
 
 
-def _mlp():
+def mlp():
   import keras
   keras.utils.set_random_seed(1)
   return keras.Sequential([
@@ -34,7 +34,7 @@ def _mlp():
 
 def mlp_inference():
   import tensorflow as tf
-  model = _mlp()
+  model = mlp()
   f = tf.function(lambda x: model(x, training=False))
   return f, [np.random.default_rng(0).normal(size=(32, 784)).astype(np.float32)]
 
@@ -59,7 +59,7 @@ def _train_step(model, optimizer, x, y):
 def mlp_adam_step():
   import keras
   rng = np.random.default_rng(0)
-  return _train_step(_mlp(), keras.optimizers.Adam(1e-3),
+  return _train_step(mlp(), keras.optimizers.Adam(1e-3),
                      rng.normal(size=(64, 784)).astype(np.float32),
                      rng.integers(0, 10, size=(64,)).astype(np.int64))
 
