@@ -72,8 +72,9 @@ if [ "$mode" = --slow ]; then
   step "Building tsan"
   build tsan formwork_unit_tests
   # Of the engine's own threads: oneTBB is built without it, so that what kernels split looks racy.
+  # Without a test of a hundred rounds of failures, which takes a quarter of an hour.
   attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 \
-    --gtest_filter='AccessTicket*:Engine*:FunctionCache*:Resource*:Metrics*'
+    --gtest_filter='AccessTicket*:Engine*:FunctionCache*:Resource*:Metrics*:-EngineMemoryTest.WhateverFails*'
 fi
 
 step "Done"
