@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
@@ -15,7 +16,7 @@ namespace formwork {
 /// out[i] = f(in[0][i], in[1][i], ...) for i in [0, n). `out` may be one of `in`.
 using BlockFn = void (*)(const void* const* in, void* out, int64_t n);
 
-/// What a standalone kernel has to look for in the second operand before it runs the loop.
+/// What is to be looked for in the second operand before the loop runs (CheckOperand).
 enum class Refusal : uint8_t { kNone, kZero, kNegative };
 
 struct BlockOp {
@@ -33,6 +34,10 @@ struct BlockOp {
 /// The entry for a node, in the best form that this machine runs; null where there is none.
 /// Operands all have one dtype but for Select, whose first is bool, and Cast. Lives for ever.
 const BlockOp* FindBlockOp(absl::string_view op, absl::Span<const DType> in, DType out);
+
+/// What a step of the op is to be refused for, before its loop runs: looks at its second operand's
+/// elements. Errors: kInvalidArgument.
+absl::Status CheckOperand(const BlockOp& op, const void* elements, int64_t n);
 
 // The parts of the table, each in a file of its own for compile time.
 struct NamedBlockOp {

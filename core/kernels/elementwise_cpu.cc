@@ -38,30 +38,15 @@ absl::flat_hash_map<std::string, const BlockOp*> MakeIndex() {
 
 // The elements that a kernel must refuse, looked for before anything is written.
 template <typename T>
-bool Has(const Tensor& tensor, Refusal refusal) {
-  const T* const elements = tensor.data<T>();
+bool Has(const void* data, int64_t n, Refusal refusal) {
+  const T* const elements = static_cast<const T*>(data);
   bool found = false;
-  ForBlocks(tensor.num_elements(), kCheapItems, [&](int64_t begin, int64_t end) {
+  ForBlocks(n, kCheapItems, [&](int64_t begin, int64_t end) {
     found = found || std::any_of(elements + begin, elements + end, [refusal](T x) {
               return refusal == Refusal::kZero ? x == T(0) : x < T(0);
             });
   });
   return found;
-}
-
-absl::Status CheckRefusal(Refusal refusal, const Tensor& tensor) {
-  auto has = [&]() {
-    switch (tensor.dtype()) {
-      FORMWORK_INTEGER_CASES(return Has<T>(tensor, refusal))
-      default:
-        return false;
-    }
-    return false;
-  };
-  if (!has()) return absl::OkStatus();
-  return refusal == Refusal::kZero
-             ? InvalidArgument("Integer division by zero")
-             : InvalidArgument("Integers to negative integer powers are not allowed");
 }
 
 // Where every operand has the result's shape or is one element, the loop runs over the whole at
@@ -117,7 +102,7 @@ absl::StatusOr<KernelFn> MakeStandalone(absl::Span<const DType> inputs, const Bl
       operands[i] = ctx.input(i).raw();
     }
     if (op->refuses != Refusal::kNone && ctx.input(0).num_elements() > 0) {
-      FORMWORK_RETURN_IF_ERROR(CheckRefusal(op->refuses, ctx.input(1)));
+      FORMWORK_RETURN_IF_ERROR(CheckOperand(*op, operands[1], ctx.input(1).num_elements()));
     }
     if (scalars) {
       FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, op->out, Shape()));
@@ -350,6 +335,21 @@ const BlockOp* FindBlockOp(absl::string_view op, absl::Span<const DType> in, DTy
       index->find(absl::StrCat(op, "/", static_cast<int>(in.back()), "/", static_cast<int>(out)));
   if (found == index->end() || found->second->arity != in.size()) return nullptr;
   return found->second;
+}
+
+absl::Status CheckOperand(const BlockOp& op, const void* elements, int64_t n) {
+  auto has = [&]() {
+    switch (op.in) {
+      FORMWORK_INTEGER_CASES(return Has<T>(elements, n, op.refuses))
+      default:
+        return false;
+    }
+    return false;
+  };
+  if (op.refuses == Refusal::kNone || !has()) return absl::OkStatus();
+  return op.refuses == Refusal::kZero
+             ? InvalidArgument("Integer division by zero")
+             : InvalidArgument("Integers to negative integer powers are not allowed");
 }
 
 void RegisterElementwiseCpuKernels(KernelRegistry& registry) {

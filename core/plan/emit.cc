@@ -12,6 +12,7 @@
 #include "core/plan/fusion.h"
 #include "core/plan/liveness.h"
 #include "core/plan/planner_scope.h"
+#include "core/plan/scalars.h"
 
 namespace formwork {
 namespace {
@@ -75,6 +76,7 @@ class Emitter {
     if (root_) scope_.releases.AddTo(*plan_, [this](int32_t origin) { return Written(origin); });
     for (const Tensor& constant : plan_->constants) scope_.bytes += constant.bytes();
     scope_.bytes += sizeof(Plan) + plan_->num_slots * (sizeof(Tensor) + sizeof(InputRef)) +
+                    plan_->num_registers * sizeof(ScalarProgram::Register) +
                     plan_->code.size() * (sizeof(Plan::Instruction) + sizeof(Plan::Label) + 64) +
                     plan_->kernels.size() * sizeof(KernelFn);
     return plan_;
@@ -111,6 +113,10 @@ class Emitter {
     plan_->refs.push_back(ref);
     ++plan_->code.back().inputs.count;
   }
+  Plan::Ref NewConstant(const Tensor& value) {
+    plan_->constants.push_back(value);
+    return {.constant = true, .index = static_cast<uint32_t>(plan_->constants.size()) - 1};
+  }
   uint32_t NewTargets(size_t count) {
     const size_t first = plan_->targets.size();
     plan_->targets.resize(first + count);
@@ -138,7 +144,7 @@ class Emitter {
     region.begin = Here();
     Body body{graph, region, top, std::vector<std::vector<Plan::Ref>>(graph.nodes.size())};
     for (size_t i = 0; i < args.size(); ++i) body.refs[graph.args[i]] = {args[i]};
-    for (const FusionUnit& unit : PlanFusion(graph)) {
+    for (const FusionUnit& unit : PlanFusion(graph, scope_.context.kernels)) {
       if (WorkIsCut()) return WorkStatus();
       FORMWORK_RETURN_IF_ERROR(AddUnit(body, unit));
     }
@@ -151,6 +157,10 @@ class Emitter {
   }
 
   absl::Status AddUnit(Body& body, const FusionUnit& unit) {
+    if (unit.scalars) {
+      AddScalars(body, unit);
+      return absl::OkStatus();
+    }
     if (unit.nodes.size() > 1) {
       FORMWORK_ASSIGN_OR_RETURN(const bool fused, AddFused(body, unit));
       if (fused) return absl::OkStatus();
@@ -159,9 +169,7 @@ class Emitter {
       const Node& node = body.graph.nodes[i];
       if (node.kind == NodeKind::kArg) continue;
       if (node.kind == NodeKind::kConstant) {
-        body.refs[i] = {
-            {.constant = true, .index = static_cast<uint32_t>(plan_->constants.size())}};
-        plan_->constants.push_back(node.constant);
+        body.refs[i] = {NewConstant(node.constant)};
         continue;
       }
       FORMWORK_RETURN_IF_ERROR(AddNode(body, i));
@@ -253,20 +261,40 @@ class Emitter {
     FORMWORK_ASSIGN_OR_RETURN(std::optional<FusedStep> fused,
                               MakeFusedStep(body.graph, unit, std::move(kernels)));
     if (!fused.has_value()) return false;
-    for (int32_t i : unit.nodes) body.refs[i].resize(body.graph.nodes[i].output_dtypes.size());
-    Plan::Instruction& instruction =
-        NewInstruction(Plan::Code::kKernel, body.graph.nodes[unit.nodes.back()].name, nullptr);
-    instruction.outputs = {NewSlots(fused->outputs.size()),
-                           static_cast<uint32_t>(fused->outputs.size())};
-    instruction.target = static_cast<uint32_t>(plan_->kernels.size());
+    NewUnitStep(body, unit, Plan::Code::kKernel, plan_->kernels.size());
     for (const Edge& edge : fused->inputs) AddInput(body.ref(edge));
-    for (size_t k = 0; k < fused->outputs.size(); ++k) {
-      const Edge edge = fused->outputs[k];
-      body.refs[edge.node][edge.index] = {.index =
-                                              instruction.outputs.first + static_cast<uint32_t>(k)};
-    }
     plan_->kernels.push_back(std::move(fused->kernel));
     return true;
+  }
+
+  void AddScalars(Body& body, const FusionUnit& unit) {
+    ScalarStep step = MakeScalarStep(body.graph, unit);
+    NewUnitStep(body, unit, Plan::Code::kScalar, plan_->scalars.size());
+    for (const ScalarStep::Source& source : step.inputs) {
+      AddInput(source.constant == nullptr ? body.ref(source.edge) : NewConstant(*source.constant));
+    }
+    const auto loops = [](const auto& instruction) {
+      return instruction.code == ScalarProgram::Code::kLoop;
+    };
+    scope_.has_loop =
+        scope_.has_loop || std::any_of(step.program.code.begin(), step.program.code.end(), loops);
+    plan_->num_registers = std::max<uint32_t>(plan_->num_registers, step.program.num_registers);
+    scope_.bytes += step.program.bytes();
+    plan_->scalars.push_back(std::move(step.program));
+  }
+
+  // An instruction whose outputs are those of the unit. Its inputs are to be added.
+  void NewUnitStep(Body& body, const FusionUnit& unit, Plan::Code code, size_t target) {
+    const uint32_t first = NewSlots(unit.outputs.size());
+    for (int32_t i : unit.nodes) body.refs[i].resize(body.graph.nodes[i].output_dtypes.size());
+    for (size_t k = 0; k < unit.outputs.size(); ++k) {
+      const Edge edge = unit.outputs[k];
+      body.refs[edge.node][edge.index] = {.index = first + static_cast<uint32_t>(k)};
+    }
+    Plan::Instruction& instruction =
+        NewInstruction(code, body.graph.nodes[unit.nodes.back()].name, nullptr);
+    instruction.outputs = {first, static_cast<uint32_t>(unit.outputs.size())};
+    instruction.target = static_cast<uint32_t>(target);
   }
 
   // Whether what may say how large a result is, is known.

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/elementwise_program.h"
+#include "core/plan/scalars.h"
 
 namespace formwork {
 namespace {
@@ -14,22 +15,21 @@ namespace {
 // A block of each live register has to stay in the first-level cache.
 constexpr size_t kMostNodesInUnit = 128;
 
-// The table's entry where a node may be part of a program.
+// The table's entry where a node may be part of an ElementwiseProgram.
 const BlockOp* FusableOp(const Graph& graph, const Node& node) {
-  if (node.kind != NodeKind::kOp || node.op->effect != Effect::kNone ||
-      node.output_dtypes.size() != 1) {
+  const BlockOp* op = TableOp(graph, node);
+  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast.
+  if (op == nullptr || op->refuses != Refusal::kNone || node.op->name == "Select" ||
+      !node.attrs->GetOr<bool>("incompatible_shape_error", true)) {
     return nullptr;
   }
-  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast; casts
-  // that cut bits off are not the table's.
-  if (node.op->name == "Select" || !node.attrs->GetOr<bool>("incompatible_shape_error", true) ||
-      node.attrs->GetOr<bool>("Truncate", false)) {
-    return nullptr;
-  }
-  absl::InlinedVector<DType, 3> dtypes;
-  for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
-  const BlockOp* op = FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]);
-  return op != nullptr && op->refuses == Refusal::kNone ? op : nullptr;
+  return op;
+}
+
+// Whether it can end a call: then it stays behind the effects that come before it, and ahead of
+// those that come after it.
+bool MayEndCall(const Graph& graph, const Node& node) {
+  return !node.bodies.empty() || TableOp(graph, node)->refuses != Refusal::kNone;
 }
 
 // Builds the units in one forward walk. A waiting group is emitted as a whole when a node outside
@@ -37,7 +37,8 @@ const BlockOp* FusableOp(const Graph& graph, const Node& node) {
 // groups never depend on each other in a circle.
 class Grouping {
  public:
-  explicit Grouping(const Graph& graph) : graph_(graph), group_of_(graph.nodes.size(), -1) {}
+  Grouping(const Graph& graph, const KernelRegistry& kernels)
+      : graph_(graph), kernels_(kernels), group_of_(graph.nodes.size(), -1) {}
 
   std::vector<FusionUnit> Run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -49,13 +50,22 @@ class Grouping {
   }
 
  private:
+  struct Group {
+    std::vector<int32_t> nodes;  // Empty once emitted or united with another.
+    bool scalars = false;
+  };
+
   void Visit(int32_t i) {
     const Node& node = graph_.nodes[i];
+    if (const std::optional<size_t> registers = ScalarRegisters(graph_, node, kernels_)) {
+      return VisitScalar(i, *registers);
+    }
+    if (scalars_may_end_call_ && HasEffect(node)) Emit(scalars_);
     const bool waits = FusableOp(graph_, node) != nullptr;
     int32_t joined = -1;
     for (const Edge& edge : node.inputs) {
       const int32_t g = Find(group_of_[edge.node]);
-      if (g < 0 || groups_[g].empty() || g == joined) continue;
+      if (g < 0 || groups_[g].nodes.empty() || g == joined) continue;
       if (!waits || !CanJoin(node, g, joined)) {
         Emit(g);
         continue;
@@ -63,46 +73,73 @@ class Grouping {
       joined = joined < 0 ? g : Unite(joined, g);
     }
     if (!waits) {
-      units_.push_back({{i}, {}});
+      units_.push_back({{i}});
       return;
     }
-    if (joined < 0) {
-      joined = static_cast<int32_t>(groups_.size());
-      groups_.emplace_back();
-      parent_.push_back(joined);
-    }
-    groups_[joined].push_back(i);
+    if (joined < 0) joined = NewGroup(false);
+    groups_[joined].nodes.push_back(i);
     group_of_[i] = joined;
   }
 
-  bool CanJoin(const Node& node, int32_t g, int32_t joined) const {
-    const size_t size = groups_[g].size() + (joined < 0 ? 0 : groups_[joined].size());
-    return size < kMostNodesInUnit &&
-           graph_.nodes[groups_[g].front()].output_shapes[0] == node.output_shapes[0];
+  // Whatever computes scalars alone is one group, until somebody needs it.
+  void VisitScalar(int32_t i, size_t registers) {
+    const Node& node = graph_.nodes[i];
+    for (const Edge& edge : node.inputs) {
+      const int32_t g = Find(group_of_[edge.node]);
+      if (g >= 0 && g != scalars_) Emit(g);
+    }
+    if (registers_ + registers > ScalarProgram::kMostRegisters) Emit(scalars_);
+    if (scalars_ < 0) scalars_ = NewGroup(true);
+    registers_ += registers;
+    scalars_may_end_call_ = scalars_may_end_call_ || MayEndCall(graph_, node);
+    groups_[scalars_].nodes.push_back(i);
+    group_of_[i] = scalars_;
   }
 
+  bool CanJoin(const Node& node, int32_t g, int32_t joined) const {
+    const size_t size = groups_[g].nodes.size() + (joined < 0 ? 0 : groups_[joined].nodes.size());
+    return !groups_[g].scalars && size < kMostNodesInUnit &&
+           graph_.nodes[groups_[g].nodes.front()].output_shapes[0] == node.output_shapes[0];
+  }
+
+  int32_t NewGroup(bool scalars) {
+    groups_.push_back({{}, scalars});
+    parent_.push_back(static_cast<int32_t>(parent_.size()));
+    return parent_.back();
+  }
   int32_t Find(int32_t g) const {
     while (g >= 0 && parent_[g] != g) g = parent_[g];
     return g;
   }
   int32_t Unite(int32_t a, int32_t b) {
-    if (groups_[a].size() < groups_[b].size()) std::swap(a, b);
-    groups_[a].insert(groups_[a].end(), groups_[b].begin(), groups_[b].end());
-    groups_[b].clear();
+    if (groups_[a].nodes.size() < groups_[b].nodes.size()) std::swap(a, b);
+    groups_[a].nodes.insert(groups_[a].nodes.end(), groups_[b].nodes.begin(),
+                            groups_[b].nodes.end());
+    groups_[b].nodes.clear();
     parent_[b] = a;
     return a;
   }
   void Emit(int32_t g) {
-    if (groups_[g].empty()) return;
-    std::sort(groups_[g].begin(), groups_[g].end());
-    units_.push_back({std::move(groups_[g]), {}});
-    groups_[g].clear();
+    if (g < 0 || groups_[g].nodes.empty()) return;
+    std::sort(groups_[g].nodes.begin(), groups_[g].nodes.end());
+    units_.push_back({std::move(groups_[g].nodes), groups_[g].scalars});
+    groups_[g].nodes.clear();
+    if (g == scalars_) {
+      scalars_ = -1;
+      registers_ = 0;
+      scalars_may_end_call_ = false;
+    }
   }
 
   const Graph& graph_;
+  const KernelRegistry& kernels_;
   std::vector<int32_t> group_of_;
   std::vector<int32_t> parent_;
-  std::vector<std::vector<int32_t>> groups_;  // Empty once emitted or united with another.
+  std::vector<Group> groups_;
+  // The group of scalars that waits; -1: none.
+  int32_t scalars_ = -1;
+  size_t registers_ = 0;
+  bool scalars_may_end_call_ = false;
   std::vector<FusionUnit> units_;
 };
 
@@ -131,21 +168,36 @@ absl::Status RunOneByOne(KernelContext& ctx, const std::vector<KernelFn>& kernel
 
 }  // namespace
 
-std::vector<FusionUnit> PlanFusion(const Graph& graph) {
-  std::vector<FusionUnit> units = Grouping(graph).Run();
+const BlockOp* TableOp(const Graph& graph, const Node& node) {
+  if (node.kind != NodeKind::kOp || node.op->effect != Effect::kNone ||
+      node.output_dtypes.size() != 1 || node.attrs->GetOr<bool>("Truncate", false)) {
+    return nullptr;
+  }
+  absl::InlinedVector<DType, 3> dtypes;
+  for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
+  return FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]);
+}
+
+std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels) {
+  std::vector<FusionUnit> units = Grouping(graph, kernels).Run();
   std::vector<int32_t> unit_of(graph.nodes.size(), -1);
   for (size_t u = 0; u < units.size(); ++u) {
     for (int32_t n : units[u].nodes) unit_of[n] = static_cast<int32_t>(u);
   }
-  std::vector<bool> read_outside(graph.nodes.size(), false);
+  std::vector<std::vector<bool>> read(graph.nodes.size());
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    read[n].resize(graph.nodes[n].output_dtypes.size());
     for (const Edge& edge : graph.nodes[n].inputs) {
-      if (unit_of[edge.node] != unit_of[n]) read_outside[edge.node] = true;
+      if (unit_of[edge.node] != unit_of[n]) read[edge.node][edge.index] = true;
     }
   }
-  for (const Edge& edge : graph.results) read_outside[edge.node] = true;
+  for (const Edge& edge : graph.results) read[edge.node][edge.index] = true;
   for (FusionUnit& unit : units) {
-    for (int32_t n : unit.nodes) unit.read_outside.push_back(read_outside[n]);
+    for (int32_t n : unit.nodes) {
+      for (size_t k = 0; k < read[n].size(); ++k) {
+        if (read[n][k]) unit.outputs.push_back({n, static_cast<int32_t>(k)});
+      }
+    }
   }
   return units;
 }
@@ -182,13 +234,11 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
     }
     instructions.push_back(instruction);
   }
+  if (unit.outputs.empty()) return std::nullopt;
   std::vector<uint16_t> outputs;
-  for (size_t i = 0; i < unit.nodes.size(); ++i) {
-    if (!unit.read_outside[i]) continue;
-    outputs.push_back(static_cast<uint16_t>(fused.inputs.size() + i));
-    fused.outputs.push_back({unit.nodes[i], 0});
+  for (const Edge& edge : unit.outputs) {
+    outputs.push_back(static_cast<uint16_t>(fused.inputs.size() + inside[edge.node]));
   }
-  if (outputs.empty()) return std::nullopt;
   auto program = std::make_shared<const ElementwiseProgram>(dtypes, instructions, outputs);
   auto steps = std::make_shared<const std::vector<KernelFn>>(std::move(one_by_one));
   fused.kernel = KernelFn([program, steps, instructions = std::move(instructions),

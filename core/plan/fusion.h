@@ -1,6 +1,6 @@
 #pragma once
 
-// Which elementwise nodes run as one step.
+// Which nodes run as one step.
 
 #include <cstdint>
 #include <optional>
@@ -8,25 +8,30 @@
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/kernels/elementwise_blocks.h"
 #include "core/kernels/kernel.h"
 
 namespace formwork {
 
+/// The entry of the table of elementwise ops that computes what the node does; null where there is
+/// none. The step of its own may still refuse operands, or shapes.
+const BlockOp* TableOp(const Graph& graph, const Node& node);
+
 /// Nodes that are emitted together, in order: one node, or a group to be fused.
 struct FusionUnit {
   std::vector<int32_t> nodes;
-  std::vector<bool> read_outside;  ///< By node: whether another unit, or a result, needs it.
+  bool scalars = false;            ///< A group of nodes that compute scalars alone (scalars.h).
+  std::vector<Edge> outputs = {};  ///< What another unit, or a result, needs.
 };
 
-/// All nodes of the graph, grouped, in an order in which they may run. Pure elementwise nodes wait
-/// until somebody outside their group needs them, and join the groups of what they read, where
-/// their shapes are known to be equal.
-std::vector<FusionUnit> PlanFusion(const Graph& graph);
+/// All nodes of the graph, grouped, in an order in which they may run. What computes scalars alone
+/// waits until somebody else needs it, and so do pure elementwise nodes, which join the groups of
+/// what they read where their shapes are known to be equal.
+std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels);
 
-/// One step for a whole unit.
+/// One step for a whole unit of elementwise nodes; its outputs are the unit's.
 struct FusedStep {
   std::vector<Edge> inputs;
-  std::vector<Edge> outputs;  ///< What is read outside the unit.
   KernelFn kernel;
 };
 

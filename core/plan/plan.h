@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/kernels/kernel.h"
+#include "core/kernels/scalar_program.h"
 #include "core/resource/variable.h"
 #include "core/tensor/tensor.h"
 
@@ -38,6 +39,7 @@ class Plan {
 
   enum class Code : uint8_t {
     kKernel,   ///< Runs kernels[target].
+    kScalar,   ///< Runs scalars[target].
     kMove,     ///< Output k becomes input k, in this order.
     kJump,     ///< Goes on at targets[target].
     kBranch,   ///< At targets[target] where the input is true, else at the next of them.
@@ -74,6 +76,7 @@ class Plan {
   std::vector<Instruction> code;
   std::vector<Label> labels;  ///< Of the instructions.
   std::vector<KernelFn> kernels;
+  std::vector<ScalarProgram> scalars;
   std::vector<Ref> refs;
   std::vector<uint32_t> drops;
   std::vector<Target> targets;
@@ -82,6 +85,7 @@ class Plan {
   std::vector<Tensor> constants;
   std::vector<Ref> results;
   uint32_t num_slots = 0;
+  uint32_t num_registers = 0;  ///< Of the program of scalars that has most.
   /// Parameter i is moved into slot i.
   std::vector<DType> arg_dtypes;
   std::vector<Access> arg_access;  ///< Of parameters of dtype resource.
@@ -101,7 +105,7 @@ class Plan {
 
 /// The program as text, an instruction a line, for people and for tests:
 ///   3: branch %2 -> 4 drop %1, 6
-///   4: %5 = MatMul(%0, %1!) 'dense/MatMul' drop %1
+///   4: %5 = MatMul(%0 %1!) 'dense/MatMul' drop %1
 /// A `!` marks what is taken over, `#0` a constant. Of a long one, the first megabyte.
 std::string PlanText(const Plan& plan);
 

@@ -46,6 +46,9 @@ class Writer {
       case Plan::Code::kKernel:
         absl::StrAppend(&text_, label.op == nullptr ? "fused" : label.op->name, "(", inputs, ")");
         break;
+      case Plan::Code::kScalar:
+        absl::StrAppend(&text_, "scalar(", inputs, ")");
+        break;
       case Plan::Code::kMove:
         absl::StrAppend(&text_, inputs);
         break;
@@ -80,6 +83,48 @@ class Writer {
       absl::StrAppend(&text_, " release ", SlotsText(plan_.releases, instruction.releases));
     }
     absl::StrAppend(&text_, "\n");
+    if (instruction.code == Plan::Code::kScalar) Add(plan_.scalars[instruction.target]);
+  }
+
+  static std::string PortsText(const std::vector<ScalarProgram::Port>& ports) {
+    return absl::StrJoin(ports, " ", [](std::string* out, const ScalarProgram::Port& port) {
+      absl::StrAppend(out, "r", port.at);
+    });
+  }
+
+  void Add(const ScalarProgram& program) {
+    absl::StrAppend(&text_, "   (", PortsText(program.inputs), ") -> (", PortsText(program.outputs),
+                    ")\n");
+    for (size_t i = 0; i < program.code.size() && HasRoom(); ++i) {
+      const ScalarProgram::Instruction& instruction = program.code[i];
+      const ScalarProgram::Label& label = program.labels[i];
+      absl::StrAppend(&text_, "   ", i, ": ");
+      switch (instruction.code) {
+        case ScalarProgram::Code::kOp:
+        case ScalarProgram::Code::kCheckedOp:
+          absl::StrAppend(&text_, "r", instruction.result, " = ", label.op->name, "(");
+          for (int k = 0; k < instruction.op->arity; ++k) {
+            absl::StrAppend(&text_, k == 0 ? "r" : " r", instruction.operands[k]);
+          }
+          absl::StrAppend(&text_, ")");
+          break;
+        case ScalarProgram::Code::kMove:
+          absl::StrAppend(&text_, "r", instruction.result, " = r", instruction.operands[0]);
+          break;
+        case ScalarProgram::Code::kJump:
+          absl::StrAppend(&text_, "jump ", instruction.target);
+          break;
+        case ScalarProgram::Code::kBranch:
+          absl::StrAppend(&text_, "branch r", instruction.operands[0], " else ",
+                          instruction.target);
+          break;
+        case ScalarProgram::Code::kLoop:
+          absl::StrAppend(&text_, "loop r", instruction.operands[0], " -> ", instruction.target);
+          break;
+      }
+      if (!label.node.empty()) absl::StrAppend(&text_, " '", label.node, "'");
+      absl::StrAppend(&text_, "\n");
+    }
   }
 
   std::string Inputs(Plan::Range range) const {

@@ -55,7 +55,7 @@ absl::StatusOr<size_t> Choose(const Plan::Instruction& instruction, const Tensor
 
 }  // namespace
 
-PlanFrame::PlanFrame(const Plan& plan) : slots(plan.num_slots) {
+PlanFrame::PlanFrame(const Plan& plan) : slots(plan.num_slots), registers(plan.num_registers) {
   inputs.reserve(plan.refs.size());
   for (const Plan::Ref& ref : plan.refs) {
     inputs.push_back({ref.constant ? &plan.constants[ref.index] : &slots[ref.index], ref.owned});
@@ -104,6 +104,13 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
         if (!stop_.after_effect() && slice.Over()) return State::kSuspended;
         absl::Status status = RunKernel(instruction, refs, slots);
         if (!status.ok()) return Fail(std::move(status));
+        break;
+      }
+      case Plan::Code::kScalar: {
+        if (!stop_.after_effect() && slice.Over()) return State::kSuspended;
+        absl::StatusOr<bool> finished = RunScalars(instruction, refs, slots, slice);
+        if (!finished.ok()) return Fail(finished.status());
+        if (!*finished) return State::kSuspended;
         break;
       }
       case Plan::Code::kMove:
@@ -155,13 +162,18 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
   }
 }
 
-absl::Status Execution::RunKernel(const Plan::Instruction& instruction, const InputRef* refs,
-                                  Tensor* slots) {
+// The status to end with before the step at hand.
+inline absl::Status Execution::LookAtStop() {
   if (--until_poll_ == 0) {
     until_poll_ = kStepsBetweenPolls;
     stop_.Poll();
   }
-  if (stop_.requested()) FORMWORK_RETURN_IF_ERROR(StatusBeforeStep());
+  return stop_.requested() ? StatusBeforeStep() : absl::OkStatus();
+}
+
+absl::Status Execution::RunKernel(const Plan::Instruction& instruction, const InputRef* refs,
+                                  Tensor* slots) {
+  FORMWORK_RETURN_IF_ERROR(LookAtStop());
   KernelContext ctx(call_, {refs, instruction.inputs.count},
                     {slots + instruction.outputs.first, instruction.outputs.count});
   const KernelFn& kernel = plan_->kernels[instruction.target];
@@ -170,6 +182,26 @@ absl::Status Execution::RunKernel(const Plan::Instruction& instruction, const In
   if (!status.ok()) return status == stop_.status() ? status : AtNode(status);
   if (instruction.effect) stop_.NoteEffect();
   return absl::OkStatus();
+}
+
+// False where the slice is over at an iteration of one of its loops.
+absl::StatusOr<bool> Execution::RunScalars(const Plan::Instruction& instruction,
+                                           const InputRef* refs, Tensor* slots, TimeSlice& slice) {
+  const ScalarProgram& program = plan_->scalars[instruction.target];
+  ScalarProgram::Register* const registers = frame_->registers.data();
+  if (scalar_at_ == 0) {
+    FORMWORK_RETURN_IF_ERROR(LookAtStop());
+    FORMWORK_RETURN_IF_ERROR(program.Read({refs, instruction.inputs.count}, registers));
+  }
+  while (true) {
+    FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] { return program.Run(registers, scalar_at_); }));
+    if (scalar_at_ == program.code.size()) break;
+    if (stop_.requested() || stop_.Poll()) return stop_.status();
+    if (slice.Over()) return false;
+  }
+  program.Write(registers, {slots + instruction.outputs.first, instruction.outputs.count});
+  scalar_at_ = 0;
+  return true;
 }
 
 // The status to end with before a step, of a call that is to stop.

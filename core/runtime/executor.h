@@ -26,6 +26,7 @@ class PlanFrame {
 
   std::vector<Tensor> slots;
   std::vector<InputRef> inputs;  ///< The plan's refs, resolved against these slots.
+  std::vector<ScalarProgram::Register> registers;  ///< Of the program of scalars that runs.
   /// Of a root plan: one for each of its functions, made when it is called first. A function cannot
   /// be called while it runs, so that one is enough.
   std::vector<std::unique_ptr<PlanFrame>> functions;
@@ -91,7 +92,10 @@ class Execution {
     uint32_t at;  // Its call.
   };
 
+  absl::Status LookAtStop();
   absl::Status RunKernel(const Plan::Instruction& instruction, const InputRef* refs, Tensor* slots);
+  absl::StatusOr<bool> RunScalars(const Plan::Instruction& instruction, const InputRef* refs,
+                                  Tensor* slots, TimeSlice& slice);
   absl::Status StatusBeforeStep();
   void Drop(Plan::Range drops);
   uint32_t Land(uint32_t target);
@@ -110,6 +114,7 @@ class Execution {
   const Plan* plan_;
   PlanFrame* frame_;
   uint32_t at_ = 0;
+  uint32_t scalar_at_ = 0;  // In the program of scalars that it is in; 0: it has not begun.
 
   std::vector<Caller> callers_;
   uint32_t until_poll_;
