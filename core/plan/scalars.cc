@@ -286,6 +286,7 @@ std::optional<size_t> ScalarRegisters(const Graph& graph, const Node& node,
         if (!more) return std::nullopt;
         registers += *more;
       }
+      if (registers > ScalarProgram::kMostRegisters) return std::nullopt;
       return registers;
     }
     default:

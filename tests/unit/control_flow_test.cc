@@ -7,12 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/ops/control_flow.h"
-#include "core/plan/planner.h"
-#include "core/runtime/call.h"
-#include "core/runtime/executor.h"
-#include "tests/support/graph_world.h"
-#include "tests/support/kernel_runner.h"
-#include "tests/support/status_matchers.h"
+#include "tests/unit/plan_fixture.h"
 
 namespace formwork::testing {
 namespace {
@@ -22,7 +17,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Feeds = std::vector<std::pair<std::string, DType>>;
 
 TEST(SelectorTest, ConditionsAreTakenAsTensorFlowTakesThem) {
   EXPECT_TRUE(*IsTrue(Tensor::Scalar(true)));
@@ -50,47 +44,7 @@ TEST(SelectorTest, AnIndexOutOfRangeTakesTheLastBranch) {
   EXPECT_EQ(*ChooseBranch(ControlFlow::kIf, Tensor::Scalar(true), 2), 0u);
 }
 
-class ControlFlowTest : public ::testing::Test {
- protected:
-  void Make(absl::string_view text, Feeds feeds, std::vector<std::string> fetches) {
-    std::vector<PartialShape> shapes(feeds.size());
-    ASSERT_OK_AND_ASSIGN(ImportedGraph imported,
-                         world_.Import(text, std::move(feeds), std::move(fetches)));
-    ASSERT_OK_AND_ASSIGN(
-        plan_, MakePlan(imported, shapes, {world_.ops, world_.kernels, world_.allocator}));
-    frame_ = std::make_unique<PlanFrame>(*plan_);
-  }
-  absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> inputs) {
-    std::deque<std::atomic<uint64_t>> counters;
-    const std::vector<ResourceHandle> named;
-    Call call(world_.allocator, &counters, &named, stop_);
-    std::vector<Tensor> outputs(plan_->results.size());
-    Execution execution(*plan_, *frame_, call, absl::MakeSpan(inputs));
-    const absl::Status status = execution.Run(absl::MakeSpan(outputs)).status();
-    failed_ = execution.position();
-    FORMWORK_RETURN_IF_ERROR(status);
-    return outputs;
-  }
-  // One float out.
-  float RunFloat(std::vector<Tensor> inputs) {
-    absl::StatusOr<std::vector<Tensor>> outputs = Run(std::move(inputs));
-    EXPECT_OK(outputs.status());
-    return outputs.ok() ? (*outputs)[0].scalar<float>() : NAN;
-  }
-  // How many of the frame's slots hold memory.
-  int Held() const {
-    int held = 0;
-    for (const Tensor& slot : frame_->slots) held += slot.buffer() ? 1 : 0;
-    return held;
-  }
-  std::string Text() const { return PlanText(*plan_); }
-
-  GraphWorld world_;
-  std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<PlanFrame> frame_;
-  StopFlag stop_;
-  int64_t failed_ = -1;
-};
+class ControlFlowTest : public PlanFixture {};
 
 constexpr char kBranches[] = R"(
   c = Placeholder dtype=bool
