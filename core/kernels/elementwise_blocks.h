@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/kernels/elementwise_tile.h"
 #include "core/ops/attr.h"
 #include "core/tensor/dtype.h"
 
@@ -25,6 +26,7 @@ struct BlockOp {
   DType in = DType::kInvalid;  ///< Of the operands (of the last ones, for a select).
   DType out = DType::kInvalid;
   Refusal refuses = Refusal::kNone;  ///< Not to be fused unless kNone.
+  TileOp tile = TileOp::kNone;       ///< The same for a chain's tiles.
   /// Of a binary op: the same where in[0], or in[1], is one element for the whole run; null where
   /// there is no such loop. A constant then takes a register, not a block of the cache.
   BlockFn left_scalar = nullptr;

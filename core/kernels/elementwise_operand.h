@@ -10,8 +10,9 @@
 
 namespace formwork {
 
-/// Elements in one block: a few operands' blocks stay in the first-level cache.
-inline constexpr int64_t kBlockElements = 1024;
+/// Elements in one block: a few operands' blocks stay in the first-level cache, and every tile
+/// (elementwise_tile.h) goes into it without a rest.
+inline constexpr int64_t kBlockElements = 768;
 
 /// The shape of elementwise a and b. Errors: kInvalidArgument in TensorFlow's words.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);

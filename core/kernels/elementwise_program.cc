@@ -1,12 +1,12 @@
 #include "core/kernels/elementwise_program.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
-#include "core/kernels/elementwise_operand.h"
 
 namespace formwork {
 namespace {
@@ -18,6 +18,18 @@ constexpr size_t kLine = 64;
 
 }  // namespace
 
+// A program as it is run on given inputs: those of one element need no block.
+struct ElementwiseProgram::Binding {
+  struct alignas(kLine) Scalar {
+    char bytes[kTileScalarBytes];
+  };
+  absl::InlinedVector<BlockFn, 64> loops;          // By instruction.
+  absl::InlinedVector<int8_t, 64> scalar_operand;  // By instruction: the one that is passed alone.
+  absl::InlinedVector<bool, 32> needs_block;       // By input.
+  std::vector<TileStep> steps;
+  std::vector<Scalar> scalars;  // By input, where there are chains.
+};
+
 ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
                                        std::vector<Instruction> instructions,
                                        std::vector<uint16_t> outputs)
@@ -25,22 +37,100 @@ ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
       instructions_(std::move(instructions)),
       outputs_(std::move(outputs)) {
   const size_t num_inputs = input_dtypes_.size();
-  const size_t num_values = num_inputs + instructions_.size();
-  output_of_.assign(num_values, -1);
+  output_of_.assign(num_inputs + instructions_.size(), -1);
   for (size_t i = 0; i < outputs_.size(); ++i) output_of_[outputs_[i]] = static_cast<int32_t>(i);
-  std::vector<size_t> last_use(num_values, 0);
+  Schedule();
+  AssignRegisters();
+}
+
+// Runs of instructions that a tile can go through become chains: from the first instruction that
+// has not run, on to one that reads its result while everything else that it reads is there.
+void ElementwiseProgram::Schedule() {
+  const size_t num_inputs = input_dtypes_.size();
+  std::vector<uint16_t> uses(num_inputs + instructions_.size(), 0);
+  std::vector<std::vector<uint16_t>> readers(instructions_.size());
   for (size_t i = 0; i < instructions_.size(); ++i) {
     for (int k = 0; k < instructions_[i].op->arity; ++k) {
-      last_use[instructions_[i].operands[k]] = i;
+      const uint16_t operand = instructions_[i].operands[k];
+      ++uses[operand];
+      if (operand >= num_inputs) readers[operand - num_inputs].push_back(static_cast<uint16_t>(i));
     }
+  }
+  std::vector<bool> has_run(instructions_.size(), false);
+  auto can_follow = [&](uint16_t reader, const BlockOp* op) {
+    const Instruction& next = instructions_[reader];
+    if (has_run[reader] || next.op->tile == TileOp::kNone || next.op->out != op->out) return false;
+    for (int k = 0; k < next.op->arity; ++k) {
+      if (next.operands[k] >= num_inputs && !has_run[next.operands[k] - num_inputs]) return false;
+    }
+    return true;
+  };
+  std::vector<uint16_t> chain;
+  for (size_t first = 0; first < instructions_.size(); ++first) {
+    if (has_run[first]) continue;
+    const BlockOp* const op = instructions_[first].op;
+    chain.assign(1, static_cast<uint16_t>(first));
+    has_run[first] = true;
+    for (bool grows = op->tile != TileOp::kNone; grows;) {
+      grows = false;
+      for (uint16_t reader : readers[chain.back()]) {
+        if (!can_follow(reader, op)) continue;
+        chain.push_back(reader);
+        has_run[reader] = true;
+        grows = true;
+        break;
+      }
+    }
+    if (chain.size() == 1) {
+      stages_.push_back({order_.size(), 0, nullptr});
+    } else {
+      AddChain(chain, uses);
+    }
+    order_.insert(order_.end(), chain.begin(), chain.end());
+  }
+}
+
+void ElementwiseProgram::AddChain(absl::Span<const uint16_t> chain,
+                                  absl::Span<const uint16_t> uses) {
+  has_chains_ = true;
+  const size_t begin = steps_.size();
+  uint16_t held = instructions_[chain[0]].operands[0];  // The value that is in registers.
+  steps_.push_back({TileForm::kLoad, TileOp::kNone, held});
+  for (uint16_t i : chain) {
+    const Instruction& instruction = instructions_[i];
+    if (instruction.op->arity == 1) {
+      steps_.push_back({TileForm::kUnary, instruction.op->tile, 0});
+    } else if (instruction.operands[0] == held) {
+      steps_.push_back({TileForm::kBlock, instruction.op->tile, instruction.operands[1]});
+    } else {
+      steps_.push_back({TileForm::kBlockFirst, instruction.op->tile, instruction.operands[0]});
+    }
+    held = ValueOf(i);
+    // The next instruction of the chain has it from the registers, all others from memory.
+    if (i == chain.back() || uses[held] > 1 || output_of_[held] >= 0) {
+      steps_.push_back({TileForm::kStore, TileOp::kNone, held});
+    }
+  }
+  steps_.push_back({});
+  stages_.push_back({begin, steps_.size() - begin, FindTileLoop(instructions_[chain[0]].op->out)});
+}
+
+void ElementwiseProgram::AssignRegisters() {
+  const size_t num_inputs = input_dtypes_.size();
+  const size_t num_values = num_inputs + instructions_.size();
+  std::vector<size_t> last_use(num_values, 0);
+  for (size_t place = 0; place < order_.size(); ++place) {
+    const Instruction& instruction = instructions_[order_[place]];
+    for (int k = 0; k < instruction.op->arity; ++k) last_use[instruction.operands[k]] = place;
   }
   // Scratch blocks: the inputs' come first (for what has to be broadcast), then those of results.
   register_of_.resize(num_values);
   for (size_t i = 0; i < num_inputs; ++i) register_of_[i] = num_registers_++;
   std::vector<uint16_t> free;
-  for (size_t i = 0; i < instructions_.size(); ++i) {
-    const size_t value = num_inputs + i;
-    max_width_ = std::max(max_width_, DTypeSize(instructions_[i].op->out));
+  for (size_t place = 0; place < order_.size(); ++place) {
+    const Instruction& instruction = instructions_[order_[place]];
+    const uint16_t value = ValueOf(order_[place]);
+    max_width_ = std::max(max_width_, DTypeSize(instruction.op->out));
     // A result may lie where an operand of the same instruction was: loops go element by element,
     // but widths may differ, so the block is freed only after it.
     if (output_of_[value] < 0) {
@@ -51,11 +141,12 @@ ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
         free.pop_back();
       }
     }
-    for (int k = 0; k < instructions_[i].op->arity; ++k) {
-      const uint16_t operand = instructions_[i].operands[k];
+    for (int k = 0; k < instruction.op->arity; ++k) {
+      const uint16_t operand = instruction.operands[k];
       bool again = false;
-      for (int j = 0; j < k; ++j) again = again || instructions_[i].operands[j] == operand;
-      if (!again && operand >= num_inputs && output_of_[operand] < 0 && last_use[operand] == i) {
+      for (int j = 0; j < k; ++j) again = again || instruction.operands[j] == operand;
+      if (!again && operand >= num_inputs && output_of_[operand] < 0 &&
+          last_use[operand] == place) {
         free.push_back(register_of_[operand]);
       }
     }
@@ -119,7 +210,7 @@ absl::Status ElementwiseProgram::RunSmall(KernelContext& ctx, const Shape& shape
                     : Operand(input.raw(), DTypeSize(input_dtypes_[i]), input.shape(), shape)
                           .Run(0, n, scratch + register_of_[i] * kBlockBytes);
   }
-  for (size_t i = 0; i < instructions_.size(); ++i) {
+  for (const uint16_t i : order_) {
     const Instruction& instruction = instructions_[i];
     const void* operands[3] = {nullptr, nullptr, nullptr};
     for (int k = 0; k < instruction.op->arity; ++k) operands[k] = values[instruction.operands[k]];
@@ -166,69 +257,124 @@ absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shap
     }
     outputs[k] = tensor->mutable_data<char>();
   }
-  // The loop for each instruction; constants that have one of their own need no block.
+  const Binding binding = Bind(operands);
+  const int64_t grain = std::max<int64_t>(
+      kBlockElements, kParallelElements / std::max<size_t>(1, instructions_.size()));
+  ParallelFor((n + kBlockElements - 1) / kBlockElements, grain / kBlockElements,
+              [&](int64_t first, int64_t last_block) {
+                RunRange(binding, operands, outputs, first * kBlockElements,
+                         std::min(n, last_block * kBlockElements));
+              });
+  return absl::OkStatus();
+}
+
+ElementwiseProgram::Binding ElementwiseProgram::Bind(absl::Span<const Operand> operands) const {
+  const size_t num_inputs = input_dtypes_.size();
   auto is_splat = [&](uint16_t value) { return value < num_inputs && operands[value].is_splat(); };
-  absl::InlinedVector<BlockFn, 64> loops(instructions_.size());
-  absl::InlinedVector<int8_t, 64> scalar_operand(instructions_.size(), -1);
-  absl::InlinedVector<bool, 32> needs_block(num_inputs, false);
-  for (size_t i = 0; i < instructions_.size(); ++i) {
+  Binding binding;
+  binding.loops.resize(instructions_.size());
+  binding.scalar_operand.resize(instructions_.size(), -1);
+  binding.needs_block.resize(num_inputs, false);
+  for (const Stage& stage : stages_) {
+    if (stage.chain != nullptr) continue;
+    const size_t i = order_[stage.first];
     const Instruction& instruction = instructions_[i];
-    loops[i] = instruction.op->fn;
+    binding.loops[i] = instruction.op->fn;
     if (instruction.op->right_scalar != nullptr && is_splat(instruction.operands[1])) {
-      loops[i] = instruction.op->right_scalar;
-      scalar_operand[i] = 1;
+      binding.loops[i] = instruction.op->right_scalar;
+      binding.scalar_operand[i] = 1;
     } else if (instruction.op->left_scalar != nullptr && is_splat(instruction.operands[0])) {
-      loops[i] = instruction.op->left_scalar;
-      scalar_operand[i] = 0;
+      binding.loops[i] = instruction.op->left_scalar;
+      binding.scalar_operand[i] = 0;
     }
     for (int k = 0; k < instruction.op->arity; ++k) {
-      if (k != scalar_operand[i] && instruction.operands[k] < num_inputs) {
-        needs_block[instruction.operands[k]] = true;
+      if (k != binding.scalar_operand[i] && instruction.operands[k] < num_inputs) {
+        binding.needs_block[instruction.operands[k]] = true;
       }
     }
   }
+  if (!has_chains_) return binding;
+  binding.scalars.resize(num_inputs);
+  for (size_t i = 0; i < num_inputs; ++i) {
+    if (!operands[i].is_splat()) continue;
+    const size_t width = DTypeSize(input_dtypes_[i]);
+    Splat(operands[i].element(), width, static_cast<int64_t>(kTileScalarBytes / width),
+          binding.scalars[i].bytes);
+  }
+  for (const ChainStep& step : steps_) {
+    const bool reads = step.form == TileForm::kLoad || step.form == TileForm::kBlock ||
+                       step.form == TileForm::kBlockFirst;
+    const bool scalar = reads && is_splat(step.value);
+    binding.steps.push_back({TileCode(scalar ? ScalarForm(step.form) : step.form, step.op),
+                             scalar ? binding.scalars[step.value].bytes : nullptr});
+  }
+  return binding;
+}
+
+void ElementwiseProgram::RunRange(const Binding& binding, absl::Span<const Operand> operands,
+                                  absl::Span<char* const> outputs, int64_t begin,
+                                  int64_t end) const {
+  const size_t num_inputs = input_dtypes_.size();
   const size_t block_bytes = kBlockElements * max_width_;
-  const int64_t grain = std::max<int64_t>(
-      kBlockElements, kParallelElements / std::max<size_t>(1, instructions_.size()));
-  ParallelFor(
-      (n + kBlockElements - 1) / kBlockElements, grain / kBlockElements,
-      [&](int64_t first, int64_t last_block) {
-        // On cache lines: vectors that straddle them cost half as much again.
-        const auto memory =
-            std::make_unique_for_overwrite<char[]>(num_registers_ * block_bytes + kLine);
-        char* const scratch =
-            memory.get() + (kLine - reinterpret_cast<uintptr_t>(memory.get()) % kLine);
-        std::vector<const void*> values(num_inputs + instructions_.size());
-        for (size_t i = 0; i < num_inputs; ++i) {
-          if (operands[i].is_splat() && needs_block[i]) {
-            values[i] = operands[i].Run(0, std::min(n, kBlockElements),
-                                        scratch + register_of_[i] * block_bytes);
-          }
+  // Chains run over whole tiles. Where a block is not full, what lies outside goes by way of
+  // scratch blocks, which have room for one.
+  const size_t num_blocks = num_registers_ + (has_chains_ ? outputs.size() : 0);
+  // On cache lines: vectors that straddle them cost half as much again.
+  const auto memory = std::make_unique_for_overwrite<char[]>(num_blocks * block_bytes + kLine);
+  char* const scratch = memory.get() + (kLine - reinterpret_cast<uintptr_t>(memory.get()) % kLine);
+  auto block_of = [&](size_t index) { return scratch + index * block_bytes; };
+  std::vector<TileStep> steps = binding.steps;
+  std::vector<void*> values(num_inputs + instructions_.size());
+  for (size_t value = 0; value < values.size(); ++value) {
+    if (output_of_[value] < 0) values[value] = block_of(register_of_[value]);
+  }
+  for (size_t i = 0; i < num_inputs; ++i) {
+    if (operands[i].is_splat() && binding.needs_block[i]) {
+      operands[i].Run(0, std::min(end - begin, kBlockElements), values[i]);
+    }
+  }
+  for (; begin < end; begin += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, end - begin);
+    const bool partial = has_chains_ && count < kBlockElements;
+    for (size_t i = 0; i < num_inputs; ++i) {
+      if (operands[i].is_splat()) continue;
+      void* const block = block_of(register_of_[i]);
+      const void* const run = operands[i].Run(begin, count, block);
+      if (partial && run != block) {
+        std::memcpy(block, run, static_cast<size_t>(count) * DTypeSize(input_dtypes_[i]));
+      }
+      values[i] = partial ? block : const_cast<void*>(run);
+    }
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      values[outputs_[k]] =
+          partial ? block_of(num_registers_ + k)
+                  : outputs[k] + static_cast<size_t>(begin) * DTypeSize(dtype(outputs_[k]));
+    }
+    for (const Stage& stage : stages_) {
+      if (stage.chain != nullptr) {
+        for (size_t k = stage.first; k < stage.first + stage.num_steps; ++k) {
+          if (TileReadsScalar(steps[k].code)) continue;
+          steps[k].data = values[steps_[k].value];
         }
-        for (int64_t block = first; block < last_block; ++block) {
-          const int64_t begin = block * kBlockElements;
-          const int64_t count = std::min(kBlockElements, n - begin);
-          for (size_t i = 0; i < num_inputs; ++i) {
-            if (operands[i].is_splat()) continue;
-            values[i] = operands[i].Run(begin, count, scratch + register_of_[i] * block_bytes);
-          }
-          for (size_t i = 0; i < instructions_.size(); ++i) {
-            const Instruction& instruction = instructions_[i];
-            const void* in[3] = {nullptr, nullptr, nullptr};
-            for (int k = 0; k < instruction.op->arity; ++k) in[k] = values[instruction.operands[k]];
-            if (const int k = scalar_operand[i]; k >= 0) {
-              in[k] = operands[instruction.operands[k]].element();
-            }
-            const int32_t output = output_of_[num_inputs + i];
-            char* result = output < 0 ? scratch + register_of_[num_inputs + i] * block_bytes
-                                      : outputs[output] + static_cast<size_t>(begin) *
-                                                              DTypeSize(instruction.op->out);
-            loops[i](in, result, count);
-            values[num_inputs + i] = result;
-          }
-        }
-      });
-  return absl::OkStatus();
+        stage.chain(&steps[stage.first], count);
+        continue;
+      }
+      const size_t i = order_[stage.first];
+      const Instruction& instruction = instructions_[i];
+      const void* in[3] = {nullptr, nullptr, nullptr};
+      for (int k = 0; k < instruction.op->arity; ++k) in[k] = values[instruction.operands[k]];
+      if (const int k = binding.scalar_operand[i]; k >= 0) {
+        in[k] = operands[instruction.operands[k]].element();
+      }
+      binding.loops[i](in, values[ValueOf(i)], count);
+    }
+    if (!partial) continue;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const size_t width = DTypeSize(dtype(outputs_[k]));
+      std::memcpy(outputs[k] + static_cast<size_t>(begin) * width, values[outputs_[k]],
+                  static_cast<size_t>(count) * width);
+    }
+  }
 }
 
 }  // namespace formwork

@@ -130,9 +130,9 @@ class Table {
   }
   template <typename Loop, typename In, typename Out>
   void Add(absl::string_view name, uint8_t arity, Refusal refuses = Refusal::kNone) {
-    rows_.push_back(
-        {name,
-         {ForThisMachine<Loop, In>(), arity, DTypeOf<In>::value, DTypeOf<Out>::value, refuses}});
+    const DType in = DTypeOf<In>::value, out = DTypeOf<Out>::value;
+    const TileOp tile = in == out ? FindTileOp(name, out) : TileOp::kNone;
+    rows_.push_back({name, {ForThisMachine<Loop, In>(), arity, in, out, refuses, tile}});
   }
   absl::Span<const NamedBlockOp> rows() const { return rows_; }
 
