@@ -31,7 +31,11 @@ absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocate(absl::Span<const int> c
 }
 
 void KernelRegistry::Add(absl::string_view op, KernelFactory factory) {
-  if (ops_.Find(op) == nullptr) BrokenKernel(op, "its op is not declared");
+  const OpDef* const declared = ops_.Find(op);
+  if (declared == nullptr) BrokenKernel(op, "its op is not declared");
+  if (declared->control_flow != ControlFlow::kNone) {
+    BrokenKernel(op, "its op runs functions, which plans do");
+  }
   if (!factories_.emplace(std::string(op), factory).second) BrokenKernel(op, "registered twice");
 }
 

@@ -35,5 +35,12 @@ TEST(KernelRegistryDeathTest, AKernelOfNoOpEndsTheProcess) {
                "broken kernel of Nothnig: its op is not declared");
 }
 
+TEST(KernelRegistryDeathTest, AKernelOfAnOpThatRunsFunctionsEndsTheProcess) {
+  OpRegistry ops;
+  ops.Add("Run(x: float) -> (y: float); f: func", {.control_flow = ControlFlow::kCall});
+  KernelRegistry kernels(ops);
+  EXPECT_DEATH(kernels.Add("Run", MakeNothing), "broken kernel of Run: its op runs functions");
+}
+
 }  // namespace
 }  // namespace formwork
