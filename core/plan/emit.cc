@@ -1,14 +1,12 @@
 // Flattens a graph into a program: kernels, fused groups, branches, loops and calls.
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <optional>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/plan/accesses.h"
 #include "core/plan/fusion.h"
 #include "core/plan/liveness.h"
 #include "core/plan/planner_scope.h"
@@ -19,13 +17,6 @@ namespace {
 
 // TensorFlow gives this shared_name to variables that nobody else is to find.
 constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
-
-// Which parameters (>= 0) and named variables (-1 - index) a handle may be. Ascending. Shared by
-// the handles that are not told apart.
-using Origins = absl::InlinedVector<int32_t, 2>;
-using OriginsPtr = std::shared_ptr<const Origins>;
-
-Access Stronger(Access a, Access b) { return std::max(a, b); }
 
 // One node's view for its kernel factory.
 class NodeInit final : public KernelInit {
@@ -60,7 +51,9 @@ class Emitter {
     for (size_t i = 0; i < graph.args.size(); ++i) {
       const uint32_t slot = NewSlots(1);
       args.push_back({.index = slot});
-      if (graph.arg_dtypes[i] == DType::kResource) NoteHandle(static_cast<int32_t>(i), slot, true);
+      if (graph.arg_dtypes[i] == DType::kResource) {
+        accesses_.NoteHandle(static_cast<int32_t>(i), slot, true);
+      }
     }
     Region whole;
     FORMWORK_ASSIGN_OR_RETURN(plan_->results, EmitBody(graph, args, whole, true));
@@ -71,9 +64,9 @@ class Emitter {
       const auto& shapes = graph.nodes[result.node].output_shapes;
       plan_->result_shapes.push_back(shapes.empty() ? PartialShape() : shapes[result.index]);
     }
-    FindLastUses(*plan_, whole, handles_);
+    FindLastUses(*plan_, whole, accesses_.handles());
     FORMWORK_RETURN_IF_ERROR(WorkStatus());
-    if (root_) scope_.releases.AddTo(*plan_, [this](int32_t origin) { return Written(origin); });
+    if (root_) accesses_.AddReleases();
     for (const Tensor& constant : plan_->constants) scope_.bytes += constant.bytes();
     scope_.bytes += sizeof(Plan) + plan_->num_slots * (sizeof(Tensor) + sizeof(InputRef)) +
                     plan_->num_registers * sizeof(ScalarProgram::Register) +
@@ -185,11 +178,10 @@ class Emitter {
     const uint32_t begin = Here();
     FORMWORK_RETURN_IF_ERROR(node.op->control_flow == ControlFlow::kWhile ? AddLoop(body, i)
                                                                           : AddBranches(body, i));
-    if (body.top && root_ && !touched_.empty()) {
+    if (body.top && root_ && accesses_.AnyTouched()) {
       const uint32_t end = Here();
       NewInstruction(Plan::Code::kRelease, "", nullptr);
-      for (int32_t origin : touched_) NoteLast(origin, end);
-      touched_.clear();
+      accesses_.EndTouched(end);
     }
     // An iteration may follow.
     if (node.op->control_flow == ControlFlow::kWhile && plan_->last_effect >= begin) {
@@ -324,7 +316,7 @@ class Emitter {
       return absl::OkStatus();
     }));
     NewStep(body, i, Plan::Code::kKernel, kernel);
-    NoteHandle(-1 - index, body.refs[i][0].index, body.top);
+    accesses_.NoteHandle(-1 - index, body.refs[i][0].index, body.top);
     return true;
   }
 
@@ -380,8 +372,8 @@ class Emitter {
                                 EmitBody(node.bodies[b], arguments, region, false));
       Move(results, first);
       for (size_t k = 0; k < outputs; ++k) {
-        if (HoldsHandles(node.output_dtypes[k])) {
-          AddOrigins(first + static_cast<uint32_t>(k), OriginsOf(results[k]));
+        if (Accesses::HoldsHandles(node.output_dtypes[k])) {
+          accesses_.AddOrigins(first + static_cast<uint32_t>(k), accesses_.OriginsOf(results[k]));
         }
       }
       if (b + 1 < branches) jumps.push_back(Jump());
@@ -419,11 +411,11 @@ class Emitter {
     }
     const uint32_t first = NewSlots(carried.size());
     construct.outputs = {first, static_cast<uint32_t>(carried.size())};
-    const OriginsPtr origins = CarriedOrigins(node, carried, variables);
+    const Accesses::OriginsPtr origins = accesses_.Carried(node, carried, variables);
     for (size_t c = 0; c < carried.size(); ++c) {
       variables[carried[c]] = {.index = first + static_cast<uint32_t>(c)};
-      if (HoldsHandles(node.output_dtypes[carried[c]])) {
-        AddOrigins(variables[carried[c]].index, origins);
+      if (Accesses::HoldsHandles(node.output_dtypes[carried[c]])) {
+        accesses_.AddOrigins(variables[carried[c]].index, origins);
       }
     }
     body.refs[i] = variables;
@@ -440,10 +432,12 @@ class Emitter {
     Move(results, first);
     construct.regions[0].end = Here();
     for (size_t c = 0; c < carried.size(); ++c) {
-      if (!HoldsHandles(node.output_dtypes[carried[c]])) continue;
-      const OriginsPtr made = OriginsOf(results[c]);
-      NoteEscaped(made, origins);
-      for (uint32_t slot = first; slot < first + carried.size(); ++slot) AddOrigins(slot, made);
+      if (!Accesses::HoldsHandles(node.output_dtypes[carried[c]])) continue;
+      const Accesses::OriginsPtr made = accesses_.OriginsOf(results[c]);
+      accesses_.NoteEscaped(made, origins);
+      for (uint32_t slot = first; slot < first + carried.size(); ++slot) {
+        accesses_.AddOrigins(slot, made);
+      }
     }
     LandHere(jump);
     FORMWORK_ASSIGN_OR_RETURN(const std::vector<Plan::Ref> decision,
@@ -475,129 +469,25 @@ class Emitter {
     Move(saved, aside);
     for (size_t s = 0; s < places.size(); ++s) {
       const uint32_t slot = aside + static_cast<uint32_t>(s);
-      if (OriginsPtr origins = OriginsOf(saved[s])) AddOrigins(slot, origins);
+      if (Accesses::OriginsPtr origins = accesses_.OriginsOf(saved[s])) {
+        accesses_.AddOrigins(slot, origins);
+      }
       results[places[s]] = {.index = slot};
     }
   }
 
-  // --- What is done to variables ----------------------------------------------------------------
-
-  static bool HoldsHandles(DType dtype) {
-    return dtype == DType::kResource || dtype == DType::kVariant;
-  }
-
-  // `slot` holds the handle of what is known by `origin`.
-  void NoteHandle(int32_t origin, uint32_t slot, bool top) {
-    origins_[slot] = std::make_shared<const Origins>(Origins{origin});
-    if (!top) return;
-    handles_.push_back(slot);
-    slot_of_.try_emplace(origin, slot);
-  }
-  OriginsPtr OriginsOf(Plan::Ref ref) const {
-    if (ref.constant) return nullptr;
-    auto found = origins_.find(ref.index);
-    return found == origins_.end() ? nullptr : found->second;
-  }
-  static OriginsPtr Union(const OriginsPtr& a, const OriginsPtr& b) {
-    if (a == nullptr || a == b) return b;
-    if (b == nullptr) return a;
-    Origins both;
-    both.reserve(a->size() + b->size());
-    std::set_union(a->begin(), a->end(), b->begin(), b->end(), std::back_inserter(both));
-    return std::make_shared<const Origins>(std::move(both));
-  }
-  void AddOrigins(uint32_t slot, const OriginsPtr& more) {
-    OriginsPtr& own = origins_[slot];
-    own = Union(own, more);
-  }
-
-  // What the handles among a loop's variables may be: all that goes in, not told apart.
-  OriginsPtr CarriedOrigins(const Node& node, const std::vector<size_t>& carried,
-                            const std::vector<Plan::Ref>& variables) const {
-    const bool any = std::any_of(carried.begin(), carried.end(),
-                                 [&node](size_t k) { return HoldsHandles(node.output_dtypes[k]); });
-    OriginsPtr origins;
-    if (!any) return origins;
-    std::set<const Origins*> seen;
-    for (const Plan::Ref& variable : variables) {
-      OriginsPtr own = OriginsOf(variable);
-      if (own == nullptr || !seen.insert(own.get()).second) continue;
-      if (WorkIsCut()) return origins;
-      origins = Union(origins, own);
-    }
-    return origins;
-  }
-  // A loop's variable becomes what its first iteration did not know of.
-  void NoteEscaped(const OriginsPtr& origins, const OriginsPtr& known) {
-    if (origins == nullptr || origins == known) return;
-    for (int32_t origin : *origins) {
-      if (known != nullptr && std::binary_search(known->begin(), known->end(), origin)) continue;
-      Note(origin, Access::kWrite);
-      scope_.releases.Keep(origin);
-    }
-  }
-
-  // What a node does to the variables behind its handles; `access_by`: by the function's k-th
-  // input. Ends early where the work is cut.
-  template <typename AccessBy>
-  void NoteAccess(const Body& body, int32_t i, AccessBy access_by) {
+  // What the step that has just been added does to variables.
+  void NoteAccess(const Body& body, int32_t i, absl::FunctionRef<Access(size_t k)> access_by) {
     const Node& node = body.graph.nodes[i];
-    std::map<OriginsPtr, Access> sources;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (WorkIsCutAt(static_cast<int64_t>(k), kDearItems)) return;
-      OriginsPtr origins = OriginsOf(body.ref(node.inputs[k]));
-      if (origins == nullptr) continue;
-      const bool handle = body.graph.dtype(node.inputs[k]) == DType::kResource;
-      Access& access = sources[std::move(origins)];
-      if (handle) access = Stronger(access, access_by(k));
-    }
-    if (sources.empty()) return;
-    // A handle may go into a variant, and be taken out of it again.
-    const bool holds_handles = std::find(node.output_dtypes.begin(), node.output_dtypes.end(),
-                                         DType::kVariant) != node.output_dtypes.end();
-    OriginsPtr all;
-    for (const auto& [origins, access] : sources) {
-      if (WorkIsCut()) return;
-      for (int32_t origin : *origins) {
-        Note(origin, access);
-        if (!root_) {
-          if (origin < 0) scope_.releases.Keep(origin);
-        } else if (holds_handles) {
-          scope_.releases.Keep(origin);
-        } else if (body.top) {
-          NoteLast(origin, Here() - 1);
-        } else {
-          touched_.insert(origin);
-        }
-      }
-      all = Union(all, origins);
-    }
-    for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
-      if (HoldsHandles(node.output_dtypes[k])) AddOrigins(body.refs[i][k].index, all);
-    }
+    Accesses::Step step{body.graph, node, body.top, {}, body.refs[i]};
+    for (const Edge& edge : node.inputs) step.inputs.push_back(body.ref(edge));
+    accesses_.NoteStep(step, access_by);
   }
-
-  void NoteLast(int32_t origin, uint32_t instruction) {
-    auto slot = slot_of_.find(origin);
-    scope_.releases.Note(origin, instruction,
-                         slot == slot_of_.end() ? std::nullopt : std::optional(slot->second));
-  }
-  Access& AccessTo(int32_t origin) {
-    return origin >= 0 ? plan_->arg_access[origin] : scope_.named_variables[-1 - origin].access;
-  }
-  void Note(int32_t origin, Access access) {
-    Access& noted = AccessTo(origin);
-    noted = Stronger(noted, access);
-  }
-  bool Written(int32_t origin) { return AccessTo(origin) == Access::kWrite; }
 
   PlannerScope& scope_;
   const bool root_;
   std::shared_ptr<Plan> plan_;
-  HashMap<uint32_t, OriginsPtr> origins_;  // By slot, of handles and variants that may hold them.
-  std::vector<uint32_t> handles_;          // Slots of the handles that the plan begins with.
-  HashMap<int32_t, uint32_t> slot_of_;     // The first of them, by origin.
-  std::set<int32_t> touched_;              // Origins, in the branch or loop that is being added.
+  Accesses accesses_{*plan_, scope_, root_};
 };
 
 }  // namespace
