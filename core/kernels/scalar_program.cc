@@ -42,8 +42,9 @@ absl::Status ScalarProgram::Read(absl::Span<const InputRef> from, Register* regi
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = *from[i].tensor;
     if (input.dtype() != inputs[i].dtype || !input.shape().is_scalar()) {
-      return Internal("a scalar was to come: wanted=", DTypeName(inputs[i].dtype),
-                      " got=", DTypeName(input.dtype()), input.shape().ToString());
+      HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
+      return InvalidArgument("a value is not the scalar that the graph says it is: dtype=",
+                             DTypeName(input.dtype()), " shape=", input.shape().ToString());
     }
     Copy(input.raw(), inputs[i].width, registers[inputs[i].at].bytes);
   }
@@ -63,7 +64,7 @@ absl::Status ScalarProgram::Run(Register* registers, uint32_t& position) const {
         absl::Status status =
             CheckOperand(*instruction.op, registers[instruction.operands[1]].bytes, 1);
         if (!status.ok()) {
-          HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
+          HeapScope unlimited(nullptr);
           return Annotate(status, absl::StrCat("node '", labels[at].node, "'"));
         }
         [[fallthrough]];

@@ -61,7 +61,8 @@ class ScalarProgram {
 
   size_t bytes() const;  ///< About what it holds.
 
-  /// Errors: kInternal where an input is not the scalar that was to come.
+  /// Errors: kInvalidArgument where an input is no scalar of its dtype: a graph may say of a shape
+  /// what does not hold.
   absl::Status Read(absl::Span<const InputRef> from, Register* registers) const;
   /// Goes on at instruction `at`, 0 at first, and says in it how far it has come: to the end, or to
   /// one more iteration of a loop after some hundred. Takes no memory but for errors.

@@ -1,9 +1,12 @@
 #include "core/plan/fusion.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/hash_map.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/elementwise_program.h"
@@ -144,27 +147,70 @@ class Grouping {
 };
 
 // The nodes of a unit as they would run alone: where shapes do not allow the program, and where
-// they are wrong, so that the error is the node's own.
-absl::Status RunOneByOne(KernelContext& ctx, const std::vector<KernelFn>& kernels,
-                         const std::vector<ElementwiseProgram::Instruction>& instructions,
-                         const std::vector<uint16_t>& outputs) {
-  const size_t num_inputs = static_cast<size_t>(ctx.num_inputs());
-  std::vector<Tensor> results(kernels.size());
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    InputRef refs[3];
-    for (int k = 0; k < instructions[i].op->arity; ++k) {
-      const uint16_t value = instructions[i].operands[k];
-      refs[k] = {value < num_inputs ? &ctx.input(value) : &results[value - num_inputs], false};
+// they are wrong. Each result goes with its last use, and an error names its own node.
+class OneByOne {
+ public:
+  using Instruction = ElementwiseProgram::Instruction;
+
+  // `outputs`: values, numbered as an ElementwiseProgram numbers them.
+  OneByOne(size_t num_inputs, std::vector<std::string> nodes, std::vector<KernelFn> kernels,
+           std::vector<Instruction> instructions, std::vector<uint16_t> outputs)
+      : num_inputs_(num_inputs),
+        nodes_(std::move(nodes)),
+        kernels_(std::move(kernels)),
+        instructions_(std::move(instructions)),
+        outputs_(std::move(outputs)),
+        last_use_(num_inputs_ + instructions_.size(), kNever) {
+    for (size_t i = 0; i < instructions_.size(); ++i) {
+      for (const uint16_t value : OperandsOf(i)) last_use_[value] = i;
     }
-    KernelContext inner(ctx.call(), {refs, instructions[i].op->arity},
-                        absl::MakeSpan(&results[i], 1));
-    FORMWORK_RETURN_IF_ERROR(kernels[i](inner));
+    // Inputs are the caller's, and outputs are needed in the end.
+    std::fill_n(last_use_.begin(), num_inputs_, kNever);
+    for (const uint16_t value : outputs_) last_use_[value] = kNever;
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    ctx.SetOutput(static_cast<int>(i), std::move(results[outputs[i] - num_inputs]));
+
+  absl::Status Run(KernelContext& ctx) const {
+    std::vector<Tensor> results(instructions_.size());
+    for (size_t i = 0; i < instructions_.size(); ++i) {
+      const absl::Span<const uint16_t> operands = OperandsOf(i);
+      InputRef refs[3];
+      for (size_t k = 0; k < operands.size(); ++k) {
+        const uint16_t value = operands[k];
+        // What is read twice must not be taken over.
+        const bool once = std::count(operands.begin(), operands.end(), value) == 1;
+        refs[k] = {value < num_inputs_ ? &ctx.input(value) : &results[value - num_inputs_],
+                   once && last_use_[value] == i};
+      }
+      KernelContext inner(ctx.call(), {refs, operands.size()}, absl::MakeSpan(&results[i], 1));
+      const absl::Status status = CatchOutOfMemory([&] { return kernels_[i](inner); });
+      if (!status.ok()) {
+        HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
+        return Annotate(status, absl::StrCat("node '", nodes_[i], "'"));
+      }
+      for (const uint16_t value : operands) {
+        if (last_use_[value] == i) results[value - num_inputs_].Drop();
+      }
+    }
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      ctx.SetOutput(static_cast<int>(k), std::move(results[outputs_[k] - num_inputs_]));
+    }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
+
+ private:
+  static constexpr size_t kNever = std::numeric_limits<size_t>::max();
+
+  absl::Span<const uint16_t> OperandsOf(size_t i) const {
+    return absl::MakeConstSpan(instructions_[i].operands).first(instructions_[i].op->arity);
+  }
+
+  const size_t num_inputs_;
+  const std::vector<std::string> nodes_;
+  const std::vector<KernelFn> kernels_;
+  const std::vector<Instruction> instructions_;
+  const std::vector<uint16_t> outputs_;
+  std::vector<size_t> last_use_;  // By value: the instruction after which it goes.
+};
 
 }  // namespace
 
@@ -239,13 +285,16 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
   for (const Edge& edge : unit.outputs) {
     outputs.push_back(static_cast<uint16_t>(fused.inputs.size() + inside[edge.node]));
   }
+  std::vector<std::string> names;
+  for (int32_t n : unit.nodes) names.push_back(graph.nodes[n].name);
   auto program = std::make_shared<const ElementwiseProgram>(dtypes, instructions, outputs);
-  auto steps = std::make_shared<const std::vector<KernelFn>>(std::move(one_by_one));
-  fused.kernel = KernelFn([program, steps, instructions = std::move(instructions),
-                           outputs](KernelContext& ctx) -> absl::Status {
-    absl::StatusOr<bool> done = program->Run(ctx);
+  auto steps =
+      std::make_shared<const OneByOne>(dtypes.size(), std::move(names), std::move(one_by_one),
+                                       std::move(instructions), std::move(outputs));
+  fused.kernel = KernelFn([program, steps](KernelContext& ctx) -> absl::Status {
+    const absl::StatusOr<bool> done = CatchOutOfMemory([&] { return program->Run(ctx); });
     if (done.ok() && *done) return absl::OkStatus();
-    return RunOneByOne(ctx, *steps, instructions, outputs);
+    return steps->Run(ctx);
   });
   return std::optional<FusedStep>(std::move(fused));
 }

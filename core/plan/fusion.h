@@ -26,10 +26,12 @@ struct FusionUnit {
 
 /// All nodes of the graph, grouped, in an order in which they may run. What computes scalars alone
 /// waits until somebody else needs it, and so do pure elementwise nodes, which join the groups of
-/// what they read where their shapes are known to be equal.
+/// what they read where the same is known of their shapes. Whether those are equal is for the step
+/// to find out.
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels);
 
-/// One step for a whole unit of elementwise nodes; its outputs are the unit's.
+/// One step for a whole unit of elementwise nodes; its outputs are the unit's, and its errors name
+/// the node that they are of.
 struct FusedStep {
   std::vector<Edge> inputs;
   KernelFn kernel;

@@ -69,7 +69,7 @@ class Plan {
   /// What an instruction is of, for errors and to be read.
   struct Label {
     std::string node;
-    const OpDef* op = nullptr;  ///< Null where there is none, or several.
+    const OpDef* op = nullptr;  ///< Null where there is none, or several: errors name theirs.
   };
 
   std::string name;

@@ -179,7 +179,10 @@ absl::Status Execution::RunKernel(const Plan::Instruction& instruction, const In
   const KernelFn& kernel = plan_->kernels[instruction.target];
   absl::Status status = CatchOutOfMemory([&] { return kernel(ctx); });
   if (stop_.cut()) return stop_.status();  // What else the kernel says comes of work left undone.
-  if (!status.ok()) return status == stop_.status() ? status : AtNode(status);
+  if (!status.ok()) {
+    const bool named = plan_->labels[at_].op == nullptr || status == stop_.status();
+    return named ? status : AtNode(status);
+  }
   if (instruction.effect) stop_.NoteEffect();
   return absl::OkStatus();
 }
@@ -191,7 +194,8 @@ absl::StatusOr<bool> Execution::RunScalars(const Plan::Instruction& instruction,
   ScalarProgram::Register* const registers = frame_->registers.data();
   if (scalar_at_ == 0) {
     FORMWORK_RETURN_IF_ERROR(LookAtStop());
-    FORMWORK_RETURN_IF_ERROR(program.Read({refs, instruction.inputs.count}, registers));
+    absl::Status status = program.Read({refs, instruction.inputs.count}, registers);
+    if (!status.ok()) return AtNode(status);
   }
   while (true) {
     FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] { return program.Run(registers, scalar_at_); }));

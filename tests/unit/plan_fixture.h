@@ -35,13 +35,14 @@ class PlanFixture : public ::testing::Test {
   absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> inputs) {
     std::deque<std::atomic<uint64_t>> counters;
     const std::vector<ResourceHandle> named;
-    Call call(world_.allocator, &counters, &named, stop_);
+    Call call(*allocator_, &counters, &named, stop_);
     std::vector<Tensor> outputs(plan_->results.size());
     Execution execution(*plan_, *frame_, call, absl::MakeSpan(inputs));
     slices_ = 0;
     absl::StatusOr<Execution::State> state = Execution::State::kSuspended;
     while (state.ok() && *state == Execution::State::kSuspended) {
-      state = execution.Run(absl::MakeSpan(outputs), TimeSlice(others_wait_, absl::Microseconds(100)));
+      state =
+          execution.Run(absl::MakeSpan(outputs), TimeSlice(others_wait_, absl::Microseconds(100)));
       ++slices_;
     }
     failed_ = execution.position();
@@ -66,9 +67,10 @@ class PlanFixture : public ::testing::Test {
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<PlanFrame> frame_;
   StopFlag stop_;
-  std::atomic<bool> others_wait_{false};  // While it is true a run leaves its thread soon.
-  int slices_ = 0;                        // Of the latest run.
-  int64_t failed_ = -1;                   // Where the latest run ended.
+  Allocator* allocator_ = &world_.allocator;  // Of the runs.
+  std::atomic<bool> others_wait_{false};      // While it is true a run leaves its thread soon.
+  int slices_ = 0;                            // Of the latest run.
+  int64_t failed_ = -1;                       // Where the latest run ended.
 };
 
 }  // namespace formwork::testing

@@ -299,6 +299,27 @@ TEST_F(ScalarsTest, EffectsKeepTheirPlaces) {
   EXPECT_LT(text.find("'q'"), text.find("'second'")) << text;
 }
 
+// What a graph says of its shapes need not hold.
+TEST_F(ScalarsTest, AShapeThatIsNotAsSaidEndsTheCall) {
+  MakeOfScalars(R"(
+    c = Placeholder dtype=bool
+    z = StatelessIf(c) then_branch=@t else_branch=@e Tcond=bool Tin=[] Tout=[float] output_shapes=[shape:[]]
+    y = Neg(z) T=float
+    function t() -> (r: float = u:y:0)
+      p = PlaceholderWithDefault(k:output:0) dtype=float shape=shape:?
+      k = Const float[2] 1 2
+      u = Unique(p:output:0) T=float out_idx=int32
+    end
+    function e() -> (r: float = k:output:0)
+      k = Const float[] 1
+    end
+  )",
+                {{"c:0", DType::kBool}}, {"y:0"});
+  EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(false))), -1);
+  EXPECT_THAT(Run(Owned(Tensor::Scalar(true))),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'y': a value is not")));
+}
+
 TEST(ScalarProgramTest, ReadsScalarsAlone) {
   ScalarProgram program;
   program.inputs = {{0, DType::kFloat, 4}};
@@ -312,8 +333,9 @@ TEST(ScalarProgramTest, ReadsScalarsAlone) {
   std::memcpy(&value, registers[0].bytes, sizeof(value));
   EXPECT_EQ(value, 2.5f);
   EXPECT_THAT(read(VectorOf<float>({1})),
-              StatusIs(StatusCode::kInternal, HasSubstr("got=float32[1]")));
-  EXPECT_THAT(read(Tensor::Scalar(1)), StatusIs(StatusCode::kInternal, HasSubstr("got=int32[]")));
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("dtype=float32 shape=[1]")));
+  EXPECT_THAT(read(Tensor::Scalar(1)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("dtype=int32 shape=[]")));
 }
 
 }  // namespace
