@@ -294,3 +294,31 @@ def folding(attack):
   attack.check(seconds < 6, "the registration took %.1f s" % seconds)
   attack.check(before < 600 << 20, "the server holds %d MB after it" % (before >> 20))
   return "registered in %.1f s, %d MB" % (seconds, before >> 20)
+
+
+@harness.attack("10 million iterations of a loop over scalars, then a deadline of 0.3 s on 2 billion")
+def loop_of_scalars(attack):
+  import tensorflow as tf
+  server = attack.server()
+  client = attack.client(server, timeout=60)
+
+  def loop(n):
+    return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, x + 0.5), (0, 0.0))[1]
+
+  call = client.register("loop", *harness.graph(loop, tf.TensorSpec([], tf.int32)))
+  seconds = []
+  for _ in range(3):
+    started = time.monotonic()
+    total = call(np.int32(10_000_000))
+    seconds.append(time.monotonic() - started)
+    attack.check(np.ravel(total)[0] == 5_000_000, "the loop gave %s" % total)
+  attack.check(min(seconds) < 0.8, "the loop took %.2f s" % min(seconds))
+  started = time.monotonic()
+  code = "OK"
+  try:
+    call(np.int32(2**31 - 1), timeout=DEADLINE)
+  except formwork.Error as error:
+    code = error.code
+  late = time.monotonic() - started - DEADLINE + seconds_until_idle(server)
+  attack.check(code == "DEADLINE_EXCEEDED" and late < LATE, "%s, %.2f s late" % (code, late))
+  return "%.0f ns an iteration, %.0f ms late" % (100 * min(seconds), 1000 * late)

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "core/base/status.h"
 #include "core/ops/control_flow.h"
 #include "tests/unit/plan_fixture.h"
@@ -327,6 +328,52 @@ TEST_F(ControlFlowTest, WhatHasNoEffectIsNotRunForItself) {
        {{"c:0", DType::kBool}, {"x:0", DType::kFloat}}, {"y:0"});
   EXPECT_THAT(Text(), Not(HasSubstr("branch")));
   EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(true), Tensor::Scalar(2.0f))), -2);
+}
+
+constexpr char kLoadsInBodies[] = R"(
+  v = Placeholder dtype=resource
+  c = Placeholder dtype=bool
+  x = Placeholder dtype=float
+  zero = Const int32[] 0
+  a = ReadVariableOp(v) dtype=float
+  z = If(c, v, x, ^a) then_branch=@t else_branch=@e Tcond=bool Tin=[resource,float] Tout=[float]
+  w = While(zero, v, z) cond=@cond body=@body T=[int32,resource,float]
+  y = MatMul(a, w:2) T=float
+  function t(h: resource, b: float) -> (r: float = m:product:0)
+    l = ReadVariableOp(h) dtype=float
+    m = MatMul(l:value:0, b) T=float
+  end
+  function e(h: resource, b: float) -> (r: float = b)
+  end
+  function cond(i: int32, h: resource, b: float) -> (go: bool = l:z:0)
+    n = Const int32[] 3
+    l = Less(i, n:output:0) T=int32
+  end
+  function body(i: int32, h: resource, b: float) -> (j: int32 = next:z:0, g: resource = h, d: float = inner:output:0)
+    one = Const int32[] 1
+    next = AddV2(i, one:output:0) T=int32
+    yes = Greater(i, one:output:0) T=int32
+    inner = If(yes:z:0, h, b) then_branch=@t else_branch=@e Tcond=bool Tin=[resource,float] Tout=[float]
+    CHANGE
+  end
+)";
+
+int Count(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+TEST_F(ControlFlowTest, WhatIsKnownOfAVariableIsKnownInBodies) {
+  const Feeds feeds = {{"v:0", DType::kResource}, {"c:0", DType::kBool}, {"x:0", DType::kFloat}};
+  Make(absl::StrReplaceAll(kLoadsInBodies, {{"CHANGE", ""}}), feeds, {"y:0"});
+  EXPECT_EQ(Count(Text(), "ReadVariableOp("), 1) << Text();
+  EXPECT_EQ(plan_->arg_access[0], Access::kRead);
+  // An iteration may find what the one before it has stored.
+  Make(absl::StrReplaceAll(kLoadsInBodies,
+                           {{"CHANGE", "s = AssignAddVariableOp(h, b, ^inner) dtype=float"}}),
+       feeds, {"y:0"});
+  EXPECT_EQ(Count(Text(), "ReadVariableOp("), 2) << Text();
 }
 
 TEST(FunctionKernelTest, AnUnfedPlaceholderSaysSo) {

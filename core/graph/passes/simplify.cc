@@ -83,6 +83,7 @@ std::optional<std::string> ConstantKey(const Tensor& value) {
 struct Parameters {
   std::vector<PartialShape> shapes;
   std::vector<const Tensor*> values;  // Null where unknown. Empty: none is known.
+  std::vector<KnownVariable> variables;
 };
 
 // One forward walk that builds the new list of a body's nodes; bodies of control flow have walks of
@@ -103,6 +104,10 @@ class Simplifier {
       if (!parameters.values.empty() && parameters.values[i] != nullptr) {
         body.moved[graph.args[i]] = {AddConstant(nodes_.back().name, *parameters.values[i])};
       }
+    }
+    for (const KnownVariable& variable : parameters.variables) {
+      state_.Set(body.moved[graph.args[variable.handle]][0],
+                 body.moved[graph.args[variable.value]][0]);
     }
     FORMWORK_RETURN_IF_ERROR(Walk(body));
     graph.args = std::move(args);
@@ -166,7 +171,8 @@ class Simplifier {
     Node& node = body.graph.nodes[i];
     std::vector<Edge>& moved = body.moved[i];
     if (node.op->control_flow == ControlFlow::kWhile) {
-      FORMWORK_ASSIGN_OR_RETURN(const std::vector<bool> kept, SimplifyLoop(node));
+      const std::vector<KnownVariable> variables = GiveValues(node, nodes_, state_);
+      FORMWORK_ASSIGN_OR_RETURN(const std::vector<bool> kept, SimplifyLoop(node, variables));
       const std::vector<Edge> inputs = node.inputs;
       Keep(body, i);
       for (size_t k = 0; k < kept.size(); ++k) {
@@ -178,7 +184,8 @@ class Simplifier {
             ChooseBranch(node.op->control_flow, *selector, node.bodies.size());
         if (branch.ok()) return Splice(node, node.bodies[*branch], moved);
       }
-      FORMWORK_RETURN_IF_ERROR(SimplifyBranches(node));
+      const std::vector<KnownVariable> variables = GiveValues(node, nodes_, state_);
+      FORMWORK_RETURN_IF_ERROR(SimplifyBranches(node, variables));
       Keep(body, i);
     }
     state_.Note(nodes_.back(), static_cast<int32_t>(nodes_.size()) - 1);
@@ -199,8 +206,8 @@ class Simplifier {
     return absl::OkStatus();
   }
 
-  absl::Status SimplifyBranches(Node& node) {
-    const Parameters parameters = ParametersOf(node);
+  absl::Status SimplifyBranches(Node& node, const std::vector<KnownVariable>& variables) {
+    const Parameters parameters = ParametersOf(node, variables);
     std::vector<PartialShape> common;
     for (Graph& branch : node.bodies) {
       FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(branch, parameters));
@@ -221,11 +228,12 @@ class Simplifier {
   }
 
   // Which of the loop's variables keep the value that they start with.
-  absl::StatusOr<std::vector<bool>> SimplifyLoop(Node& node) {
+  absl::StatusOr<std::vector<bool>> SimplifyLoop(Node& node,
+                                                 const std::vector<KnownVariable>& variables) {
     Graph& cond = node.bodies[0];
     Graph& body = node.bodies[1];
     const size_t n = node.inputs.size();
-    Parameters parameters = ParametersOf(node);
+    Parameters parameters = ParametersOf(node, variables);
     std::vector<bool> kept(n);
     for (size_t k = 0; k < n; ++k) {
       kept[k] = ResultIsParameter(body, k);
@@ -284,8 +292,9 @@ class Simplifier {
   }
 
   // What the inputs of a node of control flow say of its functions' parameters.
-  Parameters ParametersOf(const Node& node) const {
+  Parameters ParametersOf(const Node& node, const std::vector<KnownVariable>& variables) const {
     Parameters parameters;
+    parameters.variables = variables;
     for (size_t k = node.op->inputs_before_functions(); k < node.inputs.size(); ++k) {
       const Edge edge = node.inputs[k];
       parameters.shapes.push_back(nodes_[edge.node].output_shapes[edge.index]);
@@ -413,7 +422,7 @@ class Simplifier {
 
 absl::Status Simplify(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                       const PassContext& context) {
-  return Simplifier(context).Run(graph, {arg_shapes, {}});
+  return Simplifier(context).Run(graph, {arg_shapes, {}, {}});
 }
 
 }  // namespace formwork
