@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/hash_map.h"
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
 
@@ -44,7 +45,12 @@ class Digest {
 
 class Fingerprinter {
  public:
-  explicit Fingerprinter(const GraphLibrary& library) : library_(library) {}
+  // Each function when all that it calls are known: nests may be deep.
+  explicit Fingerprinter(const ImportedGraph& imported) {
+    for (const std::string& name : imported.order) {
+      functions_[name] = Of(*imported.library.at(name));
+    }
+  }
 
   std::string Of(const Graph& graph) {
     Digest digest;
@@ -59,15 +65,6 @@ class Fingerprinter {
   }
 
  private:
-  // The importer has refused recursive functions.
-  const std::string& OfFunction(const std::string& name) {
-    auto found = functions_.find(name);
-    if (found != functions_.end()) return found->second;
-    auto graph = library_.find(name);
-    std::string digest = graph == library_.end() ? name : Of(*graph->second);
-    return functions_[name] = std::move(digest);
-  }
-
   static void AddEdge(const Edge& edge, Digest& digest) {
     digest.Add(edge.node);
     digest.Add(edge.index);
@@ -107,7 +104,8 @@ class Fingerprinter {
     auto scalar = [&](const auto& x) {
       using X = std::decay_t<decltype(x)>;
       if constexpr (std::is_same_v<X, FuncAttr>) {
-        digest.Add(OfFunction(x.name));
+        const auto known = functions_.find(x.name);
+        digest.Add(known == functions_.end() ? x.name : known->second);
       } else if constexpr (std::is_same_v<X, Tensor>) {
         AddTensor(x, digest);
       } else if constexpr (std::is_same_v<X, PartialShape>) {
@@ -135,8 +133,7 @@ class Fingerprinter {
         value);
   }
 
-  const GraphLibrary& library_;
-  std::map<std::string, std::string> functions_;
+  HashMap<std::string, std::string> functions_;  // Their digests, by name.
 };
 
 }  // namespace
@@ -148,7 +145,7 @@ std::string Sha256Hex(absl::string_view bytes) {
 }
 
 std::string Fingerprint(const ImportedGraph& imported) {
-  return Fingerprinter(imported.library).Of(*imported.graph);
+  return Fingerprinter(imported).Of(*imported.graph);
 }
 
 }  // namespace formwork

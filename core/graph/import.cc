@@ -14,16 +14,8 @@
 namespace formwork {
 namespace {
 
-// Deeper nests are a mistake or an attack: AutoGraph's go to a few dozen.
-constexpr int kDeepestNest = 128;
-
-absl::Status NestsTooDeeply(absl::string_view function) {
-  return InvalidArgument("function '", Shown(function),
-                         "': functions nest too deeply: limit=", kDeepestNest);
-}
-
-// Refuses recursion, which a plan cannot hold, and nests too deep for the planner's own recursion.
-absl::Status CheckCallGraph(const GraphLibrary& library) {
+// The names of the functions, callees before callers. Refuses recursion, which a plan cannot hold.
+absl::StatusOr<std::vector<std::string>> CallOrder(const GraphLibrary& library) {
   HashMap<std::string, std::vector<std::string>> callees;
   HashMap<std::string, int> callers;
   for (const auto& [name, graph] : library) callers.try_emplace(name, 0);
@@ -40,24 +32,23 @@ absl::Status CheckCallGraph(const GraphLibrary& library) {
       }
     }
   }
-  HashMap<std::string, int> depth;
   std::vector<std::string> ready;
   for (const auto& [name, count] : callers) {
     if (count == 0) ready.push_back(name);
   }
-  size_t done = 0;
+  std::vector<std::string> order;
+  order.reserve(library.size());
   while (!ready.empty()) {
-    const std::string name = std::move(ready.back());
+    order.push_back(std::move(ready.back()));
     ready.pop_back();
-    ++done;
-    const int below = depth[name] + 1;
-    if (below > kDeepestNest) return NestsTooDeeply(name);
-    for (const std::string& callee : callees[name]) {
-      depth[callee] = std::max(depth[callee], below);
+    for (const std::string& callee : callees[order.back()]) {
       if (--callers[callee] == 0) ready.push_back(callee);
     }
   }
-  if (done == library.size()) return absl::OkStatus();
+  if (order.size() == library.size()) {
+    std::reverse(order.begin(), order.end());
+    return order;
+  }
   std::vector<std::string> recursive;
   for (const auto& [name, count] : callers) {
     if (count > 0) recursive.push_back(name);
@@ -112,9 +103,7 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
   ImportedGraph imported;
   imported.graph = ImportCut(graph_def, cut, scope);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
-  for (int depth = 1; !scope.called.empty(); ++depth) {
-    // Found at once, not when all have been imported: each round is a level of the nest at least.
-    if (depth > kDeepestNest) return NestsTooDeeply(scope.called.front());
+  while (!scope.called.empty()) {
     std::vector<std::string> called;
     called.swap(scope.called);
     for (const std::string& name : called) {
@@ -127,7 +116,7 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
     if (culprits != nullptr) *culprits = scope.problems.All();
     return scope.problems.ToStatus();
   }
-  FORMWORK_RETURN_IF_ERROR(CheckCallGraph(imported.library));
+  FORMWORK_ASSIGN_OR_RETURN(imported.order, CallOrder(imported.library));
   return imported;
 }
 

@@ -25,7 +25,8 @@ struct Cut {
 
 struct ImportedGraph {
   std::shared_ptr<const Graph> graph;
-  GraphLibrary library;  ///< Every function that the graph reaches, transitively.
+  GraphLibrary library;            ///< Every function that the graph reaches, transitively.
+  std::vector<std::string> order;  ///< Their names, those that are called before their callers.
 };
 
 /// Imports what the fetches and targets reach; the rest of the GraphDef is not looked at, except

@@ -324,8 +324,7 @@ class Emitter {
 
   absl::Status AddCall(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
-    FORMWORK_ASSIGN_OR_RETURN(const uint32_t index,
-                              PlanFunction(FunctionsOf(*node.op, *node.attrs)[0]->name, scope_));
+    const uint32_t index = scope_.function_index.at(FunctionsOf(*node.op, *node.attrs)[0]->name);
     const Plan& callee = *scope_.functions[index];
     NewStep(body, i, Plan::Code::kCall, index);
     if (callee.last_effect >= 0) plan_->last_effect = Here() - 1;

@@ -10,38 +10,76 @@
 namespace formwork {
 namespace {
 
-absl::StatusOr<std::shared_ptr<Plan>> BuildPlan(Graph graph,
-                                                const std::vector<PartialShape>& arg_shapes,
-                                                PlannerScope& scope, bool root) {
+// The functions that a graph, or a body in it, calls.
+std::vector<std::string> CalledBy(const Graph& graph) {
+  std::vector<std::string> called;
+  HashSet<std::string> seen;
+  std::vector<const Graph*> bodies = {&graph};
+  while (!bodies.empty()) {
+    const Graph& body = *bodies.back();
+    bodies.pop_back();
+    for (const Node& node : body.nodes) {
+      for (const Graph& inner : node.bodies) bodies.push_back(&inner);
+      if (node.kind != NodeKind::kOp || node.op->control_flow != ControlFlow::kCall) continue;
+      const std::string& name = FunctionsOf(*node.op, *node.attrs)[0]->name;
+      if (seen.insert(name).second) called.push_back(name);
+    }
+  }
+  return called;
+}
+
+// A graph after its passes, which waits for the plans of what it calls.
+struct Unplanned {
+  std::string name;  // Of the function; none of the root.
+  Graph graph;
+  std::vector<std::string> called;
+  size_t looked_at = 0;
+};
+
+absl::StatusOr<Unplanned> Prepare(const std::string& name, Graph graph,
+                                  const std::vector<PartialShape>& arg_shapes,
+                                  PlannerScope& scope) {
   const PassContext passes{scope.library, scope.context.ops, scope.context.kernels,
                            scope.context.allocator, scope.budget};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
-  return Emit(graph, scope, root);
+  std::vector<std::string> called = CalledBy(graph);
+  return Unplanned{name, std::move(graph), std::move(called)};
+}
+
+// Functions are planned before those that call them: by a list, because nests may be deep.
+absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
+                                              const std::vector<PartialShape>& arg_shapes,
+                                              PlannerScope& scope) {
+  std::vector<Unplanned> nest;
+  FORMWORK_ASSIGN_OR_RETURN(Unplanned whole, Prepare("", root, arg_shapes, scope));
+  nest.push_back(std::move(whole));
+  while (true) {
+    Unplanned& last = nest.back();
+    if (last.looked_at < last.called.size()) {
+      const std::string& name = last.called[last.looked_at++];
+      if (scope.function_index.contains(name)) continue;
+      const Graph& function = *scope.library.at(name);
+      const std::vector<PartialShape> unknown(function.args.size());
+      FORMWORK_ASSIGN_OR_RETURN(Unplanned next, Prepare(name, function, unknown, scope));
+      nest.push_back(std::move(next));
+      continue;
+    }
+    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
+                              Emit(last.graph, scope, /*root=*/nest.size() == 1));
+    if (nest.size() == 1) return plan;
+    scope.function_index[last.name] = static_cast<uint32_t>(scope.functions.size());
+    scope.functions.push_back(std::move(plan));
+    nest.pop_back();
+  }
 }
 
 }  // namespace
-
-absl::StatusOr<uint32_t> PlanFunction(const std::string& name, PlannerScope& scope) {
-  auto found = scope.function_index.find(name);
-  if (found != scope.function_index.end()) return found->second;
-  auto graph = scope.library.find(name);
-  if (graph == scope.library.end()) {
-    return InvalidArgument("function '", name, "' is not in the library");
-  }
-  const std::vector<PartialShape> unknown(graph->second->args.size());
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                            BuildPlan(*graph->second, unknown, scope, false));
-  scope.functions.push_back(std::move(plan));
-  const uint32_t index = static_cast<uint32_t>(scope.functions.size()) - 1;
-  scope.function_index[name] = index;
-  return index;
-}
 
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context) {
   PlannerScope scope(imported.library, context);
-  absl::StatusOr<std::shared_ptr<Plan>> plan = BuildPlan(*imported.graph, arg_shapes, scope, true);
+  absl::StatusOr<std::shared_ptr<Plan>> plan = PlanAll(*imported.graph, arg_shapes, scope);
   if (!scope.missing.empty()) {
     const size_t named = std::min<size_t>(scope.missing.size(), 20);
     return WithReason(

@@ -37,12 +37,9 @@ struct PlannerScope {
   std::vector<std::string> missing;  ///< "Op (node 'x')"
 };
 
-/// The place in `scope.functions` of the plan of a function of the library; makes it where it is
-/// not there. Errors: as MakePlan.
-absl::StatusOr<uint32_t> PlanFunction(const std::string& name, PlannerScope& scope);
-
 /// Flattens a graph, whose nodes of control flow own their bodies, into a program. `root`: the
-/// request's own graph, not a function that it calls. Errors: as MakePlan; ops without a kernel are
+/// request's own graph, not a function that it calls. The plans of those that it calls are in the
+/// scope. Errors: as MakePlan; ops without a kernel are
 /// noted in the scope.
 absl::StatusOr<std::shared_ptr<Plan>> Emit(const Graph& graph, PlannerScope& scope, bool root);
 

@@ -7,6 +7,7 @@ import time
 
 import formwork
 import harness
+import memory
 import numpy as np
 import tensorflow as tf
 
@@ -60,13 +61,15 @@ def wide_node():
 
 
 def deep_functions(count=100_000):
+  """Each negates what the one below makes of its input."""
   graph = tf.compat.v1.GraphDef()
   _placeholder(graph)
   for i in range(count):
     function = _function(graph, "f%d" % i)
     if i:
       _call(function.node_def, "c", "f%d" % (i - 1), "x")
-      function.ret["y"] = "c:output:0"
+      _node(function.node_def, "n", "Neg", "c:output:0", T=dict(type=FLOAT))
+      function.ret["y"] = "n:y:0"
   _call(graph.node, "y", "f%d" % (count - 1), "x")
   return graph, "y:0"
 
@@ -260,3 +263,22 @@ def registrations(attack):
   attack.check(meanwhile.slowest < 2, "a tiny call took %.1f s meanwhile" % meanwhile.slowest)
   return "at most %.1f s (%s); tiny calls meanwhile at most %.0f ms" % (
       *max(figures), 1000 * meanwhile.slowest)
+
+
+@harness.attack("a chain of 100,000 functions that call each other")
+def deep_nest(attack):
+  graph, output = deep_functions()
+  data = graph.SerializeToString()
+  server = attack.server()
+  client = attack.client(server, timeout=60)
+  before = memory.peak(server)
+  started = time.monotonic()
+  call = client.register("deep", data, [formwork.TensorSpec("x:0", "float32", [])], [output])
+  registered = time.monotonic() - started
+  started = time.monotonic()
+  attack.check(float(call(np.float32(3))[0]) == -3, "a wrong result")
+  seconds = time.monotonic() - started
+  grown = memory.peak(server) - before
+  attack.check(grown < GIB, "it took %s" % memory.mib(grown))
+  return "%s of graph, registered in %.1f s, ran in %.0f ms, %s more" % (
+      memory.mib(len(data)), registered, 1000 * seconds, memory.mib(grown))

@@ -365,7 +365,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "c = PartitionedCall(a) f=@f Tin=[float] Tout=[float]\nend",
                 "function 'f' is recursive"}));
 
-TEST_F(ImportTest, NestsAsDeepAsPeopleWriteThemAreTaken) {
+TEST_F(ImportTest, DeepNestsAreTaken) {
   auto nest = [&](int depth) {
     std::string text = "y = PartitionedCall(x) f=@f1 Tin=[float] Tout=[float]\n";
     for (int i = 1; i <= depth; ++i) {
@@ -378,7 +378,7 @@ TEST_F(ImportTest, NestsAsDeepAsPeopleWriteThemAreTaken) {
     return Refused(text);
   };
   EXPECT_OK(nest(100));
-  EXPECT_THAT(nest(1000), StatusIs(StatusCode::kInvalidArgument, HasSubstr("nest too deeply")));
+  EXPECT_OK(nest(20'000));
 }
 
 TEST_F(ImportTest, ConstantsMayNotStandForMoreMemoryThanThereIs) {
