@@ -40,6 +40,9 @@ size_t CacheBytes(const EngineOptions& options) {
   return options.memory_limit_bytes == 0 ? kMost : std::min(kMost, options.memory_limit_bytes / 8);
 }
 
+// Calls that leave their threads to others keep what they hold: up to this part of the memory.
+constexpr size_t kSuspendedPart = 8;
+
 int ChooseCompileThreads() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
 }
@@ -92,6 +95,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
       functions_(options.max_functions, options.max_function_bytes, FirstId(epoch_)),
       kept_(FirstId(epoch_), options.max_kept_bytes),
       waiting_(options_.max_queued_calls),
+      suspended_(options.memory_limit_bytes / kSuspendedPart),
       pool_(options_.call_threads),
       compilers_(options_.compile_threads) {
   RegisterOps(ops_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
@@ -39,6 +40,7 @@ class CallTask final : public TaskOf<CallResult> {
   absl::Status Prepare(std::vector<AccessRequest>& access) override;
   bool runs_inline() override;
   void Run() override;
+  void Stop(absl::Status status) override;
   void DropRequest() override {
     values_.clear();
     spec_.inputs.clear();
@@ -48,6 +50,9 @@ class CallTask final : public TaskOf<CallResult> {
   const BoundFunction& bound() const { return static_cast<const BoundFunction&>(*function_); }
   absl::Status Bind(std::vector<AccessRequest>& access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
+  // Goes on until it has ended, or its thread is to go to others: then false.
+  absl::StatusOr<bool> RunSlice();
+  void Finish(absl::Status status);
   absl::Status TakeOutputs();
   absl::StatusOr<FunctionPtr> FindFunction();
   void DropKept();
@@ -56,9 +61,26 @@ class CallTask final : public TaskOf<CallResult> {
   // What the call may hold at once; 0: no bound of its own.
   size_t MostBytes() const;
 
+  // What it takes to run, from its first slice to its last.
+  struct Running {
+    explicit Running(CallTask& task)
+        : share(task.MostBytes()),
+          call(task.engine_.allocator_, &task.bound().counters, &task.bound().named, task.stop_) {
+      call.set_resources(&task.ticket_);
+      if (task.spec_.print) call.set_print(&task.spec_.print);
+    }
+    MemoryShare share;
+    formwork::Call call;
+    std::unique_ptr<PlanFrame> frame;
+    std::vector<Tensor> outputs;
+    std::optional<Execution> execution;
+    int64_t nanos = 0;  // On threads.
+  };
+
   CallSpec spec_;
   FunctionPtr function_;
   std::vector<Tensor> values_;  // Arguments, then results.
+  std::optional<Running> running_;
   size_t variable_bytes_ = 0;
   uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
 };
@@ -184,44 +206,75 @@ uint64_t CallTask::WorkOf() const {
 }
 
 void CallTask::Run() {
+  if (!running_) running_.emplace(*this);
+  while (true) {
+    const absl::StatusOr<bool> ended = RunSlice();
+    if (!ended.ok() || *ended) return Finish(ended.status());
+    if (Suspend(running_->share.used())) return;
+  }
+}
+
+absl::StatusOr<bool> CallTask::RunSlice() {
   const BoundFunction& function = bound();
+  Running& running = *running_;
   const int64_t start = absl::GetCurrentTimeNanos();
-  MemoryShare share(MostBytes());
-  formwork::Call call(engine_.allocator_, &function.counters, &function.named, stop_);
-  call.set_resources(&ticket_);
-  if (spec_.print) call.set_print(&spec_.print);
-  const Plan& plan = function.program();
+  const bool resumed = running.execution.has_value();
+  // What the thread has counted for others so far is not this call's.
+  if (resumed) SettleThreadHeap();
+  absl::StatusOr<bool> ended =
+      HoldToBudget(engine_.memory_, &running.share, [&]() -> absl::StatusOr<bool> {
+        if (!resumed) {
+          running.frame = function.frames.Take();
+          running.outputs.resize(function.program().results.size());
+          running.execution.emplace(function.program(), *running.frame, running.call,
+                                    absl::MakeSpan(values_));
+        }
+        FORMWORK_ASSIGN_OR_RETURN(const Execution::State state,
+                                  running.execution->Run(absl::MakeSpan(running.outputs), Slice()));
+        if (state == Execution::State::kFinished) return true;
+        SettleThreadHeap();
+        return false;
+      });
+  running.nanos += absl::GetCurrentTimeNanos() - start;
+  return ended;
+}
+
+void CallTask::Stop(absl::Status status) { Finish(std::move(status)); }
+
+void CallTask::Finish(absl::Status status) {
+  const BoundFunction& function = bound();
+  Running& running = *running_;
+  result_.status = std::move(status);
   int64_t failed = -1;
-  result_.status = HoldToBudget(engine_.memory_, &share, [&] {
-    std::unique_ptr<PlanFrame> frame = function.frames.Take();
-    std::vector<Tensor> outputs(plan.results.size());
-    Execution execution(plan, *frame, call, absl::MakeSpan(values_));
-    absl::Status status = execution.Run(absl::MakeSpan(outputs)).status();
-    if (!status.ok()) failed = execution.position();
-    function.frames.Return(std::move(frame));
-    values_ = std::move(outputs);
-    return status;
-  });
+  if (running.execution) {
+    if (!result_.status.ok()) {
+      running.execution->Stop();
+      failed = running.execution->position();
+    }
+    function.frames.Return(std::move(running.frame));
+  }
+  values_ = std::move(running.outputs);
   ticket_.ReleaseAll();
   if (result_.status.ok()) {
     result_.status = CatchOutOfMemory([&] { return TakeOutputs(); });
     if (!result_.status.ok()) {
       DropKept();
-      failed = static_cast<int64_t>(plan.code.size());  // All has run.
+      failed = static_cast<int64_t>(function.program().code.size());  // All has run.
     }
   }
   if (result_.status.ok()) {
-    const float us = static_cast<float>(absl::GetCurrentTimeNanos() - start) * 1e-3f;
+    const float us = static_cast<float>(running.nanos) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
     // Rising at once, falling slowly: one slow call is enough to leave the caller's thread.
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
     if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
   } else {
-    result_.details.effects = !call.has_effects()         ? Effects::kNone
-                              : failed > plan.last_effect ? Effects::kAll
-                                                          : Effects::kSome;
+    result_.details.effects = !running.call.has_effects()               ? Effects::kNone
+                              : failed > function.program().last_effect ? Effects::kAll
+                                                                        : Effects::kSome;
   }
-  result_.printed = std::move(call.printed());
+  result_.printed = std::move(running.call.printed());
+  running_.reset();
   Answer();
 }
 

@@ -208,6 +208,7 @@ class EngineImpl final : public Engine {
   std::atomic<uint64_t> retraces_{0};
   std::atomic<int64_t> calls_{0};  // Admitted and not done.
   FairPlaces waiting_;             // Of those: for variables or a thread. By namespace.
+  MemoryShare suspended_;          // What those hold that have run already.
   absl::Mutex drain_mutex_;
   std::atomic<bool> refuses_{false};
   std::atomic<bool> aborts_{false};  // What is admitted, too.

@@ -35,11 +35,9 @@ void Task::Start() {
     if (*next == Next::kSchedule) Schedule();
     return;
   }
-  absl::Status status = next.status();
-  if (!Claim()) return;  // It got its variables after all.
-  if (status.ok()) return RunClaimed();
-  if (!ticket_.Abandon()) ticket_.ReleaseAll();
-  Refuse(std::move(status));
+  if (!ClaimFrom(State::kStarting)) return;  // It got its variables after all.
+  if (next.ok()) return RunClaimed();
+  EndClaimed(next.status());
 }
 
 absl::Status Task::TakePlace() {
@@ -72,20 +70,34 @@ void Task::Wait() {
 
 bool Task::Claim() {
   const State before = state_.exchange(State::kClaimed);
-  if (before == State::kWaiting) engine_.waiting_.Release(name_space_);
+  if (before == State::kWaiting) GivePlaceBack();
   return before != State::kClaimed;
 }
 
+bool Task::ClaimFrom(State from) {
+  if (!state_.compare_exchange_strong(from, State::kClaimed)) return false;
+  if (from == State::kWaiting) GivePlaceBack();
+  return true;
+}
+
+void Task::GivePlaceBack() {
+  engine_.waiting_.Release(name_space_);
+  if (suspended_bytes_ > 0) engine_.suspended_.Give(std::exchange(suspended_bytes_, 0));
+}
+
 void Task::Stopped() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Wait's.
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Wait's and Suspend's.
   EndWait(stop_.status());
 }
 
 void Task::EndWait(absl::Status status) {
-  State waiting = State::kWaiting;
-  if (!state_.compare_exchange_strong(waiting, State::kClaimed)) return;
-  engine_.waiting_.Release(name_space_);
+  if (!ClaimFrom(State::kWaiting)) return;
   if (const uint64_t place = queued_at_.load()) pool().Remove(name_space_, place);
+  EndClaimed(std::move(status));
+}
+
+void Task::EndClaimed(absl::Status status) {
+  if (begun_) return Stop(std::move(status));
   if (!ticket_.Abandon()) ticket_.ReleaseAll();
   Refuse(std::move(status));
 }
@@ -95,27 +107,59 @@ void Task::Schedule() {
   scheduled_.store(true);
   absl::Status status = CatchOutOfMemory([this] {
     engine_.scheduled_.Add(this);
-    queued_at_.store(pool().Schedule(name_space_, [self = shared_from_this()] {
-      if (self->Claim()) self->RunClaimed();
-    }));
-    return absl::OkStatus();
+    return Enqueue();
   });
   if (!status.ok()) {
-    if (!Claim()) return;
-    ticket_.ReleaseAll();
-    return Refuse(std::move(status));
+    if (Claim()) EndClaimed(std::move(status));
+    return;
   }
-  // Ended before it could be found in the queue, or among those that are scheduled.
-  if (state_.load() == State::kClaimed) pool().Remove(name_space_, queued_at_.load());
-  if (ended_.load()) engine_.scheduled_.Remove(this);
+  if (ended_.load()) engine_.scheduled_.Remove(this);  // Before it could be found there.
+}
+
+absl::Status Task::Enqueue() {
+  return CatchOutOfMemory([this] {
+    const uint64_t place = pool().Schedule(name_space_, [self = shared_from_this()] {
+      if (self->Claim()) self->RunClaimed();
+    });
+    // It may have run and been suspended meanwhile: then a later place is known.
+    uint64_t known = queued_at_.load();
+    while (known < place && !queued_at_.compare_exchange_weak(known, place)) {
+    }
+    // Or it has ended before it could be found there.
+    if (state_.load() == State::kClaimed) pool().Remove(name_space_, place);
+    return absl::OkStatus();
+  });
 }
 
 void Task::RunClaimed() {
   // What has waited may be late by now.
   absl::Status status = StopStatus();
-  if (status.ok()) return Run();
-  ticket_.ReleaseAll();
-  Refuse(std::move(status));
+  if (!status.ok()) return EndClaimed(std::move(status));
+  begun_ = true;
+  Run();
+}
+
+TimeSlice Task::Slice() {
+  // Some thousand times what a change of threads costs.
+  constexpr absl::Duration kSlice = absl::Milliseconds(10);
+  return scheduled_.load() ? TimeSlice(pool().work_waits(), kSlice) : TimeSlice();
+}
+
+bool Task::Suspend(size_t bytes) {
+  if (!engine_.suspended_.TryTake(bytes)) return false;
+  const absl::Status place = CatchOutOfMemory([this] {
+    engine_.waiting_.TakeAnyway(name_space_);
+    return absl::OkStatus();
+  });
+  if (!place.ok()) {
+    engine_.suspended_.Give(bytes);
+    return false;
+  }
+  suspended_bytes_ = bytes;
+  state_.store(State::kWaiting);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stopped's.
+  if (!stop_.requested() && Enqueue().ok()) return true;
+  return !ClaimFrom(State::kWaiting);  // Else it has been ended meanwhile.
 }
 
 void ScheduledTasks::Add(Task* task) {

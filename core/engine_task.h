@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "core/base/stop_flag.h"
 #include "core/engine_impl.h"
+#include "core/runtime/executor.h"
 
 namespace formwork {
 
@@ -45,11 +46,22 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   virtual bool runs_inline() = 0;
   /// Where it runs else.
   virtual ThreadPool& pool() { return engine_.pool_; }
-  /// Does what was asked, with all places granted, and answers. Catches what the want of memory
-  /// throws.
+  /// Does what was asked, with all places granted, and answers; or Suspends, to be run again.
+  /// Catches what the want of memory throws.
   virtual void Run() = 0;
   /// Answers that nothing was done. Takes no memory that it cannot do without.
   virtual void Refuse(absl::Status status) = 0;
+  /// Answers that what has been suspended is not run to its end. As Refuse, but what it holds of
+  /// variables is its own to give back.
+  virtual void Stop(absl::Status status) { Refuse(std::move(status)); }
+
+  /// For Run: how long it may keep its thread; for ever where that is not one of pool()'s.
+  TimeSlice Slice();
+  /// For Run, at a point where a stop may end it: leaves the thread to others, behind which it is
+  /// queued again. Then it is another thread's, and nothing may be done with it any more. False
+  /// where it is to run on: there is no memory, or it is to stop, or suspended calls hold too much.
+  /// `bytes`: what it holds.
+  bool Suspend(size_t bytes);
 
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
@@ -62,7 +74,8 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
  private:
   enum class State : uint8_t {
     kStarting,  // Or not started yet: whoever starts it looks for a cancellation.
-    kWaiting,   // Holds one of its namespace's places; whoever ends the wait claims it.
+    kWaiting,   // Holds one of its namespace's places; whoever ends the wait claims it. Again, when
+                // it is suspended.
     kClaimed,   // Runs, is refused or has ended.
   };
 
@@ -74,10 +87,17 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   void Stopped();
   // Refuses it if it waits.
   void EndWait(absl::Status status);
-  // Whether it is now for the caller to run it or refuse it.
+  // Whether it is now for the caller to run it or end it: where nobody else has claimed it, or
+  // only where its state is `from`.
   bool Claim();
+  bool ClaimFrom(State from);
+  void GivePlaceBack();
+  // Ends what has been claimed.
+  void EndClaimed(absl::Status status);
   absl::Status TakePlace();
   void Schedule();
+  // Puts it into the pool's queue. Errors: kResourceExhausted, and it is not there.
+  absl::Status Enqueue();
   void RunClaimed();
   // From here on whoever tells stop_ ends the wait; the deadline does so in any case.
   void Wait();
@@ -85,8 +105,10 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   absl::Status StopStatus();
 
   std::atomic<State> state_{State::kStarting};
-  std::atomic<uint64_t> queued_at_{0};  // Its place in the pool's queue, once it has one.
+  std::atomic<uint64_t> queued_at_{0};  // Its last place in the pool's queue, once it has one.
   bool admitted_ = false;
+  bool begun_ = false;                  // Run has been called. Whoever has claimed it looks.
+  size_t suspended_bytes_ = 0;          // What it holds of the engine's suspended_ while it waits.
   std::atomic<bool> scheduled_{false};  // It is, or is about to be, among the engine's scheduled_.
   std::atomic<bool> ended_{false};
 };

@@ -21,6 +21,8 @@ class FairPlaces {
 
   /// False where the key may not have another one now.
   bool Take(absl::string_view key);
+  /// One more, whatever is taken: for what has been let in before, and makes room for another.
+  void TakeAnyway(absl::string_view key);
   void Release(absl::string_view key);
 
   int64_t taken() const;
@@ -28,6 +30,8 @@ class FairPlaces {
 
  private:
   const int64_t places_;
+  void Add(absl::string_view key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable absl::Mutex mutex_;
   HashMap<std::string, int64_t> by_key_ ABSL_GUARDED_BY(mutex_);
   int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -17,6 +17,8 @@ ThreadPool::ThreadPool(int threads) : most_busy_(threads) {
   try {
     for (int i = 0; i < all; ++i) threads_.emplace_back([this] { Loop(); });
   } catch (const std::system_error&) {  // No more threads.
+    absl::MutexLock lock(&mutex_);
+    most_busy_ = std::min(most_busy_, this->threads());
   }
 }
 
@@ -30,13 +32,23 @@ ThreadPool::~ThreadPool() {
 
 uint64_t ThreadPool::Schedule(absl::string_view key, absl::AnyInvocable<void()>&& work) {
   absl::MutexLock lock(&mutex_);
-  return queue_.Add(key, std::move(work));
+  const uint64_t place = queue_.Add(key, std::move(work));
+  NoteWaiting();
+  return place;
 }
 
 void ThreadPool::Remove(absl::string_view key, uint64_t place) {
   absl::AnyInvocable<void()> removed;  // Destroyed outside the lock.
   absl::MutexLock lock(&mutex_);
   removed = queue_.Remove(key, place);
+  NoteWaiting();
+}
+
+void ThreadPool::NoteWaiting() {
+  const bool waits = AllBusy() && queue_.HasNext(/*idle_keys=*/false);
+  if (work_waits_.load(std::memory_order_relaxed) != waits) {
+    work_waits_.store(waits, std::memory_order_relaxed);
+  }
 }
 
 void ThreadPool::Loop() {
@@ -49,12 +61,14 @@ void ThreadPool::Loop() {
       if (!HasWork()) return;
       next = queue_.Take();
       ++busy_;
+      NoteWaiting();
     }
     next.work();
     next.work = nullptr;
     absl::MutexLock lock(&mutex_);
     --busy_;
     queue_.Done(next.key);
+    NoteWaiting();
   }
 }
 

@@ -2,6 +2,7 @@
 
 // Threads that run what is not to run on the caller's.
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -13,10 +14,10 @@
 
 namespace formwork {
 
-/// A fixed number of threads that keys (namespaces) share by a FairQueue. Work cannot be suspended,
-/// so that endless work of one key may take all threads; as many again, and at least eight, stand
-/// by, and run only work of keys of which nothing runs. Thread-safe. Who schedules bounds the
-/// queue.
+/// A fixed number of threads that keys (namespaces) share by a FairQueue. Work that can leave its
+/// thread does so by scheduling the rest of it when work_waits(); other work of one key may take
+/// all threads for long, so that as many again, and at least eight, stand by, and run only work of
+/// keys of which nothing runs. Thread-safe. Who schedules bounds the queue.
 class ThreadPool {
  public:
   /// `threads`: apart from those that stand by. Where the system gives fewer, there are fewer.
@@ -33,15 +34,23 @@ class ThreadPool {
   /// Drops what does not run yet; else does nothing.
   void Remove(absl::string_view key, uint64_t place);
 
+  /// Whether something is queued that no thread is free for. Changes at any time.
+  const std::atomic<bool>& work_waits() const { return work_waits_; }
+
  private:
   void Loop();
+  bool AllBusy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return busy_ >= most_busy_; }
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return queue_.HasNext(/*idle_keys=*/busy_ >= most_busy_);
+    return queue_.HasNext(/*idle_keys=*/AllBusy());
   }
+  // After a change.
+  void NoteWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || HasWork(); }
 
-  const int most_busy_;
-  absl::Mutex mutex_;
+  // Apart from all that is written often: running work reads it all the time.
+  alignas(64) std::atomic<bool> work_waits_{false};
+  alignas(64) absl::Mutex mutex_;
+  int most_busy_ ABSL_GUARDED_BY(mutex_);  // Before those that stand by are needed.
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);
   int busy_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -67,6 +67,36 @@ def loops_of_another(attack):
   return "%.0f ms the slowest of 10" % (1000 * slowest)
 
 
+@harness.attack("200 endless loops, and a loop of a millisecond in the same namespace")
+def loops_of_its_own(attack):
+  server = attack.server()
+  client = attack.client(server)
+  _function(client, "endless", _endless, _NUMBER)
+  some = _function(client, "some", _some, _NUMBER)
+  some(np.int32(1000))
+  Flood(attack, server, "default", "endless", "int32", 200)
+  slowest = _slowest(lambda: some(np.int32(1000), timeout=20), 5)
+  attack.check(slowest < 20, "a loop took %.1f s" % slowest)
+  return "%.0f ms the slowest of 5" % (1000 * slowest)
+
+
+@harness.attack("40 calls of long steps in one namespace, a loop of a millisecond in another")
+def long_steps(attack):
+  server = attack.server()
+
+  def long(x):  # Some ten seconds in one step.
+    n = tf.cast(x, tf.int32) + 4000
+    return tf.reduce_sum(tf.linalg.matmul(tf.ones([n, n]), tf.ones([n, n])))
+
+  _function(attack.client(server, "a"), "long", long, tf.TensorSpec([], tf.float32))
+  some = _function(attack.client(server, "b"), "some", _some, _NUMBER)
+  some(np.int32(1000))
+  Flood(attack, server, "a", "long", "float32", 40)
+  slowest = _slowest(lambda: some(np.int32(1000), timeout=20), 5)
+  attack.check(slowest < 10, "a loop of another namespace took %.1f s" % slowest)
+  return "%.0f ms the slowest of 5" % (1000 * slowest)
+
+
 @harness.attack("1,400 endless loops in one namespace, a tiny call and a new function in another")
 def full_queue(attack):
   server = attack.server()

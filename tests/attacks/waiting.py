@@ -1,0 +1,73 @@
+"""Calls that wait or take long: many at once, and none of them costs much."""
+import pathlib
+import re
+import time
+
+import fairness
+import harness
+import memory
+import numpy as np
+import state
+import tensorflow as tf
+
+
+def _threads(server):
+  return int(re.search(r"Threads:\s+(\d+)", pathlib.Path(
+      "/proc/%d/status" % server.process.pid).read_text()).group(1))
+
+
+def _until(attack, condition, seconds, what):
+  """How many seconds it took."""
+  started = time.monotonic()
+  while not condition():
+    attack.check(time.monotonic() - started < seconds, what)
+    time.sleep(.02)
+  return time.monotonic() - started
+
+
+@harness.attack("10,000 calls wait for one variable, and are cancelled together")
+def long_line(attack):
+  server = attack.server("--max-queued-calls", "16384")
+  client = attack.client(server, "a")
+  v = client.variable("v", np.float32(0))
+  state.holder(client, "v")
+  running = fairness.Flood(attack, server, "a", "hold", "float32", 1)
+  _until(attack, lambda: memory.metric(server, "formwork_calls_running") == 1, 10, "nothing runs")
+  before, threads = memory.peak(server), _threads(server)
+  # A connection has room for 4,096.
+  floods = [fairness.Flood(attack, server, "a", "hold", "float32", 2500) for _ in range(4)]
+  queued = lambda: memory.metric(server, "formwork_calls_queued")
+  _until(attack, lambda: queued() == 10_000, 30, "not all of them came to wait")
+  each = (memory.peak(server) - before) / 10_000
+  more = _threads(server) - threads
+  attack.check(each < 64 << 10, "%d bytes for each" % each)
+  attack.check(more < 100, "%d more threads" % more)
+  for flood in floods:
+    flood.kill()
+  seconds = _until(attack, lambda: queued() == 0, 10, "they still wait after 10 s")
+  running.kill()
+  v.assign(np.float32(1))
+  attack.check(float(v.read()) == 1, "a wrong value")
+  attack.check(seconds < 5, "cancelling them took %.1f s" % seconds)
+  return "%.1f KiB for each, %d more threads, cancelled in %.2f s" % (each / 1024, more, seconds)
+
+
+@harness.attack("a loop of 10,000,000 iterations")
+def long_loop(attack):
+  server = attack.server()
+  client = attack.client(server, timeout=300)
+
+  def turns(n):
+    return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.reverse(x, [0])),
+                         [0, tf.range(100)])
+
+  run = memory.register(client, "turns", turns, tf.TensorSpec([], tf.int32))
+  run(np.int32(1000))
+  before = memory.peak(server)
+  started = time.monotonic()
+  i, x = run(np.int32(10_000_000))
+  seconds = time.monotonic() - started
+  grown = memory.peak(server) - before
+  attack.check(int(i) == 10_000_000 and int(x[1]) == 1, "a wrong result")
+  attack.check(grown < 32 << 20, "it took %s" % memory.mib(grown))
+  return "%.1f s, %s more" % (seconds, memory.mib(grown))
