@@ -183,10 +183,7 @@ class OneByOne {
       }
       KernelContext inner(ctx.call(), {refs, operands.size()}, absl::MakeSpan(&results[i], 1));
       const absl::Status status = CatchOutOfMemory([&] { return kernels_[i](inner); });
-      if (!status.ok()) {
-        HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
-        return Annotate(status, absl::StrCat("node '", nodes_[i], "'"));
-      }
+      if (!status.ok()) return AtNode(i, status);
       for (const uint16_t value : operands) {
         if (last_use_[value] == i) results[value - num_inputs_].Drop();
       }
@@ -197,9 +194,18 @@ class OneByOne {
     return absl::OkStatus();
   }
 
+  // The error of them all together, named by the last.
+  absl::Status AtLast(const absl::Status& status) const {
+    return AtNode(nodes_.size() - 1, status);
+  }
+
  private:
   static constexpr size_t kNever = std::numeric_limits<size_t>::max();
 
+  absl::Status AtNode(size_t i, const absl::Status& status) const {
+    HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
+    return Annotate(status, absl::StrCat("node '", nodes_[i], "'"));
+  }
   absl::Span<const uint16_t> OperandsOf(size_t i) const {
     return absl::MakeConstSpan(instructions_[i].operands).first(instructions_[i].op->arity);
   }
@@ -293,8 +299,9 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
                                        std::move(instructions), std::move(outputs));
   fused.kernel = KernelFn([program, steps](KernelContext& ctx) -> absl::Status {
     const absl::StatusOr<bool> done = CatchOutOfMemory([&] { return program->Run(ctx); });
-    if (done.ok() && *done) return absl::OkStatus();
-    return steps->Run(ctx);
+    // Once there was no memory an input may have been taken over already.
+    if (absl::IsResourceExhausted(done.status())) return steps->AtLast(done.status());
+    return done.ok() && *done ? absl::OkStatus() : steps->Run(ctx);
   });
   return std::optional<FusedStep>(std::move(fused));
 }

@@ -31,6 +31,21 @@ TEST_F(FusionTest, AnErrorNamesItsOwnNode) {
                        AllOf(HasSubstr("node 'c': "), Not(HasSubstr("node 'e'")))));
 }
 
+TEST_F(FusionTest, WhatIsRefusedMemoryIsNamedByTheLastNode) {
+  Make(R"(
+    x = Placeholder dtype=float
+    a = Neg(x) T=float
+    b = Exp(a) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"b:0"});
+  MemoryBudget budget(1000);
+  HostAllocator allocator(&budget, /*cache_bytes=*/0);
+  allocator_ = &allocator;
+  const Tensor x = VectorOf<float>(std::vector<float>(100'000, 1));
+  EXPECT_THAT(Run({x}), StatusIs(StatusCode::kResourceExhausted, HasSubstr("node 'b': ")));
+  EXPECT_EQ(Held(), 0);
+}
+
 TEST_F(FusionTest, AResultGoesWithItsLastUse) {
   constexpr int kSteps = 20, kElements = 100'000;
   std::string text =
