@@ -54,11 +54,11 @@ struct ClipOp {
 // From complex numbers to their parts and back.
 template <typename C, typename Part>
 void AddParts(Table& t) {
-  t.Add<UnaryLoop<RealOp, C, Part>, C, Part>("Real", 1);
-  t.Add<UnaryLoop<ImagOp, C, Part>, C, Part>("Imag", 1);
-  t.Add<UnaryLoop<ComplexAbsOp, C, Part>, C, Part>("ComplexAbs", 1);
-  t.Add<UnaryLoop<AngleOp, C, Part>, C, Part>("Angle", 1);
-  t.Add<BinaryLoop<ComplexOp, Part, C>, Part, C>("Complex", 2);
+  t.Add<UnaryLoop<RealOp, C, Part>, C, Part>("Real");
+  t.Add<UnaryLoop<ImagOp, C, Part>, C, Part>("Imag");
+  t.Add<UnaryLoop<ComplexAbsOp, C, Part>, C, Part>("ComplexAbs");
+  t.Add<UnaryLoop<AngleOp, C, Part>, C, Part>("Angle");
+  t.Add<BinaryLoop<ComplexOp, Part, C>, Part, C>("Complex");
 }
 
 Table Make() {

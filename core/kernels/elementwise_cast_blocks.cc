@@ -39,6 +39,7 @@ FORMWORK_ISA_INLINE To Convert(From a) {
 
 template <typename From, typename To>
 struct CastLoop {
+  static constexpr uint8_t kArity = 1;
   FORMWORK_ISA_INLINE static void Run(const void* const* in, void* out, int64_t n) {
     const From* a = static_cast<const From*>(in[0]);
     To* o = static_cast<To*>(out);
@@ -52,7 +53,7 @@ struct CastLoop {
 
 template <typename From, typename... Tos>
 void AddFrom(Table& t) {
-  (t.Add<CastLoop<From, Tos>, From, Tos>("Cast", 1), ...);
+  (t.Add<CastLoop<From, Tos>, From, Tos>("Cast"), ...);
 }
 template <typename... Froms>
 void AddAll(Table& t) {

@@ -37,15 +37,15 @@ struct SelectLoop {
 BlockFn SelectOfWidth(size_t width) {
   switch (width) {
     case 1:
-      return ForThisMachine<SelectLoop<uint8_t>, uint8_t>();
+      return ForThisMachine<SelectLoop<uint8_t>, uint8_t, uint8_t>();
     case 2:
-      return ForThisMachine<SelectLoop<uint16_t>, uint16_t>();
+      return ForThisMachine<SelectLoop<uint16_t>, uint16_t, uint16_t>();
     case 4:
-      return ForThisMachine<SelectLoop<float>, float>();
+      return ForThisMachine<SelectLoop<float>, float, float>();
     case 8:
-      return ForThisMachine<SelectLoop<double>, double>();
+      return ForThisMachine<SelectLoop<double>, double, double>();
     default:
-      return ForThisMachine<SelectLoop<Wide16>, uint8_t>();
+      return ForThisMachine<SelectLoop<Wide16>, uint8_t, uint8_t>();
   }
 }
 

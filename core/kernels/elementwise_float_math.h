@@ -169,11 +169,30 @@ FORMWORK_ISA_INLINE float SmallErf(float x) {
   return x + x * (0.12837916709551256f + z * p);
 }
 
+// erf for x in [1, 4].
+FORMWORK_ISA_INLINE float LargeErf(float x) {
+  const float t = x * 0.666666667f - 1.66666667f;
+  float p = 1.35488838e-4f;
+  p = p * t - 1.13048079e-3f;
+  p = p * t + 1.41071425e-3f;
+  p = p * t + 3.42754814e-3f;
+  p = p * t - 1.0245821e-2f;
+  p = p * t + 7.48191295e-3f;
+  p = p * t + 9.47911988e-3f;
+  p = p * t - 3.21633829e-2f;
+  p = p * t + 4.6419013e-2f;
+  p = p * t - 4.36024339e-2f;
+  p = p * t + 2.81836941e-2f;
+  p = p * t - 1.22558857e-2f;
+  p = p * t + 3.26740453e-3f;
+  return p * t + 9.99593079e-1f;
+}
+
 FORMWORK_ISA_INLINE float Erf(float x) {
+  // From 4 on the result is 1.
   const float magnitude = Magnitude(x);
-  const float a = magnitude > 10.1f ? 10.1f : magnitude;
-  const float large = 1.0f - Exp(-a * a) * ScaledErfc(a) / (1.0f + 2.0f * a);
-  return magnitude < 1.0f ? SmallErf(x) : WithSignOf(large, x);
+  const float a = magnitude > 4.0f ? 4.0f : magnitude;
+  return magnitude < 1.0f ? SmallErf(x) : WithSignOf(LargeErf(a), x);
 }
 
 FORMWORK_ISA_INLINE float Erfc(float x) {
@@ -187,10 +206,7 @@ FORMWORK_ISA_INLINE float Erfc(float x) {
   return magnitude < 0.5f ? 1.0f - SmallErf(x) : (x < 0.0f ? 2.0f - y : y);
 }
 
-FORMWORK_ISA_INLINE float Atan(float x) {
-  const float magnitude = Magnitude(x);
-  const bool steep = magnitude > 1.0f;
-  const float t = steep ? 1.0f / magnitude : magnitude;
+FORMWORK_ISA_INLINE float AtanOfFraction(float t) {
   const float z = t * t;
   float p = -0.0018271846929565072f;
   p = p * z + 0.011064315214753151f;
@@ -201,8 +217,50 @@ FORMWORK_ISA_INLINE float Atan(float x) {
   p = p * z - 0.1426524519920349f;
   p = p * z + 0.19998638331890106f;
   p = p * z - 0.33333301544189453f;
-  const float y = p * z * t + t;
+  return p * z * t + t;
+}
+FORMWORK_ISA_INLINE float Atan(float x) {
+  const float magnitude = Magnitude(x);
+  const bool steep = magnitude > 1.0f;
+  const float y = AtanOfFraction(steep ? 1.0f / magnitude : magnitude);
   return WithSignOf(steep ? 1.57079632679489662f - (y + 4.37113900018624283e-8f) : y, x);
+}
+
+FORMWORK_ISA_INLINE float Atan2(float y, float x) {
+  const float a = Magnitude(y), b = Magnitude(x);
+  const bool steep = a > b;
+  // Of two zeros or two infinities it is the signs that count.
+  const float t = (steep ? b : a) / (steep ? a : b);
+  const float fraction = a == b ? (a == 0.0f ? 0.0f : 1.0f) : t;
+  const float slope = AtanOfFraction(fraction);
+  const float angle = steep ? 1.57079632679489662f - (slope + 4.37113900018624283e-8f) : slope;
+  const bool left = std::bit_cast<int32_t>(x) < 0;
+  const float whole = left ? 3.14159265358979324f - (angle + 8.74227800037248566e-8f) : angle;
+  return a == a && b == b ? WithSignOf(whole, y) : kNan;
+}
+
+FORMWORK_ISA_INLINE float Atanh(float x) {
+  const float a = Magnitude(x);
+  return WithSignOf(0.5f * Log1p((a + a) / (1.0f - a)), x);
+}
+
+// (asin(x) - x) / x^3 for x^2 in [0, 1/4].
+FORMWORK_ISA_INLINE float AsinTail(float z) {
+  float p = 0.0336908472f;
+  p = p * z + 0.0171492384f;
+  p = p * z + 0.0311006627f;
+  p = p * z + 0.0445994015f;
+  p = p * z + 0.0750009454f;
+  return p * z + 0.166666663f;
+}
+FORMWORK_ISA_INLINE float Asin(float x) {
+  // Beyond 1/2 by half the angle: asin x = pi/2 - 2 asin(sqrt((1 - x) / 2)).
+  const float a = Magnitude(x);
+  const bool steep = a > 0.5f;
+  const float z = steep ? (1.0f - a) * 0.5f : a * a;
+  const float s = steep ? std::sqrt(z) : a;
+  const float y = AsinTail(z) * z * s + s;
+  return WithSignOf(steep ? 1.57079632679489662f - (y + y + 4.37113900018624283e-8f) : y, x);
 }
 
 // Below this magnitude the functions of an angle hold; callers leave the rest to the C library.

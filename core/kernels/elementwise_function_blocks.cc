@@ -31,11 +31,11 @@ FORMWORK_UNARY_OP(EluOp, a < U(0) ? math::Expm1(a) : a);
 FORMWORK_UNARY_OP(SoftsignOp, a / (U(1) + math::Abs(a)));
 FORMWORK_UNARY_OP(SinhOp, std::sinh(a));
 FORMWORK_UNARY_OP(CoshOp, std::cosh(a));
-FORMWORK_UNARY_OP(AsinOp, std::asin(a));
+FORMWORK_UNARY_OP(AsinOp, math::Asin(a));
 FORMWORK_UNARY_OP(AcosOp, std::acos(a));
 FORMWORK_UNARY_OP(AsinhOp, std::asinh(a));
 FORMWORK_UNARY_OP(AcoshOp, std::acosh(a));
-FORMWORK_UNARY_OP(AtanhOp, std::atanh(a));
+FORMWORK_UNARY_OP(AtanhOp, math::Atanh(a));
 FORMWORK_UNARY_OP(SeluOp, a < U(0) ? U(1.7580993408473768599402175208123) * math::Expm1(a)
                                    : U(1.0507009873554804934193349852946) * a);
 struct Relu6Op {
@@ -46,13 +46,15 @@ struct Relu6Op {
   }
 };
 FORMWORK_BINARY_OP(LeakyReluOp, a > U(0) ? a : U(a * b));
-FORMWORK_BINARY_OP(Atan2Op, std::atan2(a, b));
+FORMWORK_BINARY_OP(Atan2Op, math::Atan2(a, b));
 FORMWORK_BINARY_OP(XdivyOp, a == U(0) ? U(0) : U(a / b));
 FORMWORK_BINARY_OP(XlogyOp, a == U(0) ? U(0) : U(a * math::Log(b)));
 FORMWORK_BINARY_OP(Xlog1pyOp, a == U(0) ? U(0) : U(a * math::Log1p(b)));
 
 // libm's and the library's complex functions.
 FORMWORK_UNARY_OP(ComplexAtanOp, std::atan(a));
+FORMWORK_UNARY_OP(ComplexAsinOp, std::asin(a));
+FORMWORK_UNARY_OP(ComplexAtanhOp, std::atanh(a));
 FORMWORK_UNARY_OP(ComplexExpOp, std::exp(a));
 FORMWORK_UNARY_OP(ComplexLogOp, std::log(a));
 FORMWORK_UNARY_OP(ComplexTanhOp, std::tanh(a));
@@ -76,6 +78,7 @@ FORMWORK_BINARY_OP(ComplexXlog1pyOp, a == U(0) ? U(0) : U(a * std::log(U(1) + b)
 // library's for all of it.
 template <typename Fast, typename Exact, typename T>
 struct AngleLoop {
+  static constexpr uint8_t kArity = 1;
   FORMWORK_ISA_INLINE static void Run(const void* const* in, void* out, int64_t n) {
     const T* a = static_cast<const T*>(in[0]);
     T* o = static_cast<T*>(out);
@@ -95,7 +98,7 @@ FORMWORK_UNARY_OP(FastCosOp, math::Cos(a));
 FORMWORK_UNARY_OP(FastTanOp, math::Tan(a));
 template <typename Fast, typename Exact, typename... Ts>
 void AddAngle(Table& t, absl::string_view name) {
-  (t.Add<AngleLoop<Fast, Exact, Ts>, Ts, Ts>(name, 1), ...);
+  (t.Add<AngleLoop<Fast, Exact, Ts>, Ts, Ts>(name), ...);
 }
 
 Table Make() {
@@ -121,13 +124,15 @@ Table Make() {
       .Unary<TanOp, double, FORMWORK_COMPLEXES>("Tan")
       .Unary<SinhOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Sinh")
       .Unary<CoshOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Cosh")
-      .Unary<AsinOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Asin")
+      .Unary<AsinOp, FORMWORK_FLOATS>("Asin")
+      .Unary<ComplexAsinOp, FORMWORK_COMPLEXES>("Asin")
       .Unary<AcosOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Acos")
       .Unary<AtanOp, FORMWORK_FLOATS>("Atan")
       .Unary<ComplexAtanOp, FORMWORK_COMPLEXES>("Atan")
       .Unary<AsinhOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Asinh")
       .Unary<AcoshOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Acosh")
-      .Unary<AtanhOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Atanh")
+      .Unary<AtanhOp, FORMWORK_FLOATS>("Atanh")
+      .Unary<ComplexAtanhOp, FORMWORK_COMPLEXES>("Atanh")
       .Unary<ErfOp, FORMWORK_FLOATS>("Erf")
       .Unary<ErfcOp, FORMWORK_FLOATS>("Erfc")
       .Unary<CeilOp, FORMWORK_FLOATS>("Ceil")

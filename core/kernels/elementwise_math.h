@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "core/kernels/arithmetic.h"
+#include "core/kernels/elementwise_double_math.h"
 #include "core/kernels/elementwise_float_math.h"
 
 namespace formwork::math {
@@ -20,16 +21,14 @@ constexpr bool kIsComplex = false;
 template <typename U>
 constexpr bool kIsComplex<std::complex<U>> = true;
 
-// Doubles are left to the C library.
-FORMWORK_ISA_INLINE double Exp(double x) { return std::exp(x); }
-FORMWORK_ISA_INLINE double Expm1(double x) { return std::expm1(x); }
+// These of doubles are left to the C library.
 FORMWORK_ISA_INLINE double Log(double x) { return std::log(x); }
 FORMWORK_ISA_INLINE double Log1p(double x) { return std::log1p(x); }
-FORMWORK_ISA_INLINE double Tanh(double x) { return std::tanh(x); }
-FORMWORK_ISA_INLINE double Sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-FORMWORK_ISA_INLINE double Erf(double x) { return std::erf(x); }
 FORMWORK_ISA_INLINE double Erfc(double x) { return std::erfc(x); }
 FORMWORK_ISA_INLINE double Atan(double x) { return std::atan(x); }
+FORMWORK_ISA_INLINE double Atan2(double y, double x) { return std::atan2(y, x); }
+FORMWORK_ISA_INLINE double Asin(double x) { return std::asin(x); }
+FORMWORK_ISA_INLINE double Atanh(double x) { return std::atanh(x); }
 FORMWORK_ISA_INLINE double Pow(double x, double y) { return std::pow(x, y); }
 
 FORMWORK_ISA_INLINE float Softplus(float x) {

@@ -45,6 +45,8 @@ FORMWORK_LOOP(SigmoidLoop, math::Sigmoid);
 FORMWORK_LOOP(ErfLoop, math::Erf);
 FORMWORK_LOOP(ErfcLoop, math::Erfc);
 FORMWORK_LOOP(AtanLoop, math::Atan);
+FORMWORK_LOOP(AsinLoop, math::Asin);
+FORMWORK_LOOP(AtanhLoop, math::Atanh);
 FORMWORK_LOOP(SinLoop, math::Sin);
 FORMWORK_LOOP(CosLoop, math::Cos);
 FORMWORK_LOOP(TanLoop, math::Tan);
@@ -141,15 +143,37 @@ TEST(FloatMathTest, LogarithmsAreWithinTheirBounds) {
 }
 
 TEST(FloatMathTest, ErrorFunctionsAreWithinTheirBounds) {
-  ExpectWithin<ErfLoop>(2, std::erf);
+  ExpectWithin<ErfLoop>(2.5, std::erf);
   ExpectWithin<ErfcLoop>(5, std::erfc);
 }
 
 TEST(FloatMathTest, AnglesAreWithinTheirBounds) {
   ExpectWithin<AtanLoop>(2, std::atan);
+  ExpectWithin<AsinLoop>(2.5, std::asin);
+  ExpectWithin<AtanhLoop>(3, std::atanh);
   ExpectWithin<SinLoop>(2, std::sin, math::kMostAngle);
   ExpectWithin<CosLoop>(2, std::cos, math::kMostAngle);
   ExpectWithin<TanLoop>(2, std::tan, math::kMostAngle);
+}
+
+TEST(FloatMathTest, AnglesOfTwoAreWithinTheirBound) {
+  std::vector<float> values = {0.0f,  -0.0f, 1.0f,   -1.0f,         kInf,
+                               -kInf, kNan,  1e-45f, 3.4028235e38f, -3.4028235e38f};
+  uint32_t state = 1;
+  for (int i = 0; i < 1000; ++i) {
+    state = state * 1664525u + 1013904223u;
+    values.push_back(std::bit_cast<float>(state));
+    values.push_back(static_cast<float>(static_cast<int32_t>(state)) * 0x1p-29f);
+  }
+  double worst = 0;
+  for (float y : values) {
+    for (float x : values) {
+      const double distance = Distance(math::Atan2(y, x), std::atan2(double{y}, double{x}));
+      EXPECT_LT(distance, kWrong) << y << ", " << x;
+      worst = std::max(worst, distance);
+    }
+  }
+  EXPECT_LE(worst, 2.5);
 }
 
 TEST(FloatMathTest, PowerIsTheCLibrarysWhereItIsSpecial) {
