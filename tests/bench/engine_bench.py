@@ -23,46 +23,56 @@ import traced
 ROUNDS = 5
 
 
+def one_thread():
+  import tensorflow as tf
+  tf.config.threading.set_intra_op_parallelism_threads(1)
+  tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def compare(name, function, values, calls, engine):
+  """Measures one function in both, prints a line and returns its entry for the results."""
+  import tensorflow as tf
+  tensors = [tf.constant(v) for v in values]
+  concrete = function.get_concrete_function(*tensors)
+  with tempfile.TemporaryDirectory() as folder:
+    traced.dump(concrete, values, folder)
+    process = subprocess.Popen([engine, folder, str(calls)], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    for _ in range(2):
+      concrete(*tensors)
+    ours, theirs = [], []
+    for _ in range(ROUNDS):
+      start = time.process_time()
+      for _ in range(calls):
+        concrete(*tensors)
+      theirs.append((time.process_time() - start) / calls)
+      process.stdin.write("round\n")
+      process.stdin.flush()
+      line = process.stdout.readline()
+      if not line:
+        sys.exit("%s: the engine has failed" % name)
+      ours.append(float(line.split()[0]) * 1e-6)
+    process.stdin.close()
+    process.wait()
+  mine, peer = statistics.median(ours) * 1e6, statistics.median(theirs) * 1e6
+  print("%-28s %12.1f us %12.1f us  %.3f" % (name, mine, peer, mine / peer), flush=True)
+  return {"name": name, "unit": "us_cpu", "ours": mine, "peer": peer, "peer_name": "tensorflow",
+          "ratio": mine / peer}
+
+
 def main():
   p = argparse.ArgumentParser(description=__doc__)
   p.add_argument("--engine", required=True)
   p.add_argument("--out", required=True)
   p.add_argument("names", nargs="*")
   args = p.parse_args()
-  import tensorflow as tf
-  tf.config.threading.set_intra_op_parallelism_threads(1)
-  tf.config.threading.set_inter_op_parallelism_threads(1)
+  one_thread()
   results = []
   for name, maker, calls in traced.FUNCTIONS:
     if args.names and name not in args.names:
       continue
     function, values = maker()
-    tensors = [tf.constant(v) for v in values]
-    concrete = function.get_concrete_function(*tensors)
-    with tempfile.TemporaryDirectory() as folder:
-      traced.dump(concrete, values, folder)
-      engine = subprocess.Popen([args.engine, folder, str(calls)], stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, text=True)
-      for _ in range(2):
-        concrete(*tensors)
-      ours, theirs = [], []
-      for _ in range(ROUNDS):
-        start = time.process_time()
-        for _ in range(calls):
-          concrete(*tensors)
-        theirs.append((time.process_time() - start) / calls)
-        engine.stdin.write("round\n")
-        engine.stdin.flush()
-        line = engine.stdout.readline()
-        if not line:
-          sys.exit("%s: the engine has failed" % name)
-        ours.append(float(line.split()[0]) * 1e-6)
-      engine.stdin.close()
-      engine.wait()
-    mine, peer = statistics.median(ours) * 1e6, statistics.median(theirs) * 1e6
-    results.append({"name": name, "unit": "us_cpu", "ours": mine, "peer": peer,
-                    "peer_name": "tensorflow", "ratio": mine / peer})
-    print("%-20s %12.1f us %12.1f us  %.3f" % (name, mine, peer, mine / peer), flush=True)
+    results.append(compare(name, function, values, calls, args.engine))
   with open(args.out, "w") as f:
     json.dump(results, f, indent=1)
 

@@ -3,6 +3,7 @@
 # / the peer's, medians) and writes build/bench/results.json. No test: nothing is asserted.
 # run.sh peers [NAME...]: the engine beside TensorFlow, XLA, ONNX Runtime and OpenVINO on models, one
 # thread and then two. They are installed into build/bench-peers.
+# run.sh ops [NAME...]: single ops beside TensorFlow, by dtypes and sizes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bash deploy/setup.sh
@@ -25,6 +26,12 @@ if [ "${1:-}" = peers ]; then
     "$peers/python" tests/bench/peers.py --engine "$bin/engine_bench" --threads "$threads" \
       --out "build/bench/peers-$threads.json" "$@"
   done
+  exit
+fi
+if [ "${1:-}" = ops ]; then
+  shift
+  build/venv/bin/python tests/bench/ops.py --engine "$bin/engine_bench" \
+    --out build/bench/ops.json "$@"
   exit
 fi
 start() {  # LOG COMMAND...: runs a server and waits for its ready line
