@@ -40,8 +40,10 @@ absl::StatusOr<Dims> SizesOf(absl::string_view op, absl::string_view what, const
 absl::StatusOr<KernelFn> MakeConv2D(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParseConvAttrs(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckDType("Conv2D", init.input_dtypes()[0], true));
-  auto memo = std::make_unique<PackedFilterMemo>();
-  return KernelFn([attrs, memo = std::move(memo)](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const Epilogue epilogue,
+                            Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
+  auto memo = std::make_unique<PackedFilterMemo>(/*calls_wanted=*/3);
+  return KernelFn([attrs, epilogue, memo = std::move(memo)](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     const Tensor& filter = ctx.input(1);
     FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
@@ -49,8 +51,12 @@ absl::StatusOr<KernelFn> MakeConv2D(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(
         const Shape out_shape,
         attrs.layout.Make4d(shape.batch, shape.rows.output, shape.cols.output, shape.out_channels));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
-    return RunConvForward(shape, input, filter, *memo, ctx.allocator(), output);
+    FORMWORK_ASSIGN_OR_RETURN(EpilogueOperands operands,
+                              EpilogueOperands::Of(ctx, epilogue, out_shape));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
+                              operands.AllocateOutput(ctx, input.dtype(), out_shape));
+    return RunConvForward(shape, input, filter, operands, *memo, memo->Settled(filter),
+                          ctx.allocator(), output);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -20,22 +21,41 @@ namespace formwork {
 /// in a row, and waits twice as long each time that it was wrong (training). Thread-safe.
 class PackedFilterMemo {
  public:
-  /// The packed form of `filter` for `conv`.
-  absl::StatusOr<Tensor> Get(const Tensor& filter, const std::shared_ptr<const OnednnConv>& conv,
-                             Allocator& allocator);
+  /// `calls_wanted`: how many calls in a row are several, at first.
+  explicit PackedFilterMemo(int64_t calls_wanted) : calls_wanted_(calls_wanted) {}
+
+  /// Counts a call with `filter`. True where it has come so often that its packed form is kept.
+  /// To be asked once in each call.
+  bool Settled(const Tensor& filter);
+  /// After a packed form found no memory: as if the filter had changed.
+  void Discourage();
+  /// The packed form for `conv` of `filter`, times `scale`, a vector of its last dimension, where
+  /// that is not null. `keep`: what Settled said.
+  absl::StatusOr<Tensor> Get(const Tensor& filter, const Tensor* scale, bool keep,
+                             const std::shared_ptr<const OnednnConv>& conv, Allocator& allocator);
 
  private:
+  struct Kept {
+    Tensor filter;
+    Tensor scale;  // Compared by value: it may be computed in each call. Empty where there is none.
+    Tensor packed;
+    std::shared_ptr<const OnednnConv> form;
+  };
+  void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   absl::Mutex mutex_;
   const void* last_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Only compared, never read.
   int64_t calls_in_a_row_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t calls_wanted_ ABSL_GUARDED_BY(mutex_) = 3;
-  Tensor filter_ ABSL_GUARDED_BY(mutex_);
-  Tensor packed_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<const OnednnConv> form_ ABSL_GUARDED_BY(mutex_);
+  int64_t calls_wanted_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Kept> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// Packs without remembering.
-absl::StatusOr<Tensor> PackFilter(const float* filter, const OnednnConv& conv,
+/// `filter` times `scale`, a vector of its last dimension.
+absl::StatusOr<Tensor> ScaledFilter(const Tensor& filter, const Tensor& scale,
+                                    Allocator& allocator);
+
+/// Packs without remembering. `scale`: as above.
+absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, const OnednnConv& conv,
                                   Allocator& allocator);
 
 }  // namespace formwork

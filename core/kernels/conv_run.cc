@@ -58,6 +58,22 @@ absl::Status GemmForward(const ConvShape& shape, const Tensor& input, const Tens
   return absl::OkStatus();
 }
 
+// In memory of its own before the epilogue, whose residual may be in the output's.
+absl::Status GemmForwardWithEpilogue(const ConvShape& shape, const Tensor& input,
+                                     const Tensor& filter, const EpilogueOperands& epilogue,
+                                     Allocator& allocator, Tensor* output) {
+  Tensor scaled = filter;
+  if (epilogue.scale != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(scaled, ScaledFilter(filter, *epilogue.scale, allocator));
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor product,
+                            Tensor::Allocate(allocator, DType::kFloat, output->shape()));
+  FORMWORK_RETURN_IF_ERROR(GemmForward<float>(shape, input, scaled, allocator, &product));
+  RunEpilogue(epilogue, shape.output_elements() / shape.out_channels, shape.out_channels,
+              product.data<float>(), output->mutable_data<float>());
+  return absl::OkStatus();
+}
+
 template <typename T>
 absl::Status GemmInputGradient(const ConvShape& shape, const Tensor& filter,
                                const Tensor& out_backprop, Allocator& allocator,
@@ -162,7 +178,7 @@ std::vector<Piece> Split(const ConvShape& shape, bool one_by_rows) {
 
 /// Compiles all pieces. Not all the same size, but most.
 absl::StatusOr<std::vector<std::shared_ptr<const OnednnConv>>> CompilePieces(
-    const std::vector<Piece>& pieces, ConvDirection direction) {
+    const std::vector<Piece>& pieces, ConvDirection direction, const Epilogue& epilogue = {}) {
   std::vector<std::shared_ptr<const OnednnConv>> compiled;
   compiled.reserve(pieces.size());
   for (const Piece& piece : pieces) {
@@ -171,7 +187,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const OnednnConv>>> CompilePieces(
       continue;
     }
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const OnednnConv> conv,
-                              OnednnConv::Get(piece.shape, direction));
+                              OnednnConv::Get(piece.shape, direction, epilogue));
     compiled.push_back(std::move(conv));
   }
   return compiled;
@@ -243,25 +259,41 @@ absl::Status AddPieces(const std::vector<Piece>& pieces,
   return absl::OkStatus();
 }
 
+// Where oneDNN adds to it.
+void PutResidual(const Tensor& residual, float* output) {
+  const float* from = residual.data<float>();
+  if (from == output) return;
+  ParallelFor(residual.num_elements(), kAddGrain, [&](int64_t begin, int64_t end) {
+    std::copy(from + begin, from + end, output + begin);
+  });
+}
+
 absl::Status OnednnForward(const ConvShape& shape, const Tensor& input, const Tensor& filter,
-                           PackedFilterMemo& memo, Allocator& allocator, Tensor* output) {
+                           const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
+                           Allocator& allocator, Tensor* output) {
   const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/true);
-  FORMWORK_ASSIGN_OR_RETURN(const auto compiled, CompilePieces(pieces, ConvDirection::kForward));
+  Epilogue steps = epilogue.steps;
+  steps.scale = false;  // It is in the filter.
+  FORMWORK_ASSIGN_OR_RETURN(const auto compiled,
+                            CompilePieces(pieces, ConvDirection::kForward, steps));
   // Pieces of another size may want another form of the filter.
   std::vector<Tensor> packed(pieces.size());
-  FORMWORK_ASSIGN_OR_RETURN(packed[0], memo.Get(filter, compiled[0], allocator));
+  FORMWORK_ASSIGN_OR_RETURN(packed[0],
+                            memo.Get(filter, epilogue.scale, keep, compiled[0], allocator));
   for (size_t i = 1; i < pieces.size(); ++i) {
     if (compiled[i]->SamePacking(*compiled[0])) {
       packed[i] = packed[0];
     } else {
       FORMWORK_ASSIGN_OR_RETURN(packed[i],
-                                PackFilter(filter.data<float>(), *compiled[i], allocator));
+                                PackFilter(filter, epilogue.scale, *compiled[i], allocator));
     }
   }
   const float* from = input.data<float>();
   float* to = output->mutable_data<float>();
+  const float* bias = epilogue.bias == nullptr ? nullptr : epilogue.bias->data<float>();
+  if (epilogue.residual != nullptr) PutResidual(*epilogue.residual, to);
   return RunPieces(compiled, 0, compiled.size(), allocator, [&](int64_t i, void* scratch) {
-    return compiled[i]->Forward(from + pieces[i].input_offset, packed[i].raw(),
+    return compiled[i]->Forward(from + pieces[i].input_offset, packed[i].raw(), bias,
                                 to + pieces[i].output_offset, scratch);
   });
 }
@@ -277,8 +309,7 @@ absl::Status OnednnInputGradient(const ConvShape& shape, const Tensor& filter,
     if (i > 0 && compiled[i]->SamePacking(*compiled[0])) {
       packed[i] = packed[0];
     } else {
-      FORMWORK_ASSIGN_OR_RETURN(packed[i],
-                                PackFilter(filter.data<float>(), *compiled[i], allocator));
+      FORMWORK_ASSIGN_OR_RETURN(packed[i], PackFilter(filter, nullptr, *compiled[i], allocator));
     }
   }
   const float* from = out_backprop.data<float>();
@@ -381,7 +412,8 @@ absl::Status InFloat(const Tensor& first, const Tensor& second, Allocator& alloc
 }  // namespace
 
 absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const Tensor& filter,
-                            PackedFilterMemo& memo, Allocator& allocator, Tensor* output) {
+                            const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
+                            Allocator& allocator, Tensor* output) {
   if (shape.output_elements() == 0) return absl::OkStatus();
   return InFloat(input, filter, allocator, output,
                  [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
@@ -390,9 +422,12 @@ absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const T
                      const absl::Status status = WithRowsToSplit(
                          shape, in, true, f, false, true, allocator, out,
                          [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
-                           return OnednnForward(s, a, b, memo, allocator, r);
+                           return OnednnForward(s, a, b, epilogue, memo, keep, allocator, r);
                          });
                      if (status.code() != absl::StatusCode::kUnimplemented) return status;
+                   }
+                   if (!epilogue.steps.empty()) {
+                     return GemmForwardWithEpilogue(shape, in, f, epilogue, allocator, out);
                    }
                    return WithChannelsLast(shape, in, true, f, false, true, allocator, out,
                                            [&](const ConvShape& s, const Tensor& a, const Tensor& b,

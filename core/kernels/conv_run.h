@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "core/kernels/conv_packed_filter.h"
 #include "core/kernels/conv_shape.h"
+#include "core/kernels/epilogue.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
@@ -14,9 +15,11 @@ namespace formwork {
 // int32. The last argument is allocated and overwritten. Errors: kResourceExhausted if there is no
 // memory for scratch.
 
-/// `memo` belongs to the node.
+/// `memo` belongs to the node, and `keep` is what its Settled said. An epilogue is of floats with
+/// channels last; its residual may have the memory of `output`.
 absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const Tensor& filter,
-                            PackedFilterMemo& memo, Allocator& allocator, Tensor* output);
+                            const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
+                            Allocator& allocator, Tensor* output);
 absl::Status RunConvInputGradient(const ConvShape& shape, const Tensor& filter,
                                   const Tensor& out_backprop, Allocator& allocator,
                                   Tensor* in_backprop);

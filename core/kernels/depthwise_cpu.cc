@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "core/base/parallel.h"
@@ -95,21 +96,36 @@ absl::Status RunInto(const Shape& loop_shape, bool channels_first, Allocator& al
   return Deliver(std::move(made), channels_first, allocator, result);
 }
 
+// Of floats: the loops' part of an epilogue, whose scale is the filter's.
+DepthwiseEpilogue<float> LoopEpilogue(const EpilogueOperands& operands) {
+  DepthwiseEpilogue<float> epilogue;
+  if (operands.bias != nullptr) epilogue.bias = operands.bias->data<float>();
+  epilogue.clamp = operands.steps.activation != Activation::kNone;
+  epilogue.high = operands.steps.activation == Activation::kRelu6
+                      ? 6.0f
+                      : std::numeric_limits<float>::infinity();
+  return epilogue;
+}
+
 absl::Status Forward(const ConvShape& shape, int64_t multiplier, const Tensor& input,
-                     const Tensor& filter, Allocator& allocator, Tensor* output) {
+                     const Tensor& filter, const EpilogueOperands& operands, Allocator& allocator,
+                     Tensor* output) {
   if (shape.output_elements() == 0) return absl::OkStatus();
   const ConvShape loop = LoopShape(shape);
   FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
                             Prepared(input, shape.channels_first, multiplier, allocator));
-  FORMWORK_ASSIGN_OR_RETURN(const Tensor weights, Prepared(filter, false, 1, allocator));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor weights, Prepared(filter, false, 1, allocator));
+  if (operands.scale != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(weights, ScaledFilter(weights, *operands.scale, allocator));
+  }
   return RunInto(Shape({shape.batch, shape.rows.output, shape.cols.output, shape.out_channels}),
                  shape.channels_first, allocator, output, [&](Tensor& out) {
                    if (in.dtype() == DType::kDouble) {
-                     DepthwiseForward(loop, in.data<double>(), weights.data<double>(),
+                     DepthwiseForward(loop, in.data<double>(), weights.data<double>(), {},
                                       out.mutable_data<double>());
                    } else {
                      DepthwiseForward(loop, in.data<float>(), weights.data<float>(),
-                                      out.mutable_data<float>());
+                                      LoopEpilogue(operands), out.mutable_data<float>());
                    }
                    return absl::OkStatus();
                  });
@@ -205,7 +221,9 @@ absl::Status FilterGradient(const ConvShape& shape, int64_t multiplier, const Te
 absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParseConvAttrs(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckDType("DepthwiseConv2dNative", init.input_dtypes()[0]));
-  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const Epilogue epilogue,
+                            Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
+  return KernelFn([attrs, epilogue](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     const Tensor& filter = ctx.input(1);
     FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
@@ -213,8 +231,10 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(
         const Shape out_shape,
         attrs.layout.Make4d(shape.batch, shape.rows.output, shape.cols.output, shape.out_channels));
+    FORMWORK_ASSIGN_OR_RETURN(const EpilogueOperands operands,
+                              EpilogueOperands::Of(ctx, epilogue, out_shape));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
-    return Forward(shape, filter.dim(3), input, filter, ctx.allocator(), output);
+    return Forward(shape, filter.dim(3), input, filter, operands, ctx.allocator(), output);
   });
 }
 

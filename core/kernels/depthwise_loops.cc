@@ -43,33 +43,54 @@ FORMWORK_ISA_INLINE TapRange InteriorOutputs(const ConvAxis& a) {
   return range;
 }
 
+template <typename T>
+FORMWORK_ISA_INLINE T Clamped(T x, T high) {
+  const T positive = x > T(0) ? x : T(0);
+  return positive < high ? positive : high;
+}
+
+/// The part of an epilogue for the channels from `c` on.
+template <typename T>
+FORMWORK_ISA_INLINE DepthwiseEpilogue<T> From(DepthwiseEpilogue<T> epilogue, int64_t c) {
+  if (epilogue.bias != nullptr) epilogue.bias += c;
+  return epilogue;
+}
+
 /// `kPixels` outputs side by side, a block of channels: out[p][c] = sum of taps. `in` and `filter`
 /// point to the first tap within the input.
 template <typename T, int kPixels>
 FORMWORK_ISA_INLINE void BlockOfPixels(int64_t tap_rows, int64_t tap_cols, int64_t tap_row_step,
                                        int64_t tap_col_step, int64_t pixel_step,
                                        int64_t filter_row_step, int64_t channels, const T* in,
-                                       const T* filter, T* out) {
-  constexpr int64_t kC = kBlock<T>;
-  T sum[kPixels][kC];
+                                       const T* filter, const DepthwiseEpilogue<T>& epilogue,
+                                       T* out) {
+  // A vector type: gcc keeps arrays in memory here.
+  typedef T Block __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+  const Block zero = {};
+  Block sum[kPixels];
   for (int p = 0; p < kPixels; ++p) {
-    for (int64_t c = 0; c < kC; ++c) sum[p][c] = T(0);
+    sum[p] = epilogue.bias == nullptr ? zero : *reinterpret_cast<const Block*>(epilogue.bias);
   }
   for (int64_t i = 0; i < tap_rows; ++i) {
     const T* row = in + i * tap_row_step;
     const T* weights = filter + i * filter_row_step;
     for (int64_t j = 0; j < tap_cols; ++j) {
+      const Block weight = *reinterpret_cast<const Block*>(weights);
       for (int p = 0; p < kPixels; ++p) {
-        const T* x = row + p * pixel_step;
-        for (int64_t c = 0; c < kC; ++c) sum[p][c] += x[c] * weights[c];
+        sum[p] += *reinterpret_cast<const Block*>(row + p * pixel_step) * weight;
       }
       row += tap_col_step;
       weights += channels;
     }
   }
-  for (int p = 0; p < kPixels; ++p) {
-    for (int64_t c = 0; c < kC; ++c) out[p * channels + c] = sum[p][c];
+  if (epilogue.clamp) {
+    const Block high = zero + epilogue.high;
+    for (int p = 0; p < kPixels; ++p) {
+      const Block positive = sum[p] > zero ? sum[p] : zero;
+      sum[p] = positive < high ? positive : high;
+    }
   }
+  for (int p = 0; p < kPixels; ++p) *reinterpret_cast<Block*>(out + p * channels) = sum[p];
 }
 
 /// The same for channels that do not fill a block, one pixel.
@@ -77,8 +98,8 @@ template <typename T>
 FORMWORK_ISA_INLINE void FewChannels(int64_t tap_rows, int64_t tap_cols, int64_t tap_row_step,
                                      int64_t tap_col_step, int64_t filter_row_step,
                                      int64_t channels, int64_t count, const T* in, const T* filter,
-                                     T* out) {
-  for (int64_t c = 0; c < count; ++c) out[c] = T(0);
+                                     const DepthwiseEpilogue<T>& epilogue, T* out) {
+  for (int64_t c = 0; c < count; ++c) out[c] = epilogue.bias == nullptr ? T(0) : epilogue.bias[c];
   for (int64_t i = 0; i < tap_rows; ++i) {
     for (int64_t j = 0; j < tap_cols; ++j) {
       const T* x = in + i * tap_row_step + j * tap_col_step;
@@ -86,13 +107,15 @@ FORMWORK_ISA_INLINE void FewChannels(int64_t tap_rows, int64_t tap_cols, int64_t
       for (int64_t c = 0; c < count; ++c) out[c] += x[c] * w[c];
     }
   }
+  for (int64_t c = 0; c < count && epilogue.clamp; ++c) out[c] = Clamped(out[c], epilogue.high);
 }
 
 /// Output rows [begin, end), counted over the whole batch.
 template <typename T>
 struct ForwardRows {
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, const T* filter,
-                                      T* output, int64_t begin, int64_t end) {
+                                      const DepthwiseEpilogue<T>* epilogue, T* output,
+                                      int64_t begin, int64_t end) {
     const ConvShape& s = *shape;
     const int64_t channels = s.in_channels;
     const int64_t in_row = s.cols.input * channels;
@@ -127,12 +150,13 @@ struct ForwardRows {
           const int64_t pixel_step = s.cols.stride * channels;
           for (; c + kBlock<T> <= channels; c += kBlock<T>) {
             BlockOfPixels<T, 4>(rows, cols, row_step, col_step, pixel_step, filter_row, channels,
-                                x + c, w + c, to + c);
+                                x + c, w + c, From(*epilogue, c), to + c);
           }
           if (c < channels) {
             for (int64_t p = 0; p < 4; ++p) {
               FewChannels<T>(rows, cols, row_step, col_step, filter_row, channels, channels - c,
-                             x + p * pixel_step + c, w + c, to + p * channels + c);
+                             x + p * pixel_step + c, w + c, From(*epilogue, c),
+                             to + p * channels + c);
             }
           }
           ow += 4;
@@ -141,11 +165,11 @@ struct ForwardRows {
         const int64_t live_rows = cols == 0 ? 0 : rows;
         for (; c + kBlock<T> <= channels; c += kBlock<T>) {
           BlockOfPixels<T, 1>(live_rows, cols, row_step, col_step, 0, filter_row, channels, x + c,
-                              w + c, to + c);
+                              w + c, From(*epilogue, c), to + c);
         }
         if (c < channels) {
           FewChannels<T>(live_rows, cols, row_step, col_step, filter_row, channels, channels - c,
-                         x + c, w + c, to + c);
+                         x + c, w + c, From(*epilogue, c), to + c);
         }
         ++ow;
       }
@@ -368,10 +392,11 @@ int64_t RowGrain(const ConvShape& s, int64_t cols) {
 }  // namespace
 
 template <typename T>
-void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter, T* output) {
+void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter,
+                      const DepthwiseEpilogue<T>& epilogue, T* output) {
   ParallelFor(shape.batch * shape.rows.output, RowGrain(shape, shape.cols.output),
               [&](int64_t begin, int64_t end) {
-                ForHostIsa<ForwardRows<T>>(&shape, input, filter, output, begin, end);
+                ForHostIsa<ForwardRows<T>>(&shape, input, filter, &epilogue, output, begin, end);
               });
 }
 
@@ -396,7 +421,7 @@ void DepthwiseInputGradient(const ConvShape& shape, const T* filter, const T* ou
       std::copy_n(filter + k * shape.in_channels, shape.in_channels,
                   flipped + (taps - 1 - k) * shape.in_channels);
     }
-    DepthwiseForward(backwards, out_backprop, flipped, in_backprop);
+    DepthwiseForward(backwards, out_backprop, flipped, DepthwiseEpilogue<T>(), in_backprop);
     return;
   }
   ParallelFor(shape.batch * shape.rows.input, RowGrain(shape, shape.cols.input),
@@ -437,7 +462,8 @@ void DepthwiseFilterGradient(const ConvShape& shape, const T* input, const T* ou
 }
 
 #define FORMWORK_DEPTHWISE(T)                                                            \
-  template void DepthwiseForward<T>(const ConvShape&, const T*, const T*, T*);           \
+  template void DepthwiseForward<T>(const ConvShape&, const T*, const T*,                \
+                                    const DepthwiseEpilogue<T>&, T*);                    \
   template void DepthwiseInputGradient<T>(const ConvShape&, const T*, const T*, T*, T*); \
   template void DepthwiseFilterGradient<T>(const ConvShape&, const T*, const T*, T*, T*);
 FORMWORK_DEPTHWISE(float)

@@ -11,8 +11,17 @@ namespace formwork {
 // T: float, double. shape.in_channels == shape.out_channels == C; filters are [taps, taps, C]. The
 // result is overwritten. Split over the compute threads.
 
+/// What is done to each output before it is written.
 template <typename T>
-void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter, T* output);
+struct DepthwiseEpilogue {
+  const T* bias = nullptr;  ///< By channel; null: none.
+  bool clamp = false;       ///< Into [0, high], NaN to 0.
+  T high = T(0);
+};
+
+template <typename T>
+void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter,
+                      const DepthwiseEpilogue<T>& epilogue, T* output);
 /// `flipped`: scratch of the filter's size.
 template <typename T>
 void DepthwiseInputGradient(const ConvShape& shape, const T* filter, const T* out_backprop,

@@ -1,8 +1,10 @@
+#include <memory>
 #include <utility>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/batch_matmul.h"
+#include "core/kernels/product_by_weights.h"
 #include "core/kernels/register_cpu_kernels.h"
 
 namespace formwork {
@@ -20,18 +22,37 @@ absl::Status CheckDType(KernelInit& init) {
   return absl::OkStatus();
 }
 
+absl::Status CheckMatrices(const Tensor& a, const Tensor& b) {
+  if (a.rank() != b.rank()) {
+    return InvalidArgument("In[0] and In[1] has different ndims: ", a.shape().ToString(), " vs. ",
+                           b.shape().ToString());
+  }
+  if (a.rank() != 2) return InvalidArgument("In[0] and In[1] ndims must be == 2: ", a.rank());
+  return absl::OkStatus();
+}
+
+// Of floats, nothing transposed.
+absl::StatusOr<KernelFn> MakeMatMulByWeights(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const Epilogue epilogue,
+                            Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
+  auto product = std::make_unique<ProductByWeights>(epilogue, ByWeights(init.attrs()));
+  return KernelFn([product = std::move(product)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckMatrices(ctx.input(0), ctx.input(1)));
+    return product->Run(ctx);
+  });
+}
+
 absl::StatusOr<KernelFn> MakeMatMul(KernelInit& init) {
   FORMWORK_RETURN_IF_ERROR(CheckDType(init));
   const MatrixSide a_side = {init.attrs().GetOr("transpose_a", false), false};
   const MatrixSide b_side = {init.attrs().GetOr("transpose_b", false), false};
+  if (!a_side.transpose && !b_side.transpose && init.input_dtypes()[0] == DType::kFloat) {
+    return MakeMatMulByWeights(init);
+  }
   return KernelFn([a_side, b_side](KernelContext& ctx) -> absl::Status {
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
-    if (a.rank() != b.rank()) {
-      return InvalidArgument("In[0] and In[1] has different ndims: ", a.shape().ToString(), " vs. ",
-                             b.shape().ToString());
-    }
-    if (a.rank() != 2) return InvalidArgument("In[0] and In[1] ndims must be == 2: ", a.rank());
+    FORMWORK_RETURN_IF_ERROR(CheckMatrices(a, b));
     FORMWORK_ASSIGN_OR_RETURN(Tensor product, Multiply(ctx.allocator(), a, a_side, b, b_side));
     ctx.SetOutput(0, std::move(product));
     return absl::OkStatus();
@@ -67,13 +88,21 @@ absl::StatusOr<KernelFn> MakeBatchMatMul(KernelInit& init) {
   const bool complex = IsComplex(init.input_dtypes()[0]);
   const MatrixSide x_side = {adj_x, adj_x && complex};
   const MatrixSide y_side = {adj_y, adj_y && complex};
-  return KernelFn([x_side, y_side](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(CheckRanks<kBroadcasts>(ctx.input(0), ctx.input(1)));
-    FORMWORK_ASSIGN_OR_RETURN(
-        Tensor product, Multiply(ctx.allocator(), ctx.input(0), x_side, ctx.input(1), y_side));
-    ctx.SetOutput(0, std::move(product));
-    return absl::OkStatus();
-  });
+  FORMWORK_ASSIGN_OR_RETURN(const Epilogue epilogue,
+                            Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
+  std::unique_ptr<ProductByWeights> by_weights;
+  if (kBroadcasts && !adj_x && !adj_y && init.input_dtypes()[0] == DType::kFloat) {
+    by_weights = std::make_unique<ProductByWeights>(epilogue, ByWeights(init.attrs()));
+  }
+  return KernelFn(
+      [x_side, y_side, by_weights = std::move(by_weights)](KernelContext& ctx) -> absl::Status {
+        FORMWORK_RETURN_IF_ERROR(CheckRanks<kBroadcasts>(ctx.input(0), ctx.input(1)));
+        if (by_weights != nullptr && ctx.input(1).rank() == 2) return by_weights->Run(ctx);
+        FORMWORK_ASSIGN_OR_RETURN(
+            Tensor product, Multiply(ctx.allocator(), ctx.input(0), x_side, ctx.input(1), y_side));
+        ctx.SetOutput(0, std::move(product));
+        return absl::OkStatus();
+      });
 }
 
 // int8 and uint8 as int32.

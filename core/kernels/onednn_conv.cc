@@ -4,6 +4,7 @@
 #include <limits>
 #include <list>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <tuple>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -61,6 +62,7 @@ struct OnednnConv::Parts {
   memory::desc plain_filter;
   memory::desc packed_filter;
   memory::desc scratch;
+  memory::desc bias;  // Empty where there is none.
   dnnl::primitive conv;
   dnnl::reorder pack;
   dnnl::reorder unpack;
@@ -68,8 +70,28 @@ struct OnednnConv::Parts {
 
 namespace {
 
+dnnl::post_ops PostOps(const Epilogue& epilogue) {
+  dnnl::post_ops steps;
+  if (epilogue.residual) steps.append_sum(1.0f);
+  switch (epilogue.activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kRelu:
+      steps.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      break;
+    case Activation::kRelu6:
+      steps.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, 0.0f, 6.0f);
+      break;
+    case Activation::kGelu:
+      steps.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
+      break;
+  }
+  return steps;
+}
+
 absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
-                                                          ConvDirection direction) {
+                                                          ConvDirection direction,
+                                                          const Epilogue& epilogue) {
   if (!FitsInt32(s)) return Unimplemented("oneDNN convolution: sizes are out of range");
   try {
     SetUpOnednn();
@@ -90,12 +112,16 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
     // The caller brings the scratch: the library's own belongs to the thread that compiled.
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (epilogue.bias) parts->bias = {{s.out_channels}, f32, Tag::x};
+    dnnl::primitive_attr forward_attr = attr;
+    forward_attr.set_post_ops(PostOps(epilogue));
 
     const dnnl::convolution_forward::primitive_desc forward(
         {direction == ConvDirection::kForward ? dnnl::prop_kind::forward_inference
                                               : dnnl::prop_kind::forward_training,
-         direct, parts->input, any_filter, parts->output, strides, dilations, before, after},
-        attr, Engine());
+         direct, parts->input, any_filter, parts->bias, parts->output, strides, dilations, before,
+         after},
+        forward_attr, Engine());
     if (direction == ConvDirection::kForward) {
       parts->packed_filter = forward.weights_desc();
       parts->scratch = forward.scratchpad_desc();
@@ -131,7 +157,7 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
 /// The problems compiled last. Thread-safe.
 class ProblemCache {
  public:
-  using Key = std::pair<ConvShape, ConvDirection>;
+  using Key = std::tuple<ConvShape, ConvDirection, Epilogue>;
   using Value = std::shared_ptr<const OnednnConv>;
 
   Value Find(const Key& key) {
@@ -186,10 +212,11 @@ OnednnConv::~OnednnConv() { CountHeap(-kProblemBytes); }
 void ForgetConvolutions() { Problems().Clear(); }
 
 absl::StatusOr<std::shared_ptr<const OnednnConv>> OnednnConv::Get(const ConvShape& shape,
-                                                                  ConvDirection direction) {
-  const ProblemCache::Key key(shape, direction);
+                                                                  ConvDirection direction,
+                                                                  const Epilogue& epilogue) {
+  const ProblemCache::Key key(shape, direction, epilogue);
   if (ProblemCache::Value found = Problems().Find(key); found != nullptr) return found;
-  absl::StatusOr<ProblemCache::Value> compiled = Compile(shape, direction);
+  absl::StatusOr<ProblemCache::Value> compiled = Compile(shape, direction, epilogue);
   if (compiled.ok()) Problems().Insert(key, *compiled);
   return compiled;
 }
@@ -224,12 +251,14 @@ absl::Status OnednnConv::UnpackFilter(const void* packed, float* filter) const {
                                   {DNNL_ARG_TO, At(parts_->plain_filter, filter)}});
 }
 
-absl::Status OnednnConv::Forward(const float* input, const void* packed, float* output,
-                                 void* scratch) const {
-  return Execute(parts_->conv, {{DNNL_ARG_SRC, At(parts_->input, input)},
-                                {DNNL_ARG_WEIGHTS, At(parts_->packed_filter, packed)},
-                                {DNNL_ARG_DST, At(parts_->output, output)},
-                                {DNNL_ARG_SCRATCHPAD, At(parts_->scratch, scratch)}});
+absl::Status OnednnConv::Forward(const float* input, const void* packed, const float* bias,
+                                 float* output, void* scratch) const {
+  std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, At(parts_->input, input)},
+                                          {DNNL_ARG_WEIGHTS, At(parts_->packed_filter, packed)},
+                                          {DNNL_ARG_DST, At(parts_->output, output)},
+                                          {DNNL_ARG_SCRATCHPAD, At(parts_->scratch, scratch)}};
+  if (bias != nullptr) args.emplace(DNNL_ARG_BIAS, At(parts_->bias, bias));
+  return Execute(parts_->conv, args);
 }
 
 absl::Status OnednnConv::InputGradient(const void* packed, const float* out_backprop,

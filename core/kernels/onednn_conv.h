@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/kernels/conv_shape.h"
+#include "core/ops/epilogue.h"
 
 namespace formwork {
 
@@ -18,10 +19,11 @@ enum class ConvDirection { kForward, kInputGradient, kFilterGradient };
 /// own. A run stays on the calling thread.
 class OnednnConv {
  public:
-  /// From the cache, or compiled. Errors: kUnimplemented if oneDNN has nothing for the problem
-  /// (sizes beyond int32 among them).
+  /// From the cache, or compiled. `epilogue`: of kForward alone; its scale is not looked at.
+  /// Errors: kUnimplemented if oneDNN has nothing for the problem (sizes beyond int32 among them).
   static absl::StatusOr<std::shared_ptr<const OnednnConv>> Get(const ConvShape& shape,
-                                                               ConvDirection direction);
+                                                               ConvDirection direction,
+                                                               const Epilogue& epilogue = {});
   ~OnednnConv();
 
   size_t packed_filter_bytes() const;
@@ -34,7 +36,9 @@ class OnednnConv {
   absl::Status UnpackFilter(const void* packed, float* filter) const;
 
   // One of these, by direction. Pointers are aligned to 64 bytes, packed filters and scratch.
-  absl::Status Forward(const float* input, const void* packed, float* output, void* scratch) const;
+  /// `bias`: of the epilogue, else null. With a residual, that is what `output` holds before.
+  absl::Status Forward(const float* input, const void* packed, const float* bias, float* output,
+                       void* scratch) const;
   absl::Status InputGradient(const void* packed, const float* out_backprop, float* in_backprop,
                              void* scratch) const;
   absl::Status FilterGradient(const float* input, const float* out_backprop, void* packed,

@@ -169,3 +169,50 @@ def weights_saved_and_loaded(function):
     model.save(folder + "/m.keras")
     model.load_weights(folder + "/w.weights.h5")
     return before, after, f(_ROWS), keras.models.load_model(folder + "/m.keras")(_ROWS)
+
+
+def _images_block(inputs):
+  """What follows convolutions at inference: batch normalisation, residual, activation."""
+  start = layers.Conv2D(8, 3, padding="same")(inputs)
+  x = layers.ReLU(6.)(layers.BatchNormalization()(start))
+  x = layers.DepthwiseConv2D(3, padding="same", use_bias=False)(x)
+  x = layers.ReLU(6.)(layers.BatchNormalization()(x))
+  x = layers.BatchNormalization()(layers.Conv2D(8, 1)(x))
+  x = layers.ReLU()(layers.Add()([x, start]))
+  side = layers.BatchNormalization()(layers.Conv2D(16, 1, use_bias=False)(x))
+  x = layers.BatchNormalization()(layers.Conv2D(16, 3, padding="same")(x))
+  return layers.Dense(32, "relu")(layers.ReLU()(layers.Add()([side, x])))
+
+
+def _encoder_block(x):
+  attended = layers.MultiHeadAttention(2, 3)(x, x)
+  x = layers.LayerNormalization()(layers.Add()([x, attended]))
+  inner = layers.Dense(24, "gelu")(x)
+  other = layers.Dense(24, lambda v: 0.5 * v * (1. + tf.math.erf(v / np.float32(2 ** 0.5))))(x)
+  return layers.LayerNormalization()(x + layers.Dense(6)(inner + other))
+
+
+def _infer(x, block):
+  def infer(function):
+    start = layers.Input(x.shape[1:])
+    model = keras.Model(start, block(start))
+    rng = np.random.default_rng(1)
+    model.set_weights([rng.uniform(0.2, 1., w.shape) - 0.1 for w in model.get_weights()])
+    f = function(lambda x: model(x, training=False))
+
+    @function
+    def change():
+      for v in model.variables:
+        v.assign(v * 0.9)
+
+    out = []
+    for _ in range(2):  # Whatever is kept of weights has to follow them.
+      out += [f(x) for _ in range(5)]
+      change()
+    large = tf.concat([x] * 40, 0)
+    return out, f(x), [f(large) for _ in range(2)], f(np.full_like(x, np.inf))[0, 0]
+  return infer
+
+
+PROGRAMS["inference_of_images"] = _infer(_IMAGES, _images_block)
+PROGRAMS["inference_of_an_encoder"] = _infer(_STEPS, _encoder_block)

@@ -251,6 +251,9 @@ std::string NodeText(const Graph& graph, const Node& node) {
     if (def.default_value && AttrText(*def.default_value) == shown) continue;
     absl::StrAppend(&text, " ", def.name, "=", shown);
   }
+  for (const auto& [name, value] : node.attrs->entries()) {
+    if (name[0] == '_') absl::StrAppend(&text, " ", name, "=", AttrText(value));  // The passes'.
+  }
   return text;
 }
 

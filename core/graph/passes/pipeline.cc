@@ -11,6 +11,9 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
   Prune(graph);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  FuseEpilogues(graph, context);
+  Prune(graph);
   return WorkStatus();
 }
 
