@@ -175,7 +175,8 @@ def _images_block(inputs):
   """What follows convolutions at inference: batch normalisation, residual, activation."""
   start = layers.Conv2D(8, 3, padding="same")(inputs)
   x = layers.ReLU(6.)(layers.BatchNormalization()(start))
-  x = layers.DepthwiseConv2D(3, padding="same", use_bias=False)(x)
+  x = layers.ZeroPadding2D(((0, 2), (1, 1)))(x)
+  x = layers.DepthwiseConv2D(3, use_bias=False)(x)
   x = layers.ReLU(6.)(layers.BatchNormalization()(x))
   x = layers.BatchNormalization()(layers.Conv2D(8, 1)(x))
   x = layers.ReLU()(layers.Add()([x, start]))

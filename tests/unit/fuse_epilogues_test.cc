@@ -83,6 +83,16 @@ TEST_F(FuseEpiloguesTest, ABatchNormalisationGoesIntoAConvolutionWithABias) {
             "-> c\n");
 }
 
+TEST_F(FuseEpiloguesTest, APadBeforeAConvolutionGoesInToo) {
+  EXPECT_EQ(After("k = Const int32[4,2] 0 0 0 1 2 3 0 0\nq = Pad(x, k) T=float Tpaddings=int32\n"
+                  "c = Conv2D(q, w) T=float strides=[1,1,1,1] padding=\"VALID\"\n"
+                  "y = Relu(c) T=float",
+                  kImages),
+            "c = Conv2D(x:0, w:0) strides=[1,1,1,1] padding=\"EXPLICIT\" "
+            "explicit_paddings=[0,0,0,1,2,3,0,0] _epilogue=[\"Relu\"]\n"
+            "-> c\n");
+}
+
 TEST_F(FuseEpiloguesTest, OfTwoConvolutionsThatAreAddedOneTakesTheSum) {
   EXPECT_EQ(After("c = Conv2D(x, w) T=float strides=[1,1,1,1] padding=\"SAME\"\n"
                   "v = Neg(w) T=float\n"

@@ -1,5 +1,6 @@
 // Moves what follows a convolution or matrix product of floats into it: scaling and bias by
-// channel (a batch normalisation at inference is both), a residual, an activation.
+// channel (a batch normalisation at inference is both), a residual, an activation. Where something
+// does, a Pad before the convolution goes in too.
 
 #include <algorithm>
 #include <bit>
@@ -24,6 +25,8 @@ struct Chain {
   int64_t channels = -1;
   Epilogue epilogue;
   std::optional<Edge> scale, bias, residual;
+  std::optional<Edge> unpadded;  // What a Pad before a convolution pads, and by how much.
+  std::vector<int64_t> padding;
   // A bias that came before the scale: it is to be scaled, and added to `bias` if there is one.
   std::optional<Edge> unscaled_bias;
   std::optional<Edge> reshape;  // The shape that the last Reshape gave.
@@ -146,12 +149,33 @@ class EpilogueFusion {
     chain.shape = node.output_shapes[0];
     chain.channels = chain.shape.dim(chain.shape.rank() - 1);
     if (chain.channels <= 0) return chain;
+    if (kind != Head::kProduct) TakePad(chain);
     Chain longest = chain;  // Without a Reshape that nothing follows.
     while (chain.epilogue.activation == Activation::kNone) {
       if (!Extend(chain)) break;
       if (!Is(chain.last, "Reshape")) longest = chain;
     }
     return longest;
+  }
+
+  // A Pad of rows and columns by constants, before a convolution that pads nothing itself.
+  void TakePad(Chain& chain) const {
+    const Node& conv = graph_.nodes[chain.head];
+    const Edge padded = conv.inputs[0];
+    if (!Is(padded.node, "Pad") || conv.attrs->GetOr<std::string>("padding", "") != "VALID") return;
+    const Edge source = graph_.nodes[padded.node].inputs[0];
+    const Edge paddings = graph_.nodes[padded.node].inputs[1];
+    const Node& constant = graph_.nodes[paddings.node];
+    if (constant.kind != NodeKind::kConstant || constant.constant.dtype() != DType::kInt32 ||
+        constant.constant.num_elements() != 8 || !ShapeOf(source).known_rank() ||
+        ShapeOf(source).rank() != 4) {
+      return;
+    }
+    const int32_t* by = constant.constant.data<int32_t>();
+    if (by[0] != 0 || by[1] != 0 || by[6] != 0 || by[7] != 0) return;
+    if (std::any_of(by, by + 8, [](int32_t p) { return p < 0; })) return;
+    chain.padding.assign(by, by + 8);
+    chain.unpadded = source;
   }
 
   // Takes the next node in. False where that cannot be.
@@ -362,6 +386,11 @@ class EpilogueFusion {
     if (bias.has_value()) node.inputs.push_back(*bias);
     if (chain.residual.has_value()) node.inputs.push_back(moved(chain.residual));
     auto attrs = std::make_shared<AttrMap>(*node.attrs);
+    if (chain.unpadded.has_value()) {
+      node.inputs[0] = moved(chain.unpadded);
+      attrs->Set("padding", std::string("EXPLICIT"));
+      attrs->Set("explicit_paddings", chain.padding);
+    }
     chain.epilogue.AddTo(*attrs);
     node.attrs = std::move(attrs);
     const Edge fused = Add(std::move(node));
