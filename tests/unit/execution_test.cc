@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
 #include "core/plan/planner.h"
 #include "core/runtime/call.h"
 #include "core/runtime/executor.h"
@@ -16,6 +17,8 @@ namespace formwork::testing {
 namespace {
 
 using absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using State = Execution::State;
 
 class ExecutionTest : public ::testing::Test {
@@ -151,23 +154,29 @@ TEST_F(ExecutionTest, StepsAfterAnEffectStayTogether) {
   EXPECT_EQ(outputs_[0].data<float>()[0], 1);
 }
 
-// What is suspended inside calls that are not part of their callers has their frames, too.
-TEST_F(ExecutionTest, CallsUnderWayAreSuspendedAsAWhole) {
-  constexpr int kDepth = 100;
+// Functions that call each other one after the other, each squaring its matrix.
+std::string Chain(int depth) {
   std::string text =
       "x = Placeholder dtype=float\ny = PartitionedCall(x) f=@f0 Tin=[float] Tout=[float]\n";
-  for (int i = 0; i < kDepth; ++i) {
+  for (int i = 0; i < depth; ++i) {
+    const bool last = i + 1 == depth;
     absl::StrAppend(&text, "function f", i,
-                    "(x: float) -> (r: float = ", i + 1 < kDepth ? "c:output:0" : "a:product:0",
-                    ")\n", "  a = MatMul(x, x) T=float\n");
-    if (i + 1 < kDepth) {
+                    "(x: float) -> (r: float = ", last ? "a:product:0" : "c:output:0",
+                    ")\n  a = MatMul(x, x) T=float\n");
+    if (!last) {
       absl::StrAppend(&text, "  c = PartitionedCall(a:product:0) f=@f", i + 1,
                       " Tin=[float] Tout=[float]\n");
     }
     absl::StrAppend(&text, "end\n");
   }
-  Make(text, {{"x:0", DType::kFloat}}, {"y:0"});
-  EXPECT_THAT(PlanText(*plan_), ::testing::HasSubstr("= call 0("));
+  return text;
+}
+
+// What is suspended inside calls that are not part of their callers has their frames, too.
+TEST_F(ExecutionTest, CallsUnderWayAreSuspendedAsAWhole) {
+  constexpr int kDepth = 100;
+  Make(Chain(kDepth), {{"x:0", DType::kFloat}}, {"y:0"});
+  EXPECT_THAT(PlanText(*plan_), HasSubstr("= call 0("));
   Begin(Owned(TensorOf<float>(Shape({2, 2}), {1, 0, 0, 1})));
   ASSERT_OK_AND_ASSIGN(State state, Run(kDepth - 10));
   EXPECT_EQ(state, State::kSuspended);
@@ -176,6 +185,26 @@ TEST_F(ExecutionTest, CallsUnderWayAreSuspendedAsAWhole) {
   EXPECT_EQ(state, State::kFinished);
   EXPECT_THAT(outputs_[0].span<float>(), ::testing::ElementsAre(1, 0, 0, 1));
   EXPECT_EQ(Held(), 0);
+}
+
+TEST_F(ExecutionTest, CallsNestAsDeepAsThereIsMemory) {
+  Make(Chain(20'000), {{"x:0", DType::kFloat}}, {"y:0"});
+  others_wait_ = false;
+  for (size_t limit : {size_t{1} << 20, size_t{64} << 20}) {
+    Begin(Owned(TensorOf<float>(Shape({2, 2}), {1, 0, 0, 1})));
+    MemoryBudget budget(limit);
+    const absl::Status status =
+        HoldToBudget(budget, [&] { return execution_->Run(absl::MakeSpan(outputs_)).status(); });
+    if (limit == size_t{1} << 20) {
+      EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted,
+                                   AllOf(HasSubstr("node 'y"), HasSubstr(" more: node '"))));
+      EXPECT_LT(status.message().size(), 20'000u);
+    } else {
+      EXPECT_OK(status);
+      EXPECT_EQ(outputs_[0].span<float>()[0], 1);
+    }
+    EXPECT_EQ(Held(), 0);
+  }
 }
 
 }  // namespace
