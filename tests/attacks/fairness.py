@@ -84,7 +84,7 @@ def loops_of_its_own(attack):
 def long_steps(attack):
   server = attack.server()
 
-  def long(x):  # Some ten seconds in one step.
+  def long(x):  # 128 GFLOP in one step.
     n = tf.cast(x, tf.int32) + 4000
     return tf.reduce_sum(tf.linalg.matmul(tf.ones([n, n]), tf.ones([n, n])))
 
