@@ -120,7 +120,8 @@ EngineInfo EngineImpl::Info() {
   info.epoch = epoch_;
   info.options = options_;
   for (const OpDef* op : ops_.All()) {
-    if (op->control_flow != ControlFlow::kNone || kernels_.Find(op->name) != nullptr) {
+    if (op->control_flow != ControlFlow::kNone || op->handle_of != nullptr ||
+        kernels_.Find(op->name) != nullptr) {
       info.ops.push_back(op->name);
     }
   }
@@ -142,9 +143,9 @@ FunctionInfo EngineImpl::InfoOf(const ConcreteFunction& function, bool signature
   }
   info.calls = function.calls.load(std::memory_order_relaxed);
   info.bytes = function.bytes;
-  for (const CapturedVariable& variable : function.variables) {
-    if (!variable.named) info.captured_variables.push_back(variable.name);
-    if (variable.deleted()) info.deleted_variables.push_back(variable.name);
+  for (const BoundResource& resource : function.resources) {
+    if (!resource.named) info.captured_variables.push_back(resource.name);
+    if (resource.deleted()) info.deleted_variables.push_back(resource.name);
   }
   return info;
 }

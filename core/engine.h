@@ -19,6 +19,7 @@
 #include "core/device/host_allocator.h"
 #include "core/function/function_type.h"
 #include "core/resource/kept_tensors.h"
+#include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 #include "core/tensor/tensor_spec.h"
 
@@ -53,7 +54,7 @@ struct EngineOptions {
   std::function<void(const Eviction&)> on_eviction;
 };
 
-/// A function or variable as requests name it: by ID, or by name where `id` is 0. IDs are of one
+/// A function or resource as requests name it: by ID, or by name where `id` is 0. IDs are of one
 /// server's life (see Engine::CheckEpoch).
 struct Target {
   uint64_t id = 0;
@@ -65,7 +66,7 @@ struct Argument {
   enum class Kind : uint8_t { kTensor, kResource, kKeptTensor };
   Kind kind = Kind::kTensor;
   Tensor tensor;    ///< kTensor
-  uint64_t id = 0;  ///< kResource: a variable's ID; kKeptTensor: the kept tensor's.
+  uint64_t id = 0;  ///< kResource: its ID; kKeptTensor: the kept tensor's.
 };
 
 /// How much of a failed call can be seen from outside.
@@ -152,18 +153,21 @@ struct CallResult {
   std::string function_name;
 };
 
-struct VariableInfo {
+/// What is there of a variable, or of another resource, without its value.
+struct ResourceInfo {
   uint64_t id = 0;
   std::string name;
-  DType dtype = DType::kInvalid;
-  PartialShape shape;
+  ResourceType type;
   bool initialized = false;
   uint64_t version = 0;
   uint64_t bytes = 0;
+  /// The function whose call wrote it last; empty: a client did, or one that is gone. Of
+  /// GetResource and ListResources alone.
+  std::string last_writer = {};
 };
 
 struct VariableValue {
-  VariableInfo variable;
+  ResourceInfo variable;
   Tensor value;
 };
 
@@ -188,7 +192,7 @@ struct AssignSpec {
 struct AssignResult {
   absl::Status status;
   ErrorDetails details;  ///< Where the status is not OK: then nothing was written.
-  std::vector<VariableInfo> variables;
+  std::vector<ResourceInfo> variables;
 };
 
 /// What there is to know of an engine that does not change.
@@ -300,7 +304,7 @@ class Engine {
   /// Creates, or attaches to what is there (then `value` is not used).
   /// Errors: kInvalidArgument naming the variable if dtype or shape differ.
   struct CreatedVariable {
-    VariableInfo variable;
+    ResourceInfo variable;
     bool existed = false;
   };
   virtual absl::StatusOr<CreatedVariable> CreateVariable(absl::string_view name_space,
@@ -315,12 +319,14 @@ class Engine {
   /// Errors: kNotFound; kInvalidArgument if a value does not fit or a variable is named twice.
   virtual std::shared_ptr<CallHandle> AssignVariables(
       AssignSpec spec, absl::AnyInvocable<void(AssignResult)> done) = 0;
-  virtual absl::StatusOr<VariableInfo> GetVariable(absl::string_view name_space,
-                                                   const Target& variable) = 0;
+
+  // Of resources of all kinds, variables included.
+  virtual absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,
+                                                   const Target& resource) = 0;
   /// Calls that were admitted before go on with it; functions that captured it fail from then on.
-  virtual absl::Status DeleteVariable(absl::string_view name_space, const Target& variable,
+  virtual absl::Status DeleteResource(absl::string_view name_space, const Target& resource,
                                       bool allow_missing = false) = 0;
-  virtual std::vector<VariableInfo> ListVariables(absl::string_view name_space) = 0;  ///< By name.
+  virtual std::vector<ResourceInfo> ListResources(absl::string_view name_space) = 0;  ///< By name.
 
   /// Keeps a value for `owner`, for `ttl` (zero: EngineOptions::kept_tensor_ttl); its ID.
   /// Errors: kResourceExhausted (the namespace's quota).

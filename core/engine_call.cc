@@ -81,7 +81,7 @@ class CallTask final : public TaskOf<CallResult> {
   FunctionPtr function_;
   std::vector<Tensor> values_;  // Arguments, then results.
   std::optional<Running> running_;
-  size_t variable_bytes_ = 0;
+  size_t resource_bytes_ = 0;
   uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
 };
 
@@ -90,6 +90,7 @@ absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
   result_.function_id = function_->id;
   result_.function_name = function_->name;
   function_->calls.fetch_add(1, std::memory_order_relaxed);
+  ticket_.set_writer(function_->id);
   return Bind(access);
 }
 
@@ -98,18 +99,18 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
   auto where = [&] { return absl::StrCat("input ", i, " ('", spec.name, "')"); };
   if (argument.kind == Argument::Kind::kResource) {
     if (spec.dtype != DType::kResource) {
-      return InvalidArgument(where(), ": a variable was given for a tensor of dtype ",
+      return InvalidArgument(where(), ": a resource was given for a tensor of dtype ",
                              DTypeName(spec.dtype));
     }
-    std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
-    if (variable == nullptr || variable->name_space != name_space_) {
+    std::shared_ptr<Resource> resource = engine_.resources_.Find(argument.id);
+    if (resource == nullptr || resource->name_space != name_space_) {
       return InField(Annotate(NoVariable({argument.id, ""}), where()), "resource_id");
     }
     values_.push_back(Tensor::Scalar(ResourceHandle{argument.id}));
     const Access mode = bound().program().arg_access[i];
     if (mode != Access::kNone) {
-      variable_bytes_ += variable->bytes();
-      access.push_back({std::move(variable), mode});
+      resource_bytes_ += resource->bytes();
+      access.push_back({std::move(resource), mode});
     }
     return absl::OkStatus();
   }
@@ -140,19 +141,19 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
                    "inputs");
   }
   values_.reserve(function.program().arg_dtypes.size());
-  access.reserve(function.variables.size());
-  for (const CapturedVariable& captured : function.variables) {
-    if (captured.access == Access::kNone) continue;
-    std::shared_ptr<Variable> variable = captured.variable.lock();
-    if (variable == nullptr || variable->destroyed()) {
+  access.reserve(function.resources.size());
+  for (const BoundResource& bound_to : function.resources) {
+    if (bound_to.access == Access::kNone) continue;
+    std::shared_ptr<Resource> resource = bound_to.resource.lock();
+    if (resource == nullptr || resource->destroyed()) {
       return WithReason(
-          FailedPrecondition("Could not find variable ", captured.name, " of function '",
+          FailedPrecondition("Could not find variable ", bound_to.name, " of function '",
                              function.name, "': the variable has been deleted"),
           Reason::kVariableDeleted,
-          {{"variableName", captured.name}, {"functionName", function.name}});
+          {{"variableName", bound_to.name}, {"functionName", function.name}});
     }
-    variable_bytes_ += variable->bytes();
-    access.push_back({std::move(variable), captured.access});
+    resource_bytes_ += resource->bytes();
+    access.push_back({std::move(resource), bound_to.access});
   }
   for (size_t i = 0; i < spec_.inputs.size(); ++i) {
     absl::Status input = BindInput(i, spec_.inputs[i], access);
@@ -180,7 +181,7 @@ bool CallTask::runs_inline() {
 size_t CallTask::MostBytes() const {
   const size_t least = engine_.options_.max_call_bytes;
   if (least == 0) return 0;
-  size_t given = variable_bytes_ + bound().bytes;
+  size_t given = resource_bytes_ + bound().bytes;
   for (const Tensor& value : values_) given += value.bytes();
   return std::max(least, given > SIZE_MAX / kMostGrowth ? SIZE_MAX : given * kMostGrowth);
 }
@@ -188,8 +189,8 @@ size_t CallTask::MostBytes() const {
 uint64_t CallTask::WorkOf() const {
   const BoundFunction& function = bound();
   const bool by_value = function.program().sized_by_value;
-  // Variables and random numbers are values, too.
-  if (by_value && (!function.variables.empty() || function.program().num_counters > 0)) return 0;
+  // Resources and random numbers are values, too.
+  if (by_value && (!function.resources.empty() || function.program().num_counters > 0)) return 0;
   uint64_t work = 1;
   size_t value_bytes = 0;
   for (size_t i = 0; i < function.inputs.size(); ++i) {
@@ -202,7 +203,7 @@ uint64_t CallTask::WorkOf() const {
     work =
         absl::HashOf(work, absl::string_view(static_cast<const char*>(value.raw()), value.bytes()));
   }
-  return absl::HashOf(work, variable_bytes_);
+  return absl::HashOf(work, resource_bytes_);
 }
 
 void CallTask::Run() {
@@ -372,7 +373,7 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
     return InField(NoFunction(spec_.function), "function_id");
   }
   std::vector<InputType> types(spec_.inputs.size());
-  std::vector<std::shared_ptr<Variable>> variables;  // Whose shapes the types point into.
+  std::vector<std::shared_ptr<Resource>> variables;  // Whose shapes the types point into.
   for (size_t i = 0; i < types.size(); ++i) {
     Argument& argument = spec_.inputs[i];
     InputType& type = types[i];
@@ -391,15 +392,16 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
       type.dims = argument.tensor.shape().dims();
       continue;
     }
-    std::shared_ptr<Variable> variable = engine_.resources_.Find(argument.id);
-    if (variable == nullptr || variable->name_space != name_space_) {
+    std::shared_ptr<Resource> resource = engine_.resources_.Find(argument.id);
+    if (resource == nullptr || resource->name_space != name_space_) {
       return in_input(NoVariable({argument.id, ""}), "resource_id");
     }
     type.dtype = DType::kResource;
-    type.variable_dtype = variable->dtype;
-    type.known_rank = variable->shape.known_rank();
-    type.dims = variable->shape.dims();
-    variables.push_back(std::move(variable));
+    if (!resource->type.is_variable()) continue;
+    type.variable_dtype = resource->dtype();
+    type.known_rank = resource->shape().known_rank();
+    type.dims = resource->shape().dims();
+    variables.push_back(std::move(resource));
   }
   Dispatch dispatch = engine_.functions_.Find(name_space_, spec_.function.name, types);
   if (dispatch.function != nullptr) return dispatch.function;

@@ -63,7 +63,7 @@ struct BoundFunction final : ConcreteFunction {
   /// no value decides on a size.
   bool fixed_work = false;
   mutable QuickWork quick_work;       ///< Otherwise: which work has been quick.
-  std::vector<ResourceHandle> named;  ///< By the plan's numbering of VarHandleOps.
+  std::vector<ResourceHandle> named;  ///< By the plan's numbering of named resources.
   size_t bound_bytes = 0;             ///< Of captured values.
   /// A moving mean of what calls take, in microseconds; 0 before the first.
   mutable std::atomic<float> mean_us{0};
@@ -141,11 +141,11 @@ class EngineImpl final : public Engine {
                                             absl::AnyInvocable<void(ReadResult)> done) override;
   std::shared_ptr<CallHandle> AssignVariables(AssignSpec spec,
                                               absl::AnyInvocable<void(AssignResult)> done) override;
-  absl::StatusOr<VariableInfo> GetVariable(absl::string_view name_space,
-                                           const Target& variable) override;
-  absl::Status DeleteVariable(absl::string_view name_space, const Target& variable,
+  absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,
+                                           const Target& resource) override;
+  absl::Status DeleteResource(absl::string_view name_space, const Target& resource,
                               bool allow_missing) override;
-  std::vector<VariableInfo> ListVariables(absl::string_view name_space) override;
+  std::vector<ResourceInfo> ListResources(absl::string_view name_space) override;
   absl::StatusOr<Tensor> ReadTensor(absl::string_view name_space, uint64_t kept_id) override;
   absl::StatusOr<uint64_t> KeepTensor(absl::string_view name_space, absl::string_view owner,
                                       absl::Duration ttl, Tensor tensor) override;
@@ -165,7 +165,11 @@ class EngineImpl final : public Engine {
   friend class AssignTask;
 
   FunctionInfo InfoOf(const ConcreteFunction& function, bool signatures = true);
-  absl::StatusOr<std::shared_ptr<Variable>> FindVariable(absl::string_view name_space,
+  std::vector<ResourceInfo> InfoOf(absl::string_view name_space,
+                                   const std::vector<std::shared_ptr<Resource>>& resources);
+  absl::StatusOr<std::shared_ptr<Resource>> FindResource(absl::string_view name_space,
+                                                         const Target& target);
+  absl::StatusOr<std::shared_ptr<Resource>> FindVariable(absl::string_view name_space,
                                                          const Target& target);
   // What a registration does once it has a thread.
   absl::StatusOr<Registered> RegisterNow(const Registration& registration, ErrorDetails& details);
@@ -173,7 +177,7 @@ class EngineImpl final : public Engine {
       const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
       const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
       const std::vector<TensorSpec>& captures);
-  absl::Status BindNamedVariables(const std::string& name_space, const Plan& plan,
+  absl::Status BindNamedResources(const std::string& name_space, const Plan& plan,
                                   BoundFunction& function);
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const std::string& key,
                                                       const ImportedGraph& imported,

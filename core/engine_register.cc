@@ -56,9 +56,10 @@ bool HasFixedWork(const BoundFunction& function) {
   for (const TensorSpec& capture : function.captures) {
     if (open(capture.shape)) return false;
   }
-  return std::none_of(function.program().named_variables.begin(),
-                      function.program().named_variables.end(),
-                      [&](const NamedVariable& variable) { return open(variable.shape); });
+  const auto& named = function.program().named_resources;
+  return std::all_of(named.begin(), named.end(), [&](const NamedResource& resource) {
+    return resource.type.is_variable() && !open(resource.type.parts[0].shape);
+  });
 }
 
 }  // namespace
@@ -203,12 +204,12 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     Binding binding;
     TensorSpec spec{tensor, DType::kResource, PartialShape()};
     if (argument.kind == Argument::Kind::kResource) {
-      std::shared_ptr<Variable> variable = resources_.Find(argument.id);
-      if (variable == nullptr || variable->name_space != registration.name_space) {
+      std::shared_ptr<Resource> resource = resources_.Find(argument.id);
+      if (resource == nullptr || resource->name_space != registration.name_space) {
         return in_capture(NoVariable({argument.id, ""}), "resource_id");
       }
       binding.resource_id = argument.id;
-      spec.shape = variable->shape;
+      if (resource->type.is_variable()) spec.shape = resource->shape();
     } else {
       binding.value = argument.tensor;
       if (argument.kind == Argument::Kind::kKeptTensor) {
@@ -270,10 +271,10 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
       function->bound_bytes += binding.value.bytes();
       continue;
     }
-    const std::shared_ptr<Variable> variable = resources_.Find(binding.resource_id);
-    if (variable == nullptr) return NoVariable({binding.resource_id, ""});
-    function->variables.push_back(
-        {variable->id, variable->name, variable, plan->arg_access[num_inputs + i]});
+    const std::shared_ptr<Resource> resource = resources_.Find(binding.resource_id);
+    if (resource == nullptr) return NoVariable({binding.resource_id, ""});
+    function->resources.push_back(
+        {resource->id, resource->name, resource, plan->arg_access[num_inputs + i]});
   }
   for (int i = 0; i < plan->num_counters; ++i) function->counters.emplace_back(0);
   function->inputs = registration.inputs;
@@ -290,27 +291,27 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
                              "' is larger than the cache: bytes=", function->bytes,
                              " limit=", options_.max_function_bytes);
   }
-  FORMWORK_RETURN_IF_ERROR(BindNamedVariables(registration.name_space, *plan, *function));
+  FORMWORK_RETURN_IF_ERROR(BindNamedResources(registration.name_space, *plan, *function));
   // As tickets take them.
-  std::sort(function->variables.begin(), function->variables.end(),
-            [](const CapturedVariable& a, const CapturedVariable& b) { return a.id < b.id; });
+  std::sort(function->resources.begin(), function->resources.end(),
+            [](const BoundResource& a, const BoundResource& b) { return a.id < b.id; });
   return std::shared_ptr<ConcreteFunction>(std::move(function));
 }
 
-// Last of all, so that a registration that fails leaves no variable behind.
-absl::Status EngineImpl::BindNamedVariables(const std::string& name_space, const Plan& plan,
+// Last of all, so that a registration that fails leaves no resource behind.
+absl::Status EngineImpl::BindNamedResources(const std::string& name_space, const Plan& plan,
                                             BoundFunction& function) {
-  if (plan.named_variables.empty()) return absl::OkStatus();
+  if (plan.named_resources.empty()) return absl::OkStatus();
   std::vector<ResourceStore::Declaration> declared;
-  for (const NamedVariable& named : plan.named_variables) {
-    declared.push_back({named.name, named.dtype, named.shape});
+  for (const NamedResource& named : plan.named_resources) {
+    declared.push_back({named.name, named.type});
   }
-  FORMWORK_ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Variable>> variables,
+  FORMWORK_ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<Resource>> resources,
                             resources_.FindOrCreateAll(name_space, declared));
-  for (size_t i = 0; i < variables.size(); ++i) {
-    function.named.push_back({variables[i]->id});
-    function.variables.push_back({variables[i]->id, variables[i]->name, variables[i],
-                                  std::max(plan.named_variables[i].access, Access::kRead),
+  for (size_t i = 0; i < resources.size(); ++i) {
+    function.named.push_back({resources[i]->id});
+    function.resources.push_back({resources[i]->id, resources[i]->name, resources[i],
+                                  std::max(plan.named_resources[i].access, Access::kRead),
                                   /*named=*/true});
   }
   return absl::OkStatus();

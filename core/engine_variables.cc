@@ -11,14 +11,13 @@
 namespace formwork {
 namespace {
 
-VariableInfo InfoOf(const Variable& variable) {
-  return {variable.id,     variable.name,          variable.dtype,
-          variable.shape,  variable.initialized(), variable.version(),
-          variable.bytes()};
+ResourceInfo InfoOf(const Resource& resource) {
+  return {resource.id,        resource.name,   resource.type, resource.initialized(),
+          resource.version(), resource.bytes()};
 }
 
 // What a write has changed.
-void Refresh(const Variable& variable, VariableInfo& info) {
+void Refresh(const Resource& variable, ResourceInfo& info) {
   info.initialized = variable.initialized();
   info.version = variable.version();
   info.bytes = variable.bytes();
@@ -43,7 +42,7 @@ class VariablesTask : public TaskOf<Result> {
 
   bool runs_inline() override { return true; }
   absl::Status Add(const Target& target, Access mode, std::vector<AccessRequest>& access) {
-    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
+    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Resource> variable,
                               this->engine_.FindVariable(this->name_space_, target));
     access.push_back({variable, mode});
     variables_.push_back(std::move(variable));
@@ -52,7 +51,7 @@ class VariablesTask : public TaskOf<Result> {
 
   void DropRequest() override { variables_.clear(); }
 
-  std::vector<std::shared_ptr<Variable>> variables_;  // In the order asked.
+  std::vector<std::shared_ptr<Resource>> variables_;  // In the order asked.
 };
 
 class ReadTask final : public VariablesTask<ReadResult> {
@@ -114,7 +113,7 @@ class AssignTask final : public VariablesTask<AssignResult> {
   absl::Status Assign(const Target& target, const Tensor& value, std::vector<AccessRequest>& access,
                       HashSet<uint64_t>& seen) {
     FORMWORK_RETURN_IF_ERROR(InField(Add(target, Access::kWrite, access), "variable"));
-    const Variable& variable = *variables_.back();
+    const Resource& variable = *variables_.back();
     FORMWORK_RETURN_IF_ERROR(InField(AccessTicket::CheckFits(variable, value), "value"));
     if (seen.insert(variable.id).second) return absl::OkStatus();
     return InField(InvalidArgument("variable '", variable.name, "' is to be written twice at once"),
@@ -132,7 +131,7 @@ class AssignTask final : public VariablesTask<AssignResult> {
       return Refuse(std::move(status));
     }
     for (size_t i = 0; i < variables_.size(); ++i) {
-      const Variable& variable = *variables_[i];
+      const Resource& variable = *variables_[i];
       // Cannot fail: it fits, and it is this ticket's to write.
       result_.status = ticket_.Assign({variable.id}, std::move(values_[i].second));
       if (!result_.status.ok()) break;
@@ -168,41 +167,61 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
   FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space), "namespace"));
   FORMWORK_RETURN_IF_ERROR(memory_.CheckRoom(name.size()));
   CreatedVariable created;
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> variable,
-                            resources_.Create(name_space, name, dtype, shape, std::move(value),
-                                              /*exact_shape=*/true, &created.existed));
+  FORMWORK_ASSIGN_OR_RETURN(
+      std::shared_ptr<Resource> variable,
+      resources_.Create(name_space, name, ResourceType::Variable(dtype, shape), std::move(value),
+                        /*exact_shape=*/true, &created.existed));
   created.variable = formwork::InfoOf(*variable);
   return created;
 }
 
-absl::StatusOr<std::shared_ptr<Variable>> EngineImpl::FindVariable(absl::string_view name_space,
+absl::StatusOr<std::shared_ptr<Resource>> EngineImpl::FindResource(absl::string_view name_space,
                                                                    const Target& target) {
   name_space = NamespaceOf(name_space);
-  std::shared_ptr<Variable> variable =
+  std::shared_ptr<Resource> resource =
       target.id != 0 ? resources_.Find(target.id) : resources_.FindByName(name_space, target.name);
-  if (variable != nullptr && variable->name_space == name_space) return variable;
+  if (resource != nullptr && resource->name_space == name_space) return resource;
   return InField(NoVariable(target), target.id != 0 ? "id" : "name");
 }
 
-absl::StatusOr<VariableInfo> EngineImpl::GetVariable(absl::string_view name_space,
-                                                     const Target& variable) {
-  const absl::StatusOr<std::shared_ptr<Variable>> found = FindVariable(name_space, variable);
+absl::StatusOr<std::shared_ptr<Resource>> EngineImpl::FindVariable(absl::string_view name_space,
+                                                                   const Target& target) {
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Resource> resource, FindResource(name_space, target));
+  if (resource->type.is_variable()) return resource;
+  return InField(InvalidArgument(Described(*resource), " is not a variable"),
+                 target.id != 0 ? "id" : "name");
+}
+
+absl::StatusOr<ResourceInfo> EngineImpl::GetResource(absl::string_view name_space,
+                                                     const Target& resource) {
+  const absl::StatusOr<std::shared_ptr<Resource>> found = FindResource(name_space, resource);
   if (!found.ok()) return InField(found.status(), "variable");
-  return formwork::InfoOf(**found);
+  return InfoOf(name_space, {*found})[0];
 }
 
-absl::Status EngineImpl::DeleteVariable(absl::string_view name_space, const Target& variable,
+absl::Status EngineImpl::DeleteResource(absl::string_view name_space, const Target& resource,
                                         bool allow_missing) {
-  const absl::StatusOr<std::shared_ptr<Variable>> found = FindVariable(name_space, variable);
+  const absl::StatusOr<std::shared_ptr<Resource>> found = FindResource(name_space, resource);
   if (found.ok() && resources_.Remove(**found)) return absl::OkStatus();
-  return allow_missing ? absl::OkStatus() : InField(NoVariable(variable), "variable");
+  return allow_missing ? absl::OkStatus() : InField(NoVariable(resource), "variable");
 }
 
-std::vector<VariableInfo> EngineImpl::ListVariables(absl::string_view name_space) {
+std::vector<ResourceInfo> EngineImpl::ListResources(absl::string_view name_space) {
   const HeapScope held(&memory_);
-  std::vector<VariableInfo> infos;
-  for (const auto& variable : resources_.List(NamespaceOf(name_space))) {
-    infos.push_back(formwork::InfoOf(*variable));
+  return InfoOf(name_space, resources_.List(NamespaceOf(name_space)));
+}
+
+std::vector<ResourceInfo> EngineImpl::InfoOf(
+    absl::string_view name_space, const std::vector<std::shared_ptr<Resource>>& resources) {
+  HashMap<uint64_t, FunctionPtr> writers;
+  for (FunctionPtr& function : functions_.List(NamespaceOf(name_space))) {
+    writers.emplace(function->id, std::move(function));
+  }
+  std::vector<ResourceInfo> infos;
+  for (const auto& resource : resources) {
+    ResourceInfo& info = infos.emplace_back(formwork::InfoOf(*resource));
+    const auto writer = writers.find(resource->last_writer());
+    if (writer != writers.end()) info.last_writer = writer->second->name;
   }
   return infos;
 }

@@ -41,14 +41,20 @@ void ToMessage(const TensorSpec& spec, v1::TensorSpec* message) {
   ToMessage(spec.shape, message->mutable_shape());
 }
 
-void ToMessage(const VariableInfo& variable, v1::VariableInfo* message) {
-  message->set_id(variable.id);
-  message->set_name(ToValidUtf8(variable.name));
-  message->set_dtype(ToMessage(variable.dtype));
-  ToMessage(variable.shape, message->mutable_shape());
-  message->set_initialized(variable.initialized);
-  message->set_version(variable.version);
-  message->set_bytes(variable.bytes);
+void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message) {
+  message->set_id(resource.id);
+  message->set_name(ToValidUtf8(resource.name));
+  if (resource.type.is_variable()) {
+    message->set_dtype(ToMessage(resource.type.parts[0].dtype));
+    ToMessage(resource.type.parts[0].shape, message->mutable_shape());
+  } else {
+    message->set_kind(std::string(resource.type.kind->name));
+    message->set_type(resource.type.ToString());
+  }
+  message->set_initialized(resource.initialized);
+  message->set_version(resource.version);
+  message->set_bytes(resource.bytes);
+  message->set_last_writer(ToValidUtf8(resource.last_writer));
 }
 
 void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool signatures) {

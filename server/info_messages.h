@@ -18,7 +18,7 @@ namespace formwork::server {
 
 void ToMessage(const PartialShape& shape, v1::Shape* message);
 void ToMessage(const TensorSpec& spec, v1::TensorSpec* message);
-void ToMessage(const VariableInfo& variable, v1::VariableInfo* message);
+void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message);
 /// `signatures`: with what FUNCTION_VIEW_BASIC leaves out.
 void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool signatures = true);
 void ToMessage(const KeptTensorInfo& tensor, v1::KeptTensorInfo* message);

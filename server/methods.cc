@@ -117,8 +117,8 @@ absl::Status GetVariable(const RequestScope& scope, const v1::GetVariableRequest
                          v1::GetVariableResponse* out, ErrorDetails* details) {
   FORMWORK_ASSIGN_OR_RETURN(const Target target,
                             VariableTarget(scope, in.variable(), in.expected_epoch(), details));
-  FORMWORK_ASSIGN_OR_RETURN(const VariableInfo variable,
-                            scope.engine.GetVariable(in.namespace_(), target));
+  FORMWORK_ASSIGN_OR_RETURN(const ResourceInfo variable,
+                            scope.engine.GetResource(in.namespace_(), target));
   ToMessage(variable, out->mutable_variable());
   return absl::OkStatus();
 }
@@ -126,13 +126,16 @@ absl::Status GetVariable(const RequestScope& scope, const v1::GetVariableRequest
 absl::Status ListVariables(const RequestScope& scope, const v1::ListVariablesRequest& in,
                            v1::ListVariablesResponse* out, ErrorDetails*) {
   FORMWORK_ASSIGN_OR_RETURN(
-      const std::vector<VariableInfo> page,
+      const std::vector<ResourceInfo> page,
       PageOf(
-          scope.engine.ListVariables(in.namespace_()), in.page_size(), in.page_token(),
-          [](const VariableInfo& variable) { return PageKey(variable.name, variable.id); },
-          [&](const VariableInfo& variable) { return FitsPattern(variable.name, in.filter()); },
+          scope.engine.ListResources(in.namespace_()), in.page_size(), in.page_token(),
+          [](const ResourceInfo& resource) { return PageKey(resource.name, resource.id); },
+          [&](const ResourceInfo& resource) {
+            return (in.all_kinds() || resource.type.is_variable()) &&
+                   FitsPattern(resource.name, in.filter());
+          },
           out->mutable_next_page_token()));
-  for (const VariableInfo& variable : page) ToMessage(variable, out->add_variables());
+  for (const ResourceInfo& resource : page) ToMessage(resource, out->add_variables());
   return absl::OkStatus();
 }
 
@@ -140,7 +143,7 @@ absl::Status DeleteVariable(const RequestScope& scope, const v1::DeleteVariableR
                             v1::DeleteVariableResponse* out, ErrorDetails* details) {
   FORMWORK_ASSIGN_OR_RETURN(const Target target,
                             VariableTarget(scope, in.variable(), in.expected_epoch(), details));
-  const absl::Status deleted = scope.engine.DeleteVariable(in.namespace_(), target);
+  const absl::Status deleted = scope.engine.DeleteResource(in.namespace_(), target);
   out->set_deleted(deleted.ok());
   return in.allow_missing() && absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
 }

@@ -173,7 +173,7 @@ void RunAssignVariables(const RequestScope& scope, const std::shared_ptr<UnaryRe
     if (!result.status.ok()) return unary.Finish(result.status, result.details);
     v1::AssignVariablesResponse out;
     out.set_epoch(scope.engine.epoch());
-    for (const VariableInfo& variable : result.variables) ToMessage(variable, out.add_variables());
+    for (const ResourceInfo& variable : result.variables) ToMessage(variable, out.add_variables());
     unary.Finish(Serialize(out, scope.max_message_bytes, unary.response()));
   };
   unary->Begin(

@@ -17,8 +17,8 @@ bool SameElements(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 bool ConcreteFunction::broken() const {
-  return std::any_of(variables.begin(), variables.end(),
-                     [](const CapturedVariable& variable) { return variable.deleted(); });
+  return std::any_of(resources.begin(), resources.end(),
+                     [](const BoundResource& resource) { return resource.deleted(); });
 }
 
 bool FunctionIdentity::operator==(const FunctionIdentity& other) const {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/function/function_type.h"
-#include "core/resource/variable.h"
+#include "core/resource/resource.h"
 #include "core/tensor/tensor.h"
 #include "core/tensor/tensor_spec.h"
 
@@ -35,17 +35,17 @@ struct FunctionIdentity {
   bool operator==(const FunctionIdentity& other) const;
 };
 
-/// A variable that a function is bound to: captured, or named by the graph itself. Held weakly: a
-/// deleted variable's value goes when the last call that uses it ends.
-struct CapturedVariable {
+/// A resource that a function is bound to: captured, or named by the graph itself. Held weakly: a
+/// deleted resource's value goes when the last call that uses it ends.
+struct BoundResource {
   uint64_t id = 0;
   std::string name;
-  std::weak_ptr<Variable> variable;
+  std::weak_ptr<Resource> resource;
   Access access = Access::kNone;  ///< By calls.
-  bool named = false;             ///< By a VarHandleOp of the graph; else a capture.
+  bool named = false;             ///< By the graph; else a capture.
 
   bool deleted() const {
-    const std::shared_ptr<const Variable> held = variable.lock();
+    const std::shared_ptr<const Resource> held = resource.lock();
     return held == nullptr || held->destroyed();
   }
 };
@@ -60,17 +60,17 @@ struct ConcreteFunction {
   std::shared_ptr<const Plan> plan;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  std::vector<TensorSpec> captures;         ///< Of the bindings.
-  std::vector<CapturedVariable> variables;  ///< By ID, ascending. One may be there twice.
-  std::string pretty_signature;             ///< Empty: made from the type.
-  size_t bytes = 0;  ///< About what it holds, plan and bound values included.
+  std::vector<TensorSpec> captures;      ///< Of the bindings.
+  std::vector<BoundResource> resources;  ///< By ID, ascending. One may be there twice.
+  std::string pretty_signature;          ///< Empty: made from the type.
+  size_t bytes = 0;                      ///< About what it holds, plan and bound values included.
 
   mutable std::atomic<uint64_t> calls{0};
   /// Hidden state of random nodes, by KernelInit::NewCounter's numbers.
   mutable std::deque<std::atomic<uint64_t>> counters;
 
   const FunctionType& type() const { return identity.type; }
-  /// Whether a variable that it is bound to has been deleted: its calls fail from then on.
+  /// Whether a resource that it is bound to has been deleted: its calls fail from then on.
   bool broken() const;
 };
 

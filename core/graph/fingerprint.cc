@@ -87,8 +87,8 @@ class Fingerprinter {
     for (const Edge& edge : node.inputs) AddEdge(edge, digest);
     if (node.kind == NodeKind::kConstant) AddTensor(node.constant, digest);
     if (node.attrs == nullptr) return;
-    // A variable that is named by its node.
-    if (node.op != nullptr && node.op->names_variable) digest.Add(node.name);
+    // A resource that is named by its node.
+    if (node.op != nullptr && node.op->handle_of != nullptr) digest.Add(node.name);
     std::map<absl::string_view, const AttrValue*> sorted;
     for (const auto& [name, value] : node.attrs->entries()) {
       if (!name.empty() && name[0] != '_') sorted[name] = &value;

@@ -52,8 +52,8 @@ class CallScope {
   /// The counter that a KernelInit::NewCounter() made, of this ConcreteFunction: it lives on from
   /// call to call.
   virtual std::atomic<uint64_t>& counter(int index) = 0;
-  /// The variable that a VarHandleOp of the plan names, by the plan's numbering.
-  virtual ResourceHandle named_variable(int index) = 0;
+  /// A resource that the plan names (OpTraits::handle_of), by the plan's numbering.
+  virtual ResourceHandle named_resource(int index) = 0;
 };
 
 /// What a factory sees of the node.

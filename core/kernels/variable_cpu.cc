@@ -7,32 +7,11 @@
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/gather.h"
+#include "core/kernels/handle.h"
 #include "core/kernels/register_cpu_kernels.h"
 
 namespace formwork {
 namespace {
-
-// TensorFlow's name for a variable that nobody else can reach.
-constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
-
-absl::StatusOr<ResourceHandle> HandleOf(KernelContext& ctx) {
-  const Tensor& handle = ctx.input(0);
-  if (handle.num_elements() != 1) {
-    return InvalidArgument("resource must be a single handle: shape=", handle.shape().ToString());
-  }
-  return handle.scalar<ResourceHandle>();
-}
-
-absl::StatusOr<KernelFn> MakeVarHandle(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("dtype"));
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, init.attrs().Get<PartialShape>("shape"));
-  std::string name = init.attrs().GetOr<std::string>("shared_name", "");
-  if (name.empty() || name == kAnonymousName) name = std::string(init.node_name());
-  return KernelFn([dtype, shape = std::move(shape), name = std::move(name)](KernelContext& ctx) {
-    ctx.SetOutput(0, Tensor::Scalar(ctx.resources().CreateForCall(name, dtype, shape)));
-    return absl::OkStatus();
-  });
-}
 
 absl::StatusOr<KernelFn> MakeRead(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("dtype"));
@@ -53,10 +32,11 @@ absl::StatusOr<KernelFn> MakeAssign(KernelInit& init) {
   return KernelFn([validate](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     if (validate) {
-      FORMWORK_ASSIGN_OR_RETURN(const auto type, ctx.resources().TypeOf(handle));
-      if (!type.second.Accepts(ctx.input(1).shape())) {
+      FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
+      const PartialShape& shape = type->parts[0].shape;
+      if (!shape.Accepts(ctx.input(1).shape())) {
         return InvalidArgument("Trying to assign to variable with tensor with wrong shape.",
-                               " Expected ", type.second.ToString(), " got ",
+                               " Expected ", shape.ToString(), " got ",
                                ctx.input(1).shape().ToString());
       }
     }
@@ -244,7 +224,6 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
 }  // namespace
 
 void RegisterVariableCpuKernels(KernelRegistry& registry) {
-  registry.Add("VarHandleOp", MakeVarHandle);
   registry.Add("ReadVariableOp", MakeRead);
   registry.Add("AssignVariableOp", MakeAssign);
   registry.Add("AssignAddVariableOp", MakeAccumulate<false>);

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/ops/attr.h"
+#include "core/tensor/resource_type.h"
 
 namespace formwork {
 
@@ -33,6 +34,9 @@ class InferenceContext;
 /// Fills in what is known of the outputs' shapes. Errors: kInvalidArgument if the inputs' shapes or
 /// attrs cannot work.
 using ShapeFn = absl::Status (*)(InferenceContext&);
+
+/// Errors: kInvalidArgument if there is no such type of resource.
+using ResourceTypeFn = absl::StatusOr<ResourceType> (*)(const AttrMap& attrs);
 
 enum class AttrKind : uint8_t { kInt, kFloat, kBool, kString, kType, kShape, kTensor, kFunc };
 
@@ -85,9 +89,10 @@ struct OpTraits {
   ControlFlow control_flow = ControlFlow::kNone;
   /// Output i is input i (Identity, StopGradient).
   bool forwards_inputs = false;
-  /// Gives the handle of the variable that its attrs container and shared_name say; the planner
-  /// binds it (VarHandleOp).
-  bool names_variable = false;
+  /// Set where output 0 is the handle of a resource that the op names by its attrs container and
+  /// shared_name or, without these attrs, makes for the call: what that is (VarHandleOp). Such an
+  /// op has no kernel, the planner binds it.
+  ResourceTypeFn handle_of = nullptr;
   /// Output 0 is the value of the variable whose handle is input 0 (ReadVariableOp).
   bool loads_variable = false;
   /// Input 1 becomes the value of the variable whose handle is input 0 (AssignVariableOp).

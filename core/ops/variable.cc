@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "core/base/status.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
@@ -9,6 +10,11 @@ absl::Status HandleShape(InferenceContext& c) {
   // What inference says of a handle is the shape of the variable behind it.
   c.set_output(0, c.attrs().GetOr<PartialShape>("shape", PartialShape()));
   return absl::OkStatus();
+}
+
+absl::StatusOr<ResourceType> VariableType(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, attrs.Get<DType>("dtype"));
+  return ResourceType::Variable(dtype, attrs.GetOr<PartialShape>("shape", PartialShape()));
 }
 
 absl::Status ShapeOfShape(InferenceContext& c) {
@@ -49,7 +55,7 @@ void RegisterVariableOps(OpRegistry& registry) {
       "VarHandleOp() -> (resource: resource); container: string = \"\"; shared_name: string ="
       " \"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: "
       "list(string) = []",
-      {.shape_fn = HandleShape, .names_variable = true});
+      {.shape_fn = HandleShape, .handle_of = VariableType});
   registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: bool)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add(

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a plan does to variables: which handles are in which slots, what its instructions do to what
+// What a plan does to resources: which handles are in which slots, what its instructions do to what
 // is behind them, and when each is touched last.
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace formwork {
 /// Follows the handles through one plan while it is emitted.
 class Accesses {
  public:
-  /// Which parameters (>= 0) and named variables (-1 - index) a handle may be. Ascending. Shared by
+  /// Which parameters (>= 0) and named resources (-1 - index) a handle may be. Ascending. Shared by
   /// the handles that are not told apart; null: none.
   using Origins = absl::InlinedVector<int32_t, 2>;
   using OriginsPtr = std::shared_ptr<const Origins>;
@@ -53,10 +53,10 @@ class Accesses {
     std::vector<Plan::Ref> inputs;   ///< Of the node.
     std::vector<Plan::Ref> outputs;  ///< Of the node.
   };
-  /// What a step does to the variables behind its handles; `access_by`: by input k. Ends early
+  /// What a step does to the resources behind its handles; `access_by`: by input k. Ends early
   /// where the work is cut.
   void NoteStep(const Step& step, absl::FunctionRef<Access(size_t k)> access_by);
-  /// Whether a branch or loop of the root's own has touched variables since the last End.
+  /// Whether a branch or loop of the root's own has touched resources since the last End.
   bool AnyTouched() const { return !touched_.empty(); }
   /// Instruction `end`, which every run comes by, is behind all that did.
   void EndTouched(uint32_t end);
@@ -67,7 +67,7 @@ class Accesses {
  private:
   void NoteLast(int32_t origin, uint32_t instruction);
   Access& AccessTo(int32_t origin) {
-    return origin >= 0 ? plan_.arg_access[origin] : scope_.named_variables[-1 - origin].access;
+    return origin >= 0 ? plan_.arg_access[origin] : scope_.named_resources[-1 - origin].access;
   }
   void Note(int32_t origin, Access access);
 

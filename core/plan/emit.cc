@@ -15,7 +15,7 @@
 namespace formwork {
 namespace {
 
-// TensorFlow gives this shared_name to variables that nobody else is to find.
+// TensorFlow gives this shared_name to resources that nobody else is to find.
 constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 // One node's view for its kernel factory.
@@ -217,7 +217,7 @@ class Emitter {
   absl::Status AddKernel(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
     const uint32_t index = static_cast<uint32_t>(plan_->kernels.size());
-    if (node.op->names_variable && AddNamedVariable(body, i, index)) return absl::OkStatus();
+    if (node.op->handle_of != nullptr) return AddHandle(body, i, index);
     const KernelFactory factory = scope_.context.kernels.Find(node.op->name);
     if (factory == nullptr) {
       scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
@@ -297,27 +297,39 @@ class Emitter {
     });
   }
 
-  // False for an anonymous one, which has a kernel of its own.
-  bool AddNamedVariable(Body& body, int32_t i, uint32_t kernel) {
+  absl::Status AddHandle(Body& body, int32_t i, uint32_t kernel) {
     const Node& node = body.graph.nodes[i];
+    FORMWORK_ASSIGN_OR_RETURN(ResourceType type, node.op->handle_of(*node.attrs));
     std::string name = node.attrs->GetOr<std::string>("shared_name", "");
-    if (name == kAnonymousName) return false;
+    if (name == kAnonymousName || node.op->FindAttr("shared_name") == nullptr) {
+      plan_->kernels.push_back(
+          KernelFn([name = node.name, type = std::move(type)](KernelContext& ctx) {
+            ctx.SetOutput(0, Tensor::Scalar(ctx.resources().CreateForCall(name, type)));
+            return absl::OkStatus();
+          }));
+      NewStep(body, i, Plan::Code::kKernel, kernel);
+      return absl::OkStatus();
+    }
     if (name.empty()) name = node.name;
     const std::string container = node.attrs->GetOr<std::string>("container", "");
     if (!container.empty()) name = absl::StrCat(container, "/", name);
-    const DType dtype = node.attrs->GetOr<DType>("dtype", DType::kInvalid);
-    const PartialShape shape = node.attrs->GetOr<PartialShape>("shape", PartialShape());
     const auto [found, inserted] =
-        scope_.named_index.try_emplace(name, scope_.named_variables.size());
+        scope_.named_index.try_emplace(name, scope_.named_resources.size());
     const int index = static_cast<int>(found->second);
-    if (inserted) scope_.named_variables.push_back({name, dtype, shape, Access::kNone});
-    plan_->kernels.push_back(KernelFn([index](KernelContext& ctx) -> absl::Status {
-      ctx.SetOutput(0, Tensor::Scalar(ctx.call().named_variable(index)));
+    if (inserted) {
+      scope_.named_resources.push_back({name, std::move(type), Access::kNone});
+    } else if (!scope_.named_resources[index].type.IsCompatibleWith(type)) {
+      return InvalidArgument("node '", node.name, "': resource '", name,
+                             "' is of two types: ", scope_.named_resources[index].type.ToString(),
+                             " and ", type.ToString());
+    }
+    plan_->kernels.push_back(KernelFn([index](KernelContext& ctx) {
+      ctx.SetOutput(0, Tensor::Scalar(ctx.call().named_resource(index)));
       return absl::OkStatus();
     }));
     NewStep(body, i, Plan::Code::kKernel, kernel);
     accesses_.NoteHandle(-1 - index, body.refs[i][0].index, body.top);
-    return true;
+    return absl::OkStatus();
   }
 
   // --- Control flow -----------------------------------------------------------------------------
@@ -475,7 +487,7 @@ class Emitter {
     }
   }
 
-  // What the step that has just been added does to variables.
+  // What the step that has just been added does to resources.
   void NoteAccess(const Body& body, int32_t i, absl::FunctionRef<Access(size_t k)> access_by) {
     const Node& node = body.graph.nodes[i];
     Accesses::Step step{body.graph, node, body.top, {}, body.refs[i]};

@@ -10,16 +10,15 @@
 
 #include "core/kernels/kernel.h"
 #include "core/kernels/scalar_program.h"
-#include "core/resource/variable.h"
+#include "core/resource/resource.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
 
-/// A variable that a VarHandleOp of the graph names.
-struct NamedVariable {
+/// A resource that the graph names itself (OpTraits::handle_of).
+struct NamedResource {
   std::string name;  ///< "container/shared_name", or the shared_name alone.
-  DType dtype = DType::kInvalid;
-  PartialShape shape;
+  ResourceType type;
   Access access = Access::kNone;
 };
 
@@ -96,7 +95,7 @@ class Plan {
   // Of the root plan alone, nested ones included.
   /// Those that are called and not part of their callers.
   std::vector<std::shared_ptr<const Plan>> functions;
-  std::vector<NamedVariable> named_variables;
+  std::vector<NamedResource> named_resources;
   int num_counters = 0;
   bool has_loop = false;
   bool sized_by_value = false;  ///< Small inputs do not bound the work.

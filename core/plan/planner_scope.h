@@ -23,7 +23,7 @@ struct PlannerScope {
 
   const GraphLibrary& library;
   const PlannerContext& context;
-  std::vector<NamedVariable> named_variables;
+  std::vector<NamedResource> named_resources;
   HashMap<std::string, size_t> named_index;  ///< Their places, by name.
   /// Functions that are called and not part of their callers, and their places by name.
   std::vector<std::shared_ptr<const Plan>> functions;

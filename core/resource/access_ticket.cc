@@ -14,7 +14,7 @@
 namespace formwork {
 namespace {
 
-absl::Status Uninitialized(const Variable& variable) {
+absl::Status Uninitialized(const Resource& variable) {
   return WithReason(FailedPrecondition("Error while reading resource variable ", variable.name,
                                        ": it is uninitialized"),
                     Reason::kVariableUninitialized, {{"variableName", variable.name}});
@@ -38,7 +38,7 @@ AccessTicket::~AccessTicket() {
 
 bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready) {
   const auto by_id = [](const AccessRequest& a, const AccessRequest& b) {
-    return a.variable->id < b.variable->id;
+    return a.resource->id < b.resource->id;
   };
   if (!std::is_sorted(requests.begin(), requests.end(), by_id)) {
     std::sort(requests.begin(), requests.end(), by_id);
@@ -46,13 +46,13 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
   entries_.reserve(requests.size());
   for (AccessRequest& request : requests) {
     const bool write = request.mode == Access::kWrite;
-    if (!entries_.empty() && entries_.back().variable == request.variable) {
+    if (!entries_.empty() && entries_.back().resource == request.resource) {
       entries_.back().write = entries_.back().write || write;
       entries_.back().aliased = true;
       continue;
     }
     Entry& entry = entries_.emplace_back();
-    entry.variable = std::move(request.variable);
+    entry.resource = std::move(request.resource);
     entry.write = write;
   }
   absl::MutexLock lock(&store_.line_mutex_);
@@ -60,21 +60,21 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
   // go.
   absl::Cleanup leave = [this] {
     for (Entry& entry : entries_) {
-      if (std::exchange(entry.in_line, false)) entry.variable->line_.pop_back();
+      if (std::exchange(entry.in_line, false)) entry.resource->line_.pop_back();
       entry.pinned = Tensor();
     }
     missing_ = 0;
   };
-  for (const Entry& entry : entries_) missing_ += !entry.variable->line_.empty();
+  for (const Entry& entry : entries_) missing_ += !entry.resource->line_.empty();
   for (uint32_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
-    Variable& variable = *entry.variable;
+    Resource& resource = *entry.resource;
     // A line is never empty while somebody writes, and never holds granted readers.
-    if (!entry.write && variable.line_.empty()) {
-      entry.pinned = variable.value_;
+    if (!entry.write && resource.line_.empty()) {
+      entry.pinned = resource.value_;
       continue;
     }
-    variable.line_.push_back({this, i, entry.write});
+    resource.line_.push_back({this, i, entry.write});
     entry.in_line = true;
   }
   std::move(leave).Cancel();
@@ -85,28 +85,28 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
   return false;
 }
 
-void AccessTicket::Advance(Variable& variable, ReadyTickets& ready) {
+void AccessTicket::Advance(Resource& resource, ReadyTickets& ready) {
   auto granted = [&](AccessTicket* ticket) {
     if (--ticket->missing_ == 0) ready.Add(ticket);
   };
-  while (!variable.line_.empty()) {
-    const Variable::Place place = variable.line_.front();
+  while (!resource.line_.empty()) {
+    const Resource::Place place = resource.line_.front();
     if (place.write) {
       granted(place.ticket);
       return;
     }
     Entry& entry = place.ticket->entries_[place.entry];
-    entry.pinned = variable.value_;
+    entry.pinned = resource.value_;
     entry.in_line = false;
-    variable.line_.pop_front();
+    resource.line_.pop_front();
     granted(place.ticket);
   }
 }
 
 void AccessTicket::Leave(Entry& entry, ReadyTickets& ready) {
   entry.in_line = false;
-  entry.variable->line_.pop_front();  // A granted writer is at the head.
-  Advance(*entry.variable, ready);
+  entry.resource->line_.pop_front();  // A granted writer is at the head.
+  Advance(*entry.resource, ready);
 }
 
 void AccessTicket::NoteReady(const ReadyTickets& ready) {
@@ -147,7 +147,7 @@ void AccessTicket::ReleaseAll() {
 void AccessTicket::Release(ResourceHandle handle) {
   HeapScope unlimited(nullptr);  // Called among kernels, and must not end half-way.
   Entry* entry = Find(handle);
-  // Another name of the variable may still be used; a reader holds nobody up.
+  // Another name of the resource may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write) return;
   ReadyTickets ready;
   {
@@ -172,14 +172,14 @@ bool AccessTicket::Abandon() {
     for (Entry& entry : entries_) {
       if (!entry.in_line) continue;
       entry.in_line = false;
-      auto& line = entry.variable->line_;
+      auto& line = entry.resource->line_;
       auto place = std::find_if(line.begin(), line.end(),
-                                [this](const Variable::Place& p) { return p.ticket == this; });
+                                [this](const Resource::Place& p) { return p.ticket == this; });
       const bool head = place == line.begin();
       line.erase(place);
       // Behind a writer that has gone stand others who may now go: but only where it was at the
       // head, or where all before it are granted, is there anything to pass on.
-      if (head) Advance(*entry.variable, ready);
+      if (head) Advance(*entry.resource, ready);
     }
     NoteReady(ready);
   }
@@ -188,52 +188,88 @@ bool AccessTicket::Abandon() {
   return true;
 }
 
+void AccessTicket::NoteWrite(Entry& entry) {
+  Resource& resource = *entry.resource;
+  resource.last_writer_.store(writer_, std::memory_order_relaxed);
+  const uint64_t version = resource.version();
+  if (entry.to_version == entry.from_version) entry.from_version = version - 1;
+  entry.to_version = version;
+}
+
+std::vector<ResourceChange> AccessTicket::Changes() const {
+  std::vector<ResourceChange> changes;
+  for (const Entry& entry : entries_) {
+    if (entry.to_version == entry.from_version || entry.resource->name_space.empty()) continue;
+    changes.push_back({entry.resource->id, entry.from_version, entry.to_version});
+  }
+  return changes;
+}
+
 AccessTicket::Entry* AccessTicket::Find(ResourceHandle handle) {
   auto found =
       std::lower_bound(entries_.begin(), entries_.end(), handle.id,
-                       [](const Entry& entry, uint64_t id) { return entry.variable->id < id; });
-  return found == entries_.end() || found->variable->id != handle.id ? nullptr : &*found;
+                       [](const Entry& entry, uint64_t id) { return entry.resource->id < id; });
+  return found == entries_.end() || found->resource->id != handle.id ? nullptr : &*found;
 }
 
 absl::StatusOr<AccessTicket::Entry*> AccessTicket::Get(ResourceHandle handle) {
   Entry* entry = Find(handle);
   if (entry == nullptr) {
-    return InvalidArgument("the handle is none of the call's variables: id=", handle.id);
+    return InvalidArgument("the handle is none of the call's resources: id=", handle.id);
   }
   if (entry->destroyed) {
-    return WithReason(NotFound("variable '", entry->variable->name, "' has been destroyed"),
-                      Reason::kVariableDeleted, {{"variableName", entry->variable->name}});
+    return WithReason(NotFound(Described(*entry->resource), " has been destroyed"),
+                      Reason::kVariableDeleted, {{"variableName", entry->resource->name}});
   }
   if (entry->released) {
-    return Internal("variable '", entry->variable->name, "' was released before its last access");
+    return Internal(Described(*entry->resource), " was released before its last access");
   }
   return entry;
 }
 
-absl::StatusOr<AccessTicket::Entry*> AccessTicket::GetForWrite(ResourceHandle handle) {
+absl::StatusOr<AccessTicket::Entry*> AccessTicket::GetVariable(ResourceHandle handle) {
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
-  if (!entry->write) {
-    return Internal("variable '", entry->variable->name, "' was admitted for reading alone");
+  if (!entry->resource->type.is_variable()) {
+    return InvalidArgument(Described(*entry->resource), " is not a variable");
   }
   return entry;
+}
+
+absl::Status AccessTicket::CheckWritten(const Entry& entry) {
+  if (entry.write) return absl::OkStatus();
+  return Internal(Described(*entry.resource), " was admitted for reading alone");
 }
 
 absl::StatusOr<Tensor> AccessTicket::Read(ResourceHandle handle) {
-  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
-  const Tensor& value = entry->write ? entry->variable->value_ : entry->pinned;
-  if (!value.has_value()) return Uninitialized(*entry->variable);
+  FORMWORK_ASSIGN_OR_RETURN(const Entry* entry, GetVariable(handle));
+  const Tensor& value = ValueOf(*entry);
+  if (!value.has_value()) return Uninitialized(*entry->resource);
   return value;
 }
 
-absl::Status AccessTicket::CheckFits(const Variable& variable, const Tensor& value) {
-  if (value.dtype() != variable.dtype) {
+absl::StatusOr<Tensor> AccessTicket::ReadState(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(const Entry* entry, Get(handle));
+  return ValueOf(*entry);
+}
+
+absl::Status AccessTicket::WriteState(ResourceHandle handle, Tensor state, size_t bytes) {
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The state may be unfinished.
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  entry->resource->Set(std::move(state), bytes);
+  NoteWrite(*entry);
+  return absl::OkStatus();
+}
+
+absl::Status AccessTicket::CheckFits(const Resource& variable, const Tensor& value) {
+  if (value.dtype() != variable.dtype()) {
     return InvalidArgument("variable '", variable.name,
-                           "': the value has another dtype: variable=", DTypeName(variable.dtype),
+                           "': the value has another dtype: variable=", DTypeName(variable.dtype()),
                            " value=", DTypeName(value.dtype()));
   }
-  if (!variable.shape.Accepts(value.shape())) {
+  if (!variable.shape().Accepts(value.shape())) {
     return InvalidArgument("variable '", variable.name,
-                           "': the value has another shape: variable=", variable.shape.ToString(),
+                           "': the value has another shape: variable=", variable.shape().ToString(),
                            " value=", value.shape().ToString());
   }
   return absl::OkStatus();
@@ -241,17 +277,20 @@ absl::Status AccessTicket::CheckFits(const Variable& variable, const Tensor& val
 
 absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The value may be unfinished.
-  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
-  FORMWORK_RETURN_IF_ERROR(CheckFits(*entry->variable, value));
-  entry->variable->Set(std::move(value));
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  FORMWORK_RETURN_IF_ERROR(CheckFits(*entry->resource, value));
+  entry->resource->Set(std::move(value));
+  NoteWrite(*entry);
   return absl::OkStatus();
 }
 
 absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,
                                   absl::FunctionRef<absl::Status(Tensor& value)> update) {
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // What it is updated by may be unfinished.
-  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetForWrite(handle));
-  Variable& variable = *entry->variable;
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  Resource& variable = *entry->resource;
   if (!variable.value_.has_value()) return Uninitialized(variable);
   const bool in_place = variable.value_.unique();
   std::optional<Tensor> copy;
@@ -275,43 +314,44 @@ absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,
       return status;
     }
     variable.Set(std::move(value));
+    NoteWrite(*entry);
     return absl::OkStatus();
   }
   FORMWORK_RETURN_IF_ERROR(update(*copy));
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The copy may be unfinished.
   FORMWORK_RETURN_IF_ERROR(CheckFits(variable, *copy));
   variable.Set(*std::move(copy));
+  NoteWrite(*entry);
   return absl::OkStatus();
 }
 
 bool AccessTicket::IsInitialized(ResourceHandle handle) {
-  Entry* entry = Find(handle);
+  const Entry* entry = Find(handle);
   if (entry == nullptr || entry->destroyed || entry->released) return false;
-  return (entry->write ? entry->variable->value_ : entry->pinned).has_value();
+  return ValueOf(*entry).has_value();
 }
 
 absl::Status AccessTicket::Destroy(ResourceHandle handle, bool ignore_missing) {
   Entry* entry = Find(handle);
   if (entry == nullptr || entry->destroyed) {
     if (ignore_missing) return absl::OkStatus();
-    return NotFound("the variable to destroy is not there: id=", handle.id);
+    return NotFound("the resource to destroy is not there: id=", handle.id);
   }
   entry->destroyed = true;
-  store_.Remove(*entry->variable);
+  store_.Remove(*entry->resource);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::pair<DType, PartialShape>> AccessTicket::TypeOf(ResourceHandle handle) {
-  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
-  return std::make_pair(entry->variable->dtype, entry->variable->shape);
+absl::StatusOr<const ResourceType*> AccessTicket::TypeOf(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(const Entry* entry, Get(handle));
+  return &entry->resource->type;
 }
 
-ResourceHandle AccessTicket::CreateForCall(const std::string& name, DType dtype,
-                                           PartialShape shape) {
+ResourceHandle AccessTicket::CreateForCall(const std::string& name, ResourceType type) {
   Entry entry;
-  entry.variable = std::make_shared<Variable>(store_.NextId(), "", name, dtype, std::move(shape));
+  entry.resource = std::make_shared<Resource>(store_.NextId(), "", name, std::move(type));
   entry.write = true;
-  const ResourceHandle handle{entry.variable->id};
+  const ResourceHandle handle{entry.resource->id};
   entries_.push_back(std::move(entry));  // Its ID is the highest.
   return handle;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-// AccessTicket: a call's place in line at every variable that it touches.
+// AccessTicket: a call's place in line at every resource that it touches.
 //
 // All places are taken at once under one lock: that instant is the call's position in time.
-// Conflicting calls follow that order, others run side by side. A variable that a call only reads
+// Conflicting calls follow that order, others run side by side. A resource that a call only reads
 // is pinned as soon as every writer before it has released it, and never makes a later writer wait.
 // A call whose places are all granted never waits for a ticket again, so lines cannot deadlock.
 
@@ -20,8 +20,14 @@
 namespace formwork {
 
 struct AccessRequest {
-  std::shared_ptr<Variable> variable;
+  std::shared_ptr<Resource> resource;
   Access mode = Access::kRead;
+};
+
+/// What a call has made of a resource.
+struct ResourceChange {
+  uint64_t id = 0;
+  uint64_t from_version = 0, to_version = 0;
 };
 
 /// Made for one call. Take, ReleaseAll and the ResourceAccess methods are for the call's own thread
@@ -34,7 +40,7 @@ class AccessTicket final : public ResourceAccess {
   AccessTicket(const AccessTicket&) = delete;
   AccessTicket& operator=(const AccessTicket&) = delete;
 
-  /// Takes a place at each variable (named twice: once, with the stronger mode); fastest where
+  /// Takes a place at each resource (named twice: once, with the stronger mode); fastest where
   /// `requests` come by ascending ID. True where all are granted; else `on_ready` runs once, on the
   /// thread of whoever releases the last of them, outside the lock; it does not throw. Who takes
   /// bounds the lines. Where there is no memory for a place it throws, and has taken none.
@@ -42,31 +48,39 @@ class AccessTicket final : public ResourceAccess {
   /// Leaves the lines of a ticket that is not ready yet. True where it did: `on_ready` will not
   /// run.
   bool Abandon();
+  /// Who writes by this ticket, as Resource::last_writer says it: before the first write.
+  void set_writer(uint64_t writer) { writer_ = writer; }
+  /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
+  std::vector<ResourceChange> Changes() const;
+
   /// Gives back every place that it still has; readers and writers behind are granted.
   void ReleaseAll();
 
   /// Errors: kInvalidArgument naming the variable if the value's dtype or shape do not fit it.
-  static absl::Status CheckFits(const Variable& variable, const Tensor& value);
+  static absl::Status CheckFits(const Resource& variable, const Tensor& value);
 
   absl::StatusOr<Tensor> Read(ResourceHandle handle) override;
   absl::Status Assign(ResourceHandle handle, Tensor value) override;
   absl::Status Update(ResourceHandle handle, size_t bytes_moved,
                       absl::FunctionRef<absl::Status(Tensor& value)> update) override;
+  absl::StatusOr<Tensor> ReadState(ResourceHandle handle) override;
+  absl::Status WriteState(ResourceHandle handle, Tensor state, size_t bytes) override;
   void Release(ResourceHandle handle) override;
   bool IsInitialized(ResourceHandle handle) override;
   absl::Status Destroy(ResourceHandle handle, bool ignore_missing) override;
-  absl::StatusOr<std::pair<DType, PartialShape>> TypeOf(ResourceHandle handle) override;
-  ResourceHandle CreateForCall(const std::string& name, DType dtype, PartialShape shape) override;
+  absl::StatusOr<const ResourceType*> TypeOf(ResourceHandle handle) override;
+  ResourceHandle CreateForCall(const std::string& name, ResourceType type) override;
 
  private:
   struct Entry {
-    std::shared_ptr<Variable> variable;
+    std::shared_ptr<Resource> resource;
     bool write = false;
     bool in_line = false;  // Under the store's line lock.
     bool aliased = false;  // Asked for by more than one name.
     bool released = false;
     bool destroyed = false;
-    Tensor pinned;  // Of a reader, once granted.
+    uint64_t from_version = 0, to_version = 0;  // Of what was written; equal: nothing.
+    Tensor pinned;                              // Of a reader, once granted.
   };
 
   // Tickets that have become ready, in order: a list through themselves, because what passes a
@@ -83,9 +97,15 @@ class AccessTicket final : public ResourceAccess {
   // The entry of a handle, or null.
   Entry* Find(ResourceHandle handle);
   absl::StatusOr<Entry*> Get(ResourceHandle handle);
-  absl::StatusOr<Entry*> GetForWrite(ResourceHandle handle);
-  // Grants what may go at the head of a variable's line; tickets that have become ready are added.
-  static void Advance(Variable& variable, ReadyTickets& ready);
+  absl::StatusOr<Entry*> GetVariable(ResourceHandle handle);
+  static absl::Status CheckWritten(const Entry& entry);
+  static const Tensor& ValueOf(const Entry& entry) {
+    return entry.write ? entry.resource->value_ : entry.pinned;
+  }
+  // To be called once the entry's resource has been set.
+  void NoteWrite(Entry& entry);
+  // Grants what may go at the head of a resource's line; tickets that have become ready are added.
+  static void Advance(Resource& resource, ReadyTickets& ready);
   // Gives back a writer's place. Under the line lock.
   static void Leave(Entry& entry, ReadyTickets& ready);
   // Counts those that have become ready. Under the line lock.
@@ -95,6 +115,7 @@ class AccessTicket final : public ResourceAccess {
 
   ResourceStore& store_;
   Allocator& allocator_;
+  uint64_t writer_ = 0;
   std::vector<Entry> entries_;  // By ID, ascending.
   int64_t missing_ = 0;         // Places not granted; under the line lock.
   bool waiting_ = false;        // Under the line lock.

@@ -9,19 +9,20 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/tensor/shape.h"
+#include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
 
 /// Used by one thread at a time. Every method returns kInvalidArgument for a handle that is not
-/// among the call's resources, kNotFound for one that has been destroyed. Assign and Update change
-/// nothing where the kernel's work has been cut (core/base/stop_flag.h).
+/// among the call's resources, or of another kind than the method is for; kNotFound for one that
+/// has been destroyed. What changes a resource changes nothing where the kernel's work has been cut
+/// (core/base/stop_flag.h).
 class ResourceAccess {
  public:
   virtual ~ResourceAccess() = default;
 
-  /// The variable's value; shares its buffer. Errors: kFailedPrecondition naming the variable if it
+  /// A variable's value; shares its buffer. Errors: kFailedPrecondition naming the variable if it
   /// is uninitialised.
   virtual absl::StatusOr<Tensor> Read(ResourceHandle handle) = 0;
   /// Replaces the value. Errors: kInvalidArgument if dtype or shape do not fit the variable.
@@ -34,15 +35,22 @@ class ResourceAccess {
   /// is no memory for one. Errors: as Read and Assign.
   virtual absl::Status Update(ResourceHandle handle, size_t bytes_moved,
                               absl::FunctionRef<absl::Status(Tensor& value)> update) = 0;
-  /// The call does not touch the variable again: who waits for it may go on. A hint.
+
+  /// The state of a resource of another kind, without value at first. It is never changed: who
+  /// holds it holds a snapshot.
+  virtual absl::StatusOr<Tensor> ReadState(ResourceHandle handle) = 0;
+  /// Makes `state`, a scalar variant of what the resource's type says, its state. `bytes`: what it
+  /// holds.
+  virtual absl::Status WriteState(ResourceHandle handle, Tensor state, size_t bytes) = 0;
+
+  /// The call does not touch the resource again: who waits for it may go on. A hint.
   virtual void Release(ResourceHandle handle) { (void)handle; }
   virtual bool IsInitialized(ResourceHandle handle) = 0;
   virtual absl::Status Destroy(ResourceHandle handle, bool ignore_missing) = 0;
-  /// The dtype and declared shape (as far as known) of a variable.
-  virtual absl::StatusOr<std::pair<DType, PartialShape>> TypeOf(ResourceHandle handle) = 0;
-  /// A variable that lives as long as the call (VarHandleOp of an anonymous name).
-  virtual ResourceHandle CreateForCall(const std::string& name, DType dtype,
-                                       PartialShape shape) = 0;
+  /// What the resource was declared to be. Lives as long as the call.
+  virtual absl::StatusOr<const ResourceType*> TypeOf(ResourceHandle handle) = 0;
+  /// A resource that lives as long as the call (VarHandleOp of an anonymous name).
+  virtual ResourceHandle CreateForCall(const std::string& name, ResourceType type) = 0;
 };
 
 }  // namespace formwork

@@ -7,58 +7,64 @@
 namespace formwork {
 namespace {
 
-std::string TypeText(DType dtype, const PartialShape& shape) {
-  return absl::StrCat(DTypeName(dtype), shape.ToString());
+absl::Status CheckVariable(absl::string_view name, const ResourceType& type) {
+  const DType dtype = type.parts[0].dtype;
+  if (IsPlainData(dtype) || dtype == DType::kString || dtype == DType::kVariant) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("variable '", name, "': a variable cannot have dtype ", DTypeName(dtype));
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Check(absl::string_view name_space,
+std::string Described(const Resource& resource) {
+  return absl::StrCat(std::string(resource.type.kind->name), " '", resource.name, "'");
+}
+
+absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Check(absl::string_view name_space,
                                                                const Declaration& declared,
                                                                bool exact_shape) const {
-  const auto& [name, dtype, shape] = declared;
-  FORMWORK_RETURN_IF_ERROR(CheckName("variable", name));
-  if (!IsPlainData(dtype) && dtype != DType::kString && dtype != DType::kVariant) {
-    return InvalidArgument("variable '", name, "': a variable cannot have dtype ",
-                           DTypeName(dtype));
-  }
+  const auto& [name, type] = declared;
+  FORMWORK_RETURN_IF_ERROR(CheckName(type.kind->name, name));
+  if (type.is_variable()) FORMWORK_RETURN_IF_ERROR(CheckVariable(name, type));
   auto names = namespaces_.find(name_space);
   if (names == namespaces_.end()) return nullptr;
   auto found = names->second.find(name);
   if (found == names->second.end()) return nullptr;
-  const Variable& there = *found->second;
-  const bool fits = exact_shape ? there.shape == shape : there.shape.IsCompatibleWith(shape);
-  if (there.dtype == dtype && fits) return found->second;
-  return InvalidArgument("variable '", name, "' exists with another dtype or shape: there=",
-                         TypeText(there.dtype, there.shape), " asked=", TypeText(dtype, shape));
+  const Resource& there = *found->second;
+  if (exact_shape ? there.type == type : there.type.IsCompatibleWith(type)) return found->second;
+  return InvalidArgument(Described(there),
+                         " exists with another dtype or shape: there=", there.type.ToString(),
+                         " asked=", type.ToString());
 }
 
-std::shared_ptr<Variable> ResourceStore::Add(absl::string_view name_space,
+std::shared_ptr<Resource> ResourceStore::Add(absl::string_view name_space,
                                              const Declaration& declared) {
-  auto variable = std::make_shared<Variable>(NextId(), std::string(name_space), declared.name,
-                                             declared.dtype, declared.shape);
+  auto resource =
+      std::make_shared<Resource>(NextId(), std::string(name_space), declared.name, declared.type);
   // Known by both or, where there is no memory, by neither.
-  by_id_.emplace(variable->id, variable);
+  by_id_.emplace(resource->id, resource);
   absl::Cleanup undo = [&] {
     mutex_.AssertHeld();
-    by_id_.erase(variable->id);
+    by_id_.erase(resource->id);
   };
-  namespaces_[std::string(name_space)].insert_or_assign(declared.name, variable);
+  namespaces_[std::string(name_space)].insert_or_assign(declared.name, resource);
   std::move(undo).Cancel();
-  return variable;
+  return resource;
 }
 
-absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Create(absl::string_view name_space,
-                                                                absl::string_view name, DType dtype,
-                                                                const PartialShape& shape,
+absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Create(absl::string_view name_space,
+                                                                absl::string_view name,
+                                                                ResourceType type,
                                                                 std::optional<Tensor> value,
                                                                 bool exact_shape, bool* existed) {
-  const Declaration declared{std::string(name), dtype, shape};
+  const Declaration declared{std::string(name), std::move(type)};
   absl::MutexLock lock(&mutex_);
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Variable> there,
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Resource> there,
                             Check(name_space, declared, exact_shape));
   *existed = there != nullptr;
   if (there != nullptr) return there;
+  const auto& [dtype, shape] = declared.type.parts[0];
   if (value && value->dtype() != dtype) {
     return InvalidArgument("variable '", name,
                            "': the initial value has another dtype: declared=", DTypeName(dtype),
@@ -74,37 +80,37 @@ absl::StatusOr<std::shared_ptr<Variable>> ResourceStore::Create(absl::string_vie
   return there;
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<Variable>>> ResourceStore::FindOrCreateAll(
+absl::StatusOr<std::vector<std::shared_ptr<Resource>>> ResourceStore::FindOrCreateAll(
     absl::string_view name_space, absl::Span<const Declaration> declared) {
-  std::vector<std::shared_ptr<Variable>> variables;
-  variables.reserve(declared.size());
+  std::vector<std::shared_ptr<Resource>> resources;
+  resources.reserve(declared.size());
   absl::MutexLock lock(&mutex_);
   for (const Declaration& one : declared) {
-    FORMWORK_ASSIGN_OR_RETURN(variables.emplace_back(),
+    FORMWORK_ASSIGN_OR_RETURN(resources.emplace_back(),
                               Check(name_space, one, /*exact_shape=*/false));
   }
-  std::vector<const Variable*> added;
+  std::vector<const Resource*> added;
   added.reserve(declared.size());
   absl::Cleanup take_back = [&] {
     mutex_.AssertHeld();
-    for (const Variable* variable : added) Erase(*variable);
+    for (const Resource* resource : added) Erase(*resource);
   };
   for (size_t i = 0; i < declared.size(); ++i) {
-    if (variables[i] != nullptr) continue;
-    variables[i] = Add(name_space, declared[i]);
-    added.push_back(variables[i].get());
+    if (resources[i] != nullptr) continue;
+    resources[i] = Add(name_space, declared[i]);
+    added.push_back(resources[i].get());
   }
   std::move(take_back).Cancel();
-  return variables;
+  return resources;
 }
 
-std::shared_ptr<Variable> ResourceStore::Find(uint64_t id) const {
+std::shared_ptr<Resource> ResourceStore::Find(uint64_t id) const {
   absl::MutexLock lock(&mutex_);
   auto found = by_id_.find(id);
   return found == by_id_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Variable> ResourceStore::FindByName(absl::string_view name_space,
+std::shared_ptr<Resource> ResourceStore::FindByName(absl::string_view name_space,
                                                     absl::string_view name) const {
   absl::MutexLock lock(&mutex_);
   auto names = namespaces_.find(name_space);
@@ -113,30 +119,30 @@ std::shared_ptr<Variable> ResourceStore::FindByName(absl::string_view name_space
   return found == names->second.end() ? nullptr : found->second;
 }
 
-std::vector<std::shared_ptr<Variable>> ResourceStore::List(absl::string_view name_space) const {
-  std::vector<std::shared_ptr<Variable>> variables;
+std::vector<std::shared_ptr<Resource>> ResourceStore::List(absl::string_view name_space) const {
+  std::vector<std::shared_ptr<Resource>> resources;
   absl::MutexLock lock(&mutex_);
   auto names = namespaces_.find(name_space);
-  if (names == namespaces_.end()) return variables;
-  for (const auto& [name, variable] : names->second) variables.push_back(variable);
-  return variables;
+  if (names == namespaces_.end()) return resources;
+  for (const auto& [name, resource] : names->second) resources.push_back(resource);
+  return resources;
 }
 
-bool ResourceStore::Remove(const Variable& variable) {
-  std::shared_ptr<Variable> held;  // Freed outside the lock.
+bool ResourceStore::Remove(const Resource& resource) {
+  std::shared_ptr<Resource> held;  // Freed outside the lock.
   absl::MutexLock lock(&mutex_);
-  held = Erase(variable);
+  held = Erase(resource);
   return held != nullptr;
 }
 
-std::shared_ptr<Variable> ResourceStore::Erase(const Variable& variable) {
-  auto found = by_id_.find(variable.id);
+std::shared_ptr<Resource> ResourceStore::Erase(const Resource& resource) {
+  auto found = by_id_.find(resource.id);
   if (found == by_id_.end()) return nullptr;
-  std::shared_ptr<Variable> held = std::move(found->second);
+  std::shared_ptr<Resource> held = std::move(found->second);
   by_id_.erase(found);
-  auto names = namespaces_.find(variable.name_space);
+  auto names = namespaces_.find(resource.name_space);
   if (names != namespaces_.end()) {
-    names->second.erase(variable.name);
+    names->second.erase(resource.name);
     if (names->second.empty()) namespaces_.erase(names);
   }
   held->destroyed_.store(true, std::memory_order_relaxed);
@@ -150,9 +156,9 @@ void ResourceStore::Clear(absl::string_view name_space) {
   if (names == namespaces_.end()) return;
   gone = std::move(names->second);
   namespaces_.erase(names);
-  for (const auto& [name, variable] : gone) {
-    variable->destroyed_.store(true, std::memory_order_relaxed);
-    by_id_.erase(variable->id);
+  for (const auto& [name, resource] : gone) {
+    resource->destroyed_.store(true, std::memory_order_relaxed);
+    by_id_.erase(resource->id);
   }
 }
 
@@ -164,7 +170,7 @@ int64_t ResourceStore::count() const {
 uint64_t ResourceStore::bytes() const {
   absl::MutexLock lock(&mutex_);
   uint64_t total = 0;
-  for (const auto& [id, variable] : by_id_) total += variable->bytes();
+  for (const auto& [id, resource] : by_id_) total += resource->bytes();
   return total;
 }
 

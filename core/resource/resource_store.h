@@ -1,6 +1,6 @@
 #pragma once
 
-// All variables, by namespace and name and by ID, and the lock under which calls take their places.
+// All resources, by namespace and name and by ID, and the lock under which calls take their places.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "core/base/hash_map.h"
-#include "core/resource/variable.h"
+#include "core/resource/resource.h"
 
 namespace formwork {
 
@@ -25,29 +25,28 @@ class ResourceStore {
   explicit ResourceStore(uint64_t first_id = 1) : next_id_(first_id) {}
 
   /// Creates, or finds what has that name (then `value` is not used and `*existed` is set).
-  /// Errors: kInvalidArgument naming the variable if what is there has another dtype or shape, or
-  /// the value does not fit the shape. `exact_shape`: whether a compatible shape will not do.
-  absl::StatusOr<std::shared_ptr<Variable>> Create(absl::string_view name_space,
-                                                   absl::string_view name, DType dtype,
-                                                   const PartialShape& shape,
+  /// `value`: a variable's. Errors: kInvalidArgument naming the resource if what is there is of
+  /// another type, or the value does not fit. `exact_shape`: whether a compatible shape will not
+  /// do.
+  absl::StatusOr<std::shared_ptr<Resource>> Create(absl::string_view name_space,
+                                                   absl::string_view name, ResourceType type,
                                                    std::optional<Tensor> value, bool exact_shape,
                                                    bool* existed);
-  /// A variable as a graph declares it.
+  /// A resource as a graph declares it.
   struct Declaration {
     std::string name;
-    DType dtype = DType::kInvalid;
-    PartialShape shape;
+    ResourceType type;
   };
-  /// The variables of those names, all of them or, on an error, none: what is not there is created
+  /// The resources of those names, all of them or, on an error, none: what is not there is created
   /// without a value. Errors: as Create, where a compatible shape will do.
-  absl::StatusOr<std::vector<std::shared_ptr<Variable>>> FindOrCreateAll(
+  absl::StatusOr<std::vector<std::shared_ptr<Resource>>> FindOrCreateAll(
       absl::string_view name_space, absl::Span<const Declaration> declared);
   /// Null where there is none.
-  std::shared_ptr<Variable> Find(uint64_t id) const;
-  std::shared_ptr<Variable> FindByName(absl::string_view name_space, absl::string_view name) const;
-  std::vector<std::shared_ptr<Variable>> List(absl::string_view name_space) const;  ///< By name.
-  /// Calls that hold the variable go on with it. False where it was gone.
-  bool Remove(const Variable& variable);
+  std::shared_ptr<Resource> Find(uint64_t id) const;
+  std::shared_ptr<Resource> FindByName(absl::string_view name_space, absl::string_view name) const;
+  std::vector<std::shared_ptr<Resource>> List(absl::string_view name_space) const;  ///< By name.
+  /// Calls that hold the resource go on with it. False where it was gone.
+  bool Remove(const Resource& resource);
   void Clear(absl::string_view name_space);
 
   int64_t count() const;
@@ -60,21 +59,21 @@ class ResourceStore {
 
  private:
   friend class AccessTicket;
-  using Names = std::map<std::string, std::shared_ptr<Variable>, std::less<>>;
+  using Names = std::map<std::string, std::shared_ptr<Resource>, std::less<>>;
 
-  // The variable of that name, or null where it may be created.
-  absl::StatusOr<std::shared_ptr<Variable>> Check(absl::string_view name_space,
+  // The resource of that name, or null where it may be created.
+  absl::StatusOr<std::shared_ptr<Resource>> Check(absl::string_view name_space,
                                                   const Declaration& declared,
                                                   bool exact_shape) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<Variable> Add(absl::string_view name_space, const Declaration& declared)
+  std::shared_ptr<Resource> Add(absl::string_view name_space, const Declaration& declared)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null where it was gone.
-  std::shared_ptr<Variable> Erase(const Variable& variable) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<Resource> Erase(const Resource& resource) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   HashMap<std::string, Names> namespaces_ ABSL_GUARDED_BY(mutex_);
-  HashMap<uint64_t, std::shared_ptr<Variable>> by_id_ ABSL_GUARDED_BY(mutex_);
+  HashMap<uint64_t, std::shared_ptr<Resource>> by_id_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> next_id_;
 
   // The one lock under which tickets are taken and passed on; it also guards every line.

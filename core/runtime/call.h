@@ -32,7 +32,7 @@ class Call final : public CallScope {
   void Print(absl::string_view text) override;
   StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& counter(int index) override { return (*counters_)[index]; }
-  ResourceHandle named_variable(int index) override { return (*named_)[index]; }
+  ResourceHandle named_resource(int index) override { return (*named_)[index]; }
 
  private:
   Allocator& allocator_;

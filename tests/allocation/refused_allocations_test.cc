@@ -226,10 +226,10 @@ TEST_P(RefusedAllocationsTest, AVariableIsMadeOrNot) {
       },
       [&](absl::Status& made) {
         EXPECT_TRUE(made.ok() || absl::IsResourceExhausted(made)) << made;
-        const auto there = engine_->ListVariables("another namespace than the others");
+        const auto there = engine_->ListResources("another namespace than the others");
         EXPECT_EQ(there.size(), made.ok() ? 1u : 0u);
         if (there.empty()) return;
-        EXPECT_OK(engine_->DeleteVariable("another namespace than the others", {there[0].id, ""},
+        EXPECT_OK(engine_->DeleteResource("another namespace than the others", {there[0].id, ""},
                                           /*allow_missing=*/false));
       });
 }

@@ -86,15 +86,15 @@ absl::StatusOr<Tensor> KernelRunner::One(absl::string_view op, Attrs attrs,
   return std::move(outputs[0]);
 }
 
-Tensor KernelRunner::NewVariable(absl::string_view name, DType dtype, const PartialShape& shape,
+Tensor KernelRunner::NewResource(absl::string_view name, ResourceType type,
                                  std::optional<Tensor> value) {
   bool existed = false;
-  auto variable = store_.Create("", name, dtype, shape, std::move(value), true, &existed);
-  const uint64_t id = (*variable)->id;
-  variables_.push_back({*std::move(variable), Access::kWrite});
+  auto resource = store_.Create("", name, std::move(type), std::move(value), true, &existed);
+  const uint64_t id = (*resource)->id;
+  resources_.push_back({*std::move(resource), Access::kWrite});
   ticket_ = nullptr;  // Releases before the next one takes its places.
   ticket_ = std::make_unique<AccessTicket>(store_, allocator_);
-  ticket_->Take(variables_, [] {});
+  ticket_->Take(resources_, [] {});
   return Tensor::Scalar(ResourceHandle{id});
 }
 

@@ -43,8 +43,15 @@ class KernelRunner final : public CallScope {
 
   /// A handle of a new variable, which may have no value.
   Tensor NewVariable(absl::string_view name, DType dtype, const PartialShape& shape,
-                     std::optional<Tensor> value);
+                     std::optional<Tensor> value) {
+    return NewResource(name, ResourceType::Variable(dtype, shape), std::move(value));
+  }
+  Tensor NewResource(absl::string_view name, ResourceType type,
+                     std::optional<Tensor> value = std::nullopt);
   Tensor ValueOf(const Tensor& handle);
+  size_t BytesOf(const Tensor& handle) {
+    return store_.Find(handle.scalar<ResourceHandle>().id)->bytes();
+  }
 
   const std::string& printed() const { return printed_; }
 
@@ -53,7 +60,7 @@ class KernelRunner final : public CallScope {
   void Print(absl::string_view text) override { absl::StrAppend(&printed_, text); }
   StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& counter(int index) override;
-  ResourceHandle named_variable(int) override { return {}; }
+  ResourceHandle named_resource(int) override { return {}; }
 
  private:
   class Init;
@@ -63,7 +70,7 @@ class KernelRunner final : public CallScope {
   OpRegistry ops_;
   KernelRegistry kernels_{ops_};
   ResourceStore store_;
-  std::vector<AccessRequest> variables_;
+  std::vector<AccessRequest> resources_;
   std::unique_ptr<AccessTicket> ticket_;
   std::deque<std::atomic<uint64_t>> counters_;
   int next_counter_ = 0;

@@ -25,12 +25,12 @@ class NoResourceAccess final : public ResourceAccess {
   absl::Status Update(ResourceHandle, size_t, absl::FunctionRef<absl::Status(Tensor&)>) override {
     return NoResources();
   }
+  absl::StatusOr<Tensor> ReadState(ResourceHandle) override { return NoResources(); }
+  absl::Status WriteState(ResourceHandle, Tensor, size_t) override { return NoResources(); }
   bool IsInitialized(ResourceHandle) override { return false; }
   absl::Status Destroy(ResourceHandle, bool) override { return NoResources(); }
-  absl::StatusOr<std::pair<DType, PartialShape>> TypeOf(ResourceHandle) override {
-    return NoResources();
-  }
-  ResourceHandle CreateForCall(const std::string&, DType, PartialShape) override { return {}; }
+  absl::StatusOr<const ResourceType*> TypeOf(ResourceHandle) override { return NoResources(); }
+  ResourceHandle CreateForCall(const std::string&, ResourceType) override { return {}; }
 };
 
 class CaseScope final : public CallScope {
@@ -44,7 +44,7 @@ class CaseScope final : public CallScope {
     while (static_cast<int>(counters_.size()) <= index) counters_.emplace_back(0);
     return counters_[index];
   }
-  ResourceHandle named_variable(int) override { return {}; }
+  ResourceHandle named_resource(int) override { return {}; }
 
  private:
   Allocator& allocator_;

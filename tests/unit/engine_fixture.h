@@ -162,7 +162,7 @@ class EngineTest : public ::testing::Test {
     ASSERT_OK(engine_->CreateVariable("ns", name, DType::kFloat, Shape({}), Tensor::Scalar(value)));
   }
   uint64_t IdOf(const std::string& name) {
-    for (const VariableInfo& variable : engine_->ListVariables("ns")) {
+    for (const ResourceInfo& variable : engine_->ListResources("ns")) {
       if (variable.name == name) return variable.id;
     }
     return 0;

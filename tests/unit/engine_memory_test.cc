@@ -142,7 +142,7 @@ TEST_F(EngineMemoryTest, AHandleThatIsKeptHoldsNothing) {
   read->result.values.clear();
   auto call = Begin(id, Owned(Tensor::Scalar(-1.0f)));
   EXPECT_OK(call->Wait().status);
-  ASSERT_OK(engine_->DeleteVariable("ns", {0, "v"}));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "v"}));
   EXPECT_LT(engine_->Stats().tensor_bytes, kMiB);
   // Not the engine either.
   call->result = {};

@@ -80,10 +80,24 @@ TEST_F(EngineStateTest, AnotherEpochIsRefused) {
 
 TEST_F(EngineStateTest, TheEmptyNamespaceIsDefault) {
   ASSERT_OK(engine_->CreateVariable("", "v", DType::kFloat, Shape({}), Tensor::Scalar(1.0f)));
-  EXPECT_EQ(engine_->ListVariables("default").size(), 1u);
-  EXPECT_OK(engine_->GetVariable("default", {0, "v"}));
-  EXPECT_OK(engine_->DeleteVariable("", {0, "v"}));
-  EXPECT_THAT(engine_->ListVariables("default"), IsEmpty());
+  EXPECT_EQ(engine_->ListResources("default").size(), 1u);
+  EXPECT_OK(engine_->GetResource("default", {0, "v"}));
+  EXPECT_OK(engine_->DeleteResource("", {0, "v"}));
+  EXPECT_THAT(engine_->ListResources("default"), IsEmpty());
+}
+
+TEST_F(EngineStateTest, AListSaysWhoWroteLast) {
+  NewVariable("v", 1);
+  ASSERT_OK_AND_ASSIGN(Registered add,
+                       Register("add",
+                                "v = Placeholder dtype=resource\nx = Placeholder dtype=float\n"
+                                "a = AssignAddVariableOp(v, x) dtype=float",
+                                {Spec("x:0")}, {}, {{"v:0", "v"}}, {"a"}));
+  EXPECT_EQ(engine_->ListResources("ns")[0].last_writer, "");
+  ASSERT_OK(Run(add.function.id, Owned(Tensor::Scalar(1.0f))).status);
+  EXPECT_EQ(engine_->ListResources("ns")[0].last_writer, "add");
+  ASSERT_OK(Assign({{{0, "v"}, Tensor::Scalar(1.0f)}}).status);
+  EXPECT_EQ(engine_->GetResource("ns", {0, "v"})->last_writer, "");
 }
 
 // ----------------------------------------------------------------------------- many at once
@@ -154,7 +168,7 @@ TEST_F(EngineStateTest, AFunctionOfADeletedVariableFailsAndSaysSo) {
   NewVariable("v", 1);
   ASSERT_OK_AND_ASSIGN(Registered read, RegisterRead("f", "v"));
   EXPECT_THAT(read.function.deleted_variables, IsEmpty());
-  ASSERT_OK(engine_->DeleteVariable("ns", {0, "v"}));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "v"}));
   NewVariable("v", 7);
   const CallResult result = Run(read.function.id, {});
   EXPECT_THAT(result.status, StatusIs(StatusCode::kFailedPrecondition, HasSubstr("variable v")));
@@ -172,7 +186,7 @@ TEST_F(EngineStateTest, AFunctionThatNamesADeletedVariableIsMadeAnew) {
   NewVariable("v", 1);
   ASSERT_OK_AND_ASSIGN(Registered named, RegisterNamed("f", "v"));
   EXPECT_EQ(Run(named.function.id, {}).outputs[0].tensor.scalar<float>(), 2);
-  ASSERT_OK(engine_->DeleteVariable("ns", {0, "v"}));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "v"}));
   EXPECT_THAT(Run(named.function.id, {}).status, StatusIs(StatusCode::kFailedPrecondition));
   NewVariable("v", 7);
   ASSERT_OK_AND_ASSIGN(Registered again, RegisterNamed("f", "v"));
@@ -190,7 +204,7 @@ TEST_F(EngineStateTest, ADeletedVariablesValueIsFreedThoughAFunctionCapturedIt) 
   ASSERT_OK(Register("f", "v = Placeholder dtype=resource\ny = ReadVariableOp(v) dtype=float", {},
                      {"y:0"}, {{"v:0", "v"}}));
   EXPECT_GE(engine_->Stats().tensor_bytes, kElements * sizeof(float));
-  ASSERT_OK(engine_->DeleteVariable("ns", {0, "v"}));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "v"}));
   EXPECT_LT(engine_->Stats().tensor_bytes, kElements * sizeof(float));
 }
 
@@ -199,7 +213,7 @@ TEST_F(EngineStateTest, CallsThatWereAdmittedGoOnWithADeletedVariable) {
   const uint64_t holder = RegisterHolder("f");
   auto first = Begin(holder, Owned(Tensor::Scalar(0.0f)));
   auto second = Begin(holder, Owned(Tensor::Scalar(-7.0f)));
-  ASSERT_OK(engine_->DeleteVariable("ns", {0, "v"}));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "v"}));
   EXPECT_THAT(Run(holder, Owned(Tensor::Scalar(-7.0f))).status,
               StatusIs(StatusCode::kFailedPrecondition));
   first->handle->Cancel();
@@ -208,8 +222,8 @@ TEST_F(EngineStateTest, CallsThatWereAdmittedGoOnWithADeletedVariable) {
 }
 
 TEST_F(EngineStateTest, DeletesMayAllowWhatIsMissing) {
-  EXPECT_THAT(engine_->DeleteVariable("ns", {0, "v"}), StatusIs(StatusCode::kNotFound));
-  EXPECT_OK(engine_->DeleteVariable("ns", {0, "v"}, /*allow_missing=*/true));
+  EXPECT_THAT(engine_->DeleteResource("ns", {0, "v"}), StatusIs(StatusCode::kNotFound));
+  EXPECT_OK(engine_->DeleteResource("ns", {0, "v"}, /*allow_missing=*/true));
   EXPECT_THAT(engine_->Unregister("ns", {0, "f"}), StatusIs(StatusCode::kNotFound));
   ASSERT_OK_AND_ASSIGN(const int64_t removed, engine_->Unregister("ns", {7, ""}, true));
   EXPECT_EQ(removed, 0);
@@ -227,7 +241,7 @@ TEST_F(EngineStateTest, VariablesMayBeDeletedWhileACallLooksForItsFunction) {
                                           Tensor::Scalar(static_cast<float>(i)));
       if (made.ok()) id = made->variable.id;
       std::this_thread::yield();
-      engine_->DeleteVariable("ns", {0, "v"}).IgnoreError();
+      engine_->DeleteResource("ns", {0, "v"}).IgnoreError();
     }
     stop = true;
   });
@@ -255,12 +269,12 @@ TEST_F(EngineStateTest, AFailedRegistrationLeavesNoVariables) {
                        "x = ReadVariableOp(a) dtype=float\ny = ReadVariableOp(b) dtype=float",
                        {}, {"x:0", "y:0"}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("'b'")));
-  EXPECT_EQ(engine_->ListVariables("ns").size(), 1u);
+  EXPECT_EQ(engine_->ListResources("ns").size(), 1u);
   EngineOptions options;
   options.max_function_bytes = 16;
   Start(options);
   EXPECT_THAT(RegisterNamed("f", "v"), StatusIs(StatusCode::kResourceExhausted));
-  EXPECT_THAT(engine_->ListVariables("ns"), IsEmpty());
+  EXPECT_THAT(engine_->ListResources("ns"), IsEmpty());
 }
 
 TEST_F(EngineStateTest, AFunctionThatHasToGoIsTold) {

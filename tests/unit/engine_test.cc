@@ -64,7 +64,7 @@ TEST_F(EngineTest, ARefusedRegistrationTellsAllAndLeavesNothing) {
               StatusIs(StatusCode::kUnimplemented, HasSubstr("NoSuchOp")));
   EXPECT_EQ(details_.culprits.size(), 2u);
   EXPECT_TRUE(engine_->ListFunctions("ns").empty());
-  EXPECT_TRUE(engine_->ListVariables("ns").empty());
+  EXPECT_TRUE(engine_->ListResources("ns").empty());
 }
 
 TEST_F(EngineTest, ManyWhoRegisterTheSameGetOneFunction) {

@@ -145,12 +145,12 @@ TEST_F(PlanTest, VariablesOfTheGraphAreNamedOnceWithWhatIsDoneToThem) {
     rd = ReadVariableOp(d) dtype=float
   )",
                                        {}, {"ra:0", "rc:0", "rd:0"}, {"wb"}));
-  ASSERT_EQ(plan->named_variables.size(), 3u);
-  EXPECT_EQ(plan->named_variables[0].name, "v");
-  EXPECT_EQ(plan->named_variables[0].access, Access::kWrite);
-  EXPECT_EQ(plan->named_variables[1].name, "box/w");
-  EXPECT_EQ(plan->named_variables[1].access, Access::kRead);
-  EXPECT_EQ(plan->named_variables[2].name, "d");
+  ASSERT_EQ(plan->named_resources.size(), 3u);
+  EXPECT_EQ(plan->named_resources[0].name, "v");
+  EXPECT_EQ(plan->named_resources[0].access, Access::kWrite);
+  EXPECT_EQ(plan->named_resources[1].name, "box/w");
+  EXPECT_EQ(plan->named_resources[1].access, Access::kRead);
+  EXPECT_EQ(plan->named_resources[2].name, "d");
 }
 
 // The steps after which a plan gives variables back, by the names of their nodes.

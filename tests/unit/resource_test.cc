@@ -14,11 +14,12 @@ PartialShape S(std::vector<int64_t> dims) { return PartialShape::Trusted(dims); 
 
 class ResourceStoreTest : public ::testing::Test {
  protected:
-  absl::StatusOr<std::shared_ptr<Variable>> Create(absl::string_view name, DType dtype,
+  absl::StatusOr<std::shared_ptr<Resource>> Create(absl::string_view name, DType dtype,
                                                    const PartialShape& shape,
                                                    std::optional<Tensor> value = std::nullopt,
                                                    bool exact = false) {
-    return store_.Create("ns", name, dtype, shape, std::move(value), exact, &existed_);
+    return store_.Create("ns", name, ResourceType::Variable(dtype, shape), std::move(value), exact,
+                         &existed_);
   }
 
   ResourceStore store_;
@@ -84,7 +85,8 @@ TEST_F(ResourceStoreTest, ARemovedVariableLeavesItsSuccessorAlone) {
 TEST_F(ResourceStoreTest, ListsAndClearsANamespace) {
   ASSERT_OK(Create("b", DType::kFloat, S({}), Tensor::Scalar(1.0f)));
   ASSERT_OK(Create("a", DType::kDouble, S({}), Tensor::Scalar(1.0)));
-  ASSERT_OK(store_.Create("other", "c", DType::kFloat, S({}), std::nullopt, false, &existed_));
+  ASSERT_OK(store_.Create("other", "c", ResourceType::Variable(DType::kFloat, S({})), std::nullopt,
+                          false, &existed_));
   ASSERT_EQ(store_.List("ns").size(), 2u);
   EXPECT_EQ(store_.List("ns")[0]->name, "a");
   EXPECT_EQ(store_.count(), 3);
@@ -97,12 +99,13 @@ TEST_F(ResourceStoreTest, ListsAndClearsANamespace) {
 
 TEST_F(ResourceStoreTest, ManyThreadsAgreeOnAName) {
   std::vector<std::thread> threads;
-  std::vector<std::shared_ptr<Variable>> got(8);
+  std::vector<std::shared_ptr<Resource>> got(8);
   std::atomic<int> created{0};
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       bool existed = false;
-      got[t] = *store_.Create("ns", "w", DType::kInt32, S({}), Tensor::Scalar(t), false, &existed);
+      got[t] = *store_.Create("ns", "w", ResourceType::Variable(DType::kInt32, S({})),
+                              Tensor::Scalar(t), false, &existed);
       created.fetch_add(!existed);
     });
   }

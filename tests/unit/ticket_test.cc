@@ -14,10 +14,12 @@ namespace {
 
 using ::formwork::testing::StatusIs;
 using ::testing::HasSubstr;
-using VariablePtr = std::shared_ptr<Variable>;
+using VariablePtr = std::shared_ptr<Resource>;
 
 // More elements than a Tensor holds inside itself, so that its buffer is shared by copies.
 constexpr int64_t kElements = 16;
+
+const ResourceType kType = ResourceType::Variable(DType::kInt64, PartialShape(Shape({kElements})));
 
 Tensor Filled(int64_t value) {
   Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kInt64, Shape({kElements}));
@@ -31,8 +33,7 @@ class AccessTicketTest : public ::testing::Test {
  protected:
   VariablePtr Make(const std::string& name, std::optional<Tensor> value = Filled(1)) {
     bool existed;
-    return *store_.Create("ns", name, DType::kInt64, PartialShape(Shape({kElements})),
-                          std::move(value), false, &existed);
+    return *store_.Create("ns", name, kType, std::move(value), false, &existed);
   }
   std::unique_ptr<AccessTicket> NewTicket() {
     return std::make_unique<AccessTicket>(store_, ProcessAllocator());
@@ -179,8 +180,7 @@ TEST_F(AccessTicketTest, ManyVariablesAreFoundByTheirHandles) {
   bool granted;
   auto ticket = Take(std::move(requests), &granted);
   ASSERT_TRUE(granted);
-  const ResourceHandle own =
-      ticket->CreateForCall("t", DType::kInt64, PartialShape(Shape({kElements})));
+  const ResourceHandle own = ticket->CreateForCall("t", kType);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(ValueOf(*ticket, variables[i]), i);
   EXPECT_OK(ticket->Assign(own, Filled(7)));
   EXPECT_OK(ticket->Read(own));
@@ -204,6 +204,59 @@ TEST_F(AccessTicketTest, WritesInPlaceOnlyWhereNobodyElseHoldsTheElements) {
   EXPECT_EQ(held.data<int64_t>()[0], 2);
   EXPECT_EQ(ValueOf(*ticket, a), 3);
   EXPECT_EQ(a->version(), 3u);  // The first value and two updates.
+}
+
+TEST_F(AccessTicketTest, AReaderOfAStateKeepsTheOneItWasAdmittedTo) {
+  static constexpr ResourceKind kCounterKind{"counter"};
+  bool existed, granted;
+  const VariablePtr counter = *store_.Create("ns", "n", {&kCounterKind, {{DType::kInt64, Shape()}}},
+                                             std::nullopt, false, &existed);
+  const auto state = [](const char* text) { return Tensor::StringScalar(text); };
+  auto first = Take({{counter, Access::kWrite}}, &granted);
+  EXPECT_FALSE(first->ReadState(HandleOf(counter))->has_value());
+  ASSERT_OK(first->WriteState(HandleOf(counter), state("one"), 100));
+  first->ReleaseAll();
+  auto reader = Take({{counter, Access::kRead}}, &granted);
+  auto writer = Take({{counter, Access::kWrite}}, &granted);
+  ASSERT_TRUE(granted);
+  ASSERT_OK(writer->WriteState(HandleOf(counter), state("two"), 200));
+  EXPECT_EQ(reader->ReadState(HandleOf(counter))->scalar<std::string>(), "one");
+  EXPECT_EQ(writer->ReadState(HandleOf(counter))->scalar<std::string>(), "two");
+  EXPECT_EQ(counter->bytes(), 200u);
+  EXPECT_EQ(counter->version(), 2u);
+  EXPECT_THAT(reader->WriteState(HandleOf(counter), state("three"), 1),
+              StatusIs(absl::StatusCode::kInternal));
+  // It is no variable.
+  EXPECT_THAT(writer->Read(HandleOf(counter)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("counter 'n'")));
+  EXPECT_FALSE(writer->Assign(HandleOf(counter), Tensor::Scalar(int64_t{1})).ok());
+  EXPECT_FALSE(writer->Update(HandleOf(counter), 0, [](Tensor&) { return absl::OkStatus(); }).ok());
+}
+
+TEST_F(AccessTicketTest, RemembersWhatWasWrittenAndByWhom) {
+  VariablePtr a = Make("a"), b = Make("b"), c = Make("c", std::nullopt);
+  bool granted;
+  auto ticket = Take({{a, Access::kWrite}, {b, Access::kWrite}, {c, Access::kWrite}}, &granted);
+  ticket->set_writer(7);
+  const auto none = [](Tensor&) { return absl::OkStatus(); };
+  ASSERT_OK(ticket->Assign(HandleOf(a), Filled(2)));
+  ASSERT_OK(ticket->Update(HandleOf(a), 0, none));
+  ASSERT_OK(ticket->Assign(HandleOf(c), Filled(2)));
+  ASSERT_FALSE(ticket->Assign(HandleOf(b), Tensor::Scalar(1.0f)).ok());
+  ticket->Release(HandleOf(a));
+  auto next = Take({{a, Access::kWrite}}, &granted);
+  ASSERT_OK(next->Assign(HandleOf(a), Filled(3)));
+  const std::vector<ResourceChange> changes = ticket->Changes();
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].id, a->id);
+  EXPECT_EQ(changes[0].from_version, 1u);
+  EXPECT_EQ(changes[0].to_version, 3u);
+  EXPECT_EQ(changes[1].id, c->id);
+  EXPECT_EQ(changes[1].from_version, 0u);
+  EXPECT_EQ(changes[1].to_version, 1u);
+  EXPECT_EQ(a->last_writer(), 0u);
+  EXPECT_EQ(b->last_writer(), 0u);
+  EXPECT_EQ(c->last_writer(), 7u);
 }
 
 TEST_F(AccessTicketTest, AFailedUpdateLeavesThePreviousValue) {
@@ -239,8 +292,8 @@ TEST_F(AccessTicketTest, ErrorsNameTheVariable) {
   EXPECT_THAT(ticket->Assign(HandleOf(empty), Tensor::Scalar(2.0f)),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_OK(ticket->Assign(HandleOf(empty), Filled(2)));
-  ASSERT_OK_AND_ASSIGN(auto type, ticket->TypeOf(HandleOf(empty)));
-  EXPECT_EQ(type.first, DType::kInt64);
+  ASSERT_OK_AND_ASSIGN(const ResourceType* type, ticket->TypeOf(HandleOf(empty)));
+  EXPECT_EQ(*type, kType);
 }
 
 TEST_F(AccessTicketTest, ADestroyedVariableIsGone) {
@@ -370,9 +423,8 @@ TEST_P(SequentialModelTest, EveryValueReadIsExplainedByOneOrder) {
   std::vector<VariablePtr> variables;
   for (int i = 0; i < kVariables; ++i) {
     bool existed;
-    variables.push_back(*store.Create("ns", absl::StrCat("v", i), DType::kInt64,
-                                      PartialShape(Shape({kElements})), Filled(0), false,
-                                      &existed));
+    variables.push_back(
+        *store.Create("ns", absl::StrCat("v", i), kType, Filled(0), false, &existed));
   }
   std::vector<std::map<int64_t, Observed>> seen(kThreads);
   auto work = [&](int thread) {

@@ -126,7 +126,7 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
 
 void AddValueCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   namespace command = formwork::command;
-  Add(app, "variables", "Lists the variables", &command::ListVariables, chosen);
+  Add(app, "variables", "Lists the variables and tables", &command::ListVariables, chosen);
   CLI::App* read = AddTargeted(app, "read", "Prints a variable's value", &command::ReadVariable,
                                "NAME", arguments, chosen);
   read->add_option("--save", arguments.save, "Writes PATH.npy");

@@ -25,13 +25,19 @@ std::string Dump(const ordered_json& json) {
 }
 
 ordered_json VariableJson(const v1::VariableInfo& variable) {
-  return {{"id", variable.id()},
-          {"name", variable.name()},
-          {"dtype", client::DataTypeName(variable.dtype())},
-          {"shape", ShapeJson(variable.shape())},
-          {"initialized", variable.initialized()},
-          {"version", variable.version()},
-          {"bytes", variable.bytes()}};
+  ordered_json json = {{"id", variable.id()}, {"name", variable.name()}};
+  if (variable.kind().empty()) {
+    json["dtype"] = client::DataTypeName(variable.dtype());
+    json["shape"] = ShapeJson(variable.shape());
+  } else {
+    json["kind"] = variable.kind();
+    json["type"] = variable.type();
+  }
+  json["initialized"] = variable.initialized();
+  json["version"] = variable.version();
+  json["bytes"] = variable.bytes();
+  json["last_writer"] = variable.last_writer();
+  return json;
 }
 
 // PATH.npy for one value, PATH_0.npy, PATH_1.npy, ... for more.
@@ -69,7 +75,7 @@ absl::StatusOr<client::CallRequest> RequestOf(client::Client& client, const Argu
 }  // namespace
 
 absl::Status ListVariables(client::Client& client, const Arguments& arguments) {
-  const auto listed = client.ListVariables();
+  const auto listed = client.ListVariables(/*all_kinds=*/true);
   if (!listed.ok()) return listed.status();
   if (arguments.json) {
     ordered_json list = ordered_json::array();
@@ -78,12 +84,14 @@ absl::Status ListVariables(client::Client& client, const Arguments& arguments) {
     return absl::OkStatus();
   }
   std::vector<std::vector<std::string>> rows = {
-      {"ID", "NAME", "DTYPE", "SHAPE", "SIZE", "VERSION"}};
+      {"ID", "NAME", "TYPE", "SIZE", "VERSION", "LAST WRITER"}};
   for (const auto& variable : *listed) {
-    rows.push_back({absl::StrCat(variable.id()), variable.name(),
-                    client::DataTypeName(variable.dtype()), ShapeText(variable.shape()),
+    const std::string type = variable.kind().empty() ? client::DataTypeName(variable.dtype()) +
+                                                           ShapeText(variable.shape())
+                                                     : variable.type();
+    rows.push_back({absl::StrCat(variable.id()), variable.name(), type,
                     variable.initialized() ? BytesText(variable.bytes()) : "uninitialized",
-                    absl::StrCat(variable.version())});
+                    absl::StrCat(variable.version()), variable.last_writer()});
   }
   PrintTable(rows);
   return absl::OkStatus();

@@ -311,9 +311,10 @@ absl::Status Client::DeleteVariable(uint64_t id, const std::string& name) {
   return Ask(&v1::GraphService::Stub::DeleteVariable, std::move(request)).status();
 }
 
-absl::StatusOr<std::vector<v1::VariableInfo>> Client::ListVariables() {
+absl::StatusOr<std::vector<v1::VariableInfo>> Client::ListVariables(bool all_kinds) {
   std::vector<v1::VariableInfo> variables;
   v1::ListVariablesRequest request;
+  request.set_all_kinds(all_kinds);
   do {
     auto page = Ask(&v1::GraphService::Stub::ListVariables, request);
     if (!page.ok()) return page.status();

@@ -128,7 +128,8 @@ class Client {
   absl::StatusOr<v1::VariableInfo> AssignVariable(uint64_t id, const std::string& name,
                                                   const Tensor& value);
   absl::Status DeleteVariable(uint64_t id, const std::string& name);
-  absl::StatusOr<std::vector<v1::VariableInfo>> ListVariables();
+  /// `all_kinds`: other resources, too (VariableInfo::kind).
+  absl::StatusOr<std::vector<v1::VariableInfo>> ListVariables(bool all_kinds = false);
 
   absl::StatusOr<Tensor> ReadTensor(KeptTensor kept);
   absl::StatusOr<int64_t> ReleaseTensors(const std::vector<KeptTensor>& kept);

@@ -36,7 +36,7 @@ class FoldScope final : public CallScope {
   void Print(absl::string_view) override {}
   StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& counter(int) override { return counter_; }
-  ResourceHandle named_variable(int) override { return {}; }
+  ResourceHandle named_resource(int) override { return {}; }
 
  private:
   class NoResources final : public ResourceAccess {
@@ -46,12 +46,12 @@ class FoldScope final : public CallScope {
     absl::Status Update(ResourceHandle, size_t, absl::FunctionRef<absl::Status(Tensor&)>) override {
       return None();
     }
+    absl::StatusOr<Tensor> ReadState(ResourceHandle) override { return None(); }
+    absl::Status WriteState(ResourceHandle, Tensor, size_t) override { return None(); }
     bool IsInitialized(ResourceHandle) override { return false; }
     absl::Status Destroy(ResourceHandle, bool) override { return None(); }
-    absl::StatusOr<std::pair<DType, PartialShape>> TypeOf(ResourceHandle) override {
-      return None();
-    }
-    ResourceHandle CreateForCall(const std::string&, DType, PartialShape) override { return {}; }
+    absl::StatusOr<const ResourceType*> TypeOf(ResourceHandle) override { return None(); }
+    ResourceHandle CreateForCall(const std::string&, ResourceType) override { return {}; }
 
    private:
     static absl::Status None() { return Internal("a pure op asked for a resource"); }

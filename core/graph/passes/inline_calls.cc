@@ -72,8 +72,8 @@ class Inliner {
       }
       Node copy = node;
       copy.inputs = std::move(inputs);
-      // A variable without a shared_name is known by the node's name, wherever it is called from.
-      if (node.op == nullptr || !node.op->names_variable) copy.name = Inside(call, node.name);
+      // A resource without a shared_name is known by the node's name, wherever it is called from.
+      if (node.op == nullptr || node.op->handle_of == nullptr) copy.name = Inside(call, node.name);
       if (RunsFunctions(node) && !is_call) {
         for (const FuncAttr* function : FunctionsOf(*node.op, *node.attrs)) {
           copy.bodies.push_back(MakeBody(node, *function, Inside(call, node.name), depth));

@@ -1,41 +1,48 @@
 #pragma once
 
-// A variable: the state that outlives calls.
+// A resource: state that outlives calls, such as a variable or a table.
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
 
 class AccessTicket;
 
-/// How a call uses a variable.
+/// How a call uses a resource.
 enum class Access : uint8_t { kNone, kRead, kWrite };
 
 /// Stable ID -> current value. Owned by the ResourceStore and by the calls that use it; the value
 /// is read and written through an AccessTicket alone, which keeps the order. What is public may be
 /// read by any thread.
-class Variable {
+///
+/// The value of every kind is a Tensor: a variable's own, else a scalar variant whose object is
+/// never changed. So whoever reads holds a snapshot by holding a Tensor, and nothing here depends
+/// on the kind.
+class Resource {
  public:
-  Variable(uint64_t id, std::string name_space, std::string name, DType dtype, PartialShape shape)
-      : id(id),
-        name_space(std::move(name_space)),
-        name(std::move(name)),
-        dtype(dtype),
-        shape(std::move(shape)) {}
+  Resource(uint64_t id, std::string name_space, std::string name, ResourceType type)
+      : id(id), name_space(std::move(name_space)), name(std::move(name)), type(std::move(type)) {}
 
   const uint64_t id;  ///< Never changes, never used again.
   const std::string name_space;
   const std::string name;
-  const DType dtype;
-  const PartialShape shape;  ///< As declared; every value fits it.
+  const ResourceType type;  ///< As declared; every value fits it.
+
+  // Of a variable.
+  DType dtype() const { return type.parts[0].dtype; }
+  const PartialShape& shape() const { return type.parts[0].shape; }
 
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }  ///< Counts writes.
+  /// Whose call wrote last (AccessTicket::set_writer); 0: nobody's, or nobody has said.
+  uint64_t last_writer() const { return last_writer_.load(std::memory_order_relaxed); }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   bool initialized() const { return initialized_.load(std::memory_order_relaxed); }
   bool destroyed() const { return destroyed_.load(std::memory_order_relaxed); }
@@ -53,18 +60,26 @@ class Variable {
   };
 
   void Set(Tensor value) {
+    const size_t bytes = value.has_value() ? value.bytes() : 0;
+    Set(std::move(value), bytes);
+  }
+  void Set(Tensor value, size_t bytes) {
     value_ = std::move(value);
     version_.fetch_add(1, std::memory_order_relaxed);
-    bytes_.store(value_.has_value() ? value_.bytes() : 0, std::memory_order_relaxed);
+    bytes_.store(bytes, std::memory_order_relaxed);
     initialized_.store(value_.has_value(), std::memory_order_relaxed);
   }
 
   Tensor value_;            // By the writer at the head of the line, or under the store's lock.
   std::deque<Place> line_;  // Under the store's lock.
   std::atomic<uint64_t> version_{0};
+  std::atomic<uint64_t> last_writer_{0};
   std::atomic<size_t> bytes_{0};
   std::atomic<bool> initialized_{false};
   std::atomic<bool> destroyed_{false};
 };
+
+/// "variable 'w'".
+std::string Described(const Resource& resource);
 
 }  // namespace formwork
