@@ -28,5 +28,6 @@ void RegisterDebugCpuKernels(KernelRegistry& registry);
 void RegisterTrainingCpuKernels(KernelRegistry& registry);
 void RegisterStringCpuKernels(KernelRegistry& registry);
 void RegisterImageCpuKernels(KernelRegistry& registry);
+void RegisterTableCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -21,6 +21,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterTrainingOps(registry);
   RegisterStringOps(registry);
   RegisterImageOps(registry);
+  RegisterTableOps(registry);
 }
 
 }  // namespace formwork

@@ -29,5 +29,6 @@ void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);
 void RegisterStringOps(OpRegistry& registry);
 void RegisterImageOps(OpRegistry& registry);
+void RegisterTableOps(OpRegistry& registry);
 
 }  // namespace formwork

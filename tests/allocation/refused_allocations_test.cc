@@ -234,6 +234,38 @@ TEST_P(RefusedAllocationsTest, AVariableIsMadeOrNot) {
       });
 }
 
+TEST_P(RefusedAllocationsTest, ATableTakesAllThatIsInsertedOrNothing) {
+  constexpr int64_t kKeys = 40;  // More than a leaf of it holds.
+  const std::string table =
+      "t = MutableHashTableV2 shared_name=\"t\" key_dtype=int64 value_dtype=int64\n"
+      "k = Placeholder dtype=int64\n";
+  ASSERT_OK_AND_ASSIGN(
+      const Registered insert,
+      Register("insert", table + "i = LookupTableInsertV2(t, k, k) Tin=int64 Tout=int64",
+               {Spec("k:0", DType::kInt64)}, {}, {}, {"i"}));
+  ASSERT_OK_AND_ASSIGN(const Registered size,
+                       Register("size", table + "n = LookupTableSizeV2(t)", {}, {"n:0"}));
+  int64_t keys = 0;
+  ForEachAllocation(
+      [&] {
+        Adding adding{SpecOf({insert.function.id, ""}, 0)};
+        Tensor given = *Tensor::Allocate(engine_->allocator(), DType::kInt64, Shape({kKeys}));
+        for (int64_t i = 0; i < kKeys; ++i) given.mutable_data<int64_t>()[i] = keys + i;
+        adding.spec.inputs[0].tensor = std::move(given);
+        return adding;
+      },
+      [&](Adding& adding) {
+        Start(std::move(adding.spec), *adding.called);
+        adding.called->Await();
+      },
+      [&](Adding& adding) {
+        const int64_t now = Run(size.function.id, {}).outputs[0].tensor.scalar<int64_t>();
+        EXPECT_TRUE(now == keys + kKeys || (now == keys && !adding.called->Done())) << now;
+        keys = now;
+      });
+  EXPECT_GT(keys, 0);
+}
+
 TEST_P(RefusedAllocationsTest, ThoseWhoRegisterTheSameAreAllAnswered) {
   absl::StatusOr<tf::GraphDef> graph_def =
       ParseGraph("x = Placeholder dtype=float\nc = Const float[] 3\ny = AddV2(x, c) T=float");

@@ -86,6 +86,43 @@ TEST_F(EngineStateTest, TheEmptyNamespaceIsDefault) {
   EXPECT_THAT(engine_->ListResources("default"), IsEmpty());
 }
 
+TEST_F(EngineStateTest, AGraphMakesAndUsesATable) {
+  constexpr absl::string_view kTable =
+      "t = MutableHashTableV2 shared_name=\"t\" key_dtype=int64 value_dtype=float\n"
+      "x = Placeholder dtype=float\nk = Const int64[] 5\nd = Const float[] -1\n";
+  ASSERT_OK_AND_ASSIGN(
+      Registered insert,
+      Register("insert",
+               absl::StrCat(kTable, "i = LookupTableInsertV2(t, k, x) Tin=int64 Tout=float"),
+               {Spec("x:0")}, {}, {}, {"i"}));
+  ASSERT_OK_AND_ASSIGN(Registered find,
+                       Register("find",
+                                absl::StrCat(kTable,
+                                             "y = LookupTableFindV2(t, k, d) Tin=int64 Tout=float\n"
+                                             "z = AddV2(y, x) T=float"),
+                                {Spec("x:0")}, {"z:0"}));
+  EXPECT_EQ(Value(find.function.id, 0), -1);
+  ASSERT_OK(Run(insert.function.id, Owned(Tensor::Scalar(3.0f))).status);
+  EXPECT_EQ(Value(find.function.id, 1), 4);
+  const std::vector<ResourceInfo> listed = engine_->ListResources("ns");
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].type.ToString(), "table int64[] -> float32[]");
+  EXPECT_EQ(listed[0].version, 1u);
+  EXPECT_EQ(listed[0].last_writer, "insert");
+  // What is for variables alone says so.
+  EXPECT_THAT(Read({{0, "t"}}).status,
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("table 't' is not a variable")));
+  EXPECT_THAT(Assign({{{0, "t"}, Tensor::Scalar(1.0f)}}).status,
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("table 't' is not a variable")));
+  EXPECT_THAT(engine_->CreateVariable("ns", "t", DType::kFloat, Shape({}), std::nullopt),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("table int64[] -> float32[]")));
+  EXPECT_THAT(RegisterNamed("other", "t"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("table 't'")));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "t"}));
+  EXPECT_THAT(Run(find.function.id, Owned(Tensor::Scalar(1.0f))).status,
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("t of function")));
+}
+
 TEST_F(EngineStateTest, AListSaysWhoWroteLast) {
   NewVariable("v", 1);
   ASSERT_OK_AND_ASSIGN(Registered add,

@@ -1,0 +1,122 @@
+#include "core/ops/table.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/ops/register_ops.h"
+#include "core/ops/shape_inference.h"
+
+namespace formwork {
+namespace {
+
+absl::StatusOr<ResourceType> TypeOfTable(const AttrMap& attrs, PartialShape value_shape) {
+  FORMWORK_ASSIGN_OR_RETURN(const DType key, attrs.Get<DType>("key_dtype"));
+  FORMWORK_ASSIGN_OR_RETURN(const DType value, attrs.Get<DType>("value_dtype"));
+  if (key != DType::kInt32 && key != DType::kInt64 && key != DType::kString) {
+    return Unimplemented("table: keys of dtype ", DTypeName(key), " are not supported");
+  }
+  if (!IsPlainData(value) && value != DType::kString) {
+    return Unimplemented("table: values of dtype ", DTypeName(value), " are not supported");
+  }
+  return ResourceType{&kTableKind, {{key, Shape()}, {value, std::move(value_shape)}}};
+}
+
+absl::StatusOr<ResourceType> TableOfScalars(const AttrMap& attrs) {
+  return TypeOfTable(attrs, Shape());
+}
+
+absl::StatusOr<ResourceType> TableOfTensors(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, attrs.Get<PartialShape>("value_shape"));
+  if (shape.rank() != 1 || !shape.ToShape()) {
+    return InvalidArgument("Default value must be a vector, got shape ", shape.ToString());
+  }
+  return TypeOfTable(attrs, shape);
+}
+
+// With a scalar default the values are scalars.
+absl::Status FindShape(InferenceContext& c) {
+  if (c.input(2).rank() == 0) c.set_output(0, c.input(1));
+  return absl::OkStatus();
+}
+
+absl::Status ExportShape(InferenceContext& c) {
+  c.set_output(0, PartialShape::OfRank(1));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> ValuesShape(const ResourceType& type, const Shape& keys) {
+  Dims dims(keys.dims().begin(), keys.dims().end());
+  const PartialShape& value = type.parts[1].shape;
+  dims.insert(dims.end(), value.dims().begin(), value.dims().end());
+  return Shape::Make(dims);
+}
+
+absl::Status CheckDType(absl::string_view what, DType expected, const Tensor& given) {
+  if (given.dtype() == expected) return absl::OkStatus();
+  return InvalidArgument(what, " must be type ", DTypeName(expected), " but got ",
+                         DTypeName(given.dtype()));
+}
+
+}  // namespace
+
+absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys) {
+  return CheckDType("Key", type.parts[0].dtype, keys);
+}
+
+absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, const Tensor& values) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, keys));
+  FORMWORK_RETURN_IF_ERROR(CheckDType("Value", type.parts[1].dtype, values));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape expected, ValuesShape(type, keys.shape()));
+  if (values.shape() == expected) return absl::OkStatus();
+  return InvalidArgument("Expected shape ", expected.ToString(), " for value, got ",
+                         values.shape().ToString());
+}
+
+absl::StatusOr<Shape> PrepareTableFind(const ResourceType& type, const Tensor& keys,
+                                       const Tensor& default_value) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, keys));
+  FORMWORK_RETURN_IF_ERROR(CheckDType("Default value", type.parts[1].dtype, default_value));
+  FORMWORK_ASSIGN_OR_RETURN(Shape values, ValuesShape(type, keys.shape()));
+  const PartialShape& one = type.parts[1].shape;
+  if (one.Accepts(default_value.shape()) || default_value.shape() == values) return values;
+  return InvalidArgument("Expected shape ", one.ToString(), " or ", values.ToString(),
+                         " for default value, got ", default_value.shape().ToString());
+}
+
+void RegisterTableOps(OpRegistry& registry) {
+  registry.Add(
+      "MutableHashTableV2() -> (table_handle: resource); container: string = \"\"; shared_name: "
+      "string = \"\"; use_node_name_sharing: bool = false; key_dtype: type; value_dtype: type",
+      {.handle_of = TableOfScalars});
+  registry.Add(
+      "MutableHashTableOfTensorsV2() -> (table_handle: resource); container: string = \"\"; "
+      "shared_name: string = \"\"; use_node_name_sharing: bool = false; key_dtype: type; "
+      "value_dtype: type; value_shape: shape = []",
+      {.handle_of = TableOfTensors});
+  registry.Add(
+      "AnonymousMutableHashTable() -> (table_handle: resource); key_dtype: type; value_dtype: type",
+      {.handle_of = TableOfScalars});
+  registry.Add(
+      "AnonymousMutableHashTableOfTensors() -> (table_handle: resource); key_dtype: type; "
+      "value_dtype: type; value_shape: shape = []",
+      {.handle_of = TableOfTensors});
+  registry.Add(
+      "LookupTableFindV2(table_handle: resource, keys: Tin, default_value: Tout) -> (values: "
+      "Tout); Tin: type; Tout: type",
+      {.shape_fn = FindShape, .effect = Effect::kRead});
+  registry.Add("LookupTableSizeV2(table_handle: resource) -> (size: int64)",
+               {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
+  registry.Add(
+      "LookupTableExportV2(table_handle: resource) -> (keys: Tkeys, values: Tvalues); Tkeys: type; "
+      "Tvalues: type",
+      {.shape_fn = ExportShape, .effect = Effect::kRead});
+  for (absl::string_view op : {"LookupTableInsertV2", "LookupTableImportV2"}) {
+    registry.Add(absl::StrCat(std::string(op),
+                              "(table_handle: resource, keys: Tin, values: Tout) -> (); Tin: "
+                              "type; Tout: type"),
+                 {.effect = Effect::kWrite});
+  }
+  registry.Add("LookupTableRemoveV2(table_handle: resource, keys: Tin) -> (); Tin: type",
+               {.effect = Effect::kWrite});
+}
+
+}  // namespace formwork

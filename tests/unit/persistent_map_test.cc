@@ -1,0 +1,108 @@
+#include "core/base/persistent_map.h"
+
+#include <map>
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace formwork {
+namespace {
+
+template <typename K, typename V>
+std::map<K, V> ContentOf(const PersistentMap<K, V>& map) {
+  std::map<K, V> content;
+  map.ForEach([&](const K& key, const V& value) {
+    EXPECT_TRUE(content.emplace(key, value).second);
+    return true;
+  });
+  EXPECT_EQ(content.size(), map.size());
+  return content;
+}
+
+TEST(PersistentMapTest, DoesAsAStandardMapDoesWhateverIsDoneToIt) {
+  using Map = PersistentMap<int64_t, std::string>;
+  std::mt19937 random(7);
+  Map map;
+  std::map<int64_t, std::string> model;
+  std::vector<std::pair<Map, std::map<int64_t, std::string>>> earlier;
+  for (int batch = 0; batch < 300; ++batch) {
+    if (batch % 40 == 0) earlier.emplace_back(map, model);
+    Map::Editor editor(map);
+    const bool shrinks = batch % 100 >= 70;
+    for (int i = 0; i < 200; ++i) {
+      const int64_t key = static_cast<int64_t>(random() % 3000);
+      if (random() % 10 < (shrinks ? 9 : 3)) {
+        editor.Erase(key);
+        model.erase(key);
+      } else {
+        const std::string value = std::to_string(random());
+        editor.Set(key, value);
+        model[key] = value;
+      }
+    }
+    map = std::move(editor).Done();
+    const int64_t key = static_cast<int64_t>(random() % 3000);
+    const std::string* found = map.Find(key);
+    ASSERT_EQ(found != nullptr, model.contains(key));
+    if (found != nullptr) {
+      EXPECT_EQ(*found, model[key]);
+    }
+  }
+  EXPECT_EQ(ContentOf(map), model);
+  for (const auto& [then, content] : earlier) EXPECT_EQ(ContentOf(then), content);
+}
+
+TEST(PersistentMapTest, AnEditShowsWhatItHasDoneAndLeavesItsOriginAlone) {
+  PersistentMap<std::string, int> empty;
+  PersistentMap<std::string, int>::Editor first(empty);
+  first.Set("a", 1);
+  EXPECT_EQ(*first.Find("a"), 1);
+  const PersistentMap<std::string, int> one = std::move(first).Done();
+  PersistentMap<std::string, int>::Editor second(one);
+  second.Set("a", 2);
+  second.Erase("b");
+  second.Set("c", 3);
+  const PersistentMap<std::string, int> two = std::move(second).Done();
+  EXPECT_EQ(empty.size(), 0u);
+  EXPECT_EQ(empty.Find("a"), nullptr);
+  EXPECT_EQ(ContentOf(one), (std::map<std::string, int>{{"a", 1}}));
+  EXPECT_EQ(ContentOf(two), (std::map<std::string, int>{{"a", 2}, {"c", 3}}));
+}
+
+TEST(PersistentMapTest, AVisitEndsWhereItIsToldTo) {
+  PersistentMap<int64_t, int>::Editor editor({});
+  for (int64_t key = 0; key < 1000; ++key) editor.Set(key, 0);
+  const PersistentMap<int64_t, int> map = std::move(editor).Done();
+  int visited = 0;
+  map.ForEach([&](int64_t, int) { return ++visited < 100; });
+  EXPECT_EQ(visited, 100);
+}
+
+// A key whose hash is that of all others.
+struct Alike {
+  int value = 0;
+  bool operator==(const Alike& other) const { return value == other.value; }
+  template <typename H>
+  friend H AbslHashValue(H state, const Alike&) {
+    return H::combine(std::move(state), 0);
+  }
+};
+
+TEST(PersistentMapTest, KeysOfOneHashAreToldApart) {
+  PersistentMap<Alike, int>::Editor editor({});
+  for (int i = 0; i < 200; ++i) editor.Set({i}, i);
+  for (int i = 0; i < 200; i += 2) editor.Erase({i});
+  const PersistentMap<Alike, int> map = std::move(editor).Done();
+  EXPECT_EQ(map.size(), 100u);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(map.Find({i}) != nullptr, i % 2 == 1) << i;
+    if (i % 2 == 1) {
+      EXPECT_EQ(*map.Find({i}), i);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace formwork
