@@ -110,7 +110,7 @@ class ConcreteFunction:
   def run(self, parts, timeout=None, on_print=None, owners=(), keep_from=None, keep_for=None):
     """Runs it on encoded inputs: parts[0] is for the head of the request.
 
-    owners: [(place in parts, Variable or KeptTensor)]: filled in here.
+    owners: [(place in parts, Resource or KeptTensor)]: filled in here.
     keep_from: this output and those after it stay on the server, for `keep_for` seconds after
       their last use.
     Returns formwork.v1.Values or arrays, one per output; for what is kept, KeptTensors, or None for
@@ -188,7 +188,7 @@ class ConcreteFunction:
 
 def append_input(server, parts, owners, value, number, what):
   """Appends a value to the pieces of a CallRequest; one with an ID is filled in when it is sent."""
-  if isinstance(value, (resources.Variable, resources.KeptTensor)):
+  if isinstance(value, (resources.Resource, resources.KeptTensor)):
     resources.belongs(server, value, what)
     owners.append((len(parts), value))
     parts.append(None)
@@ -258,8 +258,8 @@ _INSTEAD = (
                "of the function and pass what it returns"),
     ("Dataset", "datasets stay here: iterate outside of the function and pass the elements"),
     ("Iterator", "iterators stay here: take the elements outside of the function and pass them"),
-    ("Table|Lookup", "lookup tables stay here: look keys up outside of the function, or tf.gather "
-                     "from a constant"),
+    ("Table|Lookup", "lookup tables stay here, but for tf.lookup.experimental.MutableHashTable: "
+                     "look keys up outside of the function, or tf.gather from a constant"),
     ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
     ("Summary", "summaries are written here: return the values and write them outside"))
 
@@ -279,7 +279,7 @@ def _advised(error):
 class Registration:
   """A RegisterRequest that can be sent again. The graph's bytes are kept beside it.
 
-  owners: {graph tensor: Variable or KeptTensor} of its captures that have IDs.
+  owners: {graph tensor: Resource or KeptTensor} of its captures that have IDs.
   """
 
   def __init__(self, request, graph_def, owners):

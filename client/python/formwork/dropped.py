@@ -1,4 +1,4 @@
-"""tf.Variables that this process has dropped, and what is left of them on the server."""
+"""tf.Variables and tables that this process has dropped, and what is left of them on the server."""
 import collections
 import weakref
 
@@ -6,7 +6,8 @@ from formwork import resources
 from formwork.v1 import functions_pb2
 from formwork.v1 import variables_pb2
 
-_UNNAMED = "Variable"  # What TensorFlow calls a tf.Variable without a name.
+# What TensorFlow calls a tf.Variable, or a table, without a name.
+_UNNAMED = ("Variable", "MutableHashTable")
 
 
 class Place:
@@ -38,7 +39,7 @@ class Dropped:
 
   def follow(self, bound, name):
     """Notes when the tf.Variable of a Bound, which has this name, is collected."""
-    if name == _UNNAMED:
+    if name in _UNNAMED:
       weakref.finalize(bound.handle(), self._places.append, bound.place).atexit = False
 
   def made(self, function):

@@ -9,6 +9,7 @@ from tensorflow.python.ops import resource_variable_ops
 from formwork import concrete
 from formwork import errors
 from formwork import state
+from formwork import tables
 
 # Ops that run one function, and the attribute that names it.
 _BODIES = {"PartitionedCall": "f", "StatefulPartitionedCall": "f", "While": "body",
@@ -41,7 +42,7 @@ def passed_on(t):
 
 
 def variable_of(handle):
-  """The tf.Variable that has this handle.
+  """The tf.Variable that has this handle, or the tables.Local of a table.
 
   Errors: UNIMPLEMENTED where it is the handle of something else.
   """
@@ -50,6 +51,9 @@ def variable_of(handle):
   if isinstance(owner, resource_variable_ops.BaseResourceVariable) and not isinstance(
       owner, d_variable.DVariable):  # Its value lies on a mesh of devices.
     return owner
+  table = tables.local(handle, owner)
+  if table is not None:
+    return table
   data = getattr(handle, "_handle_data", None)
   if owner is None and data is not None and data.is_set and len(data.shape_and_type) == 1:
     return state.Orphan(handle)
@@ -59,5 +63,5 @@ def variable_of(handle):
   else:
     name = type(owner).__name__
   raise errors.Error("UNIMPLEMENTED", concrete.with_advice(
-      "of what lives in this process a function on a server can use tf.Variables alone, not a %s" %
-      name))
+      "of what lives in this process a function on a server can use tf.Variables and mutable hash "
+      "tables alone, not a %s" % name))

@@ -41,13 +41,15 @@ def bounds_of(handle):
 class Bound:
   """A tf.Variable of this process and the server's variable that holds its value.
 
+  tables.Bound is the same for a table.
+
   After a call the server's value is the truth. An eager read here, or a tf.function that runs here
   and uses the variable, fetches it first if a call may have changed it since the last time. An
   eager assignment here is passed on at once; what a tf.function changes here, or an op that is
   given the variable's handle alone, is passed on before the next call that uses the variable.
 
   Attributes:
-    remote: the formwork.Variable; place: where it is known from when this object is gone.
+    remote: the formwork.Variable or Table; place: where it is known from when this object is gone.
     handle: a weak reference to the tf.Variable's handle.
     epoch: the server's, in which `remote` was looked up; None: to be looked up again.
     writers: the registered traces (remote.Remote) that may change it.
@@ -92,8 +94,7 @@ class Bound:
   def value(self):
     """The value here, as an array, whatever the server has. None: there is none."""
     handle = self.handle()
-    value = None if handle is None else local_value(handle, self.remote.dtype)
-    return None if value is None else value.numpy()
+    return None if handle is None else self.value_of(handle)
 
   def take(self, value, asked):
     """Sets the variable here to the value, an array, that the server was asked for at that time."""
@@ -101,8 +102,31 @@ class Bound:
       return  # Another thread has taken, or given, a later one.
     handle = self.handle()
     if handle is not None:
-      gen_resource_variable_ops.assign_variable_op(handle, _constant(value, self.remote.dtype))
+      self.set_value(handle, value)
     self.agree(value, asked)
+
+  def look_up(self, there):
+    """Its counterpart among {name: what is on the server}, or a new one with the value here."""
+    before = self.remote
+    return self.bindings.remote_variable(before.name, self.handle(), before.dtype, before.shape,
+                                         there)
+
+  def value_of(self, handle):
+    """The value that a handle has here; None: it is uninitialised."""
+    value = local_value(handle, self.remote.dtype)
+    return None if value is None else value.numpy()
+
+  def set_value(self, handle, value):
+    gen_resource_variable_ops.assign_variable_op(handle, _constant(value, self.remote.dtype))
+
+  def same(self, a, b):
+    """Whether these are the same value."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape:
+      return False
+    if a.dtype == object:
+      return (a == b).all()
+    return a.tobytes() == b.tobytes()
 
   def agree(self, value, since):
     """Notes that this was the value here and on the server at that time."""
@@ -135,7 +159,7 @@ class Bound:
     if not self.in_dataset and not given_out:
       return False
     value = self.value()
-    if value is not None and (self._seen is None or not _same(value, self._seen)):
+    if value is not None and (self._seen is None or not self.same(value, self._seen)):
       return True
     if given_out:
       self.bindings.given_out.discard(self)
@@ -148,15 +172,6 @@ def local_value(handle, dtype):
   if not gen_resource_variable_ops.var_is_initialized_op(handle):
     return None
   return gen_resource_variable_ops.read_variable_op(handle, tf.as_dtype(dtype))
-
-
-def _same(a, b):
-  a, b = np.asarray(a), np.asarray(b)
-  if a.shape != b.shape:
-    return False
-  if a.dtype == object:
-    return (a == b).all()
-  return a.tobytes() == b.tobytes()
 
 
 def _constant(value, dtype):

@@ -79,7 +79,7 @@ class Namespace:
     owners = {}
     for tensor, value in (captures or {}).items():
       what = "capture '%s'" % tensor
-      if isinstance(value, (resources.Variable, resources.KeptTensor)):
+      if isinstance(value, (resources.Resource, resources.KeptTensor)):
         resources.belongs(self, value, what)
         owners[tensor] = value
       else:
@@ -193,9 +193,17 @@ class Namespace:
     return self._do(self._listing_variables(filter, timeout))
 
   def _listing_variables(self, names, timeout):
-    found = yield from resources.pages("ListVariables", variables_pb2.ListVariablesRequest(
-        namespace=self.namespace, filter=names), timeout)
-    return [resources.Variable(self, info, answer.epoch)
+    return (yield from self._listing(variables_pb2.ListVariablesRequest(
+        namespace=self.namespace, filter=names), timeout))
+
+  def _resources(self):
+    """The Resources of the namespace, of all kinds, by name."""
+    return self._do(self._listing(variables_pb2.ListVariablesRequest(
+        namespace=self.namespace, all_kinds=True)))
+
+  def _listing(self, request, timeout=None):
+    found = yield from resources.pages("ListVariables", request, timeout)
+    return [resources.from_info(self, info, answer.epoch)
             for answer in found for info in answer.variables]
 
   def read(self, variables: Iterable[resources.Variable],
@@ -270,6 +278,8 @@ class Namespace:
 
 def _text(value):
   """The type of an input of a call."""
+  if isinstance(value, resources.Table):
+    return "Table " + value.type
   if isinstance(value, (resources.Variable, resources.KeptTensor)):
     kind = "Variable " if isinstance(value, resources.Variable) else "KeptTensor "
     return kind + types.tensor_text(value.dtype or "?", value.shape)

@@ -11,6 +11,7 @@ from tensorflow.python.data.ops import structured_function
 from tensorflow.python.eager import backprop
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.framework import auto_control_deps_utils
 from tensorflow.python.framework import dtypes as tf_dtypes
 
 from formwork import mirror
@@ -28,6 +29,7 @@ def install():
     _follow_datasets()
     _follow_generators()
     _take_gradients_unread()
+    _know_table_reads()
   if "keras" not in _installed and _KERAS in sys.modules:
     _installed.add("keras")
     _follow_keras_paths(sys.modules[_KERAS].Variable)
@@ -98,6 +100,15 @@ def _take_gradients_unread():
     with mirror.unread():
       return old(x)
   backprop._handle_or_self = _handle_or_self
+
+
+def _know_table_reads():
+  """Tells TensorFlow which ops leave a table as it is, so that what a function changes is known.
+
+  It asks auto_control_deps_utils.RESOURCE_READ_OPS, which has no ops of tables.
+  """
+  for op in ("LookupTableExportV2", "LookupTableFindV2", "LookupTableSizeV2"):
+    auto_control_deps_utils.register_read_only_resource_op(op)
 
 
 def _apply_together(cls):

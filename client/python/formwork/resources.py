@@ -1,7 +1,7 @@
-"""What lives on the server and has an ID there: variables and kept tensors.
+"""What lives on the server and has an ID there: variables, tables and kept tensors.
 
 An ID means something in one epoch of the server alone: each object here knows its own, and every
-request that names it carries it. Where the server was restarted since, a variable is looked up by
+request that names it carries it. Where the server was restarted since, a resource is looked up by
 its name once; a kept tensor is gone.
 
 Operations are generators: they yield what they ask of the channel, (method of the channel, its
@@ -30,23 +30,13 @@ SURELY_FITS = 1 << 20  # Bytes of values that every server takes in one message,
 _CHUNK = 8 << 20  # Bytes of a value in one message, where it goes in several.
 
 
-class Variable:
-  """A variable on the server, by its stable ID. Safe to use from many threads.
+class Resource:
+  """What lives on the server by a name and a stable ID. Safe to use from many threads."""
 
-  Attributes:
-    id: never changes and is never used again, while the server runs.
-    name: in the server's namespace.
-    dtype: TensorFlow's name.
-    shape: the declared one: a list with None where unknown, or None for unknown rank.
-    existed: whether it was there before this object was made.
-    initialized, version, nbytes: as the server said last.
-  """
-
-  __slots__ = ("name", "dtype", "shape", "existed", "initialized", "version", "nbytes", "_server",
-               "_key", "__weakref__")
+  __slots__ = ("name", "existed", "initialized", "version", "nbytes", "_server", "_key",
+               "__weakref__")
+  kind: str
   name: str
-  dtype: str
-  shape: list[int | None] | None
   existed: bool
   initialized: bool
   version: int
@@ -59,8 +49,7 @@ class Variable:
 
   def _update(self, info, epoch):
     self.name = info.name
-    self.dtype = dtypes.name(info.dtype)
-    self.shape = types.shape_list(info.shape)
+    self._take_type(info)
     self._note(info)
     self._key = epoch, info.id
 
@@ -73,14 +62,6 @@ class Variable:
   def id(self) -> int:
     return self._key[1]
 
-  def read(self, timeout: float | None = None) -> np.ndarray:
-    """The value, as a numpy array. Errors: FAILED_PRECONDITION while it has none."""
-    return self._server._do(_first(reading(self._server, [self], timeout)))
-
-  def assign(self, value: Any, timeout: float | None = None) -> None:
-    """Sets the value. Errors: INVALID_ARGUMENT for another dtype or shape."""
-    return self._server._do(assigning(self._server, {self: value}, timeout))
-
   def delete(self, timeout: float | None = None) -> None:
     """Removes it from the server. Errors: NOT_FOUND where it is not there."""
     server = self._server
@@ -88,6 +69,13 @@ class Variable:
         "DeleteVariable", variables_pb2.DeleteVariableRequest(
             namespace=server.namespace, expected_epoch=epoch, variable=self._target()), timeout,
         lambda answer: None)))
+
+  def _take_type(self, info):
+    """Takes over what the server says of its type."""
+    raise NotImplementedError
+
+  def _type_text(self):
+    raise NotImplementedError
 
   def _target(self):
     return variables_pb2.VariableTarget(id=self.id)
@@ -105,23 +93,85 @@ class Variable:
     except errors.Error as e:
       if e.code != "NOT_FOUND":
         raise
+      raise errors.lost("%s '%s' and its value are lost: the server at %s was restarted since%s" % (
+          self.kind, self.name, server._channel.target, self._how_to_make_it())) from None
+    found = from_info(server, answer.variable, answer.epoch)
+    if (found.kind, found._type_text()) != (self.kind, self._type_text()):
       raise errors.lost(
-          "variable '%s' and its value are lost: the server at %s was restarted since; make it "
-          "again: server.variable(%r, initial_value=…)" % (
-              self.name, server._channel.target, self.name)) from None
-    found = answer.variable
-    if (dtypes.name(found.dtype), types.shape_list(found.shape)) != (self.dtype, self.shape):
-      raise errors.lost(
-          "variable '%s' and its value are lost: the server at %s was restarted since, and the one "
-          "of this name that is there now has another dtype or shape: %s %s" % (
-              self.name, server._channel.target, dtypes.name(found.dtype),
-              types.shape_list(found.shape)))
-    _LOG.warning("formwork: the server at %s was restarted: variable '%s' is now the one of this "
-                 "name that was made there since", server._channel.target, self.name)
-    self._update(found, answer.epoch)
+          "%s '%s' and its value are lost: the server at %s was restarted since, and the one "
+          "of this name that is there now has another dtype or shape: %s" % (
+              self.kind, self.name, server._channel.target, found._type_text()))
+    _LOG.warning("formwork: the server at %s was restarted: %s '%s' is now the one of this "
+                 "name that was made there since", server._channel.target, self.kind, self.name)
+    self._update(answer.variable, answer.epoch)
+
+  def _how_to_make_it(self):
+    return ""
+
+
+class Variable(Resource):
+  """A variable on the server, by its stable ID. Safe to use from many threads.
+
+  Attributes:
+    id: never changes and is never used again, while the server runs.
+    name: in the server's namespace.
+    dtype: TensorFlow's name.
+    shape: the declared one: a list with None where unknown, or None for unknown rank.
+    existed: whether it was there before this object was made.
+    initialized, version, nbytes: as the server said last.
+  """
+
+  __slots__ = ("dtype", "shape")
+  kind = "variable"
+  dtype: str
+  shape: list[int | None] | None
+
+  def _take_type(self, info):
+    self.dtype = dtypes.name(info.dtype)
+    self.shape = types.shape_list(info.shape)
+
+  def _type_text(self):
+    return "%s %s" % (self.dtype, self.shape)
+
+  def read(self, timeout: float | None = None) -> np.ndarray:
+    """The value, as a numpy array. Errors: FAILED_PRECONDITION while it has none."""
+    return self._server._do(_first(reading(self._server, [self], timeout)))
+
+  def assign(self, value: Any, timeout: float | None = None) -> None:
+    """Sets the value. Errors: INVALID_ARGUMENT for another dtype or shape."""
+    return self._server._do(assigning(self._server, {self: value}, timeout))
+
+  def _how_to_make_it(self):
+    return "; make it again: server.variable(%r, initial_value=…)" % self.name
 
   def __repr__(self):
     return "<formwork.Variable %r id=%d %s %s>" % (self.name, self.id, self.dtype, self.shape)
+
+
+class Table(Resource):
+  """A hash table on the server. Functions read and change it.
+
+  Attributes:
+    type: as the server writes it: "table string[] -> int64[]".
+  """
+
+  __slots__ = ("type",)
+  kind = "table"
+  type: str
+
+  def _take_type(self, info):
+    self.type = info.type
+
+  def _type_text(self):
+    return self.type
+
+  def __repr__(self):
+    return "<formwork.Table %r id=%d %s>" % (self.name, self.id, self.type)
+
+
+def from_info(server, info, epoch, existed=True):
+  """The Resource that a VariableInfo describes."""
+  return (Table if info.kind == "table" else Variable)(server, info, epoch, existed)
 
 
 class KeptTensor:
@@ -197,11 +247,11 @@ def by_id(server, owners, ask):
 
 
 def _named(error, owners):
-  """The error, which says the name of a variable that the server knows by its ID alone."""
+  """The error, which says the name of a resource that the server knows by its ID alone."""
   for owner in owners:
-    if error.reason == "VARIABLE_NOT_FOUND" and isinstance(owner, Variable) and (
+    if error.reason == "VARIABLE_NOT_FOUND" and isinstance(owner, Resource) and (
         error.message.endswith("id=%d" % owner.id)):
-      error.message = "variable '%s' was deleted: %s" % (owner.name, error.message)
+      error.message = "%s '%s' was deleted: %s" % (owner.kind, owner.name, error.message)
       error.args = (error.message,)
   return error
 
@@ -214,7 +264,7 @@ def renew(owners, epoch):
 
 
 def belongs(server, value, what):
-  """Checks that a Variable or KeptTensor is of this server and namespace."""
+  """Checks that a Resource or KeptTensor is of this server and namespace."""
   other = value._server
   if other is not server and (other.namespace, other._channel.target) != (
       server.namespace, server._channel.target):
@@ -420,7 +470,7 @@ def pages(method, request, timeout):
 
 # ---------------------------------------------------------------------------------------- values
 def fill_value(message, value):
-  """Makes an empty formwork.v1.Value that of a Variable, a KeptTensor or an encoded tensor."""
+  """Makes an empty formwork.v1.Value that of a Resource, a KeptTensor or an encoded tensor."""
   if type(value) is tuple:
     wire.fill_tensor(message.tensor, value)
   else:

@@ -12,6 +12,8 @@ from formwork import dropped
 from formwork import errors
 from formwork import mirror
 from formwork import patches
+from formwork import resources
+from formwork import tables
 from formwork.mirror import raw_handle
 
 _LOG = logging.getLogger("formwork")
@@ -122,13 +124,11 @@ class Bindings:
         if not create and name not in there:
           continue
         self._names.setdefault(name, 0)
-        remote = self._remote(name, raw_handle(variable), variable.dtype.base_dtype.name,
-                              _shape_list(variable.shape), there)
-        bound = wanted[i] = mirror.Bound(self, raw_handle(variable), remote)
+        bound = wanted[i] = self._bound(variable, name, there)
         self._bounds.add(bound)
         self.dropped.follow(bound, path)
         mirror.attach(variable, bound)
-        if remote.existed:
+        if bound.remote.existed:
           attached.append(name)
       if attached and create and not self._said_attached:
         self._said_attached = True
@@ -148,7 +148,14 @@ class Bindings:
       self._look_up_again(bounds, self._there(), restore=False)
 
   def _there(self):
-    return {v.name: v for v in self.server.variables()}
+    return {r.name: r for r in self.server._resources()}
+
+  def _bound(self, variable, name, there):
+    if isinstance(variable, tables.Local):
+      return tables.Bound(self, variable, name, there)
+    handle = raw_handle(variable)
+    return mirror.Bound(self, handle, self.remote_variable(
+        name, handle, variable.dtype.base_dtype.name, _shape_list(variable.shape), there))
 
   def _look_up_again(self, bounds, there, restore):
     epoch = self.server._channel.epoch
@@ -160,7 +167,7 @@ class Bindings:
       handle, before = bound.handle(), bound.remote
       if handle is None and bound in lost:
         continue
-      bound.remote = self._remote(before.name, handle, before.dtype, before.shape, there)
+      bound.remote = bound.look_up(there)
       bound.epoch = epoch
       if bound.remote.existed and bound.remote.id != before.id:
         bound.mark_stale()
@@ -182,12 +189,14 @@ class Bindings:
           "last, which may be old. To go on with them call server.push(), and then restore a "
           "checkpoint if there is a newer one; connect(..., on_restart=\"push\") pushes by itself")
 
-  def _remote(self, name, handle, dtype, shape, there):
+  def remote_variable(self, name, handle, dtype, shape, there):
     """The formwork.Variable of this name: what is there, or a new one with the value here."""
     found = there.get(name)
     if found is None:
       return self.server.variable(name, initial_value=mirror.local_value(handle, dtype),
                                   dtype=dtype, shape=shape)
+    if not isinstance(found, resources.Variable):
+      raise errors.invalid("variable '%s': on the server this is a %s" % (name, found.kind))
     if found.dtype != dtype or found.shape != shape:
       raise errors.invalid(
           "variable '%s' differs from the one on the server: here %s%s, there %s%s" % (
@@ -200,7 +209,7 @@ class Bindings:
     if bounds:
       now = next(self.clock)  # What a call changes from now on may not be in the answer.
       for bound, value in zip(bounds, self._again_if_lost(
-          bounds, lambda: self.server.read([b.remote for b in bounds]))):
+          bounds, lambda: self._read(bounds))):
         bound.take(value, now)
 
   def give(self, bounds):
@@ -209,10 +218,27 @@ class Bindings:
     values = [b.value() for b in bounds]
     there = [(b, value) for b, value in zip(bounds, values) if value is not None]
     if there:
-      self._again_if_lost([b for b, _ in there], lambda: self.server.assign(
-          {b.remote: value for b, value in there}))
+      self._again_if_lost([b for b, _ in there], lambda: self._write(there))
     for b, value in zip(bounds, values):
       b.agree(value, now)
+
+  def _read(self, bounds):
+    """What the server has, in order: of variables one snapshot."""
+    variables = [b for b in bounds if not isinstance(b, tables.Bound)]
+    values = dict(zip(variables, self.server.read([b.remote for b in variables]))
+                  if variables else ())
+    return [values[b] if b in values else b.read() for b in bounds]
+
+  def _write(self, values):
+    """Sets what the server has: [(Bound, value)]."""
+    of_variables = {}
+    for bound, value in values:
+      if isinstance(bound, tables.Bound):
+        bound.write(value)
+      else:
+        of_variables[bound.remote] = value
+    if of_variables:
+      self.server.assign(of_variables)
 
   def _again_if_lost(self, bounds, request):
     try:

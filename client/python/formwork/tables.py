@@ -1,0 +1,189 @@
+"""tf.lookup.experimental.MutableHashTables and their counterparts on the server.
+
+The server has no requests for what a table holds: functions that are registered for it make one,
+and import and export what is in it.
+"""
+import typing
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.ops import gen_lookup_ops
+from tensorflow.python.ops import lookup_ops
+
+from formwork import mirror
+from formwork import resources
+from formwork import types
+from formwork.v1 import variables_pb2
+
+_FUNCTIONS = "formwork.table"  # What the names of the functions begin with.
+_WRITES = ("insert", "remove", "_restore_from_tensors")
+
+
+class Type(typing.NamedTuple):
+  """Dtypes of keys and values, and a value's shape: () or (n,)."""
+
+  key: tf.DType
+  value: tf.DType
+  shape: tuple
+
+  def contents(self, handle):
+    """What a table here holds: arrays of keys and values."""
+    return tuple(_array(t) for t in gen_lookup_ops.lookup_table_export_v2(
+        handle, self.key, self.value))
+
+  def set_contents(self, handle, contents):
+    keys, values = contents
+    gen_lookup_ops.lookup_table_import_v2(
+        handle, tf.constant(keys, self.key, keys.shape),
+        tf.constant(values, self.value, values.shape))
+
+  def make(self, server, name):
+    """Makes the table `name` on a server, or checks that the one that is there is of this type."""
+    with tf.Graph().as_default() as graph:
+      same = dict(shared_name=name, key_dtype=self.key, value_dtype=self.value, name="table")
+      if self.shape:
+        gen_lookup_ops.mutable_hash_table_of_tensors_v2(value_shape=self.shape, **same)
+      else:
+        gen_lookup_ops.mutable_hash_table_v2(**same)
+    # It is made as the function is registered.
+    server.register("%s.make/%s" % (_FUNCTIONS, name), graph.as_graph_def().SerializeToString(),
+                    [], ["table:0"]).delete()
+
+  def read(self, server, remote):
+    """As contents(), of a table on a server."""
+    return tuple(self._function(server, "export")(remote))
+
+  def write(self, server, remote, contents):
+    self._function(server, "import")(remote, *contents)
+
+  def _function(self, server, what):
+    known = server._table_functions
+    if (what, self) not in known:
+      known[what, self] = self._register(server, what)
+    return known[what, self]
+
+  def _register(self, server, what):
+    with tf.Graph().as_default() as graph:
+      inputs = [tf.compat.v1.placeholder(tf.resource, [], "table")]
+      outputs, targets = [], []
+      if what == "export":
+        outputs = gen_lookup_ops.lookup_table_export_v2(inputs[0], self.key, self.value)
+      else:
+        inputs.append(tf.compat.v1.placeholder(self.key, [None], "keys"))
+        inputs.append(tf.compat.v1.placeholder(self.value, [None, *self.shape], "values"))
+        targets = [gen_lookup_ops.lookup_table_import_v2(*inputs).name]
+    name = "%s.%s/%s/%s%s" % (_FUNCTIONS, what, self.key.name, self.value.name,
+                              "/%d" % self.shape if self.shape else "")
+    specs = [types.TensorSpec(t.name, t.dtype.name, t.shape.as_list()) for t in inputs]
+    return server.register(name, graph.as_graph_def().SerializeToString(), specs,
+                           [t.name for t in outputs], targets=targets)
+
+
+def _array(t):
+  array = t.numpy()
+  return array if isinstance(array, np.ndarray) else np.asarray(array)
+
+
+class Local:
+  """A table of this process, as Bindings know tf.Variables: by its handle, which is its own."""
+
+  def __init__(self, handle, name, table_type):
+    self._handle = handle
+    self.name = name
+    self.type = table_type
+
+
+def local(handle, owner):
+  """The Local of a handle; None where it is not that of a table that can be sent.
+
+  owner: the object that it belongs to, or None where that is gone.
+  """
+  if isinstance(owner, lookup_ops.MutableHashTable):
+    handle._formwork_table = owner._name, Type(
+        owner.key_dtype, owner.value_dtype, tuple(owner._value_shape.as_list()))
+  known = getattr(handle, "_formwork_table", None)
+  return None if known is None else Local(handle, *known)
+
+
+class Bound(mirror.Bound):
+  """A table of this process and the server's: as a variable's."""
+
+  def __init__(self, bindings, table, name, there):
+    self._type = table.type
+    super().__init__(bindings, table._handle, self._remote(bindings, table._handle, name, there))
+    owner = getattr(table._handle, "_parent_trackable", lambda: None)()
+    if owner is not None:
+      _follow(owner)
+
+  def look_up(self, there):
+    return self._remote(self.bindings, self.handle(), self.remote.name, there)
+
+  def _remote(self, bindings, handle, name, there):
+    server = bindings.server
+    self._type.make(server, name)
+    request = variables_pb2.GetVariableRequest(namespace=server.namespace)
+    request.variable.name = name
+    answer = server._request("GetVariable", request)
+    remote = resources.from_info(server, answer.variable, answer.epoch, existed=name in there)
+    if not remote.existed and handle is not None:
+      self._type.write(server, remote, self._type.contents(handle))
+    return remote
+
+  def value_of(self, handle):
+    return self._type.contents(handle)
+
+  def set_value(self, handle, value):
+    self._type.set_contents(handle, value)
+
+  def read(self):
+    """What the server has."""
+    return self._type.read(self.bindings.server, self.remote)
+
+  def write(self, value):
+    self._type.write(self.bindings.server, self.remote, value)
+
+  def same(self, a, b):
+    return all(map(super().same, a, b))
+
+
+# ----------------------------------------------------------------------------- eager reads, writes
+class Mirror:
+  """What a bound table does besides. Everything eager asks for its `resource_handle`."""
+
+  @property
+  def resource_handle(self):
+    handle = super().resource_handle
+    if context.executing_eagerly():
+      for bound in mirror.bounds_of(handle):
+        if bound.stale():
+          bound.bindings.refresh([bound])
+    return handle
+
+
+def _writing(name):
+  def write(self, *args, **kwargs):
+    result = getattr(super(Mirror, self), name)(*args, **kwargs)
+    if context.executing_eagerly():
+      # All that is written until then goes with the next call that uses it.
+      for bound in mirror.bounds_of(self._resource_handle):
+        bound.mark_changed()
+    return result
+  write.__name__ = name
+  return write
+
+
+for _name in _WRITES:
+  setattr(Mirror, _name, _writing(_name))
+
+_MIRRORS = {}
+
+
+def _follow(table):
+  cls = type(table)
+  if issubclass(cls, Mirror):
+    return
+  if cls not in _MIRRORS:
+    _MIRRORS[cls] = type(cls)(cls.__name__, (Mirror, cls), {
+        "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__})
+  table.__class__ = _MIRRORS[cls]

@@ -1,0 +1,226 @@
+"""Mutable hash tables: on the server as in TensorFlow, and kept together with those of this process."""
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import formwork
+
+Table = tf.lookup.experimental.MutableHashTable
+
+KEYS = {tf.int32: [3, -1, 0, 7], tf.int64: [3, -(2**40), 0, 7], tf.string: ["a", "", "b\0\xff", "c"]}
+VALUES = {tf.bool: [True, False, True], tf.int32: [1, -2, 3], tf.int64: [1, -(2**50), 3],
+          tf.float32: [0.5, -np.inf, 3], tf.float64: [0.5, 1e300, 3],
+          tf.string: ["x", "", "\xfe" * 40]}
+# What TensorFlow has kernels for.
+PAIRS = [(k, v) for k, v in itertools.product(KEYS, VALUES) if (k, v) not in (
+    (tf.int32, tf.bool), (tf.int32, tf.int64), (tf.int32, tf.string), (tf.int64, tf.bool),
+    (tf.string, tf.string))]
+
+
+def _sorted(pair):
+  keys, values = (np.asarray(t) for t in pair)
+  order = np.argsort(keys)
+  return [keys[order].tolist(), values[order].tolist()]
+
+
+def _default(value, row):
+  return tf.constant({tf.string: "none", tf.bool: False}.get(value, 0), value, row)
+
+
+@pytest.mark.parametrize("row", [[], [2]], ids=["scalars", "vectors"])
+@pytest.mark.parametrize("key,value", PAIRS, ids=lambda t: t.name)
+def test_a_captured_table_does_as_tensorflows(live, key, value, row):
+  keys = tf.constant(KEYS[key], key)
+  values = tf.constant(VALUES[value], value)
+  if row:
+    values = tf.stack([values, values[::-1]], 1)
+
+  def work(table, more):
+    table.insert(keys[1:3], values[1:])
+    table.insert(tf.stack([keys[2], keys[2]]), values[:2])  # The last one counts.
+    before = table.lookup(tf.reshape(keys, [2, 2]))
+    table.remove(keys[1:2])
+    everything = table.lookup(keys, dynamic_default_values=more)
+    return before, everything, table.size(), table.export()
+
+  results = []
+  for make in (tf.function, live.function):
+    table = Table(key, value, _default(value, row), name="t_%s_%s_%d" % (
+        key.name, value.name, len(row)))
+    table.insert(keys[:1], values[:1])  # What it holds is sent.
+    more = tf.concat([values, values[:1]], 0)
+    results.append(make(lambda: work(table, more))())
+    results[-1] += (table.export(),)
+  local, remote = results
+  for want, got in zip(local[:3], remote[:3]):
+    np.testing.assert_array_equal(want, got)
+    assert want.dtype == got.dtype
+  for want, got in zip(local[3:], remote[3:]):
+    assert _sorted(want) == _sorted(got)
+
+
+def test_a_table_here_follows_the_servers_and_goes_with_the_next_call(live):
+  table = Table(tf.string, tf.int64, -1)
+  table.insert(["a", "b"], tf.constant([1, 2], tf.int64))
+
+  @live.function
+  def count(word):
+    table.insert(word, table.lookup(word) + 1)
+    return table.size()
+
+  look = live.function(lambda word: table.lookup(word))
+  assert count(tf.constant(["a", "c"])) == 3
+  np.testing.assert_array_equal(table.lookup(tf.constant(["a", "b", "c", "d"])), [2, 2, 0, -1])
+  table.insert(["d"], tf.constant([10], tf.int64))
+  table.remove(tf.constant(["b"]))
+  assert count(tf.constant(["d"])) == 3
+  np.testing.assert_array_equal(look(tf.constant(["a", "b", "d"])), [2, -1, 11])
+  assert table.size() == 3
+
+  @tf.function
+  def here(word):
+    table.insert(word, table.lookup(word) * 2)
+
+  here(tf.constant(["d"]))  # It runs in this process, on what the server has.
+  np.testing.assert_array_equal(look(tf.constant(["d"])), [22])
+
+
+def test_a_lookup_alone_fetches_nothing(live):
+  table = Table(tf.int64, tf.float32, 0.)
+  table.insert([1], [2.])
+  look = live.function(lambda key: table.lookup(key))
+  assert look(tf.constant([1], tf.int64)).numpy() == [2.]
+  (remote,) = (r for r in live._resources() if r.kind == "table")
+  calls = {f.name: f.calls for f in live.functions()}
+  look(tf.constant([1], tf.int64))
+  table.lookup(tf.constant([1], tf.int64))
+  after = {f.name: f.calls for f in live.functions()}
+  assert sum(after.values()) == sum(calls.values()) + 1
+  assert remote.version == 1  # What was sent.
+
+
+def test_another_process_attaches_to_a_table_that_is_there(live):
+  first = Table(tf.string, tf.int64, -1, name="shared")
+  first.insert(["a"], tf.constant([1], tf.int64))
+  live.function(lambda: first.size())()
+  with formwork.connect(live._channel.target, namespace=live.namespace) as other:
+    second = Table(tf.string, tf.int64, -1, name="shared")
+    second.insert(["mine"], tf.constant([5], tf.int64))
+    look = other.function(lambda word: second.lookup(word))
+    np.testing.assert_array_equal(look(tf.constant(["a", "mine"])), [1, -1])
+    np.testing.assert_array_equal(second.lookup(tf.constant(["a", "mine"])), [1, -1])
+    third = Table(tf.string, tf.float32, -1., name="shared")
+    with formwork.connect(live._channel.target, namespace=live.namespace) as another:
+      with pytest.raises(tf.errors.InvalidArgumentError, match="table 'shared' exists with"):
+        another.function(lambda: third.size())()
+
+
+def test_a_table_that_a_graph_names_is_the_same_in_all_functions(live):
+  def open_table():
+    return tf.raw_ops.MutableHashTableV2(
+        shared_name="words", key_dtype=tf.string, value_dtype=tf.int64)
+
+  @live.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  def learn(words):
+    tf.raw_ops.LookupTableInsertV2(
+        table_handle=open_table(), keys=words,
+        values=tf.range(tf.size(words, out_type=tf.int64)))
+
+  @live.function(input_signature=[tf.TensorSpec([None], tf.string)])
+  def look(words):
+    return tf.raw_ops.LookupTableFindV2(
+        table_handle=open_table(), keys=words, default_value=tf.constant(-1, tf.int64))
+
+  learn(tf.constant(["a", "b"]))
+  np.testing.assert_array_equal(look(tf.constant(["b", "z"])), [1, -1])
+  (table,) = live._resources()
+  assert (table.kind, table.name, table.type) == ("table", "words", "table string[] -> int64[]")
+  assert table.nbytes > 0 and live.variables() == []
+  with pytest.raises(formwork.Error, match="table 'words' is not a variable"):
+    live.read([formwork.Variable(live, _as_variable(table), table._key[0])])
+  with pytest.raises(formwork.Error, match="exists with another dtype"):
+    live.variable("words", 1.)
+  table.delete()
+  with pytest.raises(tf.errors.FailedPreconditionError, match="words"):
+    look(tf.constant(["b"]))
+
+
+def _as_variable(table):
+  from formwork.v1 import variables_pb2
+  return variables_pb2.VariableInfo(id=table.id, name=table.name, dtype=1)
+
+
+def test_a_table_of_one_call_goes_with_it(live):
+  @live.function
+  def count(words):
+    table = tf.raw_ops.AnonymousMutableHashTable(key_dtype=tf.string, value_dtype=tf.int64)
+    other = tf.raw_ops.AnonymousMutableHashTable(key_dtype=tf.string, value_dtype=tf.int64)
+    tf.raw_ops.LookupTableInsertV2(
+        table_handle=table, keys=words, values=tf.zeros_like(words, tf.int64))
+    return (tf.raw_ops.LookupTableSizeV2(table_handle=table),
+            tf.raw_ops.LookupTableSizeV2(table_handle=other))
+
+  assert [n.numpy() for n in count(tf.constant(["a", "b", "a"]))] == [2, 0]
+  assert [n.numpy() for n in count(tf.constant(["c"]))] == [1, 0]
+  assert live._resources() == []
+
+
+def test_loops_and_branches_use_tables(live):
+  table = Table(tf.int64, tf.int64, 0)
+
+  def collatz(n):
+    steps = tf.constant(0, tf.int64)
+    while n > 1:
+      table.insert(n, steps)
+      if n % 2 == 0:
+        n = n // 2
+      else:
+        n = 3 * n + 1
+      steps += 1
+    return steps, table.size()
+
+  steps, size = live.function(collatz)(tf.constant(27, tf.int64))
+  assert (steps.numpy(), size.numpy()) == (111, 111)
+  assert table.lookup(tf.constant(27 * 3 + 1, tf.int64)).numpy() == 1
+
+
+def test_an_error_names_the_node_and_leaves_the_table(live):
+  table = Table(tf.int64, tf.int64, 0)
+  table.insert([1], tf.constant([1], tf.int64))
+
+  @live.function
+  def bad(keys, values):
+    table.insert(keys, values)
+
+  with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected shape \[2\] for value"):
+    bad(tf.constant([1, 2], tf.int64), tf.constant([5, 6, 7], tf.int64))
+  assert table.size() == 1
+
+
+def test_a_table_that_nobody_means_any_more_goes(live):
+  table = Table(tf.int64, tf.int64, 0)
+  f = live.function(lambda: table.size())
+  f()
+  assert [r.kind for r in live._resources()] == ["table"]
+  del table, f
+  import gc
+  gc.collect()
+  v = tf.Variable(1., name="v")
+  live.function(lambda: v + 1)()  # Looks after what was dropped.
+  for _ in range(100):
+    if [r.kind for r in live._resources()] == ["variable"]:
+      return
+  raise AssertionError(live._resources())
+
+
+@pytest.mark.parametrize("make,name", [
+    (lambda: tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, 0, -2),
+     "DenseHashTable"),
+    (lambda: tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], [2]), 0),
+     "StaticHashTable")])
+def test_what_cannot_be_sent_yet_is_named(live, make, name):
+  table = make()
+  with pytest.raises(tf.errors.UnimplementedError, match="not a %s; lookup tables stay" % name):
+    live.function(lambda: table.size())()
