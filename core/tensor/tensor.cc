@@ -26,6 +26,14 @@ void ConstructElements(BufferBlock* block, int64_t n) {
   block->destroy = &DestroyElements<T>;
 }
 
+// One element: not what a limit is reached by.
+Tensor ObjectScalar(DType dtype) {
+  HeapScope unlimited(nullptr);
+  absl::StatusOr<Tensor> tensor = Tensor::Allocate(ProcessAllocator(), dtype, Shape());
+  if (!tensor.ok()) throw std::bad_alloc();
+  return *std::move(tensor);
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> Tensor::Allocate(Allocator& allocator, DType dtype, const Shape& shape) {
@@ -58,15 +66,13 @@ absl::StatusOr<Tensor> Tensor::Allocate(Allocator& allocator, DType dtype, const
 }
 
 Tensor Tensor::StringScalar(std::string value) {
-  HeapScope unlimited(nullptr);  // One element: not what a limit is reached by.
-  Tensor tensor = *Allocate(ProcessAllocator(), DType::kString, Shape());
+  Tensor tensor = ObjectScalar(DType::kString);
   *tensor.mutable_data<std::string>() = std::move(value);
   return tensor;
 }
 
 Tensor Tensor::VariantScalar(Variant value) {
-  HeapScope unlimited(nullptr);
-  Tensor tensor = *Allocate(ProcessAllocator(), DType::kVariant, Shape());
+  Tensor tensor = ObjectScalar(DType::kVariant);
   *tensor.mutable_data<Variant>() = std::move(value);
   return tensor;
 }

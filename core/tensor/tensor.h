@@ -71,7 +71,7 @@ class Tensor {
     std::memcpy(tensor.inline_.bytes, &value, sizeof(T));
     return tensor;
   }
-  /// A scalar string or variant, from the process's allocator.
+  /// A scalar string or variant of the process's allocator. Throws as operator new does.
   static Tensor StringScalar(std::string value);
   static Tensor VariantScalar(Variant value);
 

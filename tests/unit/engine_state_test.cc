@@ -86,6 +86,23 @@ TEST_F(EngineStateTest, TheEmptyNamespaceIsDefault) {
   EXPECT_THAT(engine_->ListResources("default"), IsEmpty());
 }
 
+TEST_F(EngineStateTest, AnonymousVariablesLiveInTheCall) {
+  constexpr absl::string_view kAnonymous =
+      " = VarHandleOp dtype=float shape=shape:[] "
+      "shared_name=\"cd2c89b7-88b7-44c8-ad83-06c2a9158347\"\n";
+  ASSERT_OK_AND_ASSIGN(
+      Registered both,
+      Register("both",
+               absl::StrCat("x = Placeholder dtype=float\nc = Const float[] 2\n", "a", kAnonymous,
+                            "b", kAnonymous, "s = AssignVariableOp(a, x) dtype=float\n",
+                            "t = AssignVariableOp(b, c, ^s) dtype=float\n",
+                            "y = ReadVariableOp(a, ^t) dtype=float\n",
+                            "z = ReadVariableOp(b, ^t) dtype=float\n", "d = Sub(y, z) T=float"),
+               {Spec("x:0")}, {"d:0"}));
+  EXPECT_EQ(Value(both.function.id, 5), 3);
+  EXPECT_THAT(engine_->ListResources("ns"), IsEmpty());
+}
+
 TEST_F(EngineStateTest, AGraphMakesAndUsesATable) {
   constexpr absl::string_view kTable =
       "t = MutableHashTableV2 shared_name=\"t\" key_dtype=int64 value_dtype=float\n"

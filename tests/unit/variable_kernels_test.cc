@@ -89,16 +89,6 @@ TEST_F(VariableKernelsTest, UninitializedAndDestroyed) {
   EXPECT_THAT(run_.Op("ReadVariableOp", Typed(), {v}), StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_F(VariableKernelsTest, AnonymousVariablesLiveInTheCall) {
-  KernelRunner::Attrs attrs = Typed(DType::kFloat, {{"shape", PartialShape(Shape({2}))}});
-  ASSERT_OK_AND_ASSIGN(Tensor a, run_.One("VarHandleOp", attrs, {}));
-  ASSERT_OK_AND_ASSIGN(Tensor b, run_.One("VarHandleOp", attrs, {}));
-  EXPECT_NE(a.scalar<ResourceHandle>().id, b.scalar<ResourceHandle>().id);
-  ASSERT_THAT(run_.Op("AssignVariableOp", Typed(), {a, VectorOf<float>({1, 2})}), IsOk());
-  EXPECT_EQ(Of(a), (Floats{1, 2}));
-  EXPECT_INVALID(run_.Op("AssignVariableOp", Typed(), {b, VectorOf<float>({1})}), "shape");
-}
-
 TEST_F(VariableKernelsTest, Rows) {
   const Tensor v = run_.NewVariable("m", DType::kFloat, PartialShape(),
                                     TensorOf<float>(Shape({3, 2}), {1, 2, 3, 4, 5, 6}));
