@@ -1,6 +1,7 @@
-// engine_bench FOLDER CALLS [THREADS]: runs a dumped function (tests/bench/traced.py) in an engine of
-// this process, with one compute thread or THREADS. For each line on stdin it prints microseconds
-// per call of one round of CALLS calls: CPU time of this process's threads together, and wall time.
+// engine_bench FOLDER CALLS [THREADS]: runs a dumped function (tests/bench/traced.py) in an engine
+// of this process, with one compute thread or THREADS. For each line on stdin it prints
+// microseconds per call of one round of CALLS calls: CPU time of this process's threads together,
+// and wall time.
 
 #include <ctime>
 #include <fstream>

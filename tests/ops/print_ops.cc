@@ -82,7 +82,8 @@ void PrintAll() {
       print("output", absl::StrCat(i), ArgText(op->outputs[i]));
     }
     for (const AttrDef& attr : op->attrs) print("attr", attr.name, AttrText(attr));
-    print("effect", "", op->handle_of != nullptr ? "names" : kEffects[static_cast<int>(op->effect)]);
+    print("effect", "",
+          op->handle_of != nullptr ? "names" : kEffects[static_cast<int>(op->effect)]);
   }
 }
 
