@@ -58,10 +58,9 @@ void ExpectSame(const Tensor& got, const Tensor& want, absl::string_view what) {
   }
 }
 
-// Runs it and gives its outputs. The tensors may be taken over.
-absl::StatusOr<std::vector<Tensor>> Run(const ElementwiseProgram& program,
+// Runs it and gives its outputs, which the runner must outlive. The tensors may be taken over.
+absl::StatusOr<std::vector<Tensor>> Run(KernelRunner& runner, const ElementwiseProgram& program,
                                         std::vector<Tensor> inputs, size_t num_outputs) {
-  KernelRunner runner;
   return runner.Run(KernelFn([&program](KernelContext& ctx) -> absl::Status {
                       FORMWORK_ASSIGN_OR_RETURN(const bool done, program.Run(ctx));
                       return done ? absl::OkStatus() : absl::InternalError("did not run");
@@ -102,6 +101,7 @@ void TryPrograms(int programs, uint32_t seed) {
                                 "Mul",     "Floor", "Sign"};
   const Shape kShapes[] = {{3}, {16}, {17}, {95}, {768}, {769}, {7, 200}, {3000}};
   std::mt19937 random(seed);
+  KernelRunner runner;
   for (int round = 0; round < programs; ++round) {
     const Shape& shape = kShapes[random() % std::size(kShapes)];
     std::vector<Tensor> inputs = {Values<T>(shape, random)};
@@ -143,7 +143,8 @@ void TryPrograms(int programs, uint32_t seed) {
     const std::vector<Tensor> want = OneByOne<T>(instructions, inputs, shape);
     const ElementwiseProgram program(std::vector<DType>(inputs.size(), dtype), instructions,
                                      outputs);
-    ASSERT_OK_AND_ASSIGN(std::vector<Tensor> got, Run(program, std::move(inputs), outputs.size()));
+    ASSERT_OK_AND_ASSIGN(std::vector<Tensor> got,
+                         Run(runner, program, std::move(inputs), outputs.size()));
     for (size_t k = 0; k < outputs.size(); ++k) {
       ExpectSame<T>(got[k], want[outputs[k]],
                     absl::StrCat(text, "-> ", outputs[k], ", shape ", shape.ToString()));
