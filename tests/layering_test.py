@@ -12,11 +12,31 @@ BELOW = {
     "core/ops": ["core/tensor"],
     "core/resource": ["core/tensor"],
     "core/kernels": ["core/ops", "core/resource"],
+    # A family's headers are its own, but for the families that stand on it.
+    "core/kernels/array": ["core/kernels", "core/kernels/variant"],
+    "core/kernels/conv": ["core/kernels/elementwise", "core/kernels/gemm"],
+    "core/kernels/debug": ["core/kernels"],
+    "core/kernels/elementwise": ["core/kernels", "core/kernels/variant"],
+    "core/kernels/function": ["core/kernels"],
+    "core/kernels/gather": ["core/kernels/array"],
+    "core/kernels/gemm": ["core/kernels"],
+    "core/kernels/image": ["core/kernels"],
+    "core/kernels/list": ["core/kernels/array", "core/kernels/variant"],
+    "core/kernels/matmul": ["core/kernels/array", "core/kernels/conv", "core/kernels/reduction"],
+    "core/kernels/nn": ["core/kernels/elementwise", "core/kernels/reduction"],
+    "core/kernels/random": ["core/kernels/gather"],
+    "core/kernels/reduction": ["core/kernels"],
+    "core/kernels/resource": ["core/kernels/gather"],
+    "core/kernels/string": ["core/kernels"],
+    "core/kernels/training": ["core/kernels"],
+    "core/kernels/variant": ["core/kernels"],
     "core/graph": ["core/kernels", "proto/tf"],
-    "core/plan": ["core/graph"],
+    # Programs of elementwise and of scalar instructions.
+    "core/plan": ["core/graph", "core/kernels/elementwise"],
     "core/runtime": ["core/plan"],
     "core/function": ["core/plan"],
-    "core": ["core/function", "core/runtime"],
+    # Which oneDNN there is.
+    "core": ["core/function", "core/runtime", "core/kernels/conv"],
     "server": ["core/engine.h", "core/base", "core/tensor", "proto/v1"],
     "client": ["proto/v1"],
     "gpu": ["core/kernels"],
@@ -46,7 +66,7 @@ def folder_of(path):
       return prefix
   if path.startswith("core/"):
     parts = path.split("/")
-    return "core" if len(parts) == 2 else "/".join(parts[:2])
+    return "/".join(parts[:3 if parts[1] == "kernels" else 2][:len(parts) - 1])
   return None
 
 

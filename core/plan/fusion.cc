@@ -9,7 +9,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/elementwise_program.h"
+#include "core/kernels/elementwise/elementwise_program.h"
 #include "core/plan/scalars.h"
 
 namespace formwork {

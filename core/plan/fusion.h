@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
-#include "core/kernels/elementwise_blocks.h"
+#include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/kernels/kernel.h"
 
 namespace formwork {

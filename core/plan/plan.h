@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/kernels/kernel.h"
-#include "core/kernels/scalar_program.h"
+#include "core/kernels/elementwise/scalar_program.h"
 #include "core/resource/resource.h"
 #include "core/tensor/tensor.h"
 

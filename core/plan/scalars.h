@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/graph/graph.h"
-#include "core/kernels/scalar_program.h"
+#include "core/kernels/elementwise/scalar_program.h"
 
 namespace formwork {
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "core/kernels/elementwise_double_math.h"
+#include "core/kernels/elementwise/elementwise_double_math.h"
 
 namespace formwork {
 namespace {

@@ -1,6 +1,6 @@
 // Programs of elementwise instructions against their instructions' own loops, one after the other.
 
-#include "core/kernels/elementwise_program.h"
+#include "core/kernels/elementwise/elementwise_program.h"
 
 #include <gtest/gtest.h>
 

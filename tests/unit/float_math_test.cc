@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/kernels/elementwise_float_math.h"
+#include "core/kernels/elementwise/elementwise_float_math.h"
 #include "gtest/gtest.h"
 
 namespace formwork {

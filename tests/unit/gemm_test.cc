@@ -1,4 +1,4 @@
-#include "core/kernels/gemm.h"
+#include "core/kernels/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/kernels/onednn_setup.h"
+#include "core/kernels/gemm/onednn_setup.h"
 #include "tests/support/status_matchers.h"
 
 namespace formwork {

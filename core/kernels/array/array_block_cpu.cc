@@ -1,0 +1,309 @@
+// Blocks of space that become batch or depth, and back.
+
+#include <utility>
+
+#include "core/base/checked_math.h"
+#include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/array/array_cpu.h"
+#include "core/kernels/elements.h"
+#include "core/kernels/shape_tensor.h"
+#include "core/kernels/array/stack.h"
+#include "core/kernels/strided_copy.h"
+
+namespace formwork {
+namespace {
+
+// What SpaceToBatchND and BatchToSpaceND are asked: for each spatial dimension its block and what
+// is added (or cropped) on both sides.
+struct Blocks {
+  Dims size;
+  Dims before;
+  Dims after;
+  int64_t product = 1;
+};
+
+absl::StatusOr<Blocks> ReadBlocks(const Shape& input, const Tensor& block_shape,
+                                  const Tensor& margins, absl::string_view name,
+                                  absl::string_view title) {
+  if (block_shape.rank() != 1) {
+    return InvalidArgument("block_shape rank should be 1 instead of ", block_shape.rank());
+  }
+  const int64_t n = block_shape.num_elements();
+  if (input.rank() < 1 + n) {
+    return InvalidArgument("input rank should be >= ", 1 + n, " instead of ", input.rank());
+  }
+  if (margins.rank() != 2 || margins.dim(0) != n || margins.dim(1) != 2) {
+    return InvalidArgument(name, " should have shape [", n, ", 2] instead of ",
+                           margins.shape().ToString());
+  }
+  Blocks blocks;
+  FORMWORK_ASSIGN_OR_RETURN(blocks.size, IntegersOf(block_shape, "block_shape"));
+  FORMWORK_ASSIGN_OR_RETURN(Dims flat, IntegersOf(margins, name));
+  for (int64_t i = 0; i < n; ++i) {
+    if (blocks.size[i] < 1) {
+      return InvalidArgument("All values in block_shape must be positive, got value, ",
+                             blocks.size[i], " at index ", i, ".");
+    }
+    if (flat[2 * i] < 0 || flat[2 * i + 1] < 0) {
+      return InvalidArgument(title, " must be non-negative");
+    }
+    std::optional<int64_t> product = CheckedMul(blocks.product, blocks.size[i]);
+    if (!product) return InvalidArgument("Product of block sizes overflows");
+    blocks.product = *product;
+    blocks.before.push_back(flat[2 * i]);
+    blocks.after.push_back(flat[2 * i + 1]);
+  }
+  return blocks;
+}
+
+// Copies between the large image (batch, space, depth) and the one whose batch holds the blocks:
+// one strided copy for each place within a block. Entry p of space is before + p of the blocks.
+// All sizes are positive here, so that the places are bounded by the elements.
+void CopyBlocks(const Blocks& blocks, DType dtype, const Shape& space, const Shape& batched,
+                bool to_batch, const void* src, void* dst) {
+  const size_t n = blocks.size.size();
+  const Dims space_strides = RowMajorStrides(space);
+  const Dims batch_strides = RowMajorStrides(batched);
+  const int64_t batch = space.dim(0);
+  Dims place(n, 0);
+  for (int64_t index = 0; index < blocks.product; ++index) {
+    if (WorkIsCutAt(index, kDearItems)) return;
+    int64_t in_space = 0;
+    int64_t in_batch = index * batch * batch_strides[0];
+    CopyDims copy;
+    copy.push_back({batch, space_strides[0], batch_strides[0]});
+    bool any = true;
+    for (size_t d = 0; d < n; ++d) {
+      const int at = static_cast<int>(d) + 1;
+      const int64_t block = blocks.size[d];
+      // Entries b of the blocks with 0 <= b * block + place - before < space.dim.
+      const int64_t offset = blocks.before[d] - place[d];
+      const int64_t low = offset > 0 ? (offset + block - 1) / block : 0;
+      const int64_t last = space.dim(at) - 1 + offset;
+      const int64_t high = last < 0 ? 0 : std::min(last / block + 1, batched.dim(at));
+      any = any && high > low;
+      in_space += (low * block - offset) * space_strides[at];
+      in_batch += low * batch_strides[at];
+      // One entry takes no step: a block beyond the space would overflow it.
+      const int64_t step = high - low > 1 ? block * space_strides[at] : 0;
+      copy.push_back({high - low, step, batch_strides[at]});
+    }
+    for (int d = static_cast<int>(n) + 1; d < space.rank(); ++d) {
+      copy.push_back({space.dim(d), space_strides[d], batch_strides[d]});
+    }
+    if (any) {
+      int64_t from = in_space;
+      int64_t to = in_batch;
+      if (!to_batch) {
+        std::swap(from, to);
+        for (CopyDim& dim : copy) std::swap(dim.src, dim.dst);
+      }
+      CopyStrided(dtype, ElementAt(dtype, src, from), ElementAt(dtype, dst, to), copy);
+    }
+    for (size_t d = n; d-- > 0;) {
+      if (++place[d] < blocks.size[d]) break;
+      place[d] = 0;
+    }
+  }
+}
+
+absl::StatusOr<KernelFn> MakeSpaceToBatchNd(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(Blocks blocks, ReadBlocks(input.shape(), ctx.input(1), ctx.input(2),
+                                                        "paddings", "Paddings"));
+    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+    std::optional<int64_t> batch = CheckedMul(dims[0], blocks.product);
+    if (!batch) return InvalidArgument("SpaceToBatchND: the batch overflows");
+    dims[0] = *batch;
+    bool padded = false;
+    for (size_t d = 0; d < blocks.size.size(); ++d) {
+      int64_t dim = dims[d + 1];
+      if (__builtin_add_overflow(dim, blocks.before[d], &dim) ||
+          __builtin_add_overflow(dim, blocks.after[d], &dim)) {
+        return InvalidArgument("SpaceToBatchND: paddings overflow dimension ", d + 1);
+      }
+      if (dim % blocks.size[d] != 0) {
+        return InvalidArgument("padded_shape[", d, "]=", dim, " is not divisible by block_shape[",
+                               d, "]=", blocks.size[d]);
+      }
+      padded = padded || dim != dims[d + 1];
+      dims[d + 1] = dim / blocks.size[d];
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    if (shape == input.shape() && blocks.product == 1 && !padded) {
+      ctx.SetOutput(0, ctx.TakeInput(0));
+      return absl::OkStatus();
+    }
+    Tensor out;
+    if (padded) {
+      FORMWORK_ASSIGN_OR_RETURN(out, ZeroTensor(ctx.allocator(), input.dtype(), shape));
+    } else {
+      FORMWORK_ASSIGN_OR_RETURN(out, Tensor::Allocate(ctx.allocator(), input.dtype(), shape));
+    }
+    if (input.num_elements() != 0 && shape.num_elements() != 0) {
+      CopyBlocks(blocks, input.dtype(), input.shape(), shape, true, input.raw(), out.mutable_raw());
+    }
+    ctx.SetOutput(0, std::move(out));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeBatchToSpaceNd(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(
+        Blocks blocks, ReadBlocks(input.shape(), ctx.input(1), ctx.input(2), "crops", "Crops"));
+    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+    if (dims[0] % blocks.product != 0) {
+      return InvalidArgument("Input batch dimension (", dims[0],
+                             ") is not divisible by product of block sizes (", blocks.product, ")");
+    }
+    dims[0] /= blocks.product;
+    for (size_t d = 0; d < blocks.size.size(); ++d) {
+      std::optional<int64_t> dim = CheckedMul(dims[d + 1], blocks.size[d]);
+      if (!dim) return InvalidArgument("BatchToSpaceND: dimension ", d + 1, " overflows");
+      int64_t cropped = *dim;
+      if (__builtin_sub_overflow(cropped, blocks.before[d], &cropped) ||
+          __builtin_sub_overflow(cropped, blocks.after[d], &cropped) || cropped < 0) {
+        return InvalidArgument("cropped_shape[", d, "]=", cropped, " must be non-negative");
+      }
+      dims[d + 1] = cropped;
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    if (shape == input.shape() && blocks.product == 1) {
+      ctx.SetOutput(0, ctx.TakeInput(0));
+      return absl::OkStatus();
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, input.dtype(), shape));
+    if (input.num_elements() == 0 || shape.num_elements() == 0) return absl::OkStatus();
+    CopyBlocks(blocks, input.dtype(), shape, input.shape(), false, input.raw(), out->mutable_raw());
+    return absl::OkStatus();
+  });
+}
+
+struct DepthAttrs {
+  int64_t block = 0;
+  bool channels_first = false;
+};
+
+absl::StatusOr<DepthAttrs> ReadDepthAttrs(const KernelInit& init) {
+  DepthAttrs attrs;
+  FORMWORK_ASSIGN_OR_RETURN(attrs.block, init.attrs().Get<int64_t>("block_size"));
+  const std::string format = init.attrs().GetOr<std::string>("data_format", "NHWC");
+  if (attrs.block < 2 || attrs.block > (int64_t{1} << 30)) {
+    return InvalidArgument("Block size should be > 1, but was: ", attrs.block);
+  }
+  if (format == "NCHW") {
+    attrs.channels_first = true;
+  } else if (format != "NHWC") {
+    return Unimplemented(init.op().name, ": data_format ", format, " is not supported");
+  }
+  return attrs;
+}
+
+absl::Status CheckRank4(const Tensor& input) {
+  if (input.rank() == 4) return absl::OkStatus();
+  return InvalidArgument("Input rank should be: 4 instead of: ", input.rank());
+}
+
+// Depth is (block row, block column, depth of space) from the outside in. Copies between the two
+// forms, whose dimensions are n, h, w, and depth of space.
+void CopyDepth(const DepthAttrs& attrs, const Tensor& input, bool to_depth, int64_t h, int64_t w,
+               int64_t depth, Tensor& out) {
+  const int64_t b = attrs.block;
+  const int64_t n = input.dim(0);
+  // Strides of (n, h, block row, w, block column, depth) on both sides.
+  const int64_t wide = w * b;
+  const int64_t tall = h * b;
+  int64_t space[6], deep[6];
+  if (attrs.channels_first) {
+    const int64_t s[6] = {depth * tall * wide, b * wide, wide, b, 1, tall * wide};
+    const int64_t d[6] = {b * b * depth * h * w, w, b * depth * h * w, 1, depth * h * w, h * w};
+    std::copy_n(s, 6, space);
+    std::copy_n(d, 6, deep);
+  } else {
+    const int64_t s[6] = {tall * wide * depth, b * wide * depth, wide * depth, b * depth, depth, 1};
+    const int64_t d[6] = {
+        h * w * b * b * depth, w * b * b * depth, b * depth, b * b * depth, depth, 1};
+    std::copy_n(s, 6, space);
+    std::copy_n(d, 6, deep);
+  }
+  const int64_t sizes[6] = {n, h, b, w, b, depth};
+  CopyDims copy;
+  // The order that the destination is written in.
+  constexpr int kSpaceLast[6] = {0, 1, 2, 3, 4, 5}, kSpaceFirst[6] = {0, 5, 1, 2, 3, 4};
+  constexpr int kDepthLast[6] = {0, 1, 3, 2, 4, 5}, kDepthFirst[6] = {0, 2, 4, 5, 1, 3};
+  const int* order = to_depth ? (attrs.channels_first ? kDepthFirst : kDepthLast)
+                              : (attrs.channels_first ? kSpaceFirst : kSpaceLast);
+  for (int i = 0; i < 6; ++i) {
+    const int d = order[i];
+    copy.push_back({sizes[d], to_depth ? space[d] : deep[d], to_depth ? deep[d] : space[d]});
+  }
+  CopyStrided(input.dtype(), input.raw(), out.mutable_raw(), copy);
+}
+
+absl::StatusOr<KernelFn> MakeSpaceToDepth(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(DepthAttrs attrs, ReadDepthAttrs(init));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    FORMWORK_RETURN_IF_ERROR(CheckRank4(input));
+    const int first = attrs.channels_first ? 2 : 1;
+    const int channels = attrs.channels_first ? 1 : 3;
+    const int64_t height = input.dim(first), width = input.dim(first + 1);
+    if (height % attrs.block != 0 || width % attrs.block != 0) {
+      return InvalidArgument("Image width ", width, " and height ", height,
+                             " should be divisible by block_size: ", attrs.block);
+    }
+    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+    dims[first] = height / attrs.block;
+    dims[first + 1] = width / attrs.block;
+    std::optional<int64_t> depth = CheckedMul(dims[channels], attrs.block * attrs.block);
+    if (!depth) return InvalidArgument("SpaceToDepth: the depth overflows");
+    dims[channels] = *depth;
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, input.dtype(), shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    CopyDepth(attrs, input, true, dims[first], dims[first + 1], input.dim(channels), *out);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeDepthToSpace(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(DepthAttrs attrs, ReadDepthAttrs(init));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    FORMWORK_RETURN_IF_ERROR(CheckRank4(input));
+    const int first = attrs.channels_first ? 2 : 1;
+    const int channels = attrs.channels_first ? 1 : 3;
+    const int64_t square = attrs.block * attrs.block;
+    if (input.dim(channels) % square != 0) {
+      return InvalidArgument("Input depth dimension ", input.dim(channels),
+                             " should be divisible by: ", square);
+    }
+    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+    for (int d = first; d < first + 2; ++d) {
+      std::optional<int64_t> dim = CheckedMul(dims[d], attrs.block);
+      if (!dim) return InvalidArgument("DepthToSpace: dimension ", d, " overflows");
+      dims[d] = *dim;
+    }
+    dims[channels] /= square;
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, input.dtype(), shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    CopyDepth(attrs, input, false, input.dim(first), input.dim(first + 1), dims[channels], *out);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterArrayBlockKernels(KernelRegistry& registry) {
+  registry.Add("SpaceToBatchND", MakeSpaceToBatchNd);
+  registry.Add("BatchToSpaceND", MakeBatchToSpaceNd);
+  registry.Add("SpaceToDepth", MakeSpaceToDepth);
+  registry.Add("DepthToSpace", MakeDepthToSpace);
+}
+
+}  // namespace formwork

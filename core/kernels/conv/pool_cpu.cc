@@ -1,0 +1,306 @@
+#include "core/kernels/conv/pool_cpu.h"
+
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/kernels/conv/conv_run.h"
+#include "core/kernels/conv/conv_shape.h"
+#include "core/kernels/conv/pool_loops.h"
+#include "core/kernels/widen.h"
+#include "core/ops/conv.h"
+
+namespace formwork {
+namespace {
+
+bool IsWidened(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
+
+bool IsAverageType(DType dtype) {
+  return dtype == DType::kFloat || dtype == DType::kDouble || IsWidened(dtype);
+}
+
+bool IsMaxType(DType dtype) {
+  return IsAverageType(dtype) || dtype == DType::kQint8 ||
+         (IsInteger(dtype) && dtype != DType::kInt4 && dtype != DType::kUint4 &&
+          dtype != DType::kInt2 && dtype != DType::kUint2);
+}
+
+absl::Status NoSuchType(absl::string_view op, DType dtype) {
+  return Unimplemented(op, ": dtype ", DTypeName(dtype), " is not supported");
+}
+
+/// Of rows and columns; the input has rank 4.
+absl::StatusOr<ConvShape> PoolShape(const SlidingAttrs& attrs, const Shape& input) {
+  if (input.rank() != 4) {
+    return InvalidArgument("tensor_in must be 4-dimensional: ", input.ToString());
+  }
+  ConvShape shape;
+  shape.batch = input.dim(0);
+  shape.in_channels = shape.out_channels = input.dim(attrs.layout.channels());
+  shape.groups = 1;
+  shape.channels_first = attrs.layout.channels_first;
+  const auto axis = [&](int64_t size, const WindowAttr& window) -> absl::StatusOr<ConvAxis> {
+    FORMWORK_ASSIGN_OR_RETURN(const WindowedSize slid,
+                              SlideWindow(size, window.size, window, attrs.padding));
+    return ConvAxis{size, slid.output,     window.size,   window.stride,
+                    1,    slid.pad_before, slid.pad_after};
+  };
+  FORMWORK_ASSIGN_OR_RETURN(shape.rows, axis(input.dim(attrs.layout.rows()), attrs.rows));
+  FORMWORK_ASSIGN_OR_RETURN(shape.cols, axis(input.dim(attrs.layout.cols()), attrs.cols));
+  return shape;
+}
+
+absl::StatusOr<Shape> OutputShape(const SlidingAttrs& attrs, const ConvShape& shape) {
+  return attrs.layout.Make4d(shape.batch, shape.rows.output, shape.cols.output, shape.out_channels);
+}
+
+/// The image for the loops: channels last, half and bfloat16 as float.
+absl::StatusOr<Tensor> Prepared(const Tensor& image, bool channels_first, Allocator& allocator) {
+  Tensor prepared = image;
+  if (IsWidened(image.dtype())) {
+    FORMWORK_ASSIGN_OR_RETURN(prepared, Widened(allocator, image));
+  }
+  if (!channels_first) return prepared;
+  return ToChannelsLast(prepared, allocator);
+}
+
+/// Runs `loops(Tensor& channels_last)` into `result`, which has `last_shape` once its channels are
+/// last.
+template <typename Loops>
+absl::Status RunInto(const Shape& last_shape, bool channels_first, Allocator& allocator,
+                     Tensor* result, Loops loops) {
+  const bool widened = IsWidened(result->dtype());
+  if (!channels_first && !widened) {
+    loops(*result);
+    return absl::OkStatus();
+  }
+  const DType dtype = widened ? DType::kFloat : result->dtype();
+  FORMWORK_ASSIGN_OR_RETURN(Tensor made, Tensor::Allocate(allocator, dtype, last_shape));
+  loops(made);
+  if (channels_first && widened) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor first, Tensor::Allocate(allocator, dtype, result->shape()));
+    ToChannelsFirst(made, first.mutable_raw());
+    made = std::move(first);
+  } else if (channels_first) {
+    ToChannelsFirst(made, result->mutable_raw());
+  }
+  if (widened) {
+    NarrowTo(result->dtype(), made.data<float>(), made.num_elements(), result->mutable_raw());
+  }
+  return absl::OkStatus();
+}
+
+Shape LastOutput(const ConvShape& s) {
+  return Shape({s.batch, s.rows.output, s.cols.output, s.out_channels});
+}
+Shape LastInput(const ConvShape& s) {
+  return Shape({s.batch, s.rows.input, s.cols.input, s.in_channels});
+}
+
+/// What a window starts from, which TensorFlow's results show where all is NaN or -inf.
+float LowestFloat(DType dtype) {
+  if (dtype == DType::kHalf) return -65504.0f;
+  if (dtype == DType::kBfloat16)
+    return static_cast<float>(std::bit_cast<bfloat16>(static_cast<uint16_t>(0xff7f)));
+  return std::numeric_limits<float>::lowest();
+}
+
+#define FORMWORK_INTEGER_POOL_CASES(...) \
+  case DType::kQint8: {                  \
+    using T = int8_t;                    \
+    __VA_ARGS__;                         \
+  } break;                               \
+    FORMWORK_CASE(double, __VA_ARGS__)   \
+    FORMWORK_INTEGER_CASES(__VA_ARGS__)
+
+void MaxLoops(const ConvShape& shape, DType dtype, const Tensor& in, Tensor& out) {
+  switch (in.dtype()) {
+    case DType::kFloat:
+      MaxPoolForward(shape, in.data<float>(), LowestFloat(dtype), out.mutable_data<float>());
+      break;
+      FORMWORK_INTEGER_POOL_CASES(MaxPoolForward<T>(shape, static_cast<const T*>(in.raw()),
+                                                    std::numeric_limits<T>::lowest(),
+                                                    static_cast<T*>(out.mutable_raw())))
+    default:
+      break;
+  }
+}
+
+void MaxGradientLoops(const ConvShape& shape, const Tensor& in, const Tensor& gradient,
+                      Tensor& out) {
+  switch (in.dtype()) {
+    case DType::kFloat:
+      MaxPoolInputGradient(shape, in.data<float>(), gradient.data<float>(),
+                           out.mutable_data<float>());
+      break;
+      FORMWORK_INTEGER_POOL_CASES(MaxPoolInputGradient<T>(shape, static_cast<const T*>(in.raw()),
+                                                          static_cast<const T*>(gradient.raw()),
+                                                          static_cast<T*>(out.mutable_raw())))
+    default:
+      break;
+  }
+}
+#undef FORMWORK_INTEGER_POOL_CASES
+
+/// Pooling over channels is pooling over columns of an image of one channel.
+absl::Status MaxOverDepth(const SlidingAttrs& attrs, KernelContext& ctx) {
+  const Tensor& input = ctx.input(0);
+  if (input.rank() != 4) {
+    return InvalidArgument("tensor_in must be 4-dimensional: ", input.shape().ToString());
+  }
+  const int64_t depth = input.dim(attrs.layout.channels());
+  if (depth % attrs.depth_window != 0) {
+    return Unimplemented(
+        "Depthwise max pooling requires the depth window to evenly divide the input depth");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(ConvShape spatial, PoolShape(attrs, input.shape()));
+  if (spatial.rows.stride != 1 || spatial.cols.stride != 1) {
+    return Unimplemented(
+        "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
+  }
+  const int64_t pooled = depth / attrs.depth_window;
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Shape out_shape,
+      attrs.layout.Make4d(spatial.batch, spatial.rows.input, spatial.cols.input, pooled));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
+  if (output->num_elements() == 0) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
+                            Prepared(input, attrs.layout.channels_first, ctx.allocator()));
+  ConvShape shape;
+  shape.batch = input.num_elements() / depth;
+  shape.in_channels = shape.out_channels = 1;
+  shape.rows = {1, 1, 1, 1, 1, 0, 0};
+  shape.cols = {depth, pooled, attrs.depth_window, attrs.depth_window, 1, 0, 0};
+  return RunInto(Shape({spatial.batch, spatial.rows.input, spatial.cols.input, pooled}),
+                 attrs.layout.channels_first, ctx.allocator(), output,
+                 [&](Tensor& out) { MaxLoops(shape, input.dtype(), in, out); });
+}
+
+absl::StatusOr<KernelFn> MakeMaxPool(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  if (!IsMaxType(init.input_dtypes()[0])) return NoSuchType("MaxPool", init.input_dtypes()[0]);
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    if (attrs.depth_window > 1) return MaxOverDepth(attrs, ctx);
+    const Tensor& input = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input.shape()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
+    if (output->num_elements() == 0) return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
+                              Prepared(input, shape.channels_first, ctx.allocator()));
+    return RunInto(LastOutput(shape), shape.channels_first, ctx.allocator(), output,
+                   [&](Tensor& out) { MaxLoops(shape, input.dtype(), in, out); });
+  });
+}
+
+absl::Status CheckShape(absl::string_view what, const Shape& expected, const Shape& got) {
+  if (expected == got) return absl::OkStatus();
+  return InvalidArgument("Expected ", what, " shape to be ", expected.ToString(), ", but got ",
+                         got.ToString());
+}
+
+absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  if (!IsMaxType(init.input_dtypes()[0])) {
+    return NoSuchType("MaxPoolGrad", init.input_dtypes()[0]);
+  }
+  if (attrs.depth_window > 1) {
+    return Unimplemented("MaxPoolingGrad is not yet supported on the depth dimension.");
+  }
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    const Tensor& gradient = ctx.input(2);
+    if (gradient.rank() != 4) return InvalidArgument("out_backprop must be 4-dimensional");
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input.shape()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
+    FORMWORK_RETURN_IF_ERROR(CheckShape("orig_output", out_shape, ctx.input(1).shape()));
+    FORMWORK_RETURN_IF_ERROR(CheckShape("grad", out_shape, gradient.shape()));
+    if (shape.rows.input * shape.cols.input > std::numeric_limits<int32_t>::max()) {
+      return InvalidArgument("MaxPoolGrad: image is too large: ", input.shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), input.shape()));
+    if (output->num_elements() == 0) return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
+                              Prepared(input, shape.channels_first, ctx.allocator()));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor g,
+                              Prepared(gradient, shape.channels_first, ctx.allocator()));
+    return RunInto(LastInput(shape), shape.channels_first, ctx.allocator(), output,
+                   [&](Tensor& out) { MaxGradientLoops(shape, in, g, out); });
+  });
+}
+
+absl::Status CheckAverageAttrs(absl::string_view op, const SlidingAttrs& attrs, DType dtype) {
+  if (!IsAverageType(dtype)) return NoSuchType(op, dtype);
+  if (attrs.depth_window > 1) {
+    return Unimplemented("Non-spatial pooling is not yet supported.");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeAvgPool(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  FORMWORK_RETURN_IF_ERROR(CheckAverageAttrs("AvgPool", attrs, init.input_dtypes()[0]));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input.shape()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
+    if (output->num_elements() == 0) return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
+                              Prepared(input, shape.channels_first, ctx.allocator()));
+    return RunInto(LastOutput(shape), shape.channels_first, ctx.allocator(), output,
+                   [&](Tensor& out) {
+                     if (in.dtype() == DType::kDouble) {
+                       AvgPoolForward(shape, in.data<double>(), out.mutable_data<double>());
+                     } else {
+                       AvgPoolForward(shape, in.data<float>(), out.mutable_data<float>());
+                     }
+                   });
+  });
+}
+
+absl::StatusOr<KernelFn> MakeAvgPoolGrad(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  FORMWORK_RETURN_IF_ERROR(CheckAverageAttrs("AvgPoolGrad", attrs, init.input_dtypes()[1]));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& sizes = ctx.input(0);
+    const Tensor& gradient = ctx.input(1);
+    if (sizes.rank() != 1 || sizes.num_elements() != 4) {
+      return InvalidArgument("orig_input_shape must be 1-dimensional and 4 elements");
+    }
+    if (gradient.rank() != 4) return InvalidArgument("out_backprop must be 4-dimensional");
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims, IntegersOf(sizes, "orig_input_shape"));
+    for (int64_t dim : dims) {
+      if (dim < 0) return InvalidArgument("Expected a non-negative size, got ", dim);
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Shape input_shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input_shape));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
+    FORMWORK_RETURN_IF_ERROR(CheckShape("grad", out_shape, gradient.shape()));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
+                              ctx.AllocateOutput(0, gradient.dtype(), input_shape));
+    if (output->num_elements() == 0) return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor g,
+                              Prepared(gradient, shape.channels_first, ctx.allocator()));
+    return RunInto(LastInput(shape), shape.channels_first, ctx.allocator(), output,
+                   [&](Tensor& out) {
+                     if (g.dtype() == DType::kDouble) {
+                       AvgPoolInputGradient(shape, g.data<double>(), out.mutable_data<double>());
+                     } else {
+                       AvgPoolInputGradient(shape, g.data<float>(), out.mutable_data<float>());
+                     }
+                   });
+  });
+}
+
+}  // namespace
+
+void AddPoolCpuKernels(KernelRegistry& registry) {
+  registry.Add("MaxPool", MakeMaxPool);
+  registry.Add("MaxPoolGrad", MakeMaxPoolGrad);
+  registry.Add("AvgPool", MakeAvgPool);
+  registry.Add("AvgPoolGrad", MakeAvgPoolGrad);
+}
+
+}  // namespace formwork

@@ -1,0 +1,235 @@
+#include "core/kernels/conv/pool_loops.h"
+
+#include <algorithm>
+
+#include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/isa.h"
+
+namespace formwork {
+namespace {
+
+constexpr int64_t kTaskElements = 64 * 1024;
+constexpr int64_t kChannelBlock = 256;  // Channels for which the places of maxima are kept.
+
+/// The part [begin, end) of a window that lies within the image.
+struct Span1d {
+  int64_t begin;
+  int64_t end;
+  int64_t size() const { return end - begin; }
+};
+
+FORMWORK_ISA_INLINE Span1d WindowWithin(const ConvAxis& a, int64_t output) {
+  const int64_t start = output * a.stride - a.pad_before;
+  Span1d span{std::max<int64_t>(start, 0), std::min(start + a.taps, a.input)};
+  span.end = std::max(span.end, span.begin);
+  return span;
+}
+
+/// Output rows [begin, end), counted over the whole batch.
+int64_t Grain(double elements_each) {
+  return std::max<int64_t>(1, static_cast<int64_t>(kTaskElements / std::max(elements_each, 1.0)));
+}
+
+/// What one row of the output reads.
+double RowWork(const ConvShape& s) {
+  return static_cast<double>(s.cols.output) * static_cast<double>(s.in_channels) *
+         static_cast<double>(std::min(s.rows.taps, s.rows.input)) *
+         static_cast<double>(std::min(s.cols.taps, s.cols.input));
+}
+
+template <typename T>
+struct MaxRows {
+  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, T lowest, T* output,
+                                      int64_t begin, int64_t end) {
+    const ConvShape& s = *shape;
+    const int64_t channels = s.in_channels;
+    for (int64_t r = begin; r < end; ++r) {
+      const Span1d rows = WindowWithin(s.rows, r % s.rows.output);
+      const T* image = input + r / s.rows.output * s.rows.input * s.cols.input * channels;
+      for (int64_t ow = 0; ow < s.cols.output; ++ow) {
+        const Span1d cols = WindowWithin(s.cols, ow);
+        T* out = output + (r * s.cols.output + ow) * channels;
+        for (int64_t c = 0; c < channels; ++c) out[c] = lowest;
+        for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
+          for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
+            const T* in = image + (ih * s.cols.input + iw) * channels;
+            for (int64_t c = 0; c < channels; ++c) out[c] = in[c] > out[c] ? in[c] : out[c];
+          }
+        }
+      }
+    }
+  }
+};
+
+/// Images [begin, end): windows may share elements, so an image is one thread's.
+template <typename T>
+struct MaxGradientImages {
+  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, const T* out_backprop,
+                                      T* in_backprop, int64_t begin, int64_t end) {
+    const ConvShape& s = *shape;
+    const int64_t channels = s.in_channels;
+    const int64_t in_image = s.rows.input * s.cols.input * channels;
+    const int64_t out_image = s.rows.output * s.cols.output * channels;
+    const int64_t rows_between_looks = Grain(RowWork(s));
+    T best[kChannelBlock];
+    int32_t place[kChannelBlock];
+    for (int64_t n = begin; n < end; ++n) {
+      const T* image = input + n * in_image;
+      const T* gradients = out_backprop + n * out_image;
+      T* to = in_backprop + n * in_image;
+      for (int64_t i = 0; i < in_image; ++i) to[i] = T(0);
+      for (int64_t oh = 0; oh < s.rows.output; ++oh) {
+        if ((oh + 1) % rows_between_looks == 0 && WorkIsCut()) return;
+        const Span1d rows = WindowWithin(s.rows, oh);
+        for (int64_t ow = 0; ow < s.cols.output; ++ow) {
+          const Span1d cols = WindowWithin(s.cols, ow);
+          if (rows.size() == 0 || cols.size() == 0) continue;
+          const T* gradient = gradients + (oh * s.cols.output + ow) * channels;
+          const int64_t origin = (rows.begin * s.cols.input + cols.begin) * channels;
+          for (int64_t c0 = 0; c0 < channels; c0 += kChannelBlock) {
+            const int64_t count = std::min(kChannelBlock, channels - c0);
+            const T* first = image + origin + c0;
+            for (int64_t c = 0; c < count; ++c) {
+              best[c] = first[c];
+              place[c] = 0;
+            }
+            // Places count from the window's first element, in pixels.
+            for (int64_t i = 0; i < rows.size(); ++i) {
+              for (int64_t j = i == 0 ? 1 : 0; j < cols.size(); ++j) {
+                const int64_t pixel = i * s.cols.input + j;
+                const T* in = first + pixel * channels;
+                const int32_t at = static_cast<int32_t>(pixel);
+                for (int64_t c = 0; c < count; ++c) {
+                  const bool larger = in[c] > best[c];
+                  best[c] = larger ? in[c] : best[c];
+                  place[c] = larger ? at : place[c];
+                }
+              }
+            }
+            T* corner = to + origin + c0;
+            for (int64_t c = 0; c < count; ++c) {
+              corner[place[c] * channels + c] += gradient[c0 + c];
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+template <typename T>
+struct AverageRows {
+  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, T* output,
+                                      int64_t begin, int64_t end) {
+    const ConvShape& s = *shape;
+    const int64_t channels = s.in_channels;
+    for (int64_t r = begin; r < end; ++r) {
+      const Span1d rows = WindowWithin(s.rows, r % s.rows.output);
+      const T* image = input + r / s.rows.output * s.rows.input * s.cols.input * channels;
+      for (int64_t ow = 0; ow < s.cols.output; ++ow) {
+        const Span1d cols = WindowWithin(s.cols, ow);
+        T* out = output + (r * s.cols.output + ow) * channels;
+        for (int64_t c = 0; c < channels; ++c) out[c] = T(0);
+        for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
+          for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
+            const T* in = image + (ih * s.cols.input + iw) * channels;
+            for (int64_t c = 0; c < channels; ++c) out[c] += in[c];
+          }
+        }
+        const T count = static_cast<T>(rows.size() * cols.size());
+        for (int64_t c = 0; c < channels; ++c) out[c] /= count;
+      }
+    }
+  }
+};
+
+template <typename T>
+struct AverageGradientImages {
+  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* out_backprop, T* in_backprop,
+                                      int64_t begin, int64_t end) {
+    const ConvShape& s = *shape;
+    const int64_t channels = s.in_channels;
+    const int64_t in_image = s.rows.input * s.cols.input * channels;
+    const int64_t out_image = s.rows.output * s.cols.output * channels;
+    const int64_t rows_between_looks = Grain(RowWork(s));
+    for (int64_t n = begin; n < end; ++n) {
+      T* to = in_backprop + n * in_image;
+      for (int64_t i = 0; i < in_image; ++i) to[i] = T(0);
+      for (int64_t oh = 0; oh < s.rows.output; ++oh) {
+        if ((oh + 1) % rows_between_looks == 0 && WorkIsCut()) return;
+        const Span1d rows = WindowWithin(s.rows, oh);
+        for (int64_t ow = 0; ow < s.cols.output; ++ow) {
+          const Span1d cols = WindowWithin(s.cols, ow);
+          if (rows.size() == 0 || cols.size() == 0) continue;
+          const T share = T(1) / static_cast<T>(rows.size() * cols.size());
+          const T* gradient = out_backprop + n * out_image + (oh * s.cols.output + ow) * channels;
+          for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
+            for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
+              T* in = to + (ih * s.cols.input + iw) * channels;
+              for (int64_t c = 0; c < channels; ++c) in[c] += gradient[c] * share;
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+template <typename T>
+void MaxPoolForward(const ConvShape& shape, const T* input, T lowest, T* output) {
+  ParallelFor(shape.batch * shape.rows.output, Grain(RowWork(shape)),
+              [&](int64_t begin, int64_t end) {
+                ForHostIsa<MaxRows<T>>(&shape, input, lowest, output, begin, end);
+              });
+}
+
+template <typename T>
+void MaxPoolInputGradient(const ConvShape& shape, const T* input, const T* out_backprop,
+                          T* in_backprop) {
+  ParallelFor(shape.batch, Grain(RowWork(shape) * static_cast<double>(shape.rows.output)),
+              [&](int64_t begin, int64_t end) {
+                ForHostIsa<MaxGradientImages<T>>(&shape, input, out_backprop, in_backprop, begin,
+                                                 end);
+              });
+}
+
+template <typename T>
+void AvgPoolForward(const ConvShape& shape, const T* input, T* output) {
+  ParallelFor(shape.batch * shape.rows.output, Grain(RowWork(shape)),
+              [&](int64_t begin, int64_t end) {
+                ForHostIsa<AverageRows<T>>(&shape, input, output, begin, end);
+              });
+}
+
+template <typename T>
+void AvgPoolInputGradient(const ConvShape& shape, const T* out_backprop, T* in_backprop) {
+  ParallelFor(shape.batch, Grain(RowWork(shape) * static_cast<double>(shape.rows.output)),
+              [&](int64_t begin, int64_t end) {
+                ForHostIsa<AverageGradientImages<T>>(&shape, out_backprop, in_backprop, begin, end);
+              });
+}
+
+#define FORMWORK_MAX_POOL(T)                                          \
+  template void MaxPoolForward<T>(const ConvShape&, const T*, T, T*); \
+  template void MaxPoolInputGradient<T>(const ConvShape&, const T*, const T*, T*);
+FORMWORK_MAX_POOL(float)
+FORMWORK_MAX_POOL(double)
+FORMWORK_MAX_POOL(int8_t)
+FORMWORK_MAX_POOL(int16_t)
+FORMWORK_MAX_POOL(int32_t)
+FORMWORK_MAX_POOL(int64_t)
+FORMWORK_MAX_POOL(uint8_t)
+FORMWORK_MAX_POOL(uint16_t)
+FORMWORK_MAX_POOL(uint32_t)
+FORMWORK_MAX_POOL(uint64_t)
+#undef FORMWORK_MAX_POOL
+
+template void AvgPoolForward<float>(const ConvShape&, const float*, float*);
+template void AvgPoolForward<double>(const ConvShape&, const double*, double*);
+template void AvgPoolInputGradient<float>(const ConvShape&, const float*, float*);
+template void AvgPoolInputGradient<double>(const ConvShape&, const double*, double*);
+
+}  // namespace formwork

@@ -1,0 +1,380 @@
+#include "core/kernels/elementwise/elementwise_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "absl/container/inlined_vector.h"
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+// Elements for which one task is worth its start, for a program of one instruction.
+constexpr int64_t kParallelElements = 1 << 16;
+constexpr int64_t kSmallElements = 16;
+constexpr size_t kLine = 64;
+
+}  // namespace
+
+// A program as it is run on given inputs: those of one element need no block.
+struct ElementwiseProgram::Binding {
+  struct alignas(kLine) Scalar {
+    char bytes[kTileScalarBytes];
+  };
+  absl::InlinedVector<BlockFn, 64> loops;          // By instruction.
+  absl::InlinedVector<int8_t, 64> scalar_operand;  // By instruction: the one that is passed alone.
+  absl::InlinedVector<bool, 32> needs_block;       // By input.
+  std::vector<TileStep> steps;
+  std::vector<Scalar> scalars;  // By input, where there are chains.
+};
+
+ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
+                                       std::vector<Instruction> instructions,
+                                       std::vector<uint16_t> outputs)
+    : input_dtypes_(std::move(input_dtypes)),
+      instructions_(std::move(instructions)),
+      outputs_(std::move(outputs)) {
+  const size_t num_inputs = input_dtypes_.size();
+  output_of_.assign(num_inputs + instructions_.size(), -1);
+  for (size_t i = 0; i < outputs_.size(); ++i) output_of_[outputs_[i]] = static_cast<int32_t>(i);
+  Schedule();
+  AssignRegisters();
+}
+
+// Runs of instructions that a tile can go through become chains: from the first instruction that
+// has not run, on to one that reads its result while everything else that it reads is there.
+void ElementwiseProgram::Schedule() {
+  const size_t num_inputs = input_dtypes_.size();
+  std::vector<uint16_t> uses(num_inputs + instructions_.size(), 0);
+  std::vector<std::vector<uint16_t>> readers(instructions_.size());
+  for (size_t i = 0; i < instructions_.size(); ++i) {
+    for (int k = 0; k < instructions_[i].op->arity; ++k) {
+      const uint16_t operand = instructions_[i].operands[k];
+      ++uses[operand];
+      if (operand >= num_inputs) readers[operand - num_inputs].push_back(static_cast<uint16_t>(i));
+    }
+  }
+  std::vector<bool> has_run(instructions_.size(), false);
+  auto can_follow = [&](uint16_t reader, const BlockOp* op) {
+    const Instruction& next = instructions_[reader];
+    if (has_run[reader] || next.op->tile == TileOp::kNone || next.op->out != op->out) return false;
+    for (int k = 0; k < next.op->arity; ++k) {
+      if (next.operands[k] >= num_inputs && !has_run[next.operands[k] - num_inputs]) return false;
+    }
+    return true;
+  };
+  std::vector<uint16_t> chain;
+  for (size_t first = 0; first < instructions_.size(); ++first) {
+    if (has_run[first]) continue;
+    const BlockOp* const op = instructions_[first].op;
+    chain.assign(1, static_cast<uint16_t>(first));
+    has_run[first] = true;
+    for (bool grows = op->tile != TileOp::kNone; grows;) {
+      grows = false;
+      for (uint16_t reader : readers[chain.back()]) {
+        if (!can_follow(reader, op)) continue;
+        chain.push_back(reader);
+        has_run[reader] = true;
+        grows = true;
+        break;
+      }
+    }
+    if (chain.size() == 1) {
+      stages_.push_back({order_.size(), 0, nullptr});
+    } else {
+      AddChain(chain, uses);
+    }
+    order_.insert(order_.end(), chain.begin(), chain.end());
+  }
+}
+
+void ElementwiseProgram::AddChain(absl::Span<const uint16_t> chain,
+                                  absl::Span<const uint16_t> uses) {
+  has_chains_ = true;
+  const size_t begin = steps_.size();
+  uint16_t held = instructions_[chain[0]].operands[0];  // The value that is in registers.
+  steps_.push_back({TileForm::kLoad, TileOp::kNone, held});
+  for (uint16_t i : chain) {
+    const Instruction& instruction = instructions_[i];
+    if (instruction.op->arity == 1) {
+      steps_.push_back({TileForm::kUnary, instruction.op->tile, 0});
+    } else if (instruction.operands[0] == held) {
+      steps_.push_back({TileForm::kBlock, instruction.op->tile, instruction.operands[1]});
+    } else {
+      steps_.push_back({TileForm::kBlockFirst, instruction.op->tile, instruction.operands[0]});
+    }
+    held = ValueOf(i);
+    // The next instruction of the chain has it from the registers, all others from memory.
+    if (i == chain.back() || uses[held] > 1 || output_of_[held] >= 0) {
+      steps_.push_back({TileForm::kStore, TileOp::kNone, held});
+    }
+  }
+  steps_.push_back({});
+  stages_.push_back({begin, steps_.size() - begin, FindTileLoop(instructions_[chain[0]].op->out)});
+}
+
+void ElementwiseProgram::AssignRegisters() {
+  const size_t num_inputs = input_dtypes_.size();
+  const size_t num_values = num_inputs + instructions_.size();
+  std::vector<size_t> last_use(num_values, 0);
+  for (size_t place = 0; place < order_.size(); ++place) {
+    const Instruction& instruction = instructions_[order_[place]];
+    for (int k = 0; k < instruction.op->arity; ++k) last_use[instruction.operands[k]] = place;
+  }
+  // Scratch blocks: the inputs' come first (for what has to be broadcast), then those of results.
+  register_of_.resize(num_values);
+  for (size_t i = 0; i < num_inputs; ++i) register_of_[i] = num_registers_++;
+  std::vector<uint16_t> free;
+  for (size_t place = 0; place < order_.size(); ++place) {
+    const Instruction& instruction = instructions_[order_[place]];
+    const uint16_t value = ValueOf(order_[place]);
+    max_width_ = std::max(max_width_, DTypeSize(instruction.op->out));
+    // A result may lie where an operand of the same instruction was: loops go element by element,
+    // but widths may differ, so the block is freed only after it.
+    if (output_of_[value] < 0) {
+      if (free.empty()) {
+        register_of_[value] = num_registers_++;
+      } else {
+        register_of_[value] = free.back();
+        free.pop_back();
+      }
+    }
+    for (int k = 0; k < instruction.op->arity; ++k) {
+      const uint16_t operand = instruction.operands[k];
+      bool again = false;
+      for (int j = 0; j < k; ++j) again = again || instruction.operands[j] == operand;
+      if (!again && operand >= num_inputs && output_of_[operand] < 0 &&
+          last_use[operand] == place) {
+        free.push_back(register_of_[operand]);
+      }
+    }
+  }
+  for (DType dtype : input_dtypes_) max_width_ = std::max(max_width_, DTypeSize(dtype));
+}
+
+absl::StatusOr<bool> ElementwiseProgram::Run(KernelContext& ctx) const {
+  // The common shape, if every result has it. One-element values are told apart by their shapes
+  // only where something larger is there.
+  const size_t num_inputs = input_dtypes_.size();
+  const Shape* common = &ctx.input(0).shape();
+  bool equal = true;
+  for (size_t i = 1; i < num_inputs; ++i) equal = equal && ctx.input(i).shape() == *common;
+  Shape shape = *common;
+  if (!equal) {
+    for (size_t i = 1; i < num_inputs; ++i) {
+      FORMWORK_ASSIGN_OR_RETURN(shape, BroadcastShape(shape, ctx.input(i).shape()));
+    }
+    absl::InlinedVector<Shape, 16> shapes;
+    for (size_t i = 0; i < num_inputs; ++i) shapes.push_back(ctx.input(i).shape());
+    for (const Instruction& instruction : instructions_) {
+      Shape result = shapes[instruction.operands[0]];
+      for (int k = 1; k < instruction.op->arity; ++k) {
+        FORMWORK_ASSIGN_OR_RETURN(result, BroadcastShape(result, shapes[instruction.operands[k]]));
+      }
+      if (result != shape) return false;
+      shapes.push_back(std::move(result));
+    }
+  }
+  if (shape.num_elements() == 0) {
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      FORMWORK_RETURN_IF_ERROR(
+          ctx.AllocateOutput(static_cast<int>(k), dtype(outputs_[k]), shape).status());
+    }
+    return true;
+  }
+  FORMWORK_RETURN_IF_ERROR(shape.num_elements() <= kSmallElements ? RunSmall(ctx, shape)
+                                                                  : RunBlocks(ctx, shape));
+  return true;
+}
+
+absl::Status ElementwiseProgram::RunSmall(KernelContext& ctx, const Shape& shape) const {
+  // A block of 16 elements of 16 bytes for each value: no allocation, all on the stack.
+  const size_t num_inputs = input_dtypes_.size();
+  const int64_t n = shape.num_elements();
+  const size_t num_values = num_inputs + instructions_.size();
+  constexpr size_t kBlockBytes = kSmallElements * 16;
+  alignas(64) char inline_scratch[16 * kBlockBytes];
+  std::unique_ptr<char[]> heap_scratch;
+  char* scratch = inline_scratch;
+  if (num_registers_ > 16) {
+    heap_scratch = std::make_unique<char[]>(num_registers_ * kBlockBytes);
+    scratch = heap_scratch.get();
+  }
+  absl::InlinedVector<const void*, 48> values(num_values);
+  for (size_t i = 0; i < num_inputs; ++i) {
+    const Tensor& input = ctx.input(static_cast<int>(i));
+    values[i] = input.num_elements() == n
+                    ? input.raw()
+                    : Operand(input.raw(), DTypeSize(input_dtypes_[i]), input.shape(), shape)
+                          .Run(0, n, scratch + register_of_[i] * kBlockBytes);
+  }
+  for (const uint16_t i : order_) {
+    const Instruction& instruction = instructions_[i];
+    const void* operands[3] = {nullptr, nullptr, nullptr};
+    for (int k = 0; k < instruction.op->arity; ++k) operands[k] = values[instruction.operands[k]];
+    void* result = scratch + register_of_[num_inputs + i] * kBlockBytes;
+    const int32_t output = output_of_[num_inputs + i];
+    if (output >= 0) {
+      FORMWORK_ASSIGN_OR_RETURN(Tensor * tensor,
+                                ctx.AllocateOutput(output, instruction.op->out, shape));
+      result = tensor->mutable_raw();
+    }
+    instruction.op->fn(operands, result, n);
+    values[num_inputs + i] = result;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shape) const {
+  const size_t num_inputs = input_dtypes_.size();
+  const int64_t n = shape.num_elements();
+  std::vector<Operand> operands;
+  operands.reserve(num_inputs);
+  for (size_t i = 0; i < num_inputs; ++i) {
+    const Tensor& input = ctx.input(static_cast<int>(i));
+    operands.emplace_back(input.raw(), DTypeSize(input_dtypes_[i]), input.shape(), shape);
+  }
+  std::vector<char*> outputs(outputs_.size());
+  // An output may be written where a whole input is: block by block, every read of a block comes
+  // before the next block, but not before other instructions of this one. So only the last
+  // instruction's output may.
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    const DType out = dtype(outputs_[k]);
+    const bool last = outputs_[k] + 1u == num_inputs + instructions_.size();
+    Tensor* tensor = nullptr;
+    if (last && outputs_.size() == 1) {
+      absl::InlinedVector<int, 8> candidates;
+      for (size_t i = 0; i < num_inputs; ++i) {
+        if (DTypeSize(input_dtypes_[i]) == DTypeSize(out) && ctx.input(i).shape() == shape) {
+          candidates.push_back(static_cast<int>(i));
+        }
+      }
+      FORMWORK_ASSIGN_OR_RETURN(tensor, ctx.ForwardOrAllocate(candidates, k, out, shape));
+    } else {
+      FORMWORK_ASSIGN_OR_RETURN(tensor, ctx.AllocateOutput(static_cast<int>(k), out, shape));
+    }
+    outputs[k] = tensor->mutable_data<char>();
+  }
+  const Binding binding = Bind(operands);
+  const int64_t grain = std::max<int64_t>(
+      kBlockElements, kParallelElements / std::max<size_t>(1, instructions_.size()));
+  ParallelFor((n + kBlockElements - 1) / kBlockElements, grain / kBlockElements,
+              [&](int64_t first, int64_t last_block) {
+                RunRange(binding, operands, outputs, first * kBlockElements,
+                         std::min(n, last_block * kBlockElements));
+              });
+  return absl::OkStatus();
+}
+
+ElementwiseProgram::Binding ElementwiseProgram::Bind(absl::Span<const Operand> operands) const {
+  const size_t num_inputs = input_dtypes_.size();
+  auto is_splat = [&](uint16_t value) { return value < num_inputs && operands[value].is_splat(); };
+  Binding binding;
+  binding.loops.resize(instructions_.size());
+  binding.scalar_operand.resize(instructions_.size(), -1);
+  binding.needs_block.resize(num_inputs, false);
+  for (const Stage& stage : stages_) {
+    if (stage.chain != nullptr) continue;
+    const size_t i = order_[stage.first];
+    const Instruction& instruction = instructions_[i];
+    binding.loops[i] = instruction.op->fn;
+    if (instruction.op->right_scalar != nullptr && is_splat(instruction.operands[1])) {
+      binding.loops[i] = instruction.op->right_scalar;
+      binding.scalar_operand[i] = 1;
+    } else if (instruction.op->left_scalar != nullptr && is_splat(instruction.operands[0])) {
+      binding.loops[i] = instruction.op->left_scalar;
+      binding.scalar_operand[i] = 0;
+    }
+    for (int k = 0; k < instruction.op->arity; ++k) {
+      if (k != binding.scalar_operand[i] && instruction.operands[k] < num_inputs) {
+        binding.needs_block[instruction.operands[k]] = true;
+      }
+    }
+  }
+  if (!has_chains_) return binding;
+  binding.scalars.resize(num_inputs);
+  for (size_t i = 0; i < num_inputs; ++i) {
+    if (!operands[i].is_splat()) continue;
+    const size_t width = DTypeSize(input_dtypes_[i]);
+    Splat(operands[i].element(), width, static_cast<int64_t>(kTileScalarBytes / width),
+          binding.scalars[i].bytes);
+  }
+  for (const ChainStep& step : steps_) {
+    const bool reads = step.form == TileForm::kLoad || step.form == TileForm::kBlock ||
+                       step.form == TileForm::kBlockFirst;
+    const bool scalar = reads && is_splat(step.value);
+    binding.steps.push_back({TileCode(scalar ? ScalarForm(step.form) : step.form, step.op),
+                             scalar ? binding.scalars[step.value].bytes : nullptr});
+  }
+  return binding;
+}
+
+void ElementwiseProgram::RunRange(const Binding& binding, absl::Span<const Operand> operands,
+                                  absl::Span<char* const> outputs, int64_t begin,
+                                  int64_t end) const {
+  const size_t num_inputs = input_dtypes_.size();
+  const size_t block_bytes = kBlockElements * max_width_;
+  // Chains run over whole tiles. Where a block is not full, what lies outside goes by way of
+  // scratch blocks, which have room for one.
+  const size_t num_blocks = num_registers_ + (has_chains_ ? outputs.size() : 0);
+  // On cache lines: vectors that straddle them cost half as much again.
+  const auto memory = std::make_unique_for_overwrite<char[]>(num_blocks * block_bytes + kLine);
+  char* const scratch = memory.get() + (kLine - reinterpret_cast<uintptr_t>(memory.get()) % kLine);
+  auto block_of = [&](size_t index) { return scratch + index * block_bytes; };
+  std::vector<TileStep> steps = binding.steps;
+  std::vector<void*> values(num_inputs + instructions_.size());
+  for (size_t value = 0; value < values.size(); ++value) {
+    if (output_of_[value] < 0) values[value] = block_of(register_of_[value]);
+  }
+  for (size_t i = 0; i < num_inputs; ++i) {
+    if (operands[i].is_splat() && binding.needs_block[i]) {
+      operands[i].Run(0, std::min(end - begin, kBlockElements), values[i]);
+    }
+  }
+  for (; begin < end; begin += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, end - begin);
+    const bool partial = has_chains_ && count < kBlockElements;
+    for (size_t i = 0; i < num_inputs; ++i) {
+      if (operands[i].is_splat()) continue;
+      void* const block = block_of(register_of_[i]);
+      const void* const run = operands[i].Run(begin, count, block);
+      if (partial && run != block) {
+        std::memcpy(block, run, static_cast<size_t>(count) * DTypeSize(input_dtypes_[i]));
+      }
+      values[i] = partial ? block : const_cast<void*>(run);
+    }
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      values[outputs_[k]] =
+          partial ? block_of(num_registers_ + k)
+                  : outputs[k] + static_cast<size_t>(begin) * DTypeSize(dtype(outputs_[k]));
+    }
+    for (const Stage& stage : stages_) {
+      if (stage.chain != nullptr) {
+        for (size_t k = stage.first; k < stage.first + stage.num_steps; ++k) {
+          if (TileReadsScalar(steps[k].code)) continue;
+          steps[k].data = values[steps_[k].value];
+        }
+        stage.chain(&steps[stage.first], count);
+        continue;
+      }
+      const size_t i = order_[stage.first];
+      const Instruction& instruction = instructions_[i];
+      const void* in[3] = {nullptr, nullptr, nullptr};
+      for (int k = 0; k < instruction.op->arity; ++k) in[k] = values[instruction.operands[k]];
+      if (const int k = binding.scalar_operand[i]; k >= 0) {
+        in[k] = operands[instruction.operands[k]].element();
+      }
+      binding.loops[i](in, values[ValueOf(i)], count);
+    }
+    if (!partial) continue;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const size_t width = DTypeSize(dtype(outputs_[k]));
+      std::memcpy(outputs[k] + static_cast<size_t>(begin) * width, values[outputs_[k]],
+                  static_cast<size_t>(count) * width);
+    }
+  }
+}
+
+}  // namespace formwork

@@ -1,0 +1,264 @@
+// Where, OneHot, DynamicStitch and DynamicPartition.
+
+#include <algorithm>
+#include <complex>
+
+#include "core/base/checked_math.h"
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/elements.h"
+#include "core/kernels/gather/gather_cpu.h"
+#include "core/kernels/gather/index_read.h"
+#include "core/kernels/shape_tensor.h"
+#include "core/kernels/array/stack.h"
+#include "core/kernels/strided_copy.h"
+
+namespace formwork {
+namespace {
+
+template <typename T>
+inline bool IsTrue(T value) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    return (value.bits & 0x7fffu) != 0;  // Both zeros are false, NaN is true.
+  } else {
+    return value != T(0);
+  }
+}
+
+template <typename T>
+absl::Status Where(KernelContext& ctx, const T* values) {
+  const Shape& shape = ctx.input(0).shape();
+  const int64_t n = shape.num_elements();
+  const int rank = shape.rank();
+  int64_t count = 0;
+  ForBlocks(n, kCheapItems, [&](int64_t begin, int64_t end) {
+    int64_t found = 0;
+    for (int64_t i = begin; i < end; ++i) found += IsTrue(values[i]);
+    count += found;
+  });
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  FORMWORK_ASSIGN_OR_RETURN(Shape result, Shape::Make({count, rank}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kInt64, result));
+  int64_t* to = out->mutable_data<int64_t>();
+  if (rank == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
+      if (IsTrue(values[i])) *to++ = i;
+    }
+    return absl::OkStatus();
+  }
+  if (count == 0) return absl::OkStatus();
+  // Row by row; the odometer runs over the dimensions before the last.
+  const int64_t width = shape.dim(rank - 1);
+  Dims position(static_cast<size_t>(rank) - 1, 0);
+  for (int64_t row = 0; row < n / width; ++row) {
+    for (int64_t i = 0; i < width; ++i) {
+      if (WorkIsCutAt(row * width + i)) return WorkStatus();
+      if (!IsTrue(values[row * width + i])) continue;
+      to = std::copy(position.begin(), position.end(), to);
+      *to++ = i;
+    }
+    for (int d = rank - 1; d-- > 0;) {
+      if (++position[d] < shape.dim(d)) break;
+      position[d] = 0;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeWhere(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    if (input.rank() == 0) return InvalidArgument("WhereOp : Unhandled input dimensions: 0");
+    switch (dtype) {
+      FORMWORK_NUMBER_CASES(return Where(ctx, input.data<T>()))
+      case DType::kBool:
+      case DType::kQint8:
+      case DType::kQuint8:
+        return Where(ctx, static_cast<const uint8_t*>(input.raw()));
+      case DType::kQint16:
+      case DType::kQuint16:
+        return Where(ctx, static_cast<const uint16_t*>(input.raw()));
+      case DType::kQint32:
+        return Where(ctx, static_cast<const uint32_t*>(input.raw()));
+      default:
+        return Unimplemented("Where: dtype ", DTypeName(dtype), " is not supported");
+    }
+  });
+}
+
+absl::StatusOr<KernelFn> MakeOneHot(KernelInit& init) {
+  const int64_t axis = init.attrs().GetOr<int64_t>("axis", -1);
+  return KernelFn([axis](KernelContext& ctx) -> absl::Status {
+    const Tensor& indices = ctx.input(0);
+    const Tensor& on = ctx.input(2);
+    const Tensor& off = ctx.input(3);
+    const int rank = indices.rank() + 1;
+    if (axis < -1 || axis >= rank) {
+      return InvalidArgument("Expected axis to be -1 or between [0, ", rank,
+                             ").  But received: ", axis);
+    }
+    const std::pair<absl::string_view, const Tensor*> scalars[] = {
+        {"depth", &ctx.input(1)}, {"on_value", &on}, {"off_value", &off}};
+    for (const auto& [name, tensor] : scalars) {
+      if (tensor->shape().is_scalar()) continue;
+      return InvalidArgument(name, " must be a scalar, but got: ", tensor->shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(int64_t depth, IntegerFromTensor(ctx.input(1), "depth"));
+    if (depth < 0) return InvalidArgument("depth must be non-negative, got: ", depth);
+    const int at = axis == -1 ? rank - 1 : static_cast<int>(axis);
+    Dims dims(indices.shape().dims().begin(), indices.shape().dims().end());
+    dims.insert(dims.begin() + at, depth);
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, on.dtype(), shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    FillElements(on.dtype(), off.raw(), shape.num_elements(), out->mutable_raw());
+    const int64_t suffix = ProductOf(indices.shape().dims().subspan(static_cast<size_t>(at)));
+    return WithIndices(indices, [&](const auto* index) -> absl::Status {
+      ByElement(on.dtype(), [&](auto tag) {
+        using E = typename decltype(tag)::type;
+        const E& value = *static_cast<const E*>(on.raw());
+        E* to = static_cast<E*>(out->mutable_raw());
+        const int64_t n = indices.num_elements();
+        for (int64_t i = 0; i < n; ++i) {
+          if (WorkIsCutAt(i)) return;
+          const int64_t d = index[i];
+          if (d < 0 || d >= depth) continue;
+          to[(i / suffix * depth + d) * suffix + i % suffix] = value;
+        }
+      });
+      return absl::OkStatus();
+    });
+  });
+}
+
+bool StartsWith(const Shape& shape, const Shape& prefix) {
+  return shape.rank() >= prefix.rank() &&
+         shape.dims().first(static_cast<size_t>(prefix.rank())) == prefix.dims();
+}
+
+// What follows the dimensions of the indices in one input of DynamicStitch.
+absl::Span<const int64_t> SliceDims(const Tensor& data, const Tensor& indices) {
+  return data.shape().dims().subspan(static_cast<size_t>(indices.rank()));
+}
+
+absl::StatusOr<KernelFn> MakeDynamicStitch(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const int n = ctx.num_inputs() / 2;
+    int64_t rows = 0;
+    for (int i = 0; i < n; ++i) {
+      const Tensor& indices = ctx.input(i);
+      const Tensor& data = ctx.input(n + i);
+      if (!StartsWith(data.shape(), indices.shape())) {
+        return InvalidArgument("data[", i, "].shape = ", data.shape().ToString(),
+                               " does not start with indices[", i,
+                               "].shape = ", indices.shape().ToString());
+      }
+      if (SliceDims(data, indices) != SliceDims(ctx.input(n), ctx.input(0))) {
+        return InvalidArgument("Need data[0].shape[", ctx.input(0).rank(), ":] = data[", i,
+                               "].shape[", indices.rank(),
+                               ":], got data[0].shape = ", ctx.input(n).shape().ToString(),
+                               ", data[", i, "].shape = ", data.shape().ToString(),
+                               ", indices[0].shape = ", ctx.input(0).shape().ToString(),
+                               ", indices[", i, "].shape = ", indices.shape().ToString());
+      }
+      const absl::Span<const int32_t> index = indices.span<int32_t>();
+      for (size_t j = 0; j < index.size(); ++j) {
+        if (WorkIsCutAt(static_cast<int64_t>(j))) return WorkStatus();
+        if (index[j] < 0) return InvalidArgument("indices[", j, "] is out of range");
+        rows = std::max<int64_t>(rows, int64_t{index[j]} + 1);
+      }
+    }
+    const Tensor& first = ctx.input(n);
+    const absl::Span<const int64_t> slice = SliceDims(first, ctx.input(0));
+    Dims dims(slice.begin(), slice.end());
+    dims.insert(dims.begin(), rows);
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    const int64_t inner = ProductOf(slice);
+    // Rows that no index names are zeros; TensorFlow leaves them undefined.
+    FORMWORK_ASSIGN_OR_RETURN(Tensor out, ZeroTensor(ctx.allocator(), first.dtype(), shape));
+    if (shape.num_elements() != 0) {
+      ByElement(first.dtype(), [&](auto tag) {
+        using E = typename decltype(tag)::type;
+        E* to = static_cast<E*>(out.mutable_raw());
+        const int64_t rows_between_looks = std::max<int64_t>(kCheapItems / inner, 1);
+        for (int i = 0; i < n; ++i) {
+          const int32_t* index = ctx.input(i).data<int32_t>();
+          const E* from = static_cast<const E*>(ctx.input(n + i).raw());
+          ForBlocks(ctx.input(i).num_elements(), rows_between_looks,
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t j = begin; j < end; ++j) {
+                        CopyElements(from + j * inner, inner, to + index[j] * inner);
+                      }
+                    });
+        }
+      });
+    }
+    ctx.SetOutput(0, std::move(out));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeDynamicPartition(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const Tensor& data = ctx.input(0);
+    const Tensor& partitions = ctx.input(1);
+    const int n = ctx.num_outputs();
+    if (!StartsWith(data.shape(), partitions.shape())) {
+      return InvalidArgument(
+          "data.shape must start with partitions.shape, got data.shape = ", data.shape().ToString(),
+          ", partitions.shape = ", partitions.shape().ToString());
+    }
+    const absl::Span<const int32_t> part = partitions.span<int32_t>();
+    Dims counts(static_cast<size_t>(n), 0);
+    for (size_t i = 0; i < part.size(); ++i) {
+      if (WorkIsCutAt(static_cast<int64_t>(i))) return WorkStatus();
+      if (part[i] < 0 || part[i] >= n) {
+        return InvalidArgument("partitions",
+                               PositionString(partitions.shape().dims(), static_cast<int64_t>(i)),
+                               " = ", part[i], " is not in [0, ", n, ")");
+      }
+      ++counts[part[i]];
+    }
+    const absl::Span<const int64_t> slice =
+        data.shape().dims().subspan(static_cast<size_t>(partitions.rank()));
+    const int64_t inner = ProductOf(slice);
+    Dims dims(slice.begin(), slice.end());
+    dims.insert(dims.begin(), 0);
+    absl::InlinedVector<void*, 8> ends;
+    for (int i = 0; i < n; ++i) {
+      dims[0] = counts[i];
+      FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+      FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(i, data.dtype(), shape));
+      ends.push_back(out->mutable_raw());
+    }
+    if (data.num_elements() == 0) return absl::OkStatus();
+    ByElement(data.dtype(), [&](auto tag) {
+      using E = typename decltype(tag)::type;
+      const E* from = static_cast<const E*>(data.raw());
+      ForBlocks(static_cast<int64_t>(part.size()), std::max<int64_t>(kCheapItems / inner, 1),
+                [&](int64_t begin, int64_t end) {
+                  for (int64_t j = begin; j < end; ++j) {
+                    E* to = static_cast<E*>(ends[part[j]]);
+                    CopyElements(from + j * inner, inner, to);
+                    ends[part[j]] = to + inner;
+                  }
+                });
+    });
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterGatherSelectKernels(KernelRegistry& registry) {
+  registry.Add("Where", MakeWhere);
+  registry.Add("OneHot", MakeOneHot);
+  registry.Add("DynamicStitch", MakeDynamicStitch);
+  registry.Add("ParallelDynamicStitch", MakeDynamicStitch);
+  registry.Add("DynamicPartition", MakeDynamicPartition);
+}
+
+}  // namespace formwork

@@ -1,0 +1,13 @@
+#include "core/kernels/nn/nn_cpu.h"
+
+#include "core/kernels/register_cpu_kernels.h"
+
+namespace formwork {
+
+void RegisterNnCpuKernels(KernelRegistry& registry) {
+  RegisterBiasKernels(registry);
+  RegisterSoftmaxKernels(registry);
+  RegisterTopKKernels(registry);
+}
+
+}  // namespace formwork

@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/elements.h"
+#include "core/kernels/nn/nn_cpu.h"
+#include "core/kernels/shape_tensor.h"
+
+namespace formwork {
+namespace {
+
+constexpr int64_t kTask = 8 * 1024;  // Elements worth a task.
+
+template <typename T>
+using Comparable =
+    std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
+
+// Larger values first, NaN before all, then lower indices.
+template <typename T>
+struct Before {
+  const T* row;
+  bool operator()(int64_t a, int64_t b) const {
+    const auto x = static_cast<Comparable<T>>(row[a]);
+    const auto y = static_cast<Comparable<T>>(row[b]);
+    if (x != y) {
+      if (x != x || y != y) return x != x && (y == y || a < b);
+      return x > y;
+    }
+    return a < b;
+  }
+};
+
+// As TensorFlow compares for k < n: NaN equals anything. No order, which a heap survives.
+template <typename T>
+struct BeforeInHeap {
+  const T* row;
+  bool operator()(int64_t a, int64_t b) const {
+    const auto x = static_cast<Comparable<T>>(row[a]);
+    const auto y = static_cast<Comparable<T>>(row[b]);
+    return y < x || (!(y > x) && a < b);
+  }
+};
+
+// The first largest; NaN counts as smallest, as in TensorFlow for k = 1.
+template <typename T>
+int64_t Largest(const T* row, int64_t n) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < n; ++i) {
+    if (WorkIsCutAt(i)) return best;
+    const auto x = static_cast<Comparable<T>>(row[i]);
+    const auto y = static_cast<Comparable<T>>(row[best]);
+    if (x > y || (y != y && x == x)) best = i;
+  }
+  return best;
+}
+
+// 0, 1, ... n - 1; fewer where it is stopped.
+void FillPositions(std::vector<int64_t>& positions, int64_t n) {
+  positions.clear();
+  positions.reserve(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n && !WorkIsCutAt(i); ++i) positions.push_back(i);
+}
+
+// std::sort in pieces that are merged, so that it can be stopped, and shared by the threads.
+// `before` has no ties.
+template <typename Less>
+void SortPieces(std::vector<int64_t>& order, Less before) {
+  constexpr int64_t kPiece = int64_t{1} << 17;
+  const int64_t n = static_cast<int64_t>(order.size());
+  if (n <= kPiece) return std::sort(order.begin(), order.end(), before);
+  ParallelFor((n + kPiece - 1) / kPiece, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end && !WorkIsCut(); ++p) {
+      std::sort(order.begin() + p * kPiece, order.begin() + std::min((p + 1) * kPiece, n), before);
+    }
+  });
+  const auto room = std::make_unique_for_overwrite<int64_t[]>(order.size());
+  int64_t* from = order.data();
+  int64_t* to = room.get();
+  for (int64_t sorted = kPiece; sorted < n; sorted *= 2) {
+    if (WorkIsCut()) return;
+    ParallelFor((n + 2 * sorted - 1) / (2 * sorted), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t first = begin * 2 * sorted; first < std::min(end * 2 * sorted, n);
+           first += 2 * sorted) {
+        const int64_t a_end = std::min(first + sorted, n), b_end = std::min(a_end + sorted, n);
+        for (int64_t i = first, a = first, b = a_end; i < b_end; ++i) {
+          if (WorkIsCutAt(i)) return;
+          const bool from_b = a == a_end || (b < b_end && before(from[b], from[a]));
+          to[i] = from[from_b ? b++ : a++];
+        }
+      }
+    });
+    std::swap(from, to);
+  }
+  if (from != order.data()) CopyElements(from, n, order.data());
+}
+
+// As std::make_heap and std::sort_heap of libstdc++, whose order clients can see; these can be
+// stopped.
+template <typename Less>
+void MakeHeap(std::vector<int64_t>& heap, Less before) {
+  const int64_t n = static_cast<int64_t>(heap.size());
+  for (int64_t top = n / 2; top-- > 0;) {
+    if (WorkIsCutAt(top)) return;
+    const int64_t value = heap[top];
+    int64_t hole = top;
+    for (int64_t child = 2 * hole + 2; child <= n; child = 2 * hole + 2) {
+      if (child == n || before(heap[child], heap[child - 1])) --child;
+      heap[hole] = heap[child];
+      hole = child;
+    }
+    for (int64_t parent = (hole - 1) / 2; hole > top && before(heap[parent], value);
+         parent = (hole - 1) / 2) {
+      heap[hole] = heap[parent];
+      hole = parent;
+    }
+    heap[hole] = value;
+  }
+}
+template <typename Less>
+void SortHeap(std::vector<int64_t>& heap, Less before) {
+  for (auto end = heap.end(); end - heap.begin() > 1; --end) {
+    if (WorkIsCutAt(end - heap.begin())) return;
+    std::pop_heap(heap.begin(), end, before);
+  }
+}
+
+// The positions of the k largest of n > k by TensorFlow's way, a heap of k whose smallest is in
+// front and makes room for a larger one: clients see the heap's own order where none is asked for,
+// and where NaN is among the values it decides what is kept.
+template <typename T>
+void HeapOfLargest(const T* row, int64_t n, int64_t k, bool sorted, std::vector<int64_t>& order) {
+  const BeforeInHeap<T> before{row};
+  FillPositions(order, k + 1);
+  MakeHeap(order, before);
+  if (!WorkStatus().ok()) return;
+  std::pop_heap(order.begin(), order.end(), before);
+  order.pop_back();
+  for (int64_t i = k + 1; i < n; ++i) {
+    if (WorkIsCutAt(i)) return;
+    if (!before(i, order.front())) continue;
+    std::pop_heap(order.begin(), order.end(), before);
+    order.back() = i;
+    std::push_heap(order.begin(), order.end(), before);
+  }
+  if (sorted) SortHeap(order, before);
+}
+
+using TopKFn = void (*)(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x,
+                        void* values, void* indices);
+
+template <typename T, typename Index>
+void TopK(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x_raw, void* values_raw,
+          void* indices_raw) {
+  const T* x = static_cast<const T*>(x_raw);
+  T* values = static_cast<T*>(values_raw);
+  Index* indices = static_cast<Index*>(indices_raw);
+  ParallelFor(rows, std::max<int64_t>(kTask / n, 1), [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> order;
+    for (int64_t r = begin; r < end && !WorkIsCut(); ++r) {
+      const T* row = x + r * n;
+      if (k == 1) {
+        const int64_t at = Largest(row, n);
+        values[r] = row[at];
+        indices[r] = static_cast<Index>(at);
+        continue;
+      }
+      if (k < n) {
+        HeapOfLargest(row, n, k, sorted, order);
+      } else {
+        FillPositions(order, n);
+        SortPieces(order, Before<T>{row});
+      }
+      if (!WorkStatus().ok()) return;
+      for (int64_t i = 0; i < k; ++i) {
+        if (WorkIsCutAt(i)) return;
+        values[r * k + i] = row[order[i]];
+        indices[r * k + i] = static_cast<Index>(order[i]);
+      }
+    }
+  });
+}
+
+template <typename T>
+TopKFn OfIndex(DType index) {
+  switch (index) {
+    case DType::kInt16:
+      return TopK<T, int16_t>;
+    case DType::kInt32:
+      return TopK<T, int32_t>;
+    case DType::kInt64:
+      return TopK<T, int64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+TopKFn FindTopK(DType dtype, DType index) {
+  switch (dtype) {
+    FORMWORK_REAL_CASES(return OfIndex<T>(index))
+    default:
+      return nullptr;
+  }
+}
+
+absl::StatusOr<int64_t> ScalarK(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kInt16 && tensor.num_elements() == 1) {
+    return tensor.scalar<int16_t>();
+  }
+  return IntegerFromTensor(tensor, "k");
+}
+
+absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  const DType index = init.output_dtypes()[1];
+  const TopKFn top = FindTopK(dtype, index);
+  if (top == nullptr) {
+    return Unimplemented("TopKV2: dtype ", DTypeName(dtype), " is not supported");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const bool sorted, init.attrs().Get<bool>("sorted"));
+  return KernelFn([top, index, sorted](KernelContext& ctx) -> absl::Status {
+    const Tensor& x = ctx.input(0);
+    if (!ctx.input(1).shape().is_scalar()) {
+      return InvalidArgument("k must be scalar, got shape ", ctx.input(1).shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(int64_t k, ScalarK(ctx.input(1)));
+    if (k < 0) return InvalidArgument("Need k >= 0, got ", k);
+    if (x.rank() < 1) {
+      return InvalidArgument("input must be >= 1-D, got shape ", x.shape().ToString());
+    }
+    const int64_t n = x.dim(x.rank() - 1);
+    if (n < k) {
+      return InvalidArgument("input must have at least k columns. Had ", n, ", needed ", k);
+    }
+    Dims dims(x.shape().dims().begin(), x.shape().dims().end());
+    dims.back() = k;
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(0, x.dtype(), shape));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * indices, ctx.AllocateOutput(1, index, shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    top(shape.num_elements() / k, n, k, sorted, x.raw(), values->mutable_raw(),
+        indices->mutable_raw());
+    return absl::OkStatus();
+  });
+}
+
+// Whether the target is among the k largest; no where a prediction on the way is not finite.
+bool InTop(const float* row, int64_t n, int64_t target, int64_t k) {
+  if (target < 0 || target >= n || !std::isfinite(row[target])) return false;
+  int64_t larger = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i) || !std::isfinite(row[i])) return false;
+    if (row[i] > row[target]) ++larger;
+  }
+  return larger < k;
+}
+
+absl::StatusOr<KernelFn> MakeInTopK(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const Tensor& predictions = ctx.input(0);
+    const Tensor& targets = ctx.input(1);
+    if (!ctx.input(2).shape().is_scalar()) {
+      return InvalidArgument("k must be 0-D, got shape ", ctx.input(2).shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(int64_t k, IntegerFromTensor(ctx.input(2), "k"));
+    if (predictions.rank() != 2) return InvalidArgument("predictions must be 2-dimensional");
+    if (targets.rank() != 1) return InvalidArgument("targets must be 1-dimensional");
+    if (predictions.dim(0) != targets.dim(0)) {
+      return InvalidArgument("First dimension of predictions ", predictions.dim(0),
+                             " must match length of targets ", targets.dim(0));
+    }
+    const int64_t n = predictions.dim(1);
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kBool, targets.shape()));
+    const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(n, 1), 1);
+    ParallelFor(targets.num_elements(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t target = targets.dtype() == DType::kInt32
+                                   ? int64_t{targets.data<int32_t>()[r]}
+                                   : targets.data<int64_t>()[r];
+        out->mutable_data<bool>()[r] = InTop(predictions.data<float>() + r * n, n, target, k);
+      }
+    });
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void RegisterTopKKernels(KernelRegistry& registry) {
+  registry.Add("TopKV2", MakeTopK);
+  registry.Add("InTopKV2", MakeInTopK);
+}
+
+}  // namespace formwork

@@ -1,0 +1,320 @@
+// Random numbers, stateless and stateful. With seeds given, the same numbers as TensorFlow's.
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/format_tensor.h"
+#include "core/kernels/gather/gather.h"
+#include "core/kernels/random/philox.h"
+#include "core/kernels/random/random_fill.h"
+#include "core/kernels/register_cpu_kernels.h"
+
+namespace formwork {
+namespace {
+
+constexpr int64_t kPhiloxAlgorithm = 1;
+constexpr int64_t kThreeFryAlgorithm = 2;
+constexpr int64_t kAutoAlgorithm = 3;  // Philox on a CPU.
+
+absl::StatusOr<Shape> ShapeFrom(const Tensor& tensor) {
+  if (tensor.rank() != 1) {
+    return InvalidArgument("shape must be a vector of {int32,int64}, got shape ",
+                           tensor.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, IntegersOf(tensor, "shape"));
+  for (int64_t dim : dims) {
+    if (dim < 0) return InvalidArgument("Dimension ", dim, " must be >= 0");
+  }
+  return Shape::Make(dims);
+}
+
+absl::Status CheckScalar(const KernelContext& ctx, int i) {
+  if (ctx.input(i).rank() == 0) return absl::OkStatus();
+  return InvalidArgument("input ", i, " (0-based) must have shape [], not ",
+                         ctx.input(i).shape().ToString());
+}
+
+absl::Status CheckBounds(const Tensor& minval, const Tensor& maxval) {
+  if (minval.rank() != 0) {
+    return InvalidArgument("minval must be 0-D, got shape ", minval.shape().ToString());
+  }
+  if (maxval.rank() != 0) {
+    return InvalidArgument("maxval must be 0-D, got shape ", maxval.shape().ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAlgorithm(int64_t algorithm) {
+  if (algorithm == kPhiloxAlgorithm || algorithm == kAutoAlgorithm) return absl::OkStatus();
+  return InvalidArgument("Unsupported algorithm id: ", algorithm);
+}
+
+// --- Stateless: inputs shape, key, counter, alg -------------------------------------------------
+
+absl::StatusOr<KernelFn> MakeGetKeyCounter(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const Tensor& seed = ctx.input(0);
+    if (seed.shape() != Shape({2})) {
+      return InvalidArgument("seed must have shape [2], not ", seed.shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Dims seeds, IntegersOf(seed, "seed"));
+    // Scrambled, so that it does not matter which part of the seed varies.
+    const Philox::Group mix =
+        Philox(static_cast<uint64_t>(seeds[0]), static_cast<uint64_t>(seeds[1]), 0x02461e293ec8f720)
+            .Peek();
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * key, ctx.AllocateOutput(0, DType::kUint64, Shape({1})));
+    key->mutable_data<uint64_t>()[0] = mix[0] | (static_cast<uint64_t>(mix[1]) << 32);
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * counter, ctx.AllocateOutput(1, DType::kUint64, Shape({2})));
+    counter->mutable_data<uint64_t>()[0] = 0;
+    counter->mutable_data<uint64_t>()[1] = mix[2] | (static_cast<uint64_t>(mix[3]) << 32);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeGetAlgorithm(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) {
+    ctx.SetOutput(0, Tensor::Scalar(static_cast<int32_t>(kPhiloxAlgorithm)));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx) {
+  const Tensor& key = ctx.input(1);
+  const Tensor& counter = ctx.input(2);
+  FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 3));
+  FORMWORK_RETURN_IF_ERROR(CheckAlgorithm(ctx.input(3).scalar<int32_t>()));
+  if (key.shape() != Shape({1})) {
+    return InvalidArgument("key must have shape [1], not ", key.shape().ToString(),
+                           ". (Note that batched keys are not supported yet.)");
+  }
+  if (counter.rank() != 1 || counter.dim(0) < 2) {
+    return InvalidArgument(
+        "counter must be a vector with length at least 2; got shape: ", counter.shape().ToString(),
+        ". (Note that batched counters are not supported yet.)");
+  }
+  return Philox(counter.data<uint64_t>()[0], counter.data<uint64_t>()[1], key.data<uint64_t>()[0]);
+}
+
+template <Distribution kDistribution>
+absl::StatusOr<KernelFn> MakeStateless(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  const RandomFillFn fill = RandomFillFor(kDistribution, dtype);
+  if (fill == nullptr) {
+    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+  return KernelFn([dtype, fill](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Philox philox, StatelessPhilox(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
+    fill(philox, *output);
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeStatelessUniformInt(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Philox philox, StatelessPhilox(ctx));
+    const Tensor minval = ctx.input(4);
+    const Tensor maxval = ctx.input(5);
+    FORMWORK_RETURN_IF_ERROR(CheckBounds(minval, maxval));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    return FillUniformInt(philox, minval, maxval, *output);
+  });
+}
+
+// --- Legacy: seeds are attrs, each run goes on where the last one stopped -----------------------
+
+// Where a node's sequence stands. With seeds it belongs to the ConcreteFunction and starts at 0;
+// without, the plan draws its seeds once and all who share it go on in one sequence.
+class SequencePosition {
+ public:
+  explicit SequencePosition(KernelInit& init) {
+    const uint64_t seed = static_cast<uint64_t>(init.attrs().GetOr<int64_t>("seed", 0));
+    const uint64_t seed2 = static_cast<uint64_t>(init.attrs().GetOr<int64_t>("seed2", 0));
+    if (seed != 0 || seed2 != 0) {
+      start_ = Philox(seed, seed2);
+      counter_ = init.NewCounter();
+      return;
+    }
+    std::random_device device;
+    const auto draw = [&device] { return device() | (static_cast<uint64_t>(device()) << 32); };
+    start_ = Philox(draw(), draw());
+    shared_ = std::make_shared<std::atomic<uint64_t>>(0);
+  }
+
+  /// Takes the next `groups` groups.
+  Philox Reserve(KernelContext& ctx, uint64_t groups) const {
+    std::atomic<uint64_t>& position = shared_ ? *shared_ : ctx.call().counter(counter_);
+    Philox philox = start_;
+    philox.Skip(position.fetch_add(groups, std::memory_order_relaxed));
+    return philox;
+  }
+
+ private:
+  Philox start_;
+  int counter_ = -1;
+  std::shared_ptr<std::atomic<uint64_t>> shared_;
+};
+
+template <Distribution kDistribution>
+absl::StatusOr<KernelFn> MakeStateful(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  const RandomFillFn fill = RandomFillFor(kDistribution, dtype);
+  if (fill == nullptr) {
+    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+  return KernelFn(
+      [dtype, fill, position = SequencePosition(init)](KernelContext& ctx) -> absl::Status {
+        FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+        FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
+        const auto n = static_cast<uint64_t>(shape.num_elements());
+        fill(position.Reserve(ctx, n * kReservedGroups), *output);
+        return absl::OkStatus();
+      });
+}
+
+absl::StatusOr<KernelFn> MakeUniformInt(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  return KernelFn([dtype, position = SequencePosition(init)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    const Tensor minval = ctx.input(1);
+    const Tensor maxval = ctx.input(2);
+    FORMWORK_RETURN_IF_ERROR(CheckBounds(minval, maxval));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    const auto n = static_cast<uint64_t>(shape.num_elements());
+    return FillUniformInt(position.Reserve(ctx, n * kReservedGroups), minval, maxval, *output);
+  });
+}
+
+// 0 to n - 1 in an order of chance: n - 1 swaps, a number each.
+template <typename Index>
+absl::StatusOr<Tensor> ShuffledRows(Allocator& allocator, int64_t n, PhiloxSequence sequence) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor order,
+                            Tensor::Allocate(allocator, DTypeOf<Index>::value, Shape({n})));
+  Index* rows = order.mutable_data<Index>();
+  ForBlocks(n, kCheapItems, [rows](int64_t begin, int64_t end) {
+    std::iota(rows + begin, rows + end, static_cast<Index>(begin));
+  });
+  // The places to swap with are known before the swaps, so that memory is asked for several at
+  // once.
+  constexpr int64_t kAhead = 32;
+  int64_t places[kAhead];
+  for (int64_t i = 0; i + 1 < n; i += kAhead) {
+    if ((i + kAhead) % kCheapItems == 0 && WorkIsCut()) return WorkStatus();
+    const int64_t count = std::min(kAhead, n - 1 - i);
+    for (int64_t k = 0; k < count; ++k) {
+      places[k] = i + k + sequence.Next() % static_cast<uint32_t>(n - i - k);
+      __builtin_prefetch(&rows[places[k]], 1);
+    }
+    for (int64_t k = 0; k < count; ++k) std::swap(rows[i + k], rows[places[k]]);
+  }
+  return order;
+}
+
+absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
+  return KernelFn([position = SequencePosition(init)](KernelContext& ctx) -> absl::Status {
+    const Tensor& value = ctx.input(0);
+    if (value.num_elements() <= 1 || value.dim(0) <= 1) {
+      ctx.SetOutput(0, ctx.TakeInput(0));
+      return absl::OkStatus();
+    }
+    const int64_t n = value.dim(0);
+    // Numbers come in groups of four.
+    PhiloxSequence sequence(position.Reserve(ctx, (static_cast<uint64_t>(n) + 2) / 4));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor order,
+                              n <= std::numeric_limits<int32_t>::max()
+                                  ? ShuffledRows<int32_t>(ctx.allocator(), n, sequence)
+                                  : ShuffledRows<int64_t>(ctx.allocator(), n, sequence));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor output, Gather(ctx.allocator(), value, order, 0, 0));
+    ctx.SetOutput(0, std::move(output));
+    return absl::OkStatus();
+  });
+}
+
+// --- Generators kept in a variable: counter (2 x int64) and key ---------------------------------
+
+// Moves the generator on by what `delta` numbers set aside; hands out the state before.
+absl::Status SkipState(KernelContext& ctx, int64_t algorithm, uint64_t delta, Tensor* before) {
+  if (algorithm == kThreeFryAlgorithm) {
+    return Unimplemented("Non-XLA devices don't support the ThreeFry algorithm.");
+  }
+  FORMWORK_RETURN_IF_ERROR(CheckAlgorithm(algorithm));
+  if (ctx.input(0).num_elements() != 1) {
+    return InvalidArgument("resource must be a single handle: shape=",
+                           ctx.input(0).shape().ToString());
+  }
+  const ResourceHandle handle = ctx.input(0).scalar<ResourceHandle>();
+  return ctx.resources().Update(handle, 0, [&](Tensor& state) -> absl::Status {
+    if (state.dtype() != DType::kInt64) {
+      return InvalidArgument("dtype of RNG state variable must be int64, not ",
+                             GraphDTypeName(state.dtype()));
+    }
+    if (state.rank() != 1) {
+      return InvalidArgument("RNG state must have one and only one dimension, not ", state.rank());
+    }
+    if (state.dim(0) < 3) {
+      return InvalidArgument("For the Philox algorithm, the size of state must be at least 3; got ",
+                             state.dim(0));
+    }
+    int64_t* words = state.mutable_data<int64_t>();
+    if (before != nullptr) std::copy_n(words, 3, before->mutable_data<int64_t>());
+    Philox philox(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]),
+                  static_cast<uint64_t>(words[2]));
+    philox.Skip(delta * kReservedGroups);
+    words[0] = static_cast<int64_t>(philox.counter_lo());
+    words[1] = static_cast<int64_t>(philox.counter_hi());
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeReadAndSkip(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 1));
+    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 2));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor before,
+                              Tensor::Allocate(ctx.allocator(), DType::kInt64, Shape({3})));
+    FORMWORK_RETURN_IF_ERROR(
+        SkipState(ctx, ctx.input(1).scalar<int32_t>(), ctx.input(2).scalar<uint64_t>(), &before));
+    ctx.SetOutput(0, std::move(before));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeSkip(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 1));
+    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 2));
+    return SkipState(ctx, ctx.input(1).scalar<int64_t>(),
+                     static_cast<uint64_t>(ctx.input(2).scalar<int64_t>()), nullptr);
+  });
+}
+
+}  // namespace
+
+void RegisterRandomCpuKernels(KernelRegistry& registry) {
+  registry.Add("StatelessRandomGetKeyCounter", MakeGetKeyCounter);
+  registry.Add("StatelessRandomGetAlg", MakeGetAlgorithm);
+  registry.Add("StatelessRandomUniformV2", MakeStateless<Distribution::kUniform>);
+  registry.Add("StatelessRandomNormalV2", MakeStateless<Distribution::kNormal>);
+  registry.Add("StatelessTruncatedNormalV2", MakeStateless<Distribution::kTruncatedNormal>);
+  registry.Add("StatelessRandomUniformFullIntV2", MakeStateless<Distribution::kFullInt>);
+  registry.Add("StatelessRandomUniformIntV2", MakeStatelessUniformInt);
+  registry.Add("RandomUniform", MakeStateful<Distribution::kUniform>);
+  registry.Add("RandomStandardNormal", MakeStateful<Distribution::kNormal>);
+  registry.Add("TruncatedNormal", MakeStateful<Distribution::kTruncatedNormal>);
+  registry.Add("RandomUniformInt", MakeUniformInt);
+  registry.Add("RandomShuffle", MakeShuffle);
+  registry.Add("RngReadAndSkip", MakeReadAndSkip);
+  registry.Add("RngSkip", MakeSkip);
+}
+
+}  // namespace formwork

@@ -1,0 +1,209 @@
+#pragma once
+
+// The loops of the reductions, over a struct per reduction and element type:
+//
+//   struct SumFloat {
+//     using Element = float;
+//     using Partial = float;   // What a few thousand elements are reduced to ...
+//     using Total = double;    // ... and what those are reduced to.
+//     static Partial First();
+//     static Partial Step(Partial sum, Element x);
+//     static Partial Join(Partial a, Partial b);
+//     static Total Begin();
+//     static Total Add(Total total, Partial sum);
+//     static Total Merge(Total a, Total b);
+//     static Element Finish(Total total, int64_t count);
+//     static constexpr bool kByIsa;  // Worth compiling for each vector instruction set.
+//   };
+//
+// Two levels, so that the error of a sum of millions of floats stays near that of one addition.
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/parallel.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/isa.h"
+#include "core/kernels/reduction/reduction.h"
+
+namespace formwork::reduce_loops {
+
+constexpr int64_t kRowBlock = 2048;                  // Elements of a row per Partial.
+constexpr int64_t kColumnBlock = 128;                // Rows per Partial where columns are reduced.
+constexpr int64_t kChunk = 128;                      // Columns at a time.
+constexpr int64_t kTask = 64 * 1024;                 // Elements worth a task.
+constexpr int64_t kLookElements = int64_t{1} << 20;  // Between two looks at the StopFlag.
+
+template <typename Op>
+struct Rows {
+  using Element = typename Op::Element;
+  using Partial = typename Op::Partial;
+  using Total = typename Op::Total;
+
+  /// Reduces whole groups of kLanes elements, side by side, and advances `i` past them.
+  template <int kLanes>
+  FORMWORK_ISA_INLINE static Partial Lanes(const Element* x, int64_t n, int64_t* i) {
+    Partial lanes[kLanes];
+    for (int l = 0; l < kLanes; ++l) lanes[l] = Op::First();
+    for (; *i + kLanes <= n; *i += kLanes) {
+      for (int l = 0; l < kLanes; ++l) lanes[l] = Op::Step(lanes[l], x[*i + l]);
+    }
+    for (int step = kLanes / 2; step > 0; step /= 2) {
+      for (int l = 0; l < step; ++l) lanes[l] = Op::Join(lanes[l], lanes[l + step]);
+    }
+    return lanes[0];
+  }
+
+  FORMWORK_ISA_INLINE static Partial Block(const Element* x, int64_t n) {
+    Partial partial = Op::First();
+    int64_t i = 0;
+    // So many lanes that the compiler keeps them a loop, which it vectorises whatever Step is.
+    if (n >= 256) {
+      partial = Lanes<64>(x, n, &i);
+    } else if (n >= 32) {
+      partial = Lanes<16>(x, n, &i);
+    }
+    for (; i < n; ++i) partial = Op::Step(partial, x[i]);
+    return partial;
+  }
+
+  /// totals[r] = the reduction of row r.
+  FORMWORK_ISA_INLINE static void Run(const Element* x, int64_t rows, int64_t n, int64_t stride,
+                                      Total* totals) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const Element* row = x + r * stride;
+      Total total = Op::Begin();
+      for (int64_t i = 0; i < n; i += kRowBlock) {
+        if ((i + kRowBlock) % kLookElements == 0 && WorkIsCut()) break;
+        total = Op::Add(total, Block(row + i, std::min(kRowBlock, n - i)));
+      }
+      totals[r] = total;
+    }
+  }
+};
+
+template <typename Op>
+struct Columns {
+  using Element = typename Op::Element;
+  using Partial = typename Op::Partial;
+  using Total = typename Op::Total;
+
+  /// totals[c] = the reduction of column c, of at most kChunk.
+  FORMWORK_ISA_INLINE static void Run(const Element* x, int64_t rows, int64_t columns,
+                                      int64_t stride, Total* totals) {
+    for (int64_t c = 0; c < columns; ++c) totals[c] = Op::Begin();
+    Partial partials[kChunk];
+    for (int64_t first = 0; first < rows; first += kColumnBlock) {
+      if ((first + kColumnBlock) % (kLookElements / kChunk) == 0 && WorkIsCut()) break;
+      const int64_t end = std::min(first + kColumnBlock, rows);
+      for (int64_t c = 0; c < columns; ++c) partials[c] = Op::First();
+      for (int64_t r = first; r < end; ++r) {
+        const Element* __restrict row = x + r * stride;
+        for (int64_t c = 0; c < columns; ++c) partials[c] = Op::Step(partials[c], row[c]);
+      }
+      for (int64_t c = 0; c < columns; ++c) totals[c] = Op::Add(totals[c], partials[c]);
+    }
+  }
+};
+
+template <typename Op, typename Loop, typename... Args>
+inline void RunLoop(Args... args) {
+  if constexpr (Op::kByIsa) {
+    ForHostIsa<Loop>(args...);
+  } else {
+    Loop::Run(args...);
+  }
+}
+
+/// The whole of a reduction whose inner extent is 1.
+template <typename Op>
+void ReduceRows(const ReduceExtent& e, const typename Op::Element* x, typename Op::Element* out) {
+  using Total = typename Op::Total;
+  if (e.outer < 8 && e.reduced >= 2 * kTask) {
+    // Few and long: rows are split.
+    const int64_t stripes = (e.reduced + kTask - 1) / kTask;
+    std::vector<Total> totals(static_cast<size_t>(stripes));
+    for (int64_t r = 0; r < e.outer; ++r) {
+      ParallelFor(stripes, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t s = begin; s < end; ++s) {
+          RunLoop<Op, Rows<Op>>(x + r * e.reduced + s * kTask, int64_t{1},
+                                std::min(kTask, e.reduced - s * kTask), int64_t{0}, &totals[s]);
+        }
+      });
+      Total total = Op::Begin();
+      for (const Total& part : totals) total = Op::Merge(total, part);
+      out[r] = Op::Finish(total, e.reduced);
+    }
+    return;
+  }
+  ParallelFor(e.outer, std::max<int64_t>(kTask / std::max<int64_t>(e.reduced, 1), 1),
+              [&](int64_t begin, int64_t end) {
+                Total totals[kChunk];
+                for (int64_t r = begin; r < end; r += kChunk) {
+                  const int64_t rows = std::min(kChunk, end - r);
+                  RunLoop<Op, Rows<Op>>(x + r * e.reduced, rows, e.reduced, e.reduced, totals);
+                  for (int64_t i = 0; i < rows; ++i) out[r + i] = Op::Finish(totals[i], e.reduced);
+                }
+              });
+}
+
+/// The whole of a reduction with an inner extent.
+template <typename Op>
+void ReduceColumns(const ReduceExtent& e, const typename Op::Element* x,
+                   typename Op::Element* out) {
+  using Total = typename Op::Total;
+  const int64_t chunks = (e.inner + kChunk - 1) / kChunk;
+  const int64_t chunk_elements = std::min(kChunk, e.inner) * std::max<int64_t>(e.reduced, 1);
+  if (e.outer * chunks < 8 && chunk_elements >= 2 * kTask) {
+    // Few and long: rows are split.
+    const int64_t stripe_rows = std::max<int64_t>(kTask / e.inner, kColumnBlock);
+    const int64_t stripes = (e.reduced + stripe_rows - 1) / stripe_rows;
+    std::vector<Total> totals(static_cast<size_t>(stripes * e.inner));
+    for (int64_t o = 0; o < e.outer; ++o) {
+      const auto* block = x + o * e.reduced * e.inner;
+      ParallelFor(stripes, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t s = begin; s < end; ++s) {
+          const int64_t rows = std::min(stripe_rows, e.reduced - s * stripe_rows);
+          for (int64_t c = 0; c < e.inner; c += kChunk) {
+            RunLoop<Op, Columns<Op>>(block + s * stripe_rows * e.inner + c, rows,
+                                     std::min(kChunk, e.inner - c), e.inner,
+                                     &totals[s * e.inner + c]);
+          }
+        }
+      });
+      for (int64_t c = 0; c < e.inner; ++c) {
+        Total total = Op::Begin();
+        for (int64_t s = 0; s < stripes; ++s) total = Op::Merge(total, totals[s * e.inner + c]);
+        out[o * e.inner + c] = Op::Finish(total, e.reduced);
+      }
+    }
+    return;
+  }
+  ParallelFor(e.outer * chunks, std::max<int64_t>(kTask / chunk_elements, 1),
+              [&](int64_t begin, int64_t end) {
+                Total totals[kChunk];
+                for (int64_t item = begin; item < end; ++item) {
+                  const int64_t o = item / chunks;
+                  const int64_t c = item % chunks * kChunk;
+                  const int64_t columns = std::min(kChunk, e.inner - c);
+                  RunLoop<Op, Columns<Op>>(x + o * e.reduced * e.inner + c, e.reduced, columns,
+                                           e.inner, totals);
+                  auto* to = out + o * e.inner + c;
+                  for (int64_t i = 0; i < columns; ++i) to[i] = Op::Finish(totals[i], e.reduced);
+                }
+              });
+}
+
+/// A ReduceFn.
+template <typename Op>
+void ReduceAll(const ReduceExtent& e, const void* x, void* out) {
+  const auto* from = static_cast<const typename Op::Element*>(x);
+  auto* to = static_cast<typename Op::Element*>(out);
+  if (e.inner == 1) {
+    ReduceRows<Op>(e, from, to);
+  } else {
+    ReduceColumns<Op>(e, from, to);
+  }
+}
+
+}  // namespace formwork::reduce_loops

@@ -1,0 +1,251 @@
+// Variables: reading, assigning, counting up and writing rows.
+
+#include <algorithm>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/kernels/arithmetic.h"
+#include "core/kernels/format_tensor.h"
+#include "core/kernels/gather/gather.h"
+#include "core/kernels/resource/handle.h"
+#include "core/kernels/register_cpu_kernels.h"
+
+namespace formwork {
+namespace {
+
+absl::StatusOr<KernelFn> MakeRead(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("dtype"));
+  return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor value, ctx.resources().Read(handle));
+    if (value.dtype() != dtype) {
+      return InvalidArgument("Trying to read variable with wrong dtype. Expected ",
+                             GraphDTypeName(dtype), " got ", GraphDTypeName(value.dtype()));
+    }
+    ctx.SetOutput(0, std::move(value));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeAssign(KernelInit& init) {
+  const bool validate = init.attrs().GetOr<bool>("validate_shape", false);
+  return KernelFn([validate](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    if (validate) {
+      FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
+      const PartialShape& shape = type->parts[0].shape;
+      if (!shape.Accepts(ctx.input(1).shape())) {
+        return InvalidArgument("Trying to assign to variable with tensor with wrong shape.",
+                               " Expected ", shape.ToString(), " got ",
+                               ctx.input(1).shape().ToString());
+      }
+    }
+    return ctx.resources().Assign(handle, ctx.TakeInput(1));
+  });
+}
+
+// --- AssignAdd, AssignSub -----------------------------------------------------------------------
+
+// `target` is the value, or the delta where kIntoDelta.
+template <typename T, bool kSubtract, bool kIntoDelta>
+void Accumulate(Tensor& target, const Tensor& other) {
+  T* to = target.mutable_data<T>();
+  const T* from = other.data<T>();
+  const auto run = [to, from](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T value = kIntoDelta ? from[i] : to[i];
+      const T delta = kIntoDelta ? to[i] : from[i];
+      to[i] = kSubtract ? math::Sub(value, delta) : math::Add(value, delta);
+    }
+  };
+  if (target.num_elements() <= 1 << 15) {
+    run(0, target.num_elements());
+  } else {
+    ParallelFor(target.num_elements(), 1 << 15, run);
+  }
+}
+
+using AccumulateFn = void (*)(Tensor& target, const Tensor& other);
+
+template <bool kSubtract, bool kIntoDelta>
+AccumulateFn AccumulateFor(DType dtype) {
+  switch (dtype) {
+    FORMWORK_NUMBER_CASES(return (&Accumulate<T, kSubtract, kIntoDelta>))
+    default:
+      return nullptr;
+  }
+}
+
+// From here on the sum is made in the memory of a delta that nobody else needs: a stop can cut
+// that, as it cannot where the variable's value is changed in place.
+constexpr size_t kLargeDelta = size_t{16} << 20;
+
+template <bool kSubtract>
+absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("dtype"));
+  const AccumulateFn into_value = AccumulateFor<kSubtract, false>(dtype);
+  const AccumulateFn into_delta = AccumulateFor<kSubtract, true>(dtype);
+  if (into_value == nullptr) {
+    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+  return KernelFn([dtype, into_value, into_delta](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    const Tensor& delta = ctx.input(1);
+    const auto check = [&](const Tensor& value) -> absl::Status {
+      if (value.dtype() != dtype) {
+        return InvalidArgument("DType of variable handle and value does not match: ",
+                               GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
+      }
+      if (value.shape() != delta.shape()) {
+        return InvalidArgument("Cannot update variable with shape ", value.shape().ToString(),
+                               " using a Tensor with shape ", delta.shape().ToString(),
+                               ", shapes must be equal.");
+      }
+      return absl::OkStatus();
+    };
+    if (delta.bytes() >= kLargeDelta && ctx.CanOverwrite(1)) {
+      FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
+      FORMWORK_RETURN_IF_ERROR(check(value));
+      Tensor result = ctx.TakeInput(1);
+      into_delta(result, value);
+      return ctx.resources().Assign(handle, std::move(result));
+    }
+    return ctx.resources().Update(handle, 3 * delta.bytes(), [&](Tensor& value) -> absl::Status {
+      FORMWORK_RETURN_IF_ERROR(check(value));
+      into_value(value, delta);
+      return absl::OkStatus();
+    });
+  });
+}
+
+// --- What is known of a variable ----------------------------------------------------------------
+
+absl::StatusOr<KernelFn> MakeVariableShape(KernelInit& init) {
+  const bool wide = init.output_dtypes()[0] == DType::kInt64;
+  return KernelFn([wide](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
+    FORMWORK_ASSIGN_OR_RETURN(
+        Tensor * output,
+        ctx.AllocateOutput(0, wide ? DType::kInt64 : DType::kInt32, Shape({value.rank()})));
+    for (int i = 0; i < value.rank(); ++i) {
+      const int64_t dim = value.dim(i);
+      if (wide) {
+        output->mutable_data<int64_t>()[i] = dim;
+      } else if (dim <= std::numeric_limits<int32_t>::max()) {
+        output->mutable_data<int32_t>()[i] = static_cast<int32_t>(dim);
+      } else {
+        return InvalidArgument("VariableShape: dimension does not fit int32: ", dim);
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeIsInitialized(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    ctx.SetOutput(0, Tensor::Scalar(ctx.resources().IsInitialized(handle)));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeDestroy(KernelInit& init) {
+  const bool ignore = init.attrs().GetOr<bool>("ignore_lookup_error", true);
+  return KernelFn([ignore](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    return ctx.resources().Destroy(handle, ignore);
+  });
+}
+
+// How TensorFlow shares a variable's buffer; ours are always copied on write where they are shared.
+absl::StatusOr<KernelFn> MakeDisableCopyOnRead(KernelInit&) {
+  return KernelFn([](KernelContext&) { return absl::OkStatus(); });
+}
+
+// --- Rows ---------------------------------------------------------------------------------------
+
+absl::StatusOr<KernelFn> MakeGatherRows(KernelInit& init) {
+  const int64_t batch_dims = init.attrs().GetOr<int64_t>("batch_dims", 0);
+  return KernelFn([batch_dims](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor params, ctx.resources().Read(handle));
+    if (params.rank() == 0) {
+      return InvalidArgument("params must be at least 1 dimensional");
+    }
+    FORMWORK_ASSIGN_OR_RETURN(
+        Tensor output,
+        Gather(ctx.allocator(), params, ctx.input(1),
+               batch_dims < 0 ? batch_dims + ctx.input(1).rank() : batch_dims, batch_dims));
+    ctx.SetOutput(0, std::move(output));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeGatherNd(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor params, ctx.resources().Read(handle));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor output, GatherNd(ctx.allocator(), params, ctx.input(1)));
+    ctx.SetOutput(0, std::move(output));
+    return absl::OkStatus();
+  });
+}
+
+using ScatterFn = absl::Status (*)(ScatterOp op, Tensor& target, const Tensor& indices,
+                                   const Tensor& updates);
+
+template <ScatterOp kOp, ScatterFn kScatter>
+absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[2];
+  return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    const Tensor& indices = ctx.input(1);
+    const Tensor& updates = ctx.input(2);
+    // A line of the cache for each row, read and written, and what is wider.
+    const size_t rows = static_cast<size_t>(indices.num_elements());
+    size_t bytes_moved = 128 * rows + 3 * updates.bytes();
+    if (updates.rank() == 0) {
+      FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
+      if (value.rank() > 0 && value.dim(0) > 0) {
+        bytes_moved += 2 * rows * (value.bytes() / static_cast<size_t>(value.dim(0)));
+      }
+    }
+    return ctx.resources().Update(handle, bytes_moved, [&](Tensor& value) -> absl::Status {
+      if (value.dtype() != dtype) {
+        return InvalidArgument("DType of scatter resource and updates does not match: ",
+                               GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
+      }
+      return kScatter(kOp, value, indices, updates);
+    });
+  });
+}
+
+}  // namespace
+
+void RegisterVariableCpuKernels(KernelRegistry& registry) {
+  registry.Add("ReadVariableOp", MakeRead);
+  registry.Add("AssignVariableOp", MakeAssign);
+  registry.Add("AssignAddVariableOp", MakeAccumulate<false>);
+  registry.Add("AssignSubVariableOp", MakeAccumulate<true>);
+  registry.Add("VariableShape", MakeVariableShape);
+  registry.Add("VarIsInitializedOp", MakeIsInitialized);
+  registry.Add("DestroyResourceOp", MakeDestroy);
+  registry.Add("DisableCopyOnRead", MakeDisableCopyOnRead);
+  registry.Add("ResourceGather", MakeGatherRows);
+  registry.Add("ResourceGatherNd", MakeGatherNd);
+  registry.Add("ResourceScatterUpdate", MakeScatter<ScatterOp::kUpdate, ScatterRows>);
+  registry.Add("ResourceScatterAdd", MakeScatter<ScatterOp::kAdd, ScatterRows>);
+  registry.Add("ResourceScatterSub", MakeScatter<ScatterOp::kSub, ScatterRows>);
+  registry.Add("ResourceScatterMul", MakeScatter<ScatterOp::kMul, ScatterRows>);
+  registry.Add("ResourceScatterDiv", MakeScatter<ScatterOp::kDiv, ScatterRows>);
+  registry.Add("ResourceScatterMin", MakeScatter<ScatterOp::kMin, ScatterRows>);
+  registry.Add("ResourceScatterMax", MakeScatter<ScatterOp::kMax, ScatterRows>);
+  registry.Add("ResourceScatterNdUpdate", MakeScatter<ScatterOp::kUpdate, ScatterNd>);
+  registry.Add("ResourceScatterNdAdd", MakeScatter<ScatterOp::kAdd, ScatterNd>);
+  registry.Add("ResourceScatterNdSub", MakeScatter<ScatterOp::kSub, ScatterNd>);
+  registry.Add("ResourceScatterNdMin", MakeScatter<ScatterOp::kMin, ScatterNd>);
+  registry.Add("ResourceScatterNdMax", MakeScatter<ScatterOp::kMax, ScatterNd>);
+}
+
+}  // namespace formwork

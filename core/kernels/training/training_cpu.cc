@@ -1,0 +1,273 @@
+// Optimizers: one pattern for all. Several variables are updated together, in place where nobody
+// else holds their values; every shape is checked before anything is written.
+
+#include <array>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/kernels/format_tensor.h"
+#include "core/kernels/isa.h"
+#include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/training/training_rules.h"
+
+namespace formwork {
+namespace {
+
+using training::Options;
+
+constexpr int kMaxVariables = 4;
+constexpr int kMaxScalars = 6;
+using Variables = std::array<Tensor*, kMaxVariables>;
+
+template <typename T>
+constexpr bool kIsSmallFloat = std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
+template <typename T>
+using ComputeType = std::conditional_t<kIsSmallFloat<T>, float, T>;
+
+// --- The loop -----------------------------------------------------------------------------------
+
+template <typename T, typename Rule>
+FORMWORK_RULE_INLINE void Loop(const Rule& rule, T* __restrict a, T* __restrict b, T* __restrict c,
+                               T* __restrict d, const T* __restrict grad, int64_t begin,
+                               int64_t end) {
+  using C = ComputeType<T>;
+  const Rule local = rule;
+  for (int64_t i = begin; i < end; ++i) {
+    C va = static_cast<C>(a[i]);
+    C vb{};
+    C vc{};
+    C vd{};
+    if constexpr (Rule::kVariables > 1) vb = static_cast<C>(b[i]);
+    if constexpr (Rule::kVariables > 2) vc = static_cast<C>(c[i]);
+    if constexpr (Rule::kVariables > 3) vd = static_cast<C>(d[i]);
+    local(va, vb, vc, vd, static_cast<C>(grad[i]));
+    a[i] = static_cast<T>(va);
+    if constexpr (Rule::kVariables > 1) b[i] = static_cast<T>(vb);
+    if constexpr (Rule::kVariables > 2) c[i] = static_cast<T>(vc);
+    if constexpr (Rule::kVariables > 3) d[i] = static_cast<T>(vd);
+  }
+}
+
+#if defined(__x86_64__)
+// Without FMA: its other rounding would take the results further from TensorFlow's.
+template <typename T, typename Rule>
+__attribute__((target("avx2"))) void LoopAvx2(const Rule& rule, T* a, T* b, T* c, T* d,
+                                              const T* grad, int64_t begin, int64_t end) {
+  Loop(rule, a, b, c, d, grad, begin, end);
+}
+#endif
+
+template <typename T, typename Rule>
+void LoopAny(const Rule& rule, T* a, T* b, T* c, T* d, const T* grad, int64_t begin, int64_t end) {
+#if defined(__x86_64__)
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    if (HostIsa() != Isa::kBaseline) return LoopAvx2(rule, a, b, c, d, grad, begin, end);
+  }
+#endif
+  Loop(rule, a, b, c, d, grad, begin, end);
+}
+
+template <typename T, typename Rule>
+void Apply(const Variables& variables, const Tensor& grad,
+           const std::array<const Tensor*, kMaxScalars>& scalars, const Options& options) {
+  using C = ComputeType<T>;
+  C values[kMaxScalars] = {};
+  for (int i = 0; i < Rule::kScalars; ++i) values[i] = static_cast<C>(scalars[i]->scalar<T>());
+  const Rule rule(values, options);
+  T* data[kMaxVariables] = {};
+  for (int i = 0; i < Rule::kVariables; ++i) data[i] = variables[i]->mutable_data<T>();
+  const T* gradient = grad.data<T>();
+  const auto run = [&](int64_t begin, int64_t end) {
+    LoopAny<T>(rule, data[0], data[1], data[2], data[3], gradient, begin, end);
+  };
+  constexpr int64_t kGrain = 1 << 14;
+  if (grad.num_elements() <= kGrain) {
+    run(0, grad.num_elements());
+  } else {
+    ParallelFor(grad.num_elements(), kGrain, run);
+  }
+}
+
+using ApplyFn = void (*)(const Variables& variables, const Tensor& grad,
+                         const std::array<const Tensor*, kMaxScalars>& scalars,
+                         const Options& options);
+
+// Complex variables are for the rules that need no order among numbers.
+template <template <typename> typename Rule, bool kComplex>
+ApplyFn ApplyFor(DType dtype) {
+  switch (dtype) {
+    FORMWORK_FLOAT_CASES(return (&Apply<T, Rule<ComputeType<T>>>))
+    default:
+      break;
+  }
+  if constexpr (kComplex) {
+    switch (dtype) {
+      FORMWORK_COMPLEX_CASES(return (&Apply<T, Rule<T>>))
+      default:
+        break;
+    }
+  }
+  return nullptr;
+}
+
+// --- The kernel ---------------------------------------------------------------------------------
+
+// Where an op has what: `variables` handles first, then scalars and the gradient among them.
+struct Layout {
+  int variables;
+  int scalars;
+  int grad;
+  std::vector<std::string> names;  // Of the inputs, for texts of errors.
+};
+
+// Opens the variables one inside the other, so that all are written or none.
+absl::Status UpdateAll(KernelContext& ctx, const Layout& layout, int i, Variables& variables,
+                       absl::FunctionRef<absl::Status()> apply) {
+  if (i == layout.variables) return apply();
+  const ResourceHandle handle = ctx.input(i).scalar<ResourceHandle>();
+  const size_t bytes_moved = 3 * ctx.input(layout.grad).bytes();  // Gradient and value, and back.
+  return ctx.resources().Update(handle, bytes_moved, [&](Tensor& value) -> absl::Status {
+    variables[i] = &value;
+    return UpdateAll(ctx, layout, i + 1, variables, apply);
+  });
+}
+
+absl::Status CheckInputs(const KernelContext& ctx, const Layout& layout) {
+  for (int i = 0; i < layout.variables; ++i) {
+    if (ctx.input(i).num_elements() != 1) {
+      return InvalidArgument("resource must be a single handle: shape=",
+                             ctx.input(i).shape().ToString());
+    }
+    for (int k = 0; k < i; ++k) {
+      if (ctx.input(i).scalar<ResourceHandle>().id != ctx.input(k).scalar<ResourceHandle>().id) {
+        continue;
+      }
+      return InvalidArgument(layout.names[k], " and ", layout.names[i], " are the same variable");
+    }
+  }
+  for (int i = layout.variables; i < ctx.num_inputs(); ++i) {
+    if (i == layout.grad || ctx.input(i).rank() == 0) continue;
+    return InvalidArgument(layout.names[i], " is not a scalar: ", ctx.input(i).shape().ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVariables(const Layout& layout, const Variables& variables, const Tensor& grad) {
+  const Shape& shape = variables[0]->shape();
+  for (int i = 0; i < layout.variables; ++i) {
+    if (variables[i]->dtype() != grad.dtype()) {
+      return InvalidArgument("Trying to update variable with wrong dtype. Expected ",
+                             GraphDTypeName(variables[i]->dtype()), " got ",
+                             GraphDTypeName(grad.dtype()));
+    }
+    if (variables[i]->shape() != shape) {
+      return InvalidArgument("var and ", layout.names[i], " do not have the same shape",
+                             shape.ToString(), " ", variables[i]->shape().ToString());
+    }
+  }
+  if (grad.shape() != shape) {
+    return InvalidArgument("var and ", layout.names[layout.grad], " do not have the same shape",
+                           shape.ToString(), " ", grad.shape().ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeKernel(KernelInit& init, ApplyFn apply, int variables, int scalars) {
+  const DType dtype = init.input_dtypes()[variables];
+  if (apply == nullptr) {
+    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+  Options options;
+  options.update_slots = init.attrs().GetOr<bool>("update_slots", true);
+  Layout layout{variables, scalars, -1, {}};
+  for (const ArgDef& arg : init.op().inputs) {
+    if (arg.name == "grad" || arg.name == "delta") {
+      layout.grad = static_cast<int>(layout.names.size());
+    }
+    layout.names.push_back(arg.name);
+  }
+  if (layout.grad < 0 || static_cast<int>(layout.names.size()) != variables + scalars + 1) {
+    return Internal(init.op().name, ": inputs are not as its rule has them");
+  }
+  return KernelFn([apply, options, layout = std::move(layout)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckInputs(ctx, layout));
+    std::array<const Tensor*, kMaxScalars> scalars{};
+    int next = 0;
+    for (int i = layout.variables; i < ctx.num_inputs(); ++i) {
+      if (i != layout.grad) scalars[next++] = &ctx.input(i);
+    }
+    const Tensor& grad = ctx.input(layout.grad);
+    Variables variables{};
+    return UpdateAll(ctx, layout, 0, variables, [&]() -> absl::Status {
+      FORMWORK_RETURN_IF_ERROR(CheckVariables(layout, variables, grad));
+      apply(variables, grad, scalars, options);
+      return absl::OkStatus();
+    });
+  });
+}
+
+template <template <typename> typename Rule, bool kComplex = true>
+absl::StatusOr<KernelFn> Make(KernelInit& init) {
+  constexpr int kVariables = Rule<float>::kVariables;
+  return MakeKernel(init, ApplyFor<Rule, kComplex>(init.input_dtypes()[kVariables]), kVariables,
+                    Rule<float>::kScalars);
+}
+
+// For rules of two variants that an attr chooses between.
+template <template <typename> typename Plain, template <typename> typename Other,
+          bool kComplex = true>
+absl::StatusOr<KernelFn> MakeEither(KernelInit& init, absl::string_view attr) {
+  return init.attrs().GetOr<bool>(attr, false) ? Make<Other, kComplex>(init)
+                                               : Make<Plain, kComplex>(init);
+}
+
+template <typename C>
+using PlainAdam = training::Adam<C, false>;
+template <typename C>
+using NesterovAdam = training::Adam<C, true>;
+template <typename C>
+using PlainMomentum = training::Momentum<C, false>;
+template <typename C>
+using NesterovMomentum = training::Momentum<C, true>;
+template <typename C>
+using PlainKerasMomentum = training::KerasMomentum<C, false>;
+template <typename C>
+using NesterovKerasMomentum = training::KerasMomentum<C, true>;
+template <typename C>
+using PlainFtrl = training::Ftrl<C, false>;
+template <typename C>
+using MultipliedFtrl = training::Ftrl<C, true>;
+
+absl::StatusOr<KernelFn> MakeAdam(KernelInit& init) {
+  return MakeEither<PlainAdam, NesterovAdam>(init, "use_nesterov");
+}
+absl::StatusOr<KernelFn> MakeMomentum(KernelInit& init) {
+  return MakeEither<PlainMomentum, NesterovMomentum>(init, "use_nesterov");
+}
+absl::StatusOr<KernelFn> MakeKerasMomentum(KernelInit& init) {
+  return MakeEither<PlainKerasMomentum, NesterovKerasMomentum>(init, "use_nesterov");
+}
+absl::StatusOr<KernelFn> MakeFtrl(KernelInit& init) {
+  return MakeEither<PlainFtrl, MultipliedFtrl, false>(init, "multiply_linear_by_lr");
+}
+
+}  // namespace
+
+void RegisterTrainingCpuKernels(KernelRegistry& registry) {
+  registry.Add("ResourceApplyGradientDescent", Make<training::GradientDescent>);
+  registry.Add("ResourceApplyAdam", MakeAdam);
+  registry.Add("ResourceApplyMomentum", MakeMomentum);
+  registry.Add("ResourceApplyKerasMomentum", MakeKerasMomentum);
+  registry.Add("ResourceApplyAdadelta", Make<training::Adadelta>);
+  registry.Add("ResourceApplyAdagrad", Make<training::Adagrad>);
+  registry.Add("ResourceApplyAdagradV2", Make<training::AdagradV2>);
+  registry.Add("ResourceApplyRMSProp", Make<training::RmsProp>);
+  registry.Add("ResourceApplyCenteredRMSProp", Make<training::CenteredRmsProp>);
+  registry.Add("ResourceApplyAdaMax", Make<training::AdaMax, false>);
+  registry.Add("ResourceApplyFtrl", MakeFtrl);
+  registry.Add("ResourceApplyProximalGradientDescent",
+               Make<training::ProximalGradientDescent, false>);
+  registry.Add("ResourceApplyProximalAdagrad", Make<training::ProximalAdagrad, false>);
+}
+
+}  // namespace formwork
