@@ -43,6 +43,19 @@ size_t CacheBytes(const EngineOptions& options) {
 // Calls that leave their threads to others keep what they hold: up to this part of the memory.
 constexpr size_t kSuspendedPart = 8;
 
+// A function's hidden state, a node a line; of much the beginning.
+std::string StateText(const ConcreteFunction& function) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  std::string text;
+  function.VisitState([&](absl::string_view node, absl::Span<std::atomic<uint64_t>> numbers) {
+    absl::StrAppend(&text, text.empty() ? "\n" : "", "state '", node, "':");
+    for (const auto& number : numbers) absl::StrAppend(&text, " ", number.load());
+    absl::StrAppend(&text, "\n");
+    return text.size() < kMostBytes;
+  });
+  return text;
+}
+
 int ChooseCompileThreads() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
 }
@@ -184,7 +197,8 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
     FunctionInfo info = InfoOf(*function);
     absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature);
     if (plan) {
-      info.plan = PlanText(static_cast<const BoundFunction&>(*function).program());
+      info.plan = absl::StrCat(PlanText(static_cast<const BoundFunction&>(*function).program()),
+                               StateText(*function));
       absl::StrAppend(&text, "\n\n", info.plan);
     }
     if (functions != nullptr) functions->push_back(std::move(info));

@@ -65,7 +65,8 @@ class CallTask final : public TaskOf<CallResult> {
   struct Running {
     explicit Running(CallTask& task)
         : share(task.MostBytes()),
-          call(task.engine_.allocator_, &task.bound().counters, &task.bound().named, task.stop_) {
+          call(task.engine_.allocator_, absl::MakeSpan(task.bound().state), &task.bound().named,
+               task.stop_) {
       call.set_resources(&task.ticket_);
       if (task.spec_.print) call.set_print(&task.spec_.print);
     }
@@ -190,7 +191,7 @@ uint64_t CallTask::WorkOf() const {
   const BoundFunction& function = bound();
   const bool by_value = function.program().sized_by_value;
   // Resources and random numbers are values, too.
-  if (by_value && (!function.resources.empty() || function.program().num_counters > 0)) return 0;
+  if (by_value && (!function.resources.empty() || !function.state.empty())) return 0;
   uint64_t work = 1;
   size_t value_bytes = 0;
   for (size_t i = 0; i < function.inputs.size(); ++i) {

@@ -114,6 +114,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
   const PlannerContext context{ops_, kernels_, allocator_};
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             MakePlan(imported, arg_shapes, context));
+  // Hidden state is named by this graph's nodes: a fingerprint is of graphs with any names.
+  if (plan->num_state > 0) return plan;
   absl::MutexLock lock(&plans_mutex_);
   std::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
   plans_[key] = plan;
@@ -276,7 +278,7 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
     function->resources.push_back(
         {resource->id, resource->name, resource, plan->arg_access[num_inputs + i]});
   }
-  for (int i = 0; i < plan->num_counters; ++i) function->counters.emplace_back(0);
+  function->state = std::vector<std::atomic<uint64_t>>(plan->num_state);
   function->inputs = registration.inputs;
   function->captures = captures;
   for (size_t i = 0; i < registration.outputs.size(); ++i) {
@@ -285,7 +287,8 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
   }
   function->pretty_signature = registration.pretty_signature;
   function->fixed_work = HasFixedWork(*function);
-  function->bytes = plan->bytes + function->bound_bytes + sizeof(BoundFunction);
+  function->bytes = plan->bytes + function->bound_bytes + sizeof(BoundFunction) +
+                    plan->num_state * sizeof(uint64_t);
   if (function->bytes > options_.max_function_bytes) {
     return ResourceExhausted("function '", registration.name,
                              "' is larger than the cache: bytes=", function->bytes,

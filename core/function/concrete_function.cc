@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/plan/plan.h"
+
 namespace formwork {
 namespace {
 
@@ -19,6 +21,13 @@ bool SameElements(const Tensor& a, const Tensor& b) {
 bool ConcreteFunction::broken() const {
   return std::any_of(resources.begin(), resources.end(),
                      [](const BoundResource& resource) { return resource.deleted(); });
+}
+
+void ConcreteFunction::VisitState(
+    absl::FunctionRef<bool(absl::string_view, absl::Span<std::atomic<uint64_t>>)> visit) const {
+  formwork::VisitState(*plan, [&](absl::string_view name, Plan::Range numbers) {
+    return visit(name, absl::MakeSpan(state).subspan(numbers.first, numbers.count));
+  });
 }
 
 bool FunctionIdentity::operator==(const FunctionIdentity& other) const {

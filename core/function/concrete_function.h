@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/function/function_type.h"
 #include "core/resource/resource.h"
 #include "core/tensor/tensor.h"
@@ -50,8 +52,8 @@ struct BoundResource {
   }
 };
 
-/// Immutable once it is in the cache, but for the counts. Held by shared_ptr: a call keeps the
-/// function it runs, whatever happens to the cache. Thread-safe.
+/// Immutable once it is in the cache, but for the counts and the hidden state. Held by shared_ptr:
+/// a call keeps the function it runs, whatever happens to the cache. Thread-safe.
 struct ConcreteFunction {
   uint64_t id = 0;  ///< Given by the FunctionCache; never used again.
   std::string name_space;
@@ -66,12 +68,18 @@ struct ConcreteFunction {
   size_t bytes = 0;                      ///< About what it holds, plan and bound values included.
 
   mutable std::atomic<uint64_t> calls{0};
-  /// Hidden state of random nodes, by KernelInit::NewCounter's numbers.
-  mutable std::deque<std::atomic<uint64_t>> counters;
+  /// Hidden state of its nodes (KernelInit::NewState), such as how far a random op has got.
+  mutable std::vector<std::atomic<uint64_t>> state;
 
   const FunctionType& type() const { return identity.type; }
   /// Whether a resource that it is bound to has been deleted: its calls fail from then on.
   bool broken() const;
+  /// Calls `visit` with each node's part of the state, to be read or set, until it returns false.
+  /// Names are those of core/plan/plan.h's VisitState: the same in each process that registers the
+  /// same graph. What calls that run meanwhile draw may be in it or not.
+  void VisitState(
+      absl::FunctionRef<bool(absl::string_view name, absl::Span<std::atomic<uint64_t>> numbers)>
+          visit) const;
 };
 
 }  // namespace formwork

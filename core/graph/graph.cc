@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace formwork {
 namespace {
+
+constexpr size_t kLongestName = 512;
 
 bool AnyNode(const Node& node, bool (*test)(const Node&)) {
   return std::any_of(node.bodies.begin(), node.bodies.end(), [test](const Graph& body) {
@@ -44,6 +48,13 @@ bool ChangesState(const Node& node) {
       return node.op->control_flow != ControlFlow::kNone;
   }
   return true;
+}
+
+std::string NameInside(absl::string_view call, absl::string_view name) {
+  if (call.empty()) return std::string(name);
+  std::string full = absl::StrCat(call, "/", name);
+  if (full.size() > kLongestName) full = full.substr(full.size() - kLongestName);
+  return full;
 }
 
 int64_t SizeOf(const Graph& graph) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "core/base/hash_map.h"
 #include "core/ops/attr.h"
 #include "core/ops/op_def.h"
@@ -70,6 +71,10 @@ bool HasEffect(const Node& node);
 bool ChangesState(const Node& node);
 /// Nodes, their inputs and outputs, bodies included: about what a copy takes.
 int64_t SizeOf(const Graph& graph);
+
+/// The name of a node where the call (or body) `call` runs it, which may be none; of a long one the
+/// end.
+std::string NameInside(absl::string_view call, absl::string_view name);
 
 /// The functions that a cut reaches, by name.
 using GraphLibrary = HashMap<std::string, std::shared_ptr<const Graph>>;

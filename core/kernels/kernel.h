@@ -49,11 +49,17 @@ class CallScope {
   /// Set once the call is to stop. Kernels' loops look at it by ParallelFor and ForBlocks
   /// (core/base/parallel.h).
   virtual StopFlag& stop() = 0;
-  /// The counter that a KernelInit::NewCounter() made, of this ConcreteFunction: it lives on from
-  /// call to call.
-  virtual std::atomic<uint64_t>& counter(int index) = 0;
+  /// A number that KernelInit::NewState() made. Calls that run at once share it.
+  virtual std::atomic<uint64_t>& state(int index) = 0;
+  /// Where in the ConcreteFunction's state that of the plan begins whose kernels run: at 0 but for
+  /// functions that are called and not part of their callers.
+  void set_first_state(uint32_t first) { first_state_ = first; }
+  uint32_t first_state() const { return first_state_; }
   /// A resource that the plan names (OpTraits::handle_of), by the plan's numbering.
   virtual ResourceHandle named_resource(int index) = 0;
+
+ private:
+  uint32_t first_state_ = 0;
 };
 
 /// What a factory sees of the node.
@@ -65,8 +71,10 @@ class KernelInit {
   virtual const AttrMap& attrs() const = 0;
   virtual absl::Span<const DType> input_dtypes() const = 0;
   virtual absl::Span<const DType> output_dtypes() const = 0;
-  /// A counter for CallScope::counter: hidden state per ConcreteFunction, starting at 0.
-  virtual int NewCounter() = 0;
+  /// Hidden state of the node: `count` numbers that live on from call to call, 0 at first. Each
+  /// ConcreteFunction has its own, and knows them by the node's name
+  /// (ConcreteFunction::VisitState). The index of the first, for CallScope::state.
+  virtual int NewState(int count) = 0;
 };
 
 /// Where a step finds an input: a slot of the frame, or a constant of the plan or function.

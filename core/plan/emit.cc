@@ -18,10 +18,13 @@ namespace {
 // TensorFlow gives this shared_name to resources that nobody else is to find.
 constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
+// Numbers of hidden state of one function: calls of calls of calls could have any number.
+constexpr uint64_t kMostState = uint64_t{1} << 20;
+
 // One node's view for its kernel factory.
 class NodeInit final : public KernelInit {
  public:
-  NodeInit(const Graph& graph, const Node& node, PlannerScope& scope) : node_(node), scope_(scope) {
+  NodeInit(const Graph& graph, const Node& node, Plan& plan) : node_(node), plan_(plan) {
     for (const Edge& edge : node.inputs) input_dtypes_.push_back(graph.dtype(edge));
   }
 
@@ -30,11 +33,15 @@ class NodeInit final : public KernelInit {
   const AttrMap& attrs() const override { return *node_.attrs; }
   absl::Span<const DType> input_dtypes() const override { return input_dtypes_; }
   absl::Span<const DType> output_dtypes() const override { return node_.output_dtypes; }
-  int NewCounter() override { return scope_.num_counters++; }
+  int NewState(int count) override {
+    plan_.states.push_back({node_.name, {plan_.num_state, static_cast<uint32_t>(count)}, {}});
+    plan_.num_state += static_cast<uint32_t>(count);
+    return static_cast<int>(plan_.states.back().numbers.first);
+  }
 
  private:
   const Node& node_;
-  PlannerScope& scope_;
+  Plan& plan_;
   std::vector<DType> input_dtypes_;
 };
 
@@ -71,7 +78,9 @@ class Emitter {
     scope_.bytes += sizeof(Plan) + plan_->num_slots * (sizeof(Tensor) + sizeof(InputRef)) +
                     plan_->num_registers * sizeof(ScalarProgram::Register) +
                     plan_->code.size() * (sizeof(Plan::Instruction) + sizeof(Plan::Label) + 64) +
-                    plan_->kernels.size() * sizeof(KernelFn);
+                    plan_->kernels.size() * sizeof(KernelFn) +
+                    plan_->calls.size() * sizeof(Plan::Call) +
+                    plan_->states.size() * (sizeof(Plan::State) + 64);
     return plan_;
   }
 
@@ -193,7 +202,7 @@ class Emitter {
   // --- Kernels ----------------------------------------------------------------------------------
 
   absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node, KernelFactory factory) {
-    NodeInit init(body.graph, node, scope_);
+    NodeInit init(body.graph, node, *plan_);
     absl::StatusOr<KernelFn> kernel = factory(init);
     if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("node '", node.name, "'"));
     return kernel;
@@ -338,7 +347,20 @@ class Emitter {
     const Node& node = body.graph.nodes[i];
     const uint32_t index = scope_.function_index.at(FunctionsOf(*node.op, *node.attrs)[0]->name);
     const Plan& callee = *scope_.functions[index];
-    NewStep(body, i, Plan::Code::kCall, index);
+    // Each call has its own, as where the function is part of its caller.
+    if (uint64_t{plan_->num_state} + callee.num_state > kMostState) {
+      return ResourceExhausted("node '", node.name,
+                               "': the calls of functions with hidden state, "
+                               "such as how far a random op has got, are too many: limit=",
+                               kMostState);
+    }
+    const uint32_t call = static_cast<uint32_t>(plan_->calls.size());
+    plan_->calls.push_back({index, plan_->num_state});
+    if (callee.num_state > 0) {
+      plan_->states.push_back({node.name, {plan_->num_state, callee.num_state}, index});
+      plan_->num_state += callee.num_state;
+    }
+    NewStep(body, i, Plan::Code::kCall, call);
     if (callee.last_effect >= 0) plan_->last_effect = Here() - 1;
     NoteAccess(body, i, [&callee](size_t k) { return callee.arg_access[k]; });
     return absl::OkStatus();

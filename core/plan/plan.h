@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/elementwise/scalar_program.h"
 #include "core/resource/resource.h"
@@ -44,7 +47,7 @@ class Plan {
     kBranch,   ///< At targets[target] where the input is true, else at the next of them.
     kSwitch,   ///< At the one of num_targets, from targets[target] on, that the input chooses.
     kLoop,     ///< As kBranch; the first target is the loop's body.
-    kCall,     ///< Runs the root plan's functions[target] in a frame of its own.
+    kCall,     ///< Makes calls[target], in a frame of its own.
     kRelease,  ///< Nothing but its releases.
     kReturn    ///< The plan's results are there.
   };
@@ -65,6 +68,19 @@ class Plan {
     Range drops;  ///< Of `drops`: slots that nobody needs there.
   };
 
+  /// A call of a function that is not part of its caller.
+  struct Call {
+    uint32_t function = 0;     ///< Of the root plan's functions.
+    uint32_t first_state = 0;  ///< Where its state begins in that of its caller.
+  };
+
+  /// Hidden state (KernelInit::NewState) of a node, or of all that a called function has.
+  struct State {
+    std::string node;
+    Range numbers;
+    std::optional<uint32_t> function;  ///< Of the root plan's functions: it is a call's.
+  };
+
   /// What an instruction is of, for errors and to be read.
   struct Label {
     std::string node;
@@ -76,6 +92,7 @@ class Plan {
   std::vector<Label> labels;  ///< Of the instructions.
   std::vector<KernelFn> kernels;
   std::vector<ScalarProgram> scalars;
+  std::vector<Call> calls;
   std::vector<Ref> refs;
   std::vector<uint32_t> drops;
   std::vector<Target> targets;
@@ -83,6 +100,8 @@ class Plan {
   std::vector<uint32_t> releases;
   std::vector<Tensor> constants;
   std::vector<Ref> results;
+  std::vector<State> states;
+  uint32_t num_state = 0;  ///< Numbers, those of calls included.
   uint32_t num_slots = 0;
   uint32_t num_registers = 0;  ///< Of the program of scalars that has most.
   /// Parameter i is moved into slot i.
@@ -96,7 +115,6 @@ class Plan {
   /// Those that are called and not part of their callers.
   std::vector<std::shared_ptr<const Plan>> functions;
   std::vector<NamedResource> named_resources;
-  int num_counters = 0;
   bool has_loop = false;
   bool sized_by_value = false;  ///< Small inputs do not bound the work.
   size_t bytes = 0;             ///< About what the plan holds.
@@ -107,5 +125,11 @@ class Plan {
 ///   4: %5 = MatMul(%0 %1!) 'dense/MatMul' drop %1
 /// A `!` marks what is taken over, `#0` a constant. Of a long one, the first megabyte.
 std::string PlanText(const Plan& plan);
+
+/// Calls `visit` with each node's hidden state, calls of functions followed, until it returns
+/// false. A node is named by its path of calls, whether these are part of their callers or not; of
+/// those that would have one name the later ones are numbered.
+void VisitState(const Plan& root,
+                absl::FunctionRef<bool(absl::string_view name, Plan::Range numbers)> visit);
 
 }  // namespace formwork

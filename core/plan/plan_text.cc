@@ -65,7 +65,8 @@ class Writer {
         absl::StrAppend(&text_, "loop ", inputs, Targets(instruction));
         break;
       case Plan::Code::kCall:
-        absl::StrAppend(&text_, "call ", instruction.target, "(", inputs, ")");
+        absl::StrAppend(&text_, "call ", plan_.calls[instruction.target].function, "(", inputs,
+                        ")");
         break;
       case Plan::Code::kRelease:
         absl::StrAppend(&text_, "after");

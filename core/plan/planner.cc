@@ -93,7 +93,6 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
   if (!plan.ok()) return plan.status();
   (*plan)->functions = std::move(scope.functions);
   (*plan)->named_resources = std::move(scope.named_resources);
-  (*plan)->num_counters = scope.num_counters;
   (*plan)->has_loop = scope.has_loop;
   (*plan)->sized_by_value = scope.sized_by_value;
   (*plan)->bytes = scope.bytes;

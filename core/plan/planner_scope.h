@@ -29,7 +29,6 @@ struct PlannerScope {
   std::vector<std::shared_ptr<const Plan>> functions;
   HashMap<std::string, uint32_t> function_index;
   Releases releases;  ///< Of the root plan.
-  int num_counters = 0;
   bool has_loop = false;
   bool sized_by_value = false;
   size_t bytes = 0;

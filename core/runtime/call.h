@@ -3,7 +3,6 @@
 // One execution: what its steps share.
 
 #include <atomic>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -15,11 +14,11 @@ namespace formwork {
 /// Used by one thread at a time.
 class Call final : public CallScope {
  public:
-  /// `counters`, `named` and `stop` outlive the call; `resources` too, and may be set later, before
+  /// `state`, `named` and `stop` outlive the call; `resources` too, and may be set later, before
   /// the first step runs.
-  Call(Allocator& allocator, std::deque<std::atomic<uint64_t>>* counters,
+  Call(Allocator& allocator, absl::Span<std::atomic<uint64_t>> state,
        const std::vector<ResourceHandle>* named, StopFlag& stop)
-      : allocator_(allocator), counters_(counters), named_(named), stop_(stop) {}
+      : allocator_(allocator), state_(state), named_(named), stop_(stop) {}
 
   void set_resources(ResourceAccess* resources) { resources_ = resources; }
   /// Takes what is printed, as it is printed, in place of printed(). Outlives the call.
@@ -31,13 +30,13 @@ class Call final : public CallScope {
   ResourceAccess& resources() override { return *resources_; }
   void Print(absl::string_view text) override;
   StopFlag& stop() override { return stop_; }
-  std::atomic<uint64_t>& counter(int index) override { return (*counters_)[index]; }
+  std::atomic<uint64_t>& state(int index) override { return state_[first_state() + index]; }
   ResourceHandle named_resource(int index) override { return (*named_)[index]; }
 
  private:
   Allocator& allocator_;
   ResourceAccess* resources_ = nullptr;
-  std::deque<std::atomic<uint64_t>>* const counters_;
+  const absl::Span<std::atomic<uint64_t>> state_;
   const std::vector<ResourceHandle>* const named_;
   StopFlag& stop_;
   absl::AnyInvocable<void(absl::string_view)>* print_ = nullptr;

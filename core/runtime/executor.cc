@@ -243,18 +243,20 @@ absl::Status Execution::Enter(const Plan::Instruction& instruction, const InputR
     return stop_.status();
   }
   if (stop_.requested()) FORMWORK_RETURN_IF_ERROR(StatusBeforeStep());
-  const Plan& callee = *root_.functions[instruction.target];
+  const Plan::Call& called = plan_->calls[instruction.target];
+  const Plan& callee = *root_.functions[called.function];
   PlanFrame* frame = nullptr;
   FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] {
     std::vector<std::unique_ptr<PlanFrame>>& frames = root_frame_.functions;
     if (frames.empty()) frames.resize(root_.functions.size());
-    std::unique_ptr<PlanFrame>& own = frames[instruction.target];
+    std::unique_ptr<PlanFrame>& own = frames[called.function];
     if (own == nullptr) own = std::make_unique<PlanFrame>(callee);
     frame = own.get();
-    callers_.push_back({plan_, frame_, at_});
+    callers_.push_back({plan_, frame_, at_, call_.first_state()});
     return absl::OkStatus();
   }));
   for (uint32_t k = 0; k < instruction.inputs.count; ++k) Take(refs[k], frame->slots[k]);
+  call_.set_first_state(call_.first_state() + called.first_state);
   plan_ = &callee;
   frame_ = frame;
   at_ = 0;
@@ -266,6 +268,7 @@ void Execution::Leave() {
   const Plan::Instruction& instruction = caller.plan->code[caller.at];
   TakeResults(caller.frame->slots.data() + instruction.outputs.first);
   callers_.pop_back();
+  call_.set_first_state(caller.first_state);
   plan_ = caller.plan;
   frame_ = caller.frame;
   Finish(instruction);

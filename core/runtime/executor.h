@@ -90,6 +90,7 @@ class Execution {
     const Plan* plan;
     PlanFrame* frame;
     uint32_t at;  // Its call.
+    uint32_t first_state;
   };
 
   absl::Status LookAtStop();

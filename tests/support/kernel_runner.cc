@@ -21,7 +21,11 @@ class KernelRunner::Init final : public KernelInit {
   const AttrMap& attrs() const override { return attrs_; }
   absl::Span<const DType> input_dtypes() const override { return inputs_; }
   absl::Span<const DType> output_dtypes() const override { return outputs_; }
-  int NewCounter() override { return runner_.next_counter_++; }
+  int NewState(int count) override {
+    const int first = static_cast<int>(runner_.state_.size());
+    for (int i = 0; i < count; ++i) runner_.state_.emplace_back(0);
+    return first;
+  }
 
  private:
   KernelRunner& runner_;
@@ -102,9 +106,6 @@ Tensor KernelRunner::ValueOf(const Tensor& handle) {
   return *ticket_->Read(handle.scalar<ResourceHandle>());
 }
 
-std::atomic<uint64_t>& KernelRunner::counter(int index) {
-  while (static_cast<int>(counters_.size()) <= index) counters_.emplace_back(0);
-  return counters_[index];
-}
+std::atomic<uint64_t>& KernelRunner::state(int index) { return state_[index]; }
 
 }  // namespace formwork::testing

@@ -21,7 +21,7 @@
 
 namespace formwork::testing {
 
-/// One thread's. Its variables, counters, printed text and the memory of what its kernels give last
+/// One thread's. Its variables, hidden state, printed text and the memory of what its kernels give last
 /// as long as it does.
 class KernelRunner final : public CallScope {
  public:
@@ -60,7 +60,7 @@ class KernelRunner final : public CallScope {
   ResourceAccess& resources() override { return *ticket_; }
   void Print(absl::string_view text) override { absl::StrAppend(&printed_, text); }
   StopFlag& stop() override { return stop_; }
-  std::atomic<uint64_t>& counter(int index) override;
+  std::atomic<uint64_t>& state(int index) override;
   ResourceHandle named_resource(int) override { return {}; }
 
  private:
@@ -73,8 +73,7 @@ class KernelRunner final : public CallScope {
   ResourceStore store_;
   std::vector<AccessRequest> resources_;
   std::unique_ptr<AccessTicket> ticket_;
-  std::deque<std::atomic<uint64_t>> counters_;
-  int next_counter_ = 0;
+  std::deque<std::atomic<uint64_t>> state_;
   std::string printed_;
   StopFlag stop_;
 };

@@ -40,9 +40,9 @@ class CaseScope final : public CallScope {
   ResourceAccess& resources() override { return resources_; }
   void Print(absl::string_view) override {}
   StopFlag& stop() override { return stop_; }
-  std::atomic<uint64_t>& counter(int index) override {
-    while (static_cast<int>(counters_.size()) <= index) counters_.emplace_back(0);
-    return counters_[index];
+  std::atomic<uint64_t>& state(int index) override {
+    while (static_cast<int>(state_.size()) <= index) state_.emplace_back(0);
+    return state_[index];
   }
   ResourceHandle named_resource(int) override { return {}; }
 
@@ -50,7 +50,7 @@ class CaseScope final : public CallScope {
   Allocator& allocator_;
   NoResourceAccess resources_;
   StopFlag& stop_;
-  std::deque<std::atomic<uint64_t>> counters_;
+  std::deque<std::atomic<uint64_t>> state_;
 };
 
 class CaseInit final : public KernelInit {
@@ -63,14 +63,14 @@ class CaseInit final : public KernelInit {
   const AttrMap& attrs() const override { return attrs_; }
   absl::Span<const DType> input_dtypes() const override { return inputs_; }
   absl::Span<const DType> output_dtypes() const override { return outputs_; }
-  int NewCounter() override { return counters_++; }
+  int NewState(int count) override { return std::exchange(state_, state_ + count); }
 
  private:
   const OpDef& op_;
   const AttrMap& attrs_;
   std::vector<DType> inputs_;
   std::vector<DType> outputs_;
-  int counters_ = 0;
+  int state_ = 0;  // Numbers of it.
 };
 
 std::string BytesOf(const Tensor& tensor) {

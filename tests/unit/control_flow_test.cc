@@ -64,7 +64,7 @@ TEST_F(ControlFlowTest, ABranchReadsItsInputsWhereTheyAre) {
   Make(kBranches, {{"c:0", DType::kBool}, {"x:0", DType::kFloat}, {"y:0", DType::kFloat}}, {"z:0"});
   EXPECT_EQ(Text(),
             "0: branch %0! -> 1, 4 drop %2 'z' drop %0\n"
-            "1: %4 = MatMul(%1! %2!) 'z/s' drop %1 %2\n"
+            "1: %4 = MatMul(%1! %2!) 'z/then/s' drop %1 %2\n"
             "2: %3 = %4!\n"
             "3: jump 5\n"
             "4: %3 = %1!\n"
@@ -85,7 +85,7 @@ TEST_F(ControlFlowTest, ABranchThatIsKnownTakesThePlaceOfTheWhole) {
   text.replace(text.find("Placeholder dtype=bool"), 22, "Const bool[] true");
   Make(text, {{"x:0", DType::kFloat}, {"y:0", DType::kFloat}}, {"z:0"});
   EXPECT_EQ(Text(),
-            "0: %2 = MatMul(%0! %1!) 'z/s' drop %0 %1\n"
+            "0: %2 = MatMul(%0! %1!) 'z/then/s' drop %0 %1\n"
             "1: return %2!\n");
 }
 
@@ -135,7 +135,7 @@ TEST_F(ControlFlowTest, WhatALoopPassesOnIsReadWhereItIs) {
   EXPECT_EQ(outputs[0].scalar<float>(), 89);
   EXPECT_EQ(outputs[1].scalar<int32_t>(), 10);
   // n is no variable of the loop.
-  EXPECT_THAT(Text(), AllOf(HasSubstr("Less(%1 %0) 'f/l'"), HasSubstr("return %2! %0!")));
+  EXPECT_THAT(Text(), AllOf(HasSubstr("Less(%1 %0) 'f/cond/l'"), HasSubstr("return %2! %0!")));
   ASSERT_OK_AND_ASSIGN(outputs, Run(Owned(Tensor::Scalar(0))));
   EXPECT_EQ(outputs[0].scalar<float>(), 1);
 }
@@ -270,7 +270,7 @@ TEST_F(ControlFlowTest, FailureAndCancellationEndALoop) {
   text.replace(text.find("c:y:0"), 5, "c:output:0");
   Make(text, {{"x:0", DType::kFloat}}, {"w:1"});
   EXPECT_THAT(Run(Owned(VectorOf<float>({1, NAN}))),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'w/c'")));
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'w/body/c'")));
   EXPECT_EQ(Held(), 0);
   EXPECT_GE(failed_, 0);
   text = kFails;

@@ -60,9 +60,8 @@ class ExecutionTest : public ::testing::Test {
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<PlanFrame> frame_;
   StopFlag stop_;
-  std::deque<std::atomic<uint64_t>> counters_;
   std::vector<ResourceHandle> named_;
-  Call call_{world_.allocator, &counters_, &named_, stop_};
+  Call call_{world_.allocator, {}, &named_, stop_};
   std::unique_ptr<Execution> execution_;
   std::vector<Tensor> outputs_;
   int slices_ = 0;

@@ -2,8 +2,8 @@
 
 // A plan made from a text (graph_text.h) and run on one thread.
 
+#include <atomic>
 #include <cmath>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,11 +31,11 @@ class PlanFixture : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(
         plan_, MakePlan(imported, shapes, {world_.ops, world_.kernels, world_.allocator}));
     frame_ = std::make_unique<PlanFrame>(*plan_);
+    state_ = std::vector<std::atomic<uint64_t>>(plan_->num_state);
   }
   absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> inputs) {
-    std::deque<std::atomic<uint64_t>> counters;
     const std::vector<ResourceHandle> named;
-    Call call(*allocator_, &counters, &named, stop_);
+    Call call(*allocator_, absl::MakeSpan(state_), &named, stop_);
     std::vector<Tensor> outputs(plan_->results.size());
     Execution execution(*plan_, *frame_, call, absl::MakeSpan(inputs));
     slices_ = 0;
@@ -66,6 +66,7 @@ class PlanFixture : public ::testing::Test {
   GraphWorld world_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<PlanFrame> frame_;
+  std::vector<std::atomic<uint64_t>> state_;  // Hidden, of all runs.
   StopFlag stop_;
   Allocator* allocator_ = &world_.allocator;  // Of the runs.
   std::atomic<bool> others_wait_{false};      // While it is true a run leaves its thread soon.

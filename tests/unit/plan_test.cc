@@ -40,10 +40,9 @@ class PlanTest : public ::testing::Test {
     return MakePlan(imported, shapes, {world_.ops, *kernels_, world_.allocator});
   }
   absl::StatusOr<std::vector<Tensor>> Run(const Plan& plan, std::vector<Tensor> inputs) {
-    std::deque<std::atomic<uint64_t>> counters;
     const std::vector<ResourceHandle> named;
     StopFlag stop;
-    Call call(world_.allocator, &counters, &named, stop);
+    Call call(world_.allocator, {}, &named, stop);
     PlanFrame frame(plan);
     std::vector<Tensor> outputs(plan.results.size());
     Execution execution(plan, frame, call, absl::MakeSpan(inputs));
@@ -306,7 +305,7 @@ TEST_F(PlanTest, AFailingStepNamesItsNodeByItsPath) {
   )",
                                        {{"x:0", DType::kFloat}, {"c:0", DType::kBool}}, {"y:0"}));
   EXPECT_THAT(Run(*plan, Owned(Tensor::Scalar(1.0f), Tensor::Scalar(true))),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'y/m': ")));
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'y/then/m': ")));
 }
 
 // ------------------------------------------------------------------------------------------- stop
@@ -342,10 +341,9 @@ class StopTest : public PlanTest {
     const Tensor w =
         variables.NewVariable("w", DType::kFloat, PartialShape(), Tensor::Scalar(1.0f));
     const Tensor v = variables.NewVariable("v", DType::kFloat, PartialShape(), x);
-    std::deque<std::atomic<uint64_t>> counters;
     const std::vector<ResourceHandle> named;
     StopFlag stop(absl::Now() + absl::Milliseconds(500));
-    Call call(world_.allocator, &counters, &named, stop);
+    Call call(world_.allocator, {}, &named, stop);
     call.set_resources(&variables.resources());
     PlanFrame frame(*plan);
     std::vector<Tensor> inputs = {w, v, x};

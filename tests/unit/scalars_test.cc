@@ -81,9 +81,9 @@ TEST_F(ScalarsTest, ALoopIsOneInstruction) {
             "   0: r3 = r0\n"
             "   1: r4 = r1\n"
             "   2: jump 5\n"
-            "   3: r3 = AddV2(r3 r5) 'w/next'\n"
-            "   4: r4 = AddV2(r4 r6) 'w/s'\n"
-            "   5: r9 = Less(r3 r2) 'w/l'\n"
+            "   3: r3 = AddV2(r3 r5) 'w/body/next'\n"
+            "   4: r4 = AddV2(r4 r6) 'w/body/s'\n"
+            "   5: r9 = Less(r3 r2) 'w/cond/l'\n"
             "   6: loop r9 -> 3 'w'\n"
             "1: return %1!\n");
   for (int n : {0, 1, 10, 1000}) EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(n))), n);
@@ -190,7 +190,7 @@ TEST_F(ScalarsTest, LoopsAndBranchesNest) {
 TEST_F(ScalarsTest, WhatAnOpRefusesIsToldByItsOwnNode) {
   MakeOfScalars(kCollatz, {{"n:0", DType::kInt64}, {"m:0", DType::kInt64}}, {"w:1"});
   EXPECT_THAT(RunBoth({Tensor::Scalar(int64_t{3}), Tensor::Scalar(int64_t{0})}),
-              StatusIs(StatusCode::kInvalidArgument, "node 'w/r': Integer division by zero"));
+              StatusIs(StatusCode::kInvalidArgument, "node 'w/body/r': Integer division by zero"));
 }
 
 // In a loop of ten iterations, so that nothing is folded.

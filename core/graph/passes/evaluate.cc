@@ -27,7 +27,7 @@ class FoldAllocator final : public Allocator {
   size_t left_ = kMostFoldMemory;
 };
 
-// A call without resources, counters or functions: all that a pure node may need.
+// A call without resources, hidden state or functions: all that a pure node may need.
 class FoldScope final : public CallScope {
  public:
   FoldScope(Allocator& allocator, absl::Time deadline) : allocator_(allocator), stop_(deadline) {}
@@ -35,7 +35,7 @@ class FoldScope final : public CallScope {
   ResourceAccess& resources() override { return none_; }
   void Print(absl::string_view) override {}
   StopFlag& stop() override { return stop_; }
-  std::atomic<uint64_t>& counter(int) override { return counter_; }
+  std::atomic<uint64_t>& state(int) override { return state_; }
   ResourceHandle named_resource(int) override { return {}; }
 
  private:
@@ -60,7 +60,7 @@ class FoldScope final : public CallScope {
   FoldAllocator allocator_;
   StopFlag stop_;
   NoResources none_;
-  std::atomic<uint64_t> counter_{0};
+  std::atomic<uint64_t> state_{0};
 };
 
 class FoldInit final : public KernelInit {
@@ -72,7 +72,7 @@ class FoldInit final : public KernelInit {
   const AttrMap& attrs() const override { return *node_.attrs; }
   absl::Span<const DType> input_dtypes() const override { return input_dtypes_; }
   absl::Span<const DType> output_dtypes() const override { return node_.output_dtypes; }
-  int NewCounter() override { return 0; }
+  int NewState(int) override { return 0; }
 
  private:
   const Node& node_;

@@ -10,18 +10,21 @@ namespace {
 
 // Deeper calls stay calls.
 constexpr int kMostDepth = 64;
-// Names serve errors: of a longer one the end is kept.
-constexpr size_t kLongestName = 512;
 
 bool RunsFunctions(const Node& node) {
   return node.kind == NodeKind::kOp && node.op->control_flow != ControlFlow::kNone;
 }
 
-std::string Inside(absl::string_view call, absl::string_view name) {
-  if (call.empty()) return std::string(name);
-  std::string full = absl::StrCat(call, "/", name);
-  if (full.size() > kLongestName) full = full.substr(full.size() - kLongestName);
-  return full;
+// What node names inside one of the bodies begin with after the node's own.
+std::string NameOfBody(ControlFlow kind, size_t i) {
+  switch (kind) {
+    case ControlFlow::kIf:
+      return i == 0 ? "then" : "else";
+    case ControlFlow::kWhile:
+      return i == 0 ? "cond" : "body";
+    default:
+      return absl::StrCat("branch", i);
+  }
 }
 
 // Copies a body and what it calls, depth first.
@@ -60,7 +63,7 @@ class Inliner {
         const FuncAttr& function = *FunctionsOf(*node.op, *node.attrs)[0];
         if (const Graph* callee = ToInline(function, depth)) {
           Edges inner;
-          Copy(*callee, &inputs, Inside(call, node.name), depth + 1, nodes, nullptr, inner);
+          Copy(*callee, &inputs, NameInside(call, node.name), depth + 1, nodes, nullptr, inner);
           moved[i].assign(inner.begin(), inner.end());
           continue;
         }
@@ -73,10 +76,13 @@ class Inliner {
       Node copy = node;
       copy.inputs = std::move(inputs);
       // A resource without a shared_name is known by the node's name, wherever it is called from.
-      if (node.op == nullptr || node.op->handle_of == nullptr) copy.name = Inside(call, node.name);
+      if (node.op == nullptr || node.op->handle_of == nullptr)
+        copy.name = NameInside(call, node.name);
       if (RunsFunctions(node) && !is_call) {
+        const std::string name = NameInside(call, node.name);
         for (const FuncAttr* function : FunctionsOf(*node.op, *node.attrs)) {
-          copy.bodies.push_back(MakeBody(node, *function, Inside(call, node.name), depth));
+          const std::string body = NameOfBody(node.op->control_flow, copy.bodies.size());
+          copy.bodies.push_back(MakeBody(node, *function, NameInside(name, body), depth));
         }
       }
       nodes.push_back(std::move(copy));
@@ -97,7 +103,7 @@ class Inliner {
       return body;
     }
     Node node;
-    node.name = Inside(call, function.name);
+    node.name = call;
     node.op = context_.ops.Find(owner.op->effect == Effect::kNone ? "PartitionedCall"
                                                                   : "StatefulPartitionedCall");
     auto attrs = std::make_shared<AttrMap>();

@@ -60,10 +60,10 @@ absl::StatusOr<KernelFn> MakePrint(KernelInit& init) {
   std::string message = init.attrs().GetOr<std::string>("message", "");
   const int64_t first_n = init.attrs().GetOr<int64_t>("first_n", -1);
   const int64_t summarize = init.attrs().GetOr<int64_t>("summarize", 3);
-  const int counter = first_n >= 0 ? init.NewCounter() : -1;
-  return KernelFn([message = std::move(message), first_n, summarize, counter](KernelContext& ctx) {
+  const int printed = first_n >= 0 ? init.NewState(1) : -1;
+  return KernelFn([message = std::move(message), first_n, summarize, printed](KernelContext& ctx) {
     const bool silent =
-        first_n >= 0 && ctx.call().counter(counter).fetch_add(1) >= static_cast<uint64_t>(first_n);
+        first_n >= 0 && ctx.call().state(printed).fetch_add(1) >= static_cast<uint64_t>(first_n);
     if (!silent) {
       std::string text = message;
       for (int i = 1; i < ctx.num_inputs(); ++i) {

@@ -132,36 +132,40 @@ absl::StatusOr<KernelFn> MakeStatelessUniformInt(KernelInit& init) {
 
 // --- Legacy: seeds are attrs, each run goes on where the last one stopped -----------------------
 
-// Where a node's sequence stands. With seeds it belongs to the ConcreteFunction and starts at 0;
-// without, the plan draws its seeds once and all who share it go on in one sequence.
+// A node's sequence. How far it has got is hidden state; without seeds in the attrs, so is the seed
+// that the first call draws.
 class SequencePosition {
  public:
   explicit SequencePosition(KernelInit& init) {
     const uint64_t seed = static_cast<uint64_t>(init.attrs().GetOr<int64_t>("seed", 0));
     const uint64_t seed2 = static_cast<uint64_t>(init.attrs().GetOr<int64_t>("seed2", 0));
-    if (seed != 0 || seed2 != 0) {
-      start_ = Philox(seed, seed2);
-      counter_ = init.NewCounter();
-      return;
-    }
-    std::random_device device;
-    const auto draw = [&device] { return device() | (static_cast<uint64_t>(device()) << 32); };
-    start_ = Philox(draw(), draw());
-    shared_ = std::make_shared<std::atomic<uint64_t>>(0);
+    seeded_ = seed != 0 || seed2 != 0;
+    if (seeded_) start_ = Philox(seed, seed2);
+    position_ = init.NewState(seeded_ ? 1 : 2);
   }
 
   /// Takes the next `groups` groups.
   Philox Reserve(KernelContext& ctx, uint64_t groups) const {
-    std::atomic<uint64_t>& position = shared_ ? *shared_ : ctx.call().counter(counter_);
-    Philox philox = start_;
-    philox.Skip(position.fetch_add(groups, std::memory_order_relaxed));
+    Philox philox = seeded_ ? start_ : Philox(SeedIn(ctx.call().state(position_ + 1)), 0);
+    philox.Skip(ctx.call().state(position_).fetch_add(groups, std::memory_order_relaxed));
     return philox;
   }
 
  private:
+  // 0: none has been drawn yet.
+  static uint64_t SeedIn(std::atomic<uint64_t>& state) {
+    uint64_t seed = state.load(std::memory_order_relaxed);
+    while (seed == 0) {
+      std::random_device device;
+      const uint64_t drawn = device() | (static_cast<uint64_t>(device()) << 32);
+      if (state.compare_exchange_strong(seed, drawn, std::memory_order_relaxed)) seed = drawn;
+    }
+    return seed;
+  }
+
   Philox start_;
-  int counter_ = -1;
-  std::shared_ptr<std::atomic<uint64_t>> shared_;
+  bool seeded_ = false;
+  int position_ = 0;  // Its place in the state; that of the seed follows.
 };
 
 template <Distribution kDistribution>
