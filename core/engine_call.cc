@@ -105,7 +105,7 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
     }
     std::shared_ptr<Resource> resource = engine_.resources_.Find(argument.id);
     if (resource == nullptr || resource->name_space != name_space_) {
-      return InField(Annotate(NoVariable({argument.id, ""}), where()), "resource_id");
+      return InField(Annotate(NoResource({argument.id, ""}), where()), "resource_id");
     }
     values_.push_back(Tensor::Scalar(ResourceHandle{argument.id}));
     const Access mode = bound().program().arg_access[i];
@@ -147,11 +147,11 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
     if (bound_to.access == Access::kNone) continue;
     std::shared_ptr<Resource> resource = bound_to.resource.lock();
     if (resource == nullptr || resource->destroyed()) {
-      return WithReason(
-          FailedPrecondition("Could not find variable ", bound_to.name, " of function '",
-                             function.name, "': the variable has been deleted"),
-          Reason::kVariableDeleted,
-          {{"variableName", bound_to.name}, {"functionName", function.name}});
+      return WithReason(FailedPrecondition("Could not find ", bound_to.kind->name, " ",
+                                           bound_to.name, " of function '", function.name,
+                                           "': the ", bound_to.kind->name, " has been deleted"),
+                        Reason::kVariableDeleted,
+                        {{"variableName", bound_to.name}, {"functionName", function.name}});
     }
     resource_bytes_ += resource->bytes();
     access.push_back({std::move(resource), bound_to.access});
@@ -395,7 +395,7 @@ absl::StatusOr<FunctionPtr> CallTask::FindFunction() {
     }
     std::shared_ptr<Resource> resource = engine_.resources_.Find(argument.id);
     if (resource == nullptr || resource->name_space != name_space_) {
-      return in_input(NoVariable({argument.id, ""}), "resource_id");
+      return in_input(NoResource({argument.id, ""}), "resource_id");
     }
     type.dtype = DType::kResource;
     if (!resource->type.is_variable()) continue;

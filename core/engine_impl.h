@@ -93,8 +93,8 @@ inline absl::string_view NamespaceOf(absl::string_view given) {
 
 /// The error of a function that is not, or no longer, there.
 absl::Status NoFunction(const Target& function);
-/// The same of a variable.
-absl::Status NoVariable(const Target& variable);
+/// The same of a resource. `kind`: of which one, where that is known.
+absl::Status NoResource(const Target& target, absl::string_view kind = "resource");
 
 class Task;
 
@@ -168,7 +168,8 @@ class EngineImpl final : public Engine {
   std::vector<ResourceInfo> InfoOf(absl::string_view name_space,
                                    const std::vector<std::shared_ptr<Resource>>& resources);
   absl::StatusOr<std::shared_ptr<Resource>> FindResource(absl::string_view name_space,
-                                                         const Target& target);
+                                                         const Target& target,
+                                                         absl::string_view kind = "resource");
   absl::StatusOr<std::shared_ptr<Resource>> FindVariable(absl::string_view name_space,
                                                          const Target& target);
   // What a registration does once it has a thread.

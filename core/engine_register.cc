@@ -208,7 +208,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     if (argument.kind == Argument::Kind::kResource) {
       std::shared_ptr<Resource> resource = resources_.Find(argument.id);
       if (resource == nullptr || resource->name_space != registration.name_space) {
-        return in_capture(NoVariable({argument.id, ""}), "resource_id");
+        return in_capture(NoResource({argument.id, ""}), "resource_id");
       }
       binding.resource_id = argument.id;
       if (resource->type.is_variable()) spec.shape = resource->shape();
@@ -274,9 +274,9 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
       continue;
     }
     const std::shared_ptr<Resource> resource = resources_.Find(binding.resource_id);
-    if (resource == nullptr) return NoVariable({binding.resource_id, ""});
-    function->resources.push_back(
-        {resource->id, resource->name, resource, plan->arg_access[num_inputs + i]});
+    if (resource == nullptr) return NoResource({binding.resource_id, ""});
+    function->resources.push_back({resource->id, resource->name, resource->type.kind, resource,
+                                   plan->arg_access[num_inputs + i]});
   }
   function->state = std::vector<std::atomic<uint64_t>>(plan->num_state);
   function->inputs = registration.inputs;
@@ -313,7 +313,8 @@ absl::Status EngineImpl::BindNamedResources(const std::string& name_space, const
                             resources_.FindOrCreateAll(name_space, declared));
   for (size_t i = 0; i < resources.size(); ++i) {
     function.named.push_back({resources[i]->id});
-    function.resources.push_back({resources[i]->id, resources[i]->name, resources[i],
+    function.resources.push_back({resources[i]->id, resources[i]->name, resources[i]->type.kind,
+                                  resources[i],
                                   std::max(plan.named_resources[i].access, Access::kRead),
                                   /*named=*/true});
   }

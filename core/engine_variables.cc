@@ -25,13 +25,13 @@ void Refresh(const Resource& variable, ResourceInfo& info) {
 
 }  // namespace
 
-absl::Status NoVariable(const Target& variable) {
-  if (variable.id != 0) {
-    return WithReason(NotFound("there is no variable of id=", variable.id),
-                      Reason::kVariableNotFound, {{"variableId", variable.id}});
+absl::Status NoResource(const Target& target, absl::string_view kind) {
+  if (target.id != 0) {
+    return WithReason(NotFound("there is no ", kind, " of id=", target.id),
+                      Reason::kVariableNotFound, {{"variableId", target.id}});
   }
-  return WithReason(NotFound("there is no variable '", variable.name, "'"),
-                    Reason::kVariableNotFound, {{"variableName", variable.name}});
+  return WithReason(NotFound("there is no ", kind, " '", target.name, "'"),
+                    Reason::kVariableNotFound, {{"variableName", target.name}});
 }
 
 /// Reads or writes several variables at one place in line.
@@ -176,17 +176,19 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
 }
 
 absl::StatusOr<std::shared_ptr<Resource>> EngineImpl::FindResource(absl::string_view name_space,
-                                                                   const Target& target) {
+                                                                   const Target& target,
+                                                                   absl::string_view kind) {
   name_space = NamespaceOf(name_space);
   std::shared_ptr<Resource> resource =
       target.id != 0 ? resources_.Find(target.id) : resources_.FindByName(name_space, target.name);
   if (resource != nullptr && resource->name_space == name_space) return resource;
-  return InField(NoVariable(target), target.id != 0 ? "id" : "name");
+  return InField(NoResource(target, kind), target.id != 0 ? "id" : "name");
 }
 
 absl::StatusOr<std::shared_ptr<Resource>> EngineImpl::FindVariable(absl::string_view name_space,
                                                                    const Target& target) {
-  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Resource> resource, FindResource(name_space, target));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Resource> resource,
+                            FindResource(name_space, target, kVariableKind.name));
   if (resource->type.is_variable()) return resource;
   return InField(InvalidArgument(Described(*resource), " is not a variable"),
                  target.id != 0 ? "id" : "name");
@@ -203,7 +205,7 @@ absl::Status EngineImpl::DeleteResource(absl::string_view name_space, const Targ
                                         bool allow_missing) {
   const absl::StatusOr<std::shared_ptr<Resource>> found = FindResource(name_space, resource);
   if (found.ok() && resources_.Remove(**found)) return absl::OkStatus();
-  return allow_missing ? absl::OkStatus() : InField(NoVariable(resource), "variable");
+  return allow_missing ? absl::OkStatus() : InField(NoResource(resource), "variable");
 }
 
 std::vector<ResourceInfo> EngineImpl::ListResources(absl::string_view name_space) {

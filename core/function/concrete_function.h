@@ -42,6 +42,7 @@ struct FunctionIdentity {
 struct BoundResource {
   uint64_t id = 0;
   std::string name;
+  const ResourceKind* kind = nullptr;  ///< Never null once it is bound.
   std::weak_ptr<Resource> resource;
   Access access = Access::kNone;  ///< By calls.
   bool named = false;             ///< By the graph; else a capture.

@@ -143,7 +143,7 @@ def test_a_table_that_a_graph_names_is_the_same_in_all_functions(live):
   with pytest.raises(formwork.Error, match="exists with another dtype"):
     live.variable("words", 1.)
   table.delete()
-  with pytest.raises(tf.errors.FailedPreconditionError, match="words"):
+  with pytest.raises(tf.errors.FailedPreconditionError, match="Could not find table words of function"):
     look(tf.constant(["b"]))
 
 
@@ -184,6 +184,19 @@ def test_loops_and_branches_use_tables(live):
   steps, size = live.function(collatz)(tf.constant(27, tf.int64))
   assert (steps.numpy(), size.numpy()) == (111, 111)
   assert table.lookup(tf.constant(27 * 3 + 1, tf.int64)).numpy() == 1
+
+
+def test_a_table_that_the_server_lost_is_called_one(live):
+  table = Table(tf.int64, tf.int64, 0, name="words")
+  v = tf.Variable(1, name="v")
+  f = live.function(lambda: (table.size(), v + 1))
+  f()
+  with formwork.connect(live._channel.target, namespace=live.namespace) as other:
+    other.clear()
+  for use in (f,):
+    with pytest.raises((tf.errors.FailedPreconditionError, formwork.Error),
+                       match=r"lost 1 variable\(s\) and 1 table\(s\) .*\(v, words\)"):
+      use()
 
 
 def test_an_error_names_the_node_and_leaves_the_table(live):

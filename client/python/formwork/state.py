@@ -1,4 +1,5 @@
 """tf.Variables and their counterparts on the server."""
+import collections
 import collections.abc
 import itertools
 import logging
@@ -129,12 +130,12 @@ class Bindings:
         self.dropped.follow(bound, path)
         mirror.attach(variable, bound)
         if bound.remote.existed:
-          attached.append(name)
+          attached.append(bound)
       if attached and create and not self._said_attached:
         self._said_attached = True
-        _LOG.warning("formwork: attached to %d variable(s) that are on the server already (%s); "
+        _LOG.warning("formwork: attached to %s that are on the server already (%s); "
                      "push() overwrites their values, clear() starts afresh",
-                     len(attached), _some(attached))
+                     _counted(attached), _some([b.remote.name for b in attached]))
       return wanted
 
   def reattach(self, bounds):
@@ -174,10 +175,12 @@ class Bindings:
 
   def _report_lost(self, there):
     """Says what the server has lost: in a warning, once, and in an error unless it is pushed."""
-    names = sorted(b.remote.name for b in self._bounds if b.remote.name not in there)
+    lost = sorted((b for b in self._bounds if b.remote.name not in there),
+                  key=lambda b: b.remote.name)
+    names = _some([b.remote.name for b in lost])
     server = self.server
-    what = "the server at %s was restarted or cleared and has lost %d variable(s) of this " \
-        "process (%s)" % (server._channel.target, len(names), _some(names))
+    what = "the server at %s was restarted or cleared and has lost %s of this " \
+        "process (%s)" % (server._channel.target, _counted(lost), names)
     push = server.on_restart == "push"
     if self._said_lost != server._channel.epoch or push:
       self._said_lost = server._channel.epoch
@@ -278,6 +281,12 @@ class Bindings:
       raise errors.Error("NOT_FOUND", "none of the %d variables is on the server, as '%s'" % (
           len(found), found[0].name))
     self.refresh([b for b in bounds if b is not None])
+
+
+def _counted(bounds):
+  """"2 variable(s) and 1 table(s)"."""
+  kinds = collections.Counter(b.remote.kind for b in bounds)
+  return " and ".join("%d %s(s)" % (n, kind) for kind, n in sorted(kinds.items(), reverse=True))
 
 
 def _some(names):
