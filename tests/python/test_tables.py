@@ -186,6 +186,44 @@ def test_loops_and_branches_use_tables(live):
   assert table.lookup(tf.constant(27 * 3 + 1, tf.int64)).numpy() == 1
 
 
+def test_what_two_clients_insert_and_remove_meanwhile_is_all_there(live):
+  def client(server):
+    table = Table(tf.int64, tf.int64, -1, name="shared")
+
+    @server.function
+    def call(key):
+      table.insert(key, key * 10)
+
+    return table, server.function(lambda: table.export()), call
+
+  def content(export):
+    keys, values = export()
+    return dict(zip(keys.numpy().tolist(), values.numpy().tolist()))
+
+  def pair(key, value):
+    return tf.constant([key], tf.int64), tf.constant([value], tf.int64)
+
+  with formwork.connect(live._channel.target, namespace=live.namespace) as second:
+    (mine, my_export, my_call), (theirs, their_export, _) = client(live), client(second)
+    assert content(my_export) == content(their_export) == {}
+    mine.insert(*pair(1, 1))
+    theirs.insert(*pair(2, 2))  # Knows nothing of the first one.
+    mine.insert(*pair(3, 3))
+    assert content(their_export) == content(my_export) == {1: 1, 2: 2, 3: 3}
+    theirs.remove(tf.constant([2, 7], tf.int64))
+    mine.insert(tf.constant([[4, 5]], tf.int64), tf.constant([[4, 5]], tf.int64))
+    assert content(my_export) == {1: 1, 3: 3, 4: 4, 5: 5}
+    # One that is not up to date here is not fetched for it.
+    my_call(tf.constant([6], tf.int64))
+    mine.insert(*pair(7, 7))
+    mine.remove(tf.constant([1], tf.int64))
+    np.testing.assert_array_equal(
+        mine.lookup(tf.range(8, dtype=tf.int64)), [-1, -1, -1, 3, 4, 5, 60, 7])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+      mine.insert(tf.constant([1], tf.int64), tf.constant([1, 2], tf.int64))
+    assert content(my_export) == {3: 3, 4: 4, 5: 5, 6: 60, 7: 7}
+
+
 def test_a_table_that_the_server_lost_is_called_one(live):
   table = Table(tf.int64, tf.int64, 0, name="words")
   v = tf.Variable(1, name="v")
@@ -193,7 +231,7 @@ def test_a_table_that_the_server_lost_is_called_one(live):
   f()
   with formwork.connect(live._channel.target, namespace=live.namespace) as other:
     other.clear()
-  for use in (f,):
+  for use in (f, lambda: table.insert([1], tf.constant([1], tf.int64))):
     with pytest.raises((tf.errors.FailedPreconditionError, formwork.Error),
                        match=r"lost 1 variable\(s\) and 1 table\(s\) .*\(v, words\)"):
       use()

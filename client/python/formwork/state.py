@@ -211,7 +211,7 @@ class Bindings:
     """Takes over the server's values."""
     if bounds:
       now = next(self.clock)  # What a call changes from now on may not be in the answer.
-      for bound, value in zip(bounds, self._again_if_lost(
+      for bound, value in zip(bounds, self.again_if_lost(
           bounds, lambda: self._read(bounds))):
         bound.take(value, now)
 
@@ -221,7 +221,7 @@ class Bindings:
     values = [b.value() for b in bounds]
     there = [(b, value) for b, value in zip(bounds, values) if value is not None]
     if there:
-      self._again_if_lost([b for b, _ in there], lambda: self._write(there))
+      self.again_if_lost([b for b, _ in there], lambda: self._write(there))
     for b, value in zip(bounds, values):
       b.agree(value, now)
 
@@ -243,7 +243,8 @@ class Bindings:
     if of_variables:
       self.server.assign(of_variables)
 
-  def _again_if_lost(self, bounds, request):
+  def again_if_lost(self, bounds, request):
+    """request(); once more where the server had lost what the Bounds are bound to."""
     try:
       return request()
     except errors.Error as e:

@@ -1,7 +1,7 @@
 """tf.lookup.experimental.MutableHashTables and their counterparts on the server.
 
 The server has no requests for what a table holds: functions that are registered for it make one,
-and import and export what is in it.
+import and export what is in it, insert and remove.
 """
 import typing
 
@@ -17,7 +17,9 @@ from formwork import types
 from formwork.v1 import variables_pb2
 
 _FUNCTIONS = "formwork.table"  # What the names of the functions begin with.
-_WRITES = ("insert", "remove", "_restore_from_tensors")
+_CHANGES = {"import": gen_lookup_ops.lookup_table_import_v2,
+            "insert": gen_lookup_ops.lookup_table_insert_v2,
+            "remove": gen_lookup_ops.lookup_table_remove_v2}
 
 
 class Type(typing.NamedTuple):
@@ -57,6 +59,13 @@ class Type(typing.NamedTuple):
   def write(self, server, remote, contents):
     self._function(server, "import")(remote, *contents)
 
+  def insert(self, server, remote, keys, values):
+    self._function(server, "insert")(
+        remote, _array(tf.reshape(keys, [-1])), _array(tf.reshape(values, [-1, *self.shape])))
+
+  def remove(self, server, remote, keys):
+    self._function(server, "remove")(remote, _array(tf.reshape(keys, [-1])))
+
   def _function(self, server, what):
     known = server._table_functions
     if (what, self) not in known:
@@ -71,8 +80,9 @@ class Type(typing.NamedTuple):
         outputs = gen_lookup_ops.lookup_table_export_v2(inputs[0], self.key, self.value)
       else:
         inputs.append(tf.compat.v1.placeholder(self.key, [None], "keys"))
-        inputs.append(tf.compat.v1.placeholder(self.value, [None, *self.shape], "values"))
-        targets = [gen_lookup_ops.lookup_table_import_v2(*inputs).name]
+        if what != "remove":
+          inputs.append(tf.compat.v1.placeholder(self.value, [None, *self.shape], "values"))
+        targets = [_CHANGES[what](*inputs).name]
     name = "%s.%s/%s/%s%s" % (_FUNCTIONS, what, self.key.name, self.value.name,
                               "/%d" % self.shape if self.shape else "")
     specs = [types.TensorSpec(t.name, t.dtype.name, t.shape.as_list()) for t in inputs]
@@ -143,6 +153,17 @@ class Bound(mirror.Bound):
   def write(self, value):
     self._type.write(self.bindings.server, self.remote, value)
 
+  def insert(self, keys, values):
+    self._type.insert(self.bindings.server, self.remote, keys, values)
+
+  def remove(self, keys):
+    self._type.remove(self.bindings.server, self.remote, keys)
+
+  def note_same(self):
+    """The same was changed here and on the server."""
+    if self._seen is not None:
+      self._seen = self.value()
+
   def same(self, a, b):
     return all(map(super().same, a, b))
 
@@ -160,21 +181,41 @@ class Mirror:
           bound.bindings.refresh([bound])
     return handle
 
-
-def _writing(name):
-  def write(self, *args, **kwargs):
-    result = getattr(super(Mirror, self), name)(*args, **kwargs)
+  def insert(self, keys, values, name=None):
     if context.executing_eagerly():
-      # All that is written until then goes with the next call that uses it.
+      keys = tf.convert_to_tensor(keys, self._key_dtype)
+      values = tf.convert_to_tensor(values, self._value_dtype)
+      if values.shape == keys.shape + self._value_shape:  # Else TensorFlow says what it is.
+        return self._change(lambda bound: bound.insert(keys, values),
+                            lambda: super(Mirror, self).insert(keys, values, name))
+    return super().insert(keys, values, name)
+
+  def remove(self, keys, name=None):
+    if context.executing_eagerly() and keys.dtype == self._key_dtype:
+      return self._change(lambda bound: bound.remove(keys),
+                          lambda: super(Mirror, self).remove(keys, name))
+    return super().remove(keys, name)
+
+  def _change(self, there, here):
+    """Makes the same change on the server, where what other clients change meanwhile stays."""
+    bounds = mirror.bounds_of(self._resource_handle)
+    for bound in bounds:
+      if bound not in bound.bindings.changed:  # Else it goes as a whole with the next call.
+        bound.bindings.again_if_lost([bound], lambda: there(bound))
+    if bounds and all(bound.stale() for bound in bounds):
+      return None  # What is read here is fetched first.
+    result = here()
+    for bound in bounds:
+      bound.note_same()
+    return result
+
+  def _restore_from_tensors(self, restored_tensors):
+    result = super()._restore_from_tensors(restored_tensors)
+    if context.executing_eagerly():
       for bound in mirror.bounds_of(self._resource_handle):
         bound.mark_changed()
     return result
-  write.__name__ = name
-  return write
 
-
-for _name in _WRITES:
-  setattr(Mirror, _name, _writing(_name))
 
 _MIRRORS = {}
 
