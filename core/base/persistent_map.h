@@ -3,20 +3,27 @@
 // PersistentMap: a hash map that is a value. Copies share what has not changed since they were
 // made, so that one with a few keys set costs those keys, however large it is.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
-#include <vector>
 
 #include "absl/hash/hash.h"
 
 namespace formwork {
 
-/// A hash trie of 16 ways, with a few entries in each leaf. Never changed: an Editor makes another
+/// A hash trie of 16 ways over leaves of up to 16 entries. Never changed: an Editor makes another
 /// one. Many threads may read one.
+///
+/// A branch takes 4 bits of the hash. A leaf may stand in several of its places: it takes the first
+/// `bits` of those 4, and one that is full is cut in two by the next, so that leaves are mostly
+/// more than half full. Before its entries a leaf has a byte of each one's hash, so that a search
+/// compares one key.
 template <typename K, typename V>
 class PersistentMap {
  public:
@@ -27,49 +34,189 @@ class PersistentMap {
 
   /// Null where there is none. Lives as long as the map.
   const V* Find(const K& key) const {
-    size_t hash = absl::HashOf(key);
+    const size_t hash = absl::HashOf(key);
     const Node* node = root_.get();
-    for (; node != nullptr && node->children; hash >>= kBits) {
-      node = (*node->children)[hash % kWays].get();
+    for (size_t left = hash; node != nullptr && !node->leaf; left >>= kBits) {
+      node = static_cast<const Branch*>(node)->children[left % kWays].get();
     }
     if (node == nullptr) return nullptr;
-    for (const Entry& entry : node->entries) {
-      if (entry.first == key) return &entry.second;
+    const Entry* entry = static_cast<const Leaf*>(node)->Find(key, TagOf(hash));
+    return entry == nullptr ? nullptr : &entry->second;
+  }
+
+  /// Runs `found(i, value)` for the keys `key(i)`, i from `begin` to `end`: the value is null where
+  /// there is none. Faster than one by one: memory is asked for several at once.
+  template <typename KeyAt, typename Found>
+  void FindAll(int64_t begin, int64_t end, KeyAt key, Found found) const {
+    constexpr int64_t kAtOnce = 16;
+    std::array<size_t, kAtOnce> hashes;
+    std::array<const Node*, kAtOnce> nodes;
+    for (; begin < end; begin += kAtOnce) {
+      const int64_t n = std::min(kAtOnce, end - begin);
+      for (int64_t k = 0; k < n; ++k) {
+        hashes[k] = absl::HashOf(key(begin + k));
+        nodes[k] = root_.get();
+      }
+      bool branches = root_ != nullptr && !root_->leaf;
+      for (int shift = 0; branches; shift += kBits) {
+        branches = false;
+        for (int64_t k = 0; k < n; ++k) {
+          if (nodes[k] == nullptr || nodes[k]->leaf) continue;
+          nodes[k] =
+              static_cast<const Branch*>(nodes[k])->children[(hashes[k] >> shift) % kWays].get();
+          __builtin_prefetch(nodes[k]);
+          branches = true;
+        }
+      }
+      for (int64_t k = 0; k < n; ++k) {
+        if (nodes[k] != nullptr) static_cast<const Leaf*>(nodes[k])->Prefetch(TagOf(hashes[k]));
+      }
+      for (int64_t k = 0; k < n; ++k) {
+        const Entry* entry = nullptr;
+        if (nodes[k] != nullptr) {
+          entry = static_cast<const Leaf*>(nodes[k])->Find(key(begin + k), TagOf(hashes[k]));
+        }
+        found(begin + k, entry == nullptr ? nullptr : &entry->second);
+      }
     }
-    return nullptr;
   }
 
   /// Runs `visit(key, value)` on all, in no certain order, until it returns false.
   template <typename Visit>
   void ForEach(Visit visit) const {
-    if (root_ != nullptr) VisitAll(*root_, visit);
+    if (root_ != nullptr) VisitAll(*root_.get(), visit);
   }
 
  private:
   static constexpr int kBits = 4;
   static constexpr size_t kWays = 1 << kBits;
-  static constexpr int kDeepest = 64 / kBits;  // No bits of the hash are left.
-  static constexpr size_t kLeafEntries = 32;
+  static constexpr int kHashBits = 64;
+  static constexpr uint32_t kLeafEntries = 16;
 
-  struct Node;
-  using NodePtr = std::shared_ptr<Node>;
-  using Children = std::array<NodePtr, kWays>;
+  // The last bits to be used by branches.
+  static uint8_t TagOf(size_t hash) { return static_cast<uint8_t>(hash >> (kHashBits - 8)); }
 
   struct Node {
-    explicit Node(uint64_t editor) : editor(editor) {}
-    uint64_t editor;                     // Who made it, and may change it.
-    std::vector<Entry> entries;          // Of a leaf.
-    std::unique_ptr<Children> children;  // Of another one.
+    Node(uint64_t editor, bool leaf) : leaf(leaf), editor(editor) {}
+    std::atomic<uint32_t> owners{0};
+    const bool leaf;
+    uint8_t bits = 0;       // Of a leaf in a branch: it stands in all places that end in its own.
+    const uint64_t editor;  // Who made it, and may change it.
   };
+
+  class NodePtr {
+   public:
+    NodePtr() = default;
+    explicit NodePtr(Node* node) : node_(node) { Hold(); }
+    NodePtr(const NodePtr& other) : node_(other.node_) { Hold(); }
+    NodePtr(NodePtr&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+    NodePtr& operator=(NodePtr other) noexcept {
+      std::swap(node_, other.node_);
+      return *this;
+    }
+    ~NodePtr() {
+      if (node_ == nullptr || node_->owners.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+      if (node_->leaf) {
+        Leaf::Delete(static_cast<Leaf*>(node_));
+      } else {
+        delete static_cast<Branch*>(node_);
+      }
+    }
+    Node* get() const { return node_; }
+    Node* operator->() const { return node_; }
+    bool operator==(std::nullptr_t) const { return node_ == nullptr; }
+
+   private:
+    void Hold() {
+      if (node_ != nullptr) node_->owners.fetch_add(1, std::memory_order_relaxed);
+    }
+    Node* node_ = nullptr;
+  };
+
+  struct Branch : Node {
+    explicit Branch(uint64_t editor) : Node(editor, false) {}
+    std::array<NodePtr, kWays> children;
+  };
+
+  // Followed in memory by `capacity` tags, whole words of them, and then as many entries.
+  struct Leaf : Node {
+    static NodePtr New(uint64_t editor, uint32_t capacity) {
+      capacity = (capacity + 7) / 8 * 8;
+      void* memory = ::operator new(sizeof(Leaf) + capacity * (1 + sizeof(Entry)));
+      return NodePtr(new (memory) Leaf(editor, capacity));
+    }
+    static void Delete(Leaf* leaf) {
+      std::destroy_n(leaf->entries(), leaf->size);
+      leaf->~Leaf();
+      ::operator delete(leaf);
+    }
+
+    uint8_t* tags() { return reinterpret_cast<uint8_t*>(this + 1); }
+    const uint8_t* tags() const { return reinterpret_cast<const uint8_t*>(this + 1); }
+    Entry* entries() { return reinterpret_cast<Entry*>(tags() + capacity); }
+    const Entry* entries() const { return reinterpret_cast<const Entry*>(tags() + capacity); }
+
+    // Bit 7 of each of the word's bytes that equals `tag`, and perhaps of some behind one.
+    static uint64_t Matches(uint64_t word, uint8_t tag) {
+      constexpr uint64_t kOnes = ~uint64_t{0} / 0xff;
+      const uint64_t differ = word ^ (kOnes * tag);
+      return (differ - kOnes) & ~differ & (kOnes << 7);
+    }
+    uint64_t Word(uint32_t first) const {
+      uint64_t word;
+      std::memcpy(&word, tags() + first, sizeof(word));
+      return word;
+    }
+    const Entry* Find(const K& key, uint8_t tag) const {
+      for (uint32_t first = 0; first < size; first += 8) {
+        for (uint64_t match = Matches(Word(first), tag); match != 0; match &= match - 1) {
+          const uint32_t i = first + static_cast<uint32_t>(__builtin_ctzll(match)) / 8;
+          if (i >= size) return nullptr;
+          if (entries()[i].first == key) return &entries()[i];
+        }
+      }
+      return nullptr;
+    }
+    void Prefetch(uint8_t tag) const {
+      for (uint32_t first = 0; first < size; first += 8) {
+        const uint64_t match = Matches(Word(first), tag);
+        if (match == 0) continue;
+        __builtin_prefetch(&entries()[first + static_cast<uint32_t>(__builtin_ctzll(match)) / 8]);
+        return;
+      }
+    }
+    // There is room for one more.
+    template <typename... Parts>
+    void Add(uint8_t tag, Parts&&... parts) {
+      new (entries() + size) Entry(std::forward<Parts>(parts)...);
+      tags()[size++] = tag;
+    }
+
+    uint32_t size = 0;
+    const uint32_t capacity;
+
+   private:
+    Leaf(uint64_t editor, uint32_t capacity) : Node(editor, true), capacity(capacity) {
+      std::memset(tags(), 0, capacity);
+    }
+  };
+  static_assert(alignof(Entry) <= 8 && sizeof(Leaf) % 8 == 0);
 
   template <typename Visit>
   static bool VisitAll(const Node& node, Visit& visit) {
-    for (const Entry& entry : node.entries) {
-      if (!visit(entry.first, entry.second)) return false;
+    if (node.leaf) {
+      const auto& leaf = static_cast<const Leaf&>(node);
+      for (uint32_t i = 0; i < leaf.size; ++i) {
+        if (!visit(leaf.entries()[i].first, leaf.entries()[i].second)) return false;
+      }
+      return true;
     }
-    if (!node.children) return true;
-    for (const NodePtr& child : *node.children) {
-      if (child != nullptr && !VisitAll(*child, visit)) return false;
+    const auto& children = static_cast<const Branch&>(node).children;
+    for (size_t way = 0; way < kWays; ++way) {
+      const Node* child = children[way].get();
+      if (child == nullptr) continue;
+      if (child->leaf && way >> child->bits != 0) continue;  // It has been there already.
+      if (!VisitAll(*child, visit)) return false;
     }
     return true;
   }
@@ -86,91 +233,151 @@ class PersistentMap<K, V>::Editor {
   explicit Editor(PersistentMap map)
       : map_(std::move(map)), id_(next_id_.fetch_add(1, std::memory_order_relaxed)) {}
 
-  /// The value before, where there was one.
-  const V* Find(const K& key) const { return map_.Find(key); }
-
-  void Set(const K& key, V value) {
-    size_t hash = absl::HashOf(key);
+  /// The value of the key, to be changed; a new one where there was none, and then `*added` is
+  /// set. Until the next change.
+  V& At(const K& key, bool* added) {
+    const size_t hash = absl::HashOf(key);
+    const uint8_t tag = TagOf(hash);
+    Branch* parent = nullptr;
     NodePtr* at = &map_.root_;
-    for (int depth = 0;; ++depth) {
-      Node& node = Own(*at);
-      if (!node.children) {
-        for (Entry& entry : node.entries) {
-          if (entry.first != key) continue;
-          entry.second = std::move(value);
-          return;
-        }
-        if (node.entries.size() < kLeafEntries || depth == kDeepest) {
-          node.entries.emplace_back(key, std::move(value));
-          ++map_.size_;
-          return;
-        }
-        Split(node, depth);
+    *added = false;
+    for (int shift = 0;; shift += kBits) {
+      if (*at == nullptr) PutLeaf(parent, at, Leaf::New(id_, 1), parent == nullptr ? 0 : kBits);
+      if (!(*at)->leaf) {
+        parent = &OwnBranch(*at);
+        at = &parent->children[(hash >> shift) % kWays];
+        continue;
       }
-      at = &(*node.children)[hash % kWays];
-      hash >>= kBits;
+      auto* leaf = static_cast<Leaf*>(at->get());
+      if (const Entry* entry = leaf->Find(key, tag)) {
+        const auto i = static_cast<uint32_t>(entry - leaf->entries());
+        return OwnLeaf(parent, at, leaf->size).entries()[i].second;
+      }
+      if (leaf->size < kLeafEntries || shift >= kHashBits) {
+        Leaf& own = OwnLeaf(parent, at, leaf->size + 1);
+        own.Add(tag, key, V());
+        ++map_.size_;
+        *added = true;
+        return own.entries()[own.size - 1].second;
+      }
+      if (parent != nullptr && leaf->bits < kBits) {
+        Split(*parent, at, shift - kBits + leaf->bits);
+      } else {  // All of a new branch.
+        OwnLeaf(parent, at, leaf->size).bits = 0;
+        NodePtr branch(new Branch(id_));
+        static_cast<Branch*>(branch.get())->children.fill(*at);
+        *at = std::move(branch);
+      }
+      shift -= kBits;  // The place again.
+      at = parent == nullptr ? &map_.root_ : &parent->children[(hash >> shift) % kWays];
     }
   }
 
-  /// Nothing where it is not there.
-  void Erase(const K& key) {
-    if (map_.Find(key) == nullptr) return;
-    if (EraseBelow(map_.root_, key, absl::HashOf(key))) map_.root_ = nullptr;
+  void Set(const K& key, V value) {
+    bool added;
+    At(key, &added) = std::move(value);
+  }
+
+  /// Nothing where it is not there; else `gone(key, value)` sees it first.
+  template <typename Gone>
+  void Erase(const K& key, Gone gone) {
+    const V* value = map_.Find(key);
+    if (value == nullptr) return;
+    gone(key, *value);
+    const size_t hash = absl::HashOf(key);
+    std::array<NodePtr*, kHashBits / kBits + 1> path;
+    size_t depth = 0;
+    Branch* parent = nullptr;
+    NodePtr* at = &map_.root_;
+    for (; !(*at)->leaf; ++depth) {
+      path[depth] = at;
+      parent = &OwnBranch(*at);
+      at = &parent->children[(hash >> (kBits * depth)) % kWays];
+    }
+    Leaf& leaf = OwnLeaf(parent, at, static_cast<Leaf*>(at->get())->size);
+    const auto i = static_cast<uint32_t>(leaf.Find(key, TagOf(hash)) - leaf.entries());
+    Entry& last = leaf.entries()[leaf.size - 1];
+    if (i + 1 < leaf.size) {
+      leaf.entries()[i] = std::move(last);
+      leaf.tags()[i] = leaf.tags()[leaf.size - 1];
+    }
+    std::destroy_at(&last);
     --map_.size_;
+    if (--leaf.size > 0) return;
+    PutLeaf(parent, at, NodePtr(), leaf.bits);
+    while (depth > 0) {
+      NodePtr& branch = *path[--depth];
+      const auto& children = static_cast<Branch*>(branch.get())->children;
+      if (std::any_of(children.begin(), children.end(),
+                      [](const NodePtr& child) { return child.get() != nullptr; })) {
+        return;
+      }
+      branch = NodePtr();
+    }
+  }
+  void Erase(const K& key) {
+    Erase(key, [](const K&, const V&) {});
   }
 
   PersistentMap Done() && { return std::move(map_); }
 
  private:
+  // Puts a leaf, or null, into the place `at` and the others where one of `bits` stands.
+  static void PutLeaf(Branch* parent, NodePtr* at, NodePtr leaf, int bits) {
+    if (leaf.get() != nullptr) leaf->bits = static_cast<uint8_t>(bits);
+    if (parent == nullptr) {
+      *at = std::move(leaf);
+      return;
+    }
+    const size_t own = static_cast<size_t>(at - parent->children.data());
+    const size_t step = size_t{1} << bits;
+    for (size_t way = own % step; way < kWays; way += step) parent->children[way] = leaf;
+  }
+
   // The node, or a copy in its place where another map may have it.
-  Node& Own(NodePtr& at) {
-    if (at == nullptr) {
-      at = std::make_shared<Node>(id_);
-    } else if (at->editor != id_) {
-      auto copy = std::make_shared<Node>(id_);
-      copy->entries = at->entries;
-      if (at->children) copy->children = std::make_unique<Children>(*at->children);
+  Branch& OwnBranch(NodePtr& at) {
+    if (at->editor != id_) {
+      NodePtr copy(new Branch(id_));
+      static_cast<Branch*>(copy.get())->children = static_cast<Branch*>(at.get())->children;
       at = std::move(copy);
     }
-    return *at;
+    return *static_cast<Branch*>(at.get());
   }
 
-  void Split(Node& leaf, int depth) {
-    const auto way = [depth](const Entry& entry) {
-      return (absl::HashOf(entry.first) >> (kBits * depth)) % kWays;
-    };
-    std::array<size_t, kWays> sizes{};
-    for (const Entry& entry : leaf.entries) ++sizes[way(entry)];
-    auto children = std::make_unique<Children>();
-    for (size_t i = 0; i < kWays; ++i) {
-      if (sizes[i] > 0) Own((*children)[i]).entries.reserve(sizes[i]);
-    }
-    for (Entry& entry : leaf.entries) {
-      (*children)[way(entry)]->entries.push_back(std::move(entry));
-    }
-    leaf.entries = {};
-    leaf.children = std::move(children);
+  // The same of a leaf, with room for `size` entries.
+  Leaf& OwnLeaf(Branch* parent, NodePtr* at, uint32_t size) {
+    auto* leaf = static_cast<Leaf*>(at->get());
+    if (leaf->editor == id_ && leaf->capacity >= size) return *leaf;
+    NodePtr made = Leaf::New(id_, size);
+    auto* own = static_cast<Leaf*>(made.get());
+    for (uint32_t i = 0; i < leaf->size; ++i) MoveEntry(*leaf, i, *own);
+    PutLeaf(parent, at, std::move(made), leaf->bits);
+    return *own;
   }
 
-  // Whether nothing is left of the node.
-  bool EraseBelow(NodePtr& at, const K& key, size_t hash) {
-    Node& node = Own(at);
-    if (!node.children) {
-      for (Entry& entry : node.entries) {
-        if (entry.first != key) continue;
-        if (&entry != &node.entries.back()) entry = std::move(node.entries.back());
-        node.entries.pop_back();
-        break;
-      }
-      return node.entries.empty();
+  // Moves it where nobody else has the leaf.
+  void MoveEntry(Leaf& from, uint32_t i, Leaf& to) {
+    if (from.editor == id_) {
+      to.Add(from.tags()[i], std::move(from.entries()[i]));
+    } else {
+      to.Add(from.tags()[i], std::as_const(from.entries()[i]));
     }
-    NodePtr& child = (*node.children)[hash % kWays];
-    if (!EraseBelow(child, key, hash >> kBits)) return false;
-    child = nullptr;
-    for (const NodePtr& other : *node.children) {
-      if (other != nullptr) return false;
+  }
+
+  // Cuts a full leaf in two, by one more bit of the hash.
+  void Split(Branch& parent, NodePtr* at, int bit) {
+    const NodePtr held = *at;
+    auto* leaf = static_cast<Leaf*>(held.get());
+    std::array<NodePtr, 2> halves = {Leaf::New(id_, kLeafEntries), Leaf::New(id_, kLeafEntries)};
+    for (uint32_t i = 0; i < leaf->size; ++i) {
+      const size_t half = (absl::HashOf(leaf->entries()[i].first) >> bit) % 2;
+      MoveEntry(*leaf, i, *static_cast<Leaf*>(halves[half].get()));
     }
-    return true;
+    const size_t low = static_cast<size_t>(at - parent.children.data()) % (size_t{1} << leaf->bits);
+    for (size_t half = 0; half < 2; ++half) {
+      PutLeaf(&parent, &parent.children[low + (half << leaf->bits)], std::move(halves[half]),
+              leaf->bits + 1);
+    }
   }
 
   inline static std::atomic<uint64_t> next_id_{1};

@@ -6,6 +6,7 @@ A NAME is a part of what is printed: "exp", "float64", "tanh float32". Measured 
 engine_bench.py; FORMWORK_ISA lowers the engine's level of vector instructions.
 """
 import argparse
+import itertools
 import json
 
 import engine_bench
@@ -44,6 +45,75 @@ def elementwise():
   return ops
 
 
+def of_elementwise():
+  """(name, tf.function, its arguments, calls in a round) of each."""
+  import tensorflow as tf
+  rng = np.random.default_rng(0)
+  for op, (f, *ranges) in elementwise().items():
+    for dtype in DTYPES:
+      for size in SIZES:
+        values = [rng.uniform(low, high, size).astype(dtype) for low, high in ranges]
+        yield ("%s %s %d" % (op, dtype, size), tf.function(lambda *x, f=f: f(*x)), values,
+               CALLS[size])
+
+
+def of_tables():
+  """As of_elementwise(): tables of `size` keys, which are all looked up, set anew or put into an
+  empty one; "insert 10" sets 10 of them.
+  """
+  import tensorflow as tf
+  raw = tf.raw_ops
+  rng = np.random.default_rng(0)
+  for key in (tf.int64, tf.string):
+    for size in SIZES:
+      numbers = rng.permutation(np.arange(size, dtype=np.int64) * 7919)
+      keys = tf.constant(numbers)
+      if key == tf.string:
+        keys = tf.strings.join(["a key of some length ", tf.as_string(keys)])
+      keys = keys.numpy()
+      values = np.arange(size, dtype=np.int64)
+      shuffled = rng.permutation(keys)
+
+      def find(values, keys=keys, shuffled=shuffled, name="find_%s_%d" % (key.name, size)):
+        return raw.LookupTableFindV2(table_handle=_filled(name, keys, values), keys=shuffled,
+                                     default_value=tf.constant(0, tf.int64))
+
+      def insert(values, keys=keys, name="insert_%s_%d" % (key.name, size)):
+        raw.LookupTableInsertV2(table_handle=_table(name, keys), keys=keys, values=values)
+        return values[0]
+
+      def insert_10(values, keys=keys, shuffled=shuffled, name="few_%s_%d" % (key.name, size)):
+        raw.LookupTableInsertV2(table_handle=_filled(name, keys, values), keys=shuffled[:10],
+                                values=values[:10])
+        return values[0]
+
+      def fill(values, keys=keys, name="import_%s_%d" % (key.name, size)):
+        raw.LookupTableImportV2(table_handle=_table(name, keys), keys=keys, values=values)
+        return values[0]
+
+      for name, f in (("find", find), ("insert", insert), ("insert 10", insert_10),
+                      ("fill", fill)):
+        yield "table %s %s %d" % (name, key.name, size), tf.function(f), [values], CALLS[size]
+
+
+def _table(name, keys):
+  import tensorflow as tf
+  return tf.raw_ops.MutableHashTableV2(
+      shared_name=name, key_dtype=tf.as_dtype(keys.dtype), value_dtype=tf.int64)
+
+
+def _filled(name, keys, values):
+  """A table that the first call fills."""
+  import tensorflow as tf
+  table = _table(name, keys)
+
+  def fill():
+    tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=keys, values=values)
+    return 0
+  tf.cond(tf.equal(tf.raw_ops.LookupTableSizeV2(table_handle=table), 0), fill, lambda: 0)
+  return table
+
+
 def main():
   p = argparse.ArgumentParser(description=__doc__)
   p.add_argument("--engine", required=True)
@@ -51,18 +121,10 @@ def main():
   p.add_argument("names", nargs="*")
   args = p.parse_args()
   engine_bench.one_thread()
-  import tensorflow as tf
-  rng = np.random.default_rng(0)
   results = []
-  for op, (f, *ranges) in elementwise().items():
-    for dtype in DTYPES:
-      for size in SIZES:
-        name = "%s %s %d" % (op, dtype, size)
-        if args.names and not any(part in name for part in args.names):
-          continue
-        values = [rng.uniform(low, high, size).astype(dtype) for low, high in ranges]
-        results.append(engine_bench.compare(name, tf.function(lambda *x, f=f: f(*x)), values,
-                                            CALLS[size], args.engine))
+  for name, function, values, calls in itertools.chain(of_elementwise(), of_tables()):
+    if not args.names or any(part in name for part in args.names):
+      results.append(engine_bench.compare(name, function, values, calls, args.engine))
   with open(args.out, "w") as out:
     json.dump(results, out, indent=1)
 

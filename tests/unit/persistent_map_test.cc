@@ -54,11 +54,55 @@ TEST(PersistentMapTest, DoesAsAStandardMapDoesWhateverIsDoneToIt) {
   for (const auto& [then, content] : earlier) EXPECT_EQ(ContentOf(then), content);
 }
 
+TEST(PersistentMapTest, ManyAreFoundAtOnceAsOneByOne) {
+  for (int64_t size : {0, 1, 16, 17, 1000, 100'000}) {
+    PersistentMap<int64_t, int64_t>::Editor editor({});
+    for (int64_t i = 0; i < size; ++i) editor.Set(2 * i, i);
+    const PersistentMap<int64_t, int64_t> map = std::move(editor).Done();
+    int64_t next = 3, wrong = 0;
+    const auto key = [](int64_t i) { return i; };
+    map.FindAll(3, 2 * size + 20, key, [&](int64_t i, const int64_t* found) {
+      wrong += i != next++ || found != map.Find(i);
+      wrong += (found != nullptr) != (i % 2 == 0 && i < 2 * size);
+      wrong += found != nullptr && *found != i / 2;
+    });
+    EXPECT_EQ(next, 2 * size + 20);
+    EXPECT_EQ(wrong, 0) << size;
+  }
+}
+
+// An edit of a large map copies what it changes, whose size does not depend on the map's.
+TEST(PersistentMapTest, AnEditLeavesWhatItDoesNotTouchShared) {
+  using Map = PersistentMap<std::string, std::shared_ptr<int>>;
+  Map::Editor filling({});
+  for (int i = 0; i < 100'000; ++i) {
+    filling.Set(std::to_string(i), std::make_shared<int>(i));
+  }
+  const Map map = std::move(filling).Done();
+  Map::Editor editor(map);
+  editor.Set("5", nullptr);
+  editor.Erase("77");
+  editor.Set("new", nullptr);
+  const Map edited = std::move(editor).Done();
+  int copied = 0;
+  map.ForEach([&](const std::string&, const std::shared_ptr<int>& value) {
+    copied += value.use_count() > 1;
+    return true;
+  });
+  EXPECT_GT(copied, 0);
+  EXPECT_LE(copied, 3 * 16);
+  EXPECT_EQ(edited.size(), map.size());
+  EXPECT_EQ(**map.Find("5"), 5);
+  EXPECT_EQ(**map.Find("77"), 77);
+}
+
 TEST(PersistentMapTest, AnEditShowsWhatItHasDoneAndLeavesItsOriginAlone) {
   PersistentMap<std::string, int> empty;
   PersistentMap<std::string, int>::Editor first(empty);
   first.Set("a", 1);
-  EXPECT_EQ(*first.Find("a"), 1);
+  bool added = true;
+  EXPECT_EQ(first.At("a", &added), 1);
+  EXPECT_FALSE(added);
   const PersistentMap<std::string, int> one = std::move(first).Done();
   PersistentMap<std::string, int>::Editor second(one);
   second.Set("a", 2);

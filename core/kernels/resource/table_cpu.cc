@@ -19,90 +19,175 @@ namespace {
 
 // --- How keys and values stand in tensors and in maps -------------------------------------------
 
+// By sizes, so that what goes is as much as what came.
 size_t HeapBytes(uint64_t) { return 0; }
 size_t HeapBytes(int64_t) { return 0; }
 size_t HeapBytes(const std::string& text) {
-  return text.capacity() < sizeof(std::string) ? 0 : text.capacity();
+  return text.size() < sizeof(std::string) ? 0 : text.size();
 }
 size_t HeapBytes(const std::vector<std::string>& texts) {
-  size_t bytes = texts.capacity() * sizeof(std::string);
+  size_t bytes = texts.size() * sizeof(std::string);
   for (const std::string& text : texts) bytes += HeapBytes(text);
   return bytes;
 }
 
-// Each copies element or row `i` of a tensor; a row is of `n` elements.
+// A Reader and a Writer of the elements, or rows of `n` elements, of a tensor.
 
 struct IntegerKey {
   using Type = int64_t;
-  static int64_t Load(const Tensor& keys, int64_t i) {
-    return keys.dtype() == DType::kInt32 ? keys.data<int32_t>()[i] : keys.data<int64_t>()[i];
-  }
-  static void Store(int64_t key, Tensor& keys, int64_t i) {
-    if (keys.dtype() == DType::kInt32) {
-      keys.mutable_data<int32_t>()[i] = static_cast<int32_t>(key);
-    } else {
-      keys.mutable_data<int64_t>()[i] = key;
+  class Reader {
+   public:
+    explicit Reader(const Tensor& keys)
+        : narrow_(keys.dtype() == DType::kInt32), data_(static_cast<const char*>(keys.raw())) {}
+    int64_t operator[](int64_t i) const {
+      return narrow_ ? reinterpret_cast<const int32_t*>(data_)[i]
+                     : reinterpret_cast<const int64_t*>(data_)[i];
     }
-  }
+
+   private:
+    const bool narrow_;
+    const char* const data_;
+  };
+  class Writer {
+   public:
+    explicit Writer(Tensor& keys) : keys_(keys) {}
+    void Put(int64_t i, int64_t key) {
+      if (keys_.dtype() == DType::kInt32) {
+        keys_.mutable_data<int32_t>()[i] = static_cast<int32_t>(key);
+      } else {
+        keys_.mutable_data<int64_t>()[i] = key;
+      }
+    }
+
+   private:
+    Tensor& keys_;
+  };
 };
 
 struct StringKey {
   using Type = std::string;
-  static const std::string& Load(const Tensor& keys, int64_t i) {
-    return keys.data<std::string>()[i];
-  }
-  static void Store(const std::string& key, Tensor& keys, int64_t i) {
-    keys.mutable_data<std::string>()[i] = key;
-  }
+  class Reader {
+   public:
+    explicit Reader(const Tensor& keys) : data_(keys.data<std::string>()) {}
+    const std::string& operator[](int64_t i) const { return data_[i]; }
+
+   private:
+    const std::string* const data_;
+  };
+  class Writer {
+   public:
+    explicit Writer(Tensor& keys) : data_(keys.mutable_data<std::string>()) {}
+    void Put(int64_t i, const std::string& key) { data_[i] = key; }
+
+   private:
+    std::string* const data_;
+  };
 };
 
 // A number of at most 8 bytes.
 struct WordRow {
   using Type = uint64_t;
-  static uint64_t Load(const Tensor& values, int64_t i, int64_t) {
-    const size_t width = DTypeSize(values.dtype());
-    uint64_t word = 0;
-    std::memcpy(&word, values.data<char>() + static_cast<size_t>(i) * width, width);
-    return word;
-  }
-  static void Store(uint64_t word, Tensor& values, int64_t i, int64_t) {
-    const size_t width = DTypeSize(values.dtype());
-    std::memcpy(values.mutable_data<char>() + static_cast<size_t>(i) * width, &word, width);
-  }
+  class Reader {
+   public:
+    Reader(const Tensor& values, int64_t)
+        : width_(DTypeSize(values.dtype())), data_(static_cast<const char*>(values.raw())) {}
+    uint64_t operator[](int64_t i) const {
+      uint64_t word = 0;
+      std::memcpy(&word, data_ + static_cast<size_t>(i) * width_, width_);
+      return word;
+    }
+
+   private:
+    const size_t width_;
+    const char* const data_;
+  };
+  class Writer {
+   public:
+    Writer(Tensor& values, int64_t)
+        : width_(DTypeSize(values.dtype())), data_(values.mutable_data<char>()) {}
+    void Put(int64_t i, uint64_t word) {
+      switch (width_) {
+        case 8:
+          return Put<uint64_t>(i, word);
+        case 4:
+          return Put<uint32_t>(i, word);
+        case 2:
+          return Put<uint16_t>(i, word);
+        default:
+          return Put<uint8_t>(i, word);
+      }
+    }
+
+   private:
+    template <typename T>
+    void Put(int64_t i, uint64_t word) {
+      reinterpret_cast<T*>(data_)[i] = static_cast<T>(word);
+    }
+    const size_t width_;
+    char* const data_;
+  };
 };
 
 // The bytes of other plain data.
 struct BytesRow {
   using Type = std::string;
-  static std::string Load(const Tensor& values, int64_t i, int64_t n) {
-    const size_t bytes = static_cast<size_t>(n) * DTypeSize(values.dtype());
-    return std::string(values.data<char>() + static_cast<size_t>(i) * bytes, bytes);
-  }
-  static void Store(const std::string& row, Tensor& values, int64_t i, int64_t) {
-    std::memcpy(values.mutable_data<char>() + static_cast<size_t>(i) * row.size(), row.data(),
-                row.size());
-  }
+  class Reader {
+   public:
+    Reader(const Tensor& values, int64_t n)
+        : bytes_(static_cast<size_t>(n) * DTypeSize(values.dtype())),
+          data_(static_cast<const char*>(values.raw())) {}
+    std::string operator[](int64_t i) const {
+      return std::string(data_ + static_cast<size_t>(i) * bytes_, bytes_);
+    }
+
+   private:
+    const size_t bytes_;
+    const char* const data_;
+  };
+  class Writer {
+   public:
+    Writer(Tensor& values, int64_t) : data_(values.mutable_data<char>()) {}
+    void Put(int64_t i, const std::string& row) {
+      std::memcpy(data_ + static_cast<size_t>(i) * row.size(), row.data(), row.size());
+    }
+
+   private:
+    char* const data_;
+  };
 };
 
 struct StringRow {
   using Type = std::string;
-  static std::string Load(const Tensor& values, int64_t i, int64_t) {
-    return values.data<std::string>()[i];
-  }
-  static void Store(const std::string& text, Tensor& values, int64_t i, int64_t) {
-    values.mutable_data<std::string>()[i] = text;
-  }
+  struct Reader : StringKey::Reader {
+    Reader(const Tensor& values, int64_t) : StringKey::Reader(values) {}
+  };
+  struct Writer : StringKey::Writer {
+    Writer(Tensor& values, int64_t) : StringKey::Writer(values) {}
+  };
 };
 
 struct StringsRow {
   using Type = std::vector<std::string>;
-  static Type Load(const Tensor& values, int64_t i, int64_t n) {
-    const std::string* row = values.data<std::string>() + i * n;
-    return Type(row, row + n);
-  }
-  static void Store(const Type& texts, Tensor& values, int64_t i, int64_t n) {
-    std::copy(texts.begin(), texts.end(), values.mutable_data<std::string>() + i * n);
-  }
+  class Reader {
+   public:
+    Reader(const Tensor& values, int64_t n) : n_(n), data_(values.data<std::string>()) {}
+    Type operator[](int64_t i) const { return Type(data_ + i * n_, data_ + (i + 1) * n_); }
+
+   private:
+    const int64_t n_;
+    const std::string* const data_;
+  };
+  class Writer {
+   public:
+    Writer(Tensor& values, int64_t n) : n_(n), data_(values.mutable_data<std::string>()) {}
+    void Put(int64_t i, const Type& texts) {
+      std::copy(texts.begin(), texts.end(), data_ + i * n_);
+    }
+
+   private:
+    const int64_t n_;
+    std::string* const data_;
+  };
 };
 
 // --- Tables -------------------------------------------------------------------------------------
@@ -132,34 +217,41 @@ class TableOf final : public Table {
   size_t bytes() const override { return 2 * map_.size() * sizeof(typename Map::Entry) + heap_; }
 
   void Find(const Tensor& keys, const Tensor& default_value, Tensor& values) const override {
+    const typename Key::Reader key(keys);
+    const typename Row::Reader defaults(default_value, row_elements_);
     const bool one_default = default_value.num_elements() == row_elements_;
+    typename Row::Writer writer(values, row_elements_);
     ParallelFor(keys.num_elements(), 1 << 10, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        if (const auto* found = map_.Find(Key::Load(keys, i))) {
-          Row::Store(*found, values, i, row_elements_);
-        } else {
-          Row::Store(Row::Load(default_value, one_default ? 0 : i, row_elements_), values, i,
-                     row_elements_);
-        }
-      }
+      typename Row::Writer rows = writer;
+      map_.FindAll(
+          begin, end, [&](int64_t i) -> decltype(auto) { return key[i]; },
+          [&](int64_t i, const typename Row::Type* found) {
+            if (found != nullptr) {
+              rows.Put(i, *found);
+            } else {
+              rows.Put(i, defaults[one_default ? 0 : i]);
+            }
+          });
     });
   }
 
   std::shared_ptr<Table> WithEntries(const Tensor& keys, const Tensor& values) const override {
     auto made = std::make_shared<TableOf>(row_elements_);
     typename Map::Editor editor(map_);
+    const typename Key::Reader key(keys);
+    const typename Row::Reader rows(values, row_elements_);
     size_t added = 0, gone = 0;
     ForBlocks(keys.num_elements(), kDearItems, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const auto& key = Key::Load(keys, i);
-        typename Row::Type row = Row::Load(values, i, row_elements_);
-        added += HeapBytes(row);
-        if (const auto* before = editor.Find(key)) {
-          gone += HeapBytes(*before);
+        bool is_new;
+        typename Row::Type& row = editor.At(key[i], &is_new);
+        if (is_new) {
+          added += HeapBytes(key[i]);
         } else {
-          added += HeapBytes(key);
+          gone += HeapBytes(row);
         }
-        editor.Set(key, std::move(row));
+        row = rows[i];
+        added += HeapBytes(row);
       }
     });
     made->map_ = std::move(editor).Done();
@@ -170,14 +262,13 @@ class TableOf final : public Table {
   std::shared_ptr<Table> WithoutKeys(const Tensor& keys) const override {
     auto made = std::make_shared<TableOf>(row_elements_);
     typename Map::Editor editor(map_);
+    const typename Key::Reader key(keys);
     size_t gone = 0;
     ForBlocks(keys.num_elements(), kDearItems, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const auto& key = Key::Load(keys, i);
-        const auto* before = editor.Find(key);
-        if (before == nullptr) continue;
-        gone += HeapBytes(key) + HeapBytes(*before);
-        editor.Erase(key);
+        editor.Erase(key[i], [&gone](const auto& k, const auto& row) {
+          gone += HeapBytes(k) + HeapBytes(row);
+        });
       }
     });
     made->map_ = std::move(editor).Done();
@@ -186,10 +277,12 @@ class TableOf final : public Table {
   }
 
   void Export(Tensor& keys, Tensor& values) const override {
+    typename Key::Writer key_writer(keys);
+    typename Row::Writer row_writer(values, row_elements_);
     int64_t i = 0;
     map_.ForEach([&](const auto& key, const auto& row) {
-      Key::Store(key, keys, i);
-      Row::Store(row, values, i, row_elements_);
+      key_writer.Put(i, key);
+      row_writer.Put(i, row);
       return !WorkIsCutAt(i++, kDearItems);
     });
   }
