@@ -14,7 +14,7 @@ namespace formwork {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kSmallest = size_t{64} << 10;  // Below it malloc is as quick.
+constexpr size_t kSmallest = size_t{4} << 10;  // Up to here malloc is as quick.
 // From here on blocks lie on huge pages, where the system has some to give: they are filled in half
 // the time and freed in a tenth, and all capacities are whole numbers of them.
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -38,7 +38,7 @@ SizeClass ClassOf(size_t bytes) {
   const int exponent = std::bit_width(bytes - 1) - 1;  // 2^exponent < bytes <= 2^(exponent + 1)
   const size_t quarter = size_t{1} << (exponent - 2);
   const size_t steps = (bytes - (size_t{1} << exponent) + quarter - 1) / quarter;  // 1..4
-  return {(exponent - 15) * 4 + static_cast<int>(steps) - 1,
+  return {(exponent - 12) * 4 + static_cast<int>(steps) - 1,
           (size_t{1} << exponent) + steps * quarter};
 }
 

@@ -34,7 +34,7 @@ class HostAllocator final : public Allocator {
   size_t bytes_cached() const;
 
  private:
-  static constexpr int kClasses = 64;
+  static constexpr int kClasses = 76;
   // A block that is kept, at its own beginning: keeping one takes no memory.
   struct Kept {
     Kept* next;

@@ -188,13 +188,32 @@ TEST(HostAllocatorTest, SmallBlocksAreHeldToTheLimitOfAScope) {
   std::vector<Buffer> blocks;
   const absl::Status status = HoldToBudget(budget, [&]() -> absl::Status {
     while (true) {
-      absl::StatusOr<BufferBlock*> block = allocator.Allocate(32 << 10);
+      absl::StatusOr<BufferBlock*> block = allocator.Allocate(4 << 10);
       if (!block.ok()) return block.status();
       blocks.emplace_back(*block);
     }
   });
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_NEAR(static_cast<double>(blocks.size()), 1600, 200);
+  EXPECT_NEAR(static_cast<double>(blocks.size()), 12'500, 1'000);
+}
+
+TEST(HostAllocatorTest, BlocksAboveFourKiBAreKeptForReuse) {
+  HostAllocator allocator;
+  for (size_t bytes = (4 << 10) + 1; bytes < 300'000; bytes += bytes / 3) {
+    const void* data;
+    {
+      const Buffer block(*allocator.Allocate(bytes));
+      data = block.data();
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
+    }
+    const size_t cached = allocator.bytes_cached();
+    EXPECT_GE(cached, bytes);
+    EXPECT_LE(cached, bytes + bytes / 4);
+    EXPECT_EQ(Buffer(*allocator.Allocate(bytes)).data(), data);
+    allocator.ReleaseCache();
+  }
+  { const Buffer small(*allocator.Allocate(4 << 10)); }
+  EXPECT_EQ(allocator.bytes_cached(), 0u);
 }
 
 class SystemMemoryTest : public ::testing::Test {
