@@ -198,10 +198,6 @@ ProblemCache& Problems() {
   return *cache;
 }
 
-memory At(const memory::desc& desc, const void* data) {
-  return memory(desc, Engine(), const_cast<void*>(data));
-}
-
 }  // namespace
 
 OnednnConv::OnednnConv(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
@@ -229,52 +225,92 @@ bool OnednnConv::SamePacking(const OnednnConv& other) const {
 
 namespace {
 
-absl::Status Execute(const dnnl::primitive& primitive,
-                     const std::unordered_map<int, memory>& args) {
-  try {
-    primitive.execute(ThreadStream(), args);
-    return absl::OkStatus();
-  } catch (const dnnl::error& error) {
-    return Internal("oneDNN convolution: ", error.what());
+// What one call is run on, by oneDNN's C API: its C++ classes allocate three times more for each
+// argument, which small problems feel.
+class Arguments {
+ public:
+  Arguments() = default;
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+  ~Arguments() {
+    for (int k = 0; k < count_; ++k) dnnl_memory_destroy(arguments_[k].memory);
   }
-}
+
+  Arguments& Add(int name, const memory::desc& desc, const void* data) {
+    dnnl_exec_arg_t& argument = arguments_[count_];
+    const dnnl_status_t made =
+        dnnl_memory_create(&argument.memory, &desc.data, Engine().get(), const_cast<void*>(data));
+    argument.arg = name;
+    if (made == dnnl_success) {
+      ++count_;
+    } else if (status_ == dnnl_success) {
+      status_ = made;
+    }
+    return *this;
+  }
+
+  absl::Status Execute(const dnnl::primitive& primitive) const {
+    dnnl_status_t status = status_;
+    if (status == dnnl_success) {
+      status = dnnl_primitive_execute(primitive.get(), ThreadStream().get(), count_, arguments_);
+    }
+    if (status == dnnl_success) return absl::OkStatus();
+    if (status == dnnl_out_of_memory) return ResourceExhausted("oneDNN convolution: out of memory");
+    return Internal("oneDNN convolution: status=", static_cast<int>(status));
+  }
+
+ private:
+  static constexpr int kMost = 5;
+  dnnl_exec_arg_t arguments_[kMost];
+  int count_ = 0;
+  dnnl_status_t status_ = dnnl_success;
+};
 
 }  // namespace
 
 absl::Status OnednnConv::PackFilter(const float* filter, void* packed) const {
-  return Execute(parts_->pack, {{DNNL_ARG_FROM, At(parts_->plain_filter, filter)},
-                                {DNNL_ARG_TO, At(parts_->packed_filter, packed)}});
+  return Arguments()
+      .Add(DNNL_ARG_FROM, parts_->plain_filter, filter)
+      .Add(DNNL_ARG_TO, parts_->packed_filter, packed)
+      .Execute(parts_->pack);
 }
 
 absl::Status OnednnConv::UnpackFilter(const void* packed, float* filter) const {
-  return Execute(parts_->unpack, {{DNNL_ARG_FROM, At(parts_->packed_filter, packed)},
-                                  {DNNL_ARG_TO, At(parts_->plain_filter, filter)}});
+  return Arguments()
+      .Add(DNNL_ARG_FROM, parts_->packed_filter, packed)
+      .Add(DNNL_ARG_TO, parts_->plain_filter, filter)
+      .Execute(parts_->unpack);
 }
 
 absl::Status OnednnConv::Forward(const float* input, const void* packed, const float* bias,
                                  float* output, void* scratch) const {
-  std::unordered_map<int, memory> args = {{DNNL_ARG_SRC, At(parts_->input, input)},
-                                          {DNNL_ARG_WEIGHTS, At(parts_->packed_filter, packed)},
-                                          {DNNL_ARG_DST, At(parts_->output, output)},
-                                          {DNNL_ARG_SCRATCHPAD, At(parts_->scratch, scratch)}};
-  if (bias != nullptr) args.emplace(DNNL_ARG_BIAS, At(parts_->bias, bias));
-  return Execute(parts_->conv, args);
+  Arguments arguments;
+  arguments.Add(DNNL_ARG_SRC, parts_->input, input)
+      .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
+      .Add(DNNL_ARG_DST, parts_->output, output)
+      .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch);
+  if (bias != nullptr) arguments.Add(DNNL_ARG_BIAS, parts_->bias, bias);
+  return arguments.Execute(parts_->conv);
 }
 
 absl::Status OnednnConv::InputGradient(const void* packed, const float* out_backprop,
                                        float* in_backprop, void* scratch) const {
-  return Execute(parts_->conv, {{DNNL_ARG_DIFF_DST, At(parts_->output, out_backprop)},
-                                {DNNL_ARG_WEIGHTS, At(parts_->packed_filter, packed)},
-                                {DNNL_ARG_DIFF_SRC, At(parts_->input, in_backprop)},
-                                {DNNL_ARG_SCRATCHPAD, At(parts_->scratch, scratch)}});
+  return Arguments()
+      .Add(DNNL_ARG_DIFF_DST, parts_->output, out_backprop)
+      .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
+      .Add(DNNL_ARG_DIFF_SRC, parts_->input, in_backprop)
+      .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch)
+      .Execute(parts_->conv);
 }
 
 absl::Status OnednnConv::FilterGradient(const float* input, const float* out_backprop, void* packed,
                                         void* scratch) const {
-  return Execute(parts_->conv, {{DNNL_ARG_SRC, At(parts_->input, input)},
-                                {DNNL_ARG_DIFF_DST, At(parts_->output, out_backprop)},
-                                {DNNL_ARG_DIFF_WEIGHTS, At(parts_->packed_filter, packed)},
-                                {DNNL_ARG_SCRATCHPAD, At(parts_->scratch, scratch)}});
+  return Arguments()
+      .Add(DNNL_ARG_SRC, parts_->input, input)
+      .Add(DNNL_ARG_DIFF_DST, parts_->output, out_backprop)
+      .Add(DNNL_ARG_DIFF_WEIGHTS, parts_->packed_filter, packed)
+      .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch)
+      .Execute(parts_->conv);
 }
 
 }  // namespace formwork
