@@ -148,6 +148,41 @@ TEST_F(FuseEpiloguesTest, WeightsAreKnownUnlessTheFunctionChangesVariables) {
   EXPECT_THAT(after({"u"}), Not(HasSubstr("_weights")));
 }
 
+TEST_F(FuseEpiloguesTest, WeightsOfABodyAreWeightsThatALoopDoesNotChange) {
+  const char* const kText = R"(
+    h = Placeholder dtype=resource
+    x = Placeholder dtype=float
+    v = ReadVariableOp(h) dtype=float
+    n = Neg(v) T=float
+    l = StatelessWhile(x, v, n) T=[float,float,float] cond=@more body=@step
+    y = MatMul(l, l:1) T=float
+    function more(x: float, v: float, n: float) -> (go: bool = l:z:0)
+      k = Const float[] 9
+      i = Const int32[2] 0 1
+      s = Sum(x, i:output:0) T=float Tidx=int32
+      l = Less(s:output:0, k:output:0) T=float
+    end
+    function step(x: float, v: float, n: float) -> (p: float = b:product:0, w: float = v, m: float = c:product:0)
+      a = MatMul(x, v) T=float
+      b = MatMul(a:product:0, x) T=float
+      c = MatMul(x, n) T=float
+    end
+  )";
+  const ImportedGraph imported =
+      *world_.Import(kText, {{"h:0", DType::kResource}, {"x:0", DType::kFloat}}, {"y:0"}, {});
+  Graph graph = *imported.graph;
+  PassBudget budget;
+  const PassContext context{imported.library, world_.ops, world_.kernels, world_.allocator, budget};
+  EXPECT_OK(RunPasses(graph, {Shape({4, 4}), Shape({4, 4})}, context));
+  std::string body;
+  for (const Node& node : graph.nodes) {
+    if (!node.bodies.empty()) body = ToText(node.bodies[1]);
+  }
+  EXPECT_THAT(body, HasSubstr("_weights=true"));
+  EXPECT_EQ(body.find("_weights=true"), body.rfind("_weights=true")) << body;
+  EXPECT_THAT(body, HasSubstr("l/a = MatMul(l/x, l/v) _weights=true\n"));
+}
+
 TEST_F(FuseEpiloguesTest, WhatMightBroadcastStays) {
   const std::vector<PartialShape> unknown = {PartialShape::OfRank(2), Shape({4, 6}),
                                              PartialShape::OfRank(1), PartialShape::OfRank(2)};

@@ -35,8 +35,9 @@ struct Chain {
 
 class EpilogueFusion {
  public:
-  EpilogueFusion(Graph& graph, const PassContext& context, bool changes_state)
-      : graph_(graph), context_(context), changes_state_(changes_state) {}
+  /// `weights`: by node, WeightsIn the graph.
+  EpilogueFusion(Graph& graph, const PassContext& context, const std::vector<bool>& weights)
+      : graph_(graph), context_(context), weights_(weights) {}
 
   void Run() {
     CountUses();
@@ -47,8 +48,7 @@ class EpilogueFusion {
       const Head kind = HeadKind(graph_.nodes[i]);
       if (kind == Head::kNone) continue;
       Chain chain = Follow(kind, static_cast<int32_t>(i));
-      const bool weights = kind == Head::kProduct && !changes_state_ && IsWeights(chain.head);
-      if (weights) {
+      if (kind == Head::kProduct && weights_[graph_.nodes[i].inputs[1].node]) {
         auto attrs = std::make_shared<AttrMap>(*graph_.nodes[i].attrs);
         SetByWeights(*attrs);
         graph_.nodes[i].attrs = std::move(attrs);
@@ -103,15 +103,6 @@ class EpilogueFusion {
       if (b.known_rank() && b.rank() == 2) return Head::kProduct;
     }
     return Head::kNone;
-  }
-
-  // Whether the second operand is a constant or a variable's value, maybe reshaped.
-  bool IsWeights(int32_t head) const {
-    int32_t source = graph_.nodes[head].inputs[1].node;
-    while (Is(source, "Reshape")) source = graph_.nodes[source].inputs[0].node;
-    const Node& node = graph_.nodes[source];
-    return node.kind == NodeKind::kConstant ||
-           (node.kind == NodeKind::kOp && node.op->loads_variable);
   }
 
   // A vector of the result's last dimension, added or multiplied along it.
@@ -407,26 +398,63 @@ class EpilogueFusion {
 
   Graph& graph_;
   const PassContext& context_;
-  const bool changes_state_;
+  const std::vector<bool>& weights_;
   std::vector<int32_t> uses_;                  // Reads of a node's outputs; results count 3.
   std::vector<std::vector<int32_t>> readers_;  // The first two.
   std::vector<bool> taken_;                    // Into a chain.
   std::vector<Node> nodes_;
 };
 
-void FuseIn(Graph& graph, const PassContext& context, bool changes_state) {
-  for (Node& node : graph.nodes) {
-    for (Graph& body : node.bodies) FuseIn(body, context, changes_state);
+// By node: whether it is a constant or a variable's value, maybe reshaped. `parameters`: which of
+// the graph's are.
+std::vector<bool> WeightsIn(const Graph& graph, const std::vector<bool>& parameters) {
+  std::vector<bool> weights(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.kind == NodeKind::kConstant) {
+      weights[i] = true;
+    } else if (node.kind == NodeKind::kArg) {
+      weights[i] = parameters[node.arg];
+    } else {
+      weights[i] =
+          node.op->loads_variable || (node.op->name == "Reshape" && weights[node.inputs[0].node]);
+    }
   }
-  EpilogueFusion(graph, context, changes_state).Run();
+  return weights;
+}
+
+// Which parameters of the bodies of a node of control flow are weights: a loop's are where no
+// iteration changes them.
+std::vector<bool> WeightsInto(const Node& node, const std::vector<bool>& weights) {
+  const size_t own = node.op->inputs_before_functions();
+  const bool loop = node.op->control_flow == ControlFlow::kWhile;
+  std::vector<bool> into;
+  for (size_t k = 0; own + k < node.inputs.size(); ++k) {
+    const bool same = !loop || node.bodies[1].results[k] == Edge{node.bodies[1].args[k], 0};
+    into.push_back(same && weights[node.inputs[own + k].node]);
+  }
+  return into;
+}
+
+// `fixed`: whether variables keep their values during a call; else nothing is weights.
+void FuseIn(Graph& graph, const PassContext& context, bool fixed,
+            const std::vector<bool>& parameters) {
+  const std::vector<bool> weights =
+      fixed ? WeightsIn(graph, parameters) : std::vector<bool>(graph.nodes.size());
+  for (Node& node : graph.nodes) {
+    if (node.bodies.empty()) continue;
+    const std::vector<bool> into = WeightsInto(node, weights);
+    for (Graph& body : node.bodies) FuseIn(body, context, fixed, into);
+  }
+  EpilogueFusion(graph, context, weights).Run();
 }
 
 }  // namespace
 
 void FuseEpilogues(Graph& graph, const PassContext& context) {
-  const bool changes_state = std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                                         [](const Node& n) { return ChangesState(n); });
-  FuseIn(graph, context, changes_state);
+  const bool fixed = std::none_of(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const Node& n) { return ChangesState(n); });
+  FuseIn(graph, context, fixed, std::vector<bool>(graph.args.size()));
 }
 
 }  // namespace formwork
