@@ -106,6 +106,40 @@ TEST_F(StateValuesTest, AStoreOfAnotherDTypeIsToAnotherVariable) {
             "-> y\n");
 }
 
+TEST_F(StateValuesTest, AnUpdateByWhatIsComputedByElementsIsAStoreOfTheSum) {
+  const char* const kText = R"(
+    a = ReadVariableOp(v) dtype=float
+    d = Square(a) T=float
+    s = AssignSubVariableOp(v, d) dtype=float
+    b = ReadVariableOp(v, ^s) dtype=float
+    y = Neg(b) T=float
+  )";
+  const PartialShape large(Shape({32, 32}));
+  EXPECT_EQ(Passed(kText, {"y:0"}, {"s"}, large),
+            "a = ReadVariableOp(v:0)\n"
+            "d = Square(a)\n"
+            "s = Sub(a, d)\n"
+            "s = AssignVariableOp(v:0, s)\n"
+            "y = Neg(s)\n"
+            "-> y\n");
+  // What has been stored since may be the same variable's value.
+  EXPECT_THAT(Passed(R"(
+    a = ReadVariableOp(v) dtype=float
+    d = Square(a) T=float
+    t = AssignVariableOp(w, x, ^a) dtype=float
+    s = AssignAddVariableOp(v, d, ^t) dtype=float
+  )",
+                     {}, {"s", "t"}, large),
+              ::testing::HasSubstr("t = AssignVariableOp(w:0, x:0)\n"
+                                   "s = ReadVariableOp(v:0)\n"
+                                   "s = AddV2(s, d)\n"));
+  // Small ones, and those whose shapes are not known to fit, stay as they are.
+  for (const PartialShape& shape : {PartialShape(Shape({2, 2})), PartialShape()}) {
+    EXPECT_THAT(Passed(kText, {"y:0"}, {"s"}, shape),
+                ::testing::HasSubstr("s = AssignSubVariableOp(v:0, d)\n"));
+  }
+}
+
 TEST_F(StateValuesTest, AnUpdateAndACallThatMayWriteMakeItUnknown) {
   EXPECT_EQ(Passed(R"(
     a = ReadVariableOp(v) dtype=float

@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/graph/passes/state_values.h"
+#include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/ops/control_flow.h"
 #include "core/ops/shape_inference.h"
 
@@ -19,6 +20,8 @@ constexpr int64_t kLargestSizedByValue = 1 << 14;  // Elements.
 constexpr size_t kLargestIntoBody = size_t{1} << 16;
 // How often a loop's body is simplified until its variables' shapes hold.
 constexpr int kMostAttempts = 4;
+// Of a variable: updating a smaller one takes about as long as looking at it.
+constexpr int64_t kSmallestExpandedUpdate = 256;  // Elements.
 
 void AppendKey(std::string& key, const AttrValue& value) {
   absl::StrAppend(&key, value.index(), ":");
@@ -162,9 +165,68 @@ class Simplifier {
       moved[i] = {*value};
       return absl::OkStatus();
     }
+    ExpandUpdate(node);
     Keep(body, i);
     state_.Note(nodes_.back(), static_cast<int32_t>(nodes_.size()) - 1);
     return absl::OkStatus();
+  }
+
+  // Makes a store of an AssignAddVariableOp or AssignSubVariableOp whose operand is computed
+  // element by element, so that the sum is too and the whole is one fused step. `node` becomes the
+  // store.
+  void ExpandUpdate(Node& node) {
+    const bool add = node.op->name == "AssignAddVariableOp";
+    if (!add && node.op->name != "AssignSubVariableOp") return;
+    const Edge handle = node.inputs[0];
+    const Edge delta = node.inputs[1];
+    const DType dtype = nodes_[delta.node].output_dtypes[delta.index];
+    const PartialShape shape = nodes_[delta.node].output_shapes[delta.index];
+    const std::optional<Shape> known = shape.ToShape();
+    const char* const op = add ? "AddV2" : "Sub";
+    if (!known || known->num_elements() < kSmallestExpandedUpdate || !IsElementwise(delta.node) ||
+        nodes_[handle.node].output_shapes[handle.index] != shape ||
+        FindBlockOp(op, {dtype, dtype}, dtype) == nullptr) {
+      return;
+    }
+    Edge value;
+    Node load = NodeLike(node, "ReadVariableOp", "dtype", dtype, {handle}, shape);
+    if (const std::optional<Edge> before = state_.Known(load)) {
+      value = *before;
+    } else {
+      value = Append(std::move(load));
+      state_.Note(nodes_.back(), value.node);
+    }
+    const Edge sum = Append(NodeLike(node, op, "T", dtype, {value, delta}, shape));
+    node = NodeLike(node, "AssignVariableOp", "dtype", dtype, {handle, sum}, {});
+    node.output_dtypes.clear();
+    node.output_shapes.clear();
+  }
+  bool IsElementwise(int32_t n) const {
+    const Node& node = nodes_[n];
+    if (node.kind != NodeKind::kOp || node.output_dtypes.size() != 1) return false;
+    absl::InlinedVector<DType, 3> dtypes;
+    for (const Edge& edge : node.inputs) {
+      dtypes.push_back(nodes_[edge.node].output_dtypes[edge.index]);
+    }
+    return FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]) != nullptr;
+  }
+  // A node of one output, by the name of `node`.
+  Node NodeLike(const Node& node, absl::string_view op, const char* dtype_attr, DType dtype,
+                std::vector<Edge> inputs, const PartialShape& shape) const {
+    Node made;
+    made.name = node.name;
+    made.op = context_.ops.Find(op);
+    auto attrs = std::make_shared<AttrMap>();
+    attrs->Set(dtype_attr, dtype);
+    made.attrs = std::move(attrs);
+    made.inputs = std::move(inputs);
+    made.output_dtypes = {dtype};
+    made.output_shapes = {shape};
+    return made;
+  }
+  Edge Append(Node node) {
+    nodes_.push_back(std::move(node));
+    return {static_cast<int32_t>(nodes_.size()) - 1, 0};
   }
 
   absl::Status VisitControlFlow(Body& body, int32_t i) {
