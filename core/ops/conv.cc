@@ -14,6 +14,7 @@ namespace formwork {
 namespace {
 
 using Ints = std::vector<int64_t>;
+constexpr char kReluAttr[] = "_relu";
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 
 absl::StatusOr<SlidingAttrs> ParseLayoutAndPadding(const AttrMap& attrs) {
@@ -169,6 +170,9 @@ absl::StatusOr<SlidingAttrs> ParsePoolAttrs(const AttrMap& attrs) {
   }
   return parsed;
 }
+
+bool OfRelu(const AttrMap& attrs) { return attrs.GetOr(kReluAttr, false); }
+void SetOfRelu(AttrMap& attrs) { attrs.Set(kReluAttr, true); }
 
 absl::StatusOr<WindowedSize> SlideWindow(int64_t input, int64_t window, const WindowAttr& attr,
                                          Padding padding) {

@@ -50,6 +50,11 @@ absl::StatusOr<SlidingAttrs> ParseConvAttrs(const AttrMap& attrs);
 /// Attrs ksize, strides, padding, explicit_paddings and data_format. Errors: as above.
 absl::StatusOr<SlidingAttrs> ParsePoolAttrs(const AttrMap& attrs);
 
+/// Attr _relu of MaxPoolGrad: its input is the output of a ReLU whose gradient it computes as well.
+/// Set by FuseReluGradients.
+bool OfRelu(const AttrMap& attrs);
+void SetOfRelu(AttrMap& attrs);
+
 /// How a window goes over one dimension.
 struct WindowedSize {
   int64_t output = 0;

@@ -13,6 +13,7 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   FuseEpilogues(graph, context);
+  FuseReluGradients(graph);
   Prune(graph);
   return WorkStatus();
 }

@@ -127,16 +127,16 @@ void MaxLoops(const ConvShape& shape, DType dtype, const Tensor& in, Tensor& out
   }
 }
 
-void MaxGradientLoops(const ConvShape& shape, const Tensor& in, const Tensor& gradient,
+void MaxGradientLoops(const ConvShape& shape, bool relu, const Tensor& in, const Tensor& gradient,
                       Tensor& out) {
   switch (in.dtype()) {
     case DType::kFloat:
-      MaxPoolInputGradient(shape, in.data<float>(), gradient.data<float>(),
+      MaxPoolInputGradient(shape, relu, in.data<float>(), gradient.data<float>(),
                            out.mutable_data<float>());
       break;
-      FORMWORK_INTEGER_POOL_CASES(MaxPoolInputGradient<T>(shape, static_cast<const T*>(in.raw()),
-                                                          static_cast<const T*>(gradient.raw()),
-                                                          static_cast<T*>(out.mutable_raw())))
+      FORMWORK_INTEGER_POOL_CASES(MaxPoolInputGradient<T>(
+          shape, relu, static_cast<const T*>(in.raw()), static_cast<const T*>(gradient.raw()),
+          static_cast<T*>(out.mutable_raw())))
     default:
       break;
   }
@@ -208,7 +208,8 @@ absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
   if (attrs.depth_window > 1) {
     return Unimplemented("MaxPoolingGrad is not yet supported on the depth dimension.");
   }
-  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+  const bool relu = OfRelu(init.attrs());
+  return KernelFn([attrs, relu](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     const Tensor& gradient = ctx.input(2);
     if (gradient.rank() != 4) return InvalidArgument("out_backprop must be 4-dimensional");
@@ -226,7 +227,7 @@ absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Tensor g,
                               Prepared(gradient, shape.channels_first, ctx.allocator()));
     return RunInto(LastInput(shape), shape.channels_first, ctx.allocator(), output,
-                   [&](Tensor& out) { MaxGradientLoops(shape, in, g, out); });
+                   [&](Tensor& out) { MaxGradientLoops(shape, relu, in, g, out); });
   });
 }
 

@@ -38,18 +38,63 @@ double RowWork(const ConvShape& s) {
          static_cast<double>(std::min(s.cols.taps, s.cols.input));
 }
 
+/// The pixels of a whole window, from its first element on.
+template <int kPixels>
+struct WindowOffsets {
+  int64_t of[kPixels];
+  FORMWORK_ISA_INLINE explicit WindowOffsets(const ConvShape& s) {
+    for (int k = 0; k < kPixels; ++k) {
+      of[k] = (k / s.cols.taps * s.cols.input + k % s.cols.taps) * s.in_channels;
+    }
+  }
+};
+
+template <typename T, int kPixels>
+FORMWORK_ISA_INLINE void LargestOfWindow(const WindowOffsets<kPixels>& offsets, const T* in,
+                                         int64_t channels, T lowest, T* out) {
+#pragma GCC ivdep
+  for (int64_t c = 0; c < channels; ++c) {
+    T best = lowest;
+    for (int k = 0; k < kPixels; ++k) {
+      const T x = in[offsets.of[k] + c];
+      best = x > best ? x : best;
+    }
+    out[c] = best;
+  }
+}
+
 template <typename T>
 struct MaxRows {
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, T lowest, T* output,
                                       int64_t begin, int64_t end) {
-    const ConvShape& s = *shape;
+    // Windows of 2x2 and 3x3 are by far the most common: their maxima stay in registers.
+    switch (shape->rows.taps * shape->cols.taps) {
+      case 4:
+        return Rows<4>(*shape, input, lowest, output, begin, end);
+      case 9:
+        return Rows<9>(*shape, input, lowest, output, begin, end);
+      default:
+        return Rows<1>(*shape, input, lowest, output, begin, end);
+    }
+  }
+
+  /// `kPixels`: of a whole window; 1: any number.
+  template <int kPixels>
+  FORMWORK_ISA_INLINE static void Rows(const ConvShape& s, const T* input, T lowest, T* output,
+                                       int64_t begin, int64_t end) {
     const int64_t channels = s.in_channels;
+    const WindowOffsets<kPixels> offsets(s);
     for (int64_t r = begin; r < end; ++r) {
       const Span1d rows = WindowWithin(s.rows, r % s.rows.output);
       const T* image = input + r / s.rows.output * s.rows.input * s.cols.input * channels;
       for (int64_t ow = 0; ow < s.cols.output; ++ow) {
         const Span1d cols = WindowWithin(s.cols, ow);
         T* out = output + (r * s.cols.output + ow) * channels;
+        if (kPixels > 1 && rows.size() * cols.size() == kPixels) {
+          const T* in = image + (rows.begin * s.cols.input + cols.begin) * channels;
+          LargestOfWindow<T, kPixels>(offsets, in, channels, lowest, out);
+          continue;
+        }
         for (int64_t c = 0; c < channels; ++c) out[c] = lowest;
         for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
           for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
@@ -62,57 +107,112 @@ struct MaxRows {
   }
 };
 
+/// Adds to each pixel of a whole window the gradients of those channels of which it is the largest.
+template <typename T, int kPixels>
+FORMWORK_ISA_INLINE void SpreadOverWindow(const WindowOffsets<kPixels>& offsets, const T* in,
+                                          int64_t channels, bool relu, const T* gradient, T* to) {
+#pragma GCC ivdep
+  for (int64_t c = 0; c < channels; ++c) {
+    T best = in[c];
+    int32_t place = 0;
+    for (int k = 1; k < kPixels; ++k) {
+      const T x = in[offsets.of[k] + c];
+      const bool larger = x > best;
+      best = larger ? x : best;
+      place = larger ? k : place;
+    }
+    const T through = !relu || best > T(0) ? gradient[c] : T(0);
+    for (int k = 0; k < kPixels; ++k) {
+      to[offsets.of[k] + c] += place == k ? through : T(0);
+    }
+  }
+}
+
 /// Images [begin, end): windows may share elements, so an image is one thread's.
 template <typename T>
 struct MaxGradientImages {
-  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, const T* out_backprop,
-                                      T* in_backprop, int64_t begin, int64_t end) {
-    const ConvShape& s = *shape;
+  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, bool relu, const T* input,
+                                      const T* out_backprop, T* in_backprop, int64_t begin,
+                                      int64_t end) {
+    switch (shape->rows.taps * shape->cols.taps) {
+      case 4:
+        return Images<4>(*shape, relu, input, out_backprop, in_backprop, begin, end);
+      case 9:
+        return Images<9>(*shape, relu, input, out_backprop, in_backprop, begin, end);
+      default:
+        return Images<1>(*shape, relu, input, out_backprop, in_backprop, begin, end);
+    }
+  }
+
+  /// `kPixels`: of a whole window; 1: any number.
+  template <int kPixels>
+  FORMWORK_ISA_INLINE static void Images(const ConvShape& s, bool relu, const T* input,
+                                         const T* out_backprop, T* in_backprop, int64_t begin,
+                                         int64_t end) {
     const int64_t channels = s.in_channels;
-    const int64_t in_image = s.rows.input * s.cols.input * channels;
+    const int64_t in_row = s.cols.input * channels;
+    const int64_t in_image = s.rows.input * in_row;
     const int64_t out_image = s.rows.output * s.cols.output * channels;
     const int64_t rows_between_looks = Grain(RowWork(s));
-    T best[kChannelBlock];
-    int32_t place[kChannelBlock];
+    const WindowOffsets<kPixels> offsets(s);
     for (int64_t n = begin; n < end; ++n) {
       const T* image = input + n * in_image;
       const T* gradients = out_backprop + n * out_image;
       T* to = in_backprop + n * in_image;
-      for (int64_t i = 0; i < in_image; ++i) to[i] = T(0);
+      // Just before the first window that reaches them, so that they are in the cache then.
+      int64_t rows_cleared = 0;
       for (int64_t oh = 0; oh < s.rows.output; ++oh) {
         if ((oh + 1) % rows_between_looks == 0 && WorkIsCut()) return;
         const Span1d rows = WindowWithin(s.rows, oh);
+        if (rows.end > rows_cleared) {
+          std::fill(to + rows_cleared * in_row, to + rows.end * in_row, T(0));
+          rows_cleared = rows.end;
+        }
         for (int64_t ow = 0; ow < s.cols.output; ++ow) {
           const Span1d cols = WindowWithin(s.cols, ow);
           if (rows.size() == 0 || cols.size() == 0) continue;
           const T* gradient = gradients + (oh * s.cols.output + ow) * channels;
           const int64_t origin = (rows.begin * s.cols.input + cols.begin) * channels;
-          for (int64_t c0 = 0; c0 < channels; c0 += kChannelBlock) {
-            const int64_t count = std::min(kChannelBlock, channels - c0);
-            const T* first = image + origin + c0;
-            for (int64_t c = 0; c < count; ++c) {
-              best[c] = first[c];
-              place[c] = 0;
-            }
-            // Places count from the window's first element, in pixels.
-            for (int64_t i = 0; i < rows.size(); ++i) {
-              for (int64_t j = i == 0 ? 1 : 0; j < cols.size(); ++j) {
-                const int64_t pixel = i * s.cols.input + j;
-                const T* in = first + pixel * channels;
-                const int32_t at = static_cast<int32_t>(pixel);
-                for (int64_t c = 0; c < count; ++c) {
-                  const bool larger = in[c] > best[c];
-                  best[c] = larger ? in[c] : best[c];
-                  place[c] = larger ? at : place[c];
-                }
-              }
-            }
-            T* corner = to + origin + c0;
-            for (int64_t c = 0; c < count; ++c) {
-              corner[place[c] * channels + c] += gradient[c0 + c];
-            }
+          if (kPixels > 1 && rows.size() * cols.size() == kPixels) {
+            SpreadOverWindow<T, kPixels>(offsets, image + origin, channels, relu, gradient,
+                                         to + origin);
+          } else {
+            ScatterWindow(s, rows, cols, image + origin, relu, gradient, to + origin);
           }
         }
+      }
+      std::fill(to + rows_cleared * in_row, to + in_image, T(0));
+    }
+  }
+
+  FORMWORK_ISA_INLINE static void ScatterWindow(const ConvShape& s, Span1d rows, Span1d cols,
+                                                const T* in, bool relu, const T* gradient, T* to) {
+    const int64_t channels = s.in_channels;
+    T best[kChannelBlock];
+    int32_t place[kChannelBlock];
+    for (int64_t c0 = 0; c0 < channels; c0 += kChannelBlock) {
+      const int64_t count = std::min(kChannelBlock, channels - c0);
+      const T* first = in + c0;
+      for (int64_t c = 0; c < count; ++c) {
+        best[c] = first[c];
+        place[c] = 0;
+      }
+      // Places count from the window's first element, in pixels.
+      for (int64_t i = 0; i < rows.size(); ++i) {
+        for (int64_t j = i == 0 ? 1 : 0; j < cols.size(); ++j) {
+          const int64_t pixel = i * s.cols.input + j;
+          const T* x = first + pixel * channels;
+          const int32_t at = static_cast<int32_t>(pixel);
+          for (int64_t c = 0; c < count; ++c) {
+            const bool larger = x[c] > best[c];
+            best[c] = larger ? x[c] : best[c];
+            place[c] = larger ? at : place[c];
+          }
+        }
+      }
+      T* corner = to + c0;
+      for (int64_t c = 0; c < count; ++c) {
+        if (!relu || best[c] > T(0)) corner[place[c] * channels + c] += gradient[c0 + c];
       }
     }
   }
@@ -187,12 +287,12 @@ void MaxPoolForward(const ConvShape& shape, const T* input, T lowest, T* output)
 }
 
 template <typename T>
-void MaxPoolInputGradient(const ConvShape& shape, const T* input, const T* out_backprop,
+void MaxPoolInputGradient(const ConvShape& shape, bool relu, const T* input, const T* out_backprop,
                           T* in_backprop) {
   ParallelFor(shape.batch, Grain(RowWork(shape) * static_cast<double>(shape.rows.output)),
               [&](int64_t begin, int64_t end) {
-                ForHostIsa<MaxGradientImages<T>>(&shape, input, out_backprop, in_backprop, begin,
-                                                 end);
+                ForHostIsa<MaxGradientImages<T>>(&shape, relu, input, out_backprop, in_backprop,
+                                                 begin, end);
               });
 }
 
@@ -214,7 +314,7 @@ void AvgPoolInputGradient(const ConvShape& shape, const T* out_backprop, T* in_b
 
 #define FORMWORK_MAX_POOL(T)                                          \
   template void MaxPoolForward<T>(const ConvShape&, const T*, T, T*); \
-  template void MaxPoolInputGradient<T>(const ConvShape&, const T*, const T*, T*);
+  template void MaxPoolInputGradient<T>(const ConvShape&, bool, const T*, const T*, T*);
 FORMWORK_MAX_POOL(float)
 FORMWORK_MAX_POOL(double)
 FORMWORK_MAX_POOL(int8_t)

@@ -14,9 +14,10 @@ namespace formwork {
 /// The largest of each window, at least `lowest`; NaN is passed over, as TensorFlow does.
 template <typename T>
 void MaxPoolForward(const ConvShape& shape, const T* input, T lowest, T* output);
-/// Each gradient goes to the first largest element of its window (a NaN that comes first stays).
+/// Each gradient goes to the first largest element of its window (a NaN that comes first stays);
+/// `relu`: only where that is above 0.
 template <typename T>
-void MaxPoolInputGradient(const ConvShape& shape, const T* input, const T* out_backprop,
+void MaxPoolInputGradient(const ConvShape& shape, bool relu, const T* input, const T* out_backprop,
                           T* in_backprop);
 
 // T: float, double. The mean of those elements of a window that lie within the image.
