@@ -30,9 +30,9 @@ BELOW = {
     "core/kernels/string": ["core/kernels"],
     "core/kernels/training": ["core/kernels"],
     "core/kernels/variant": ["core/kernels"],
-    "core/graph": ["core/kernels", "proto/tf"],
-    # Programs of elementwise and of scalar instructions.
-    "core/plan": ["core/graph", "core/kernels/elementwise"],
+    # What can be fused, and the programs that it becomes.
+    "core/graph": ["core/kernels", "core/kernels/elementwise", "proto/tf"],
+    "core/plan": ["core/graph"],
     "core/runtime": ["core/plan"],
     "core/function": ["core/plan"],
     # Which oneDNN there is.
