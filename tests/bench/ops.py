@@ -93,7 +93,8 @@ def of_tables():
 
       for name, f in (("find", find), ("insert", insert), ("insert 10", insert_10),
                       ("fill", fill)):
-        yield "table %s %s %d" % (name, key.name, size), tf.function(f), [values], CALLS[size]
+        yield ("table %s %s %d" % (name, key.name, size), tf.function(lambda *x, f=f: f(*x)),
+               [values], CALLS[size])
 
 
 def _table(name, keys):
