@@ -66,7 +66,7 @@ void CudaQueue::Free(BufferBlock* block) {
   delete cuda_block;
 }
 
-void CudaStream::Launch(const Access& /*access*/, absl::AnyInvocable<absl::Status()> work) {
+void CudaStream::Launch(const BufferAccess& /*access*/, absl::AnyInvocable<absl::Status()> work) {
   if (!queue_->status().ok()) return;
   absl::Status status = queue_->context()->Use();
   if (status.ok()) status = work();

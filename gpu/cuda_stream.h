@@ -54,7 +54,7 @@ class CudaStream final : public Stream {
 
   const std::shared_ptr<CudaQueue>& queue() const { return queue_; }
 
-  void Launch(const Access& access, absl::AnyInvocable<absl::Status()> work) override;
+  void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) override;
   EventRef Record() override;
   void Wait(const EventRef& event) override;
   void Copy(const Buffer& src, Buffer& dst) override;

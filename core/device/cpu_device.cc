@@ -157,7 +157,7 @@ class CpuQueue : public std::enable_shared_from_this<CpuQueue> {
 
 class CpuStream final : public Stream {
  public:
-  void Launch(const Access& access, absl::AnyInvocable<absl::Status()> work) override {
+  void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) override {
     absl::Status status;
     if (queue_->TryBegin(status)) {
       queue_->Finish(status.ok() ? work() : status);

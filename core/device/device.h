@@ -39,7 +39,7 @@ using EventRef = std::shared_ptr<Event>;
 
 /// What work touches: every buffer that it reads and every one that it writes. One that it does
 /// both with is in `writes`, and may be in `reads`.
-struct Access {
+struct BufferAccess {
   absl::InlinedVector<const Buffer*, 4> reads;
   absl::InlinedVector<const Buffer*, 4> writes;
 };
@@ -59,7 +59,7 @@ class Stream {
   /// Enqueues `work`. A device that runs on the host calls it when its turn comes; a GPU calls it
   /// at once, to enqueue kernels on this stream. It may be the caller's thread that runs it, also
   /// before this returns. `work` never blocks on events.
-  virtual void Launch(const Access& access, absl::AnyInvocable<absl::Status()> work) = 0;
+  virtual void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) = 0;
   /// A point after everything enqueued so far.
   virtual EventRef Record() = 0;
   /// Holds what is enqueued later until `event`, of a stream of this device, has happened. Null: no

@@ -87,7 +87,7 @@ class SimState : public std::enable_shared_from_this<SimState> {
     return queues_.back().get();
   }
 
-  void Enqueue(SimQueue* queue, SimItem item, const Access& access = {}) {
+  void Enqueue(SimQueue* queue, SimItem item, const BufferAccess& access = {}) {
     absl::MutexLock lock(&mutex_);
     for (const Buffer* buffer : access.reads) item.reads.push_back(Find(*buffer, item));
     for (const Buffer* buffer : access.writes) item.writes.push_back(Find(*buffer, item));
@@ -201,7 +201,7 @@ class SimStream final : public Stream {
 
   SimQueue* queue() const { return queue_; }
 
-  void Launch(const Access& access, absl::AnyInvocable<absl::Status()> work) override {
+  void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) override {
     SimItem item;
     item.work = std::move(work);
     state_->Enqueue(queue_, std::move(item), access);
