@@ -4,63 +4,68 @@
 namespace formwork {
 
 void RegisterArrayOps(OpRegistry& registry) {
-  registry.Add("Shape(input: T) -> (output: out_type); T: type; out_type: indextype = int32",
+  registry.Add("Shape(input: T) -> (output: host out_type); T: type; out_type: indextype = int32",
                {.shape_fn = array_shapes::ShapeOf, .shape_only = true});
   registry.Add(
-      "Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: indextype = int32",
+      "Reshape(tensor: T, shape: host Tshape) -> (output: T); T: type; Tshape: indextype = int32",
       {.shape_fn = array_shapes::Reshape});
   registry.Add("Pack(values: N*T) -> (output: T); N: int >= 1; T: type; axis: int = 0",
                {.shape_fn = array_shapes::Pack});
   registry.Add(
-      "Fill(dims: index_type, value: T) -> (output: T); T: type; index_type: indextype = int32",
-      {.shape_fn = array_shapes::Fill, .sized_by_value = true});
-  registry.Add("ExpandDims(input: T, dim: Tdim) -> (output: T); T: type; Tdim: indextype = int32",
-               {.shape_fn = array_shapes::ExpandDims});
-  registry.Add(
-      "ConcatV2(values: N*T, axis: Tidx) -> (output: T); N: int >= 2; T: type; Tidx: indextype = "
+      "Fill(dims: host index_type, value: T) -> (output: T); T: type; index_type: indextype = "
       "int32",
+      {.shape_fn = array_shapes::Fill, .sized_by_value = true});
+  registry.Add(
+      "ExpandDims(input: T, dim: host Tdim) -> (output: T); T: type; Tdim: indextype = int32",
+      {.shape_fn = array_shapes::ExpandDims});
+  registry.Add(
+      "ConcatV2(values: N*T, axis: host Tidx) -> (output: T); N: int >= 2; T: type; Tidx: "
+      "indextype = int32",
       {.shape_fn = array_shapes::ConcatV2});
   registry.Add(
-      "Tile(input: T, multiples: Tmultiples) -> (output: T); T: type; Tmultiples: indextype = "
+      "Tile(input: T, multiples: host Tmultiples) -> (output: T); T: type; Tmultiples: indextype = "
       "int32",
       {.shape_fn = array_shapes::Tile, .sized_by_value = true});
-  registry.Add("Transpose(x: T, perm: Tperm) -> (y: T); T: type; Tperm: indextype = int32",
+  registry.Add("Transpose(x: T, perm: host Tperm) -> (y: T); T: type; Tperm: indextype = int32",
                {.shape_fn = array_shapes::Transpose});
   registry.Add("Squeeze(input: T) -> (output: T); T: type; squeeze_dims: list(int) >= 0 = []",
                {.shape_fn = array_shapes::Squeeze});
   registry.Add(
-      "BroadcastTo(input: T, shape: Tidx) -> (output: T); T: type; Tidx: indextype = int32",
+      "BroadcastTo(input: T, shape: host Tidx) -> (output: T); T: type; Tidx: indextype = int32",
       {.shape_fn = array_shapes::BroadcastTo, .sized_by_value = true});
-  registry.Add("BroadcastGradientArgs(s0: T, s1: T) -> (r0: T, r1: T); T: indextype = int32",
-               {.shape_fn = array_shapes::ReduceAxes});
+  registry.Add(
+      "BroadcastGradientArgs(s0: host T, s1: host T) -> (r0: host T, r1: host T); T: indextype = "
+      "int32",
+      {.shape_fn = array_shapes::ReduceAxes});
   registry.Add("ZerosLike(x: T) -> (y: T); T: type", {.shape_fn = shapes::SameAsFirstInput});
-  registry.Add("Size(input: T) -> (output: out_type); T: type; out_type: indextype = int32",
+  registry.Add("Size(input: T) -> (output: host out_type); T: type; out_type: indextype = int32",
                {.shape_fn = shapes::Scalar, .shape_only = true});
   registry.Add(
-      "Split(split_dim: int32, value: T) -> (output: num_split*T); num_split: int >= 1; T: "
+      "Split(split_dim: host int32, value: T) -> (output: num_split*T); num_split: int >= 1; T: "
       "type",
       {.shape_fn = array_shapes::Split});
-  registry.Add("InvertPermutation(x: T) -> (y: T); T: indextype = int32",
+  registry.Add("InvertPermutation(x: host T) -> (y: host T); T: indextype = int32",
                {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "Pad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: indextype = int32",
+      "Pad(input: T, paddings: host Tpaddings) -> (output: T); T: type; Tpaddings: indextype = "
+      "int32",
       {.shape_fn = array_shapes::Pad, .sized_by_value = true});
   registry.Add(
-      "PadV2(input: T, paddings: Tpaddings, constant_values: T) -> (output: T); T: type; "
+      "PadV2(input: T, paddings: host Tpaddings, constant_values: host T) -> (output: T); T: type; "
       "Tpaddings: indextype = int32",
       {.shape_fn = array_shapes::Pad, .sized_by_value = true});
   registry.Add(
-      "ShapeN(input: N*T) -> (output: N*out_type); N: int >= 1; T: type; out_type: indextype = "
-      "int32",
+      "ShapeN(input: N*T) -> (output: host N*out_type); N: int >= 1; T: type; out_type: indextype "
+      "= int32",
       {.shape_fn = array_shapes::ShapeOf, .shape_only = true});
   registry.Add("Bitcast(input: T) -> (output: type); T: numbertype; type: numbertype",
                {.shape_fn = array_shapes::Bitcast});
   registry.Add(
-      "ConcatOffset(concat_dim: int32, shape: N*shape_type) -> (offset: N*shape_type); N: int >= "
-      "2; shape_type: indextype = int32",
+      "ConcatOffset(concat_dim: host int32, shape: host N*shape_type) -> (offset: host "
+      "N*shape_type); N: int >= 2; shape_type: indextype = int32",
       {.shape_fn = array_shapes::ConcatOffset});
   registry.Add(
-      "ReverseV2(tensor: T, axis: Tidx) -> (output: T); Tidx: indextype = int32; T: "
+      "ReverseV2(tensor: T, axis: host Tidx) -> (output: T); Tidx: indextype = int32; T: "
       "{realnumbertype, complextype, bool, string}",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add("Unpack(value: T) -> (output: num*T); num: int >= 0; T: type; axis: int = 0",
@@ -68,54 +73,54 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add("OnesLike(x: T) -> (y: T); T: {realnumbertype, complextype, bool}",
                {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "MatrixBandPart(input: T, num_lower: Tindex, num_upper: Tindex) -> (band: T); T: type; "
-      "Tindex: indextype = int64",
+      "MatrixBandPart(input: T, num_lower: host Tindex, num_upper: host Tindex) -> (band: T); T: "
+      "type; Tindex: indextype = int64",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "SpaceToBatchND(input: T, block_shape: Tblock_shape, paddings: Tpaddings) -> (output: T); T: "
-      "type; Tblock_shape: indextype = int32; Tpaddings: indextype = int32",
+      "SpaceToBatchND(input: T, block_shape: host Tblock_shape, paddings: host Tpaddings) -> "
+      "(output: T); T: type; Tblock_shape: indextype = int32; Tpaddings: indextype = int32",
       {.shape_fn = array_shapes::SpaceToBatchNd, .sized_by_value = true});
   registry.Add(
-      "BatchToSpaceND(input: T, block_shape: Tblock_shape, crops: Tcrops) -> (output: T); T: type; "
-      "Tblock_shape: indextype = int32; Tcrops: indextype = int32",
+      "BatchToSpaceND(input: T, block_shape: host Tblock_shape, crops: host Tcrops) -> (output: "
+      "T); T: type; Tblock_shape: indextype = int32; Tcrops: indextype = int32",
       {.shape_fn = array_shapes::BatchToSpaceNd});
   registry.Add(
-      "SplitV(value: T, size_splits: Tlen, split_dim: int32) -> (output: num_split*T); "
+      "SplitV(value: T, size_splits: host Tlen, split_dim: host int32) -> (output: num_split*T); "
       "num_split: int >= 1; T: type; Tlen: {int8, int32, int64} = int64",
       {.shape_fn = array_shapes::SplitV});
   registry.Add(
-      "MatrixDiagPartV3(input: T, k: int32, padding_value: T) -> (diagonal: T); T: type; "
-      "align: {\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", \"RIGHT_RIGHT\"} = "
-      "\"RIGHT_LEFT\"",
+      "MatrixDiagPartV3(input: T, k: host int32, padding_value: host T) -> (diagonal: T); T: type; "
+      "align: {\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", \"RIGHT_RIGHT\"} = \"RIGHT_LEFT\"",
       {.shape_fn = array_shapes::MatrixDiagPart});
-  registry.Add("Rank(input: T) -> (output: int32); T: type",
+  registry.Add("Rank(input: T) -> (output: host int32); T: type",
                {.shape_fn = shapes::Scalar, .shape_only = true});
   registry.Add(
-      "Range(start: Tidx, limit: Tidx, delta: Tidx) -> (output: Tidx); Tidx: {floattype, int8, "
-      "int16, int32, int64, uint16, uint32, uint64} = int32",
+      "Range(start: host Tidx, limit: host Tidx, delta: host Tidx) -> (output: Tidx); Tidx: "
+      "{floattype, int8, int16, int32, int64, uint16, uint32, uint64} = int32",
       {.shape_fn = array_shapes::Range, .sized_by_value = true});
   registry.Add(
-      "Slice(input: T, begin: Index, size: Index) -> (output: T); T: type; Index: indextype",
+      "Slice(input: T, begin: host Index, size: host Index) -> (output: T); T: type; Index: "
+      "indextype",
       {.shape_fn = array_shapes::Slice});
   registry.Add(
-      "StridedSlice(input: T, begin: Index, end: Index, strides: Index) -> (output: T); T: "
-      "type; Index: {int16, int32, int64}; begin_mask: int = 0; end_mask: int = 0; "
+      "StridedSlice(input: T, begin: host Index, end: host Index, strides: host Index) -> (output: "
+      "T); T: type; Index: {int16, int32, int64}; begin_mask: int = 0; end_mask: int = 0; "
       "ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
       {.shape_fn = array_shapes::StridedSlice});
   registry.Add(
-      "StridedSliceGrad(shape: Index, begin: Index, end: Index, strides: Index, dy: T) -> (output: "
-      "T); T: type; Index: indextype; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = "
-      "0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
+      "StridedSliceGrad(shape: host Index, begin: host Index, end: host Index, strides: host "
+      "Index, dy: T) -> (output: T); T: type; Index: indextype; begin_mask: int = 0; end_mask: int "
+      "= 0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
       {.shape_fn = array_shapes::Fill, .sized_by_value = true});
-  registry.Add("BroadcastArgs(s0: T, s1: T) -> (r0: T); T: indextype = int32",
+  registry.Add("BroadcastArgs(s0: host T, s1: host T) -> (r0: host T); T: indextype = int32",
                {.shape_fn = array_shapes::BroadcastArgs});
   registry.Add(
-      "MatrixDiagV3(diagonal: T, k: int32, num_rows: int32, num_cols: int32, padding_value: "
-      "T) -> (output: T); T: type; align: {\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", "
-      "\"RIGHT_RIGHT\"} = \"RIGHT_LEFT\"",
+      "MatrixDiagV3(diagonal: T, k: host int32, num_rows: host int32, num_cols: host int32, "
+      "padding_value: host T) -> (output: T); T: type; align: {\"LEFT_RIGHT\", \"RIGHT_LEFT\", "
+      "\"LEFT_LEFT\", \"RIGHT_RIGHT\"} = \"RIGHT_LEFT\"",
       {.shape_fn = array_shapes::MatrixDiag, .sized_by_value = true});
   registry.Add(
-      "MatrixSetDiagV3(input: T, diagonal: T, k: int32) -> (output: T); T: type; align: "
+      "MatrixSetDiagV3(input: T, diagonal: T, k: host int32) -> (output: T); T: type; align: "
       "{\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", \"RIGHT_RIGHT\"} = \"RIGHT_LEFT\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add("Diag(diagonal: T) -> (output: T); T: {floattype, complextype, int32, int64}",
@@ -123,26 +128,27 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add("DiagPart(input: T) -> (diagonal: T); T: {floattype, complextype, int32, int64}",
                {.shape_fn = array_shapes::DiagPart});
   registry.Add(
-      "Roll(input: T, shift: Tshift, axis: Taxis) -> (output: T); T: type; Tshift: indextype; "
-      "Taxis: indextype",
+      "Roll(input: T, shift: host Tshift, axis: host Taxis) -> (output: T); T: type; Tshift: "
+      "indextype; Taxis: indextype",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "ReverseSequence(input: T, seq_lengths: Tlen) -> (output: T); seq_dim: int; batch_dim: int = "
       "0; T: type; Tlen: indextype = int64",
       {.shape_fn = shapes::SameAsFirstInput});
-  registry.Add("ConjugateTranspose(x: T, perm: Tperm) -> (y: T); T: type; Tperm: indextype = int32",
-               {.shape_fn = array_shapes::Transpose});
   registry.Add(
-      "MirrorPad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: indextype = "
-      "int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
+      "ConjugateTranspose(x: T, perm: host Tperm) -> (y: T); T: type; Tperm: indextype = int32",
+      {.shape_fn = array_shapes::Transpose});
+  registry.Add(
+      "MirrorPad(input: T, paddings: host Tpaddings) -> (output: T); T: type; Tpaddings: indextype "
+      "= int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
       {.shape_fn = array_shapes::Pad, .sized_by_value = true});
   registry.Add(
-      "MirrorPadGrad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: indextype "
-      "= int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
+      "MirrorPadGrad(input: T, paddings: host Tpaddings) -> (output: T); T: type; Tpaddings: "
+      "indextype = int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
       {.shape_fn = array_shapes::Unpad});
   registry.Add("FakeParam() -> (output: dtype); dtype: type; shape: shape",
                {.shape_fn = shapes::FromShapeAttr});
-  registry.Add("Empty(shape: int32) -> (output: dtype); dtype: type; init: bool = false",
+  registry.Add("Empty(shape: host int32) -> (output: dtype); dtype: type; init: bool = false",
                {.shape_fn = array_shapes::Fill, .sized_by_value = true});
   registry.Add(
       "SpaceToDepth(input: T) -> (output: T); T: type; block_size: int >= 2; data_format: "
@@ -153,9 +159,9 @@ void RegisterArrayOps(OpRegistry& registry) {
       "{\"NHWC\", \"NCHW\", \"NCHW_VECT_C\"} = \"NHWC\"",
       {.shape_fn = array_shapes::DepthToSpace});
   registry.Add(
-      "TensorStridedSliceUpdate(input: T, begin: Index, end: Index, strides: Index, value: T) -> "
-      "(output: T); T: type; Index: indextype; begin_mask: int = 0; end_mask: int = 0; "
-      "ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
+      "TensorStridedSliceUpdate(input: T, begin: host Index, end: host Index, strides: host Index, "
+      "value: T) -> (output: T); T: type; Index: indextype; begin_mask: int = 0; end_mask: int = "
+      "0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "XlaDynamicUpdateSlice(input: T, update: T, indices: Tindices) -> (output: T); T: type; "

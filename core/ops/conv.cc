@@ -302,14 +302,14 @@ void RegisterConvOps(OpRegistry& registry) {
       "list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferConv});
   registry.Add(
-      "Conv2DBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> (output: T); T: "
+      "Conv2DBackpropInput(input_sizes: host int32, filter: T, out_backprop: T) -> (output: T); T: "
       "{floattype, int32}; strides: list(int); use_cudnn_on_gpu: bool = true; padding: {\"SAME\", "
       "\"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", "
       "\"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferConvInputGradient, .sized_by_value = true});
   registry.Add(
-      "Conv2DBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> (output: T); T: "
-      "floattype; strides: list(int); use_cudnn_on_gpu: bool = true; padding: {\"SAME\", "
+      "Conv2DBackpropFilter(input: T, filter_sizes: host int32, out_backprop: T) -> (output: T); "
+      "T: floattype; strides: list(int); use_cudnn_on_gpu: bool = true; padding: {\"SAME\", "
       "\"VALID\", \"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", "
       "\"NCHW\"} = \"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferFromSecond, .sized_by_value = true});
@@ -334,19 +334,19 @@ void RegisterConvOps(OpRegistry& registry) {
       "{\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; T: floattype",
       {.shape_fn = InferPool});
   registry.Add(
-      "DepthwiseConv2dNativeBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> "
+      "DepthwiseConv2dNativeBackpropFilter(input: T, filter_sizes: host int32, out_backprop: T) -> "
       "(output: T); T: floattype; strides: list(int); padding: {\"SAME\", \"VALID\", "
       "\"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = "
       "\"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferFromSecond, .sized_by_value = true});
   registry.Add(
-      "DepthwiseConv2dNativeBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> "
+      "DepthwiseConv2dNativeBackpropInput(input_sizes: host int32, filter: T, out_backprop: T) -> "
       "(output: T); T: floattype; strides: list(int); padding: {\"SAME\", \"VALID\", "
       "\"EXPLICIT\"}; explicit_paddings: list(int) = []; data_format: {\"NHWC\", \"NCHW\"} = "
       "\"NHWC\"; dilations: list(int) = [1, 1, 1, 1]",
       {.shape_fn = InferFromFirst, .sized_by_value = true});
   registry.Add(
-      "AvgPoolGrad(orig_input_shape: int32, grad: T) -> (output: T); ksize: list(int) >= 4; "
+      "AvgPoolGrad(orig_input_shape: host int32, grad: T) -> (output: T); ksize: list(int) >= 4; "
       "strides: list(int) >= 4; padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} "
       "= \"NHWC\"; T: floattype",
       {.shape_fn = InferFromFirst, .sized_by_value = true});

@@ -50,42 +50,40 @@ void RegisterFunctionOps(OpRegistry& registry) {
   registry.Add("StopGradient(input: T) -> (output: T); T: type",
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   registry.Add(
-      "While(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func; "
-      "output_shapes: list(shape) = []; parallel_iterations: int = 10",
+      "While(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func; output_shapes: "
+      "list(shape) = []; parallel_iterations: int = 10",
       {.shape_fn = FromOutputShapes,
        .effect = Effect::kExternal,
        .control_flow = ControlFlow::kWhile});
   registry.Add(
-      "StatelessWhile(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func;"
-      " output_shapes: list(shape) = []; parallel_iterations: int = 10",
+      "StatelessWhile(input: T) -> (output: T); T: list(type) >= 0; cond: func; body: func; "
+      "output_shapes: list(shape) = []; parallel_iterations: int = 10",
       {.shape_fn = FromOutputShapes, .control_flow = ControlFlow::kWhile});
   registry.Add(
-      "If(cond: Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type) >= 0; "
-      "Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: "
-      "list(shape) = []",
+      "If(cond: host Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type) >= 0; "
+      "Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: list(shape) = "
+      "[]",
       {.shape_fn = FromOutputShapes,
        .effect = Effect::kExternal,
        .control_flow = ControlFlow::kIf});
   registry.Add(
-      "StatelessIf(cond: Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type)"
-      " >= 0; Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: "
+      "StatelessIf(cond: host Tcond, input: Tin) -> (output: Tout); Tcond: type; Tin: list(type) "
+      ">= 0; Tout: list(type) >= 0; then_branch: func; else_branch: func; output_shapes: "
       "list(shape) = []",
       {.shape_fn = FromOutputShapes, .control_flow = ControlFlow::kIf});
   registry.Add(
-      "PartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: list(type)"
-      " >= 0; f: func; config: string = \"\"; config_proto: string = \"\"; executor_type: "
-      "string = \"\"",
+      "PartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: list(type) >= 0; "
+      "f: func; config: string = \"\"; config_proto: string = \"\"; executor_type: string = \"\"",
       {.control_flow = ControlFlow::kCall});
   registry.Add("PlaceholderWithDefault(input: dtype) -> (output: dtype); dtype: type; shape: shape",
                {.shape_fn = shapes::FromShapeAttr});
   registry.Add(
-      "StatelessCase(branch_index: int32, input: Tin) -> (output: Tout); Tin: list(type) >="
-      " 0; Tout: list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = "
-      "[]",
+      "StatelessCase(branch_index: host int32, input: Tin) -> (output: Tout); Tin: list(type) >= "
+      "0; Tout: list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = []",
       {.shape_fn = FromOutputShapes, .control_flow = ControlFlow::kCase});
   registry.Add(
-      "Case(branch_index: int32, input: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout:"
-      " list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = []",
+      "Case(branch_index: host int32, input: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: "
+      "list(type) >= 0; branches: list(func) >= 1; output_shapes: list(shape) = []",
       {.shape_fn = FromOutputShapes,
        .effect = Effect::kExternal,
        .control_flow = ControlFlow::kCase});

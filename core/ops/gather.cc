@@ -133,28 +133,29 @@ absl::Status UnravelIndexShape(InferenceContext& c) {
 
 void RegisterGatherOps(OpRegistry& registry) {
   registry.Add(
-      "GatherV2(params: Tparams, indices: Tindices, axis: Taxis) -> (output: Tparams); batch_dims: "
-      "int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: indextype",
+      "GatherV2(params: Tparams, indices: Tindices, axis: host Taxis) -> (output: Tparams); "
+      "batch_dims: int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: indextype",
       {.shape_fn = GatherShape});
-  registry.Add("DynamicStitch(indices: N*int32, data: N*T) -> (merged: T); N: int >= 1; T: type",
-               {.shape_fn = DynamicStitchShape, .sized_by_value = true});
+  registry.Add(
+      "DynamicStitch(indices: host N*int32, data: N*T) -> (merged: T); N: int >= 1; T: type",
+      {.shape_fn = DynamicStitchShape, .sized_by_value = true});
   registry.Add("Where(input: T) -> (index: int64); T: {numbertype, bool} = bool",
                {.shape_fn = WhereShape});
   registry.Add(
-      "TensorScatterUpdate(tensor: T, indices: Tindices, updates: T) -> (output: T); T: "
-      "type; Tindices: {int16, int32, int64, uint16}; bad_indices_policy: string = \"\"",
+      "TensorScatterUpdate(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
+      "Tindices: {int16, int32, int64, uint16}; bad_indices_policy: string = \"\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "ScatterNd(indices: Tindices, updates: T, shape: Tindices) -> (output: T); T: type; "
+      "ScatterNd(indices: Tindices, updates: T, shape: host Tindices) -> (output: T); T: type; "
       "Tindices: {int16, int32, int64}; bad_indices_policy: string = \"\"",
       {.shape_fn = ScatterNdShape, .sized_by_value = true});
   registry.Add(
-      "GatherNd(params: Tparams, indices: Tindices) -> (output: Tparams); Tparams: type; "
-      "Tindices: {int16, int32, int64}; bad_indices_policy: string = \"\"",
+      "GatherNd(params: Tparams, indices: Tindices) -> (output: Tparams); Tparams: type; Tindices: "
+      "{int16, int32, int64}; bad_indices_policy: string = \"\"",
       {.shape_fn = GatherNdShape});
   registry.Add(
-      "OneHot(indices: TI, depth: int32, on_value: T, off_value: T) -> (output: T); axis: "
-      "int = -1; T: type; TI: {uint8, int8, int32, int64} = int64",
+      "OneHot(indices: TI, depth: host int32, on_value: T, off_value: T) -> (output: T); axis: int "
+      "= -1; T: type; TI: {uint8, int8, int32, int64} = int64",
       {.shape_fn = OneHotShape, .sized_by_value = true});
   registry.Add(
       "Gather(params: Tparams, indices: Tindices) -> (output: Tparams); validate_indices: bool = "
@@ -177,8 +178,7 @@ void RegisterGatherOps(OpRegistry& registry) {
       "Tindices: indextype; bad_indices_policy: string = \"\"",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "ParallelDynamicStitch(indices: N*int32, data: N*T) -> (merged: T); N: int >= 1; T: "
-      "type",
+      "ParallelDynamicStitch(indices: N*int32, data: N*T) -> (merged: T); N: int >= 1; T: type",
       {.shape_fn = DynamicStitchShape, .sized_by_value = true});
   registry.Add(
       "DynamicPartition(data: T, partitions: int32) -> (outputs: num_partitions*T); "

@@ -27,8 +27,8 @@ absl::Status InferBilinearGradient(InferenceContext& c) {
 
 void RegisterImageOps(OpRegistry& registry) {
   registry.Add(
-      "ResizeBilinear(images: T, size: int32) -> (resized_images: float); T: {floattype, int8, "
-      "uint8, int16, uint16, int32, int64, bfloat16}; align_corners: bool = false; "
+      "ResizeBilinear(images: T, size: host int32) -> (resized_images: float); T: {floattype, "
+      "int8, uint8, int16, uint16, int32, int64, bfloat16}; align_corners: bool = false; "
       "half_pixel_centers: bool = false",
       {.shape_fn = InferResize, .sized_by_value = true});
   registry.Add(
@@ -36,12 +36,12 @@ void RegisterImageOps(OpRegistry& registry) {
       "align_corners: bool = false; half_pixel_centers: bool = false",
       {.shape_fn = InferBilinearGradient});
   registry.Add(
-      "ResizeNearestNeighbor(images: T, size: int32) -> (resized_images: T); T: {floattype, int8, "
-      "uint8, int16, uint16, int32, int64}; align_corners: bool = false; half_pixel_centers: bool "
-      "= false",
+      "ResizeNearestNeighbor(images: T, size: host int32) -> (resized_images: T); T: {floattype, "
+      "int8, uint8, int16, uint16, int32, int64}; align_corners: bool = false; half_pixel_centers: "
+      "bool = false",
       {.shape_fn = InferResize, .sized_by_value = true});
   registry.Add(
-      "ResizeNearestNeighborGrad(grads: T, size: int32) -> (output: T); T: {floattype, uint8, "
+      "ResizeNearestNeighborGrad(grads: T, size: host int32) -> (output: T); T: {floattype, uint8, "
       "int8, int32}; align_corners: bool = false; half_pixel_centers: bool = false",
       {.shape_fn = InferResize, .sized_by_value = true});
 }

@@ -52,82 +52,83 @@ absl::Status ConcatShape(InferenceContext& c) {
 
 void RegisterListOps(OpRegistry& registry) {
   registry.Add(
-      "TensorListReserve(element_shape: shape_type, num_elements: int32) -> (handle: variant); "
-      "element_dtype: type; shape_type: indextype",
+      "TensorListReserve(element_shape: host shape_type, num_elements: host int32) -> (handle: "
+      "variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
-      "TensorListFromTensor(tensor: element_dtype, element_shape: shape_type) -> (output_handle: "
-      "variant); element_dtype: type; shape_type: indextype",
+      "TensorListFromTensor(tensor: element_dtype, element_shape: host shape_type) -> "
+      "(output_handle: variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar});
   registry.Add(
-      "TensorListGetItem(input_handle: variant, index: int32, element_shape: Tshape) -> (item: "
-      "element_dtype); element_dtype: type; Tshape: indextype = int32",
+      "TensorListGetItem(input_handle: variant, index: host int32, element_shape: host Tshape) -> "
+      "(item: element_dtype); element_dtype: type; Tshape: indextype = int32",
       {.shape_fn = GetItemShape, .sized_by_value = true});
   registry.Add(
-      "TensorListSetItem(input_handle: variant, index: int32, item: element_dtype) -> "
-      "(output_handle: variant); element_dtype: type; resize_if_index_out_of_bounds: bool ="
-      " false",
+      "TensorListSetItem(input_handle: variant, index: host int32, item: element_dtype) -> "
+      "(output_handle: variant); element_dtype: type; resize_if_index_out_of_bounds: bool = false",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
-      "TensorListStack(input_handle: variant, element_shape: int32) -> (tensor: "
+      "TensorListStack(input_handle: variant, element_shape: host int32) -> (tensor: "
       "element_dtype); element_dtype: type; num_elements: int = -1",
       {.shape_fn = StackShape, .sized_by_value = true});
   registry.Add(
-      "EmptyTensorList(element_shape: shape_type, max_num_elements: int32) -> (handle: variant); "
-      "element_dtype: type; shape_type: indextype",
+      "EmptyTensorList(element_shape: host shape_type, max_num_elements: host int32) -> (handle: "
+      "variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar});
   registry.Add(
-      "TensorListPopBack(input_handle: variant, element_shape: int32) -> (output_handle: "
+      "TensorListPopBack(input_handle: variant, element_shape: host int32) -> (output_handle: "
       "variant, tensor: element_dtype); element_dtype: type",
       {.shape_fn = PopBackShape, .sized_by_value = true});
   registry.Add(
       "TensorListPushBack(input_handle: variant, tensor: element_dtype) -> (output_handle: "
       "variant); element_dtype: type",
       {.shape_fn = shapes::Scalar});
-  registry.Add("TensorListLength(input_handle: variant) -> (length: int32)",
+  registry.Add("TensorListLength(input_handle: variant) -> (length: host int32)",
                {.shape_fn = shapes::Scalar});
   registry.Add(
-      "TensorListElementShape(input_handle: variant) -> (element_shape: shape_type); shape_type: "
-      "indextype",
+      "TensorListElementShape(input_handle: variant) -> (element_shape: host shape_type); "
+      "shape_type: indextype",
       {});
-  registry.Add("TensorListResize(input_handle: variant, size: int32) -> (output_handle: variant)",
-               {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
-      "TensorListConcat(input_handle: variant) -> (tensor: element_dtype, lengths: int64); "
+      "TensorListResize(input_handle: variant, size: host int32) -> (output_handle: variant)",
+      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+  registry.Add(
+      "TensorListConcat(input_handle: variant) -> (tensor: element_dtype, lengths: host int64); "
       "element_dtype: type; element_shape: shape = ?",
       {.shape_fn = ConcatShape, .sized_by_value = true});
   registry.Add(
-      "TensorListConcatV2(input_handle: variant, element_shape: shape_type, leading_dims: int64) "
-      "-> (tensor: element_dtype, lengths: int64); element_dtype: type; shape_type: indextype",
+      "TensorListConcatV2(input_handle: variant, element_shape: host shape_type, leading_dims: "
+      "host int64) -> (tensor: element_dtype, lengths: host int64); element_dtype: type; "
+      "shape_type: indextype",
       {.shape_fn = ConcatShape, .sized_by_value = true});
   registry.Add(
-      "TensorListGather(input_handle: variant, indices: int32, element_shape: int32) -> "
+      "TensorListGather(input_handle: variant, indices: host int32, element_shape: host int32) -> "
       "(values: element_dtype); element_dtype: type",
       {.shape_fn = GatherShape, .sized_by_value = true});
   registry.Add(
-      "TensorListScatter(tensor: element_dtype, indices: int32, element_shape: shape_type) -> "
-      "(output_handle: variant); element_dtype: type; shape_type: indextype",
+      "TensorListScatter(tensor: element_dtype, indices: host int32, element_shape: host "
+      "shape_type) -> (output_handle: variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
-      "TensorListScatterV2(tensor: element_dtype, indices: int32, element_shape: shape_type, "
-      "num_elements: int32) -> (output_handle: variant); element_dtype: type; shape_type: "
-      "indextype",
+      "TensorListScatterV2(tensor: element_dtype, indices: host int32, element_shape: host "
+      "shape_type, num_elements: host int32) -> (output_handle: variant); element_dtype: type; "
+      "shape_type: indextype",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
   registry.Add(
-      "TensorListSplit(tensor: element_dtype, element_shape: shape_type, lengths: int64) -> "
-      "(output_handle: variant); element_dtype: type; shape_type: indextype",
+      "TensorListSplit(tensor: element_dtype, element_shape: host shape_type, lengths: host int64) "
+      "-> (output_handle: variant); element_dtype: type; shape_type: indextype",
       {.shape_fn = shapes::Scalar});
   registry.Add(
       "TensorListConcatLists(input_a: variant, input_b: variant) -> (output: variant); "
       "element_dtype: type",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "TensorListPushBackBatch(input_handles: variant, tensor: element_dtype) -> "
-      "(output_handles: variant); element_dtype: type",
+      "TensorListPushBackBatch(input_handles: variant, tensor: element_dtype) -> (output_handles: "
+      "variant); element_dtype: type",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "TensorListScatterIntoExistingList(input_handle: variant, tensor: element_dtype, "
-      "indices: int32) -> (output_handle: variant); element_dtype: type",
+      "TensorListScatterIntoExistingList(input_handle: variant, tensor: element_dtype, indices: "
+      "host int32) -> (output_handle: variant); element_dtype: type",
       {.shape_fn = shapes::Scalar, .sized_by_value = true});
 }
 

@@ -118,7 +118,7 @@ void RegisterNnOps(OpRegistry& registry) {
       "floattype",
       {.shape_fn = CrossEntropyShape});
   registry.Add(
-      "TopKV2(input: T, k: Tk) -> (values: T, indices: index_type); sorted: bool = true; T: "
+      "TopKV2(input: T, k: host Tk) -> (values: T, indices: index_type); sorted: bool = true; T: "
       "realnumbertype; Tk: {int16, int32, int64} = int32; index_type: {int16, int32, int64} = "
       "int32",
       {.shape_fn = TopKShape});

@@ -7,7 +7,7 @@
 //    T: {floattype, int32}"
 // Grammar: Name '(' args ')' '->' '(' args ')' then '; ' attrs. An arg is `name: type`, where type
 // is a dtype's graph name, an attr of type `type` (T), `N*T` or `N*float` (N an int attr), or an
-// attr of type `list(type)`. An attr is `name: kind` with kind one of int, float, bool, string,
+// attr of type `list(type)`; `name: host type` is wanted in host memory. An attr is `name: kind` with kind one of int, float, bool, string,
 // type, shape, tensor, func, list(kind), a named set of dtypes (type restricted to those), or
 // `{a, b}` (type restricted to those dtypes and sets; string restricted where the members are
 // quoted), then optionally ` >= 1` and ` = default`. The sets are TensorFlow's numbertype,
@@ -55,6 +55,9 @@ struct ArgDef {
   DType type = DType::kInvalid;  ///< Fixed dtype, or kInvalid: see type_attr.
   std::string type_attr;         ///< An attr of kind type, or list(type).
   std::string number_attr;       ///< N of N*T; empty: one tensor.
+  /// Read, or made, in host memory whatever the device, as TensorFlow's HostMemory says: sizes,
+  /// axes, predicates. Strings, variants and handles are there anyhow.
+  bool host = false;
 };
 
 /// What running an op does besides computing its outputs.

@@ -52,6 +52,7 @@ class SpecParser {
   // The type of an arg as it is written, before the attrs are known.
   struct ArgText {
     absl::string_view name, number, type;
+    bool host = false;
   };
 
   void SkipSpace() {
@@ -121,6 +122,7 @@ absl::StatusOr<std::vector<SpecParser::ArgText>> SpecParser::Args() {
     FORMWORK_RETURN_IF_ERROR(Expect(":"));
     // A reference arg takes plain tensors as any other arg does.
     const bool reference = Take("Ref(");
+    arg.host = Take("host ");
     FORMWORK_ASSIGN_OR_RETURN(arg.type, Name());
     if (Take("*")) {
       arg.number = arg.type;
@@ -344,6 +346,7 @@ absl::StatusOr<std::vector<ArgDef>> SpecParser::Resolve(const std::vector<ArgTex
   for (const ArgText& text : args) {
     ArgDef arg;
     arg.name = std::string(text.name);
+    arg.host = text.host;
     const AttrDef* type = op.FindAttr(text.type);
     if (type != nullptr) {
       if (type->kind != AttrKind::kType) {

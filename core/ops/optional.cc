@@ -20,11 +20,11 @@ void RegisterOptionalOps(OpRegistry& registry) {
       "list(type) >= 1",
       {.shape_fn = shapes::Scalar});
   registry.Add("OptionalNone() -> (optional: variant)", {.shape_fn = shapes::Scalar});
-  registry.Add("OptionalHasValue(optional: variant) -> (has_value: bool)",
+  registry.Add("OptionalHasValue(optional: variant) -> (has_value: host bool)",
                {.shape_fn = shapes::Scalar});
   registry.Add(
-      "OptionalGetValue(optional: variant) -> (components: output_types); output_types: "
-      "list(type) >= 1; output_shapes: list(shape) >= 1",
+      "OptionalGetValue(optional: variant) -> (components: output_types); output_types: list(type) "
+      ">= 1; output_shapes: list(shape) >= 1",
       {.shape_fn = GetValueShapes});
 }
 

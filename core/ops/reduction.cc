@@ -187,58 +187,58 @@ absl::Status BincountShape(InferenceContext& c) {
 
 void RegisterReductionOps(OpRegistry& registry) {
   registry.Add(
-      "Sum(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
+      "Sum(input: T, reduction_indices: host Tidx) -> (output: T); keep_dims: bool = false; T: "
       "numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "Prod(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
+      "Prod(input: T, reduction_indices: host Tidx) -> (output: T); keep_dims: bool = false; T: "
       "numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "Mean(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
+      "Mean(input: T, reduction_indices: host Tidx) -> (output: T); keep_dims: bool = false; T: "
       "numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "Max(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
+      "Max(input: T, reduction_indices: host Tidx) -> (output: T); keep_dims: bool = false; T: "
       "{realnumbertype, quantizedtype}; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "Min(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; T: "
+      "Min(input: T, reduction_indices: host Tidx) -> (output: T); keep_dims: bool = false; T: "
       "{realnumbertype, quantizedtype}; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "All(input: bool, reduction_indices: Tidx) -> (output: bool); keep_dims: bool = false; Tidx: "
-      "indextype = int32",
+      "All(input: bool, reduction_indices: host Tidx) -> (output: bool); keep_dims: bool = false; "
+      "Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "Any(input: bool, reduction_indices: Tidx) -> (output: bool); keep_dims: bool = false; Tidx: "
-      "indextype = int32",
+      "Any(input: bool, reduction_indices: host Tidx) -> (output: bool); keep_dims: bool = false; "
+      "Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
   registry.Add(
-      "ArgMax(input: T, dimension: Tidx) -> (output: output_type); T: {realnumbertype, "
+      "ArgMax(input: T, dimension: host Tidx) -> (output: output_type); T: {realnumbertype, "
       "quantizedtype, bool}; Tidx: {int16, int32, int64} = int32; output_type: {int16, uint16, "
       "int32, int64} = int64",
       {.shape_fn = ArgReductionShape});
   registry.Add(
-      "Cumsum(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; T: "
-      "numbertype; Tidx: indextype = int32",
+      "Cumsum(x: T, axis: host Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; "
+      "T: numbertype; Tidx: indextype = int32",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "DenseBincount(input: Tidx, size: Tidx, weights: T) -> (output: T); Tidx: indextype; T: "
+      "DenseBincount(input: Tidx, size: host Tidx, weights: T) -> (output: T); Tidx: indextype; T: "
       "{int32, int64, float, double}; binary_output: bool = false",
       {.shape_fn = BincountShape, .sized_by_value = true});
   registry.Add("L2Loss(t: T) -> (output: T); T: floattype", {.shape_fn = shapes::Scalar});
   registry.Add(
-      "ArgMin(input: T, dimension: Tidx) -> (output: output_type); T: {realnumbertype, "
+      "ArgMin(input: T, dimension: host Tidx) -> (output: output_type); T: {realnumbertype, "
       "quantizedtype, bool}; Tidx: indextype = int32; output_type: indextype = int64",
       {.shape_fn = ArgReductionShape});
   registry.Add(
-      "Cumprod(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; T: "
-      "numbertype; Tidx: indextype = int32",
+      "Cumprod(x: T, axis: host Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; "
+      "T: numbertype; Tidx: indextype = int32",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
-      "EuclideanNorm(input: T, reduction_indices: Tidx) -> (output: T); keep_dims: bool = false; "
-      "T: numbertype; Tidx: indextype = int32",
+      "EuclideanNorm(input: T, reduction_indices: host Tidx) -> (output: T); keep_dims: bool = "
+      "false; T: numbertype; Tidx: indextype = int32",
       {.shape_fn = ReductionShape});
 }
 

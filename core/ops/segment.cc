@@ -38,20 +38,21 @@ absl::Status SegmentShape(InferenceContext& c) { return RowsShape(c, -1); }
 
 void RegisterSegmentOps(OpRegistry& registry) {
   registry.Add(
-      "UnsortedSegmentSum(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
-      "T); T: numbertype; Tindices: {int16, int32, int64}; Tnumsegments: indextype = int32",
+      "UnsortedSegmentSum(data: T, segment_ids: Tindices, num_segments: host Tnumsegments) -> "
+      "(output: T); T: numbertype; Tindices: {int16, int32, int64}; Tnumsegments: indextype = "
+      "int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   registry.Add(
-      "UnsortedSegmentMax(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
-      "T); T: realnumbertype; Tindices: indextype; Tnumsegments: indextype = int32",
+      "UnsortedSegmentMax(data: T, segment_ids: Tindices, num_segments: host Tnumsegments) -> "
+      "(output: T); T: realnumbertype; Tindices: indextype; Tnumsegments: indextype = int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   registry.Add(
-      "UnsortedSegmentMin(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
-      "T); T: realnumbertype; Tindices: indextype; Tnumsegments: indextype = int32",
+      "UnsortedSegmentMin(data: T, segment_ids: Tindices, num_segments: host Tnumsegments) -> "
+      "(output: T); T: realnumbertype; Tindices: indextype; Tnumsegments: indextype = int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   registry.Add(
-      "UnsortedSegmentProd(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> (output: "
-      "T); T: numbertype; Tindices: indextype; Tnumsegments: indextype = int32",
+      "UnsortedSegmentProd(data: T, segment_ids: Tindices, num_segments: host Tnumsegments) -> "
+      "(output: T); T: numbertype; Tindices: indextype; Tnumsegments: indextype = int32",
       {.shape_fn = UnsortedSegmentShape, .sized_by_value = true});
   // The number of segments follows from the last id.
   registry.Add(

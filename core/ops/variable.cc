@@ -42,21 +42,22 @@ void RegisterVariableOps(OpRegistry& registry) {
       "ReadVariableOp(resource: resource) -> (value: dtype); dtype: type",
       {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRead, .loads_variable = true});
   registry.Add(
-      "AssignVariableOp(resource: resource, value: dtype) -> (); dtype: type; "
-      "validate_shape: bool = false",
+      "AssignVariableOp(resource: resource, value: dtype) -> (); dtype: type; validate_shape: bool "
+      "= false",
       {.effect = Effect::kWrite, .stores_variable = true});
   registry.Add("AssignAddVariableOp(resource: resource, value: dtype) -> (); dtype: type",
                {.effect = Effect::kWrite});
   registry.Add("AssignSubVariableOp(resource: resource, value: dtype) -> (); dtype: type",
                {.effect = Effect::kWrite});
-  registry.Add("VariableShape(input: resource) -> (output: out_type); out_type: indextype = int32",
-               {.shape_fn = ShapeOfShape, .effect = Effect::kRead});
   registry.Add(
-      "VarHandleOp() -> (resource: resource); container: string = \"\"; shared_name: string ="
-      " \"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: "
-      "list(string) = []",
+      "VariableShape(input: resource) -> (output: host out_type); out_type: indextype = int32",
+      {.shape_fn = ShapeOfShape, .effect = Effect::kRead});
+  registry.Add(
+      "VarHandleOp() -> (resource: resource); container: string = \"\"; shared_name: string = "
+      "\"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: list(string) = "
+      "[]",
       {.shape_fn = HandleShape, .handle_of = VariableType});
-  registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: bool)",
+  registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: host bool)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add(
       "ResourceGather(resource: resource, indices: Tindices) -> (output: dtype); batch_dims: int = "

@@ -4,6 +4,7 @@
 //   MatMul  attr    transpose_a   bool = false
 //   MatMul  attr    T             type in 1 2 3
 //   MatMul  effect  none
+//   Reshape host                  shape
 //
 // Columns are apart by tabs. Dtypes are TensorFlow's numbers.
 
@@ -80,6 +81,11 @@ void PrintAll() {
     }
     for (size_t i = 0; i < op->outputs.size(); ++i) {
       print("output", absl::StrCat(i), ArgText(op->outputs[i]));
+    }
+    for (const std::vector<ArgDef>* args : {&op->inputs, &op->outputs}) {
+      for (const ArgDef& arg : *args) {
+        if (arg.host) print("host", "", arg.name);
+      }
     }
     for (const AttrDef& attr : op->attrs) print("attr", attr.name, AttrText(attr));
     print("effect", "",

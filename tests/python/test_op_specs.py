@@ -7,7 +7,7 @@ import pytest
 
 import conftest
 
-Op = collections.namedtuple("Op", "inputs outputs attrs effect")
+Op = collections.namedtuple("Op", "inputs outputs attrs effect host")
 
 
 def _ours():
@@ -16,14 +16,14 @@ def _ours():
   if not binary or not binary.exists():
     return {}
   text = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
-  ops = collections.defaultdict(lambda: Op([], [], {}, []))
+  ops = collections.defaultdict(lambda: Op([], [], {}, [], []))
   for line in text.splitlines():
     op, what, which, fact = line.split("\t")
     if what == "attr":
       ops[op].attrs[which] = fact
     else:
-      {"input": ops[op].inputs, "output": ops[op].outputs, "effect": ops[op].effect}[what].append(
-          fact)
+      {"input": ops[op].inputs, "output": ops[op].outputs, "effect": ops[op].effect,
+       "host": ops[op].host}[what].append(fact)
   return dict(ops)
 
 
@@ -113,3 +113,34 @@ def test_effects_are_where_tensorflow_has_state(theirs, name):
     assert (OURS[name].effect == ["none"]) == theirs[name].is_stateful, "not an exception any more"
   else:
     assert (OURS[name].effect != ["none"]) == theirs[name].is_stateful
+
+
+# Ops that TensorFlow has on a GPU for integers in host memory alone, where others are as well on the
+# device.
+HOST_INTEGERS = {"ParallelDynamicStitch", "TruncateMod"}
+DT_INT32, DT_STRING, DT_RESOURCE, DT_VARIANT = 3, 7, 20, 21
+
+
+def _wanted_on_host(name):
+  """Args that all of TensorFlow's kernels for GPUs have in host memory, but for those of int32,
+  which have everything there; None where it has no such kernel."""
+  from tensorflow.python.framework import kernels
+  registered = [k for k in kernels.get_registered_kernels_for_op(name).kernel
+                if k.device_type in ("GPU", "DEFAULT")]
+  if not registered:
+    return None
+  def of_int32(kernel):
+    return any(c.name in ("T", "dtype", "type") and DT_INT32 in c.allowed_values.list.type
+               for c in kernel.constraint)
+  chosen = [k for k in registered if not of_int32(k)] or registered
+  return set.intersection(*(set(k.host_memory_arg) for k in chosen))
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_host_memory_is_wanted_as_in_tensorflow(theirs, name):
+  wanted = _wanted_on_host(name)
+  if wanted is None or name in HOST_INTEGERS:
+    pytest.skip("TensorFlow has no kernel to compare with")
+  args = [*theirs[name].input_arg, *theirs[name].output_arg]
+  objects = {a.name for a in args if a.type in (DT_STRING, DT_RESOURCE, DT_VARIANT)}
+  assert set(OURS[name].host) == wanted - objects

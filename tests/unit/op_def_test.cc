@@ -33,6 +33,18 @@ TEST(OpSpecTest, ReadsArgsOfEveryKind) {
   EXPECT_EQ(op.FindAttr("none"), nullptr);
 }
 
+TEST(OpSpecTest, ReadsWhatIsWantedInHostMemory) {
+  ASSERT_OK_AND_ASSIGN(OpDef op, ParseOpSpec("Mix(a: T, b: host int32, hosts: N*T, c: host N*T) -> "
+                                             "(n: host int32); T: type; N: int"));
+  EXPECT_FALSE(op.inputs[0].host);
+  EXPECT_TRUE(op.inputs[1].host);
+  EXPECT_EQ(op.inputs[1].type, DType::kInt32);
+  EXPECT_FALSE(op.inputs[2].host);
+  EXPECT_TRUE(op.inputs[3].host);
+  EXPECT_EQ(op.inputs[3].number_attr, "N");
+  EXPECT_TRUE(op.outputs[0].host);
+}
+
 TEST(OpSpecTest, ReadsDefaultsOfEveryKind) {
   ASSERT_OK_AND_ASSIGN(
       OpDef op, ParseOpSpec("D() -> (); i: int = -3; f: float = 1e-05; b: bool = true; s: string = "
