@@ -35,6 +35,7 @@ class CudaDevice final : public Device {
     auto* cuda_stream = dynamic_cast<CudaStream*>(&stream);
     if (cuda_stream == nullptr) return InvalidArgument("Allocate: the stream is of another device");
     FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, cuda_stream->queue()->Allocate(bytes));
+    block->device = this;
     return Buffer(block);
   }
 

@@ -38,7 +38,7 @@ build dev
 step "Unit, op, graph and concurrency tests"
 attempt ctest --test-dir build/dev --output-on-failure -L fast
 
-asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests import_fuzzer)
+asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests formwork_stream_tests import_fuzzer)
 if [ "$mode" != --fast ]; then
   # Python tests leave most of a core idle.
   step "Building asan (clang, with the fuzz targets) meanwhile"

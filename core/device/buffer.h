@@ -12,6 +12,7 @@
 namespace formwork {
 
 class Allocator;
+class Device;
 
 /// One block of memory. Made by an Allocator, shared by Buffers.
 struct BufferBlock {
@@ -20,6 +21,7 @@ struct BufferBlock {
   size_t bytes = 0;     ///< What was asked for.
   size_t capacity = 0;  ///< What was taken.
   Allocator* allocator = nullptr;
+  const Device* device = nullptr;  ///< Whose memory it is; null: the host's.
   /// Destroys the elements before the memory goes (strings, variants); null for plain data.
   void (*destroy)(void* data, size_t bytes) = nullptr;
 };
@@ -66,6 +68,8 @@ class Buffer {
   void* data() const { return block_->data; }
   size_t bytes() const { return block_->bytes; }
   BufferBlock* block() const { return block_; }
+  /// Whether it is there, and not the host's.
+  bool on_device() const { return block_ != nullptr && block_->device != nullptr; }
   /// True where nobody else holds the block, so that its holder may write in place.
   bool unique() const { return block_->refs.load(std::memory_order_acquire) == 1; }
 

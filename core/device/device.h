@@ -6,8 +6,8 @@
 //
 // Implementations: cpu_device.h, gpu/gpu.h, and tests/support/sim_device.h, which runs work in any
 // order that the events allow and reports accesses that they do not order. One suite, tests/device,
-// is what the words here mean. Its callers are the only ones so far: the executor runs CPU plans
-// without streams and moves onto this contract together with the GPU kernels.
+// is what the words here mean. The steps of a plan for a device are enqueued on its streams
+// (core/kernels/enqueued_step.h); plans for the CPU run without.
 //
 // Every class here is thread-safe. A device outlives its streams, events and buffers.
 

@@ -36,6 +36,7 @@
 namespace formwork {
 
 class KernelContext;
+class StreamScope;
 
 /// What one execution shares among its steps, nested functions included. core/runtime implements
 /// it. Used by one thread at a time.
@@ -57,6 +58,8 @@ class CallScope {
   uint32_t first_state() const { return first_state_; }
   /// A resource that the plan names (OpTraits::handle_of), by the plan's numbering.
   virtual ResourceHandle named_resource(int index) = 0;
+  /// Of a call whose plan is for a device: what its steps are enqueued by.
+  virtual StreamScope* streams() { return nullptr; }
 
  private:
   uint32_t first_state_ = 0;

@@ -1,14 +1,18 @@
 // Flattens a graph into a program: kernels, fused groups, branches, loops and calls.
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/enqueued_step.h"
 #include "core/plan/accesses.h"
 #include "core/plan/fusion.h"
 #include "core/plan/liveness.h"
+#include "core/plan/memory.h"
 #include "core/plan/planner_scope.h"
 #include "core/plan/scalars.h"
 
@@ -56,7 +60,8 @@ class Emitter {
     plan_->arg_access.assign(graph.args.size(), Access::kNone);
     std::vector<Plan::Ref> args;
     for (size_t i = 0; i < graph.args.size(); ++i) {
-      const uint32_t slot = NewSlots(1);
+      const Plan::Memory memory = root_ ? Plan::Memory::kHost : MemoryByDType(graph.arg_dtypes[i]);
+      const uint32_t slot = NewSlots(1, memory);
       args.push_back({.index = slot});
       if (graph.arg_dtypes[i] == DType::kResource) {
         accesses_.NoteHandle(static_cast<int32_t>(i), slot, true);
@@ -64,6 +69,11 @@ class Emitter {
     }
     Region whole;
     FORMWORK_ASSIGN_OR_RETURN(plan_->results, EmitBody(graph, args, whole, true));
+    if (!root_) {
+      for (size_t k = 0; k < plan_->results.size(); ++k) {
+        plan_->results[k] = CopyTo(MemoryByDType(graph.dtype(graph.results[k])), plan_->results[k]);
+      }
+    }
     NewInstruction(Plan::Code::kReturn, "", nullptr);
     whole.end = Here();
     for (const Edge& result : graph.results) {
@@ -91,15 +101,17 @@ class Emitter {
     Region& region;
     bool top;                                  // The plan's own, not that of a branch or loop.
     std::vector<std::vector<Plan::Ref>> refs;  // By node, by output.
+    std::map<std::pair<bool, uint32_t>, Plan::Ref> copies = {};  // In the other memory, by ref.
 
     Plan::Ref ref(Edge edge) const { return refs[edge.node][edge.index]; }
   };
 
   uint32_t Here() const { return static_cast<uint32_t>(plan_->code.size()); }
 
-  uint32_t NewSlots(size_t count) {
+  uint32_t NewSlots(size_t count, Plan::Memory memory = Plan::Memory::kHost) {
     const uint32_t first = plan_->num_slots;
     plan_->num_slots += static_cast<uint32_t>(count);
+    if (on_device()) plan_->memory.resize(plan_->num_slots, memory);
     return first;
   }
 
@@ -132,6 +144,57 @@ class Emitter {
     NewInstruction(Plan::Code::kJump, "", nullptr).target = NewTargets(1);
     return Here() - 1;
   }
+
+  // --- Memory, of a plan for a device -----------------------------------------------------------
+
+  bool on_device() const { return scope_.context.device != DeviceKind::kCpu; }
+  Plan::Memory MemoryOf(Plan::Ref ref) const {
+    return ref.constant ? Plan::Memory::kHost : plan_->memory[ref.index];
+  }
+  // The same value in that memory.
+  Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref) {
+    if (!on_device() || MemoryOf(ref) == memory) return ref;
+    const uint32_t slot = NewSlots(1, memory);
+    const uint32_t kernel = static_cast<uint32_t>(plan_->kernels.size());
+    plan_->kernels.push_back(memory == Plan::Memory::kHost ? MakeToHost() : MakeToDevice());
+    Plan::Instruction& copy = NewInstruction(Plan::Code::kKernel, "", nullptr);
+    copy.outputs = {slot, 1};
+    copy.target = kernel;
+    AddInput(ref);
+    return {.index = slot};
+  }
+  // The same, once for all steps of a body.
+  Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref, Body& body) {
+    if (!on_device() || MemoryOf(ref) == memory) return ref;
+    auto [found, inserted] = body.copies.try_emplace({ref.constant, ref.index});
+    if (inserted) found->second = CopyTo(memory, ref);
+    return found->second;
+  }
+  // Makes the kernel that of a node of a plan for a device, whose inputs are copied to where it
+  // wants them. Returns where its outputs are.
+  std::vector<Plan::Memory> PutOnDevice(Body& body, const Node& node, KernelFn& kernel,
+                                        std::vector<Plan::Ref>& inputs) {
+    DeviceNode step{node.name, node.op, node.attrs, {}, node.output_dtypes, {}, std::move(kernel)};
+    std::vector<Plan::Memory> memory;
+    for (const Plan::Ref& input : inputs) memory.push_back(MemoryOf(input));
+    NodePlacement placement = Place(body.graph, node, memory);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      step.input_dtypes.push_back(body.graph.dtype(node.inputs[k]));
+      if (placement.inputs[k]) inputs[k] = CopyTo(*placement.inputs[k], inputs[k], body);
+    }
+    for (Plan::Memory output : placement.outputs) {
+      step.host_outputs.push_back(output == Plan::Memory::kHost);
+    }
+    kernel = placement.on_host ? MakeHostStep(std::move(step), placement.after_work)
+                               : MakeEnqueuedStep(std::move(step));
+    return std::move(placement.outputs);
+  }
+  // Where a loop keeps a variable that starts as `initial`.
+  Plan::Memory MemoryOfVariable(DType dtype, Plan::Ref initial) const {
+    const bool stays = IsInteger(dtype) && MemoryOf(initial) == Plan::Memory::kHost;
+    return stays ? Plan::Memory::kHost : MemoryByDType(dtype);
+  }
+
   void Move(const std::vector<Plan::Ref>& from, uint32_t to) {
     if (from.empty()) return;
     NewInstruction(Plan::Code::kMove, "", nullptr).outputs = {to,
@@ -146,7 +209,7 @@ class Emitter {
     region.begin = Here();
     Body body{graph, region, top, std::vector<std::vector<Plan::Ref>>(graph.nodes.size())};
     for (size_t i = 0; i < args.size(); ++i) body.refs[graph.args[i]] = {args[i]};
-    for (const FusionUnit& unit : PlanFusion(graph, scope_.context.kernels)) {
+    for (const FusionUnit& unit : Units(graph)) {
       if (WorkIsCut()) return WorkStatus();
       FORMWORK_RETURN_IF_ERROR(AddUnit(body, unit));
     }
@@ -156,6 +219,13 @@ class Emitter {
     results.reserve(graph.results.size());
     for (const Edge& result : graph.results) results.push_back(body.ref(result));
     return results;
+  }
+
+  std::vector<FusionUnit> Units(const Graph& graph) const {
+    if (!on_device()) return PlanFusion(graph, scope_.context.kernels);
+    std::vector<FusionUnit> units(graph.nodes.size());
+    for (size_t i = 0; i < units.size(); ++i) units[i].nodes = {static_cast<int32_t>(i)};
+    return units;
   }
 
   absl::Status AddUnit(Body& body, const FusionUnit& unit) {
@@ -208,8 +278,15 @@ class Emitter {
     return kernel;
   }
 
+  static std::vector<Plan::Ref> InputsOf(const Body& body, const Node& node) {
+    std::vector<Plan::Ref> inputs;
+    for (const Edge& edge : node.inputs) inputs.push_back(body.ref(edge));
+    return inputs;
+  }
+
   // An instruction whose outputs are those of the node.
-  Plan::Instruction& NewStep(Body& body, int32_t i, Plan::Code code, uint32_t target) {
+  Plan::Instruction& NewStep(Body& body, int32_t i, Plan::Code code, uint32_t target,
+                             const std::vector<Plan::Ref>& inputs) {
     const Node& node = body.graph.nodes[i];
     const size_t outputs = node.output_dtypes.size();
     const uint32_t first = NewSlots(outputs);
@@ -219,14 +296,13 @@ class Emitter {
     Plan::Instruction& instruction = NewInstruction(code, node.name, node.op);
     instruction.outputs = {first, static_cast<uint32_t>(outputs)};
     instruction.target = target;
-    for (const Edge& edge : node.inputs) AddInput(body.ref(edge));
+    for (const Plan::Ref& input : inputs) AddInput(input);
     return instruction;
   }
 
   absl::Status AddKernel(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
-    const uint32_t index = static_cast<uint32_t>(plan_->kernels.size());
-    if (node.op->handle_of != nullptr) return AddHandle(body, i, index);
+    if (node.op->handle_of != nullptr) return AddHandle(body, i);
     const KernelFactory factory = scope_.context.kernels.Find(node.op->name);
     if (factory == nullptr) {
       scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
@@ -234,8 +310,13 @@ class Emitter {
       return absl::OkStatus();
     }
     FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+    std::vector<Plan::Ref> inputs = InputsOf(body, node);
+    std::vector<Plan::Memory> outputs;
+    if (on_device()) outputs = PutOnDevice(body, node, kernel, inputs);
+    const uint32_t index = static_cast<uint32_t>(plan_->kernels.size());
     plan_->kernels.push_back(std::move(kernel));
-    Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index);
+    Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index, inputs);
+    std::copy(outputs.begin(), outputs.end(), plan_->memory.end() - outputs.size());
     instruction.effect = HasEffect(node);
     if (instruction.effect) plan_->last_effect = Here() - 1;
     scope_.sized_by_value =
@@ -306,8 +387,9 @@ class Emitter {
     });
   }
 
-  absl::Status AddHandle(Body& body, int32_t i, uint32_t kernel) {
+  absl::Status AddHandle(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
+    const uint32_t kernel = static_cast<uint32_t>(plan_->kernels.size());
     FORMWORK_ASSIGN_OR_RETURN(ResourceType type, node.op->handle_of(*node.attrs));
     std::string name = node.attrs->GetOr<std::string>("shared_name", "");
     if (name == kAnonymousName || node.op->FindAttr("shared_name") == nullptr) {
@@ -316,7 +398,7 @@ class Emitter {
             ctx.SetOutput(0, Tensor::Scalar(ctx.resources().CreateForCall(name, type)));
             return absl::OkStatus();
           }));
-      NewStep(body, i, Plan::Code::kKernel, kernel);
+      NewStep(body, i, Plan::Code::kKernel, kernel, {});
       return absl::OkStatus();
     }
     if (name.empty()) name = node.name;
@@ -336,7 +418,7 @@ class Emitter {
       ctx.SetOutput(0, Tensor::Scalar(ctx.call().named_resource(index)));
       return absl::OkStatus();
     }));
-    NewStep(body, i, Plan::Code::kKernel, kernel);
+    NewStep(body, i, Plan::Code::kKernel, kernel, {});
     accesses_.NoteHandle(-1 - index, body.refs[i][0].index, body.top);
     return absl::OkStatus();
   }
@@ -360,7 +442,14 @@ class Emitter {
       plan_->states.push_back({node.name, {plan_->num_state, callee.num_state}, index});
       plan_->num_state += callee.num_state;
     }
-    NewStep(body, i, Plan::Code::kCall, call);
+    std::vector<Plan::Ref> inputs = InputsOf(body, node);
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      inputs[k] = CopyTo(MemoryByDType(body.graph.dtype(node.inputs[k])), inputs[k], body);
+    }
+    NewStep(body, i, Plan::Code::kCall, call, inputs);
+    for (size_t k = 0; on_device() && k < node.output_dtypes.size(); ++k) {
+      plan_->memory[body.refs[i][k].index] = MemoryByDType(node.output_dtypes[k]);
+    }
     if (callee.last_effect >= 0) plan_->last_effect = Here() - 1;
     NoteAccess(body, i, [&callee](size_t k) { return callee.arg_access[k]; });
     return absl::OkStatus();
@@ -384,15 +473,17 @@ class Emitter {
     const size_t branches = node.bodies.size();
     const std::vector<Plan::Ref> arguments = ArgumentsOf(body, node);
     Construct construct;
+    const Plan::Ref selector = CopyTo(Plan::Memory::kHost, body.ref(node.inputs[0]), body);
     construct.begin = Here();
     Plan::Instruction& choice = NewInstruction(
         node.op->control_flow == ControlFlow::kIf ? Plan::Code::kBranch : Plan::Code::kSwitch,
         node.name, node.op);
     choice.target = NewTargets(branches);
     choice.num_targets = static_cast<uint32_t>(branches);
-    AddInput(body.ref(node.inputs[0]));
+    AddInput(selector);
     const size_t outputs = node.output_dtypes.size();
-    const uint32_t first = NewSlots(outputs);
+    const uint32_t first = plan_->num_slots;
+    for (DType dtype : node.output_dtypes) NewSlots(1, MemoryByDType(dtype));
     construct.outputs = {first, static_cast<uint32_t>(outputs)};
     for (size_t k = 0; k < outputs; ++k) {
       body.refs[i].push_back({.index = first + static_cast<uint32_t>(k)});
@@ -401,8 +492,11 @@ class Emitter {
     for (size_t b = 0; b < branches; ++b) {
       LandHere(construct.begin, b);
       Region region;
-      FORMWORK_ASSIGN_OR_RETURN(const std::vector<Plan::Ref> results,
+      FORMWORK_ASSIGN_OR_RETURN(std::vector<Plan::Ref> results,
                                 EmitBody(node.bodies[b], arguments, region, false));
+      for (size_t k = 0; k < outputs; ++k) {
+        results[k] = CopyTo(MemoryByDType(node.output_dtypes[k]), results[k]);
+      }
       Move(results, first);
       for (size_t k = 0; k < outputs; ++k) {
         if (Accesses::HoldsHandles(node.output_dtypes[k])) {
@@ -434,8 +528,15 @@ class Emitter {
     std::vector<size_t> carried;
     Construct construct;
     construct.loop = true;
+    std::vector<Plan::Memory> memory;
     for (size_t k = 0; k < variables.size(); ++k) {
-      if (loop_body.results[k] == Edge{loop_body.args[k], 0}) {
+      const bool kept = loop_body.results[k] == Edge{loop_body.args[k], 0};
+      if (on_device()) {  // Before the loop: not once for each iteration.
+        const Plan::Memory wanted = MemoryOfVariable(node.output_dtypes[k], variables[k]);
+        variables[k] = CopyTo(wanted, variables[k], body);
+        if (!kept) memory.push_back(wanted);
+      }
+      if (kept) {
         if (!variables[k].constant) construct.kept.push_back(variables[k].index);
       } else {
         carried.push_back(k);
@@ -443,6 +544,7 @@ class Emitter {
       }
     }
     const uint32_t first = NewSlots(carried.size());
+    std::copy(memory.begin(), memory.end(), plan_->memory.end() - memory.size());
     construct.outputs = {first, static_cast<uint32_t>(carried.size())};
     const Accesses::OriginsPtr origins = accesses_.Carried(node, carried, variables);
     for (size_t c = 0; c < carried.size(); ++c) {
@@ -461,6 +563,7 @@ class Emitter {
                               EmitBody(loop_body, variables, construct.regions[0], false));
     std::vector<Plan::Ref> results;
     for (size_t k : carried) results.push_back(all[k]);
+    for (size_t c = 0; c < memory.size(); ++c) results[c] = CopyTo(memory[c], results[c]);
     SaveOverwritten(results, first);
     Move(results, first);
     construct.regions[0].end = Here();
@@ -475,11 +578,12 @@ class Emitter {
     LandHere(jump);
     FORMWORK_ASSIGN_OR_RETURN(const std::vector<Plan::Ref> decision,
                               EmitBody(condition, variables, construct.regions[1], false));
+    const Plan::Ref decided = CopyTo(Plan::Memory::kHost, decision[0]);
     const uint32_t decide = Here();
     Plan::Instruction& loop = NewInstruction(Plan::Code::kLoop, node.name, node.op);
     loop.target = NewTargets(2);
     loop.num_targets = 2;
-    AddInput(decision[0]);
+    AddInput(decided);
     plan_->targets[plan_->code[decide].target].instruction = again;
     LandHere(decide, 1);
     construct.regions[1].end = construct.end = Here();
@@ -498,7 +602,10 @@ class Emitter {
         places.push_back(c);
       }
     }
-    const uint32_t aside = NewSlots(saved.size());
+    const uint32_t aside = plan_->num_slots;
+    for (const Plan::Ref& ref : saved) {
+      NewSlots(1, on_device() ? MemoryOf(ref) : Plan::Memory::kHost);
+    }
     Move(saved, aside);
     for (size_t s = 0; s < places.size(); ++s) {
       const uint32_t slot = aside + static_cast<uint32_t>(s);

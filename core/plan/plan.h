@@ -39,6 +39,9 @@ class Plan {
     uint32_t first = 0, count = 0;
   };
 
+  /// Of a plan for a device.
+  enum class Memory : uint8_t { kHost, kDevice };
+
   enum class Code : uint8_t {
     kKernel,   ///< Runs kernels[target].
     kScalar,   ///< Runs scalars[target].
@@ -103,6 +106,9 @@ class Plan {
   std::vector<State> states;
   uint32_t num_state = 0;  ///< Numbers, those of calls included.
   uint32_t num_slots = 0;
+  /// Where the value of each slot is; empty: the plan is for the CPU. Kernels of a plan for a
+  /// device are those of core/kernels/enqueued_step.h, and their errors name their nodes.
+  std::vector<Memory> memory;
   uint32_t num_registers = 0;  ///< Of the program of scalars that has most.
   /// Parameter i is moved into slot i.
   std::vector<DType> arg_dtypes;
@@ -123,7 +129,8 @@ class Plan {
 /// The program as text, an instruction a line, for people and for tests:
 ///   3: branch %2 -> 4 drop %1, 6
 ///   4: %5 = MatMul(%0 %1!) 'dense/MatMul' drop %1
-/// A `!` marks what is taken over, `#0` a constant. Of a long one, the first megabyte.
+/// A `!` marks what is taken over, `#0` a constant; `@host` and `@device`, in a plan for a device,
+/// where a value is made. Of a long one, the first megabyte.
 std::string PlanText(const Plan& plan);
 
 /// Calls `visit` with each node's hidden state, calls of functions followed, until it returns

@@ -31,6 +31,14 @@ class Writer {
   }
 
  private:
+  absl::string_view MemoryText(uint32_t slot) const {
+    if (plan_.memory.empty()) return "";
+    return plan_.memory[slot] == Plan::Memory::kHost ? "@host" : "@device";
+  }
+  absl::string_view KernelText(const Plan::Label& label) const {
+    if (label.op != nullptr) return label.op->name;
+    return plan_.memory.empty() ? "fused" : "copy";
+  }
   bool HasRoom() const { return text_.size() < kMostBytes; }
 
   void Add(size_t i) {
@@ -39,12 +47,13 @@ class Writer {
     const std::string inputs = Inputs(instruction.inputs);
     absl::StrAppend(&text_, i, ": ");
     for (uint32_t k = 0; k < instruction.outputs.count; ++k) {
-      absl::StrAppend(&text_, k == 0 ? "" : " ", "%", instruction.outputs.first + k);
+      const uint32_t slot = instruction.outputs.first + k;
+      absl::StrAppend(&text_, k == 0 ? "" : " ", "%", slot, MemoryText(slot));
     }
     if (instruction.outputs.count > 0) absl::StrAppend(&text_, " = ");
     switch (instruction.code) {
       case Plan::Code::kKernel:
-        absl::StrAppend(&text_, label.op == nullptr ? "fused" : label.op->name, "(", inputs, ")");
+        absl::StrAppend(&text_, KernelText(label), "(", inputs, ")");
         break;
       case Plan::Code::kScalar:
         absl::StrAppend(&text_, "scalar(", inputs, ")");

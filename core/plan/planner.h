@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/device/device.h"
 #include "core/graph/import.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/plan/plan.h"
@@ -16,6 +17,7 @@ struct PlannerContext {
   const OpRegistry& ops;
   const KernelRegistry& kernels;  ///< Of the device that the plan is for.
   Allocator& allocator;
+  DeviceKind device = DeviceKind::kCpu;  ///< What the plan is for.
 };
 
 /// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable.

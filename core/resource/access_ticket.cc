@@ -10,6 +10,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/device/device.h"
 
 namespace formwork {
 namespace {
@@ -19,6 +20,9 @@ absl::Status Uninitialized(const Resource& variable) {
                                        ": it is uninitialized"),
                     Reason::kVariableUninitialized, {{"variableName", variable.name}});
 }
+
+// Events that have happened are dropped from a variable's reads beyond so many.
+constexpr size_t kManyReads = 16;
 
 // Whether `value`, which could be changed in place, is rather copied, so that a stop can cut the
 // work. What moves less than kLongUpdate is done within 50 ms.
@@ -62,6 +66,7 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
     for (Entry& entry : entries_) {
       if (std::exchange(entry.in_line, false)) entry.resource->line_.pop_back();
       entry.pinned = Tensor();
+      entry.defined.reset();
     }
     missing_ = 0;
   };
@@ -72,6 +77,7 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
     // A line is never empty while somebody writes, and never holds granted readers.
     if (!entry.write && resource.line_.empty()) {
       entry.pinned = resource.value_;
+      entry.defined = resource.defined_;
       continue;
     }
     resource.line_.push_back({this, i, entry.write});
@@ -97,6 +103,7 @@ void AccessTicket::Advance(Resource& resource, ReadyTickets& ready) {
     }
     Entry& entry = place.ticket->entries_[place.entry];
     entry.pinned = resource.value_;
+    entry.defined = resource.defined_;
     entry.in_line = false;
     resource.line_.pop_front();
     granted(place.ticket);
@@ -132,14 +139,17 @@ void AccessTicket::Wake(const ReadyTickets& ready) {
 
 void AccessTicket::ReleaseAll() {
   if (entries_.empty()) return;
+  const EventRef event = stream_ == nullptr ? nullptr : stream_->Record();
   ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     for (Entry& entry : entries_) {
+      if (event != nullptr) Settle(entry, event);
       if (entry.in_line) Leave(entry, ready);
     }
     NoteReady(ready);
   }
+  if (event != nullptr) Retire();
   entries_.clear();
   Wake(ready);
 }
@@ -149,10 +159,12 @@ void AccessTicket::Release(ResourceHandle handle) {
   Entry* entry = Find(handle);
   // Another name of the resource may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write) return;
+  const EventRef event = stream_ == nullptr ? nullptr : stream_->Record();
   ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     if (!entry->in_line) return;
+    if (event != nullptr) Settle(*entry, event);
     Leave(*entry, ready);
     NoteReady(ready);
   }
@@ -283,6 +295,93 @@ absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
   entry->resource->Set(std::move(value));
   NoteWrite(*entry);
   return absl::OkStatus();
+}
+
+// --- On a stream ---------------------------------------------------------------------------------
+
+absl::StatusOr<Tensor> AccessTicket::ReadEnqueued(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
+  const Tensor& value = ValueOf(*entry);
+  if (!value.has_value()) return Uninitialized(*entry->resource);
+  if (!value.on_device()) return value;
+  if (!entry->read_enqueued && !entry->write_enqueued) {
+    stream_->Wait(entry->write ? entry->resource->defined_ : entry->defined);
+  }
+  entry->read_enqueued = true;
+  return value;
+}
+
+absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(ResourceHandle handle,
+                                                                        DType dtype,
+                                                                        const Shape& shape) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  Resource& variable = *entry->resource;
+  FORMWORK_RETURN_IF_ERROR(CheckFits(variable, Tensor::ShapeOnly(dtype, shape)));
+  const Tensor& value = variable.value_;
+  const size_t bytes = Tensor::ShapeOnly(dtype, shape).bytes();
+  EnqueuedWrite write;
+  {
+    // Who was admitted to read before either holds the value still, or has left his event.
+    absl::MutexLock lock(&store_.line_mutex_);
+    if (value.on_device() && value.bytes() == bytes && value.unique()) {
+      write.after = Tensor::OfBuffer(dtype, shape, value.buffer());
+    }
+  }
+  if (!write.after.has_value()) {
+    FORMWORK_ASSIGN_OR_RETURN(Buffer buffer, device_->Allocate(bytes, *stream_));
+    write.after = Tensor::OfBuffer(dtype, shape, std::move(buffer));
+    if (value.on_device()) retired_.push_back(value);
+  }
+  write.before = value;
+  std::vector<EventRef> reads;
+  {
+    absl::MutexLock lock(&store_.line_mutex_);
+    reads = variable.reads_;
+    variable.Set(write.after);
+  }
+  NoteWrite(*entry);
+  if (!entry->write_enqueued) {
+    if (!entry->read_enqueued) stream_->Wait(variable.defined_);
+    for (const EventRef& read : reads) stream_->Wait(read);
+  }
+  entry->write_enqueued = true;
+  return write;
+}
+
+void AccessTicket::Settle(Entry& entry, const EventRef& event) {
+  if (entry.released) return;
+  Resource& resource = *entry.resource;
+  if (entry.write && !entry.in_line) {  // It ends with the call.
+    if (resource.value_.on_device()) retired_.push_back(resource.value_);
+    return;
+  }
+  if (entry.write_enqueued) {
+    resource.defined_ = event;
+    resource.reads_.clear();
+  } else if (entry.read_enqueued &&
+             (entry.write || entry.pinned.buffer().block() == resource.value_.buffer().block())) {
+    auto& reads = resource.reads_;
+    if (reads.size() >= kManyReads) {
+      reads.erase(std::remove_if(reads.begin(), reads.end(),
+                                 [](const EventRef& read) { return read->Done(); }),
+                  reads.end());
+    }
+    reads.push_back(event);
+    entry.pinned = Tensor();
+  } else if (entry.read_enqueued) {
+    retired_.push_back(std::move(entry.pinned));
+  }
+  // The call's own steps may hold the value still.
+  if (entry.write && resource.value_.on_device() && !resource.value_.unique()) {
+    retired_.push_back(resource.value_);
+  }
+}
+
+void AccessTicket::Retire() {
+  if (retired_.empty()) return;
+  stream_->Then([retired = std::move(retired_)](const absl::Status&) {});
+  retired_.clear();
 }
 
 absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,

@@ -19,6 +19,9 @@
 
 namespace formwork {
 
+class Device;
+class Stream;
+
 struct AccessRequest {
   std::shared_ptr<Resource> resource;
   Access mode = Access::kRead;
@@ -53,6 +56,26 @@ class AccessTicket final : public ResourceAccess {
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;
 
+  /// Says, before the first access, that the call's work is enqueued on `stream` of `device`. Then
+  /// giving back a place means that what is done to the resource is enqueued: whoever comes next
+  /// waits, on his own stream, for the event of that. Both outlive the ticket's places.
+  void set_stream(Device& device, Stream& stream) {
+    device_ = &device;
+    stream_ = &stream;
+  }
+  /// As Read, of a variable that work enqueued on the stream from now on reads.
+  absl::StatusOr<Tensor> ReadEnqueued(ResourceHandle handle);
+  struct EnqueuedWrite {
+    Tensor before;  ///< On a device or on the host; without value where there was none.
+    Tensor after;   ///< On the device; the same buffer where the change is made in place.
+  };
+  /// Gives the variable a value, of that dtype and shape, that work enqueued on the stream from now
+  /// on makes: that work writes all of `after`. It is the memory of the value before, where nobody
+  /// else holds that and it is as large, and is written after all earlier reads.
+  /// Errors: as Assign; kResourceExhausted, kUnavailable of the device.
+  absl::StatusOr<EnqueuedWrite> WriteEnqueued(ResourceHandle handle, DType dtype,
+                                              const Shape& shape);
+
   /// Gives back every place that it still has; readers and writers behind are granted.
   void ReleaseAll();
 
@@ -81,6 +104,8 @@ class AccessTicket final : public ResourceAccess {
     bool destroyed = false;
     uint64_t from_version = 0, to_version = 0;  // Of what was written; equal: nothing.
     Tensor pinned;                              // Of a reader, once granted.
+    std::shared_ptr<Event> defined;             // Of what is pinned.
+    bool read_enqueued = false, write_enqueued = false;
   };
 
   // Tickets that have become ready, in order: a list through themselves, because what passes a
@@ -104,6 +129,10 @@ class AccessTicket final : public ResourceAccess {
   }
   // To be called once the entry's resource has been set.
   void NoteWrite(Entry& entry);
+  // Under the line lock: what has been enqueued for the resource is over once `event` happens.
+  void Settle(Entry& entry, const std::shared_ptr<Event>& event);
+  // Holds values that others may not have to wait for until the stream is done with them.
+  void Retire();
   // Grants what may go at the head of a resource's line; tickets that have become ready are added.
   static void Advance(Resource& resource, ReadyTickets& ready);
   // Gives back a writer's place. Under the line lock.
@@ -116,9 +145,12 @@ class AccessTicket final : public ResourceAccess {
   ResourceStore& store_;
   Allocator& allocator_;
   uint64_t writer_ = 0;
-  std::vector<Entry> entries_;  // By ID, ascending.
-  int64_t missing_ = 0;         // Places not granted; under the line lock.
-  bool waiting_ = false;        // Under the line lock.
+  Device* device_ = nullptr;
+  Stream* stream_ = nullptr;
+  std::vector<Tensor> retired_;  // Replaced, or perhaps read by work that is enqueued.
+  std::vector<Entry> entries_;   // By ID, ascending.
+  int64_t missing_ = 0;          // Places not granted; under the line lock.
+  bool waiting_ = false;         // Under the line lock.
   AccessTicket* next_ready_ = nullptr;
   absl::Time waits_since_;
   absl::AnyInvocable<void()> on_ready_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
@@ -15,6 +16,7 @@
 namespace formwork {
 
 class AccessTicket;
+class Event;
 
 /// How a call uses a resource.
 enum class Access : uint8_t { kNone, kRead, kWrite };
@@ -30,6 +32,9 @@ class Resource {
  public:
   Resource(uint64_t id, std::string name_space, std::string name, ResourceType type)
       : id(id), name_space(std::move(name_space)), name(std::move(name)), type(std::move(type)) {}
+  ~Resource();  ///< Waits for what streams still do with the value.
+  Resource(const Resource&) = delete;
+  Resource& operator=(const Resource&) = delete;
 
   const uint64_t id;  ///< Never changes, never used again.
   const std::string name_space;
@@ -72,6 +77,10 @@ class Resource {
 
   Tensor value_;            // By the writer at the head of the line, or under the store's lock.
   std::deque<Place> line_;  // Under the store's lock.
+  // Of a value on a device, under the store's lock: its memory holds it once this has happened, and
+  // these are the ends of the calls that read it since. No event for what is there.
+  std::shared_ptr<Event> defined_;
+  std::vector<std::shared_ptr<Event>> reads_;
   std::atomic<uint64_t> version_{0};
   std::atomic<uint64_t> last_writer_{0};
   std::atomic<size_t> bytes_{0};

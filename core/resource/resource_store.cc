@@ -3,6 +3,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/name.h"
 #include "core/base/status.h"
+#include "core/device/device.h"
 
 namespace formwork {
 namespace {
@@ -16,6 +17,11 @@ absl::Status CheckVariable(absl::string_view name, const ResourceType& type) {
 }
 
 }  // namespace
+
+Resource::~Resource() {
+  for (const std::shared_ptr<Event>& read : reads_) (void)read->Await(absl::InfiniteFuture());
+  if (defined_ != nullptr) (void)defined_->Await(absl::InfiniteFuture());
+}
 
 std::string Described(const Resource& resource) {
   return absl::StrCat(std::string(resource.type.kind->name), " '", resource.name, "'");

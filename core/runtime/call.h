@@ -23,6 +23,8 @@ class Call final : public CallScope {
   void set_resources(ResourceAccess* resources) { resources_ = resources; }
   /// Takes what is printed, as it is printed, in place of printed(). Outlives the call.
   void set_print(absl::AnyInvocable<void(absl::string_view)>* print) { print_ = print; }
+  /// Of a plan for a device. Outlives the call.
+  void set_streams(StreamScope* streams) { streams_ = streams; }
   std::vector<std::string>& printed() { return printed_; }
   bool has_effects() const { return stop_.after_effect(); }
 
@@ -32,6 +34,7 @@ class Call final : public CallScope {
   StopFlag& stop() override { return stop_; }
   std::atomic<uint64_t>& state(int index) override { return state_[first_state() + index]; }
   ResourceHandle named_resource(int index) override { return (*named_)[index]; }
+  StreamScope* streams() override { return streams_; }
 
  private:
   Allocator& allocator_;
@@ -39,6 +42,7 @@ class Call final : public CallScope {
   const absl::Span<std::atomic<uint64_t>> state_;
   const std::vector<ResourceHandle>* const named_;
   StopFlag& stop_;
+  StreamScope* streams_ = nullptr;
   absl::AnyInvocable<void(absl::string_view)>* print_ = nullptr;
   size_t printed_bytes_ = 0;
   std::vector<std::string> printed_;

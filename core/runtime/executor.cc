@@ -180,7 +180,8 @@ absl::Status Execution::RunKernel(const Plan::Instruction& instruction, const In
   absl::Status status = CatchOutOfMemory([&] { return kernel(ctx); });
   if (stop_.cut()) return stop_.status();  // What else the kernel says comes of work left undone.
   if (!status.ok()) {
-    const bool named = plan_->labels[at_].op == nullptr || status == stop_.status();
+    const bool named =
+        plan_->labels[at_].op == nullptr || !plan_->memory.empty() || status == stop_.status();
     return named ? status : AtNode(status);
   }
   if (instruction.effect) stop_.NoteEffect();

@@ -55,6 +55,15 @@ class Tensor {
   /// Errors: kResourceExhausted if the allocator's limit is reached or the size overflows.
   static absl::StatusOr<Tensor> Allocate(Allocator& allocator, DType dtype, const Shape& shape);
 
+  /// Plain data that `buffer`, of as many bytes, holds. The host reads no elements of what is of a
+  /// device, only dtype and shape.
+  static Tensor OfBuffer(DType dtype, const Shape& shape, Buffer buffer) {
+    Tensor tensor;
+    tensor.dtype_ = dtype;
+    tensor.shape_ = shape;
+    tensor.buffer_ = std::move(buffer);
+    return tensor;
+  }
   /// A shape without elements, for those who look at the shape alone. Not to be read or written.
   static Tensor ShapeOnly(DType dtype, const Shape& shape) {
     Tensor tensor;
@@ -146,7 +155,8 @@ class Tensor {
   /// Lets go of the elements; what is left is not to be read.
   void Drop() { buffer_.Reset(); }
 
-  const Buffer& buffer() const { return buffer_; }  ///< Empty where the elements are inside.
+  bool on_device() const { return buffer_.on_device(); }  ///< And not in host memory.
+  const Buffer& buffer() const { return buffer_; }        ///< Empty where the elements are inside.
   std::string DebugString(int max_elements = 8) const;
 
  private:

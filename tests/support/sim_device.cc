@@ -15,7 +15,8 @@ namespace formwork::testing {
 namespace {
 
 constexpr uint8_t kPoison = 0xA5;
-constexpr size_t kHost = 0;  // The host's place in every clock.
+constexpr size_t kAlignment = 64;  // As kernels expect it.
+constexpr size_t kHost = 0;        // The host's place in every clock.
 
 // How far each stream, and the host, is known to have got.
 class Clock {
@@ -44,8 +45,9 @@ std::string Who(size_t who) {
 struct Memory {
   int id = 0;
   void* data = nullptr;         // Where work sees it.
-  std::vector<uint8_t> poison;  // What `data` points to, for a buffer of the device.
+  std::vector<uint8_t> poison;  // What `data` points into, for a buffer of the device.
   std::vector<uint8_t> bytes;   // Its contents while no work that named it runs.
+  Buffer host;                  // Kept, where it is of the host.
   bool of_device = false;
   bool freed = false;
   bool written = false;
@@ -89,6 +91,7 @@ class SimState : public std::enable_shared_from_this<SimState> {
 
   void Enqueue(SimQueue* queue, SimItem item, const BufferAccess& access = {}) {
     absl::MutexLock lock(&mutex_);
+    if (item.kind == SimItem::kWait && left_out_ != nullptr && left_out_(waits_++)) return;
     for (const Buffer* buffer : access.reads) item.reads.push_back(Find(*buffer, item));
     for (const Buffer* buffer : access.writes) item.writes.push_back(Find(*buffer, item));
     host_.Tick(kHost);
@@ -113,9 +116,14 @@ class SimState : public std::enable_shared_from_this<SimState> {
     absl::MutexLock lock(&mutex_);
     return lost_ ? absl::UnavailableError("the simulated device is lost") : absl::OkStatus();
   }
-  std::vector<std::string> Reports() const {
+  std::vector<std::string> Reports() {
     absl::MutexLock lock(&mutex_);
+    CheckPoison(/*all=*/true);
     return reports_;
+  }
+  void LeaveOutWaits(std::function<bool(int64_t)> which) {
+    absl::MutexLock lock(&mutex_);
+    left_out_ = std::move(which);
   }
 
  private:
@@ -129,7 +137,8 @@ class SimState : public std::enable_shared_from_this<SimState> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(Memory& memory, size_t who, const Clock& clock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CheckPoison() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `all`: also what has been freed.
+  void CheckPoison(bool all = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRun(const SimQueue& queue) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Run(SimItem& item, SimQueue& queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(step_mutex_)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -143,6 +152,8 @@ class SimState : public std::enable_shared_from_this<SimState> {
   std::map<const BufferBlock*, Memory*> live_ ABSL_GUARDED_BY(mutex_);
   std::map<const void*, Memory*> host_memories_ ABSL_GUARDED_BY(mutex_);
   Clock host_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool(int64_t)> left_out_ ABSL_GUARDED_BY(mutex_);
+  int64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> reports_ ABSL_GUARDED_BY(mutex_);
 };
@@ -261,6 +272,7 @@ Memory* SimState::HostMemory(const Buffer& buffer) {
     memory = memories_.back().get();
     memory->id = static_cast<int>(memories_.size());
     memory->data = buffer.data();
+    memory->host = buffer;
     memory->written = true;
   }
   return memory;
@@ -317,9 +329,9 @@ void SimState::Release(Memory& memory, size_t who, const Clock& clock) {
   memory.freed = true;
 }
 
-void SimState::CheckPoison() {
+void SimState::CheckPoison(bool all) {
   for (const auto& memory : memories_) {
-    if (!memory->of_device) continue;
+    if (!memory->of_device || (memory->freed && !all)) continue;
     if (std::all_of(memory->poison.begin(), memory->poison.end(),
                     [](uint8_t byte) { return byte == kPoison; })) {
       continue;
@@ -335,9 +347,10 @@ Buffer SimState::NewBuffer(size_t bytes, SimQueue* home, Allocator* allocator) {
   Memory* memory = memories_.back().get();
   memory->id = static_cast<int>(memories_.size());
   memory->of_device = true;
-  memory->poison.assign(std::max<size_t>(bytes, 1), kPoison);
+  memory->poison.assign(bytes + 2 * kAlignment, kPoison);
   memory->bytes.assign(bytes, kPoison);
-  memory->data = memory->poison.data();
+  const auto begin = reinterpret_cast<uintptr_t>(memory->poison.data());
+  memory->data = memory->poison.data() + (kAlignment - begin % kAlignment) % kAlignment;
   auto* block = static_cast<SimBlock*>(allocator);
   block->data = memory->data;
   block->bytes = bytes;
@@ -482,20 +495,21 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
   }
   for (Memory* memory : named) {
     if (memory->of_device)
-      std::copy(memory->bytes.begin(), memory->bytes.end(), memory->poison.begin());
+      std::copy(memory->bytes.begin(), memory->bytes.end(), static_cast<uint8_t*>(memory->data));
   }
   status = item.work();
   absl::MutexLock lock(&mutex_);
   for (size_t i = 0; i < named.size(); ++i) {
     Memory& memory = *named[i];
     if (!memory.of_device) continue;
+    auto* const contents = static_cast<uint8_t*>(memory.data);
     if (i < item.writes.size()) {
-      std::copy_n(memory.poison.begin(), memory.bytes.size(), memory.bytes.begin());
-    } else if (!std::equal(memory.bytes.begin(), memory.bytes.end(), memory.poison.begin())) {
+      std::copy_n(contents, memory.bytes.size(), memory.bytes.begin());
+    } else if (!std::equal(memory.bytes.begin(), memory.bytes.end(), contents)) {
       Report("work of ", Who(queue.index), " writes buffer ", memory.id,
              ", which it named as read");
     }
-    std::fill(memory.poison.begin(), memory.poison.end(), kPoison);
+    std::fill_n(contents, memory.bytes.size(), kPoison);
   }
   CheckPoison();
   return status;
@@ -519,6 +533,7 @@ absl::StatusOr<Buffer> SimDevice::Allocate(size_t bytes, Stream& stream) {
   auto* block = new SimBlock;
   block->state = state_;
   block->home = sim_stream->queue();
+  block->device = this;
   return state_->NewBuffer(bytes, block->home, block);
 }
 
@@ -530,6 +545,9 @@ void SimDevice::RunAll() {
 }
 void SimDevice::HostReads(const Buffer& buffer) { state_->HostAccess(buffer, false); }
 void SimDevice::HostWrites(const Buffer& buffer) { state_->HostAccess(buffer, true); }
+void SimDevice::LeaveOutWaits(std::function<bool(int64_t)> which) {
+  state_->LeaveOutWaits(std::move(which));
+}
 void SimDevice::Lose() { state_->Lose(); }
 std::vector<std::string> SimDevice::Reports() const { return state_->Reports(); }
 

@@ -12,6 +12,7 @@
 // Unlike the CPU device, pending work does not hold its buffers, as it does not on a GPU.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,8 +24,8 @@ namespace formwork::testing {
 
 class SimState;
 
-/// Thread-safe, as every device. Buffers of the host that copies touch must outlive the device's
-/// last report of them.
+/// Thread-safe, as every device. It holds the buffers of the host that copies touch: what they are
+/// known by is their address.
 class SimDevice final : public Device {
  public:
   explicit SimDevice(uint64_t seed);
@@ -45,6 +46,10 @@ class SimDevice final : public Device {
   /// What a test says before it reads or writes `buffer`, of the host, that copies touch.
   void HostReads(const Buffer& buffer);
   void HostWrites(const Buffer& buffer);
+
+  /// To test the tests: leaves out the waits that this says, given their numbers, counted from 0
+  /// over all streams. Before the first of them.
+  void LeaveOutWaits(std::function<bool(int64_t)> which);
 
   /// From now on everything that runs fails with kUnavailable.
   void Lose();

@@ -1,0 +1,264 @@
+#include "core/kernels/enqueued_step.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "core/base/memory_budget.h"
+#include "core/base/status.h"
+#include "core/kernels/enqueued_work.h"
+#include "core/kernels/format_tensor.h"
+#include "core/ops/shape_inference.h"
+
+namespace formwork {
+namespace {
+
+// A node that is issued.
+class Issue {
+ public:
+  Issue(const DeviceNode& node, KernelContext& ctx)
+      : node_(node), ctx_(ctx), streams_(*ctx.call().streams()), ticket_(streams_.ticket()) {}
+
+  absl::Status Run() {
+    for (int i = 0; i < ctx_.num_inputs(); ++i) {
+      const Tensor& input = ctx_.input(i);
+      if (input.dtype() == DType::kResource && input.num_elements() != 1) {
+        return InvalidArgument("resource must be a single handle: shape=",
+                               input.shape().ToString());
+      }
+    }
+    if (node_.op->loads_variable) return Load();
+    if (node_.op->stores_variable) return Store();
+    if (std::find(node_.host_outputs.begin(), node_.host_outputs.end(), true) !=
+        node_.host_outputs.end()) {
+      return RunOnHost();
+    }
+    const bool has_handles = std::find(node_.input_dtypes.begin(), node_.input_dtypes.end(),
+                                       DType::kResource) != node_.input_dtypes.end();
+    if (has_handles) {
+      FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ticket_.TypeOf(Handle(0)));
+      if (!type->is_variable()) return RunOnHost();
+    }
+    std::optional<std::vector<Shape>> shapes;
+    FORMWORK_ASSIGN_OR_RETURN(shapes, OutputShapes());
+    return shapes ? Enqueue(*shapes) : RunOnHost();
+  }
+
+ private:
+  ResourceHandle Handle(int i) { return ctx_.input(i).scalar<ResourceHandle>(); }
+
+  absl::Status Load() {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor value, ticket_.ReadEnqueued(Handle(0)));
+    if (value.dtype() != node_.output_dtypes[0]) {
+      return InvalidArgument("Trying to read variable with wrong dtype. Expected ",
+                             GraphDTypeName(node_.output_dtypes[0]), " got ",
+                             GraphDTypeName(value.dtype()));
+    }
+    FORMWORK_ASSIGN_OR_RETURN(value, streams_.ToDevice(value));
+    ctx_.SetOutput(0, std::move(value));
+    return absl::OkStatus();
+  }
+
+  absl::Status Store() {
+    const ResourceHandle handle = Handle(0);
+    const Tensor& value = ctx_.input(1);
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ticket_.TypeOf(handle));
+    if (!type->parts[0].shape.Accepts(value.shape()) || !ticket_.IsInitialized(handle) ||
+        ShapeOf(handle) != value.shape()) {
+      // What the variable was could not be kept if an earlier step has failed: so it must not.
+      FORMWORK_RETURN_IF_ERROR(streams_.Await());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor before, HostValueOnDevice(handle));
+    FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
+                              ticket_.WriteEnqueued(handle, value.dtype(), value.shape()));
+    if (before.has_value()) write.before = before;
+    const bool keeps = write.before.has_value() && write.before.shape() == value.shape();
+    struct Copy {
+      DeviceView from, to;
+      std::optional<DeviceView> before;
+    };
+    std::unique_ptr<Copy> copy(new Copy{DeviceView(value), DeviceView(write.after), {}});
+    BufferAccess access{.reads = {&value.buffer()}, .writes = {&write.after.buffer()}};
+    if (keeps && write.before.buffer().block() != write.after.buffer().block()) {
+      copy->before.emplace(write.before);
+      access.reads.push_back(&write.before.buffer());
+    }
+    streams_.stream().Launch(access, [copy = std::move(copy), status = streams_.status()] {
+      if (status->Get().ok()) {
+        copy->to.Write(copy->from.Read());
+      } else if (copy->before) {
+        copy->to.Write(copy->before->Read());
+      }
+      return absl::OkStatus();
+    });
+    return absl::OkStatus();
+  }
+
+  // Of a variable whose value is in host memory, a copy; else no value.
+  absl::StatusOr<Tensor> HostValueOnDevice(ResourceHandle handle) {
+    const absl::StatusOr<Tensor> value = ticket_.Read(handle);
+    if (!value.ok() || value->on_device()) return Tensor();
+    return streams_.ToDevice(*value);
+  }
+
+  Shape ShapeOf(ResourceHandle handle) {
+    const absl::StatusOr<Tensor> value = ticket_.Read(handle);
+    return value.ok() ? value->shape() : Shape();
+  }
+
+  // Nullopt where they are not known before the kernel has run.
+  absl::StatusOr<std::optional<std::vector<Shape>>> OutputShapes() {
+    std::vector<Shape> known;
+    const size_t n = node_.output_dtypes.size();
+    if (n == 0) return known;
+    if (node_.op->shape_fn == nullptr) return std::nullopt;
+    std::vector<PartialShape> shapes;
+    std::vector<const Tensor*> constants;
+    for (int i = 0; i < ctx_.num_inputs(); ++i) {
+      const Tensor& input = ctx_.input(i);
+      if (input.dtype() == DType::kResource) {
+        FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ticket_.Read(Handle(i)));
+        shapes.push_back(value.shape());
+        constants.push_back(nullptr);
+        continue;
+      }
+      shapes.push_back(input.shape());
+      constants.push_back(input.on_device() ? nullptr : &input);
+    }
+    InferenceContext inference(*node_.attrs, std::move(shapes), std::move(constants),
+                               node_.input_dtypes, static_cast<int>(n));
+    // What it refuses the kernel refuses too, in its own words.
+    if (!node_.op->shape_fn(inference).ok()) return std::nullopt;
+    for (size_t k = 0; k < n; ++k) {
+      const std::optional<Shape> shape = inference.outputs()[k].ToShape();
+      if (!shape) return std::nullopt;
+      known.push_back(*shape);
+    }
+    return known;
+  }
+
+  absl::Status Enqueue(const std::vector<Shape>& shapes) {
+    auto work = std::make_unique<Work>(node_, streams_.status(), ctx_.allocator());
+    std::deque<Tensor> held;  // Until the work is enqueued.
+    for (size_t k = 0; k < shapes.size(); ++k) {
+      FORMWORK_ASSIGN_OR_RETURN(held.emplace_back(),
+                                streams_.Allocate(node_.output_dtypes[k], shapes[k]));
+      work->AddOutput(held.back());
+      ctx_.SetOutput(static_cast<int>(k), held.back());
+    }
+    for (int i = 0; i < ctx_.num_inputs(); ++i) work->AddInput(ctx_.input(i));
+    const absl::Status opened = OpenVariables(*work, held);
+    // Then a variable that is open already keeps its value.
+    if (!opened.ok()) streams_.status()->Fail(AtNode(node_, opened));
+    Work::Launch(std::move(work), streams_.stream());
+    return opened;
+  }
+
+  absl::Status OpenVariables(Work& work, std::deque<Tensor>& held) {
+    const bool writes = node_.op->effect == Effect::kWrite;
+    if (writes) {  // All of them have values, or none is touched.
+      for (int i = 0; i < ctx_.num_inputs(); ++i) {
+        if (ctx_.input(i).dtype() != DType::kResource) continue;
+        FORMWORK_RETURN_IF_ERROR(ticket_.Read(Handle(i)).status());
+      }
+    }
+    for (int i = 0; i < ctx_.num_inputs(); ++i) {
+      if (ctx_.input(i).dtype() != DType::kResource || work.knows(Handle(i))) continue;
+      FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ticket_.TypeOf(Handle(i)));
+      if (!writes) {
+        FORMWORK_ASSIGN_OR_RETURN(held.emplace_back(), ticket_.ReadEnqueued(Handle(i)));
+        work.AddRead(Handle(i), *type, held.back());
+        continue;
+      }
+      FORMWORK_ASSIGN_OR_RETURN(Tensor before, HostValueOnDevice(Handle(i)));
+      const Shape shape = ShapeOf(Handle(i));
+      FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
+                                ticket_.WriteEnqueued(Handle(i), type->parts[0].dtype, shape));
+      if (!before.has_value()) before = std::move(write.before);
+      const Tensor& from = held.emplace_back(std::move(before));
+      work.AddWrite(Handle(i), *type, from, held.emplace_back(std::move(write.after)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Waits for the inputs and runs the kernel here.
+  absl::Status RunOnHost() {
+    std::vector<Tensor> inputs;
+    std::deque<WorkVariable> variables;
+    for (int i = 0; i < ctx_.num_inputs(); ++i) inputs.push_back(ctx_.input(i));
+    for (int i = 0; i < ctx_.num_inputs(); ++i) {
+      if (ctx_.input(i).dtype() != DType::kResource) continue;
+      FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ticket_.TypeOf(Handle(i)));
+      if (!type->is_variable()) continue;
+      if (node_.op->effect == Effect::kWrite) {
+        return Unimplemented(node_.op->name, ": its outputs' shapes follow from values");
+      }
+      FORMWORK_ASSIGN_OR_RETURN(Tensor value, ticket_.ReadEnqueued(Handle(i)));
+      WorkVariable& read = variables.emplace_back();
+      read.handle = Handle(i);
+      read.type = *type;
+      inputs.push_back(std::move(value));
+    }
+    FORMWORK_RETURN_IF_ERROR(streams_.ToHost(absl::MakeSpan(inputs)));
+    const size_t n = static_cast<size_t>(ctx_.num_inputs());
+    for (size_t v = 0; v < variables.size(); ++v) variables[v].host = inputs[n + v];
+    std::vector<InputRef> refs;
+    for (size_t i = 0; i < n; ++i) refs.push_back({&inputs[i], false});
+    std::vector<Tensor> outputs(node_.output_dtypes.size());
+    WorkScope scope(ctx_.allocator(), variables);
+    CallScope& call = variables.empty() ? ctx_.call() : scope;
+    KernelContext host(call, refs, absl::MakeSpan(outputs));
+    FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] { return node_.kernel(host); }));
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!node_.host_outputs[k]) {
+        FORMWORK_ASSIGN_OR_RETURN(outputs[k], streams_.ToDevice(outputs[k]));
+      }
+      ctx_.SetOutput(static_cast<int>(k), std::move(outputs[k]));
+    }
+    return absl::OkStatus();
+  }
+
+  const DeviceNode& node_;
+  KernelContext& ctx_;
+  StreamScope& streams_;
+  AccessTicket& ticket_;
+};
+
+}  // namespace
+
+KernelFn MakeEnqueuedStep(DeviceNode node) {
+  return KernelFn([node = std::move(node)](KernelContext& ctx) -> absl::Status {
+    const absl::Status status = Issue(node, ctx).Run();
+    if (status.ok()) return status;
+    const absl::Status earlier = ctx.call().streams()->status()->Get();
+    return earlier.ok() ? AtNode(node, status) : earlier;
+  });
+}
+
+KernelFn MakeHostStep(DeviceNode node, bool after_work) {
+  return KernelFn([node = std::move(node), after_work](KernelContext& ctx) -> absl::Status {
+    if (after_work) FORMWORK_RETURN_IF_ERROR(ctx.call().streams()->Await());
+    const absl::Status status = node.kernel(ctx);
+    return status.ok() ? status : AtNode(node, status);
+  });
+}
+
+KernelFn MakeToDevice() {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor copy, ctx.call().streams()->ToDevice(ctx.input(0)));
+    ctx.SetOutput(0, std::move(copy));
+    return absl::OkStatus();
+  });
+}
+
+KernelFn MakeToHost() {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    Tensor value = ctx.TakeInput(0);
+    FORMWORK_RETURN_IF_ERROR(ctx.call().streams()->ToHost(absl::MakeSpan(&value, 1)));
+    ctx.SetOutput(0, std::move(value));
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace formwork

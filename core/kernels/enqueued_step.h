@@ -1,0 +1,42 @@
+#pragma once
+
+// The steps of a plan for a device: what a kernel's own function becomes there. Each is issued by
+// the executor as any kernel is, and enqueues its work on the call's stream (StreamScope).
+//
+// A step's outputs are allocated when it is issued: the op's shape function says how large they are
+// by the shapes, and the values in host memory, that are known then. Where that is not enough the
+// host waits for the inputs, runs the kernel and copies what it makes to the device.
+//
+// Errors of these steps name their nodes: one that the work had may come out of a later step.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+/// One node of a plan for a device.
+struct DeviceNode {
+  std::string name;
+  const OpDef* op = nullptr;
+  std::shared_ptr<const AttrMap> attrs;
+  std::vector<DType> input_dtypes, output_dtypes;
+  std::vector<bool> host_outputs;  ///< Those that are made in host memory (ArgDef::host).
+  KernelFn kernel;                 ///< A function of the host's.
+};
+
+/// Enqueues the kernel. It finds inputs where it wants them (ArgDef::host), the others on the
+/// device.
+KernelFn MakeEnqueuedStep(DeviceNode node);
+/// Runs the kernel, all of whose inputs and outputs are in host memory, when it is issued.
+/// `after_work`: once everything before has run and nothing has failed, because others see what it
+/// does.
+KernelFn MakeHostStep(DeviceNode node, bool after_work);
+
+/// Output 0 is input 0, on the device or in host memory.
+KernelFn MakeToDevice();
+KernelFn MakeToHost();
+
+}  // namespace formwork

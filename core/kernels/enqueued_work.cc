@@ -1,0 +1,210 @@
+#include "core/kernels/enqueued_work.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/memory_budget.h"
+#include "core/base/status.h"
+
+namespace formwork {
+namespace {
+
+// Blocks that somebody else owns.
+class Borrowed final : public Allocator {
+ public:
+  absl::StatusOr<BufferBlock*> Allocate(size_t /*bytes*/) override {
+    return Internal("borrowed memory allocates nothing");
+  }
+  void Free(BufferBlock* /*block*/) override {}
+};
+
+// Gives a kernel the memory of its outputs, which has been allocated, where it asks for as much.
+class OutputAllocator final : public Allocator {
+ public:
+  OutputAllocator(std::deque<DeviceView>& outputs, Allocator& rest)
+      : outputs_(outputs), rest_(rest), taken_(outputs.size()) {}
+
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      BufferBlock& block = outputs_[i].block;
+      if (block.bytes != bytes || taken_[i].exchange(true, std::memory_order_relaxed)) continue;
+      block.refs.store(1, std::memory_order_relaxed);
+      return &block;
+    }
+    return rest_.Allocate(bytes);
+  }
+  void Free(BufferBlock* block) override { rest_.Free(block); }  // Unused: blocks know theirs.
+
+ private:
+  std::deque<DeviceView>& outputs_;
+  Allocator& rest_;
+  std::deque<std::atomic<bool>> taken_;
+};
+
+absl::Status NoVariable() { return Internal("work uses a resource that is no variable"); }
+
+}  // namespace
+
+DeviceView::DeviceView(const Tensor& tensor) : dtype(tensor.dtype()), shape(tensor.shape()) {
+  static Borrowed borrowed;
+  block.data = tensor.buffer().data();
+  block.bytes = block.capacity = tensor.buffer().bytes();
+  block.allocator = &borrowed;
+}
+
+Tensor DeviceView::Read() {
+  Tensor tensor;
+  if (tensor.ResetInside(dtype, shape)) {
+    std::memcpy(tensor.mutable_raw(), block.data, block.bytes);
+    return tensor;
+  }
+  block.refs.store(1, std::memory_order_relaxed);
+  return Tensor::OfBuffer(dtype, shape, Buffer(&block));
+}
+
+void DeviceView::Write(const Tensor& value) {
+  if (block.bytes > 0 && value.raw() != block.data) {
+    std::memcpy(block.data, value.raw(), block.bytes);
+  }
+}
+
+absl::StatusOr<WorkVariable*> WorkScope::Find(ResourceHandle handle) {
+  for (WorkVariable& variable : variables_) {
+    if (variable.handle.id == handle.id) return &variable;
+  }
+  return InvalidArgument("the handle is none of the step's variables: id=", handle.id);
+}
+
+absl::StatusOr<Tensor> WorkScope::Read(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(WorkVariable * variable, Find(handle));
+  if (variable->after) return variable->after->Read();
+  return variable->before ? variable->before->Read() : variable->host;
+}
+
+absl::Status WorkScope::Assign(ResourceHandle handle, Tensor value) {
+  FORMWORK_ASSIGN_OR_RETURN(WorkVariable * variable, Find(handle));
+  if (!variable->after) return Internal("work changes a variable that it only reads");
+  DeviceView& after = *variable->after;
+  if (value.dtype() != after.dtype || value.shape() != after.shape) {
+    return Internal("work changes the shape of a variable: from=", after.shape.ToString(),
+                    " to=", value.shape().ToString());
+  }
+  after.Write(value);
+  return absl::OkStatus();
+}
+
+absl::Status WorkScope::Update(ResourceHandle handle, size_t /*bytes_moved*/,
+                               absl::FunctionRef<absl::Status(Tensor& value)> update) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor value, Read(handle));
+  FORMWORK_RETURN_IF_ERROR(update(value));
+  return Assign(handle, std::move(value));
+}
+
+absl::StatusOr<const ResourceType*> WorkScope::TypeOf(ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(WorkVariable * variable, Find(handle));
+  return &variable->type;
+}
+
+absl::StatusOr<Tensor> WorkScope::ReadState(ResourceHandle /*handle*/) { return NoVariable(); }
+absl::Status WorkScope::WriteState(ResourceHandle /*handle*/, Tensor /*state*/, size_t /*bytes*/) {
+  return NoVariable();
+}
+absl::Status WorkScope::Destroy(ResourceHandle /*handle*/, bool /*ignore_missing*/) {
+  return NoVariable();
+}
+
+absl::Status AtNode(const DeviceNode& node, const absl::Status& status) {
+  return Annotate(status, absl::StrCat("node '", node.name, "'"));
+}
+
+void Work::AddInput(const Tensor& value) {
+  if (value.on_device()) {
+    access_.reads.push_back(&value.buffer());
+    inputs_.push_back({views_.size(), Tensor()});
+    views_.emplace_back(value);
+  } else {
+    inputs_.push_back({kNoView, value});
+  }
+}
+
+void Work::AddOutput(const Tensor& value) {
+  access_.writes.push_back(&value.buffer());
+  outputs_.emplace_back(value);
+}
+
+void Work::AddRead(ResourceHandle handle, const ResourceType& type, const Tensor& value) {
+  WorkVariable& variable = AddVariable(handle, type);
+  if (value.on_device()) {
+    access_.reads.push_back(&value.buffer());
+    variable.before.emplace(value);
+  } else {
+    variable.host = value;
+  }
+}
+
+void Work::AddWrite(ResourceHandle handle, const ResourceType& type, const Tensor& before,
+                    const Tensor& after) {
+  WorkVariable& variable = AddVariable(handle, type);
+  variable.after.emplace(after);
+  access_.writes.push_back(&after.buffer());
+  if (before.buffer().block() != after.buffer().block()) {
+    access_.reads.push_back(&before.buffer());
+    variable.before.emplace(before);
+  }
+}
+
+bool Work::knows(ResourceHandle handle) const {
+  return std::any_of(variables_.begin(), variables_.end(),
+                     [&](const WorkVariable& variable) { return variable.handle.id == handle.id; });
+}
+
+WorkVariable& Work::AddVariable(ResourceHandle handle, const ResourceType& type) {
+  WorkVariable& variable = variables_.emplace_back();
+  variable.handle = handle;
+  variable.type = type;
+  return variable;
+}
+
+void Work::Launch(std::unique_ptr<Work> work, Stream& stream) {
+  const BufferAccess access = std::move(work->access_);
+  stream.Launch(access, [work = std::move(work)] {
+    work->Run();
+    return absl::OkStatus();  // A failure is the call's, not the stream's.
+  });
+}
+
+void Work::Run() {
+  const StopScope uncut(nullptr);  // On the thread of whoever waits: perhaps another call's.
+  for (WorkVariable& variable : variables_) {
+    if (variable.after && variable.before) variable.after->Write(variable.before->Read());
+  }
+  if (!status_->Get().ok()) return;
+  const absl::Status status = CatchOutOfMemory([&] { return RunKernel(); });
+  if (!status.ok()) status_->Fail(AtNode(node_, status));
+}
+
+absl::Status Work::RunKernel() {
+  std::deque<Tensor> inputs;
+  std::vector<InputRef> refs;
+  for (const Input& input : inputs_) {
+    inputs.push_back(input.view == kNoView ? input.host : views_[input.view].Read());
+    refs.push_back({&inputs.back(), false});
+  }
+  std::vector<Tensor> outputs(outputs_.size());
+  OutputAllocator allocator(outputs_, host_);
+  WorkScope scope(allocator, variables_);
+  KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
+  FORMWORK_RETURN_IF_ERROR(node_.kernel(ctx));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].dtype() != outputs_[i].dtype || outputs[i].shape() != outputs_[i].shape) {
+      return Internal(node_.op->name, " makes a value of another shape than inferred: inferred=",
+                      outputs_[i].shape.ToString(), " made=", outputs[i].shape().ToString());
+    }
+    outputs_[i].Write(outputs[i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace formwork

@@ -1,0 +1,119 @@
+#pragma once
+
+// What a step of a plan for a device has enqueued: its kernel, and where that finds everything once
+// its turn comes. It sees memory, and the variables that its step names; the rest of the call is
+// over for it.
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/kernels/enqueued_step.h"
+#include "core/kernels/stream_scope.h"
+
+namespace formwork {
+
+/// The memory of a tensor on the device as the work sees it that runs there. It holds nothing: the
+/// device orders frees behind the work.
+struct DeviceView {
+  explicit DeviceView(const Tensor& tensor);
+
+  /// The value, while the work runs alone.
+  Tensor Read();
+  void Write(const Tensor& value);
+
+  const DType dtype;
+  const Shape shape;
+  BufferBlock block;
+};
+
+/// A variable that work reads or changes.
+struct WorkVariable {
+  ResourceHandle handle;
+  ResourceType type;
+  std::optional<DeviceView> before;  ///< Where it is not changed, or not in place.
+  std::optional<DeviceView> after;
+  Tensor host;  ///< Instead: a value in host memory.
+};
+
+/// The call as work sees it: the variables that its step names, open already.
+class WorkScope final : public CallScope, private ResourceAccess {
+ public:
+  /// Both outlive it.
+  WorkScope(Allocator& allocator, std::deque<WorkVariable>& variables)
+      : allocator_(allocator), variables_(variables) {}
+
+  Allocator& allocator() override { return allocator_; }
+  ResourceAccess& resources() override { return *this; }
+  StopFlag& stop() override { return stop_; }
+  // Steps that print, draw numbers or name resources run on the host.
+  void Print(absl::string_view /*text*/) override {}
+  std::atomic<uint64_t>& state(int /*index*/) override { return state_; }
+  ResourceHandle named_resource(int /*index*/) override { return {}; }
+
+ private:
+  absl::StatusOr<Tensor> Read(ResourceHandle handle) override;
+  absl::Status Assign(ResourceHandle handle, Tensor value) override;
+  absl::Status Update(ResourceHandle handle, size_t bytes_moved,
+                      absl::FunctionRef<absl::Status(Tensor& value)> update) override;
+  bool IsInitialized(ResourceHandle handle) override { return Find(handle).ok(); }
+  absl::StatusOr<const ResourceType*> TypeOf(ResourceHandle handle) override;
+  absl::StatusOr<Tensor> ReadState(ResourceHandle handle) override;
+  absl::Status WriteState(ResourceHandle handle, Tensor state, size_t bytes) override;
+  absl::Status Destroy(ResourceHandle handle, bool ignore_missing) override;
+  ResourceHandle CreateForCall(const std::string& /*name*/, ResourceType /*type*/) override {
+    return {};
+  }
+  absl::StatusOr<WorkVariable*> Find(ResourceHandle handle);
+
+  Allocator& allocator_;
+  std::deque<WorkVariable>& variables_;
+  StopFlag stop_;
+  std::atomic<uint64_t> state_{0};
+};
+
+/// `status` of what the node does, with its name before it.
+absl::Status AtNode(const DeviceNode& node, const absl::Status& status);
+
+/// Put together by one thread, then launched.
+class Work {
+ public:
+  /// `node` and `host`, for what the kernel allocates beside its outputs, outlive the work.
+  Work(const DeviceNode& node, std::shared_ptr<EnqueuedStatus> status, Allocator& host)
+      : node_(node), status_(std::move(status)), host_(host) {}
+
+  // Values on the device outlive Launch.
+  void AddInput(const Tensor& value);
+  void AddOutput(const Tensor& value);
+  void AddRead(ResourceHandle handle, const ResourceType& type, const Tensor& value);
+  /// Both on the device.
+  void AddWrite(ResourceHandle handle, const ResourceType& type, const Tensor& before,
+                const Tensor& after);
+  bool knows(ResourceHandle handle) const;
+
+  static void Launch(std::unique_ptr<Work> work, Stream& stream);
+
+ private:
+  static constexpr size_t kNoView = ~size_t{0};
+  struct Input {
+    size_t view;
+    Tensor host;
+  };
+
+  WorkVariable& AddVariable(ResourceHandle handle, const ResourceType& type);
+  void Run();
+  absl::Status RunKernel();
+
+  const DeviceNode& node_;
+  const std::shared_ptr<EnqueuedStatus> status_;
+  Allocator& host_;
+  BufferAccess access_;
+  std::deque<DeviceView> views_, outputs_;
+  std::vector<Input> inputs_;
+  std::deque<WorkVariable> variables_;
+};
+
+}  // namespace formwork

@@ -1,0 +1,87 @@
+#pragma once
+
+// What the enqueued steps of one call share: a stream of a device, and how they fail.
+//
+// The host runs ahead of the device. A step that fails there fails the call: work of later steps is
+// then skipped, and what would change a variable leaves it the value that it had. The first failure
+// is the call's, as it is where steps run one after the other.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "core/device/device.h"
+#include "core/resource/access_ticket.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// How the work that a call has enqueued went so far. Thread-safe; kept by that work.
+class EnqueuedStatus {
+ public:
+  /// The first one holds.
+  void Fail(absl::Status status);
+  absl::Status Get() const;
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+/// Used by one thread at a time. What it is made of outlives it. Before it goes, and before the
+/// plan and its frame do, Await must have been called.
+class StreamScope {
+ public:
+  /// `ticket`: of the call; it is told of the stream. `host`: for values that come from the device.
+  StreamScope(Device& device, Stream& stream, AccessTicket& ticket, Allocator& host);
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+  Stream& stream() { return stream_; }
+  AccessTicket& ticket() { return ticket_; }
+  const std::shared_ptr<EnqueuedStatus>& status() const { return status_; }
+
+  /// Plain data, undefined until work writes it.
+  absl::StatusOr<Tensor> Allocate(DType dtype, const Shape& shape);
+  /// A copy on the device, enqueued; `value` itself where it is there.
+  absl::StatusOr<Tensor> ToDevice(const Tensor& value);
+  /// Copies in host memory, in place of those that are on the device: waits for them. Errors: the
+  /// first failure of what was enqueued before.
+  absl::Status ToHost(absl::Span<Tensor> values);
+  /// Blocks until everything that is enqueued has run. Errors: its first failure; the device's.
+  absl::Status Await();
+
+  /// Enqueues copies of a finished plan's results, to be taken by TakeResults; then the call's
+  /// places can be given back.
+  absl::Status EnqueueResults(absl::Span<const Tensor> results);
+  /// Waits; moves the results, in host memory, into `results`. Errors: as Await.
+  absl::Status TakeResults(absl::Span<Tensor> results);
+
+  /// How often the host has waited for the device so far.
+  int64_t host_waits() const { return host_waits_; }
+
+ private:
+  // A copy on its way to the host.
+  struct Download {
+    size_t index;
+    Tensor value;  // On the device: its dtype and shape, and its memory until it has been read.
+    Buffer host;
+  };
+  absl::Status Enqueue(absl::Span<const Tensor> values, std::vector<Download>& downloads);
+  absl::Status Finish(std::vector<Download>& downloads, absl::Span<Tensor> values);
+
+  Device& device_;
+  Stream& stream_;
+  AccessTicket& ticket_;
+  Allocator& host_;
+  const std::shared_ptr<EnqueuedStatus> status_ = std::make_shared<EnqueuedStatus>();
+  std::vector<Download> results_;
+  int64_t host_waits_ = 0;
+};
+
+}  // namespace formwork

@@ -1,0 +1,101 @@
+#include "core/plan/memory.h"
+
+#include <algorithm>
+
+namespace formwork {
+namespace {
+
+using Memory = Plan::Memory;
+
+// Whether each of a node's values, in the order of `args`, is marked as of the host.
+std::vector<bool> HostMarks(const std::vector<ArgDef>& args, const AttrMap& attrs) {
+  std::vector<bool> marks;
+  for (const ArgDef& arg : args) {
+    int64_t count = 1;
+    const AttrValue* type = arg.type_attr.empty() ? nullptr : attrs.Find(arg.type_attr);
+    if (!arg.number_attr.empty()) {
+      count = attrs.GetOr<int64_t>(arg.number_attr, 0);
+    } else if (type != nullptr && std::holds_alternative<std::vector<DType>>(*type)) {
+      count = static_cast<int64_t>(std::get<std::vector<DType>>(*type).size());
+    }
+    marks.insert(marks.end(), static_cast<size_t>(count), arg.host);
+  }
+  return marks;
+}
+
+bool IsObject(DType dtype) { return dtype == DType::kString || dtype == DType::kVariant; }
+bool Decides(DType dtype) { return IsInteger(dtype) || dtype == DType::kBool; }
+
+}  // namespace
+
+Memory MemoryByDType(DType dtype) {
+  return dtype == DType::kInt32 || dtype == DType::kBool || dtype == DType::kResource ||
+                 IsObject(dtype)
+             ? Memory::kHost
+             : Memory::kDevice;
+}
+
+NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memory> inputs) {
+  const OpDef& op = *node.op;
+  const std::vector<bool> host_inputs = HostMarks(op.inputs, *node.attrs);
+  const std::vector<bool> host_outputs = HostMarks(op.outputs, *node.attrs);
+  std::vector<DType> dtypes;
+  for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
+  const auto all_inputs = [&](auto&& is) {
+    for (size_t i = 0; i < dtypes.size(); ++i) {
+      if (!is(i)) return false;
+    }
+    return true;
+  };
+  NodePlacement placement;
+  const auto on_host = [&](bool after_work) {
+    placement.on_host = true;
+    placement.after_work = after_work;
+    placement.inputs.assign(dtypes.size(), Memory::kHost);
+    placement.outputs.assign(node.output_dtypes.size(), Memory::kHost);
+    return placement;
+  };
+  if (op.forwards_inputs || op.shape_only) {
+    on_host(false);
+    placement.inputs.assign(dtypes.size(), std::nullopt);
+    if (op.forwards_inputs) placement.outputs.assign(inputs.begin(), inputs.end());
+    return placement;
+  }
+  const bool objects = std::any_of(dtypes.begin(), dtypes.end(), IsObject) ||
+                       std::any_of(node.output_dtypes.begin(), node.output_dtypes.end(), IsObject);
+  const bool outputs_on_host =
+      std::all_of(host_outputs.begin(), host_outputs.end(), [](bool host) { return host; });
+  switch (op.effect) {
+    case Effect::kExternal:
+    case Effect::kSelfOrdered:
+      return on_host(true);
+    case Effect::kRandom:
+      return on_host(false);
+    case Effect::kRead:
+    case Effect::kWrite: {
+      const bool handles_alone =
+          outputs_on_host && all_inputs([&](size_t i) { return dtypes[i] == DType::kResource; });
+      if (objects || handles_alone) return on_host(op.effect == Effect::kWrite);
+      break;
+    }
+    case Effect::kNone: {
+      if (objects) return on_host(false);
+      const bool decided = all_inputs([&](size_t i) {
+        return host_inputs[i] || (inputs[i] == Memory::kHost && Decides(dtypes[i]));
+      });
+      const bool decides = !dtypes.empty() && std::all_of(node.output_dtypes.begin(),
+                                                          node.output_dtypes.end(), Decides);
+      if (decided && (decides || outputs_on_host)) return on_host(false);
+    }
+  }
+  for (size_t i = 0; i < dtypes.size(); ++i) {
+    const bool host = host_inputs[i] || dtypes[i] == DType::kResource;
+    placement.inputs.push_back(host ? Memory::kHost : Memory::kDevice);
+  }
+  for (bool host : host_outputs) {
+    placement.outputs.push_back(host ? Memory::kHost : Memory::kDevice);
+  }
+  return placement;
+}
+
+}  // namespace formwork

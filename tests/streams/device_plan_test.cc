@@ -1,0 +1,183 @@
+// What plans for a device keep in host memory, and what single calls of them do.
+
+#include "absl/strings/str_cat.h"
+#include "tests/streams/stream_world.h"
+#include "tests/support/kernel_runner.h"
+
+namespace formwork::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class DevicePlanTest : public ::testing::Test {
+ protected:
+  void Make(const std::string& text, const Programs::Feeds& feeds,
+            const std::vector<std::string>& fetches, const std::vector<std::string>& targets = {}) {
+    ASSERT_OK_AND_ASSIGN(program_, programs_.Make(text, feeds, fetches, targets));
+  }
+  std::string Text() const { return PlanText(*program_.device); }
+  Outcome Run(std::vector<Tensor> inputs) {
+    Outcome outcome = std::move(sim_.Run({{&program_, std::move(inputs)}})[0]);
+    sim_.device().RunAll();
+    EXPECT_THAT(sim_.device().Reports(), IsEmpty());
+    return outcome;
+  }
+
+  Programs programs_;
+  SimWorld sim_{programs_.allocator(), 1, 2};
+  Program program_;
+};
+
+TEST_F(DevicePlanTest, ShapeArithmeticStaysOnTheHost) {
+  Make(R"(
+    x = Placeholder dtype=float
+    s = Shape(x) T=float
+    two = Const int32[] 2
+    d = Mul(s, two) T=int32
+    t = Tile(x, d) T=float
+    y = Tanh(t) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0", "d:0"});
+  EXPECT_EQ(Text(), R"(#0 = int32[] 2
+0: %1@host = Shape(%0) 's'
+1: %2@host = Mul(%1! #0) 'd' drop %1
+2: %3@device = copy(%0!) drop %0
+3: %4@device = Tile(%3! %2) 't' drop %3
+4: %5@device = Tanh(%4!) 'y' drop %4
+5: return %5! %2!
+)");
+}
+
+TEST_F(DevicePlanTest, APredicateOfTheDeviceIsCopiedToTheHost) {
+  Make(R"(
+    x = Placeholder dtype=float
+    nought = Const float[] 0
+    p = Greater(x, nought) T=float
+    y = StatelessIf(p, x) Tcond=bool Tin=[float] Tout=[float] then_branch=@same else_branch=@turned
+    function same(t: float) -> (r: float = e:y:0)
+      e = Exp(t) T=float
+    end
+    function turned(t: float) -> (r: float = n:y:0)
+      n = Neg(t) T=float
+    end
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0"});
+  EXPECT_EQ(Text(), R"(#0 = float32[] 0
+0: %1@device = copy(%0)
+1: %2@device = copy(#0)
+2: %3@device = Greater(%1! %2!) 'p' drop %1 %2
+3: %4@host = copy(%3!) drop %3
+4: branch %4! -> 5, 9 'y' drop %4
+5: %6@device = copy(%0!) drop %0
+6: %7@device = Exp(%6!) 'y/e' drop %6
+7: %5@device = %7!
+8: jump 12
+9: %8@device = copy(%0!) drop %0
+10: %9@device = Neg(%8!) 'y/n' drop %8
+11: %5@device = %9!
+12: return %5!
+)");
+  EXPECT_EQ(Run(Owned(Tensor::Scalar(-2.0f))).results[0].scalar<float>(), 2);
+}
+
+TEST_F(DevicePlanTest, ALoopCountsOnTheHost) {
+  Make(R"(
+    n = Placeholder dtype=int32
+    x = Placeholder dtype=float
+    zero = Const int32[] 0
+    w = StatelessWhile(zero, x, n) cond=@cond body=@body T=[int32,float,int32]
+    function cond(k: int32, t: float, n: int32) -> (go: bool = l:z:0)
+      l = Less(k, n) T=int32
+    end
+    function body(k: int32, t: float, n: int32) -> (j: int32 = next:z:0, q: float = h:y:0, m: int32 = n)
+      one = Const int32[] 1
+      next = AddV2(k, one:output:0) T=int32
+      h = Tanh(t) T=float
+    end
+  )",
+       {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"w:1"});
+  EXPECT_EQ(Text(), R"(#0 = int32[] 0
+#1 = int32[] 1
+0: %2@device = copy(%1!) drop %1
+1: %3@host %4@device = #0 %2!
+2: jump 6
+3: %5@host = AddV2(%3! #1) 'w/next' drop %3
+4: %6@device = Tanh(%4!) 'w/h' drop %4
+5: %3@host %4@device = %5! %6!
+6: %7@host = Less(%3 %0) 'w/l'
+7: loop %7! -> 3, 8 drop %0 %3 'w' drop %7
+8: return %4!
+)");
+}
+
+TEST_F(DevicePlanTest, WhatOthersSeeRunsOnTheHost) {
+  Make(R"(
+    x = Placeholder dtype=float
+    h = Tanh(x) T=float
+    s = AsString(h) T=float
+    p = PrintV2(s)
+  )",
+       {{"x:0", DType::kFloat}}, {"h:0"}, {"p"});
+  EXPECT_EQ(Text(), R"(0: %1@device = copy(%0!) drop %0
+1: %2@device = Tanh(%1!) 'h' drop %1
+2: %3@host = copy(%2)
+3: %4@host = AsString(%3!) 's' drop %3
+4: PrintV2(%4!) 'p' drop %4
+5: return %2!
+)");
+}
+
+// Variables: what is stored is read back, in the order of the calls.
+constexpr char kCount[] = R"(
+  x = Placeholder dtype=float
+  v = VarHandleOp dtype=float shape=shape:? shared_name="v"
+  r = AssignAddVariableOp(v, x) dtype=float
+  y = ReadVariableOp(v, ^r) dtype=float
+)";
+
+TEST_F(DevicePlanTest, AFailedCallLeavesWhatItHadNotReached) {
+  Make(R"(
+    x = Placeholder dtype=float
+    i = Placeholder dtype=int32
+    v = VarHandleOp dtype=float shape=shape:[2] shared_name="v"
+    a = AssignVariableOp(v, x) dtype=float
+    axis = Const int32[] 0
+    g = GatherV2(x, i, axis, ^a) Tparams=float Tindices=int32 Taxis=int32
+    b = AssignAddVariableOp(v, g) dtype=float
+    y = ReadVariableOp(v, ^b) dtype=float
+  )",
+       {{"x:0", DType::kFloat}, {"i:0", DType::kInt32}}, {"y:0"}, {"a", "b"});
+  Outcome good = Run(Owned(VectorOf<float>({1, 2}), VectorOf<int32_t>({1, 0})));
+  ASSERT_OK(good.status);
+  EXPECT_EQ(ValuesOf<float>(good.results[0]), (std::vector<float>{3, 3}));
+  Outcome bad = Run(Owned(VectorOf<float>({5, 6}), VectorOf<int32_t>({1, 2})));
+  EXPECT_THAT(bad.status, StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'g'")));
+  // What came before the failure is there, what comes after is not.
+  Make(kCount, {{"x:0", DType::kFloat}}, {"y:0"}, {"r"});
+  Outcome after = Run(Owned(VectorOf<float>({0, 0})));
+  ASSERT_OK(after.status);
+  EXPECT_EQ(ValuesOf<float>(after.results[0]), (std::vector<float>{5, 6}));
+}
+
+TEST_F(DevicePlanTest, AVariableWithoutValueIsNamed) {
+  Make(kCount, {{"x:0", DType::kFloat}}, {"y:0"}, {"r"});
+  EXPECT_THAT(Run(Owned(Tensor::Scalar(1.0f))).status,
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("node 'r'"), HasSubstr("variable v"))));
+}
+
+TEST_F(DevicePlanTest, ALostDeviceEndsTheCall) {
+  Make(R"(
+    x = Placeholder dtype=float
+    y = Tanh(x) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0"});
+  sim_.device().Lose();
+  EXPECT_THAT(Run(Owned(Tensor::Scalar(1.0f))).status, StatusIs(StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace formwork::testing

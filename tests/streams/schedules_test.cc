@@ -1,0 +1,161 @@
+// Random functions, several calls of them at once, on the simulated device: whatever the schedule,
+// each call gives what it gives on the CPU one after the other, and the device sees no race. With a
+// wait left out it does: so the proof is tested, too.
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#include "tests/streams/random_program.h"
+
+namespace formwork::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr int kPrograms = 3;  // In one schedule.
+constexpr int kCalls = 16;
+constexpr int kStreams = 3;
+
+// FORMWORK_SCHEDULES: how many, for longer runs.
+int Schedules() {
+  const char* given = std::getenv("FORMWORK_SCHEDULES");
+  return given == nullptr ? 500 : std::atoi(given);
+}
+
+bool Same(const Outcome& ours, const Outcome& theirs) {
+  if (ours.status != theirs.status || ours.results.size() != theirs.results.size()) return false;
+  for (size_t i = 0; i < ours.results.size(); ++i) {
+    const Tensor& a = ours.results[i];
+    const Tensor& b = theirs.results[i];
+    if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+    if (std::memcmp(a.raw(), b.raw(), a.bytes()) != 0) return false;
+  }
+  return true;
+}
+
+std::string Text(const Outcome& outcome) {
+  std::string text = outcome.status.ToString();
+  for (const Tensor& result : outcome.results) absl::StrAppend(&text, "\n", result.DebugString(16));
+  return text;
+}
+
+// The functions of some schedules, and calls of them.
+class Case {
+ public:
+  Case(Programs& programs, uint64_t seed, int calls = kCalls) : random_(seed) {
+    initial_ = InitialProgram(programs).value();
+    for (int i = 0; i < kPrograms; ++i) {
+      absl::StatusOr<Program> program = RandomProgram(programs, seed * kPrograms + i);
+      EXPECT_OK(program);
+      programs_.push_back(*std::move(program));
+    }
+    for (int i = 0; i < calls; ++i) {
+      requests_.push_back(
+          {&programs_[random_() % kPrograms], RandomInputs(random_(), random_() % 8 == 0)});
+    }
+  }
+  Case(const Case&) = delete;
+
+  std::vector<Outcome> Run(World& world) const {
+    world.Run({{&initial_, RandomInputs(1, false)}});
+    return world.Run(requests_);
+  }
+  const Program& program(size_t call) const { return *requests_[call].program; }
+
+ private:
+  std::mt19937_64 random_;
+  Program initial_;
+  std::vector<Program> programs_;
+  std::vector<Request> requests_;
+};
+
+TEST(Schedules, GiveWhatTheCpuGives) {
+  constexpr int kSeedsOfACase = 5;
+  Programs programs;
+  int failed = 0, at_once = 0;
+  int64_t calls = 0, host_waits = 0;
+  for (int schedule = 0; schedule < Schedules();) {
+    const Case functions(programs, schedule);
+    CpuWorld cpu(programs.allocator());
+    const std::vector<Outcome> expected = functions.Run(cpu);
+    for (int seed = 0; seed < kSeedsOfACase; ++seed, ++schedule) {
+      SimWorld sim(programs.allocator(), schedule, kStreams);
+      const std::vector<Outcome> outcomes = functions.Run(sim);
+      for (size_t i = 0; i < outcomes.size(); ++i) {
+        ASSERT_TRUE(Same(outcomes[i], expected[i]))
+            << "schedule " << schedule << " call " << i << "\n"
+            << functions.program(i).text << PlanText(*functions.program(i).device)
+            << "\non the device: " << Text(outcomes[i]) << "\non the CPU: " << Text(expected[i]);
+        failed += !outcomes[i].status.ok();
+      }
+      ASSERT_THAT(sim.Reports(), IsEmpty()) << "schedule " << schedule;
+      calls += static_cast<int64_t>(outcomes.size());
+      at_once += sim.most_at_once();
+      host_waits += sim.host_waits();
+    }
+  }
+  RecordProperty("calls", std::to_string(calls));
+  RecordProperty("failed", failed);
+  RecordProperty("host_waits", std::to_string(host_waits));
+  EXPECT_GT(failed, 0);
+  EXPECT_GE(at_once, 3 * Schedules()) << "calls at once, summed over the schedules";
+}
+
+TEST(Schedules, CancelledCallsLeaveEverythingInOrder) {
+  constexpr int kSchedules = 100;
+  Programs programs;
+  int cancelled = 0;
+  for (int schedule = 0; schedule < kSchedules; ++schedule) {
+    const Case functions(programs, schedule);
+    SimWorld sim(programs.allocator(), schedule, kStreams);
+    sim.set_cancels();
+    for (const Outcome& outcome : functions.Run(sim)) {
+      const absl::StatusCode code = outcome.status.code();
+      cancelled += code == absl::StatusCode::kCancelled;
+      EXPECT_THAT(code, ::testing::AnyOf(absl::StatusCode::kOk, absl::StatusCode::kCancelled,
+                                         absl::StatusCode::kInvalidArgument,
+                                         // Where the first call was cancelled.
+                                         absl::StatusCode::kFailedPrecondition))
+          << outcome.status;
+    }
+    ASSERT_THAT(sim.Reports(), IsEmpty()) << "schedule " << schedule;
+  }
+  EXPECT_GT(cancelled, kSchedules);
+}
+
+// How many of a hundred schedules are reported where those waits are left out.
+int Reported(const std::function<bool(int64_t)>& left_out) {
+  constexpr int kSchedules = 100;
+  Programs programs;
+  int reported = 0, wrong = 0;
+  for (int schedule = 0; schedule < kSchedules; ++schedule) {
+    // Where the host happens to have waited, no wait of a stream is missed: more calls.
+    const Case functions(programs, schedule, 3 * kCalls);
+    CpuWorld cpu(programs.allocator());
+    const std::vector<Outcome> expected = functions.Run(cpu);
+    SimWorld sim(programs.allocator(), schedule, kStreams);
+    sim.device().LeaveOutWaits(left_out);
+    const std::vector<Outcome> outcomes = functions.Run(sim);
+    const bool differs = !std::equal(outcomes.begin(), outcomes.end(), expected.begin(), Same);
+    const bool found = !sim.Reports().empty();
+    EXPECT_TRUE(found || !differs) << "schedule " << schedule << ": wrong, and not reported";
+    reported += found;
+    wrong += differs;
+  }
+  ::testing::Test::RecordProperty("reported", reported);
+  ::testing::Test::RecordProperty("wrong", wrong);
+  return reported;
+}
+
+TEST(Schedules, ReportMissingWaits) {
+  EXPECT_GE(Reported([](int64_t) { return true; }), 99);
+}
+
+TEST(Schedules, ReportThatEverySecondWaitIsMissing) {
+  EXPECT_GE(Reported([](int64_t wait) { return wait % 2 == 0; }), 99);
+}
+
+}  // namespace
+}  // namespace formwork::testing

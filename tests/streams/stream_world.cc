@@ -1,0 +1,196 @@
+#include "tests/streams/stream_world.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace formwork::testing {
+
+absl::StatusOr<Program> Programs::Make(const std::string& text, const Feeds& feeds,
+                                       const std::vector<std::string>& fetches,
+                                       const std::vector<std::string>& targets) {
+  FORMWORK_ASSIGN_OR_RETURN(const ImportedGraph imported,
+                            world_.Import(text, feeds, fetches, targets));
+  const std::vector<PartialShape> shapes(feeds.size());
+  Program program{text, nullptr, nullptr};
+  FORMWORK_ASSIGN_OR_RETURN(
+      program.cpu, MakePlan(imported, shapes, {world_.ops, world_.kernels, world_.allocator}));
+  FORMWORK_ASSIGN_OR_RETURN(program.device, MakePlan(imported, shapes,
+                                                     {world_.ops, world_.kernels, world_.allocator,
+                                                      DeviceKind::kSimulated}));
+  return program;
+}
+
+std::vector<AccessRequest> World::Requests(const Plan& plan) {
+  std::vector<AccessRequest> requests;
+  handles_.clear();
+  for (const NamedResource& named : plan.named_resources) {
+    bool existed = false;
+    std::shared_ptr<Resource> resource =
+        store_.Create("test", named.name, named.type, std::nullopt, false, &existed).value();
+    handles_.push_back({resource->id});
+    requests.push_back({std::move(resource), named.access});
+  }
+  return requests;
+}
+
+std::vector<Outcome> CpuWorld::Run(const std::vector<Request>& requests) {
+  std::vector<Outcome> outcomes;
+  for (const Request& request : requests) {
+    const Plan& plan = *request.program->cpu;
+    AccessTicket ticket(store_, allocator_);
+    EXPECT_TRUE(ticket.Take(Requests(plan), [] {}));
+    std::vector<std::atomic<uint64_t>> state(plan.num_state);
+    StopFlag stop;
+    Call call(allocator_, absl::MakeSpan(state), &handles(), stop);
+    call.set_resources(&ticket);
+    PlanFrame frame(plan);
+    std::vector<Tensor> inputs = request.inputs;
+    Execution execution(plan, frame, call, absl::MakeSpan(inputs));
+    Outcome& outcome = outcomes.emplace_back();
+    outcome.results.resize(plan.results.size());
+    outcome.status = execution.Run(absl::MakeSpan(outcome.results)).status();
+    if (!outcome.status.ok()) outcome.results.clear();
+  }
+  return outcomes;
+}
+
+struct SimWorld::Running {
+  Running(HostAllocator& allocator, ResourceStore& store, const Plan& plan)
+      : ticket(store, allocator),
+        state(plan.num_state),
+        call(allocator, absl::MakeSpan(state), &named, stop),
+        frame(plan) {
+    call.set_resources(&ticket);
+    outcome.results.resize(plan.results.size());
+  }
+
+  AccessTicket ticket;
+  std::vector<std::atomic<uint64_t>> state;
+  std::vector<ResourceHandle> named;
+  StopFlag stop;
+  Call call;
+  PlanFrame frame;
+  std::unique_ptr<Execution> execution;
+  Stream* stream = nullptr;  // While it is issued.
+  std::unique_ptr<StreamScope> streams;
+  bool granted = false;
+  bool issued = false;
+  Outcome outcome;
+};
+
+SimWorld::SimWorld(HostAllocator& allocator, uint64_t seed, int streams)
+    : World(allocator), device_(seed), random_(seed) {
+  for (int i = 0; i < streams; ++i) {
+    streams_.push_back(device_.NewStream().value());
+    free_streams_.push_back(streams_.back().get());
+  }
+}
+
+SimWorld::~SimWorld() { store_.Clear("test"); }
+
+std::vector<std::string> SimWorld::Reports() {
+  store_.Clear("test");
+  device_.RunAll();
+  return device_.Reports();
+}
+
+std::unique_ptr<SimWorld::Running> SimWorld::Admit(const Request& request) {
+  const Plan& plan = *request.program->device;
+  auto call = std::make_unique<Running>(allocator_, store_, plan);
+  std::vector<AccessRequest> requests = Requests(plan);
+  call->named = handles();
+  std::vector<Tensor> inputs = request.inputs;
+  call->execution =
+      std::make_unique<Execution>(plan, call->frame, call->call, absl::MakeSpan(inputs));
+  call->granted =
+      call->ticket.Take(std::move(requests), [call = call.get()] { call->granted = true; });
+  return call;
+}
+
+// Runs it on by one step.
+void SimWorld::Issue(Running& call) {
+  if (call.stream == nullptr) {
+    const size_t which = random_() % free_streams_.size();
+    call.stream = free_streams_[which];
+    free_streams_.erase(free_streams_.begin() + static_cast<int64_t>(which));
+    call.streams = std::make_unique<StreamScope>(device_, *call.stream, call.ticket, allocator_);
+    call.call.set_streams(call.streams.get());
+  }
+  static const std::atomic<bool> others_wait{true};
+  const absl::StatusOr<Execution::State> state = call.execution->Run(
+      absl::MakeSpan(call.outcome.results), TimeSlice(others_wait, absl::ZeroDuration()));
+  if (state.ok() && *state == Execution::State::kSuspended) return;
+  call.outcome.status = state.status();
+  if (state.ok()) call.outcome.status = call.streams->EnqueueResults(call.outcome.results);
+  call.ticket.ReleaseAll();
+  call.issued = true;
+  free_streams_.push_back(call.stream);
+}
+
+Outcome SimWorld::Finish(Running& call) {
+  // What was enqueued came before what the host has found wrong.
+  const absl::Status enqueued = call.streams->TakeResults(absl::MakeSpan(call.outcome.results));
+  if (!enqueued.ok()) call.outcome.status = enqueued;
+  if (!call.outcome.status.ok()) call.outcome.results.clear();
+  host_waits_ += call.streams->host_waits();
+  return std::move(call.outcome);
+}
+
+bool SimWorld::Cancel(Running& call) {
+  call.stop.Cancel();
+  if (call.granted || !call.ticket.Abandon()) return false;
+  call.outcome = {call.stop.status(), {}};
+  return true;
+}
+
+std::vector<Outcome> SimWorld::Run(const std::vector<Request>& requests) {
+  std::vector<Outcome> outcomes(requests.size());
+  std::map<size_t, std::unique_ptr<Running>> running;
+  size_t admitted = 0;
+  while (admitted < requests.size() || !running.empty()) {
+    std::vector<size_t> may_issue, may_finish;
+    for (const auto& [i, call] : running) {
+      if (call->issued) {
+        may_finish.push_back(i);
+      } else if (call->granted && (call->stream != nullptr || !free_streams_.empty())) {
+        may_issue.push_back(i);
+      }
+    }
+    most_at_once_ = std::max(most_at_once_, static_cast<int>(running.size()));
+    switch (random_() % 8) {
+      case 0:
+        if (admitted == requests.size()) break;
+        running[admitted] = Admit(requests[admitted]);
+        ++admitted;
+        break;
+      case 1: {
+        if (may_finish.empty() || random_() % 4 != 0) break;
+        const size_t i = may_finish[random_() % may_finish.size()];
+        outcomes[i] = Finish(*running[i]);
+        running.erase(i);
+        break;
+      }
+      case 2:
+        device_.Step();
+        break;
+      case 3:
+        if (cancels_ && !running.empty() && random_() % 16 == 0) {
+          const auto some =
+              std::next(running.begin(), static_cast<int64_t>(random_() % running.size()));
+          if (!Cancel(*some->second)) break;
+          outcomes[some->first] = std::move(some->second->outcome);
+          running.erase(some);
+        }
+        break;
+      default:
+        if (!may_issue.empty()) Issue(*running[may_issue[random_() % may_issue.size()]]);
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace formwork::testing

@@ -1,0 +1,114 @@
+#pragma once
+
+// Calls of one function on a simulated device, many at a time: the real planner, executor, tickets
+// and variables. One thread runs them in an order drawn from a seed: which call goes on by one
+// step, what the device runs, when a result is taken.
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/kernels/stream_scope.h"
+#include "core/plan/planner.h"
+#include "core/resource/access_ticket.h"
+#include "core/resource/resource_store.h"
+#include "core/runtime/call.h"
+#include "core/runtime/executor.h"
+#include "tests/support/graph_world.h"
+#include "tests/support/sim_device.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork::testing {
+
+/// A function, planned for the CPU and for a device.
+struct Program {
+  std::string text;
+  std::shared_ptr<const Plan> cpu, device;
+};
+
+/// Makes plans. One thread's.
+class Programs {
+ public:
+  using Feeds = std::vector<std::pair<std::string, DType>>;
+  absl::StatusOr<Program> Make(const std::string& text, const Feeds& feeds,
+                               const std::vector<std::string>& fetches,
+                               const std::vector<std::string>& targets);
+  HostAllocator& allocator() { return world_.allocator; }
+
+ private:
+  GraphWorld world_;
+};
+
+struct Request {
+  const Program* program;
+  std::vector<Tensor> inputs;
+};
+
+/// What a call came to.
+struct Outcome {
+  absl::Status status;
+  std::vector<Tensor> results;
+};
+
+/// The variables of one run, and its calls.
+class World {
+ public:
+  explicit World(HostAllocator& allocator) : allocator_(allocator) {}
+  virtual ~World() = default;
+
+  /// They are admitted in this order.
+  virtual std::vector<Outcome> Run(const std::vector<Request>& requests) = 0;
+
+ protected:
+  std::vector<AccessRequest> Requests(const Plan& plan);
+  const std::vector<ResourceHandle>& handles() const { return handles_; }
+
+  HostAllocator& allocator_;
+  ResourceStore store_;
+
+ private:
+  std::vector<ResourceHandle> handles_;
+};
+
+/// One call after the other, on the CPU.
+class CpuWorld final : public World {
+ public:
+  using World::World;
+  std::vector<Outcome> Run(const std::vector<Request>& requests) override;
+};
+
+class SimWorld final : public World {
+ public:
+  SimWorld(HostAllocator& allocator, uint64_t seed, int streams);
+  ~SimWorld() override;
+  std::vector<Outcome> Run(const std::vector<Request>& requests) override;
+
+  SimDevice& device() { return device_; }
+  /// From now on calls are cancelled now and then, wherever they are.
+  void set_cancels() { cancels_ = true; }
+  /// What the device has found wrong, once everything has run and the variables are gone.
+  std::vector<std::string> Reports();
+  /// Most calls that were under way at once: issued or being so, and not finished.
+  int most_at_once() const { return most_at_once_; }
+  int64_t host_waits() const { return host_waits_; }
+
+ private:
+  struct Running;
+  std::unique_ptr<Running> Admit(const Request& request);
+  void Issue(Running& call);
+  Outcome Finish(Running& call);
+  // True where it had not begun, so that it has ended.
+  static bool Cancel(Running& call);
+
+  SimDevice device_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<Stream*> free_streams_;
+  bool cancels_ = false;
+  int most_at_once_ = 0;
+  int64_t host_waits_ = 0;
+};
+
+}  // namespace formwork::testing
