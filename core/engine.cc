@@ -12,8 +12,8 @@
 #include "core/base/status.h"
 #include "core/base/system_memory.h"
 #include "core/engine_impl.h"
-#include "core/kernels/isa.h"
 #include "core/kernels/conv/onednn_conv.h"
+#include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
 

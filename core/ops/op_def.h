@@ -7,8 +7,9 @@
 //    T: {floattype, int32}"
 // Grammar: Name '(' args ')' '->' '(' args ')' then '; ' attrs. An arg is `name: type`, where type
 // is a dtype's graph name, an attr of type `type` (T), `N*T` or `N*float` (N an int attr), or an
-// attr of type `list(type)`; `name: host type` is wanted in host memory. An attr is `name: kind` with kind one of int, float, bool, string,
-// type, shape, tensor, func, list(kind), a named set of dtypes (type restricted to those), or
+// attr of type `list(type)`; `name: host type` is wanted in host memory. An attr is `name: kind`
+// with kind one of int, float, bool, string, type, shape, tensor, func, list(kind), a named set of
+// dtypes (type restricted to those), or
 // `{a, b}` (type restricted to those dtypes and sets; string restricted where the members are
 // quoted), then optionally ` >= 1` and ` = default`. The sets are TensorFlow's numbertype,
 // realnumbertype and quantizedtype, and floattype, complextype, integertype and indextype;

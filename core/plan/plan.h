@@ -11,8 +11,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
-#include "core/kernels/kernel.h"
 #include "core/kernels/elementwise/scalar_program.h"
+#include "core/kernels/kernel.h"
 #include "core/resource/resource.h"
 #include "core/tensor/tensor.h"
 

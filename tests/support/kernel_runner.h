@@ -21,8 +21,8 @@
 
 namespace formwork::testing {
 
-/// One thread's. Its variables, hidden state, printed text and the memory of what its kernels give last
-/// as long as it does.
+/// One thread's. Its variables, hidden state, printed text and the memory of what its kernels give
+/// last as long as it does.
 class KernelRunner final : public CallScope {
  public:
   using Attrs = std::vector<std::pair<std::string, AttrValue>>;

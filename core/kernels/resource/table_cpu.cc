@@ -10,8 +10,8 @@
 #include "core/base/parallel.h"
 #include "core/base/persistent_map.h"
 #include "core/base/status.h"
-#include "core/kernels/resource/handle.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/resource/handle.h"
 #include "core/ops/table.h"
 
 namespace formwork {
