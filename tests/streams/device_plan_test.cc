@@ -72,11 +72,11 @@ TEST_F(DevicePlanTest, APredicateOfTheDeviceIsCopiedToTheHost) {
 3: %4@host = copy(%3!) drop %3
 4: branch %4! -> 5, 9 'y' drop %4
 5: %6@device = copy(%0!) drop %0
-6: %7@device = Exp(%6!) 'y/e' drop %6
+6: %7@device = Exp(%6!) 'y/then/e' drop %6
 7: %5@device = %7!
 8: jump 12
 9: %8@device = copy(%0!) drop %0
-10: %9@device = Neg(%8!) 'y/n' drop %8
+10: %9@device = Neg(%8!) 'y/else/n' drop %8
 11: %5@device = %9!
 12: return %5!
 )");
@@ -104,10 +104,10 @@ TEST_F(DevicePlanTest, ALoopCountsOnTheHost) {
 0: %2@device = copy(%1!) drop %1
 1: %3@host %4@device = #0 %2!
 2: jump 6
-3: %5@host = AddV2(%3! #1) 'w/next' drop %3
-4: %6@device = Tanh(%4!) 'w/h' drop %4
+3: %5@host = AddV2(%3! #1) 'w/body/next' drop %3
+4: %6@device = Tanh(%4!) 'w/body/h' drop %4
 5: %3@host %4@device = %5! %6!
-6: %7@host = Less(%3 %0) 'w/l'
+6: %7@host = Less(%3 %0) 'w/cond/l'
 7: loop %7! -> 3, 8 drop %0 %3 'w' drop %7
 8: return %4!
 )");
