@@ -2,9 +2,11 @@
 import os
 import re
 
-# The loops and conditions that it is in come first.
+# The calls that it is in come first.
 _NODES = re.compile(r"(?:node '[^']*': )+")
 _NODE = re.compile(r"'([^']*)'")
+# By attr: how the server names nodes in a body after the node whose body it is.
+_BODIES = {"then_branch": "then", "else_branch": "else", "cond": "cond", "body": "body"}
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -20,7 +22,7 @@ def locate(error, graph, function):
   if match is None:
     return
   paths = _NODE.findall(match.group())
-  node = _inside(graph, paths)
+  node = _find(graph, "/".join(paths).split("/"))
   name = paths[-1] if node is None else node.name
   lines = ["Graph execution error:", "",
            "Detected at node %s defined at (most recent call last):" % name]
@@ -35,17 +37,8 @@ def _frames(node):
           if not frame.filename.startswith(_HERE)]
 
 
-def _inside(graph, paths):
-  """The operation at the last path; each path is of one in a body of the one before. Or None."""
-  node = _find(graph, paths[0])
-  if node is None or len(paths) == 1:
-    return node
-  return next(filter(None, (_inside(body, paths[1:]) for body in _bodies(node))), None)
-
-
-def _find(graph, path):
+def _find(graph, names):
   """The operation of a graph, or of a function that it calls, at a path of names; or None."""
-  names = path.split("/")
   for end in range(len(names), 0, -1):
     try:
       node = graph.get_operation_by_name("/".join(names[:end]))
@@ -53,17 +46,20 @@ def _find(graph, path):
       continue
     if end == len(names):
       return node
-    for body in _bodies(node):
-      found = _find(body, "/".join(names[end:]))
+    for before, body in _bodies(node):
+      rest = names[end:]
+      if before is not None and rest.pop(0) != before:
+        continue
+      found = _find(body, rest)
       if found is not None:
         return found
   return None
 
 
 def _bodies(node):
-  """The FuncGraphs that an operation may run."""
-  for value in node.node_def.attr.values():
-    for function in [value.func] if value.HasField("func") else value.list.func:
+  """What comes before the names in each FuncGraph that an operation may run, or None; and that."""
+  for attr, value in node.node_def.attr.items():
+    for i, function in enumerate([value.func] if value.HasField("func") else value.list.func):
       known = node.graph._get_function(function.name)
       if known is not None and getattr(known, "graph", None) is not None:
-        yield known.graph
+        yield ("branch%d" % i if attr == "branches" else _BODIES.get(attr)), known.graph
