@@ -54,7 +54,7 @@ if [ "$mode" != --fast ]; then
   step "Waiting for asan"
   wait "$asan_build" || { cat build/asan.log; exit 1; }
   step "The C++ tests under AddressSanitizer and UBSan"
-  export ASAN_OPTIONS=detect_stack_use_after_return=1
+  export ASAN_OPTIONS=detect_stack_use_after_return=1 FORMWORK_SCHEDULES=50
   attempt ctest --test-dir build/asan --output-on-failure -L fast
   # The same start each time, so that what it finds is of the change; --slow goes elsewhere.
   fuzz=(-max_total_time=60 -seed=1)
