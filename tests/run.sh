@@ -55,7 +55,7 @@ if [ "$mode" != --fast ]; then
   wait "$asan_build" || { cat build/asan.log; exit 1; }
   step "The C++ tests under AddressSanitizer and UBSan"
   export ASAN_OPTIONS=detect_stack_use_after_return=1 FORMWORK_SCHEDULES=50
-  attempt ctest --test-dir build/asan --output-on-failure -L fast
+  attempt ctest --test-dir build/asan -j 2 --output-on-failure -L fast
   # The same start each time, so that what it finds is of the change; --slow goes elsewhere.
   fuzz=(-max_total_time=60 -seed=1)
   [ "$mode" != --slow ] || fuzz=(-max_total_time=600)

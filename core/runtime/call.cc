@@ -14,7 +14,7 @@ void Call::Print(absl::string_view text) {
   if (printed_bytes_ > kMostPrintedBytes) return;
   printed_bytes_ += text.size();
   if (printed_bytes_ > kMostPrintedBytes) {
-    printed_.push_back("[the call's further output was left out]\n");
+    printed_.emplace_back("[the call's further output was left out]\n");
     return;
   }
   printed_.emplace_back(text);
