@@ -25,6 +25,7 @@
 #include "server/flags.h"
 #include "server/logging.h"
 #include "server/server.h"
+#include "server/spare_threads.h"
 #include "spdlog/spdlog.h"
 
 namespace {
@@ -35,6 +36,9 @@ using formwork::server::ServerOptions;
 
 // What may take longer than the drain itself: closing connections, freeing memory.
 constexpr absl::Duration kExitGrace = absl::Seconds(2);
+
+// More than gRPC starts as requests come in: two for each core up to 8 cores.
+constexpr int kSpareThreads = 16;
 
 // Exit codes: 0 where all that was admitted has ended, kBadFlag (flags.h), and these.
 constexpr int kCannotStart = 1;
@@ -137,6 +141,7 @@ int main(int argc, char** argv) {
 #endif
   formwork::BoundHeapArenas();
   const sigset_t signals = BlockSignals();
+  formwork::server::KeepSpareThreads(kSpareThreads);
   RaiseDescriptorLimit();
   formwork::server::SetUpLogging(options.log_format, options.log_level);
   // Never undone: gRPC's own shutdown may wait ten seconds for a poller of its own.

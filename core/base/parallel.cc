@@ -67,11 +67,6 @@ int StartableThreads(int wanted) {
   return static_cast<int>(threads.size());
 }
 
-// oneTBB has been seen to start a worker beyond its limit while many calls ran, and ends the
-// process where the system gives it no thread. It takes workers that have been started first:
-// these.
-constexpr int kSpareWorkers = 16;
-
 // Has oneTBB start its workers now, where a thread that is missing would be noticed: one task for
 // each thread, which waits until all are running. They stay as long as this thread does.
 void StartWorkers(int threads) {
@@ -128,10 +123,9 @@ void SetParallelThreads(int threads) {
   static absl::once_flag once;
   absl::call_once(once, [threads] {
     const int wanted = threads > 0 ? threads : HardwareThreads();
-    const int startable = wanted > 1 ? StartableThreads(wanted - 1 + kSpareWorkers) : 0;
-    const int workers = std::max(0, startable - kSpareWorkers);
+    const int workers = wanted > 1 ? StartableThreads(wanted - 1) : 0;
     threads_in_use.store(workers + 1, std::memory_order_relaxed);
-    if (workers > 0) StartWorkers(startable + 1);
+    if (workers > 0) StartWorkers(workers + 1);
     // Leaked: oneTBB forgets the limit when the object goes, and it is meant to hold until exit.
     static auto* const limit = new tbb::global_control(tbb::global_control::max_allowed_parallelism,
                                                        static_cast<size_t>(workers) + 1);
