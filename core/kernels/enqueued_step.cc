@@ -139,7 +139,7 @@ class Issue {
   }
 
   absl::Status Enqueue(const std::vector<Shape>& shapes) {
-    auto work = std::make_unique<Work>(node_, streams_.status(), ctx_.allocator());
+    auto work = std::make_unique<Work>(node_, streams_, ctx_.allocator());
     std::deque<Tensor> held;  // Until the work is enqueued.
     for (size_t k = 0; k < shapes.size(); ++k) {
       FORMWORK_ASSIGN_OR_RETURN(held.emplace_back(),
@@ -150,7 +150,7 @@ class Issue {
     for (int i = 0; i < ctx_.num_inputs(); ++i) work->AddInput(ctx_.input(i));
     const absl::Status opened = OpenVariables(*work, held);
     // Then a variable that is open already keeps its value.
-    if (!opened.ok()) streams_.status()->Fail(AtNode(node_, opened));
+    if (!opened.ok()) streams_.status()->Fail(AtNode(node_, streams_.calls(), opened));
     Work::Launch(std::move(work), streams_.stream());
     return opened;
   }
@@ -184,6 +184,9 @@ class Issue {
 
   // Waits for the inputs and runs the kernel here.
   absl::Status RunOnHost() {
+    if (node_.host_kernel == nullptr) {
+      return Unimplemented(node_.op->name, ": the host has no kernel, and values decide on shapes");
+    }
     std::vector<Tensor> inputs;
     std::deque<WorkVariable> variables;
     for (int i = 0; i < ctx_.num_inputs(); ++i) inputs.push_back(ctx_.input(i));
@@ -209,7 +212,7 @@ class Issue {
     WorkScope scope(ctx_.allocator(), variables);
     CallScope& call = variables.empty() ? ctx_.call() : scope;
     KernelContext host(call, refs, absl::MakeSpan(outputs));
-    FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] { return node_.kernel(host); }));
+    FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] { return (*node_.host_kernel)(host); }));
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!node_.host_outputs[k]) {
         FORMWORK_ASSIGN_OR_RETURN(outputs[k], streams_.ToDevice(outputs[k]));
@@ -231,16 +234,17 @@ KernelFn MakeEnqueuedStep(DeviceNode node) {
   return KernelFn([node = std::move(node)](KernelContext& ctx) -> absl::Status {
     const absl::Status status = Issue(node, ctx).Run();
     if (status.ok()) return status;
-    const absl::Status earlier = ctx.call().streams()->status()->Get();
-    return earlier.ok() ? AtNode(node, status) : earlier;
+    const StreamScope& streams = *ctx.call().streams();
+    const absl::Status earlier = streams.status()->Get();
+    return earlier.ok() ? AtNode(node, streams.calls(), status) : earlier;
   });
 }
 
 KernelFn MakeHostStep(DeviceNode node, bool after_work) {
   return KernelFn([node = std::move(node), after_work](KernelContext& ctx) -> absl::Status {
     if (after_work) FORMWORK_RETURN_IF_ERROR(ctx.call().streams()->Await());
-    const absl::Status status = node.kernel(ctx);
-    return status.ok() ? status : AtNode(node, status);
+    const absl::Status status = (*node.kernel)(ctx);
+    return status.ok() ? status : AtNode(node, ctx.call().streams()->calls(), status);
   });
 }
 

@@ -7,7 +7,8 @@
 // by the shapes, and the values in host memory, that are known then. Where that is not enough the
 // host waits for the inputs, runs the kernel and copies what it makes to the device.
 //
-// Errors of these steps name their nodes: one that the work had may come out of a later step.
+// Errors of these steps name their nodes, and the calls that they are in: one that the work had may
+// come out of a later step.
 
 #include <memory>
 #include <string>
@@ -23,8 +24,10 @@ struct DeviceNode {
   const OpDef* op = nullptr;
   std::shared_ptr<const AttrMap> attrs;
   std::vector<DType> input_dtypes, output_dtypes;
-  std::vector<bool> host_outputs;  ///< Those that are made in host memory (ArgDef::host).
-  KernelFn kernel;                 ///< A function of the host's.
+  std::vector<bool> host_outputs;          ///< Those that are made in host memory (ArgDef::host).
+  std::shared_ptr<const KernelFn> kernel;  ///< Of where it runs.
+  /// Of one that is enqueued: the host's, for shapes that only values tell. Null: there is none.
+  std::shared_ptr<const KernelFn> host_kernel;
 };
 
 /// Enqueues the kernel. It finds inputs where it wants them (ArgDef::host), the others on the

@@ -115,8 +115,11 @@ absl::Status WorkScope::Destroy(ResourceHandle /*handle*/, bool /*ignore_missing
   return NoVariable();
 }
 
-absl::Status AtNode(const DeviceNode& node, const absl::Status& status) {
-  return Annotate(status, absl::StrCat("node '", node.name, "'"));
+absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::string>& calls,
+                    const absl::Status& status) {
+  HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
+  const absl::Status named = Annotate(status, absl::StrCat("node '", node.name, "'"));
+  return calls == nullptr ? named : Annotate(named, *calls);
 }
 
 void Work::AddInput(const Tensor& value) {
@@ -182,7 +185,7 @@ void Work::Run() {
   }
   if (!status_->Get().ok()) return;
   const absl::Status status = CatchOutOfMemory([&] { return RunKernel(); });
-  if (!status.ok()) status_->Fail(AtNode(node_, status));
+  if (!status.ok()) status_->Fail(AtNode(node_, calls_, status));
 }
 
 absl::Status Work::RunKernel() {
@@ -196,7 +199,7 @@ absl::Status Work::RunKernel() {
   OutputAllocator allocator(outputs_, host_);
   WorkScope scope(allocator, variables_);
   KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
-  FORMWORK_RETURN_IF_ERROR(node_.kernel(ctx));
+  FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].dtype() != outputs_[i].dtype || outputs[i].shape() != outputs_[i].shape) {
       return Internal(node_.op->name, " makes a value of another shape than inferred: inferred=",

@@ -75,15 +75,17 @@ class WorkScope final : public CallScope, private ResourceAccess {
   std::atomic<uint64_t> state_{0};
 };
 
-/// `status` of what the node does, with its name before it.
-absl::Status AtNode(const DeviceNode& node, const absl::Status& status);
+/// `status` of what the node does, with its name before it, and before that the calls that it is
+/// in.
+absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::string>& calls,
+                    const absl::Status& status);
 
 /// Put together by one thread, then launched.
 class Work {
  public:
   /// `node` and `host`, for what the kernel allocates beside its outputs, outlive the work.
-  Work(const DeviceNode& node, std::shared_ptr<EnqueuedStatus> status, Allocator& host)
-      : node_(node), status_(std::move(status)), host_(host) {}
+  Work(const DeviceNode& node, const StreamScope& streams, Allocator& host)
+      : node_(node), status_(streams.status()), calls_(streams.calls()), host_(host) {}
 
   // Values on the device outlive Launch.
   void AddInput(const Tensor& value);
@@ -109,6 +111,7 @@ class Work {
 
   const DeviceNode& node_;
   const std::shared_ptr<EnqueuedStatus> status_;
+  const std::shared_ptr<const std::string> calls_;
   Allocator& host_;
   BufferAccess access_;
   std::deque<DeviceView> views_, outputs_;

@@ -6,6 +6,30 @@
 #include "core/base/status.h"
 
 namespace formwork {
+namespace {
+
+absl::StatusOr<Tensor> AllocateOn(Device& device, Stream& stream, DType dtype, const Shape& shape) {
+  FORMWORK_ASSIGN_OR_RETURN(Buffer buffer,
+                            device.Allocate(Tensor::ShapeOnly(dtype, shape).bytes(), stream));
+  return Tensor::OfBuffer(dtype, shape, std::move(buffer));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Device& device, Stream& stream,
+                                    Allocator& host) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor copy, AllocateOn(device, stream, value.dtype(), value.shape()));
+  Buffer to = copy.buffer();
+  if (value.buffer()) {
+    stream.Copy(value.buffer(), to);
+    return copy;
+  }
+  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host.Allocate(value.bytes()));
+  const Buffer staged(block);
+  std::memcpy(staged.data(), value.raw(), value.bytes());
+  stream.Copy(staged, to);
+  return copy;
+}
 
 void EnqueuedStatus::Fail(absl::Status status) {
   absl::MutexLock lock(&mutex_);
@@ -23,24 +47,12 @@ StreamScope::StreamScope(Device& device, Stream& stream, AccessTicket& ticket, A
 }
 
 absl::StatusOr<Tensor> StreamScope::Allocate(DType dtype, const Shape& shape) {
-  FORMWORK_ASSIGN_OR_RETURN(Buffer buffer,
-                            device_.Allocate(Tensor::ShapeOnly(dtype, shape).bytes(), stream_));
-  return Tensor::OfBuffer(dtype, shape, std::move(buffer));
+  return AllocateOn(device_, stream_, dtype, shape);
 }
 
 absl::StatusOr<Tensor> StreamScope::ToDevice(const Tensor& value) {
   if (value.on_device()) return value;
-  FORMWORK_ASSIGN_OR_RETURN(Tensor copy, Allocate(value.dtype(), value.shape()));
-  Buffer to = copy.buffer();
-  if (value.buffer()) {
-    stream_.Copy(value.buffer(), to);
-    return copy;
-  }
-  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host_.Allocate(value.bytes()));
-  const Buffer staged(block);
-  std::memcpy(staged.data(), value.raw(), value.bytes());
-  stream_.Copy(staged, to);
-  return copy;
+  return CopyToDevice(value, device_, stream_, host_);
 }
 
 absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,

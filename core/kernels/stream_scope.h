@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -20,6 +22,11 @@
 #include "core/tensor/tensor.h"
 
 namespace formwork {
+
+/// A copy of `value`, of plain data in host memory, on `device`: enqueued on `stream`. `host`: for
+/// what lies inside its Tensor.
+absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Device& device, Stream& stream,
+                                    Allocator& host);
 
 /// How the work that a call has enqueued went so far. Thread-safe; kept by that work.
 class EnqueuedStatus {
@@ -45,6 +52,13 @@ class StreamScope {
   Stream& stream() { return stream_; }
   AccessTicket& ticket() { return ticket_; }
   const std::shared_ptr<EnqueuedStatus>& status() const { return status_; }
+
+  /// The calls of functions that the call is in, as errors name them; empty: none. For the work
+  /// that is enqueued from now on.
+  void set_calls(std::string calls) {
+    calls_ = calls.empty() ? nullptr : std::make_shared<const std::string>(std::move(calls));
+  }
+  const std::shared_ptr<const std::string>& calls() const { return calls_; }
 
   /// Plain data, undefined until work writes it.
   absl::StatusOr<Tensor> Allocate(DType dtype, const Shape& shape);
@@ -80,6 +94,7 @@ class StreamScope {
   AccessTicket& ticket_;
   Allocator& host_;
   const std::shared_ptr<EnqueuedStatus> status_ = std::make_shared<EnqueuedStatus>();
+  std::shared_ptr<const std::string> calls_;
   std::vector<Download> results_;
   int64_t host_waits_ = 0;
 };

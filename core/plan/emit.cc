@@ -81,10 +81,16 @@ class Emitter {
       const auto& shapes = graph.nodes[result.node].output_shapes;
       plan_->result_shapes.push_back(shapes.empty() ? PartialShape() : shapes[result.index]);
     }
+    if (on_device()) {
+      FORMWORK_RETURN_IF_ERROR(PlaceConstants(*plan_, constant_memory_, device().device,
+                                              *scope_.stream, scope_.context.allocator));
+    }
     FindLastUses(*plan_, whole, accesses_.handles());
     FORMWORK_RETURN_IF_ERROR(WorkStatus());
     if (root_) accesses_.AddReleases();
-    for (const Tensor& constant : plan_->constants) scope_.bytes += constant.bytes();
+    for (const Tensor& constant : plan_->constants) {
+      if (constant.has_value()) scope_.bytes += constant.bytes();
+    }
     scope_.bytes += sizeof(Plan) + plan_->num_slots * (sizeof(Tensor) + sizeof(InputRef)) +
                     plan_->num_registers * sizeof(ScalarProgram::Register) +
                     plan_->code.size() * (sizeof(Plan::Instruction) + sizeof(Plan::Label) + 64) +
@@ -99,9 +105,9 @@ class Emitter {
   struct Body {
     const Graph& graph;
     Region& region;
-    bool top;                                  // The plan's own, not that of a branch or loop.
-    std::vector<std::vector<Plan::Ref>> refs;  // By node, by output.
-    std::map<std::pair<bool, uint32_t>, Plan::Ref> copies = {};  // In the other memory, by ref.
+    bool top;                                   // The plan's own, not that of a branch or loop.
+    std::vector<std::vector<Plan::Ref>> refs;   // By node, by output.
+    std::map<uint32_t, Plan::Ref> copies = {};  // In the other memory, by slot.
 
     Plan::Ref ref(Edge edge) const { return refs[edge.node][edge.index]; }
   };
@@ -127,8 +133,9 @@ class Emitter {
     plan_->refs.push_back(ref);
     ++plan_->code.back().inputs.count;
   }
-  Plan::Ref NewConstant(const Tensor& value) {
+  Plan::Ref NewConstant(const Tensor& value, Plan::Memory memory = Plan::Memory::kHost) {
     plan_->constants.push_back(value);
+    if (on_device()) constant_memory_.push_back(memory);
     return {.constant = true, .index = static_cast<uint32_t>(plan_->constants.size()) - 1};
   }
   uint32_t NewTargets(size_t count) {
@@ -147,13 +154,22 @@ class Emitter {
 
   // --- Memory, of a plan for a device -----------------------------------------------------------
 
-  bool on_device() const { return scope_.context.device != DeviceKind::kCpu; }
+  bool on_device() const { return scope_.context.device.has_value(); }
+  const PlannerContext::Target& device() const { return *scope_.context.device; }
   Plan::Memory MemoryOf(Plan::Ref ref) const {
-    return ref.constant ? Plan::Memory::kHost : plan_->memory[ref.index];
+    return ref.constant ? constant_memory_[ref.index] : plan_->memory[ref.index];
   }
   // The same value in that memory.
   Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref) {
     if (!on_device() || MemoryOf(ref) == memory) return ref;
+    if (ref.constant) {  // Of the host: once for all calls.
+      const auto [found, inserted] = device_constants_.try_emplace(ref.index, 0);
+      if (inserted) {
+        const Tensor value = plan_->constants[ref.index];
+        found->second = NewConstant(value, Plan::Memory::kDevice).index;
+      }
+      return {.constant = true, .index = found->second};
+    }
     const uint32_t slot = NewSlots(1, memory);
     const uint32_t kernel = static_cast<uint32_t>(plan_->kernels.size());
     plan_->kernels.push_back(memory == Plan::Memory::kHost ? MakeToHost() : MakeToDevice());
@@ -165,19 +181,22 @@ class Emitter {
   }
   // The same, once for all steps of a body.
   Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref, Body& body) {
-    if (!on_device() || MemoryOf(ref) == memory) return ref;
-    auto [found, inserted] = body.copies.try_emplace({ref.constant, ref.index});
+    if (!on_device() || ref.constant || MemoryOf(ref) == memory) return CopyTo(memory, ref);
+    auto [found, inserted] = body.copies.try_emplace(ref.index);
     if (inserted) found->second = CopyTo(memory, ref);
     return found->second;
   }
-  // Makes the kernel that of a node of a plan for a device, whose inputs are copied to where it
-  // wants them. Returns where its outputs are.
-  std::vector<Plan::Memory> PutOnDevice(Body& body, const Node& node, KernelFn& kernel,
-                                        std::vector<Plan::Ref>& inputs) {
-    DeviceNode step{node.name, node.op, node.attrs, {}, node.output_dtypes, {}, std::move(kernel)};
+  NodePlacement PlacementOf(const Body& body, const Node& node) const {
     std::vector<Plan::Memory> memory;
-    for (const Plan::Ref& input : inputs) memory.push_back(MemoryOf(input));
-    NodePlacement placement = Place(body.graph, node, memory);
+    for (const Edge& edge : node.inputs) memory.push_back(MemoryOf(body.ref(edge)));
+    return Place(body.graph, node, memory);
+  }
+  // The kernel of a node's step, whose inputs are copied to where it wants them. `factory`: of its
+  // kernel where it runs; `kernel`: made by that.
+  absl::StatusOr<KernelFn> PutOnDevice(Body& body, const Node& node, KernelFactory factory,
+                                       KernelFn kernel, const NodePlacement& placement,
+                                       std::vector<Plan::Ref>& inputs) {
+    DeviceNode step{node.name, node.op, node.attrs, {}, node.output_dtypes, {}, nullptr, nullptr};
     for (size_t k = 0; k < inputs.size(); ++k) {
       step.input_dtypes.push_back(body.graph.dtype(node.inputs[k]));
       if (placement.inputs[k]) inputs[k] = CopyTo(*placement.inputs[k], inputs[k], body);
@@ -185,9 +204,16 @@ class Emitter {
     for (Plan::Memory output : placement.outputs) {
       step.host_outputs.push_back(output == Plan::Memory::kHost);
     }
-    kernel = placement.on_host ? MakeHostStep(std::move(step), placement.after_work)
-                               : MakeEnqueuedStep(std::move(step));
-    return std::move(placement.outputs);
+    step.kernel = std::make_shared<const KernelFn>(std::move(kernel));
+    if (placement.on_host) return MakeHostStep(std::move(step), placement.after_work);
+    const KernelFactory host = scope_.context.kernels.Find(node.op->name);
+    if (host == factory) {
+      step.host_kernel = step.kernel;
+    } else if (host != nullptr) {
+      FORMWORK_ASSIGN_OR_RETURN(KernelFn made, MakeKernel(body, node, host));
+      step.host_kernel = std::make_shared<const KernelFn>(std::move(made));
+    }
+    return MakeEnqueuedStep(std::move(step));
   }
   // Where a loop keeps a variable that starts as `initial`.
   Plan::Memory MemoryOfVariable(DType dtype, Plan::Ref initial) const {
@@ -303,7 +329,11 @@ class Emitter {
   absl::Status AddKernel(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
     if (node.op->handle_of != nullptr) return AddHandle(body, i);
-    const KernelFactory factory = scope_.context.kernels.Find(node.op->name);
+    std::optional<NodePlacement> placement;
+    if (on_device()) placement = PlacementOf(body, node);
+    const bool enqueued = placement && !placement->on_host;
+    const KernelFactory factory =
+        (enqueued ? device().kernels : scope_.context.kernels).Find(node.op->name);
     if (factory == nullptr) {
       scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
       body.refs[i].resize(node.output_dtypes.size());
@@ -311,12 +341,17 @@ class Emitter {
     }
     FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
     std::vector<Plan::Ref> inputs = InputsOf(body, node);
-    std::vector<Plan::Memory> outputs;
-    if (on_device()) outputs = PutOnDevice(body, node, kernel, inputs);
+    if (placement) {
+      FORMWORK_ASSIGN_OR_RETURN(
+          kernel, PutOnDevice(body, node, factory, std::move(kernel), *placement, inputs));
+    }
     const uint32_t index = static_cast<uint32_t>(plan_->kernels.size());
     plan_->kernels.push_back(std::move(kernel));
     Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index, inputs);
-    std::copy(outputs.begin(), outputs.end(), plan_->memory.end() - outputs.size());
+    if (placement) {
+      std::copy(placement->outputs.begin(), placement->outputs.end(),
+                plan_->memory.end() - placement->outputs.size());
+    }
     instruction.effect = HasEffect(node);
     if (instruction.effect) plan_->last_effect = Here() - 1;
     scope_.sized_by_value =
@@ -628,6 +663,9 @@ class Emitter {
   const bool root_;
   std::shared_ptr<Plan> plan_;
   Accesses accesses_{*plan_, scope_, root_};
+  // Of a plan for a device.
+  std::vector<Plan::Memory> constant_memory_;      // Where each constant is wanted.
+  std::map<uint32_t, uint32_t> device_constants_;  // Of those of the host, their likes there.
 };
 
 }  // namespace

@@ -11,7 +11,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "core/device/device.h"
 #include "core/graph/graph.h"
 #include "core/plan/plan.h"
 
@@ -27,6 +29,11 @@ struct NodePlacement {
 
 /// `inputs`: where they are.
 NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Plan::Memory> inputs);
+
+/// Copies the constants that are wanted on the device there, enqueued on `stream`, and drops those
+/// that nobody reads in host memory. `wanted`: where, of each.
+absl::Status PlaceConstants(Plan& plan, absl::Span<const Plan::Memory> wanted, Device& device,
+                            Stream& stream, Allocator& host);
 
 /// Where parameters and results of functions, and what branches make, are: of these nothing else is
 /// known.

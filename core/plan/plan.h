@@ -101,7 +101,7 @@ class Plan {
   std::vector<Target> targets;
   /// Slots with handles of variables that nothing later touches. Of the root plan alone.
   std::vector<uint32_t> releases;
-  std::vector<Tensor> constants;
+  std::vector<Tensor> constants;  ///< Without value: a place that nobody refers to.
   std::vector<Ref> results;
   std::vector<State> states;
   uint32_t num_state = 0;  ///< Numbers, those of calls included.

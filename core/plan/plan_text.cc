@@ -24,8 +24,15 @@ class Writer {
 
   void Write() {
     for (size_t i = 0; i < plan_.constants.size() && HasRoom(); ++i) {
-      absl::StrAppend(&text_, "#", i, " = ",
-                      absl::Utf8SafeCEscape(plan_.constants[i].DebugString()), "\n");
+      const Tensor& constant = plan_.constants[i];
+      if (!constant.has_value()) continue;
+      absl::StrAppend(&text_, "#", i);
+      if (constant.on_device()) {
+        absl::StrAppend(&text_, "@device = ", DTypeName(constant.dtype()),
+                        constant.shape().ToString(), "\n");
+      } else {
+        absl::StrAppend(&text_, " = ", absl::Utf8SafeCEscape(constant.DebugString()), "\n");
+      }
     }
     for (size_t i = 0; i < plan_.code.size() && HasRoom(); ++i) Add(i);
   }

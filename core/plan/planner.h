@@ -3,6 +3,7 @@
 // Compiles an imported graph into a Plan.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,15 +16,23 @@ namespace formwork {
 
 struct PlannerContext {
   const OpRegistry& ops;
-  const KernelRegistry& kernels;  ///< Of the device that the plan is for.
+  /// The CPU's: of folding, and of all steps that run on the host.
+  const KernelRegistry& kernels;
   Allocator& allocator;
-  DeviceKind device = DeviceKind::kCpu;  ///< What the plan is for.
+  /// What the plan is for; none: the CPU. The device outlives the plan.
+  struct Target {
+    Device& device;
+    const KernelRegistry& kernels;
+  };
+  std::optional<Target> device = std::nullopt;
+  PassBudget budget = {};
 };
 
-/// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable.
+/// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable. A plan
+/// for a device has its constants there: it waits until they are.
 /// Errors: kUnimplemented lists every op that the device has no kernel for; kInvalidArgument where
 /// a kernel refuses its attrs, naming the node; kCancelled and kDeadlineExceeded of the thread's
-/// StopFlag.
+/// StopFlag; those of the device's memory.
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context);

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
+#include "core/kernels/stream_scope.h"
 #include "core/ops/control_flow.h"
 
 namespace formwork {
@@ -103,7 +104,7 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
       case Plan::Code::kKernel: {
         if (!stop_.after_effect() && slice.Over()) return State::kSuspended;
         absl::Status status = RunKernel(instruction, refs, slots);
-        if (!status.ok()) return Fail(std::move(status));
+        if (!status.ok()) return Fail(std::move(status), /*named=*/call_.streams() != nullptr);
         break;
       }
       case Plan::Code::kScalar: {
@@ -181,7 +182,7 @@ absl::Status Execution::RunKernel(const Plan::Instruction& instruction, const In
   if (stop_.cut()) return stop_.status();  // What else the kernel says comes of work left undone.
   if (!status.ok()) {
     const bool named =
-        plan_->labels[at_].op == nullptr || !plan_->memory.empty() || status == stop_.status();
+        plan_->labels[at_].op == nullptr || call_.streams() != nullptr || status == stop_.status();
     return named ? status : AtNode(status);
   }
   if (instruction.effect) stop_.NoteEffect();
@@ -261,6 +262,7 @@ absl::Status Execution::Enter(const Plan::Instruction& instruction, const InputR
   plan_ = &callee;
   frame_ = frame;
   at_ = 0;
+  TellCalls();
   return absl::OkStatus();
 }
 
@@ -274,6 +276,7 @@ void Execution::Leave() {
   frame_ = caller.frame;
   Finish(instruction);
   at_ = caller.at + 1;
+  TellCalls();
 }
 
 void Execution::TakeResults(Tensor* to) {
@@ -295,12 +298,10 @@ absl::Status Execution::AtNode(const absl::Status& status) const {
   return Annotate(status, absl::StrCat("node '", plan_->labels[at_].node, "'"));
 }
 
-// The calls that it is in are named.
-absl::Status Execution::Fail(absl::Status status) {
-  HeapScope unlimited(nullptr);
-  const bool named = status != stop_.status() && !callers_.empty();
+// The calls that it is in, as errors name them.
+std::string Execution::Calls() const {
   std::string calls;
-  for (size_t i = 0; named && i < callers_.size(); ++i) {
+  for (size_t i = 0; i < callers_.size(); ++i) {
     const size_t left_out =
         callers_.size() > 2 * kNamedCalls ? callers_.size() - 2 * kNamedCalls : 0;
     if (left_out > 0 && i == kNamedCalls) {
@@ -310,8 +311,22 @@ absl::Status Execution::Fail(absl::Status status) {
     const Caller& caller = callers_[i];
     absl::StrAppend(&calls, i == 0 ? "" : ": ", "node '", caller.plan->labels[caller.at].node, "'");
   }
+  return calls;
+}
+
+// Of a plan for a device: what its work has to say may come out of a later call.
+void Execution::TellCalls() {
+  StreamScope* const streams = call_.streams();
+  if (streams == nullptr) return;
+  HeapScope unlimited(nullptr);
+  streams->set_calls(Calls());
+}
+
+absl::Status Execution::Fail(absl::Status status, bool named) {
+  HeapScope unlimited(nullptr);
+  if (!named && status != stop_.status() && !callers_.empty()) status = Annotate(status, Calls());
   Stop();
-  return named ? Annotate(status, calls) : status;
+  return status;
 }
 
 void Execution::Stop() {

@@ -105,7 +105,10 @@ class Execution {
   void Leave();
   void TakeResults(Tensor* to);
   absl::Status AtNode(const absl::Status& status) const;
-  absl::Status Fail(absl::Status status);
+  // `named`: it names the calls already.
+  absl::Status Fail(absl::Status status, bool named = false);
+  std::string Calls() const;
+  void TellCalls();
 
   const Plan& root_;
   PlanFrame& root_frame_;

@@ -18,7 +18,7 @@ class DevicePlanTest : public ::testing::Test {
             const std::vector<std::string>& fetches, const std::vector<std::string>& targets = {}) {
     ASSERT_OK_AND_ASSIGN(program_, programs_.Make(text, feeds, fetches, targets));
   }
-  std::string Text() const { return PlanText(*program_.device); }
+  std::string Text() { return PlanText(sim_.PlanOf(program_)); }
   Outcome Run(std::vector<Tensor> inputs) {
     Outcome outcome = std::move(sim_.Run({{&program_, std::move(inputs)}})[0]);
     sim_.device().RunAll();
@@ -27,7 +27,7 @@ class DevicePlanTest : public ::testing::Test {
   }
 
   Programs programs_;
-  SimWorld sim_{programs_.allocator(), 1, 2};
+  SimWorld sim_{programs_, 1, 2};
   Program program_;
 };
 
@@ -65,20 +65,19 @@ TEST_F(DevicePlanTest, APredicateOfTheDeviceIsCopiedToTheHost) {
     end
   )",
        {{"x:0", DType::kFloat}}, {"y:0"});
-  EXPECT_EQ(Text(), R"(#0 = float32[] 0
+  EXPECT_EQ(Text(), R"(#1@device = float32[]
 0: %1@device = copy(%0)
-1: %2@device = copy(#0)
-2: %3@device = Greater(%1! %2!) 'p' drop %1 %2
-3: %4@host = copy(%3!) drop %3
-4: branch %4! -> 5, 9 'y' drop %4
-5: %6@device = copy(%0!) drop %0
-6: %7@device = Exp(%6!) 'y/then/e' drop %6
-7: %5@device = %7!
-8: jump 12
-9: %8@device = copy(%0!) drop %0
-10: %9@device = Neg(%8!) 'y/else/n' drop %8
-11: %5@device = %9!
-12: return %5!
+1: %2@device = Greater(%1! #1) 'p' drop %1
+2: %3@host = copy(%2!) drop %2
+3: branch %3! -> 4, 8 'y' drop %3
+4: %5@device = copy(%0!) drop %0
+5: %6@device = Exp(%5!) 'y/then/e' drop %5
+6: %4@device = %6!
+7: jump 11
+8: %7@device = copy(%0!) drop %0
+9: %8@device = Neg(%7!) 'y/else/n' drop %7
+10: %4@device = %8!
+11: return %4!
 )");
   EXPECT_EQ(Run(Owned(Tensor::Scalar(-2.0f))).results[0].scalar<float>(), 2);
 }
@@ -111,6 +110,58 @@ TEST_F(DevicePlanTest, ALoopCountsOnTheHost) {
 7: loop %7! -> 3, 8 drop %0 %3 'w' drop %7
 8: return %4!
 )");
+}
+
+TEST_F(DevicePlanTest, FoldingAndStepsOfTheHostUseItsKernels) {
+  Make(R"(
+    x = Placeholder dtype=float
+    a = Const float[2] 1 2
+    b = Mul(a, a) T=float
+    s = Shape(x) T=float
+    d = Mul(s, s) T=int32
+    y = AddV2(x, b) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0", "d:0"});
+  GraphWorld world;
+  KernelRegistry of_device(world.ops);  // Without Mul.
+  of_device.Add("AddV2", world.kernels.Find("AddV2"));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan,
+                       MakePlan(*program_.graph, {PartialShape()},
+                                {world.ops, world.kernels, programs_.allocator(),
+                                 PlannerContext::Target{sim_.device(), of_device}}));
+  EXPECT_EQ(PlanText(*plan), R"(#1@device = float32[2]
+0: %1@host = Shape(%0) 's'
+1: %2@host = Mul(%1 %1) 'd' drop %1
+2: %3@device = copy(%0!) drop %0
+3: %4@device = AddV2(%3! #1) 'y' drop %3
+4: return %4! %2!
+)");
+}
+
+TEST_F(DevicePlanTest, ErrorsOfWorkNameTheCallsThatItIsIn) {
+  constexpr char kText[] = R"(
+    x = Placeholder dtype=float
+    i = Placeholder dtype=int32
+    c = PartitionedCall(x, i) Tin=[float,int32] Tout=[float] f=@outer
+    y = Tanh(c) T=float
+    function outer(t: float, i: int32) -> (r: float = c:output:0)
+      c = PartitionedCall(t, i) Tin=[float,int32] Tout=[float] f=@inner
+    end
+    function inner(t: float, i: int32) -> (r: float = g:output:0)
+      axis = Const int32[] 0
+      g = GatherV2(t, i, axis:output:0) Tparams=float Tindices=int32 Taxis=int32
+    end
+  )";
+  ASSERT_OK_AND_ASSIGN(
+      program_, programs_.Make(kText, {{"x:0", DType::kFloat}, {"i:0", DType::kInt32}}, {"y:0"}, {},
+                               /*inlined=*/0));
+  EXPECT_THAT(Text(), HasSubstr("function 0 'inner'"));
+  EXPECT_THAT(Run(Owned(VectorOf<float>({1, 2}), VectorOf<int32_t>({2}))).status,
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("node 'c': node 'c': node 'g': indices[0] = 2")));
+  Outcome good = Run(Owned(VectorOf<float>({1, 0}), VectorOf<int32_t>({1})));
+  ASSERT_OK(good.status);
+  EXPECT_EQ(ValuesOf<float>(good.results[0]), (std::vector<float>{0}));
 }
 
 TEST_F(DevicePlanTest, WhatOthersSeeRunsOnTheHost) {
@@ -175,6 +226,7 @@ TEST_F(DevicePlanTest, ALostDeviceEndsTheCall) {
     y = Tanh(x) T=float
   )",
        {{"x:0", DType::kFloat}}, {"y:0"});
+  sim_.PlanOf(program_);
   sim_.device().Lose();
   EXPECT_THAT(Run(Owned(Tensor::Scalar(1.0f))).status, StatusIs(StatusCode::kUnavailable));
 }

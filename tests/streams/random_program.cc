@@ -38,6 +38,24 @@ constexpr absl::string_view kFunctions = R"(
     w = AssignAddVariableOp(v, t) dtype=float
     o = ReadVariableOp(v, ^w) dtype=float
   end
+  function step(v: resource, t: float, i: int32) -> (r: float = h:y:0) runs(w)
+    nought = Const int32[] 0
+    o = ReadVariableOp(v) dtype=float
+    g = GatherV2(t, i, nought:output:0) Tparams=float Tindices=int32 Taxis=int32
+    m = MatMul(o:value:0, g:output:0) T=float
+    h = Tanh(m:product:0) T=float
+    w = AssignAddVariableOp(v, h:y:0) dtype=float
+  end
+  function steps(v: resource, t: float, i: int32) -> (r: float = s:z:0) runs(a, b, c)
+    a = StatefulPartitionedCall(v, t, i) Tin=[resource,float,int32] Tout=[float] f=@step
+    both = Const int32[2] 0 1
+    nought = Const float[] 0
+    sum = Sum(a:output:0, both:output:0) T=float
+    positive = Greater(sum:output:0, nought:output:0) T=float
+    b = If(positive:z:0, v, t) Tcond=bool Tin=[resource,float] Tout=[float] then_branch=@store else_branch=@count
+    c = StatefulPartitionedCall(v, b:output:0, i) Tin=[resource,float,int32] Tout=[float] f=@step
+    s = AddV2(a:output:0, c:output:0) T=float
+  end
   function cond(k: int32, v: resource, t: float, n: int32) -> (go: bool = l:z:0)
     l = Less(k, n) T=int32
   end
@@ -62,7 +80,10 @@ class Writer {
       if (Random(2) == 0)
         fetches.push_back(Line("ReadVariableOp($0) dtype=float", variable) + ":0");
     }
-    return programs.Make(absl::StrCat(text_, kFunctions), kFeeds, fetches, targets_);
+    // Calls are part of their callers, or are not, or some are.
+    constexpr int64_t kInlined[] = {PassBudget().inlined, 0, 12};
+    return programs.Make(absl::StrCat(text_, kFunctions), kFeeds, fetches, targets_,
+                         kInlined[Random(3)]);
   }
 
  private:
@@ -83,8 +104,14 @@ class Writer {
     targets_.push_back(Line(node, args...));
   }
 
+  void Call(absl::string_view node, const std::string& variable, const std::string& value) {
+    const std::string call = Line(node, variable, value);
+    targets_.push_back(call);
+    NewValue(call);
+  }
+
   void Add() {
-    switch (Random(16)) {
+    switch (Random(18)) {
       case 0:
         return NewValue(Line("AddV2($0, $1) T=float", Value(), Value()));
       case 1:
@@ -145,6 +172,15 @@ class Writer {
         const std::string scale = Line("Cast($0) SrcT=int32 DstT=float", count);
         return NewValue(Line("RealDiv($0, $1) T=float", Value(), scale));
       }
+      case 15:
+        return Call(
+            "StatefulPartitionedCall($0, $1, i) Tin=[resource,float,int32] Tout=[float] f=@step",
+            Variable(), Value());
+      case 16:
+        return Call(
+            "StatefulPartitionedCall($0, $1, i) Tin=[resource,float,int32] Tout=[float] "
+            "f=@steps",
+            Variable(), Value());
       default: {
         const std::string value = Value();
         const std::string shape = Line("Shape($0) T=float", value);

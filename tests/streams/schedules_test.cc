@@ -63,6 +63,10 @@ class Case {
     world.Run({{&initial_, RandomInputs(1, false)}});
     return world.Run(requests_);
   }
+  std::vector<Outcome> RunOnThreads(SimWorld& world) const {
+    world.Run({{&initial_, RandomInputs(1, false)}});
+    return world.RunOnThreads(requests_);
+  }
   const Program& program(size_t call) const { return *requests_[call].program; }
 
  private:
@@ -82,12 +86,12 @@ TEST(Schedules, GiveWhatTheCpuGives) {
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
     for (int seed = 0; seed < kSeedsOfACase; ++seed, ++schedule) {
-      SimWorld sim(programs.allocator(), schedule, kStreams);
+      SimWorld sim(programs, schedule, kStreams);
       const std::vector<Outcome> outcomes = functions.Run(sim);
       for (size_t i = 0; i < outcomes.size(); ++i) {
         ASSERT_TRUE(Same(outcomes[i], expected[i]))
             << "schedule " << schedule << " call " << i << "\n"
-            << functions.program(i).text << PlanText(*functions.program(i).device)
+            << functions.program(i).text << PlanText(sim.PlanOf(functions.program(i)))
             << "\non the device: " << Text(outcomes[i]) << "\non the CPU: " << Text(expected[i]);
         failed += !outcomes[i].status.ok();
       }
@@ -104,13 +108,32 @@ TEST(Schedules, GiveWhatTheCpuGives) {
   EXPECT_GE(at_once, 3 * Schedules()) << "calls at once, summed over the schedules";
 }
 
+TEST(Schedules, ThreadsGiveWhatTheCpuGives) {
+  const int schedules = Schedules() / 10;
+  Programs programs;
+  for (int schedule = 0; schedule < schedules; ++schedule) {
+    const Case functions(programs, schedule);
+    CpuWorld cpu(programs.allocator());
+    const std::vector<Outcome> expected = functions.Run(cpu);
+    SimWorld sim(programs, schedule, kStreams);
+    const std::vector<Outcome> outcomes = functions.RunOnThreads(sim);
+    for (size_t i = 0; i < outcomes.size(); ++i) {
+      ASSERT_TRUE(Same(outcomes[i], expected[i]))
+          << "schedule " << schedule << " call " << i << "\n"
+          << functions.program(i).text << PlanText(sim.PlanOf(functions.program(i)))
+          << "\non the device: " << Text(outcomes[i]) << "\non the CPU: " << Text(expected[i]);
+    }
+    ASSERT_THAT(sim.Reports(), IsEmpty()) << "schedule " << schedule;
+  }
+}
+
 TEST(Schedules, CancelledCallsLeaveEverythingInOrder) {
   const int schedules = Schedules() / 5;
   Programs programs;
   int cancelled = 0;
   for (int schedule = 0; schedule < schedules; ++schedule) {
     const Case functions(programs, schedule);
-    SimWorld sim(programs.allocator(), schedule, kStreams);
+    SimWorld sim(programs, schedule, kStreams);
     sim.set_cancels();
     for (const Outcome& outcome : functions.Run(sim)) {
       const absl::StatusCode code = outcome.status.code();
@@ -135,7 +158,7 @@ int Reported(const std::function<bool(int64_t)>& left_out) {
     const Case functions(programs, schedule, 3 * kCalls);
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
-    SimWorld sim(programs.allocator(), schedule, kStreams);
+    SimWorld sim(programs, schedule, kStreams);
     sim.device().LeaveOutWaits(left_out);
     const std::vector<Outcome> outcomes = functions.Run(sim);
     const bool differs = !std::equal(outcomes.begin(), outcomes.end(), expected.begin(), Same);

@@ -3,25 +3,35 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <thread>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 
 namespace formwork::testing {
 
 absl::StatusOr<Program> Programs::Make(const std::string& text, const Feeds& feeds,
                                        const std::vector<std::string>& fetches,
-                                       const std::vector<std::string>& targets) {
-  FORMWORK_ASSIGN_OR_RETURN(const ImportedGraph imported,
-                            world_.Import(text, feeds, fetches, targets));
-  const std::vector<PartialShape> shapes(feeds.size());
-  Program program{text, nullptr, nullptr};
-  FORMWORK_ASSIGN_OR_RETURN(
-      program.cpu, MakePlan(imported, shapes, {world_.ops, world_.kernels, world_.allocator}));
-  FORMWORK_ASSIGN_OR_RETURN(program.device, MakePlan(imported, shapes,
-                                                     {world_.ops, world_.kernels, world_.allocator,
-                                                      DeviceKind::kSimulated}));
+                                       const std::vector<std::string>& targets, int64_t inlined) {
+  FORMWORK_ASSIGN_OR_RETURN(ImportedGraph imported, world_.Import(text, feeds, fetches, targets));
+  Program program{text, inlined, std::make_shared<ImportedGraph>(std::move(imported)), nullptr};
+  FORMWORK_ASSIGN_OR_RETURN(program.cpu, PlanFrom(program, std::nullopt));
   return program;
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFor(const Program& program,
+                                                              Device& device) {
+  return PlanFrom(program, PlannerContext::Target{device, world_.kernels});
+}
+
+absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFrom(
+    const Program& program, std::optional<PlannerContext::Target> device) {
+  const std::vector<PartialShape> shapes(program.graph->graph->args.size());
+  return MakePlan(
+      *program.graph, shapes,
+      {world_.ops, world_.kernels, world_.allocator, device, {.inlined = program.inlined}});
 }
 
 std::vector<AccessRequest> World::Requests(const Plan& plan) {
@@ -77,13 +87,13 @@ struct SimWorld::Running {
   std::unique_ptr<Execution> execution;
   Stream* stream = nullptr;  // While it is issued.
   std::unique_ptr<StreamScope> streams;
-  bool granted = false;
+  std::atomic<bool> granted = false;  // Perhaps by another call's thread.
   bool issued = false;
   Outcome outcome;
 };
 
-SimWorld::SimWorld(HostAllocator& allocator, uint64_t seed, int streams)
-    : World(allocator), device_(seed), random_(seed) {
+SimWorld::SimWorld(Programs& programs, uint64_t seed, int streams)
+    : World(programs.allocator()), programs_(programs), device_(seed), random_(seed) {
   for (int i = 0; i < streams; ++i) {
     streams_.push_back(device_.NewStream().value());
     free_streams_.push_back(streams_.back().get());
@@ -99,15 +109,16 @@ std::vector<std::string> SimWorld::Reports() {
 }
 
 std::unique_ptr<SimWorld::Running> SimWorld::Admit(const Request& request) {
-  const Plan& plan = *request.program->device;
+  const Plan& plan = PlanOf(*request.program);
   auto call = std::make_unique<Running>(allocator_, store_, plan);
   std::vector<AccessRequest> requests = Requests(plan);
   call->named = handles();
   std::vector<Tensor> inputs = request.inputs;
   call->execution =
       std::make_unique<Execution>(plan, call->frame, call->call, absl::MakeSpan(inputs));
-  call->granted =
-      call->ticket.Take(std::move(requests), [call = call.get()] { call->granted = true; });
+  if (call->ticket.Take(std::move(requests), [call = call.get()] { call->granted = true; })) {
+    call->granted = true;
+  }
   return call;
 }
 
@@ -117,18 +128,29 @@ void SimWorld::Issue(Running& call) {
     const size_t which = random_() % free_streams_.size();
     call.stream = free_streams_[which];
     free_streams_.erase(free_streams_.begin() + static_cast<int64_t>(which));
-    call.streams = std::make_unique<StreamScope>(device_, *call.stream, call.ticket, allocator_);
-    call.call.set_streams(call.streams.get());
+    Open(call, call.stream);
   }
   static const std::atomic<bool> others_wait{true};
   const absl::StatusOr<Execution::State> state = call.execution->Run(
       absl::MakeSpan(call.outcome.results), TimeSlice(others_wait, absl::ZeroDuration()));
   if (state.ok() && *state == Execution::State::kSuspended) return;
   call.outcome.status = state.status();
-  if (state.ok()) call.outcome.status = call.streams->EnqueueResults(call.outcome.results);
+  CloseIssue(call);
+  free_streams_.push_back(call.stream);
+}
+
+void SimWorld::Open(Running& call, Stream* stream) {
+  call.stream = stream;
+  call.streams = std::make_unique<StreamScope>(device_, *stream, call.ticket, allocator_);
+  call.call.set_streams(call.streams.get());
+}
+
+void SimWorld::CloseIssue(Running& call) {
+  if (call.outcome.status.ok()) {
+    call.outcome.status = call.streams->EnqueueResults(call.outcome.results);
+  }
   call.ticket.ReleaseAll();
   call.issued = true;
-  free_streams_.push_back(call.stream);
 }
 
 Outcome SimWorld::Finish(Running& call) {
@@ -147,8 +169,44 @@ bool SimWorld::Cancel(Running& call) {
   return true;
 }
 
+const Plan& SimWorld::PlanOf(const Program& program) {
+  std::shared_ptr<const Plan>& plan = plans_[program.graph.get()];
+  if (plan == nullptr) plan = programs_.PlanFor(program, device_).value();
+  return *plan;
+}
+
+std::vector<Outcome> SimWorld::RunOnThreads(const std::vector<Request>& requests) {
+  std::vector<Outcome> outcomes(requests.size());
+  absl::Mutex mutex;
+  size_t admitted = 0;
+  const auto work = [&](Stream* stream) {
+    while (true) {
+      std::unique_ptr<Running> call;
+      size_t which = 0;
+      {
+        absl::MutexLock lock(&mutex);
+        if (admitted == requests.size()) return;
+        which = admitted++;
+        call = Admit(requests[which]);
+      }
+      while (!call->granted.load()) absl::SleepFor(absl::Microseconds(20));
+      Open(*call, stream);
+      call->outcome.status = call->execution->Run(absl::MakeSpan(call->outcome.results)).status();
+      CloseIssue(*call);
+      outcomes[which] = Finish(*call);
+    }
+  };
+  for (const Request& request : requests) PlanOf(*request.program);
+  std::vector<std::thread> threads;
+  for (const auto& stream : streams_) threads.emplace_back(work, stream.get());
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
 std::vector<Outcome> SimWorld::Run(const std::vector<Request>& requests) {
   std::vector<Outcome> outcomes(requests.size());
+  // Before any call, because who makes a plan waits for the device.
+  for (const Request& request : requests) PlanOf(*request.program);
   std::map<size_t, std::unique_ptr<Running>> running;
   size_t admitted = 0;
   while (admitted < requests.size() || !running.empty()) {

@@ -4,8 +4,10 @@
 // and variables. One thread runs them in an order drawn from a seed: which call goes on by one
 // step, what the device runs, when a result is taken.
 
+#include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -22,10 +24,12 @@
 
 namespace formwork::testing {
 
-/// A function, planned for the CPU and for a device.
+/// A function, and its plan for the CPU.
 struct Program {
   std::string text;
-  std::shared_ptr<const Plan> cpu, device;
+  int64_t inlined;  ///< Of what it calls (PassBudget).
+  std::shared_ptr<const ImportedGraph> graph;
+  std::shared_ptr<const Plan> cpu;
 };
 
 /// Makes plans. One thread's.
@@ -34,10 +38,15 @@ class Programs {
   using Feeds = std::vector<std::pair<std::string, DType>>;
   absl::StatusOr<Program> Make(const std::string& text, const Feeds& feeds,
                                const std::vector<std::string>& fetches,
-                               const std::vector<std::string>& targets);
+                               const std::vector<std::string>& targets,
+                               int64_t inlined = PassBudget().inlined);
+  absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const Program& program, Device& device);
   HostAllocator& allocator() { return world_.allocator; }
 
  private:
+  absl::StatusOr<std::shared_ptr<const Plan>> PlanFrom(
+      const Program& program, std::optional<PlannerContext::Target> device);
+
   GraphWorld world_;
 };
 
@@ -81,10 +90,14 @@ class CpuWorld final : public World {
 
 class SimWorld final : public World {
  public:
-  SimWorld(HostAllocator& allocator, uint64_t seed, int streams);
+  SimWorld(Programs& programs, uint64_t seed, int streams);
   ~SimWorld() override;
   std::vector<Outcome> Run(const std::vector<Request>& requests) override;
+  /// The same with a thread for each stream, which blocks where its call waits. Their order is not
+  /// the seed's.
+  std::vector<Outcome> RunOnThreads(const std::vector<Request>& requests);
 
+  const Plan& PlanOf(const Program& program);
   SimDevice& device() { return device_; }
   /// From now on calls are cancelled now and then, wherever they are.
   void set_cancels() { cancels_ = true; }
@@ -98,17 +111,22 @@ class SimWorld final : public World {
   struct Running;
   std::unique_ptr<Running> Admit(const Request& request);
   void Issue(Running& call);
+  void Open(Running& call, Stream* stream);
+  // All is enqueued.
+  void CloseIssue(Running& call);
   Outcome Finish(Running& call);
   // True where it had not begun, so that it has ended.
   static bool Cancel(Running& call);
 
+  Programs& programs_;
   SimDevice device_;
+  std::map<const ImportedGraph*, std::shared_ptr<const Plan>> plans_;
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> free_streams_;
   bool cancels_ = false;
   int most_at_once_ = 0;
-  int64_t host_waits_ = 0;
+  std::atomic<int64_t> host_waits_ = 0;
 };
 
 }  // namespace formwork::testing
