@@ -5,6 +5,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/hash_map.h"
 #include "core/base/name.h"
+#include "core/base/parallel.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/system_memory.h"
@@ -111,7 +112,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
       if (std::shared_ptr<const Plan> plan = found->second.lock()) return plan;
     }
   }
-  const PlannerContext context{ops_, kernels_, allocator_};
+  PlannerContext context{ops_, kernels_, allocator_};
+  context.lanes = ParallelThreads() > 1;
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             MakePlan(imported, arg_shapes, context));
   // Hidden state is named by this graph's nodes: a fingerprint is of graphs with any names.

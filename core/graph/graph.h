@@ -33,6 +33,7 @@ enum class NodeKind : uint8_t {
   kOp,        ///< Runs a kernel.
   kArg,       ///< A parameter; `arg` says which.
   kConstant,  ///< Its value is in `constant`.
+  kFork,      ///< Runs its bodies side by side (plan/lanes.h); has no op.
 };
 
 struct Graph;
@@ -40,7 +41,7 @@ struct Graph;
 struct Node {
   NodeKind kind = NodeKind::kOp;
   std::string name;
-  const OpDef* op = nullptr;  ///< Null for arguments.
+  const OpDef* op = nullptr;  ///< Null for arguments and forks.
   std::shared_ptr<const AttrMap> attrs;
   std::vector<Edge> inputs;
   std::vector<DType> output_dtypes;
@@ -50,6 +51,7 @@ struct Node {
   Tensor constant;
   /// Of a node of control flow, once InlineCalls has been there: the functions that its attrs name,
   /// in their order. Parameter i of each is the i-th of the node's inputs after those of its own.
+  /// A fork's inputs and outputs are those of its bodies, one after the other.
   std::vector<Graph> bodies;
 };
 

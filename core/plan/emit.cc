@@ -277,6 +277,7 @@ class Emitter {
 
   absl::Status AddNode(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
+    if (node.kind == NodeKind::kFork) return AddFork(body, i);
     if (node.op->control_flow == ControlFlow::kNone) return AddKernel(body, i);
     if (body.top && root_) scope_.releases.NoteFunction(Here());
     if (node.bodies.empty()) return AddCall(body, i);
@@ -487,6 +488,19 @@ class Emitter {
     }
     if (callee.last_effect >= 0) plan_->last_effect = Here() - 1;
     NoteAccess(body, i, [&callee](size_t k) { return callee.arg_access[k]; });
+    return absl::OkStatus();
+  }
+
+  absl::Status AddFork(Body& body, int32_t i) {
+    const Node& node = body.graph.nodes[i];
+    const uint32_t first = static_cast<uint32_t>(plan_->calls.size());
+    for (const Graph& lane : node.bodies) {
+      FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Emit(lane, scope_, /*root=*/false));
+      plan_->calls.push_back({static_cast<uint32_t>(scope_.functions.size())});
+      scope_.functions.push_back(std::move(plan));
+    }
+    NewStep(body, i, Plan::Code::kFork, first, InputsOf(body, node)).num_targets =
+        static_cast<uint32_t>(node.bodies.size());
     return absl::OkStatus();
   }
 

@@ -51,6 +51,8 @@ class Plan {
     kSwitch,   ///< At the one of num_targets, from targets[target] on, that the input chooses.
     kLoop,     ///< As kBranch; the first target is the loop's body.
     kCall,     ///< Makes calls[target], in a frame of its own.
+    kFork,     ///< Makes num_targets calls, from calls[target] on, side by side; its inputs and
+               ///< outputs are theirs, one after the other.
     kRelease,  ///< Nothing but its releases.
     kReturn    ///< The plan's results are there.
   };

@@ -84,6 +84,13 @@ class Writer {
         absl::StrAppend(&text_, "call ", plan_.calls[instruction.target].function, "(", inputs,
                         ")");
         break;
+      case Plan::Code::kFork:
+        absl::StrAppend(&text_, "fork");
+        for (uint32_t k = 0; k < instruction.num_targets; ++k) {
+          absl::StrAppend(&text_, " ", plan_.calls[instruction.target + k].function);
+        }
+        absl::StrAppend(&text_, "(", inputs, ")");
+        break;
       case Plan::Code::kRelease:
         absl::StrAppend(&text_, "after");
         break;

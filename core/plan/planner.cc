@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/plan/lanes.h"
 #include "core/plan/planner_scope.h"
 
 namespace formwork {
@@ -42,6 +43,7 @@ absl::StatusOr<Unplanned> Prepare(const std::string& name, Graph graph,
   const PassContext passes{scope.library, scope.context.ops, scope.context.kernels,
                            scope.context.allocator, scope.budget};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
+  if (scope.context.lanes && !scope.context.device) ForkLanes(graph);
   std::vector<std::string> called = CalledBy(graph);
   return Unplanned{name, std::move(graph), std::move(called)};
 }

@@ -26,6 +26,7 @@ struct PlannerContext {
   };
   std::optional<Target> device = std::nullopt;
   PassBudget budget = {};
+  bool lanes = false;  ///< On the CPU: whether there are threads to run parts of it side by side.
 };
 
 /// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable. A plan

@@ -8,6 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/stream_scope.h"
 #include "core/ops/control_flow.h"
@@ -55,6 +56,17 @@ absl::StatusOr<size_t> Choose(const Plan::Instruction& instruction, const Tensor
 }
 
 }  // namespace
+
+struct Execution::Lane {
+  Lane(const Plan& plan, PlanFrame& frame, CallScope& call, Tensor* outputs)
+      : run(plan, frame, call, {}), outputs(outputs, plan.results.size()) {}
+
+  Execution run;
+  const absl::Span<Tensor> outputs;
+  absl::StatusOr<State> state = State::kSuspended;
+};
+
+Execution::~Execution() = default;
 
 PlanFrame::PlanFrame(const Plan& plan) : slots(plan.num_slots), registers(plan.num_registers) {
   inputs.reserve(plan.refs.size());
@@ -148,6 +160,17 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
         if (!status.ok()) return Fail(std::move(status));
         continue;
       }
+      case Plan::Code::kFork: {
+        if (lanes_.empty()) {
+          if (!stop_.after_effect() && slice.Over()) return State::kSuspended;
+          absl::Status status = BeginLanes(instruction, refs);
+          if (!status.ok()) return Fail(std::move(status));
+        }
+        absl::StatusOr<bool> joined = RunLanes(slice);
+        if (!joined.ok()) return Fail(joined.status());
+        if (!*joined) return State::kSuspended;
+        break;
+      }
       case Plan::Code::kRelease:
         break;
       case Plan::Code::kReturn:
@@ -239,6 +262,14 @@ inline void Execution::Finish(const Plan::Instruction& instruction) {
   Drop(instruction.drops);
 }
 
+PlanFrame* Execution::FrameOf(uint32_t function) {
+  std::vector<std::unique_ptr<PlanFrame>>& frames = root_frame_.functions;
+  if (frames.empty()) frames.resize(root_.functions.size());
+  std::unique_ptr<PlanFrame>& own = frames[function];
+  if (own == nullptr) own = std::make_unique<PlanFrame>(*root_.functions[function]);
+  return own.get();
+}
+
 absl::Status Execution::Enter(const Plan::Instruction& instruction, const InputRef* refs) {
   ++calls_;
   if (calls_ % kCallsBetweenPolls == 0 && stop_.Poll() && calls_ % kCallsBetweenStops == 0) {
@@ -249,11 +280,7 @@ absl::Status Execution::Enter(const Plan::Instruction& instruction, const InputR
   const Plan& callee = *root_.functions[called.function];
   PlanFrame* frame = nullptr;
   FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] {
-    std::vector<std::unique_ptr<PlanFrame>>& frames = root_frame_.functions;
-    if (frames.empty()) frames.resize(root_.functions.size());
-    std::unique_ptr<PlanFrame>& own = frames[called.function];
-    if (own == nullptr) own = std::make_unique<PlanFrame>(callee);
-    frame = own.get();
+    frame = FrameOf(called.function);
     callers_.push_back({plan_, frame_, at_, call_.first_state()});
     return absl::OkStatus();
   }));
@@ -264,6 +291,46 @@ absl::Status Execution::Enter(const Plan::Instruction& instruction, const InputR
   at_ = 0;
   TellCalls();
   return absl::OkStatus();
+}
+
+absl::Status Execution::BeginLanes(const Plan::Instruction& instruction, const InputRef* refs) {
+  FORMWORK_RETURN_IF_ERROR(LookAtStop());
+  return CatchOutOfMemory([&] {
+    std::vector<std::unique_ptr<Lane>> lanes;
+    Tensor* outputs = frame_->slots.data() + instruction.outputs.first;
+    for (uint32_t l = 0; l < instruction.num_targets; ++l) {
+      const uint32_t function = plan_->calls[instruction.target + l].function;
+      const Plan& plan = *root_.functions[function];
+      lanes.push_back(std::make_unique<Lane>(plan, *FrameOf(function), call_, outputs));
+      outputs += plan.results.size();
+    }
+    for (const std::unique_ptr<Lane>& lane : lanes) {
+      for (size_t k = 0; k < lane->run.plan_->arg_dtypes.size(); ++k) {
+        Take(*refs++, lane->run.frame_->slots[k]);
+      }
+    }
+    lanes_ = std::move(lanes);
+    return absl::OkStatus();
+  });
+}
+
+// False where a lane's slice is over. Of those that failed, the first one's error.
+absl::StatusOr<bool> Execution::RunLanes(const TimeSlice& slice) {
+  ParallelFor(static_cast<int64_t>(lanes_.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t l = begin; l < end; ++l) {
+      Lane& lane = *lanes_[static_cast<size_t>(l)];
+      const bool runs = lane.state.ok() && *lane.state == State::kSuspended;
+      if (runs) lane.state = lane.run.Run(lane.outputs, TimeSlice(slice));
+    }
+  });
+  bool finished = true;
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    FORMWORK_RETURN_IF_ERROR(lane->state.status());
+    finished = finished && *lane->state == State::kFinished;
+  }
+  if (stop_.cut()) return stop_.status();  // Some may not have begun.
+  if (finished) lanes_.clear();
+  return finished;
 }
 
 void Execution::Leave() {
@@ -330,6 +397,8 @@ absl::Status Execution::Fail(absl::Status status, bool named) {
 }
 
 void Execution::Stop() {
+  for (const std::unique_ptr<Lane>& lane : lanes_) lane->run.Stop();
+  lanes_.clear();
   Empty(*frame_);
   for (const Caller& caller : callers_) Empty(*caller.frame);
 }

@@ -27,8 +27,8 @@ class PlanFrame {
   std::vector<Tensor> slots;
   std::vector<InputRef> inputs;  ///< The plan's refs, resolved against these slots.
   std::vector<ScalarProgram::Register> registers;  ///< Of the program of scalars that runs.
-  /// Of a root plan: one for each of its functions, made when it is called first. A function cannot
-  /// be called while it runs, so that one is enough.
+  /// Of a root plan: one for each of its functions and lanes, made when it is called first. One
+  /// cannot be called while it runs, so that one frame is enough.
   std::vector<std::unique_ptr<PlanFrame>> functions;
 };
 
@@ -69,6 +69,7 @@ class Execution {
   Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs);
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
+  ~Execution();
 
   /// Runs on from where it is. kFinished: the results have been moved into `outputs`, which may be
   /// the inputs' span. kSuspended: the slice is over; to be run again, or stopped. That is where a
@@ -93,6 +94,8 @@ class Execution {
     uint32_t first_state;
   };
 
+  struct Lane;
+
   absl::Status LookAtStop();
   absl::Status RunKernel(const Plan::Instruction& instruction, const InputRef* refs, Tensor* slots);
   absl::StatusOr<bool> RunScalars(const Plan::Instruction& instruction, const InputRef* refs,
@@ -101,7 +104,10 @@ class Execution {
   void Drop(Plan::Range drops);
   uint32_t Land(uint32_t target);
   void Finish(const Plan::Instruction& instruction);
+  PlanFrame* FrameOf(uint32_t function);
   absl::Status Enter(const Plan::Instruction& instruction, const InputRef* refs);
+  absl::Status BeginLanes(const Plan::Instruction& instruction, const InputRef* refs);
+  absl::StatusOr<bool> RunLanes(const TimeSlice& slice);
   void Leave();
   void TakeResults(Tensor* to);
   absl::Status AtNode(const absl::Status& status) const;
@@ -121,6 +127,7 @@ class Execution {
   uint32_t scalar_at_ = 0;  // In the program of scalars that it is in; 0: it has not begun.
 
   std::vector<Caller> callers_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // Of the fork that it is in.
   uint32_t until_poll_;
   uint32_t iterations_ = 0;
   uint32_t calls_ = 0;

@@ -14,6 +14,15 @@ def _endless(n):
   return tf.while_loop(lambda i: i >= 0, lambda i: tf.math.floormod(i + 1, 1000), [n])[0]
 
 
+def _endless_pair(x):
+  """Two loops of products, which run side by side."""
+  def loop(transposed):
+    return tf.while_loop(lambda i, y: i >= 0,
+                         lambda i, y: (tf.math.floormod(i + 1, 1000),
+                                       tf.linalg.matmul(y, y, transpose_a=transposed)), [0, x])[1]
+  return loop(False) - loop(True)
+
+
 def _some(n):
   """About a millisecond."""
   return tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])[0]
@@ -62,6 +71,19 @@ def loops_of_another(attack):
   some = _function(attack.client(server, "b"), "some", _some, _NUMBER)
   some(np.int32(1000))
   Flood(attack, server, "a", "endless", "int32", 200)
+  slowest = _slowest(lambda: some(np.int32(1000), timeout=10), 10)
+  attack.check(slowest < 5, "a loop of another namespace took %.1f s" % slowest)
+  return "%.0f ms the slowest of 10" % (1000 * slowest)
+
+
+@harness.attack("200 calls of two endless loops side by side, a loop of a millisecond in another")
+def loops_side_by_side(attack):
+  server = attack.server()
+  _function(attack.client(server, "a"), "endless", lambda x: _endless_pair(tf.fill([64, 64], x)),
+            tf.TensorSpec([], tf.float32))
+  some = _function(attack.client(server, "b"), "some", _some, _NUMBER)
+  some(np.int32(1000))
+  Flood(attack, server, "a", "endless", "float32", 200)
   slowest = _slowest(lambda: some(np.int32(1000), timeout=10), 10)
   attack.check(slowest < 5, "a loop of another namespace took %.1f s" % slowest)
   return "%.0f ms the slowest of 10" % (1000 * slowest)

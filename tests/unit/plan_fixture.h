@@ -28,8 +28,9 @@ class PlanFixture : public ::testing::Test {
     const std::vector<PartialShape> shapes(feeds.size(), shape);
     ASSERT_OK_AND_ASSIGN(ImportedGraph imported,
                          world_.Import(text, std::move(feeds), std::move(fetches)));
-    ASSERT_OK_AND_ASSIGN(
-        plan_, MakePlan(imported, shapes, {world_.ops, world_.kernels, world_.allocator}));
+    PlannerContext context{world_.ops, world_.kernels, world_.allocator};
+    context.lanes = lanes_;
+    ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, shapes, context));
     frame_ = std::make_unique<PlanFrame>(*plan_);
     state_ = std::vector<std::atomic<uint64_t>>(plan_->num_state);
   }
@@ -64,6 +65,7 @@ class PlanFixture : public ::testing::Test {
   std::string Text() const { return PlanText(*plan_); }
 
   GraphWorld world_;
+  bool lanes_ = false;  // Of the plans.
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<PlanFrame> frame_;
   std::vector<std::atomic<uint64_t>> state_;  // Hidden, of all runs.

@@ -1,0 +1,62 @@
+#include "core/ops/work.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace formwork {
+namespace {
+
+// A step that does nothing; an element read or written; a multiplication and addition in a product.
+constexpr double kStepNanos = 65;
+constexpr double kElementNanos = 0.3;
+constexpr double kProductNanos = 0.06;
+
+double Elements(const PartialShape& shape) {
+  double elements = 1;
+  for (int64_t dim : shape.dims()) elements *= static_cast<double>(std::max<int64_t>(dim, 1));
+  return shape.known_rank() ? elements : 1;
+}
+
+// Of [m,k] x [k,n], with batches too: about the geometric mean of the three.
+double OfProduct(absl::Span<const PartialShape> inputs, absl::Span<const PartialShape> outputs) {
+  return std::sqrt(Elements(inputs[0]) * Elements(inputs[1])) * std::sqrt(Elements(outputs[0]));
+}
+
+// `filter` [height, width, in, out] at each of the positions of `map`, which has `out` channels.
+double OfConvolution(const PartialShape& filter, const PartialShape& map) {
+  if (filter.rank() != 4) return 1;
+  return Elements(map) * Elements(filter) /
+         static_cast<double>(std::max<int64_t>(filter.dim(3), 1));
+}
+
+double Multiplications(absl::string_view op, absl::Span<const PartialShape> inputs,
+                       absl::Span<const PartialShape> outputs) {
+  if (inputs.size() < 2 || outputs.empty()) return 0;
+  if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3" ||
+      op == "Einsum") {
+    return OfProduct(inputs, outputs);
+  }
+  if (op == "Conv2D") return OfConvolution(inputs[1], outputs[0]);
+  if (op == "DepthwiseConv2dNative") {
+    if (inputs[1].rank() != 4) return 1;
+    return Elements(outputs[0]) * static_cast<double>(std::max<int64_t>(inputs[1].dim(0), 1) *
+                                                      std::max<int64_t>(inputs[1].dim(1), 1));
+  }
+  if (inputs.size() < 3) return 0;
+  if (op == "Conv2DBackpropInput") return OfConvolution(inputs[1], inputs[2]);
+  if (op == "Conv2DBackpropFilter") return OfConvolution(outputs[0], inputs[2]);
+  return 0;
+}
+
+}  // namespace
+
+double EstimateWork(absl::string_view op, absl::Span<const PartialShape> inputs,
+                    absl::Span<const PartialShape> outputs) {
+  double elements = 0;
+  for (const PartialShape& shape : inputs) elements += Elements(shape);
+  for (const PartialShape& shape : outputs) elements += Elements(shape);
+  return kStepNanos + kElementNanos * elements +
+         kProductNanos * Multiplications(op, inputs, outputs);
+}
+
+}  // namespace formwork
