@@ -103,10 +103,9 @@ absl::Status StridedSlice(InferenceContext& c) {
   if (!input.known_rank() || !strides) return absl::OkStatus();
   std::optional<Dims> begin = ConstantIntegers(c, 1), end = ConstantIntegers(c, 2);
   SliceBounds bounds;
-  const absl::Status status =
-      ResolveStridedSlice(SliceMasks::FromAttrs(c.attrs()), begin ? &*begin : nullptr,
-                          end ? &*end : nullptr, *strides, input.dims(), bounds);
-  if (!status.ok()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(c.attrs()));
+  FORMWORK_RETURN_IF_ERROR(ResolveStridedSlice(
+      masks, begin ? &*begin : nullptr, end ? &*end : nullptr, *strides, input.dims(), bounds));
   return SetOutput(c, 0, bounds.output);
 }
 

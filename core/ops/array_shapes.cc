@@ -176,9 +176,9 @@ absl::Status Pack(InferenceContext& c) {
 absl::Status Unpack(InferenceContext& c) {
   const PartialShape& input = c.input(0);
   if (!input.known_rank()) return absl::OkStatus();
-  FORMWORK_ASSIGN_OR_RETURN(
-      UnpackGeometry geometry,
-      PrepareUnpack(UnpackAttrs::FromAttrs(c.attrs()), input.dims(), c.num_outputs()));
+  FORMWORK_ASSIGN_OR_RETURN(const UnpackAttrs attrs, UnpackAttrs::FromAttrs(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(UnpackGeometry geometry,
+                            PrepareUnpack(attrs, input.dims(), c.num_outputs()));
   for (int i = 0; i < c.num_outputs(); ++i) {
     c.set_output(i, PartialShape::Trusted(geometry.output));
   }

@@ -44,7 +44,8 @@ void Expand(std::vector<int>& labels, int count, int total) {
 
 }  // namespace
 
-absl::StatusOr<EinsumEquation> ParseEinsum(absl::string_view equation, int num_inputs) {
+absl::StatusOr<EinsumEquation> EinsumEquation::FromAttrs(const AttrMap& attrs, int num_inputs) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::string equation, attrs.Get<std::string>("equation"));
   const std::vector<absl::string_view> sides = absl::StrSplit(equation, "->");
   if (sides.size() != 2) {
     return InvalidArgument("Expecting exactly one '->' in einsum equation: ", equation);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/ops/attr.h"
 
 namespace formwork {
 
@@ -15,14 +15,14 @@ namespace formwork {
 struct EinsumEquation {
   std::vector<std::vector<int>> inputs;
   std::vector<int> output;
+
+  /// Errors: kInvalidArgument in TensorFlow's words if it is not one for so many inputs.
+  static absl::StatusOr<EinsumEquation> FromAttrs(const AttrMap& attrs, int num_inputs);
 };
 
 inline constexpr int kEllipsis = -1;
 inline constexpr int kFirstBroadcastLabel = 1000;
 inline bool IsBroadcastLabel(int label) { return label >= kFirstBroadcastLabel; }
-
-/// Errors: kInvalidArgument in TensorFlow's words if the equation is not one for so many inputs.
-absl::StatusOr<EinsumEquation> ParseEinsum(absl::string_view equation, int num_inputs);
 
 /// Puts broadcast labels, counted from the last dimension, in the place of the ellipses.
 /// Errors: kInvalidArgument if the ranks do not fit the labels.

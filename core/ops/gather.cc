@@ -1,90 +1,416 @@
+#include "core/ops/gather.h"
+
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "core/base/status.h"
 #include "core/ops/array_shapes.h"
+#include "core/ops/dims.h"
+#include "core/ops/host_values.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 
 namespace formwork {
+
+// --- Gathers ------------------------------------------------------------------------------------
+
+absl::StatusOr<GatherAttrs> GatherAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<GatherAttrs>(attrs, "batch_dims", &GatherAttrs::batch_dims);
+}
+
+absl::StatusOr<GatherGeometry> PrepareGather(const GatherAttrs& attrs,
+                                             absl::Span<const int64_t> params,
+                                             absl::Span<const int64_t> indices, int64_t axis) {
+  const int rank = static_cast<int>(params.size());
+  const int indices_rank = static_cast<int>(indices.size());
+  if (rank < 1) return InvalidArgument("params must be at least 1 dimensional");
+  if (axis < -rank || axis >= rank) {
+    return InvalidArgument("Shape must be at least rank ",
+                           axis < 0 ? -static_cast<uint64_t>(axis) : axis + uint64_t{1},
+                           " but is rank ", rank);
+  }
+  if (axis < 0) axis += rank;
+  int64_t batch_dims = attrs.batch_dims;
+  if (batch_dims != 0) {
+    if (batch_dims < -indices_rank || batch_dims > indices_rank) {
+      return InvalidArgument("Expected batch_dims in the range [", -indices_rank, ", ",
+                             indices_rank, "], but got ", batch_dims);
+    }
+    if (batch_dims < 0) batch_dims += indices_rank;
+    if (batch_dims >= rank) {
+      return InvalidArgument("batch_dims (", batch_dims, ") must be less than rank(params) (", rank,
+                             ").");
+    }
+    if (axis < batch_dims) {
+      return InvalidArgument("batch_dims (", batch_dims, ") must be less than or equal to axis (",
+                             axis, ").");
+    }
+    for (int64_t d = 0; d < batch_dims; ++d) {
+      if (MayBeEqual(params[d], indices[d])) continue;
+      return InvalidArgument("params.shape[", d, "]: ", params[d],
+                             " should be equal to indices.shape[", d, "]: ", indices[d]);
+    }
+  }
+  const size_t batch = static_cast<size_t>(batch_dims), at = static_cast<size_t>(axis);
+  const absl::Span<const int64_t> picked = indices.subspan(batch);
+  GatherGeometry geometry = {.batch = CountElements(params.first(batch)),
+                             .outer = CountElements(params.subspan(batch, at - batch)),
+                             .dim = params[at],
+                             .inner = CountElements(params.subspan(at + 1)),
+                             .count = CountElements(picked),
+                             .output = Dims(params.begin(), params.begin() + axis)};
+  geometry.output.insert(geometry.output.end(), picked.begin(), picked.end());
+  geometry.output.insert(geometry.output.end(), params.begin() + axis + 1, params.end());
+  return geometry;
+}
+
+absl::StatusOr<GatherGeometry> PrepareGather(const GatherAttrs& attrs,
+                                             absl::Span<const int64_t> params,
+                                             absl::Span<const int64_t> indices,
+                                             const Tensor& axis) {
+  if (!axis.shape().is_scalar()) return InvalidArgument("axis must be scalar");
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t at, IntegerFromTensor(axis, "axis"));
+  return PrepareGather(attrs, params, indices, at);
+}
+
+absl::StatusOr<GatherGeometry> PrepareGatherRows(const GatherAttrs& attrs,
+                                                 absl::Span<const int64_t> params,
+                                                 absl::Span<const int64_t> indices) {
+  const int64_t batch_dims = attrs.batch_dims;
+  return PrepareGather(
+      attrs, params, indices,
+      batch_dims < 0 ? batch_dims + static_cast<int64_t>(indices.size()) : batch_dims);
+}
+
+// --- By several indices -------------------------------------------------------------------------
+
+absl::StatusOr<BadIndices> BadIndices::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::string policy, attrs.Get<std::string>("bad_indices_policy"));
+  if (policy == "IGNORE") return BadIndices{.ignored = true};
+  if (policy.empty() || policy == "DEFAULT" || policy == "ERROR") return BadIndices();
+  return InvalidArgument("Unknown bad_indices_policy: ", policy);
+}
+
+absl::StatusOr<GatherNdGeometry> PrepareGatherNd(absl::Span<const int64_t> params,
+                                                 absl::Span<const int64_t> indices) {
+  if (params.empty()) return InvalidArgument("params must be at least a vector");
+  if (indices.empty()) return InvalidArgument("indices must be at least a vector");
+  const int64_t depth = indices.back();
+  if (depth > static_cast<int64_t>(params.size())) {
+    return InvalidArgument("index innermost dimension length must be <= params rank; saw: ", depth,
+                           " vs. ", params.size());
+  }
+  const absl::Span<const int64_t> outer = indices.first(indices.size() - 1);
+  const absl::Span<const int64_t> slice = params.subspan(static_cast<size_t>(depth));
+  GatherNdGeometry geometry = {.depth = depth,
+                               .rows = CountElements(outer),
+                               .inner = CountElements(slice),
+                               .output = Dims(outer.begin(), outer.end())};
+  geometry.output.insert(geometry.output.end(), slice.begin(), slice.end());
+  if (geometry.rows > 0 && CountElements(params) == 0) {
+    return InvalidArgument("Requested more than 0 entries, but params is empty.  Params shape: ",
+                           DimsText(params));
+  }
+  return geometry;
+}
+
 namespace {
 
-using array_shapes::ConstantInteger;
-using array_shapes::FrontAxis;
-using array_shapes::OfLength;
-using array_shapes::SetOutput;
-
-// The dimensions of `a` from `begin` on, after those in `dims`.
-void Append(const PartialShape& a, int begin, Dims& dims) {
-  for (int d = begin; d < a.rank(); ++d) dims.push_back(a.dim(d));
+absl::Status CheckScatterNd(absl::Span<const int64_t> target, absl::Span<const int64_t> indices,
+                            absl::Span<const int64_t> updates) {
+  if (indices.empty()) {
+    return InvalidArgument("Indices shape must have rank at least one. Found:", DimsText(indices));
+  }
+  if (updates.empty()) {
+    return InvalidArgument("Updates shape must have rank at least one. Found:", DimsText(updates));
+  }
+  const size_t batch = indices.size() - 1;
+  const int64_t depth = indices.back();
+  if (updates.size() < batch || updates.first(batch) != indices.first(batch)) {
+    return InvalidArgument("Dimensions [0,", batch, ") of indices[shape=", DimsText(indices),
+                           "] must match dimensions [0,", batch,
+                           ") of updates[shape=", DimsText(updates), "]");
+  }
+  if (depth > static_cast<int64_t>(target.size()) ||
+      updates.subspan(batch) != target.subspan(static_cast<size_t>(depth))) {
+    return InvalidArgument("Dimensions [", depth, ",", target.size(),
+                           ") of input[shape=", DimsText(target), "] must match dimensions [",
+                           batch, ",", updates.size(), ") of updates[shape=", DimsText(updates),
+                           "]");
+  }
+  return absl::OkStatus();
 }
+
+// Of shapes that fit.
+absl::StatusOr<ScatterGeometry> ScatterNdGeometry(absl::Span<const int64_t> target,
+                                                  absl::Span<const int64_t> indices) {
+  const size_t depth = static_cast<size_t>(indices.back());
+  const ScatterGeometry geometry = {.depth = indices.back(),
+                                    .rows = CountElements(target.first(depth)),
+                                    .count = CountElements(indices.first(indices.size() - 1)),
+                                    .inner = CountElements(target.subspan(depth))};
+  if (geometry.count > 0 && CountElements(target) == 0) {
+    return InvalidArgument("Indices and updates specified for empty output.  indices shape: ",
+                           DimsText(indices));
+  }
+  return geometry;
+}
+
+// TensorFlow's rule: either there is nothing to scatter, or something in each of the three; so
+// indices of no columns, which would name the whole target, are refused. ScatterNd's target is its
+// shape operand here.
+absl::Status CheckNothingEmpty(absl::Span<const int64_t> target, absl::Span<const int64_t> indices,
+                               absl::Span<const int64_t> updates) {
+  const bool no_indices = CountElements(indices) == 0, no_updates = CountElements(updates) == 0;
+  if (no_indices && no_updates) return absl::OkStatus();
+  if (!no_indices && !no_updates && CountElements(target) != 0) return absl::OkStatus();
+  return InvalidArgument("Indices and updates specified for empty output shape");
+}
+
+}  // namespace
+
+absl::StatusOr<ScatterGeometry> PrepareScatterNdUpdate(absl::Span<const int64_t> target,
+                                                       absl::Span<const int64_t> indices,
+                                                       absl::Span<const int64_t> updates) {
+  FORMWORK_RETURN_IF_ERROR(CheckScatterNd(target, indices, updates));
+  return ScatterNdGeometry(target, indices);
+}
+
+absl::StatusOr<ScatterGeometry> PrepareTensorScatter(absl::Span<const int64_t> target,
+                                                     absl::Span<const int64_t> indices,
+                                                     absl::Span<const int64_t> updates) {
+  if (indices.empty() || updates.empty()) return CheckScatterNd(target, indices, updates);
+  FORMWORK_RETURN_IF_ERROR(CheckNothingEmpty(target, indices, updates));
+  const size_t batch = indices.size() - 1;
+  if (updates.size() < batch || updates.first(batch) != indices.first(batch)) {
+    return InvalidArgument("Outer dimensions of indices and update must match. Indices shape: ",
+                           DimsText(indices), ", updates shape:", DimsText(updates));
+  }
+  const int64_t depth = indices.back();
+  if (depth > static_cast<int64_t>(target.size()) ||
+      updates.subspan(batch) != target.subspan(static_cast<size_t>(depth))) {
+    return InvalidArgument("Inner dimensions of output shape must match inner dimensions of ",
+                           "updates shape. Output: ", DimsText(target),
+                           " updates: ", DimsText(updates));
+  }
+  return ScatterNdGeometry(target, indices);
+}
+
+absl::StatusOr<ScatterGeometry> PrepareScatterRows(absl::Span<const int64_t> target,
+                                                   absl::Span<const int64_t> indices,
+                                                   absl::Span<const int64_t> updates) {
+  if (target.empty()) {
+    return InvalidArgument("params must be at least 1-D, got shape ", DimsText(target));
+  }
+  const absl::Span<const int64_t> slice = target.subspan(1);
+  const size_t rank = indices.size();
+  if (!updates.empty() && (updates.size() != rank + slice.size() ||
+                           updates.first(rank) != indices || updates.subspan(rank) != slice)) {
+    return InvalidArgument("Must have updates.shape = indices.shape + params.shape[1:] or ",
+                           "updates.shape = [], got updates.shape ", DimsText(updates),
+                           ", indices.shape ", DimsText(indices), ", params.shape ",
+                           DimsText(target));
+  }
+  return ScatterGeometry{.depth = 1,
+                         .rows = target[0],
+                         .count = CountElements(indices),
+                         .inner = CountElements(slice),
+                         .scalar_update = updates.empty()};
+}
+
+absl::StatusOr<NewScatterGeometry> PrepareScatterNd(const Tensor& shape,
+                                                    absl::Span<const int64_t> indices,
+                                                    absl::Span<const int64_t> updates) {
+  if (shape.rank() != 1) return InvalidArgument("Shape must be a vector");
+  FORMWORK_ASSIGN_OR_RETURN(Shape output, ShapeFromTensor(shape, "shape"));
+  FORMWORK_RETURN_IF_ERROR(CheckScatterNd(output.dims(), indices, updates));
+  FORMWORK_RETURN_IF_ERROR(CheckNothingEmpty(shape.shape().dims(), indices, updates));
+  FORMWORK_ASSIGN_OR_RETURN(const ScatterGeometry scatter,
+                            ScatterNdGeometry(output.dims(), indices));
+  return NewScatterGeometry{std::move(output), scatter};
+}
+
+// --- Others -------------------------------------------------------------------------------------
+
+absl::StatusOr<OneHotAttrs> OneHotAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<OneHotAttrs>(attrs, "axis", &OneHotAttrs::axis);
+}
+
+absl::StatusOr<OneHotGeometry> PrepareOneHot(const OneHotAttrs& attrs,
+                                             absl::Span<const int64_t> indices, const Tensor* depth,
+                                             absl::Span<const int64_t> on,
+                                             absl::Span<const int64_t> off) {
+  const int rank = static_cast<int>(indices.size()) + 1;
+  if (attrs.axis < -1 || attrs.axis >= rank) {
+    return InvalidArgument("Expected axis to be -1 or between [0, ", rank,
+                           ").  But received: ", attrs.axis);
+  }
+  const std::pair<absl::string_view, absl::Span<const int64_t>> scalars[] = {
+      {"depth", depth == nullptr ? absl::Span<const int64_t>() : depth->shape().dims()},
+      {"on_value", on},
+      {"off_value", off}};
+  for (const auto& [name, dims] : scalars) {
+    if (!dims.empty()) return InvalidArgument(name, " must be a scalar, but got: ", DimsText(dims));
+  }
+  int64_t size = -1;
+  if (depth != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(size, IntegerFromTensor(*depth, "depth"));
+    if (size < 0) return InvalidArgument("depth must be non-negative, got: ", size);
+  }
+  const size_t at = static_cast<size_t>(attrs.axis < 0 ? rank - 1 : attrs.axis);
+  OneHotGeometry geometry = {.depth = size,
+                             .suffix = CountElements(indices.subspan(at)),
+                             .output = Dims(indices.begin(), indices.end())};
+  geometry.output.insert(geometry.output.begin() + static_cast<int64_t>(at), size);
+  return geometry;
+}
+
+absl::Status CheckStitched(int i, absl::Span<const int64_t> first_indices,
+                           absl::Span<const int64_t> first_data, absl::Span<const int64_t> indices,
+                           absl::Span<const int64_t> data) {
+  if (data.size() < indices.size() || !MayBeEqual(data.first(indices.size()), indices)) {
+    return InvalidArgument("data[", i, "].shape = ", DimsText(data),
+                           " does not start with indices[", i, "].shape = ", DimsText(indices));
+  }
+  if (!MayBeEqual(data.subspan(indices.size()), first_data.subspan(first_indices.size()))) {
+    return InvalidArgument("Need data[0].shape[", first_indices.size(), ":] = data[", i, "].shape[",
+                           indices.size(), ":], got data[0].shape = ", DimsText(first_data),
+                           ", data[", i, "].shape = ", DimsText(data),
+                           ", indices[0].shape = ", DimsText(first_indices), ", indices[", i,
+                           "].shape = ", DimsText(indices));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Dims> PrepareDynamicPartition(absl::Span<const int64_t> data,
+                                             absl::Span<const int64_t> partitions) {
+  if (data.size() < partitions.size() || !MayBeEqual(data.first(partitions.size()), partitions)) {
+    return InvalidArgument("data.shape must start with partitions.shape, got data.shape = ",
+                           DimsText(data), ", partitions.shape = ", DimsText(partitions));
+  }
+  Dims output = {-1};
+  output.insert(output.end(), data.begin() + static_cast<int64_t>(partitions.size()), data.end());
+  return output;
+}
+
+absl::StatusOr<BucketizeAttrs> BucketizeAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      BucketizeAttrs read,
+      ReadAttrs<BucketizeAttrs>(attrs, "boundaries", &BucketizeAttrs::boundaries));
+  if (!std::is_sorted(read.boundaries.begin(), read.boundaries.end())) {
+    return InvalidArgument("Expected sorted boundaries");
+  }
+  return read;
+}
+
+absl::Status CheckBound(absl::Span<const int64_t> sorted, absl::Span<const int64_t> values) {
+  if (sorted.size() != 2) {
+    return InvalidArgument("Shape must be rank 2 but is rank ", sorted.size(),
+                           " for `sorted_inputs` argument");
+  }
+  if (values.size() != 2) {
+    return InvalidArgument("Shape must be rank 2 but is rank ", values.size(),
+                           " for `values` argument");
+  }
+  if (!MayBeEqual(sorted[0], values[0])) {
+    return InvalidArgument("Leading dim_size of both tensors must match");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Dims> PrepareUnravelIndex(absl::Span<const int64_t> indices,
+                                         absl::Span<const int64_t> dims) {
+  if (indices.size() > 1) {
+    return InvalidArgument("The indices can only be scalar or vector, got \"", DimsText(indices),
+                           "\"");
+  }
+  if (dims.size() != 1) {
+    return InvalidArgument("The indices can only be 1-D, got \"", DimsText(dims), "\"");
+  }
+  Dims output = {dims[0]};
+  output.insert(output.end(), indices.begin(), indices.end());
+  return output;
+}
+
+namespace {
+
+using array_shapes::SetOutput;
 
 absl::Status GatherShape(InferenceContext& c) {
   const PartialShape& params = c.input(0);
   const PartialShape& indices = c.input(1);
-  if (!params.known_rank() || !indices.known_rank() || params.rank() < 1) return absl::OkStatus();
-  int64_t batch = c.attrs().GetOr<int64_t>("batch_dims", 0);
-  if (batch < 0) batch += indices.rank();
-  if (batch < 0 || batch > indices.rank()) return absl::OkStatus();
-  std::optional<int64_t> axis = c.num_inputs() > 2 ? ConstantInteger(c, 2) : 0;
-  const int64_t rank = params.rank() - 1 + indices.rank() - batch;
-  if (!axis) return SetOutput(c, 0, Dims(static_cast<size_t>(rank), -1));
-  const int at = FrontAxis(*axis, params.rank());
-  if (at < batch) return absl::OkStatus();
-  Dims dims(params.dims().begin(), params.dims().begin() + at);
-  Append(indices, static_cast<int>(batch), dims);
-  Append(params, at + 1, dims);
-  return SetOutput(c, 0, dims);
+  if (!params.known_rank() || !indices.known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const GatherAttrs attrs, GatherAttrs::FromAttrs(c.attrs()));
+  if (c.constant(2) == nullptr) {
+    const int64_t batch = attrs.batch_dims + (attrs.batch_dims < 0 ? indices.rank() : 0);
+    const int64_t rank = params.rank() - 1 + indices.rank() - batch;
+    if (batch < 0 || rank < 0) return absl::OkStatus();
+    return SetOutput(c, 0, Dims(static_cast<size_t>(rank), -1));
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const GatherGeometry geometry,
+                            PrepareGather(attrs, params.dims(), indices.dims(), *c.constant(2)));
+  return SetOutput(c, 0, geometry.output);
+}
+
+absl::Status GatherV1Shape(InferenceContext& c) {
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const GatherGeometry geometry,
+                            PrepareGatherRows({}, c.input(0).dims(), c.input(1).dims()));
+  return SetOutput(c, 0, geometry.output);
 }
 
 absl::Status GatherNdShape(InferenceContext& c) {
   const PartialShape& params = c.input(0);
   const PartialShape& indices = c.input(1);
-  if (!params.known_rank() || indices.rank() < 1) return absl::OkStatus();
-  const int64_t depth = indices.dim(indices.rank() - 1);
-  if (depth < 0 || depth > params.rank()) return absl::OkStatus();
-  Dims dims(indices.dims().begin(), indices.dims().end() - 1);
-  Append(params, static_cast<int>(depth), dims);
-  return SetOutput(c, 0, dims);
+  if (!params.known_rank() || !indices.known_rank()) return absl::OkStatus();
+  if (indices.rank() > 0 && indices.dims().back() < 0) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const GatherNdGeometry geometry,
+                            PrepareGatherNd(params.dims(), indices.dims()));
+  return SetOutput(c, 0, geometry.output);
 }
 
 absl::Status ScatterNdShape(InferenceContext& c) {
-  PartialShape shape = OfLength(c.input(2));
-  if (c.constant(2) != nullptr) {
-    std::optional<Dims> dims = array_shapes::ConstantIntegers(c, 2);
-    if (!dims) return absl::OkStatus();
-    absl::StatusOr<PartialShape> known = PartialShape::Make(*dims);
-    if (known.ok()) shape = *std::move(known);
+  if (c.constant(2) == nullptr) {
+    c.set_output(0, array_shapes::OfLength(c.input(2)));
+    return absl::OkStatus();
   }
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(*c.constant(2), "shape"));
   c.set_output(0, std::move(shape));
   return absl::OkStatus();
 }
 
 absl::Status DynamicStitchShape(InferenceContext& c) {
   const int n = c.num_inputs() / 2;
+  // The number of rows is the largest index plus one: known where all indices are.
+  int64_t rows = 0;
+  int known = -1;
   for (int i = 0; i < n; ++i) {
-    const PartialShape& indices = c.input(i);
-    const PartialShape& data = c.input(n + i);
-    if (!indices.known_rank() || !data.known_rank() || data.rank() < indices.rank()) continue;
-    // The number of rows is the largest index plus one: known where all indices are.
-    int64_t rows = 0;
-    for (int j = 0; j < n; ++j) {
-      std::optional<Dims> values = array_shapes::ConstantIntegers(c, j);
-      if (!values) {
-        rows = -1;
-        break;
-      }
+    std::optional<Dims> values = array_shapes::ConstantIntegers(c, i);
+    if (!values) {
+      rows = -1;
+    } else if (rows >= 0) {
       for (int64_t value : *values) rows = std::max(rows, value + 1);
     }
-    Dims dims = {rows};
-    Append(data, indices.rank(), dims);
-    return SetOutput(c, 0, dims);
+    const PartialShape& indices = c.input(i);
+    const PartialShape& data = c.input(n + i);
+    if (!indices.known_rank() || !data.known_rank()) continue;
+    if (known < 0) known = i;
+    FORMWORK_RETURN_IF_ERROR(CheckStitched(i, c.input(known).dims(), c.input(n + known).dims(),
+                                           indices.dims(), data.dims()));
   }
-  return absl::OkStatus();
+  if (known < 0) return absl::OkStatus();
+  const absl::Span<const int64_t> data = c.input(n + known).dims();
+  Dims dims = {rows};
+  dims.insert(dims.end(), data.begin() + c.input(known).rank(), data.end());
+  return SetOutput(c, 0, dims);
 }
 
 absl::Status DynamicPartitionShape(InferenceContext& c) {
   if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
-  Dims dims = {-1};
-  Append(c.input(0), c.input(1).rank(), dims);
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                            PrepareDynamicPartition(c.input(0).dims(), c.input(1).dims()));
   for (int i = 0; i < c.num_outputs(); ++i) {
     FORMWORK_RETURN_IF_ERROR(SetOutput(c, i, dims));
   }
@@ -96,13 +422,12 @@ absl::Status WhereShape(InferenceContext& c) {
 }
 
 absl::Status OneHotShape(InferenceContext& c) {
-  const PartialShape& indices = c.input(0);
-  if (!indices.known_rank()) return absl::OkStatus();
-  const int at = FrontAxis(c.attrs().GetOr<int64_t>("axis", -1), indices.rank() + 1);
-  if (at < 0) return absl::OkStatus();
-  Dims dims(indices.dims().begin(), indices.dims().end());
-  dims.insert(dims.begin() + at, std::max<int64_t>(ConstantInteger(c, 1).value_or(-1), -1));
-  return SetOutput(c, 0, dims);
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const OneHotAttrs attrs, OneHotAttrs::FromAttrs(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(
+      const OneHotGeometry geometry,
+      PrepareOneHot(attrs, c.input(0).dims(), c.constant(1), c.input(2).dims(), c.input(3).dims()));
+  return SetOutput(c, 0, geometry.output);
 }
 
 absl::Status UniqueShape(InferenceContext& c) {
@@ -117,16 +442,18 @@ absl::Status ListDiffShape(InferenceContext& c) {
 }
 
 absl::Status BoundShape(InferenceContext& c) {
+  if (c.input(0).known_rank() && c.input(1).known_rank()) {
+    FORMWORK_RETURN_IF_ERROR(CheckBound(c.input(0).dims(), c.input(1).dims()));
+  }
   c.set_output(0, c.input(1));
   return absl::OkStatus();
 }
 
 absl::Status UnravelIndexShape(InferenceContext& c) {
-  const PartialShape& indices = c.input(0);
-  const int64_t rank = c.input(1).rank() == 1 ? c.input(1).dim(0) : -1;
-  if (indices.rank() == 0) return SetOutput(c, 0, {rank});
-  if (indices.rank() == 1) return SetOutput(c, 0, {rank, indices.dim(0)});
-  return absl::OkStatus();
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                            PrepareUnravelIndex(c.input(0).dims(), c.input(1).dims()));
+  return SetOutput(c, 0, dims);
 }
 
 }  // namespace
@@ -160,7 +487,7 @@ void RegisterGatherOps(OpRegistry& registry) {
   registry.Add(
       "Gather(params: Tparams, indices: Tindices) -> (output: Tparams); validate_indices: bool = "
       "true; Tparams: type; Tindices: indextype",
-      {.shape_fn = GatherShape});
+      {.shape_fn = GatherV1Shape});
   registry.Add(
       "TensorScatterAdd(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
       "Tindices: indextype; bad_indices_policy: string = \"\"",

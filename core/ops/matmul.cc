@@ -1,56 +1,108 @@
+#include "core/ops/matmul.h"
+
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
 #include "core/ops/einsum.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::StatusOr<ProductAttrs> ProductAttrs::OfMatMul(const AttrMap& attrs) {
+  return ReadAttrs<ProductAttrs>(attrs, "transpose_a", &ProductAttrs::transpose_x, "transpose_b",
+                                 &ProductAttrs::transpose_y);
+}
+
+absl::StatusOr<ProductAttrs> ProductAttrs::OfBatchMatMul(const AttrMap& attrs) {
+  return ReadAttrs<ProductAttrs>(attrs, "adj_x", &ProductAttrs::transpose_x, "adj_y",
+                                 &ProductAttrs::transpose_y);
+}
+
+absl::StatusOr<ProductGeometry> PrepareProduct(const ProductAttrs& attrs,
+                                               absl::Span<const int64_t> x,
+                                               absl::Span<const int64_t> y) {
+  const size_t x_batch = x.size() - 2, y_batch = y.size() - 2;
+  const int64_t x_inner = x[x_batch + (attrs.transpose_x ? 0 : 1)];
+  const int64_t y_inner = y[y_batch + (attrs.transpose_y ? 1 : 0)];
+  if (!MayBeEqual(x_inner, y_inner)) {
+    return InvalidArgument("Matrix size-incompatible: In[0]: ", DimsText(x),
+                           ", In[1]: ", DimsText(y));
+  }
+  ProductGeometry geometry = {.m = x[x_batch + (attrs.transpose_x ? 1 : 0)],
+                              .n = y[y_batch + (attrs.transpose_y ? 0 : 1)],
+                              .k = std::max(x_inner, y_inner),
+                              .output = {}};
+  if (x_batch + y_batch > 0) {
+    std::optional<Dims> batch = BroadcastDims(x.first(x_batch), y.first(y_batch));
+    if (!batch) {
+      return InvalidArgument("In[0] and In[1] must have compatible batch dimensions: ", DimsText(x),
+                             " vs. ", DimsText(y));
+    }
+    geometry.output = *std::move(batch);
+  }
+  geometry.output.push_back(geometry.m);
+  geometry.output.push_back(geometry.n);
+  return geometry;
+}
+
+absl::StatusOr<ProductGeometry> PrepareMatMul(const ProductAttrs& attrs,
+                                              absl::Span<const int64_t> a,
+                                              absl::Span<const int64_t> b) {
+  if (a.size() != b.size()) {
+    return InvalidArgument("In[0] and In[1] has different ndims: ", DimsText(a), " vs. ",
+                           DimsText(b));
+  }
+  if (a.size() != 2) return InvalidArgument("In[0] and In[1] ndims must be == 2: ", a.size());
+  return PrepareProduct(attrs, a, b);
+}
+
+absl::StatusOr<ProductGeometry> PrepareBatchMatMul(const ProductAttrs& attrs, bool broadcast,
+                                                   absl::Span<const int64_t> x,
+                                                   absl::Span<const int64_t> y) {
+  if (!broadcast && x.size() != y.size()) {
+    return InvalidArgument("In[0] and In[1] has different ndims: ", DimsText(x), " vs. ",
+                           DimsText(y));
+  }
+  if (x.size() < 2) return InvalidArgument("In[0] ndims must be >= 2: ", x.size());
+  if (y.size() < 2) return InvalidArgument("In[1] ndims must be >= 2: ", y.size());
+  for (size_t d = 0; !broadcast && d < x.size() - 2; ++d) {
+    if (MayBeEqual(x[d], y[d])) continue;
+    return InvalidArgument("In[0].dim(", d, ") and In[1].dim(", d,
+                           ") must be the same: ", DimsText(x), " vs ", DimsText(y));
+  }
+  return PrepareProduct(attrs, x, y);
+}
+
 namespace {
 
-// The shape of a product of matrices in the last two dimensions; the dimensions before
-// them broadcast.
-absl::Status ProductShape(InferenceContext& c, bool transpose_x, bool transpose_y) {
-  const PartialShape& x = c.input(0);
-  const PartialShape& y = c.input(1);
-  if (!x.known_rank() || !y.known_rank()) return absl::OkStatus();
-  if (x.rank() < 2 || y.rank() < 2) {
-    return InvalidArgument("Shape must be at least rank 2 but is rank ",
-                           std::min(x.rank(), y.rank()));
-  }
-  const int64_t x_inner = x.dim(x.rank() - (transpose_x ? 2 : 1));
-  const int64_t y_inner = y.dim(y.rank() - (transpose_y ? 1 : 2));
-  if (x_inner >= 0 && y_inner >= 0 && x_inner != y_inner) {
-    return InvalidArgument("Dimensions must be equal, but are ", x_inner, " and ", y_inner,
-                           ": inputs=", x.ToString(), " and ", y.ToString());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(
-      PartialShape batch,
-      shapes::BroadcastShapes(PartialShape::Trusted(x.dims().first(x.rank() - 2)),
-                              PartialShape::Trusted(y.dims().first(y.rank() - 2))));
-  Dims dims(batch.dims().begin(), batch.dims().end());
-  dims.push_back(x.dim(x.rank() - (transpose_x ? 1 : 2)));
-  dims.push_back(y.dim(y.rank() - (transpose_y ? 2 : 1)));
-  c.set_output(0, PartialShape::Trusted(dims));
+absl::Status SetProduct(InferenceContext& c, absl::StatusOr<ProductGeometry> geometry) {
+  if (!geometry.ok()) return std::move(geometry).status();
+  c.set_output(0, PartialShape::Trusted(geometry->output));
   return absl::OkStatus();
 }
 
 absl::Status MatMulShape(InferenceContext& c) {
-  FORMWORK_RETURN_IF_ERROR(shapes::WithRank(c.input(0), 2, "a").status());
-  FORMWORK_RETURN_IF_ERROR(shapes::WithRank(c.input(1), 2, "b").status());
-  FORMWORK_RETURN_IF_ERROR(ProductShape(c, c.attrs().GetOr("transpose_a", false),
-                                        c.attrs().GetOr("transpose_b", false)));
-  if (!c.outputs()[0].known_rank()) c.set_output(0, PartialShape::OfRank(2));
-  return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfMatMul(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape a, shapes::WithRank(c.input(0), 2, "a"));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape b, shapes::WithRank(c.input(1), 2, "b"));
+  return SetProduct(c, PrepareMatMul(attrs, a.dims(), b.dims()));
 }
 
+template <bool kBroadcast>
 absl::Status BatchMatMulShape(InferenceContext& c) {
-  return ProductShape(c, c.attrs().GetOr("adj_x", false), c.attrs().GetOr("adj_y", false));
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfBatchMatMul(c.attrs()));
+  return SetProduct(c, PrepareBatchMatMul(attrs, kBroadcast, c.input(0).dims(), c.input(1).dims()));
 }
 
 absl::Status EinsumShape(InferenceContext& c) {
-  const std::string text = c.attrs().GetOr<std::string>("equation", "");
-  FORMWORK_ASSIGN_OR_RETURN(EinsumEquation equation, ParseEinsum(text, c.num_inputs()));
+  FORMWORK_ASSIGN_OR_RETURN(EinsumEquation equation,
+                            EinsumEquation::FromAttrs(c.attrs(), c.num_inputs()));
   std::vector<int> ranks;
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (!c.input(i).known_rank()) return absl::OkStatus();
@@ -85,19 +137,19 @@ void RegisterMatmulOps(OpRegistry& registry) {
       "BatchMatMulV2(x: T, y: T) -> (output: T); T: {floattype, complextype, int16, int32, int64, "
       "uint8, uint16, uint32, uint64}; adj_x: bool = false; adj_y: bool = false; grad_x: bool = "
       "false; grad_y: bool = false",
-      {.shape_fn = BatchMatMulShape});
+      {.shape_fn = BatchMatMulShape<true>});
   registry.Add("Einsum(inputs: N*T) -> (output: T); equation: string; N: int >= 1; T: type",
                {.shape_fn = EinsumShape});
   registry.Add(
       "BatchMatMul(x: T, y: T) -> (output: T); T: {floattype, complextype, int32, int64}; adj_x: "
       "bool = false; adj_y: bool = false; grad_x: bool = false; grad_y: bool = false",
-      {.shape_fn = BatchMatMulShape});
+      {.shape_fn = BatchMatMulShape<true>});
   registry.Add(
       "BatchMatMulV3(x: Ta, y: Tb) -> (output: Tout); Ta: {floattype, complextype, uint8, int8, "
       "int16, int32, int64}; Tb: {floattype, complextype, uint8, int8, int16, int32, int64}; Tout: "
       "{floattype, complextype, int16, int32, int64}; adj_x: bool = false; adj_y: bool = false; "
       "grad_x: bool = false; grad_y: bool = false",
-      {.shape_fn = BatchMatMulShape});
+      {.shape_fn = BatchMatMulShape<true>});
 }
 
 }  // namespace formwork

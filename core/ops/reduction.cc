@@ -3,13 +3,14 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
 
-ReductionAttrs ReductionAttrs::FromAttrs(const AttrMap& attrs) {
-  return {.keep_dims = attrs.GetOr("keep_dims", false)};
+absl::StatusOr<ReductionAttrs> ReductionAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<ReductionAttrs>(attrs, "keep_dims", &ReductionAttrs::keep_dims);
 }
 
 absl::StatusOr<ReductionGeometry> PrepareReduction(const ReductionAttrs& attrs,
@@ -108,8 +109,9 @@ absl::StatusOr<ArgReductionGeometry> PrepareArgReduction(absl::Span<const int64_
   return geometry;
 }
 
-ScanAttrs ScanAttrs::FromAttrs(const AttrMap& attrs) {
-  return {.exclusive = attrs.GetOr("exclusive", false), .reverse = attrs.GetOr("reverse", false)};
+absl::StatusOr<ScanAttrs> ScanAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<ScanAttrs>(attrs, "exclusive", &ScanAttrs::exclusive, "reverse",
+                              &ScanAttrs::reverse);
 }
 
 absl::StatusOr<int> PrepareScan(int rank, const Tensor& axis) {
@@ -124,8 +126,8 @@ absl::StatusOr<int> PrepareScan(int rank, const Tensor& axis) {
   return static_cast<int>(values[0] < 0 ? values[0] + rank : values[0]);
 }
 
-BincountAttrs BincountAttrs::FromAttrs(const AttrMap& attrs) {
-  return {.binary_output = attrs.GetOr("binary_output", false)};
+absl::StatusOr<BincountAttrs> BincountAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<BincountAttrs>(attrs, "binary_output", &BincountAttrs::binary_output);
 }
 
 absl::StatusOr<Dims> PrepareBincount(absl::Span<const int64_t> dims, const Tensor* size) {
@@ -151,7 +153,7 @@ absl::Status ReductionShape(InferenceContext& c) {
   const PartialShape& x = c.input(0);
   const Tensor* axes = c.constant(1);
   if (!x.known_rank()) return absl::OkStatus();
-  const ReductionAttrs attrs = ReductionAttrs::FromAttrs(c.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const ReductionAttrs attrs, ReductionAttrs::FromAttrs(c.attrs()));
   if (axes == nullptr) {
     if (attrs.keep_dims) c.set_output(0, PartialShape::OfRank(x.rank()));
     return absl::OkStatus();

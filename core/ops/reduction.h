@@ -19,7 +19,7 @@ namespace formwork {
 struct ReductionAttrs {
   bool keep_dims = false;
 
-  static ReductionAttrs FromAttrs(const AttrMap& attrs);
+  static absl::StatusOr<ReductionAttrs> FromAttrs(const AttrMap& attrs);
 };
 
 /// For each dimension, whether it is reduced.
@@ -79,7 +79,7 @@ struct ScanAttrs {
   bool exclusive = false;
   bool reverse = false;
 
-  static ScanAttrs FromAttrs(const AttrMap& attrs);
+  static absl::StatusOr<ScanAttrs> FromAttrs(const AttrMap& attrs);
 };
 
 /// The dimension that `axis` names: a scalar, from the end where negative. Errors: kInvalidArgument
@@ -91,7 +91,7 @@ absl::StatusOr<int> PrepareScan(int rank, const Tensor& axis);
 struct BincountAttrs {
   bool binary_output = false;
 
-  static BincountAttrs FromAttrs(const AttrMap& attrs);
+  static absl::StatusOr<BincountAttrs> FromAttrs(const AttrMap& attrs);
 };
 
 /// The output's dimensions, for an input of `dims`: the bins, for each row of a matrix.

@@ -1,40 +1,68 @@
+#include "core/ops/segment.h"
+
 #include "core/base/status.h"
+#include "core/ops/array_shapes.h"
+#include "core/ops/dims.h"
+#include "core/ops/host_values.h"
 #include "core/ops/register_ops.h"
-#include "core/ops/shape_inference.h"
 
 namespace formwork {
 namespace {
 
-// The rows of data after the dimensions of segment_ids, `count` (-1: unknown) of them.
-absl::Status RowsShape(InferenceContext& c, int64_t count) {
-  const PartialShape& data = c.input(0);
-  const PartialShape& ids = c.input(1);
-  if (!data.known_rank() || !ids.known_rank()) return absl::OkStatus();
-  if (ids.rank() > data.rank()) {
-    return InvalidArgument("segment_ids has more dimensions than data: data=", data.ToString(),
-                           " segment_ids=", ids.ToString());
-  }
-  Dims dims = {count};
-  for (int d = ids.rank(); d < data.rank(); ++d) dims.push_back(data.dim(d));
-  c.set_output(0, PartialShape::Trusted(dims));
-  return absl::OkStatus();
+SegmentGeometry SegmentsOf(absl::Span<const int64_t> data, size_t ids_rank, int64_t count) {
+  const absl::Span<const int64_t> row = data.subspan(ids_rank);
+  SegmentGeometry geometry = {CountElements(data) == 0 ? 0 : CountElements(row), {count}};
+  geometry.output.insert(geometry.output.end(), row.begin(), row.end());
+  return geometry;
 }
 
 absl::Status UnsortedSegmentShape(InferenceContext& c) {
-  int64_t count = -1;
-  if (const Tensor* tensor = c.constant(2); tensor != nullptr && tensor->num_elements() == 1) {
-    FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(*tensor, "num_segments"));
-    if (values[0] < 0) {
-      return InvalidArgument("Input num_segments == ", values[0], " must not be negative.");
-    }
-    count = values[0];
-  }
-  return RowsShape(c, count);
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(
+      const SegmentGeometry geometry,
+      PrepareUnsortedSegment(c.input(0).dims(), c.input(1).dims(), c.constant(2)));
+  return array_shapes::SetOutput(c, 0, geometry.output);
 }
 
-absl::Status SegmentShape(InferenceContext& c) { return RowsShape(c, -1); }
+absl::Status SegmentShape(InferenceContext& c) {
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const SegmentGeometry geometry,
+                            PrepareSegment(c.input(0).dims(), c.input(1).dims()));
+  return array_shapes::SetOutput(c, 0, geometry.output);
+}
 
 }  // namespace
+
+absl::StatusOr<SegmentGeometry> PrepareUnsortedSegment(absl::Span<const int64_t> data,
+                                                       absl::Span<const int64_t> ids,
+                                                       const Tensor* num_segments) {
+  int64_t count = -1;
+  if (num_segments != nullptr) {
+    if (!num_segments->shape().is_scalar()) {
+      return InvalidArgument("num_segments should be a scalar, not shape ",
+                             num_segments->shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(count, IntegerFromTensor(*num_segments, "num_segments"));
+    if (count < 0) {
+      return InvalidArgument("Input num_segments == ", count, " must not be negative.");
+    }
+  }
+  if (ids.size() > data.size() || !MayBeEqual(data.first(ids.size()), ids)) {
+    return InvalidArgument("data.shape = ", DimsText(data),
+                           " does not start with segment_ids.shape = ", DimsText(ids));
+  }
+  return SegmentsOf(data, ids.size(), count);
+}
+
+absl::StatusOr<SegmentGeometry> PrepareSegment(absl::Span<const int64_t> data,
+                                               absl::Span<const int64_t> ids) {
+  if (data.empty()) return InvalidArgument("input must be at least rank 1");
+  if (ids.size() != 1) return InvalidArgument("segment_ids should be a vector.");
+  if (!MayBeEqual(ids[0], data[0])) {
+    return InvalidArgument("segment_ids should be the same size as dimension 0 of input.");
+  }
+  return SegmentsOf(data, 1, -1);
+}
 
 void RegisterSegmentOps(OpRegistry& registry) {
   registry.Add(

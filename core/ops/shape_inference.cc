@@ -1,8 +1,9 @@
 #include "core/ops/shape_inference.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
 
 namespace formwork::shapes {
 
@@ -64,25 +65,9 @@ absl::StatusOr<PartialShape> ShapeFromInput(const InferenceContext& c, int i) {
 
 absl::StatusOr<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b) {
   if (!a.known_rank() || !b.known_rank()) return PartialShape::Unknown();
-  const int rank = std::max(a.rank(), b.rank());
-  PartialShape result = PartialShape::OfRank(rank);
-  for (int i = 1; i <= rank; ++i) {
-    const int64_t x = i <= a.rank() ? a.dim(a.rank() - i) : 1;
-    const int64_t y = i <= b.rank() ? b.dim(b.rank() - i) : 1;
-    int64_t dim;
-    if (x == 1) {
-      dim = y;
-    } else if (y == 1 || x == y) {
-      dim = x;
-    } else if (x == -1 || y == -1) {
-      // The unknown one is 1 or the same as the other, which is not 1: the other either way.
-      dim = x == -1 ? y : x;
-    } else {
-      return InvalidArgument("Incompatible shapes: ", a.ToString(), " vs. ", b.ToString());
-    }
-    result.set_dim(rank - i, dim);
-  }
-  return result;
+  const std::optional<Dims> dims = BroadcastDims(a.dims(), b.dims());
+  if (!dims) return InvalidArgument("Incompatible shapes: ", a.ToString(), " vs. ", b.ToString());
+  return PartialShape::Trusted(*dims);
 }
 
 absl::StatusOr<PartialShape> WithRank(const PartialShape& shape, int rank, absl::string_view what) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/read_attrs.h"
 
 namespace formwork {
 namespace {
@@ -83,8 +84,8 @@ absl::StatusOr<SizedParts> PrepareSplitV(absl::Span<const int64_t> dims, const T
   return SizedParts{axis, std::move(values)};
 }
 
-UnpackAttrs UnpackAttrs::FromAttrs(const AttrMap& attrs) {
-  return {.axis = attrs.GetOr<int64_t>("axis", 0)};
+absl::StatusOr<UnpackAttrs> UnpackAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<UnpackAttrs>(attrs, "axis", &UnpackAttrs::axis);
 }
 
 absl::StatusOr<UnpackGeometry> PrepareUnpack(const UnpackAttrs& attrs,

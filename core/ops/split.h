@@ -39,7 +39,7 @@ absl::StatusOr<SizedParts> PrepareSplitV(absl::Span<const int64_t> dims, const T
 struct UnpackAttrs {
   int64_t axis = 0;
 
-  static UnpackAttrs FromAttrs(const AttrMap& attrs);
+  static absl::StatusOr<UnpackAttrs> FromAttrs(const AttrMap& attrs);
 };
 
 struct UnpackGeometry {

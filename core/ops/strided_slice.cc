@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/status.h"
+#include "core/ops/read_attrs.h"
 
 namespace formwork {
 namespace {
@@ -85,14 +86,11 @@ int64_t CountSteps(int64_t interval, int64_t stride) {
 
 }  // namespace
 
-SliceMasks SliceMasks::FromAttrs(const AttrMap& attrs) {
-  SliceMasks masks;
-  masks.begin = attrs.GetOr<int64_t>("begin_mask", 0);
-  masks.end = attrs.GetOr<int64_t>("end_mask", 0);
-  masks.ellipsis = attrs.GetOr<int64_t>("ellipsis_mask", 0);
-  masks.new_axis = attrs.GetOr<int64_t>("new_axis_mask", 0);
-  masks.shrink_axis = attrs.GetOr<int64_t>("shrink_axis_mask", 0);
-  return masks;
+absl::StatusOr<SliceMasks> SliceMasks::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<SliceMasks>(attrs, "begin_mask", &SliceMasks::begin, "end_mask",
+                               &SliceMasks::end, "ellipsis_mask", &SliceMasks::ellipsis,
+                               "new_axis_mask", &SliceMasks::new_axis, "shrink_axis_mask",
+                               &SliceMasks::shrink_axis);
 }
 
 absl::Status ResolveStridedSlice(const SliceMasks& masks, const Dims* begin, const Dims* end,

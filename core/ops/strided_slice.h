@@ -21,7 +21,7 @@ struct SliceMasks {
   int64_t new_axis = 0;
   int64_t shrink_axis = 0;
 
-  static SliceMasks FromAttrs(const AttrMap& attrs);
+  static absl::StatusOr<SliceMasks> FromAttrs(const AttrMap& attrs);
 };
 
 /// Entries begin, begin + stride, ... (size of them) of one dimension of the input. `size` is -1

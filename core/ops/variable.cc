@@ -1,20 +1,17 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/ops/array_shapes.h"
+#include "core/ops/gather.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
 namespace {
 
-absl::Status HandleShape(InferenceContext& c) {
-  // What inference says of a handle is the shape of the variable behind it.
-  c.set_output(0, c.attrs().GetOr<PartialShape>("shape", PartialShape()));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ResourceType> VariableType(const AttrMap& attrs) {
   FORMWORK_ASSIGN_OR_RETURN(const DType dtype, attrs.Get<DType>("dtype"));
-  return ResourceType::Variable(dtype, attrs.GetOr<PartialShape>("shape", PartialShape()));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, attrs.Get<PartialShape>("shape"));
+  return ResourceType::Variable(dtype, shape);
 }
 
 absl::Status ShapeOfShape(InferenceContext& c) {
@@ -26,13 +23,11 @@ absl::Status ShapeOfShape(InferenceContext& c) {
 absl::Status GatherShape(InferenceContext& c) {
   const PartialShape& params = c.input(0);
   const PartialShape& indices = c.input(1);
-  if (c.attrs().GetOr<int64_t>("batch_dims", 0) != 0) return absl::OkStatus();
-  if (params.rank() < 1 || !indices.known_rank()) return absl::OkStatus();
-  if (params.rank() + indices.rank() - 1 > kMaxRank) return absl::OkStatus();
-  Dims dims(indices.dims().begin(), indices.dims().end());
-  dims.insert(dims.end(), params.dims().begin() + 1, params.dims().end());
-  c.set_output(0, PartialShape::Trusted(dims));
-  return absl::OkStatus();
+  if (!params.known_rank() || !indices.known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const GatherAttrs attrs, GatherAttrs::FromAttrs(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const GatherGeometry geometry,
+                            PrepareGatherRows(attrs, params.dims(), indices.dims()));
+  return array_shapes::SetOutput(c, 0, geometry.output);
 }
 
 }  // namespace
@@ -52,11 +47,12 @@ void RegisterVariableOps(OpRegistry& registry) {
   registry.Add(
       "VariableShape(input: resource) -> (output: host out_type); out_type: indextype = int32",
       {.shape_fn = ShapeOfShape, .effect = Effect::kRead});
+  // What inference says of a handle is the shape of the variable behind it.
   registry.Add(
       "VarHandleOp() -> (resource: resource); container: string = \"\"; shared_name: string = "
       "\"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: list(string) = "
       "[]",
-      {.shape_fn = HandleShape, .handle_of = VariableType});
+      {.shape_fn = shapes::FromShapeAttr, .handle_of = VariableType});
   registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: host bool)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add(

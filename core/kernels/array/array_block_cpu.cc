@@ -6,9 +6,8 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/array_cpu.h"
-#include "core/kernels/elements.h"
-#include "core/kernels/shape_tensor.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
 
 namespace formwork {

@@ -10,10 +10,10 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/array/array_cpu.h"
-#include "core/kernels/elements.h"
-#include "core/kernels/shape_tensor.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/host_values.h"
 
 namespace formwork {
 namespace {

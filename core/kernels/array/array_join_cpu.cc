@@ -3,10 +3,10 @@
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
 #include "core/kernels/array/array_cpu.h"
-#include "core/kernels/elements.h"
-#include "core/kernels/shape_tensor.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/host_values.h"
 #include "core/ops/split.h"
 
 namespace formwork {
@@ -84,7 +84,7 @@ absl::Status OutputPart(KernelContext& ctx, int i, const Tensor& value, int axis
 }
 
 absl::StatusOr<KernelFn> MakeUnpack(KernelInit& init) {
-  const UnpackAttrs attrs = UnpackAttrs::FromAttrs(init.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const UnpackAttrs attrs, UnpackAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
     const int n = ctx.num_outputs();

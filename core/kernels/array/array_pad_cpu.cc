@@ -9,9 +9,8 @@
 #include "core/device/host_allocator.h"
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/array/array_cpu.h"
-#include "core/kernels/elements.h"
-#include "core/kernels/shape_tensor.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
 
 namespace formwork {

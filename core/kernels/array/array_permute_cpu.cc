@@ -7,7 +7,6 @@
 #include "core/base/status.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/elements.h"
-#include "core/kernels/shape_tensor.h"
 #include "core/kernels/strided_copy.h"
 
 namespace formwork {

@@ -10,6 +10,7 @@
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/shape_tensor.h"
+#include "core/ops/host_values.h"
 
 namespace formwork {
 namespace {

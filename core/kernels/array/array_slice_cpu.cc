@@ -5,10 +5,10 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/kernels/array/array_cpu.h"
-#include "core/kernels/elements.h"
-#include "core/kernels/shape_tensor.h"
 #include "core/kernels/array/slice.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/elements.h"
+#include "core/ops/host_values.h"
 
 namespace formwork {
 namespace {
@@ -90,7 +90,7 @@ bool RangeOfVector(const SliceMasks& masks, const Tensor& input, const KernelCon
 }
 
 absl::StatusOr<KernelFn> MakeStridedSlice(KernelInit& init) {
-  const SliceMasks masks = SliceMasks::FromAttrs(init.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
   const bool int32_index = init.input_dtypes()[1] == DType::kInt32;
   return KernelFn([masks, int32_index](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
@@ -120,7 +120,7 @@ absl::StatusOr<KernelFn> MakeStridedSlice(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeStridedSliceGrad(KernelInit& init) {
-  const SliceMasks masks = SliceMasks::FromAttrs(init.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
   return KernelFn([masks](KernelContext& ctx) -> absl::Status {
     if (ctx.input(0).rank() != 1) {
       return InvalidArgument("shape must be 1-D, got shape.shape = ",
@@ -152,7 +152,7 @@ absl::StatusOr<Tensor> TakeWritable(KernelContext& ctx, int i) {
 }
 
 absl::StatusOr<KernelFn> MakeTensorStridedSliceUpdate(KernelInit& init) {
-  const SliceMasks masks = SliceMasks::FromAttrs(init.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
   return KernelFn([masks](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(
         SliceBounds bounds,

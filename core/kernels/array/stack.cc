@@ -7,8 +7,8 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
-#include "core/kernels/variant/optional.h"
 #include "core/kernels/strided_copy.h"
+#include "core/kernels/variant/optional.h"
 
 namespace formwork {
 namespace {

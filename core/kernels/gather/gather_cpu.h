@@ -10,8 +10,4 @@ void RegisterGatherScatterKernels(KernelRegistry& registry);  ///< ScatterNd, Te
 void RegisterGatherSelectKernels(KernelRegistry& registry);   ///< Where, OneHot, DynamicStitch ...
 void RegisterGatherSearchKernels(KernelRegistry& registry);   ///< Unique, ListDiff, Bucketize ...
 
-/// What an attr bad_indices_policy asks for.
-/// Errors: kInvalidArgument if it is none of TensorFlow's names.
-absl::StatusOr<bool> IgnoresBadIndices(const AttrMap& attrs);
-
 }  // namespace formwork

@@ -9,13 +9,13 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/arithmetic.h"
+#include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/gather/gather_cpu.h"
 #include "core/kernels/gather/index_read.h"
-#include "core/kernels/shape_tensor.h"
-#include "core/kernels/array/stack.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/gather.h"
 
 namespace formwork {
 namespace {
@@ -72,18 +72,15 @@ void ForEachRow(const Rows& rows, int64_t target_rows, int64_t inner, F&& f) {
 }
 
 // One scatter that has passed all checks.
-struct Scatter {
-  const Rows& rows;
-  int64_t target_rows;
-  int64_t inner;
-  bool scalar_update;  // One element goes to all.
+struct Scatter : ScatterGeometry {
+  const Rows& to;
 };
 
 template <ScatterOp op, typename T>
 void Accumulate(const Scatter& s, void* target, const void* updates) {
   T* to = static_cast<T*>(target);
   const T* from = static_cast<const T*>(updates);
-  ForEachRow(s.rows, s.target_rows, s.inner, [&](int64_t row, int64_t update) {
+  ForEachRow(s.to, s.rows, s.inner, [&](int64_t row, int64_t update) {
     T* a = to + row * s.inner;
     const T* b = s.scalar_update ? from : from + update * s.inner;
     auto combine = [&](int64_t begin, int64_t end) {
@@ -106,7 +103,7 @@ void Overwrite(const Scatter& s, DType dtype, void* target, const void* updates)
     using E = typename decltype(tag)::type;
     E* to = static_cast<E*>(target);
     const E* from = static_cast<const E*>(updates);
-    ForEachRow(s.rows, s.target_rows, s.inner, [&](int64_t row, int64_t update) {
+    ForEachRow(s.to, s.rows, s.inner, [&](int64_t row, int64_t update) {
       if (s.scalar_update) {
         std::fill_n(to + row * s.inner, s.inner, *from);
       } else {
@@ -193,55 +190,18 @@ absl::Status CheckDTypes(const Tensor& target, const Tensor& updates) {
                          " updates=", DTypeName(updates.dtype()));
 }
 
-absl::Status CheckNdShapes(const Shape& target, const Shape& indices, const Shape& updates) {
-  if (indices.rank() < 1) {
-    return InvalidArgument("Indices shape must have rank at least one. Found:", indices.ToString());
-  }
-  if (updates.rank() < 1) {
-    return InvalidArgument("Updates shape must have rank at least one. Found:", updates.ToString());
-  }
-  const int64_t depth = indices.dim(indices.rank() - 1);
-  const int batch = indices.rank() - 1;
-  const auto outer = indices.dims().first(static_cast<size_t>(batch));
-  const bool outer_fits =
-      updates.rank() >= batch && updates.dims().first(static_cast<size_t>(batch)) == outer;
-  if (!outer_fits) {
-    return InvalidArgument("Dimensions [0,", batch, ") of indices[shape=", indices.ToString(),
-                           "] must match dimensions [0,", batch,
-                           ") of updates[shape=", updates.ToString(), "]");
-  }
-  const bool inner_fits =
-      depth <= target.rank() && updates.dims().subspan(static_cast<size_t>(batch)) ==
-                                    target.dims().subspan(static_cast<size_t>(depth));
-  if (!inner_fits) {
-    return InvalidArgument("Dimensions [", depth, ",", target.rank(),
-                           ") of input[shape=", target.ToString(), "] must match dimensions [",
-                           batch, ",", updates.rank(), ") of updates[shape=", updates.ToString(),
-                           "]");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ScatterNdPolicy(ScatterOp op, Tensor& target, const Tensor& indices,
-                             const Tensor& updates, bool ignore_bad) {
-  FORMWORK_RETURN_IF_ERROR(CheckDTypes(target, updates));
-  FORMWORK_RETURN_IF_ERROR(CheckNdShapes(target.shape(), indices.shape(), updates.shape()));
-  const int64_t depth = indices.dim(indices.rank() - 1);
+absl::Status ScatterByDepth(ScatterOp op, const ScatterGeometry& geometry, Tensor& target,
+                            const Tensor& indices, const Tensor& updates, const BadIndices& bad) {
+  if (geometry.count == 0 || geometry.inner == 0) return absl::OkStatus();
+  const int64_t depth = geometry.depth;
   const absl::Span<const int64_t> outer =
       indices.shape().dims().first(static_cast<size_t>(indices.rank()) - 1);
-  const int64_t count = ProductOf(outer);
-  if (target.num_elements() == 0 && count > 0) {
-    return InvalidArgument("Indices and updates specified for empty output.  indices shape: ",
-                           indices.shape().ToString());
-  }
-  const int64_t inner = ProductOf(target.shape().dims().subspan(static_cast<size_t>(depth)));
-  if (count == 0 || inner == 0) return absl::OkStatus();
   const Shape outer_target = Shape::Trusted(target.shape().dims().first(depth));
   const Dims strides = RowMajorStrides(outer_target);
   Rows rows;
-  rows.reserve(static_cast<size_t>(count));
+  rows.reserve(static_cast<size_t>(geometry.count));
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < geometry.count; ++i) {
       if (WorkIsCutAt(i)) return WorkStatus();
       const auto* row = index + i * depth;
       int64_t offset = 0;
@@ -251,7 +211,7 @@ absl::Status ScatterNdPolicy(ScatterOp op, Tensor& target, const Tensor& indices
             at < 0 || at >= outer_target.dim(static_cast<int>(d)) ? -1 : offset + at * strides[d];
       }
       rows.push_back(offset);
-      if (offset >= 0 || ignore_bad) continue;
+      if (offset >= 0 || bad.ignored) continue;
       return InvalidArgument(
           "indices", PositionString(outer, i), " = [",
           absl::StrJoin(absl::MakeConstSpan(row, static_cast<size_t>(depth)), ", "),
@@ -259,69 +219,42 @@ absl::Status ScatterNdPolicy(ScatterOp op, Tensor& target, const Tensor& indices
     }
     return absl::OkStatus();
   }));
-  return Apply(op, {rows, outer_target.num_elements(), inner, false}, target, updates);
-}
-
-// TensorFlow's rule: either there is nothing to scatter, or something in each of the three; so
-// indices of no columns, which would name the whole target, are refused. ScatterNd's target is its
-// shape operand here.
-absl::Status CheckNothingEmpty(const Shape& target, const Shape& indices, const Shape& updates) {
-  const bool nothing = indices.num_elements() == 0 && updates.num_elements() == 0;
-  const bool something =
-      target.num_elements() > 0 && indices.num_elements() > 0 && updates.num_elements() > 0;
-  if (nothing || something) return absl::OkStatus();
-  return InvalidArgument("Indices and updates specified for empty output shape");
+  return Apply(op, {geometry, rows}, target, updates);
 }
 
 absl::StatusOr<KernelFn> MakeScatterNd(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(bool ignore_bad, IgnoresBadIndices(init.attrs()));
-  return KernelFn([ignore_bad](KernelContext& ctx) -> absl::Status {
-    if (ctx.input(2).rank() != 1) return InvalidArgument("Shape must be a vector");
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(ctx.input(2), "shape"));
+  FORMWORK_ASSIGN_OR_RETURN(const BadIndices bad, BadIndices::FromAttrs(init.attrs()));
+  return KernelFn([bad](KernelContext& ctx) -> absl::Status {
+    const Tensor& indices = ctx.input(0);
+    const Tensor& updates = ctx.input(1);
     // Before anything of an absurd size is zeroed.
-    FORMWORK_RETURN_IF_ERROR(CheckNdShapes(shape, ctx.input(0).shape(), ctx.input(1).shape()));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const NewScatterGeometry geometry,
+        PrepareScatterNd(ctx.input(2), indices.shape().dims(), updates.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor out,
+                              ZeroTensor(ctx.allocator(), updates.dtype(), geometry.output));
     FORMWORK_RETURN_IF_ERROR(
-        CheckNothingEmpty(ctx.input(2).shape(), ctx.input(0).shape(), ctx.input(1).shape()));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor out, ZeroTensor(ctx.allocator(), ctx.input(1).dtype(), shape));
-    FORMWORK_RETURN_IF_ERROR(
-        ScatterNdPolicy(ScatterOp::kAdd, out, ctx.input(0), ctx.input(1), ignore_bad));
+        ScatterByDepth(ScatterOp::kAdd, geometry.scatter, out, indices, updates, bad));
     ctx.SetOutput(0, std::move(out));
     return absl::OkStatus();
   });
 }
 
-// In the words of TensorScatter*, which differ from ScatterNd's.
-absl::Status CheckTensorScatter(const Shape& target, const Shape& indices, const Shape& updates) {
-  if (indices.rank() < 1 || updates.rank() < 1) return CheckNdShapes(target, indices, updates);
-  FORMWORK_RETURN_IF_ERROR(CheckNothingEmpty(target, indices, updates));
-  const size_t batch = static_cast<size_t>(indices.rank()) - 1;
-  if (updates.dims().size() < batch || updates.dims().first(batch) != indices.dims().first(batch)) {
-    return InvalidArgument("Outer dimensions of indices and update must match. Indices shape: ",
-                           indices.ToString(), ", updates shape:", updates.ToString());
-  }
-  const int64_t depth = indices.dim(indices.rank() - 1);
-  if (depth > target.rank() ||
-      updates.dims().subspan(batch) != target.dims().subspan(static_cast<size_t>(depth))) {
-    return InvalidArgument("Inner dimensions of output shape must match inner dimensions of ",
-                           "updates shape. Output: ", target.ToString(),
-                           " updates: ", updates.ToString());
-  }
-  return absl::OkStatus();
-}
-
 template <ScatterOp op>
 absl::StatusOr<KernelFn> MakeTensorScatter(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(bool ignore_bad, IgnoresBadIndices(init.attrs()));
-  return KernelFn([ignore_bad](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(
-        CheckTensorScatter(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(2).shape()));
+  FORMWORK_ASSIGN_OR_RETURN(const BadIndices bad, BadIndices::FromAttrs(init.attrs()));
+  return KernelFn([bad](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(
+        const ScatterGeometry geometry,
+        PrepareTensorScatter(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(),
+                             ctx.input(2).shape().dims()));
     Tensor result;
     if (ctx.CanOverwrite(0)) {
       result = ctx.TakeInput(0);
     } else {
       FORMWORK_ASSIGN_OR_RETURN(result, ctx.input(0).Clone(ctx.allocator()));
     }
-    FORMWORK_RETURN_IF_ERROR(ScatterNdPolicy(op, result, ctx.input(1), ctx.input(2), ignore_bad));
+    FORMWORK_RETURN_IF_ERROR(ScatterByDepth(op, geometry, result, ctx.input(1), ctx.input(2), bad));
     ctx.SetOutput(0, std::move(result));
     return absl::OkStatus();
   });
@@ -329,29 +262,22 @@ absl::StatusOr<KernelFn> MakeTensorScatter(KernelInit& init) {
 
 }  // namespace
 
-absl::Status ScatterNd(ScatterOp op, Tensor& target, const Tensor& indices, const Tensor& updates) {
-  return ScatterNdPolicy(op, target, indices, updates, false);
+absl::Status ScatterNd(ScatterOp op, Tensor& target, const Tensor& indices, const Tensor& updates,
+                       const BadIndices& bad) {
+  FORMWORK_RETURN_IF_ERROR(CheckDTypes(target, updates));
+  FORMWORK_ASSIGN_OR_RETURN(const ScatterGeometry geometry,
+                            PrepareScatterNdUpdate(target.shape().dims(), indices.shape().dims(),
+                                                   updates.shape().dims()));
+  return ScatterByDepth(op, geometry, target, indices, updates, bad);
 }
 
 absl::Status ScatterRows(ScatterOp op, Tensor& target, const Tensor& indices,
                          const Tensor& updates) {
   FORMWORK_RETURN_IF_ERROR(CheckDTypes(target, updates));
-  if (target.rank() < 1) {
-    return InvalidArgument("params must be at least 1-D, got shape ", target.shape().ToString());
-  }
-  const absl::Span<const int64_t> slice = target.shape().dims().subspan(1);
-  const bool scalar = updates.shape().is_scalar();
-  const size_t index_rank = static_cast<size_t>(indices.rank());
-  const absl::Span<const int64_t> dims = updates.shape().dims();
-  if (!scalar &&
-      (dims.size() != index_rank + slice.size() ||
-       dims.first(index_rank) != indices.shape().dims() || dims.subspan(index_rank) != slice)) {
-    return InvalidArgument("Must have updates.shape = indices.shape + params.shape[1:] or ",
-                           "updates.shape = [], got updates.shape ", updates.shape().ToString(),
-                           ", indices.shape ", indices.shape().ToString(), ", params.shape ",
-                           target.shape().ToString());
-  }
-  const int64_t count = indices.num_elements();
+  FORMWORK_ASSIGN_OR_RETURN(
+      const ScatterGeometry geometry,
+      PrepareScatterRows(target.shape().dims(), indices.shape().dims(), updates.shape().dims()));
+  const int64_t count = geometry.count;
   Rows rows;
   rows.reserve(static_cast<size_t>(count));
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
@@ -364,9 +290,8 @@ absl::Status ScatterRows(ScatterOp op, Tensor& target, const Tensor& indices,
     }
     return absl::OkStatus();
   }));
-  const int64_t inner = ProductOf(slice);
-  if (count == 0 || inner == 0) return absl::OkStatus();
-  return Apply(op, {rows, target.dim(0), inner, scalar}, target, updates);
+  if (count == 0 || geometry.inner == 0) return absl::OkStatus();
+  return Apply(op, {geometry, rows}, target, updates);
 }
 
 void RegisterGatherScatterKernels(KernelRegistry& registry) {

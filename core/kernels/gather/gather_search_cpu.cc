@@ -12,7 +12,7 @@
 #include "core/kernels/elements.h"
 #include "core/kernels/gather/gather_cpu.h"
 #include "core/kernels/gather/index_read.h"
-#include "core/kernels/shape_tensor.h"
+#include "core/ops/gather.h"
 
 namespace formwork {
 namespace {
@@ -178,21 +178,19 @@ absl::Status Bucketize(KernelContext& ctx, const std::vector<float>& boundaries)
 }
 
 absl::StatusOr<KernelFn> MakeBucketize(KernelInit& init) {
-  auto boundaries = init.attrs().GetOr<std::vector<float>>("boundaries", {});
-  if (!std::is_sorted(boundaries.begin(), boundaries.end())) {
-    return InvalidArgument("Expected sorted boundaries");
-  }
+  FORMWORK_ASSIGN_OR_RETURN(BucketizeAttrs attrs, BucketizeAttrs::FromAttrs(init.attrs()));
   const DType dtype = init.input_dtypes()[0];
-  return KernelFn([dtype, boundaries = std::move(boundaries)](KernelContext& ctx) -> absl::Status {
-    switch (dtype) {
-      FORMWORK_CASE(int32_t, return Bucketize<T>(ctx, boundaries))
-      FORMWORK_CASE(int64_t, return Bucketize<T>(ctx, boundaries))
-      FORMWORK_CASE(float, return Bucketize<T>(ctx, boundaries))
-      FORMWORK_CASE(double, return Bucketize<T>(ctx, boundaries))
-      default:
-        return Unimplemented("Bucketize: dtype ", DTypeName(dtype), " is not supported");
-    }
-  });
+  return KernelFn(
+      [dtype, boundaries = std::move(attrs.boundaries)](KernelContext& ctx) -> absl::Status {
+        switch (dtype) {
+          FORMWORK_CASE(int32_t, return Bucketize<T>(ctx, boundaries))
+          FORMWORK_CASE(int64_t, return Bucketize<T>(ctx, boundaries))
+          FORMWORK_CASE(float, return Bucketize<T>(ctx, boundaries))
+          FORMWORK_CASE(double, return Bucketize<T>(ctx, boundaries))
+          default:
+            return Unimplemented("Bucketize: dtype ", DTypeName(dtype), " is not supported");
+        }
+      });
 }
 
 template <typename T, bool kUpper>
@@ -220,17 +218,7 @@ absl::StatusOr<KernelFn> MakeBound(KernelInit& init) {
   return KernelFn([dtype, index_dtype](KernelContext& ctx) -> absl::Status {
     const Tensor& sorted = ctx.input(0);
     const Tensor& values = ctx.input(1);
-    if (sorted.rank() != 2) {
-      return InvalidArgument("Shape must be rank 2 but is rank ", sorted.rank(),
-                             " for `sorted_inputs` argument");
-    }
-    if (values.rank() != 2) {
-      return InvalidArgument("Shape must be rank 2 but is rank ", values.rank(),
-                             " for `values` argument");
-    }
-    if (sorted.dim(0) != values.dim(0)) {
-      return InvalidArgument("Leading dim_size of both tensors must match");
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckBound(sorted.shape().dims(), values.shape().dims()));
     std::vector<int64_t> result;
     auto search = [&]() -> absl::Status {
       switch (dtype) {
@@ -260,6 +248,8 @@ absl::StatusOr<KernelFn> MakeBound(KernelInit& init) {
 
 template <typename T>
 absl::Status UnravelIndex(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(const Dims output, PrepareUnravelIndex(ctx.input(0).shape().dims(),
+                                                                   ctx.input(1).shape().dims()));
   const Tensor& indices = ctx.input(0);
   const Tensor& dims = ctx.input(1);
   const absl::Span<const T> sizes = dims.span<T>();
@@ -274,8 +264,7 @@ absl::Status UnravelIndex(KernelContext& ctx) {
   }
   const int64_t n = indices.num_elements();
   const int64_t rank = dims.num_elements();
-  FORMWORK_ASSIGN_OR_RETURN(
-      Shape shape, indices.shape().is_scalar() ? Shape::Make({rank}) : Shape::Make({rank, n}));
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(output));
   const T* from = indices.data<T>();
   for (int64_t i = 0; i < n; ++i) {
     if (WorkIsCutAt(i)) return WorkStatus();
@@ -300,14 +289,6 @@ absl::Status UnravelIndex(KernelContext& ctx) {
 absl::StatusOr<KernelFn> MakeUnravelIndex(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
-    if (ctx.input(0).rank() > 1) {
-      return InvalidArgument("The indices can only be scalar or vector, got \"",
-                             ctx.input(0).shape().ToString(), "\"");
-    }
-    if (ctx.input(1).rank() != 1) {
-      return InvalidArgument("The indices can only be 1-D, got \"", ctx.input(1).shape().ToString(),
-                             "\"");
-    }
     return dtype == DType::kInt64 ? UnravelIndex<int64_t>(ctx) : UnravelIndex<int32_t>(ctx);
   });
 }

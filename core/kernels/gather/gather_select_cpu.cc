@@ -7,12 +7,12 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/gather/gather_cpu.h"
 #include "core/kernels/gather/index_read.h"
-#include "core/kernels/shape_tensor.h"
-#include "core/kernels/array/stack.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/gather.h"
 
 namespace formwork {
 namespace {
@@ -90,32 +90,19 @@ absl::StatusOr<KernelFn> MakeWhere(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeOneHot(KernelInit& init) {
-  const int64_t axis = init.attrs().GetOr<int64_t>("axis", -1);
-  return KernelFn([axis](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const OneHotAttrs attrs, OneHotAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& indices = ctx.input(0);
     const Tensor& on = ctx.input(2);
     const Tensor& off = ctx.input(3);
-    const int rank = indices.rank() + 1;
-    if (axis < -1 || axis >= rank) {
-      return InvalidArgument("Expected axis to be -1 or between [0, ", rank,
-                             ").  But received: ", axis);
-    }
-    const std::pair<absl::string_view, const Tensor*> scalars[] = {
-        {"depth", &ctx.input(1)}, {"on_value", &on}, {"off_value", &off}};
-    for (const auto& [name, tensor] : scalars) {
-      if (tensor->shape().is_scalar()) continue;
-      return InvalidArgument(name, " must be a scalar, but got: ", tensor->shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(int64_t depth, IntegerFromTensor(ctx.input(1), "depth"));
-    if (depth < 0) return InvalidArgument("depth must be non-negative, got: ", depth);
-    const int at = axis == -1 ? rank - 1 : static_cast<int>(axis);
-    Dims dims(indices.shape().dims().begin(), indices.shape().dims().end());
-    dims.insert(dims.begin() + at, depth);
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(const OneHotGeometry geometry,
+                              PrepareOneHot(attrs, indices.shape().dims(), &ctx.input(1),
+                                            on.shape().dims(), off.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, on.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     FillElements(on.dtype(), off.raw(), shape.num_elements(), out->mutable_raw());
-    const int64_t suffix = ProductOf(indices.shape().dims().subspan(static_cast<size_t>(at)));
+    const int64_t depth = geometry.depth, suffix = geometry.suffix;
     return WithIndices(indices, [&](const auto* index) -> absl::Status {
       ByElement(on.dtype(), [&](auto tag) {
         using E = typename decltype(tag)::type;
@@ -134,11 +121,6 @@ absl::StatusOr<KernelFn> MakeOneHot(KernelInit& init) {
   });
 }
 
-bool StartsWith(const Shape& shape, const Shape& prefix) {
-  return shape.rank() >= prefix.rank() &&
-         shape.dims().first(static_cast<size_t>(prefix.rank())) == prefix.dims();
-}
-
 // What follows the dimensions of the indices in one input of DynamicStitch.
 absl::Span<const int64_t> SliceDims(const Tensor& data, const Tensor& indices) {
   return data.shape().dims().subspan(static_cast<size_t>(indices.rank()));
@@ -151,19 +133,9 @@ absl::StatusOr<KernelFn> MakeDynamicStitch(KernelInit&) {
     for (int i = 0; i < n; ++i) {
       const Tensor& indices = ctx.input(i);
       const Tensor& data = ctx.input(n + i);
-      if (!StartsWith(data.shape(), indices.shape())) {
-        return InvalidArgument("data[", i, "].shape = ", data.shape().ToString(),
-                               " does not start with indices[", i,
-                               "].shape = ", indices.shape().ToString());
-      }
-      if (SliceDims(data, indices) != SliceDims(ctx.input(n), ctx.input(0))) {
-        return InvalidArgument("Need data[0].shape[", ctx.input(0).rank(), ":] = data[", i,
-                               "].shape[", indices.rank(),
-                               ":], got data[0].shape = ", ctx.input(n).shape().ToString(),
-                               ", data[", i, "].shape = ", data.shape().ToString(),
-                               ", indices[0].shape = ", ctx.input(0).shape().ToString(),
-                               ", indices[", i, "].shape = ", indices.shape().ToString());
-      }
+      FORMWORK_RETURN_IF_ERROR(CheckStitched(i, ctx.input(0).shape().dims(),
+                                             ctx.input(n).shape().dims(), indices.shape().dims(),
+                                             data.shape().dims()));
       const absl::Span<const int32_t> index = indices.span<int32_t>();
       for (size_t j = 0; j < index.size(); ++j) {
         if (WorkIsCutAt(static_cast<int64_t>(j))) return WorkStatus();
@@ -206,11 +178,8 @@ absl::StatusOr<KernelFn> MakeDynamicPartition(KernelInit&) {
     const Tensor& data = ctx.input(0);
     const Tensor& partitions = ctx.input(1);
     const int n = ctx.num_outputs();
-    if (!StartsWith(data.shape(), partitions.shape())) {
-      return InvalidArgument(
-          "data.shape must start with partitions.shape, got data.shape = ", data.shape().ToString(),
-          ", partitions.shape = ", partitions.shape().ToString());
-    }
+    FORMWORK_ASSIGN_OR_RETURN(
+        Dims dims, PrepareDynamicPartition(data.shape().dims(), partitions.shape().dims()));
     const absl::Span<const int32_t> part = partitions.span<int32_t>();
     Dims counts(static_cast<size_t>(n), 0);
     for (size_t i = 0; i < part.size(); ++i) {
@@ -222,11 +191,7 @@ absl::StatusOr<KernelFn> MakeDynamicPartition(KernelInit&) {
       }
       ++counts[part[i]];
     }
-    const absl::Span<const int64_t> slice =
-        data.shape().dims().subspan(static_cast<size_t>(partitions.rank()));
-    const int64_t inner = ProductOf(slice);
-    Dims dims(slice.begin(), slice.end());
-    dims.insert(dims.begin(), 0);
+    const int64_t inner = ProductOf(absl::MakeConstSpan(dims).subspan(1));
     absl::InlinedVector<void*, 8> ends;
     for (int i = 0; i < n; ++i) {
       dims[0] = counts[i];

@@ -9,8 +9,8 @@
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/register_cpu_kernels.h"
-#include "core/kernels/shape_tensor.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/segment.h"
 
 namespace formwork {
 namespace {
@@ -110,14 +110,6 @@ SegmentFn FindSegments(DType dtype) {
   return nullptr;
 }
 
-absl::StatusOr<Tensor*> AllocateSegments(KernelContext& ctx, int64_t count, int ids_rank) {
-  const Tensor& data = ctx.input(0);
-  Dims dims = {count};
-  for (int d = ids_rank; d < data.rank(); ++d) dims.push_back(data.dim(d));
-  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
-  return ctx.AllocateOutput(0, data.dtype(), shape);
-}
-
 template <SegmentOp kOp>
 absl::StatusOr<KernelFn> MakeUnsortedSegment(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
@@ -128,19 +120,11 @@ absl::StatusOr<KernelFn> MakeUnsortedSegment(KernelInit& init) {
   return KernelFn([segments](KernelContext& ctx) -> absl::Status {
     const Tensor& data = ctx.input(0);
     const Tensor& ids = ctx.input(1);
-    if (!ctx.input(2).shape().is_scalar()) {
-      return InvalidArgument("num_segments should be a scalar, not shape ",
-                             ctx.input(2).shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(int64_t count, IntegerFromTensor(ctx.input(2), "num_segments"));
-    if (count < 0)
-      return InvalidArgument("Input num_segments == ", count, " must not be negative.");
-    const auto ids_dims = ids.shape().dims();
-    if (ids.rank() > data.rank() ||
-        data.shape().dims().first(static_cast<size_t>(ids.rank())) != ids_dims) {
-      return InvalidArgument("data.shape = ", data.shape().ToString(),
-                             " does not start with segment_ids.shape = ", ids.shape().ToString());
-    }
+    FORMWORK_ASSIGN_OR_RETURN(
+        const SegmentGeometry geometry,
+        PrepareUnsortedSegment(data.shape().dims(), ids.shape().dims(), &ctx.input(2)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.output));
+    const int64_t count = shape.dim(0);
     for (int64_t i = 0; i < ids.num_elements(); ++i) {
       if (WorkIsCutAt(i)) return WorkStatus();
       const int64_t id = IdAt(ids, i);
@@ -148,12 +132,8 @@ absl::StatusOr<KernelFn> MakeUnsortedSegment(KernelInit& init) {
         return InvalidArgument("segment_ids[", i, "] = ", id, " is out of range [0, ", count, ")");
       }
     }
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, AllocateSegments(ctx, count, ids.rank()));
-    const int64_t width =
-        data.num_elements() == 0
-            ? 0
-            : ProductOf(data.shape().dims().subspan(static_cast<size_t>(ids.rank())));
-    segments(data, ids, width, *out);
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, data.dtype(), shape));
+    segments(data, ids, geometry.width, *out);
     return absl::OkStatus();
   });
 }
@@ -167,12 +147,9 @@ absl::StatusOr<KernelFn> MakeSegmentSum(KernelInit& init) {
   return KernelFn([segments](KernelContext& ctx) -> absl::Status {
     const Tensor& data = ctx.input(0);
     const Tensor& ids = ctx.input(1);
-    if (data.rank() < 1) return InvalidArgument("input must be at least rank 1");
-    if (ids.rank() != 1) return InvalidArgument("segment_ids should be a vector.");
+    FORMWORK_ASSIGN_OR_RETURN(SegmentGeometry geometry,
+                              PrepareSegment(data.shape().dims(), ids.shape().dims()));
     const int64_t rows = ids.num_elements();
-    if (rows != data.dim(0)) {
-      return InvalidArgument("segment_ids should be the same size as dimension 0 of input.");
-    }
     int64_t last = -1;
     for (int64_t i = 0; i < rows; ++i) {
       if (WorkIsCutAt(i)) return WorkStatus();
@@ -185,9 +162,10 @@ absl::StatusOr<KernelFn> MakeSegmentSum(KernelInit& init) {
     if (last == std::numeric_limits<int64_t>::max()) {
       return InvalidArgument("segment id is too large: ", last);
     }
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, AllocateSegments(ctx, last + 1, 1));
-    const int64_t width = data.num_elements() == 0 ? 0 : ProductOf(data.shape().dims().subspan(1));
-    segments(data, ids, width, *out);
+    geometry.output[0] = last + 1;
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.output));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, data.dtype(), shape));
+    segments(data, ids, geometry.width, *out);
     return absl::OkStatus();
   });
 }

@@ -149,23 +149,6 @@ std::vector<int64_t> BatchIndex(absl::Span<const int64_t> dims, absl::Span<const
   return index;
 }
 
-absl::StatusOr<Dims> BroadcastBatches(const Tensor& x, const Tensor& y) {
-  const auto x_dims = x.shape().dims().first(x.rank() - 2);
-  const auto y_dims = y.shape().dims().first(y.rank() - 2);
-  const size_t rank = std::max(x_dims.size(), y_dims.size());
-  Dims dims(rank, 1);
-  for (size_t i = 0; i < rank; ++i) {
-    const int64_t a = i < x_dims.size() ? x_dims[x_dims.size() - 1 - i] : 1;
-    const int64_t b = i < y_dims.size() ? y_dims[y_dims.size() - 1 - i] : 1;
-    if (a != b && a != 1 && b != 1) {
-      return InvalidArgument("In[0] and In[1] must have compatible batch dimensions: ",
-                             x.shape().ToString(), " vs. ", y.shape().ToString());
-    }
-    dims[rank - 1 - i] = a == 1 ? b : a;
-  }
-  return dims;
-}
-
 }  // namespace
 
 bool CanMultiply(DType dtype) {
@@ -173,38 +156,26 @@ bool CanMultiply(DType dtype) {
          dtype == DType::kDouble || dtype == DType::kHalf || dtype == DType::kBfloat16;
 }
 
-absl::StatusOr<Tensor> Multiply(Allocator& allocator, const Tensor& x, MatrixSide x_side,
-                                const Tensor& y, MatrixSide y_side) {
-  const int xr = x.rank();
-  const int yr = y.rank();
+absl::StatusOr<Tensor> Multiply(Allocator& allocator, const ProductGeometry& geometry,
+                                const Tensor& x, MatrixSide x_side, const Tensor& y,
+                                MatrixSide y_side) {
   Stack s;
   s.x_side = x_side;
   s.y_side = y_side;
-  s.m = x.dim(xr - (x_side.transpose ? 1 : 2));
-  s.k = x.dim(xr - (x_side.transpose ? 2 : 1));
-  s.n = y.dim(yr - (y_side.transpose ? 2 : 1));
-  if (y.dim(yr - (y_side.transpose ? 1 : 2)) != s.k) {
-    return InvalidArgument("Matrix size-incompatible: In[0]: ", x.shape().ToString(),
-                           ", In[1]: ", y.shape().ToString());
-  }
-  Dims dims;
-  if (xr > 2 || yr > 2) {
-    FORMWORK_ASSIGN_OR_RETURN(dims, BroadcastBatches(x, y));
-  }
-  const size_t batch_rank = dims.size();
-  dims.push_back(s.m);
-  dims.push_back(s.n);
-  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+  s.m = geometry.m;
+  s.n = geometry.n;
+  s.k = geometry.k;
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
   FORMWORK_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(allocator, x.dtype(), shape));
   if (shape.num_elements() == 0) return out;
+  const absl::Span<const int64_t> batch = geometry.batch();
   s.batches = 1;
-  for (size_t d = 0; d < batch_rank; ++d) s.batches *= dims[d];
+  for (int64_t dim : batch) s.batches *= dim;
   s.y_shared = y.num_elements() == s.k * s.n;
-  if (batch_rank > 0) {
-    const auto batch_dims = absl::MakeConstSpan(dims).first(batch_rank);
-    s.x_index = BatchIndex(x.shape().dims().first(xr - 2), batch_dims, s.batches);
+  if (!batch.empty()) {
+    s.x_index = BatchIndex(x.shape().dims().first(x.rank() - 2), batch, s.batches);
     if (!s.y_shared) {
-      s.y_index = BatchIndex(y.shape().dims().first(yr - 2), batch_dims, s.batches);
+      s.y_index = BatchIndex(y.shape().dims().first(y.rank() - 2), batch, s.batches);
     }
   }
   switch (x.dtype()) {

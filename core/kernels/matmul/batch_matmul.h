@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/device/buffer.h"
+#include "core/ops/matmul.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
@@ -18,11 +19,10 @@ struct MatrixSide {
 bool CanMultiply(DType dtype);
 
 /// The products of the matrices in the last two dimensions of `x` and `y`, which are of one dtype
-/// and of rank 2 or more; the dimensions before them broadcast. half and bfloat16 compute in
-/// float, integers wrap around.
-/// Errors: kInvalidArgument in TensorFlow's words if shapes do not fit; kUnimplemented for other
-/// dtypes.
-absl::StatusOr<Tensor> Multiply(Allocator& allocator, const Tensor& x, MatrixSide x_side,
-                                const Tensor& y, MatrixSide y_side);
+/// and fit as `geometry` says. half and bfloat16 compute in float, integers wrap around.
+/// Errors: kInvalidArgument if the result is too large; kUnimplemented for other dtypes.
+absl::StatusOr<Tensor> Multiply(Allocator& allocator, const ProductGeometry& geometry,
+                                const Tensor& x, MatrixSide x_side, const Tensor& y,
+                                MatrixSide y_side);
 
 }  // namespace formwork

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "core/kernels/matmul/batch_matmul.h"
-#include "core/kernels/kernel.h"
-#include "core/kernels/reduction/reduction.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/kernel.h"
+#include "core/kernels/matmul/batch_matmul.h"
+#include "core/kernels/reduction/reduction.h"
 #include "core/kernels/strided_copy.h"
 #include "core/ops/einsum.h"
 
@@ -167,7 +167,7 @@ absl::StatusOr<int64_t> ProductOfDims(const Operand& operand, const Labels& labe
 // it has already.
 struct Side {
   Tensor value;
-  MatrixSide side;
+  bool transposed;
 };
 absl::StatusOr<Side> AsMatrices(Allocator& allocator, Operand operand, const Labels& batch,
                                 const Labels& own, const Labels& contracted, bool own_first) {
@@ -185,7 +185,7 @@ absl::StatusOr<Side> AsMatrices(Allocator& allocator, Operand operand, const Lab
   if (!transposed) {
     FORMWORK_ASSIGN_OR_RETURN(operand, Ordered(allocator, std::move(operand), wanted));
   }
-  return Side{std::move(operand.value).Reshaped(shape), {transposed, false}};
+  return Side{std::move(operand.value).Reshaped(shape), transposed};
 }
 
 absl::StatusOr<Tensor> TwoOperands(Allocator& allocator, Operand x, Operand y,
@@ -231,8 +231,13 @@ absl::StatusOr<Tensor> TwoOperands(Allocator& allocator, Operand x, Operand y,
                             AsMatrices(allocator, std::move(x), batch, x_own, contracted, true));
   FORMWORK_ASSIGN_OR_RETURN(Side right,
                             AsMatrices(allocator, std::move(y), batch, y_own, contracted, false));
+  FORMWORK_ASSIGN_OR_RETURN(
+      const ProductGeometry geometry,
+      PrepareProduct({.transpose_x = left.transposed, .transpose_y = right.transposed},
+                     left.value.shape().dims(), right.value.shape().dims()));
   FORMWORK_ASSIGN_OR_RETURN(Tensor product,
-                            Multiply(allocator, left.value, left.side, right.value, right.side));
+                            Multiply(allocator, geometry, left.value, {left.transposed, false},
+                                     right.value, {right.transposed, false}));
   return Arranged(allocator, {std::move(product).Reshaped(shape), std::move(result_labels)},
                   output);
 }
@@ -262,9 +267,9 @@ absl::StatusOr<KernelFn> MakeEinsum(KernelInit& init) {
   if (!CanMultiply(dtype)) {
     return Unimplemented("Einsum: dtype ", DTypeName(dtype), " is not supported");
   }
-  FORMWORK_ASSIGN_OR_RETURN(std::string text, init.attrs().Get<std::string>("equation"));
-  FORMWORK_ASSIGN_OR_RETURN(EinsumEquation equation,
-                            ParseEinsum(text, static_cast<int>(init.input_dtypes().size())));
+  FORMWORK_ASSIGN_OR_RETURN(
+      EinsumEquation equation,
+      EinsumEquation::FromAttrs(init.attrs(), static_cast<int>(init.input_dtypes().size())));
   return KernelFn([equation = std::move(equation)](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(Tensor result, Einsum(ctx, equation));
     ctx.SetOutput(0, std::move(result));

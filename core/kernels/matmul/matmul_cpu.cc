@@ -22,84 +22,62 @@ absl::Status CheckDType(KernelInit& init) {
   return absl::OkStatus();
 }
 
-absl::Status CheckMatrices(const Tensor& a, const Tensor& b) {
-  if (a.rank() != b.rank()) {
-    return InvalidArgument("In[0] and In[1] has different ndims: ", a.shape().ToString(), " vs. ",
-                           b.shape().ToString());
-  }
-  if (a.rank() != 2) return InvalidArgument("In[0] and In[1] ndims must be == 2: ", a.rank());
-  return absl::OkStatus();
-}
-
 // Of floats, nothing transposed.
 absl::StatusOr<KernelFn> MakeMatMulByWeights(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const Epilogue epilogue,
                             Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
   auto product = std::make_unique<ProductByWeights>(epilogue, ByWeights(init.attrs()));
   return KernelFn([product = std::move(product)](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(CheckMatrices(ctx.input(0), ctx.input(1)));
-    return product->Run(ctx);
+    FORMWORK_ASSIGN_OR_RETURN(
+        const ProductGeometry geometry,
+        PrepareMatMul({}, ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
+    return product->Run(ctx, geometry);
   });
 }
 
 absl::StatusOr<KernelFn> MakeMatMul(KernelInit& init) {
   FORMWORK_RETURN_IF_ERROR(CheckDType(init));
-  const MatrixSide a_side = {init.attrs().GetOr("transpose_a", false), false};
-  const MatrixSide b_side = {init.attrs().GetOr("transpose_b", false), false};
-  if (!a_side.transpose && !b_side.transpose && init.input_dtypes()[0] == DType::kFloat) {
+  FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfMatMul(init.attrs()));
+  if (!attrs.transpose_x && !attrs.transpose_y && init.input_dtypes()[0] == DType::kFloat) {
     return MakeMatMulByWeights(init);
   }
-  return KernelFn([a_side, b_side](KernelContext& ctx) -> absl::Status {
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
-    FORMWORK_RETURN_IF_ERROR(CheckMatrices(a, b));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor product, Multiply(ctx.allocator(), a, a_side, b, b_side));
+    FORMWORK_ASSIGN_OR_RETURN(const ProductGeometry geometry,
+                              PrepareMatMul(attrs, a.shape().dims(), b.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor product,
+                              Multiply(ctx.allocator(), geometry, a, {attrs.transpose_x, false}, b,
+                                       {attrs.transpose_y, false}));
     ctx.SetOutput(0, std::move(product));
     return absl::OkStatus();
   });
 }
 
-// BatchMatMul takes equal batch dimensions alone, its later versions broadcast them.
-template <bool kBroadcasts>
-absl::Status CheckRanks(const Tensor& x, const Tensor& y) {
-  if (!kBroadcasts && x.rank() != y.rank()) {
-    return InvalidArgument("In[0] and In[1] has different ndims: ", x.shape().ToString(), " vs. ",
-                           y.shape().ToString());
-  }
-  if (x.rank() < 2) return InvalidArgument("In[0] ndims must be >= 2: ", x.rank());
-  if (y.rank() < 2) return InvalidArgument("In[1] ndims must be >= 2: ", y.rank());
-  if (!kBroadcasts) {
-    for (int d = 0; d < x.rank() - 2; ++d) {
-      if (x.dim(d) != y.dim(d)) {
-        return InvalidArgument("In[0].dim(", d, ") and In[1].dim(", d,
-                               ") must be the same: ", x.shape().ToString(), " vs ",
-                               y.shape().ToString());
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-template <bool kBroadcasts>
+template <bool kBroadcast>
 absl::StatusOr<KernelFn> MakeBatchMatMul(KernelInit& init) {
   FORMWORK_RETURN_IF_ERROR(CheckDType(init));
-  const bool adj_x = init.attrs().GetOr("adj_x", false);
-  const bool adj_y = init.attrs().GetOr("adj_y", false);
+  FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfBatchMatMul(init.attrs()));
   const bool complex = IsComplex(init.input_dtypes()[0]);
-  const MatrixSide x_side = {adj_x, adj_x && complex};
-  const MatrixSide y_side = {adj_y, adj_y && complex};
   FORMWORK_ASSIGN_OR_RETURN(const Epilogue epilogue,
                             Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
   std::unique_ptr<ProductByWeights> by_weights;
-  if (kBroadcasts && !adj_x && !adj_y && init.input_dtypes()[0] == DType::kFloat) {
+  if (kBroadcast && !attrs.transpose_x && !attrs.transpose_y &&
+      init.input_dtypes()[0] == DType::kFloat) {
     by_weights = std::make_unique<ProductByWeights>(epilogue, ByWeights(init.attrs()));
   }
   return KernelFn(
-      [x_side, y_side, by_weights = std::move(by_weights)](KernelContext& ctx) -> absl::Status {
-        FORMWORK_RETURN_IF_ERROR(CheckRanks<kBroadcasts>(ctx.input(0), ctx.input(1)));
-        if (by_weights != nullptr && ctx.input(1).rank() == 2) return by_weights->Run(ctx);
+      [attrs, complex, by_weights = std::move(by_weights)](KernelContext& ctx) -> absl::Status {
+        const Tensor& x = ctx.input(0);
+        const Tensor& y = ctx.input(1);
         FORMWORK_ASSIGN_OR_RETURN(
-            Tensor product, Multiply(ctx.allocator(), ctx.input(0), x_side, ctx.input(1), y_side));
+            const ProductGeometry geometry,
+            PrepareBatchMatMul(attrs, kBroadcast, x.shape().dims(), y.shape().dims()));
+        if (by_weights != nullptr && y.rank() == 2) return by_weights->Run(ctx, geometry);
+        const MatrixSide x_side = {attrs.transpose_x, attrs.transpose_x && complex};
+        const MatrixSide y_side = {attrs.transpose_y, attrs.transpose_y && complex};
+        FORMWORK_ASSIGN_OR_RETURN(Tensor product,
+                                  Multiply(ctx.allocator(), geometry, x, x_side, y, y_side));
         ctx.SetOutput(0, std::move(product));
         return absl::OkStatus();
       });
@@ -129,13 +107,17 @@ absl::StatusOr<KernelFn> MakeBatchMatMulV3(KernelInit& init) {
     return Unimplemented(init.op().name, ": ", DTypeName(x_dtype), " times ", DTypeName(y_dtype),
                          " into ", DTypeName(out), " is not supported");
   }
-  const MatrixSide x_side = {init.attrs().GetOr("adj_x", false), false};
-  const MatrixSide y_side = {init.attrs().GetOr("adj_y", false), false};
-  return KernelFn([x_side, y_side](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(CheckRanks<true>(ctx.input(0), ctx.input(1)));
+  FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfBatchMatMul(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(
+        const ProductGeometry geometry,
+        PrepareBatchMatMul(attrs, /*broadcast=*/true, ctx.input(0).shape().dims(),
+                           ctx.input(1).shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor x, BytesAsInt32(ctx.allocator(), ctx.input(0)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor y, BytesAsInt32(ctx.allocator(), ctx.input(1)));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor product, Multiply(ctx.allocator(), x, x_side, y, y_side));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor product,
+                              Multiply(ctx.allocator(), geometry, x, {attrs.transpose_x, false}, y,
+                                       {attrs.transpose_y, false}));
     ctx.SetOutput(0, std::move(product));
     return absl::OkStatus();
   });

@@ -29,21 +29,13 @@ ConvShape AsConvolution(int64_t m, int64_t k, int64_t n) {
 
 }  // namespace
 
-absl::Status ProductByWeights::Run(KernelContext& ctx) {
+absl::Status ProductByWeights::Run(KernelContext& ctx, const ProductGeometry& geometry) {
   const Tensor& a = ctx.input(0);
   const Tensor& b = ctx.input(1);
-  const int rank = a.rank();
-  const int64_t k = a.dim(rank - 1);
-  if (b.dim(0) != k) {
-    return InvalidArgument("Matrix size-incompatible: In[0]: ", a.shape().ToString(),
-                           ", In[1]: ", b.shape().ToString());
-  }
-  Dims dims(a.shape().dims().begin(), a.shape().dims().end());
-  dims.back() = b.dim(1);
-  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
-  int64_t m = 1;
-  for (int d = 0; d + 1 < rank && shape.num_elements() > 0; ++d) m *= a.dim(d);
-  const Sizes sizes = {m, k, b.dim(1)};
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.output));
+  const int64_t k = geometry.k;
+  const int64_t m = shape.num_elements() > 0 ? shape.num_elements() / geometry.n : 1;
+  const Sizes sizes = {m, k, geometry.n};
   const double work = static_cast<double>(shape.num_elements()) * static_cast<double>(k);
   const int64_t largest = std::max({a.num_elements(), b.num_elements(), shape.num_elements()});
   if (weights_ && m >= kFewRows && work > kSmallWork && largest < kMostElements &&

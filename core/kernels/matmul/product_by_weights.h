@@ -6,6 +6,7 @@
 #include "core/kernels/conv/conv_packed_filter.h"
 #include "core/kernels/conv/epilogue.h"
 #include "core/kernels/kernel.h"
+#include "core/ops/matmul.h"
 
 namespace formwork {
 
@@ -19,9 +20,9 @@ class ProductByWeights {
   ProductByWeights(const Epilogue& epilogue, bool weights)
       : epilogue_(epilogue), weights_(weights), memo_(/*calls_wanted=*/1) {}
 
-  /// Inputs 0 and 1 are the operands, of rank 2 or more and of rank 2, those after them the
-  /// epilogue's. Errors: kInvalidArgument in TensorFlow's words if the shapes do not fit.
-  absl::Status Run(KernelContext& ctx);
+  /// Inputs 0 and 1 are the operands, of rank 2 or more and of rank 2, which fit as `geometry`
+  /// says; those after them are the epilogue's.
+  absl::Status Run(KernelContext& ctx, const ProductGeometry& geometry);
 
  private:
   struct Sizes {

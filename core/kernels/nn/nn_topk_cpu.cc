@@ -9,7 +9,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/nn/nn_cpu.h"
-#include "core/kernels/shape_tensor.h"
+#include "core/ops/host_values.h"
 
 namespace formwork {
 namespace {

@@ -238,7 +238,9 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
                               n <= std::numeric_limits<int32_t>::max()
                                   ? ShuffledRows<int32_t>(ctx.allocator(), n, sequence)
                                   : ShuffledRows<int64_t>(ctx.allocator(), n, sequence));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor output, Gather(ctx.allocator(), value, order, 0, 0));
+    FORMWORK_ASSIGN_OR_RETURN(const GatherGeometry geometry,
+                              PrepareGatherRows({}, value.shape().dims(), order.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor output, Gather(ctx.allocator(), geometry, value, order));
     ctx.SetOutput(0, std::move(output));
     return absl::OkStatus();
   });

@@ -74,7 +74,7 @@ absl::Status DenseBincount(KernelContext& ctx, const BincountAttrs& attrs) {
 
 absl::StatusOr<KernelFn> MakeDenseBincount(KernelInit& init) {
   const bool wide = init.input_dtypes()[0] == DType::kInt64;
-  const BincountAttrs attrs = BincountAttrs::FromAttrs(init.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const BincountAttrs attrs, BincountAttrs::FromAttrs(init.attrs()));
   return KernelFn([wide, attrs](KernelContext& ctx) -> absl::Status {
     return wide ? DenseBincount<int64_t>(ctx, attrs) : DenseBincount<int32_t>(ctx, attrs);
   });

@@ -37,7 +37,7 @@ absl::StatusOr<KernelFn> MakeReduction(KernelInit& init) {
   if (reduce == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
-  const ReductionAttrs attrs = ReductionAttrs::FromAttrs(init.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const ReductionAttrs attrs, ReductionAttrs::FromAttrs(init.attrs()));
   return KernelFn([reduce, attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(ReductionGeometry geometry,

@@ -78,7 +78,7 @@ absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
   if (scan == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
-  const ScanAttrs attrs = ScanAttrs::FromAttrs(init.attrs());
+  FORMWORK_ASSIGN_OR_RETURN(const ScanAttrs attrs, ScanAttrs::FromAttrs(init.attrs()));
   return KernelFn([scan, attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(int axis, PrepareScan(x.rank(), ctx.input(1)));

@@ -7,14 +7,14 @@
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/gather/gather.h"
-#include "core/kernels/resource/handle.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/resource/handle.h"
 
 namespace formwork {
 namespace {
 
 absl::StatusOr<KernelFn> MakeRead(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("dtype"));
+  const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     FORMWORK_ASSIGN_OR_RETURN(Tensor value, ctx.resources().Read(handle));
@@ -28,7 +28,7 @@ absl::StatusOr<KernelFn> MakeRead(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeAssign(KernelInit& init) {
-  const bool validate = init.attrs().GetOr<bool>("validate_shape", false);
+  FORMWORK_ASSIGN_OR_RETURN(const bool validate, init.attrs().Get<bool>("validate_shape"));
   return KernelFn([validate](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     if (validate) {
@@ -82,7 +82,7 @@ constexpr size_t kLargeDelta = size_t{16} << 20;
 
 template <bool kSubtract>
 absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("dtype"));
+  const DType dtype = init.input_dtypes()[1];
   const AccumulateFn into_value = AccumulateFor<kSubtract, false>(dtype);
   const AccumulateFn into_delta = AccumulateFor<kSubtract, true>(dtype);
   if (into_value == nullptr) {
@@ -151,7 +151,7 @@ absl::StatusOr<KernelFn> MakeIsInitialized(KernelInit&) {
 }
 
 absl::StatusOr<KernelFn> MakeDestroy(KernelInit& init) {
-  const bool ignore = init.attrs().GetOr<bool>("ignore_lookup_error", true);
+  FORMWORK_ASSIGN_OR_RETURN(const bool ignore, init.attrs().Get<bool>("ignore_lookup_error"));
   return KernelFn([ignore](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     return ctx.resources().Destroy(handle, ignore);
@@ -166,17 +166,15 @@ absl::StatusOr<KernelFn> MakeDisableCopyOnRead(KernelInit&) {
 // --- Rows ---------------------------------------------------------------------------------------
 
 absl::StatusOr<KernelFn> MakeGatherRows(KernelInit& init) {
-  const int64_t batch_dims = init.attrs().GetOr<int64_t>("batch_dims", 0);
-  return KernelFn([batch_dims](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const GatherAttrs attrs, GatherAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const Tensor params, ctx.resources().Read(handle));
-    if (params.rank() == 0) {
-      return InvalidArgument("params must be at least 1 dimensional");
-    }
     FORMWORK_ASSIGN_OR_RETURN(
-        Tensor output,
-        Gather(ctx.allocator(), params, ctx.input(1),
-               batch_dims < 0 ? batch_dims + ctx.input(1).rank() : batch_dims, batch_dims));
+        const GatherGeometry geometry,
+        PrepareGatherRows(attrs, params.shape().dims(), ctx.input(1).shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor output,
+                              Gather(ctx.allocator(), geometry, params, ctx.input(1)));
     ctx.SetOutput(0, std::move(output));
     return absl::OkStatus();
   });
@@ -186,19 +184,23 @@ absl::StatusOr<KernelFn> MakeGatherNd(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const Tensor params, ctx.resources().Read(handle));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor output, GatherNd(ctx.allocator(), params, ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor output,
+                              GatherNd(ctx.allocator(), params, ctx.input(1), BadIndices()));
     ctx.SetOutput(0, std::move(output));
     return absl::OkStatus();
   });
 }
 
-using ScatterFn = absl::Status (*)(ScatterOp op, Tensor& target, const Tensor& indices,
-                                   const Tensor& updates);
+enum class ScatterBy : uint8_t { kRow, kDepth };
 
-template <ScatterOp kOp, ScatterFn kScatter>
+template <ScatterOp kOp, ScatterBy kBy>
 absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
+  BadIndices bad;
+  if (kBy == ScatterBy::kDepth) {
+    FORMWORK_ASSIGN_OR_RETURN(bad, BadIndices::FromAttrs(init.attrs()));
+  }
   const DType dtype = init.input_dtypes()[2];
-  return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
+  return KernelFn([dtype, bad](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     const Tensor& indices = ctx.input(1);
     const Tensor& updates = ctx.input(2);
@@ -216,7 +218,8 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
         return InvalidArgument("DType of scatter resource and updates does not match: ",
                                GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
       }
-      return kScatter(kOp, value, indices, updates);
+      return kBy == ScatterBy::kDepth ? ScatterNd(kOp, value, indices, updates, bad)
+                                      : ScatterRows(kOp, value, indices, updates);
     });
   });
 }
@@ -234,18 +237,18 @@ void RegisterVariableCpuKernels(KernelRegistry& registry) {
   registry.Add("DisableCopyOnRead", MakeDisableCopyOnRead);
   registry.Add("ResourceGather", MakeGatherRows);
   registry.Add("ResourceGatherNd", MakeGatherNd);
-  registry.Add("ResourceScatterUpdate", MakeScatter<ScatterOp::kUpdate, ScatterRows>);
-  registry.Add("ResourceScatterAdd", MakeScatter<ScatterOp::kAdd, ScatterRows>);
-  registry.Add("ResourceScatterSub", MakeScatter<ScatterOp::kSub, ScatterRows>);
-  registry.Add("ResourceScatterMul", MakeScatter<ScatterOp::kMul, ScatterRows>);
-  registry.Add("ResourceScatterDiv", MakeScatter<ScatterOp::kDiv, ScatterRows>);
-  registry.Add("ResourceScatterMin", MakeScatter<ScatterOp::kMin, ScatterRows>);
-  registry.Add("ResourceScatterMax", MakeScatter<ScatterOp::kMax, ScatterRows>);
-  registry.Add("ResourceScatterNdUpdate", MakeScatter<ScatterOp::kUpdate, ScatterNd>);
-  registry.Add("ResourceScatterNdAdd", MakeScatter<ScatterOp::kAdd, ScatterNd>);
-  registry.Add("ResourceScatterNdSub", MakeScatter<ScatterOp::kSub, ScatterNd>);
-  registry.Add("ResourceScatterNdMin", MakeScatter<ScatterOp::kMin, ScatterNd>);
-  registry.Add("ResourceScatterNdMax", MakeScatter<ScatterOp::kMax, ScatterNd>);
+  registry.Add("ResourceScatterUpdate", MakeScatter<ScatterOp::kUpdate, ScatterBy::kRow>);
+  registry.Add("ResourceScatterAdd", MakeScatter<ScatterOp::kAdd, ScatterBy::kRow>);
+  registry.Add("ResourceScatterSub", MakeScatter<ScatterOp::kSub, ScatterBy::kRow>);
+  registry.Add("ResourceScatterMul", MakeScatter<ScatterOp::kMul, ScatterBy::kRow>);
+  registry.Add("ResourceScatterDiv", MakeScatter<ScatterOp::kDiv, ScatterBy::kRow>);
+  registry.Add("ResourceScatterMin", MakeScatter<ScatterOp::kMin, ScatterBy::kRow>);
+  registry.Add("ResourceScatterMax", MakeScatter<ScatterOp::kMax, ScatterBy::kRow>);
+  registry.Add("ResourceScatterNdUpdate", MakeScatter<ScatterOp::kUpdate, ScatterBy::kDepth>);
+  registry.Add("ResourceScatterNdAdd", MakeScatter<ScatterOp::kAdd, ScatterBy::kDepth>);
+  registry.Add("ResourceScatterNdSub", MakeScatter<ScatterOp::kSub, ScatterBy::kDepth>);
+  registry.Add("ResourceScatterNdMin", MakeScatter<ScatterOp::kMin, ScatterBy::kDepth>);
+  registry.Add("ResourceScatterNdMax", MakeScatter<ScatterOp::kMax, ScatterBy::kDepth>);
 }
 
 }  // namespace formwork

@@ -1,0 +1,159 @@
+#pragma once
+
+// What gathers and scatters by index are on every device: attrs, and geometry from shapes. Shape
+// functions use it, for which dimensions may be unknown (-1), and kernels, whose own checks are
+// those of the indices' values. Counts of elements are -1 where dimensions are unknown.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/ops/attr.h"
+#include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+// --- GatherV2, Gather, ResourceGather -----------------------------------------------------------
+
+struct GatherAttrs {
+  int64_t batch_dims = 0;  ///< From the end of the indices' dimensions where negative.
+
+  static absl::StatusOr<GatherAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+/// Params as [batch, outer, dim, inner], indices as [batch, count], the result as
+/// [batch, outer, count, inner].
+struct GatherGeometry {
+  int64_t batch;
+  int64_t outer;
+  int64_t dim;
+  int64_t inner;
+  int64_t count;
+  Dims output;
+};
+
+/// `axis` counts from the back where negative. Errors: kInvalidArgument in TensorFlow's words if
+/// the axis or batch_dims is out of range or the batch dimensions differ.
+absl::StatusOr<GatherGeometry> PrepareGather(const GatherAttrs& attrs,
+                                             absl::Span<const int64_t> params,
+                                             absl::Span<const int64_t> indices, int64_t axis);
+/// GatherV2, whose axis is a scalar. Errors: as above.
+absl::StatusOr<GatherGeometry> PrepareGather(const GatherAttrs& attrs,
+                                             absl::Span<const int64_t> params,
+                                             absl::Span<const int64_t> indices, const Tensor& axis);
+/// Gather and ResourceGather, whose axis is the first after the batch. Errors: as above.
+absl::StatusOr<GatherGeometry> PrepareGatherRows(const GatherAttrs& attrs,
+                                                 absl::Span<const int64_t> params,
+                                                 absl::Span<const int64_t> indices);
+
+// --- GatherNd, ScatterNd, TensorScatter..., ResourceScatter... ----------------------------------
+
+struct BadIndices {
+  bool ignored = false;  ///< Else they fail the call.
+
+  /// Of attr bad_indices_policy. Errors: kInvalidArgument if it is none of TensorFlow's names.
+  static absl::StatusOr<BadIndices> FromAttrs(const AttrMap& attrs);
+};
+
+/// `rows` slices of `inner` elements, each found by `depth` indices.
+struct GatherNdGeometry {
+  int64_t depth;
+  int64_t rows;
+  int64_t inner;
+  Dims output;
+};
+
+/// The last dimension of the indices must be known. Errors: kInvalidArgument in TensorFlow's words
+/// if it is more than the rank of params, or there is nothing to gather from.
+absl::StatusOr<GatherNdGeometry> PrepareGatherNd(absl::Span<const int64_t> params,
+                                                 absl::Span<const int64_t> indices);
+
+/// `count` slices of `inner` elements go to some of `rows` of the target, each found by `depth`
+/// indices.
+struct ScatterGeometry {
+  int64_t depth;
+  int64_t rows;
+  int64_t count;
+  int64_t inner;
+  bool scalar_update = false;  ///< One element goes to all.
+};
+
+/// ResourceScatterNd...; the dimensions are known. Errors: kInvalidArgument in TensorFlow's words
+/// if the shapes do not fit.
+absl::StatusOr<ScatterGeometry> PrepareScatterNdUpdate(absl::Span<const int64_t> target,
+                                                       absl::Span<const int64_t> indices,
+                                                       absl::Span<const int64_t> updates);
+/// TensorScatter..., which says the same in other words.
+absl::StatusOr<ScatterGeometry> PrepareTensorScatter(absl::Span<const int64_t> target,
+                                                     absl::Span<const int64_t> indices,
+                                                     absl::Span<const int64_t> updates);
+/// ResourceScatter...: updates have the shape indices.shape + target.shape[1:], or are a scalar.
+absl::StatusOr<ScatterGeometry> PrepareScatterRows(absl::Span<const int64_t> target,
+                                                   absl::Span<const int64_t> indices,
+                                                   absl::Span<const int64_t> updates);
+
+struct NewScatterGeometry {
+  Shape output;
+  ScatterGeometry scatter;
+};
+
+/// ScatterNd, into zeros of `shape`. Errors: as above.
+absl::StatusOr<NewScatterGeometry> PrepareScatterNd(const Tensor& shape,
+                                                    absl::Span<const int64_t> indices,
+                                                    absl::Span<const int64_t> updates);
+
+// --- OneHot -------------------------------------------------------------------------------------
+
+struct OneHotAttrs {
+  int64_t axis = -1;
+
+  static absl::StatusOr<OneHotAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+struct OneHotGeometry {
+  int64_t depth;   ///< -1 where it is not known.
+  int64_t suffix;  ///< Elements of the indices for one entry of the dimensions before the axis.
+  Dims output;
+};
+
+/// `depth` is null where its value is not known. Errors: kInvalidArgument in TensorFlow's words if
+/// the axis is out of range or the depth negative, or one of the other inputs is no scalar.
+absl::StatusOr<OneHotGeometry> PrepareOneHot(const OneHotAttrs& attrs,
+                                             absl::Span<const int64_t> indices, const Tensor* depth,
+                                             absl::Span<const int64_t> on,
+                                             absl::Span<const int64_t> off);
+
+// --- DynamicStitch, DynamicPartition ------------------------------------------------------------
+
+/// Input i of DynamicStitch beside the first one: what follows the dimensions of the indices must
+/// be the same. Errors: kInvalidArgument in TensorFlow's words.
+absl::Status CheckStitched(int i, absl::Span<const int64_t> first_indices,
+                           absl::Span<const int64_t> first_data, absl::Span<const int64_t> indices,
+                           absl::Span<const int64_t> data);
+
+/// The output's dimensions: of them the first, the number of rows, is unknown. Errors:
+/// kInvalidArgument in TensorFlow's words if data does not begin with the dimensions of partitions.
+absl::StatusOr<Dims> PrepareDynamicPartition(absl::Span<const int64_t> data,
+                                             absl::Span<const int64_t> partitions);
+
+// --- Bucketize, LowerBound, UpperBound, UnravelIndex --------------------------------------------
+
+struct BucketizeAttrs {
+  std::vector<float> boundaries;  ///< Sorted.
+
+  /// Errors: kInvalidArgument if they are not sorted.
+  static absl::StatusOr<BucketizeAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+/// Errors: kInvalidArgument in TensorFlow's words if they are not matrices of as many rows.
+absl::Status CheckBound(absl::Span<const int64_t> sorted, absl::Span<const int64_t> values);
+
+/// The output's dimensions. Errors: kInvalidArgument in TensorFlow's words if the indices are of
+/// rank 2 or more or `dims` is no vector.
+absl::StatusOr<Dims> PrepareUnravelIndex(absl::Span<const int64_t> indices,
+                                         absl::Span<const int64_t> dims);
+
+}  // namespace formwork
