@@ -67,7 +67,7 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add(
       "ReverseV2(tensor: T, axis: host Tidx) -> (output: T); Tidx: indextype = int32; T: "
       "{realnumbertype, complextype, bool, string}",
-      {.shape_fn = shapes::SameAsFirstInput});
+      {.shape_fn = array_shapes::ReverseV2});
   registry.Add("Unpack(value: T) -> (output: num*T); num: int >= 0; T: type; axis: int = 0",
                {.shape_fn = array_shapes::Unpack});
   registry.Add("OnesLike(x: T) -> (y: T); T: {realnumbertype, complextype, bool}",
@@ -122,7 +122,7 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add(
       "MatrixSetDiagV3(input: T, diagonal: T, k: host int32) -> (output: T); T: type; align: "
       "{\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", \"RIGHT_RIGHT\"} = \"RIGHT_LEFT\"",
-      {.shape_fn = shapes::SameAsFirstInput});
+      {.shape_fn = array_shapes::MatrixSetDiag});
   registry.Add("Diag(diagonal: T) -> (output: T); T: {floattype, complextype, int32, int64}",
                {.shape_fn = array_shapes::Diag});
   registry.Add("DiagPart(input: T) -> (diagonal: T); T: {floattype, complextype, int32, int64}",
@@ -134,18 +134,18 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add(
       "ReverseSequence(input: T, seq_lengths: Tlen) -> (output: T); seq_dim: int; batch_dim: int = "
       "0; T: type; Tlen: indextype = int64",
-      {.shape_fn = shapes::SameAsFirstInput});
+      {.shape_fn = array_shapes::ReverseSequence});
   registry.Add(
       "ConjugateTranspose(x: T, perm: host Tperm) -> (y: T); T: type; Tperm: indextype = int32",
       {.shape_fn = array_shapes::Transpose});
   registry.Add(
       "MirrorPad(input: T, paddings: host Tpaddings) -> (output: T); T: type; Tpaddings: indextype "
       "= int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
-      {.shape_fn = array_shapes::Pad, .sized_by_value = true});
+      {.shape_fn = array_shapes::MirrorPad, .sized_by_value = true});
   registry.Add(
       "MirrorPadGrad(input: T, paddings: host Tpaddings) -> (output: T); T: type; Tpaddings: "
       "indextype = int32; mode: {\"REFLECT\", \"SYMMETRIC\"}",
-      {.shape_fn = array_shapes::Unpad});
+      {.shape_fn = array_shapes::MirrorPadGrad});
   registry.Add("FakeParam() -> (output: dtype); dtype: type; shape: shape",
                {.shape_fn = shapes::FromShapeAttr});
   registry.Add("Empty(shape: host int32) -> (output: dtype); dtype: type; init: bool = false",

@@ -1,9 +1,13 @@
 #include "core/ops/array_shapes.h"
 
 #include <algorithm>
-#include <limits>
+#include <optional>
+#include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/fill.h"
+#include "core/ops/join.h"
+#include "core/ops/reshape.h"
 #include "core/ops/split.h"
 
 namespace formwork::array_shapes {
@@ -18,19 +22,6 @@ PartialShape ShapeFrom(const InferenceContext& c, int i) {
   return shape.ok() ? *std::move(shape) : PartialShape::Unknown();
 }
 
-Dims DimsOf(const PartialShape& shape) { return Dims(shape.dims().begin(), shape.dims().end()); }
-
-// The number of elements, or -1 where it is not known.
-int64_t CountElements(const PartialShape& shape) {
-  if (!shape.known_rank()) return -1;
-  int64_t product = 1;
-  for (int64_t dim : shape.dims()) {
-    if (dim == 0) return 0;
-    product = MultiplyDims(product, dim);
-  }
-  return product;
-}
-
 }  // namespace
 
 PartialShape OfLength(const PartialShape& vector) {
@@ -38,11 +29,6 @@ PartialShape OfLength(const PartialShape& vector) {
     return PartialShape::Unknown();
   }
   return PartialShape::OfRank(static_cast<int>(vector.dim(0)));
-}
-
-int FrontAxis(int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) return -1;
-  return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
 absl::Status SetOutput(InferenceContext& c, int i, const Dims& dims) {
@@ -58,24 +44,6 @@ std::optional<Dims> ConstantIntegers(const InferenceContext& c, int i) {
   return *std::move(dims);
 }
 
-std::optional<int64_t> ConstantInteger(const InferenceContext& c, int i) {
-  std::optional<Dims> values = ConstantIntegers(c, i);
-  if (!values || values->size() != 1) return std::nullopt;
-  return values->front();
-}
-
-int64_t MultiplyDims(int64_t a, int64_t b) {
-  int64_t product;
-  if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product)) return -1;
-  return product;
-}
-
-int64_t AddDims(int64_t a, int64_t b) {
-  int64_t sum;
-  if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum)) return -1;
-  return sum;
-}
-
 absl::Status ShapeOf(InferenceContext& c) {
   for (int i = 0; i < c.num_outputs() && i < c.num_inputs(); ++i) {
     const int rank = c.input(i).rank();
@@ -85,76 +53,44 @@ absl::Status ShapeOf(InferenceContext& c) {
 }
 
 absl::Status Reshape(InferenceContext& c) {
-  std::optional<Dims> dims = ConstantIntegers(c, 1);
-  if (!dims) {
+  if (c.constant(1) == nullptr) {
     c.set_output(0, OfLength(c.input(1)));
     return absl::OkStatus();
   }
-  int unknown = -1;
-  int64_t product = 1;
-  for (size_t i = 0; i < dims->size(); ++i) {
-    if ((*dims)[i] < -1) return absl::OkStatus();
-    if ((*dims)[i] == -1) {
-      if (unknown >= 0) return absl::OkStatus();
-      unknown = static_cast<int>(i);
-    } else {
-      product = MultiplyDims(product, (*dims)[i]);
-    }
-  }
-  if (unknown >= 0 && product > 0) {
-    const int64_t elements = CountElements(c.input(0));
-    if (elements >= 0 && elements % product == 0) (*dims)[unknown] = elements / product;
-  }
-  return SetOutput(c, 0, *dims);
+  // Of an unknown rank: a vector of so many elements.
+  const Dims unknown = {-1};
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Dims dims,
+      PrepareReshape(c.input(0).known_rank() ? c.input(0).dims() : absl::MakeConstSpan(unknown),
+                     *c.constant(1)));
+  return SetOutput(c, 0, dims);
 }
 
 absl::Status Squeeze(InferenceContext& c) {
   const PartialShape& input = c.input(0);
   if (!input.known_rank()) return absl::OkStatus();
-  const auto axes = c.attrs().GetOr<std::vector<int64_t>>("squeeze_dims", {});
-  const int rank = input.rank();
-  absl::InlinedVector<bool, 8> squeezed(static_cast<size_t>(rank), false);
-  for (int64_t axis : axes) {
-    const int at = FrontAxis(axis, rank);
-    if (at < 0) return absl::OkStatus();
-    squeezed[at] = true;
-  }
-  Dims dims;
-  for (int d = 0; d < rank; ++d) {
-    // Without axes an unknown dimension may be dropped or not.
-    if (axes.empty() && input.dim(d) < 0) return absl::OkStatus();
-    if (axes.empty() ? input.dim(d) != 1 : !squeezed[d]) dims.push_back(input.dim(d));
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const SqueezeAttrs attrs, SqueezeAttrs::FromAttrs(c.attrs()));
+  // Without axes an unknown dimension may be dropped or not.
+  if (attrs.axes.empty() && !input.fully_known()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareSqueeze(attrs, input.dims()));
   return SetOutput(c, 0, dims);
 }
 
 absl::Status ExpandDims(InferenceContext& c) {
   const PartialShape& input = c.input(0);
   if (!input.known_rank()) return absl::OkStatus();
-  std::optional<int64_t> axis = ConstantInteger(c, 1);
-  if (!axis) {
-    if (input.rank() < kMaxRank) c.set_output(0, PartialShape::OfRank(input.rank() + 1));
-    return absl::OkStatus();
+  if (c.constant(1) == nullptr) {
+    return SetOutput(c, 0, Dims(static_cast<size_t>(input.rank()) + 1, -1));
   }
-  const int at = FrontAxis(*axis, input.rank() + 1);
-  if (at < 0) return absl::OkStatus();
-  Dims dims = DimsOf(input);
-  dims.insert(dims.begin() + at, 1);
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareExpandDims(input.dims(), *c.constant(1)));
   return SetOutput(c, 0, dims);
 }
 
 absl::Status Bitcast(InferenceContext& c) {
-  const PartialShape& input = c.input(0);
-  const auto from = static_cast<int64_t>(DTypeSize(c.input_dtype(0)));
-  const auto to = static_cast<int64_t>(DTypeSize(c.attrs().GetOr("type", DType::kInvalid)));
-  if (!input.known_rank() || from == 0 || to == 0) return absl::OkStatus();
-  Dims dims = DimsOf(input);
-  if (from > to) {
-    dims.push_back(from / to);
-  } else if (from < to) {
-    if (dims.empty()) return absl::OkStatus();
-    dims.pop_back();
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const DType to, c.attrs().Get<DType>("type"));
+  const DType from = c.input_dtype(0);
+  if (!c.input(0).known_rank() || !IsPlainData(from) || !IsPlainData(to)) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareBitcast(c.input(0).dims(), from, to));
   return SetOutput(c, 0, dims);
 }
 
@@ -166,11 +102,10 @@ absl::Status Pack(InferenceContext& c) {
     merged = *std::move(both);
   }
   if (!merged.known_rank()) return absl::OkStatus();
-  const int axis = FrontAxis(c.attrs().GetOr<int64_t>("axis", 0), merged.rank() + 1);
-  if (axis < 0) return absl::OkStatus();
-  Dims dims = DimsOf(merged);
-  dims.insert(dims.begin() + axis, c.num_inputs());
-  return SetOutput(c, 0, dims);
+  FORMWORK_ASSIGN_OR_RETURN(const PackAttrs attrs, PackAttrs::FromAttrs(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const JoinGeometry geometry,
+                            PreparePack(attrs, c.num_inputs(), [&](int) { return merged.dims(); }));
+  return SetOutput(c, 0, geometry.output);
 }
 
 absl::Status Unpack(InferenceContext& c) {
@@ -187,32 +122,20 @@ absl::Status Unpack(InferenceContext& c) {
 
 absl::Status ConcatV2(InferenceContext& c) {
   const int n = c.num_inputs() - 1;
-  std::optional<int64_t> axis = ConstantInteger(c, n);
-  int rank = -1;
+  PartialShape unknown;  // Of the rank that one of the inputs has.
   for (int i = 0; i < n; ++i) {
-    if (c.input(i).known_rank()) rank = c.input(i).rank();
+    if (c.input(i).known_rank()) unknown = PartialShape::OfRank(c.input(i).rank());
   }
-  if (rank < 1) return absl::OkStatus();
-  if (!axis) {
-    c.set_output(0, PartialShape::OfRank(rank));
+  if (!unknown.known_rank()) return absl::OkStatus();
+  if (c.constant(n) == nullptr) {
+    c.set_output(0, std::move(unknown));
     return absl::OkStatus();
   }
-  const int at = FrontAxis(*axis, rank);
-  if (at < 0) return absl::OkStatus();
-  PartialShape merged = PartialShape::OfRank(rank);
-  int64_t total = 0;
-  for (int i = 0; i < n; ++i) {
-    PartialShape input = c.input(i).known_rank() ? c.input(i) : PartialShape::OfRank(rank);
-    if (input.rank() != rank) return absl::OkStatus();
-    total = AddDims(total, input.dim(at));
-    input.set_dim(at, -1);
-    std::optional<PartialShape> both = merged.Merge(input);
-    if (!both) return absl::OkStatus();
-    merged = *std::move(both);
-  }
-  merged.set_dim(at, total);
-  c.set_output(0, std::move(merged));
-  return absl::OkStatus();
+  const auto dims = [&](int i) {
+    return c.input(i).known_rank() ? c.input(i).dims() : unknown.dims();
+  };
+  FORMWORK_ASSIGN_OR_RETURN(const JoinGeometry geometry, PrepareConcat(n, dims, *c.constant(n)));
+  return SetOutput(c, 0, geometry.output);
 }
 
 absl::Status Split(InferenceContext& c) {
@@ -259,36 +182,34 @@ absl::Status Fill(InferenceContext& c) {
 }
 
 absl::Status Range(InferenceContext& c) {
-  PartialShape shape = PartialShape::OfRank(1);
-  std::optional<int64_t> start = ConstantInteger(c, 0), limit = ConstantInteger(c, 1),
-                         delta = ConstantInteger(c, 2);
-  int64_t distance;
-  if (start && limit && delta && *delta != 0 &&
-      !__builtin_sub_overflow(*limit, *start, &distance) &&
-      (distance == 0 || (distance > 0) == (*delta > 0)) &&
-      !(*delta == -1 && distance == std::numeric_limits<int64_t>::min())) {
-    shape.set_dim(0, distance / *delta + (distance % *delta != 0 ? 1 : 0));
+  int64_t n = -1;
+  if (c.constant(0) != nullptr && c.constant(1) != nullptr && c.constant(2) != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(n, PrepareRange(*c.constant(0), *c.constant(1), *c.constant(2)));
   }
-  c.set_output(0, std::move(shape));
-  return absl::OkStatus();
+  return SetOutput(c, 0, {n});
 }
 
 absl::Status Tile(InferenceContext& c) {
   const PartialShape& input = c.input(0);
-  std::optional<Dims> times = ConstantIntegers(c, 1);
   if (!input.known_rank()) {
     c.set_output(0, OfLength(c.input(1)));
     return absl::OkStatus();
   }
-  Dims dims(static_cast<size_t>(input.rank()), -1);
-  for (size_t d = 0; times && times->size() == dims.size() && d < dims.size(); ++d) {
-    dims[d] = MultiplyDims(input.dim(static_cast<int>(d)), (*times)[d]);
+  if (c.constant(1) == nullptr) {
+    c.set_output(0, PartialShape::OfRank(input.rank()));
+    return absl::OkStatus();
   }
-  return SetOutput(c, 0, dims);
+  FORMWORK_ASSIGN_OR_RETURN(const TileGeometry geometry, PrepareTile(input.dims(), *c.constant(1)));
+  return SetOutput(c, 0, geometry.output);
 }
 
 absl::Status BroadcastTo(InferenceContext& c) {
-  c.set_output(0, ShapeFrom(c, 1));
+  if (c.constant(1) == nullptr || !c.input(0).known_rank()) {
+    c.set_output(0, ShapeFrom(c, 1));
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, PrepareBroadcastTo(c.input(0).dims(), *c.constant(1)));
+  c.set_output(0, std::move(shape));
   return absl::OkStatus();
 }
 

@@ -27,7 +27,10 @@ absl::Status ReduceAxes(InferenceContext& c);  ///< BroadcastGradientArgs: vecto
 absl::Status BroadcastArgs(InferenceContext& c);
 absl::Status Transpose(InferenceContext& c);
 absl::Status Pad(InferenceContext& c);
-absl::Status Unpad(InferenceContext& c);  ///< MirrorPadGrad.
+absl::Status MirrorPad(InferenceContext& c);
+absl::Status MirrorPadGrad(InferenceContext& c);
+absl::Status ReverseV2(InferenceContext& c);
+absl::Status ReverseSequence(InferenceContext& c);
 absl::Status Slice(InferenceContext& c);
 absl::Status StridedSlice(InferenceContext& c);
 absl::Status SpaceToBatchNd(InferenceContext& c);
@@ -36,21 +39,14 @@ absl::Status SpaceToDepth(InferenceContext& c);
 absl::Status DepthToSpace(InferenceContext& c);
 absl::Status MatrixDiagPart(InferenceContext& c);
 absl::Status MatrixDiag(InferenceContext& c);
+absl::Status MatrixSetDiag(InferenceContext& c);
 absl::Status Diag(InferenceContext& c);
 absl::Status DiagPart(InferenceContext& c);
 
 /// The integers of input i where it is constant and of at most kMaxRank elements, else nothing.
 std::optional<Dims> ConstantIntegers(const InferenceContext& c, int i);
-/// The one integer of input i where it is constant, else nothing.
-std::optional<int64_t> ConstantInteger(const InferenceContext& c, int i);
 /// The rank that a vector of sizes stands for, where its length is known.
 PartialShape OfLength(const PartialShape& vector);
-/// `axis` counted from the front; -1 where it is not within the rank.
-int FrontAxis(int64_t axis, int rank);
 /// Output i, unless there are too many dimensions.
 absl::Status SetOutput(InferenceContext& c, int i, const Dims& dims);
-/// a * b and a + b of dimensions, -1 where one is unknown or the result overflows.
-int64_t MultiplyDims(int64_t a, int64_t b);
-int64_t AddDims(int64_t a, int64_t b);
-
 }  // namespace formwork::array_shapes

@@ -19,7 +19,7 @@ constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 
 absl::StatusOr<SlidingAttrs> ParseLayoutAndPadding(const AttrMap& attrs) {
   SlidingAttrs parsed;
-  const std::string format = attrs.GetOr<std::string>("data_format", "NHWC");
+  FORMWORK_ASSIGN_OR_RETURN(const std::string format, attrs.Get<std::string>("data_format"));
   if (format != "NHWC" && format != "NCHW") {
     return Unimplemented("data_format is not supported on the CPU: ", format);
   }
@@ -28,6 +28,7 @@ absl::StatusOr<SlidingAttrs> ParseLayoutAndPadding(const AttrMap& attrs) {
   parsed.padding = padding == "SAME"    ? Padding::kSame
                    : padding == "VALID" ? Padding::kValid
                                         : Padding::kExplicit;
+  // AvgPool has no such attr.
   const Ints pads = attrs.GetOr<Ints>("explicit_paddings", {});
   if (parsed.padding != Padding::kExplicit) {
     if (!pads.empty()) {
@@ -77,7 +78,7 @@ absl::StatusOr<SlidingAttrs> ParseConvAttrs(const AttrMap& attrs) {
   const int cols = parsed.layout.cols();
   const int channels = parsed.layout.channels();
 
-  const Ints strides = attrs.GetOr<Ints>("strides", {});
+  FORMWORK_ASSIGN_OR_RETURN(const Ints strides, attrs.Get<Ints>("strides"));
   FORMWORK_RETURN_IF_ERROR(CheckInt32("strides", strides));
   if (strides.size() != 4) {
     return InvalidArgument("Sliding window strides field must specify 4 dimensions");
@@ -92,7 +93,7 @@ absl::StatusOr<SlidingAttrs> ParseConvAttrs(const AttrMap& attrs) {
   parsed.rows.stride = strides[rows];
   parsed.cols.stride = strides[cols];
 
-  const Ints dilations = attrs.GetOr<Ints>("dilations", {1, 1, 1, 1});
+  FORMWORK_ASSIGN_OR_RETURN(const Ints dilations, attrs.Get<Ints>("dilations"));
   FORMWORK_RETURN_IF_ERROR(CheckInt32("dilations", dilations));
   if (dilations.size() != 4) {
     return InvalidArgument("Sliding window dilations field must specify 4 dimensions");
@@ -115,8 +116,8 @@ absl::StatusOr<SlidingAttrs> ParsePoolAttrs(const AttrMap& attrs) {
   const int cols = parsed.layout.cols();
   const int channels = parsed.layout.channels();
 
-  const Ints ksize = attrs.GetOr<Ints>("ksize", {});
-  const Ints strides = attrs.GetOr<Ints>("strides", {});
+  FORMWORK_ASSIGN_OR_RETURN(const Ints ksize, attrs.Get<Ints>("ksize"));
+  FORMWORK_ASSIGN_OR_RETURN(const Ints strides, attrs.Get<Ints>("strides"));
   FORMWORK_RETURN_IF_ERROR(CheckInt32("ksize", ksize));
   FORMWORK_RETURN_IF_ERROR(CheckInt32("strides", strides));
   if (ksize.size() != 4) {

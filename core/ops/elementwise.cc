@@ -1,3 +1,5 @@
+#include "core/ops/elementwise.h"
+
 #include <optional>
 
 #include "core/base/status.h"
@@ -5,12 +7,15 @@
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+bool RefusesShapes(const AttrMap& attrs) { return attrs.GetOr("incompatible_shape_error", true); }
+
 namespace {
 
 // Equal and NotEqual may be asked to answer shapes that do not broadcast by one scalar.
 absl::Status EqualityShape(InferenceContext& c) {
   absl::StatusOr<PartialShape> shape = shapes::BroadcastShapes(c.input(0), c.input(1));
-  if (c.attrs().GetOr("incompatible_shape_error", true)) {
+  if (RefusesShapes(c.attrs())) {
     FORMWORK_RETURN_IF_ERROR(shape.status());
     c.set_output(0, *std::move(shape));
     return absl::OkStatus();

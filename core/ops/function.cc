@@ -1,3 +1,4 @@
+#include "core/base/status.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
@@ -11,23 +12,23 @@ absl::Status EachAsInput(InferenceContext& c) {
 
 // Tracing records the shapes that the branches have in common.
 absl::Status FromOutputShapes(InferenceContext& c) {
-  const auto shapes = c.attrs().GetOr<std::vector<PartialShape>>("output_shapes", {});
+  FORMWORK_ASSIGN_OR_RETURN(const auto shapes,
+                            c.attrs().Get<std::vector<PartialShape>>("output_shapes"));
   if (static_cast<int>(shapes.size()) != c.num_outputs()) return absl::OkStatus();
   for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, shapes[i]);
   return absl::OkStatus();
 }
 
 absl::Status EnsureShapeShape(InferenceContext& c) {
-  const PartialShape wanted = c.attrs().GetOr<PartialShape>("shape", PartialShape());
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape wanted, c.attrs().Get<PartialShape>("shape"));
   // Shapes that contradict each other are an error of the run, and only if it gets there.
   c.set_output(0, c.input(0).Merge(wanted).value_or(wanted));
   return absl::OkStatus();
 }
 
 absl::Status ConstShape(InferenceContext& c) {
-  const AttrValue* value = c.attrs().Find("value");
-  const Tensor* tensor = value == nullptr ? nullptr : std::get_if<Tensor>(value);
-  if (tensor != nullptr) c.set_output(0, tensor->shape());
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor value, c.attrs().Get<Tensor>("value"));
+  c.set_output(0, value.shape());
   return absl::OkStatus();
 }
 

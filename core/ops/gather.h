@@ -1,6 +1,6 @@
 #pragma once
 
-// What gathers and scatters by index are on every device: attrs, and geometry from shapes. Shape
+// What gathers and searches are on every device: attrs, and geometry from shapes. Shape
 // functions use it, for which dimensions may be unknown (-1), and kernels, whose own checks are
 // those of the indices' values. Counts of elements are -1 where dimensions are unknown.
 
@@ -49,14 +49,7 @@ absl::StatusOr<GatherGeometry> PrepareGatherRows(const GatherAttrs& attrs,
                                                  absl::Span<const int64_t> params,
                                                  absl::Span<const int64_t> indices);
 
-// --- GatherNd, ScatterNd, TensorScatter..., ResourceScatter... ----------------------------------
-
-struct BadIndices {
-  bool ignored = false;  ///< Else they fail the call.
-
-  /// Of attr bad_indices_policy. Errors: kInvalidArgument if it is none of TensorFlow's names.
-  static absl::StatusOr<BadIndices> FromAttrs(const AttrMap& attrs);
-};
+// --- GatherNd -----------------------------------------------------------------------------------
 
 /// `rows` slices of `inner` elements, each found by `depth` indices.
 struct GatherNdGeometry {
@@ -70,40 +63,6 @@ struct GatherNdGeometry {
 /// if it is more than the rank of params, or there is nothing to gather from.
 absl::StatusOr<GatherNdGeometry> PrepareGatherNd(absl::Span<const int64_t> params,
                                                  absl::Span<const int64_t> indices);
-
-/// `count` slices of `inner` elements go to some of `rows` of the target, each found by `depth`
-/// indices.
-struct ScatterGeometry {
-  int64_t depth;
-  int64_t rows;
-  int64_t count;
-  int64_t inner;
-  bool scalar_update = false;  ///< One element goes to all.
-};
-
-/// ResourceScatterNd...; the dimensions are known. Errors: kInvalidArgument in TensorFlow's words
-/// if the shapes do not fit.
-absl::StatusOr<ScatterGeometry> PrepareScatterNdUpdate(absl::Span<const int64_t> target,
-                                                       absl::Span<const int64_t> indices,
-                                                       absl::Span<const int64_t> updates);
-/// TensorScatter..., which says the same in other words.
-absl::StatusOr<ScatterGeometry> PrepareTensorScatter(absl::Span<const int64_t> target,
-                                                     absl::Span<const int64_t> indices,
-                                                     absl::Span<const int64_t> updates);
-/// ResourceScatter...: updates have the shape indices.shape + target.shape[1:], or are a scalar.
-absl::StatusOr<ScatterGeometry> PrepareScatterRows(absl::Span<const int64_t> target,
-                                                   absl::Span<const int64_t> indices,
-                                                   absl::Span<const int64_t> updates);
-
-struct NewScatterGeometry {
-  Shape output;
-  ScatterGeometry scatter;
-};
-
-/// ScatterNd, into zeros of `shape`. Errors: as above.
-absl::StatusOr<NewScatterGeometry> PrepareScatterNd(const Tensor& shape,
-                                                    absl::Span<const int64_t> indices,
-                                                    absl::Span<const int64_t> updates);
 
 // --- OneHot -------------------------------------------------------------------------------------
 

@@ -1,16 +1,47 @@
+#include "core/ops/list.h"
+
+#include <optional>
+#include <utility>
+
+#include "core/base/status.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::StatusOr<PartialShape> ListShapeFrom(const Tensor& tensor) {
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, IntegersOf(tensor, "TensorList: element_shape"));
+  if (tensor.rank() == 0) {
+    if (dims[0] == -1) return PartialShape::Unknown();
+    return InvalidArgument(
+        "The only valid scalar shape tensor is the fully unknown shape specified as -1.");
+  }
+  if (tensor.rank() != 1) {
+    return InvalidArgument("Shape must be at most rank 1 but is rank ", tensor.rank());
+  }
+  for (int64_t dim : dims) {
+    if (dim < -1) return InvalidArgument("Dimension ", dim, " must be >= -1");
+  }
+  return PartialShape::Make(dims);
+}
+
+absl::StatusOr<PartialShape> MergeListShapes(const PartialShape& a, const PartialShape& b) {
+  std::optional<PartialShape> merged = a.Merge(b);
+  if (merged) return *std::move(merged);
+  if (a.rank() != b.rank()) {
+    return InvalidArgument("PartialTensorShape: Incompatible ranks during merge: ", a.rank(),
+                           " vs. ", b.rank());
+  }
+  return InvalidArgument("PartialTensorShape: Incompatible shapes during merge: ", a.ToString(),
+                         " vs. ", b.ToString());
+}
+
 namespace {
 
-// The element shape that input i gives, as far as it is constant.
-PartialShape ElementShape(const InferenceContext& c, int i) {
-  const Tensor* tensor = c.constant(i);
-  if (tensor == nullptr || tensor->rank() != 1) return PartialShape::Unknown();
-  absl::StatusOr<Dims> dims = IntegersOf(*tensor, "element_shape");
-  if (!dims.ok()) return PartialShape::Unknown();
-  return PartialShape::Make(*dims).value_or(PartialShape::Unknown());
+// The element shape that input i gives; unknown where it is not constant.
+absl::StatusOr<PartialShape> ElementShape(const InferenceContext& c, int i) {
+  if (c.constant(i) == nullptr) return PartialShape::Unknown();
+  return ListShapeFrom(*c.constant(i));
 }
 
 PartialShape WithLeading(int64_t leading, const PartialShape& shape) {
@@ -21,25 +52,29 @@ PartialShape WithLeading(int64_t leading, const PartialShape& shape) {
 }
 
 absl::Status GetItemShape(InferenceContext& c) {
-  c.set_output(0, ElementShape(c, 2));
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ElementShape(c, 2));
+  c.set_output(0, std::move(element));
   return absl::OkStatus();
 }
 
 absl::Status PopBackShape(InferenceContext& c) {
   c.set_output(0, Shape());
-  c.set_output(1, ElementShape(c, 1));
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ElementShape(c, 1));
+  c.set_output(1, std::move(element));
   return absl::OkStatus();
 }
 
 absl::Status StackShape(InferenceContext& c) {
-  const int64_t size = c.attrs().GetOr<int64_t>("num_elements", -1);
-  c.set_output(0, WithLeading(size < 0 ? -1 : size, ElementShape(c, 1)));
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t size, c.attrs().Get<int64_t>("num_elements"));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape element, ElementShape(c, 1));
+  c.set_output(0, WithLeading(size < 0 ? -1 : size, element));
   return absl::OkStatus();
 }
 
 absl::Status GatherShape(InferenceContext& c) {
   const PartialShape& indices = c.input(1);
-  c.set_output(0, WithLeading(indices.rank() == 1 ? indices.dim(0) : -1, ElementShape(c, 2)));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape element, ElementShape(c, 2));
+  c.set_output(0, WithLeading(indices.rank() == 1 ? indices.dim(0) : -1, element));
   return absl::OkStatus();
 }
 

@@ -88,8 +88,8 @@ absl::Status SetProduct(InferenceContext& c, absl::StatusOr<ProductGeometry> geo
 
 absl::Status MatMulShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfMatMul(c.attrs()));
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape a, shapes::WithRank(c.input(0), 2, "a"));
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape b, shapes::WithRank(c.input(1), 2, "b"));
+  const PartialShape a = shapes::OrOfRank(c.input(0), 2);
+  const PartialShape b = shapes::OrOfRank(c.input(1), 2);
   return SetProduct(c, PrepareMatMul(attrs, a.dims(), b.dims()));
 }
 

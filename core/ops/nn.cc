@@ -1,98 +1,176 @@
+#include "core/ops/nn.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/array_shapes.h"
+#include "core/ops/dims.h"
+#include "core/ops/host_values.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::StatusOr<BiasAttrs> BiasAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::string format, attrs.Get<std::string>("data_format"));
+  return BiasAttrs{.channels_first = format == "NCHW"};
+}
+
+absl::StatusOr<BiasGeometry> PrepareBiasAddGrad(const BiasAttrs& attrs,
+                                                absl::Span<const int64_t> value) {
+  if (value.size() < 2) {
+    return InvalidArgument("Input tensor must be at least 2D: ", DimsText(value));
+  }
+  const size_t at = attrs.channels_first ? 1 : value.size() - 1;
+  return BiasGeometry{.outer = CountElements(value.first(at)),
+                      .channels = value[at],
+                      .inner = CountElements(value.subspan(at + 1))};
+}
+
+absl::StatusOr<BiasGeometry> PrepareBiasAdd(const BiasAttrs& attrs, absl::Span<const int64_t> value,
+                                            absl::Span<const int64_t> bias) {
+  FORMWORK_ASSIGN_OR_RETURN(const BiasGeometry geometry, PrepareBiasAddGrad(attrs, value));
+  if (bias.size() != 1) return InvalidArgument("Biases must be 1D: ", DimsText(bias));
+  if (!MayBeEqual(bias[0], geometry.channels)) {
+    return InvalidArgument(
+        "Must provide as many biases as the last dimension of the input tensor: ", DimsText(bias),
+        " vs. ", DimsText(value));
+  }
+  return geometry;
+}
+
+absl::Status CheckSoftmax(absl::Span<const int64_t> logits) {
+  if (!logits.empty()) return absl::OkStatus();
+  return InvalidArgument("logits must have >= 1 dimension, got ", DimsText(logits));
+}
+
+absl::StatusOr<CrossEntropyGeometry> PrepareSparseCrossEntropy(absl::Span<const int64_t> logits,
+                                                               absl::Span<const int64_t> labels) {
+  if (logits.size() != 2) {
+    return InvalidArgument("logits must be 2-D, but got shape ", DimsText(logits));
+  }
+  if (labels.size() != 1) {
+    return InvalidArgument("labels must be 1-D, but got shape ", DimsText(labels));
+  }
+  if (!MayBeEqual(logits[0], labels[0])) {
+    return InvalidArgument("logits and labels must have the same first dimension, got logits ",
+                           "shape ", DimsText(logits), " and labels shape ", DimsText(labels));
+  }
+  if (logits[1] == 0) {
+    return InvalidArgument("Must have at least one class, but got logits shape ", DimsText(logits));
+  }
+  return CrossEntropyGeometry{std::max(logits[0], labels[0]), logits[1]};
+}
+
+absl::StatusOr<CrossEntropyGeometry> PrepareCrossEntropy(absl::Span<const int64_t> logits,
+                                                         absl::Span<const int64_t> labels) {
+  const std::optional<Dims> both = BroadcastDims(logits, labels);
+  if (!both) {
+    return InvalidArgument("logits and labels must be broadcastable: logits_size=",
+                           DimsText(logits), " labels_size=", DimsText(labels));
+  }
+  if (both->size() != 2) {
+    return InvalidArgument(
+        "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional");
+  }
+  return CrossEntropyGeometry{(*both)[0], (*both)[1]};
+}
+
+absl::StatusOr<TopKGeometry> PrepareTopK(absl::Span<const int64_t> input, const Tensor* k) {
+  TopKGeometry geometry = {-1, -1, Dims(input.begin(), input.end())};
+  if (k != nullptr) {
+    if (!k->shape().is_scalar()) {
+      return InvalidArgument("k must be scalar, got shape ", k->shape().ToString());
+    }
+    FORMWORK_ASSIGN_OR_RETURN(geometry.k, IntegerFromTensor(*k, "k"));
+    if (geometry.k < 0) return InvalidArgument("Need k >= 0, got ", geometry.k);
+  }
+  if (input.empty()) return InvalidArgument("input must be >= 1-D, got shape ", DimsText(input));
+  geometry.columns = input.back();
+  if (geometry.columns >= 0 && geometry.columns < geometry.k) {
+    return InvalidArgument("input must have at least k columns. Had ", geometry.columns,
+                           ", needed ", geometry.k);
+  }
+  geometry.output.back() = geometry.k;
+  return geometry;
+}
+
+absl::Status CheckInTopK(absl::Span<const int64_t> predictions, absl::Span<const int64_t> targets,
+                         absl::Span<const int64_t> k) {
+  if (!k.empty()) return InvalidArgument("k must be 0-D, got shape ", DimsText(k));
+  if (predictions.size() != 2) return InvalidArgument("predictions must be 2-dimensional");
+  if (targets.size() != 1) return InvalidArgument("targets must be 1-dimensional");
+  if (!MayBeEqual(predictions[0], targets[0])) {
+    return InvalidArgument("First dimension of predictions ", predictions[0],
+                           " must match length of targets ", targets[0]);
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
-int ChannelAxis(const InferenceContext& c, const PartialShape& value) {
-  return c.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW" ? 1 : value.rank() - 1;
-}
-
-absl::Status CheckValueRank(const PartialShape& value) {
-  if (!value.known_rank() || value.rank() >= 2) return absl::OkStatus();
-  return InvalidArgument("Shape must be at least rank 2 but is rank ", value.rank());
-}
-
 absl::Status BiasAddShape(InferenceContext& c) {
-  const PartialShape& value = c.input(0);
-  FORMWORK_RETURN_IF_ERROR(CheckValueRank(value));
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape bias, shapes::WithRank(c.input(1), 1, "bias"));
-  if (!value.known_rank()) return absl::OkStatus();
-  const int64_t channels = value.dim(ChannelAxis(c, value));
-  if (channels >= 0 && bias.dim(0) >= 0 && channels != bias.dim(0)) {
-    return InvalidArgument("Dimensions must be equal, but are ", channels, " and ", bias.dim(0),
-                           ": inputs=", value.ToString(), " and ", bias.ToString());
-  }
-  c.set_output(0, value);
-  return absl::OkStatus();
-}
-
-absl::Status BiasAddGradShape(InferenceContext& c) {
-  const PartialShape& value = c.input(0);
-  FORMWORK_RETURN_IF_ERROR(CheckValueRank(value));
-  c.set_output(0, PartialShape::Trusted(
-                      {value.known_rank() ? value.dim(ChannelAxis(c, value)) : int64_t{-1}}));
-  return absl::OkStatus();
-}
-
-absl::Status SoftmaxShape(InferenceContext& c) {
-  if (c.input(0).rank() == 0) {
-    return InvalidArgument("Shape must be at least rank 1 but is rank 0");
+  if (c.input(0).known_rank()) {
+    FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(c.attrs()));
+    const PartialShape bias = shapes::OrOfRank(c.input(1), 1);
+    FORMWORK_RETURN_IF_ERROR(PrepareBiasAdd(attrs, c.input(0).dims(), bias.dims()).status());
   }
   return shapes::SameAsFirstInput(c);
 }
 
-absl::Status SparseCrossEntropyShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape logits, shapes::WithRank(c.input(0), 2, "features"));
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape labels, shapes::WithRank(c.input(1), 1, "labels"));
-  const int64_t rows = logits.dim(0) >= 0 ? logits.dim(0) : labels.dim(0);
-  if (labels.dim(0) >= 0 && rows != labels.dim(0)) {
-    return InvalidArgument("Dimensions must be equal, but are ", rows, " and ", labels.dim(0),
-                           ": inputs=", logits.ToString(), " and ", labels.ToString());
+absl::Status BiasAddGradShape(InferenceContext& c) {
+  int64_t channels = -1;
+  if (c.input(0).known_rank()) {
+    FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(c.attrs()));
+    FORMWORK_ASSIGN_OR_RETURN(const BiasGeometry geometry,
+                              PrepareBiasAddGrad(attrs, c.input(0).dims()));
+    channels = geometry.channels;
   }
-  logits.set_dim(0, rows);
-  c.set_output(0, PartialShape::Trusted({rows}));
-  c.set_output(1, std::move(logits));
+  return array_shapes::SetOutput(c, 0, {channels});
+}
+
+absl::Status SoftmaxShape(InferenceContext& c) {
+  if (c.input(0).known_rank()) FORMWORK_RETURN_IF_ERROR(CheckSoftmax(c.input(0).dims()));
+  return shapes::SameAsFirstInput(c);
+}
+
+absl::Status SetLoss(InferenceContext& c, absl::StatusOr<CrossEntropyGeometry> geometry) {
+  if (!geometry.ok()) return std::move(geometry).status();
+  c.set_output(0, PartialShape::Trusted({geometry->rows}));
+  c.set_output(1, PartialShape::Trusted({geometry->rows, geometry->classes}));
   return absl::OkStatus();
+}
+
+absl::Status SparseCrossEntropyShape(InferenceContext& c) {
+  const PartialShape logits = shapes::OrOfRank(c.input(0), 2);
+  const PartialShape labels = shapes::OrOfRank(c.input(1), 1);
+  return SetLoss(c, PrepareSparseCrossEntropy(logits.dims(), labels.dims()));
 }
 
 absl::Status CrossEntropyShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape both, shapes::BroadcastShapes(c.input(0), c.input(1)));
-  FORMWORK_ASSIGN_OR_RETURN(both, shapes::WithRank(both, 2, "features"));
-  c.set_output(0, PartialShape::Trusted({both.dim(0)}));
-  c.set_output(1, std::move(both));
-  return absl::OkStatus();
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) {
+    return SetLoss(c, CrossEntropyGeometry{-1, -1});
+  }
+  return SetLoss(c, PrepareCrossEntropy(c.input(0).dims(), c.input(1).dims()));
 }
 
 absl::Status TopKShape(InferenceContext& c) {
-  PartialShape shape = c.input(0);
-  if (!shape.known_rank()) return absl::OkStatus();
-  if (shape.rank() == 0) return InvalidArgument("Shape must be at least rank 1 but is rank 0");
-  int64_t k = -1;
-  const Tensor* tensor = c.constant(1);
-  if (tensor != nullptr && tensor->num_elements() == 1 && tensor->dtype() != DType::kInt16) {
-    FORMWORK_ASSIGN_OR_RETURN(Dims values, IntegersOf(*tensor, "k"));
-    k = values[0];
-    if (k < 0) return InvalidArgument("Need k >= 0, got ", k);
-  }
-  const int last = shape.rank() - 1;
-  if (k > shape.dim(last) && shape.dim(last) >= 0) {
-    return InvalidArgument("input must have last dimension >= k = ", k, " but is ",
-                           shape.dim(last));
-  }
-  shape.set_dim(last, k);
-  c.set_output(0, shape);
-  c.set_output(1, std::move(shape));
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const TopKGeometry geometry,
+                            PrepareTopK(c.input(0).dims(), c.constant(1)));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
+  c.set_output(1, PartialShape::Trusted(geometry.output));
   return absl::OkStatus();
 }
 
 absl::Status InTopKShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape targets, shapes::WithRank(c.input(1), 1, "targets"));
-  c.set_output(0, std::move(targets));
-  return absl::OkStatus();
+  const PartialShape predictions = shapes::OrOfRank(c.input(0), 2);
+  const PartialShape targets = shapes::OrOfRank(c.input(1), 1);
+  FORMWORK_RETURN_IF_ERROR(CheckInTopK(predictions.dims(), targets.dims(), c.input(2).dims()));
+  return array_shapes::SetOutput(c, 0, {std::max(predictions.dim(0), targets.dim(0))});
 }
 
 }  // namespace

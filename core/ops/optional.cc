@@ -1,3 +1,4 @@
+#include "core/base/status.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
@@ -5,7 +6,8 @@ namespace formwork {
 namespace {
 
 absl::Status GetValueShapes(InferenceContext& c) {
-  const auto shapes = c.attrs().GetOr<std::vector<PartialShape>>("output_shapes", {});
+  FORMWORK_ASSIGN_OR_RETURN(const auto shapes,
+                            c.attrs().Get<std::vector<PartialShape>>("output_shapes"));
   for (size_t i = 0; i < shapes.size() && i < c.outputs().size(); ++i) {
     c.set_output(static_cast<int>(i), shapes[i]);
   }

@@ -1,7 +1,15 @@
+#include "core/ops/random.h"
+
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::StatusOr<SeedAttrs> SeedAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<SeedAttrs>(attrs, "seed", &SeedAttrs::seed, "seed2", &SeedAttrs::seed2);
+}
+
 namespace {
 
 absl::Status KeyCounterShape(InferenceContext& c) {

@@ -14,6 +14,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterBatchNormOps(registry);
   RegisterArrayOps(registry);
   RegisterGatherOps(registry);
+  RegisterScatterOps(registry);
   RegisterListOps(registry);
   RegisterOptionalOps(registry);
   RegisterRandomOps(registry);

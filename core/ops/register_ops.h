@@ -22,6 +22,7 @@ void RegisterConvOps(OpRegistry& registry);
 void RegisterBatchNormOps(OpRegistry& registry);
 void RegisterArrayOps(OpRegistry& registry);
 void RegisterGatherOps(OpRegistry& registry);
+void RegisterScatterOps(OpRegistry& registry);
 void RegisterListOps(OpRegistry& registry);
 void RegisterOptionalOps(OpRegistry& registry);
 void RegisterRandomOps(OpRegistry& registry);

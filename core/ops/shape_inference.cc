@@ -25,7 +25,8 @@ absl::Status Scalar(InferenceContext& c) {
 }
 
 absl::Status FromShapeAttr(InferenceContext& c) {
-  if (c.num_outputs() > 0) c.set_output(0, c.attrs().GetOr("shape", PartialShape()));
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, c.attrs().Get<PartialShape>("shape"));
+  c.set_output(0, std::move(shape));
   return absl::OkStatus();
 }
 
@@ -68,6 +69,10 @@ absl::StatusOr<PartialShape> BroadcastShapes(const PartialShape& a, const Partia
   const std::optional<Dims> dims = BroadcastDims(a.dims(), b.dims());
   if (!dims) return InvalidArgument("Incompatible shapes: ", a.ToString(), " vs. ", b.ToString());
   return PartialShape::Trusted(*dims);
+}
+
+PartialShape OrOfRank(const PartialShape& shape, int rank) {
+  return shape.known_rank() ? shape : PartialShape::OfRank(rank);
 }
 
 absl::StatusOr<PartialShape> WithRank(const PartialShape& shape, int rank, absl::string_view what) {

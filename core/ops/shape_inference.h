@@ -58,7 +58,9 @@ absl::Status FromShapeInput(InferenceContext& c);    ///< Output 0 has the shape
 absl::StatusOr<PartialShape> ShapeFromInput(const InferenceContext& c, int i);
 /// Errors: kInvalidArgument if they cannot broadcast.
 absl::StatusOr<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b);
-/// `shape` with its rank checked, or of that rank with unknown dimensions.
+/// `shape`; where its rank is unknown, one of that rank with unknown dimensions.
+PartialShape OrOfRank(const PartialShape& shape, int rank);
+/// The same with the rank checked.
 absl::StatusOr<PartialShape> WithRank(const PartialShape& shape, int rank, absl::string_view what);
 
 }  // namespace shapes

@@ -11,6 +11,10 @@ The calls are listed in tests/ops/cases/<family>.py:
   case("AddN", [[1., 2.], [3., 4.]], tolerance="rel 1e-6")   # an input N*T is a list of values
   error("MatMul", [[1.]], [[1.], [2.]], text="Matrix size-incompatible")
 
+  case("TensorListLength", tensor_list("float", [[1.], None]))          # None: not set
+  case("AssignAddVariableOp", variable([1., 2.]), [10., 20.])           # ... and what it is after
+  case("LookupTableSizeV2", table(["a", "b"], [1, 2]))
+
 Python floats are float32, ints int32, bytes and str strings; tensor("half", [1, 2]) names a dtype.
 """
 import importlib.util
@@ -111,8 +115,124 @@ def bits(dtype, values):
   return Value(dtype, raw.view(_numpy_dtype(dtype)))
 
 
+class TensorList:
+  """A list; an item None is not set. `shape`: of its elements, None where it is unknown."""
+  dtype, array = "variant", np.zeros([])
+
+  def __init__(self, element_dtype, items, shape=None, limit=-1):
+    self.element_dtype, self.shape, self.limit = element_dtype, shape, limit
+    self.items = [None if x is None else tensor(element_dtype, x) for x in items]
+    words = ["list", element_dtype]
+    if shape is not None:
+      words.append("shape=[%s]" % ",".join("?" if d is None else str(d) for d in shape))
+    if limit >= 0:
+      words.append("max=%d" % limit)
+    words += ["none" if x is None else "(%s)" % _inner(x) for x in self.items]
+    self.text = "(%s)" % " ".join(words)
+
+  def node(self):
+    raw, dtype = _tensorflow().raw_ops, _tf.as_dtype(self.element_dtype)
+    shape = -1 if self.shape is None else np.int32([-1 if d is None else d for d in self.shape])
+    if self.limit >= 0:
+      made = raw.EmptyTensorList(element_shape=shape, max_num_elements=self.limit,
+                                 element_dtype=dtype)
+      for item in self.items:
+        made = raw.TensorListPushBack(input_handle=made, tensor=_constant(item))
+      return made
+    made = raw.TensorListReserve(element_shape=shape, num_elements=len(self.items),
+                                 element_dtype=dtype)
+    for i, item in enumerate(self.items):
+      if item is not None:
+        made = raw.TensorListSetItem(input_handle=made, index=i, item=_constant(item))
+    return made
+
+
+tensor_list = TensorList
+
+
+class Variable:
+  """A variable; `shape` as declared where that is not the value's; values None: no value."""
+  dtype, array = "resource", np.zeros([])
+
+  def __init__(self, values, dtype=None, shape=None):
+    self.value = None if values is None else _value(values)
+    self.element_dtype = dtype or self.value.dtype
+    self.declared = shape
+    self.shape = list(shape if shape is not None else self.value.array.shape)
+    self.text = self._words(self.value)
+
+  def _words(self, value):
+    shape = "[%s]" % ",".join("?" if d is None else str(d) for d in self.shape)
+    if value is None:
+      return "(variable shape=%s %s none)" % (shape, self.element_dtype)
+    declared = "shape=%s " % shape if self.declared is not None else ""
+    return "(variable %s%s)" % (declared, _inner(value))
+
+  def node(self):
+    """The handle; `self.start` gives it its value."""
+    raw, dtype = _tensorflow().raw_ops, _tf.as_dtype(self.element_dtype)
+    self.handle = raw.VarHandleOp(dtype=dtype, shape=self.shape, shared_name="v%d" % id(self))
+    self.start = self.handle.op if self.value is None else raw.AssignVariableOp(
+        resource=self.handle, value=_constant(self.value))
+    self.live = raw.VarIsInitializedOp(resource=self.handle)
+    self.read = raw.ReadVariableOp(resource=self.handle, dtype=dtype)
+    return self.handle
+
+  def text_after(self, session):
+    if not session.run(self.live):
+      return self._words(None)
+    return self._words(Value(self.element_dtype, np.asarray(session.run(self.read))))
+
+
+variable = Variable
+
+
+class Table:
+  """A mutable hash table."""
+  dtype, array = "resource", np.zeros([])
+
+  def __init__(self, keys, values):
+    self.keys, self.values = _value(keys), _value(values)
+    self.text = self._words(self.keys, self.values)
+
+  @staticmethod
+  def _words(keys, values):
+    return "(table %s -> %s)" % (_inner(keys), _inner(values))
+
+  def node(self):
+    raw = _tensorflow().raw_ops
+    key, value = _tf.as_dtype(self.keys.dtype), _tf.as_dtype(self.values.dtype)
+    shape, name = self.values.array.shape[1:], "t%d" % id(self)
+    self.handle = raw.MutableHashTableV2(key_dtype=key, value_dtype=value, shared_name=name) \
+        if not shape else raw.MutableHashTableOfTensorsV2(
+            key_dtype=key, value_dtype=value, value_shape=shape, shared_name=name)
+    self.start = raw.LookupTableInsertV2(
+        table_handle=self.handle, keys=_constant(self.keys), values=_constant(self.values))
+    self.read = raw.LookupTableExportV2(table_handle=self.handle, Tkeys=key, Tvalues=value)
+    return self.handle
+
+  def text_after(self, session):
+    keys, values = session.run(list(self.read))
+    order = np.argsort(keys, kind="stable")
+    return self._words(Value(self.keys.dtype, keys[order]),
+                       Value(self.values.dtype, values[order]))
+
+
+table = Table
+
+
+def _constant(value):
+  return _tf.constant(value.array, _tf.as_dtype(value.dtype))
+
+
+def _inner(value):
+  """A value within parentheses."""
+  head = value.dtype + ("[%s]" % ",".join(map(str, value.array.shape)) if value.array.ndim else "")
+  return " ".join([head] + [_element(x, value.dtype) for x in value.array.reshape(-1)])
+
+
 def _value(x):
-  if isinstance(x, Value):
+  if isinstance(x, (Value, TensorList, Variable, Table)):
     return x
   array = np.asarray(x)
   if array.dtype == object or array.dtype.kind in "SU":
@@ -204,7 +324,7 @@ def _text(keyword, dtype, array, maker=None):
   head = "%-3s %s%s" % (keyword, dtype,
                         "[%s]" % ",".join(map(str, array.shape)) if array.ndim else "")
   if maker:
-    return ["%s %s" % (head, maker)]
+    return _wrap("%s %s" % (head, maker))
   flat = array.reshape(-1)
   if keyword == "out" and flat.size > LARGE:
     at = _splitmix(flat.size, SAMPLES) % np.uint64(flat.size)
@@ -291,6 +411,10 @@ def _run(op, inputs, attrs):
       flat += values
       nodes = []
       for value in values:
+        if not isinstance(value, Value):
+          # Through a placeholder, beyond which TensorFlow knows nothing when it builds the op.
+          nodes.append(tf.raw_ops.PlaceholderWithDefault(input=value.node(), shape=[]))
+          continue
         known = value.array.shape if arg.name in NEEDS_SHAPE else None
         node = tf.compat.v1.placeholder(tf.as_dtype(value.dtype), known)
         feeds[node] = value.array
@@ -316,13 +440,42 @@ def _run(op, inputs, attrs):
   config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
   rewrites = config.graph_options.rewrite_options
   rewrites.disable_meta_optimizer = True
+  resources = [value for value in flat if isinstance(value, (Variable, Table))]
+  plain = [x for x in node.outputs if x.dtype != tf.variant]
+  names = [_graph_name(tensor.dtype) for tensor in node.outputs]
   with tf.compat.v1.Session(graph=graph, config=config) as session:
+    session.run([resource.start for resource in resources])
     try:
-      outputs = session.run(list(node.outputs) + [node], feeds)[:-1]  # Also where it has none.
+      fetched = iter(session.run(plain + [node], feeds)[:-1])  # Also where it has none.
+      outputs = [next(fetched) if x.dtype != tf.variant else
+                 _list_of(graph, session, feeds, x, node.get_attr("element_dtype"))
+                 for x in node.outputs]
     except tf.errors.OpError as failure:
       return lines, None, failure
-  names = [_graph_name(tensor.dtype) for tensor in node.outputs]
+    after = [resource.text_after(session) for resource in resources]
+  if after != [resource.text for resource in resources]:
+    outputs += [Value("resource", np.zeros([]), text) for text in after]
+    names += ["after"] * len(after)
   return lines, list(zip(names, outputs)), None
+
+
+def _list_of(graph, session, feeds, handle, dtype):
+  """What a list that the graph makes holds, item by item."""
+  raw = _tensorflow().raw_ops
+  with graph.as_default(), _tf.device("/CPU:0"):
+    size, shape = session.run(
+        [raw.TensorListLength(input_handle=handle),
+         raw.TensorListElementShape(input_handle=handle, shape_type=_tf.int32)], feeds)
+    items = []
+    for i in range(size):
+      item = raw.TensorListGetItem(input_handle=handle, index=i, element_shape=-1,
+                                   element_dtype=dtype)
+      try:
+        items.append(session.run(item, feeds))
+      except _tf.errors.InvalidArgumentError:  # Not set, and its shape is not known.
+        items.append(None)
+  dims = None if shape.ndim == 0 else [None if d < 0 else int(d) for d in shape]
+  return TensorList(_graph_name(dtype), items, dims)
 
 
 def case(op, *inputs, tolerance=None, values=True, comment=None, **attrs):
@@ -336,7 +489,12 @@ def case(op, *inputs, tolerance=None, values=True, comment=None, **attrs):
   if tolerance:
     _lines.append("tolerance " + tolerance)
   for dtype, array in outputs:
-    _lines.extend(_text("out", dtype, np.asarray(array), None if values else "any"))
+    if dtype == "after":
+      _lines.extend(_text("after", "resource", array.array, array.text))
+    elif dtype == "variant":
+      _lines.extend(_text("out", dtype, array.array, array.text))
+    else:
+      _lines.extend(_text("out", dtype, np.asarray(array), None if values else "any"))
   _lines.append("")
 
 

@@ -157,9 +157,12 @@ absl::Status ParseLine(absl::string_view line, std::vector<OpCase>& cases) {
   }
   if (cases.empty()) return InvalidArgument("'", keyword, "' before the first 'op'");
   OpCase& current = cases.back();
-  if (keyword == "in" || keyword == "out") {
+  if (keyword == "in" || keyword == "out" || keyword == "after") {
     FORMWORK_ASSIGN_OR_RETURN(ValueText value, ParseValue(std::move(tokens)));
-    (keyword == "in" ? current.inputs : current.outputs).push_back(std::move(value));
+    (keyword == "in"    ? current.inputs
+     : keyword == "out" ? current.outputs
+                        : current.after)
+        .push_back(std::move(value));
     return absl::OkStatus();
   }
   if (keyword == "tolerance") {

@@ -52,6 +52,8 @@ struct OpCase {
   std::vector<std::pair<std::string, std::string>> attrs;  ///< As written.
   std::vector<ValueText> inputs;
   std::vector<ValueText> outputs;
+  /// What the resources among the inputs are afterwards, in order. Empty: what they were.
+  std::vector<ValueText> after;
   std::optional<Tolerance> tolerance;
   absl::StatusCode error = absl::StatusCode::kOk;
   std::string error_text;  ///< A part of the expected message.
@@ -60,7 +62,7 @@ struct OpCase {
 /// Errors: kInvalidArgument naming file and line.
 absl::StatusOr<std::vector<OpCase>> ParseOpCases(absl::string_view file, absl::string_view text);
 
-/// The value in memory of `allocator`.
+/// The value in memory of `allocator`; no handle.
 absl::StatusOr<Tensor> MakeValue(const ValueText& text, Allocator& allocator);
 
 /// Compares a result with what the case expects: dtype, shape, elements (all, the sampled ones, or

@@ -23,5 +23,7 @@ absl::StatusOr<DType> ParseDType(absl::string_view name);
 absl::StatusOr<PartialShape> ParsePartialShape(absl::string_view token);  ///< "[2,?]" or "?".
 /// "float[2,3] 1 2 ..." after the keyword.
 absl::StatusOr<ValueText> ParseValue(std::vector<std::string> tokens);
+/// Element i as a case writes it.
+std::string ElementText(const Tensor& tensor, int64_t i);
 
 }  // namespace formwork::testing

@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/device/host_allocator.h"
 #include "tests/support/op_case.h"
+#include "tests/support/op_case_objects.h"
 #include "tests/support/op_case_text.h"
 
 namespace formwork::testing {
@@ -155,29 +156,6 @@ absl::Status ParseUniform(const std::vector<std::string>& tokens, double* low, d
   return absl::OkStatus();
 }
 
-std::string ElementText(const Tensor& tensor, int64_t i) {
-  switch (StorageDType(tensor.dtype())) {
-    FORMWORK_CASE(float, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_CASE(double, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_CASE(half, return absl::StrCat(static_cast<float>(tensor.data<T>()[i])))
-    FORMWORK_CASE(bfloat16, return absl::StrCat(static_cast<float>(tensor.data<T>()[i])))
-    FORMWORK_CASE(bool, return tensor.data<T>()[i] ? "true" : "false")
-    FORMWORK_CASE(int8_t, return absl::StrCat(static_cast<int>(tensor.data<T>()[i])))
-    FORMWORK_CASE(uint8_t, return absl::StrCat(static_cast<int>(tensor.data<T>()[i])))
-    FORMWORK_CASE(int16_t, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_CASE(uint16_t, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_CASE(int32_t, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_CASE(uint32_t, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_CASE(int64_t, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_CASE(uint64_t, return absl::StrCat(tensor.data<T>()[i]))
-    FORMWORK_COMPLEX_CASES(
-        return absl::StrCat("(", tensor.data<T>()[i].real(), ",", tensor.data<T>()[i].imag(), ")"))
-    FORMWORK_CASE(std::string, return absl::StrCat("\"", tensor.data<T>()[i], "\""))
-    default:
-      return "?";
-  }
-}
-
 bool Close(double want, double got, const Tolerance& tolerance) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
   if (std::isinf(want) || std::isinf(got)) return want == got;
@@ -218,6 +196,13 @@ absl::Status Difference(int64_t i, const Tensor& want, int64_t w, const Tensor& 
                             ElementText(want, w), ", got ", ElementText(got, i));
 }
 
+absl::Status CompareVariants(const ValueText& expected, const Tensor& got) {
+  for (int64_t i = 0; i < got.num_elements(); ++i) {
+    FORMWORK_RETURN_IF_ERROR(CompareVariant(expected.tokens[i], got.data<Variant>()[i]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CompareNmse(const Tensor& want, const Tensor& got, double limit) {
   double error = 0;
   double norm = 0;
@@ -237,6 +222,29 @@ absl::Status CompareNmse(const Tensor& want, const Tensor& got, double limit) {
 }
 
 }  // namespace
+
+std::string ElementText(const Tensor& tensor, int64_t i) {
+  switch (StorageDType(tensor.dtype())) {
+    FORMWORK_CASE(float, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_CASE(double, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_CASE(half, return absl::StrCat(static_cast<float>(tensor.data<T>()[i])))
+    FORMWORK_CASE(bfloat16, return absl::StrCat(static_cast<float>(tensor.data<T>()[i])))
+    FORMWORK_CASE(bool, return tensor.data<T>()[i] ? "true" : "false")
+    FORMWORK_CASE(int8_t, return absl::StrCat(static_cast<int>(tensor.data<T>()[i])))
+    FORMWORK_CASE(uint8_t, return absl::StrCat(static_cast<int>(tensor.data<T>()[i])))
+    FORMWORK_CASE(int16_t, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_CASE(uint16_t, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_CASE(int32_t, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_CASE(uint32_t, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_CASE(int64_t, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_CASE(uint64_t, return absl::StrCat(tensor.data<T>()[i]))
+    FORMWORK_COMPLEX_CASES(
+        return absl::StrCat("(", tensor.data<T>()[i].real(), ",", tensor.data<T>()[i].imag(), ")"))
+    FORMWORK_CASE(std::string, return absl::StrCat("\"", tensor.data<T>()[i], "\""))
+    default:
+      return "?";
+  }
+}
 
 Tolerance DefaultTolerance(DType dtype) {
   switch (dtype) {
@@ -284,7 +292,12 @@ absl::StatusOr<Tensor> MakeValue(const ValueText& text, Allocator& allocator) {
                            text.tokens.size());
   }
   for (int64_t i = 0; i < n; ++i) {
-    FORMWORK_RETURN_IF_ERROR(StoreToken(text.dtype, text.tokens[i], i, base));
+    if (text.dtype == DType::kVariant) {
+      FORMWORK_ASSIGN_OR_RETURN(static_cast<Variant*>(base)[i],
+                                MakeVariant(text.tokens[i], allocator));
+    } else {
+      FORMWORK_RETURN_IF_ERROR(StoreToken(text.dtype, text.tokens[i], i, base));
+    }
   }
   return tensor;
 }
@@ -302,6 +315,7 @@ absl::Status CompareValue(const ValueText& expected, const Tensor& got,
   }
   const std::string maker = expected.tokens.empty() ? "" : expected.tokens[0];
   if (maker == "any") return absl::OkStatus();
+  if (expected.dtype == DType::kVariant) return CompareVariants(expected, got);
   const Tolerance limits = tolerance.value_or(DefaultTolerance(expected.dtype));
   if (absl::StartsWith(maker, "sampled(")) {
     absl::string_view seed_text = maker;

@@ -12,66 +12,10 @@
 #include "core/device/host_allocator.h"
 #include "core/ops/shape_inference.h"
 #include "tests/support/guarded_allocator.h"
+#include "tests/support/op_case_objects.h"
 
 namespace formwork::testing {
 namespace {
-
-absl::Status NoResources() { return InvalidArgument("an op case has no resources"); }
-
-class NoResourceAccess final : public ResourceAccess {
- public:
-  absl::StatusOr<Tensor> Read(ResourceHandle) override { return NoResources(); }
-  absl::Status Assign(ResourceHandle, Tensor) override { return NoResources(); }
-  absl::Status Update(ResourceHandle, size_t, absl::FunctionRef<absl::Status(Tensor&)>) override {
-    return NoResources();
-  }
-  absl::StatusOr<Tensor> ReadState(ResourceHandle) override { return NoResources(); }
-  absl::Status WriteState(ResourceHandle, Tensor, size_t) override { return NoResources(); }
-  bool IsInitialized(ResourceHandle) override { return false; }
-  absl::Status Destroy(ResourceHandle, bool) override { return NoResources(); }
-  absl::StatusOr<const ResourceType*> TypeOf(ResourceHandle) override { return NoResources(); }
-  ResourceHandle CreateForCall(const std::string&, ResourceType) override { return {}; }
-};
-
-class CaseScope final : public CallScope {
- public:
-  CaseScope(Allocator& allocator, StopFlag& stop) : allocator_(allocator), stop_(stop) {}
-  Allocator& allocator() override { return allocator_; }
-  ResourceAccess& resources() override { return resources_; }
-  void Print(absl::string_view) override {}
-  StopFlag& stop() override { return stop_; }
-  std::atomic<uint64_t>& state(int index) override {
-    while (static_cast<int>(state_.size()) <= index) state_.emplace_back(0);
-    return state_[index];
-  }
-  ResourceHandle named_resource(int) override { return {}; }
-
- private:
-  Allocator& allocator_;
-  NoResourceAccess resources_;
-  StopFlag& stop_;
-  std::deque<std::atomic<uint64_t>> state_;
-};
-
-class CaseInit final : public KernelInit {
- public:
-  CaseInit(const OpDef& op, const AttrMap& attrs, std::vector<DType> inputs,
-           std::vector<DType> outputs)
-      : op_(op), attrs_(attrs), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
-  absl::string_view node_name() const override { return "case"; }
-  const OpDef& op() const override { return op_; }
-  const AttrMap& attrs() const override { return attrs_; }
-  absl::Span<const DType> input_dtypes() const override { return inputs_; }
-  absl::Span<const DType> output_dtypes() const override { return outputs_; }
-  int NewState(int count) override { return std::exchange(state_, state_ + count); }
-
- private:
-  const OpDef& op_;
-  const AttrMap& attrs_;
-  std::vector<DType> inputs_;
-  std::vector<DType> outputs_;
-  int state_ = 0;  // Numbers of it.
-};
 
 std::string BytesOf(const Tensor& tensor) {
   if (!IsPlainData(tensor.dtype())) return "";
@@ -94,16 +38,43 @@ absl::Status CheckError(const OpCase& op_case, const absl::Status& got) {
   return absl::OkStatus();
 }
 
+struct Registries {
+  const OpRegistry& ops;
+  const KernelRegistry& kernels;
+};
+
+absl::StatusOr<Tensor> MakeInput(const ValueText& text, CaseResources& resources,
+                                 Allocator& allocator) {
+  if (text.dtype == DType::kResource) return resources.Add(text);
+  return MakeValue(text, allocator);
+}
+
+absl::Status CheckResources(const OpCase& op_case, CaseResources& resources) {
+  size_t next = 0;
+  for (const ValueText& input : op_case.inputs) {
+    if (input.dtype != DType::kResource) continue;
+    if (!op_case.after.empty() && next == op_case.after.size()) {
+      return InvalidArgument("the case does not say what resource ", next, " is afterwards");
+    }
+    const ValueText& expected = op_case.after.empty() ? input : op_case.after[next];
+    const absl::Status status = resources.Compare(next, expected, op_case.tolerance);
+    if (!status.ok()) return FailedPrecondition("resource ", next, ": ", status.message());
+    ++next;
+  }
+  return absl::OkStatus();
+}
+
 // Runs the kernel once. `owned`: it may take the inputs over.
-absl::Status RunOnce(const OpCase& op_case, const KernelFn& kernel, size_t num_outputs,
-                     bool owned) {
+absl::Status RunOnce(const OpCase& op_case, const Registries& registries, const KernelFn& kernel,
+                     size_t num_outputs, bool owned) {
   GuardedAllocator allocator;
   absl::Status verdict;
   {
+    CaseResources resources(registries.ops, registries.kernels, allocator);
     std::vector<Tensor> inputs;
     std::vector<std::string> before;
     for (const ValueText& text : op_case.inputs) {
-      FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeValue(text, allocator));
+      FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeInput(text, resources, allocator));
       if (!owned) before.push_back(BytesOf(input));
       inputs.push_back(std::move(input));
     }
@@ -111,7 +82,7 @@ absl::Status RunOnce(const OpCase& op_case, const KernelFn& kernel, size_t num_o
     for (const Tensor& input : inputs) refs.push_back({&input, owned});
     std::vector<Tensor> outputs(num_outputs);
     StopFlag stop;
-    CaseScope scope(allocator, stop);
+    CaseScope scope(allocator, resources.access(), stop);
     KernelContext context(scope, refs, absl::MakeSpan(outputs));
     absl::Status status = kernel(context);
     if (op_case.error != absl::StatusCode::kOk) {
@@ -121,8 +92,11 @@ absl::Status RunOnce(const OpCase& op_case, const KernelFn& kernel, size_t num_o
     } else {
       verdict = CheckOutputs(op_case, outputs);
     }
+    if (verdict.ok()) verdict = CheckResources(op_case, resources);
     for (size_t i = 0; i < before.size() && verdict.ok(); ++i) {
-      if (BytesOf(inputs[i]) != before[i]) {
+      const bool changed_list = inputs[i].dtype() == DType::kVariant &&
+                                !CompareValue(op_case.inputs[i], inputs[i], std::nullopt).ok();
+      if (BytesOf(inputs[i]) != before[i] || changed_list) {
         verdict = FailedPrecondition("the kernel wrote into input ", i, ", which others hold");
       }
     }
@@ -139,24 +113,56 @@ absl::Status RunOnce(const OpCase& op_case, const KernelFn& kernel, size_t num_o
   return owned ? Annotate(verdict, "inputs that may be overwritten") : verdict;
 }
 
-enum class Known { kAll, kShapes, kNothing };
+// Of the inputs: of kHalf every second dimension, of kRanks none, and the values of both.
+enum class Known { kAll, kHalf, kRanks, kShapes, kNothing };
+
+absl::string_view NameOf(Known known) {
+  switch (known) {
+    case Known::kAll:
+      return "all known";
+    case Known::kHalf:
+      return "values and half of the dimensions known";
+    case Known::kRanks:
+      return "values and ranks known";
+    case Known::kShapes:
+      return "shapes known";
+    case Known::kNothing:
+      return "nothing known";
+  }
+  return "";
+}
+
+PartialShape AsKnown(PartialShape shape, Known known) {
+  if (known == Known::kNothing) return PartialShape::Unknown();
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (known == Known::kRanks || (known == Known::kHalf && d % 2 == 0)) shape.set_dim(d, -1);
+  }
+  return shape;
+}
 
 absl::Status CheckShapes(const OpCase& op_case, const OpDef& op, const AttrMap& attrs,
                          const std::vector<DType>& dtypes, Known known) {
   std::vector<Tensor> values;
   std::vector<PartialShape> shapes;
   for (const ValueText& text : op_case.inputs) {
-    FORMWORK_ASSIGN_OR_RETURN(Tensor value, MakeValue(text, ProcessAllocator()));
-    values.push_back(std::move(value));
-    shapes.push_back(known == Known::kNothing ? PartialShape::Unknown() : PartialShape(text.shape));
+    Tensor& value = values.emplace_back();
+    PartialShape shape = text.shape;
+    if (text.dtype == DType::kResource) {
+      FORMWORK_ASSIGN_OR_RETURN(const ResourceText resource, ParseResource(text));
+      shape = resource.type.is_variable() ? resource.type.parts[0].shape : PartialShape::Unknown();
+    } else if (text.dtype != DType::kVariant) {
+      FORMWORK_ASSIGN_OR_RETURN(value, MakeValue(text, ProcessAllocator()));
+    }
+    shapes.push_back(AsKnown(std::move(shape), known));
   }
   std::vector<const Tensor*> constants;
-  for (const Tensor& value : values) constants.push_back(known == Known::kAll ? &value : nullptr);
+  for (const Tensor& value : values) {
+    const bool values_known = known < Known::kShapes && value.has_value();
+    constants.push_back(values_known ? &value : nullptr);
+  }
   InferenceContext context(attrs, std::move(shapes), std::move(constants), dtypes,
                            static_cast<int>(op_case.outputs.size()));
-  const absl::string_view what = known == Known::kAll      ? "all known"
-                                 : known == Known::kShapes ? "shapes known"
-                                                           : "nothing known";
+  const absl::string_view what = NameOf(known);
   absl::Status status = op.shape_fn(context);
   if (!status.ok()) {
     return FailedPrecondition("the shape function (", what, ") failed: ", status.ToString());
@@ -221,10 +227,12 @@ absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops,
     if (fails) return CheckError(op_case, made.kernel.status());
     return FailedPrecondition("the factory failed: ", made.kernel.status().ToString());
   }
-  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *made.kernel, made.outputs.size(), false));
-  FORMWORK_RETURN_IF_ERROR(RunOnce(op_case, *made.kernel, made.outputs.size(), true));
+  FORMWORK_RETURN_IF_ERROR(
+      RunOnce(op_case, {ops, kernels}, *made.kernel, made.outputs.size(), false));
+  FORMWORK_RETURN_IF_ERROR(
+      RunOnce(op_case, {ops, kernels}, *made.kernel, made.outputs.size(), true));
   if (fails || made.op->shape_fn == nullptr) return absl::OkStatus();
-  for (Known known : {Known::kAll, Known::kShapes, Known::kNothing}) {
+  for (Known known : {Known::kAll, Known::kHalf, Known::kRanks, Known::kShapes, Known::kNothing}) {
     FORMWORK_RETURN_IF_ERROR(CheckShapes(op_case, *made.op, made.attrs, made.inputs, known));
   }
   return absl::OkStatus();
@@ -235,13 +243,14 @@ namespace {
 // A case's inputs, made once, and runs of its kernel on them.
 class CaseRuns {
  public:
-  explicit CaseRuns(Allocator& allocator) : allocator_(allocator) {}
+  CaseRuns(const OpRegistry& ops, const KernelRegistry& kernels, Allocator& allocator)
+      : allocator_(allocator), resources_(ops, kernels, allocator) {}
   absl::Status Prepare(const OpCase& op_case, const OpRegistry& ops,
                        const KernelRegistry& kernels) {
     FORMWORK_ASSIGN_OR_RETURN(made_, MakeCaseKernel(op_case, ops, kernels));
     FORMWORK_RETURN_IF_ERROR(made_.kernel.status());
     for (const ValueText& text : op_case.inputs) {
-      FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeValue(text, allocator_));
+      FORMWORK_ASSIGN_OR_RETURN(Tensor input, MakeInput(text, resources_, allocator_));
       inputs_.push_back(std::move(input));
     }
     for (const Tensor& input : inputs_) refs_.push_back({&input, false});
@@ -250,7 +259,7 @@ class CaseRuns {
 
   absl::Status Run(StopFlag& stop) {
     std::vector<Tensor> outputs(made_.outputs.size());
-    CaseScope scope(allocator_, stop);
+    CaseScope scope(allocator_, resources_.access(), stop);
     KernelContext context(scope, refs_, absl::MakeSpan(outputs));
     const StopScope stopped(&stop);
     const absl::Status status = (*made_.kernel)(context);
@@ -262,6 +271,7 @@ class CaseRuns {
 
  private:
   Allocator& allocator_;
+  CaseResources resources_;
   CaseKernel made_;
   std::vector<Tensor> inputs_;
   std::vector<InputRef> refs_;
@@ -273,7 +283,7 @@ class CaseRuns {
 absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
                             const KernelRegistry& kernels) {
   GuardedAllocator allocator;
-  CaseRuns runs(allocator);
+  CaseRuns runs(ops, kernels, allocator);
   FORMWORK_RETURN_IF_ERROR(runs.Prepare(op_case, ops, kernels));
   StopFlag stop;
   stop.Cancel();
@@ -285,7 +295,7 @@ absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
 
 absl::Status RunLateCase(const OpCase& op_case, const OpRegistry& ops,
                          const KernelRegistry& kernels) {
-  CaseRuns runs(ProcessAllocator());
+  CaseRuns runs(ops, kernels, ProcessAllocator());
   FORMWORK_RETURN_IF_ERROR(runs.Prepare(op_case, ops, kernels));
   absl::Time start = absl::Now();
   StopFlag never;

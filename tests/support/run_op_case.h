@@ -11,7 +11,8 @@ namespace formwork::testing {
 
 /// Runs the case twice, with inputs that others hold too and with inputs that the kernel may
 /// overwrite, on guarded memory, and compares. Where the case expects outputs, the op's shape
-/// function is held against them, with all, with no constants and with nothing known of the inputs.
+/// function is held against them, with all, with half and with nothing known of the inputs' shapes,
+/// and without their values.
 /// Errors: kFailedPrecondition if the result is not the expected one; kInvalidArgument if the case
 /// does not fit its op; kNotFound if the op or its kernel is missing.
 absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops, const KernelRegistry& kernels);

@@ -58,7 +58,7 @@ TEST(ArrayKernelsTest, OpsThatKeepTheElementsShareThem) {
 
 TEST(ArrayKernelsTest, JoiningOneTensorSharesIt) {
   const Tensor x = Floats({8, 8});
-  ASSERT_OK_AND_ASSIGN(Tensor stacked, StackTensors(ProcessAllocator(), {x}, 1));
+  ASSERT_OK_AND_ASSIGN(Tensor stacked, StackTensors(ProcessAllocator(), {&x}, 1));
   EXPECT_EQ(stacked.raw(), x.raw());
   EXPECT_EQ(stacked.shape(), Shape({8, 1, 8}));
   ASSERT_OK_AND_ASSIGN(Tensor joined,

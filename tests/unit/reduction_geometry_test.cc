@@ -56,7 +56,10 @@ absl::Status Infer(absl::string_view op, PartialShape input, const Tensor* const
                    PartialShape* output) {
   OpRegistry ops;
   RegisterOps(ops);
-  const AttrMap attrs;
+  AttrMap attrs;
+  for (const AttrDef& attr : ops.Find(op)->attrs) {
+    if (attr.default_value) attrs.Set(attr.name, *attr.default_value);
+  }
   InferenceContext c(attrs, {std::move(input), PartialShape()}, {nullptr, constant},
                      {DType::kFloat, DType::kInt32}, 1);
   const absl::Status status = ops.Find(op)->shape_fn(c);

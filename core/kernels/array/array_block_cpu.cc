@@ -1,65 +1,23 @@
 // Blocks of space that become batch or depth, and back.
 
+#include <algorithm>
 #include <utility>
 
-#include "core/base/checked_math.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/blocks.h"
 
 namespace formwork {
 namespace {
 
-// What SpaceToBatchND and BatchToSpaceND are asked: for each spatial dimension its block and what
-// is added (or cropped) on both sides.
-struct Blocks {
-  Dims size;
-  Dims before;
-  Dims after;
-  int64_t product = 1;
-};
-
-absl::StatusOr<Blocks> ReadBlocks(const Shape& input, const Tensor& block_shape,
-                                  const Tensor& margins, absl::string_view name,
-                                  absl::string_view title) {
-  if (block_shape.rank() != 1) {
-    return InvalidArgument("block_shape rank should be 1 instead of ", block_shape.rank());
-  }
-  const int64_t n = block_shape.num_elements();
-  if (input.rank() < 1 + n) {
-    return InvalidArgument("input rank should be >= ", 1 + n, " instead of ", input.rank());
-  }
-  if (margins.rank() != 2 || margins.dim(0) != n || margins.dim(1) != 2) {
-    return InvalidArgument(name, " should have shape [", n, ", 2] instead of ",
-                           margins.shape().ToString());
-  }
-  Blocks blocks;
-  FORMWORK_ASSIGN_OR_RETURN(blocks.size, IntegersOf(block_shape, "block_shape"));
-  FORMWORK_ASSIGN_OR_RETURN(Dims flat, IntegersOf(margins, name));
-  for (int64_t i = 0; i < n; ++i) {
-    if (blocks.size[i] < 1) {
-      return InvalidArgument("All values in block_shape must be positive, got value, ",
-                             blocks.size[i], " at index ", i, ".");
-    }
-    if (flat[2 * i] < 0 || flat[2 * i + 1] < 0) {
-      return InvalidArgument(title, " must be non-negative");
-    }
-    std::optional<int64_t> product = CheckedMul(blocks.product, blocks.size[i]);
-    if (!product) return InvalidArgument("Product of block sizes overflows");
-    blocks.product = *product;
-    blocks.before.push_back(flat[2 * i]);
-    blocks.after.push_back(flat[2 * i + 1]);
-  }
-  return blocks;
-}
-
 // Copies between the large image (batch, space, depth) and the one whose batch holds the blocks:
 // one strided copy for each place within a block. Entry p of space is before + p of the blocks.
 // All sizes are positive here, so that the places are bounded by the elements.
-void CopyBlocks(const Blocks& blocks, DType dtype, const Shape& space, const Shape& batched,
+void CopyBlocks(const BlocksGeometry& blocks, DType dtype, const Shape& space, const Shape& batched,
                 bool to_batch, const void* src, void* dst) {
   const size_t n = blocks.size.size();
   const Dims space_strides = RowMajorStrides(space);
@@ -110,27 +68,13 @@ void CopyBlocks(const Blocks& blocks, DType dtype, const Shape& space, const Sha
 absl::StatusOr<KernelFn> MakeSpaceToBatchNd(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(Blocks blocks, ReadBlocks(input.shape(), ctx.input(1), ctx.input(2),
-                                                        "paddings", "Paddings"));
-    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
-    std::optional<int64_t> batch = CheckedMul(dims[0], blocks.product);
-    if (!batch) return InvalidArgument("SpaceToBatchND: the batch overflows");
-    dims[0] = *batch;
-    bool padded = false;
-    for (size_t d = 0; d < blocks.size.size(); ++d) {
-      int64_t dim = dims[d + 1];
-      if (__builtin_add_overflow(dim, blocks.before[d], &dim) ||
-          __builtin_add_overflow(dim, blocks.after[d], &dim)) {
-        return InvalidArgument("SpaceToBatchND: paddings overflow dimension ", d + 1);
-      }
-      if (dim % blocks.size[d] != 0) {
-        return InvalidArgument("padded_shape[", d, "]=", dim, " is not divisible by block_shape[",
-                               d, "]=", blocks.size[d]);
-      }
-      padded = padded || dim != dims[d + 1];
-      dims[d + 1] = dim / blocks.size[d];
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const BlocksGeometry blocks,
+        PrepareSpaceToBatch(input.shape().dims(), ctx.input(1), ctx.input(2)));
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(blocks.output));
+    const auto is_zero = [](int64_t size) { return size == 0; };
+    const bool padded = !std::all_of(blocks.before.begin(), blocks.before.end(), is_zero) ||
+                        !std::all_of(blocks.after.begin(), blocks.after.end(), is_zero);
     if (shape == input.shape() && blocks.product == 1 && !padded) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
@@ -153,24 +97,9 @@ absl::StatusOr<KernelFn> MakeBatchToSpaceNd(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(
-        Blocks blocks, ReadBlocks(input.shape(), ctx.input(1), ctx.input(2), "crops", "Crops"));
-    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
-    if (dims[0] % blocks.product != 0) {
-      return InvalidArgument("Input batch dimension (", dims[0],
-                             ") is not divisible by product of block sizes (", blocks.product, ")");
-    }
-    dims[0] /= blocks.product;
-    for (size_t d = 0; d < blocks.size.size(); ++d) {
-      std::optional<int64_t> dim = CheckedMul(dims[d + 1], blocks.size[d]);
-      if (!dim) return InvalidArgument("BatchToSpaceND: dimension ", d + 1, " overflows");
-      int64_t cropped = *dim;
-      if (__builtin_sub_overflow(cropped, blocks.before[d], &cropped) ||
-          __builtin_sub_overflow(cropped, blocks.after[d], &cropped) || cropped < 0) {
-        return InvalidArgument("cropped_shape[", d, "]=", cropped, " must be non-negative");
-      }
-      dims[d + 1] = cropped;
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+        const BlocksGeometry blocks,
+        PrepareBatchToSpace(input.shape().dims(), ctx.input(1), ctx.input(2)));
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(blocks.output));
     if (shape == input.shape() && blocks.product == 1) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
@@ -180,31 +109,6 @@ absl::StatusOr<KernelFn> MakeBatchToSpaceNd(KernelInit&) {
     CopyBlocks(blocks, input.dtype(), shape, input.shape(), false, input.raw(), out->mutable_raw());
     return absl::OkStatus();
   });
-}
-
-struct DepthAttrs {
-  int64_t block = 0;
-  bool channels_first = false;
-};
-
-absl::StatusOr<DepthAttrs> ReadDepthAttrs(const KernelInit& init) {
-  DepthAttrs attrs;
-  FORMWORK_ASSIGN_OR_RETURN(attrs.block, init.attrs().Get<int64_t>("block_size"));
-  const std::string format = init.attrs().GetOr<std::string>("data_format", "NHWC");
-  if (attrs.block < 2 || attrs.block > (int64_t{1} << 30)) {
-    return InvalidArgument("Block size should be > 1, but was: ", attrs.block);
-  }
-  if (format == "NCHW") {
-    attrs.channels_first = true;
-  } else if (format != "NHWC") {
-    return Unimplemented(init.op().name, ": data_format ", format, " is not supported");
-  }
-  return attrs;
-}
-
-absl::Status CheckRank4(const Tensor& input) {
-  if (input.rank() == 4) return absl::OkStatus();
-  return InvalidArgument("Input rank should be: 4 instead of: ", input.rank());
 }
 
 // Depth is (block row, block column, depth of space) from the outside in. Copies between the two
@@ -244,54 +148,29 @@ void CopyDepth(const DepthAttrs& attrs, const Tensor& input, bool to_depth, int6
 }
 
 absl::StatusOr<KernelFn> MakeSpaceToDepth(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(DepthAttrs attrs, ReadDepthAttrs(init));
+  FORMWORK_ASSIGN_OR_RETURN(const DepthAttrs attrs, DepthAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    FORMWORK_RETURN_IF_ERROR(CheckRank4(input));
-    const int first = attrs.channels_first ? 2 : 1;
-    const int channels = attrs.channels_first ? 1 : 3;
-    const int64_t height = input.dim(first), width = input.dim(first + 1);
-    if (height % attrs.block != 0 || width % attrs.block != 0) {
-      return InvalidArgument("Image width ", width, " and height ", height,
-                             " should be divisible by block_size: ", attrs.block);
-    }
-    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
-    dims[first] = height / attrs.block;
-    dims[first + 1] = width / attrs.block;
-    std::optional<int64_t> depth = CheckedMul(dims[channels], attrs.block * attrs.block);
-    if (!depth) return InvalidArgument("SpaceToDepth: the depth overflows");
-    dims[channels] = *depth;
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareSpaceToDepth(attrs, input.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, input.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    CopyDepth(attrs, input, true, dims[first], dims[first + 1], input.dim(channels), *out);
+    CopyDepth(attrs, input, true, dims[attrs.rows()], dims[attrs.cols()],
+              input.dim(attrs.channels()), *out);
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<KernelFn> MakeDepthToSpace(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(DepthAttrs attrs, ReadDepthAttrs(init));
+  FORMWORK_ASSIGN_OR_RETURN(const DepthAttrs attrs, DepthAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    FORMWORK_RETURN_IF_ERROR(CheckRank4(input));
-    const int first = attrs.channels_first ? 2 : 1;
-    const int channels = attrs.channels_first ? 1 : 3;
-    const int64_t square = attrs.block * attrs.block;
-    if (input.dim(channels) % square != 0) {
-      return InvalidArgument("Input depth dimension ", input.dim(channels),
-                             " should be divisible by: ", square);
-    }
-    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
-    for (int d = first; d < first + 2; ++d) {
-      std::optional<int64_t> dim = CheckedMul(dims[d], attrs.block);
-      if (!dim) return InvalidArgument("DepthToSpace: dimension ", d, " overflows");
-      dims[d] = *dim;
-    }
-    dims[channels] /= square;
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareDepthToSpace(attrs, input.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, input.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    CopyDepth(attrs, input, false, input.dim(first), input.dim(first + 1), dims[channels], *out);
+    CopyDepth(attrs, input, false, input.dim(attrs.rows()), input.dim(attrs.cols()),
+              dims[attrs.channels()], *out);
     return absl::OkStatus();
   });
 }

@@ -1,12 +1,11 @@
 // Pack, Unpack, ConcatV2, Split and SplitV.
 
-#include "core/base/checked_math.h"
 #include "core/base/status.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
-#include "core/ops/host_values.h"
+#include "core/ops/join.h"
 #include "core/ops/split.h"
 
 namespace formwork {
@@ -29,41 +28,38 @@ bool PackScalars(KernelContext& ctx, DType dtype) {
 }
 
 absl::StatusOr<KernelFn> MakePack(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(int64_t axis, init.attrs().Get<int64_t>("axis"));
-  if (axis < -kMaxRank || axis > kMaxRank) return InvalidArgument("Pack: axis = ", axis);
+  FORMWORK_ASSIGN_OR_RETURN(const PackAttrs attrs, PackAttrs::FromAttrs(init.attrs()));
   const DType dtype = init.input_dtypes()[0];
-  const bool words4 = IsPlainData(dtype) && DTypeSize(dtype) == 4 && (axis == 0 || axis == -1);
-  return KernelFn(
-      [axis = static_cast<int>(axis), dtype, words4](KernelContext& ctx) -> absl::Status {
-        if (words4 && PackScalars<Word4>(ctx, dtype)) return absl::OkStatus();
-        TensorPtrs tensors;
-        for (int i = 0; i < ctx.num_inputs(); ++i) tensors.push_back(&ctx.input(i));
-        absl::StatusOr<Tensor> result = StackTensors(ctx.allocator(), tensors, axis);
-        if (!result.ok()) return std::move(result).status();
-        if (ctx.num_inputs() == 1) {
-          // Let go of the input's hold, so that the next op may write in place.
-          const Shape shape = result->shape();
-          result = absl::StatusOr<Tensor>();
-          ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
-          return absl::OkStatus();
-        }
-        ctx.SetOutput(0, *std::move(result));
-        return absl::OkStatus();
-      });
+  const bool words4 =
+      IsPlainData(dtype) && DTypeSize(dtype) == 4 && (attrs.axis == 0 || attrs.axis == -1);
+  return KernelFn([attrs, dtype, words4](KernelContext& ctx) -> absl::Status {
+    if (words4 && PackScalars<Word4>(ctx, dtype)) return absl::OkStatus();
+    TensorPtrs tensors;
+    for (int i = 0; i < ctx.num_inputs(); ++i) tensors.push_back(&ctx.input(i));
+    absl::StatusOr<Tensor> result = StackTensors(ctx.allocator(), tensors, attrs.axis);
+    if (!result.ok()) return std::move(result).status();
+    if (ctx.num_inputs() == 1) {
+      // Let go of the input's hold, so that the next op may write in place.
+      const Shape shape = result->shape();
+      result = absl::StatusOr<Tensor>();
+      ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
+      return absl::OkStatus();
+    }
+    ctx.SetOutput(0, *std::move(result));
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<KernelFn> MakeConcatV2(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const int n = ctx.num_inputs() - 1;
-    const Tensor& axis_tensor = ctx.input(n);
-    if (axis_tensor.num_elements() != 1) {
-      return InvalidArgument("axis tensor should be a scalar integer, but got shape ",
-                             axis_tensor.shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(int64_t axis, IntegerFromTensor(axis_tensor, "axis"));
     TensorPtrs tensors;
     for (int i = 0; i < n; ++i) tensors.push_back(&ctx.input(i));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor result, ConcatTensors(ctx.allocator(), tensors, axis));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const JoinGeometry geometry,
+        PrepareConcat(
+            n, [&](int i) { return tensors[i]->shape().dims(); }, ctx.input(n)));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor result, ConcatTensors(ctx.allocator(), tensors, geometry));
     ctx.SetOutput(0, std::move(result));
     return absl::OkStatus();
   });

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/base/checked_math.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -12,52 +11,13 @@
 #include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/pad.h"
 
 namespace formwork {
 namespace {
 
-struct Paddings {
-  Dims before;
-  Dims after;
-};
-
-absl::StatusOr<Paddings> ReadPaddings(const Tensor& paddings, const Shape& input) {
-  if (paddings.rank() != 2 || paddings.dim(1) != 2) {
-    return InvalidArgument("paddings must be a matrix with 2 columns: ",
-                           paddings.shape().ToString());
-  }
-  if (paddings.dim(0) != input.rank()) {
-    return InvalidArgument("The first dimension of paddings must be the rank of inputs",
-                           paddings.shape().ToString(), " ", input.ToString());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Dims flat, IntegersOf(paddings, "paddings"));
-  Paddings result;
-  for (size_t i = 0; i < flat.size(); i += 2) {
-    if (flat[i] < 0 || flat[i + 1] < 0) {
-      return InvalidArgument("Paddings must be non-negative: ", flat[i], " ", flat[i + 1]);
-    }
-    result.before.push_back(flat[i]);
-    result.after.push_back(flat[i + 1]);
-  }
-  return result;
-}
-
-absl::StatusOr<Shape> PaddedShape(const Shape& input, const Paddings& paddings) {
-  Dims dims;
-  for (int d = 0; d < input.rank(); ++d) {
-    int64_t dim = input.dim(d);
-    if (__builtin_add_overflow(dim, paddings.before[d], &dim) ||
-        __builtin_add_overflow(dim, paddings.after[d], &dim)) {
-      return InvalidArgument("paddings overflow dimension ", d, ": ", input.dim(d), " + ",
-                             paddings.before[d], " + ", paddings.after[d]);
-    }
-    dims.push_back(dim);
-  }
-  return Shape::Make(dims);
-}
-
 // Copies the input into the middle of `out` and returns the index of its first element there.
-int64_t CopyInside(const Tensor& input, const Paddings& paddings, const Dims& to, Tensor& out) {
+int64_t CopyInside(const Tensor& input, const PadGeometry& paddings, const Dims& to, Tensor& out) {
   const Dims from = RowMajorStrides(input.shape());
   CopyDims copy;
   int64_t first = 0;
@@ -72,8 +32,9 @@ int64_t CopyInside(const Tensor& input, const Paddings& paddings, const Dims& to
 absl::Status Pad(KernelContext& ctx, const Tensor& value) {
   const Tensor& input = ctx.input(0);
   const int rank = input.rank();
-  FORMWORK_ASSIGN_OR_RETURN(Paddings paddings, ReadPaddings(ctx.input(1), input.shape()));
-  FORMWORK_ASSIGN_OR_RETURN(Shape shape, PaddedShape(input.shape(), paddings));
+  FORMWORK_ASSIGN_OR_RETURN(const PadGeometry paddings,
+                            PreparePad(input.shape().dims(), ctx.input(1)));
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(paddings.output));
   if (shape == input.shape()) {
     ctx.SetOutput(0, ctx.TakeInput(0));
     return absl::OkStatus();
@@ -124,33 +85,13 @@ absl::StatusOr<KernelFn> MakePadV2(KernelInit&) {
   });
 }
 
-// 1 where the border itself is not repeated.
-absl::StatusOr<int64_t> MirrorOffset(const AttrMap& attrs) {
-  FORMWORK_ASSIGN_OR_RETURN(std::string mode, attrs.Get<std::string>("mode"));
-  if (mode == "REFLECT") return 1;
-  if (mode == "SYMMETRIC") return 0;
-  return InvalidArgument("mode must be either REFLECT or SYMMETRIC: ", mode);
-}
-
-absl::Status CheckMirror(const Paddings& paddings, int d, int64_t dim, int64_t offset) {
-  if (paddings.before[d] <= dim - offset && paddings.after[d] <= dim - offset) {
-    return absl::OkStatus();
-  }
-  return InvalidArgument(offset == 0 ? "paddings must be no greater than the dimension size: "
-                                     : "paddings must be less than the dimension size: ",
-                         paddings.before[d], ", ", paddings.after[d],
-                         offset == 0 ? " greater than " : " not less than ", dim);
-}
-
 absl::StatusOr<KernelFn> MakeMirrorPad(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(int64_t offset, MirrorOffset(init.attrs()));
-  return KernelFn([offset](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const MirrorAttrs attrs, MirrorAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(Paddings paddings, ReadPaddings(ctx.input(1), input.shape()));
-    for (int d = 0; d < input.rank(); ++d) {
-      FORMWORK_RETURN_IF_ERROR(CheckMirror(paddings, d, input.dim(d), offset));
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, PaddedShape(input.shape(), paddings));
+    FORMWORK_ASSIGN_OR_RETURN(const PadGeometry paddings,
+                              PrepareMirrorPad(attrs, input.shape().dims(), ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(paddings.output));
     if (shape == input.shape()) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
@@ -172,8 +113,8 @@ absl::StatusOr<KernelFn> MakeMirrorPad(KernelInit& init) {
       const int64_t n = input.dim(d);
       const int64_t before = paddings.before[d];
       // Entry -1 - i mirrors entry i + offset; entry n + i mirrors n - 1 - offset - i.
-      if (before > 0) mirror(before - 1 + offset, -before, before);
-      if (paddings.after[d] > 0) mirror(n - 1 - offset, n, paddings.after[d]);
+      if (before > 0) mirror(before - 1 + attrs.offset, -before, before);
+      if (paddings.after[d] > 0) mirror(n - 1 - attrs.offset, n, paddings.after[d]);
       slab[d] = {shape.dim(d), to[d], to[d]};
       first -= before * to[d];
     }
@@ -195,7 +136,7 @@ void AddMirrored(T* base, int64_t from, int64_t to, absl::Span<const CopyDim> di
 }
 
 template <typename T>
-absl::Status MirrorPadGrad(KernelContext& ctx, const Paddings& paddings, const Shape& shape,
+absl::Status MirrorPadGrad(KernelContext& ctx, const PadGeometry& paddings, const Shape& shape,
                            int64_t offset) {
   const Tensor& dy = ctx.input(0);
   FORMWORK_ASSIGN_OR_RETURN(Tensor folded, dy.Clone(ctx.allocator()));
@@ -225,28 +166,19 @@ absl::Status MirrorPadGrad(KernelContext& ctx, const Paddings& paddings, const S
 }
 
 absl::StatusOr<KernelFn> MakeMirrorPadGrad(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(int64_t offset, MirrorOffset(init.attrs()));
-  return KernelFn([offset](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const MirrorAttrs attrs, MirrorAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& dy = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(Paddings paddings, ReadPaddings(ctx.input(1), dy.shape()));
-    Dims dims;
-    for (int d = 0; d < dy.rank(); ++d) {
-      int64_t dim = dy.dim(d);
-      if (__builtin_sub_overflow(dim, paddings.before[d], &dim) ||
-          __builtin_sub_overflow(dim, paddings.after[d], &dim) || dim < 0) {
-        return InvalidArgument("MirrorPadGrad: paddings exceed dimension ", d, ": ", dy.dim(d));
-      }
-      FORMWORK_RETURN_IF_ERROR(CheckMirror(paddings, d, dim, offset));
-      dims.push_back(dim);
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(const PadGeometry paddings,
+                              PrepareMirrorPadGrad(attrs, dy.shape().dims(), ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(paddings.output));
     if (dy.num_elements() == 0 || shape.num_elements() == 0) {
       FORMWORK_ASSIGN_OR_RETURN(Tensor zeros, ZeroTensor(ctx.allocator(), dy.dtype(), shape));
       ctx.SetOutput(0, std::move(zeros));
       return absl::OkStatus();
     }
     switch (dy.dtype()) {
-      FORMWORK_NUMBER_CASES(return MirrorPadGrad<T>(ctx, paddings, shape, offset))
+      FORMWORK_NUMBER_CASES(return MirrorPadGrad<T>(ctx, paddings, shape, attrs.offset))
       default:
         return Unimplemented("MirrorPadGrad: dtype ", DTypeName(dy.dtype()), " is not supported");
     }

@@ -2,40 +2,15 @@
 
 #include <complex>
 
-#include "absl/strings/str_join.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/permute.h"
 
 namespace formwork {
 namespace {
-
-absl::StatusOr<Dims> Permutation(const Tensor& perm, int rank) {
-  if (perm.rank() != 1) {
-    return InvalidArgument("perm must be rank 1, got shape ", perm.shape().ToString());
-  }
-  if (perm.num_elements() != rank) {
-    return InvalidArgument("transpose expects a vector of size ", rank,
-                           ". But input(1) is a vector of size ", perm.num_elements());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Dims axes, IntegersOf(perm, "Transpose: perm"));
-  absl::InlinedVector<bool, 8> seen(static_cast<size_t>(rank), false);
-  for (int64_t& axis : axes) {
-    if (axis < 0) axis += rank;
-    if (axis < 0 || axis >= rank) {
-      return InvalidArgument(axis, " is out of range [0 .. ", rank, ")");
-    }
-    seen[axis] = true;
-  }
-  for (int d = 0; d < rank; ++d) {
-    if (!seen[d]) {
-      return InvalidArgument(d, " is missing from {", absl::StrJoin(axes, ","), "}.");
-    }
-  }
-  return axes;
-}
 
 // True where only dimensions of size 1 change places, so that the elements stay where they are.
 bool KeepsOrder(const Shape& shape, const Dims& axes) {
@@ -50,9 +25,9 @@ bool KeepsOrder(const Shape& shape, const Dims& axes) {
 
 absl::StatusOr<Tensor> Transposed(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
-  FORMWORK_ASSIGN_OR_RETURN(Dims axes, Permutation(ctx.input(1), x.rank()));
-  Dims dims;
-  for (int64_t axis : axes) dims.push_back(x.dim(static_cast<int>(axis)));
+  FORMWORK_ASSIGN_OR_RETURN(const TransposeGeometry geometry,
+                            PrepareTranspose(x.shape().dims(), ctx.input(1)));
+  const auto& [axes, dims] = geometry;
   const Shape shape = Shape::Trusted(dims);
   if (shape.num_elements() == 0 || KeepsOrder(x.shape(), axes)) {
     return ctx.TakeInput(0).Reshaped(shape);
@@ -100,22 +75,10 @@ absl::StatusOr<KernelFn> MakeReverseV2(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
     const int rank = x.rank();
-    if (ctx.input(1).rank() != 1) {
-      return InvalidArgument("'dims' must be 1-dimension, not ", ctx.input(1).rank());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Dims axes, IntegersOf(ctx.input(1), "ReverseV2: axis"));
-    absl::InlinedVector<bool, 8> reversed(static_cast<size_t>(rank), false);
+    FORMWORK_ASSIGN_OR_RETURN(const ReversedMask reversed,
+                              PrepareReverse(x.shape().dims(), ctx.input(1)));
     bool any = false;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const int64_t at = axes[i] < 0 ? axes[i] + rank : axes[i];
-      if (at < 0 || at >= rank) {
-        return InvalidArgument("'axis'[", i, "] = ", axes[i], " is out of valid range [0, ",
-                               rank - 1);
-      }
-      if (reversed[at]) return InvalidArgument("axis ", at, " specified more than once.");
-      reversed[at] = true;
-      any = any || x.dim(static_cast<int>(at)) > 1;
-    }
+    for (int d = 0; d < rank; ++d) any = any || (reversed[d] && x.dim(d) > 1);
     if (!any || x.num_elements() == 0) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
@@ -134,28 +97,14 @@ absl::StatusOr<KernelFn> MakeReverseV2(KernelInit&) {
 }
 
 absl::StatusOr<KernelFn> MakeReverseSequence(KernelInit& init) {
-  const int64_t seq_dim = init.attrs().GetOr<int64_t>("seq_dim", 0);
-  const int64_t batch_dim = init.attrs().GetOr<int64_t>("batch_dim", 0);
-  return KernelFn([seq_dim, batch_dim](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const ReverseSequenceAttrs attrs,
+                            ReverseSequenceAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
     const Tensor& lengths = ctx.input(1);
-    const int rank = x.rank();
-    if (lengths.rank() != 1) {
-      return InvalidArgument("seq_lengths must be 1-dim, not ", lengths.rank());
-    }
-    if (batch_dim == seq_dim) return InvalidArgument("batch_dim == seq_dim == ", seq_dim);
-    if (seq_dim < 0 || seq_dim >= rank) {
-      return InvalidArgument("seq_dim must be < input rank ( ", seq_dim, " vs. ", rank, ")");
-    }
-    if (batch_dim < 0 || batch_dim >= rank) {
-      return InvalidArgument("batch_dim must be < input rank ( ", batch_dim, " vs. ", rank, ")");
-    }
-    const int seq = static_cast<int>(seq_dim);
-    const int batch = static_cast<int>(batch_dim);
-    if (lengths.num_elements() != x.dim(batch)) {
-      return InvalidArgument("Length of seq_lengths != input.dims(", batch, "), (",
-                             lengths.num_elements(), " vs. ", x.dim(batch), ")");
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckReverseSequence(attrs, x.shape().dims(), lengths.shape().dims()));
+    const int seq = static_cast<int>(attrs.seq_dim);
+    const int batch = static_cast<int>(attrs.batch_dim);
     FORMWORK_ASSIGN_OR_RETURN(Dims n, IntegersOf(lengths, "seq_lengths"));
     for (size_t i = 0; i < n.size(); ++i) {
       if (n[i] < 0) return InvalidArgument("seq_lens(", i, ") < 0");
@@ -167,7 +116,7 @@ absl::StatusOr<KernelFn> MakeReverseSequence(KernelInit& init) {
     if (x.num_elements() == 0) return absl::OkStatus();
     const Dims strides = RowMajorStrides(x.shape());
     CopyDims copy;
-    for (int d = 0; d < rank; ++d) copy.push_back({x.dim(d), strides[d], strides[d]});
+    for (int d = 0; d < x.rank(); ++d) copy.push_back({x.dim(d), strides[d], strides[d]});
     copy[batch].size = 1;
     for (size_t i = 0; i < n.size(); ++i) {
       const int64_t base = static_cast<int64_t>(i) * strides[batch];
@@ -202,32 +151,9 @@ void CopyRolled(const Tensor& x, Tensor& y, const Dims& shifts, const Dims& stri
 absl::StatusOr<KernelFn> MakeRoll(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
-    const Tensor& shift = ctx.input(1);
-    const Tensor& axis = ctx.input(2);
-    const int rank = x.rank();
-    if (rank < 1) return InvalidArgument("input must be 1-D or higher");
-    if (shift.rank() > 1) {
-      return InvalidArgument("shift must be a scalar or a 1-D vector. Found: ",
-                             shift.shape().ToString());
-    }
-    if (axis.rank() > 1) {
-      return InvalidArgument("axis must be a scalar or a 1-D vector. Found: ",
-                             axis.shape().ToString());
-    }
-    if (shift.shape() != axis.shape()) {
-      return InvalidArgument("shift and axis must have the same size");
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Dims by, IntegersOf(shift, "shift"));
-    FORMWORK_ASSIGN_OR_RETURN(Dims axes, IntegersOf(axis, "axis"));
-    Dims shifts(static_cast<size_t>(rank), 0);
+    FORMWORK_ASSIGN_OR_RETURN(const Dims shifts,
+                              PrepareRoll(x.shape().dims(), ctx.input(1), ctx.input(2)));
     int rolled = 0;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const int64_t at = axes[i] < 0 ? axes[i] + rank : axes[i];
-      if (at < 0 || at >= rank) return InvalidArgument("axis ", axes[i], " is out of range");
-      const int64_t n = x.dim(static_cast<int>(at));
-      if (n == 0) continue;
-      shifts[at] = ((shifts[at] + by[i] % n) % n + n) % n;
-    }
     for (int64_t value : shifts) rolled += value != 0;
     if (rolled == 0 || x.num_elements() == 0) {
       ctx.SetOutput(0, ctx.TakeInput(0));
@@ -236,7 +162,7 @@ absl::StatusOr<KernelFn> MakeRoll(KernelInit&) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * y, ctx.AllocateOutput(0, x.dtype(), x.shape()));
     const Dims strides = RowMajorStrides(x.shape());
     CopyDims copy;
-    for (int d = 0; d < rank; ++d) copy.push_back({x.dim(d), strides[d], strides[d]});
+    for (int d = 0; d < x.rank(); ++d) copy.push_back({x.dim(d), strides[d], strides[d]});
     // Every rolled dimension has two entries or more, so the combinations are bounded by the
     // elements.
     CopyRolled(x, *y, shifts, strides, 0, copy, 0, 0);

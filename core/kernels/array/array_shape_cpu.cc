@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "absl/strings/str_join.h"
-#include "core/base/checked_math.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/shape_tensor.h"
 #include "core/ops/host_values.h"
+#include "core/ops/reshape.h"
 
 namespace formwork {
 namespace {
@@ -62,147 +62,49 @@ absl::StatusOr<KernelFn> MakeRank(KernelInit&) {
   });
 }
 
-absl::StatusOr<Shape> ReshapedShape(const Tensor& input, const Tensor& sizes) {
-  if (sizes.rank() > 1) {
-    return InvalidArgument("sizes input must be 1-D, not ", sizes.shape().ToString());
-  }
-  if (sizes.num_elements() > kMaxRank) {
-    return InvalidArgument("shape has too many dimensions: rank=", sizes.num_elements(),
-                           " limit=", kMaxRank);
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Dims dims, IntegersOf(sizes, "Reshape: shape"));
-  int unknown = -1;
-  int64_t product = 1;
-  bool zero = false;  // A zero excuses any overflow of the others.
-  bool overflow = false;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] == -1) {
-      if (unknown >= 0) {
-        return InvalidArgument("Only one input size may be -1, not both ", unknown, " and ", i);
-      }
-      unknown = static_cast<int>(i);
-    } else if (dims[i] < 0) {
-      return InvalidArgument("Size ", i, " must be non-negative, not ", dims[i]);
-    } else if (dims[i] == 0) {
-      zero = true;
-    } else {
-      std::optional<int64_t> next = CheckedMul(product, dims[i]);
-      overflow = overflow || !next;
-      product = next.value_or(0);
-    }
-  }
-  if (overflow) {
-    return InvalidArgument("Shape [", absl::StrJoin(dims, ", "), "] has too many elements");
-  }
-  const int64_t elements = input.num_elements();
-  if (unknown >= 0) {
-    if (zero) {
-      // As TensorFlow: among zeros the missing size follows from the sizes that are not zero,
-      // rounded down.
-      if (elements != 0) {
-        return InvalidArgument("Input to reshape is a tensor with ", elements,
-                               " values, but the requested shape has 0");
-      }
-      int64_t nonzero = 1;
-      for (int64_t dim : input.shape().dims()) {
-        if (dim != 0 && __builtin_mul_overflow(nonzero, dim, &nonzero)) nonzero = 0;
-      }
-      dims[unknown] = nonzero / product;
-    } else {
-      if (elements % product != 0) {
-        return InvalidArgument("Input to reshape is a tensor with ", elements,
-                               " values, but the requested shape requires a multiple of ", product);
-      }
-      dims[unknown] = elements / product;
-    }
-  } else if ((zero ? 0 : product) != elements) {
-    return InvalidArgument("Input to reshape is a tensor with ", elements,
-                           " values, but the requested shape has ", zero ? 0 : product);
-  }
-  return Shape::Make(dims);
+// Output 0: input 0 as `dims`, which have as many elements.
+absl::Status OutputReshaped(KernelContext& ctx, const Dims& dims) {
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+  ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<KernelFn> MakeReshape(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, ReshapedShape(ctx.input(0), ctx.input(1)));
-    ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
-    return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                              PrepareReshape(ctx.input(0).shape().dims(), ctx.input(1)));
+    return OutputReshaped(ctx, dims);
   });
 }
 
 absl::StatusOr<KernelFn> MakeSqueeze(KernelInit& init) {
-  auto axes = init.attrs().GetOr<std::vector<int64_t>>("squeeze_dims", {});
-  return KernelFn([axes = std::move(axes)](KernelContext& ctx) -> absl::Status {
-    const Shape& shape = ctx.input(0).shape();
-    const int rank = shape.rank();
-    absl::InlinedVector<bool, 8> squeezed(static_cast<size_t>(rank), axes.empty());
-    for (int64_t axis : axes) {
-      if (axis < -rank || axis >= rank) {
-        return InvalidArgument("Tried to squeeze dim index ", axis, " for tensor with ", rank,
-                               " dimensions.");
-      }
-      const int64_t at = axis < 0 ? axis + rank : axis;
-      if (shape.dim(static_cast<int>(at)) != 1) {
-        return InvalidArgument("Can not squeeze dim[", at, "], expected a dimension of 1, got ",
-                               shape.dim(static_cast<int>(at)));
-      }
-      squeezed[at] = true;
-    }
-    Dims dims;
-    for (int d = 0; d < rank; ++d) {
-      if (!squeezed[d] || shape.dim(d) != 1) dims.push_back(shape.dim(d));
-    }
-    ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(Shape::Trusted(dims)));
-    return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(SqueezeAttrs attrs, SqueezeAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareSqueeze(attrs, ctx.input(0).shape().dims()));
+    return OutputReshaped(ctx, dims);
   });
 }
 
 absl::StatusOr<KernelFn> MakeExpandDims(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    const Tensor& input = ctx.input(0);
-    if (ctx.input(1).num_elements() != 1) {
-      return InvalidArgument("'dim' must be a tensor with a single value");
-    }
-    FORMWORK_ASSIGN_OR_RETURN(int64_t dim, IntegerFromTensor(ctx.input(1), "dim"));
-    const int rank = input.rank();
-    if (dim < -1 - rank || dim > rank) {
-      return InvalidArgument("Tried to expand dim index ", dim, " for tensor with ", rank,
-                             " dimensions.");
-    }
-    if (dim < 0) dim += rank + 1;
-    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
-    dims.insert(dims.begin() + dim, 1);
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
-    ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
-    return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                              PrepareExpandDims(ctx.input(0).shape().dims(), ctx.input(1)));
+    return OutputReshaped(ctx, dims);
   });
 }
 
 absl::StatusOr<KernelFn> MakeBitcast(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(DType to, init.attrs().Get<DType>("type"));
   const DType from = init.input_dtypes()[0];
+  const DType to = init.output_dtypes()[0];
   if (!IsPlainData(from) || !IsPlainData(to)) {
     return Unimplemented("Bitcast: dtypes ", DTypeName(from), " to ", DTypeName(to),
                          " are not supported");
   }
-  const int64_t from_size = static_cast<int64_t>(DTypeSize(from));
-  const int64_t to_size = static_cast<int64_t>(DTypeSize(to));
-  return KernelFn([from, to, from_size, to_size](KernelContext& ctx) -> absl::Status {
-    const Shape& shape = ctx.input(0).shape();
-    Dims dims(shape.dims().begin(), shape.dims().end());
-    if (from_size > to_size) {
-      dims.push_back(from_size / to_size);
-    } else if (from_size < to_size) {
-      const int64_t ratio = to_size / from_size;
-      if (dims.empty() || dims.back() != ratio) {
-        return InvalidArgument("Cannot bitcast from ", static_cast<int>(from), " to ",
-                               static_cast<int>(to), ": ", DTypeName(from), shape.ToString(),
-                               " to ", DTypeName(to));
-      }
-      dims.pop_back();
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Shape out, Shape::Make(dims));
-    ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(out).Recast(to));
+  return KernelFn([from, to](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                              PrepareBitcast(ctx.input(0).shape().dims(), from, to));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+    ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape).Recast(to));
     return absl::OkStatus();
   });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/base/checked_math.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -111,31 +110,16 @@ absl::StatusOr<Tensor> ZerosLikeNested(Allocator& allocator, const Tensor& value
 
 }  // namespace
 
-absl::StatusOr<Tensor> StackTensors(Allocator& allocator, absl::Span<const Tensor> tensors,
-                                    int axis) {
-  return StackTensors(allocator, PointersTo(tensors), axis);
-}
-
 absl::StatusOr<Tensor> StackTensors(Allocator& allocator, absl::Span<const Tensor* const> tensors,
-                                    int axis) {
+                                    int64_t axis) {
   if (tensors.empty()) return InvalidArgument("there are no tensors to stack");
   const Tensor& first = *tensors[0];
-  const int rank = first.rank() + 1;
-  const int at = axis < 0 ? axis + rank : axis;
-  if (at < 0 || at >= rank) {
-    return InvalidArgument("axis = ", axis, " not in [-", rank, ", ", rank, ")");
-  }
   FORMWORK_RETURN_IF_ERROR(CheckSameDType(tensors));
-  for (size_t i = 1; i < tensors.size(); ++i) {
-    if (tensors[i]->shape() != first.shape()) {
-      return InvalidArgument(
-          "Shapes of all inputs must match: values[0].shape = ", first.shape().ToString(),
-          " != values[", i, "].shape = ", tensors[i]->shape().ToString());
-    }
-  }
-  Dims dims(first.shape().dims().begin(), first.shape().dims().end());
-  dims.insert(dims.begin() + at, static_cast<int64_t>(tensors.size()));
-  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+  FORMWORK_ASSIGN_OR_RETURN(const JoinGeometry geometry,
+                            PreparePack({.axis = axis}, static_cast<int>(tensors.size()),
+                                        [&](int i) { return tensors[i]->shape().dims(); }));
+  const int at = geometry.axis;
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
   if (tensors.size() == 1) return first.Reshaped(shape);
   FORMWORK_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(allocator, first.dtype(), shape));
   if (shape.num_elements() == 0) return result;
@@ -155,53 +139,30 @@ absl::StatusOr<Tensor> StackTensors(Allocator& allocator, absl::Span<const Tenso
 
 absl::StatusOr<Tensor> ConcatTensors(Allocator& allocator, absl::Span<const Tensor> tensors,
                                      int64_t axis) {
-  return ConcatTensors(allocator, PointersTo(tensors), axis);
+  if (tensors.empty()) return InvalidArgument("ConcatOp : there are no tensors to concatenate");
+  FORMWORK_ASSIGN_OR_RETURN(const JoinGeometry geometry,
+                            PrepareConcat(
+                                static_cast<int>(tensors.size()),
+                                [&](int i) { return tensors[i].shape().dims(); }, axis));
+  return ConcatTensors(allocator, PointersTo(tensors), geometry);
 }
 
 absl::StatusOr<Tensor> ConcatTensors(Allocator& allocator, absl::Span<const Tensor* const> tensors,
-                                     int64_t axis) {
-  if (tensors.empty()) return InvalidArgument("ConcatOp : there are no tensors to concatenate");
+                                     const JoinGeometry& geometry) {
   const Tensor& first = *tensors[0];
-  const int rank = first.rank();
-  if (rank == 0) {
-    return InvalidArgument("ConcatOp : Can't concatenate scalars (use tf.stack instead)");
-  }
-  const int64_t at = axis < 0 ? axis + rank : axis;
-  if (at < 0 || at >= rank) {
-    return InvalidArgument("ConcatOp : Expected concatenating dimensions in the range [-", rank,
-                           ", ", rank, "), but got ", axis);
-  }
   FORMWORK_RETURN_IF_ERROR(CheckSameDType(tensors));
-  int64_t total = 0;
   const Tensor* only = nullptr;  // The one input that has elements.
   bool several = false;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = *tensors[i];
-    if (tensor.rank() != rank) {
-      return InvalidArgument("ConcatOp : Ranks of all input tensors should match: shape[0] = ",
-                             first.shape().ToString(), " vs. shape[", i,
-                             "] = ", tensor.shape().ToString());
-    }
-    for (int d = 0; d < rank; ++d) {
-      if (d == at || tensor.dim(d) == first.dim(d)) continue;
-      return InvalidArgument("ConcatOp : Dimension ", d,
-                             " in both shapes must be equal: shape[0] = ", first.shape().ToString(),
-                             " vs. shape[", i, "] = ", tensor.shape().ToString());
-    }
-    std::optional<int64_t> sum = CheckedAdd(total, tensor.dim(static_cast<int>(at)));
-    if (!sum) return InvalidArgument("ConcatOp : the concatenated dimension overflows");
-    total = *sum;
-    if (tensor.num_elements() == 0) continue;
+  for (const Tensor* tensor : tensors) {
+    if (tensor->num_elements() == 0) continue;
     several = several || only != nullptr;
-    only = &tensor;
+    only = tensor;
   }
-  Dims dims(first.shape().dims().begin(), first.shape().dims().end());
-  dims[at] = total;
-  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
   if (only != nullptr && !several) return only->Reshaped(shape);
   FORMWORK_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(allocator, first.dtype(), shape));
   if (shape.num_elements() == 0) return result;
-  if (rank == 1) {
+  if (shape.rank() == 1) {
     int64_t offset = 0;
     for (const Tensor* tensor : tensors) {
       const int64_t n = tensor->num_elements();
@@ -211,8 +172,8 @@ absl::StatusOr<Tensor> ConcatTensors(Allocator& allocator, absl::Span<const Tens
     }
     return result;
   }
-  JoinRows(first.dtype(), tensors, static_cast<int>(at), ProductOf(shape.dims().first(at)),
-           result.mutable_raw());
+  const int at = geometry.axis;
+  JoinRows(first.dtype(), tensors, at, ProductOf(shape.dims().first(at)), result.mutable_raw());
   return result;
 }
 

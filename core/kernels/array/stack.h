@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/device/buffer.h"
+#include "core/ops/join.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
@@ -16,10 +17,8 @@ namespace formwork {
 /// tf.stack: tensors of one dtype and shape along a new axis, which counts from the back of the
 /// result where negative. One tensor is shared, not copied.
 /// Errors: kInvalidArgument if there is none, shapes or dtypes differ, or the axis is out of range.
-absl::StatusOr<Tensor> StackTensors(Allocator& allocator, absl::Span<const Tensor> tensors,
-                                    int axis);
 absl::StatusOr<Tensor> StackTensors(Allocator& allocator, absl::Span<const Tensor* const> tensors,
-                                    int axis);
+                                    int64_t axis);
 
 /// tf.unstack: as many tensors as `value` has entries along `axis`.
 /// Errors: kInvalidArgument if the axis is out of range.
@@ -30,8 +29,9 @@ absl::StatusOr<std::vector<Tensor>> UnstackTensor(Allocator& allocator, const Te
 /// Errors: kInvalidArgument if there is none, shapes or dtypes differ, or the axis is out of range.
 absl::StatusOr<Tensor> ConcatTensors(Allocator& allocator, absl::Span<const Tensor> tensors,
                                      int64_t axis);
+/// The same of tensors that fit as `geometry` says.
 absl::StatusOr<Tensor> ConcatTensors(Allocator& allocator, absl::Span<const Tensor* const> tensors,
-                                     int64_t axis);
+                                     const JoinGeometry& geometry);
 
 /// value[..., begin : begin + size, ...] along `axis`, which the caller has checked; shared where
 /// it is all of `value`.

@@ -12,7 +12,7 @@ namespace formwork {
 namespace {
 
 absl::StatusOr<KernelFn> MakeAssert(KernelInit& init) {
-  const int64_t summarize = init.attrs().GetOr<int64_t>("summarize", 3);
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t summarize, init.attrs().Get<int64_t>("summarize"));
   return KernelFn([summarize](KernelContext& ctx) -> absl::Status {
     const Tensor& condition = ctx.input(0);
     if (condition.rank() != 0) {
@@ -33,7 +33,8 @@ absl::StatusOr<KernelFn> MakeAssert(KernelInit& init) {
 // All text goes to the caller, whatever the stream is called: a client's request never writes to
 // the server's files or logs.
 absl::StatusOr<KernelFn> MakePrintV2(KernelInit& init) {
-  const std::string stream = init.attrs().GetOr<std::string>("output_stream", "stderr");
+  FORMWORK_ASSIGN_OR_RETURN(const std::string stream,
+                            init.attrs().Get<std::string>("output_stream"));
   const bool known = stream == "stdout" || stream == "stderr" || stream == "log(info)" ||
                      stream == "log(warning)" || stream == "log(error)" ||
                      absl::StartsWith(stream, "file://");
@@ -41,7 +42,7 @@ absl::StatusOr<KernelFn> MakePrintV2(KernelInit& init) {
     return InvalidArgument("Unknown output stream: ", stream,
                            ", Valid streams are: stdout stderr log(info) log(warning) log(error)");
   }
-  std::string end = init.attrs().GetOr<std::string>("end", "\n");
+  FORMWORK_ASSIGN_OR_RETURN(std::string end, init.attrs().Get<std::string>("end"));
   return KernelFn([end = std::move(end)](KernelContext& ctx) -> absl::Status {
     const Tensor& text = ctx.input(0);
     if (text.rank() != 0) {
@@ -57,9 +58,9 @@ absl::StatusOr<KernelFn> MakePrintV2(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakePrint(KernelInit& init) {
-  std::string message = init.attrs().GetOr<std::string>("message", "");
-  const int64_t first_n = init.attrs().GetOr<int64_t>("first_n", -1);
-  const int64_t summarize = init.attrs().GetOr<int64_t>("summarize", 3);
+  FORMWORK_ASSIGN_OR_RETURN(std::string message, init.attrs().Get<std::string>("message"));
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t first_n, init.attrs().Get<int64_t>("first_n"));
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t summarize, init.attrs().Get<int64_t>("summarize"));
   const int printed = first_n >= 0 ? init.NewState(1) : -1;
   return KernelFn([message = std::move(message), first_n, summarize, printed](KernelContext& ctx) {
     const bool silent =
@@ -132,7 +133,7 @@ absl::StatusOr<NonFinite> FindNonFinite(const Tensor& tensor) {
 }
 
 absl::StatusOr<KernelFn> MakeCheckNumerics(KernelInit& init) {
-  std::string message = init.attrs().GetOr<std::string>("message", "");
+  FORMWORK_ASSIGN_OR_RETURN(std::string message, init.attrs().Get<std::string>("message"));
   return KernelFn([message = std::move(message)](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const NonFinite found, FindNonFinite(ctx.input(0)));
     if (found.any()) {
@@ -148,7 +149,7 @@ absl::StatusOr<KernelFn> MakeCheckNumerics(KernelInit& init) {
 
 // Tells the infinities apart.
 absl::StatusOr<KernelFn> MakeCheckNumericsV2(KernelInit& init) {
-  std::string message = init.attrs().GetOr<std::string>("message", "");
+  FORMWORK_ASSIGN_OR_RETURN(std::string message, init.attrs().Get<std::string>("message"));
   return KernelFn([message = std::move(message)](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const NonFinite found, FindNonFinite(ctx.input(0)));
     if (found.any()) {

@@ -231,7 +231,7 @@ absl::StatusOr<KernelFn> MakeDetourCast(KernelInit& init) {
   if (cast == nullptr) {
     return Unimplemented("Cast ", DTypeName(from), " to ", DTypeName(to), " is not supported");
   }
-  const bool truncate = init.attrs().GetOr("Truncate", false);
+  FORMWORK_ASSIGN_OR_RETURN(const bool truncate, init.attrs().Get<bool>("Truncate"));
   const bool narrower = Digits(to) > 0 && Digits(from) > Digits(to);
   return KernelFn(CastRun(from, to, cast, truncate && narrower ? Digits(from) - Digits(to) : 0));
 }

@@ -14,6 +14,7 @@
 #include "core/kernels/elementwise/elementwise_operand.h"
 #include "core/kernels/elementwise/elementwise_program.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/elementwise.h"
 
 namespace formwork {
 namespace {
@@ -114,10 +115,6 @@ absl::StatusOr<KernelFn> MakeStandalone(absl::Span<const DType> inputs, const Bl
   });
 }
 
-bool WantsShapeError(const KernelInit& init) {
-  return init.attrs().GetOr<bool>("incompatible_shape_error", true);
-}
-
 // Equal and NotEqual of shapes that do not broadcast, where that is asked for, are one answer.
 absl::StatusOr<KernelFn> TolerateShapes(KernelFn kernel, bool answer) {
   return KernelFn([kernel = std::move(kernel), answer](KernelContext& ctx) -> absl::Status {
@@ -141,7 +138,7 @@ absl::StatusOr<KernelFn> MakeElementwise(KernelInit& init) {
     return Unimplemented(name, ": dtype ", DTypeName(in.back()), " is not supported");
   }
   FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeStandalone(init.input_dtypes(), op));
-  if (!WantsShapeError(init)) return TolerateShapes(std::move(kernel), name == "NotEqual");
+  if (!RefusesShapes(init.attrs())) return TolerateShapes(std::move(kernel), name == "NotEqual");
   return kernel;
 }
 
@@ -153,7 +150,8 @@ absl::StatusOr<KernelFn> MakeCast(KernelInit& init) {
     });
   }
   const BlockOp* op = FindBlockOp("Cast", init.input_dtypes(), init.output_dtypes()[0]);
-  if (op == nullptr || init.attrs().GetOr("Truncate", false)) return MakeDetourCast(init);
+  FORMWORK_ASSIGN_OR_RETURN(const bool truncate, init.attrs().Get<bool>("Truncate"));
+  if (op == nullptr || truncate) return MakeDetourCast(init);
   return MakeStandalone(init.input_dtypes(), op);
 }
 
@@ -211,7 +209,7 @@ absl::StatusOr<KernelFn> MakeLeakyRelu(KernelInit& init) {
   const std::string& name = init.op().name;
   const BlockOp* op = FindBlockOp(name, dtypes, dtype);
   if (op == nullptr) return Unimplemented(name, ": dtype ", DTypeName(dtype), " is not supported");
-  const float given = init.attrs().GetOr("alpha", 0.2f);
+  FORMWORK_ASSIGN_OR_RETURN(const float given, init.attrs().Get<float>("alpha"));
   Tensor alpha;
   switch (dtype) {
     case DType::kFloat:

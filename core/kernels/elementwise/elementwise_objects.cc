@@ -9,6 +9,7 @@
 #include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/kernels/elementwise/elementwise_operand.h"
 #include "core/kernels/variant/optional.h"
+#include "core/ops/elementwise.h"
 
 namespace formwork {
 namespace {
@@ -172,8 +173,7 @@ absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init) {
   const std::string& name = init.op().name;
   const DType dtype = init.input_dtypes().back();
   if (dtype == DType::kString && (name == "Equal" || name == "NotEqual")) {
-    return MakeStringCompare(name == "Equal",
-                             init.attrs().GetOr<bool>("incompatible_shape_error", true));
+    return MakeStringCompare(name == "Equal", RefusesShapes(init.attrs()));
   }
   if (name == "AddN" && dtype == DType::kVariant) return KernelFn(AddVariantTensors);
   if (name == "Add" && dtype == DType::kString) return KernelFn(JoinStrings);

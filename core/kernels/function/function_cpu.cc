@@ -28,7 +28,7 @@ absl::StatusOr<KernelFn> MakeNoOp(KernelInit&) {
 
 // Runs only where nobody fed it.
 absl::StatusOr<KernelFn> MakePlaceholder(KernelInit& init) {
-  const PartialShape shape = init.attrs().GetOr<PartialShape>("shape", PartialShape());
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, init.attrs().Get<PartialShape>("shape"));
   std::string text =
       absl::StrCat("You must feed a value for placeholder tensor '", init.node_name(),
                    "' with dtype ", GraphDTypeName(init.output_dtypes()[0]));

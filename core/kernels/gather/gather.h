@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "core/device/buffer.h"
 #include "core/ops/gather.h"
+#include "core/ops/scatter.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {

@@ -14,26 +14,12 @@
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/widen.h"
+#include "core/ops/image.h"
 
 namespace formwork {
 namespace {
 
 constexpr int64_t kTaskElements = 32 * 1024;
-
-struct ResizeAttrs {
-  bool align_corners = false;
-  bool half_pixel_centers = false;
-};
-
-absl::StatusOr<ResizeAttrs> ParseAttrs(const AttrMap& attrs) {
-  ResizeAttrs parsed;
-  FORMWORK_ASSIGN_OR_RETURN(parsed.align_corners, attrs.Get<bool>("align_corners"));
-  FORMWORK_ASSIGN_OR_RETURN(parsed.half_pixel_centers, attrs.Get<bool>("half_pixel_centers"));
-  if (parsed.align_corners && parsed.half_pixel_centers) {
-    return InvalidArgument("If half_pixel_centers is True, align_corners must be False.");
-  }
-  return parsed;
-}
 
 /// Elements of the input for each of the output.
 float ScaleOf(int64_t in, int64_t out, bool align_corners) {
@@ -114,44 +100,7 @@ class PlaceBlock {
 // Of a row's blocks of places; one row may be all there is.
 constexpr int64_t kBlocksBetweenLooks = 64;
 
-struct Sizes {
-  int64_t batch;
-  int64_t in_rows;
-  int64_t in_cols;
-  int64_t out_rows;
-  int64_t out_cols;
-  int64_t channels;
-};
-
-/// The vector of two in `tensor`. Errors: kInvalidArgument.
-absl::StatusOr<Dims> SizeOf(const Tensor& tensor) {
-  if (tensor.rank() != 1) {
-    return InvalidArgument("shape_t must be 1-dimensional", tensor.shape().ToString());
-  }
-  if (tensor.num_elements() != 2) {
-    return InvalidArgument("shape_t must have two elements", tensor.shape().ToString());
-  }
-  return IntegersOf(tensor, "size");
-}
-
-absl::StatusOr<Sizes> ForwardSizes(const Tensor& images, const Tensor& size) {
-  if (images.rank() != 4) {
-    return InvalidArgument("input must be 4-dimensional", images.shape().ToString());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(const Dims out, SizeOf(size));
-  if (out[0] <= 0 || out[1] <= 0) return InvalidArgument("output dimensions must be positive");
-  if (images.dim(3) == 0) return InvalidArgument("image must have at least one channel");
-  if (images.dim(1) == 0 || images.dim(2) == 0) {
-    return InvalidArgument("input image must be of non-zero size");
-  }
-  return Sizes{images.dim(0), images.dim(1), images.dim(2), out[0], out[1], images.dim(3)};
-}
-
-absl::StatusOr<Shape> OutputShape(const Sizes& s) {
-  return Shape::Make({s.batch, s.out_rows, s.out_cols, s.channels});
-}
-
-int64_t RowGrain(const Sizes& s) {
+int64_t RowGrain(const ResizeGeometry& s) {
   return std::max<int64_t>(1, kTaskElements / (s.out_cols * s.channels));
 }
 
@@ -180,7 +129,7 @@ struct BilinearRow {
 };
 
 template <typename T>
-void Bilinear(const ResizeAttrs& attrs, const Sizes& s, const T* images, float* out) {
+void Bilinear(const ResizeAttrs& attrs, const ResizeGeometry& s, const T* images, float* out) {
   const BilinearAxis rows(attrs, s.in_rows, s.out_rows);
   const BilinearAxis cols(attrs, s.in_cols, s.out_cols);
   ParallelFor(s.batch * s.out_rows, RowGrain(s), [&](int64_t begin, int64_t end) {
@@ -202,11 +151,12 @@ void Bilinear(const ResizeAttrs& attrs, const Sizes& s, const T* images, float* 
 }
 
 absl::StatusOr<KernelFn> MakeBilinear(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ResizeAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& images = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(const Sizes sizes, ForwardSizes(images, ctx.input(1)));
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, OutputShape(sizes));
+    FORMWORK_ASSIGN_OR_RETURN(const ResizeGeometry sizes,
+                              PrepareResize(images.shape().dims(), &ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(sizes.resized()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kFloat, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     switch (images.dtype()) {
@@ -236,7 +186,8 @@ void AddShares(const Between& row, const Between& col, int64_t channels, const f
 
 /// Each gradient is shared out among the four elements that it was made of. T: float, double.
 template <typename T>
-void BilinearGradient(const ResizeAttrs& attrs, const Sizes& s, const float* grads, T* out) {
+void BilinearGradient(const ResizeAttrs& attrs, const ResizeGeometry& s, const float* grads,
+                      T* out) {
   // Here "in" is the original image and "out" the resized one.
   const BilinearAxis rows(attrs, s.in_rows, s.out_rows);
   const BilinearAxis cols(attrs, s.in_cols, s.out_cols);
@@ -269,26 +220,13 @@ void BilinearGradient(const ResizeAttrs& attrs, const Sizes& s, const float* gra
 }
 
 absl::StatusOr<KernelFn> MakeBilinearGrad(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ResizeAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& grads = ctx.input(0);
     const Tensor& original = ctx.input(1);
-    if (grads.rank() != 4) {
-      return InvalidArgument("input_grad must be 4-dimensional", grads.shape().ToString());
-    }
-    if (original.rank() != 4) {
-      return InvalidArgument("original_image must be 4-dimensional", original.shape().ToString());
-    }
-    if (grads.dim(1) == 0 || grads.dim(2) == 0) {
-      return InvalidArgument("resized dimensions must be positive");
-    }
-    if (original.dim(1) == 0 || original.dim(2) == 0) {
-      return InvalidArgument("original dimensions must be positive");
-    }
-    const Sizes sizes{grads.dim(0), original.dim(1), original.dim(2),
-                      grads.dim(1), grads.dim(2),    grads.dim(3)};
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make({sizes.batch, sizes.in_rows,
-                                                              sizes.in_cols, sizes.channels}));
+    FORMWORK_ASSIGN_OR_RETURN(const ResizeGeometry sizes,
+                              PrepareBilinearGrad(grads.shape().dims(), original.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(sizes.original()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, original.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     switch (original.dtype()) {
@@ -315,11 +253,12 @@ absl::StatusOr<KernelFn> MakeBilinearGrad(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeNearest(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ResizeAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& images = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(const Sizes s, ForwardSizes(images, ctx.input(1)));
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, OutputShape(s));
+    FORMWORK_ASSIGN_OR_RETURN(const ResizeGeometry s,
+                              PrepareResize(images.shape().dims(), &ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(s.resized()));
     if (!IsPlainData(images.dtype())) {
       return Unimplemented("ResizeNearestNeighbor: dtype ", DTypeName(images.dtype()),
                            " is not supported");
@@ -353,7 +292,7 @@ absl::StatusOr<KernelFn> MakeNearest(KernelInit& init) {
 
 /// Gradients are added, in T, to the element that they were copied from.
 template <typename T>
-void NearestGradient(const ResizeAttrs& attrs, const Sizes& s, const T* grads, T* out) {
+void NearestGradient(const ResizeAttrs& attrs, const ResizeGeometry& s, const T* grads, T* out) {
   // Here "in" is the original image and "out" the resized one.
   const NearestAxis rows(attrs, s.in_rows, s.out_rows);
   const NearestAxis cols(attrs, s.in_cols, s.out_cols);
@@ -384,19 +323,12 @@ void NearestGradient(const ResizeAttrs& attrs, const Sizes& s, const T* grads, T
 }
 
 absl::StatusOr<KernelFn> MakeNearestGrad(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ParseAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const ResizeAttrs attrs, ResizeAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& grads = ctx.input(0);
-    if (grads.rank() != 4) {
-      return InvalidArgument("input must be 4-dimensional", grads.shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(const Dims size, SizeOf(ctx.input(1)));
-    if (size[0] <= 0 || size[1] <= 0) {
-      return InvalidArgument("shape_t's elements must be positive");
-    }
-    const Sizes s{grads.dim(0), size[0], size[1], grads.dim(1), grads.dim(2), grads.dim(3)};
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape,
-                              Shape::Make({s.batch, s.in_rows, s.in_cols, s.channels}));
+    FORMWORK_ASSIGN_OR_RETURN(const ResizeGeometry s,
+                              PrepareNearestGrad(grads.shape().dims(), &ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(s.original()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, grads.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     switch (grads.dtype()) {

@@ -5,37 +5,10 @@
 
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/register_cpu_kernels.h"
 
 namespace formwork {
-
-absl::StatusOr<PartialShape> ListShapeFrom(const Tensor& tensor) {
-  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, IntegersOf(tensor, "TensorList: element_shape"));
-  if (tensor.rank() == 0) {
-    if (dims[0] == -1) return PartialShape::Unknown();
-    return InvalidArgument(
-        "The only valid scalar shape tensor is the fully unknown shape specified as -1.");
-  }
-  if (tensor.rank() != 1) {
-    return InvalidArgument("Shape must be at most rank 1 but is rank ", tensor.rank());
-  }
-  for (int64_t dim : dims) {
-    if (dim < -1) return InvalidArgument("Dimension ", dim, " must be >= -1");
-  }
-  return PartialShape::Make(dims);
-}
-
-absl::StatusOr<PartialShape> MergeListShapes(const PartialShape& a, const PartialShape& b) {
-  std::optional<PartialShape> merged = a.Merge(b);
-  if (merged) return *std::move(merged);
-  if (a.rank() != b.rank()) {
-    return InvalidArgument("PartialTensorShape: Incompatible ranks during merge: ", a.rank(),
-                           " vs. ", b.rank());
-  }
-  return InvalidArgument("PartialTensorShape: Incompatible shapes during merge: ", a.ToString(),
-                         " vs. ", b.ToString());
-}
 
 absl::StatusOr<const TensorList*> ListOf(const Tensor& handle) {
   if (handle.rank() != 0) {
@@ -109,12 +82,8 @@ absl::StatusOr<int32_t> ScalarOf(const Tensor& tensor, int argument) {
   return tensor.scalar<int32_t>();
 }
 
-absl::StatusOr<DType> ElementDType(KernelInit& init) {
-  return init.attrs().Get<DType>("element_dtype");
-}
-
 absl::StatusOr<KernelFn> MakeEmpty(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
+  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     if (ctx.input(1).rank() != 0) {
       return InvalidArgument("max_num_elements expected to be a scalar but got shape: ",
@@ -130,7 +99,7 @@ absl::StatusOr<KernelFn> MakeEmpty(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeReserve(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
+  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     if (ctx.input(1).rank() != 0) {
       return InvalidArgument("The num_elements to reserve must be a tensor size 1, but got ",
@@ -181,7 +150,7 @@ absl::StatusOr<KernelFn> MakeElementShape(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakePushBack(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
+  const DType dtype = init.input_dtypes()[1];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
     const Shape& shape = ctx.input(1).shape();
@@ -207,7 +176,7 @@ absl::StatusOr<KernelFn> MakePushBack(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakePopBack(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
+  const DType dtype = init.output_dtypes()[1];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
     if (list->items.empty()) return InvalidArgument("Trying to pop from an empty list.");
@@ -250,7 +219,7 @@ absl::StatusOr<KernelFn> MakeResize(KernelInit&) {
 }
 
 absl::StatusOr<KernelFn> MakeGetItem(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
+  const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
     FORMWORK_ASSIGN_OR_RETURN(const int32_t index, ScalarOf(ctx.input(1), 1));
@@ -279,8 +248,9 @@ absl::StatusOr<KernelFn> MakeGetItem(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeSetItem(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
-  const bool resize = init.attrs().GetOr<bool>("resize_if_index_out_of_bounds", false);
+  const DType dtype = init.input_dtypes()[2];
+  FORMWORK_ASSIGN_OR_RETURN(const bool resize,
+                            init.attrs().Get<bool>("resize_if_index_out_of_bounds"));
   return KernelFn([dtype, resize](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
     if (ctx.input(1).rank() != 0) {
@@ -314,7 +284,7 @@ absl::StatusOr<KernelFn> MakeSetItem(KernelInit& init) {
 
 // The items of one list after those of another, list by list.
 absl::StatusOr<KernelFn> MakeConcatLists(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
+  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     const Tensor a = ctx.input(0);
     const Tensor b = ctx.input(1);
@@ -351,7 +321,7 @@ absl::StatusOr<KernelFn> MakeConcatLists(KernelInit& init) {
 
 // tensor[i] is pushed to the back of list i.
 absl::StatusOr<KernelFn> MakePushBackBatch(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, ElementDType(init));
+  const DType dtype = init.input_dtypes()[1];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     const Tensor handles = ctx.input(0);
     const Tensor value = ctx.input(1);

@@ -7,17 +7,13 @@
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/variant/variant_nesting.h"
+#include "core/ops/list.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
 
 /// Beyond this a list is refused: its items would take a gigabyte.
 inline constexpr int64_t kMaxListItems = int64_t{1} << 22;
-
-/// The element shape that a tensor gives: -1 for an unknown rank, else a vector.
-absl::StatusOr<PartialShape> ListShapeFrom(const Tensor& tensor);
-/// Errors: kInvalidArgument if they contradict each other.
-absl::StatusOr<PartialShape> MergeListShapes(const PartialShape& a, const PartialShape& b);
 
 /// The list that a scalar handle holds. It lives as long as the handle's tensor.
 absl::StatusOr<const TensorList*> ListOf(const Tensor& handle);

@@ -2,8 +2,8 @@
 
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/list/list_cpu.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/list/list_cpu.h"
 
 namespace formwork {
 namespace {
@@ -33,7 +33,7 @@ absl::Status CountNestings(TensorList& list) {
 }
 
 absl::StatusOr<KernelFn> MakeFromTensor(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
+  const DType dtype = init.input_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     auto list = std::make_shared<TensorList>();
     list->element_dtype = dtype;
@@ -65,8 +65,8 @@ absl::StatusOr<Tensor> StackItems(KernelContext& ctx, DType dtype, absl::Span<co
 }
 
 absl::StatusOr<KernelFn> MakeStack(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
-  const int64_t expected = init.attrs().GetOr<int64_t>("num_elements", -1);
+  const DType dtype = init.output_dtypes()[0];
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t expected, init.attrs().Get<int64_t>("num_elements"));
   return KernelFn([dtype, expected](KernelContext& ctx) -> absl::Status {
     const Tensor handle = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(handle, dtype));
@@ -99,7 +99,7 @@ absl::StatusOr<KernelFn> MakeStack(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeGather(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
+  const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     const Tensor handle = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(handle, dtype));
@@ -146,9 +146,12 @@ absl::StatusOr<PartialShape> WithoutFirst(const PartialShape& shape) {
 
 // TensorListConcat (element_shape an attr) and TensorListConcatV2 (inputs).
 absl::StatusOr<KernelFn> MakeConcat(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
+  const DType dtype = init.output_dtypes()[0];
   const bool has_inputs = init.input_dtypes().size() == 3;
-  const PartialShape attr_shape = init.attrs().GetOr<PartialShape>("element_shape", PartialShape());
+  PartialShape attr_shape;
+  if (!has_inputs) {
+    FORMWORK_ASSIGN_OR_RETURN(attr_shape, init.attrs().Get<PartialShape>("element_shape"));
+  }
   return KernelFn([dtype, has_inputs, attr_shape](KernelContext& ctx) -> absl::Status {
     const Tensor handle = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(handle, dtype));
@@ -233,7 +236,7 @@ absl::StatusOr<KernelFn> MakeConcat(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeSplit(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
+  const DType dtype = init.input_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     const Tensor& tensor = ctx.input(0);
     FORMWORK_RETURN_IF_ERROR(CheckAtLeastVector(tensor));
@@ -308,7 +311,7 @@ absl::Status ScatterInto(KernelContext& ctx, TensorList& list, const Tensor& ten
 
 // TensorListScatter and TensorListScatterV2, which has num_elements.
 absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
+  const DType dtype = init.input_dtypes()[0];
   const bool has_size = init.input_dtypes().size() == 4;
   return KernelFn([dtype, has_size](KernelContext& ctx) -> absl::Status {
     const Tensor& tensor = ctx.input(0);
@@ -344,7 +347,7 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeScatterIntoExisting(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
+  const DType dtype = init.input_dtypes()[1];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(TypedListOf(ctx.input(0), dtype).status());
     const Tensor tensor = ctx.input(1);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -13,52 +12,13 @@
 #include "core/base/status.h"
 #include "core/kernels/nn/batch_norm_loops.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/batch_norm.h"
 
 namespace formwork {
 namespace {
 
-struct BatchNormAttrs {
-  float epsilon = 0;
-  float factor = 1;  ///< Of the new statistics in the running ones.
-  bool is_training = true;
-  bool channels_first = false;
-  int rank = 4;
-};
-
-absl::StatusOr<BatchNormAttrs> ParseAttrs(const AttrMap& attrs) {
-  BatchNormAttrs parsed;
-  FORMWORK_ASSIGN_OR_RETURN(parsed.epsilon, attrs.Get<float>("epsilon"));
-  FORMWORK_ASSIGN_OR_RETURN(parsed.is_training, attrs.Get<bool>("is_training"));
-  FORMWORK_ASSIGN_OR_RETURN(const std::string format, attrs.Get<std::string>("data_format"));
-  parsed.factor = attrs.GetOr<float>("exponential_avg_factor", 1.0f);
-  parsed.channels_first = format.size() > 1 && format[1] == 'C';
-  parsed.rank = static_cast<int>(format.size());
-  return parsed;
-}
-
-absl::StatusOr<ChannelLayout> LayoutOf(const BatchNormAttrs& attrs, const Shape& x) {
-  if (x.rank() != attrs.rank) {
-    return InvalidArgument("input must be ", attrs.rank, "-dimensional", x.ToString());
-  }
-  ChannelLayout layout;
-  layout.channels = x.dim(attrs.channels_first ? 1 : attrs.rank - 1);
-  if (x.num_elements() == 0) return layout;  // outer is 0.
-  layout.outer = attrs.channels_first ? x.dim(0) : x.num_elements() / layout.channels;
-  layout.inner = x.num_elements() / layout.channels / layout.outer;
-  return layout;
-}
-
-absl::Status CheckVector(absl::string_view condition, absl::string_view name, const Tensor& tensor,
-                         int64_t channels) {
-  if (tensor.rank() != 1) {
-    return InvalidArgument(name, " must be 1-dimensional", tensor.shape().ToString());
-  }
-  if (tensor.num_elements() != channels) {
-    return InvalidArgument(condition, name,
-                           " must have the same number of elements as the channels of x, got ",
-                           tensor.num_elements(), " and ", channels);
-  }
-  return absl::OkStatus();
+ChannelLayout LayoutOf(const BatchNormGeometry& geometry) {
+  return {.outer = geometry.outer, .channels = geometry.channels, .inner = geometry.inner};
 }
 
 absl::Status CheckDTypes(absl::string_view op, DType t, DType u) {
@@ -104,17 +64,15 @@ void ByDType(DType dtype, F f) {
 absl::Status Forward(const BatchNormAttrs& attrs, KernelContext& ctx) {
   const Shape x_shape = ctx.input(0).shape();
   const DType dtype = ctx.input(0).dtype();
-  FORMWORK_ASSIGN_OR_RETURN(const ChannelLayout layout, LayoutOf(attrs, x_shape));
+  FORMWORK_ASSIGN_OR_RETURN(const BatchNormGeometry geometry,
+                            PrepareBatchNorm(attrs, x_shape.dims(),
+                                             {.scale = ctx.input(1).shape().dims(),
+                                              .offset = ctx.input(2).shape().dims(),
+                                              .mean = ctx.input(3).shape().dims(),
+                                              .variance = ctx.input(4).shape().dims()}));
+  const ChannelLayout layout = LayoutOf(geometry);
   const int64_t channels = layout.channels;
-  FORMWORK_RETURN_IF_ERROR(CheckVector("", "scale", ctx.input(1), channels));
-  FORMWORK_RETURN_IF_ERROR(CheckVector("", "offset", ctx.input(2), channels));
-  const bool needs_old = !attrs.is_training || attrs.factor != 1.0f;
-  if (needs_old) {
-    const absl::string_view when =
-        attrs.is_training ? "When exponential_avg_factor != 1, " : "When is_training=false, ";
-    FORMWORK_RETURN_IF_ERROR(CheckVector(when, "mean", ctx.input(3), channels));
-    FORMWORK_RETURN_IF_ERROR(CheckVector(when, "variance", ctx.input(4), channels));
-  }
+  const bool needs_old = attrs.needs_old();
   const float* scale = ctx.input(1).data<float>();
   const float* offset = ctx.input(2).data<float>();
   const float* old_mean = ctx.input(3).data<float>();
@@ -181,16 +139,14 @@ absl::Status Gradient(const BatchNormAttrs& attrs, KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Tensor& x = ctx.input(1);
   const DType dtype = x.dtype();
-  FORMWORK_ASSIGN_OR_RETURN(const ChannelLayout layout, LayoutOf(attrs, x.shape()));
-  if (dy.shape() != x.shape()) {
-    return InvalidArgument("x and y_backprop must have same shape, but x has shape ",
-                           x.shape().ToString(), " and y_backprop has shape ",
-                           dy.shape().ToString());
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const BatchNormGeometry geometry,
+                            PrepareBatchNormGrad(attrs, dy.shape().dims(), x.shape().dims(),
+                                                 {.scale = ctx.input(2).shape().dims(),
+                                                  .offset = {},
+                                                  .mean = ctx.input(3).shape().dims(),
+                                                  .variance = ctx.input(4).shape().dims()}));
+  const ChannelLayout layout = LayoutOf(geometry);
   const int64_t channels = layout.channels;
-  FORMWORK_RETURN_IF_ERROR(CheckVector("", "scale", ctx.input(2), channels));
-  FORMWORK_RETURN_IF_ERROR(CheckVector("", "reserve_space_1", ctx.input(3), channels));
-  FORMWORK_RETURN_IF_ERROR(CheckVector("", "reserve_space_2", ctx.input(4), channels));
   const float* scale = ctx.input(2).data<float>();
   const float* mean = ctx.input(3).data<float>();
   const float* variance = ctx.input(4).data<float>();
@@ -238,14 +194,14 @@ absl::Status Gradient(const BatchNormAttrs& attrs, KernelContext& ctx) {
 }
 
 absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, ParseAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, BatchNormAttrs::OfForward(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(
       CheckDTypes("FusedBatchNormV3", init.input_dtypes()[0], init.input_dtypes()[1]));
   return KernelFn([attrs](KernelContext& ctx) { return Forward(attrs, ctx); });
 }
 
 absl::StatusOr<KernelFn> MakeGradient(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, ParseAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, BatchNormAttrs::OfGradient(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(
       CheckDTypes("FusedBatchNormGradV3", init.input_dtypes()[1], init.input_dtypes()[3]));
   return KernelFn([attrs](KernelContext& ctx) { return Gradient(attrs, ctx); });

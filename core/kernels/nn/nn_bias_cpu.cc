@@ -8,25 +8,12 @@
 #include "core/kernels/isa.h"
 #include "core/kernels/nn/nn_cpu.h"
 #include "core/kernels/reduction/reduction.h"
-#include "core/kernels/strided_copy.h"
+#include "core/ops/nn.h"
 
 namespace formwork {
 namespace {
 
 constexpr int64_t kTask = 64 * 1024;  // Elements worth a task.
-
-// A value as [outer, channels, inner]; channels are last where inner is 1.
-struct Channels {
-  int64_t outer = 1;
-  int64_t channels = 1;
-  int64_t inner = 1;
-};
-
-Channels ChannelsOf(const Shape& shape, bool channels_first) {
-  const int at = channels_first ? 1 : shape.rank() - 1;
-  const auto dims = shape.dims();
-  return {ProductOf(dims.first(at)), dims[at], ProductOf(dims.subspan(at + 1))};
-}
 
 // Rows [begin, end) of channels that are last.
 template <typename T>
@@ -53,10 +40,10 @@ struct AddFirst {
   }
 };
 
-using BiasFn = void (*)(const Channels& channels, const void* x, const void* bias, void* out);
+using BiasFn = void (*)(const BiasGeometry& channels, const void* x, const void* bias, void* out);
 
 template <typename T>
-void AddBias(const Channels& l, const void* x_raw, const void* bias_raw, void* out_raw) {
+void AddBias(const BiasGeometry& l, const void* x_raw, const void* bias_raw, void* out_raw) {
   const T* x = static_cast<const T*>(x_raw);
   const T* bias = static_cast<const T*>(bias_raw);
   T* out = static_cast<T*>(out_raw);
@@ -89,39 +76,23 @@ BiasFn FindBias(DType dtype) {
   }
 }
 
-bool ChannelsFirst(KernelInit& init) {
-  return init.attrs().GetOr<std::string>("data_format", "NHWC") == "NCHW";
-}
-
-absl::Status CheckRank(const Tensor& value) {
-  if (value.rank() >= 2) return absl::OkStatus();
-  return InvalidArgument("Input tensor must be at least 2D: ", value.shape().ToString());
-}
-
 absl::StatusOr<KernelFn> MakeBiasAdd(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   const BiasFn add = FindBias(dtype);
   if (add == nullptr) {
     return Unimplemented("BiasAdd: dtype ", DTypeName(dtype), " is not supported");
   }
-  const bool channels_first = ChannelsFirst(init);
-  return KernelFn([add, channels_first](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(init.attrs()));
+  return KernelFn([add, attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
     const Tensor& bias = ctx.input(1);
-    FORMWORK_RETURN_IF_ERROR(CheckRank(value));
-    if (bias.rank() != 1) {
-      return InvalidArgument("Biases must be 1D: ", bias.shape().ToString());
-    }
-    if (bias.dim(0) != value.dim(channels_first ? 1 : value.rank() - 1)) {
-      return InvalidArgument(
-          "Must provide as many biases as the last dimension of the input tensor: ",
-          bias.shape().ToString(), " vs. ", value.shape().ToString());
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const BiasGeometry geometry,
+                              PrepareBiasAdd(attrs, value.shape().dims(), bias.shape().dims()));
     const Shape shape = value.shape();
     const void* from = value.raw();
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.ForwardOrAllocate({0}, 0, value.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    add(ChannelsOf(shape, channels_first), from, bias.raw(), out->mutable_raw());
+    add(geometry, from, bias.raw(), out->mutable_raw());
     return absl::OkStatus();
   });
 }
@@ -132,11 +103,12 @@ absl::StatusOr<KernelFn> MakeBiasAddGrad(KernelInit& init) {
   if (sum == nullptr) {
     return Unimplemented("BiasAddGrad: dtype ", DTypeName(dtype), " is not supported");
   }
-  const bool channels_first = ChannelsFirst(init);
-  return KernelFn([sum, channels_first](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(init.attrs()));
+  return KernelFn([sum, attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
-    FORMWORK_RETURN_IF_ERROR(CheckRank(value));
-    const int64_t channels = value.dim(channels_first ? 1 : value.rank() - 1);
+    FORMWORK_ASSIGN_OR_RETURN(const BiasGeometry l,
+                              PrepareBiasAddGrad(attrs, value.shape().dims()));
+    const int64_t channels = l.channels;
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make({channels}));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, value.dtype(), shape));
     if (channels == 0) return absl::OkStatus();
@@ -144,7 +116,6 @@ absl::StatusOr<KernelFn> MakeBiasAddGrad(KernelInit& init) {
       sum({1, 0, channels}, value.raw(), out->mutable_raw());
       return absl::OkStatus();
     }
-    const Channels l = ChannelsOf(value.shape(), channels_first);
     if (l.inner == 1) {
       sum({1, l.outer, l.channels}, value.raw(), out->mutable_raw());
       return absl::OkStatus();

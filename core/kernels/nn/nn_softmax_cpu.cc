@@ -6,6 +6,7 @@
 #include "core/kernels/nn/nn_cpu.h"
 #include "core/kernels/nn/softmax_loops.h"
 #include "core/kernels/widen.h"
+#include "core/ops/nn.h"
 
 namespace formwork {
 namespace {
@@ -38,9 +39,7 @@ absl::StatusOr<KernelFn> MakeSoftmax(KernelInit& init) {
   FORMWORK_RETURN_IF_ERROR(CheckDType(init));
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
-    if (x.rank() < 1) {
-      return InvalidArgument("logits must have >= 1 dimension, got ", x.shape().ToString());
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckSoftmax(x.shape().dims()));
     const DType dtype = x.dtype();
     const Shape shape = x.shape();
     const int64_t elements = shape.num_elements();
@@ -119,23 +118,10 @@ absl::StatusOr<KernelFn> MakeSparseCrossEntropy(KernelInit& init) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& logits = ctx.input(0);
     const Tensor& labels = ctx.input(1);
-    if (logits.rank() != 2) {
-      return InvalidArgument("logits must be 2-D, but got shape ", logits.shape().ToString());
-    }
-    if (labels.rank() != 1) {
-      return InvalidArgument("labels must be 1-D, but got shape ", labels.shape().ToString());
-    }
-    if (logits.dim(0) != labels.dim(0)) {
-      return InvalidArgument("logits and labels must have the same first dimension, got logits ",
-                             "shape ", logits.shape().ToString(), " and labels shape ",
-                             labels.shape().ToString());
-    }
-    if (logits.dim(1) <= 0) {
-      return InvalidArgument("Must have at least one class, but got logits shape ",
-                             logits.shape().ToString());
-    }
-    const int64_t rows = logits.dim(0);
-    const int64_t classes = logits.dim(1);
+    FORMWORK_ASSIGN_OR_RETURN(
+        const CrossEntropyGeometry geometry,
+        PrepareSparseCrossEntropy(logits.shape().dims(), labels.shape().dims()));
+    const auto& [rows, classes] = geometry;
     FORMWORK_ASSIGN_OR_RETURN(auto values, CheckedLabels(labels, classes));
     const DType dtype = logits.dtype();
     FORMWORK_ASSIGN_OR_RETURN(LossOutputs out, AllocateLoss(ctx, dtype, rows, logits.shape()));
@@ -158,30 +144,6 @@ absl::StatusOr<KernelFn> MakeSparseCrossEntropy(KernelInit& init) {
   });
 }
 
-// logits and labels broadcast to one matrix.
-absl::StatusOr<Shape> BroadcastMatrix(const Tensor& logits, const Tensor& labels) {
-  const int rank = std::max(logits.rank(), labels.rank());
-  auto dim = [rank](const Tensor& tensor, int d) -> int64_t {
-    const int at = d - (rank - tensor.rank());
-    return at < 0 ? 1 : tensor.dim(at);
-  };
-  Dims dims;
-  for (int d = 0; d < rank; ++d) {
-    const int64_t a = dim(logits, d);
-    const int64_t b = dim(labels, d);
-    if (a != b && a != 1 && b != 1) {
-      return InvalidArgument("logits and labels must be broadcastable: logits_size=",
-                             logits.shape().ToString(), " labels_size=", labels.shape().ToString());
-    }
-    dims.push_back(a == 1 ? b : a);
-  }
-  if (rank != 2) {
-    return InvalidArgument(
-        "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional");
-  }
-  return Shape::Make(dims);
-}
-
 template <typename R>
 BroadcastRows<R> RowsOf(const Tensor& tensor, const Shape& matrix) {
   const int64_t columns = tensor.rank() == 0 ? 1 : tensor.dim(tensor.rank() - 1);
@@ -195,9 +157,10 @@ absl::StatusOr<KernelFn> MakeCrossEntropy(KernelInit& init) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& logits = ctx.input(0);
     const Tensor& labels = ctx.input(1);
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, BroadcastMatrix(logits, labels));
-    const int64_t rows = shape.dim(0);
-    const int64_t classes = shape.dim(1);
+    FORMWORK_ASSIGN_OR_RETURN(const CrossEntropyGeometry geometry,
+                              PrepareCrossEntropy(logits.shape().dims(), labels.shape().dims()));
+    const auto& [rows, classes] = geometry;
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make({rows, classes}));
     const DType dtype = logits.dtype();
     FORMWORK_ASSIGN_OR_RETURN(LossOutputs out, AllocateLoss(ctx, dtype, rows, shape));
     if (rows == 0) return absl::OkStatus();

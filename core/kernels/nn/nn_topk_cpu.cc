@@ -10,6 +10,7 @@
 #include "core/kernels/elements.h"
 #include "core/kernels/nn/nn_cpu.h"
 #include "core/ops/host_values.h"
+#include "core/ops/nn.h"
 
 namespace formwork {
 namespace {
@@ -207,13 +208,6 @@ TopKFn FindTopK(DType dtype, DType index) {
   }
 }
 
-absl::StatusOr<int64_t> ScalarK(const Tensor& tensor) {
-  if (tensor.dtype() == DType::kInt16 && tensor.num_elements() == 1) {
-    return tensor.scalar<int16_t>();
-  }
-  return IntegerFromTensor(tensor, "k");
-}
-
 absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   const DType index = init.output_dtypes()[1];
@@ -224,25 +218,14 @@ absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const bool sorted, init.attrs().Get<bool>("sorted"));
   return KernelFn([top, index, sorted](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
-    if (!ctx.input(1).shape().is_scalar()) {
-      return InvalidArgument("k must be scalar, got shape ", ctx.input(1).shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(int64_t k, ScalarK(ctx.input(1)));
-    if (k < 0) return InvalidArgument("Need k >= 0, got ", k);
-    if (x.rank() < 1) {
-      return InvalidArgument("input must be >= 1-D, got shape ", x.shape().ToString());
-    }
-    const int64_t n = x.dim(x.rank() - 1);
-    if (n < k) {
-      return InvalidArgument("input must have at least k columns. Had ", n, ", needed ", k);
-    }
-    Dims dims(x.shape().dims().begin(), x.shape().dims().end());
-    dims.back() = k;
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(dims));
+    FORMWORK_ASSIGN_OR_RETURN(const TopKGeometry geometry,
+                              PrepareTopK(x.shape().dims(), &ctx.input(1)));
+    const int64_t k = geometry.k;
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(0, x.dtype(), shape));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * indices, ctx.AllocateOutput(1, index, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    top(shape.num_elements() / k, n, k, sorted, x.raw(), values->mutable_raw(),
+    top(shape.num_elements() / k, geometry.columns, k, sorted, x.raw(), values->mutable_raw(),
         indices->mutable_raw());
     return absl::OkStatus();
   });
@@ -263,16 +246,9 @@ absl::StatusOr<KernelFn> MakeInTopK(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& predictions = ctx.input(0);
     const Tensor& targets = ctx.input(1);
-    if (!ctx.input(2).shape().is_scalar()) {
-      return InvalidArgument("k must be 0-D, got shape ", ctx.input(2).shape().ToString());
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckInTopK(predictions.shape().dims(), targets.shape().dims(),
+                                         ctx.input(2).shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(int64_t k, IntegerFromTensor(ctx.input(2), "k"));
-    if (predictions.rank() != 2) return InvalidArgument("predictions must be 2-dimensional");
-    if (targets.rank() != 1) return InvalidArgument("targets must be 1-dimensional");
-    if (predictions.dim(0) != targets.dim(0)) {
-      return InvalidArgument("First dimension of predictions ", predictions.dim(0),
-                             " must match length of targets ", targets.dim(0));
-    }
     const int64_t n = predictions.dim(1);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kBool, targets.shape()));
     const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(n, 1), 1);

@@ -13,6 +13,7 @@
 #include "core/kernels/random/philox.h"
 #include "core/kernels/random/random_fill.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/random.h"
 
 namespace formwork {
 namespace {
@@ -136,12 +137,9 @@ absl::StatusOr<KernelFn> MakeStatelessUniformInt(KernelInit& init) {
 // that the first call draws.
 class SequencePosition {
  public:
-  explicit SequencePosition(KernelInit& init) {
-    const uint64_t seed = static_cast<uint64_t>(init.attrs().GetOr<int64_t>("seed", 0));
-    const uint64_t seed2 = static_cast<uint64_t>(init.attrs().GetOr<int64_t>("seed2", 0));
-    seeded_ = seed != 0 || seed2 != 0;
-    if (seeded_) start_ = Philox(seed, seed2);
-    position_ = init.NewState(seeded_ ? 1 : 2);
+  static absl::StatusOr<SequencePosition> Of(KernelInit& init) {
+    FORMWORK_ASSIGN_OR_RETURN(const SeedAttrs attrs, SeedAttrs::FromAttrs(init.attrs()));
+    return SequencePosition(attrs, init.NewState(attrs.seeded() ? 1 : 2));
   }
 
   /// Takes the next `groups` groups.
@@ -163,9 +161,14 @@ class SequencePosition {
     return seed;
   }
 
+  SequencePosition(const SeedAttrs& attrs, int position)
+      : start_(static_cast<uint64_t>(attrs.seed), static_cast<uint64_t>(attrs.seed2)),
+        seeded_(attrs.seeded()),
+        position_(position) {}
+
   Philox start_;
-  bool seeded_ = false;
-  int position_ = 0;  // Its place in the state; that of the seed follows.
+  bool seeded_;
+  int position_;  // Its place in the state; that of the seed follows.
 };
 
 template <Distribution kDistribution>
@@ -175,19 +178,20 @@ absl::StatusOr<KernelFn> MakeStateful(KernelInit& init) {
   if (fill == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
-  return KernelFn(
-      [dtype, fill, position = SequencePosition(init)](KernelContext& ctx) -> absl::Status {
-        FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
-        FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
-        const auto n = static_cast<uint64_t>(shape.num_elements());
-        fill(position.Reserve(ctx, n * kReservedGroups), *output);
-        return absl::OkStatus();
-      });
+  FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
+  return KernelFn([dtype, fill, position](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
+    const auto n = static_cast<uint64_t>(shape.num_elements());
+    fill(position.Reserve(ctx, n * kReservedGroups), *output);
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<KernelFn> MakeUniformInt(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
-  return KernelFn([dtype, position = SequencePosition(init)](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
+  return KernelFn([dtype, position](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
     const Tensor minval = ctx.input(1);
     const Tensor maxval = ctx.input(2);
@@ -225,7 +229,8 @@ absl::StatusOr<Tensor> ShuffledRows(Allocator& allocator, int64_t n, PhiloxSeque
 }
 
 absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
-  return KernelFn([position = SequencePosition(init)](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
+  return KernelFn([position](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
     if (value.num_elements() <= 1 || value.dim(0) <= 1) {
       ctx.SetOutput(0, ctx.TakeInput(0));

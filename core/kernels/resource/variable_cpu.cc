@@ -31,12 +31,11 @@ absl::StatusOr<KernelFn> MakeAssign(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const bool validate, init.attrs().Get<bool>("validate_shape"));
   return KernelFn([validate](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-    if (validate) {
-      FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-      const PartialShape& shape = type->parts[0].shape;
-      if (!shape.Accepts(ctx.input(1).shape())) {
+    if (validate && ctx.resources().IsInitialized(handle)) {
+      FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
+      if (value.shape() != ctx.input(1).shape()) {
         return InvalidArgument("Trying to assign to variable with tensor with wrong shape.",
-                               " Expected ", shape.ToString(), " got ",
+                               " Expected ", value.shape().ToString(), " got ",
                                ctx.input(1).shape().ToString());
       }
     }

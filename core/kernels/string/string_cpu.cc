@@ -42,7 +42,7 @@ class TextLooks {
 constexpr int64_t kTextBlock = int64_t{1} << 20;
 
 absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
-  std::string separator = init.attrs().GetOr<std::string>("separator", "");
+  FORMWORK_ASSIGN_OR_RETURN(std::string separator, init.attrs().Get<std::string>("separator"));
   return KernelFn([separator = std::move(separator)](KernelContext& ctx) -> absl::Status {
     Shape shape;  // Scalars join with every element of the others.
     for (int i = 0; i < ctx.num_inputs(); ++i) {
@@ -75,9 +75,10 @@ absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeStringFormat(KernelInit& init) {
-  const std::string form = init.attrs().GetOr<std::string>("template", "%s");
-  const std::string placeholder = init.attrs().GetOr<std::string>("placeholder", "%s");
-  const int64_t summarize = init.attrs().GetOr<int64_t>("summarize", 3);
+  FORMWORK_ASSIGN_OR_RETURN(const std::string form, init.attrs().Get<std::string>("template"));
+  FORMWORK_ASSIGN_OR_RETURN(const std::string placeholder,
+                            init.attrs().Get<std::string>("placeholder"));
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t summarize, init.attrs().Get<int64_t>("summarize"));
   std::vector<std::string> pieces;  // What stands between the placeholders.
   size_t begin = 0;
   while (!placeholder.empty()) {
@@ -151,11 +152,11 @@ std::string VariantText(const Variant& variant) {
 
 absl::StatusOr<KernelFn> MakeAsString(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
-  const int64_t precision = init.attrs().GetOr<int64_t>("precision", -1);
-  const bool scientific = init.attrs().GetOr<bool>("scientific", false);
-  const bool shortest = init.attrs().GetOr<bool>("shortest", false);
-  const int64_t width = init.attrs().GetOr<int64_t>("width", -1);
-  const std::string fill = init.attrs().GetOr<std::string>("fill", "");
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t precision, init.attrs().Get<int64_t>("precision"));
+  FORMWORK_ASSIGN_OR_RETURN(const bool scientific, init.attrs().Get<bool>("scientific"));
+  FORMWORK_ASSIGN_OR_RETURN(const bool shortest, init.attrs().Get<bool>("shortest"));
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t width, init.attrs().Get<int64_t>("width"));
+  FORMWORK_ASSIGN_OR_RETURN(const std::string fill, init.attrs().Get<std::string>("fill"));
   const bool floating = IsFloating(dtype) || IsComplex(dtype);
   if (!floating && dtype != DType::kString) {
     if (scientific || shortest) {
@@ -243,6 +244,12 @@ int64_t Utf8Length(unsigned char lead) {
 
 bool IsUtf8Lead(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
+// Attr unit: characters of UTF-8, or bytes.
+absl::StatusOr<bool> CountsCharacters(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::string unit, attrs.Get<std::string>("unit"));
+  return unit == "UTF8_CHAR";
+}
+
 int64_t CountUtf8(const std::string& text) {
   int64_t count = 0;
   ForBlocks(static_cast<int64_t>(text.size()), kTextBlock, [&](int64_t begin, int64_t end) {
@@ -252,7 +259,7 @@ int64_t CountUtf8(const std::string& text) {
 }
 
 absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
-  const bool utf8 = init.attrs().GetOr<std::string>("unit", "BYTE") == "UTF8_CHAR";
+  FORMWORK_ASSIGN_OR_RETURN(const bool utf8, CountsCharacters(init.attrs()));
   return KernelFn([utf8](KernelContext& ctx) -> absl::Status {
     Tensor input = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kInt32, input.shape()));
@@ -269,7 +276,7 @@ absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
 // Bytes only: TensorFlow's default, which leaves everything but ASCII alone.
 template <char (*kChange)(unsigned char)>
 absl::StatusOr<KernelFn> MakeCaseChange(KernelInit& init) {
-  const std::string encoding = init.attrs().GetOr<std::string>("encoding", "");
+  FORMWORK_ASSIGN_OR_RETURN(const std::string encoding, init.attrs().Get<std::string>("encoding"));
   if (!encoding.empty() && encoding != "utf-8") {
     return InvalidArgument("only utf-8 or '' (no encoding) is supported, received ", encoding);
   }
@@ -336,7 +343,7 @@ bool Substring(const std::string& text, int64_t pos, int64_t length, bool utf8, 
 }
 
 absl::StatusOr<KernelFn> MakeSubstr(KernelInit& init) {
-  const bool utf8 = init.attrs().GetOr<std::string>("unit", "BYTE") == "UTF8_CHAR";
+  FORMWORK_ASSIGN_OR_RETURN(const bool utf8, CountsCharacters(init.attrs()));
   return KernelFn([utf8](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     const Tensor& position = ctx.input(1);

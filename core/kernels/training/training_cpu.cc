@@ -178,7 +178,9 @@ absl::StatusOr<KernelFn> MakeKernel(KernelInit& init, ApplyFn apply, int variabl
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
   Options options;
-  options.update_slots = init.attrs().GetOr<bool>("update_slots", true);
+  if (init.op().FindAttr("update_slots") != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(options.update_slots, init.attrs().Get<bool>("update_slots"));
+  }
   Layout layout{variables, scalars, -1, {}};
   for (const ArgDef& arg : init.op().inputs) {
     if (arg.name == "grad" || arg.name == "delta") {
@@ -217,8 +219,8 @@ absl::StatusOr<KernelFn> Make(KernelInit& init) {
 template <template <typename> typename Plain, template <typename> typename Other,
           bool kComplex = true>
 absl::StatusOr<KernelFn> MakeEither(KernelInit& init, absl::string_view attr) {
-  return init.attrs().GetOr<bool>(attr, false) ? Make<Other, kComplex>(init)
-                                               : Make<Plain, kComplex>(init);
+  FORMWORK_ASSIGN_OR_RETURN(const bool other, init.attrs().Get<bool>(attr));
+  return other ? Make<Other, kComplex>(init) : Make<Plain, kComplex>(init);
 }
 
 template <typename C>
