@@ -11,9 +11,13 @@ namespace {
 
 constexpr int64_t kTaskWork = 256 * 1024;  // Multiplications, about 20 us.
 
-// Channels that are worked on together: one AVX-512 register or two of AVX2.
+// Channels that are worked on together, a vector of kBytes: one register of the host's, because gcc
+// keeps wider vectors in memory, as it does arrays.
+template <typename T, int kBytes>
+constexpr int64_t kBlock = kBytes / static_cast<int64_t>(sizeof(T));
+// Where it is an array that is summed in.
 template <typename T>
-constexpr int64_t kBlock = 64 / static_cast<int64_t>(sizeof(T));
+constexpr int64_t kArrayBlock = 64 / static_cast<int64_t>(sizeof(T));
 
 /// The taps [begin, end) of an axis that lie within the input for one output.
 struct TapRange {
@@ -56,16 +60,30 @@ FORMWORK_ISA_INLINE DepthwiseEpilogue<T> From(DepthwiseEpilogue<T> epilogue, int
   return epilogue;
 }
 
+/// What comes after the sums of `kPixels` outputs side by side.
+template <typename T, int kBytes, int kPixels, typename Block>
+FORMWORK_ISA_INLINE void Finish(Block* sum, int64_t channels, const DepthwiseEpilogue<T>& epilogue,
+                                T* out) {
+  const Block zero = {};
+  if (epilogue.clamp) {
+    const Block high = zero + epilogue.high;
+    for (int p = 0; p < kPixels; ++p) {
+      const Block positive = sum[p] > zero ? sum[p] : zero;
+      sum[p] = positive < high ? positive : high;
+    }
+  }
+  for (int p = 0; p < kPixels; ++p) *reinterpret_cast<Block*>(out + p * channels) = sum[p];
+}
+
 /// `kPixels` outputs side by side, a block of channels: out[p][c] = sum of taps. `in` and `filter`
 /// point to the first tap within the input.
-template <typename T, int kPixels>
+template <typename T, int kBytes, int kPixels>
 FORMWORK_ISA_INLINE void BlockOfPixels(int64_t tap_rows, int64_t tap_cols, int64_t tap_row_step,
                                        int64_t tap_col_step, int64_t pixel_step,
                                        int64_t filter_row_step, int64_t channels, const T* in,
                                        const T* filter, const DepthwiseEpilogue<T>& epilogue,
                                        T* out) {
-  // A vector type: gcc keeps arrays in memory here.
-  typedef T Block __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+  typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
   const Block zero = {};
   Block sum[kPixels];
   for (int p = 0; p < kPixels; ++p) {
@@ -83,14 +101,32 @@ FORMWORK_ISA_INLINE void BlockOfPixels(int64_t tap_rows, int64_t tap_cols, int64
       weights += channels;
     }
   }
-  if (epilogue.clamp) {
-    const Block high = zero + epilogue.high;
-    for (int p = 0; p < kPixels; ++p) {
-      const Block positive = sum[p] > zero ? sum[p] : zero;
-      sum[p] = positive < high ? positive : high;
+  Finish<T, kBytes, kPixels>(sum, channels, epilogue, out);
+}
+
+/// The same for windows of 3x3 within the input, side by side, one pixel apart: what neighbours
+/// share is loaded once.
+template <typename T, int kBytes, int kPixels>
+FORMWORK_ISA_INLINE void BlockOfThrees(int64_t in_row, int64_t channels, const T* in,
+                                       const T* filter, const DepthwiseEpilogue<T>& epilogue,
+                                       T* out) {
+  typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+  const Block zero = {};
+  Block sum[kPixels];
+  for (int p = 0; p < kPixels; ++p) {
+    sum[p] = epilogue.bias == nullptr ? zero : *reinterpret_cast<const Block*>(epilogue.bias);
+  }
+  for (int i = 0; i < 3; ++i) {
+    Block x[kPixels + 2];
+    for (int p = 0; p < kPixels + 2; ++p) {
+      x[p] = *reinterpret_cast<const Block*>(in + i * in_row + p * channels);
+    }
+    for (int j = 0; j < 3; ++j) {
+      const Block weight = *reinterpret_cast<const Block*>(filter + (i * 3 + j) * channels);
+      for (int p = 0; p < kPixels; ++p) sum[p] += x[p + j] * weight;
     }
   }
-  for (int p = 0; p < kPixels; ++p) *reinterpret_cast<Block*>(out + p * channels) = sum[p];
+  Finish<T, kBytes, kPixels>(sum, channels, epilogue, out);
 }
 
 /// The same for channels that do not fill a block, one pixel.
@@ -111,7 +147,7 @@ FORMWORK_ISA_INLINE void FewChannels(int64_t tap_rows, int64_t tap_cols, int64_t
 }
 
 /// Output rows [begin, end), counted over the whole batch.
-template <typename T>
+template <typename T, int kBytes>
 struct ForwardRows {
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, const T* filter,
                                       const DepthwiseEpilogue<T>* epilogue, T* output,
@@ -121,6 +157,8 @@ struct ForwardRows {
     const int64_t in_row = s.cols.input * channels;
     const int64_t filter_row = s.cols.taps * channels;
     const TapRange interior = InteriorOutputs(s.cols);
+    const bool threes = s.rows.taps == 3 && s.rows.dilation == 1 && s.cols.taps == 3 &&
+                        s.cols.dilation == 1 && s.cols.stride == 1;
     for (int64_t r = begin; r < end; ++r) {
       const int64_t n = r / s.rows.output;
       const int64_t oh = r % s.rows.output;
@@ -148,9 +186,15 @@ struct ForwardRows {
         int64_t c = 0;
         if (inside) {
           const int64_t pixel_step = s.cols.stride * channels;
-          for (; c + kBlock<T> <= channels; c += kBlock<T>) {
-            BlockOfPixels<T, 4>(rows, cols, row_step, col_step, pixel_step, filter_row, channels,
-                                x + c, w + c, From(*epilogue, c), to + c);
+          if (threes && rows == 3) {
+            for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
+              BlockOfThrees<T, kBytes, 4>(in_row, channels, x + c, w + c, From(*epilogue, c),
+                                          to + c);
+            }
+          }
+          for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
+            BlockOfPixels<T, kBytes, 4>(rows, cols, row_step, col_step, pixel_step, filter_row,
+                                        channels, x + c, w + c, From(*epilogue, c), to + c);
           }
           if (c < channels) {
             for (int64_t p = 0; p < 4; ++p) {
@@ -163,9 +207,9 @@ struct ForwardRows {
           continue;
         }
         const int64_t live_rows = cols == 0 ? 0 : rows;
-        for (; c + kBlock<T> <= channels; c += kBlock<T>) {
-          BlockOfPixels<T, 1>(live_rows, cols, row_step, col_step, 0, filter_row, channels, x + c,
-                              w + c, From(*epilogue, c), to + c);
+        for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
+          BlockOfPixels<T, kBytes, 1>(live_rows, cols, row_step, col_step, 0, filter_row, channels,
+                                      x + c, w + c, From(*epilogue, c), to + c);
         }
         if (c < channels) {
           FewChannels<T>(live_rows, cols, row_step, col_step, filter_row, channels, channels - c,
@@ -203,7 +247,7 @@ FORMWORK_ISA_INLINE int64_t ReaderOf(const ConvAxis& a, const TapDistances& d, i
 
 /// Input rows [begin, end), counted over the whole batch: each input gathers from the outputs that
 /// read it.
-template <typename T>
+template <typename T, int kBytes>
 struct InputGradientRows {
   static constexpr int kTogether = 16;
 
@@ -276,9 +320,8 @@ struct InputGradientRows {
   FORMWORK_ISA_INLINE static void Add(int64_t channels, int count, const T* const* gradients,
                                       const T* const* weights, bool from_zero, T* to) {
     int64_t c = 0;
-    for (; c + kBlock<T> <= channels; c += kBlock<T>) {
-      // As a vector type: gcc keeps an array in memory here, at several times the cost.
-      typedef T Block __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+    for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
+      typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
       Block sum = {};
       if (!from_zero) sum = *reinterpret_cast<const Block*>(to + c);
       for (int t = 0; t < count; ++t) {
@@ -302,7 +345,7 @@ struct InputGradientRows {
 template <typename T, int kTaps>
 FORMWORK_ISA_INLINE void FilterBlock(int64_t count, int64_t channels, int64_t in_step,
                                      int64_t tap_step, const T* in, const T* g, T* sums) {
-  constexpr int64_t kC = kBlock<T>;
+  constexpr int64_t kC = kArrayBlock<T>;
   T sum[kTaps][kC];
   for (int t = 0; t < kTaps; ++t) {
     for (int64_t c = 0; c < kC; ++c) sum[t][c] = sums[t * channels + c];
@@ -358,7 +401,7 @@ struct FilterGradientRows {
         const int64_t in_step = s.cols.stride * channels;
         const int64_t tap_step = s.cols.dilation * channels;
         int64_t c = 0;
-        for (; c + kBlock<T> <= channels; c += kBlock<T>) {
+        for (; c + kArrayBlock<T> <= channels; c += kArrayBlock<T>) {
           int64_t j = 0;
           for (; j + 3 <= s.cols.taps; j += 3) {
             FilterBlock<T, 3>(count, channels, in_step, tap_step, x0 + j * tap_step + c, g0 + c,
@@ -383,6 +426,19 @@ struct FilterGradientRows {
   }
 };
 
+/// Rows<T, bytes of the host's vectors>::Run(args...) compiled for this machine.
+template <template <typename, int> typename Rows, typename T, typename... Args>
+void ForBlocksOfHost(Args... args) {
+  switch (HostIsa()) {
+    case Isa::kAvx512:
+      return ForHostIsa<Rows<T, 64>>(args...);
+    case Isa::kAvx2:
+      return ForHostIsa<Rows<T, 32>>(args...);
+    case Isa::kBaseline:
+      return ForHostIsa<Rows<T, 16>>(args...);
+  }
+}
+
 int64_t RowGrain(const ConvShape& s, int64_t cols) {
   const double work = static_cast<double>(cols) * static_cast<double>(s.in_channels) *
                       static_cast<double>(s.rows.taps) * static_cast<double>(s.cols.taps);
@@ -396,7 +452,8 @@ void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter,
                       const DepthwiseEpilogue<T>& epilogue, T* output) {
   ParallelFor(shape.batch * shape.rows.output, RowGrain(shape, shape.cols.output),
               [&](int64_t begin, int64_t end) {
-                ForHostIsa<ForwardRows<T>>(&shape, input, filter, &epilogue, output, begin, end);
+                ForBlocksOfHost<ForwardRows, T>(&shape, input, filter, &epilogue, output, begin,
+                                                end);
               });
 }
 
@@ -426,8 +483,8 @@ void DepthwiseInputGradient(const ConvShape& shape, const T* filter, const T* ou
   }
   ParallelFor(shape.batch * shape.rows.input, RowGrain(shape, shape.cols.input),
               [&](int64_t begin, int64_t end) {
-                ForHostIsa<InputGradientRows<T>>(&shape, filter, out_backprop, in_backprop, begin,
-                                                 end);
+                ForBlocksOfHost<InputGradientRows, T>(&shape, filter, out_backprop, in_backprop,
+                                                      begin, end);
               });
 }
 
