@@ -9,6 +9,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/conv/conv_depthwise.h"
 #include "core/kernels/elementwise/elementwise_program.h"
 #include "core/plan/scalars.h"
 
@@ -41,7 +42,17 @@ bool MayEndCall(const Graph& graph, const Node& node) {
 class Grouping {
  public:
   Grouping(const Graph& graph, const KernelRegistry& kernels)
-      : graph_(graph), kernels_(kernels), group_of_(graph.nodes.size(), -1) {}
+      : graph_(graph),
+        kernels_(kernels),
+        group_of_(graph.nodes.size(), -1),
+        readers_(graph.nodes.size()),
+        depthwise_inputs_(graph.nodes.size()) {
+    for (const Node& node : graph.nodes) {
+      for (const Edge& edge : node.inputs) ++readers_[edge.node];
+      if (IsFloat(node, "DepthwiseConv2dNative")) depthwise_inputs_[node.inputs[0].node] = true;
+    }
+    for (const Edge& edge : graph.results) ++readers_[edge.node];
+  }
 
   std::vector<FusionUnit> Run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -57,6 +68,15 @@ class Grouping {
     std::vector<int32_t> nodes;  // Empty once emitted or united with another.
     bool scalars = false;
   };
+
+  static bool IsFloat(const Node& node, absl::string_view op) {
+    return node.kind == NodeKind::kOp && node.op->name == op &&
+           node.output_dtypes[0] == DType::kFloat;
+  }
+  // Whether it is a convolution that a depthwise one alone reads.
+  bool WaitsForDepthwise(int32_t i) const {
+    return depthwise_inputs_[i] && readers_[i] == 1 && IsFloat(graph_.nodes[i], "Conv2D");
+  }
 
   void Visit(int32_t i) {
     const Node& node = graph_.nodes[i];
@@ -76,7 +96,13 @@ class Grouping {
       joined = joined < 0 ? g : Unite(joined, g);
     }
     if (!waits) {
-      units_.push_back({{i}});
+      if (WaitsForDepthwise(i)) return;
+      const int32_t conv = IsFloat(node, "DepthwiseConv2dNative") ? node.inputs[0].node : -1;
+      if (conv >= 0 && WaitsForDepthwise(conv)) {
+        units_.push_back({.nodes = {conv, i}, .bands = true});
+      } else {
+        units_.push_back({{i}});
+      }
       return;
     }
     if (joined < 0) joined = NewGroup(false);
@@ -138,6 +164,8 @@ class Grouping {
   const KernelRegistry& kernels_;
   std::vector<int32_t> group_of_;
   std::vector<int32_t> parent_;
+  std::vector<int32_t> readers_;        // By node: how often its outputs are read.
+  std::vector<bool> depthwise_inputs_;  // By node: whether a depthwise convolution's input.
   std::vector<Group> groups_;
   // The group of scalars that waits; -1: none.
   int32_t scalars_ = -1;
@@ -254,8 +282,26 @@ std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& ker
   return units;
 }
 
+namespace {
+
+std::optional<FusedStep> MakeBandStep(const Graph& graph, const FusionUnit& unit,
+                                      std::vector<KernelFn> one_by_one) {
+  const Node& conv = graph.nodes[unit.nodes[0]];
+  const Node& depthwise = graph.nodes[unit.nodes[1]];
+  absl::StatusOr<KernelFn> kernel = MakeConvDepthwise(
+      {conv.name, conv.attrs, conv.inputs.size(), std::move(one_by_one[0])},
+      {depthwise.name, depthwise.attrs, depthwise.inputs.size(), std::move(one_by_one[1])});
+  if (!kernel.ok()) return std::nullopt;
+  FusedStep step{conv.inputs, *std::move(kernel)};
+  step.inputs.insert(step.inputs.end(), depthwise.inputs.begin() + 1, depthwise.inputs.end());
+  return step;
+}
+
+}  // namespace
+
 absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
                                                        std::vector<KernelFn> one_by_one) {
+  if (unit.bands) return MakeBandStep(graph, unit, std::move(one_by_one));
   FusedStep fused;
   HashMap<int32_t, uint16_t> inside;  // Node -> its instruction.
   for (size_t i = 0; i < unit.nodes.size(); ++i) {

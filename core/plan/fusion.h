@@ -21,6 +21,7 @@ const BlockOp* TableOp(const Graph& graph, const Node& node);
 struct FusionUnit {
   std::vector<int32_t> nodes;
   bool scalars = false;            ///< A group of nodes that compute scalars alone (scalars.h).
+  bool bands = false;              ///< A convolution and the depthwise one that alone reads it.
   std::vector<Edge> outputs = {};  ///< What another unit, or a result, needs.
 };
 
@@ -30,8 +31,8 @@ struct FusionUnit {
 /// to find out.
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels);
 
-/// One step for a whole unit of elementwise nodes; its outputs are the unit's, and its errors name
-/// the node that they are of.
+/// One step for a whole unit of elementwise nodes, or of two convolutions; its outputs are the
+/// unit's, and its errors name the node that they are of.
 struct FusedStep {
   std::vector<Edge> inputs;
   KernelFn kernel;

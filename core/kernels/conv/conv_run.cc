@@ -4,7 +4,6 @@
 #include <cstring>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -27,24 +26,6 @@ absl::StatusOr<Tensor> Scratch(Allocator& allocator, DType dtype, int64_t elemen
   // At least as much as lies outside of the Tensor itself, aligned.
   return Tensor::Allocate(allocator, dtype, Shape({std::max<int64_t>(elements, 64)}));
 }
-
-/// The first error of tasks that run side by side.
-class FirstError {
- public:
-  void Note(const absl::Status& status) {
-    if (status.ok()) return;
-    absl::MutexLock lock(&mutex_);
-    if (status_.ok()) status_ = status;
-  }
-  absl::Status Take() {
-    absl::MutexLock lock(&mutex_);
-    return status_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-};
 
 // ---- Matrix products ----
 

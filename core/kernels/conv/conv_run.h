@@ -3,13 +3,33 @@
 // The convolutions of checked sizes, for every element type: float by oneDNN (half and bfloat16
 // through it), the others by matrix products. Large work is split over the compute threads.
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "core/kernels/conv/conv_packed_filter.h"
 #include "core/kernels/conv/conv_shape.h"
 #include "core/kernels/conv/epilogue.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
+
+/// The first error of tasks that run side by side. Thread-safe.
+class FirstError {
+ public:
+  void Note(const absl::Status& status) {
+    if (status.ok()) return;
+    absl::MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+  }
+  absl::Status Take() {
+    absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
 
 // The tensors have the shapes that `shape` says and one dtype: float, half, bfloat16, double or
 // int32. The last argument is allocated and overwritten. Errors: kResourceExhausted if there is no

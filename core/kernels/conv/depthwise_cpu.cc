@@ -96,17 +96,6 @@ absl::Status RunInto(const Shape& loop_shape, bool channels_first, Allocator& al
   return Deliver(std::move(made), channels_first, allocator, result);
 }
 
-// Of floats: the loops' part of an epilogue, whose scale is the filter's.
-DepthwiseEpilogue<float> LoopEpilogue(const EpilogueOperands& operands) {
-  DepthwiseEpilogue<float> epilogue;
-  if (operands.bias != nullptr) epilogue.bias = operands.bias->data<float>();
-  epilogue.clamp = operands.steps.activation != Activation::kNone;
-  epilogue.high = operands.steps.activation == Activation::kRelu6
-                      ? 6.0f
-                      : std::numeric_limits<float>::infinity();
-  return epilogue;
-}
-
 absl::Status Forward(const ConvShape& shape, int64_t multiplier, const Tensor& input,
                      const Tensor& filter, const EpilogueOperands& operands, Allocator& allocator,
                      Tensor* output) {
@@ -125,7 +114,7 @@ absl::Status Forward(const ConvShape& shape, int64_t multiplier, const Tensor& i
                                       out.mutable_data<double>());
                    } else {
                      DepthwiseForward(loop, in.data<float>(), weights.data<float>(),
-                                      LoopEpilogue(operands), out.mutable_data<float>());
+                                      DepthwiseEpilogueOf(operands), out.mutable_data<float>());
                    }
                    return absl::OkStatus();
                  });
@@ -289,6 +278,16 @@ absl::StatusOr<KernelFn> MakeFilterGradient(KernelInit& init) {
 }
 
 }  // namespace
+
+DepthwiseEpilogue<float> DepthwiseEpilogueOf(const EpilogueOperands& operands) {
+  DepthwiseEpilogue<float> epilogue;
+  if (operands.bias != nullptr) epilogue.bias = operands.bias->data<float>();
+  epilogue.clamp = operands.steps.activation != Activation::kNone;
+  epilogue.high = operands.steps.activation == Activation::kRelu6
+                      ? 6.0f
+                      : std::numeric_limits<float>::infinity();
+  return epilogue;
+}
 
 void AddDepthwiseCpuKernels(KernelRegistry& registry) {
   registry.Add("DepthwiseConv2dNative", MakeForward);
