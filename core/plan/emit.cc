@@ -11,6 +11,7 @@
 #include "core/kernels/enqueued_step.h"
 #include "core/plan/accesses.h"
 #include "core/plan/fusion.h"
+#include "core/plan/kept_values.h"
 #include "core/plan/liveness.h"
 #include "core/plan/memory.h"
 #include "core/plan/planner_scope.h"
@@ -68,7 +69,14 @@ class Emitter {
       }
     }
     Region whole;
-    FORMWORK_ASSIGN_OR_RETURN(plan_->results, EmitBody(graph, args, whole, true));
+    std::optional<FixedParts> parts;
+    if (root_ && !on_device()) parts = SplitFixed(graph);
+    if (parts.has_value()) {
+      FORMWORK_RETURN_IF_ERROR(EmitFixed(*parts, args, whole));
+    }
+    FORMWORK_ASSIGN_OR_RETURN(plan_->results,
+                              EmitBody(parts.has_value() ? parts->rest : graph, args, whole, true));
+    whole.begin = 0;
     if (!root_) {
       for (size_t k = 0; k < plan_->results.size(); ++k) {
         plan_->results[k] = CopyTo(MemoryByDType(graph.dtype(graph.results[k])), plan_->results[k]);
@@ -245,6 +253,61 @@ class Emitter {
     results.reserve(graph.results.size());
     for (const Edge& result : graph.results) results.push_back(body.ref(result));
     return results;
+  }
+
+  //      variables = loads; hit, kept = recall(variables); branch hit -> recalled, anew
+  //   recalled: values = kept; jump end
+  //   anew:     values = body; keep(variables, values)
+  //   end:
+  // Adds variables and values to `args`.
+  absl::Status EmitFixed(const FixedParts& parts, std::vector<Plan::Ref>& args, Region& whole) {
+    FORMWORK_ASSIGN_OR_RETURN(const std::vector<Plan::Ref> variables,
+                              EmitBody(parts.loads, args, whole, true));
+    const size_t count = parts.fixed.results.size();
+    KeptValuesKernels kernels = MakeKeptValues(variables.size());
+    const uint32_t hit = AddKeptKernel(std::move(kernels.recall), variables, 1 + count);
+    Construct construct;
+    construct.begin = Here();
+    Plan::Instruction& choice = NewInstruction(Plan::Code::kBranch, "", nullptr);
+    choice.target = NewTargets(2);
+    choice.num_targets = 2;
+    AddInput({.index = hit});
+    const uint32_t first = NewSlots(count);
+    construct.outputs = {first, static_cast<uint32_t>(count)};
+    construct.regions.resize(2);
+    LandHere(construct.begin, 0);
+    construct.regions[0].begin = Here();
+    std::vector<Plan::Ref> kept;
+    for (uint32_t k = 0; k < count; ++k) kept.push_back({.index = hit + 1 + k});
+    Move(kept, first);
+    const uint32_t jump = Jump();
+    construct.regions[0].end = Here();
+    LandHere(construct.begin, 1);
+    FORMWORK_ASSIGN_OR_RETURN(std::vector<Plan::Ref> values,
+                              EmitBody(parts.fixed, variables, construct.regions[1], false));
+    std::vector<Plan::Ref> both = variables;
+    both.insert(both.end(), values.begin(), values.end());
+    AddKeptKernel(std::move(kernels.keep), both, 0);
+    Move(values, first);
+    construct.regions[1].end = Here();
+    LandHere(jump);
+    construct.end = Here();
+    whole.constructs.push_back(std::move(construct));
+    args.insert(args.end(), variables.begin(), variables.end());
+    for (uint32_t k = 0; k < count; ++k) args.push_back({.index = first + k});
+    return absl::OkStatus();
+  }
+  // Its first output.
+  uint32_t AddKeptKernel(KernelFn kernel, const std::vector<Plan::Ref>& inputs, size_t outputs) {
+    const auto index = static_cast<uint32_t>(plan_->kernels.size());
+    plan_->kernels.push_back(std::move(kernel));
+    const uint32_t first = NewSlots(outputs);
+    Plan::Instruction& instruction =
+        NewInstruction(Plan::Code::kKernel, outputs > 0 ? "recall" : "keep", nullptr);
+    instruction.outputs = {first, static_cast<uint32_t>(outputs)};
+    instruction.target = index;
+    for (const Plan::Ref& input : inputs) AddInput(input);
+    return first;
   }
 
   std::vector<FusionUnit> Units(const Graph& graph) const {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/hash_map.h"
+#include "core/graph/fixed_nodes.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/ops/epilogue.h"
 
@@ -436,11 +437,13 @@ std::vector<bool> WeightsInto(const Node& node, const std::vector<bool>& weights
   return into;
 }
 
-// `fixed`: whether variables keep their values during a call; else nothing is weights.
+// `fixed`: whether variables keep their values during a call; else nothing is weights. `computed`:
+// by node, what else is.
 void FuseIn(Graph& graph, const PassContext& context, bool fixed,
-            const std::vector<bool>& parameters) {
-  const std::vector<bool> weights =
+            const std::vector<bool>& parameters, const std::vector<bool>& computed = {}) {
+  std::vector<bool> weights =
       fixed ? WeightsIn(graph, parameters) : std::vector<bool>(graph.nodes.size());
+  for (size_t i = 0; i < computed.size(); ++i) weights[i] = weights[i] || computed[i];
   for (Node& node : graph.nodes) {
     if (node.bodies.empty()) continue;
     const std::vector<bool> into = WeightsInto(node, weights);
@@ -454,7 +457,7 @@ void FuseIn(Graph& graph, const PassContext& context, bool fixed,
 void FuseEpilogues(Graph& graph, const PassContext& context) {
   const bool fixed = std::none_of(graph.nodes.begin(), graph.nodes.end(),
                                   [](const Node& n) { return ChangesState(n); });
-  FuseIn(graph, context, fixed, std::vector<bool>(graph.args.size()));
+  FuseIn(graph, context, fixed, std::vector<bool>(graph.args.size()), FixedNodes(graph));
 }
 
 }  // namespace formwork
