@@ -32,7 +32,7 @@ BELOW = {
     "core/kernels/variant": ["core/kernels"],
     # What can be fused, and the programs that it becomes.
     "core/graph": ["core/kernels", "core/kernels/elementwise", "proto/tf"],
-    "core/plan": ["core/graph"],
+    "core/plan": ["core/graph", "core/kernels/conv"],
     "core/runtime": ["core/plan"],
     "core/function": ["core/plan"],
     # Which oneDNN there is.
