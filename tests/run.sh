@@ -36,7 +36,7 @@ step "Building dev"
 build dev
 
 step "Unit, op, graph and concurrency tests"
-attempt ctest --test-dir build/dev --output-on-failure -L fast
+attempt ctest --test-dir build/dev -j 2 --output-on-failure -L fast
 
 asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests formwork_stream_tests import_fuzzer)
 if [ "$mode" != --fast ]; then

@@ -340,9 +340,10 @@ class Emitter {
 
   absl::Status AddNode(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
-    if (node.kind == NodeKind::kFork) return AddFork(body, i);
-    if (node.op->control_flow == ControlFlow::kNone) return AddKernel(body, i);
+    const bool fork = node.kind == NodeKind::kFork;
+    if (!fork && node.op->control_flow == ControlFlow::kNone) return AddKernel(body, i);
     if (body.top && root_) scope_.releases.NoteFunction(Here());
+    if (fork) return AddFork(body, i);
     if (node.bodies.empty()) return AddCall(body, i);
     const uint32_t begin = Here();
     FORMWORK_RETURN_IF_ERROR(node.op->control_flow == ControlFlow::kWhile ? AddLoop(body, i)
@@ -557,13 +558,16 @@ class Emitter {
   absl::Status AddFork(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
     const uint32_t first = static_cast<uint32_t>(plan_->calls.size());
+    std::vector<Access> access;
     for (const Graph& lane : node.bodies) {
       FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Emit(lane, scope_, /*root=*/false));
+      access.insert(access.end(), plan->arg_access.begin(), plan->arg_access.end());
       plan_->calls.push_back({static_cast<uint32_t>(scope_.functions.size())});
       scope_.functions.push_back(std::move(plan));
     }
     NewStep(body, i, Plan::Code::kFork, first, InputsOf(body, node)).num_targets =
         static_cast<uint32_t>(node.bodies.size());
+    NoteAccess(body, i, [&access](size_t k) { return access[k]; });
     return absl::OkStatus();
   }
 

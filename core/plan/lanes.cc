@@ -21,8 +21,8 @@ constexpr double kIterations = 16;
 // Looking for lanes visits each node so often on average, at most.
 constexpr int64_t kVisitsPerNode = 64;
 
-// Whether it can be in a lane, whatever it is made of.
-bool IsPure(const Node& node) {
+// Whether the node, and all in its bodies, is pure or reads.
+bool FitsLane(const Node& node) {
   std::vector<const Node*> open = {&node};
   while (!open.empty()) {
     const Node& next = *open.back();
@@ -30,9 +30,8 @@ bool IsPure(const Node& node) {
     if (next.kind == NodeKind::kArg || next.kind == NodeKind::kConstant) continue;
     if (next.kind != NodeKind::kOp || next.op->handle_of != nullptr) return false;
     if (next.bodies.empty()) {
-      if (next.op->control_flow != ControlFlow::kNone || next.op->effect != Effect::kNone) {
-        return false;
-      }
+      const bool pure = next.op->effect == Effect::kNone || next.op->effect == Effect::kRead;
+      if (!pure || next.op->control_flow != ControlFlow::kNone) return false;
     }
     for (const Graph& body : next.bodies) {
       for (const Node& inner : body.nodes) open.push_back(&inner);
@@ -69,8 +68,6 @@ double WorkOf(const Graph& graph, const Node& node) {
   return node.op->control_flow == ControlFlow::kWhile ? kIterations * all : most;
 }
 
-bool MayCross(DType dtype) { return dtype != DType::kResource && dtype != DType::kVariant; }
-
 // One graph; not the bodies of its nodes.
 class Forker {
  public:
@@ -81,7 +78,7 @@ class Forker {
         uses_(graph.nodes.size(), 0),
         found_(graph.nodes.size(), 0),
         window_(graph.nodes.size() + 1, 0),
-        pure_(graph.nodes.size(), false),
+        fits_(graph.nodes.size(), false),
         work_(graph.nodes.size(), 0),
         taken_(graph.nodes.size(), false),
         uses_in_lanes_(graph.nodes.size(), 0),
@@ -100,7 +97,8 @@ class Forker {
 
  private:
   struct Lane {
-    std::vector<int32_t> nodes;  // The last one's outputs are the lane's.
+    std::vector<int32_t> nodes;
+    std::vector<int32_t> outputs;  // Of the last one: what is needed of it.
     double work = 0;
   };
   struct Fork {
@@ -120,8 +118,8 @@ class Forker {
       const Node& node = graph_.nodes[i];
       for (const Edge& edge : node.inputs) ++uses_[edge.node];
       window_[i + 1] = window_[i] + (HasEffect(node) ? 1 : 0);
-      pure_[i] = node.kind == NodeKind::kOp && IsPure(node);
-      if (pure_[i]) all += work_[i] = WorkOf(graph_, node);
+      fits_[i] = node.kind == NodeKind::kOp && FitsLane(node);
+      if (fits_[i]) all += work_[i] = WorkOf(graph_, node);
     }
     for (const Edge& edge : graph_.results) ++uses_[edge.node];
     return all >= 2 * kLeastLaneNanos;
@@ -138,7 +136,7 @@ class Forker {
     if (roots.size() < 2) return;
     for (int32_t root : roots) {
       Lane lane = LaneTo(root, join);
-      if (lane.work < kLeastLaneNanos || !Closed(lane)) continue;
+      if (lane.work < kLeastLaneNanos || !MayBeLane(lane)) continue;
       all += lane.work;
       most = std::max(most, lane.work);
       fork.lanes.push_back(std::move(lane));
@@ -157,9 +155,14 @@ class Forker {
   Lane LaneTo(int32_t root, int32_t join) {
     Lane lane;
     const std::vector<Edge>& inputs = InputsOf(join);
-    const auto used = std::count_if(inputs.begin(), inputs.end(),
-                                    [root](const Edge& edge) { return edge.node == root; });
-    if (used != uses_[root] || !MayJoin(root, join)) return lane;
+    for (const Edge& edge : inputs) {
+      if (edge.node == root) lane.outputs.push_back(edge.index);
+    }
+    if (static_cast<int32_t>(lane.outputs.size()) != uses_[root] || !MayJoin(root, join)) {
+      return lane;
+    }
+    std::sort(lane.outputs.begin(), lane.outputs.end());
+    lane.outputs.erase(std::unique(lane.outputs.begin(), lane.outputs.end()), lane.outputs.end());
     std::vector<int32_t> seen;
     lane.nodes.push_back(root);
     for (size_t k = 0; k < lane.nodes.size(); ++k) {
@@ -178,23 +181,15 @@ class Forker {
   }
 
   bool MayJoin(int32_t i, int32_t join) const {
-    return pure_[i] && !taken_[i] && window_[i] == window_[join];
+    return fits_[i] && !taken_[i] && window_[i] == window_[join];
   }
 
-  // Whether nothing goes in or out that may hold a handle.
-  bool Closed(const Lane& lane) const {
-    const auto inside = [&lane](int32_t i) {
-      return std::binary_search(lane.nodes.begin(), lane.nodes.end(), i);
-    };
-    for (DType dtype : graph_.nodes[lane.nodes.back()].output_dtypes) {
-      if (!MayCross(dtype)) return false;
-    }
-    for (int32_t i : lane.nodes) {
-      for (const Edge& edge : graph_.nodes[i].inputs) {
-        if (!MayCross(graph_.dtype(edge)) && !inside(edge.node)) return false;
-      }
-    }
-    return true;
+  // Whether nothing comes out of it that may hold a handle: the planner follows those.
+  bool MayBeLane(const Lane& lane) const {
+    const std::vector<DType>& dtypes = graph_.nodes[lane.nodes.back()].output_dtypes;
+    return std::all_of(lane.outputs.begin(), lane.outputs.end(), [&dtypes](int32_t k) {
+      return dtypes[k] != DType::kResource && dtypes[k] != DType::kVariant;
+    });
   }
 
   void Rewrite() {
@@ -265,9 +260,7 @@ class Forker {
       body.nodes.push_back(std::move(node));
     }
     const int32_t last = static_cast<int32_t>(body.nodes.size()) - 1;
-    for (size_t k = 0; k < body.nodes[last].output_dtypes.size(); ++k) {
-      body.results.push_back({last, static_cast<int32_t>(k)});
-    }
+    for (int32_t k : lane.outputs) body.results.push_back({last, k});
     return body;
   }
 
@@ -299,7 +292,7 @@ class Forker {
   int64_t visits_;  // That are left.
   std::vector<int32_t> uses_, found_;
   std::vector<int32_t> window_;  // How many effects come before: nothing moves over one.
-  std::vector<bool> pure_;
+  std::vector<bool> fits_;
   std::vector<double> work_;
   std::vector<bool> taken_;
   std::vector<Fork> forks_;

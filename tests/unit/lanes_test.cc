@@ -155,6 +155,56 @@ TEST_F(LanesTest, RandomNumbersStayInOrder) {
   EXPECT_THAT(Text(), HasSubstr("fork"));
 }
 
+constexpr char kLoopsThatRead[] = R"(
+  v = Placeholder dtype=resource
+  x = Placeholder dtype=float
+  zero = Const int32[] 0
+  a = While(zero, x, v) cond=@cond body=@left T=[int32,float,resource]
+  b = While(zero, x, v) cond=@cond body=@right T=[int32,float,resource]
+  y = Sub(a:1, b:1) T=float
+  function cond(i: int32, x: float, v: resource) -> (go: bool = l:z:0)
+    ten = Const int32[] 10
+    l = Less(i, ten:output:0) T=int32
+  end
+  function left(i: int32, x: float, v: resource) -> (j: int32 = k:z:0, z: float = p:product:0, u: resource = v)
+    one = Const int32[] 1
+    k = AddV2(i, one:output:0) T=int32
+    w = ReadVariableOp(v) dtype=float
+    p = MatMul(x, w:value:0) T=float
+  end
+  function right(i: int32, x: float, v: resource) -> (j: int32 = k:z:0, z: float = p:product:0, u: resource = v)
+    one = Const int32[] 1
+    k = AddV2(i, one:output:0) T=int32
+    w = ReadVariableOp(v) dtype=float
+    p = MatMul(w:value:0, x) T=float
+  end
+)";
+
+TEST_F(LanesTest, MayReadVariables) {
+  const std::string text = R"(
+    v = Placeholder dtype=resource
+    x = Placeholder dtype=float
+    p = MatMul(x, x) T=float
+    read = ReadVariableOp(v, ^p) dtype=float
+    q = MatMul(p, read) T=float
+    r = MatMul(x, x) T=float transpose_a=true
+    s = MatMul(r, read) T=float
+    y = Sub(q, s) T=float
+    write = AssignVariableOp(v, y) dtype=float
+  )";
+  PlannerContext context{world_.ops, world_.kernels, world_.allocator};
+  context.lanes = true;
+  const Feeds feeds = {{"v:0", DType::kResource}, {"x:0", DType::kFloat}};
+  ASSERT_OK_AND_ASSIGN(const ImportedGraph writes, world_.Import(text, feeds, {}, {"write"}));
+  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(writes, {kSquare, kSquare}, context));
+  EXPECT_THAT(Text(), HasSubstr("fork 0 1"));
+  EXPECT_EQ(plan_->arg_access[0], Access::kWrite);
+  ASSERT_OK_AND_ASSIGN(const ImportedGraph reads, world_.Import(kLoopsThatRead, feeds, {"y:0"}));
+  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(reads, {kSquare, kSquare}, context));
+  EXPECT_THAT(Text(), HasSubstr("fork 0 1(%1 %0 %1 %0)"));
+  EXPECT_EQ(plan_->arg_access[0], Access::kRead);
+}
+
 TEST_F(LanesTest, TheFirstLaneThatFailsIsReported) {
   // Shapes that are not known: the kernels find out.
   std::string wide = "x = Placeholder dtype=float\nbad = Placeholder dtype=float\n";
@@ -224,6 +274,57 @@ TEST_F(LoopsInLanesTest, LeaveTheirThreadsAndGoOn) {
   EXPECT_GT(slices_, 2);
   EXPECT_TRUE(SameBits(parts[0], whole[0]));
   EXPECT_EQ(Held(), 0);
+}
+
+// As the two directions of an LSTM begin: common subexpressions make one empty list of two.
+TEST_F(LoopsInLanesTest, MayShareAList) {
+  std::string text = R"(
+    n = Placeholder dtype=int32
+    x = Placeholder dtype=float
+    zero = Const int32[] 0
+    shape = Const int32[2] 128 128
+  )";
+  for (const char* lane : {"a", "b"}) {
+    absl::StrAppend(&text, lane,
+                    "l = TensorListReserve(shape, n) element_dtype=float shape_type=int32\n", lane,
+                    "w = StatelessWhile(zero, n, x, ", lane, "l) cond=@cond body=@body_", lane,
+                    " T=[int32,int32,float,variant]\n", lane, "s = TensorListStack(", lane,
+                    "w:3, shape) element_dtype=float\n");
+  }
+  absl::StrAppend(&text, R"(
+    y = Sub(as, bs) T=float
+    function cond(i: int32, n: int32, x: float, l: variant) -> (go: bool = l:z:0)
+      l = Less(i, n) T=int32
+    end
+  )");
+  for (const char* lane : {"a", "b"}) {
+    absl::StrAppend(
+        &text, "function body_", lane,
+        R"((i: int32, n: int32, x: float, l: variant) -> (j: int32 = k:z:0, m: int32 = n, z: float = x, s: variant = set:output_handle:0)
+      one = Const int32[] 1
+      k = AddV2(i, one:output:0) T=int32
+      p = MatMul(x, x) T=float transpose_)",
+        lane, R"(=true
+      set = TensorListSetItem(l, i, p:product:0) element_dtype=float
+    end
+    )");
+  }
+  lanes_ = true;
+  ASSERT_OK_AND_ASSIGN(
+      ImportedGraph imported,
+      world_.Import(text, {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"as:0", "bs:0"}));
+  PlannerContext context{world_.ops, world_.kernels, world_.allocator};
+  context.lanes = true;
+  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, {PartialShape(Shape()), kSquare}, context));
+  frame_ = std::make_unique<PlanFrame>(*plan_);
+  ASSERT_THAT(Text(), ContainsRegex("TensorListReserve[^\n]*\n[^\n]*fork 0 1"));
+  for (int run = 0; run < 20; ++run) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> stacks,
+                         Run({Tensor::Scalar<int32_t>(5), Square(0.5f)}));
+    for (const Tensor& stack : stacks) {
+      for (float element : stack.span<float>()) ASSERT_EQ(element, 32);
+    }
+  }
 }
 
 TEST_F(LoopsInLanesTest, AreStopped) {
