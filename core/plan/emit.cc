@@ -15,6 +15,7 @@
 #include "core/plan/liveness.h"
 #include "core/plan/memory.h"
 #include "core/plan/planner_scope.h"
+#include "core/plan/program_builder.h"
 #include "core/plan/scalars.h"
 
 namespace formwork {
@@ -50,10 +51,10 @@ class NodeInit final : public KernelInit {
   std::vector<DType> input_dtypes_;
 };
 
-class Emitter {
+class Emitter : private ProgramBuilder {
  public:
   Emitter(PlannerScope& scope, bool root)
-      : scope_(scope), root_(root), plan_(std::make_shared<Plan>()) {}
+      : ProgramBuilder(scope.context), scope_(scope), root_(root) {}
 
   absl::StatusOr<std::shared_ptr<Plan>> Run(const Graph& graph) {
     plan_->name = graph.name;
@@ -90,8 +91,8 @@ class Emitter {
       plan_->result_shapes.push_back(shapes.empty() ? PartialShape() : shapes[result.index]);
     }
     if (on_device()) {
-      FORMWORK_RETURN_IF_ERROR(PlaceConstants(*plan_, constant_memory_, device().device,
-                                              *scope_.stream, scope_.context.allocator));
+      FORMWORK_RETURN_IF_ERROR(PlaceConstants(*plan_, constant_memory(), device().device,
+                                              *scope_.stream, context_.allocator));
     }
     FindLastUses(*plan_, whole, accesses_.handles());
     FORMWORK_RETURN_IF_ERROR(WorkStatus());
@@ -113,87 +114,15 @@ class Emitter {
   struct Body {
     const Graph& graph;
     Region& region;
-    bool top;                                   // The plan's own, not that of a branch or loop.
-    std::vector<std::vector<Plan::Ref>> refs;   // By node, by output.
-    std::map<uint32_t, Plan::Ref> copies = {};  // In the other memory, by slot.
+    bool top;                                  // The plan's own, not that of a branch or loop.
+    std::vector<std::vector<Plan::Ref>> refs;  // By node, by output.
+    Copies copies = {};
 
     Plan::Ref ref(Edge edge) const { return refs[edge.node][edge.index]; }
   };
 
-  uint32_t Here() const { return static_cast<uint32_t>(plan_->code.size()); }
-
-  uint32_t NewSlots(size_t count, Plan::Memory memory = Plan::Memory::kHost) {
-    const uint32_t first = plan_->num_slots;
-    plan_->num_slots += static_cast<uint32_t>(count);
-    if (on_device()) plan_->memory.resize(plan_->num_slots, memory);
-    return first;
-  }
-
-  // Its inputs are to be added before the next one is made.
-  Plan::Instruction& NewInstruction(Plan::Code code, std::string node, const OpDef* op) {
-    plan_->labels.push_back({std::move(node), op});
-    Plan::Instruction& instruction = plan_->code.emplace_back();
-    instruction.code = code;
-    instruction.inputs.first = static_cast<uint32_t>(plan_->refs.size());
-    return instruction;
-  }
-  void AddInput(Plan::Ref ref) {
-    plan_->refs.push_back(ref);
-    ++plan_->code.back().inputs.count;
-  }
-  Plan::Ref NewConstant(const Tensor& value, Plan::Memory memory = Plan::Memory::kHost) {
-    plan_->constants.push_back(value);
-    if (on_device()) constant_memory_.push_back(memory);
-    return {.constant = true, .index = static_cast<uint32_t>(plan_->constants.size()) - 1};
-  }
-  uint32_t NewTargets(size_t count) {
-    const size_t first = plan_->targets.size();
-    plan_->targets.resize(first + count);
-    return static_cast<uint32_t>(first);
-  }
-  // Instruction `from` goes on here by its k-th target.
-  void LandHere(uint32_t from, size_t k = 0) {
-    plan_->targets[plan_->code[from].target + k].instruction = Here();
-  }
-  uint32_t Jump() {
-    NewInstruction(Plan::Code::kJump, "", nullptr).target = NewTargets(1);
-    return Here() - 1;
-  }
-
   // --- Memory, of a plan for a device -----------------------------------------------------------
 
-  bool on_device() const { return scope_.context.device.has_value(); }
-  const PlannerContext::Target& device() const { return *scope_.context.device; }
-  Plan::Memory MemoryOf(Plan::Ref ref) const {
-    return ref.constant ? constant_memory_[ref.index] : plan_->memory[ref.index];
-  }
-  // The same value in that memory.
-  Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref) {
-    if (!on_device() || MemoryOf(ref) == memory) return ref;
-    if (ref.constant) {  // Of the host: once for all calls.
-      const auto [found, inserted] = device_constants_.try_emplace(ref.index, 0);
-      if (inserted) {
-        const Tensor value = plan_->constants[ref.index];
-        found->second = NewConstant(value, Plan::Memory::kDevice).index;
-      }
-      return {.constant = true, .index = found->second};
-    }
-    const uint32_t slot = NewSlots(1, memory);
-    const uint32_t kernel = static_cast<uint32_t>(plan_->kernels.size());
-    plan_->kernels.push_back(memory == Plan::Memory::kHost ? MakeToHost() : MakeToDevice());
-    Plan::Instruction& copy = NewInstruction(Plan::Code::kKernel, "", nullptr);
-    copy.outputs = {slot, 1};
-    copy.target = kernel;
-    AddInput(ref);
-    return {.index = slot};
-  }
-  // The same, once for all steps of a body.
-  Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref, Body& body) {
-    if (!on_device() || ref.constant || MemoryOf(ref) == memory) return CopyTo(memory, ref);
-    auto [found, inserted] = body.copies.try_emplace(ref.index);
-    if (inserted) found->second = CopyTo(memory, ref);
-    return found->second;
-  }
   NodePlacement PlacementOf(const Body& body, const Node& node) const {
     std::vector<Plan::Memory> memory;
     for (const Edge& edge : node.inputs) memory.push_back(MemoryOf(body.ref(edge)));
@@ -207,14 +136,14 @@ class Emitter {
     DeviceNode step{node.name, node.op, node.attrs, {}, node.output_dtypes, {}, nullptr, nullptr};
     for (size_t k = 0; k < inputs.size(); ++k) {
       step.input_dtypes.push_back(body.graph.dtype(node.inputs[k]));
-      if (placement.inputs[k]) inputs[k] = CopyTo(*placement.inputs[k], inputs[k], body);
+      if (placement.inputs[k]) inputs[k] = CopyTo(*placement.inputs[k], inputs[k], body.copies);
     }
     for (Plan::Memory output : placement.outputs) {
       step.host_outputs.push_back(output == Plan::Memory::kHost);
     }
     step.kernel = std::make_shared<const KernelFn>(std::move(kernel));
     if (placement.on_host) return MakeHostStep(std::move(step), placement.after_work);
-    const KernelFactory host = scope_.context.kernels.Find(node.op->name);
+    const KernelFactory host = context_.kernels.Find(node.op->name);
     if (host == factory) {
       step.host_kernel = step.kernel;
     } else if (host != nullptr) {
@@ -227,13 +156,6 @@ class Emitter {
   Plan::Memory MemoryOfVariable(DType dtype, Plan::Ref initial) const {
     const bool stays = IsInteger(dtype) && MemoryOf(initial) == Plan::Memory::kHost;
     return stays ? Plan::Memory::kHost : MemoryByDType(dtype);
-  }
-
-  void Move(const std::vector<Plan::Ref>& from, uint32_t to) {
-    if (from.empty()) return;
-    NewInstruction(Plan::Code::kMove, "", nullptr).outputs = {to,
-                                                              static_cast<uint32_t>(from.size())};
-    for (const Plan::Ref& ref : from) AddInput(ref);
   }
 
   // The refs of the body's results. Fills `region`.
@@ -299,8 +221,7 @@ class Emitter {
   }
   // Its first output.
   uint32_t AddKeptKernel(KernelFn kernel, const std::vector<Plan::Ref>& inputs, size_t outputs) {
-    const auto index = static_cast<uint32_t>(plan_->kernels.size());
-    plan_->kernels.push_back(std::move(kernel));
+    const uint32_t index = NewKernel(std::move(kernel));
     const uint32_t first = NewSlots(outputs);
     Plan::Instruction& instruction =
         NewInstruction(Plan::Code::kKernel, outputs > 0 ? "recall" : "keep", nullptr);
@@ -311,7 +232,7 @@ class Emitter {
   }
 
   std::vector<FusionUnit> Units(const Graph& graph) const {
-    if (!on_device()) return PlanFusion(graph, scope_.context.kernels);
+    if (!on_device()) return PlanFusion(graph, context_.kernels);
     std::vector<FusionUnit> units(graph.nodes.size());
     for (size_t i = 0; i < units.size(); ++i) units[i].nodes = {static_cast<int32_t>(i)};
     return units;
@@ -398,7 +319,7 @@ class Emitter {
     if (on_device()) placement = PlacementOf(body, node);
     const bool enqueued = placement && !placement->on_host;
     const KernelFactory factory =
-        (enqueued ? device().kernels : scope_.context.kernels).Find(node.op->name);
+        (enqueued ? device().kernels : context_.kernels).Find(node.op->name);
     if (factory == nullptr) {
       scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
       body.refs[i].resize(node.output_dtypes.size());
@@ -410,8 +331,7 @@ class Emitter {
       FORMWORK_ASSIGN_OR_RETURN(
           kernel, PutOnDevice(body, node, factory, std::move(kernel), *placement, inputs));
     }
-    const uint32_t index = static_cast<uint32_t>(plan_->kernels.size());
-    plan_->kernels.push_back(std::move(kernel));
+    const uint32_t index = NewKernel(std::move(kernel));
     Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index, inputs);
     if (placement) {
       std::copy(placement->outputs.begin(), placement->outputs.end(),
@@ -435,7 +355,7 @@ class Emitter {
     std::vector<KernelFn> kernels;
     for (int32_t i : unit.nodes) {
       const Node& node = body.graph.nodes[i];
-      const KernelFactory factory = scope_.context.kernels.Find(node.op->name);
+      const KernelFactory factory = context_.kernels.Find(node.op->name);
       if (factory == nullptr) return false;
       FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
       kernels.push_back(std::move(kernel));
@@ -443,9 +363,8 @@ class Emitter {
     FORMWORK_ASSIGN_OR_RETURN(std::optional<FusedStep> fused,
                               MakeFusedStep(body.graph, unit, std::move(kernels)));
     if (!fused.has_value()) return false;
-    NewUnitStep(body, unit, Plan::Code::kKernel, plan_->kernels.size());
+    NewUnitStep(body, unit, Plan::Code::kKernel, NewKernel(std::move(fused->kernel)));
     for (const Edge& edge : fused->inputs) AddInput(body.ref(edge));
-    plan_->kernels.push_back(std::move(fused->kernel));
     return true;
   }
 
@@ -489,15 +408,14 @@ class Emitter {
 
   absl::Status AddHandle(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
-    const uint32_t kernel = static_cast<uint32_t>(plan_->kernels.size());
     FORMWORK_ASSIGN_OR_RETURN(ResourceType type, node.op->handle_of(*node.attrs));
     std::string name = node.attrs->GetOr<std::string>("shared_name", "");
     if (name == kAnonymousName || node.op->FindAttr("shared_name") == nullptr) {
-      plan_->kernels.push_back(
-          KernelFn([name = node.name, type = std::move(type)](KernelContext& ctx) {
+      const uint32_t kernel =
+          NewKernel([name = node.name, type = std::move(type)](KernelContext& ctx) {
             ctx.SetOutput(0, Tensor::Scalar(ctx.resources().CreateForCall(name, type)));
             return absl::OkStatus();
-          }));
+          });
       NewStep(body, i, Plan::Code::kKernel, kernel, {});
       return absl::OkStatus();
     }
@@ -514,10 +432,10 @@ class Emitter {
                              "' is of two types: ", scope_.named_resources[index].type.ToString(),
                              " and ", type.ToString());
     }
-    plan_->kernels.push_back(KernelFn([index](KernelContext& ctx) {
+    const uint32_t kernel = NewKernel([index](KernelContext& ctx) {
       ctx.SetOutput(0, Tensor::Scalar(ctx.call().named_resource(index)));
       return absl::OkStatus();
-    }));
+    });
     NewStep(body, i, Plan::Code::kKernel, kernel, {});
     accesses_.NoteHandle(-1 - index, body.refs[i][0].index, body.top);
     return absl::OkStatus();
@@ -544,7 +462,7 @@ class Emitter {
     }
     std::vector<Plan::Ref> inputs = InputsOf(body, node);
     for (size_t k = 0; k < inputs.size(); ++k) {
-      inputs[k] = CopyTo(MemoryByDType(body.graph.dtype(node.inputs[k])), inputs[k], body);
+      inputs[k] = CopyTo(MemoryByDType(body.graph.dtype(node.inputs[k])), inputs[k], body.copies);
     }
     NewStep(body, i, Plan::Code::kCall, call, inputs);
     for (size_t k = 0; on_device() && k < node.output_dtypes.size(); ++k) {
@@ -589,7 +507,7 @@ class Emitter {
     const size_t branches = node.bodies.size();
     const std::vector<Plan::Ref> arguments = ArgumentsOf(body, node);
     Construct construct;
-    const Plan::Ref selector = CopyTo(Plan::Memory::kHost, body.ref(node.inputs[0]), body);
+    const Plan::Ref selector = CopyTo(Plan::Memory::kHost, body.ref(node.inputs[0]), body.copies);
     construct.begin = Here();
     Plan::Instruction& choice = NewInstruction(
         node.op->control_flow == ControlFlow::kIf ? Plan::Code::kBranch : Plan::Code::kSwitch,
@@ -649,7 +567,7 @@ class Emitter {
       const bool kept = loop_body.results[k] == Edge{loop_body.args[k], 0};
       if (on_device()) {  // Before the loop: not once for each iteration.
         const Plan::Memory wanted = MemoryOfVariable(node.output_dtypes[k], variables[k]);
-        variables[k] = CopyTo(wanted, variables[k], body);
+        variables[k] = CopyTo(wanted, variables[k], body.copies);
         if (!kept) memory.push_back(wanted);
       }
       if (kept) {
@@ -742,11 +660,7 @@ class Emitter {
 
   PlannerScope& scope_;
   const bool root_;
-  std::shared_ptr<Plan> plan_;
   Accesses accesses_{*plan_, scope_, root_};
-  // Of a plan for a device.
-  std::vector<Plan::Memory> constant_memory_;      // Where each constant is wanted.
-  std::map<uint32_t, uint32_t> device_constants_;  // Of those of the host, their likes there.
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
+#include "core/graph/fixed_nodes.h"
 #include "core/ops/work.h"
 
 namespace formwork {
@@ -113,12 +114,14 @@ class Forker {
   // False where there are no two nodes that could be lanes.
   bool LookAtNodes() {
     double all = 0;
+    // What follows from variables alone is kept from call to call instead.
+    const std::vector<bool> fixed = FixedNodes(graph_);
     for (int32_t i = 0; i < size_; ++i) {
       if (WorkIsCutAt(i, kDearItems)) return false;
       const Node& node = graph_.nodes[i];
       for (const Edge& edge : node.inputs) ++uses_[edge.node];
       window_[i + 1] = window_[i] + (HasEffect(node) ? 1 : 0);
-      fits_[i] = node.kind == NodeKind::kOp && FitsLane(node);
+      fits_[i] = node.kind == NodeKind::kOp && !fixed[i] && FitsLane(node);
       if (fits_[i]) all += work_[i] = WorkOf(graph_, node);
     }
     for (const Edge& edge : graph_.results) ++uses_[edge.node];
