@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/decode.h"
+#include "core/ops/default_attrs.h"
 
 namespace formwork {
 namespace {
@@ -76,6 +77,8 @@ absl::Status DecodeAttrs(const tf::NodeDef& def, const OpDef& op, Allocator& all
 // A function used as an op: a call of it.
 const OpDef* ImportCallOp(const tf::FunctionDef& function, const ImportScope& scope, AttrMap& attrs,
                           std::vector<std::string>& output_names) {
+  const OpDef* const op = scope.ops.Find("StatefulPartitionedCall");
+  attrs = DefaultAttrs(*op);
   std::vector<DType> in, results;
   for (const auto& arg : function.signature().input_arg()) {
     in.push_back(DTypeFromNumber(arg.type()));
@@ -87,7 +90,7 @@ const OpDef* ImportCallOp(const tf::FunctionDef& function, const ImportScope& sc
   attrs.Set("Tin", std::move(in));
   attrs.Set("Tout", std::move(results));
   attrs.Set("f", FuncAttr{function.signature().name(), std::make_shared<AttrMap>()});
-  return scope.ops.Find("StatefulPartitionedCall");
+  return op;
 }
 
 // Makes a Const's node a constant.

@@ -2,6 +2,7 @@
 
 #include "core/base/status.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/default_attrs.h"
 #include "core/ops/register_ops.h"
 #include "tests/support/op_case.h"
 
@@ -48,10 +49,7 @@ absl::StatusOr<KernelFn> KernelRunner::Make(absl::string_view op, Attrs attrs,
   const OpDef* def = ops_.Find(op);
   const KernelFactory factory = kernels_.Find(op);
   if (def == nullptr || factory == nullptr) return NotFound("no such op or kernel: ", op);
-  AttrMap map;
-  for (const AttrDef& attr : def->attrs) {
-    if (attr.default_value) map.Set(attr.name, *attr.default_value);
-  }
+  AttrMap map = DefaultAttrs(*def);
   for (auto& [name, value] : attrs) map.Set(name, std::move(value));
   Init init(*this, *def, std::move(map), std::move(inputs), std::move(outputs));
   return factory(init);
@@ -71,10 +69,7 @@ absl::StatusOr<std::vector<Tensor>> KernelRunner::Op(absl::string_view op, Attrs
                                                      std::vector<Tensor> inputs) {
   const OpDef* def = ops_.Find(op);
   if (def == nullptr) return NotFound("no such op: ", op);
-  AttrMap map;
-  for (const AttrDef& attr : def->attrs) {
-    if (attr.default_value) map.Set(attr.name, *attr.default_value);
-  }
+  AttrMap map = DefaultAttrs(*def);
   for (const auto& [name, value] : attrs) map.Set(name, value);
   FORMWORK_ASSIGN_OR_RETURN(const std::vector<DType> outputs, ArgDTypes(def->outputs, map));
   std::vector<DType> dtypes;

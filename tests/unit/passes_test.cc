@@ -41,7 +41,19 @@ class PassTest : public ::testing::Test {
       case Pass::kAll:
         EXPECT_OK(RunPasses(graph, shapes, context));
     }
+    ExpectAttrs(graph);
     return ToText(graph);
+  }
+  // Kernels and shape functions rely on attrs that have a default to be there.
+  static void ExpectAttrs(const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      for (const Graph& body : node.bodies) ExpectAttrs(body);
+      if (node.kind != NodeKind::kOp) continue;
+      for (const AttrDef& attr : node.op->attrs) {
+        if (!attr.default_value) continue;
+        EXPECT_NE(node.attrs->Find(attr.name), nullptr) << node.name << " lacks " << attr.name;
+      }
+    }
   }
   // Of a graph over x, of which y is fetched.
   std::string Simplified(absl::string_view text, PartialShape shape = PartialShape()) {
@@ -52,6 +64,16 @@ class PassTest : public ::testing::Test {
   GraphWorld world_;
   PassBudget budget_{.inlined = 1000};
 };
+
+TEST_F(PassTest, AnUpdateByWhatIsComputedIsAStoreOfTheSum) {
+  EXPECT_EQ(After(Pass::kSimplify,
+                  "h = Placeholder dtype=resource\nx = Placeholder dtype=float\n"
+                  "d = Neg(x) T=float\na = AssignAddVariableOp(h, d) dtype=float",
+                  {{"h:0", DType::kResource}, {"x:0", DType::kFloat}}, {}, {"a"},
+                  {Shape({16, 16}), Shape({16, 16})}),
+            "h:0 = Arg resource\nx:0 = Arg float32\nd = Neg(x:0)\na = ReadVariableOp(h:0)\n"
+            "a = AddV2(a, d)\na = AssignVariableOp(h:0, a)\n-> \n");
+}
 
 // ----------------------------------------------------------------------------------------- inline
 

@@ -1,6 +1,7 @@
 #include "core/ops/reduction.h"
 
 #include "core/device/host_allocator.h"
+#include "core/ops/default_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 #include "tests/support/status_matchers.h"
@@ -56,10 +57,7 @@ absl::Status Infer(absl::string_view op, PartialShape input, const Tensor* const
                    PartialShape* output) {
   OpRegistry ops;
   RegisterOps(ops);
-  AttrMap attrs;
-  for (const AttrDef& attr : ops.Find(op)->attrs) {
-    if (attr.default_value) attrs.Set(attr.name, *attr.default_value);
-  }
+  const AttrMap attrs = DefaultAttrs(*ops.Find(op));
   InferenceContext c(attrs, {std::move(input), PartialShape()}, {nullptr, constant},
                      {DType::kFloat, DType::kInt32}, 1);
   const absl::Status status = ops.Find(op)->shape_fn(c);

@@ -10,6 +10,7 @@
 #include "core/base/hash_map.h"
 #include "core/graph/fixed_nodes.h"
 #include "core/graph/passes/pipeline.h"
+#include "core/ops/default_attrs.h"
 #include "core/ops/epilogue.h"
 
 namespace formwork {
@@ -353,7 +354,7 @@ class EpilogueFusion {
     Node node;
     node.name = after.name;
     node.op = context_.ops.Find(op);
-    auto attrs = std::make_shared<AttrMap>();
+    auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*node.op));
     attrs->Set("T", DType::kFloat);
     node.attrs = std::move(attrs);
     node.inputs = {a, b};
@@ -390,7 +391,7 @@ class EpilogueFusion {
     Node reshape;
     reshape.name = last.name;
     reshape.op = context_.ops.Find("Reshape");
-    reshape.attrs = std::make_shared<AttrMap>();
+    reshape.attrs = std::make_shared<AttrMap>(DefaultAttrs(*reshape.op));
     reshape.inputs = {fused, moved(chain.reshape)};
     reshape.output_dtypes = {DType::kFloat};
     reshape.output_shapes = last.output_shapes;

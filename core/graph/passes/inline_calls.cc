@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/hash_map.h"
 #include "core/graph/passes/pipeline.h"
+#include "core/ops/default_attrs.h"
 
 namespace formwork {
 namespace {
@@ -106,7 +107,7 @@ class Inliner {
     node.name = call;
     node.op = context_.ops.Find(owner.op->effect == Effect::kNone ? "PartitionedCall"
                                                                   : "StatefulPartitionedCall");
-    auto attrs = std::make_shared<AttrMap>();
+    auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*node.op));
     attrs->Set("f", function);
     node.attrs = std::move(attrs);
     for (const Edge& result : callee.results) node.output_dtypes.push_back(callee.dtype(result));

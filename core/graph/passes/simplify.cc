@@ -8,6 +8,7 @@
 #include "core/graph/passes/state_values.h"
 #include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/ops/control_flow.h"
+#include "core/ops/default_attrs.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
@@ -216,7 +217,7 @@ class Simplifier {
     Node made;
     made.name = node.name;
     made.op = context_.ops.Find(op);
-    auto attrs = std::make_shared<AttrMap>();
+    auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*made.op));
     attrs->Set(dtype_attr, dtype);
     made.attrs = std::move(attrs);
     made.inputs = std::move(inputs);
