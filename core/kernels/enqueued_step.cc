@@ -8,7 +8,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/kernels/enqueued_work.h"
-#include "core/kernels/format_tensor.h"
+#include "core/ops/graph_dtype.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {

@@ -270,17 +270,4 @@ std::string FormatDouble(double value) {
   return buffer;
 }
 
-absl::string_view GraphDTypeName(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat:
-      return "float";
-    case DType::kDouble:
-      return "double";
-    case DType::kHalf:
-      return "half";
-    default:
-      return DTypeName(dtype);
-  }
-}
-
 }  // namespace formwork

@@ -31,7 +31,4 @@ inline constexpr int64_t kMaxTextBytes = int64_t{256} << 20;
 std::string FormatFloat(float value);
 std::string FormatDouble(double value);
 
-/// The dtype's name as graphs and TensorFlow's error texts have it: "float", "double", "half".
-absl::string_view GraphDTypeName(DType dtype);
-
 }  // namespace formwork

@@ -1,8 +1,6 @@
 #pragma once
 
-// Shape functions of the array family. They report what follows from the inputs' shapes and
-// constants; what does not fit is left for the kernel to refuse, so that a branch that is never
-// taken may be wrong.
+// Shape functions of the array family, and what those of other families share with them.
 
 #include "core/ops/shape_inference.h"
 

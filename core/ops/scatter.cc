@@ -141,8 +141,16 @@ absl::Status ScatterNdShape(InferenceContext& c) {
     c.set_output(0, array_shapes::OfLength(c.input(2)));
     return absl::OkStatus();
   }
-  FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(*c.constant(2), "shape"));
-  c.set_output(0, std::move(shape));
+  const PartialShape& indices = c.input(0);
+  const PartialShape& updates = c.input(1);
+  if (!indices.fully_known() || !updates.fully_known()) {
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(*c.constant(2), "shape"));
+    c.set_output(0, std::move(shape));
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const NewScatterGeometry geometry,
+                            PrepareScatterNd(*c.constant(2), indices.dims(), updates.dims()));
+  c.set_output(0, geometry.output);
   return absl::OkStatus();
 }
 

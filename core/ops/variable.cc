@@ -1,11 +1,46 @@
+#include "core/ops/variable.h"
+
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/ops/array_shapes.h"
 #include "core/ops/gather.h"
+#include "core/ops/graph_dtype.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::Status CheckVariableRead(DType dtype, const Tensor& value) {
+  if (value.dtype() == dtype) return absl::OkStatus();
+  return InvalidArgument("Trying to read variable with wrong dtype. Expected ",
+                         GraphDTypeName(dtype), " got ", GraphDTypeName(value.dtype()));
+}
+
+absl::Status CheckVariableShape(const Shape& value, const Shape& given) {
+  if (value == given) return absl::OkStatus();
+  return InvalidArgument("Trying to assign to variable with tensor with wrong shape.", " Expected ",
+                         value.ToString(), " got ", given.ToString());
+}
+
+absl::Status CheckVariableUpdate(const Tensor& value, const Tensor& delta) {
+  if (value.dtype() != delta.dtype()) {
+    return InvalidArgument("DType of variable handle and value does not match: ",
+                           GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(delta.dtype()));
+  }
+  if (value.shape() != delta.shape()) {
+    return InvalidArgument("Cannot update variable with shape ", value.shape().ToString(),
+                           " using a Tensor with shape ", delta.shape().ToString(),
+                           ", shapes must be equal.");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVariableScatter(DType updates, const Tensor& value) {
+  if (value.dtype() == updates) return absl::OkStatus();
+  return InvalidArgument("DType of scatter resource and updates does not match: ",
+                         GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(updates));
+}
+
 namespace {
 
 absl::StatusOr<ResourceType> VariableType(const AttrMap& attrs) {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/graph_dtype.h"
 
 namespace formwork {
 namespace {

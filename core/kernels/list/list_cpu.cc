@@ -7,6 +7,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/graph_dtype.h"
 
 namespace formwork {
 

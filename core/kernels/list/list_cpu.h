@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/kernels/format_tensor.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/variant/variant_nesting.h"
 #include "core/ops/list.h"

@@ -8,11 +8,11 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/format_tensor.h"
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/random/philox.h"
 #include "core/kernels/random/random_fill.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/graph_dtype.h"
 #include "core/ops/random.h"
 
 namespace formwork {

@@ -5,10 +5,10 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/arithmetic.h"
-#include "core/kernels/format_tensor.h"
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
+#include "core/ops/variable.h"
 
 namespace formwork {
 namespace {
@@ -18,10 +18,7 @@ absl::StatusOr<KernelFn> MakeRead(KernelInit& init) {
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     FORMWORK_ASSIGN_OR_RETURN(Tensor value, ctx.resources().Read(handle));
-    if (value.dtype() != dtype) {
-      return InvalidArgument("Trying to read variable with wrong dtype. Expected ",
-                             GraphDTypeName(dtype), " got ", GraphDTypeName(value.dtype()));
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckVariableRead(dtype, value));
     ctx.SetOutput(0, std::move(value));
     return absl::OkStatus();
   });
@@ -33,11 +30,7 @@ absl::StatusOr<KernelFn> MakeAssign(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     if (validate && ctx.resources().IsInitialized(handle)) {
       FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
-      if (value.shape() != ctx.input(1).shape()) {
-        return InvalidArgument("Trying to assign to variable with tensor with wrong shape.",
-                               " Expected ", value.shape().ToString(), " got ",
-                               ctx.input(1).shape().ToString());
-      }
+      FORMWORK_RETURN_IF_ERROR(CheckVariableShape(value.shape(), ctx.input(1).shape()));
     }
     return ctx.resources().Assign(handle, ctx.TakeInput(1));
   });
@@ -87,30 +80,18 @@ absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
   if (into_value == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
-  return KernelFn([dtype, into_value, into_delta](KernelContext& ctx) -> absl::Status {
+  return KernelFn([into_value, into_delta](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     const Tensor& delta = ctx.input(1);
-    const auto check = [&](const Tensor& value) -> absl::Status {
-      if (value.dtype() != dtype) {
-        return InvalidArgument("DType of variable handle and value does not match: ",
-                               GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
-      }
-      if (value.shape() != delta.shape()) {
-        return InvalidArgument("Cannot update variable with shape ", value.shape().ToString(),
-                               " using a Tensor with shape ", delta.shape().ToString(),
-                               ", shapes must be equal.");
-      }
-      return absl::OkStatus();
-    };
     if (delta.bytes() >= kLargeDelta && ctx.CanOverwrite(1)) {
       FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ctx.resources().Read(handle));
-      FORMWORK_RETURN_IF_ERROR(check(value));
+      FORMWORK_RETURN_IF_ERROR(CheckVariableUpdate(value, delta));
       Tensor result = ctx.TakeInput(1);
       into_delta(result, value);
       return ctx.resources().Assign(handle, std::move(result));
     }
     return ctx.resources().Update(handle, 3 * delta.bytes(), [&](Tensor& value) -> absl::Status {
-      FORMWORK_RETURN_IF_ERROR(check(value));
+      FORMWORK_RETURN_IF_ERROR(CheckVariableUpdate(value, delta));
       into_value(value, delta);
       return absl::OkStatus();
     });
@@ -213,10 +194,7 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
       }
     }
     return ctx.resources().Update(handle, bytes_moved, [&](Tensor& value) -> absl::Status {
-      if (value.dtype() != dtype) {
-        return InvalidArgument("DType of scatter resource and updates does not match: ",
-                               GraphDTypeName(value.dtype()), " vs. ", GraphDTypeName(dtype));
-      }
+      FORMWORK_RETURN_IF_ERROR(CheckVariableScatter(dtype, value));
       return kBy == ScatterBy::kDepth ? ScatterNd(kOp, value, indices, updates, bad)
                                       : ScatterRows(kOp, value, indices, updates);
     });

@@ -12,6 +12,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/graph_dtype.h"
 
 namespace formwork {
 namespace {

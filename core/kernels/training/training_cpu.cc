@@ -5,10 +5,10 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
-#include "core/kernels/format_tensor.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/training/training_rules.h"
+#include "core/ops/graph_dtype.h"
 
 namespace formwork {
 namespace {
