@@ -2,6 +2,7 @@
 // after the other.
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/unit/plan_fixture.h"
 
 namespace formwork::testing {

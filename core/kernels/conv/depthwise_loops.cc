@@ -15,6 +15,11 @@ constexpr int64_t kTaskWork = 256 * 1024;  // Multiplications, about 20 us.
 // keeps wider vectors in memory, as it does arrays.
 template <typename T, int kBytes>
 constexpr int64_t kBlock = kBytes / static_cast<int64_t>(sizeof(T));
+template <typename T, int kBytes>
+struct Vector {
+  // Wherever the channels begin.
+  typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+};
 // Where it is an array that is summed in.
 template <typename T>
 constexpr int64_t kArrayBlock = 64 / static_cast<int64_t>(sizeof(T));
@@ -61,9 +66,10 @@ FORMWORK_ISA_INLINE DepthwiseEpilogue<T> From(DepthwiseEpilogue<T> epilogue, int
 }
 
 /// What comes after the sums of `kPixels` outputs side by side.
-template <typename T, int kBytes, int kPixels, typename Block>
-FORMWORK_ISA_INLINE void Finish(Block* sum, int64_t channels, const DepthwiseEpilogue<T>& epilogue,
-                                T* out) {
+template <typename T, int kBytes, int kPixels>
+FORMWORK_ISA_INLINE void Finish(typename Vector<T, kBytes>::Block* sum, int64_t channels,
+                                const DepthwiseEpilogue<T>& epilogue, T* out) {
+  using Block = typename Vector<T, kBytes>::Block;
   const Block zero = {};
   if (epilogue.clamp) {
     const Block high = zero + epilogue.high;
@@ -83,7 +89,7 @@ FORMWORK_ISA_INLINE void BlockOfPixels(int64_t tap_rows, int64_t tap_cols, int64
                                        int64_t filter_row_step, int64_t channels, const T* in,
                                        const T* filter, const DepthwiseEpilogue<T>& epilogue,
                                        T* out) {
-  typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+  using Block = typename Vector<T, kBytes>::Block;
   const Block zero = {};
   Block sum[kPixels];
   for (int p = 0; p < kPixels; ++p) {
@@ -110,7 +116,7 @@ template <typename T, int kBytes, int kPixels>
 FORMWORK_ISA_INLINE void BlockOfThrees(int64_t in_row, int64_t channels, const T* in,
                                        const T* filter, const DepthwiseEpilogue<T>& epilogue,
                                        T* out) {
-  typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+  using Block = typename Vector<T, kBytes>::Block;
   const Block zero = {};
   Block sum[kPixels];
   for (int p = 0; p < kPixels; ++p) {
@@ -321,7 +327,7 @@ struct InputGradientRows {
                                       const T* const* weights, bool from_zero, T* to) {
     int64_t c = 0;
     for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
-      typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
+      using Block = typename Vector<T, kBytes>::Block;
       Block sum = {};
       if (!from_zero) sum = *reinterpret_cast<const Block*>(to + c);
       for (int t = 0; t < count; ++t) {
