@@ -11,7 +11,8 @@
 
 namespace formwork {
 
-/// Used by one thread at a time.
+/// Used by one thread at a time; of the lanes of a fork, which run side by side, each may allocate,
+/// read resources and look at the stop flag.
 class Call final : public CallScope {
  public:
   /// `state`, `named` and `stop` outlive the call; `resources` too, and may be set later, before

@@ -27,6 +27,14 @@ def _lstm():
   return _inference(model, _floats(32, 100, 128))
 
 
+def _bidirectional():
+  import keras
+  keras.utils.set_random_seed(1)
+  model = keras.Sequential([keras.layers.Input((100, 128)),
+                            keras.layers.Bidirectional(keras.layers.LSTM(128))])
+  return _inference(model, _floats(32, 100, 128))
+
+
 def _resnet50():
   import keras
   keras.utils.set_random_seed(1)
@@ -64,6 +72,7 @@ MODELS = [
     ("mlp_b256", lambda: _mlp(256), 40),
     ("elementwise_chain", traced.elementwise_chain, 20),
     ("lstm", _lstm, 10),
+    ("bidirectional_lstm", _bidirectional, 10),
     ("encoder_4x256", lambda: _encoder(4, 256, 4, 128), 10),
     ("mobilenet_v2", _mobilenet, 10),
     ("resnet50", _resnet50, 3),
