@@ -20,7 +20,7 @@ absl::StatusOr<KernelFn> MakeMatrixBandPart(KernelInit&) {
     FORMWORK_ASSIGN_OR_RETURN(
         const BandPart part,
         PrepareMatrixBandPart(input.shape().dims(), ctx.input(1), ctx.input(2)));
-    const auto& [lower, upper] = part;
+    const int64_t lower = part.lower, upper = part.upper;
     const int64_t rows = input.dim(input.rank() - 2), cols = input.dim(input.rank() - 1);
     const DType dtype = input.dtype();
     const Shape shape = input.shape();
@@ -32,21 +32,19 @@ absl::StatusOr<KernelFn> MakeMatrixBandPart(KernelInit&) {
       const E* src = static_cast<const E*>(from);
       E* dst = static_cast<E*>(out->mutable_raw());
       const int64_t grain = std::max<int64_t>(MoveGrain<E>() / cols, 1);
-      ParallelFor(
-          shape.num_elements() / cols, grain,
-          [=, lower = lower, upper = upper](int64_t begin, int64_t end) {
-            for (int64_t row = begin; row < end; ++row) {
-              const int64_t i = row % rows;
-              const int64_t low = lower < 0 ? 0 : std::clamp<int64_t>(i - lower, 0, cols);
-              const int64_t high = upper < 0 ? cols : std::clamp<int64_t>(i + upper + 1, low, cols);
-              E* to = dst + row * cols;
-              std::fill(to, to + low, E());
-              if (static_cast<const void*>(src) != static_cast<const void*>(dst) && high > low) {
-                CopyElements(src + row * cols + low, high - low, to + low);
-              }
-              std::fill(to + high, to + cols, E());
-            }
-          });
+      ParallelFor(shape.num_elements() / cols, grain, [=](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t i = row % rows;
+          const int64_t low = lower < 0 ? 0 : std::clamp<int64_t>(i - lower, 0, cols);
+          const int64_t high = upper < 0 ? cols : std::clamp<int64_t>(i + upper + 1, low, cols);
+          E* to = dst + row * cols;
+          std::fill(to, to + low, E());
+          if (static_cast<const void*>(src) != static_cast<const void*>(dst) && high > low) {
+            CopyElements(src + row * cols + low, high - low, to + low);
+          }
+          std::fill(to + high, to + cols, E());
+        }
+      });
     });
     return absl::OkStatus();
   });
