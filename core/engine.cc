@@ -113,6 +113,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
       compilers_(options_.compile_threads) {
   RegisterOps(ops_);
   RegisterCpuKernels(kernels_);
+  if (options_.device != nullptr) streams_.emplace(*options_.device);
 }
 
 EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration()); }

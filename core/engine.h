@@ -25,6 +25,8 @@
 
 namespace formwork {
 
+class Device;
+
 /// Something that the engine removed by itself, to keep to a bound.
 struct Eviction {
   enum class Kind : uint8_t { kFunction, kKeptTensor };
@@ -48,6 +50,9 @@ struct EngineOptions {
   int max_queued_calls = 1024;   ///< More are refused with kResourceExhausted.
   int64_t max_functions = 4096;  ///< Bounds of the function cache.
   size_t max_function_bytes = size_t{1} << 30;
+  /// What functions run on, and where variables are; outlives the engine. Null: the CPU. One whose
+  /// work the host runs: it is done by the CPU's kernels.
+  Device* device = nullptr;
   absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
   size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
   /// Told of each, on any thread; may be null.

@@ -50,9 +50,14 @@ class CallTask final : public TaskOf<CallResult> {
   const BoundFunction& bound() const { return static_cast<const BoundFunction&>(*function_); }
   absl::Status Bind(std::vector<AccessRequest>& access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
-  // Goes on until it has ended, or its thread is to go to others: then false.
-  absl::StatusOr<bool> RunSlice();
+  // Goes on until it has ended, or its thread is to go to others.
+  absl::StatusOr<Execution::State> RunSlice();
+  // Once all is enqueued, with how the host fared, and again where it has left its thread.
   void Finish(absl::Status status);
+  // What is left of a call on a device: true once its results are in host memory, or `status` is
+  // the call's; false where it has left its thread.
+  bool FinishOnStream(absl::Status& status);
+  Effects EffectsOf(bool past_last);
   absl::Status TakeOutputs();
   absl::StatusOr<FunctionPtr> FindFunction();
   void DropKept();
@@ -76,6 +81,8 @@ class CallTask final : public TaskOf<CallResult> {
     std::vector<Tensor> outputs;
     std::optional<Execution> execution;
     int64_t nanos = 0;  // On threads.
+    // On a device:
+    std::optional<absl::Status> issued;  // How the host fared, once all is enqueued.
   };
 
   CallSpec spec_;
@@ -209,23 +216,31 @@ uint64_t CallTask::WorkOf() const {
 
 void CallTask::Run() {
   if (!running_) running_.emplace(*this);
+  if (running_->issued) return Finish(*running_->issued);
   while (true) {
-    const absl::StatusOr<bool> ended = RunSlice();
-    if (!ended.ok() || *ended) return Finish(ended.status());
-    if (Suspend(running_->share.used())) return;
+    const absl::StatusOr<Execution::State> state = RunSlice();
+    if (!state.ok() || *state == Execution::State::kFinished) return Finish(state.status());
+    if (*state == Execution::State::kSuspended) {
+      if (Suspend(running_->share.used())) return;
+    } else {
+      if (Park(running_->share.used())) return;
+      streams()->Block();
+    }
   }
 }
 
-absl::StatusOr<bool> CallTask::RunSlice() {
+absl::StatusOr<Execution::State> CallTask::RunSlice() {
   const BoundFunction& function = bound();
   Running& running = *running_;
   const int64_t start = absl::GetCurrentTimeNanos();
   const bool resumed = running.execution.has_value();
   // What the thread has counted for others so far is not this call's.
   if (resumed) SettleThreadHeap();
-  absl::StatusOr<bool> ended =
-      HoldToBudget(engine_.memory_, &running.share, [&]() -> absl::StatusOr<bool> {
+  absl::StatusOr<Execution::State> ended =
+      HoldToBudget(engine_.memory_, &running.share, [&]() -> absl::StatusOr<Execution::State> {
         if (!resumed) {
+          FORMWORK_RETURN_IF_ERROR(OpenStream());
+          running.call.set_streams(streams());
           running.frame = function.frames.Take();
           running.outputs.resize(function.program().results.size());
           running.execution.emplace(function.program(), *running.frame, running.call,
@@ -233,9 +248,8 @@ absl::StatusOr<bool> CallTask::RunSlice() {
         }
         FORMWORK_ASSIGN_OR_RETURN(const Execution::State state,
                                   running.execution->Run(absl::MakeSpan(running.outputs), Slice()));
-        if (state == Execution::State::kFinished) return true;
-        SettleThreadHeap();
-        return false;
+        if (state != Execution::State::kFinished) SettleThreadHeap();
+        return state;
       });
   running.nanos += absl::GetCurrentTimeNanos() - start;
   return ended;
@@ -243,9 +257,45 @@ absl::StatusOr<bool> CallTask::RunSlice() {
 
 void CallTask::Stop(absl::Status status) { Finish(std::move(status)); }
 
+bool CallTask::FinishOnStream(absl::Status& status) {
+  Running& running = *running_;
+  if (!running.issued) {
+    if (status.ok()) {
+      status = HoldToBudget(engine_.memory_, &running.share,
+                            [&] { return streams()->EnqueueResults(running.outputs); });
+    }
+    running.issued = status;
+    ticket_.ReleaseAll();
+  }
+  absl::Status enqueued = streams()->TakeResults(absl::MakeSpan(running.outputs));
+  while (StreamScope::IsWaiting(enqueued)) {
+    if (Park(running.share.used())) return false;
+    streams()->Block();
+    enqueued = streams()->TakeResults(absl::MakeSpan(running.outputs));
+  }
+  // What was enqueued came before what the host has found wrong.
+  if (!enqueued.ok()) status = std::move(enqueued);
+  return true;
+}
+
+// `past_last`: nothing that has an effect was left when it failed.
+Effects CallTask::EffectsOf(bool past_last) {
+  const auto of = [](int64_t before, int64_t all, bool past_last) {
+    if (before == 0) return Effects::kNone;
+    return before == all && past_last ? Effects::kAll : Effects::kSome;
+  };
+  StreamScope* const streams = running_->call.streams();
+  if (streams == nullptr) return of(running_->call.has_effects(), 1, past_last);
+  const int64_t all = streams->effects();
+  const bool enqueued_failed = !streams->status()->Get().ok();
+  return of(enqueued_failed ? streams->status()->effects_before_failure() : all, all,
+            past_last || running_->issued->ok());
+}
+
 void CallTask::Finish(absl::Status status) {
   const BoundFunction& function = bound();
   Running& running = *running_;
+  if (streams() != nullptr && !FinishOnStream(status)) return;
   result_.status = std::move(status);
   int64_t failed = -1;
   if (running.execution) {
@@ -271,10 +321,9 @@ void CallTask::Finish(absl::Status status) {
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
     if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
   } else {
-    result_.details.effects = !running.call.has_effects()               ? Effects::kNone
-                              : failed > function.program().last_effect ? Effects::kAll
-                                                                        : Effects::kSome;
+    result_.details.effects = EffectsOf(failed > function.program().last_effect);
   }
+  if (streams() != nullptr) CloseStream();
   result_.printed = std::move(running.call.printed());
   running_.reset();
   Answer();

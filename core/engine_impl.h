@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "core/runtime/call.h"
 #include "core/runtime/deadline_watch.h"
 #include "core/runtime/executor.h"
+#include "core/runtime/stream_pool.h"
 
 namespace formwork {
 
@@ -192,6 +194,8 @@ class EngineImpl final : public Engine {
   // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).
   absl::Status Admit();
   void CallDone();
+  // Of a variable's value or of what is to be one: on the device, where there is one.
+  absl::StatusOr<Tensor> PlaceValue(Tensor value);
   // Gives what is not used back to the system, where it is worth it.
   void GiveMemoryBack();
 
@@ -202,6 +206,7 @@ class EngineImpl final : public Engine {
   HostAllocator allocator_;              // Before all that holds tensors.
   OpRegistry ops_;
   KernelRegistry kernels_{ops_};
+  std::optional<StreamPool> streams_;  // Of options_.device.
   ResourceStore resources_;
   FunctionCache functions_;
   KeptTensors kept_;

@@ -113,9 +113,15 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
     }
   }
   PlannerContext context{ops_, kernels_, allocator_};
-  context.lanes = ParallelThreads() > 1;
+  context.lanes = !streams_ && ParallelThreads() > 1;
+  std::unique_ptr<Stream> stream;
+  if (streams_) {
+    FORMWORK_ASSIGN_OR_RETURN(stream, streams_->Take());
+    context.device.emplace(PlannerContext::Target{*options_.device, *stream, kernels_});
+  }
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             MakePlan(imported, arg_shapes, context));
+  if (streams_) streams_->Return(std::move(stream));
   // Hidden state is named by this graph's nodes: a fingerprint is of graphs with any names.
   if (plan->num_state > 0) return plan;
   absl::MutexLock lock(&plans_mutex_);

@@ -162,6 +162,53 @@ bool Task::Suspend(size_t bytes) {
   return !ClaimFrom(State::kWaiting);  // Else it has been ended meanwhile.
 }
 
+absl::Status Task::OpenStream() {
+  if (!engine_.streams_) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, engine_.streams_->Take());
+  stream_ = std::make_unique<LeasedStream>(std::move(stream), *engine_.options_.device, ticket_,
+                                           engine_.allocator_);
+  return absl::OkStatus();
+}
+
+void Task::CloseStream() {
+  if (stream_->scope.stream_works()) engine_.streams_->Return(std::move(stream_->stream));
+  stream_ = nullptr;
+}
+
+bool Task::Park(size_t bytes) {
+  if (!engine_.suspended_.TryTake(bytes)) return false;
+  suspended_bytes_ = bytes;
+  const absl::Status place = CatchOutOfMemory([this] {
+    engine_.waiting_.TakeAnyway(name_space_);
+    return absl::OkStatus();
+  });
+  if (!place.ok()) {
+    engine_.suspended_.Give(std::exchange(suspended_bytes_, 0));
+    return false;
+  }
+  const absl::Status told = CatchOutOfMemory([this] {
+    if (!scheduled_.exchange(true)) engine_.scheduled_.Add(this);
+    stream_->stream->Then([self = shared_from_this()](const absl::Status&) { self->Unpark(); });
+    return absl::OkStatus();
+  });
+  if (told.ok()) return true;  // It may be another thread's by now.
+  GivePlaceBack();
+  return false;
+}
+
+void Task::Unpark() {
+  const HeapScope unlimited(nullptr);  // Nobody else would go on with it.
+  const auto go_on = [self = shared_from_this()] {
+    self->GivePlaceBack();
+    self->Run();
+  };
+  const absl::Status queued = CatchOutOfMemory([&] {
+    pool().Schedule(name_space_, go_on);
+    return absl::OkStatus();
+  });
+  if (!queued.ok()) go_on();
+}
+
 void ScheduledTasks::Add(Task* task) {
   absl::MutexLock lock(&mutex_);
   tasks_.insert(task);

@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "core/base/stop_flag.h"
 #include "core/engine_impl.h"
+#include "core/kernels/stream_scope.h"
 #include "core/runtime/executor.h"
 
 namespace formwork {
@@ -63,6 +64,17 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   /// `bytes`: what it holds.
   bool Suspend(size_t bytes);
 
+  /// On an engine with a device, what its work is enqueued by, from OpenStream until CloseStream;
+  /// else null.
+  StreamScope* streams() { return stream_ == nullptr ? nullptr : &stream_->scope; }
+  /// Does nothing without a device. Errors: the device's.
+  absl::Status OpenStream();
+  /// The ticket has been released, or what is left of its accesses is not enqueued.
+  void CloseStream();
+  /// For Run, which is to be called again once the stream is ready: leaves the thread until then,
+  /// as Suspend does, but nobody ends it meanwhile. False where it cannot, so that it has to Block.
+  bool Park(size_t bytes);
+
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
 
@@ -79,6 +91,14 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
     kClaimed,   // Runs, is refused or has ended.
   };
 
+  struct LeasedStream {
+    LeasedStream(std::unique_ptr<Stream> leased, Device& device, AccessTicket& ticket,
+                 Allocator& allocator)
+        : stream(std::move(leased)), scope(device, *stream, ticket, allocator) {}
+    std::unique_ptr<Stream> stream;
+    StreamScope scope;
+  };
+
   // What is to be done once its places in line are taken.
   enum class Next : uint8_t { kRun, kSchedule, kWait };
 
@@ -92,6 +112,8 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   bool Claim();
   bool ClaimFrom(State from);
   void GivePlaceBack();
+  // The stream is ready. On any thread.
+  void Unpark();
   // Ends what has been claimed.
   void EndClaimed(absl::Status status);
   absl::Status TakePlace();
@@ -104,6 +126,7 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   // Whether it is to stop by now: looks at the clock and at the engine.
   absl::Status StopStatus();
 
+  std::unique_ptr<LeasedStream> stream_;
   std::atomic<State> state_{State::kStarting};
   std::atomic<uint64_t> queued_at_{0};  // Its last place in the pool's queue, once it has one.
   bool admitted_ = false;

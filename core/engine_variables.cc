@@ -1,5 +1,6 @@
 // Variables as requests of their own: made, read, written, deleted.
 
+#include <optional>
 #include <utility>
 
 #include "core/base/hash_map.h"
@@ -70,28 +71,53 @@ class ReadTask final : public VariablesTask<ReadResult> {
     return absl::OkStatus();
   }
   void Run() override {
-    absl::Status status = HoldToBudget(engine_.memory_, [&]() -> absl::Status {
-      result_.values.reserve(variables_.size());
-      for (const auto& variable : variables_) {
-        absl::StatusOr<Tensor> value = ticket_.Read({variable->id});
-        if (!value.ok()) {
-          return InField(value.status(), absl::StrCat("variables[", result_.values.size(), "]"));
-        }
-        result_.values.push_back({InfoOf(*variable), *std::move(value)});
+    if (!read_) {
+      read_ = HoldToBudget(engine_.memory_, [this] { return Read(); });
+      ticket_.ReleaseAll();
+    }
+    absl::Status status = *read_;
+    if (streams() != nullptr) {
+      absl::Status copied = streams()->TakeResults(absl::MakeSpan(values_));
+      while (StreamScope::IsWaiting(copied)) {
+        if (Park(0)) return;
+        streams()->Block();
+        copied = streams()->TakeResults(absl::MakeSpan(values_));
       }
-      return absl::OkStatus();
-    });
-    ticket_.ReleaseAll();
-    if (status.ok()) return Answer();
-    result_.values.clear();
-    Refuse(std::move(status));
+      status.Update(copied);
+      CloseStream();
+    }
+    if (!status.ok()) {
+      result_.values.clear();
+      return Refuse(std::move(status));
+    }
+    for (size_t i = 0; i < values_.size(); ++i) result_.values[i].value = std::move(values_[i]);
+    Answer();
+  }
+  // The values; of those on a device copies are enqueued.
+  absl::Status Read() {
+    result_.values.reserve(variables_.size());
+    values_.reserve(variables_.size());
+    FORMWORK_RETURN_IF_ERROR(OpenStream());
+    for (const auto& variable : variables_) {
+      absl::StatusOr<Tensor> value = streams() == nullptr ? ticket_.Read({variable->id})
+                                                          : ticket_.ReadEnqueued({variable->id});
+      if (!value.ok()) {
+        return InField(value.status(), absl::StrCat("variables[", values_.size(), "]"));
+      }
+      result_.values.push_back({InfoOf(*variable), Tensor()});
+      values_.push_back(*std::move(value));
+    }
+    return streams() == nullptr ? absl::OkStatus() : streams()->EnqueueResults(values_);
   }
   void DropRequest() override {
     targets_.clear();
+    values_.clear();
     VariablesTask::DropRequest();
   }
 
   std::vector<Target> targets_;
+  std::optional<absl::Status> read_;  // How that went.
+  std::vector<Tensor> values_;
 };
 
 class AssignTask final : public VariablesTask<AssignResult> {
@@ -121,23 +147,33 @@ class AssignTask final : public VariablesTask<AssignResult> {
   }
   void Run() override {
     // All that needs memory first, so that all are written or none.
-    absl::Status status = HoldToBudget(engine_.memory_, [&] {
+    absl::Status status = HoldToBudget(engine_.memory_, [&]() -> absl::Status {
       for (const auto& variable : variables_) result_.variables.push_back(InfoOf(*variable));
+      FORMWORK_RETURN_IF_ERROR(OpenStream());
+      for (size_t i = 0; streams() != nullptr && i < values_.size(); ++i) {
+        Tensor& value = values_[i].second;
+        if (!IsPlainData(value.dtype())) continue;
+        FORMWORK_ASSIGN_OR_RETURN(value, streams()->ToDevice(value));
+      }
       return absl::OkStatus();
     });
     if (!status.ok()) {
       ticket_.ReleaseAll();
+      if (streams() != nullptr) CloseStream();
       result_.variables.clear();
       return Refuse(std::move(status));
     }
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Resource& variable = *variables_[i];
       // Cannot fail: it fits, and it is this ticket's to write.
-      result_.status = ticket_.Assign({variable.id}, std::move(values_[i].second));
+      Tensor& value = values_[i].second;
+      result_.status = value.on_device() ? ticket_.AssignEnqueued({variable.id}, std::move(value))
+                                         : ticket_.Assign({variable.id}, std::move(value));
       if (!result_.status.ok()) break;
       Refresh(variable, result_.variables[i]);
     }
     ticket_.ReleaseAll();
+    if (streams() != nullptr) CloseStream();
     Answer();
   }
   void DropRequest() override {
@@ -167,12 +203,24 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
   FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space), "namespace"));
   FORMWORK_RETURN_IF_ERROR(memory_.CheckRoom(name.size()));
   CreatedVariable created;
+  if (value && resources_.FindByName(name_space, name) == nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(value, PlaceValue(*std::move(value)));
+  }
   FORMWORK_ASSIGN_OR_RETURN(
       std::shared_ptr<Resource> variable,
       resources_.Create(name_space, name, ResourceType::Variable(dtype, shape), std::move(value),
                         /*exact_shape=*/true, &created.existed));
   created.variable = formwork::InfoOf(*variable);
   return created;
+}
+
+absl::StatusOr<Tensor> EngineImpl::PlaceValue(Tensor value) {
+  if (!streams_ || !IsPlainData(value.dtype())) return value;
+  FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, streams_->Take());
+  FORMWORK_ASSIGN_OR_RETURN(value, CopyToDevice(value, *options_.device, *stream, allocator_));
+  FORMWORK_RETURN_IF_ERROR(stream->Record()->Await(absl::InfiniteFuture()));
+  streams_->Return(std::move(stream));
+  return value;
 }
 
 absl::StatusOr<std::shared_ptr<Resource>> EngineImpl::FindResource(absl::string_view name_space,

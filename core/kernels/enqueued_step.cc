@@ -67,7 +67,7 @@ class Issue {
     if (!type->parts[0].shape.Accepts(value.shape()) || !ticket_.IsInitialized(handle) ||
         ShapeOf(handle) != value.shape()) {
       // What the variable was could not be kept if an earlier step has failed: so it must not.
-      FORMWORK_RETURN_IF_ERROR(streams_.Await());
+      FORMWORK_RETURN_IF_ERROR(streams_.Ready());
     }
     FORMWORK_ASSIGN_OR_RETURN(const Tensor before, HostValueOnDevice(handle));
     FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
@@ -150,7 +150,8 @@ class Issue {
     for (int i = 0; i < ctx_.num_inputs(); ++i) work->AddInput(ctx_.input(i));
     const absl::Status opened = OpenVariables(*work, held);
     // Then a variable that is open already keeps its value.
-    if (!opened.ok()) streams_.status()->Fail(AtNode(node_, streams_.calls(), opened));
+    if (!opened.ok())
+      streams_.status()->Fail(AtNode(node_, streams_.calls(), opened), streams_.effects());
     Work::Launch(std::move(work), streams_.stream());
     return opened;
   }
@@ -182,7 +183,7 @@ class Issue {
     return absl::OkStatus();
   }
 
-  // Waits for the inputs and runs the kernel here.
+  // Runs the kernel here, once the inputs are.
   absl::Status RunOnHost() {
     if (node_.host_kernel == nullptr) {
       return Unimplemented(node_.op->name, ": the host has no kernel, and values decide on shapes");
@@ -232,9 +233,11 @@ class Issue {
 
 KernelFn MakeEnqueuedStep(DeviceNode node) {
   return KernelFn([node = std::move(node)](KernelContext& ctx) -> absl::Status {
+    StreamScope& streams = *ctx.call().streams();
+    FORMWORK_RETURN_IF_ERROR(streams.MayGoOn());
     const absl::Status status = Issue(node, ctx).Run();
-    if (status.ok()) return status;
-    const StreamScope& streams = *ctx.call().streams();
+    if (status.ok() && node.effect) streams.NoteEffect();
+    if (status.ok() || StreamScope::IsWaiting(status)) return status;
     const absl::Status earlier = streams.status()->Get();
     return earlier.ok() ? AtNode(node, streams.calls(), status) : earlier;
   });
@@ -242,9 +245,12 @@ KernelFn MakeEnqueuedStep(DeviceNode node) {
 
 KernelFn MakeHostStep(DeviceNode node, bool after_work) {
   return KernelFn([node = std::move(node), after_work](KernelContext& ctx) -> absl::Status {
-    if (after_work) FORMWORK_RETURN_IF_ERROR(ctx.call().streams()->Await());
+    StreamScope& streams = *ctx.call().streams();
+    if (after_work) FORMWORK_RETURN_IF_ERROR(streams.Ready());
     const absl::Status status = (*node.kernel)(ctx);
-    return status.ok() ? status : AtNode(node, ctx.call().streams()->calls(), status);
+    if (!status.ok()) return AtNode(node, streams.calls(), status);
+    if (node.effect) streams.NoteEffect();
+    return status;
   });
 }
 
@@ -258,7 +264,7 @@ KernelFn MakeToDevice() {
 
 KernelFn MakeToHost() {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    Tensor value = ctx.TakeInput(0);
+    Tensor value = ctx.input(0);
     FORMWORK_RETURN_IF_ERROR(ctx.call().streams()->ToHost(absl::MakeSpan(&value, 1)));
     ctx.SetOutput(0, std::move(value));
     return absl::OkStatus();

@@ -24,6 +24,7 @@ struct DeviceNode {
   const OpDef* op = nullptr;
   std::shared_ptr<const AttrMap> attrs;
   std::vector<DType> input_dtypes, output_dtypes;
+  bool effect = false;                     ///< That others can see.
   std::vector<bool> host_outputs;          ///< Those that are made in host memory (ArgDef::host).
   std::shared_ptr<const KernelFn> kernel;  ///< Of where it runs.
   /// Of one that is enqueued: the host's, for shapes that only values tell. Null: there is none.

@@ -185,7 +185,7 @@ void Work::Run() {
   }
   if (!status_->Get().ok()) return;
   const absl::Status status = CatchOutOfMemory([&] { return RunKernel(); });
-  if (!status.ok()) status_->Fail(AtNode(node_, calls_, status));
+  if (!status.ok()) status_->Fail(AtNode(node_, calls_, status), effects_);
 }
 
 absl::Status Work::RunKernel() {

@@ -85,7 +85,11 @@ class Work {
  public:
   /// `node` and `host`, for what the kernel allocates beside its outputs, outlive the work.
   Work(const DeviceNode& node, const StreamScope& streams, Allocator& host)
-      : node_(node), status_(streams.status()), calls_(streams.calls()), host_(host) {}
+      : node_(node),
+        status_(streams.status()),
+        calls_(streams.calls()),
+        effects_(streams.effects()),
+        host_(host) {}
 
   // Values on the device outlive Launch.
   void AddInput(const Tensor& value);
@@ -112,6 +116,7 @@ class Work {
   const DeviceNode& node_;
   const std::shared_ptr<EnqueuedStatus> status_;
   const std::shared_ptr<const std::string> calls_;
+  const int64_t effects_;  // Of the call, before this.
   Allocator& host_;
   BufferAccess access_;
   std::deque<DeviceView> views_, outputs_;

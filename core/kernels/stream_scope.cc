@@ -8,6 +8,9 @@
 namespace formwork {
 namespace {
 
+// Steps that are enqueued before those of the window before them must have run.
+constexpr int kMostInWindow = 512;
+
 absl::StatusOr<Tensor> AllocateOn(Device& device, Stream& stream, DType dtype, const Shape& shape) {
   FORMWORK_ASSIGN_OR_RETURN(Buffer buffer,
                             device.Allocate(Tensor::ShapeOnly(dtype, shape).bytes(), stream));
@@ -31,9 +34,16 @@ absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Device& device, Stream&
   return copy;
 }
 
-void EnqueuedStatus::Fail(absl::Status status) {
+void EnqueuedStatus::Fail(absl::Status status, int64_t effects) {
   absl::MutexLock lock(&mutex_);
-  status_.Update(std::move(status));
+  if (!status_.ok()) return;
+  status_ = std::move(status);
+  effects_ = effects;
+}
+
+int64_t EnqueuedStatus::effects_before_failure() const {
+  absl::MutexLock lock(&mutex_);
+  return effects_;
 }
 
 absl::Status EnqueuedStatus::Get() const {
@@ -66,8 +76,7 @@ absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,
   return absl::OkStatus();
 }
 
-absl::Status StreamScope::Finish(std::vector<Download>& downloads, absl::Span<Tensor> values) {
-  FORMWORK_RETURN_IF_ERROR(Await());
+void StreamScope::Finish(std::vector<Download>& downloads, absl::Span<Tensor> values) {
   for (Download& download : downloads) {
     const DType dtype = download.value.dtype();
     Tensor& value = values[download.index];
@@ -78,20 +87,48 @@ absl::Status StreamScope::Finish(std::vector<Download>& downloads, absl::Span<Te
     }
   }
   downloads.clear();
-  return absl::OkStatus();
 }
 
 absl::Status StreamScope::ToHost(absl::Span<Tensor> values) {
-  std::vector<Download> downloads;
-  FORMWORK_RETURN_IF_ERROR(Enqueue(values, downloads));
-  return Finish(downloads, values);
+  if (downloads_.empty()) FORMWORK_RETURN_IF_ERROR(Enqueue(values, downloads_));
+  if (downloads_.empty()) return absl::OkStatus();
+  FORMWORK_RETURN_IF_ERROR(Ready());
+  Finish(downloads_, values);
+  return absl::OkStatus();
 }
 
-absl::Status StreamScope::Await() {
-  ++host_waits_;
-  const absl::Status device = stream_.Record()->Await(absl::InfiniteFuture());
+absl::Status StreamScope::Ready() {
+  if (waits_for_ == nullptr) {
+    waits_for_ = stream_.Record();
+    ++host_waits_;
+  }
+  if (!waits_for_->Done()) return WaitFor(waits_for_);
+  const absl::Status device = waits_for_->Await(absl::InfiniteFuture());
+  waits_for_ = nullptr;
+  stream_works_ = device.ok();
   FORMWORK_RETURN_IF_ERROR(status_->Get());
   return device;
+}
+
+absl::Status StreamScope::MayGoOn() {
+  if (in_window_++ < kMostInWindow) return absl::OkStatus();
+  if (window_end_ != nullptr && !window_end_->Done()) {
+    ++host_waits_;
+    return WaitFor(window_end_);
+  }
+  FORMWORK_RETURN_IF_ERROR(status_->Get());  // No later step would do anything.
+  window_end_ = stream_.Record();
+  in_window_ = 1;
+  return absl::OkStatus();
+}
+
+absl::Status StreamScope::WaitFor(const EventRef& event) {
+  blocks_on_ = event;
+  return absl::UnavailableError("");
+}
+
+void StreamScope::Block() {
+  if (blocks_on_ != nullptr) (void)blocks_on_->Await(absl::InfiniteFuture());
 }
 
 absl::Status StreamScope::EnqueueResults(absl::Span<const Tensor> results) {
@@ -99,7 +136,9 @@ absl::Status StreamScope::EnqueueResults(absl::Span<const Tensor> results) {
 }
 
 absl::Status StreamScope::TakeResults(absl::Span<Tensor> results) {
-  return Finish(results_, results);
+  FORMWORK_RETURN_IF_ERROR(Ready());
+  Finish(results_, results);
+  return absl::OkStatus();
 }
 
 }  // namespace formwork

@@ -31,17 +31,22 @@ absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Device& device, Stream&
 /// How the work that a call has enqueued went so far. Thread-safe; kept by that work.
 class EnqueuedStatus {
  public:
-  /// The first one holds.
-  void Fail(absl::Status status);
+  /// The first one holds. `effects`: how many the call had before what failed.
+  void Fail(absl::Status status, int64_t effects);
   absl::Status Get() const;
+  int64_t effects_before_failure() const;
 
  private:
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  int64_t effects_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 /// Used by one thread at a time. What it is made of outlives it. Before it goes, and before the
-/// plan and its frame do, Await must have been called.
+/// plan and its frame do, everything that it has enqueued must have run: Ready.
+///
+/// Nothing here blocks but Block. A step that needs what is still on its way returns the status of
+/// Ready, and is run again, from its beginning, once the call goes on.
 class StreamScope {
  public:
   /// `ticket`: of the call; it is told of the stream. `host`: for values that come from the device.
@@ -64,19 +69,33 @@ class StreamScope {
   absl::StatusOr<Tensor> Allocate(DType dtype, const Shape& shape);
   /// A copy on the device, enqueued; `value` itself where it is there.
   absl::StatusOr<Tensor> ToDevice(const Tensor& value);
-  /// Copies in host memory, in place of those that are on the device: waits for them. Errors: the
-  /// first failure of what was enqueued before.
+  /// OK once everything that is enqueued has run. Errors: its first failure; the device's; one that
+  /// IsWaiting where it has not run yet: to be asked again after that.
+  absl::Status Ready();
+  static bool IsWaiting(const absl::Status& status) {
+    return status.code() == absl::StatusCode::kUnavailable && status.message().empty();
+  }
+  /// Before each step that enqueues work: how far the host runs ahead has a bound. Errors: as
+  /// Ready, of what was enqueued some time ago.
+  absl::Status MayGoOn();
+  /// Returns when what has returned that IsWaiting last does not have to wait any more.
+  void Block();
+  /// Copies in host memory, in place of those that are on the device. Errors: as Ready; after one
+  /// that IsWaiting, to be called again with the same values.
   absl::Status ToHost(absl::Span<Tensor> values);
-  /// Blocks until everything that is enqueued has run. Errors: its first failure; the device's.
-  absl::Status Await();
 
   /// Enqueues copies of a finished plan's results, to be taken by TakeResults; then the call's
   /// places can be given back.
   absl::Status EnqueueResults(absl::Span<const Tensor> results);
-  /// Waits; moves the results, in host memory, into `results`. Errors: as Await.
+  /// Moves the results, in host memory, into `results`. Errors: as Ready.
   absl::Status TakeResults(absl::Span<Tensor> results);
 
-  /// How often the host has waited for the device so far.
+  /// A step with an effect that others can see has been issued.
+  void NoteEffect() { ++effects_; }
+  int64_t effects() const { return effects_; }
+  /// Whether the stream can be used by others.
+  bool stream_works() const { return stream_works_; }
+  /// How often the host needed what was still on its way.
   int64_t host_waits() const { return host_waits_; }
 
  private:
@@ -87,7 +106,8 @@ class StreamScope {
     Buffer host;
   };
   absl::Status Enqueue(absl::Span<const Tensor> values, std::vector<Download>& downloads);
-  absl::Status Finish(std::vector<Download>& downloads, absl::Span<Tensor> values);
+  absl::Status WaitFor(const EventRef& event);
+  static void Finish(std::vector<Download>& downloads, absl::Span<Tensor> values);
 
   Device& device_;
   Stream& stream_;
@@ -95,8 +115,14 @@ class StreamScope {
   Allocator& host_;
   const std::shared_ptr<EnqueuedStatus> status_ = std::make_shared<EnqueuedStatus>();
   std::shared_ptr<const std::string> calls_;
-  std::vector<Download> results_;
+  std::vector<Download> downloads_, results_;
+  EventRef waits_for_;   // What Ready has not seen happen.
+  EventRef window_end_;  // Of the steps before the latest ones.
+  int in_window_ = 0;    // Of the latest ones.
+  EventRef blocks_on_;
+  int64_t effects_ = 0;
   int64_t host_waits_ = 0;
+  bool stream_works_ = true;
 };
 
 }  // namespace formwork

@@ -92,7 +92,7 @@ class Emitter : private ProgramBuilder {
     }
     if (on_device()) {
       FORMWORK_RETURN_IF_ERROR(PlaceConstants(*plan_, constant_memory(), device().device,
-                                              *scope_.stream, context_.allocator));
+                                              device().stream, context_.allocator));
     }
     FindLastUses(*plan_, whole, accesses_.handles());
     FORMWORK_RETURN_IF_ERROR(WorkStatus());
@@ -133,7 +133,12 @@ class Emitter : private ProgramBuilder {
   absl::StatusOr<KernelFn> PutOnDevice(Body& body, const Node& node, KernelFactory factory,
                                        KernelFn kernel, const NodePlacement& placement,
                                        std::vector<Plan::Ref>& inputs) {
-    DeviceNode step{node.name, node.op, node.attrs, {}, node.output_dtypes, {}, nullptr, nullptr};
+    DeviceNode step;
+    step.name = node.name;
+    step.op = node.op;
+    step.attrs = node.attrs;
+    step.output_dtypes = node.output_dtypes;
+    step.effect = HasEffect(node);
     for (size_t k = 0; k < inputs.size(); ++k) {
       step.input_dtypes.push_back(body.graph.dtype(node.inputs[k]));
       if (placement.inputs[k]) inputs[k] = CopyTo(*placement.inputs[k], inputs[k], body.copies);

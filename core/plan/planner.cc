@@ -81,9 +81,6 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context) {
   PlannerScope scope(imported.library, context);
-  if (context.device) {
-    FORMWORK_ASSIGN_OR_RETURN(scope.stream, context.device->device.NewStream());
-  }
   absl::StatusOr<std::shared_ptr<Plan>> plan = PlanAll(*imported.graph, arg_shapes, scope);
   if (!scope.missing.empty()) {
     const size_t named = std::min<size_t>(scope.missing.size(), 20);
@@ -96,8 +93,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
         Reason::kOpNotSupported);
   }
   if (!plan.ok()) return plan.status();
-  if (scope.stream != nullptr) {
-    FORMWORK_RETURN_IF_ERROR(scope.stream->Record()->Await(absl::InfiniteFuture()));
+  if (context.device) {
+    FORMWORK_RETURN_IF_ERROR(context.device->stream.Record()->Await(absl::InfiniteFuture()));
   }
   (*plan)->functions = std::move(scope.functions);
   (*plan)->named_resources = std::move(scope.named_resources);

@@ -22,6 +22,7 @@ struct PlannerContext {
   /// What the plan is for; none: the CPU. The device outlives the plan.
   struct Target {
     Device& device;
+    Stream& stream;  ///< Constants are copied on it.
     const KernelRegistry& kernels;
   };
   std::optional<Target> device = std::nullopt;

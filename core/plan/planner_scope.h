@@ -23,7 +23,6 @@ struct PlannerScope {
 
   const GraphLibrary& library;
   const PlannerContext& context;
-  std::unique_ptr<Stream> stream;  ///< Of a plan for a device: constants are copied on it.
   std::vector<NamedResource> named_resources;
   HashMap<std::string, size_t> named_index;  ///< Their places, by name.
   /// Functions that are called and not part of their callers, and their places by name.

@@ -334,19 +334,34 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
     if (value.on_device()) retired_.push_back(value);
   }
   write.before = value;
+  ReplaceEnqueued(*entry, write.after);
+  return write;
+}
+
+absl::Status AccessTicket::AssignEnqueued(ResourceHandle handle, Tensor value) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  Resource& variable = *entry->resource;
+  FORMWORK_RETURN_IF_ERROR(CheckFits(variable, value));
+  if (variable.value_.on_device()) retired_.push_back(variable.value_);
+  ReplaceEnqueued(*entry, std::move(value));
+  return absl::OkStatus();
+}
+
+void AccessTicket::ReplaceEnqueued(Entry& entry, Tensor after) {
+  Resource& variable = *entry.resource;
   std::vector<EventRef> reads;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     reads = variable.reads_;
-    variable.Set(write.after);
+    variable.Set(std::move(after));
   }
-  NoteWrite(*entry);
-  if (!entry->write_enqueued) {
-    if (!entry->read_enqueued) stream_->Wait(variable.defined_);
+  NoteWrite(entry);
+  if (!entry.write_enqueued) {
+    if (!entry.read_enqueued) stream_->Wait(variable.defined_);
     for (const EventRef& read : reads) stream_->Wait(read);
   }
-  entry->write_enqueued = true;
-  return write;
+  entry.write_enqueued = true;
 }
 
 void AccessTicket::Settle(Entry& entry, const EventRef& event) {

@@ -76,6 +76,10 @@ class AccessTicket final : public ResourceAccess {
   absl::StatusOr<EnqueuedWrite> WriteEnqueued(ResourceHandle handle, DType dtype,
                                               const Shape& shape);
 
+  /// Makes `value`, on the device, the variable's value: enqueued work has made it, or will.
+  /// Errors: as Assign.
+  absl::Status AssignEnqueued(ResourceHandle handle, Tensor value);
+
   /// Gives back every place that it still has; readers and writers behind are granted.
   void ReleaseAll();
 
@@ -127,6 +131,9 @@ class AccessTicket final : public ResourceAccess {
   static const Tensor& ValueOf(const Entry& entry) {
     return entry.write ? entry.resource->value_ : entry.pinned;
   }
+  // Makes `after`, which work enqueued from now on writes, the value, behind all that has been
+  // enqueued for the value before.
+  void ReplaceEnqueued(Entry& entry, Tensor after);
   // To be called once the entry's resource has been set.
   void NoteWrite(Entry& entry);
   // Under the line lock: what has been enqueued for the resource is over once `event` happens.

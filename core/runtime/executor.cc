@@ -116,7 +116,11 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
       case Plan::Code::kKernel: {
         if (!stop_.after_effect() && slice.Over()) return State::kSuspended;
         absl::Status status = RunKernel(instruction, refs, slots);
-        if (!status.ok()) return Fail(std::move(status), /*named=*/call_.streams() != nullptr);
+        if (!status.ok()) {
+          const bool on_device = call_.streams() != nullptr;
+          if (on_device && StreamScope::IsWaiting(status)) return State::kWaiting;
+          return Fail(std::move(status), /*named=*/on_device);
+        }
         break;
       }
       case Plan::Code::kScalar: {

@@ -63,7 +63,11 @@ class TimeSlice {
 /// on with another. Used by one thread at a time; what it is made of outlives it.
 class Execution {
  public:
-  enum class State : uint8_t { kFinished, kSuspended };
+  enum class State : uint8_t {
+    kFinished,
+    kSuspended,
+    kWaiting  ///< For StreamScope::Ready.
+  };
 
   /// Moves `inputs` into the frame.
   Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs);
@@ -73,8 +77,9 @@ class Execution {
 
   /// Runs on from where it is. kFinished: the results have been moved into `outputs`, which may be
   /// the inputs' span. kSuspended: the slice is over; to be run again, or stopped. That is where a
-  /// stop would end it, too: at a loop's iteration, or anywhere before the first effect. After an
-  /// error the frames are empty.
+  /// stop would end it, too: at a loop's iteration, or anywhere before the first effect. kWaiting,
+  /// of a plan for a device: the step at hand is to be run, again, once the stream is ready. After
+  /// an error the frames are empty.
   /// Errors: those of kernels with "node 'name'" before them, for each call that they are in;
   /// kResourceExhausted where calls nest deeper than there is memory; those of the StopFlag.
   absl::StatusOr<State> Run(absl::Span<Tensor> outputs, TimeSlice slice = TimeSlice());

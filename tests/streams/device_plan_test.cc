@@ -112,6 +112,26 @@ TEST_F(DevicePlanTest, ALoopCountsOnTheHost) {
 )");
 }
 
+TEST_F(DevicePlanTest, TheHostRunsAheadOfTheDeviceWithinABound) {
+  Make(R"(
+    n = Placeholder dtype=int32
+    x = Placeholder dtype=float
+    zero = Const int32[] 0
+    w = StatelessWhile(zero, x, n) cond=@cond body=@body T=[int32,float,int32]
+    function cond(k: int32, t: float, n: int32) -> (go: bool = l:z:0)
+      l = Less(k, n) T=int32
+    end
+    function body(k: int32, t: float, n: int32) -> (j: int32 = next:z:0, q: float = h:y:0, m: int32 = n)
+      one = Const int32[] 1
+      next = AddV2(k, one:output:0) T=int32
+      h = Tanh(t) T=float
+    end
+  )",
+       {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"w:1"});
+  ASSERT_OK(Run(Owned(Tensor::Scalar(10000), Tensor::Scalar(0.5f))).status);
+  EXPECT_GE(sim_.host_waits(), 10);  // Once for each 512 steps, unless they had run by then.
+}
+
 TEST_F(DevicePlanTest, FoldingAndStepsOfTheHostUseItsKernels) {
   Make(R"(
     x = Placeholder dtype=float
@@ -125,10 +145,11 @@ TEST_F(DevicePlanTest, FoldingAndStepsOfTheHostUseItsKernels) {
   GraphWorld world;
   KernelRegistry of_device(world.ops);  // Without Mul.
   of_device.Add("AddV2", world.kernels.Find("AddV2"));
+  const std::unique_ptr<Stream> stream = sim_.device().NewStream().value();
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan,
                        MakePlan(*program_.graph, {PartialShape()},
                                 {world.ops, world.kernels, programs_.allocator(),
-                                 PlannerContext::Target{sim_.device(), of_device}}));
+                                 PlannerContext::Target{sim_.device(), *stream, of_device}}));
   EXPECT_EQ(PlanText(*plan), R"(#1@device = float32[2]
 0: %1@host = Shape(%0) 's'
 1: %2@host = Mul(%1 %1) 'd' drop %1

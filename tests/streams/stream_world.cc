@@ -23,7 +23,8 @@ absl::StatusOr<Program> Programs::Make(const std::string& text, const Feeds& fee
 
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFor(const Program& program,
                                                               Device& device) {
-  return PlanFrom(program, PlannerContext::Target{device, world_.kernels});
+  FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device.NewStream());
+  return PlanFrom(program, PlannerContext::Target{device, *stream, world_.kernels});
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFrom(
@@ -89,6 +90,7 @@ struct SimWorld::Running {
   std::unique_ptr<StreamScope> streams;
   std::atomic<bool> granted = false;  // Perhaps by another call's thread.
   bool issued = false;
+  bool waits = false;  // For its stream.
   Outcome outcome;
 };
 
@@ -134,6 +136,11 @@ void SimWorld::Issue(Running& call) {
   const absl::StatusOr<Execution::State> state = call.execution->Run(
       absl::MakeSpan(call.outcome.results), TimeSlice(others_wait, absl::ZeroDuration()));
   if (state.ok() && *state == Execution::State::kSuspended) return;
+  if (state.ok() && *state == Execution::State::kWaiting) {
+    call.waits = true;
+    call.stream->Then([&call](const absl::Status&) { call.waits = false; });
+    return;
+  }
   call.outcome.status = state.status();
   CloseIssue(call);
   free_streams_.push_back(call.stream);
@@ -155,7 +162,11 @@ void SimWorld::CloseIssue(Running& call) {
 
 Outcome SimWorld::Finish(Running& call) {
   // What was enqueued came before what the host has found wrong.
-  const absl::Status enqueued = call.streams->TakeResults(absl::MakeSpan(call.outcome.results));
+  absl::Status enqueued = call.streams->TakeResults(absl::MakeSpan(call.outcome.results));
+  while (StreamScope::IsWaiting(enqueued)) {
+    call.streams->Block();
+    enqueued = call.streams->TakeResults(absl::MakeSpan(call.outcome.results));
+  }
   if (!enqueued.ok()) call.outcome.status = enqueued;
   if (!call.outcome.status.ok()) call.outcome.results.clear();
   host_waits_ += call.streams->host_waits();
@@ -191,7 +202,12 @@ std::vector<Outcome> SimWorld::RunOnThreads(const std::vector<Request>& requests
       }
       while (!call->granted.load()) absl::SleepFor(absl::Microseconds(20));
       Open(*call, stream);
-      call->outcome.status = call->execution->Run(absl::MakeSpan(call->outcome.results)).status();
+      absl::StatusOr<Execution::State> state = Execution::State::kWaiting;
+      while (state.ok() && *state != Execution::State::kFinished) {
+        call->streams->Block();
+        state = call->execution->Run(absl::MakeSpan(call->outcome.results));
+      }
+      call->outcome.status = state.status();
       CloseIssue(*call);
       outcomes[which] = Finish(*call);
     }
@@ -214,7 +230,8 @@ std::vector<Outcome> SimWorld::Run(const std::vector<Request>& requests) {
     for (const auto& [i, call] : running) {
       if (call->issued) {
         may_finish.push_back(i);
-      } else if (call->granted && (call->stream != nullptr || !free_streams_.empty())) {
+      } else if (call->granted && !call->waits &&
+                 (call->stream != nullptr || !free_streams_.empty())) {
         may_issue.push_back(i);
       }
     }

@@ -1,6 +1,7 @@
 #include "tests/support/sim_device.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -17,6 +18,10 @@ namespace {
 constexpr uint8_t kPoison = 0xA5;
 constexpr size_t kAlignment = 64;  // As kernels expect it.
 constexpr size_t kHost = 0;        // The host's place in every clock.
+// Memory that is no longer used is forgotten beyond so much.
+constexpr size_t kKept = 4096;
+constexpr size_t kMostFreedBytes = size_t{64} << 20;
+constexpr size_t kCheckedBytes = size_t{1} << 18;  // At each step.
 
 // How far each stream, and the host, is known to have got.
 class Clock {
@@ -47,7 +52,6 @@ struct Memory {
   void* data = nullptr;         // Where work sees it.
   std::vector<uint8_t> poison;  // What `data` points into, for a buffer of the device.
   std::vector<uint8_t> bytes;   // Its contents while no work that named it runs.
-  Buffer host;                  // Kept, where it is of the host.
   bool of_device = false;
   bool freed = false;
   bool written = false;
@@ -55,6 +59,7 @@ struct Memory {
   uint64_t written_at = 0;
   std::map<size_t, uint64_t> reads;  // Since the last write: who, and when last.
 };
+using MemoryRef = std::shared_ptr<Memory>;
 
 }  // namespace
 
@@ -63,8 +68,8 @@ class SimEvent;
 struct SimItem {
   enum Kind { kWork, kCopy, kWait, kRecord, kThen, kFree } kind = kWork;
   Clock host;  // What the host knew when it enqueued this.
-  std::vector<Memory*> reads;
-  std::vector<Memory*> writes;
+  std::vector<MemoryRef> reads;
+  std::vector<MemoryRef> writes;
   std::vector<Buffer> held;  // Those of the host.
   absl::AnyInvocable<absl::Status()> work;
   std::shared_ptr<SimEvent> event;
@@ -97,12 +102,19 @@ class SimState : public std::enable_shared_from_this<SimState> {
     host_.Tick(kHost);
     item.host = host_;
     queue->items.push_back(std::move(item));
+    ForgetOld();
   }
 
   Buffer NewBuffer(size_t bytes, SimQueue* home, Allocator* allocator);
   void Free(BufferBlock* block);
 
   bool Step() ABSL_LOCKS_EXCLUDED(step_mutex_, mutex_);
+  /// Steps whenever something can run, until Stop.
+  void Drive() ABSL_LOCKS_EXCLUDED(step_mutex_, mutex_);
+  void Stop() {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
   bool Done(const SimEvent& event) const;
   absl::Status StatusOf(const SimEvent& event) const;
   /// The host has learnt of `event`.
@@ -131,14 +143,19 @@ class SimState : public std::enable_shared_from_this<SimState> {
   void Report(const Args&... args) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     reports_.push_back(absl::StrCat(args...));
   }
-  Memory* Find(const Buffer& buffer, SimItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Memory* HostMemory(const Buffer& buffer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  MemoryRef Find(const Buffer& buffer, SimItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  MemoryRef HostMemory(const Buffer& buffer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Touch(Memory& memory, size_t who, const Clock& clock, bool write)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(Memory& memory, size_t who, const Clock& clock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `all`: also what has been freed.
+  void CheckPoison(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of so many bytes that a step stays short, the next ones each time. `all`: of everything, also
+  // of what has been freed.
   void CheckPoison(bool all = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Bounds what is kept of memory that is no longer used.
+  void ForgetOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRun(const SimQueue& queue) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Run(SimItem& item, SimQueue& queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(step_mutex_)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -147,14 +164,20 @@ class SimState : public std::enable_shared_from_this<SimState> {
   mutable absl::Mutex mutex_;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<SimQueue>> queues_ ABSL_GUARDED_BY(mutex_);
-  // Kept after they are freed, so that a late access is a report and no crash.
-  std::vector<std::unique_ptr<Memory>> memories_ ABSL_GUARDED_BY(mutex_);
-  std::map<const BufferBlock*, Memory*> live_ ABSL_GUARDED_BY(mutex_);
-  std::map<const void*, Memory*> host_memories_ ABSL_GUARDED_BY(mutex_);
+  // Of the device: for some time after they are freed, so that a late access is a report and no
+  // crash.
+  std::vector<MemoryRef> memories_ ABSL_GUARDED_BY(mutex_);
+  size_t next_check_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t forget_at_ ABSL_GUARDED_BY(mutex_) = kKept;
+  size_t freed_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<const BufferBlock*, MemoryRef> live_ ABSL_GUARDED_BY(mutex_);
+  std::map<const void*, MemoryRef> host_memories_ ABSL_GUARDED_BY(mutex_);  // By address.
   Clock host_ ABSL_GUARDED_BY(mutex_);
   std::function<bool(int64_t)> left_out_ ABSL_GUARDED_BY(mutex_);
   int64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> reports_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -265,25 +288,39 @@ class SimStream final : public Stream {
 
 }  // namespace
 
-Memory* SimState::HostMemory(const Buffer& buffer) {
-  Memory*& memory = host_memories_[buffer.data()];
+MemoryRef SimState::HostMemory(const Buffer& buffer) {
+  MemoryRef& memory = host_memories_[buffer.data()];
   if (memory == nullptr) {
-    memories_.push_back(std::make_unique<Memory>());
-    memory = memories_.back().get();
-    memory->id = static_cast<int>(memories_.size());
+    memory = std::make_shared<Memory>();
+    memory->id = ++last_id_;
     memory->data = buffer.data();
-    memory->host = buffer;
     memory->written = true;
   }
   return memory;
 }
 
-Memory* SimState::Find(const Buffer& buffer, SimItem& item) {
+MemoryRef SimState::Find(const Buffer& buffer, SimItem& item) {
   if (auto it = live_.find(buffer.block()); it != live_.end()) return it->second;
   if (item.kind != SimItem::kCopy) {
     Report("work names a buffer that is not of the device");
   }
   return HostMemory(buffer);
+}
+
+void SimState::ForgetOld() {
+  if (memories_.size() >= forget_at_ || freed_bytes_ >= kMostFreedBytes) {
+    std::erase_if(memories_, [this](const MemoryRef& memory) {
+      mutex_.AssertHeld();
+      if (!memory->freed || memory.use_count() > 1) return false;
+      CheckPoison(*memory);
+      return true;
+    });
+    forget_at_ = 2 * memories_.size() + kKept;
+    freed_bytes_ = 0;
+  }
+  if (host_memories_.size() >= 2 * kKept) {
+    std::erase_if(host_memories_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
 }
 
 void SimState::Touch(Memory& memory, size_t who, const Clock& clock, bool write) {
@@ -327,25 +364,33 @@ void SimState::Release(Memory& memory, size_t who, const Clock& clock) {
     }
   }
   memory.freed = true;
+  freed_bytes_ += memory.poison.size();
+}
+
+void SimState::CheckPoison(Memory& memory) {
+  if (std::all_of(memory.poison.begin(), memory.poison.end(),
+                  [](uint8_t byte) { return byte == kPoison; })) {
+    return;
+  }
+  Report("write that nothing announced: buffer ", memory.id);
+  std::fill(memory.poison.begin(), memory.poison.end(), kPoison);
 }
 
 void SimState::CheckPoison(bool all) {
-  for (const auto& memory : memories_) {
-    if (!memory->of_device || (memory->freed && !all)) continue;
-    if (std::all_of(memory->poison.begin(), memory->poison.end(),
-                    [](uint8_t byte) { return byte == kPoison; })) {
-      continue;
-    }
-    Report("write that nothing announced: buffer ", memory->id);
-    std::fill(memory->poison.begin(), memory->poison.end(), kPoison);
+  size_t bytes = 0;
+  for (size_t i = 0; i < memories_.size() && (all || bytes < kCheckedBytes); ++i) {
+    if (next_check_ >= memories_.size()) next_check_ = 0;
+    Memory& memory = *memories_[next_check_++];
+    if (memory.freed && !all) continue;
+    CheckPoison(memory);
+    bytes += memory.poison.size();
   }
 }
 
 Buffer SimState::NewBuffer(size_t bytes, SimQueue* home, Allocator* allocator) {
   absl::MutexLock lock(&mutex_);
-  memories_.push_back(std::make_unique<Memory>());
-  Memory* memory = memories_.back().get();
-  memory->id = static_cast<int>(memories_.size());
+  const MemoryRef memory = memories_.emplace_back(std::make_shared<Memory>());
+  memory->id = ++last_id_;
   memory->of_device = true;
   memory->poison.assign(bytes + 2 * kAlignment, kPoison);
   memory->bytes.assign(bytes, kPoison);
@@ -450,7 +495,8 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
         queue.clock.Join(item.event->clock_);
         return item.event->status_;
       case SimItem::kRecord:
-        for (Memory* memory : item.writes) {  // An allocation: its contents stay undefined.
+        for (const MemoryRef& memory :
+             item.writes) {  // An allocation: its contents stay undefined.
           memory->writer = queue.index;
           memory->written_at = queue.clock.of(queue.index);
         }
@@ -469,8 +515,8 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
       case SimItem::kWork:
       case SimItem::kCopy:
         if (!status.ok()) return status;
-        for (Memory* memory : item.reads) Touch(*memory, queue.index, queue.clock, false);
-        for (Memory* memory : item.writes) Touch(*memory, queue.index, queue.clock, true);
+        for (const MemoryRef& memory : item.reads) Touch(*memory, queue.index, queue.clock, false);
+        for (const MemoryRef& memory : item.writes) Touch(*memory, queue.index, queue.clock, true);
     }
   }
   if (item.kind == SimItem::kThen) {
@@ -489,11 +535,11 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
     return status;
   }
   // The named buffers are where work sees them only while it runs.
-  std::vector<Memory*> named = item.writes;
-  for (Memory* memory : item.reads) {
+  std::vector<MemoryRef> named = item.writes;
+  for (const MemoryRef& memory : item.reads) {
     if (std::find(named.begin(), named.end(), memory) == named.end()) named.push_back(memory);
   }
-  for (Memory* memory : named) {
+  for (const MemoryRef& memory : named) {
     if (memory->of_device)
       std::copy(memory->bytes.begin(), memory->bytes.end(), static_cast<uint8_t*>(memory->data));
   }
@@ -515,8 +561,43 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
   return status;
 }
 
+bool SimState::Wakes() const {
+  return stopped_ || std::any_of(queues_.begin(), queues_.end(), [this](const auto& queue) {
+           mutex_.AssertReaderHeld();
+           return MayRun(*queue);
+         });
+}
+
+void SimState::Drive() {
+  while (true) {
+    bool pause = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &SimState::Wakes));
+      if (stopped_) return;
+      pause = random_() % 8 == 0;
+    }
+    // Now and then, so that the host gets ahead.
+    if (pause) absl::SleepFor(absl::Microseconds(100));
+    Step();
+  }
+}
+
 SimDevice::SimDevice(uint64_t seed) : state_(std::make_shared<SimState>(seed)) {}
-SimDevice::~SimDevice() { RunAll(); }
+SimDevice::~SimDevice() {
+  state_->Stop();
+  if (driver_.joinable()) driver_.join();
+  RunAll();
+}
+
+void SimDevice::RunByItself() {
+  driver_ = std::thread([state = state_] {
+    sigset_t all;  // They are for the program that uses the device.
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    state->Drive();
+  });
+}
 
 absl::StatusOr<std::unique_ptr<Stream>> SimDevice::NewStream() {
   FORMWORK_RETURN_IF_ERROR(Health());

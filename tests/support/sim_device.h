@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/device/device.h"
@@ -24,8 +25,7 @@ namespace formwork::testing {
 
 class SimState;
 
-/// Thread-safe, as every device. It holds the buffers of the host that copies touch: what they are
-/// known by is their address.
+/// Thread-safe, as every device. Buffers of the host that copies touch are known by their address.
 class SimDevice final : public Device {
  public:
   explicit SimDevice(uint64_t seed);
@@ -43,6 +43,9 @@ class SimDevice final : public Device {
   /// Steps until nothing can run. Await does so until its event has happened.
   void RunAll();
 
+  /// From now on a thread of its own steps it, so that nobody else has to. To be called once.
+  void RunByItself();
+
   /// What a test says before it reads or writes `buffer`, of the host, that copies touch.
   void HostReads(const Buffer& buffer);
   void HostWrites(const Buffer& buffer);
@@ -59,6 +62,7 @@ class SimDevice final : public Device {
 
  private:
   const std::shared_ptr<SimState> state_;
+  std::thread driver_;
 };
 
 }  // namespace formwork::testing

@@ -1,0 +1,51 @@
+// formwork-server on the simulated device, for tests. As the server itself but for
+// --simulated-device=SEED (or FORMWORK_SIMULATED_DEVICE; 1), from which the order is drawn that the
+// device runs things in. What the device finds wrong is told on stderr when the server has ended,
+// and is its exit code.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "server/process.h"
+#include "tests/support/sim_device.h"
+
+namespace {
+
+constexpr int kDeviceFoundErrors = 70;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* given = std::getenv("FORMWORK_SIMULATED_DEVICE");
+  std::string seed_text = given == nullptr ? "1" : given;
+  std::vector<const char*> rest;
+  for (int i = 0; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (absl::ConsumePrefix(&argument, "--simulated-device=")) {
+      seed_text = std::string(argument);
+    } else {
+      rest.push_back(argv[i]);
+    }
+  }
+  uint64_t seed = 0;
+  if (!absl::SimpleAtoi(seed_text, &seed)) {
+    std::fprintf(stderr, "--simulated-device: no number: %s\n", seed_text.c_str());
+    return 2;
+  }
+  formwork::testing::SimDevice device(seed);
+  device.RunByItself();
+  const int code =
+      formwork::server::RunProcess(static_cast<int>(rest.size()), rest.data(), &device);
+  device.RunAll();
+  const std::vector<std::string> reports = device.Reports();
+  for (const std::string& report : reports) {
+    std::fprintf(stderr, "simulated device: %s\n", report.c_str());
+  }
+  return reports.empty() ? code : kDeviceFoundErrors;
+}
