@@ -113,7 +113,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
     }
   }
   PlannerContext context{ops_, kernels_, allocator_};
-  context.lanes = !streams_ && ParallelThreads() > 1;
+  context.lanes = ParallelThreads() > 1;
   std::unique_ptr<Stream> stream;
   if (streams_) {
     FORMWORK_ASSIGN_OR_RETURN(stream, streams_->Take());

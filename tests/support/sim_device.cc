@@ -52,6 +52,7 @@ struct Memory {
   void* data = nullptr;         // Where work sees it.
   std::vector<uint8_t> poison;  // What `data` points into, for a buffer of the device.
   std::vector<uint8_t> bytes;   // Its contents while no work that named it runs.
+  Buffer host;                  // Kept, where it is of the host.
   bool of_device = false;
   bool freed = false;
   bool written = false;
@@ -115,6 +116,10 @@ class SimState : public std::enable_shared_from_this<SimState> {
     absl::MutexLock lock(&mutex_);
     stopped_ = true;
   }
+  void IgnoreHost() {
+    absl::MutexLock lock(&mutex_);
+    watches_host_ = false;
+  }
   bool Done(const SimEvent& event) const;
   absl::Status StatusOf(const SimEvent& event) const;
   /// The host has learnt of `event`.
@@ -177,6 +182,7 @@ class SimState : public std::enable_shared_from_this<SimState> {
   std::function<bool(int64_t)> left_out_ ABSL_GUARDED_BY(mutex_);
   int64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_ ABSL_GUARDED_BY(mutex_) = false;
+  bool watches_host_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> reports_ ABSL_GUARDED_BY(mutex_);
 };
@@ -289,11 +295,13 @@ class SimStream final : public Stream {
 }  // namespace
 
 MemoryRef SimState::HostMemory(const Buffer& buffer) {
-  MemoryRef& memory = host_memories_[buffer.data()];
+  MemoryRef fresh;
+  MemoryRef& memory = watches_host_ ? host_memories_[buffer.data()] : fresh;
   if (memory == nullptr) {
     memory = std::make_shared<Memory>();
     memory->id = ++last_id_;
     memory->data = buffer.data();
+    if (watches_host_) memory->host = buffer;
     memory->written = true;
   }
   return memory;
@@ -317,9 +325,6 @@ void SimState::ForgetOld() {
     });
     forget_at_ = 2 * memories_.size() + kKept;
     freed_bytes_ = 0;
-  }
-  if (host_memories_.size() >= 2 * kKept) {
-    std::erase_if(host_memories_, [](const auto& entry) { return entry.second.use_count() == 1; });
   }
 }
 
@@ -591,6 +596,7 @@ SimDevice::~SimDevice() {
 }
 
 void SimDevice::RunByItself() {
+  state_->IgnoreHost();
   driver_ = std::thread([state = state_] {
     sigset_t all;  // They are for the program that uses the device.
     sigfillset(&all);

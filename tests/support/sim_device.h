@@ -25,7 +25,8 @@ namespace formwork::testing {
 
 class SimState;
 
-/// Thread-safe, as every device. Buffers of the host that copies touch are known by their address.
+/// Thread-safe, as every device. It holds the buffers of the host that copies touch: what they are
+/// known by is their address.
 class SimDevice final : public Device {
  public:
   explicit SimDevice(uint64_t seed);
@@ -43,7 +44,8 @@ class SimDevice final : public Device {
   /// Steps until nothing can run. Await does so until its event has happened.
   void RunAll();
 
-  /// From now on a thread of its own steps it, so that nobody else has to. To be called once.
+  /// From now on a thread of its own steps it, so that nobody else has to, and memory of the host
+  /// is neither held nor watched, so that programs may run for long. To be called once, first.
   void RunByItself();
 
   /// What a test says before it reads or writes `buffer`, of the host, that copies touch.
