@@ -36,9 +36,9 @@ class Server:
   of a process that has gRPC's threads may end it.
   """
 
-  def __init__(self, *flags, env=None, limits=None):
+  def __init__(self, *flags, env=None, limits=None, program="formwork-server"):
     self.log = tempfile.NamedTemporaryFile(mode="w+", suffix=".log")
-    command = [binary(), *flags]
+    command = [binary(program), *flags]
     for flag in ("--port", "--http-port"):
       if flag not in flags:
         command += [flag, "0"]

@@ -1,0 +1,80 @@
+"""A server whose functions run on the simulated device: it ends with an error where that finds a race.
+
+More of it: run other tests with FORMWORK_BIN=build/dev/bin/simulated (tests/README.md).
+"""
+import concurrent.futures
+
+import formwork
+import numpy as np
+import pytest
+import server_process
+import tensorflow as tf
+from formwork.v1 import functions_pb2
+
+
+@pytest.fixture(params=[1, 2])
+def client(request):
+  with server_process.running("--simulated-device=%d" % request.param,
+                              program="simulated/formwork-server") as server:
+    with formwork.connect(server.grpc, timeout=60) as made:
+      yield made
+      with server.channel() as channel:
+        asked = functions_pb2.DescribeFunctionRequest(name=made.functions()[0].name, plan=True)
+        plan = server_process.unary(channel, "DescribeFunction")(asked.SerializeToString())
+      assert b"@device" in plan
+
+
+def test_variables_branches_loops_and_values_that_decide_on_shapes(client):
+  def make():
+    v = tf.Variable(np.eye(4, dtype=np.float32))
+
+    def f(x, n):
+      for _ in tf.range(n):
+        v.assign_add(tf.tanh(x @ v))
+      if tf.reduce_sum(v) > 30.:
+        v.assign(v / tf.reduce_max(v))
+      return v + 0., tf.where(x > 0.), tf.size(tf.boolean_mask(x, x > 0.))
+    return f
+
+  ours, theirs = client.function(make()), tf.function(make())
+  x = np.linspace(-1, 2, 16, dtype=np.float32).reshape(4, 4)
+  for n in (0, 3, 5, 2, 7):
+    for got, want in zip(ours(x, tf.constant(n)), theirs(x, tf.constant(n))):
+      np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5)
+
+
+def test_calls_of_several_threads_take_their_turns(client):
+  v = tf.Variable([0., 0.])
+
+  @client.function
+  def step(x):
+    before = v + 0.
+    if tf.reduce_sum(x) > 0.:  # Known to the device alone.
+      v.assign_add(x)
+    return before[0], tf.identity(v)[0]
+
+  one = tf.constant([1., 2.])
+  step(one)
+  with concurrent.futures.ThreadPoolExecutor(8) as threads:
+    answers = [(float(before), float(after))
+               for before, after in threads.map(lambda _: step(one), range(64))]
+  assert sorted(answers) == [(float(k), float(k + 1)) for k in range(1, 65)]
+
+
+def test_an_error_of_the_device_names_its_node_and_leaves_what_came_before(client):
+  v = tf.Variable([0.])
+
+  @client.function
+  def f(x):
+    v.assign_add([1.])
+    y = tf.gather(x, tf.cast(x[0], tf.int32) + 5, name="far")
+    v.assign_add([10.])
+    return y
+
+  @client.function
+  def read():
+    return v + 0.
+
+  with pytest.raises(tf.errors.InvalidArgumentError, match="far"):
+    f(tf.constant([1., 2.]))
+  assert read().numpy().tolist() == [1.]
