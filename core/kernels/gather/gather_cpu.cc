@@ -150,7 +150,7 @@ absl::StatusOr<Tensor> GatherNd(Allocator& allocator, const Tensor& params, cons
   FORMWORK_ASSIGN_OR_RETURN(const GatherNdGeometry geometry,
                             PrepareGatherNd(params.shape().dims(), indices.shape().dims()));
   FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
-  const auto& [depth, rows, inner, output] = geometry;
+  const int64_t depth = geometry.depth, rows = geometry.rows, inner = geometry.inner;
   const absl::Span<const int64_t> outer =
       indices.shape().dims().first(static_cast<size_t>(indices.rank()) - 1);
   FORMWORK_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(allocator, params.dtype(), shape));
