@@ -34,7 +34,8 @@ struct ResourceChange {
 };
 
 /// Made for one call. Take, ReleaseAll and the ResourceAccess methods are for the call's own thread
-/// (one at a time; of its lanes, which run side by side, each may read); Abandon may come from any. Outlives its places: the destructor releases.
+/// (one at a time; of its lanes, which run side by side, each may read); Abandon may come from any.
+/// Outlives its places: the destructor releases.
 class AccessTicket final : public ResourceAccess {
  public:
   /// `allocator`: of copies, where a value that is to be changed in place is held by others.

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/kernels/gather/gather.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/gather/gather.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
 

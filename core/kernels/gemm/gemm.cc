@@ -7,8 +7,8 @@
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/gemm/blocked_gemm.h"
-#include "core/kernels/isa.h"
 #include "core/kernels/gemm/onednn_setup.h"
+#include "core/kernels/isa.h"
 
 namespace formwork {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/kernels/variant/optional.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/variant/optional.h"
 #include "core/kernels/variant/variant_nesting.h"
 
 namespace formwork {
