@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/fixed_nodes.h"
@@ -132,13 +133,14 @@ class Forker {
     Fork fork{join, {}};
     double all = 0;
     double most = 0;
-    std::vector<int32_t> roots;
-    for (const Edge& edge : InputsOf(join)) roots.push_back(edge.node);
-    std::sort(roots.begin(), roots.end());
-    roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
-    if (roots.size() < 2) return;
-    for (int32_t root : roots) {
-      Lane lane = LaneTo(root, join);
+    std::vector<Edge> inputs = InputsOf(join);
+    if (inputs.size() < 2) return;
+    std::sort(inputs.begin(), inputs.end(), [](const Edge& a, const Edge& b) {
+      return std::pair(a.node, a.index) < std::pair(b.node, b.index);
+    });
+    for (size_t begin = 0, end = 0; begin < inputs.size(); begin = end) {
+      while (end < inputs.size() && inputs[end].node == inputs[begin].node) ++end;
+      Lane lane = LaneTo(absl::MakeConstSpan(inputs).subspan(begin, end - begin), join);
       if (lane.work < kLeastLaneNanos || !MayBeLane(lane)) continue;
       all += lane.work;
       most = std::max(most, lane.work);
@@ -154,18 +156,17 @@ class Forker {
     forks_.push_back(std::move(fork));
   }
 
-  // `root`, where `join` alone needs it, and what is needed by that alone; in the graph's order.
-  Lane LaneTo(int32_t root, int32_t join) {
+  // The node that `used` are outputs of, where `join` alone needs it, by just these, and what is
+  // needed by that alone; in the graph's order.
+  Lane LaneTo(absl::Span<const Edge> used, int32_t join) {
     Lane lane;
-    const std::vector<Edge>& inputs = InputsOf(join);
-    for (const Edge& edge : inputs) {
-      if (edge.node == root) lane.outputs.push_back(edge.index);
+    const int32_t root = used[0].node;
+    if (static_cast<int32_t>(used.size()) != uses_[root] || !MayJoin(root, join)) return lane;
+    for (const Edge& edge : used) {
+      if (lane.outputs.empty() || lane.outputs.back() != edge.index) {
+        lane.outputs.push_back(edge.index);
+      }
     }
-    if (static_cast<int32_t>(lane.outputs.size()) != uses_[root] || !MayJoin(root, join)) {
-      return lane;
-    }
-    std::sort(lane.outputs.begin(), lane.outputs.end());
-    lane.outputs.erase(std::unique(lane.outputs.begin(), lane.outputs.end()), lane.outputs.end());
     std::vector<int32_t> seen;
     lane.nodes.push_back(root);
     for (size_t k = 0; k < lane.nodes.size(); ++k) {

@@ -52,6 +52,18 @@ def many_nodes():
   return graph, last + ":0"
 
 
+def many_into_one():
+  """A chain whose nodes are all inputs of one."""
+  graph = tf.compat.v1.GraphDef()
+  _placeholder(graph)
+  names = ["x"]
+  for i in range(300_000):
+    _node(graph.node, "n%d" % i, "Neg", names[-1], T=dict(type=FLOAT))
+    names.append("n%d" % i)
+  _node(graph.node, "y", "AddN", *names, T=dict(type=FLOAT), N=dict(i=len(names)))
+  return graph, "y:0"
+
+
 def wide_node():
   graph = tf.compat.v1.GraphDef()
   _placeholder(graph)
@@ -201,9 +213,9 @@ def large_constants():
   return graph, "y:0"
 
 
-GRAPHS = [many_nodes, wide_node, deep_functions, doubling_functions, recursion, many_branches,
-          handles_between_loops, cycle, plain_cycle, long_name, long_list, large_shapes,
-          large_constants]
+GRAPHS = [many_nodes, many_into_one, wide_node, deep_functions, doubling_functions, recursion,
+          many_branches, handles_between_loops, cycle, plain_cycle, long_name, long_list,
+          large_shapes, large_constants]
 
 
 class Meanwhile:
