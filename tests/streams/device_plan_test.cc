@@ -82,22 +82,23 @@ TEST_F(DevicePlanTest, APredicateOfTheDeviceIsCopiedToTheHost) {
   EXPECT_EQ(Run(Owned(Tensor::Scalar(-2.0f))).results[0].scalar<float>(), 2);
 }
 
+constexpr char kTanhs[] = R"(
+  n = Placeholder dtype=int32
+  x = Placeholder dtype=float
+  zero = Const int32[] 0
+  w = StatelessWhile(zero, x, n) cond=@cond body=@body T=[int32,float,int32]
+  function cond(k: int32, t: float, n: int32) -> (go: bool = l:z:0)
+    l = Less(k, n) T=int32
+  end
+  function body(k: int32, t: float, n: int32) -> (j: int32 = next:z:0, q: float = h:y:0, m: int32 = n)
+    one = Const int32[] 1
+    next = AddV2(k, one:output:0) T=int32
+    h = Tanh(t) T=float
+  end
+  )";
+
 TEST_F(DevicePlanTest, ALoopCountsOnTheHost) {
-  Make(R"(
-    n = Placeholder dtype=int32
-    x = Placeholder dtype=float
-    zero = Const int32[] 0
-    w = StatelessWhile(zero, x, n) cond=@cond body=@body T=[int32,float,int32]
-    function cond(k: int32, t: float, n: int32) -> (go: bool = l:z:0)
-      l = Less(k, n) T=int32
-    end
-    function body(k: int32, t: float, n: int32) -> (j: int32 = next:z:0, q: float = h:y:0, m: int32 = n)
-      one = Const int32[] 1
-      next = AddV2(k, one:output:0) T=int32
-      h = Tanh(t) T=float
-    end
-  )",
-       {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"w:1"});
+  Make(kTanhs, {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"w:1"});
   EXPECT_EQ(Text(), R"(#0 = int32[] 0
 #1 = int32[] 1
 0: %2@device = copy(%1!) drop %1
@@ -113,21 +114,7 @@ TEST_F(DevicePlanTest, ALoopCountsOnTheHost) {
 }
 
 TEST_F(DevicePlanTest, TheHostRunsAheadOfTheDeviceWithinABound) {
-  Make(R"(
-    n = Placeholder dtype=int32
-    x = Placeholder dtype=float
-    zero = Const int32[] 0
-    w = StatelessWhile(zero, x, n) cond=@cond body=@body T=[int32,float,int32]
-    function cond(k: int32, t: float, n: int32) -> (go: bool = l:z:0)
-      l = Less(k, n) T=int32
-    end
-    function body(k: int32, t: float, n: int32) -> (j: int32 = next:z:0, q: float = h:y:0, m: int32 = n)
-      one = Const int32[] 1
-      next = AddV2(k, one:output:0) T=int32
-      h = Tanh(t) T=float
-    end
-  )",
-       {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"w:1"});
+  Make(kTanhs, {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"w:1"});
   ASSERT_OK(Run(Owned(Tensor::Scalar(10000), Tensor::Scalar(0.5f))).status);
   EXPECT_GE(sim_.host_waits(), 10);  // Once for each 512 steps, unless they had run by then.
 }

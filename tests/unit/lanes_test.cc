@@ -29,6 +29,18 @@ bool SameBits(const Tensor& a, const Tensor& b) {
 
 class LanesTest : public PlanFixture {
  protected:
+  // With lanes; `shapes`: what is known of each of the feeds.
+  void MakeWithLanes(absl::string_view text, Feeds feeds, std::vector<std::string> fetches,
+                     const std::vector<PartialShape>& shapes,
+                     std::vector<std::string> targets = {}) {
+    ASSERT_OK_AND_ASSIGN(
+        const ImportedGraph imported,
+        world_.Import(text, std::move(feeds), std::move(fetches), std::move(targets)));
+    PlannerContext context{world_.ops, world_.kernels, world_.allocator};
+    context.lanes = true;
+    ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, shapes, context));
+    frame_ = std::make_unique<PlanFrame>(*plan_);
+  }
   // Runs the plan with lanes and the one without, which have to give the same.
   absl::StatusOr<std::vector<Tensor>> RunBoth(absl::string_view text, Feeds feeds,
                                               std::vector<std::string> fetches,
@@ -192,15 +204,11 @@ TEST_F(LanesTest, MayReadVariables) {
     y = Sub(q, s) T=float
     write = AssignVariableOp(v, y) dtype=float
   )";
-  PlannerContext context{world_.ops, world_.kernels, world_.allocator};
-  context.lanes = true;
   const Feeds feeds = {{"v:0", DType::kResource}, {"x:0", DType::kFloat}};
-  ASSERT_OK_AND_ASSIGN(const ImportedGraph writes, world_.Import(text, feeds, {}, {"write"}));
-  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(writes, {kSquare, kSquare}, context));
+  MakeWithLanes(text, feeds, {}, {kSquare, kSquare}, {"write"});
   EXPECT_THAT(Text(), HasSubstr("fork 0 1"));
   EXPECT_EQ(plan_->arg_access[0], Access::kWrite);
-  ASSERT_OK_AND_ASSIGN(const ImportedGraph reads, world_.Import(kLoopsThatRead, feeds, {"y:0"}));
-  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(reads, {kSquare, kSquare}, context));
+  MakeWithLanes(kLoopsThatRead, feeds, {"y:0"}, {kSquare, kSquare});
   EXPECT_THAT(Text(), HasSubstr("fork 0 1(%1 %0 %1 %0)"));
   EXPECT_EQ(plan_->arg_access[0], Access::kRead);
 }
@@ -213,13 +221,8 @@ TEST_F(LanesTest, TheFirstLaneThatFailsIsReported) {
                     "0, bad) T=float\n");
   }
   absl::StrAppend(&wide, "y = Sub(q1, r1) T=float\nk = AddV2(y, x) T=float\n");
-  ASSERT_OK_AND_ASSIGN(
-      ImportedGraph imported,
-      world_.Import(wide, {{"x:0", DType::kFloat}, {"bad:0", DType::kFloat}}, {"k:0"}));
-  PlannerContext context{world_.ops, world_.kernels, world_.allocator};
-  context.lanes = true;
-  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, {kSquare, PartialShape()}, context));
-  frame_ = std::make_unique<PlanFrame>(*plan_);
+  MakeWithLanes(wide, {{"x:0", DType::kFloat}, {"bad:0", DType::kFloat}}, {"k:0"},
+                {kSquare, PartialShape()});
   SCOPED_TRACE(Text());
   EXPECT_THAT(Run({Square(1), VectorOf<float>({1})}).status(),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'q1'")));
@@ -252,13 +255,8 @@ constexpr char kTwoLoops[] = R"(
 class LoopsInLanesTest : public LanesTest {
  protected:
   void MakeLoops() {
-    ASSERT_OK_AND_ASSIGN(
-        ImportedGraph imported,
-        world_.Import(kTwoLoops, {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"y:0"}));
-    PlannerContext context{world_.ops, world_.kernels, world_.allocator};
-    context.lanes = true;
-    ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, {PartialShape(Shape()), kSquare}, context));
-    frame_ = std::make_unique<PlanFrame>(*plan_);
+    MakeWithLanes(kTwoLoops, {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"y:0"},
+                  {PartialShape(Shape()), kSquare});
     ASSERT_THAT(Text(), HasSubstr("fork 0 1"));
   }
 };
@@ -309,14 +307,8 @@ TEST_F(LoopsInLanesTest, MayShareAList) {
     end
     )");
   }
-  lanes_ = true;
-  ASSERT_OK_AND_ASSIGN(
-      ImportedGraph imported,
-      world_.Import(text, {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"as:0", "bs:0"}));
-  PlannerContext context{world_.ops, world_.kernels, world_.allocator};
-  context.lanes = true;
-  ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, {PartialShape(Shape()), kSquare}, context));
-  frame_ = std::make_unique<PlanFrame>(*plan_);
+  MakeWithLanes(text, {{"n:0", DType::kInt32}, {"x:0", DType::kFloat}}, {"as:0", "bs:0"},
+                {PartialShape(Shape()), kSquare});
   ASSERT_THAT(Text(), ContainsRegex("TensorListReserve[^\n]*\n[^\n]*fork 0 1"));
   for (int run = 0; run < 20; ++run) {
     ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> stacks,
