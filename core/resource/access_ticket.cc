@@ -200,8 +200,13 @@ bool AccessTicket::Abandon() {
   return true;
 }
 
-void AccessTicket::NoteWrite(Entry& entry) {
+void AccessTicket::NoteWrite(Entry& entry, const RowIndices* rows) {
   Resource& resource = *entry.resource;
+  if (rows == nullptr) {
+    entry.changed.AddAll();
+  } else {
+    entry.changed.Add(*rows, resource.value_);
+  }
   resource.last_writer_.store(writer_, std::memory_order_relaxed);
   const uint64_t version = resource.version();
   if (entry.to_version == entry.from_version) entry.from_version = version - 1;
@@ -212,7 +217,12 @@ std::vector<ResourceChange> AccessTicket::Changes() const {
   std::vector<ResourceChange> changes;
   for (const Entry& entry : entries_) {
     if (entry.to_version == entry.from_version || entry.resource->name_space.empty()) continue;
-    changes.push_back({entry.resource->id, entry.from_version, entry.to_version});
+    ResourceChange& change = changes.emplace_back();
+    change.id = entry.resource->id;
+    change.from_version = entry.from_version;
+    change.to_version = entry.to_version;
+    change.by_rows = entry.changed.known();
+    if (change.by_rows) change.rows = entry.changed.Rows();
   }
   return changes;
 }
@@ -401,11 +411,23 @@ void AccessTicket::Retire() {
 
 absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,
                                   absl::FunctionRef<absl::Status(Tensor& value)> update) {
+  return Change(handle, nullptr, bytes_moved, update);
+}
+
+absl::Status AccessTicket::UpdateRows(ResourceHandle handle, const RowIndices& rows,
+                                      size_t bytes_moved,
+                                      absl::FunctionRef<absl::Status(Tensor& value)> update) {
+  return Change(handle, &rows, bytes_moved, update);
+}
+
+absl::Status AccessTicket::Change(ResourceHandle handle, const RowIndices* rows, size_t bytes_moved,
+                                  absl::FunctionRef<absl::Status(Tensor& value)> update) {
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // What it is updated by may be unfinished.
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
   FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
   Resource& variable = *entry->resource;
   if (!variable.value_.has_value()) return Uninitialized(variable);
+  if (rows != nullptr) entry->changed.Reserve(variable.value_);
   const bool in_place = variable.value_.unique();
   std::optional<Tensor> copy;
   if (!in_place || IsWorthACopy(variable.value_, bytes_moved)) {
@@ -428,14 +450,14 @@ absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,
       return status;
     }
     variable.Set(std::move(value));
-    NoteWrite(*entry);
+    NoteWrite(*entry, rows);
     return absl::OkStatus();
   }
   FORMWORK_RETURN_IF_ERROR(update(*copy));
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The copy may be unfinished.
   FORMWORK_RETURN_IF_ERROR(CheckFits(variable, *copy));
   variable.Set(*std::move(copy));
-  NoteWrite(*entry);
+  NoteWrite(*entry, rows);
   return absl::OkStatus();
 }
 

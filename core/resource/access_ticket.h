@@ -14,6 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "core/device/buffer.h"
+#include "core/resource/changed_rows.h"
 #include "core/resource/resource_access.h"
 #include "core/resource/resource_store.h"
 
@@ -31,6 +32,10 @@ struct AccessRequest {
 struct ResourceChange {
   uint64_t id = 0;
   uint64_t from_version = 0, to_version = 0;
+  /// Whether `rows` alone, indices along the first dimension, ascending, have changed since
+  /// `from_version`; else any may have.
+  bool by_rows = false;
+  std::vector<int64_t> rows;
 };
 
 /// Made for one call. Take, ReleaseAll and the ResourceAccess methods are for the call's own thread
@@ -91,6 +96,8 @@ class AccessTicket final : public ResourceAccess {
   absl::Status Assign(ResourceHandle handle, Tensor value) override;
   absl::Status Update(ResourceHandle handle, size_t bytes_moved,
                       absl::FunctionRef<absl::Status(Tensor& value)> update) override;
+  absl::Status UpdateRows(ResourceHandle handle, const RowIndices& rows, size_t bytes_moved,
+                          absl::FunctionRef<absl::Status(Tensor& value)> update) override;
   absl::StatusOr<Tensor> ReadState(ResourceHandle handle) override;
   absl::Status WriteState(ResourceHandle handle, Tensor state, size_t bytes) override;
   void Release(ResourceHandle handle) override;
@@ -108,8 +115,9 @@ class AccessTicket final : public ResourceAccess {
     bool released = false;
     bool destroyed = false;
     uint64_t from_version = 0, to_version = 0;  // Of what was written; equal: nothing.
-    Tensor pinned;                              // Of a reader, once granted.
-    std::shared_ptr<Event> defined;             // Of what is pinned.
+    ChangedRows changed;
+    Tensor pinned;                   // Of a reader, once granted.
+    std::shared_ptr<Event> defined;  // Of what is pinned.
     bool read_enqueued = false, write_enqueued = false;
   };
 
@@ -135,8 +143,11 @@ class AccessTicket final : public ResourceAccess {
   // Makes `after`, which work enqueued from now on writes, the value, behind all that has been
   // enqueued for the value before.
   void ReplaceEnqueued(Entry& entry, Tensor after);
-  // To be called once the entry's resource has been set.
-  void NoteWrite(Entry& entry);
+  // To be called once the entry's resource has been set: all of it, or `rows`.
+  void NoteWrite(Entry& entry, const RowIndices* rows = nullptr);
+  // Update, of all rows where `rows` is null.
+  absl::Status Change(ResourceHandle handle, const RowIndices* rows, size_t bytes_moved,
+                      absl::FunctionRef<absl::Status(Tensor& value)> update);
   // Under the line lock: what has been enqueued for the resource is over once `event` happens.
   void Settle(Entry& entry, const std::shared_ptr<Event>& event);
   // Holds values that others may not have to wait for until the stream is done with them.

@@ -14,6 +14,14 @@
 
 namespace formwork {
 
+/// Which rows, parts along the first dimension, of a value are meant: every `step`-th element of
+/// `indices`, of int32 or int64, is the index of one, in any order and also more than once. One
+/// that is out of range means none.
+struct RowIndices {
+  Tensor indices;
+  int64_t step = 1;
+};
+
 /// Used by one thread at a time. Every method returns kInvalidArgument for a handle that is not
 /// among the call's resources, or of another kind than the method is for; kNotFound for one that
 /// has been destroyed. What changes a resource changes nothing where the kernel's work has been cut
@@ -35,6 +43,12 @@ class ResourceAccess {
   /// is no memory for one. Errors: as Read and Assign.
   virtual absl::Status Update(ResourceHandle handle, size_t bytes_moved,
                               absl::FunctionRef<absl::Status(Tensor& value)> update) = 0;
+  /// As Update, of what changes elements of those rows alone.
+  virtual absl::Status UpdateRows(ResourceHandle handle, const RowIndices& rows, size_t bytes_moved,
+                                  absl::FunctionRef<absl::Status(Tensor& value)> update) {
+    (void)rows;
+    return Update(handle, bytes_moved, update);
+  }
 
   /// The state of a resource of another kind, without value at first. It is never changed: who
   /// holds it holds a snapshot.

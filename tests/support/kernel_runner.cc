@@ -88,7 +88,7 @@ absl::StatusOr<Tensor> KernelRunner::One(absl::string_view op, Attrs attrs,
 Tensor KernelRunner::NewResource(absl::string_view name, ResourceType type,
                                  std::optional<Tensor> value) {
   bool existed = false;
-  auto resource = store_.Create("", name, std::move(type), std::move(value), true, &existed);
+  auto resource = store_.Create("ns", name, std::move(type), std::move(value), true, &existed);
   const uint64_t id = (*resource)->id;
   resources_.push_back({*std::move(resource), Access::kWrite});
   ticket_ = nullptr;  // Releases before the next one takes its places.

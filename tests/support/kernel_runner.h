@@ -54,6 +54,9 @@ class KernelRunner final : public CallScope {
     return store_.Find(handle.scalar<ResourceHandle>().id)->bytes();
   }
 
+  /// What ops have made of resources since the last NewResource.
+  std::vector<ResourceChange> changes() const { return ticket_->Changes(); }
+
   const std::string& printed() const { return printed_; }
 
   Allocator& allocator() override { return allocator_; }

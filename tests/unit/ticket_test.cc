@@ -259,6 +259,46 @@ TEST_F(AccessTicketTest, RemembersWhatWasWrittenAndByWhom) {
   EXPECT_EQ(c->last_writer(), 7u);
 }
 
+TEST_F(AccessTicketTest, RemembersRowsUntilAnyMayHaveChanged) {
+  const ResourceType type =
+      ResourceType::Variable(DType::kInt64, PartialShape(Shape({100, kElements})));
+  Tensor value = *Tensor::Allocate(ProcessAllocator(), DType::kInt64, Shape({100, kElements}));
+  std::fill_n(value.mutable_data<int64_t>(), 100 * kElements, 0);
+  bool existed;
+  VariablePtr a = *store_.Create("ns", "a", type, value, false, &existed);
+  bool granted;
+  auto ticket = Take({{a, Access::kWrite}}, &granted);
+  const auto none = [](Tensor&) { return absl::OkStatus(); };
+  const auto fail = [](Tensor&) { return absl::InvalidArgumentError("bad indices"); };
+  const auto row = [](int64_t index) { return RowIndices{Tensor::Scalar(index)}; };
+  using Rows = std::vector<int64_t>;
+
+  ASSERT_OK(ticket->UpdateRows(HandleOf(a), row(42), 0, none));
+  ASSERT_FALSE(ticket->UpdateRows(HandleOf(a), row(8), 0, fail).ok());
+  ASSERT_OK(ticket->UpdateRows(HandleOf(a), row(7), 0, none));
+  ASSERT_OK(ticket->UpdateRows(HandleOf(a), row(42), 0, none));
+  ticket->Release(HandleOf(a));
+  std::vector<ResourceChange> changes = ticket->Changes();
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_TRUE(changes[0].by_rows);
+  EXPECT_EQ(changes[0].rows, (Rows{7, 42}));
+  EXPECT_EQ(changes[0].to_version, 4u);
+
+  // A loop's scatters do not pile up indices without end.
+  ticket = Take({{a, Access::kWrite}}, &granted);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_OK(ticket->UpdateRows(HandleOf(a), row(i % 2), 0, none));
+  }
+  EXPECT_FALSE(ticket->Changes()[0].by_rows);
+
+  ticket = Take({{a, Access::kWrite}}, &granted);
+  ASSERT_OK(ticket->UpdateRows(HandleOf(a), row(1), 0, none));
+  ASSERT_OK(ticket->Assign(HandleOf(a), value));
+  ASSERT_OK(ticket->UpdateRows(HandleOf(a), row(2), 0, none));
+  EXPECT_FALSE(ticket->Changes()[0].by_rows);
+  EXPECT_TRUE(ticket->Changes()[0].rows.empty());
+}
+
 TEST_F(AccessTicketTest, AFailedUpdateLeavesThePreviousValue) {
   VariablePtr a = Make("a");
   bool granted;

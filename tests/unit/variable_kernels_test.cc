@@ -112,6 +112,37 @@ TEST_F(VariableKernelsTest, Rows) {
   EXPECT_EQ(Of(v), (Floats{0, 1, 2, 2, 5, 6}));
 }
 
+TEST_F(VariableKernelsTest, AScatterIsRememberedByItsRows) {
+  Tensor value = *Tensor::Allocate(run_.allocator(), DType::kFloat, Shape({1000, 2}));
+  std::fill_n(value.mutable_data<float>(), 2000, 0.0f);
+  const Tensor v = run_.NewVariable("m", DType::kFloat, PartialShape(), std::move(value));
+  const auto rows = [&]() -> std::vector<int64_t> {
+    const std::vector<ResourceChange> changes = run_.changes();
+    if (changes.size() != 1 || !changes[0].by_rows) return {-1};
+    return changes[0].rows;
+  };
+  KernelRunner::Attrs attrs = Typed(DType::kFloat, {{"Tindices", DType::kInt32}});
+  ASSERT_THAT(
+      run_.Op("ResourceScatterAdd", attrs, {v, VectorOf<int32_t>({7, 3, 7}), Tensor::Scalar(1.0f)}),
+      IsOk());
+  EXPECT_EQ(rows(), (std::vector<int64_t>{3, 7}));
+  // Those that are ignored name no rows.
+  KernelRunner::Attrs ignoring = attrs;
+  ignoring.emplace_back("bad_indices_policy", std::string("IGNORE"));
+  ASSERT_THAT(run_.Op("ResourceScatterNdAdd", ignoring,
+                      {v, TensorOf<int32_t>(Shape({3, 2}), {999, 0, 5, 1, 1000, 0}),
+                       VectorOf<float>({1, 2, 3})}),
+              IsOk());
+  EXPECT_EQ(rows(), (std::vector<int64_t>{3, 5, 7, 999}));
+  EXPECT_EQ(run_.changes()[0].to_version, 3u);
+  // Many rows are as good as all.
+  ASSERT_OK_AND_ASSIGN(Tensor many,
+                       Tensor::Allocate(run_.allocator(), DType::kInt32, Shape({600})));
+  std::iota(many.mutable_data<int32_t>(), many.mutable_data<int32_t>() + 600, 0);
+  ASSERT_THAT(run_.Op("ResourceScatterAdd", attrs, {v, many, Tensor::Scalar(1.0f)}), IsOk());
+  EXPECT_EQ(rows(), (std::vector<int64_t>{-1}));
+}
+
 TEST_F(VariableKernelsTest, AGeneratorsStateMovesOn) {
   const Tensor state =
       run_.NewVariable("g", DType::kInt64, PartialShape(), VectorOf<int64_t>({-1, -1, 3}));

@@ -193,7 +193,11 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
         bytes_moved += 2 * rows * (value.bytes() / static_cast<size_t>(value.dim(0)));
       }
     }
-    return ctx.resources().Update(handle, bytes_moved, [&](Tensor& value) -> absl::Status {
+    RowIndices changed = {indices};
+    if (kBy == ScatterBy::kDepth && indices.rank() > 0) {
+      changed.step = std::max<int64_t>(1, indices.dim(indices.rank() - 1));
+    }
+    return ctx.resources().UpdateRows(handle, changed, bytes_moved, [&](Tensor& value) {
       FORMWORK_RETURN_IF_ERROR(CheckVariableScatter(dtype, value));
       return kBy == ScatterBy::kDepth ? ScatterNd(kOp, value, indices, updates, bad)
                                       : ScatterRows(kOp, value, indices, updates);

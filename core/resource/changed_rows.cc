@@ -1,0 +1,57 @@
+#include "core/resource/changed_rows.h"
+
+#include <algorithm>
+
+namespace formwork {
+namespace {
+
+template <typename Index>
+void AppendRows(const RowIndices& rows, int64_t count, std::vector<int64_t>& out) {
+  const absl::Span<const Index> indices = rows.indices.span<Index>();
+  for (size_t i = 0; i < indices.size(); i += static_cast<size_t>(rows.step)) {
+    if (indices[i] >= 0 && indices[i] < count) out.push_back(indices[i]);
+  }
+}
+
+}  // namespace
+
+void ChangedRows::Reserve(const Tensor& value) {
+  const bool small = value.bytes() / 2 < sizeof(RowIndices);  // Add remembers nothing of it.
+  if (!known_ || small || indices_.size() < indices_.capacity()) return;
+  indices_.reserve(std::max<size_t>(4, 2 * indices_.size()));
+}
+
+void ChangedRows::Add(const RowIndices& rows, const Tensor& value) {
+  if (!known_) return;
+  const int64_t named = rows.indices.num_elements() / rows.step;
+  if (named == 0) return;
+  // Indices on a device are not looked at.
+  if (value.rank() == 0 || value.dim(0) == 0 || rows.indices.on_device()) return AddAll();
+  count_ = value.dim(0);
+  if (named >= count_) return AddAll();
+  bytes_ += sizeof(RowIndices) + rows.indices.bytes() +
+            static_cast<size_t>(named) * (value.bytes() / static_cast<size_t>(count_));
+  if (bytes_ > value.bytes() / 2) return AddAll();
+  indices_.push_back(rows);
+}
+
+void ChangedRows::AddAll() {
+  known_ = false;
+  indices_ = {};
+}
+
+std::vector<int64_t> ChangedRows::Rows() const {
+  std::vector<int64_t> rows;
+  for (const RowIndices& some : indices_) {
+    if (some.indices.dtype() == DType::kInt32) {
+      AppendRows<int32_t>(some, count_, rows);
+    } else {
+      AppendRows<int64_t>(some, count_, rows);
+    }
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
+
+}  // namespace formwork
