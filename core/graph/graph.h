@@ -64,6 +64,11 @@ struct Graph {
   std::vector<Edge> results;
 
   DType dtype(Edge e) const { return nodes[e.node].output_dtypes[e.index]; }
+  /// As far as the passes have inferred it.
+  PartialShape shape(Edge e) const {
+    const std::vector<PartialShape>& shapes = nodes[e.node].output_shapes;
+    return shapes.empty() ? PartialShape() : shapes[e.index];
+  }
 };
 
 /// Whether running the node, or one in its bodies, does something besides its outputs: it must run

@@ -87,8 +87,7 @@ class Emitter : private ProgramBuilder {
     whole.end = Here();
     for (const Edge& result : graph.results) {
       plan_->result_dtypes.push_back(graph.dtype(result));
-      const auto& shapes = graph.nodes[result.node].output_shapes;
-      plan_->result_shapes.push_back(shapes.empty() ? PartialShape() : shapes[result.index]);
+      plan_->result_shapes.push_back(graph.shape(result));
     }
     if (on_device()) {
       FORMWORK_RETURN_IF_ERROR(PlaceConstants(*plan_, constant_memory(), device().device,
@@ -450,7 +449,7 @@ class Emitter : private ProgramBuilder {
 
   absl::Status AddCall(Body& body, int32_t i) {
     const Node& node = body.graph.nodes[i];
-    const uint32_t index = scope_.function_index.at(FunctionsOf(*node.op, *node.attrs)[0]->name);
+    const uint32_t index = *scope_.FindFunction(FunctionCall::Of(body.graph, node));
     const Plan& callee = *scope_.functions[index];
     // Each call has its own, as where the function is part of its caller.
     if (uint64_t{plan_->num_state} + callee.num_state > kMostState) {

@@ -234,8 +234,7 @@ class Forker {
         const Node& last = body.nodes[result.node];
         outputs_[{root, result.index}] = {at, static_cast<int32_t>(made.output_dtypes.size())};
         made.output_dtypes.push_back(last.output_dtypes[result.index]);
-        made.output_shapes.push_back(last.output_shapes.empty() ? PartialShape()
-                                                                : last.output_shapes[result.index]);
+        made.output_shapes.push_back(body.shape(result));
       }
       made.bodies.push_back(std::move(body));
     }

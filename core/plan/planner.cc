@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
@@ -11,9 +12,13 @@
 namespace formwork {
 namespace {
 
-// The functions that a graph, or a body in it, calls.
-std::vector<std::string> CalledBy(const Graph& graph) {
-  std::vector<std::string> called;
+// A function has at most so many for shapes of their own; further shapes share one for any shapes.
+// In a nest whose functions each call with two shapes, plans would double with every level.
+constexpr int kMostPlans = 4;
+
+// What a graph, or a body in it, calls.
+std::vector<FunctionCall> CallsOf(const Graph& graph) {
+  std::vector<FunctionCall> calls;
   HashSet<std::string> seen;
   std::vector<const Graph*> bodies = {&graph};
   while (!bodies.empty()) {
@@ -22,30 +27,30 @@ std::vector<std::string> CalledBy(const Graph& graph) {
     for (const Node& node : body.nodes) {
       for (const Graph& inner : node.bodies) bodies.push_back(&inner);
       if (node.kind != NodeKind::kOp || node.op->control_flow != ControlFlow::kCall) continue;
-      const std::string& name = FunctionsOf(*node.op, *node.attrs)[0]->name;
-      if (seen.insert(name).second) called.push_back(name);
+      FunctionCall call = FunctionCall::Of(body, node);
+      if (seen.insert(call.Key()).second) calls.push_back(std::move(call));
     }
   }
-  return called;
+  return calls;
 }
 
 // A graph after its passes, which waits for the plans of what it calls.
 struct Unplanned {
-  std::string name;  // Of the function; none of the root.
+  std::string key;  // Of the call that it is for; none of the root.
   Graph graph;
-  std::vector<std::string> called;
+  std::vector<FunctionCall> calls;
   size_t looked_at = 0;
 };
 
-absl::StatusOr<Unplanned> Prepare(const std::string& name, Graph graph,
+absl::StatusOr<Unplanned> Prepare(std::string key, Graph graph,
                                   const std::vector<PartialShape>& arg_shapes,
                                   PlannerScope& scope) {
   const PassContext passes{scope.library, scope.context.ops, scope.context.kernels,
                            scope.context.allocator, scope.budget};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
   if (scope.context.lanes && !scope.context.device) ForkLanes(graph);
-  std::vector<std::string> called = CalledBy(graph);
-  return Unplanned{name, std::move(graph), std::move(called)};
+  std::vector<FunctionCall> calls = CallsOf(graph);
+  return Unplanned{std::move(key), std::move(graph), std::move(calls)};
 }
 
 // Functions are planned before those that call them: by a list, because nests may be deep.
@@ -57,19 +62,24 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
   nest.push_back(std::move(whole));
   while (true) {
     Unplanned& last = nest.back();
-    if (last.looked_at < last.called.size()) {
-      const std::string& name = last.called[last.looked_at++];
-      if (scope.function_index.contains(name)) continue;
-      const Graph& function = *scope.library.at(name);
-      const std::vector<PartialShape> unknown(function.args.size());
-      FORMWORK_ASSIGN_OR_RETURN(Unplanned next, Prepare(name, function, unknown, scope));
+    if (last.looked_at < last.calls.size()) {
+      FunctionCall call = last.calls[last.looked_at++];
+      if (scope.function_index.contains(call.Key())) continue;
+      int& plans = scope.plans_of[call.name];
+      if (plans >= kMostPlans) {
+        call = call.OfAnyShapes();
+        if (scope.function_index.contains(call.Key())) continue;
+      }
+      ++plans;
+      const Graph& function = *scope.library.at(call.name);
+      FORMWORK_ASSIGN_OR_RETURN(Unplanned next, Prepare(call.Key(), function, call.shapes, scope));
       nest.push_back(std::move(next));
       continue;
     }
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
                               Emit(last.graph, scope, /*root=*/nest.size() == 1));
     if (nest.size() == 1) return plan;
-    scope.function_index[last.name] = static_cast<uint32_t>(scope.functions.size());
+    scope.function_index[last.key] = static_cast<uint32_t>(scope.functions.size());
     scope.functions.push_back(std::move(plan));
     nest.pop_back();
   }
@@ -77,12 +87,36 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
 
 }  // namespace
 
+FunctionCall FunctionCall::Of(const Graph& graph, const Node& node) {
+  FunctionCall call{FunctionsOf(*node.op, *node.attrs)[0]->name, {}};
+  for (const Edge& input : node.inputs) call.shapes.push_back(graph.shape(input));
+  return call;
+}
+
+std::string FunctionCall::Key() const {
+  std::string key = absl::StrCat(name.size(), ":", name);
+  for (const PartialShape& shape : shapes) absl::StrAppend(&key, " ", shape.ToString());
+  return key;
+}
+
+std::optional<uint32_t> PlannerScope::FindFunction(const FunctionCall& call) const {
+  auto found = function_index.find(call.Key());
+  if (found == function_index.end()) found = function_index.find(call.OfAnyShapes().Key());
+  if (found == function_index.end()) return std::nullopt;
+  return found->second;
+}
+
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context) {
   PlannerScope scope(imported.library, context);
   absl::StatusOr<std::shared_ptr<Plan>> plan = PlanAll(*imported.graph, arg_shapes, scope);
   if (!scope.missing.empty()) {
+    // A function that is planned more than once names its own again.
+    HashSet<std::string> seen;
+    scope.missing.erase(std::remove_if(scope.missing.begin(), scope.missing.end(),
+                                       [&](const auto& op) { return !seen.insert(op).second; }),
+                        scope.missing.end());
     const size_t named = std::min<size_t>(scope.missing.size(), 20);
     return WithReason(
         Unimplemented("ops that are not supported: ",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,17 @@
 
 namespace formwork {
 
+/// What a function that is not part of its caller is called with: it has a plan for each.
+struct FunctionCall {
+  static FunctionCall Of(const Graph& graph, const Node& node);
+  /// The same function, given anything.
+  FunctionCall OfAnyShapes() const { return {name, std::vector<PartialShape>(shapes.size())}; }
+  std::string Key() const;
+
+  std::string name;
+  std::vector<PartialShape> shapes;  ///< As far as they are known.
+};
+
 struct PlannerScope {
   PlannerScope(const GraphLibrary& library, const PlannerContext& context)
       : library(library), context(context), budget(context.budget) {}
@@ -25,10 +37,14 @@ struct PlannerScope {
   const PlannerContext& context;
   std::vector<NamedResource> named_resources;
   HashMap<std::string, size_t> named_index;  ///< Their places, by name.
-  /// Functions that are called and not part of their callers, and their places by name.
+  /// The plan for a call, by its place: for its shapes, else for any. None if there is none yet.
+  std::optional<uint32_t> FindFunction(const FunctionCall& call) const;
+
+  /// Functions that are called and not part of their callers, and lanes.
   std::vector<std::shared_ptr<const Plan>> functions;
-  HashMap<std::string, uint32_t> function_index;
-  Releases releases;  ///< Of the root plan.
+  HashMap<std::string, uint32_t> function_index;  ///< Their places, by FunctionCall::Key().
+  HashMap<std::string, int> plans_of;             ///< How many a function has, by name.
+  Releases releases;                              ///< Of the root plan.
   bool has_loop = false;
   bool sized_by_value = false;
   size_t bytes = 0;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/status.h"
@@ -312,6 +313,44 @@ TEST_F(ControlFlowTest, DeepCallsRunInFramesOfTheirOwn) {
       StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("': node '"), HasSubstr("deep"))));
   EXPECT_EQ(failed_ >= 0 && plan_->code[failed_].code == Plan::Code::kCall, true);
   EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(1.0f))), kDepth + 1);
+}
+
+// A function that is not put in place has a plan for each of the shapes that it is called with, as
+// long as those are few.
+TEST_F(ControlFlowTest, CalledFunctionsKnowTheShapesTheyAreGiven) {
+  budget_.inlined = 0;
+  const auto program = [](int calls) {
+    std::string text = "x = Placeholder dtype=float\n zero = Const int32[] 0\n";
+    std::string sum = "x";
+    for (int i = 0; i < calls; ++i) {
+      absl::StrAppend(&text, "grown", i, " = ConcatV2(", sum, ", x, zero) N=2 T=float\n");
+      absl::StrAppend(&text, "again", i, " = PartitionedCall(grown", i,
+                      ") f=@f Tin=[float] Tout=[float]\n",  //
+                      "call", i, " = PartitionedCall(grown", i,
+                      ") f=@f Tin=[float] Tout=[float]\n");
+      sum = absl::StrCat("grown", i);
+    }
+    absl::StrAppend(&text, "y = Pack(call0");
+    for (int i = 1; i < calls; ++i) absl::StrAppend(&text, ", call", i);
+    return absl::StrCat(text, ") N=", calls, R"( T=float
+      function f(x: float) -> (r: float = f:y:0)
+        n = Size(x) T=float
+        f = Cast(n:output:0) SrcT=int32 DstT=float
+      end
+    )");
+  };
+  for (int calls : {3, 6}) {
+    Make(program(calls), {{"x:0", DType::kFloat}}, {"y:0"}, PartialShape(Shape({2})));
+    ASSERT_EQ(plan_->functions.size(), static_cast<size_t>(std::min(calls, 5)));
+    for (size_t i = 0; i < plan_->functions.size(); ++i) {
+      const std::string text = PlanText(*plan_->functions[i]);
+      EXPECT_EQ(absl::StrContains(text, "Size("), i == 4) << text;
+    }
+    ASSERT_OK_AND_ASSIGN(std::vector<Tensor> sizes, Run(Owned(VectorOf<float>({1, 2}))));
+    std::vector<float> expected;
+    for (int i = 0; i < calls; ++i) expected.push_back(2.0f * static_cast<float>(i + 2));
+    EXPECT_EQ(ValuesOf<float>(sizes[0]), expected);
+  }
 }
 
 // A branch whose outputs nobody needs runs for its effects alone.

@@ -30,6 +30,7 @@ class PlanFixture : public ::testing::Test {
                          world_.Import(text, std::move(feeds), std::move(fetches)));
     PlannerContext context{world_.ops, world_.kernels, world_.allocator};
     context.lanes = lanes_;
+    context.budget = budget_;
     ASSERT_OK_AND_ASSIGN(plan_, MakePlan(imported, shapes, context));
     frame_ = std::make_unique<PlanFrame>(*plan_);
     state_ = std::vector<std::atomic<uint64_t>>(plan_->num_state);
@@ -66,6 +67,7 @@ class PlanFixture : public ::testing::Test {
 
   GraphWorld world_;
   bool lanes_ = false;  // Of the plans.
+  PassBudget budget_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<PlanFrame> frame_;
   std::vector<std::atomic<uint64_t>> state_;  // Hidden, of all runs.
