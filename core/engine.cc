@@ -113,7 +113,9 @@ EngineImpl::EngineImpl(const EngineOptions& options)
       compilers_(options_.compile_threads) {
   RegisterOps(ops_);
   RegisterCpuKernels(kernels_);
-  if (options_.device != nullptr) streams_.emplace(*options_.device);
+  if (options_.device == nullptr) return;
+  device_memory_.emplace(options_.device->allocator(), memory_);
+  streams_.emplace(*options_.device);
 }
 
 EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration()); }

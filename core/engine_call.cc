@@ -267,14 +267,12 @@ bool CallTask::FinishOnStream(absl::Status& status) {
     running.issued = status;
     ticket_.ReleaseAll();
   }
-  absl::Status enqueued = streams()->TakeResults(absl::MakeSpan(running.outputs));
-  while (StreamScope::IsWaiting(enqueued)) {
-    if (Park(running.share.used())) return false;
-    streams()->Block();
-    enqueued = streams()->TakeResults(absl::MakeSpan(running.outputs));
-  }
+  std::optional<absl::Status> enqueued = OnceReady(running.share.used(), [&] {
+    return streams()->TakeResults(absl::MakeSpan(running.outputs));
+  });
+  if (!enqueued) return false;
   // What was enqueued came before what the host has found wrong.
-  if (!enqueued.ok()) status = std::move(enqueued);
+  if (!enqueued->ok()) status = *std::move(enqueued);
   return true;
 }
 

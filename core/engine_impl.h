@@ -16,6 +16,7 @@
 #include "core/base/fair_places.h"
 #include "core/base/hash_map.h"
 #include "core/base/thread_pool.h"
+#include "core/device/device_allocator.h"
 #include "core/engine.h"
 #include "core/function/function_cache.h"
 #include "core/graph/import.h"
@@ -202,8 +203,9 @@ class EngineImpl final : public Engine {
   const EngineOptions options_;
   const uint64_t epoch_;
   MemoryBudget memory_;
-  std::atomic<bool> gives_back_{false};  // GiveMemoryBack is to run again soon.
-  HostAllocator allocator_;              // Before all that holds tensors.
+  std::atomic<bool> gives_back_{false};           // GiveMemoryBack is to run again soon.
+  HostAllocator allocator_;                       // Before all that holds tensors.
+  std::optional<DeviceAllocator> device_memory_;  // Of options_.device; as well.
   OpRegistry ops_;
   KernelRegistry kernels_{ops_};
   std::optional<StreamPool> streams_;  // Of options_.device.

@@ -117,7 +117,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
   std::unique_ptr<Stream> stream;
   if (streams_) {
     FORMWORK_ASSIGN_OR_RETURN(stream, streams_->Take());
-    context.device.emplace(PlannerContext::Target{*options_.device, *stream, kernels_});
+    context.device.emplace(PlannerContext::Target{*device_memory_, *stream, kernels_});
   }
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             MakePlan(imported, arg_shapes, context));

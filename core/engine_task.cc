@@ -165,7 +165,7 @@ bool Task::Suspend(size_t bytes) {
 absl::Status Task::OpenStream() {
   if (!engine_.streams_) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, engine_.streams_->Take());
-  stream_ = std::make_unique<LeasedStream>(std::move(stream), *engine_.options_.device, ticket_,
+  stream_ = std::make_unique<LeasedStream>(std::move(stream), *engine_.device_memory_, ticket_,
                                            engine_.allocator_);
   return absl::OkStatus();
 }
@@ -194,6 +194,16 @@ bool Task::Park(size_t bytes) {
   if (told.ok()) return true;  // It may be another thread's by now.
   GivePlaceBack();
   return false;
+}
+
+std::optional<absl::Status> Task::OnceReady(size_t bytes, absl::FunctionRef<absl::Status()> step) {
+  absl::Status status = step();
+  while (StreamScope::IsWaiting(status)) {
+    if (Park(bytes)) return std::nullopt;
+    streams()->Block();
+    status = step();
+  }
+  return status;
 }
 
 void Task::Unpark() {

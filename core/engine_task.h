@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "core/base/stop_flag.h"
 #include "core/engine_impl.h"
 #include "core/kernels/stream_scope.h"
@@ -74,6 +76,9 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   /// For Run, which is to be called again once the stream is ready: leaves the thread until then,
   /// as Suspend does, but nobody ends it meanwhile. False where it cannot, so that it has to Block.
   bool Park(size_t bytes);
+  /// For Run: the status of `step` once that does not wait for the stream any more; none where the
+  /// call has left its thread until then (Park).
+  std::optional<absl::Status> OnceReady(size_t bytes, absl::FunctionRef<absl::Status()> step);
 
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
@@ -92,9 +97,9 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   };
 
   struct LeasedStream {
-    LeasedStream(std::unique_ptr<Stream> leased, Device& device, AccessTicket& ticket,
+    LeasedStream(std::unique_ptr<Stream> leased, Allocator& memory, AccessTicket& ticket,
                  Allocator& allocator)
-        : stream(std::move(leased)), scope(device, *stream, ticket, allocator) {}
+        : stream(std::move(leased)), scope(memory, *stream, ticket, allocator) {}
     std::unique_ptr<Stream> stream;
     StreamScope scope;
   };

@@ -77,13 +77,10 @@ class ReadTask final : public VariablesTask<ReadResult> {
     }
     absl::Status status = *read_;
     if (streams() != nullptr) {
-      absl::Status copied = streams()->TakeResults(absl::MakeSpan(values_));
-      while (StreamScope::IsWaiting(copied)) {
-        if (Park(0)) return;
-        streams()->Block();
-        copied = streams()->TakeResults(absl::MakeSpan(values_));
-      }
-      status.Update(copied);
+      const std::optional<absl::Status> copied =
+          OnceReady(0, [this] { return streams()->TakeResults(absl::MakeSpan(values_)); });
+      if (!copied) return;
+      status.Update(*copied);
       CloseStream();
     }
     if (!status.ok()) {
@@ -146,23 +143,34 @@ class AssignTask final : public VariablesTask<AssignResult> {
                    "variable");
   }
   void Run() override {
-    // All that needs memory first, so that all are written or none.
-    absl::Status status = HoldToBudget(engine_.memory_, [&]() -> absl::Status {
-      for (const auto& variable : variables_) result_.variables.push_back(InfoOf(*variable));
-      FORMWORK_RETURN_IF_ERROR(OpenStream());
-      for (size_t i = 0; streams() != nullptr && i < values_.size(); ++i) {
-        Tensor& value = values_[i].second;
-        if (!IsPlainData(value.dtype())) continue;
-        FORMWORK_ASSIGN_OR_RETURN(value, streams()->ToDevice(value));
-      }
-      return absl::OkStatus();
-    });
-    if (!status.ok()) {
+    if (!placed_) {
+      // All that needs memory first, so that all are written or none.
+      placed_ = HoldToBudget(engine_.memory_, [this] { return PlaceValues(); });
+      if (placed_->ok()) Write();
       ticket_.ReleaseAll();
-      if (streams() != nullptr) CloseStream();
-      result_.variables.clear();
-      return Refuse(std::move(status));
     }
+    if (streams() != nullptr) {
+      const std::optional<absl::Status> ran = OnceReady(0, [this] { return streams()->Ready(); });
+      if (!ran) return;
+      result_.status.Update(*ran);
+      CloseStream();
+    }
+    if (placed_->ok()) return Answer();
+    result_.variables.clear();
+    Refuse(*std::move(placed_));
+  }
+  // Those of plain data: on the device, where there is one.
+  absl::Status PlaceValues() {
+    for (const auto& variable : variables_) result_.variables.push_back(InfoOf(*variable));
+    FORMWORK_RETURN_IF_ERROR(OpenStream());
+    for (size_t i = 0; streams() != nullptr && i < values_.size(); ++i) {
+      Tensor& value = values_[i].second;
+      if (!IsPlainData(value.dtype())) continue;
+      FORMWORK_ASSIGN_OR_RETURN(value, streams()->ToDevice(value));
+    }
+    return absl::OkStatus();
+  }
+  void Write() {
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Resource& variable = *variables_[i];
       // Cannot fail: it fits, and it is this ticket's to write.
@@ -172,9 +180,6 @@ class AssignTask final : public VariablesTask<AssignResult> {
       if (!result_.status.ok()) break;
       Refresh(variable, result_.variables[i]);
     }
-    ticket_.ReleaseAll();
-    if (streams() != nullptr) CloseStream();
-    Answer();
   }
   void DropRequest() override {
     values_.clear();
@@ -182,6 +187,7 @@ class AssignTask final : public VariablesTask<AssignResult> {
   }
 
   std::vector<std::pair<Target, Tensor>> values_;
+  std::optional<absl::Status> placed_;  // How PlaceValues went.
 };
 
 std::shared_ptr<CallHandle> EngineImpl::ReadVariables(ReadSpec spec,
@@ -217,7 +223,7 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
 absl::StatusOr<Tensor> EngineImpl::PlaceValue(Tensor value) {
   if (!streams_ || !IsPlainData(value.dtype())) return value;
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, streams_->Take());
-  FORMWORK_ASSIGN_OR_RETURN(value, CopyToDevice(value, *options_.device, *stream, allocator_));
+  FORMWORK_ASSIGN_OR_RETURN(value, CopyToDevice(value, *device_memory_, *stream, allocator_));
   FORMWORK_RETURN_IF_ERROR(stream->Record()->Await(absl::InfiniteFuture()));
   streams_->Return(std::move(stream));
   return value;

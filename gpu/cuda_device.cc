@@ -21,7 +21,8 @@ class CudaDevice final : public Device {
   explicit CudaDevice(std::shared_ptr<CudaContext> context)
       : name_(absl::StrCat("cuda:", context->ordinal())),
         context_(std::move(context)),
-        completion_(context_) {}
+        completion_(context_),
+        memory_(*this) {}
 
   absl::string_view name() const override { return name_; }
   DeviceKind kind() const override { return DeviceKind::kCuda; }
@@ -31,13 +32,7 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaStream>(std::move(queue), completion_);
   }
 
-  absl::StatusOr<Buffer> Allocate(size_t bytes, Stream& stream) override {
-    auto* cuda_stream = dynamic_cast<CudaStream*>(&stream);
-    if (cuda_stream == nullptr) return InvalidArgument("Allocate: the stream is of another device");
-    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, cuda_stream->queue()->Allocate(bytes));
-    block->device = this;
-    return Buffer(block);
-  }
+  Allocator& allocator() override { return memory_; }
 
   absl::Status Health() const override {
     FORMWORK_RETURN_IF_ERROR(context_->health().status());
@@ -52,6 +47,7 @@ class CudaDevice final : public Device {
   const std::string name_;
   const std::shared_ptr<CudaContext> context_;
   CudaCompletion completion_;
+  CudaMemory memory_;
 };
 
 // Memory that is freed stays in the pool, or each synchronisation would give it back to the driver.

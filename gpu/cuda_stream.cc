@@ -13,17 +13,13 @@ struct CudaBlock final : BufferBlock {
   std::shared_ptr<CudaQueue> home;
 };
 
-bool OfDevice(const Buffer& buffer) {
-  return dynamic_cast<const CudaQueue*>(buffer.block()->allocator) != nullptr;
-}
-
 absl::Status CopyOn(cudaStream_t stream, const Buffer& src, const Buffer& dst) {
   if (src.bytes() != dst.bytes()) {
     return InvalidArgument("Copy: sizes differ: src=", src.bytes(), " dst=", dst.bytes());
   }
   if (src.bytes() == 0) return absl::OkStatus();
   // Not cudaMemcpyDefault: pageable host memory is known to us, not to every driver.
-  const bool from_device = OfDevice(src), to_device = OfDevice(dst);
+  const bool from_device = src.on_device(), to_device = dst.on_device();
   const cudaMemcpyKind kind = from_device
                                   ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
                                   : (to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost);
@@ -45,25 +41,26 @@ CudaQueue::~CudaQueue() {
   context_->health().Note(CudaStatus(cudaStreamDestroy(stream_), "cudaStreamDestroy"));
 }
 
-absl::StatusOr<BufferBlock*> CudaQueue::Allocate(size_t bytes) {
-  FORMWORK_RETURN_IF_ERROR(context_->Use());
-  void* data = nullptr;
-  const size_t capacity = std::max<size_t>(bytes, 1);
-  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMallocAsync(&data, capacity, stream_));
-  auto* block = new CudaBlock;
-  block->data = data;
+absl::StatusOr<BufferBlock*> CudaMemory::Allocate(size_t bytes, Stream* stream) {
+  const auto* const cuda_stream = dynamic_cast<CudaStream*>(stream);
+  if (cuda_stream == nullptr) return InvalidArgument("Allocate: a stream of a GPU is wanted");
+  const std::shared_ptr<CudaQueue>& queue = cuda_stream->queue();
+  FORMWORK_RETURN_IF_ERROR(queue->context()->Use());
+  auto block = std::make_unique<CudaBlock>();
   block->bytes = bytes;
-  block->capacity = capacity;
+  block->capacity = std::max<size_t>(bytes, 1);
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMallocAsync(&block->data, block->capacity, queue->stream()));
   block->allocator = this;
-  block->home = shared_from_this();
-  return block;
+  block->device = &device_;
+  block->home = queue;
+  return block.release();
 }
 
-void CudaQueue::Free(BufferBlock* block) {
-  auto* cuda_block = static_cast<CudaBlock*>(block);
-  const std::shared_ptr<CudaQueue> keep = std::move(cuda_block->home);
-  context_->health().Note(CudaStatus(cudaFreeAsync(cuda_block->data, stream_), "cudaFreeAsync"));
-  delete cuda_block;
+void CudaMemory::Free(BufferBlock* block) {
+  const std::unique_ptr<CudaBlock> cuda_block(static_cast<CudaBlock*>(block));
+  const CudaQueue& queue = *cuda_block->home;
+  queue.context()->health().Note(
+      CudaStatus(cudaFreeAsync(cuda_block->data, queue.stream()), "cudaFreeAsync"));
 }
 
 void CudaStream::Launch(const BufferAccess& /*access*/, absl::AnyInvocable<absl::Status()> work) {
@@ -91,7 +88,7 @@ void CudaStream::Copy(const Buffer& src, Buffer& dst) {
   queue_->Fail(status);
   for (const Buffer* buffer : {&src, static_cast<const Buffer*>(&dst)}) {
     // Pageable memory has been read or written by now; pinned memory may not have been.
-    if (status.ok() && !OfDevice(*buffer)) Then([held = *buffer](const absl::Status&) {});
+    if (status.ok() && !buffer->on_device()) Then([held = *buffer](const absl::Status&) {});
   }
 }
 

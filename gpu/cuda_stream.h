@@ -17,13 +17,10 @@
 namespace formwork {
 
 /// What a CudaStream is; lives on until the last memory that it gave out is freed. Thread-safe.
-class CudaQueue final : public Allocator, public std::enable_shared_from_this<CudaQueue> {
+class CudaQueue final {
  public:
   static absl::StatusOr<std::shared_ptr<CudaQueue>> Make(std::shared_ptr<CudaContext> context);
-  ~CudaQueue() override;
-
-  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override;
-  void Free(BufferBlock* block) override;
+  ~CudaQueue();
 
   cudaStream_t stream() const { return stream_; }
   const std::shared_ptr<CudaContext>& context() const { return context_; }
@@ -63,6 +60,18 @@ class CudaStream final : public Stream {
  private:
   const std::shared_ptr<CudaQueue> queue_;
   CudaCompletion& completion_;
+};
+
+/// The memory of `device`, a GPU: from CUDA's own pool, in the order of the block's stream.
+class CudaMemory final : public Allocator {
+ public:
+  explicit CudaMemory(const Device& device) : device_(device) {}
+
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes, Stream* stream) override;
+  void Free(BufferBlock* block) override;
+
+ private:
+  const Device& device_;
 };
 
 /// For work that enqueues on `stream`, which is of a CUDA device.

@@ -13,6 +13,7 @@ namespace formwork {
 
 class Allocator;
 class Device;
+class Stream;
 
 /// One block of memory. Made by an Allocator, shared by Buffers.
 struct BufferBlock {
@@ -26,12 +27,20 @@ struct BufferBlock {
   void (*destroy)(void* data, size_t bytes) = nullptr;
 };
 
-/// Where blocks come from. Thread-safe. Outlives its blocks.
+/// Where blocks come from: the memory of one device (Device::allocator), of which the host is one.
+/// It goes in the order of streams. Thread-safe. Outlives its blocks.
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  /// Uninitialised memory, aligned to 64 bytes. Errors: kResourceExhausted if the limit is reached.
-  virtual absl::StatusOr<BufferBlock*> Allocate(size_t bytes) = 0;
+  /// Memory, aligned to 64 bytes, for what is enqueued on `stream`, of the same device, from now
+  /// on; its contents are undefined until written. Another stream uses it after an event of
+  /// `stream` recorded later. Null: for the calling thread; of the host's memory alone, which is
+  /// there at once whatever the stream. Errors: kResourceExhausted if the limit is reached or there
+  /// is none; kInvalidArgument for no stream of this device; kUnavailable if the device is lost.
+  virtual absl::StatusOr<BufferBlock*> Allocate(size_t bytes, Stream* stream) = 0;
+  /// Of a block that nobody holds any more, as if that were enqueued on its stream now: work
+  /// enqueued there before may still use it, and that stream must have been told to wait for what
+  /// uses it elsewhere. That holds after the Stream object is gone, too.
   virtual void Free(BufferBlock* block) = 0;
 };
 

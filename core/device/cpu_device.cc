@@ -224,10 +224,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override {
     return std::make_unique<CpuStream>();
   }
-  absl::StatusOr<Buffer> Allocate(size_t bytes, Stream& /*stream*/) override {
-    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, allocator_.Allocate(bytes));
-    return Buffer(block);
-  }
+  Allocator& allocator() override { return allocator_; }
   absl::Status Health() const override { return absl::OkStatus(); }
 
  private:

@@ -84,14 +84,8 @@ class Device {
   virtual DeviceKind kind() const = 0;
   /// Errors: kUnavailable if the device is lost; kResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
-  /// Memory for what is enqueued on `stream`, of this device, from now on; its contents are
-  /// undefined until written. Another stream uses it after an event of `stream` recorded later.
-  ///
-  /// The last Buffer that is dropped frees it, as if that were enqueued on `stream` then: work
-  /// enqueued on `stream` before may still use it, and `stream` must have been told to wait for
-  /// what uses it elsewhere. That holds after the Stream object is gone, too.
-  /// Errors: kResourceExhausted if there is no memory; kUnavailable if the device is lost.
-  virtual absl::StatusOr<Buffer> Allocate(size_t bytes, Stream& stream) = 0;
+  /// Its memory. Lives as long as the device.
+  virtual Allocator& allocator() = 0;
   /// OK while the device can be used. Errors: kUnavailable once it is lost, for good.
   virtual absl::Status Health() const = 0;
 };

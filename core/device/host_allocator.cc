@@ -75,7 +75,7 @@ void* HostAllocator::TakeFresh(size_t capacity) {
   return data;
 }
 
-absl::StatusOr<BufferBlock*> HostAllocator::Allocate(size_t bytes) {
+absl::StatusOr<BufferBlock*> HostAllocator::Allocate(size_t bytes, Stream* /*stream*/) {
   MemoryShare* const share = HeapScope::share();
   size_t capacity = std::max<size_t>(bytes, 1);
   auto refuse = [&]() -> absl::Status {

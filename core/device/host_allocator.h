@@ -23,7 +23,8 @@ class HostAllocator final : public Allocator {
   explicit HostAllocator(MemoryBudget* budget = nullptr, size_t cache_bytes = size_t{512} << 20);
   ~HostAllocator() override;
 
-  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override;
+  /// `stream` may be null, or any.
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes, Stream* stream) override;
   void Free(BufferBlock* block) override;
 
   /// Gives back to the system what is kept for reuse.

@@ -14,7 +14,7 @@ namespace {
 // Blocks that somebody else owns.
 class Borrowed final : public Allocator {
  public:
-  absl::StatusOr<BufferBlock*> Allocate(size_t /*bytes*/) override {
+  absl::StatusOr<BufferBlock*> Allocate(size_t /*bytes*/, Stream* /*stream*/) override {
     return Internal("borrowed memory allocates nothing");
   }
   void Free(BufferBlock* /*block*/) override {}
@@ -26,14 +26,14 @@ class OutputAllocator final : public Allocator {
   OutputAllocator(std::deque<DeviceView>& outputs, Allocator& rest)
       : outputs_(outputs), rest_(rest), taken_(outputs.size()) {}
 
-  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override {
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes, Stream* stream) override {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       BufferBlock& block = outputs_[i].block;
       if (block.bytes != bytes || taken_[i].exchange(true, std::memory_order_relaxed)) continue;
       block.refs.store(1, std::memory_order_relaxed);
       return &block;
     }
-    return rest_.Allocate(bytes);
+    return rest_.Allocate(bytes, stream);
   }
   void Free(BufferBlock* block) override { rest_.Free(block); }  // Unused: blocks know theirs.
 

@@ -11,23 +11,18 @@ namespace {
 // Steps that are enqueued before those of the window before them must have run.
 constexpr int kMostInWindow = 512;
 
-absl::StatusOr<Tensor> AllocateOn(Device& device, Stream& stream, DType dtype, const Shape& shape) {
-  FORMWORK_ASSIGN_OR_RETURN(Buffer buffer,
-                            device.Allocate(Tensor::ShapeOnly(dtype, shape).bytes(), stream));
-  return Tensor::OfBuffer(dtype, shape, std::move(buffer));
-}
-
 }  // namespace
 
-absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Device& device, Stream& stream,
+absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stream& stream,
                                     Allocator& host) {
-  FORMWORK_ASSIGN_OR_RETURN(Tensor copy, AllocateOn(device, stream, value.dtype(), value.shape()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor copy,
+                            Tensor::Allocate(memory, value.dtype(), value.shape(), &stream));
   Buffer to = copy.buffer();
   if (value.buffer()) {
     stream.Copy(value.buffer(), to);
     return copy;
   }
-  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host.Allocate(value.bytes()));
+  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host.Allocate(value.bytes(), nullptr));
   const Buffer staged(block);
   std::memcpy(staged.data(), value.raw(), value.bytes());
   stream.Copy(staged, to);
@@ -51,25 +46,25 @@ absl::Status EnqueuedStatus::Get() const {
   return status_;
 }
 
-StreamScope::StreamScope(Device& device, Stream& stream, AccessTicket& ticket, Allocator& host)
-    : device_(device), stream_(stream), ticket_(ticket), host_(host) {
-  ticket.set_stream(device, stream);
+StreamScope::StreamScope(Allocator& memory, Stream& stream, AccessTicket& ticket, Allocator& host)
+    : memory_(memory), stream_(stream), ticket_(ticket), host_(host) {
+  ticket.set_stream(memory, stream);
 }
 
 absl::StatusOr<Tensor> StreamScope::Allocate(DType dtype, const Shape& shape) {
-  return AllocateOn(device_, stream_, dtype, shape);
+  return Tensor::Allocate(memory_, dtype, shape, &stream_);
 }
 
 absl::StatusOr<Tensor> StreamScope::ToDevice(const Tensor& value) {
   if (value.on_device()) return value;
-  return CopyToDevice(value, device_, stream_, host_);
+  return CopyToDevice(value, memory_, stream_, host_);
 }
 
 absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,
                                   std::vector<Download>& downloads) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].on_device()) continue;
-    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host_.Allocate(values[i].bytes()));
+    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host_.Allocate(values[i].bytes(), nullptr));
     Download& download = downloads.emplace_back(Download{i, values[i], Buffer(block)});
     stream_.Copy(values[i].buffer(), download.host);
   }

@@ -23,9 +23,9 @@
 
 namespace formwork {
 
-/// A copy of `value`, of plain data in host memory, on `device`: enqueued on `stream`. `host`: for
-/// what lies inside its Tensor.
-absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Device& device, Stream& stream,
+/// A copy of `value`, of plain data in host memory, in `memory` of a device: enqueued on `stream`,
+/// which is of that. `host`: for what lies inside its Tensor.
+absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stream& stream,
                                     Allocator& host);
 
 /// How the work that a call has enqueued went so far. Thread-safe; kept by that work.
@@ -49,8 +49,9 @@ class EnqueuedStatus {
 /// Ready, and is run again, from its beginning, once the call goes on.
 class StreamScope {
  public:
-  /// `ticket`: of the call; it is told of the stream. `host`: for values that come from the device.
-  StreamScope(Device& device, Stream& stream, AccessTicket& ticket, Allocator& host);
+  /// `memory`: of the stream's device. `ticket`: of the call; it is told of the stream. `host`: for
+  /// values that come from the device.
+  StreamScope(Allocator& memory, Stream& stream, AccessTicket& ticket, Allocator& host);
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;
 
@@ -109,7 +110,7 @@ class StreamScope {
   absl::Status WaitFor(const EventRef& event);
   static void Finish(std::vector<Download>& downloads, absl::Span<Tensor> values);
 
-  Device& device_;
+  Allocator& memory_;
   Stream& stream_;
   AccessTicket& ticket_;
   Allocator& host_;

@@ -90,7 +90,7 @@ class Emitter : private ProgramBuilder {
       plan_->result_shapes.push_back(graph.shape(result));
     }
     if (on_device()) {
-      FORMWORK_RETURN_IF_ERROR(PlaceConstants(*plan_, constant_memory(), device().device,
+      FORMWORK_RETURN_IF_ERROR(PlaceConstants(*plan_, constant_memory(), device().memory,
                                               device().stream, context_.allocator));
     }
     FindLastUses(*plan_, whole, accesses_.handles());

@@ -101,7 +101,7 @@ NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memor
   return placement;
 }
 
-absl::Status PlaceConstants(Plan& plan, absl::Span<const Memory> wanted, Device& device,
+absl::Status PlaceConstants(Plan& plan, absl::Span<const Memory> wanted, Allocator& memory,
                             Stream& stream, Allocator& host) {
   std::vector<bool> read(plan.constants.size());
   for (const std::vector<Plan::Ref>& refs : {plan.refs, plan.results}) {
@@ -114,7 +114,7 @@ absl::Status PlaceConstants(Plan& plan, absl::Span<const Memory> wanted, Device&
     if (!read[i]) {
       constant = Tensor();
     } else if (wanted[i] == Memory::kDevice) {
-      FORMWORK_ASSIGN_OR_RETURN(constant, CopyToDevice(constant, device, stream, host));
+      FORMWORK_ASSIGN_OR_RETURN(constant, CopyToDevice(constant, memory, stream, host));
     }
   }
   return absl::OkStatus();

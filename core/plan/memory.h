@@ -30,9 +30,9 @@ struct NodePlacement {
 /// `inputs`: where they are.
 NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Plan::Memory> inputs);
 
-/// Copies the constants that are wanted on the device there, enqueued on `stream`, and drops those
-/// that nobody reads in host memory. `wanted`: where, of each.
-absl::Status PlaceConstants(Plan& plan, absl::Span<const Plan::Memory> wanted, Device& device,
+/// Copies the constants that are wanted on the device to `memory`, which is its, enqueued on
+/// `stream`, and drops those that nobody reads in host memory. `wanted`: where, of each.
+absl::Status PlaceConstants(Plan& plan, absl::Span<const Plan::Memory> wanted, Allocator& memory,
                             Stream& stream, Allocator& host);
 
 /// Where parameters and results of functions, and what branches make, are: of these nothing else is

@@ -111,6 +111,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
                                                      const PlannerContext& context) {
   PlannerScope scope(imported.library, context);
   absl::StatusOr<std::shared_ptr<Plan>> plan = PlanAll(*imported.graph, arg_shapes, scope);
+  absl::Status copied;  // The constants; of a plan that has failed, too: none is on its way then.
+  if (context.device) copied = context.device->stream.Record()->Await(absl::InfiniteFuture());
   if (!scope.missing.empty()) {
     // A function that is planned more than once names its own again.
     HashSet<std::string> seen;
@@ -127,9 +129,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
         Reason::kOpNotSupported);
   }
   if (!plan.ok()) return plan.status();
-  if (context.device) {
-    FORMWORK_RETURN_IF_ERROR(context.device->stream.Record()->Await(absl::InfiniteFuture()));
-  }
+  FORMWORK_RETURN_IF_ERROR(copied);
   (*plan)->functions = std::move(scope.functions);
   (*plan)->named_resources = std::move(scope.named_resources);
   (*plan)->has_loop = scope.has_loop;

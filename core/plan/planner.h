@@ -19,10 +19,10 @@ struct PlannerContext {
   /// The CPU's: of folding, and of all steps that run on the host.
   const KernelRegistry& kernels;
   Allocator& allocator;
-  /// What the plan is for; none: the CPU. The device outlives the plan.
+  /// What the plan is for; none: the CPU.
   struct Target {
-    Device& device;
-    Stream& stream;  ///< Constants are copied on it.
+    Allocator& memory;  ///< Of the device. Outlives the plan.
+    Stream& stream;     ///< Of it, too. Constants are copied on it.
     const KernelRegistry& kernels;
   };
   std::optional<Target> device = std::nullopt;

@@ -339,8 +339,7 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
     }
   }
   if (!write.after.has_value()) {
-    FORMWORK_ASSIGN_OR_RETURN(Buffer buffer, device_->Allocate(bytes, *stream_));
-    write.after = Tensor::OfBuffer(dtype, shape, std::move(buffer));
+    FORMWORK_ASSIGN_OR_RETURN(write.after, Tensor::Allocate(*memory_, dtype, shape, stream_));
     if (value.on_device()) retired_.push_back(value);
   }
   write.before = value;

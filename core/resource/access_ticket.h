@@ -62,11 +62,12 @@ class AccessTicket final : public ResourceAccess {
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;
 
-  /// Says, before the first access, that the call's work is enqueued on `stream` of `device`. Then
+  /// Says, before the first access, that the call's work is enqueued on `stream`, of the device
+  /// whose memory that is. Then
   /// giving back a place means that what is done to the resource is enqueued: whoever comes next
   /// waits, on his own stream, for the event of that. Both outlive the ticket's places.
-  void set_stream(Device& device, Stream& stream) {
-    device_ = &device;
+  void set_stream(Allocator& memory, Stream& stream) {
+    memory_ = &memory;
     stream_ = &stream;
   }
   /// As Read, of a variable that work enqueued on the stream from now on reads.
@@ -164,7 +165,7 @@ class AccessTicket final : public ResourceAccess {
   ResourceStore& store_;
   Allocator& allocator_;
   uint64_t writer_ = 0;
-  Device* device_ = nullptr;
+  Allocator* memory_ = nullptr;  // Of the stream's device.
   Stream* stream_ = nullptr;
   std::vector<Tensor> retired_;  // Replaced, or perhaps read by work that is enqueued.
   std::vector<Entry> entries_;   // By ID, ascending.

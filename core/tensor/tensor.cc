@@ -36,7 +36,8 @@ Tensor ObjectScalar(DType dtype) {
 
 }  // namespace
 
-absl::StatusOr<Tensor> Tensor::Allocate(Allocator& allocator, DType dtype, const Shape& shape) {
+absl::StatusOr<Tensor> Tensor::Allocate(Allocator& allocator, DType dtype, const Shape& shape,
+                                        Stream* stream) {
   if (!IsKnown(dtype))
     return InvalidArgument("tensor of an unknown dtype: ", static_cast<int>(dtype));
   std::optional<int64_t> bytes =
@@ -49,11 +50,14 @@ absl::StatusOr<Tensor> Tensor::Allocate(Allocator& allocator, DType dtype, const
   tensor.dtype_ = dtype;
   tensor.shape_ = shape;
   const bool objects = dtype == DType::kString || dtype == DType::kVariant;
-  if (!objects && *bytes <= static_cast<int64_t>(kInlineBytes)) {
+  if (stream != nullptr && (objects || dtype == DType::kResource)) {
+    return Internal("tensor of dtype ", DTypeName(dtype), " is in host memory alone");
+  }
+  if (!objects && stream == nullptr && *bytes <= static_cast<int64_t>(kInlineBytes)) {
     std::memset(tensor.inline_.bytes, 0, kInlineBytes);
     return tensor;
   }
-  absl::StatusOr<BufferBlock*> block = allocator.Allocate(static_cast<size_t>(*bytes));
+  absl::StatusOr<BufferBlock*> block = allocator.Allocate(static_cast<size_t>(*bytes), stream);
   if (!block.ok()) {
     return Annotate(block.status(), absl::StrCat("tensor of dtype ", std::string(DTypeName(dtype)),
                                                  " and shape ", shape.ToString()));

@@ -52,8 +52,11 @@ class Tensor {
   Tensor() = default;  ///< No value: dtype kInvalid.
 
   /// Elements of plain data are uninitialised; strings are empty; variants are null; handles 0.
-  /// Errors: kResourceExhausted if the allocator's limit is reached or the size overflows.
-  static absl::StatusOr<Tensor> Allocate(Allocator& allocator, DType dtype, const Shape& shape);
+  /// `stream`: of the allocator's device, for plain data that work enqueued there writes, handles
+  /// aside; always in a buffer.
+  /// Errors: the allocator's; kResourceExhausted if the size overflows.
+  static absl::StatusOr<Tensor> Allocate(Allocator& allocator, DType dtype, const Shape& shape,
+                                         Stream* stream = nullptr);
 
   /// Plain data that `buffer`, of as many bytes, holds. The host reads no elements of what is of a
   /// device, only dtype and shape.

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/device/cpu_device.h"
 #include "core/device/device.h"
 #include "core/device/host_allocator.h"
 #include "tests/device/devices.h"
@@ -48,7 +49,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   Device& device() { return under_test_->device(); }
   std::unique_ptr<Stream> NewStream() { return device().NewStream().value(); }
   Buffer NewBuffer(Stream& stream, size_t bytes = kBytes) {
-    return device().Allocate(bytes, stream).value();
+    return Buffer(device().allocator().Allocate(bytes, &stream).value());
   }
   void Fill(Stream& stream, Buffer& buffer, uint8_t value) {
     under_test_->Fill(stream, buffer, value);
@@ -56,7 +57,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   std::unique_ptr<Gate> Close(Stream& stream) { return under_test_->Close(stream); }
 
   Buffer HostBuffer(uint8_t value, size_t bytes = kBytes) {
-    Buffer buffer(ProcessAllocator().Allocate(bytes).value());
+    Buffer buffer(ProcessAllocator().Allocate(bytes, nullptr).value());
     under_test_->HostWrites(buffer);
     std::memset(buffer.data(), value, bytes);
     return buffer;
@@ -328,11 +329,27 @@ TEST_P(DeviceConformance, MemoryOutlivesItsStream) {
 
 TEST_P(DeviceConformance, AllocationBeyondMemoryIsAnError) {
   auto stream = NewStream();
-  EXPECT_THAT(device().Allocate(size_t{1} << 60, *stream),
+  EXPECT_THAT(device().allocator().Allocate(size_t{1} << 60, stream.get()),
               StatusIs(absl::StatusCode::kResourceExhausted));
   Buffer value = NewBuffer(*stream);
   Fill(*stream, value, 2);
   EXPECT_THAT(Read(*stream, value), Each(2));
+}
+
+TEST_P(DeviceConformance, MemoryIsOfAStreamOfItsDevice) {
+  auto other = NewCpuDevice(ProcessAllocator());
+  const auto others = other->NewStream().value();
+  for (Stream* stream : {static_cast<Stream*>(nullptr), others.get()}) {
+    auto block = device().allocator().Allocate(kBytes, stream);
+    if (device().kind() == DeviceKind::kCpu) {  // The host's is there whatever the stream.
+      const Buffer buffer(block.value());
+      EXPECT_FALSE(buffer.on_device());
+    } else {
+      EXPECT_THAT(block, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stream")));
+    }
+  }
+  auto stream = NewStream();
+  EXPECT_EQ(NewBuffer(*stream).on_device(), device().kind() != DeviceKind::kCpu);
 }
 
 TEST_P(DeviceConformance, CallsTheHostInOrderAndAfterTheWork) {

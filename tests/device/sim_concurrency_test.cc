@@ -47,7 +47,8 @@ class Calls {
   Calls(uint64_t seed, const Waits& waits) : device_(seed), waits_(waits), random_(seed) {
     for (int i = 0; i < kStreams; ++i) streams_.push_back(device_.NewStream().value());
     for (Variable& variable : variables_) {
-      variable.home = device_.Allocate(sizeof(uint64_t), *streams_[0]).value();
+      variable.home =
+          Buffer(device_.allocator().Allocate(sizeof(uint64_t), streams_[0].get()).value());
       Launch(*streams_[0], variable, [](uint64_t& value) { value = 0; });
       variable.last_write = streams_[0]->Record();
     }
@@ -70,7 +71,7 @@ class Calls {
       variable.last_write = stream.Record();
       variable.reads.clear();
     } else {
-      results_.push_back(Buffer(ProcessAllocator().Allocate(sizeof(uint64_t)).value()));
+      results_.push_back(Buffer(ProcessAllocator().Allocate(sizeof(uint64_t), nullptr).value()));
       expected_.push_back(variable.expected);
       stream.Copy(variable.home, results_.back());
       variable.reads.push_back(stream.Record());
@@ -207,8 +208,8 @@ class SimReports : public ::testing::Test {
   SimDevice device_{1};
   std::unique_ptr<Stream> first_ = device_.NewStream().value();
   std::unique_ptr<Stream> second_ = device_.NewStream().value();
-  Buffer value_ = device_.Allocate(8, *first_).value();
-  Buffer host_{ProcessAllocator().Allocate(8).value()};
+  Buffer value_ = Buffer(device_.allocator().Allocate(8, first_.get()).value());
+  Buffer host_{ProcessAllocator().Allocate(8, nullptr).value()};
 };
 
 TEST_F(SimReports, AHostReadBeforeItsCopyIsAwaited) {
@@ -226,7 +227,7 @@ TEST_F(SimReports, AHostWriteUnderACopy) {
 }
 
 TEST_F(SimReports, AFreeThatDoesNotWaitForAReadElsewhere) {
-  Buffer copy = device_.Allocate(8, *second_).value();
+  Buffer copy = Buffer(device_.allocator().Allocate(8, second_.get()).value());
   Write(*first_);
   second_->Wait(first_->Record());
   second_->Copy(value_, copy);

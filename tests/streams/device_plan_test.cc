@@ -133,10 +133,11 @@ TEST_F(DevicePlanTest, FoldingAndStepsOfTheHostUseItsKernels) {
   KernelRegistry of_device(world.ops);  // Without Mul.
   of_device.Add("AddV2", world.kernels.Find("AddV2"));
   const std::unique_ptr<Stream> stream = sim_.device().NewStream().value();
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Plan> plan,
-                       MakePlan(*program_.graph, {PartialShape()},
-                                {world.ops, world.kernels, programs_.allocator(),
-                                 PlannerContext::Target{sim_.device(), *stream, of_device}}));
+  ASSERT_OK_AND_ASSIGN(
+      const std::shared_ptr<const Plan> plan,
+      MakePlan(*program_.graph, {PartialShape()},
+               {world.ops, world.kernels, programs_.allocator(),
+                PlannerContext::Target{sim_.device().allocator(), *stream, of_device}}));
   EXPECT_EQ(PlanText(*plan), R"(#1@device = float32[2]
 0: %1@host = Shape(%0) 's'
 1: %2@host = Mul(%1 %1) 'd' drop %1

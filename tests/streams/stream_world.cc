@@ -24,7 +24,7 @@ absl::StatusOr<Program> Programs::Make(const std::string& text, const Feeds& fee
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFor(const Program& program,
                                                               Device& device) {
   FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device.NewStream());
-  return PlanFrom(program, PlannerContext::Target{device, *stream, world_.kernels});
+  return PlanFrom(program, PlannerContext::Target{device.allocator(), *stream, world_.kernels});
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFrom(
@@ -148,7 +148,8 @@ void SimWorld::Issue(Running& call) {
 
 void SimWorld::Open(Running& call, Stream* stream) {
   call.stream = stream;
-  call.streams = std::make_unique<StreamScope>(device_, *stream, call.ticket, allocator_);
+  call.streams =
+      std::make_unique<StreamScope>(device_.allocator(), *stream, call.ticket, allocator_);
   call.call.set_streams(call.streams.get());
 }
 

@@ -32,7 +32,7 @@ class VariableOrderTest : public ::testing::Test {
     Caller(VariableOrderTest& test, Access mode)
         : test(test), stream(test.device_.NewStream().value()) {
       granted = ticket.Take({{test.variable_, mode}}, [this] { granted = true; });
-      ticket.set_stream(test.device_, *stream);
+      ticket.set_stream(test.device_.allocator(), *stream);
     }
     // Whether the change is made in the memory of the value before.
     bool Write() {

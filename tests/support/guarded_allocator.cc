@@ -22,7 +22,7 @@ GuardedAllocator::~GuardedAllocator() {
   if (live_blocks() != 0) std::abort();
 }
 
-absl::StatusOr<BufferBlock*> GuardedAllocator::Allocate(size_t bytes) {
+absl::StatusOr<BufferBlock*> GuardedAllocator::Allocate(size_t bytes, Stream* /*stream*/) {
   if (bytes > kMostBytes) return ResourceExhausted("out of memory: ", bytes, " bytes");
   const size_t total = (bytes + 2 * kGuard + 63) / 64 * 64;
   auto* raw = static_cast<unsigned char*>(std::aligned_alloc(64, total));

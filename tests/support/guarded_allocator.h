@@ -17,7 +17,7 @@ class GuardedAllocator final : public Allocator {
  public:
   ~GuardedAllocator() override;
 
-  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override;
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes, Stream* stream) override;
   void Free(BufferBlock* block) override;
 
   /// True while no guard zone of any block, living or freed, was found to be overwritten.

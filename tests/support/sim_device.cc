@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <random>
@@ -16,12 +17,15 @@ namespace formwork::testing {
 namespace {
 
 constexpr uint8_t kPoison = 0xA5;
-constexpr size_t kAlignment = 64;  // As kernels expect it.
-constexpr size_t kHost = 0;        // The host's place in every clock.
+constexpr size_t kAlignment = 64;             // As kernels expect it.
+constexpr size_t kHost = 0;                   // The host's place in every clock.
+constexpr size_t kLargest = size_t{1} << 30;  // That is given at once.
 // Memory that is no longer used is forgotten beyond so much.
 constexpr size_t kKept = 4096;
 constexpr size_t kMostFreedBytes = size_t{64} << 20;
-constexpr size_t kCheckedBytes = size_t{1} << 18;  // At each step.
+// At each step, beside what it names.
+constexpr size_t kCheckedBytes = size_t{1} << 16;
+constexpr size_t kCheckedBuffers = 512;
 
 // How far each stream, and the host, is known to have got.
 class Clock {
@@ -46,13 +50,42 @@ std::string Who(size_t who) {
   return who == kHost ? std::string("the host") : absl::StrCat("stream ", who);
 }
 
+// Memory of the device: of the system, not of the heap, whose growth is the program's.
+class Bytes {
+ public:
+  Bytes() = default;
+  /// All poison. Without data where the system has no more.
+  explicit Bytes(size_t size)
+      : data_(static_cast<uint8_t*>(std::malloc(std::max<size_t>(size, 1)))), size_(size) {
+    if (data_ != nullptr) Fill();
+  }
+  void Fill() { std::memset(data_.get(), kPoison, size_); }
+  /// Whether all of it is poison still. Each byte is compared with the one before it, by memcmp,
+  /// which is some twenty times as quick as a loop.
+  bool holds() const {
+    return size_ == 0 ||
+           (data_.get()[0] == kPoison && std::memcmp(data_.get(), data_.get() + 1, size_ - 1) == 0);
+  }
+  uint8_t* data() { return data_.get(); }
+  uint8_t* begin() { return data_.get(); }
+  uint8_t* end() { return data_.get() + size_; }
+  size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(uint8_t* data) const { std::free(data); }
+  };
+  std::unique_ptr<uint8_t, Free> data_;
+  size_t size_ = 0;
+};
+
 // What is known of a buffer, of the device or of the host.
 struct Memory {
   int id = 0;
-  void* data = nullptr;         // Where work sees it.
-  std::vector<uint8_t> poison;  // What `data` points into, for a buffer of the device.
-  std::vector<uint8_t> bytes;   // Its contents while no work that named it runs.
-  Buffer host;                  // Kept, where it is of the host.
+  void* data = nullptr;  // Where work sees it.
+  Bytes poison;          // What `data` points into, for a buffer of the device.
+  Bytes bytes;           // Its contents while no work that named it runs.
+  Buffer host;           // Kept, where it is of the host.
   bool of_device = false;
   bool freed = false;
   bool written = false;
@@ -84,9 +117,9 @@ struct SimQueue {
   absl::Status status;
 };
 
-class SimState : public std::enable_shared_from_this<SimState> {
+class SimState final : public Allocator {
  public:
-  explicit SimState(uint64_t seed) : random_(seed) {}
+  SimState(const Device& device, uint64_t seed) : device_(device), random_(seed) {}
 
   SimQueue* NewQueue() {
     absl::MutexLock lock(&mutex_);
@@ -106,8 +139,8 @@ class SimState : public std::enable_shared_from_this<SimState> {
     ForgetOld();
   }
 
-  Buffer NewBuffer(size_t bytes, SimQueue* home, Allocator* allocator);
-  void Free(BufferBlock* block);
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes, Stream* stream) override;
+  void Free(BufferBlock* block) override;
 
   bool Step() ABSL_LOCKS_EXCLUDED(step_mutex_, mutex_);
   /// Steps whenever something can run, until Stop.
@@ -115,6 +148,10 @@ class SimState : public std::enable_shared_from_this<SimState> {
   void Stop() {
     absl::MutexLock lock(&mutex_);
     stopped_ = true;
+  }
+  bool CanStep() const {
+    absl::MutexLock lock(&mutex_);
+    return MayRunAny();
   }
   void IgnoreHost() {
     absl::MutexLock lock(&mutex_);
@@ -160,11 +197,13 @@ class SimState : public std::enable_shared_from_this<SimState> {
   void CheckPoison(bool all = false) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Bounds what is kept of memory that is no longer used.
   void ForgetOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopped_ || MayRunAny(); }
+  bool MayRunAny() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRun(const SimQueue& queue) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Run(SimItem& item, SimQueue& queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(step_mutex_)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  const Device& device_;
   absl::Mutex step_mutex_;  // One step at a time; taken before mutex_.
   mutable absl::Mutex mutex_;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
@@ -220,18 +259,9 @@ class SimEvent final : public Event {
 
 namespace {
 
-// The memory of one stream: a block goes back to the stream that it came from.
-struct SimBlock final : BufferBlock, Allocator {
-  std::shared_ptr<SimState> state;
+// Goes back to the stream that it came from.
+struct SimBlock final : BufferBlock {
   SimQueue* home = nullptr;
-
-  absl::StatusOr<BufferBlock*> Allocate(size_t /*bytes*/) override {
-    return Unimplemented("a block of the simulated device allocates nothing");
-  }
-  void Free(BufferBlock* block) override {
-    const std::shared_ptr<SimState> keep = state;
-    keep->Free(block);
-  }
 };
 
 class SimStream final : public Stream {
@@ -275,8 +305,7 @@ class SimStream final : public Stream {
     SimItem item;
     item.kind = SimItem::kCopy;
     for (const Buffer* buffer : {&src, static_cast<const Buffer*>(&dst)}) {
-      if (dynamic_cast<SimBlock*>(buffer->block()->allocator) == nullptr)
-        item.held.push_back(*buffer);
+      if (!buffer->on_device()) item.held.push_back(*buffer);
     }
     state_->Enqueue(queue_, std::move(item), {.reads = {&src}, .writes = {&dst}});
   }
@@ -373,17 +402,15 @@ void SimState::Release(Memory& memory, size_t who, const Clock& clock) {
 }
 
 void SimState::CheckPoison(Memory& memory) {
-  if (std::all_of(memory.poison.begin(), memory.poison.end(),
-                  [](uint8_t byte) { return byte == kPoison; })) {
-    return;
-  }
+  if (memory.poison.holds()) return;
   Report("write that nothing announced: buffer ", memory.id);
-  std::fill(memory.poison.begin(), memory.poison.end(), kPoison);
+  memory.poison.Fill();
 }
 
 void SimState::CheckPoison(bool all) {
   size_t bytes = 0;
-  for (size_t i = 0; i < memories_.size() && (all || bytes < kCheckedBytes); ++i) {
+  const size_t most = all ? memories_.size() : std::min(memories_.size(), kCheckedBuffers);
+  for (size_t i = 0; i < most && (all || bytes < kCheckedBytes); ++i) {
     if (next_check_ >= memories_.size()) next_check_ = 0;
     Memory& memory = *memories_[next_check_++];
     if (memory.freed && !all) continue;
@@ -392,29 +419,42 @@ void SimState::CheckPoison(bool all) {
   }
 }
 
-Buffer SimState::NewBuffer(size_t bytes, SimQueue* home, Allocator* allocator) {
-  absl::MutexLock lock(&mutex_);
-  const MemoryRef memory = memories_.emplace_back(std::make_shared<Memory>());
-  memory->id = ++last_id_;
-  memory->of_device = true;
-  memory->poison.assign(bytes + 2 * kAlignment, kPoison);
-  memory->bytes.assign(bytes, kPoison);
+absl::StatusOr<BufferBlock*> SimState::Allocate(size_t bytes, Stream* stream) {
+  FORMWORK_RETURN_IF_ERROR(Health());
+  auto* const sim_stream = dynamic_cast<SimStream*>(stream);
+  if (sim_stream == nullptr) {
+    return InvalidArgument("Allocate: a stream of the simulated device is wanted");
+  }
+  const auto memory = std::make_shared<Memory>();
+  if (bytes <= kLargest) {
+    memory->poison = Bytes(bytes + 2 * kAlignment);
+    memory->bytes = Bytes(bytes);
+  }
+  if (memory->poison.data() == nullptr || memory->bytes.data() == nullptr) {
+    return ResourceExhausted("out of memory of the simulated device: bytes asked for=", bytes);
+  }
   const auto begin = reinterpret_cast<uintptr_t>(memory->poison.data());
   memory->data = memory->poison.data() + (kAlignment - begin % kAlignment) % kAlignment;
-  auto* block = static_cast<SimBlock*>(allocator);
+  memory->of_device = true;
+  auto block = std::make_unique<SimBlock>();
   block->data = memory->data;
   block->bytes = bytes;
   block->capacity = bytes;
-  block->allocator = block;
-  live_[block] = memory;
+  block->allocator = this;
+  block->device = &device_;
+  block->home = sim_stream->queue();
+  absl::MutexLock lock(&mutex_);
+  memory->id = ++last_id_;
+  memories_.push_back(memory);
+  live_[block.get()] = memory;
   // Allocating is an access that later ones, of other streams too, must come after.
   SimItem item;
   item.kind = SimItem::kRecord;
   item.writes.push_back(memory);
   host_.Tick(kHost);
   item.host = host_;
-  home->items.push_back(std::move(item));
-  return Buffer(block);
+  block->home->items.push_back(std::move(item));
+  return block.release();
 }
 
 void SimState::Free(BufferBlock* block) {
@@ -544,6 +584,10 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
   for (const MemoryRef& memory : item.reads) {
     if (std::find(named.begin(), named.end(), memory) == named.end()) named.push_back(memory);
   }
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const MemoryRef& memory : named) CheckPoison(*memory);  // What is written now hides it.
+  }
   for (const MemoryRef& memory : named) {
     if (memory->of_device)
       std::copy(memory->bytes.begin(), memory->bytes.end(), static_cast<uint8_t*>(memory->data));
@@ -566,11 +610,11 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
   return status;
 }
 
-bool SimState::Wakes() const {
-  return stopped_ || std::any_of(queues_.begin(), queues_.end(), [this](const auto& queue) {
-           mutex_.AssertReaderHeld();
-           return MayRun(*queue);
-         });
+bool SimState::MayRunAny() const {
+  return std::any_of(queues_.begin(), queues_.end(), [this](const auto& queue) {
+    mutex_.AssertReaderHeld();
+    return MayRun(*queue);
+  });
 }
 
 void SimState::Drive() {
@@ -580,7 +624,7 @@ void SimState::Drive() {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &SimState::Wakes));
       if (stopped_) return;
-      pause = random_() % 8 == 0;
+      pause = random_() % 32 == 0;
     }
     // Now and then, so that the host gets ahead.
     if (pause) absl::SleepFor(absl::Microseconds(100));
@@ -588,7 +632,7 @@ void SimState::Drive() {
   }
 }
 
-SimDevice::SimDevice(uint64_t seed) : state_(std::make_shared<SimState>(seed)) {}
+SimDevice::SimDevice(uint64_t seed) : state_(std::make_shared<SimState>(*this, seed)) {}
 SimDevice::~SimDevice() {
   state_->Stop();
   if (driver_.joinable()) driver_.join();
@@ -610,22 +654,11 @@ absl::StatusOr<std::unique_ptr<Stream>> SimDevice::NewStream() {
   return std::make_unique<SimStream>(state_);
 }
 
-absl::StatusOr<Buffer> SimDevice::Allocate(size_t bytes, Stream& stream) {
-  FORMWORK_RETURN_IF_ERROR(Health());
-  if (bytes > size_t{1} << 30) {
-    return ResourceExhausted("out of memory of the simulated device: bytes asked for=", bytes);
-  }
-  auto* sim_stream = dynamic_cast<SimStream*>(&stream);
-  if (sim_stream == nullptr) return InvalidArgument("Allocate: the stream is of another device");
-  auto* block = new SimBlock;
-  block->state = state_;
-  block->home = sim_stream->queue();
-  block->device = this;
-  return state_->NewBuffer(bytes, block->home, block);
-}
+Allocator& SimDevice::allocator() { return *state_; }
 
 absl::Status SimDevice::Health() const { return state_->Health(); }
 bool SimDevice::Step() { return state_->Step(); }
+bool SimDevice::CanStep() const { return state_->CanStep(); }
 void SimDevice::RunAll() {
   while (state_->Step()) {
   }

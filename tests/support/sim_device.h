@@ -35,12 +35,14 @@ class SimDevice final : public Device {
   absl::string_view name() const override { return "sim:0"; }
   DeviceKind kind() const override { return DeviceKind::kSimulated; }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
-  absl::StatusOr<Buffer> Allocate(size_t bytes, Stream& stream) override;
+  Allocator& allocator() override;
   absl::Status Health() const override;
 
   /// Runs one thing of a stream that the seed chooses among those that may go on. False if there is
   /// none.
   bool Step();
+  /// Whether there is one.
+  bool CanStep() const;
   /// Steps until nothing can run. Await does so until its event has happened.
   void RunAll();
 

@@ -132,9 +132,9 @@ TEST(MemoryShareTest, ACallIsHeldToItsShareOfHeapAndBlocks) {
   MemoryShare share(50 * kMiB);
   std::vector<Buffer> kept;
   const absl::Status blocks = HoldToBudget(budget, &share, [&]() -> absl::Status {
-    { Buffer freed(*allocator.Allocate(32 * kMiB)); }
-    kept.emplace_back(*allocator.Allocate(32 * kMiB));
-    return allocator.Allocate(32 * kMiB).status();
+    { Buffer freed(*allocator.Allocate(32 * kMiB, nullptr)); }
+    kept.emplace_back(*allocator.Allocate(32 * kMiB, nullptr));
+    return allocator.Allocate(32 * kMiB, nullptr).status();
   });
   EXPECT_EQ(blocks.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(blocks), Reason::kMemoryLimit);
@@ -147,7 +147,7 @@ TEST(MemoryShareTest, ACallIsHeldToItsShareOfHeapAndBlocks) {
   EXPECT_THAT(std::string(heap.message()), HasSubstr("limit=52428800"));
   EXPECT_NEAR(static_cast<double>(share.used()), 32.0 * kMiB, 1.0 * kMiB) << "all but what is kept";
   EXPECT_EQ(HeapScope::share(), nullptr);
-  Buffer outside(*allocator.Allocate(100 * kMiB));
+  Buffer outside(*allocator.Allocate(100 * kMiB, nullptr));
   EXPECT_TRUE(outside);
 }
 
@@ -169,15 +169,16 @@ TEST(MemoryBudgetTest, WhatTheLibraryThrowsBecomesAStatus) {
 TEST(HostAllocatorTest, KeptBlocksCountAndGoWhereOthersNeedThem) {
   MemoryBudget budget(100 * kMiB);
   HostAllocator allocator(&budget, 64 * kMiB);
-  { Buffer block(*allocator.Allocate(40 * kMiB)); }
+  { Buffer block(*allocator.Allocate(40 * kMiB, nullptr)); }
   EXPECT_EQ(allocator.bytes_in_use(), 0u);
   EXPECT_GE(allocator.bytes_cached(), 40 * kMiB);
   EXPECT_GE(budget.used(), 40 * kMiB);
   EXPECT_TRUE(budget.Reserve(90 * kMiB).ok()) << "the cache is given back for it";
   EXPECT_EQ(allocator.bytes_cached(), 0u);
-  EXPECT_EQ(allocator.Allocate(20 * kMiB).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(allocator.Allocate(20 * kMiB, nullptr).status().code(),
+            absl::StatusCode::kResourceExhausted);
   budget.Release(90 * kMiB);
-  { Buffer block(*allocator.Allocate(40 * kMiB)); }
+  { Buffer block(*allocator.Allocate(40 * kMiB, nullptr)); }
   allocator.ReleaseCache();
   EXPECT_LT(budget.used(), 5 * kMiB);
 }
@@ -188,7 +189,7 @@ TEST(HostAllocatorTest, SmallBlocksAreHeldToTheLimitOfAScope) {
   std::vector<Buffer> blocks;
   const absl::Status status = HoldToBudget(budget, [&]() -> absl::Status {
     while (true) {
-      absl::StatusOr<BufferBlock*> block = allocator.Allocate(4 << 10);
+      absl::StatusOr<BufferBlock*> block = allocator.Allocate(4 << 10, nullptr);
       if (!block.ok()) return block.status();
       blocks.emplace_back(*block);
     }
@@ -202,17 +203,17 @@ TEST(HostAllocatorTest, BlocksAboveFourKiBAreKeptForReuse) {
   for (size_t bytes = (4 << 10) + 1; bytes < 300'000; bytes += bytes / 3) {
     const void* data;
     {
-      const Buffer block(*allocator.Allocate(bytes));
+      const Buffer block(*allocator.Allocate(bytes, nullptr));
       data = block.data();
       EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
     }
     const size_t cached = allocator.bytes_cached();
     EXPECT_GE(cached, bytes);
     EXPECT_LE(cached, bytes + bytes / 4);
-    EXPECT_EQ(Buffer(*allocator.Allocate(bytes)).data(), data);
+    EXPECT_EQ(Buffer(*allocator.Allocate(bytes, nullptr)).data(), data);
     allocator.ReleaseCache();
   }
-  { const Buffer small(*allocator.Allocate(4 << 10)); }
+  { const Buffer small(*allocator.Allocate(4 << 10, nullptr)); }
   EXPECT_EQ(allocator.bytes_cached(), 0u);
 }
 

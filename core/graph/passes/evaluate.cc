@@ -15,10 +15,10 @@ constexpr size_t kMostFoldMemory = size_t{64} << 20;
 class FoldAllocator final : public Allocator {
  public:
   explicit FoldAllocator(Allocator& allocator) : allocator_(allocator) {}
-  absl::StatusOr<BufferBlock*> Allocate(size_t bytes) override {
+  absl::StatusOr<BufferBlock*> Allocate(size_t bytes, Stream* stream) override {
     if (bytes > left_) return ResourceExhausted("folding needs too much memory: bytes=", bytes);
     left_ -= bytes;
-    return allocator_.Allocate(bytes);
+    return allocator_.Allocate(bytes, stream);
   }
   void Free(BufferBlock* block) override { allocator_.Free(block); }  // Unused: blocks know theirs.
 

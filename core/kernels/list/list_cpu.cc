@@ -56,7 +56,7 @@ absl::Status CheckListSize(Allocator& allocator, int64_t size) {
   }
   FORMWORK_ASSIGN_OR_RETURN(
       BufferBlock * block,
-      allocator.Allocate(std::max<size_t>(1, static_cast<size_t>(size) * sizeof(Tensor))));
+      allocator.Allocate(std::max<size_t>(1, static_cast<size_t>(size) * sizeof(Tensor)), nullptr));
   Buffer(block).Reset();
   return absl::OkStatus();
 }
