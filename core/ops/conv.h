@@ -1,70 +1,133 @@
 #pragma once
 
-// Windows that slide over two spatial dimensions: what the attrs of convolutions and pooling say,
-// and the sizes that follow, shared by shape functions and kernels.
+// Convolutions of two spatial dimensions on every device: geometry from shapes. Shape functions use
+// it, for which dimensions may be unknown (-1, and so is what follows from them), and kernels. The
+// attrs are in window.h.
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "core/ops/attr.h"
+#include "absl/types/span.h"
+#include "core/ops/window.h"
 #include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
 
 namespace formwork {
 
-enum class Padding : uint8_t { kSame, kValid, kExplicit };
+/// One spatial dimension: output o and tap k read input o * stride - pad_before + k * dilation,
+/// where that exists.
+struct ConvAxis {
+  int64_t input = 0;
+  int64_t output = 0;
+  int64_t taps = 0;
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  int64_t pad_before = 0;
+  int64_t pad_after = 0;
 
-/// Which dimension of a rank-4 activation is what.
-struct ImageLayout {
-  bool channels_first = false;
-  int channels() const { return channels_first ? 1 : 3; }
-  int rows() const { return channels_first ? 2 : 1; }
-  int cols() const { return channels_first ? 3 : 2; }
-  /// Errors: kInvalidArgument if the number of elements overflows.
-  absl::StatusOr<Shape> Make4d(int64_t batch, int64_t rows, int64_t cols, int64_t channels) const {
-    return channels_first ? Shape::Make({batch, channels, rows, cols})
-                          : Shape::Make({batch, rows, cols, channels});
+  bool operator==(const ConvAxis&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ConvAxis& a) {
+    return H::combine(std::move(h), a.input, a.output, a.taps, a.stride, a.dilation, a.pad_before,
+                      a.pad_after);
   }
 };
 
-/// The window of one spatial dimension. All but the padding are at least 1 and fit int32.
-struct WindowAttr {
-  int64_t size = 1;  ///< Pooling's; a convolution's is its filter's.
-  int64_t stride = 1;
-  int64_t dilation = 1;
-  int64_t pad_before = 0;  ///< Explicit padding; not negative.
-  int64_t pad_after = 0;
+/// Activations are [batch, rows, cols, channels], or [batch, channels, rows, cols] with
+/// channels_first; the filter is [rows.taps, cols.taps, in_channels / groups, out_channels].
+struct ConvShape {
+  int64_t batch = 0;
+  int64_t in_channels = 0;
+  int64_t out_channels = 0;
+  int64_t groups = 1;
+  ConvAxis rows;
+  ConvAxis cols;
+  bool channels_first = false;
+
+  Dims input_dims() const {
+    return ImageLayout{channels_first}.Of(batch, rows.input, cols.input, in_channels);
+  }
+  Dims output_dims() const {
+    return ImageLayout{channels_first}.Of(batch, rows.output, cols.output, out_channels);
+  }
+  int64_t in_group() const { return in_channels / groups; }
+  int64_t out_group() const { return out_channels / groups; }
+  int64_t input_elements() const { return Product(batch, rows.input, cols.input, in_channels); }
+  int64_t output_elements() const { return Product(batch, rows.output, cols.output, out_channels); }
+  int64_t filter_elements() const {
+    return Product(rows.taps, cols.taps, in_group(), out_channels);
+  }
+  /// Multiplications, in floating point because it is a measure of work that may be large.
+  double work() const {
+    return static_cast<double>(batch * rows.output * cols.output) *
+           static_cast<double>(filter_elements());
+  }
+
+  // An empty tensor's other dimensions may be too large to multiply.
+  static int64_t Product(int64_t a, int64_t b, int64_t c, int64_t d) {
+    return a == 0 || b == 0 || c == 0 || d == 0 ? 0 : a * b * c * d;
+  }
+
+  bool operator==(const ConvShape&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ConvShape& s) {
+    return H::combine(std::move(h), s.batch, s.in_channels, s.out_channels, s.groups, s.rows,
+                      s.cols, s.channels_first);
+  }
 };
 
-struct SlidingAttrs {
-  ImageLayout layout;
-  Padding padding = Padding::kValid;
-  WindowAttr rows;
-  WindowAttr cols;
-  int64_t depth_window = 1;  ///< Pooling over channels (then rows and cols have size 1).
+/// Of a gradient: the convolution, and the dimensions of what is computed.
+struct ConvGradient {
+  ConvShape shape;
+  Dims output;
 };
 
-/// Attrs strides, dilations, padding, explicit_paddings and data_format.
-/// Errors: kInvalidArgument or kUnimplemented, in TensorFlow's words.
-absl::StatusOr<SlidingAttrs> ParseConvAttrs(const AttrMap& attrs);
-/// Attrs ksize, strides, padding, explicit_paddings and data_format. Errors: as above.
-absl::StatusOr<SlidingAttrs> ParsePoolAttrs(const AttrMap& attrs);
+// --- Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter ------------------------------------------
 
-/// Attr _relu of MaxPoolGrad: its input is the output of a ReLU whose gradient it computes as well.
-/// Set by FuseReluGradients.
-bool OfRelu(const AttrMap& attrs);
-void SetOfRelu(AttrMap& attrs);
+/// Errors of all: kInvalidArgument in TensorFlow's words.
+absl::StatusOr<ConvShape> PrepareConv(const SlidingAttrs& attrs, absl::Span<const int64_t> input,
+                                      absl::Span<const int64_t> filter);
+/// `sizes`: the input's dimensions, or its rows and columns.
+absl::StatusOr<ConvGradient> PrepareConvInputGradient(const SlidingAttrs& attrs,
+                                                      absl::Span<const int64_t> sizes,
+                                                      absl::Span<const int64_t> filter,
+                                                      absl::Span<const int64_t> out_backprop);
+absl::StatusOr<ConvGradient> PrepareConvInputGradient(const SlidingAttrs& attrs,
+                                                      const Tensor& sizes,
+                                                      absl::Span<const int64_t> filter,
+                                                      absl::Span<const int64_t> out_backprop);
+/// `sizes`: the filter's dimensions.
+absl::StatusOr<ConvGradient> PrepareConvFilterGradient(const SlidingAttrs& attrs,
+                                                       absl::Span<const int64_t> input,
+                                                       absl::Span<const int64_t> sizes,
+                                                       absl::Span<const int64_t> out_backprop);
+absl::StatusOr<ConvGradient> PrepareConvFilterGradient(const SlidingAttrs& attrs,
+                                                       absl::Span<const int64_t> input,
+                                                       const Tensor& sizes,
+                                                       absl::Span<const int64_t> out_backprop);
 
-/// How a window goes over one dimension.
-struct WindowedSize {
-  int64_t output = 0;
-  int64_t pad_before = 0;
-  int64_t pad_after = 0;
-};
+// --- DepthwiseConv2dNative and its gradients ----------------------------------------------------
 
-/// `window`: the elements under the window before dilation, up to int32's range.
-/// Errors: kInvalidArgument if the output's size would be negative.
-absl::StatusOr<WindowedSize> SlideWindow(int64_t input, int64_t window, const WindowAttr& attr,
-                                         Padding padding);
+/// groups == in_channels, and the filter [rows.taps, cols.taps, in_channels, multiplier] is seen as
+/// [rows.taps, cols.taps, 1, in_channels * multiplier]. Errors of all: as above.
+absl::StatusOr<ConvShape> PrepareDepthwise(const SlidingAttrs& attrs,
+                                           absl::Span<const int64_t> input,
+                                           absl::Span<const int64_t> filter);
+absl::StatusOr<ConvGradient> PrepareDepthwiseInputGradient(const SlidingAttrs& attrs,
+                                                           absl::Span<const int64_t> sizes,
+                                                           absl::Span<const int64_t> filter,
+                                                           absl::Span<const int64_t> out_backprop);
+absl::StatusOr<ConvGradient> PrepareDepthwiseInputGradient(const SlidingAttrs& attrs,
+                                                           const Tensor& sizes,
+                                                           absl::Span<const int64_t> filter,
+                                                           absl::Span<const int64_t> out_backprop);
+absl::StatusOr<ConvGradient> PrepareDepthwiseFilterGradient(const SlidingAttrs& attrs,
+                                                            absl::Span<const int64_t> input,
+                                                            absl::Span<const int64_t> sizes,
+                                                            absl::Span<const int64_t> out_backprop);
+absl::StatusOr<ConvGradient> PrepareDepthwiseFilterGradient(const SlidingAttrs& attrs,
+                                                            absl::Span<const int64_t> input,
+                                                            const Tensor& sizes,
+                                                            absl::Span<const int64_t> out_backprop);
 
 }  // namespace formwork

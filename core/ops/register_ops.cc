@@ -11,6 +11,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterSegmentOps(registry);
   RegisterNnOps(registry);
   RegisterConvOps(registry);
+  RegisterPoolOps(registry);
   RegisterBatchNormOps(registry);
   RegisterArrayOps(registry);
   RegisterGatherOps(registry);

@@ -19,6 +19,7 @@ void RegisterMatmulOps(OpRegistry& registry);
 void RegisterSegmentOps(OpRegistry& registry);
 void RegisterNnOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);
+void RegisterPoolOps(OpRegistry& registry);
 void RegisterBatchNormOps(OpRegistry& registry);
 void RegisterArrayOps(OpRegistry& registry);
 void RegisterGatherOps(OpRegistry& registry);

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/graph/passes/pipeline.h"
-#include "core/ops/conv.h"
+#include "core/ops/pool.h"
 #include "tests/support/graph_world.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/graph/passes/pipeline.h"
-#include "core/ops/conv.h"
+#include "core/ops/pool.h"
 
 namespace formwork {
 

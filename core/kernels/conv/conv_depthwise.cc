@@ -13,9 +13,9 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/conv/conv_packed_filter.h"
 #include "core/kernels/conv/conv_run.h"
-#include "core/kernels/conv/conv_shape.h"
 #include "core/kernels/conv/depthwise_cpu.h"
 #include "core/kernels/conv/epilogue.h"
+#include "core/ops/conv.h"
 
 namespace formwork {
 namespace {
@@ -108,7 +108,7 @@ class ConvDepthwise {
   // False where the two are better run one after the other, or are wrong: nothing is done then.
   absl::StatusOr<bool> RunInBands(KernelContext& conv, KernelContext& depthwise) {
     const absl::StatusOr<ConvShape> first =
-        ConvForwardShape(conv_attrs_, conv.input(0).shape(), conv.input(1).shape());
+        PrepareConv(conv_attrs_, conv.input(0).shape().dims(), conv.input(1).shape().dims());
     if (!first.ok()) return false;
     const int64_t image_bytes =
         first->rows.output * first->cols.output * first->out_channels * int64_t{sizeof(float)};
@@ -121,7 +121,7 @@ class ConvDepthwise {
         Shape::Make({first->batch, first->rows.output, first->cols.output, first->out_channels});
     if (!between.ok() || weights.rank() != 4 || weights.dim(3) != 1) return false;
     const absl::StatusOr<ConvShape> second =
-        DepthwiseForwardShape(depthwise_attrs_, *between, weights.shape());
+        PrepareDepthwise(depthwise_attrs_, between->dims(), weights.shape().dims());
     if (!second.ok() || second->output_elements() == 0) return false;
     absl::StatusOr<EpilogueOperands> conv_operands =
         EpilogueOperands::Of(conv, conv_epilogue_, *between);
@@ -269,8 +269,9 @@ class ConvDepthwise {
 }  // namespace
 
 absl::StatusOr<KernelFn> MakeConvDepthwise(ConvNode conv, ConvNode depthwise) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs conv_attrs, ParseConvAttrs(*conv.attrs));
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs depthwise_attrs, ParseConvAttrs(*depthwise.attrs));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs conv_attrs, SlidingAttrs::OfConv(*conv.attrs));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs depthwise_attrs,
+                            SlidingAttrs::OfConv(*depthwise.attrs));
   FORMWORK_ASSIGN_OR_RETURN(const Epilogue conv_epilogue,
                             Epilogue::FromAttrs(*conv.attrs, conv.num_inputs));
   FORMWORK_ASSIGN_OR_RETURN(const Epilogue depthwise_epilogue,

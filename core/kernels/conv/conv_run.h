@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "core/kernels/conv/conv_packed_filter.h"
-#include "core/kernels/conv/conv_shape.h"
 #include "core/kernels/conv/epilogue.h"
+#include "core/ops/conv.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {

@@ -9,7 +9,6 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/conv/conv_run.h"
-#include "core/kernels/conv/conv_shape.h"
 #include "core/kernels/conv/depthwise_loops.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/widen.h"
@@ -208,7 +207,7 @@ absl::Status FilterGradient(const ConvShape& shape, int64_t multiplier, const Te
 }
 
 absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParseConvAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfConv(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckDType("DepthwiseConv2dNative", init.input_dtypes()[0]));
   FORMWORK_ASSIGN_OR_RETURN(const Epilogue epilogue,
                             Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
@@ -216,10 +215,8 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
     const Tensor& input = ctx.input(0);
     const Tensor& filter = ctx.input(1);
     FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
-                              DepthwiseForwardShape(attrs, input.shape(), filter.shape()));
-    FORMWORK_ASSIGN_OR_RETURN(
-        const Shape out_shape,
-        attrs.layout.Make4d(shape.batch, shape.rows.output, shape.cols.output, shape.out_channels));
+                              PrepareDepthwise(attrs, input.shape().dims(), filter.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, Shape::Make(shape.output_dims()));
     FORMWORK_ASSIGN_OR_RETURN(const EpilogueOperands operands,
                               EpilogueOperands::Of(ctx, epilogue, out_shape));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
@@ -227,53 +224,39 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
   });
 }
 
-absl::StatusOr<Shape> SizesOf(absl::string_view op, absl::string_view what, absl::string_view sizes,
-                              const Tensor& tensor) {
-  if (tensor.rank() != 1) {
-    return InvalidArgument(op, ": ", sizes, " input must be 1-dim, not ", tensor.rank());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, IntegersOf(tensor, sizes));
-  if (dims.size() != 4) return InvalidArgument(op, ": ", what, " must be 4-dimensional");
-  for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0) return InvalidArgument("Dimension ", i, " of ", sizes, " must be >= 0");
-  }
-  return Shape::Make(dims);
-}
-
 absl::StatusOr<KernelFn> MakeInputGradient(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParseConvAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfConv(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(
       CheckDType("DepthwiseConv2dNativeBackpropInput", init.input_dtypes()[1]));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
-    constexpr absl::string_view kOp = "DepthwiseConv2DBackpropInput";
     const Tensor& filter = ctx.input(1);
     const Tensor& gradient = ctx.input(2);
-    FORMWORK_ASSIGN_OR_RETURN(const Shape input_shape,
-                              SizesOf(kOp, "input", "input_sizes", ctx.input(0)));
     FORMWORK_ASSIGN_OR_RETURN(
-        const ConvShape shape,
-        DepthwiseGradientShape(kOp, attrs, input_shape, filter.shape(), gradient.shape()));
+        const ConvGradient geometry,
+        PrepareDepthwiseInputGradient(attrs, ctx.input(0), filter.shape().dims(),
+                                      gradient.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape input_shape, Shape::Make(geometry.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
                               ctx.AllocateOutput(0, gradient.dtype(), input_shape));
-    return InputGradient(shape, filter.dim(3), filter, gradient, ctx.allocator(), output);
+    return InputGradient(geometry.shape, filter.dim(3), filter, gradient, ctx.allocator(), output);
   });
 }
 
 absl::StatusOr<KernelFn> MakeFilterGradient(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParseConvAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfConv(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(
       CheckDType("DepthwiseConv2dNativeBackpropFilter", init.input_dtypes()[0]));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
-    constexpr absl::string_view kOp = "DepthwiseConv2DBackpropFilter";
     const Tensor& input = ctx.input(0);
     const Tensor& gradient = ctx.input(2);
-    FORMWORK_ASSIGN_OR_RETURN(const Shape filter_shape,
-                              SizesOf(kOp, "filter", "filter_sizes", ctx.input(1)));
     FORMWORK_ASSIGN_OR_RETURN(
-        const ConvShape shape,
-        DepthwiseGradientShape(kOp, attrs, input.shape(), filter_shape, gradient.shape()));
+        const ConvGradient geometry,
+        PrepareDepthwiseFilterGradient(attrs, input.shape().dims(), ctx.input(1),
+                                       gradient.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape filter_shape, Shape::Make(geometry.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), filter_shape));
-    return FilterGradient(shape, filter_shape.dim(3), input, gradient, ctx.allocator(), output);
+    return FilterGradient(geometry.shape, filter_shape.dim(3), input, gradient, ctx.allocator(),
+                          output);
   });
 }
 

@@ -4,7 +4,7 @@
 // go over channels, which lie side by side. A multiplier above 1 is the caller's to deal with: here
 // inputs and outputs have as many channels.
 
-#include "core/kernels/conv/conv_shape.h"
+#include "core/ops/conv.h"
 
 namespace formwork {
 

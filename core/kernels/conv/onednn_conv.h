@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/kernels/conv/conv_shape.h"
+#include "core/ops/conv.h"
 #include "core/ops/epilogue.h"
 
 namespace formwork {

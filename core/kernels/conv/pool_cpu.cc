@@ -6,10 +6,9 @@
 
 #include "core/base/status.h"
 #include "core/kernels/conv/conv_run.h"
-#include "core/kernels/conv/conv_shape.h"
 #include "core/kernels/conv/pool_loops.h"
 #include "core/kernels/widen.h"
-#include "core/ops/conv.h"
+#include "core/ops/pool.h"
 
 namespace formwork {
 namespace {
@@ -28,31 +27,6 @@ bool IsMaxType(DType dtype) {
 
 absl::Status NoSuchType(absl::string_view op, DType dtype) {
   return Unimplemented(op, ": dtype ", DTypeName(dtype), " is not supported");
-}
-
-/// Of rows and columns; the input has rank 4.
-absl::StatusOr<ConvShape> PoolShape(const SlidingAttrs& attrs, const Shape& input) {
-  if (input.rank() != 4) {
-    return InvalidArgument("tensor_in must be 4-dimensional: ", input.ToString());
-  }
-  ConvShape shape;
-  shape.batch = input.dim(0);
-  shape.in_channels = shape.out_channels = input.dim(attrs.layout.channels());
-  shape.groups = 1;
-  shape.channels_first = attrs.layout.channels_first;
-  const auto axis = [&](int64_t size, const WindowAttr& window) -> absl::StatusOr<ConvAxis> {
-    FORMWORK_ASSIGN_OR_RETURN(const WindowedSize slid,
-                              SlideWindow(size, window.size, window, attrs.padding));
-    return ConvAxis{size, slid.output,     window.size,   window.stride,
-                    1,    slid.pad_before, slid.pad_after};
-  };
-  FORMWORK_ASSIGN_OR_RETURN(shape.rows, axis(input.dim(attrs.layout.rows()), attrs.rows));
-  FORMWORK_ASSIGN_OR_RETURN(shape.cols, axis(input.dim(attrs.layout.cols()), attrs.cols));
-  return shape;
-}
-
-absl::StatusOr<Shape> OutputShape(const SlidingAttrs& attrs, const ConvShape& shape) {
-  return attrs.layout.Make4d(shape.batch, shape.rows.output, shape.cols.output, shape.out_channels);
 }
 
 /// The image for the loops: channels last, half and bfloat16 as float.
@@ -146,45 +120,30 @@ void MaxGradientLoops(const ConvShape& shape, bool relu, const Tensor& in, const
 /// Pooling over channels is pooling over columns of an image of one channel.
 absl::Status MaxOverDepth(const SlidingAttrs& attrs, KernelContext& ctx) {
   const Tensor& input = ctx.input(0);
-  if (input.rank() != 4) {
-    return InvalidArgument("tensor_in must be 4-dimensional: ", input.shape().ToString());
-  }
-  const int64_t depth = input.dim(attrs.layout.channels());
-  if (depth % attrs.depth_window != 0) {
-    return Unimplemented(
-        "Depthwise max pooling requires the depth window to evenly divide the input depth");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(ConvShape spatial, PoolShape(attrs, input.shape()));
-  if (spatial.rows.stride != 1 || spatial.cols.stride != 1) {
-    return Unimplemented(
-        "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
-  }
-  const int64_t pooled = depth / attrs.depth_window;
-  FORMWORK_ASSIGN_OR_RETURN(
-      const Shape out_shape,
-      attrs.layout.Make4d(spatial.batch, spatial.rows.input, spatial.cols.input, pooled));
+  FORMWORK_ASSIGN_OR_RETURN(const ConvShape image, PreparePool(attrs, input.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, Shape::Make(image.output_dims()));
   FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
   if (output->num_elements() == 0) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
                             Prepared(input, attrs.layout.channels_first, ctx.allocator()));
   ConvShape shape;
-  shape.batch = input.num_elements() / depth;
+  shape.batch = input.num_elements() / image.in_channels;
   shape.in_channels = shape.out_channels = 1;
   shape.rows = {1, 1, 1, 1, 1, 0, 0};
-  shape.cols = {depth, pooled, attrs.depth_window, attrs.depth_window, 1, 0, 0};
-  return RunInto(Shape({spatial.batch, spatial.rows.input, spatial.cols.input, pooled}),
-                 attrs.layout.channels_first, ctx.allocator(), output,
+  shape.cols = {
+      image.in_channels, image.out_channels, attrs.depth_window, attrs.depth_window, 1, 0, 0};
+  return RunInto(LastOutput(image), attrs.layout.channels_first, ctx.allocator(), output,
                  [&](Tensor& out) { MaxLoops(shape, input.dtype(), in, out); });
 }
 
 absl::StatusOr<KernelFn> MakeMaxPool(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(init.attrs()));
   if (!IsMaxType(init.input_dtypes()[0])) return NoSuchType("MaxPool", init.input_dtypes()[0]);
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     if (attrs.depth_window > 1) return MaxOverDepth(attrs, ctx);
     const Tensor& input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input.shape()));
-    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PreparePool(attrs, input.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, Shape::Make(shape.output_dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
     if (output->num_elements() == 0) return absl::OkStatus();
     FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
@@ -194,14 +153,8 @@ absl::StatusOr<KernelFn> MakeMaxPool(KernelInit& init) {
   });
 }
 
-absl::Status CheckShape(absl::string_view what, const Shape& expected, const Shape& got) {
-  if (expected == got) return absl::OkStatus();
-  return InvalidArgument("Expected ", what, " shape to be ", expected.ToString(), ", but got ",
-                         got.ToString());
-}
-
 absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(init.attrs()));
   if (!IsMaxType(init.input_dtypes()[0])) {
     return NoSuchType("MaxPoolGrad", init.input_dtypes()[0]);
   }
@@ -212,14 +165,9 @@ absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
   return KernelFn([attrs, relu](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     const Tensor& gradient = ctx.input(2);
-    if (gradient.rank() != 4) return InvalidArgument("out_backprop must be 4-dimensional");
-    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input.shape()));
-    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
-    FORMWORK_RETURN_IF_ERROR(CheckShape("orig_output", out_shape, ctx.input(1).shape()));
-    FORMWORK_RETURN_IF_ERROR(CheckShape("grad", out_shape, gradient.shape()));
-    if (shape.rows.input * shape.cols.input > std::numeric_limits<int32_t>::max()) {
-      return InvalidArgument("MaxPoolGrad: image is too large: ", input.shape().ToString());
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PrepareMaxPoolGrad(attrs, input.shape().dims(),
+                                                                        ctx.input(1).shape().dims(),
+                                                                        gradient.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), input.shape()));
     if (output->num_elements() == 0) return absl::OkStatus();
     FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
@@ -240,12 +188,12 @@ absl::Status CheckAverageAttrs(absl::string_view op, const SlidingAttrs& attrs, 
 }
 
 absl::StatusOr<KernelFn> MakeAvgPool(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckAverageAttrs("AvgPool", attrs, init.input_dtypes()[0]));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input.shape()));
-    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PreparePool(attrs, input.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, Shape::Make(shape.output_dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
     if (output->num_elements() == 0) return absl::OkStatus();
     FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
@@ -262,23 +210,13 @@ absl::StatusOr<KernelFn> MakeAvgPool(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeAvgPoolGrad(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, ParsePoolAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckAverageAttrs("AvgPoolGrad", attrs, init.input_dtypes()[1]));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
-    const Tensor& sizes = ctx.input(0);
     const Tensor& gradient = ctx.input(1);
-    if (sizes.rank() != 1 || sizes.num_elements() != 4) {
-      return InvalidArgument("orig_input_shape must be 1-dimensional and 4 elements");
-    }
-    if (gradient.rank() != 4) return InvalidArgument("out_backprop must be 4-dimensional");
-    FORMWORK_ASSIGN_OR_RETURN(const Dims dims, IntegersOf(sizes, "orig_input_shape"));
-    for (int64_t dim : dims) {
-      if (dim < 0) return InvalidArgument("Expected a non-negative size, got ", dim);
-    }
-    FORMWORK_ASSIGN_OR_RETURN(const Shape input_shape, Shape::Make(dims));
-    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PoolShape(attrs, input_shape));
-    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, OutputShape(attrs, shape));
-    FORMWORK_RETURN_IF_ERROR(CheckShape("grad", out_shape, gradient.shape()));
+    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
+                              PrepareAvgPoolGrad(attrs, ctx.input(0), gradient.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape input_shape, Shape::Make(shape.input_dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
                               ctx.AllocateOutput(0, gradient.dtype(), input_shape));
     if (output->num_elements() == 0) return absl::OkStatus();

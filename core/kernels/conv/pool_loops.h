@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/kernels/conv/conv_shape.h"
+#include "core/ops/conv.h"
 
 namespace formwork {
 
