@@ -36,7 +36,7 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add(
       "BroadcastGradientArgs(s0: host T, s1: host T) -> (r0: host T, r1: host T); T: indextype = "
       "int32",
-      {.shape_fn = array_shapes::ReduceAxes});
+      {.shape_fn = array_shapes::BroadcastGradientArgs});
   registry.Add("ZerosLike(x: T) -> (y: T); T: type", {.shape_fn = shapes::SameAsFirstInput});
   registry.Add("Size(input: T) -> (output: host out_type); T: type; out_type: indextype = int32",
                {.shape_fn = shapes::Scalar, .shape_only = true});

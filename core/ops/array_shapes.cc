@@ -8,6 +8,7 @@
 #include "core/ops/fill.h"
 #include "core/ops/join.h"
 #include "core/ops/reshape.h"
+#include "core/ops/shape_arithmetic.h"
 #include "core/ops/split.h"
 
 namespace formwork::array_shapes {
@@ -170,6 +171,14 @@ absl::Status SplitV(InferenceContext& c) {
 }
 
 absl::Status ConcatOffset(InferenceContext& c) {
+  bool constant = true;
+  for (int i = 0; i < c.num_inputs(); ++i) constant = constant && c.constant(i) != nullptr;
+  if (constant) {
+    FORMWORK_RETURN_IF_ERROR(
+        PrepareConcatOffset(*c.constant(0), c.num_inputs() - 1, [&](int i) -> const Tensor& {
+          return *c.constant(i + 1);
+        }).status());
+  }
   for (int i = 0; i < c.num_outputs() && i + 1 < c.num_inputs(); ++i) {
     c.set_output(i, c.input(i + 1));
   }
@@ -213,12 +222,21 @@ absl::Status BroadcastTo(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status ReduceAxes(InferenceContext& c) {
-  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, PartialShape::OfRank(1));
-  return absl::OkStatus();
+absl::Status BroadcastGradientArgs(InferenceContext& c) {
+  if (c.constant(0) == nullptr || c.constant(1) == nullptr) {
+    for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, PartialShape::OfRank(1));
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const BroadcastAxes axes,
+                            PrepareBroadcastGradientArgs(*c.constant(0), *c.constant(1)));
+  FORMWORK_RETURN_IF_ERROR(SetOutput(c, 0, {static_cast<int64_t>(axes.r0.size())}));
+  return SetOutput(c, 1, {static_cast<int64_t>(axes.r1.size())});
 }
 
 absl::Status BroadcastArgs(InferenceContext& c) {
+  if (c.constant(0) != nullptr && c.constant(1) != nullptr) {
+    FORMWORK_RETURN_IF_ERROR(PrepareBroadcastArgs(*c.constant(0), *c.constant(1)).status());
+  }
   int64_t length = -1;
   if (c.input(0).rank() == 1 && c.input(1).rank() == 1 && c.input(0).dim(0) >= 0 &&
       c.input(1).dim(0) >= 0) {

@@ -21,7 +21,7 @@ absl::Status Fill(InferenceContext& c);
 absl::Status Range(InferenceContext& c);
 absl::Status Tile(InferenceContext& c);
 absl::Status BroadcastTo(InferenceContext& c);
-absl::Status ReduceAxes(InferenceContext& c);  ///< BroadcastGradientArgs: vectors.
+absl::Status BroadcastGradientArgs(InferenceContext& c);
 absl::Status BroadcastArgs(InferenceContext& c);
 absl::Status Transpose(InferenceContext& c);
 absl::Status Pad(InferenceContext& c);

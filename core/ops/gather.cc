@@ -170,6 +170,20 @@ absl::StatusOr<Dims> PrepareDynamicPartition(absl::Span<const int64_t> data,
   return output;
 }
 
+absl::StatusOr<Dims> PrepareWhere(absl::Span<const int64_t> input) {
+  if (input.empty()) return InvalidArgument("WhereOp : Unhandled input dimensions: 0");
+  return Dims{-1, static_cast<int64_t>(input.size())};
+}
+
+absl::Status CheckUnique(absl::Span<const int64_t> x) {
+  return x.size() == 1 ? absl::OkStatus() : InvalidArgument("unique expects a 1D vector.");
+}
+
+absl::Status CheckListDiff(absl::Span<const int64_t> x, absl::Span<const int64_t> y) {
+  if (x.size() != 1) return InvalidArgument("x should be a 1D vector.");
+  return y.size() == 1 ? absl::OkStatus() : InvalidArgument("y should be a 1D vector.");
+}
+
 absl::StatusOr<BucketizeAttrs> BucketizeAttrs::FromAttrs(const AttrMap& attrs) {
   FORMWORK_ASSIGN_OR_RETURN(
       BucketizeAttrs read,
@@ -283,7 +297,9 @@ absl::Status DynamicPartitionShape(InferenceContext& c) {
 }
 
 absl::Status WhereShape(InferenceContext& c) {
-  return SetOutput(c, 0, {-1, c.input(0).known_rank() ? c.input(0).rank() : int64_t{-1}});
+  if (!c.input(0).known_rank()) return SetOutput(c, 0, {-1, -1});
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareWhere(c.input(0).dims()));
+  return SetOutput(c, 0, dims);
 }
 
 absl::Status OneHotShape(InferenceContext& c) {
@@ -296,12 +312,15 @@ absl::Status OneHotShape(InferenceContext& c) {
 }
 
 absl::Status UniqueShape(InferenceContext& c) {
+  FORMWORK_RETURN_IF_ERROR(CheckUnique(shapes::OrOfRank(c.input(0), 1).dims()));
   FORMWORK_RETURN_IF_ERROR(SetOutput(c, 0, {-1}));
   c.set_output(1, c.input(0));
   return c.num_outputs() > 2 ? SetOutput(c, 2, {-1}) : absl::OkStatus();
 }
 
 absl::Status ListDiffShape(InferenceContext& c) {
+  FORMWORK_RETURN_IF_ERROR(CheckListDiff(shapes::OrOfRank(c.input(0), 1).dims(),
+                                         shapes::OrOfRank(c.input(1), 1).dims()));
   FORMWORK_RETURN_IF_ERROR(SetOutput(c, 0, {-1}));
   return SetOutput(c, 1, {-1});
 }

@@ -98,6 +98,16 @@ absl::Status CheckStitched(int i, absl::Span<const int64_t> first_indices,
 absl::StatusOr<Dims> PrepareDynamicPartition(absl::Span<const int64_t> data,
                                              absl::Span<const int64_t> partitions);
 
+// --- Where, Unique, UniqueWithCounts, ListDiff --------------------------------------------------
+
+/// Where: the output's dimensions, of which the number of rows is unknown. Errors: kInvalidArgument
+/// in TensorFlow's words for a scalar.
+absl::StatusOr<Dims> PrepareWhere(absl::Span<const int64_t> input);
+
+/// Errors: kInvalidArgument in TensorFlow's words if they are no vectors.
+absl::Status CheckUnique(absl::Span<const int64_t> x);
+absl::Status CheckListDiff(absl::Span<const int64_t> x, absl::Span<const int64_t> y);
+
 // --- Bucketize, LowerBound, UpperBound, UnravelIndex --------------------------------------------
 
 struct BucketizeAttrs {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
+#include "core/ops/host_values.h"
 #include "core/ops/read_attrs.h"
 
 namespace formwork {
@@ -19,6 +21,8 @@ struct DenseEntry {
 };
 
 constexpr int64_t kNewAxis = -1;
+// The masks have so many bits in TensorFlow.
+constexpr int kMaxEntries = 32;
 
 bool Has(int64_t mask, size_t bit) { return (mask >> bit) & 1; }
 
@@ -96,8 +100,7 @@ absl::StatusOr<SliceMasks> SliceMasks::FromAttrs(const AttrMap& attrs) {
 absl::Status ResolveStridedSlice(const SliceMasks& masks, const Dims* begin, const Dims* end,
                                  const Dims& strides, absl::Span<const int64_t> input,
                                  SliceBounds& bounds) {
-  // The masks have so many bits in TensorFlow.
-  if (strides.size() >= 32 || (begin != nullptr && begin->size() != strides.size()) ||
+  if (strides.size() >= kMaxEntries || (begin != nullptr && begin->size() != strides.size()) ||
       (end != nullptr && end->size() != strides.size())) {
     return InvalidArgument(
         "Expected begin, end, and strides to be 1D equal size tensors, but got shapes [",
@@ -142,6 +145,43 @@ absl::Status ResolveStridedSlice(const SliceMasks& masks, const Dims* begin, con
   return absl::OkStatus();
 }
 
+absl::StatusOr<SliceBounds> PrepareStridedSlice(const SliceMasks& masks,
+                                                absl::Span<const int64_t> input,
+                                                const Tensor& begin, const Tensor& end,
+                                                const Tensor& strides) {
+  if (begin.rank() != 1 || end.rank() != 1 || strides.rank() != 1 ||
+      begin.num_elements() != end.num_elements() ||
+      begin.num_elements() != strides.num_elements() || begin.num_elements() >= kMaxEntries) {
+    return InvalidArgument(
+        "Expected begin, end, and strides to be 1D equal size tensors, but got shapes ",
+        begin.shape().ToString(), ", ", end.shape().ToString(), ", and ",
+        strides.shape().ToString(), " instead.");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Dims begins, IntegersOf(begin, "begin"));
+  FORMWORK_ASSIGN_OR_RETURN(const Dims ends, IntegersOf(end, "end"));
+  FORMWORK_ASSIGN_OR_RETURN(const Dims steps, IntegersOf(strides, "strides"));
+  SliceBounds bounds;
+  FORMWORK_RETURN_IF_ERROR(ResolveStridedSlice(masks, &begins, &ends, steps, input, bounds));
+  return bounds;
+}
+
+absl::StatusOr<StridedSliceGradGeometry> PrepareStridedSliceGrad(
+    const SliceMasks& masks, const Tensor& shape, const Tensor& begin, const Tensor& end,
+    const Tensor& strides, absl::Span<const int64_t> dy) {
+  if (shape.rank() != 1) {
+    return InvalidArgument("shape must be 1-D, got shape.shape = ", shape.shape().ToString());
+  }
+  StridedSliceGradGeometry geometry;
+  FORMWORK_ASSIGN_OR_RETURN(geometry.output, ShapeFromTensor(shape, "shape"));
+  FORMWORK_ASSIGN_OR_RETURN(
+      geometry.bounds, PrepareStridedSlice(masks, geometry.output.dims(), begin, end, strides));
+  if (!MayBeEqual(dy, geometry.bounds.output)) {
+    return InvalidArgument("shape of dy was ", DimsText(dy), " instead of ",
+                           DimsText(geometry.bounds.output));
+  }
+  return geometry;
+}
+
 absl::Status ResolveSlice(const Dims* begin, const Dims* size, absl::Span<const int64_t> input,
                           SliceBounds& bounds) {
   for (size_t d = 0; d < input.size(); ++d) {
@@ -161,6 +201,55 @@ absl::Status ResolveSlice(const Dims* begin, const Dims* size, absl::Span<const 
     bounds.output.push_back(length);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<SliceBounds> PrepareSlice(absl::Span<const int64_t> input, const Tensor& begin,
+                                         const Tensor& size) {
+  const int64_t rank = static_cast<int64_t>(input.size());
+  if (begin.rank() != 1 || size.rank() != 1 || begin.num_elements() != rank ||
+      size.num_elements() != rank) {
+    return InvalidArgument("Expected begin and size arguments to be 1-D tensors of size ", rank,
+                           ", but got shapes ", begin.shape().ToString(), " and ",
+                           size.shape().ToString(), " instead.");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Dims begins, IntegersOf(begin, "begin"));
+  FORMWORK_ASSIGN_OR_RETURN(const Dims sizes, IntegersOf(size, "size"));
+  SliceBounds bounds;
+  FORMWORK_RETURN_IF_ERROR(ResolveSlice(&begins, &sizes, input, bounds));
+  return bounds;
+}
+
+absl::StatusOr<SliceBounds> PrepareDynamicUpdateSlice(absl::Span<const int64_t> input,
+                                                      absl::Span<const int64_t> update,
+                                                      const Tensor& indices) {
+  FORMWORK_ASSIGN_OR_RETURN(const Dims start, IntegersOf(indices, "indices"));
+  if (update.size() != input.size() || start.size() != input.size()) {
+    return InvalidArgument("XlaDynamicUpdateSlice: ranks differ: input=", DimsText(input),
+                           " update=", DimsText(update), " indices=", start.size());
+  }
+  SliceBounds bounds;
+  for (size_t d = 0; d < input.size(); ++d) {
+    const bool known = input[d] >= 0 && update[d] >= 0;
+    if (known && update[d] > input[d]) {
+      return InvalidArgument("XlaDynamicUpdateSlice: the update is larger than the input: input=",
+                             DimsText(input), " update=", DimsText(update));
+    }
+    bounds.dims.push_back(
+        {known ? std::clamp<int64_t>(start[d], 0, input[d] - update[d]) : -1, 1, update[d]});
+    bounds.output.push_back(update[d]);
+  }
+  return bounds;
+}
+
+absl::Status CheckSliceValue(const SliceBounds& bounds, absl::Span<const int64_t> value) {
+  bool fits = value.size() <= bounds.output.size();
+  for (size_t d = 0; fits && d < value.size(); ++d) {
+    const int64_t dim = bounds.output[d + bounds.output.size() - value.size()];
+    fits = value[d] == 1 || MayBeEqual(value[d], dim);
+  }
+  if (fits) return absl::OkStatus();
+  return InvalidArgument("slice assignment: the value does not fit: slice=",
+                         DimsText(bounds.output), " value=", DimsText(value));
 }
 
 }  // namespace formwork

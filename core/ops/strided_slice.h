@@ -1,7 +1,7 @@
 #pragma once
 
 // What tf.strided_slice's masks, begins, ends and strides, and tf.slice's begins and sizes, mean
-// for a given shape; shared by shape functions and kernels.
+// for a given shape, and what may be written there; shared by shape functions and kernels.
 
 #include <cstdint>
 
@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/ops/attr.h"
 #include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
 
 namespace formwork {
 
@@ -43,11 +44,39 @@ struct SliceBounds {
 absl::Status ResolveStridedSlice(const SliceMasks& masks, const Dims* begin, const Dims* end,
                                  const Dims& strides, absl::Span<const int64_t> input,
                                  SliceBounds& bounds);
+/// The same of begin, end and strides as a kernel has them.
+absl::StatusOr<SliceBounds> PrepareStridedSlice(const SliceMasks& masks,
+                                                absl::Span<const int64_t> input,
+                                                const Tensor& begin, const Tensor& end,
+                                                const Tensor& strides);
+
+/// StridedSliceGrad: of what shape the gradient is, and where in it `dy` goes. Errors: as above,
+/// and if `dy` has not the slice's shape.
+struct StridedSliceGradGeometry {
+  Shape output;
+  SliceBounds bounds;
+};
+absl::StatusOr<StridedSliceGradGeometry> PrepareStridedSliceGrad(
+    const SliceMasks& masks, const Tensor& shape, const Tensor& begin, const Tensor& end,
+    const Tensor& strides, absl::Span<const int64_t> dy);
 
 /// Slice: `begin` and `size` (-1: all that follows) may be null where they are unknown; dimensions
 /// of `input` may be -1. A begin that is unknown is -1 in `bounds`.
 /// Errors: kInvalidArgument in TensorFlow's words if they do not fit the shape.
 absl::Status ResolveSlice(const Dims* begin, const Dims* size, absl::Span<const int64_t> input,
                           SliceBounds& bounds);
+/// The same of begin and size as a kernel has them.
+absl::StatusOr<SliceBounds> PrepareSlice(absl::Span<const int64_t> input, const Tensor& begin,
+                                         const Tensor& size);
+
+/// XlaDynamicUpdateSlice: where `update` goes, as XLA has it: begins are moved so that it fits.
+/// Errors: kInvalidArgument if ranks differ or it is larger than the input.
+absl::StatusOr<SliceBounds> PrepareDynamicUpdateSlice(absl::Span<const int64_t> input,
+                                                      absl::Span<const int64_t> update,
+                                                      const Tensor& indices);
+
+/// Whether a value may be written to a slice: it has its shape, or broadcasts to it. Errors:
+/// kInvalidArgument.
+absl::Status CheckSliceValue(const SliceBounds& bounds, absl::Span<const int64_t> value);
 
 }  // namespace formwork

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/shape_tensor.h"
-#include "core/ops/host_values.h"
 #include "core/ops/reshape.h"
+#include "core/ops/shape_arithmetic.h"
 
 namespace formwork {
 namespace {
@@ -112,106 +111,32 @@ absl::StatusOr<KernelFn> MakeBitcast(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeConcatOffset(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
-    const Tensor& dim_tensor = ctx.input(0);
-    if (!dim_tensor.shape().is_scalar()) {
-      return InvalidArgument("Concat dim tensor should be a scalar, but got shape ",
-                             dim_tensor.shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(int64_t concat_dim, IntegerFromTensor(dim_tensor, "concat_dim"));
-    Dims first;
-    Dims offset;
-    int64_t at = 0;
-    int64_t position = 0;
-    for (int i = 1; i < ctx.num_inputs(); ++i) {
-      const Tensor& input = ctx.input(i);
-      if (input.rank() != 1) {
-        return InvalidArgument("input ", i - 1, " should be a vector, but got shape ",
-                               input.shape().ToString());
-      }
-      FORMWORK_ASSIGN_OR_RETURN(Dims dims, IntegersOf(input, "ConcatOffset: shape"));
-      const int64_t rank = static_cast<int64_t>(dims.size());
-      if (i == 1) {
-        at = concat_dim < 0 ? concat_dim + rank : concat_dim;
-        if (at < 0 || at >= rank) {
-          return InvalidArgument("Concat dim is out of range: ", concat_dim, " vs. ", rank);
-        }
-        first = dims;
-        offset.assign(dims.size(), 0);
-      } else if (dims.size() != first.size()) {
-        return InvalidArgument("input ", i - 1, " should contain ", first.size(),
-                               " elements, but got ", dims.size());
-      }
-      for (int64_t d = 0; d < rank; ++d) {
-        if (d == at || dims[d] == first[d]) continue;
-        return InvalidArgument("All dimensions except ", at, " must match. Input ", i - 1,
-                               " has shape [", absl::StrJoin(dims, " "),
-                               "] and doesn't match input 0 with shape [",
-                               absl::StrJoin(first, " "), "].");
-      }
-      offset[at] = position;
-      FORMWORK_RETURN_IF_ERROR(OutputIntegers(ctx, i - 1, dtype, offset));
-      if (__builtin_add_overflow(position, dims[at], &position)) {
-        return InvalidArgument("ConcatOffset: the offsets overflow");
-      }
+    FORMWORK_ASSIGN_OR_RETURN(
+        const std::vector<Dims> offsets,
+        PrepareConcatOffset(ctx.input(0), ctx.num_inputs() - 1,
+                            [&](int i) -> const Tensor& { return ctx.input(i + 1); }));
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      FORMWORK_RETURN_IF_ERROR(OutputIntegers(ctx, static_cast<int>(i), dtype, offsets[i]));
     }
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<Dims> VectorInput(const KernelContext& ctx, int i) {
-  const Tensor& input = ctx.input(i);
-  if (input.rank() != 1) {
-    return InvalidArgument("In[", i, "] must be a vector.", input.shape().ToString());
-  }
-  return IntegersOf(input, "shape");
-}
-
-absl::Status Incompatible(const Dims& a, const Dims& b) {
-  return InvalidArgument("Incompatible shapes: [", absl::StrJoin(a, ","), "] vs. [",
-                         absl::StrJoin(b, ","), "]");
-}
-
-// Which axes a gradient is summed over to take the shape of each operand of a broadcast.
 absl::StatusOr<KernelFn> MakeBroadcastGradientArgs(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(Dims a, VectorInput(ctx, 0));
-    FORMWORK_ASSIGN_OR_RETURN(Dims b, VectorInput(ctx, 1));
-    Dims reduce_a, reduce_b;
-    if (a != b) {
-      const size_t rank = std::max(a.size(), b.size());
-      const size_t pad_a = rank - a.size();
-      const size_t pad_b = rank - b.size();
-      for (size_t d = 0; d < rank; ++d) {
-        const int64_t x = d < pad_a ? 1 : a[d - pad_a];
-        const int64_t y = d < pad_b ? 1 : b[d - pad_b];
-        if (x != y && x != 1 && y != 1) return Incompatible(a, b);
-        // Where both are 1 both are listed, as TensorFlow does.
-        if (x == 1) reduce_a.push_back(static_cast<int64_t>(d));
-        if (y == 1) reduce_b.push_back(static_cast<int64_t>(d));
-      }
-    }
-    FORMWORK_RETURN_IF_ERROR(OutputIntegers(ctx, 0, dtype, reduce_a));
-    return OutputIntegers(ctx, 1, dtype, reduce_b);
+    FORMWORK_ASSIGN_OR_RETURN(const BroadcastAxes axes,
+                              PrepareBroadcastGradientArgs(ctx.input(0), ctx.input(1)));
+    FORMWORK_RETURN_IF_ERROR(OutputIntegers(ctx, 0, dtype, axes.r0));
+    return OutputIntegers(ctx, 1, dtype, axes.r1);
   });
 }
 
 absl::StatusOr<KernelFn> MakeBroadcastArgs(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(Dims a, VectorInput(ctx, 0));
-    FORMWORK_ASSIGN_OR_RETURN(Dims b, VectorInput(ctx, 1));
-    const Dims& longer = a.size() >= b.size() ? a : b;
-    const Dims& shorter = a.size() >= b.size() ? b : a;
-    Dims out = longer;
-    const size_t pad = longer.size() - shorter.size();
-    for (size_t d = 0; d < shorter.size(); ++d) {
-      const int64_t x = longer[d + pad];
-      const int64_t y = shorter[d];
-      if (x != y && x != 1 && y != 1) return Incompatible(a, b);
-      out[d + pad] = x == 1 ? y : x;
-    }
-    return OutputIntegers(ctx, 0, dtype, out);
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareBroadcastArgs(ctx.input(0), ctx.input(1)));
+    return OutputIntegers(ctx, 0, dtype, dims);
   });
 }
 

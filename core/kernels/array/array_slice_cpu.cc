@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/array/slice.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
-#include "core/ops/host_values.h"
 
 namespace formwork {
 namespace {
@@ -108,8 +106,9 @@ absl::StatusOr<KernelFn> MakeStridedSlice(KernelInit& init) {
         return absl::OkStatus();
       }
     }
-    FORMWORK_ASSIGN_OR_RETURN(SliceBounds bounds, BoundsOf(masks, input.shape(), ctx.input(1),
-                                                           ctx.input(2), ctx.input(3)));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const SliceBounds bounds,
+        PrepareStridedSlice(masks, input.shape().dims(), ctx.input(1), ctx.input(2), ctx.input(3)));
     if (bounds.whole) {
       FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(bounds.output));
       ctx.SetOutput(0, ctx.TakeInput(0).Reshaped(shape));
@@ -122,18 +121,13 @@ absl::StatusOr<KernelFn> MakeStridedSlice(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeStridedSliceGrad(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
   return KernelFn([masks](KernelContext& ctx) -> absl::Status {
-    if (ctx.input(0).rank() != 1) {
-      return InvalidArgument("shape must be 1-D, got shape.shape = ",
-                             ctx.input(0).shape().ToString());
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(ctx.input(0), "shape"));
-    FORMWORK_ASSIGN_OR_RETURN(SliceBounds bounds,
-                              BoundsOf(masks, shape, ctx.input(1), ctx.input(2), ctx.input(3)));
     const Tensor& dy = ctx.input(4);
-    if (dy.shape().dims() != absl::MakeConstSpan(bounds.output)) {
-      return InvalidArgument("shape of dy was ", dy.shape().ToString(), " instead of [",
-                             absl::StrJoin(bounds.output, ","), "]");
-    }
+    FORMWORK_ASSIGN_OR_RETURN(
+        const StridedSliceGradGeometry geometry,
+        PrepareStridedSliceGrad(masks, ctx.input(0), ctx.input(1), ctx.input(2), ctx.input(3),
+                                dy.shape().dims()));
+    const Shape& shape = geometry.output;
+    const SliceBounds& bounds = geometry.bounds;
     if (bounds.whole) {
       ctx.SetOutput(0, ctx.TakeInput(4).Reshaped(shape));
       return absl::OkStatus();
@@ -154,9 +148,9 @@ absl::StatusOr<Tensor> TakeWritable(KernelContext& ctx, int i) {
 absl::StatusOr<KernelFn> MakeTensorStridedSliceUpdate(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
   return KernelFn([masks](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(
-        SliceBounds bounds,
-        BoundsOf(masks, ctx.input(0).shape(), ctx.input(1), ctx.input(2), ctx.input(3)));
+    FORMWORK_ASSIGN_OR_RETURN(const SliceBounds bounds,
+                              PrepareStridedSlice(masks, ctx.input(0).shape().dims(), ctx.input(1),
+                                                  ctx.input(2), ctx.input(3)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor result, TakeWritable(ctx, 0));
     FORMWORK_RETURN_IF_ERROR(AssignSlice(result, bounds, ctx.input(4)));
     ctx.SetOutput(0, std::move(result));
@@ -164,26 +158,12 @@ absl::StatusOr<KernelFn> MakeTensorStridedSliceUpdate(KernelInit& init) {
   });
 }
 
-// As XLA: start indices are moved so that the update fits.
 absl::StatusOr<KernelFn> MakeXlaDynamicUpdateSlice(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    const Shape shape = ctx.input(0).shape();
     const Tensor& update = ctx.input(1);
-    FORMWORK_ASSIGN_OR_RETURN(Dims start, IntegersOf(ctx.input(2), "indices"));
-    if (update.rank() != shape.rank() || static_cast<int>(start.size()) != shape.rank()) {
-      return InvalidArgument("XlaDynamicUpdateSlice: ranks differ: input=", shape.ToString(),
-                             " update=", update.shape().ToString(), " indices=", start.size());
-    }
-    SliceBounds bounds;
-    for (int d = 0; d < shape.rank(); ++d) {
-      if (update.dim(d) > shape.dim(d)) {
-        return InvalidArgument("XlaDynamicUpdateSlice: the update is larger than the input: ",
-                               "input=", shape.ToString(), " update=", update.shape().ToString());
-      }
-      bounds.dims.push_back(
-          {std::clamp<int64_t>(start[d], 0, shape.dim(d) - update.dim(d)), 1, update.dim(d)});
-      bounds.output.push_back(update.dim(d));
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const SliceBounds bounds,
+                              PrepareDynamicUpdateSlice(ctx.input(0).shape().dims(),
+                                                        update.shape().dims(), ctx.input(2)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor result, TakeWritable(ctx, 0));
     FORMWORK_RETURN_IF_ERROR(AssignSlice(result, bounds, update));
     ctx.SetOutput(0, std::move(result));
@@ -194,19 +174,8 @@ absl::StatusOr<KernelFn> MakeXlaDynamicUpdateSlice(KernelInit&) {
 absl::StatusOr<KernelFn> MakeSlice(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    const Tensor& begin_tensor = ctx.input(1);
-    const Tensor& size_tensor = ctx.input(2);
-    const int rank = input.rank();
-    if (begin_tensor.rank() != 1 || size_tensor.rank() != 1 ||
-        begin_tensor.num_elements() != rank || size_tensor.num_elements() != rank) {
-      return InvalidArgument("Expected begin and size arguments to be 1-D tensors of size ", rank,
-                             ", but got shapes ", begin_tensor.shape().ToString(), " and ",
-                             size_tensor.shape().ToString(), " instead.");
-    }
-    FORMWORK_ASSIGN_OR_RETURN(Dims begin, IntegersOf(begin_tensor, "begin"));
-    FORMWORK_ASSIGN_OR_RETURN(Dims size, IntegersOf(size_tensor, "size"));
-    SliceBounds bounds;
-    FORMWORK_RETURN_IF_ERROR(ResolveSlice(&begin, &size, input.shape().dims(), bounds));
+    FORMWORK_ASSIGN_OR_RETURN(const SliceBounds bounds,
+                              PrepareSlice(input.shape().dims(), ctx.input(1), ctx.input(2)));
     if (bounds.whole) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
@@ -217,40 +186,14 @@ absl::StatusOr<KernelFn> MakeSlice(KernelInit&) {
 
 }  // namespace
 
-absl::StatusOr<SliceBounds> BoundsOf(const SliceMasks& masks, const Shape& input,
-                                     const Tensor& begin, const Tensor& end,
-                                     const Tensor& strides) {
-  if (begin.rank() != 1 || end.rank() != 1 || strides.rank() != 1 ||
-      begin.num_elements() != end.num_elements() ||
-      begin.num_elements() != strides.num_elements() || begin.num_elements() >= 32) {
-    return InvalidArgument(
-        "Expected begin, end, and strides to be 1D equal size tensors, but got shapes ",
-        begin.shape().ToString(), ", ", end.shape().ToString(), ", and ",
-        strides.shape().ToString(), " instead.");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Dims begins, IntegersOf(begin, "begin"));
-  FORMWORK_ASSIGN_OR_RETURN(Dims ends, IntegersOf(end, "end"));
-  FORMWORK_ASSIGN_OR_RETURN(Dims steps, IntegersOf(strides, "strides"));
-  SliceBounds bounds;
-  FORMWORK_RETURN_IF_ERROR(ResolveStridedSlice(masks, &begins, &ends, steps, input.dims(), bounds));
-  return bounds;
-}
-
 absl::Status AssignSlice(Tensor& target, const SliceBounds& bounds, const Tensor& value) {
   if (value.dtype() != target.dtype()) {
     return InvalidArgument("slice assignment: dtypes differ: target=", DTypeName(target.dtype()),
                            " value=", DTypeName(value.dtype()));
   }
+  FORMWORK_RETURN_IF_ERROR(CheckSliceValue(bounds, value.shape().dims()));
   const int rank = static_cast<int>(bounds.output.size());
   const int pad = rank - value.rank();
-  bool fits = pad >= 0;
-  for (int d = 0; fits && d < value.rank(); ++d) {
-    fits = value.dim(d) == bounds.output[d + pad] || value.dim(d) == 1;
-  }
-  if (!fits) {
-    return InvalidArgument("slice assignment: the value does not fit: slice=[",
-                           absl::StrJoin(bounds.output, ","), "] value=", value.shape().ToString());
-  }
   if (IsEmpty(bounds)) return absl::OkStatus();
   const SliceView view = ViewOf(target.shape(), bounds);
   // Dimensions that the slice adds or drops have size 1: both sides run over the same sizes once

@@ -11,11 +11,6 @@
 
 namespace formwork {
 
-/// What begin, end and strides select of a value of shape `input`.
-/// Errors: kInvalidArgument in TensorFlow's words if they do not fit.
-absl::StatusOr<SliceBounds> BoundsOf(const SliceMasks& masks, const Shape& input,
-                                     const Tensor& begin, const Tensor& end, const Tensor& strides);
-
 /// target[slice] = value; `value` has the slice's shape or broadcasts to it. `target` must be held
 /// by nobody else (Tensor::unique) and is untouched after an error.
 /// Errors: kInvalidArgument if dtypes or shapes do not fit.

@@ -115,7 +115,7 @@ absl::StatusOr<KernelFn> MakeUnique(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   const DType index_dtype = init.output_dtypes()[1];
   return KernelFn([dtype, index_dtype](KernelContext& ctx) -> absl::Status {
-    if (ctx.input(0).rank() != 1) return InvalidArgument("unique expects a 1D vector.");
+    FORMWORK_RETURN_IF_ERROR(CheckUnique(ctx.input(0).shape().dims()));
     switch (dtype) {
       FORMWORK_REAL_CASES(return Unique<T>(ctx, index_dtype))
       FORMWORK_CASE(bool, return Unique<T>(ctx, index_dtype))
@@ -151,8 +151,8 @@ absl::StatusOr<KernelFn> MakeListDiff(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   const DType index_dtype = init.output_dtypes()[1];
   return KernelFn([dtype, index_dtype](KernelContext& ctx) -> absl::Status {
-    if (ctx.input(0).rank() != 1) return InvalidArgument("x should be a 1D vector.");
-    if (ctx.input(1).rank() != 1) return InvalidArgument("y should be a 1D vector.");
+    FORMWORK_RETURN_IF_ERROR(
+        CheckListDiff(ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
     switch (dtype) {
       FORMWORK_REAL_CASES(return ListDiff<T>(ctx, index_dtype))
       FORMWORK_CASE(std::string, return ListDiff<T>(ctx, index_dtype))

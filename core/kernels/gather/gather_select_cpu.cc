@@ -71,7 +71,7 @@ absl::StatusOr<KernelFn> MakeWhere(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    if (input.rank() == 0) return InvalidArgument("WhereOp : Unhandled input dimensions: 0");
+    FORMWORK_RETURN_IF_ERROR(PrepareWhere(input.shape().dims()).status());
     switch (dtype) {
       FORMWORK_NUMBER_CASES(return Where(ctx, input.data<T>()))
       case DType::kBool:
