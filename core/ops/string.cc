@@ -1,39 +1,141 @@
+#include "core/ops/string.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "core/base/status.h"
+#include "core/ops/dims.h"
+#include "core/ops/graph_dtype.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
-namespace {
 
-// Scalars join with every element of the others, which have one shape.
-absl::Status StringJoinShape(InferenceContext& c) {
-  PartialShape joined = Shape();
-  for (int i = 0; i < c.num_inputs(); ++i) {
-    const PartialShape& input = c.input(i);
-    if (!input.known_rank()) {
-      joined = PartialShape::Unknown();
-      break;
-    }
-    if (input.rank() == 0) continue;
-    if (joined.rank() == 0) {
-      joined = input;
+absl::StatusOr<Dims> PrepareStringJoin(int n, DimsOfValue dims) {
+  Dims joined;
+  for (int i = 0; i < n; ++i) {
+    const absl::Span<const int64_t> input = dims(i);
+    if (input.empty()) continue;
+    if (joined.empty()) {
+      joined.assign(input.begin(), input.end());
       continue;
     }
-    std::optional<PartialShape> merged = joined.Merge(input);
-    if (!merged) {
-      return InvalidArgument("Input shapes do not match: ", joined.ToString(), " vs. ",
-                             input.ToString());
+    if (!MayBeEqual(joined, input)) {
+      return InvalidArgument("Input shapes do not match: ", DimsText(joined), " vs. ",
+                             DimsText(input));
     }
-    joined = *merged;
+    for (size_t d = 0; d < joined.size(); ++d) {
+      if (joined[d] < 0) joined[d] = input[d];
+    }
   }
-  c.set_output(0, joined);
+  return joined;
+}
+
+absl::StatusOr<StringFormatAttrs> StringFormatAttrs::FromAttrs(const AttrMap& attrs,
+                                                               size_t num_inputs) {
+  struct Given {
+    std::string form;
+    std::string placeholder;
+    int64_t summarize = 3;
+  };
+  FORMWORK_ASSIGN_OR_RETURN(const Given given,
+                            ReadAttrs<Given>(attrs, "template", &Given::form, "placeholder",
+                                             &Given::placeholder, "summarize", &Given::summarize));
+  StringFormatAttrs read;
+  read.summarize = given.summarize;
+  size_t begin = 0;
+  while (!given.placeholder.empty()) {
+    const size_t end = given.form.find(given.placeholder, begin);
+    if (end == std::string::npos) break;
+    read.pieces.push_back(given.form.substr(begin, end - begin));
+    begin = end + given.placeholder.size();
+  }
+  read.pieces.push_back(given.form.substr(begin));
+  if (read.pieces.size() - 1 != num_inputs) {
+    return InvalidArgument("num placeholders in template and num inputs must match: ",
+                           read.pieces.size() - 1, " vs. ", num_inputs);
+  }
+  return read;
+}
+
+absl::StatusOr<AsStringAttrs> AsStringAttrs::FromAttrs(const AttrMap& attrs, DType dtype) {
+  using A = AsStringAttrs;
+  FORMWORK_ASSIGN_OR_RETURN(
+      A read, ReadAttrs<A>(attrs, "precision", &A::precision, "scientific", &A::scientific,
+                           "shortest", &A::shortest, "width", &A::width, "fill", &A::fill));
+  if (!IsFloating(dtype) && !IsComplex(dtype) && dtype != DType::kString) {
+    if (read.scientific || read.shortest) {
+      return InvalidArgument("scientific and shortest format not supported for datatype ",
+                             GraphDTypeName(dtype));
+    }
+    if (read.precision >= 0) {
+      return InvalidArgument("precision not supported for datatype ", GraphDTypeName(dtype));
+    }
+  }
+  if (read.fill.size() > 1) return InvalidArgument("Fill string must be one or fewer characters");
+  if (read.scientific && read.shortest) {
+    return InvalidArgument("Cannot select both scientific and shortest notation");
+  }
+  if (!read.fill.empty() && !absl::StrContains(" +-0#", read.fill)) {
+    return InvalidArgument("Fill argument not supported: \"", absl::CEscape(read.fill), "\"");
+  }
+  // Bounds what one element takes, far beyond any use.
+  constexpr int64_t kMaxWidth = 1 << 16;
+  if (read.width > kMaxWidth || read.precision > kMaxWidth) {
+    return InvalidArgument("AsString: width or precision is too large: width=", read.width,
+                           " precision=", read.precision, " limit=", kMaxWidth);
+  }
+  return read;
+}
+
+absl::StatusOr<CharacterAttrs> CharacterAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::string unit, attrs.Get<std::string>("unit"));
+  return CharacterAttrs{unit == "UTF8_CHAR"};
+}
+
+absl::StatusOr<CaseAttrs> CaseAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::string encoding, attrs.Get<std::string>("encoding"));
+  if (!encoding.empty() && encoding != "utf-8") {
+    return InvalidArgument("only utf-8 or '' (no encoding) is supported, received ", encoding);
+  }
+  return CaseAttrs{!encoding.empty()};
+}
+
+absl::StatusOr<Dims> PrepareSubstr(absl::Span<const int64_t> input, absl::Span<const int64_t> pos,
+                                   absl::Span<const int64_t> len) {
+  if (!MayBeEqual(pos, len)) {
+    return InvalidArgument("pos and len should have the same shape, got: ", DimsText(pos), " vs. ",
+                           DimsText(len));
+  }
+  std::optional<Dims> output = BroadcastDims(input, pos);
+  if (!output) {
+    return InvalidArgument("Incompatible shapes: ", DimsText(input), " vs. ", DimsText(pos));
+  }
+  return *std::move(output);
+}
+
+namespace {
+
+absl::Status StringJoinShape(InferenceContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.input(i).known_rank()) return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Dims dims, PrepareStringJoin(c.num_inputs(), [&](int i) { return c.input(i).dims(); }));
+  c.set_output(0, PartialShape::Trusted(dims));
   return absl::OkStatus();
 }
 
 absl::Status SubstrShape(InferenceContext& c) {
-  absl::StatusOr<PartialShape> shape = shapes::BroadcastShapes(c.input(0), c.input(1));
-  if (!shape.ok()) return shape.status();
-  c.set_output(0, *std::move(shape));
+  for (int i = 0; i < 3; ++i) {
+    if (!c.input(i).known_rank()) return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                            PrepareSubstr(c.input(0).dims(), c.input(1).dims(), c.input(2).dims()));
+  c.set_output(0, PartialShape::Trusted(dims));
   return absl::OkStatus();
 }
 

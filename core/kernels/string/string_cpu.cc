@@ -6,13 +6,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
-#include "core/ops/graph_dtype.h"
+#include "core/ops/string.h"
 
 namespace formwork {
 namespace {
@@ -45,17 +44,10 @@ constexpr int64_t kTextBlock = int64_t{1} << 20;
 absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(std::string separator, init.attrs().Get<std::string>("separator"));
   return KernelFn([separator = std::move(separator)](KernelContext& ctx) -> absl::Status {
-    Shape shape;  // Scalars join with every element of the others.
-    for (int i = 0; i < ctx.num_inputs(); ++i) {
-      const Shape& input = ctx.input(i).shape();
-      if (input.is_scalar()) continue;
-      if (shape.is_scalar()) {
-        shape = input;
-      } else if (shape != input) {
-        return InvalidArgument("Input shapes do not match: ", shape.ToString(), " vs. ",
-                               input.ToString());
-      }
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareStringJoin(ctx.num_inputs(), [&](int i) {
+                                return ctx.input(i).shape().dims();
+                              }));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
     int64_t total = 0;
     TextLooks looks;
@@ -76,30 +68,14 @@ absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeStringFormat(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string form, init.attrs().Get<std::string>("template"));
-  FORMWORK_ASSIGN_OR_RETURN(const std::string placeholder,
-                            init.attrs().Get<std::string>("placeholder"));
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t summarize, init.attrs().Get<int64_t>("summarize"));
-  std::vector<std::string> pieces;  // What stands between the placeholders.
-  size_t begin = 0;
-  while (!placeholder.empty()) {
-    const size_t end = form.find(placeholder, begin);
-    if (end == std::string::npos) break;
-    pieces.push_back(form.substr(begin, end - begin));
-    begin = end + placeholder.size();
-  }
-  pieces.push_back(form.substr(begin));
-  const size_t inputs = init.input_dtypes().size();
-  if (pieces.size() - 1 != inputs) {
-    return InvalidArgument("num placeholders in template and num inputs must match: ",
-                           pieces.size() - 1, " vs. ", inputs);
-  }
-  return KernelFn([pieces = std::move(pieces), summarize](KernelContext& ctx) -> absl::Status {
-    std::string text = pieces[0];
+  FORMWORK_ASSIGN_OR_RETURN(StringFormatAttrs attrs,
+                            StringFormatAttrs::FromAttrs(init.attrs(), init.input_dtypes().size()));
+  return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
+    std::string text = attrs.pieces[0];
     for (int i = 0; i < ctx.num_inputs(); ++i) {
-      FORMWORK_ASSIGN_OR_RETURN(std::string values,
-                                FormatTensor(ctx.input(i), summarize, TensorTextStyle::kEnds));
-      absl::StrAppend(&text, values, pieces[i + 1]);
+      FORMWORK_ASSIGN_OR_RETURN(
+          std::string values, FormatTensor(ctx.input(i), attrs.summarize, TensorTextStyle::kEnds));
+      absl::StrAppend(&text, values, attrs.pieces[i + 1]);
       FORMWORK_RETURN_IF_ERROR(CheckTextSize(static_cast<int64_t>(text.size())));
     }
     ctx.SetOutput(0, Tensor::StringScalar(std::move(text)));
@@ -153,45 +129,18 @@ std::string VariantText(const Variant& variant) {
 
 absl::StatusOr<KernelFn> MakeAsString(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t precision, init.attrs().Get<int64_t>("precision"));
-  FORMWORK_ASSIGN_OR_RETURN(const bool scientific, init.attrs().Get<bool>("scientific"));
-  FORMWORK_ASSIGN_OR_RETURN(const bool shortest, init.attrs().Get<bool>("shortest"));
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t width, init.attrs().Get<int64_t>("width"));
-  FORMWORK_ASSIGN_OR_RETURN(const std::string fill, init.attrs().Get<std::string>("fill"));
-  const bool floating = IsFloating(dtype) || IsComplex(dtype);
-  if (!floating && dtype != DType::kString) {
-    if (scientific || shortest) {
-      return InvalidArgument("scientific and shortest format not supported for datatype ",
-                             GraphDTypeName(dtype));
-    }
-    if (precision >= 0) {
-      return InvalidArgument("precision not supported for datatype ", GraphDTypeName(dtype));
-    }
-  }
-  if (fill.size() > 1) return InvalidArgument("Fill string must be one or fewer characters");
-  if (scientific && shortest) {
-    return InvalidArgument("Cannot select both scientific and shortest notation");
-  }
-  std::string form = "%";
-  if (!fill.empty()) {
-    if (!absl::StrContains(" +-0#", fill)) {
-      return InvalidArgument("Fill argument not supported: \"", absl::CEscape(fill), "\"");
-    }
-    form += fill;
-  }
-  // 64 Ki bounds what one element takes, far beyond any use.
-  constexpr int64_t kMaxWidth = 1 << 16;
-  if (width > kMaxWidth || precision > kMaxWidth) {
-    return InvalidArgument("AsString: width or precision is too large: width=", width,
-                           " precision=", precision, " limit=", kMaxWidth);
-  }
-  if (width > -1) absl::StrAppend(&form, width);
-  if (precision > -1) absl::StrAppend(&form, ".", precision);
-  const int64_t element_bytes = std::max(width, precision);
-  const std::string number = absl::StrCat(form, shortest ? "g" : (scientific ? "e" : "f"));
+  FORMWORK_ASSIGN_OR_RETURN(const AsStringAttrs attrs,
+                            AsStringAttrs::FromAttrs(init.attrs(), dtype));
+  std::string form = absl::StrCat("%", attrs.fill);
+  if (attrs.width > -1) absl::StrAppend(&form, attrs.width);
+  if (attrs.precision > -1) absl::StrAppend(&form, ".", attrs.precision);
+  const int64_t width = attrs.width;
+  const int64_t element_bytes = std::max(attrs.width, attrs.precision);
+  const std::string number =
+      absl::StrCat(form, attrs.shortest ? "g" : (attrs.scientific ? "e" : "f"));
   const std::string complex = absl::StrCat("(", number, ",", number, ")");
   const std::string integer = absl::StrCat(form, IsUnsigned(dtype) ? "llu" : "lld");
-  const bool left = fill == "-";
+  const bool left = attrs.fill == "-";
   return KernelFn([=](KernelContext& ctx) -> absl::Status {
     if (element_bytes > 0) {
       FORMWORK_RETURN_IF_ERROR(
@@ -245,12 +194,6 @@ int64_t Utf8Length(unsigned char lead) {
 
 bool IsUtf8Lead(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
-// Attr unit: characters of UTF-8, or bytes.
-absl::StatusOr<bool> CountsCharacters(const AttrMap& attrs) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string unit, attrs.Get<std::string>("unit"));
-  return unit == "UTF8_CHAR";
-}
-
 int64_t CountUtf8(const std::string& text) {
   int64_t count = 0;
   ForBlocks(static_cast<int64_t>(text.size()), kTextBlock, [&](int64_t begin, int64_t end) {
@@ -260,8 +203,8 @@ int64_t CountUtf8(const std::string& text) {
 }
 
 absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const bool utf8, CountsCharacters(init.attrs()));
-  return KernelFn([utf8](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const CharacterAttrs attrs, CharacterAttrs::FromAttrs(init.attrs()));
+  return KernelFn([utf8 = attrs.utf8](KernelContext& ctx) -> absl::Status {
     Tensor input = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kInt32, input.shape()));
     for (int64_t i = 0; i < input.num_elements(); ++i) {
@@ -277,12 +220,9 @@ absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
 // Bytes only: TensorFlow's default, which leaves everything but ASCII alone.
 template <char (*kChange)(unsigned char)>
 absl::StatusOr<KernelFn> MakeCaseChange(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string encoding, init.attrs().Get<std::string>("encoding"));
-  if (!encoding.empty() && encoding != "utf-8") {
-    return InvalidArgument("only utf-8 or '' (no encoding) is supported, received ", encoding);
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const CaseAttrs attrs, CaseAttrs::FromAttrs(init.attrs()));
   const std::string op = init.op().name;
-  return KernelFn([op, utf8 = !encoding.empty()](KernelContext& ctx) -> absl::Status {
+  return KernelFn([op, utf8 = attrs.utf8](KernelContext& ctx) -> absl::Status {
     Tensor input = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
                               ctx.AllocateOutput(0, DType::kString, input.shape()));
@@ -343,36 +283,31 @@ bool Substring(const std::string& text, int64_t pos, int64_t length, bool utf8, 
   return true;
 }
 
+// Of a value that broadcasts to `rank` dimensions: 0 where one element serves all.
+Dims BroadcastStrides(const Shape& shape, int rank) {
+  Dims strides(rank, 0);
+  int64_t stride = 1;
+  for (int d = 1; d <= shape.rank(); ++d) {
+    const int64_t dim = shape.dim(shape.rank() - d);
+    if (dim != 1) strides[rank - d] = stride;
+    stride *= dim;
+  }
+  return strides;
+}
+
 absl::StatusOr<KernelFn> MakeSubstr(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const bool utf8, CountsCharacters(init.attrs()));
-  return KernelFn([utf8](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const CharacterAttrs attrs, CharacterAttrs::FromAttrs(init.attrs()));
+  return KernelFn([utf8 = attrs.utf8](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     const Tensor& position = ctx.input(1);
-    if (position.shape() != ctx.input(2).shape()) {
-      return InvalidArgument("pos and len should have the same shape, got: ",
-                             position.shape().ToString(), " vs. ", ctx.input(2).shape().ToString());
-    }
+    FORMWORK_ASSIGN_OR_RETURN(
+        const Dims dims,
+        PrepareSubstr(input.shape().dims(), position.shape().dims(), ctx.input(2).shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(const Dims positions, IntegersOf(position, "Substr: pos"));
     FORMWORK_ASSIGN_OR_RETURN(const Dims lengths, IntegersOf(ctx.input(2), "Substr: len"));
-    const int rank = std::max(input.rank(), position.rank());
-    Dims dims(rank, 1);
-    Dims input_strides(rank, 0);
-    Dims position_strides(rank, 0);
-    int64_t input_stride = 1;
-    int64_t position_stride = 1;
-    for (int d = 1; d <= rank; ++d) {
-      const int64_t a = d <= input.rank() ? input.dim(input.rank() - d) : 1;
-      const int64_t b = d <= position.rank() ? position.dim(position.rank() - d) : 1;
-      if (a != b && a != 1 && b != 1) {
-        return InvalidArgument("Incompatible shapes: ", input.shape().ToString(), " vs. ",
-                               position.shape().ToString());
-      }
-      dims[rank - d] = a == 1 ? b : a;
-      if (a != 1) input_strides[rank - d] = input_stride;
-      if (b != 1) position_strides[rank - d] = position_stride;
-      input_stride *= a;
-      position_stride *= b;
-    }
+    const int rank = static_cast<int>(dims.size());
+    const Dims input_strides = BroadcastStrides(input.shape(), rank);
+    const Dims position_strides = BroadcastStrides(position.shape(), rank);
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, shape));
     int64_t total = 0;
