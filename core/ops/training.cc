@@ -1,7 +1,62 @@
+#include "core/ops/training.h"
+
 #include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/ops/graph_dtype.h"
 #include "core/ops/register_ops.h"
 
 namespace formwork {
+
+OptimizerInputs OptimizerInputs::Of(const OpDef& op) {
+  OptimizerInputs inputs;
+  for (const ArgDef& arg : op.inputs) {
+    if (arg.type == DType::kResource) ++inputs.variables;
+    if (arg.name == "grad" || arg.name == "delta") {
+      inputs.grad = static_cast<int>(inputs.names.size());
+    }
+    inputs.names.push_back(arg.name);
+  }
+  return inputs;
+}
+
+absl::Status OptimizerInputs::Check(absl::FunctionRef<const Tensor&(int i)> input) const {
+  for (int i = 0; i < variables; ++i) {
+    if (input(i).num_elements() != 1) {
+      return InvalidArgument("resource must be a single handle: shape=",
+                             input(i).shape().ToString());
+    }
+    for (int k = 0; k < i; ++k) {
+      if (input(i).scalar<ResourceHandle>().id != input(k).scalar<ResourceHandle>().id) continue;
+      return InvalidArgument(names[k], " and ", names[i], " are the same variable");
+    }
+  }
+  for (int i = variables; i < static_cast<int>(names.size()); ++i) {
+    if (i == grad || input(i).rank() == 0) continue;
+    return InvalidArgument(names[i], " is not a scalar: ", input(i).shape().ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OptimizerInputs::CheckVariables(absl::Span<const Tensor* const> values,
+                                             const Tensor& gradient) const {
+  const Shape& shape = values[0]->shape();
+  for (int i = 0; i < variables; ++i) {
+    if (values[i]->dtype() != gradient.dtype()) {
+      return InvalidArgument("Trying to update variable with wrong dtype. Expected ",
+                             GraphDTypeName(values[i]->dtype()), " got ",
+                             GraphDTypeName(gradient.dtype()));
+    }
+    if (values[i]->shape() != shape) {
+      return InvalidArgument("var and ", names[i], " do not have the same shape", shape.ToString(),
+                             " ", values[i]->shape().ToString());
+    }
+  }
+  if (gradient.shape() != shape) {
+    return InvalidArgument("var and ", names[grad], " do not have the same shape", shape.ToString(),
+                           " ", gradient.shape().ToString());
+  }
+  return absl::OkStatus();
+}
 
 void RegisterTrainingOps(OpRegistry& registry) {
   struct Optimizer {

@@ -8,7 +8,7 @@
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/training/training_rules.h"
-#include "core/ops/graph_dtype.h"
+#include "core/ops/training.h"
 
 namespace formwork {
 namespace {
@@ -112,64 +112,16 @@ ApplyFn ApplyFor(DType dtype) {
 
 // --- The kernel ---------------------------------------------------------------------------------
 
-// Where an op has what: `variables` handles first, then scalars and the gradient among them.
-struct Layout {
-  int variables;
-  int scalars;
-  int grad;
-  std::vector<std::string> names;  // Of the inputs, for texts of errors.
-};
-
 // Opens the variables one inside the other, so that all are written or none.
-absl::Status UpdateAll(KernelContext& ctx, const Layout& layout, int i, Variables& variables,
-                       absl::FunctionRef<absl::Status()> apply) {
-  if (i == layout.variables) return apply();
+absl::Status UpdateAll(KernelContext& ctx, const OptimizerInputs& inputs, int i,
+                       Variables& variables, absl::FunctionRef<absl::Status()> apply) {
+  if (i == inputs.variables) return apply();
   const ResourceHandle handle = ctx.input(i).scalar<ResourceHandle>();
-  const size_t bytes_moved = 3 * ctx.input(layout.grad).bytes();  // Gradient and value, and back.
+  const size_t bytes_moved = 3 * ctx.input(inputs.grad).bytes();  // Gradient and value, and back.
   return ctx.resources().Update(handle, bytes_moved, [&](Tensor& value) -> absl::Status {
     variables[i] = &value;
-    return UpdateAll(ctx, layout, i + 1, variables, apply);
+    return UpdateAll(ctx, inputs, i + 1, variables, apply);
   });
-}
-
-absl::Status CheckInputs(const KernelContext& ctx, const Layout& layout) {
-  for (int i = 0; i < layout.variables; ++i) {
-    if (ctx.input(i).num_elements() != 1) {
-      return InvalidArgument("resource must be a single handle: shape=",
-                             ctx.input(i).shape().ToString());
-    }
-    for (int k = 0; k < i; ++k) {
-      if (ctx.input(i).scalar<ResourceHandle>().id != ctx.input(k).scalar<ResourceHandle>().id) {
-        continue;
-      }
-      return InvalidArgument(layout.names[k], " and ", layout.names[i], " are the same variable");
-    }
-  }
-  for (int i = layout.variables; i < ctx.num_inputs(); ++i) {
-    if (i == layout.grad || ctx.input(i).rank() == 0) continue;
-    return InvalidArgument(layout.names[i], " is not a scalar: ", ctx.input(i).shape().ToString());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckVariables(const Layout& layout, const Variables& variables, const Tensor& grad) {
-  const Shape& shape = variables[0]->shape();
-  for (int i = 0; i < layout.variables; ++i) {
-    if (variables[i]->dtype() != grad.dtype()) {
-      return InvalidArgument("Trying to update variable with wrong dtype. Expected ",
-                             GraphDTypeName(variables[i]->dtype()), " got ",
-                             GraphDTypeName(grad.dtype()));
-    }
-    if (variables[i]->shape() != shape) {
-      return InvalidArgument("var and ", layout.names[i], " do not have the same shape",
-                             shape.ToString(), " ", variables[i]->shape().ToString());
-    }
-  }
-  if (grad.shape() != shape) {
-    return InvalidArgument("var and ", layout.names[layout.grad], " do not have the same shape",
-                           shape.ToString(), " ", grad.shape().ToString());
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<KernelFn> MakeKernel(KernelInit& init, ApplyFn apply, int variables, int scalars) {
@@ -181,27 +133,21 @@ absl::StatusOr<KernelFn> MakeKernel(KernelInit& init, ApplyFn apply, int variabl
   if (init.op().FindAttr("update_slots") != nullptr) {
     FORMWORK_ASSIGN_OR_RETURN(options.update_slots, init.attrs().Get<bool>("update_slots"));
   }
-  Layout layout{variables, scalars, -1, {}};
-  for (const ArgDef& arg : init.op().inputs) {
-    if (arg.name == "grad" || arg.name == "delta") {
-      layout.grad = static_cast<int>(layout.names.size());
-    }
-    layout.names.push_back(arg.name);
-  }
-  if (layout.grad < 0 || static_cast<int>(layout.names.size()) != variables + scalars + 1) {
+  OptimizerInputs inputs = OptimizerInputs::Of(init.op());
+  if (inputs.grad < 0 || inputs.variables != variables || inputs.scalars() != scalars) {
     return Internal(init.op().name, ": inputs are not as its rule has them");
   }
-  return KernelFn([apply, options, layout = std::move(layout)](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(CheckInputs(ctx, layout));
+  return KernelFn([apply, options, inputs = std::move(inputs)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(inputs.Check([&](int i) -> const Tensor& { return ctx.input(i); }));
     std::array<const Tensor*, kMaxScalars> scalars{};
     int next = 0;
-    for (int i = layout.variables; i < ctx.num_inputs(); ++i) {
-      if (i != layout.grad) scalars[next++] = &ctx.input(i);
+    for (int i = inputs.variables; i < ctx.num_inputs(); ++i) {
+      if (i != inputs.grad) scalars[next++] = &ctx.input(i);
     }
-    const Tensor& grad = ctx.input(layout.grad);
+    const Tensor& grad = ctx.input(inputs.grad);
     Variables variables{};
-    return UpdateAll(ctx, layout, 0, variables, [&]() -> absl::Status {
-      FORMWORK_RETURN_IF_ERROR(CheckVariables(layout, variables, grad));
+    return UpdateAll(ctx, inputs, 0, variables, [&]() -> absl::Status {
+      FORMWORK_RETURN_IF_ERROR(inputs.CheckVariables(variables, grad));
       apply(variables, grad, scalars, options);
       return absl::OkStatus();
     });
