@@ -1,14 +1,88 @@
 #include "core/ops/elementwise.h"
 
 #include <optional>
+#include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
 
 bool RefusesShapes(const AttrMap& attrs) { return attrs.GetOr("incompatible_shape_error", true); }
+
+absl::StatusOr<CastAttrs> CastAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<CastAttrs>(attrs, "Truncate", &CastAttrs::truncate);
+}
+
+absl::StatusOr<Dims> PrepareAddN(int n, DimsOfValue dims) {
+  const absl::Span<const int64_t> first = dims(0);
+  Dims output(first.begin(), first.end());
+  for (int i = 1; i < n; ++i) {
+    const absl::Span<const int64_t> value = dims(i);
+    if (!MayBeEqual(output, value)) {
+      return InvalidArgument(
+          "Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: ",
+          DimsText(first), " != input ", i, ": ", DimsText(value));
+    }
+    for (size_t d = 0; d < output.size(); ++d) {
+      if (output[d] < 0) output[d] = value[d];
+    }
+  }
+  return output;
+}
+
+absl::StatusOr<Dims> PrepareSelectV2(absl::Span<const int64_t> condition,
+                                     absl::Span<const int64_t> then,
+                                     absl::Span<const int64_t> otherwise) {
+  const std::optional<Dims> values = BroadcastDims(then, otherwise);
+  std::optional<Dims> all = values ? BroadcastDims(condition, *values) : std::nullopt;
+  if (all) return *std::move(all);
+  return InvalidArgument("condition ", DimsText(condition), ", then ", DimsText(then),
+                         ", and else ", DimsText(otherwise), " must be broadcastable");
+}
+
+absl::StatusOr<Dims> PrepareSelect(absl::Span<const int64_t> condition,
+                                   absl::Span<const int64_t> then,
+                                   absl::Span<const int64_t> otherwise) {
+  if (!MayBeEqual(then, otherwise)) {
+    return InvalidArgument("'then' and 'else' must have the same size. but received: ",
+                           DimsText(then), " vs. ", DimsText(otherwise));
+  }
+  if (!condition.empty() && !MayBeEqual(condition, then) &&
+      (condition.size() != 1 || then.empty() || !MayBeEqual(condition[0], then[0]))) {
+    return InvalidArgument("Select: the condition fits neither the shape nor the rows: condition=",
+                           DimsText(condition), " then=", DimsText(then));
+  }
+  Dims output(then.begin(), then.end());
+  for (size_t d = 0; d < output.size(); ++d) {
+    if (output[d] < 0) output[d] = otherwise[d];
+  }
+  return output;
+}
+
+absl::Status CheckClip(absl::Span<const int64_t> t, absl::Span<const int64_t> low,
+                       absl::Span<const int64_t> high) {
+  for (const absl::Span<const int64_t> limit : {low, high}) {
+    if (limit.empty() || MayBeEqual(limit, t)) continue;
+    return InvalidArgument(
+        "clip_value_min and clip_value_max must be either of the same shape as input, or a "
+        "scalar. input=",
+        DimsText(t), " limit=", DimsText(limit));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGradient(absl::string_view op, bool alike, absl::Span<const int64_t> a,
+                           absl::Span<const int64_t> b) {
+  if (MayBeEqual(a, b) || (!alike && MayBeEqual(CountElements(a), CountElements(b)))) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument("Inputs to operation ", op,
+                         " must have the same size and shape: ", DimsText(a), " vs. ", DimsText(b));
+}
 
 namespace {
 
@@ -29,35 +103,48 @@ absl::Status EqualityShape(InferenceContext& c) {
 }
 
 absl::Status SelectV2Shape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape values, shapes::BroadcastShapes(c.input(1), c.input(2)));
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, shapes::BroadcastShapes(c.input(0), values));
-  c.set_output(0, std::move(shape));
-  return absl::OkStatus();
-}
-
-// What inputs [first, ...) must have in common.
-absl::Status MergedShape(InferenceContext& c, int first, const char* error) {
-  PartialShape merged = c.input(first);
-  for (int i = first + 1; i < c.num_inputs(); ++i) {
-    std::optional<PartialShape> both = merged.Merge(c.input(i));
-    if (!both.has_value()) {
-      return InvalidArgument(error, merged.ToString(), " vs. ", c.input(i).ToString());
-    }
-    merged = *std::move(both);
+  for (int i = 0; i < 3; ++i) {
+    if (!c.input(i).known_rank()) return absl::OkStatus();
   }
-  c.set_output(0, std::move(merged));
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Dims dims, PrepareSelectV2(c.input(0).dims(), c.input(1).dims(), c.input(2).dims()));
+  c.set_output(0, PartialShape::Trusted(dims));
   return absl::OkStatus();
 }
 
 absl::Status SelectShape(InferenceContext& c) {
-  return MergedShape(c, 1, "'then' and 'else' must have the same size. but received: ");
+  // Whichever of both values has a rank that is known.
+  const PartialShape& known = c.input(1).known_rank() ? c.input(1) : c.input(2);
+  if (!known.known_rank()) return absl::OkStatus();
+  const auto dims = [&](int i) { return shapes::OrOfRank(c.input(i), known.rank()); };
+  FORMWORK_ASSIGN_OR_RETURN(const Dims output,
+                            PrepareSelect(dims(0).dims(), dims(1).dims(), dims(2).dims()));
+  c.set_output(0, PartialShape::Trusted(output));
+  return absl::OkStatus();
 }
 
-absl::Status SumShape(InferenceContext& c) {
-  return MergedShape(c, 0, "Inputs to operation AddN must have the same shape: ");
+absl::Status AddNShape(InferenceContext& c) {
+  PartialShape known;
+  for (int i = 0; i < c.num_inputs() && !known.known_rank(); ++i) known = c.input(i);
+  if (!known.known_rank()) return absl::OkStatus();
+  const PartialShape any = PartialShape::OfRank(known.rank());
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareAddN(c.num_inputs(), [&](int i) {
+                              return (c.input(i).known_rank() ? c.input(i) : any).dims();
+                            }));
+  c.set_output(0, PartialShape::Trusted(dims));
+  return absl::OkStatus();
 }
 
-// Gradients take as many elements on both sides; only their number is checked, when they run.
+absl::Status ClipShape(InferenceContext& c) {
+  const int rank = c.input(0).rank();
+  if (rank >= 0) {
+    const auto dims = [&](int i) { return shapes::OrOfRank(c.input(i), rank); };
+    FORMWORK_RETURN_IF_ERROR(CheckClip(c.input(0).dims(), dims(1).dims(), dims(2).dims()));
+  }
+  return shapes::SameAsFirstInput(c);
+}
+
+// That the sides do not go together is said where it runs.
 absl::Status GradientShape(InferenceContext& c) {
   c.set_output(0, c.input(0).Merge(c.input(1)).value_or(c.input(0)));
   return absl::OkStatus();
@@ -70,7 +157,8 @@ constexpr OpTraits kEquality{.shape_fn = EqualityShape, .commutative = true};
 constexpr OpTraits kGradient{.shape_fn = GradientShape};
 constexpr OpTraits kSelect{.shape_fn = SelectShape};
 constexpr OpTraits kSelectV2{.shape_fn = SelectV2Shape};
-constexpr OpTraits kSum{.shape_fn = SumShape};
+constexpr OpTraits kSum{.shape_fn = AddNShape};
+constexpr OpTraits kClip{.shape_fn = ClipShape};
 
 }  // namespace
 
@@ -134,7 +222,7 @@ void RegisterElementwiseOps(OpRegistry& registry) {
                kUnary);
   registry.Add(
       "ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> (output: T); T: numbertype",
-      kUnary);
+      kClip);
   registry.Add("Atan(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Relu(features: T) -> (activations: T); T: {realnumbertype, qint8}", kUnary);
   registry.Add("ReluGrad(gradients: T, features: T) -> (backprops: T); T: realnumbertype",

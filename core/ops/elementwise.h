@@ -1,13 +1,50 @@
 #pragma once
 
-// What the elementwise family is on every device beyond its table of functions.
+// What elementwise ops are on every device beyond their functions: attrs, and which shapes go
+// together. Shape functions use it, for which dimensions may be unknown (-1), and kernels.
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/ops/attr.h"
+#include "core/ops/join.h"
+#include "core/tensor/shape.h"
 
 namespace formwork {
 
-/// Whether shapes that do not broadcast fail the call: attr incompatible_shape_error of Equal and
-/// NotEqual, of which these are one answer where it is false. Ops without the attr refuse them.
+/// Whether shapes that do not broadcast are refused: what Equal and NotEqual say by an attr and all
+/// others do.
 bool RefusesShapes(const AttrMap& attrs);
+
+struct CastAttrs {
+  bool truncate = false;  ///< Digits that the result has no room for are cut off, not rounded.
+
+  static absl::StatusOr<CastAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+// Errors of all of these are kInvalidArgument in TensorFlow's words.
+
+/// AddN: `n` values of one shape, which is the result's.
+absl::StatusOr<Dims> PrepareAddN(int n, DimsOfValue dims);
+
+/// SelectV2: the result's dimensions, to which all three broadcast.
+absl::StatusOr<Dims> PrepareSelectV2(absl::Span<const int64_t> condition,
+                                     absl::Span<const int64_t> then,
+                                     absl::Span<const int64_t> otherwise);
+
+/// Select: the result's dimensions, which both values have. The condition has them too, or is a
+/// scalar, or a vector that chooses rows.
+absl::StatusOr<Dims> PrepareSelect(absl::Span<const int64_t> condition,
+                                   absl::Span<const int64_t> then,
+                                   absl::Span<const int64_t> otherwise);
+
+/// ClipByValue: the limits are scalars or have the shape of what they limit.
+absl::Status CheckClip(absl::Span<const int64_t> t, absl::Span<const int64_t> low,
+                       absl::Span<const int64_t> high);
+
+/// A gradient takes as many elements on both sides; LeakyReluGrad, `alike`, one shape.
+absl::Status CheckGradient(absl::string_view op, bool alike, absl::Span<const int64_t> a,
+                           absl::Span<const int64_t> b);
 
 }  // namespace formwork

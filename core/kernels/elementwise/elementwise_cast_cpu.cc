@@ -11,6 +11,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/elementwise/elementwise_blocks.h"
+#include "core/ops/elementwise.h"
 
 namespace formwork {
 namespace {
@@ -231,9 +232,10 @@ absl::StatusOr<KernelFn> MakeDetourCast(KernelInit& init) {
   if (cast == nullptr) {
     return Unimplemented("Cast ", DTypeName(from), " to ", DTypeName(to), " is not supported");
   }
-  FORMWORK_ASSIGN_OR_RETURN(const bool truncate, init.attrs().Get<bool>("Truncate"));
+  FORMWORK_ASSIGN_OR_RETURN(const CastAttrs attrs, CastAttrs::FromAttrs(init.attrs()));
   const bool narrower = Digits(to) > 0 && Digits(from) > Digits(to);
-  return KernelFn(CastRun(from, to, cast, truncate && narrower ? Digits(from) - Digits(to) : 0));
+  return KernelFn(
+      CastRun(from, to, cast, attrs.truncate && narrower ? Digits(from) - Digits(to) : 0));
 }
 
 }  // namespace formwork

@@ -150,8 +150,8 @@ absl::StatusOr<KernelFn> MakeCast(KernelInit& init) {
     });
   }
   const BlockOp* op = FindBlockOp("Cast", init.input_dtypes(), init.output_dtypes()[0]);
-  FORMWORK_ASSIGN_OR_RETURN(const bool truncate, init.attrs().Get<bool>("Truncate"));
-  if (op == nullptr || truncate) return MakeDetourCast(init);
+  FORMWORK_ASSIGN_OR_RETURN(const CastAttrs attrs, CastAttrs::FromAttrs(init.attrs()));
+  if (op == nullptr || attrs.truncate) return MakeDetourCast(init);
   return MakeStandalone(init.input_dtypes(), op);
 }
 
@@ -172,31 +172,19 @@ absl::StatusOr<KernelFn> MakeGradient(KernelInit& init) {
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
     if (a.shape() == b.shape()) return kernel(ctx);
-    if (a.num_elements() != b.num_elements()) {
-      return InvalidArgument("Inputs to operation ", name,
-                             " must have the same size and shape: ", a.shape().ToString(), " vs. ",
-                             b.shape().ToString());
-    }
+    FORMWORK_RETURN_IF_ERROR(
+        CheckGradient(name, /*alike=*/false, a.shape().dims(), b.shape().dims()));
     const Tensor alike = b.Reshaped(a.shape());
     const InputRef inputs[] = {{&a, false}, {&alike, false}};
     return RunOn(ctx, kernel, inputs);
   });
 }
 
-// The limits are scalars or have the shape of what they limit.
 absl::StatusOr<KernelFn> MakeClip(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeElementwise(init));
   return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
-    const Shape& shape = ctx.input(0).shape();
-    for (int i = 1; i < 3; ++i) {
-      const Shape& limit = ctx.input(i).shape();
-      if (!limit.is_scalar() && limit != shape) {
-        return InvalidArgument(
-            "clip_value_min and clip_value_max must be either of the same shape as input, or a "
-            "scalar. input=",
-            shape.ToString(), " limit=", limit.ToString());
-      }
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckClip(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(),
+                                       ctx.input(2).shape().dims()));
     return kernel(ctx);
   });
 }
@@ -226,18 +214,15 @@ absl::StatusOr<KernelFn> MakeLeakyRelu(KernelInit& init) {
   }
   FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeStandalone(dtypes, op));
   const bool gradient = dtypes.size() == 3;
-  return KernelFn([kernel = std::move(kernel), alpha, gradient](KernelContext& ctx) {
+  return KernelFn([kernel = std::move(kernel), alpha,
+                   gradient](KernelContext& ctx) -> absl::Status {
     if (!gradient) return RunOn(ctx, kernel, {{&ctx.input(0), false}, {&alpha, false}});
-    if (ctx.input(0).shape() != ctx.input(1).shape()) {
-      return InvalidArgument(
-          "Inputs to operation LeakyReluGrad must have the same size and shape: ",
-          ctx.input(0).shape().ToString(), " vs. ", ctx.input(1).shape().ToString());
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckGradient(
+        "LeakyReluGrad", /*alike=*/true, ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
     return RunOn(ctx, kernel, {{&ctx.input(0), false}, {&ctx.input(1), false}, {&alpha, false}});
   });
 }
 
-// SelectV2 names all three shapes where they do not broadcast.
 absl::StatusOr<KernelFn> MakeSelectV2(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeElementwise(init));
   return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
@@ -245,11 +230,8 @@ absl::StatusOr<KernelFn> MakeSelectV2(KernelInit& init) {
     const Shape& then = ctx.input(1).shape();
     const Shape& otherwise = ctx.input(2).shape();
     if (condition != then || then != otherwise) {
-      absl::StatusOr<Shape> values = BroadcastShape(then, otherwise);
-      if (!values.ok() || !BroadcastShape(condition, *values).ok()) {
-        return InvalidArgument("condition ", condition.ToString(), ", then ", then.ToString(),
-                               ", and else ", otherwise.ToString(), " must be broadcastable");
-      }
+      FORMWORK_RETURN_IF_ERROR(
+          PrepareSelectV2(condition.dims(), then.dims(), otherwise.dims()).status());
     }
     return kernel(ctx);
   });
@@ -261,16 +243,10 @@ absl::StatusOr<KernelFn> MakeSelect(KernelInit& init) {
   return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
     const Tensor& condition = ctx.input(0);
     const Shape& shape = ctx.input(1).shape();
-    if (shape != ctx.input(2).shape()) {
-      return InvalidArgument("'then' and 'else' must have the same size. but received: ",
-                             shape.ToString(), " vs. ", ctx.input(2).shape().ToString());
-    }
+    FORMWORK_RETURN_IF_ERROR(
+        PrepareSelect(condition.shape().dims(), shape.dims(), ctx.input(2).shape().dims())
+            .status());
     if (condition.shape() == shape || condition.rank() == 0) return kernel(ctx);
-    if (condition.rank() != 1 || shape.rank() < 1 || condition.dim(0) != shape.dim(0)) {
-      return InvalidArgument(
-          "Select: the condition fits neither the shape nor the rows: condition=",
-          condition.shape().ToString(), " then=", shape.ToString());
-    }
     Dims dims(shape.rank(), 1);
     dims[0] = shape.dim(0);
     const Tensor rows = condition.Reshaped(Shape::Trusted(dims));
@@ -286,13 +262,8 @@ absl::StatusOr<KernelFn> MakeAddN(KernelInit& init) {
   if (add == nullptr) return Unimplemented("AddN: dtype ", DTypeName(dtype), " is not supported");
   return KernelFn([add](KernelContext& ctx) -> absl::Status {
     const Shape shape = ctx.input(0).shape();
-    for (int i = 1; i < ctx.num_inputs(); ++i) {
-      if (ctx.input(i).shape() != shape) {
-        return InvalidArgument(
-            "Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: ",
-            shape.ToString(), " != input ", i, ": ", ctx.input(i).shape().ToString());
-      }
-    }
+    FORMWORK_RETURN_IF_ERROR(
+        PrepareAddN(ctx.num_inputs(), [&](int i) { return ctx.input(i).shape().dims(); }).status());
     if (ctx.num_inputs() == 1) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();

@@ -150,13 +150,10 @@ absl::StatusOr<Variant> AddVariants(Allocator& allocator, const Variant& a, cons
 }
 
 absl::Status AddVariantTensors(KernelContext& ctx) {
+  FORMWORK_RETURN_IF_ERROR(
+      PrepareAddN(ctx.num_inputs(), [&](int i) { return ctx.input(i).shape().dims(); }).status());
   FORMWORK_ASSIGN_OR_RETURN(Tensor sum, ctx.input(0).Clone(ctx.allocator()));
   for (int i = 1; i < ctx.num_inputs(); ++i) {
-    if (ctx.input(i).shape() != sum.shape()) {
-      return InvalidArgument(
-          "Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: ",
-          sum.shape().ToString(), " != input ", i, ": ", ctx.input(i).shape().ToString());
-    }
     for (int64_t k = 0; k < sum.num_elements(); ++k) {
       Variant& target = sum.mutable_data<Variant>()[k];
       FORMWORK_ASSIGN_OR_RETURN(

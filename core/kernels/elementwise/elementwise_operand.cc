@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
 
 namespace formwork {
 namespace {
@@ -47,18 +49,9 @@ void CopyElements(const char* from, size_t width, int64_t stride, int64_t n, cha
 
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
   if (a == b) return a;
-  const int rank = std::max(a.rank(), b.rank());
-  Dims dims(rank);
-  for (int i = 0; i < rank; ++i) {
-    const int from_end = rank - i;
-    const int64_t x = from_end <= a.rank() ? a.dim(a.rank() - from_end) : 1;
-    const int64_t y = from_end <= b.rank() ? b.dim(b.rank() - from_end) : 1;
-    if (x != y && x != 1 && y != 1) {
-      return InvalidArgument("Incompatible shapes: ", a.ToString(), " vs. ", b.ToString());
-    }
-    dims[i] = x == 1 ? y : x;
-  }
-  return Shape::Make(dims);
+  const std::optional<Dims> dims = BroadcastDims(a.dims(), b.dims());
+  if (!dims) return InvalidArgument("Incompatible shapes: ", a.ToString(), " vs. ", b.ToString());
+  return Shape::Make(*dims);
 }
 
 void Splat(const void* element, size_t width, int64_t n, void* out) {
