@@ -1,9 +1,12 @@
 #include "core/ops/list.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
@@ -36,6 +39,154 @@ absl::StatusOr<PartialShape> MergeListShapes(const PartialShape& a, const Partia
                          " vs. ", b.ToString());
 }
 
+absl::StatusOr<ListStackAttrs> ListStackAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<ListStackAttrs>(attrs, "num_elements", &ListStackAttrs::num_elements);
+}
+
+namespace {
+
+// Input 1, an index or a size: one int32.
+absl::StatusOr<int32_t> OneInt(const Tensor& tensor, bool scalar) {
+  if (scalar ? tensor.rank() == 0 : tensor.num_elements() == 1) return tensor.scalar<int32_t>();
+  return InvalidArgument("Expected argument 1 to be a scalar. Received shape ",
+                         tensor.shape().ToString());
+}
+
+// All but which rows there are.
+absl::StatusOr<ListScatterGeometry> ScatterTo(Dims indices, int64_t limit) {
+  ListScatterGeometry geometry;
+  for (int64_t index : indices) {
+    if (index < 0) {
+      return InvalidArgument("Indices in TensorListScatter must all be non-negative.");
+    }
+    if (limit >= 0 && index >= limit) {
+      return InvalidArgument("TensorListScatter: Trying to scatter at index ", index,
+                             " in list with size ", limit);
+    }
+    geometry.least = std::max(geometry.least, index + 1);
+  }
+  geometry.least = std::max(geometry.least, limit);
+  geometry.indices = std::move(indices);
+  return geometry;
+}
+
+absl::StatusOr<ListScatterGeometry> ScatterRows(const Tensor& indices,
+                                                absl::Span<const int64_t> tensor, int64_t limit) {
+  FORMWORK_ASSIGN_OR_RETURN(Dims rows, IntegersOf(indices, "TensorListScatter: indices"));
+  FORMWORK_RETURN_IF_ERROR(CheckListRows(tensor));
+  if (!MayBeEqual(tensor[0], static_cast<int64_t>(rows.size()))) {
+    return InvalidArgument("Invalid number of rows in input tensor. Expected: ", rows.size(),
+                           " Actual: ", tensor[0]);
+  }
+  return ScatterTo(std::move(rows), limit);
+}
+
+}  // namespace
+
+absl::StatusOr<int32_t> ListLimit(const Tensor& max_num_elements) {
+  if (max_num_elements.rank() == 0) return max_num_elements.scalar<int32_t>();
+  return InvalidArgument("max_num_elements expected to be a scalar but got shape: ",
+                         max_num_elements.shape().ToString());
+}
+
+absl::StatusOr<int32_t> ReservedListSize(const Tensor& num_elements) {
+  if (num_elements.rank() != 0) {
+    return InvalidArgument("The num_elements to reserve must be a tensor size 1, but got ",
+                           num_elements.shape().ToString());
+  }
+  const int32_t size = num_elements.scalar<int32_t>();
+  if (size >= 0) return size;
+  return InvalidArgument("The num_elements to reserve must be a non negative number, but got ",
+                         size);
+}
+
+absl::StatusOr<int32_t> ResizedListSize(const Tensor& size) {
+  FORMWORK_ASSIGN_OR_RETURN(const int32_t value, OneInt(size, /*scalar=*/false));
+  if (value >= 0) return value;
+  return InvalidArgument("TensorListSlice expects size to be non-negative. Got: ", value);
+}
+
+absl::StatusOr<int32_t> ListItemToGet(const Tensor& index, size_t size) {
+  FORMWORK_ASSIGN_OR_RETURN(const int32_t value, OneInt(index, /*scalar=*/false));
+  if (value >= 0 && static_cast<size_t>(value) < size) return value;
+  return InvalidArgument("Trying to access element ", value, " in a list with ", size,
+                         " elements.");
+}
+
+absl::StatusOr<int32_t> ListItemToSet(const Tensor& index, size_t size, bool resize) {
+  FORMWORK_ASSIGN_OR_RETURN(const int32_t value, OneInt(index, /*scalar=*/true));
+  if (value >= 0 && (resize || static_cast<size_t>(value) < size)) return value;
+  return InvalidArgument("Trying to modify element ", value, " in a list with ", size,
+                         " elements.");
+}
+
+absl::StatusOr<ListScatterGeometry> PrepareListScatter(const Tensor& indices,
+                                                       absl::Span<const int64_t> tensor) {
+  return ScatterRows(indices, tensor, -1);
+}
+
+absl::StatusOr<ListScatterGeometry> PrepareListScatter(const Tensor& indices,
+                                                       absl::Span<const int64_t> tensor,
+                                                       const Tensor& num_elements) {
+  if (num_elements.num_elements() != 1) {
+    return InvalidArgument("TensorListScatter: num_elements must be a scalar: ",
+                           num_elements.shape().ToString());
+  }
+  const int32_t limit = num_elements.scalar<int32_t>();
+  if (limit < -1) {
+    return InvalidArgument("TensorListScatter expects num_elements >= -1, found: ", limit);
+  }
+  return ScatterRows(indices, tensor, limit);
+}
+
+absl::StatusOr<ListScatterGeometry> PrepareListScatterIntoExisting(
+    const Tensor& indices, absl::Span<const int64_t> tensor) {
+  FORMWORK_ASSIGN_OR_RETURN(Dims rows,
+                            IntegersOf(indices, "TensorListScatterIntoExistingList: indices"));
+  FORMWORK_RETURN_IF_ERROR(CheckListRows(tensor));
+  if (!MayBeEqual(tensor[0], static_cast<int64_t>(rows.size()))) {
+    return InvalidArgument("Expected len(indices) == tensor.shape[0], but saw: ", rows.size(),
+                           " vs. ", tensor[0]);
+  }
+  return ScatterTo(std::move(rows), -1);
+}
+
+absl::StatusOr<Dims> PrepareListSplit(absl::Span<const int64_t> tensor, const PartialShape& element,
+                                      const Tensor& lengths) {
+  if (lengths.rank() != 1) {
+    return InvalidArgument("Expected lengths to be a vector, received shape: ",
+                           lengths.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Dims pieces, IntegersOf(lengths, "TensorListSplit: lengths"));
+  if (element.rank() == 0) {
+    return InvalidArgument("TensorListSplit requires element_shape to be at least of rank 1, ",
+                           "but saw: ", element.ToString());
+  }
+  PartialShape rows = element;
+  if (rows.known_rank()) rows.set_dim(0, -1);
+  if (rows.known_rank() && !MayBeEqual(rows.dims(), tensor)) {
+    return InvalidArgument("tensor shape ", DimsText(tensor),
+                           " is not compatible with element_shape ", rows.ToString());
+  }
+  int64_t used = 0;
+  for (int64_t length : pieces) {
+    if (length < 0) return InvalidArgument("Invalid value in lengths: ", length);
+    if (tensor[0] >= 0 && length > tensor[0] - used) {
+      return InvalidArgument("Attempting to slice [", used, ", ", length,
+                             "] from tensor with length ", tensor[0]);
+    }
+    used += length;
+  }
+  if (MayBeEqual(used, tensor[0])) return pieces;
+  return InvalidArgument("Unused values in tensor. Length of tensor: ", tensor[0],
+                         " Values used: ", used);
+}
+
+absl::Status CheckListRows(absl::Span<const int64_t> tensor) {
+  if (!tensor.empty()) return absl::OkStatus();
+  return InvalidArgument("Tensor must be at least a vector, but saw shape: ", DimsText(tensor));
+}
+
 namespace {
 
 // The element shape that input i gives; unknown where it is not constant.
@@ -65,9 +216,9 @@ absl::Status PopBackShape(InferenceContext& c) {
 }
 
 absl::Status StackShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t size, c.attrs().Get<int64_t>("num_elements"));
+  FORMWORK_ASSIGN_OR_RETURN(const ListStackAttrs attrs, ListStackAttrs::FromAttrs(c.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(const PartialShape element, ElementShape(c, 1));
-  c.set_output(0, WithLeading(size < 0 ? -1 : size, element));
+  c.set_output(0, WithLeading(std::max<int64_t>(attrs.num_elements, -1), element));
   return absl::OkStatus();
 }
 

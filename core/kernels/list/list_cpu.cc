@@ -74,26 +74,13 @@ absl::Status MergeItemShapes(const TensorList& list, PartialShape& shape) {
 
 namespace {
 
-// An index or a size: a tensor of one int32.
-absl::StatusOr<int32_t> ScalarOf(const Tensor& tensor, int argument) {
-  if (tensor.num_elements() != 1) {
-    return InvalidArgument("Expected argument ", argument, " to be a scalar. Received shape ",
-                           tensor.shape().ToString());
-  }
-  return tensor.scalar<int32_t>();
-}
-
 absl::StatusOr<KernelFn> MakeEmpty(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
-    if (ctx.input(1).rank() != 0) {
-      return InvalidArgument("max_num_elements expected to be a scalar but got shape: ",
-                             ctx.input(1).shape().ToString());
-    }
     auto list = std::make_shared<TensorList>();
+    FORMWORK_ASSIGN_OR_RETURN(list->max_num_elements, ListLimit(ctx.input(1)));
     FORMWORK_ASSIGN_OR_RETURN(list->element_shape, ListShapeFrom(ctx.input(0)));
     list->element_dtype = dtype;
-    list->max_num_elements = ctx.input(1).scalar<int32_t>();
     ctx.SetOutput(0, Tensor::VariantScalar(std::move(list)));
     return absl::OkStatus();
   });
@@ -102,15 +89,7 @@ absl::StatusOr<KernelFn> MakeEmpty(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeReserve(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const DType dtype, init.attrs().Get<DType>("element_dtype"));
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
-    if (ctx.input(1).rank() != 0) {
-      return InvalidArgument("The num_elements to reserve must be a tensor size 1, but got ",
-                             ctx.input(1).shape().ToString());
-    }
-    const int32_t size = ctx.input(1).scalar<int32_t>();
-    if (size < 0) {
-      return InvalidArgument("The num_elements to reserve must be a non negative number, but got ",
-                             size);
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const int32_t size, ReservedListSize(ctx.input(1)));
     auto list = std::make_shared<TensorList>();
     FORMWORK_ASSIGN_OR_RETURN(list->element_shape, ListShapeFrom(ctx.input(0)));
     FORMWORK_RETURN_IF_ERROR(CheckListSize(ctx.allocator(), size));
@@ -205,12 +184,8 @@ absl::StatusOr<KernelFn> MakePopBack(KernelInit& init) {
 
 absl::StatusOr<KernelFn> MakeResize(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, ListOf(ctx.input(0)));
-    (void)list;
-    FORMWORK_ASSIGN_OR_RETURN(const int32_t size, ScalarOf(ctx.input(1), 1));
-    if (size < 0) {
-      return InvalidArgument("TensorListSlice expects size to be non-negative. Got: ", size);
-    }
+    FORMWORK_RETURN_IF_ERROR(ListOf(ctx.input(0)).status());
+    FORMWORK_ASSIGN_OR_RETURN(const int32_t size, ResizedListSize(ctx.input(1)));
     FORMWORK_RETURN_IF_ERROR(CheckListSize(ctx.allocator(), size));
     Tensor handle = ctx.TakeInput(0);
     OwnList(handle).items.resize(size);
@@ -223,12 +198,7 @@ absl::StatusOr<KernelFn> MakeGetItem(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
-    FORMWORK_ASSIGN_OR_RETURN(const int32_t index, ScalarOf(ctx.input(1), 1));
-    const size_t size = list->items.size();
-    if (index < 0 || static_cast<size_t>(index) >= size) {
-      return InvalidArgument("Trying to access element ", index, " in a list with ", size,
-                             " elements.");
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const int32_t index, ListItemToGet(ctx.input(1), list->items.size()));
     if (list->items[index].has_value()) {
       ctx.SetOutput(0, list->items[index]);
       return absl::OkStatus();
@@ -254,17 +224,9 @@ absl::StatusOr<KernelFn> MakeSetItem(KernelInit& init) {
                             init.attrs().Get<bool>("resize_if_index_out_of_bounds"));
   return KernelFn([dtype, resize](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
-    if (ctx.input(1).rank() != 0) {
-      return InvalidArgument("Expected argument 1 to be a scalar. Received shape ",
-                             ctx.input(1).shape().ToString());
-    }
-    const int32_t index = ctx.input(1).scalar<int32_t>();
-    const size_t size = list->items.size();
-    const bool outside = index < 0 || static_cast<size_t>(index) >= size;
-    if (outside && (!resize || index < 0)) {
-      return InvalidArgument("Trying to modify element ", index, " in a list with ", size,
-                             " elements.");
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const int32_t index,
+                              ListItemToSet(ctx.input(1), list->items.size(), resize));
+    const bool outside = static_cast<size_t>(index) >= list->items.size();
     const Shape& shape = ctx.input(2).shape();
     if (!list->element_shape.Accepts(shape)) {
       return InvalidArgument(

@@ -1,5 +1,7 @@
 // TensorList: from tensors and back (stack, concat, gather, scatter, split).
 
+#include <algorithm>
+
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/stack.h"
@@ -8,16 +10,10 @@
 namespace formwork {
 namespace {
 
-absl::Status CheckAtLeastVector(const Tensor& tensor) {
-  if (tensor.rank() > 0) return absl::OkStatus();
-  return InvalidArgument("Tensor must be at least a vector, but saw shape: ",
-                         tensor.shape().ToString());
-}
-
 // Rows of `tensor` as items of a list of shape `element`.
 absl::StatusOr<std::vector<Tensor>> RowsOf(KernelContext& ctx, const Tensor& tensor,
                                            const PartialShape& element) {
-  FORMWORK_RETURN_IF_ERROR(CheckAtLeastVector(tensor));
+  FORMWORK_RETURN_IF_ERROR(CheckListRows(tensor.shape().dims()));
   const Shape row = Shape::Trusted(tensor.shape().dims().subspan(1));
   if (!element.Accepts(row)) {
     return InvalidArgument("Specified a list with shape ", element.ToString(),
@@ -37,7 +33,7 @@ absl::StatusOr<KernelFn> MakeFromTensor(KernelInit& init) {
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     auto list = std::make_shared<TensorList>();
     list->element_dtype = dtype;
-    FORMWORK_RETURN_IF_ERROR(CheckAtLeastVector(ctx.input(0)));
+    FORMWORK_RETURN_IF_ERROR(CheckListRows(ctx.input(0).shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(list->element_shape, ListShapeFrom(ctx.input(1)));
     FORMWORK_ASSIGN_OR_RETURN(list->items, RowsOf(ctx, ctx.input(0), list->element_shape));
     FORMWORK_RETURN_IF_ERROR(CountNestings(*list));
@@ -66,8 +62,8 @@ absl::StatusOr<Tensor> StackItems(KernelContext& ctx, DType dtype, absl::Span<co
 
 absl::StatusOr<KernelFn> MakeStack(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t expected, init.attrs().Get<int64_t>("num_elements"));
-  return KernelFn([dtype, expected](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const ListStackAttrs attrs, ListStackAttrs::FromAttrs(init.attrs()));
+  return KernelFn([dtype, expected = attrs.num_elements](KernelContext& ctx) -> absl::Status {
     const Tensor handle = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(handle, dtype));
     const int64_t size = static_cast<int64_t>(list->items.size());
@@ -239,24 +235,10 @@ absl::StatusOr<KernelFn> MakeSplit(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     const Tensor& tensor = ctx.input(0);
-    FORMWORK_RETURN_IF_ERROR(CheckAtLeastVector(tensor));
+    FORMWORK_RETURN_IF_ERROR(CheckListRows(tensor.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ListShapeFrom(ctx.input(1)));
-    if (ctx.input(2).rank() != 1) {
-      return InvalidArgument("Expected lengths to be a vector, received shape: ",
-                             ctx.input(2).shape().ToString());
-    }
     FORMWORK_ASSIGN_OR_RETURN(const Dims lengths,
-                              IntegersOf(ctx.input(2), "TensorListSplit: lengths"));
-    if (element.known_rank() && element.rank() == 0) {
-      return InvalidArgument("TensorListSplit requires element_shape to be at least of rank 1, ",
-                             "but saw: ", element.ToString());
-    }
-    PartialShape rows = element;
-    if (rows.known_rank()) rows.set_dim(0, -1);
-    if (!rows.Accepts(tensor.shape())) {
-      return InvalidArgument("tensor shape ", tensor.shape().ToString(),
-                             " is not compatible with element_shape ", rows.ToString());
-    }
+                              PrepareListSplit(tensor.shape().dims(), element, ctx.input(2)));
     FORMWORK_RETURN_IF_ERROR(CheckListSize(ctx.allocator(), static_cast<int64_t>(lengths.size())));
     auto list = std::make_shared<TensorList>();
     list->element_dtype = dtype;
@@ -264,19 +246,10 @@ absl::StatusOr<KernelFn> MakeSplit(KernelInit& init) {
     int64_t begin = 0;
     for (int64_t length : lengths) {
       if (WorkIsCutAt(list->items.size(), kDearItems)) return WorkStatus();
-      if (length < 0) return InvalidArgument("Invalid value in lengths: ", length);
-      if (length > tensor.dim(0) - begin) {
-        return InvalidArgument("Attempting to slice [", begin, ", ", length,
-                               "] from tensor with length ", tensor.dim(0));
-      }
       FORMWORK_ASSIGN_OR_RETURN(Tensor piece,
                                 SliceAlong(ctx.allocator(), tensor, 0, begin, length));
       list->items.push_back(std::move(piece));
       begin += length;
-    }
-    if (begin != tensor.dim(0)) {
-      return InvalidArgument("Unused values in tensor. Length of tensor: ", tensor.dim(0),
-                             " Values used: ", begin);
     }
     FORMWORK_RETURN_IF_ERROR(CountNestings(*list));
     ctx.SetOutput(0, Tensor::VariantScalar(std::move(list)));
@@ -284,27 +257,16 @@ absl::StatusOr<KernelFn> MakeSplit(KernelInit& init) {
   });
 }
 
-// Puts rows of `tensor` at `indices` of the list, which grows as needed up to `limit` (-1: no
-// limit).
+// Puts rows of `tensor` into the list, which grows as needed.
 absl::Status ScatterInto(KernelContext& ctx, TensorList& list, const Tensor& tensor,
-                         const Dims& indices, int64_t limit) {
+                         const ListScatterGeometry& geometry) {
   FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> rows, RowsOf(ctx, tensor, list.element_shape));
-  int64_t size = static_cast<int64_t>(list.items.size());
-  for (int64_t index : indices) {
-    if (index < 0) {
-      return InvalidArgument("Indices in TensorListScatter must all be non-negative.");
-    }
-    if (limit >= 0 && index >= limit) {
-      return InvalidArgument("TensorListScatter: Trying to scatter at index ", index,
-                             " in list with size ", limit);
-    }
-    size = std::max(size, index + 1);
-  }
+  const int64_t size = std::max(static_cast<int64_t>(list.items.size()), geometry.least);
   FORMWORK_RETURN_IF_ERROR(CheckListSize(ctx.allocator(), size));
   list.items.resize(size);
   for (size_t i = 0; i < rows.size(); ++i) {
     FORMWORK_RETURN_IF_ERROR(CountNesting(list, rows[i]));
-    list.items[indices[i]] = std::move(rows[i]);
+    list.items[geometry.indices[i]] = std::move(rows[i]);
   }
   return absl::OkStatus();
 }
@@ -315,32 +277,14 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
   const bool has_size = init.input_dtypes().size() == 4;
   return KernelFn([dtype, has_size](KernelContext& ctx) -> absl::Status {
     const Tensor& tensor = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(const Dims indices,
-                              IntegersOf(ctx.input(1), "TensorListScatter: indices"));
-    FORMWORK_RETURN_IF_ERROR(CheckAtLeastVector(tensor));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const ListScatterGeometry geometry,
+        has_size ? PrepareListScatter(ctx.input(1), tensor.shape().dims(), ctx.input(3))
+                 : PrepareListScatter(ctx.input(1), tensor.shape().dims()));
     auto list = std::make_shared<TensorList>();
     list->element_dtype = dtype;
     FORMWORK_ASSIGN_OR_RETURN(list->element_shape, ListShapeFrom(ctx.input(2)));
-    int64_t size = -1;
-    if (has_size) {
-      if (ctx.input(3).num_elements() != 1) {
-        return InvalidArgument("TensorListScatter: num_elements must be a scalar: ",
-                               ctx.input(3).shape().ToString());
-      }
-      size = ctx.input(3).scalar<int32_t>();
-      if (size < -1) {
-        return InvalidArgument("TensorListScatter expects num_elements >= -1, found: ", size);
-      }
-    }
-    if (tensor.dim(0) != static_cast<int64_t>(indices.size())) {
-      return InvalidArgument("Invalid number of rows in input tensor. Expected: ", indices.size(),
-                             " Actual: ", tensor.dim(0));
-    }
-    if (size > 0) {
-      FORMWORK_RETURN_IF_ERROR(CheckListSize(ctx.allocator(), size));
-      list->items.resize(size);
-    }
-    FORMWORK_RETURN_IF_ERROR(ScatterInto(ctx, *list, tensor, indices, size));
+    FORMWORK_RETURN_IF_ERROR(ScatterInto(ctx, *list, tensor, geometry));
     ctx.SetOutput(0, Tensor::VariantScalar(std::move(list)));
     return absl::OkStatus();
   });
@@ -351,15 +295,10 @@ absl::StatusOr<KernelFn> MakeScatterIntoExisting(KernelInit& init) {
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(TypedListOf(ctx.input(0), dtype).status());
     const Tensor tensor = ctx.input(1);
-    FORMWORK_ASSIGN_OR_RETURN(
-        const Dims indices, IntegersOf(ctx.input(2), "TensorListScatterIntoExistingList: indices"));
-    FORMWORK_RETURN_IF_ERROR(CheckAtLeastVector(tensor));
-    if (tensor.dim(0) != static_cast<int64_t>(indices.size())) {
-      return InvalidArgument("Expected len(indices) == tensor.shape[0], but saw: ", indices.size(),
-                             " vs. ", tensor.dim(0));
-    }
+    FORMWORK_ASSIGN_OR_RETURN(const ListScatterGeometry geometry,
+                              PrepareListScatterIntoExisting(ctx.input(2), tensor.shape().dims()));
     Tensor handle = ctx.TakeInput(0);
-    FORMWORK_RETURN_IF_ERROR(ScatterInto(ctx, OwnList(handle), tensor, indices, -1));
+    FORMWORK_RETURN_IF_ERROR(ScatterInto(ctx, OwnList(handle), tensor, geometry));
     ctx.SetOutput(0, std::move(handle));
     return absl::OkStatus();
   });
