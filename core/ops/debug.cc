@@ -1,7 +1,29 @@
+#include "core/ops/debug.h"
+
+#include "absl/strings/match.h"
+#include "core/base/status.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::StatusOr<PrintAttrs> PrintAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<PrintAttrs>(attrs, "message", &PrintAttrs::message, "first_n",
+                               &PrintAttrs::first_n, "summarize", &PrintAttrs::summarize);
+}
+
+absl::StatusOr<PrintV2Attrs> PrintV2Attrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(PrintV2Attrs read,
+                            ReadAttrs<PrintV2Attrs>(attrs, "output_stream", &PrintV2Attrs::stream,
+                                                    "end", &PrintV2Attrs::end));
+  for (absl::string_view known : {"stdout", "stderr", "log(info)", "log(warning)", "log(error)"}) {
+    if (read.stream == known) return read;
+  }
+  if (absl::StartsWith(read.stream, "file://")) return read;
+  return InvalidArgument("Unknown output stream: ", read.stream,
+                         ", Valid streams are: stdout stderr log(info) log(warning) log(error)");
+}
 
 void RegisterDebugOps(OpRegistry& registry) {
   registry.Add(

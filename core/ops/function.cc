@@ -1,8 +1,36 @@
+#include "core/ops/function.h"
+
+#include <algorithm>
+
 #include "core/base/status.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::StatusOr<ShapeAttrs> ShapeAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<ShapeAttrs>(attrs, "shape", &ShapeAttrs::shape);
+}
+
+absl::StatusOr<ConstAttrs> ConstAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<ConstAttrs>(attrs, "value", &ConstAttrs::value);
+}
+
+absl::Status CheckEnsureShape(const ShapeAttrs& attrs, const Shape& input) {
+  if (attrs.shape.Accepts(input)) return absl::OkStatus();
+  return InvalidArgument("Shape of tensor input ", input.ToString(),
+                         " is not compatible with expected shape ", attrs.shape.ToString(), ".");
+}
+
+absl::StatusOr<Shape> PrepareFakeParam(const ShapeAttrs& attrs) {
+  Dims dims(attrs.shape.dims().begin(), attrs.shape.dims().end());
+  for (int64_t& dim : dims) dim = std::max<int64_t>(dim, 0);
+  absl::StatusOr<Shape> shape = Shape::Make(dims);
+  if (shape.ok()) return shape;
+  return InvalidArgument("FakeParam: shape is too large: ", attrs.shape.ToString());
+}
+
 namespace {
 
 absl::Status EachAsInput(InferenceContext& c) {
@@ -20,15 +48,15 @@ absl::Status FromOutputShapes(InferenceContext& c) {
 }
 
 absl::Status EnsureShapeShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape wanted, c.attrs().Get<PartialShape>("shape"));
+  FORMWORK_ASSIGN_OR_RETURN(const ShapeAttrs attrs, ShapeAttrs::FromAttrs(c.attrs()));
   // Shapes that contradict each other are an error of the run, and only if it gets there.
-  c.set_output(0, c.input(0).Merge(wanted).value_or(wanted));
+  c.set_output(0, c.input(0).Merge(attrs.shape).value_or(attrs.shape));
   return absl::OkStatus();
 }
 
 absl::Status ConstShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(const Tensor value, c.attrs().Get<Tensor>("value"));
-  c.set_output(0, value.shape());
+  FORMWORK_ASSIGN_OR_RETURN(const ConstAttrs attrs, ConstAttrs::FromAttrs(c.attrs()));
+  c.set_output(0, attrs.value.shape());
   return absl::OkStatus();
 }
 

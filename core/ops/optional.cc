@@ -1,16 +1,47 @@
+#include "core/ops/optional.h"
+
 #include "core/base/status.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+
+absl::StatusOr<OptionalAttrs> OptionalAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(OptionalAttrs read,
+                            ReadAttrs<OptionalAttrs>(attrs, "output_types", &OptionalAttrs::dtypes,
+                                                     "output_shapes", &OptionalAttrs::shapes));
+  if (read.shapes.size() == read.dtypes.size()) return read;
+  return InvalidArgument("OptionalGetValue: output_types and output_shapes must be as many: ",
+                         read.dtypes.size(), " and ", read.shapes.size());
+}
+
+absl::Status CheckOptionalValue(const OptionalAttrs& attrs, absl::Span<const Tensor> components) {
+  if (components.empty()) return InvalidArgument("The given optional does not have a value.");
+  if (components.size() != attrs.dtypes.size()) {
+    return InvalidArgument("The given optional has ", components.size(), " components, expected ",
+                           attrs.dtypes.size());
+  }
+  for (size_t i = 0; i < components.size(); ++i) {
+    if (components[i].dtype() != attrs.dtypes[i]) {
+      return InvalidArgument("The given optional component at index ", i,
+                             " has a wrong dtype: expected=", DTypeName(attrs.dtypes[i]),
+                             " given=", DTypeName(components[i].dtype()));
+    }
+    if (!attrs.shapes[i].Accepts(components[i].shape())) {
+      return InvalidArgument("The given optional component at index ", i,
+                             " has a wrong shape: expected=", attrs.shapes[i].ToString(),
+                             " given=", components[i].shape().ToString());
+    }
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 absl::Status GetValueShapes(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(const auto shapes,
-                            c.attrs().Get<std::vector<PartialShape>>("output_shapes"));
-  for (size_t i = 0; i < shapes.size() && i < c.outputs().size(); ++i) {
-    c.set_output(static_cast<int>(i), shapes[i]);
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const OptionalAttrs attrs, OptionalAttrs::FromAttrs(c.attrs()));
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, attrs.shapes[i]);
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "core/ops/dims.h"
+#include "core/ops/function.h"
 
 namespace formwork::shapes {
 
@@ -25,8 +26,8 @@ absl::Status Scalar(InferenceContext& c) {
 }
 
 absl::Status FromShapeAttr(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, c.attrs().Get<PartialShape>("shape"));
-  c.set_output(0, std::move(shape));
+  FORMWORK_ASSIGN_OR_RETURN(ShapeAttrs attrs, ShapeAttrs::FromAttrs(c.attrs()));
+  c.set_output(0, std::move(attrs.shape));
   return absl::OkStatus();
 }
 

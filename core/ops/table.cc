@@ -2,34 +2,47 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
 namespace {
 
-absl::StatusOr<ResourceType> TypeOfTable(const AttrMap& attrs, PartialShape value_shape) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType key, attrs.Get<DType>("key_dtype"));
-  FORMWORK_ASSIGN_OR_RETURN(const DType value, attrs.Get<DType>("value_dtype"));
-  if (key != DType::kInt32 && key != DType::kInt64 && key != DType::kString) {
-    return Unimplemented("table: keys of dtype ", DTypeName(key), " are not supported");
+// As the op that gives the handle declares it.
+struct Declared {
+  DType key = DType::kInvalid;
+  DType value = DType::kInvalid;
+  PartialShape value_shape = Shape();
+};
+
+absl::StatusOr<ResourceType> TypeOfTable(const Declared& table) {
+  if (table.key != DType::kInt32 && table.key != DType::kInt64 && table.key != DType::kString) {
+    return Unimplemented("table: keys of dtype ", DTypeName(table.key), " are not supported");
   }
-  if (!IsPlainData(value) && value != DType::kString) {
-    return Unimplemented("table: values of dtype ", DTypeName(value), " are not supported");
+  if (!IsPlainData(table.value) && table.value != DType::kString) {
+    return Unimplemented("table: values of dtype ", DTypeName(table.value), " are not supported");
   }
-  return ResourceType{&kTableKind, {{key, Shape()}, {value, std::move(value_shape)}}};
+  return ResourceType{&kTableKind, {{table.key, Shape()}, {table.value, table.value_shape}}};
 }
 
 absl::StatusOr<ResourceType> TableOfScalars(const AttrMap& attrs) {
-  return TypeOfTable(attrs, Shape());
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Declared table,
+      ReadAttrs<Declared>(attrs, "key_dtype", &Declared::key, "value_dtype", &Declared::value));
+  return TypeOfTable(table);
 }
 
 absl::StatusOr<ResourceType> TableOfTensors(const AttrMap& attrs) {
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, attrs.Get<PartialShape>("value_shape"));
-  if (shape.rank() != 1 || !shape.ToShape()) {
-    return InvalidArgument("Default value must be a vector, got shape ", shape.ToString());
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Declared table,
+      ReadAttrs<Declared>(attrs, "key_dtype", &Declared::key, "value_dtype", &Declared::value,
+                          "value_shape", &Declared::value_shape));
+  if (table.value_shape.rank() != 1 || !table.value_shape.ToShape()) {
+    return InvalidArgument("Default value must be a vector, got shape ",
+                           table.value_shape.ToString());
   }
-  return TypeOfTable(attrs, shape);
+  return TypeOfTable(table);
 }
 
 // With a scalar default the values are scalars.

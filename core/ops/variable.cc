@@ -5,6 +5,7 @@
 #include "core/ops/array_shapes.h"
 #include "core/ops/gather.h"
 #include "core/ops/graph_dtype.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
@@ -44,9 +45,14 @@ absl::Status CheckVariableScatter(DType updates, const Tensor& value) {
 namespace {
 
 absl::StatusOr<ResourceType> VariableType(const AttrMap& attrs) {
-  FORMWORK_ASSIGN_OR_RETURN(const DType dtype, attrs.Get<DType>("dtype"));
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, attrs.Get<PartialShape>("shape"));
-  return ResourceType::Variable(dtype, shape);
+  struct Declared {
+    DType dtype = DType::kInvalid;
+    PartialShape shape;
+  };
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Declared declared,
+      ReadAttrs<Declared>(attrs, "dtype", &Declared::dtype, "shape", &Declared::shape));
+  return ResourceType::Variable(declared.dtype, declared.shape);
 }
 
 absl::Status ShapeOfShape(InferenceContext& c) {

@@ -11,6 +11,7 @@
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
 #include "core/ops/fill.h"
+#include "core/ops/function.h"
 #include "core/ops/host_values.h"
 
 namespace formwork {
@@ -71,17 +72,11 @@ absl::StatusOr<KernelFn> MakeEmpty(KernelInit& init) {
 }
 
 // Stands for a value that the branch of a conditional has not made, and that nobody looks at.
-// TensorFlow gives dimensions that are not known the size 0.
 absl::StatusOr<KernelFn> MakeFakeParam(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape declared, init.attrs().Get<PartialShape>("shape"));
-  for (int i = 0; i < declared.rank(); ++i) {
-    declared.set_dim(i, std::max<int64_t>(declared.dim(i), 0));
-  }
-  if (!declared.known_rank()) declared = PartialShape::OfRank(0);
-  const std::optional<Shape> shape = declared.ToShape();
-  if (!shape) return InvalidArgument("FakeParam: shape is too large: ", declared.ToString());
-  return KernelFn([dtype, shape = *shape](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(const ShapeAttrs attrs, ShapeAttrs::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(Shape shape, PrepareFakeParam(attrs));
+  return KernelFn([dtype, shape = std::move(shape)](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(Tensor zeros, ZeroTensor(ctx.allocator(), dtype, shape));
     ctx.SetOutput(0, std::move(zeros));
     return absl::OkStatus();

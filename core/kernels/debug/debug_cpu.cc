@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "absl/strings/match.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/debug.h"
 
 namespace formwork {
 namespace {
@@ -33,17 +33,8 @@ absl::StatusOr<KernelFn> MakeAssert(KernelInit& init) {
 // All text goes to the caller, whatever the stream is called: a client's request never writes to
 // the server's files or logs.
 absl::StatusOr<KernelFn> MakePrintV2(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string stream,
-                            init.attrs().Get<std::string>("output_stream"));
-  const bool known = stream == "stdout" || stream == "stderr" || stream == "log(info)" ||
-                     stream == "log(warning)" || stream == "log(error)" ||
-                     absl::StartsWith(stream, "file://");
-  if (!known) {
-    return InvalidArgument("Unknown output stream: ", stream,
-                           ", Valid streams are: stdout stderr log(info) log(warning) log(error)");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(std::string end, init.attrs().Get<std::string>("end"));
-  return KernelFn([end = std::move(end)](KernelContext& ctx) -> absl::Status {
+  FORMWORK_ASSIGN_OR_RETURN(PrintV2Attrs attrs, PrintV2Attrs::FromAttrs(init.attrs()));
+  return KernelFn([end = std::move(attrs.end)](KernelContext& ctx) -> absl::Status {
     const Tensor& text = ctx.input(0);
     if (text.rank() != 0) {
       return InvalidArgument("Input is expected to be scalar, but got ", text.shape().ToString());
@@ -58,18 +49,16 @@ absl::StatusOr<KernelFn> MakePrintV2(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakePrint(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(std::string message, init.attrs().Get<std::string>("message"));
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t first_n, init.attrs().Get<int64_t>("first_n"));
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t summarize, init.attrs().Get<int64_t>("summarize"));
-  const int printed = first_n >= 0 ? init.NewState(1) : -1;
-  return KernelFn([message = std::move(message), first_n, summarize, printed](KernelContext& ctx) {
-    const bool silent =
-        first_n >= 0 && ctx.call().state(printed).fetch_add(1) >= static_cast<uint64_t>(first_n);
+  FORMWORK_ASSIGN_OR_RETURN(PrintAttrs attrs, PrintAttrs::FromAttrs(init.attrs()));
+  const int printed = attrs.first_n >= 0 ? init.NewState(1) : -1;
+  return KernelFn([attrs = std::move(attrs), printed](KernelContext& ctx) {
+    const bool silent = printed >= 0 && ctx.call().state(printed).fetch_add(1) >=
+                                            static_cast<uint64_t>(attrs.first_n);
     if (!silent) {
-      std::string text = message;
+      std::string text = attrs.message;
       for (int i = 1; i < ctx.num_inputs(); ++i) {
-        FORMWORK_ASSIGN_OR_RETURN(std::string values,
-                                  FormatTensor(ctx.input(i), summarize, TensorTextStyle::kFirst));
+        FORMWORK_ASSIGN_OR_RETURN(std::string values, FormatTensor(ctx.input(i), attrs.summarize,
+                                                                   TensorTextStyle::kFirst));
         absl::StrAppend(&text, "[", values, "]");
       }
       text += '\n';

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/function.h"
 #include "core/ops/graph_dtype.h"
 
 namespace formwork {
@@ -28,29 +29,28 @@ absl::StatusOr<KernelFn> MakeNoOp(KernelInit&) {
 
 // Runs only where nobody fed it.
 absl::StatusOr<KernelFn> MakePlaceholder(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, init.attrs().Get<PartialShape>("shape"));
+  FORMWORK_ASSIGN_OR_RETURN(const ShapeAttrs attrs, ShapeAttrs::FromAttrs(init.attrs()));
   std::string text =
       absl::StrCat("You must feed a value for placeholder tensor '", init.node_name(),
                    "' with dtype ", GraphDTypeName(init.output_dtypes()[0]));
-  if (shape.rank() > 0) absl::StrAppend(&text, " and shape ", shape.ToString());
+  if (attrs.shape.rank() > 0) {
+    absl::StrAppend(&text, " and shape ", attrs.shape.ToString());
+  }
   return KernelFn([text = std::move(text)](KernelContext&) { return InvalidArgument(text); });
 }
 
 absl::StatusOr<KernelFn> MakeConst(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(Tensor value, init.attrs().Get<Tensor>("value"));
-  return KernelFn([value = std::move(value)](KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(ConstAttrs attrs, ConstAttrs::FromAttrs(init.attrs()));
+  return KernelFn([value = std::move(attrs.value)](KernelContext& ctx) {
     ctx.SetOutput(0, value);
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<KernelFn> MakeEnsureShape(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, init.attrs().Get<PartialShape>("shape"));
-  return KernelFn([shape = std::move(shape)](KernelContext& ctx) -> absl::Status {
-    if (!shape.Accepts(ctx.input(0).shape())) {
-      return InvalidArgument("Shape of tensor input ", ctx.input(0).shape().ToString(),
-                             " is not compatible with expected shape ", shape.ToString(), ".");
-    }
+  FORMWORK_ASSIGN_OR_RETURN(ShapeAttrs attrs, ShapeAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckEnsureShape(attrs, ctx.input(0).shape()));
     ctx.SetOutput(0, ctx.TakeInput(0));
     return absl::OkStatus();
   });

@@ -7,6 +7,7 @@
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/variant/optional.h"
 #include "core/kernels/variant/variant_nesting.h"
+#include "core/ops/optional.h"
 
 namespace formwork {
 namespace {
@@ -50,40 +51,16 @@ absl::StatusOr<KernelFn> MakeHasValue(KernelInit&) {
 }
 
 absl::StatusOr<KernelFn> MakeGetValue(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(std::vector<PartialShape> shapes,
-                            init.attrs().Get<std::vector<PartialShape>>("output_shapes"));
-  std::vector<DType> dtypes(init.output_dtypes().begin(), init.output_dtypes().end());
-  if (shapes.size() != dtypes.size()) {
-    return InvalidArgument("OptionalGetValue: output_types and output_shapes must be as many: ",
-                           dtypes.size(), " and ", shapes.size());
-  }
-  return KernelFn(
-      [shapes = std::move(shapes), dtypes = std::move(dtypes)](KernelContext& ctx) -> absl::Status {
-        FORMWORK_ASSIGN_OR_RETURN(const Optional* optional, OptionalOf(ctx.input(0)));
-        const std::vector<Tensor>& components = optional->components;
-        if (!optional->has_value())
-          return InvalidArgument("The given optional does not have a value.");
-        if (components.size() != dtypes.size()) {
-          return InvalidArgument("The given optional has ", components.size(),
-                                 " components, expected ", dtypes.size());
-        }
-        for (size_t i = 0; i < components.size(); ++i) {
-          if (components[i].dtype() != dtypes[i]) {
-            return InvalidArgument("The given optional component at index ", i,
-                                   " has a wrong dtype: expected=", DTypeName(dtypes[i]),
-                                   " given=", DTypeName(components[i].dtype()));
-          }
-          if (!shapes[i].Accepts(components[i].shape())) {
-            return InvalidArgument("The given optional component at index ", i,
-                                   " has a wrong shape: expected=", shapes[i].ToString(),
-                                   " given=", components[i].shape().ToString());
-          }
-        }
-        for (size_t i = 0; i < components.size(); ++i) {
-          ctx.SetOutput(static_cast<int>(i), components[i]);
-        }
-        return absl::OkStatus();
-      });
+  FORMWORK_ASSIGN_OR_RETURN(OptionalAttrs attrs, OptionalAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Optional* optional, OptionalOf(ctx.input(0)));
+    const std::vector<Tensor>& components = optional->components;
+    FORMWORK_RETURN_IF_ERROR(CheckOptionalValue(attrs, components));
+    for (size_t i = 0; i < components.size(); ++i) {
+      ctx.SetOutput(static_cast<int>(i), components[i]);
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace
