@@ -36,6 +36,7 @@ void KernelRegistry::Add(absl::string_view op, KernelFactory factory) {
   if (declared->control_flow != ControlFlow::kNone) {
     BrokenKernel(op, "its op runs functions, which plans do");
   }
+  if (declared->handle_of != nullptr) BrokenKernel(op, "its op names a resource, which plans bind");
   if (!factories_.emplace(std::string(op), factory).second) BrokenKernel(op, "registered twice");
 }
 

@@ -142,8 +142,8 @@ class KernelRegistry {
   /// Of ops that `ops` declares. It must outlive the registry.
   explicit KernelRegistry(const OpRegistry& ops) : ops_(ops) {}
 
-  /// A second kernel of an op, or one of an op that is not declared, is a broken invariant of ours:
-  /// it ends the process with a message that names the op.
+  /// A second kernel of an op, or one of an op that is not declared or that plans do themselves (it
+  /// runs functions, or names a resource), ends the process with a message that names the op.
   void Add(absl::string_view op, KernelFactory factory);
   /// Null where this device has no kernel for the op.
   KernelFactory Find(absl::string_view op) const;

@@ -6,6 +6,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
@@ -91,17 +92,13 @@ absl::Status Range(KernelContext& ctx, int64_t n) {
   T* to = out->mutable_data<T>();
   ParallelFor(n, 1 << 16, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if constexpr (std::is_integral_v<T>) {
-        // The product stays within the limits for every element that exists.
-        to[i] = static_cast<T>(static_cast<uint64_t>(start) +
-                               static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
-      } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-        to[i] = start + static_cast<T>(i) * delta;
+      T index;
+      if constexpr (math::kIsSmallFloat<T>) {
+        index = T(static_cast<float>(i));  // Which TensorFlow rounds too.
       } else {
-        // TensorFlow rounds the index and the product too.
-        const T product(static_cast<float>(T(static_cast<float>(i))) * static_cast<float>(delta));
-        to[i] = T(static_cast<float>(start) + static_cast<float>(product));
+        index = static_cast<T>(i);
       }
+      to[i] = math::Add(start, math::Mul(index, delta));
     }
   });
   return absl::OkStatus();

@@ -57,7 +57,7 @@ FORMWORK_ISA_INLINE U FloorDiv(U a, U b) {
   if constexpr (std::is_integral_v<U>) {
     if (b == 0) return 0;  // The kernel has refused it.
     if constexpr (std::is_signed_v<U>) {
-      if (b == U(-1)) return static_cast<U>(-static_cast<std::make_unsigned_t<U>>(a));
+      if (b == U(-1)) return Sub(U(0), a);
       const U q = static_cast<U>(a / b);
       return static_cast<U>(q - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0));
     }
@@ -89,7 +89,7 @@ FORMWORK_ISA_INLINE U Div(U a, U b) {
   if constexpr (std::is_integral_v<U>) {
     if (b == 0) return 0;
     if constexpr (std::is_signed_v<U>) {
-      if (b == U(-1)) return static_cast<U>(-static_cast<std::make_unsigned_t<U>>(a));
+      if (b == U(-1)) return Sub(U(0), a);
     }
     return static_cast<U>(a / b);
   } else {
@@ -100,13 +100,13 @@ FORMWORK_ISA_INLINE U Div(U a, U b) {
 template <typename U>
 FORMWORK_ISA_INLINE U Pow(U a, U b) {
   if constexpr (std::is_integral_v<U>) {
-    std::make_unsigned_t<U> base = static_cast<std::make_unsigned_t<U>>(a), result = 1;
+    U base = a, result = 1;
     if (b < 0) return 0;  // The kernel has refused it.
     for (auto e = static_cast<std::make_unsigned_t<U>>(b); e != 0; e >>= 1) {
-      if (e & 1) result = static_cast<decltype(result)>(static_cast<uint64_t>(result) * base);
-      base = static_cast<decltype(base)>(static_cast<uint64_t>(base) * base);
+      if (e & 1) result = Mul(result, base);
+      base = Mul(base, base);
     }
-    return static_cast<U>(result);
+    return result;
   } else {
     return std::pow(a, b);
   }

@@ -7,6 +7,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/kernels/arithmetic.h"
 
 namespace formwork {
 namespace {
@@ -187,10 +188,10 @@ absl::Status FillRange(const Philox& philox, T low, T high, Tensor& out) {
     return InvalidArgument("Need minval < maxval, got ", low, " >= ", high);
   }
   using U = std::make_unsigned_t<T>;
-  const U range = static_cast<U>(high) - static_cast<U>(low);
+  const U range = static_cast<U>(math::Sub(high, low));
   FillGroups<T>(philox, out, 1 << 10, [=](const uint32_t* x, int64_t groups, T* to) {
     for (int64_t i = 0; i < groups * kOutputsPerGroup<T>; ++i) {
-      to[i] = static_cast<T>(static_cast<U>(low) + BitsOf<U>(x, i) % range);
+      to[i] = math::Add(low, static_cast<T>(BitsOf<U>(x, i) % range));
     }
   });
   return absl::OkStatus();
