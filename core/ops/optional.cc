@@ -1,6 +1,7 @@
 #include "core/ops/optional.h"
 
 #include "core/base/status.h"
+#include "core/ops/graph_dtype.h"
 #include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
@@ -24,14 +25,14 @@ absl::Status CheckOptionalValue(const OptionalAttrs& attrs, absl::Span<const Ten
   }
   for (size_t i = 0; i < components.size(); ++i) {
     if (components[i].dtype() != attrs.dtypes[i]) {
-      return InvalidArgument("The given optional component at index ", i,
-                             " has a wrong dtype: expected=", DTypeName(attrs.dtypes[i]),
-                             " given=", DTypeName(components[i].dtype()));
+      return InvalidArgument("The given optional does not match the expected type for component ",
+                             i, ". Expected: ", GraphDTypeName(attrs.dtypes[i]),
+                             ". Actual: ", GraphDTypeName(components[i].dtype()), ".");
     }
     if (!attrs.shapes[i].Accepts(components[i].shape())) {
-      return InvalidArgument("The given optional component at index ", i,
-                             " has a wrong shape: expected=", attrs.shapes[i].ToString(),
-                             " given=", components[i].shape().ToString());
+      return InvalidArgument("The given optional does not match the expected shape for component ",
+                             i, ". Expected: ", attrs.shapes[i].ToString(),
+                             ". Actual: ", components[i].shape().ToString(), ".");
     }
   }
   return absl::OkStatus();

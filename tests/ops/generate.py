@@ -12,6 +12,7 @@ The calls are listed in tests/ops/cases/<family>.py:
   error("MatMul", [[1.]], [[1.], [2.]], text="Matrix size-incompatible")
 
   case("TensorListLength", tensor_list("float", [[1.], None]))          # None: not set
+  case("OptionalHasValue", optional([1.], 2))                           # ... of two components
   case("AssignAddVariableOp", variable([1., 2.]), [10., 20.])           # ... and what it is after
   case("LookupTableSizeV2", table(["a", "b"], [1, 2]))
 
@@ -150,6 +151,27 @@ class TensorList:
 tensor_list = TensorList
 
 
+class Optional:
+  """An optional of components; without any it has no value."""
+  dtype, array = "variant", np.zeros([])
+
+  def __init__(self, *components):
+    self.components = [_value(x) for x in components]
+    self.text = "(%s)" % " ".join(
+        ["optional"] + ["(%s)" % (_inner(x) if isinstance(x, Value) else "variant " + x.text)
+                        for x in self.components])
+
+  def node(self):
+    raw = _tensorflow().raw_ops
+    if not self.components:
+      return raw.OptionalNone()
+    return raw.OptionalFromValue(components=[
+        _constant(x) if isinstance(x, Value) else x.node() for x in self.components])
+
+
+optional = Optional
+
+
 class Variable:
   """A variable; `shape` as declared where that is not the value's; values None: no value."""
   dtype, array = "resource", np.zeros([])
@@ -232,7 +254,7 @@ def _inner(value):
 
 
 def _value(x):
-  if isinstance(x, (Value, TensorList, Variable, Table)):
+  if isinstance(x, (Value, TensorList, Optional, Variable, Table)):
     return x
   array = np.asarray(x)
   if array.dtype == object or array.dtype.kind in "SU":
@@ -448,7 +470,7 @@ def _run(op, inputs, attrs):
     try:
       fetched = iter(session.run(plain + [node], feeds)[:-1])  # Also where it has none.
       outputs = [next(fetched) if x.dtype != tf.variant else
-                 _list_of(graph, session, feeds, x, node.get_attr("element_dtype"))
+                 _variant_of(graph, session, feeds, x, node, flat)
                  for x in node.outputs]
     except tf.errors.OpError as failure:
       return lines, None, failure
@@ -457,6 +479,34 @@ def _run(op, inputs, attrs):
     outputs += [Value("resource", np.zeros([]), text) for text in after]
     names += ["after"] * len(after)
   return lines, list(zip(names, outputs)), None
+
+
+def _variant_of(graph, session, feeds, handle, node, inputs):
+  """What a variant that the op makes holds: what its attrs say, or a list or an optional like the
+  first of its inputs."""
+  attrs = node.node_def.attr
+  if "element_dtype" in attrs:
+    return _list_of(graph, session, feeds, handle, node.get_attr("element_dtype"))
+  if node.type.startswith("Optional"):
+    dtypes = node.get_attr("Toutput_types") if "Toutput_types" in attrs else []
+    return _optional_of(graph, session, feeds, handle, dtypes)
+  like = next(x for x in inputs if x.dtype == "variant")
+  if isinstance(like, Optional):
+    dtypes = [_tf.as_dtype(x.dtype) for x in like.components]
+    return _optional_of(graph, session, feeds, handle, dtypes)
+  return _list_of(graph, session, feeds, handle, _tf.as_dtype(like.element_dtype))
+
+
+def _optional_of(graph, session, feeds, handle, dtypes):
+  """What an optional that the graph makes holds."""
+  raw = _tensorflow().raw_ops
+  with graph.as_default(), _tf.device("/CPU:0"):
+    if not session.run(raw.OptionalHasValue(optional=handle), feeds):
+      return Optional()
+    components = raw.OptionalGetValue(optional=handle, output_types=dtypes,
+                                      output_shapes=[None] * len(dtypes))
+    return Optional(*[Value(_graph_name(dtype), np.asarray(x))
+                      for dtype, x in zip(dtypes, session.run(components, feeds))])
 
 
 def _list_of(graph, session, feeds, handle, dtype):

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/status.h"
 #include "core/device/host_allocator.h"
+#include "core/kernels/variant/optional.h"
 #include "core/kernels/variant/variant_nesting.h"
 #include "core/ops/table.h"
 #include "tests/support/op_case_text.h"
@@ -24,7 +25,7 @@ absl::StatusOr<std::vector<std::string>> WordsOf(absl::string_view text, absl::s
   }
   std::vector<std::string> words = Tokens(inner);
   if (words.empty()) return InvalidArgument("nothing in parentheses");
-  for (absl::string_view known : {"list", "variable", "table"}) {
+  for (absl::string_view known : {"list", "optional", "variable", "table"}) {
     if (words[0] == known) *kind = known;
   }
   words.erase(words.begin());
@@ -49,10 +50,8 @@ struct ListText {
   std::vector<std::string> items;
 };
 
-absl::StatusOr<ListText> ParseList(absl::string_view text) {
-  absl::string_view kind;
-  FORMWORK_ASSIGN_OR_RETURN(std::vector<std::string> words, WordsOf(text, &kind));
-  if (kind != "list" || words.empty()) return InvalidArgument("not a list: ", text);
+absl::StatusOr<ListText> ParseList(std::vector<std::string> words) {
+  if (words.empty()) return InvalidArgument("a list without a dtype");
   ListText list;
   FORMWORK_ASSIGN_OR_RETURN(list.dtype, ParseDType(words[0]));
   words.erase(words.begin());
@@ -105,10 +104,8 @@ std::vector<std::string> EntriesOf(const Tensor& keys, const Tensor& values) {
   return entries;
 }
 
-}  // namespace
-
-absl::StatusOr<Variant> MakeVariant(absl::string_view text, Allocator& allocator) {
-  FORMWORK_ASSIGN_OR_RETURN(const ListText parsed, ParseList(text));
+absl::StatusOr<Variant> MakeList(std::vector<std::string> words, Allocator& allocator) {
+  FORMWORK_ASSIGN_OR_RETURN(const ListText parsed, ParseList(std::move(words)));
   auto list = std::make_shared<TensorList>();
   list->element_dtype = parsed.dtype;
   list->element_shape = parsed.shape;
@@ -123,8 +120,20 @@ absl::StatusOr<Variant> MakeVariant(absl::string_view text, Allocator& allocator
   return Variant(std::move(list));
 }
 
-absl::Status CompareVariant(absl::string_view expected, const Variant& got) {
-  FORMWORK_ASSIGN_OR_RETURN(const ListText want, ParseList(expected));
+// Each word is a component; without any there is no value.
+absl::StatusOr<Variant> MakeOptional(const std::vector<std::string>& words, Allocator& allocator) {
+  auto optional = std::make_shared<Optional>();
+  for (const std::string& word : words) {
+    FORMWORK_ASSIGN_OR_RETURN(const ValueText value, ParseItem(word));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor made, MakeValue(value, allocator));
+    FORMWORK_RETURN_IF_ERROR(CountNesting(*optional, made));
+    optional->components.push_back(std::move(made));
+  }
+  return Variant(std::move(optional));
+}
+
+absl::Status CompareList(std::vector<std::string> expected, const Variant& got) {
+  FORMWORK_ASSIGN_OR_RETURN(const ListText want, ParseList(std::move(expected)));
   const auto* list = dynamic_cast<const TensorList*>(got.get());
   if (list == nullptr) return FailedPrecondition("there is no list");
   if (list->element_dtype != want.dtype || list->element_shape != want.shape) {
@@ -141,6 +150,39 @@ absl::Status CompareVariant(absl::string_view expected, const Variant& got) {
     if (!status.ok()) return FailedPrecondition("item ", i, ": ", status.message());
   }
   return absl::OkStatus();
+}
+
+absl::Status CompareOptional(const std::vector<std::string>& expected, const Variant& got) {
+  const auto* optional = dynamic_cast<const Optional*>(got.get());
+  if (optional == nullptr) return FailedPrecondition("there is no optional");
+  if (optional->components.size() != expected.size()) {
+    return FailedPrecondition("expected an optional of ", expected.size(), " components, got ",
+                              optional->components.size());
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    FORMWORK_ASSIGN_OR_RETURN(const ValueText want, ParseItem(expected[i]));
+    const absl::Status status = CompareValue(want, optional->components[i], std::nullopt);
+    if (!status.ok()) return FailedPrecondition("component ", i, ": ", status.message());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Variant> MakeVariant(absl::string_view text, Allocator& allocator) {
+  absl::string_view kind;
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<std::string> words, WordsOf(text, &kind));
+  if (kind == "list") return MakeList(std::move(words), allocator);
+  if (kind == "optional") return MakeOptional(words, allocator);
+  return InvalidArgument("not a list or an optional: ", text);
+}
+
+absl::Status CompareVariant(absl::string_view expected, const Variant& got) {
+  absl::string_view kind;
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<std::string> words, WordsOf(expected, &kind));
+  if (kind == "list") return CompareList(std::move(words), got);
+  if (kind == "optional") return CompareOptional(words, got);
+  return InvalidArgument("not a list or an optional: ", expected);
 }
 
 absl::StatusOr<ResourceText> ParseResource(const ValueText& text) {

@@ -48,16 +48,19 @@ TEST_F(OptionalTest, NothingIsNotAValue) {
 
 TEST_F(OptionalTest, WhatDoesNotFitIsRefused) {
   const Tensor optional = Of({VectorOf<float>({1, 2})});
-  EXPECT_INVALID(Values(optional, {DType::kInt32}, {PartialShape()}).status(), "wrong dtype");
-  EXPECT_INVALID(Values(optional, {DType::kFloat}, {Shape({3})}).status(), "wrong shape");
+  EXPECT_INVALID(Values(optional, {DType::kInt32}, {PartialShape()}).status(),
+                 "Expected: int32. Actual: float.");
+  EXPECT_INVALID(Values(optional, {DType::kFloat}, {Shape({3})}).status(),
+                 "Expected: [3]. Actual: [2].");
   EXPECT_INVALID(
       Values(optional, {DType::kFloat, DType::kFloat}, {PartialShape(), PartialShape()}).status(),
       "has 1 components, expected 2");
   EXPECT_INVALID(Values(optional, {DType::kFloat}, {}).status(), "as many");
   const Tensor list = Tensor::VariantScalar(std::make_shared<TensorList>());
-  EXPECT_INVALID(run_.One("OptionalHasValue", {}, {list}).status(), "not an optional");
+  EXPECT_INVALID(run_.One("OptionalHasValue", {}, {list}).status(),
+                 "must be an OptionalVariant object");
   EXPECT_INVALID(run_.One("OptionalHasValue", {}, {Tensor::VariantScalar(nullptr)}).status(),
-                 "not an optional");
+                 "must be an OptionalVariant object");
 }
 
 TEST_F(OptionalTest, ZerosAndSumsAreOfWhatIsInside) {

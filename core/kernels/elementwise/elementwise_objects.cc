@@ -127,8 +127,9 @@ absl::StatusOr<Variant> AddLists(Allocator& allocator, const TensorList& a, cons
 
 absl::StatusOr<Variant> AddOptionals(Allocator& allocator, const Optional& a, const Optional& b) {
   if (a.components.size() != b.components.size()) {
-    return InvalidArgument("AddN: cannot add optionals of different numbers of components: ",
-                           a.components.size(), " vs. ", b.components.size());
+    return InvalidArgument(
+        "Cannot add optionals because they have different numbers of components (",
+        a.components.size(), " vs. ", b.components.size(), ").");
   }
   auto sum = std::make_shared<Optional>(a);
   for (size_t i = 0; i < sum->components.size(); ++i) {

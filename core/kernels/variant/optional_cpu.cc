@@ -12,13 +12,18 @@
 namespace formwork {
 namespace {
 
-// The one that a scalar handle holds; lives as long as the handle's tensor.
-absl::StatusOr<const Optional*> OptionalOf(const Tensor& handle) {
+// The one that input 0 of `op` holds; lives as long as its tensor.
+absl::StatusOr<const Optional*> OptionalOf(absl::string_view op, const Tensor& handle) {
   if (handle.rank() != 0) {
-    return InvalidArgument("Optional: the input must be a scalar: ", handle.shape().ToString());
+    return InvalidArgument("Input to ", op,
+                           " must be a scalar tensor containing an OptionalVariant "
+                           "object: ",
+                           handle.shape().ToString());
   }
   const auto* optional = dynamic_cast<const Optional*>(handle.scalar<Variant>().get());
-  if (optional == nullptr) return InvalidArgument("Optional: the input is not an optional");
+  if (optional == nullptr) {
+    return InvalidArgument("Input to ", op, " must be an OptionalVariant object.");
+  }
   return optional;
 }
 
@@ -44,7 +49,8 @@ absl::StatusOr<KernelFn> MakeNone(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeHasValue(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Optional* optional, OptionalOf(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Optional* optional,
+                              OptionalOf("OptionalHasValue", ctx.input(0)));
     ctx.SetOutput(0, Tensor::Scalar(optional->has_value()));
     return absl::OkStatus();
   });
@@ -53,7 +59,8 @@ absl::StatusOr<KernelFn> MakeHasValue(KernelInit&) {
 absl::StatusOr<KernelFn> MakeGetValue(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(OptionalAttrs attrs, OptionalAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Optional* optional, OptionalOf(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Optional* optional,
+                              OptionalOf("OptionalGetValue", ctx.input(0)));
     const std::vector<Tensor>& components = optional->components;
     FORMWORK_RETURN_IF_ERROR(CheckOptionalValue(attrs, components));
     for (size_t i = 0; i < components.size(); ++i) {
