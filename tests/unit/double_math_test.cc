@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -41,9 +42,18 @@ FORMWORK_LOOP(Expm1Loop, math::Expm1);
 FORMWORK_LOOP(TanhLoop, math::Tanh);
 FORMWORK_LOOP(SigmoidLoop, math::Sigmoid);
 FORMWORK_LOOP(ErfLoop, math::Erf);
+FORMWORK_LOOP(ErfcLoop, math::Erfc);
+FORMWORK_LOOP(LogLoop, math::Log);
+FORMWORK_LOOP(Log1pLoop, math::Log1p);
+FORMWORK_LOOP(SoftplusLoop, math::Softplus);
+FORMWORK_LOOP(AtanLoop, math::Atan);
+FORMWORK_LOOP(AtanhLoop, math::Atanh);
 #undef FORMWORK_LOOP
 
 long double ExactSigmoid(long double x) { return 1 / (1 + std::exp(-x)); }
+long double ExactSoftplus(long double x) {
+  return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x)));
+}
 
 // Numbers of every size, many of those where the functions bend, and where something changes.
 std::vector<double> Sweep() {
@@ -58,6 +68,7 @@ std::vector<double> Sweep() {
     const double any = std::bit_cast<double>(random());
     if (!std::isnan(any)) values.push_back(any);
     values.push_back(std::ldexp(static_cast<double>(random() >> 11), -50) - 4);
+    values.push_back(std::ldexp(static_cast<double>(random() >> 11), -62) - 1e-3);
     values.push_back(std::ldexp(static_cast<double>(random() >> 11), -43) - 800);
   }
   return values;
@@ -108,6 +119,56 @@ TEST(DoubleMathTest, FunctionsAreWithinTheirBounds) {
   ExpectWithin<TanhLoop>(3, std::tanh);
   ExpectWithin<SigmoidLoop>(3, ExactSigmoid);
   ExpectWithin<ErfLoop>(2, std::erf);
+  ExpectWithin<ErfcLoop>(5, std::erfc);
+  ExpectWithin<LogLoop>(1, std::log);
+  ExpectWithin<Log1pLoop>(1, std::log1p);
+  ExpectWithin<SoftplusLoop>(2, ExactSoftplus);
+  ExpectWithin<AtanLoop>(2, std::atan);
+  ExpectWithin<AtanhLoop>(2.5, std::atanh);
+}
+
+struct Atan2Loop {
+  FORMWORK_ISA_INLINE static void Run(const double* yx, double* angle, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) angle[i] = math::Atan2(yx[2 * i], yx[2 * i + 1]);
+  }
+};
+
+TEST(DoubleMathTest, Atan2IsWithin3UlpInEveryQuadrantAndOfEverySize) {
+  const std::vector<double> ends = {0.0,   -0.0,   1.0,       -1.0,        kInf,
+                                    -kInf, 5e-324, -5e-324,   1.7e308,     -1.7e308,
+                                    1e300, 1e-310, 2.25e-308, std::nan("")};
+  std::vector<double> yx;
+  for (double y : ends) {
+    for (double x : ends) yx.insert(yx.end(), {y, x});
+  }
+  std::mt19937_64 random(2);
+  for (double size : {1.0, 1e308, 1e-308}) {
+    for (int i = 0; i < 400000; ++i) {
+      yx.push_back(size * (std::ldexp(static_cast<double>(random() >> 11), -52) - 1.0));
+    }
+  }
+  for (int i = 0; i < 400000; ++i) {
+    const double any = std::bit_cast<double>(random());
+    yx.push_back(std::isnan(any) ? 0.0 : any);
+  }
+  const int64_t n = static_cast<int64_t>(yx.size()) / 2;
+  std::vector<double> angles(static_cast<size_t>(n));
+  for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa > HostIsa()) continue;
+    RunAt<Atan2Loop>(isa, yx.data(), angles.data(), n);
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < angles.size(); ++i) {
+      const double distance = Distance(
+          angles[i],
+          std::atan2(static_cast<long double>(yx[2 * i]), static_cast<long double>(yx[2 * i + 1])));
+      if (distance <= worst) continue;
+      worst = distance;
+      at = i;
+    }
+    EXPECT_LE(worst, 3) << IsaName(isa) << " at " << yx[2 * at] << ", " << yx[2 * at + 1] << ": "
+                        << angles[at];
+  }
 }
 
 }  // namespace

@@ -22,22 +22,13 @@ template <typename U>
 constexpr bool kIsComplex<std::complex<U>> = true;
 
 // These of doubles are left to the C library.
-FORMWORK_ISA_INLINE double Log(double x) { return std::log(x); }
-FORMWORK_ISA_INLINE double Log1p(double x) { return std::log1p(x); }
-FORMWORK_ISA_INLINE double Erfc(double x) { return std::erfc(x); }
-FORMWORK_ISA_INLINE double Atan(double x) { return std::atan(x); }
-FORMWORK_ISA_INLINE double Atan2(double y, double x) { return std::atan2(y, x); }
 FORMWORK_ISA_INLINE double Asin(double x) { return std::asin(x); }
-FORMWORK_ISA_INLINE double Atanh(double x) { return std::atanh(x); }
 FORMWORK_ISA_INLINE double Pow(double x, double y) { return std::pow(x, y); }
 
 FORMWORK_ISA_INLINE float Softplus(float x) {
   // max(x, 0) + log(1 + e^-|x|): nothing overflows, and the sum is exact where one part is nothing.
   const float e = Exp(-Magnitude(x));
   return (x < 0.0f ? 0.0f : x) + Log1pOfFraction(e);
-}
-FORMWORK_ISA_INLINE double Softplus(double x) {
-  return (x < 0 ? 0.0 : x) + std::log1p(std::exp(-std::abs(x)));
 }
 
 // NaN wins on either side; of equal operands (0 and -0) the first.
