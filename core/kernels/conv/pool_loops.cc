@@ -6,6 +6,13 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/isa.h"
 
+// Before a loop of which no iteration reads what another writes.
+#if defined(__clang__)
+#define FORMWORK_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define FORMWORK_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace formwork {
 namespace {
 
@@ -52,7 +59,7 @@ struct WindowOffsets {
 template <typename T, int kPixels>
 FORMWORK_ISA_INLINE void LargestOfWindow(const WindowOffsets<kPixels>& offsets, const T* in,
                                          int64_t channels, T lowest, T* out) {
-#pragma GCC ivdep
+  FORMWORK_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) {
     T best = lowest;
     for (int k = 0; k < kPixels; ++k) {
@@ -111,7 +118,7 @@ struct MaxRows {
 template <typename T, int kPixels>
 FORMWORK_ISA_INLINE void SpreadOverWindow(const WindowOffsets<kPixels>& offsets, const T* in,
                                           int64_t channels, bool relu, const T* gradient, T* to) {
-#pragma GCC ivdep
+  FORMWORK_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) {
     T best = in[c];
     int32_t place = 0;
