@@ -33,20 +33,19 @@ FORMWORK_ISA_INLINE double Pow2(double n) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(n + (kToInteger + 1023.0)) << 52);
 }
 
-// e^r - 1 for |r| <= ln 2 / 2.
+// c of e^r - 1 = 2 r / (2 - c) for |r| <= ln 2 / 2: r - c is even in r.
+FORMWORK_ISA_INLINE double ExpPart(double r) {
+  const double w = r * r;
+  double p = 4.1437096880780196e-8;
+  p = p * w - 1.6534058842837582e-6;
+  p = p * w + 6.613756470855508e-5;
+  p = p * w - 2.7777777777562864e-3;
+  p = p * w + 0.1666666666666666;
+  return r - w * p;
+}
 FORMWORK_ISA_INLINE double Expm1OfRest(double r) {
-  double p = 2.0914755325893202e-9;
-  p = p * r + 2.5105312729622102e-8;
-  p = p * r + 2.755727347871858e-7;
-  p = p * r + 2.7557255170000887e-6;
-  p = p * r + 2.4801587325677462e-5;
-  p = p * r + 1.9841269875002279e-4;
-  p = p * r + 1.3888888888883711e-3;
-  p = p * r + 8.3333333333260831e-3;
-  p = p * r + 4.166666666666667e-2;
-  p = p * r + 1.6666666666666671e-1;
-  p = p * r + 0.5;
-  return p * (r * r) + r;
+  const double c = ExpPart(r);
+  return r + r * c / (2.0 - c);
 }
 // x - n ln 2, with ln 2 in two parts (Cody and Waite).
 FORMWORK_ISA_INLINE double LessLogs(double x, double n) {
@@ -76,11 +75,19 @@ FORMWORK_ISA_INLINE double Expm1(double x) {
 }
 
 FORMWORK_ISA_INLINE double Tanh(double x) {
-  // By e^-2|x| - 1, which keeps its precision near 0. From 22 on the result is 1.
+  // By e = e^-2|x| = 2^n (2 r / d + 1), in one division: (1 - e) / (1 + e), whose parts keep their
+  // precision near 0, where the result is small, and 1 - 2 e / (1 + e) beyond. From 22 on it is 1.
   const double magnitude = Magnitude(x);
-  const double a = magnitude > 22.0 ? 22.0 : magnitude;
-  const double e = Expm1(-2.0 * a);
-  return WithSignOf(-e / (2.0 + e), x);
+  const double a = -2.0 * (magnitude > 22.0 ? 22.0 : magnitude);
+  const double n = Nearest(a * 1.44269504088896340736);
+  const double r = LessLogs(a, n);
+  const double d = 2.0 - ExpPart(r);
+  const double scale = Pow2(n);
+  const double part = scale * (r + r);
+  const double e = scale * d + part;
+  const bool small = magnitude < 0.549;
+  const double quotient = (small ? (1.0 - scale) * d - part : e + e) / (d + e);
+  return WithSignOf(small ? quotient : 1.0 - quotient, x);
 }
 
 FORMWORK_ISA_INLINE double Sigmoid(double x) {
@@ -248,15 +255,16 @@ FORMWORK_ISA_INLINE double Atan(double x) {
 FORMWORK_ISA_INLINE double Atan2(double y, double x) {
   // Made smaller where their sum would overflow.
   const double y_size = Magnitude(y), x_size = Magnitude(x);
-  const double scale = y_size > 1e300 || x_size > 1e300 ? 0x1p-60 : 1.0;
+  const double scale = y_size + x_size > 1e300 ? 0x1p-60 : 1.0;
   const double a = y_size * scale, b = x_size * scale;
-  // Two infinities are as far as each other; of two zeros it is the signs that count.
+  // Two infinities are as far as each other; of two zeros it is the signs that count. A NaN is in
+  // the quotient.
   const bool even = a == b;
   const Slope slope = SlopeOf(even ? (a == 0.0 ? 0.0 : 1.0) : a, even ? 1.0 : b);
   const double angle = AngleOf(slope.num / slope.den, slope);
   const bool left = std::bit_cast<int64_t>(x) < 0;
   const double whole = left ? 3.1415926535897931 - (angle - 1.2246467991473532e-16) : angle;
-  return y == y && x == x ? WithSignOf(whole, y) : kNothing;
+  return WithSignOf(whole, y);
 }
 
 // e^(x^2) erfc(x) (1 + 2 x) for x in [0.5, 27.3].

@@ -1,12 +1,12 @@
 #pragma once
 
 // Functions of one float without a branch, so that loops over them vectorise at every level of
-// vector instructions. Within 3 ulp of the true value, Erfc within 5, Tanh within 6 and
-// TensorFlow's to the bit (tests/unit/float_math_test.cc sweeps them); infinities, NaN, -0 and
-// denormals as the C library has them.
+// vector instructions. Within 3 ulp of the true value, Erfc within 5, Erf within 6 as TensorFlow's,
+// Tanh within 6 and TensorFlow's to the bit (tests/unit/float_math_test.cc sweeps them);
+// infinities, NaN, -0 and denormals as the C library has them.
 //
 // Polynomials were fitted to the functions by weighted least squares over Chebyshev nodes; those of
-// Exp, Log, Sin and Cos are the Cephes library's.
+// Exp, Sin and Cos are the Cephes library's.
 
 #include <bit>
 #include <cmath>
@@ -73,46 +73,57 @@ FORMWORK_ISA_INLINE float Expm1(float x) {
   return x == 0.0f ? x : y;
 }
 
-FORMWORK_ISA_INLINE float Log(float x) {
+// A positive number as 2^e (1 + f), f in [sqrt 1/2 - 1, sqrt 2 - 1].
+struct FloatLogParts {
+  float e;
+  float f;
+};
+FORMWORK_ISA_INLINE FloatLogParts SplitForLog(float x) {
+  constexpr uint32_t kHalfRoot = 0x3f3504f3u;
   const bool denormal = x < 1.17549435e-38f;
   const uint32_t bits = std::bit_cast<uint32_t>(denormal ? x * 8388608.0f : x);
-  float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 126) - (denormal ? 23.0f : 0.0f);
-  float m = std::bit_cast<float>((bits & 0x007fffffu) | 0x3f000000u);  // [0.5, 1)
-  const bool low = m < 0.707106781186547524f;
-  e = low ? e - 1.0f : e;
-  m = (low ? m + m : m) - 1.0f;
-  const float z = m * m;
-  float p = 7.0376836292e-2f;
-  p = p * m - 1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  const float y = p * m * z + e * -2.12194440e-4f - 0.5f * z;
-  float result = m + y + e * 0.693359375f;
-  result = x == kInf ? kInf : result;
-  result = x == 0.0f ? -kInf : result;
-  return x >= 0.0f ? result : kNan;
+  const uint32_t shifted = bits + (0x3f800000u - kHalfRoot);
+  const int32_t e = static_cast<int32_t>(shifted >> 23) - (denormal ? 150 : 127);
+  const float m = std::bit_cast<float>((shifted & 0x007fffffu) + kHalfRoot);
+  return {static_cast<float>(e), m - 1.0f};
+}
+// e ln 2 + log(1 + f) + rest.
+FORMWORK_ISA_INLINE float LogOfParts(float e, float f, float rest) {
+  // log(1 + f) = 2 atanh(s) = f - (f^2/2 - s (f^2/2 + s^2 p)).
+  const float s = f / (2.0f + f);
+  const float z = s * s;
+  float p = 0.2958098593f;
+  p = p * z + 0.3998875772f;
+  p = p * z + 0.6666668510f;
+  const float half_square = 0.5f * f * f;
+  const float low = s * (half_square + z * p) + (e * -2.12194440e-4f + rest);
+  return e * 0.693359375f - ((half_square - low) - f);
+}
+
+FORMWORK_ISA_INLINE float Log(float x) {
+  const FloatLogParts parts = SplitForLog(x);
+  float y = LogOfParts(parts.e, parts.f, 0.0f);
+  y = x == kInf ? kInf : y;
+  y = x == 0.0f ? -kInf : y;
+  return x >= 0.0f ? y : kNan;
 }
 
 // log(1 + x) for x in [0, 1], or NaN.
 FORMWORK_ISA_INLINE float Log1pOfFraction(float x) {
-  // log of the rounded 1 + x, and what the rounding left out.
   const float u = 1.0f + x;
-  return Log(u) + (x - (u - 1.0f)) / u;
+  const FloatLogParts parts = SplitForLog(u);
+  // Near 1 nothing of x is lost; else what the rounding of 1 + x left out comes in at the end.
+  const bool near = parts.e == 0.0f;
+  return LogOfParts(parts.e, near ? x : parts.f, near ? 0.0f : (x - (u - 1.0f)) / u);
 }
 
 FORMWORK_ISA_INLINE float Log1p(float x) {
-  // log of the rounded 1 + x, and what the rounding left out.
   const float u = 1.0f + x;
-  const float rest = x - (u - 1.0f);
-  const float y = Log(u) + rest / u;
-  const bool plain = u == 1.0f;
-  const bool edge = x == kInf || u <= 0.0f;
-  return plain ? x : (edge ? Log(u) : y);
+  float y = Log1pOfFraction(x);
+  y = x == kInf ? kInf : y;
+  y = u == 0.0f ? -kInf : y;
+  y = u >= 0.0f ? y : kNan;
+  return u == 1.0f ? x : y;
 }
 
 // TensorFlow's bits: Eigen's rational approximation (tanh's best of degrees 9 and 8 on
@@ -169,30 +180,26 @@ FORMWORK_ISA_INLINE float SmallErf(float x) {
   return x + x * (0.12837916709551256f + z * p);
 }
 
-// erf for x in [1, 4].
-FORMWORK_ISA_INLINE float LargeErf(float x) {
-  const float t = x * 0.666666667f - 1.66666667f;
-  float p = 1.35488838e-4f;
-  p = p * t - 1.13048079e-3f;
-  p = p * t + 1.41071425e-3f;
-  p = p * t + 3.42754814e-3f;
-  p = p * t - 1.0245821e-2f;
-  p = p * t + 7.48191295e-3f;
-  p = p * t + 9.47911988e-3f;
-  p = p * t - 3.21633829e-2f;
-  p = p * t + 4.6419013e-2f;
-  p = p * t - 4.36024339e-2f;
-  p = p * t + 2.81836941e-2f;
-  p = p * t - 1.22558857e-2f;
-  p = p * t + 3.26740453e-3f;
-  return p * t + 9.99593079e-1f;
-}
-
 FORMWORK_ISA_INLINE float Erf(float x) {
-  // From 4 on the result is 1.
-  const float magnitude = Magnitude(x);
-  const float a = magnitude > 4.0f ? 4.0f : magnitude;
-  return magnitude < 1.0f ? SmallErf(x) : WithSignOf(LargeErf(a), x);
+  // A quotient of polynomials without negative terms. From 3.93 on the result is 1.
+  x = x > 3.93f ? 3.93f : x;
+  x = x < -3.93f ? -3.93f : x;
+  const float z = x * x;
+  float p = 2.042272585e-6f;
+  p = p * z + 2.84782703e-4f;
+  p = p * z + 3.778253645e-3f;
+  p = p * z + 5.278609748e-2f;
+  p = p * z + 1.907515846e-1f;
+  p = p * z + 1.128379146f;
+  float q = 3.800586297e-5f;
+  q = q * z + 1.164893129e-3f;
+  q = q * z + 1.499471145e-2f;
+  q = q * z + 1.142442632e-1f;
+  q = q * z + 5.023819152e-1f;
+  q = q * z + 1.0f;
+  float y = x * p / q;
+  y = y > 1.0f ? 1.0f : y;
+  return y < -1.0f ? -1.0f : y;
 }
 
 FORMWORK_ISA_INLINE float Erfc(float x) {
@@ -229,14 +236,14 @@ FORMWORK_ISA_INLINE float Atan(float x) {
 FORMWORK_ISA_INLINE float Atan2(float y, float x) {
   const float a = Magnitude(y), b = Magnitude(x);
   const bool steep = a > b;
-  // Of two zeros or two infinities it is the signs that count.
+  // Of two zeros or two infinities it is the signs that count. A NaN is in the quotient.
   const float t = (steep ? b : a) / (steep ? a : b);
   const float fraction = a == b ? (a == 0.0f ? 0.0f : 1.0f) : t;
   const float slope = AtanOfFraction(fraction);
   const float angle = steep ? 1.57079632679489662f - (slope + 4.37113900018624283e-8f) : slope;
   const bool left = std::bit_cast<int32_t>(x) < 0;
   const float whole = left ? 3.14159265358979324f - (angle + 8.74227800037248566e-8f) : angle;
-  return a == a && b == b ? WithSignOf(whole, y) : kNan;
+  return WithSignOf(whole, y);
 }
 
 FORMWORK_ISA_INLINE float Atanh(float x) {
