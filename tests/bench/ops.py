@@ -3,7 +3,9 @@
   ops.py --engine BIN --out results.json [NAME...]
 
 A NAME is a part of what is printed: "exp", "float64", "tanh float32". Measured as by
-engine_bench.py; FORMWORK_ISA lowers the engine's level of vector instructions.
+engine_bench.py, but that TensorFlow runs elementwise ops eagerly: there a function's call can cost
+more than a hundred thousand elements. FORMWORK_ISA lowers the engine's level of vector
+instructions.
 """
 import argparse
 import itertools
@@ -125,7 +127,8 @@ def main():
   results = []
   for name, function, values, calls in itertools.chain(of_elementwise(), of_tables()):
     if not args.names or any(part in name for part in args.names):
-      results.append(engine_bench.compare(name, function, values, calls, args.engine))
+      results.append(engine_bench.compare(name, function, values, calls, args.engine,
+                                          eager=not name.startswith("table")))
   with open(args.out, "w") as out:
     json.dump(results, out, indent=1)
 
