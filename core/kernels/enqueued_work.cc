@@ -52,6 +52,8 @@ DeviceView::DeviceView(const Tensor& tensor) : dtype(tensor.dtype()), shape(tens
   block.data = tensor.buffer().data();
   block.bytes = block.capacity = tensor.buffer().bytes();
   block.allocator = &borrowed;
+  block.device = tensor.buffer().block()->device;  // So that no kernel keeps it.
+  block.refs.store(0, std::memory_order_relaxed);
 }
 
 Tensor DeviceView::Read() {
@@ -60,7 +62,7 @@ Tensor DeviceView::Read() {
     std::memcpy(tensor.mutable_raw(), block.data, block.bytes);
     return tensor;
   }
-  block.refs.store(1, std::memory_order_relaxed);
+  block.refs.fetch_add(1, std::memory_order_relaxed);
   return Tensor::OfBuffer(dtype, shape, Buffer(&block));
 }
 
@@ -184,8 +186,20 @@ void Work::Run() {
     if (variable.after && variable.before) variable.after->Write(variable.before->Read());
   }
   if (!status_->Get().ok()) return;
-  const absl::Status status = CatchOutOfMemory([&] { return RunKernel(); });
+  absl::Status status = CatchOutOfMemory([&] { return RunKernel(); });
+  status.Update(CheckNothingHeld());
   if (!status.ok()) status_->Fail(AtNode(node_, calls_, status), effects_);
+}
+
+absl::Status Work::CheckNothingHeld() const {
+  const auto held = [](const DeviceView& view) { return view.held(); };
+  bool any = std::any_of(views_.begin(), views_.end(), held) ||
+             std::any_of(outputs_.begin(), outputs_.end(), held);
+  for (const WorkVariable& variable : variables_) {
+    any |=
+        (variable.before && variable.before->held()) || (variable.after && variable.after->held());
+  }
+  return any ? Internal(node_.op->name, " keeps memory of the device") : absl::OkStatus();
 }
 
 absl::Status Work::RunKernel() {

@@ -24,6 +24,8 @@ struct DeviceView {
   /// The value, while the work runs alone.
   Tensor Read();
   void Write(const Tensor& value);
+  /// Whether somebody holds a value that Read gave, or the memory as an output's.
+  bool held() const { return block.refs.load(std::memory_order_relaxed) != 0; }
 
   const DType dtype;
   const Shape shape;
@@ -112,6 +114,8 @@ class Work {
   WorkVariable& AddVariable(ResourceHandle handle, const ResourceType& type);
   void Run();
   absl::Status RunKernel();
+  // After the kernel: the memory is no longer there for it.
+  absl::Status CheckNothingHeld() const;
 
   const DeviceNode& node_;
   const std::shared_ptr<EnqueuedStatus> status_;

@@ -229,6 +229,40 @@ TEST_F(DevicePlanTest, AVariableWithoutValueIsNamed) {
                        AllOf(HasSubstr("node 'r'"), HasSubstr("variable v"))));
 }
 
+// On the CPU a convolution keeps a filter that comes again and again, in a form of its own.
+TEST_F(DevicePlanTest, KernelsKeepNothingThatIsOnTheDevice) {
+  Make(R"(
+    x = Placeholder dtype=float
+    v = VarHandleOp dtype=float shape=shape:[3,3,16,16] shared_name="v"
+    dims = Const int32[4] 3 3 16 16
+    f = Fill(dims, x) T=float index_type=int32
+    a = AssignVariableOp(v, f) dtype=float
+  )",
+       {{"x:0", DType::kFloat}}, {}, {"a"});
+  const Program assign = program_;
+  Make(R"(
+    x = Placeholder dtype=float
+    v = VarHandleOp dtype=float shape=shape:[3,3,16,16] shared_name="v"
+    dims = Const int32[4] 1 8 8 16
+    i = Fill(dims, x) T=float index_type=int32
+    f = ReadVariableOp(v) dtype=float
+    c = Conv2D(i, f) T=float strides=[1,1,1,1] padding="VALID"
+    all = Const int32[4] 0 1 2 3
+    y = Max(c, all) T=float Tidx=int32
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0"});
+  const Program convolve = program_;
+  for (float value : {1.0f, 2.0f}) {
+    std::vector<Request> requests = {{&assign, Owned(Tensor::Scalar(value))}};
+    for (int i = 0; i < 6; ++i) requests.push_back({&convolve, Owned(Tensor::Scalar(1.0f))});
+    const std::vector<Outcome> outcomes = sim_.Run(requests);
+    for (size_t i = 1; i < outcomes.size(); ++i) {
+      ASSERT_OK(outcomes[i].status);
+      EXPECT_EQ(outcomes[i].results[0].scalar<float>(), 144 * value);
+    }
+  }
+}
+
 TEST_F(DevicePlanTest, ALostDeviceEndsTheCall) {
   Make(R"(
     x = Placeholder dtype=float

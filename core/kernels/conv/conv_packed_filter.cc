@@ -70,8 +70,9 @@ bool PackedFilterMemo::Settled(const Tensor& filter) {
   if (kept_.has_value() && kept_->filter.raw() != elements) Forget();
   calls_in_a_row_ = last_ == elements ? calls_in_a_row_ + 1 : 1;
   last_ = elements;
-  // A small filter lives inside its Tensor: packing it is nothing.
-  return calls_in_a_row_ >= calls_wanted_ && filter.buffer();
+  // A small filter lives inside its Tensor: packing it is nothing. One on a device is there for the
+  // work alone that reads it.
+  return calls_in_a_row_ >= calls_wanted_ && filter.buffer() && !filter.on_device();
 }
 
 absl::StatusOr<Tensor> PackedFilterMemo::Get(const Tensor& filter, const Tensor* scale, bool keep,
