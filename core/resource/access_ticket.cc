@@ -367,8 +367,9 @@ void AccessTicket::ReplaceEnqueued(Entry& entry, Tensor after) {
   }
   NoteWrite(entry);
   if (!entry.write_enqueued) {
-    if (!entry.read_enqueued) stream_->Wait(variable.defined_);
     for (const EventRef& read : reads) stream_->Wait(read);
+    // Who has read the value has waited for it.
+    if (!entry.read_enqueued && reads.empty()) stream_->Wait(variable.defined_);
   }
   entry.write_enqueued = true;
 }

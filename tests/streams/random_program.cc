@@ -203,6 +203,16 @@ absl::StatusOr<Program> RandomProgram(Programs& programs, uint64_t seed) {
   return Writer(seed).Write(programs);
 }
 
+absl::StatusOr<Program> PlainProgram(Programs& programs, bool adds) {
+  if (adds) {
+    return programs.Make(absl::StrCat(kHead, "  w = AssignAddVariableOp(a, x) dtype=float\n"),
+                         kFeeds, {}, {"w"});
+  }
+  return programs.Make(
+      absl::StrCat(kHead, "  v = ReadVariableOp(a) dtype=float\n  y = Tanh(v) T=float\n"), kFeeds,
+      {"y:0"}, {});
+}
+
 absl::StatusOr<Program> InitialProgram(Programs& programs) {
   return programs.Make(absl::StrCat(kHead, R"(
     wa = AssignVariableOp(a, x) dtype=float

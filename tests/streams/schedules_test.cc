@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 
 #include "tests/streams/random_program.h"
 
@@ -16,6 +17,7 @@ using ::testing::IsEmpty;
 
 constexpr int kPrograms = 3;  // In one schedule.
 constexpr int kCalls = 16;
+constexpr int kCallsWithPlainOnes = 128;
 constexpr int kStreams = 3;
 
 constexpr int kSchedules = 500;
@@ -45,16 +47,24 @@ std::string Text(const Outcome& outcome) {
 // The functions of some schedules, and calls of them.
 class Case {
  public:
-  Case(Programs& programs, uint64_t seed, int calls = kCalls) : random_(seed) {
+  /// `plain`: half of the calls are of functions for which the host never waits, and by that orders
+  /// what others do.
+  Case(Programs& programs, uint64_t seed, bool plain = false) : random_(seed) {
     initial_ = InitialProgram(programs).value();
     for (int i = 0; i < kPrograms; ++i) {
       absl::StatusOr<Program> program = RandomProgram(programs, seed * kPrograms + i);
       EXPECT_OK(program);
       programs_.push_back(*std::move(program));
     }
+    for (int i = 0; plain && i < kPrograms; ++i) {
+      absl::StatusOr<Program> program = PlainProgram(programs, i % 2 == 0);
+      EXPECT_OK(program);
+      programs_.push_back(*std::move(program));
+    }
+    const int calls = plain ? kCallsWithPlainOnes : kCalls;
     for (int i = 0; i < calls; ++i) {
       requests_.push_back(
-          {&programs_[random_() % kPrograms], RandomInputs(random_(), random_() % 8 == 0)});
+          {&programs_[random_() % programs_.size()], RandomInputs(random_(), random_() % 8 == 0)});
     }
   }
   Case(const Case&) = delete;
@@ -149,37 +159,66 @@ TEST(Schedules, CancelledCallsLeaveEverythingInOrder) {
   EXPECT_GT(cancelled, schedules);
 }
 
-// How many of a hundred schedules are reported where those waits are left out.
-int Reported(const std::function<bool(int64_t)>& left_out) {
+// How many schedules, of a hundred that come to such waits, are reported where those are left out.
+int Reported(const std::function<bool(const SimWait&)>& which) {
   Programs programs;
-  int reported = 0, wrong = 0;
-  for (int schedule = 0; schedule < 100; ++schedule) {
-    // Where the host happens to have waited, no wait of a stream is missed: more calls.
-    const Case functions(programs, schedule, 3 * kCalls);
+  int reported = 0, wrong = 0, tried = 0;
+  for (int schedule = 0; schedule < 1000 && tried < 100; ++schedule) {
+    const Case functions(programs, schedule, /*plain=*/true);
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
     SimWorld sim(programs, schedule, kStreams);
-    sim.device().LeaveOutWaits(left_out);
+    bool left_out = false;
+    sim.device().LeaveOutWaits([&](const SimWait& wait) {
+      left_out |= which(wait);
+      return which(wait);
+    });
     const std::vector<Outcome> outcomes = functions.Run(sim);
     const bool differs = !std::equal(outcomes.begin(), outcomes.end(), expected.begin(), Same);
     const bool found = !sim.Reports().empty();
     EXPECT_TRUE(found || !differs) << "schedule " << schedule << ": wrong, and not reported";
+    if (!left_out) continue;
+    ++tried;
     reported += found;
     wrong += differs;
   }
-  ::testing::Test::RecordProperty("reported", reported);
+  EXPECT_EQ(tried, 100);
   ::testing::Test::RecordProperty("wrong", wrong);
   return reported;
 }
 
 TEST(Schedules, ReportMissingWaits) {
   if (Schedules() < kSchedules) GTEST_SKIP() << "a short run";
-  EXPECT_GE(Reported([](int64_t) { return true; }), 99);
+  EXPECT_GE(Reported([](const SimWait&) { return true; }), 99);
 }
 
 TEST(Schedules, ReportThatEverySecondWaitIsMissing) {
   if (Schedules() < kSchedules) GTEST_SKIP() << "a short run";
-  EXPECT_GE(Reported([](int64_t wait) { return wait % 2 == 0; }), 99);
+  EXPECT_GE(Reported([](const SimWait& wait) { return wait.number % 2 == 0; }), 99);
+}
+
+// Each statement of the engine that makes a stream wait, alone.
+TEST(Schedules, ReportThatOneWaitIsMissing) {
+  if (Schedules() < kSchedules) GTEST_SKIP() << "a short run";
+  Programs programs;
+  std::map<const void*, int64_t> sites;
+  for (int schedule = 0; schedule < 20; ++schedule) {
+    const Case functions(programs, schedule, /*plain=*/true);
+    SimWorld sim(programs, schedule, kStreams);
+    sim.device().LeaveOutWaits([&](const SimWait& wait) {
+      ++sites[wait.site];
+      return false;
+    });
+    functions.Run(sim);
+    ASSERT_THAT(sim.Reports(), IsEmpty());
+  }
+  EXPECT_GE(sites.size(), 3u);
+  for (const auto& [site, times] : sites) {
+    const int reported = Reported([site = site](const SimWait& wait) { return wait.site == site; });
+    RecordProperty(absl::StrCat("of_one_met_", times, "_times"), reported);
+    EXPECT_GE(reported, 99) << "of " << sites.size() << " statements, one that is met " << times
+                            << " times";
+  }
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ struct SimItem {
   std::vector<Buffer> held;  // Those of the host.
   absl::AnyInvocable<absl::Status()> work;
   std::shared_ptr<SimEvent> event;
+  const void* site = nullptr;  // Of a wait.
   absl::AnyInvocable<void(absl::Status)> then;
 };
 
@@ -130,7 +131,8 @@ class SimState final : public Allocator {
 
   void Enqueue(SimQueue* queue, SimItem item, const BufferAccess& access = {}) {
     absl::MutexLock lock(&mutex_);
-    if (item.kind == SimItem::kWait && left_out_ != nullptr && left_out_(waits_++)) return;
+    if (item.kind == SimItem::kWait && left_out_ != nullptr && left_out_({waits_++, item.site}))
+      return;
     for (const Buffer* buffer : access.reads) item.reads.push_back(Find(*buffer, item));
     for (const Buffer* buffer : access.writes) item.writes.push_back(Find(*buffer, item));
     host_.Tick(kHost);
@@ -175,7 +177,7 @@ class SimState final : public Allocator {
     CheckPoison(/*all=*/true);
     return reports_;
   }
-  void LeaveOutWaits(std::function<bool(int64_t)> which) {
+  void LeaveOutWaits(std::function<bool(const SimWait&)> which) {
     absl::MutexLock lock(&mutex_);
     left_out_ = std::move(which);
   }
@@ -218,7 +220,7 @@ class SimState final : public Allocator {
   std::map<const BufferBlock*, MemoryRef> live_ ABSL_GUARDED_BY(mutex_);
   std::map<const void*, MemoryRef> host_memories_ ABSL_GUARDED_BY(mutex_);  // By address.
   Clock host_ ABSL_GUARDED_BY(mutex_);
-  std::function<bool(int64_t)> left_out_ ABSL_GUARDED_BY(mutex_);
+  std::function<bool(const SimWait&)> left_out_ ABSL_GUARDED_BY(mutex_);
   int64_t waits_ ABSL_GUARDED_BY(mutex_) = 0;
   bool lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool watches_host_ ABSL_GUARDED_BY(mutex_) = true;
@@ -288,6 +290,7 @@ class SimStream final : public Stream {
     if (event == nullptr) return;
     SimItem item;
     item.kind = SimItem::kWait;
+    item.site = __builtin_return_address(0);
     item.event = std::dynamic_pointer_cast<SimEvent>(event);
     if (item.event == nullptr) {
       item.kind = SimItem::kWork;
@@ -665,7 +668,7 @@ void SimDevice::RunAll() {
 }
 void SimDevice::HostReads(const Buffer& buffer) { state_->HostAccess(buffer, false); }
 void SimDevice::HostWrites(const Buffer& buffer) { state_->HostAccess(buffer, true); }
-void SimDevice::LeaveOutWaits(std::function<bool(int64_t)> which) {
+void SimDevice::LeaveOutWaits(std::function<bool(const SimWait&)> which) {
   state_->LeaveOutWaits(std::move(which));
 }
 void SimDevice::Lose() { state_->Lose(); }

@@ -25,6 +25,12 @@ namespace formwork::testing {
 
 class SimState;
 
+/// A wait of a stream, as it is enqueued.
+struct SimWait {
+  int64_t number;    ///< Counted from 0 over all streams.
+  const void* site;  ///< Where in the program: the same for all waits of one statement.
+};
+
 /// Thread-safe, as every device. It holds the buffers of the host that copies touch: what they are
 /// known by is their address.
 class SimDevice final : public Device {
@@ -54,9 +60,8 @@ class SimDevice final : public Device {
   void HostReads(const Buffer& buffer);
   void HostWrites(const Buffer& buffer);
 
-  /// To test the tests: leaves out the waits that this says, given their numbers, counted from 0
-  /// over all streams. Before the first of them.
-  void LeaveOutWaits(std::function<bool(int64_t)> which);
+  /// To test the tests: leaves out the waits that this says. Before the first of them.
+  void LeaveOutWaits(std::function<bool(const SimWait&)> which);
 
   /// From now on everything that runs fails with kUnavailable.
   void Lose();
