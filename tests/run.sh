@@ -5,7 +5,8 @@
 #              TensorFlow, end to end; the C++ ones again under AddressSanitizer with UBSan; a
 #              minute of fuzzing the importer
 #   --fast     without the sanitizers and the fuzzing
-#   --slow     also ThreadSanitizer, op cases at every level of vector instructions, and ten minutes
+#   --slow     also ThreadSanitizer, op cases at every level of vector instructions, 10,000 schedules
+#              of the simulated device, the Python tests on a server that runs on it, and ten minutes
 #              of fuzzing
 #   --attacks  only what clients, peers and machines may do to a server, against the release build
 set -euo pipefail
@@ -70,12 +71,18 @@ if [ "$mode" = --slow ]; then
   attempt ctest --test-dir build/dev --output-on-failure -L slow
   attempt ctest --test-dir build/asan --output-on-failure -L slow
 
+  step "Client, conformance and end to end tests on the simulated device"
+  FORMWORK_BIN=$PWD/build/dev/bin/simulated attempt build/venv/bin/python -m pytest -q \
+    --durations=5 tests/python tests/e2e
+
   step "Building tsan"
-  build tsan formwork_unit_tests
+  build tsan formwork_unit_tests formwork_stream_tests
   # Of the engine's own threads: oneTBB is built without it, so that what kernels split looks racy.
   # Without a test of a hundred rounds of failures, which takes a quarter of an hour.
+  tests='AccessTicket*:Engine*:*EngineParked*:Execution*:Lanes*:FunctionCache*:Resource*:Metrics*'
   attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 \
-    --gtest_filter='AccessTicket*:Engine*:FunctionCache*:Resource*:Metrics*:-EngineMemoryTest.WhateverFails*'
+    --gtest_filter="$tests:-EngineMemoryTest.WhateverFails*"
+  attempt build/tsan/bin/formwork_stream_tests --gtest_brief=1
 fi
 
 step "Done"
