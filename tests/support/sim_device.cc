@@ -642,8 +642,10 @@ SimDevice::~SimDevice() {
   RunAll();
 }
 
+void SimDevice::IgnoreHost() { state_->IgnoreHost(); }
+
 void SimDevice::RunByItself() {
-  state_->IgnoreHost();
+  IgnoreHost();
   driver_ = std::thread([state = state_] {
     sigset_t all;  // They are for the program that uses the device.
     sigfillset(&all);

@@ -52,8 +52,11 @@ class SimDevice final : public Device {
   /// Steps until nothing can run. Await does so until its event has happened.
   void RunAll();
 
-  /// From now on a thread of its own steps it, so that nobody else has to, and memory of the host
-  /// is neither held nor watched, so that programs may run for long. To be called once, first.
+  /// From now on memory of the host is neither held nor watched: for those whose memory it is may
+  /// go before the device.
+  void IgnoreHost();
+  /// The same, and a thread of its own steps it, so that nobody else has to. To be called once,
+  /// first.
   void RunByItself();
 
   /// What a test says before it reads or writes `buffer`, of the host, that copies touch.

@@ -19,7 +19,9 @@ constexpr size_t kMiB = size_t{1} << 20;
 class EngineParkedTest : public EngineTest, public ::testing::WithParamInterface<uint64_t> {
  protected:
   void SetUp() override {
+    device_.IgnoreHost();  // Which is the engine's.
     options_.device = &device_;
+    options_.compute_threads = 1;  // ThreadSanitizer does not see what orders others.
     options_.call_threads = 1;
     options_.memory_limit_bytes = 256 * kMiB;
     Start(options_);
