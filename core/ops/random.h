@@ -1,11 +1,16 @@
 #pragma once
 
-// What random ops are on every device: attrs.
+// What random ops are on every device: attrs, and what their inputs may be. Errors are
+// kInvalidArgument in TensorFlow's words.
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/ops/attr.h"
+#include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
 
 namespace formwork {
 
@@ -17,5 +22,29 @@ struct SeedAttrs {
   bool seeded() const { return seed != 0 || seed2 != 0; }
   static absl::StatusOr<SeedAttrs> FromAttrs(const AttrMap& attrs);
 };
+
+/// The one algorithm that there is.
+inline constexpr int32_t kPhiloxAlgorithm = 1;
+
+/// The output's shape, which input `shape` lists.
+absl::StatusOr<Shape> PrepareRandomShape(const Tensor& shape);
+
+/// Input `i` is a scalar.
+absl::Status CheckRandomScalar(int i, absl::Span<const int64_t> input);
+
+/// StatelessRandomGetKeyCounter.
+absl::Status CheckSeed(absl::Span<const int64_t> seed);
+
+/// Stateless...V2: inputs 1 to 3.
+absl::Status CheckStatelessRandom(absl::Span<const int64_t> key, absl::Span<const int64_t> counter,
+                                  const Tensor& alg);
+
+/// ...UniformInt: both are scalars.
+absl::Status CheckUniformBounds(absl::Span<const int64_t> minval, absl::Span<const int64_t> maxval);
+
+/// RngSkip, RngReadAndSkip. Errors: also kUnimplemented for ThreeFry.
+absl::Status CheckGeneratorAlgorithm(int64_t algorithm);
+/// The value of the variable that keeps a generator.
+absl::Status CheckGeneratorState(const Tensor& state);
 
 }  // namespace formwork

@@ -76,12 +76,4 @@ PartialShape OrOfRank(const PartialShape& shape, int rank) {
   return shape.known_rank() ? shape : PartialShape::OfRank(rank);
 }
 
-absl::StatusOr<PartialShape> WithRank(const PartialShape& shape, int rank, absl::string_view what) {
-  if (!shape.known_rank()) return PartialShape::OfRank(rank);
-  if (shape.rank() != rank) {
-    return InvalidArgument(what, " must be of rank ", rank, ": shape=", shape.ToString());
-  }
-  return shape;
-}
-
 }  // namespace formwork::shapes

@@ -60,8 +60,6 @@ absl::StatusOr<PartialShape> ShapeFromInput(const InferenceContext& c, int i);
 absl::StatusOr<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b);
 /// `shape`; where its rank is unknown, one of that rank with unknown dimensions.
 PartialShape OrOfRank(const PartialShape& shape, int rank);
-/// The same with the rank checked.
-absl::StatusOr<PartialShape> WithRank(const PartialShape& shape, int rank, absl::string_view what);
 
 }  // namespace shapes
 }  // namespace formwork

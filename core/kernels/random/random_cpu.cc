@@ -12,57 +12,17 @@
 #include "core/kernels/random/philox.h"
 #include "core/kernels/random/random_fill.h"
 #include "core/kernels/register_cpu_kernels.h"
-#include "core/ops/graph_dtype.h"
 #include "core/ops/random.h"
 
 namespace formwork {
 namespace {
-
-constexpr int64_t kPhiloxAlgorithm = 1;
-constexpr int64_t kThreeFryAlgorithm = 2;
-constexpr int64_t kAutoAlgorithm = 3;  // Philox on a CPU.
-
-absl::StatusOr<Shape> ShapeFrom(const Tensor& tensor) {
-  if (tensor.rank() != 1) {
-    return InvalidArgument("shape must be a vector of {int32,int64}, got shape ",
-                           tensor.shape().ToString());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, IntegersOf(tensor, "shape"));
-  for (int64_t dim : dims) {
-    if (dim < 0) return InvalidArgument("Dimension ", dim, " must be >= 0");
-  }
-  return Shape::Make(dims);
-}
-
-absl::Status CheckScalar(const KernelContext& ctx, int i) {
-  if (ctx.input(i).rank() == 0) return absl::OkStatus();
-  return InvalidArgument("input ", i, " (0-based) must have shape [], not ",
-                         ctx.input(i).shape().ToString());
-}
-
-absl::Status CheckBounds(const Tensor& minval, const Tensor& maxval) {
-  if (minval.rank() != 0) {
-    return InvalidArgument("minval must be 0-D, got shape ", minval.shape().ToString());
-  }
-  if (maxval.rank() != 0) {
-    return InvalidArgument("maxval must be 0-D, got shape ", maxval.shape().ToString());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckAlgorithm(int64_t algorithm) {
-  if (algorithm == kPhiloxAlgorithm || algorithm == kAutoAlgorithm) return absl::OkStatus();
-  return InvalidArgument("Unsupported algorithm id: ", algorithm);
-}
 
 // --- Stateless: inputs shape, key, counter, alg -------------------------------------------------
 
 absl::StatusOr<KernelFn> MakeGetKeyCounter(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& seed = ctx.input(0);
-    if (seed.shape() != Shape({2})) {
-      return InvalidArgument("seed must have shape [2], not ", seed.shape().ToString());
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckSeed(seed.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(const Dims seeds, IntegersOf(seed, "seed"));
     // Scrambled, so that it does not matter which part of the seed varies.
     const Philox::Group mix =
@@ -79,7 +39,7 @@ absl::StatusOr<KernelFn> MakeGetKeyCounter(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeGetAlgorithm(KernelInit&) {
   return KernelFn([](KernelContext& ctx) {
-    ctx.SetOutput(0, Tensor::Scalar(static_cast<int32_t>(kPhiloxAlgorithm)));
+    ctx.SetOutput(0, Tensor::Scalar(kPhiloxAlgorithm));
     return absl::OkStatus();
   });
 }
@@ -87,17 +47,8 @@ absl::StatusOr<KernelFn> MakeGetAlgorithm(KernelInit&) {
 absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx) {
   const Tensor& key = ctx.input(1);
   const Tensor& counter = ctx.input(2);
-  FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 3));
-  FORMWORK_RETURN_IF_ERROR(CheckAlgorithm(ctx.input(3).scalar<int32_t>()));
-  if (key.shape() != Shape({1})) {
-    return InvalidArgument("key must have shape [1], not ", key.shape().ToString(),
-                           ". (Note that batched keys are not supported yet.)");
-  }
-  if (counter.rank() != 1 || counter.dim(0) < 2) {
-    return InvalidArgument(
-        "counter must be a vector with length at least 2; got shape: ", counter.shape().ToString(),
-        ". (Note that batched counters are not supported yet.)");
-  }
+  FORMWORK_RETURN_IF_ERROR(
+      CheckStatelessRandom(key.shape().dims(), counter.shape().dims(), ctx.input(3)));
   return Philox(counter.data<uint64_t>()[0], counter.data<uint64_t>()[1], key.data<uint64_t>()[0]);
 }
 
@@ -109,7 +60,7 @@ absl::StatusOr<KernelFn> MakeStateless(KernelInit& init) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
   return KernelFn([dtype, fill](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
     FORMWORK_ASSIGN_OR_RETURN(const Philox philox, StatelessPhilox(ctx));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
     fill(philox, *output);
@@ -120,11 +71,11 @@ absl::StatusOr<KernelFn> MakeStateless(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeStatelessUniformInt(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
     FORMWORK_ASSIGN_OR_RETURN(const Philox philox, StatelessPhilox(ctx));
     const Tensor minval = ctx.input(4);
     const Tensor maxval = ctx.input(5);
-    FORMWORK_RETURN_IF_ERROR(CheckBounds(minval, maxval));
+    FORMWORK_RETURN_IF_ERROR(CheckUniformBounds(minval.shape().dims(), maxval.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     return FillUniformInt(philox, minval, maxval, *output);
@@ -180,7 +131,7 @@ absl::StatusOr<KernelFn> MakeStateful(KernelInit& init) {
   }
   FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
   return KernelFn([dtype, fill, position](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
     const auto n = static_cast<uint64_t>(shape.num_elements());
     fill(position.Reserve(ctx, n * kReservedGroups), *output);
@@ -192,10 +143,10 @@ absl::StatusOr<KernelFn> MakeUniformInt(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
   return KernelFn([dtype, position](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, ShapeFrom(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
     const Tensor minval = ctx.input(1);
     const Tensor maxval = ctx.input(2);
-    FORMWORK_RETURN_IF_ERROR(CheckBounds(minval, maxval));
+    FORMWORK_RETURN_IF_ERROR(CheckUniformBounds(minval.shape().dims(), maxval.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     const auto n = static_cast<uint64_t>(shape.num_elements());
@@ -255,27 +206,14 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
 
 // Moves the generator on by what `delta` numbers set aside; hands out the state before.
 absl::Status SkipState(KernelContext& ctx, int64_t algorithm, uint64_t delta, Tensor* before) {
-  if (algorithm == kThreeFryAlgorithm) {
-    return Unimplemented("Non-XLA devices don't support the ThreeFry algorithm.");
-  }
-  FORMWORK_RETURN_IF_ERROR(CheckAlgorithm(algorithm));
+  FORMWORK_RETURN_IF_ERROR(CheckGeneratorAlgorithm(algorithm));
   if (ctx.input(0).num_elements() != 1) {
     return InvalidArgument("resource must be a single handle: shape=",
                            ctx.input(0).shape().ToString());
   }
   const ResourceHandle handle = ctx.input(0).scalar<ResourceHandle>();
   return ctx.resources().Update(handle, 0, [&](Tensor& state) -> absl::Status {
-    if (state.dtype() != DType::kInt64) {
-      return InvalidArgument("dtype of RNG state variable must be int64, not ",
-                             GraphDTypeName(state.dtype()));
-    }
-    if (state.rank() != 1) {
-      return InvalidArgument("RNG state must have one and only one dimension, not ", state.rank());
-    }
-    if (state.dim(0) < 3) {
-      return InvalidArgument("For the Philox algorithm, the size of state must be at least 3; got ",
-                             state.dim(0));
-    }
+    FORMWORK_RETURN_IF_ERROR(CheckGeneratorState(state));
     int64_t* words = state.mutable_data<int64_t>();
     if (before != nullptr) std::copy_n(words, 3, before->mutable_data<int64_t>());
     Philox philox(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]),
@@ -289,8 +227,8 @@ absl::Status SkipState(KernelContext& ctx, int64_t algorithm, uint64_t delta, Te
 
 absl::StatusOr<KernelFn> MakeReadAndSkip(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 1));
-    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 2));
+    FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(1, ctx.input(1).shape().dims()));
+    FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(2, ctx.input(2).shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor before,
                               Tensor::Allocate(ctx.allocator(), DType::kInt64, Shape({3})));
     FORMWORK_RETURN_IF_ERROR(
@@ -302,8 +240,8 @@ absl::StatusOr<KernelFn> MakeReadAndSkip(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeSkip(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 1));
-    FORMWORK_RETURN_IF_ERROR(CheckScalar(ctx, 2));
+    FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(1, ctx.input(1).shape().dims()));
+    FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(2, ctx.input(2).shape().dims()));
     return SkipState(ctx, ctx.input(1).scalar<int64_t>(),
                      static_cast<uint64_t>(ctx.input(2).scalar<int64_t>()), nullptr);
   });
