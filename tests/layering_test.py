@@ -19,7 +19,7 @@ BELOW = {
     "core/kernels/elementwise": ["core/kernels", "core/kernels/variant"],
     "core/kernels/function": ["core/kernels"],
     "core/kernels/gather": ["core/kernels/array"],
-    "core/kernels/gemm": ["core/kernels"],
+    "core/kernels/gemm": ["core/kernels/elementwise"],
     "core/kernels/image": ["core/kernels"],
     "core/kernels/list": ["core/kernels/array", "core/kernels/variant"],
     "core/kernels/matmul": ["core/kernels/array", "core/kernels/conv", "core/kernels/reduction"],

@@ -134,9 +134,10 @@ class ConvDepthwise {
 
     const std::vector<std::vector<Band>> stripes = Stripes(*first, *second);
     if (stripes.empty()) return false;
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor packed, memo_.Get(conv.input(1), conv_operands->scale,
-                                                             memo_.Settled(conv.input(1)),
-                                                             stripes[0][0].conv, conv.allocator()));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const Tensor packed,
+        memo_.Get(conv.input(1), conv_operands->scale, memo_.Settled(conv.input(1)),
+                  {stripes[0][0].conv}, conv.allocator()));
     Tensor scaled = weights;
     if (depthwise_operands->scale != nullptr) {
       FORMWORK_ASSIGN_OR_RETURN(

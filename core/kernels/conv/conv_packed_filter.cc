@@ -6,6 +6,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/gemm/panel_product.h"
 
 namespace formwork {
 namespace {
@@ -16,7 +17,18 @@ bool SameScale(const Tensor& kept, const Tensor* scale) {
          std::memcmp(kept.raw(), scale->raw(), kept.bytes()) == 0;
 }
 
+// Of a filter in `form`, seen as rows x columns.
+int64_t PackedBytes(const FilterForm& form, int64_t rows, int64_t columns) {
+  if (form.conv != nullptr) return static_cast<int64_t>(form.conv->packed_filter_bytes());
+  return PanelElements(rows, columns) * static_cast<int64_t>(sizeof(float));
+}
+
 }  // namespace
+
+bool FilterForm::SameAs(const FilterForm& other) const {
+  if (conv == nullptr || other.conv == nullptr) return conv == other.conv;
+  return conv->SamePacking(*other.conv);
+}
 
 absl::StatusOr<Tensor> ScaledFilter(const Tensor& filter, const Tensor& scale,
                                     Allocator& allocator) {
@@ -38,17 +50,24 @@ absl::StatusOr<Tensor> ScaledFilter(const Tensor& filter, const Tensor& scale,
   return scaled;
 }
 
-absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, const OnednnConv& conv,
+absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, const FilterForm& form,
                                   Allocator& allocator) {
   Tensor plain = filter;
   if (scale != nullptr) {
     FORMWORK_ASSIGN_OR_RETURN(plain, ScaledFilter(filter, *scale, allocator));
   }
-  const int64_t bytes = static_cast<int64_t>(conv.packed_filter_bytes());
+  const int64_t columns = filter.shape().dim(filter.rank() - 1);
+  const int64_t rows = filter.num_elements() / std::max<int64_t>(columns, 1);
+  const int64_t bytes = PackedBytes(form, rows, columns);
   // Never inside the Tensor itself, which is not aligned as oneDNN wants it.
   FORMWORK_ASSIGN_OR_RETURN(Tensor packed, Tensor::Allocate(allocator, DType::kUint8,
                                                             Shape({std::max<int64_t>(bytes, 64)})));
-  FORMWORK_RETURN_IF_ERROR(conv.PackFilter(plain.data<float>(), packed.mutable_raw()));
+  const float* from = plain.data<float>();
+  if (form.conv != nullptr) {
+    FORMWORK_RETURN_IF_ERROR(form.conv->PackFilter(from, packed.mutable_raw()));
+  } else {
+    PackPanels(rows, columns, from, columns, 1, static_cast<float*>(packed.mutable_raw()));
+  }
   return packed;
 }
 
@@ -76,19 +95,18 @@ bool PackedFilterMemo::Settled(const Tensor& filter) {
 }
 
 absl::StatusOr<Tensor> PackedFilterMemo::Get(const Tensor& filter, const Tensor* scale, bool keep,
-                                             const std::shared_ptr<const OnednnConv>& conv,
-                                             Allocator& allocator) {
+                                             const FilterForm& form, Allocator& allocator) {
   {
     absl::MutexLock lock(&mutex_);
     if (kept_.has_value() && kept_->filter.raw() == filter.raw() &&
-        SameScale(kept_->scale, scale) && kept_->form->SamePacking(*conv)) {
+        SameScale(kept_->scale, scale) && kept_->form.SameAs(form)) {
       return kept_->packed;
     }
   }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor packed, PackFilter(filter, scale, *conv, allocator));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor packed, PackFilter(filter, scale, form, allocator));
   if (keep && WorkStatus().ok()) {
     absl::MutexLock lock(&mutex_);
-    kept_.emplace(Kept{filter, scale == nullptr ? Tensor() : *scale, packed, conv});
+    kept_.emplace(Kept{filter, scale == nullptr ? Tensor() : *scale, packed, form});
   }
   return packed;
 }

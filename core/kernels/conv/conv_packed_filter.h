@@ -1,7 +1,7 @@
 #pragma once
 
-// Remembers a filter in oneDNN's packed form from call to call, because packing costs as much as a
-// small convolution.
+// Remembers a filter in its packed form, oneDNN's or panels of our own (gemm/panel_product.h), from
+// call to call, because packing costs as much as a small convolution.
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +14,13 @@
 #include "core/tensor/tensor.h"
 
 namespace formwork {
+
+/// How a filter is packed: for a problem of oneDNN's; or, where that is null, in panels.
+struct FilterForm {
+  std::shared_ptr<const OnednnConv> conv;
+
+  bool SameAs(const FilterForm& other) const;
+};
 
 /// The packed filter of one node. It holds on to the filter's elements together with their packed
 /// copy, so that the elements cannot change or go away behind it; a variable's writer then copies
@@ -29,17 +36,17 @@ class PackedFilterMemo {
   bool Settled(const Tensor& filter);
   /// After a packed form found no memory: as if the filter had changed.
   void Discourage();
-  /// The packed form for `conv` of `filter`, times `scale`, a vector of its last dimension, where
-  /// that is not null. `keep`: what Settled said.
+  /// `filter`, times `scale`, a vector of its last dimension, where that is not null, in `form`.
+  /// `keep`: what Settled said.
   absl::StatusOr<Tensor> Get(const Tensor& filter, const Tensor* scale, bool keep,
-                             const std::shared_ptr<const OnednnConv>& conv, Allocator& allocator);
+                             const FilterForm& form, Allocator& allocator);
 
  private:
   struct Kept {
     Tensor filter;
     Tensor scale;  // Compared by value: it may be computed in each call. Empty where there is none.
     Tensor packed;
-    std::shared_ptr<const OnednnConv> form;
+    FilterForm form;
   };
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -55,7 +62,7 @@ absl::StatusOr<Tensor> ScaledFilter(const Tensor& filter, const Tensor& scale,
                                     Allocator& allocator);
 
 /// Packs without remembering. `scale`: as above.
-absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, const OnednnConv& conv,
+absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, const FilterForm& form,
                                   Allocator& allocator);
 
 }  // namespace formwork

@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/conv/conv_gemm.h"
+#include "core/kernels/conv/conv_panels.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/widen.h"
 
@@ -260,13 +261,13 @@ absl::Status OnednnForward(const ConvShape& shape, const Tensor& input, const Te
   // Pieces of another size may want another form of the filter.
   std::vector<Tensor> packed(pieces.size());
   FORMWORK_ASSIGN_OR_RETURN(packed[0],
-                            memo.Get(filter, epilogue.scale, keep, compiled[0], allocator));
+                            memo.Get(filter, epilogue.scale, keep, {compiled[0]}, allocator));
   for (size_t i = 1; i < pieces.size(); ++i) {
     if (compiled[i]->SamePacking(*compiled[0])) {
       packed[i] = packed[0];
     } else {
       FORMWORK_ASSIGN_OR_RETURN(packed[i],
-                                PackFilter(filter, epilogue.scale, *compiled[i], allocator));
+                                PackFilter(filter, epilogue.scale, {compiled[i]}, allocator));
     }
   }
   const float* from = input.data<float>();
@@ -290,7 +291,7 @@ absl::Status OnednnInputGradient(const ConvShape& shape, const Tensor& filter,
     if (i > 0 && compiled[i]->SamePacking(*compiled[0])) {
       packed[i] = packed[0];
     } else {
-      FORMWORK_ASSIGN_OR_RETURN(packed[i], PackFilter(filter, nullptr, *compiled[i], allocator));
+      FORMWORK_ASSIGN_OR_RETURN(packed[i], PackFilter(filter, nullptr, {compiled[i]}, allocator));
     }
   }
   const float* from = out_backprop.data<float>();
@@ -334,6 +335,20 @@ absl::Status OnednnFilterGradient(const ConvShape& shape, const Tensor& input,
             out_backprop.data<float>() + pieces[i].output_offset, packed.mutable_raw(), scratch));
         return compiled[i]->UnpackFilter(packed.raw(), part);
       });
+}
+
+// ---- Panels ----
+
+absl::Status PanelsForward(const ConvShape& shape, const Tensor& input, const Tensor& filter,
+                           const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
+                           Allocator& allocator, Tensor* output) {
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor panels,
+                            memo.Get(filter, epilogue.scale, keep, {.conv = nullptr}, allocator));
+  auto data = [](const Tensor* t) { return t == nullptr ? nullptr : t->data<float>(); };
+  ConvPanelsForward(shape, input.data<float>(), static_cast<const float*>(panels.raw()),
+                    data(epilogue.bias), data(epilogue.residual), epilogue.steps.activation,
+                    output->mutable_data<float>());
+  return absl::OkStatus();
 }
 
 // ---- The choice ----
@@ -399,7 +414,11 @@ absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const T
   return InFloat(input, filter, allocator, output,
                  [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
                    const DType dtype = out->dtype();
-                   if (dtype == DType::kFloat && shape.work() > kSmallWork) {
+                   const bool large = dtype == DType::kFloat && shape.work() > kSmallWork;
+                   if (large && ConvByPanels(shape)) {
+                     return PanelsForward(shape, in, f, epilogue, memo, keep, allocator, out);
+                   }
+                   if (large) {
                      const absl::Status status = WithRowsToSplit(
                          shape, in, true, f, false, true, allocator, out,
                          [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {

@@ -1,0 +1,80 @@
+#include "core/kernels/conv/conv_panels.h"
+
+#include <vector>
+
+#include "core/kernels/gemm/panel_product.h"
+
+namespace formwork {
+namespace {
+
+// Elements of a tap below which its own cost is felt: images of few channels are oneDNN's.
+constexpr int64_t kLeastDepth = 16;
+// A panel of so many rows (512 KiB) stays in the second-level cache while all tiles go through it.
+constexpr int64_t kMostDepth = 8192;
+// Where more pixels share a filter oneDNN is as fast or faster: it is of few that the time goes
+// into reading the filter, which panels are asked for ahead of.
+constexpr int64_t kMostPixels = 128;
+
+// Where the windows of pixels of the output begin, tap by tap; `zeros` where they leave the image.
+struct Windows {
+  const ConvShape& shape;
+  const float* input;
+  const float* zeros;
+
+  void Of(int64_t first, int64_t count, const float** rows) const {
+    const ConvAxis& y = shape.rows;
+    const ConvAxis& x = shape.cols;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t pixel = first + i;
+      const int64_t line = pixel / x.output;
+      const int64_t image = line / y.output;
+      const int64_t from_y = line % y.output * y.stride - y.pad_before;
+      const int64_t from_x = pixel % x.output * x.stride - x.pad_before;
+      const float** row = rows + i;
+      for (int64_t ty = 0; ty < y.taps; ++ty) {
+        const int64_t at_y = from_y + ty * y.dilation;
+        for (int64_t tx = 0; tx < x.taps; ++tx, row += count) {
+          const int64_t at_x = from_x + tx * x.dilation;
+          const bool inside = at_y >= 0 && at_y < y.input && at_x >= 0 && at_x < x.input;
+          *row = inside ? input + ((image * y.input + at_y) * x.input + at_x) * shape.in_channels
+                        : zeros;
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+bool ConvByPanels(const ConvShape& shape) {
+  if (!PanelsAreFast() || shape.channels_first || shape.groups != 1) return false;
+  const double pixels = static_cast<double>(shape.batch) * static_cast<double>(shape.rows.output) *
+                        static_cast<double>(shape.cols.output);
+  return shape.in_channels >= kLeastDepth && pixels <= static_cast<double>(kMostPixels) &&
+         shape.rows.taps * shape.cols.taps * shape.in_channels <= kMostDepth;
+}
+
+void ConvPanelsForward(const ConvShape& shape, const float* input, const float* panels,
+                       const float* bias, const float* residual, Activation activation,
+                       float* output) {
+  std::vector<float> zeros;
+  const bool padded = shape.rows.pad_before > 0 || shape.rows.pad_after > 0 ||
+                      shape.cols.pad_before > 0 || shape.cols.pad_after > 0;
+  if (padded) zeros.assign(static_cast<size_t>(shape.in_channels), 0.0f);
+  const PanelProduct product = {.m = shape.batch * shape.rows.output * shape.cols.output,
+                                .n = shape.out_channels,
+                                .taps = shape.rows.taps * shape.cols.taps,
+                                .depth = shape.in_channels,
+                                .panels = panels,
+                                .bias = bias,
+                                .residual = residual,
+                                .activation = activation,
+                                .c = output,
+                                .ldc = shape.out_channels};
+  const Windows windows = {shape, input, zeros.data()};
+  RunPanelProduct(product, [&windows](int64_t first, int64_t count, const float** rows) {
+    windows.Of(first, count, rows);
+  });
+}
+
+}  // namespace formwork

@@ -1,0 +1,48 @@
+#pragma once
+
+// Products of rows of floats and a matrix that is packed in panels of columns, with an epilogue:
+// the way of products and convolutions by weights where AVX2 is the best there is (README.md).
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "core/ops/epilogue.h"
+
+namespace formwork {
+
+/// Whether this is faster than oneDNN on this machine.
+bool PanelsAreFast();
+
+/// Panels are kPanelColumns wide: element (p, j) of k rows is at
+/// (j - j % kPanelColumns) * k + p * kPanelColumns + j % kPanelColumns. Columns that are missing
+/// are 0.
+constexpr int kPanelColumns = 16;
+
+/// How many floats a matrix of k rows and n columns takes in panels.
+int64_t PanelElements(int64_t k, int64_t n);
+/// Element (p, j) of the matrix is b[p * row_stride + j * column_stride].
+void PackPanels(int64_t k, int64_t n, const float* b, int64_t row_stride, int64_t column_stride,
+                float* panels);
+
+/// c = the activation of (a b + bias + residual). A row of a is `taps` pieces of `depth` elements,
+/// each anywhere in memory, so that a window of an image is one.
+struct PanelProduct {
+  int64_t m, n;
+  int64_t taps, depth;
+  int64_t step = 1;  ///< From an element of a row to the next one.
+  const float* panels;
+  const float* bias = nullptr;      ///< n of them, or null.
+  const float* residual = nullptr;  ///< As c, which it may be, or null.
+  Activation activation = Activation::kNone;
+  float* c;
+  int64_t ldc;
+};
+
+/// Where `count` rows from `first` on begin: piece t of row first + i at rows[t * count + i].
+using RowsOf = absl::FunctionRef<void(int64_t first, int64_t count, const float** rows)>;
+
+/// Split over the compute threads; the bits do not depend on their number. `rows_of` is called on
+/// any of them.
+void RunPanelProduct(const PanelProduct& product, RowsOf rows_of);
+
+}  // namespace formwork

@@ -1,0 +1,126 @@
+#include "core/kernels/gemm/panel_product.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace formwork {
+namespace {
+
+struct Case {
+  int64_t m, n, taps, depth, step;
+  bool bias, residual;
+  Activation activation;
+};
+
+double Activated(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kRelu6:
+      return std::clamp(x, 0.0, 6.0);
+    case Activation::kGelu:
+      return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5)));
+    case Activation::kNone:
+      return x;
+  }
+  return x;
+}
+
+// Each number of rows of a tile, panels that are cut, several blocks of rows, rows of pieces that
+// lie anywhere, and columns of the packed matrix that lie side by side or apart.
+TEST(PanelProductTest, MatchesPlainSums) {
+  std::mt19937 random(5);
+  auto values = [&random](int64_t n) {
+    std::vector<float> v(n);
+    for (float& x : v) x = static_cast<float>(static_cast<int>(random() % 33) - 16) / 16.0f;
+    return v;
+  };
+  std::vector<Case> cases;
+  for (int64_t m = 1; m <= 8; ++m) {
+    cases.push_back({m, 10 + 3 * m, 1, 20, 1, m % 2 == 0, m % 3 == 0, Activation::kNone});
+  }
+  for (Activation a :
+       {Activation::kNone, Activation::kRelu, Activation::kRelu6, Activation::kGelu}) {
+    cases.push_back({49, 33, 9, 16, 1, true, true, a});
+    cases.push_back({500, 48, 1, 70, 3, false, true, a});
+    cases.push_back({13, 7, 3, 5, 2, true, false, a});
+  }
+  for (const Case& c : cases) {
+    const int64_t k = c.taps * c.depth, ldc = c.n + 2;
+    const int64_t row = c.depth * c.step;
+    const std::vector<float> a = values(c.m * c.taps * row), bias = values(c.n);
+    const bool by_columns = c.m % 2 == 0;
+    const std::vector<float> b = values(k * c.n);
+    std::vector<float> panels(PanelElements(k, c.n));
+    PackPanels(k, c.n, b.data(), by_columns ? 1 : c.n, by_columns ? k : 1, panels.data());
+    std::vector<float> got = values(c.m * ldc);
+    const std::vector<float> before = got;
+    PanelProduct product = {.m = c.m,
+                            .n = c.n,
+                            .taps = c.taps,
+                            .depth = c.depth,
+                            .step = c.step,
+                            .panels = panels.data(),
+                            .bias = c.bias ? bias.data() : nullptr,
+                            .residual = c.residual ? got.data() : nullptr,
+                            .activation = c.activation,
+                            .c = got.data(),
+                            .ldc = ldc};
+    // Pieces of a row: the first of all rows, then the second of all.
+    auto at = [&](int64_t i, int64_t t) { return (t * c.m + i) * row; };
+    RunPanelProduct(product, [&](int64_t first, int64_t count, const float** rows) {
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t t = 0; t < c.taps; ++t) rows[t * count + i] = a.data() + at(first + i, t);
+      }
+    });
+    for (int64_t i = 0; i < c.m; ++i) {
+      for (int64_t j = 0; j < ldc; ++j) {
+        double want = before[i * ldc + j];
+        if (j < c.n) {
+          want = (c.residual ? want : 0) + (c.bias ? bias[j] : 0);
+          for (int64_t p = 0; p < k; ++p) {
+            want += static_cast<double>(a[at(i, p / c.depth) + p % c.depth * c.step]) *
+                    static_cast<double>(by_columns ? b[j * k + p] : b[p * c.n + j]);
+          }
+          want = Activated(c.activation, want);
+        }
+        ASSERT_NEAR(got[i * ldc + j], want, 1e-5 * (1 + std::abs(want)))
+            << c.m << "x" << c.n << "x" << c.taps << "x" << c.depth << " at " << i << "," << j;
+      }
+    }
+  }
+}
+
+// NaN goes through a product and stops at a ReLU, as in TensorFlow's fused ones.
+TEST(PanelProductTest, AReluMakesZeroOfNan) {
+  const float a = NAN, b[17] = {};
+  std::vector<float> panels(PanelElements(1, 17));
+  PackPanels(1, 17, b, 17, 1, panels.data());
+  for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
+    float c[17];
+    RunPanelProduct({.m = 1,
+                     .n = 17,
+                     .taps = 1,
+                     .depth = 1,
+                     .panels = panels.data(),
+                     .activation = activation,
+                     .c = c,
+                     .ldc = 17},
+                    [&a](int64_t, int64_t, const float** rows) { rows[0] = &a; });
+    for (float x : c) {
+      if (activation == Activation::kNone) {
+        EXPECT_TRUE(std::isnan(x));
+      } else {
+        EXPECT_EQ(x, 0.0f);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace formwork
