@@ -6,6 +6,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/conv/conv_winograd.h"
 #include "core/kernels/gemm/panel_product.h"
 
 namespace formwork {
@@ -20,13 +21,17 @@ bool SameScale(const Tensor& kept, const Tensor* scale) {
 // Of a filter in `form`, seen as rows x columns.
 int64_t PackedBytes(const FilterForm& form, int64_t rows, int64_t columns) {
   if (form.conv != nullptr) return static_cast<int64_t>(form.conv->packed_filter_bytes());
-  return PanelElements(rows, columns) * static_cast<int64_t>(sizeof(float));
+  const int64_t floats =
+      form.winograd ? WinogradElements(rows / 9, columns) : PanelElements(rows, columns);
+  return floats * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace
 
 bool FilterForm::SameAs(const FilterForm& other) const {
-  if (conv == nullptr || other.conv == nullptr) return conv == other.conv;
+  if (conv == nullptr || other.conv == nullptr) {
+    return conv == other.conv && winograd == other.winograd;
+  }
   return conv->SamePacking(*other.conv);
 }
 
@@ -65,6 +70,8 @@ absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, con
   const float* from = plain.data<float>();
   if (form.conv != nullptr) {
     FORMWORK_RETURN_IF_ERROR(form.conv->PackFilter(from, packed.mutable_raw()));
+  } else if (form.winograd) {
+    WinogradFilter(rows / 9, columns, from, static_cast<float*>(packed.mutable_raw()));
   } else {
     PackPanels(rows, columns, from, columns, 1, static_cast<float*>(packed.mutable_raw()));
   }

@@ -15,9 +15,11 @@
 
 namespace formwork {
 
-/// How a filter is packed: for a problem of oneDNN's; or, where that is null, in panels.
+/// How a filter is packed: for a problem of oneDNN's; or, where that is null, in panels, as it is
+/// or transformed (conv_winograd.h).
 struct FilterForm {
   std::shared_ptr<const OnednnConv> conv;
+  bool winograd = false;
 
   bool SameAs(const FilterForm& other) const;
 };

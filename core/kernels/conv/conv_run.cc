@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/base/parallel.h"
@@ -9,6 +10,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/conv/conv_gemm.h"
 #include "core/kernels/conv/conv_panels.h"
+#include "core/kernels/conv/conv_winograd.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/widen.h"
 
@@ -339,16 +341,63 @@ absl::Status OnednnFilterGradient(const ConvShape& shape, const Tensor& input,
 
 // ---- Panels ----
 
-absl::Status PanelsForward(const ConvShape& shape, const Tensor& input, const Tensor& filter,
-                           const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
-                           Allocator& allocator, Tensor* output) {
-  FORMWORK_ASSIGN_OR_RETURN(const Tensor panels,
-                            memo.Get(filter, epilogue.scale, keep, {.conv = nullptr}, allocator));
+absl::Status PanelsForward(const ConvShape& shape, bool winograd, const Tensor& input,
+                           const Tensor& filter, const EpilogueOperands& epilogue,
+                           PackedFilterMemo& memo, bool keep, Allocator& allocator,
+                           Tensor* output) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Tensor packed,
+      memo.Get(filter, epilogue.scale, keep, {.conv = nullptr, .winograd = winograd}, allocator));
   auto data = [](const Tensor* t) { return t == nullptr ? nullptr : t->data<float>(); };
-  ConvPanelsForward(shape, input.data<float>(), static_cast<const float*>(panels.raw()),
-                    data(epilogue.bias), data(epilogue.residual), epilogue.steps.activation,
+  const auto* panels = static_cast<const float*>(packed.raw());
+  const float* bias = data(epilogue.bias);
+  const float* residual = data(epilogue.residual);
+  const Activation activation = epilogue.steps.activation;
+  if (winograd) {
+    return ConvWinogradForward(shape, input.data<float>(), panels, bias, residual, activation,
+                               allocator, output->mutable_data<float>());
+  }
+  ConvPanelsForward(shape, input.data<float>(), panels, bias, residual, activation,
                     output->mutable_data<float>());
   return absl::OkStatus();
+}
+
+// The gradient of a convolution's input as a convolution of the output's gradient, by the filter
+// turned round with its channels swapped. Of a stride of 1.
+ConvShape InputGradientAsForward(const ConvShape& shape) {
+  auto turned = [](ConvAxis axis) {
+    std::swap(axis.input, axis.output);
+    axis.pad_before = axis.taps - 1 - axis.pad_before;
+    axis.pad_after = axis.taps - 1 - axis.pad_after;
+    return axis;
+  };
+  ConvShape forward = shape;
+  std::swap(forward.in_channels, forward.out_channels);
+  forward.rows = turned(shape.rows);
+  forward.cols = turned(shape.cols);
+  return forward;
+}
+
+absl::Status WinogradInputGradient(const ConvShape& forward, const Tensor& filter,
+                                   const Tensor& out_backprop, Allocator& allocator,
+                                   Tensor* in_backprop) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor turned,
+                            Tensor::Allocate(allocator, DType::kFloat, filter.shape()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor panels,
+                            Scratch(allocator, DType::kFloat,
+                                    WinogradElements(forward.in_channels, forward.out_channels)));
+  const int64_t taps = forward.rows.taps * forward.cols.taps;
+  const int64_t matrix = forward.in_channels * forward.out_channels;
+  for (int64_t t = 0; t < taps; ++t) {
+    SwapInnerAxes(1, forward.out_channels, forward.in_channels, sizeof(float),
+                  filter.data<float>() + (taps - 1 - t) * matrix,
+                  turned.mutable_data<float>() + t * matrix);
+  }
+  WinogradFilter(forward.in_channels, forward.out_channels, turned.data<float>(),
+                 panels.mutable_data<float>());
+  return ConvWinogradForward(forward, out_backprop.data<float>(), panels.data<float>(),
+                             /*bias=*/nullptr, /*residual=*/nullptr, Activation::kNone, allocator,
+                             in_backprop->mutable_data<float>());
 }
 
 // ---- The choice ----
@@ -411,34 +460,34 @@ absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const T
                             const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
                             Allocator& allocator, Tensor* output) {
   if (shape.output_elements() == 0) return absl::OkStatus();
-  return InFloat(input, filter, allocator, output,
-                 [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
-                   const DType dtype = out->dtype();
-                   const bool large = dtype == DType::kFloat && shape.work() > kSmallWork;
-                   if (large && ConvByPanels(shape)) {
-                     return PanelsForward(shape, in, f, epilogue, memo, keep, allocator, out);
-                   }
-                   if (large) {
-                     const absl::Status status = WithRowsToSplit(
-                         shape, in, true, f, false, true, allocator, out,
-                         [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
-                           return OnednnForward(s, a, b, epilogue, memo, keep, allocator, r);
-                         });
-                     if (status.code() != absl::StatusCode::kUnimplemented) return status;
-                   }
-                   if (!epilogue.steps.empty()) {
-                     return GemmForwardWithEpilogue(shape, in, f, epilogue, allocator, out);
-                   }
-                   return WithChannelsLast(shape, in, true, f, false, true, allocator, out,
-                                           [&](const ConvShape& s, const Tensor& a, const Tensor& b,
-                                               Tensor* r) -> absl::Status {
-                                             if (dtype == DType::kDouble)
-                                               return GemmForward<double>(s, a, b, allocator, r);
-                                             if (dtype == DType::kInt32)
-                                               return GemmForward<uint32_t>(s, a, b, allocator, r);
-                                             return GemmForward<float>(s, a, b, allocator, r);
-                                           });
-                 });
+  return InFloat(
+      input, filter, allocator, output,
+      [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
+        const DType dtype = out->dtype();
+        const bool large = dtype == DType::kFloat && shape.work() > kSmallWork;
+        const bool winograd = large && ConvByWinograd(shape, epilogue.steps.activation);
+        if (winograd || (large && ConvByPanels(shape))) {
+          return PanelsForward(shape, winograd, in, f, epilogue, memo, keep, allocator, out);
+        }
+        if (large) {
+          const absl::Status status =
+              WithRowsToSplit(shape, in, true, f, false, true, allocator, out,
+                              [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
+                                return OnednnForward(s, a, b, epilogue, memo, keep, allocator, r);
+                              });
+          if (status.code() != absl::StatusCode::kUnimplemented) return status;
+        }
+        if (!epilogue.steps.empty()) {
+          return GemmForwardWithEpilogue(shape, in, f, epilogue, allocator, out);
+        }
+        return WithChannelsLast(
+            shape, in, true, f, false, true, allocator, out,
+            [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) -> absl::Status {
+              if (dtype == DType::kDouble) return GemmForward<double>(s, a, b, allocator, r);
+              if (dtype == DType::kInt32) return GemmForward<uint32_t>(s, a, b, allocator, r);
+              return GemmForward<float>(s, a, b, allocator, r);
+            });
+      });
 }
 
 absl::Status RunConvInputGradient(const ConvShape& shape, const Tensor& filter,
@@ -449,6 +498,10 @@ absl::Status RunConvInputGradient(const ConvShape& shape, const Tensor& filter,
       filter, out_backprop, allocator, in_backprop,
       [&](const Tensor& f, const Tensor& dy, Tensor* dx) -> absl::Status {
         const DType dtype = dx->dtype();
+        const ConvShape forward = InputGradientAsForward(shape);
+        if (dtype == DType::kFloat && ConvByWinograd(forward, Activation::kNone)) {
+          return WinogradInputGradient(forward, f, dy, allocator, dx);
+        }
         if (dtype == DType::kFloat && shape.work() > kSmallWork) {
           const absl::Status status =
               WithRowsToSplit(shape, f, false, dy, true, true, allocator, dx,

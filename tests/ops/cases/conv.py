@@ -74,6 +74,10 @@ convolutions("Conv2D", ["float"], (1, 14, 15, 16), (3, 3), out_channels=16, padd
 convolutions("Conv2D", FLOATS, (2, 9, 8, 8), (1, 1), out_channels=12, padding="VALID")
 convolutions("Conv2D", ["float"], (2, 16, 16, 32), (1, 1), out_channels=32, strides=(2, 2))
 convolutions("Conv2D", ["float"], (1, 23, 24, 3), (7, 7), out_channels=16, strides=(2, 2))
+# Tiles of four outputs that are cut at the border, channels that do not fill a panel.
+convolutions("Conv2D", ["float"], (2, 31, 30, 40), (3, 3), out_channels=72, tolerance=LONG_SUMS)
+convolutions("Conv2D", ["float"], (1, 17, 28, 64), (3, 3), out_channels=48, padding="VALID",
+             tolerance=LONG_SUMS)
 # Large enough to be split over threads: by images, by rows of one image.
 convolutions("Conv2D", ["float"], (4, 32, 32, 16), (3, 3), out_channels=32, tolerance=LONG_SUMS)
 convolutions("Conv2D", ["float"], (1, 63, 64, 32), (3, 3), out_channels=32, strides=(2, 1),
