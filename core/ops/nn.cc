@@ -42,6 +42,19 @@ absl::StatusOr<BiasGeometry> PrepareBiasAdd(const BiasAttrs& attrs, absl::Span<c
   return geometry;
 }
 
+absl::Status CheckLayerNorm(absl::Span<const int64_t> x, absl::Span<const int64_t> scale,
+                            absl::Span<const int64_t> offset) {
+  if (x.empty()) return InvalidArgument("x must have >= 1 dimension, got ", DimsText(x));
+  for (const auto& row : {scale, offset}) {
+    if (!MayBeEqual(CountElements(row), x.back())) {
+      return InvalidArgument("scale and offset must have an element for each of the last ",
+                             "dimension of x: x=", DimsText(x), " scale=", DimsText(scale),
+                             " offset=", DimsText(offset));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSoftmax(absl::Span<const int64_t> logits) {
   if (!logits.empty()) return absl::OkStatus();
   return InvalidArgument("logits must have >= 1 dimension, got ", DimsText(logits));
@@ -132,6 +145,14 @@ absl::Status BiasAddGradShape(InferenceContext& c) {
   return array_shapes::SetOutput(c, 0, {channels});
 }
 
+absl::Status LayerNormShape(InferenceContext& c) {
+  if (c.input(0).known_rank() && c.input(1).known_rank() && c.input(2).known_rank()) {
+    FORMWORK_RETURN_IF_ERROR(
+        CheckLayerNorm(c.input(0).dims(), c.input(1).dims(), c.input(2).dims()));
+  }
+  return shapes::SameAsFirstInput(c);
+}
+
 absl::Status SoftmaxShape(InferenceContext& c) {
   if (c.input(0).known_rank()) FORMWORK_RETURN_IF_ERROR(CheckSoftmax(c.input(0).dims()));
   return shapes::SameAsFirstInput(c);
@@ -184,6 +205,10 @@ void RegisterNnOps(OpRegistry& registry) {
       "BiasAddGrad(out_backprop: T) -> (output: T); T: numbertype; data_format: {\"NHWC\", "
       "\"NCHW\"} = \"NHWC\"",
       {.shape_fn = BiasAddGradShape});
+  registry.Add(
+      "_MklLayerNorm(x: T, scale: T, offset: T) -> (y: T); T: {float, bfloat16, half}; epsilon: "
+      "float = 0.001",
+      {.shape_fn = LayerNormShape});
   registry.Add("Softmax(logits: T) -> (softmax: T); T: floattype", {.shape_fn = SoftmaxShape});
   registry.Add("LogSoftmax(logits: T) -> (logsoftmax: T); T: floattype",
                {.shape_fn = SoftmaxShape});

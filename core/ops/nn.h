@@ -35,6 +35,13 @@ absl::StatusOr<BiasGeometry> PrepareBiasAdd(const BiasAttrs& attrs, absl::Span<c
 absl::StatusOr<BiasGeometry> PrepareBiasAddGrad(const BiasAttrs& attrs,
                                                 absl::Span<const int64_t> value);
 
+// --- _MklLayerNorm, which FuseLayerNorms makes ---------------------------------------------------
+
+/// Errors: kInvalidArgument if x is a scalar, or scale or offset has not an element for each of its
+/// last dimension's.
+absl::Status CheckLayerNorm(absl::Span<const int64_t> x, absl::Span<const int64_t> scale,
+                            absl::Span<const int64_t> offset);
+
 // --- Softmax, LogSoftmax, SoftmaxCrossEntropyWithLogits and its sparse kind ---------------------
 
 /// Errors: kInvalidArgument in TensorFlow's words if it is a scalar.

@@ -12,6 +12,7 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  FuseLayerNorms(graph, context);
   FuseEpilogues(graph, context);
   FuseReluGradients(graph);
   Prune(graph);

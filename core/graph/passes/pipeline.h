@@ -31,11 +31,11 @@ struct PassContext {
 };
 
 /// Runs all passes in order: inline calls, simplify (shapes, variables as values, constant folding,
-/// common subexpressions, forwarding ops), prune, fuse epilogues and gradients of ReLUs.
-/// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable. A node
-/// whose shapes cannot work is left as it is: it fails the call that runs it, so that a branch
-/// never taken may be wrong, as in TensorFlow. Errors: kCancelled, kDeadlineExceeded of the
-/// thread's StopFlag; the graph is of no use then.
+/// common subexpressions, forwarding ops), prune, fuse layer normalisations, epilogues and
+/// gradients of ReLUs. `arg_shapes`: what is known of the parameters; of a resource, the shape of
+/// its variable. A node whose shapes cannot work is left as it is: it fails the call that runs it,
+/// so that a branch never taken may be wrong, as in TensorFlow. Errors: kCancelled,
+/// kDeadlineExceeded of the thread's StopFlag; the graph is of no use then.
 absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                        const PassContext& context);
 
@@ -48,6 +48,9 @@ void Prune(Graph& graph);
 /// matrix product before them (core/ops/epilogue.h), in bodies too, where shapes are known so far
 /// that it cannot fail. The nodes that they were are left for Prune.
 void FuseEpilogues(Graph& graph, const PassContext& context);
+/// Makes one node (_MklLayerNorm) of what normalises the last dimension of floats and has no other
+/// readers, in bodies too. The nodes that they were are left for Prune.
+void FuseLayerNorms(Graph& graph, const PassContext& context);
 /// Makes a MaxPoolGrad compute the ReluGrad that alone reads it, where both are of one ReLU's
 /// output (attr _relu), in bodies too. The nodes that they were are left for Prune.
 void FuseReluGradients(Graph& graph);

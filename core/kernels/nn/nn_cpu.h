@@ -6,8 +6,9 @@
 
 namespace formwork {
 
-void RegisterBiasKernels(KernelRegistry& registry);     ///< BiasAdd, BiasAddGrad
-void RegisterSoftmaxKernels(KernelRegistry& registry);  ///< Softmax and its cross entropies
-void RegisterTopKKernels(KernelRegistry& registry);     ///< TopKV2, InTopKV2
+void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
+void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
+void RegisterSoftmaxKernels(KernelRegistry& registry);   ///< Softmax and its cross entropies
+void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, InTopKV2
 
 }  // namespace formwork
