@@ -11,9 +11,11 @@ namespace {
 constexpr int64_t kLeastDepth = 16;
 // A panel of so many rows (512 KiB) stays in the second-level cache while all tiles go through it.
 constexpr int64_t kMostDepth = 8192;
-// Where more pixels share a filter oneDNN is as fast or faster: it is of few that the time goes
-// into reading the filter, which panels are asked for ahead of.
-constexpr int64_t kMostPixels = 128;
+// It is where few pixels share a large filter that the time goes into reading the filter, which
+// panels are asked for ahead of. Of more pixels, or of a filter that stays in the second-level
+// cache, oneDNN is as fast, and faster on a busy machine.
+constexpr int64_t kMostPixels = 64;
+constexpr int64_t kLeastFilter = 3 << 17;  // Elements: 1.5 MiB.
 
 // Where the windows of pixels of the output begin, tap by tap; `zeros` where they leave the image.
 struct Windows {
@@ -51,7 +53,8 @@ bool ConvByPanels(const ConvShape& shape) {
   const double pixels = static_cast<double>(shape.batch) * static_cast<double>(shape.rows.output) *
                         static_cast<double>(shape.cols.output);
   return shape.in_channels >= kLeastDepth && pixels <= static_cast<double>(kMostPixels) &&
-         shape.rows.taps * shape.cols.taps * shape.in_channels <= kMostDepth;
+         shape.rows.taps * shape.cols.taps * shape.in_channels <= kMostDepth &&
+         shape.filter_elements() >= kLeastFilter;
 }
 
 void ConvPanelsForward(const ConvShape& shape, const float* input, const float* panels,
