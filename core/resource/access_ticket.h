@@ -63,9 +63,9 @@ class AccessTicket final : public ResourceAccess {
   std::vector<ResourceChange> Changes() const;
 
   /// Says, before the first access, that the call's work is enqueued on `stream`, of the device
-  /// whose memory that is. Then
-  /// giving back a place means that what is done to the resource is enqueued: whoever comes next
-  /// waits, on his own stream, for the event of that. Both outlive the ticket's places.
+  /// whose memory that is. Then giving back a place means that what is done to the resource is
+  /// enqueued: whoever comes next waits, on his own stream, for the event of that. Both outlive the
+  /// ticket's places.
   void set_stream(Allocator& memory, Stream& stream) {
     memory_ = &memory;
     stream_ = &stream;
