@@ -124,14 +124,6 @@ class Writer {
       const ScalarProgram::Label& label = program.labels[i];
       absl::StrAppend(&text_, "   ", i, ": ");
       switch (instruction.code) {
-        case ScalarProgram::Code::kOp:
-        case ScalarProgram::Code::kCheckedOp:
-          absl::StrAppend(&text_, "r", instruction.result, " = ", label.op->name, "(");
-          for (int k = 0; k < instruction.op->arity; ++k) {
-            absl::StrAppend(&text_, k == 0 ? "r" : " r", instruction.operands[k]);
-          }
-          absl::StrAppend(&text_, ")");
-          break;
         case ScalarProgram::Code::kMove:
           absl::StrAppend(&text_, "r", instruction.result, " = r", instruction.operands[0]);
           break;
@@ -145,6 +137,12 @@ class Writer {
         case ScalarProgram::Code::kLoop:
           absl::StrAppend(&text_, "loop r", instruction.operands[0], " -> ", instruction.target);
           break;
+        default:
+          absl::StrAppend(&text_, "r", instruction.result, " = ", label.op->name, "(");
+          for (int k = 0; k < instruction.op->arity; ++k) {
+            absl::StrAppend(&text_, k == 0 ? "r" : " r", instruction.operands[k]);
+          }
+          absl::StrAppend(&text_, ")");
       }
       if (!label.node.empty()) absl::StrAppend(&text_, " '", label.node, "'");
       absl::StrAppend(&text_, "\n");

@@ -123,8 +123,10 @@ class Builder {
   }
 
   Registers AddOp(const Graph& graph, const Node& node, const Registers& operands) {
-    ScalarProgram::Instruction& instruction = NewInstruction(Code::kOp, &node);
-    instruction.op = TableOp(graph, node);
+    const BlockOp* const op = TableOp(graph, node);
+    ScalarProgram::Instruction& instruction =
+        NewInstruction(ScalarProgram::OpCode(node.op->name, *op), &node);
+    instruction.op = op;
     std::copy(operands.begin(), operands.end(), instruction.operands);
     if (instruction.op->refuses != Refusal::kNone) {
       const Tensor* second = constant_[operands[1]];

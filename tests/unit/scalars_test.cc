@@ -240,6 +240,67 @@ TEST_F(ScalarsTest, OpsGiveTheBitsOfTheirKernels) {
   check("complex64", "Mul", "Exp", {Tensor::Scalar(std::complex<float>(0.5f, -2))});
 }
 
+constexpr char kPair[] = R"(
+  x = Placeholder dtype=TYPE
+  y = Placeholder dtype=TYPE
+  zero = Const int32[] 0
+  start = OP(y, x) T=TYPE
+  w = StatelessWhile(zero, x, y, start) cond=@cond body=@body T=[int32,TYPE,TYPE,RESULT]
+  function cond(i: int32, a: TYPE, b: TYPE, r: RESULT) -> (go: bool = l:z:0)
+    n = Const int32[] 2
+    l = Less(i, n:output:0) T=int32
+  end
+  function body(i: int32, a: TYPE, b: TYPE, r: RESULT) -> (j: int32 = next:z:0, c: TYPE = b, d: TYPE = a, s: RESULT = t:z:0)
+    one = Const int32[] 1
+    next = AddV2(i, one:output:0) T=int32
+    t = OP(a, b) T=TYPE
+  end
+)";
+
+// Those that have instructions of their own, for each pair of values.
+template <typename T>
+std::vector<Tensor> Extremes() {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> values = {T(0), T(1), T(-1), T(2), T(-7), Limits::max(), Limits::lowest()};
+  if constexpr (Limits::has_infinity) {
+    for (T more : {T(-0.0), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
+                   Limits::denorm_min(), Limits::min(), T(0.3)}) {
+      values.push_back(more);
+    }
+  }
+  std::vector<Tensor> tensors;
+  for (T value : values) tensors.push_back(Tensor::Scalar(value));
+  return tensors;
+}
+
+TEST_F(ScalarsTest, CommonOpsGiveTheBitsOfTheirKernels) {
+  const auto check = [this](absl::string_view op, bool compares,
+                            const std::vector<Tensor>& values) {
+    const absl::string_view type = DTypeName(values[0].dtype());
+    SCOPED_TRACE(absl::StrCat(op, " ", type));
+    const std::string text = absl::StrReplaceAll(
+        kPair, {{"TYPE", type}, {"RESULT", compares ? "bool" : type}, {"OP", op}});
+    for (const Tensor& x : values) {
+      for (const Tensor& y : values) {
+        MakeOfScalars(text, {{"x:0", x.dtype()}, {"y:0", x.dtype()}}, {"w:3"});
+        EXPECT_EQ(plan_->code.size(), 2u) << Text();
+        (void)RunBoth({x, y});
+      }
+    }
+  };
+  const auto check_all = [&check](absl::string_view op, bool compares) {
+    check(op, compares, Extremes<int32_t>());
+    check(op, compares, Extremes<int64_t>());
+    check(op, compares, Extremes<float>());
+    check(op, compares, Extremes<double>());
+  };
+  for (absl::string_view op : {"AddV2", "Sub", "Mul"}) check_all(op, false);
+  for (absl::string_view op :
+       {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"}) {
+    check_all(op, true);
+  }
+}
+
 // Values of more than a register are left to kernels.
 TEST_F(ScalarsTest, WideValuesAreLeftToKernels) {
   MakeOfScalars(

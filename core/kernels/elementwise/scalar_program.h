@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/kernels/kernel.h"
@@ -29,7 +30,8 @@ class ScalarProgram {
     kMove,       ///< result = the first operand.
     kJump,       ///< Goes on at `target`.
     kBranch,     ///< Goes on at `target` where the first operand, a bool, is false.
-    kLoop        ///< Goes on at `target`, the next iteration, where it is true.
+    kLoop,       ///< Goes on at `target`, the next iteration, where it is true.
+    kFirstTyped  ///< From here on: kOp for one op and dtype (OpCode), without a call of its loop.
   };
 
   struct Instruction {
@@ -39,6 +41,9 @@ class ScalarProgram {
     uint32_t target = 0;  ///< An instruction, or the end.
     Code code = Code::kOp;
   };
+
+  /// kOp, or what does the same in less time: loops are mostly sums, products and comparisons.
+  static Code OpCode(absl::string_view name, const BlockOp& op);
 
   /// What an instruction is of, for errors and to be read.
   struct Label {
