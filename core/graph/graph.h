@@ -65,9 +65,10 @@ struct Graph {
 
   DType dtype(Edge e) const { return nodes[e.node].output_dtypes[e.index]; }
   /// As far as the passes have inferred it.
-  PartialShape shape(Edge e) const {
+  const PartialShape& shape(Edge e) const {
+    static const PartialShape kUnknown;
     const std::vector<PartialShape>& shapes = nodes[e.node].output_shapes;
-    return shapes.empty() ? PartialShape() : shapes[e.index];
+    return shapes.empty() ? kUnknown : shapes[e.index];
   }
 };
 

@@ -82,9 +82,6 @@ class EpilogueFusion {
     const Node& node = graph_.nodes[i];
     return node.kind == NodeKind::kOp && node.op->name == op;
   }
-  const PartialShape& ShapeOf(Edge edge) const {
-    return graph_.nodes[edge.node].output_shapes[edge.index];
-  }
   bool IsFloat(Edge edge) const { return graph_.dtype(edge) == DType::kFloat; }
 
   Head HeadKind(const Node& node) const {
@@ -101,7 +98,7 @@ class EpilogueFusion {
       for (const char* attr : {"transpose_a", "transpose_b", "adj_x", "adj_y"}) {
         if (node.attrs->GetOr(attr, false)) return Head::kNone;
       }
-      const PartialShape& b = ShapeOf(node.inputs[1]);
+      const PartialShape& b = graph_.shape(node.inputs[1]);
       if (b.known_rank() && b.rank() == 2) return Head::kProduct;
     }
     return Head::kNone;
@@ -110,7 +107,7 @@ class EpilogueFusion {
   // A vector of the result's last dimension, added or multiplied along it.
   bool IsVector(Edge edge, const Chain& chain) const {
     if (!IsFloat(edge)) return false;
-    const std::optional<Shape> shape = ShapeOf(edge).ToShape();
+    const std::optional<Shape> shape = graph_.shape(edge).ToShape();
     if (!shape || shape->num_elements() != chain.channels || !chain.shape.known_rank() ||
         shape->rank() > chain.shape.rank()) {
       return false;
@@ -129,7 +126,8 @@ class EpilogueFusion {
   }
 
   bool SameKnownShape(Edge edge, const Chain& chain) const {
-    return IsFloat(edge) && ShapeOf(edge).ToShape().has_value() && ShapeOf(edge) == chain.shape;
+    return IsFloat(edge) && graph_.shape(edge).ToShape().has_value() &&
+           graph_.shape(edge) == chain.shape;
   }
 
   // --- Chains -----------------------------------------------------------------------------------
@@ -160,8 +158,8 @@ class EpilogueFusion {
     const Edge paddings = graph_.nodes[padded.node].inputs[1];
     const Node& constant = graph_.nodes[paddings.node];
     if (constant.kind != NodeKind::kConstant || constant.constant.dtype() != DType::kInt32 ||
-        constant.constant.num_elements() != 8 || !ShapeOf(source).known_rank() ||
-        ShapeOf(source).rank() != 4) {
+        constant.constant.num_elements() != 8 || !graph_.shape(source).known_rank() ||
+        graph_.shape(source).rank() != 4) {
       return;
     }
     const int32_t* by = constant.constant.data<int32_t>();
@@ -219,8 +217,8 @@ class EpilogueFusion {
     const Edge other = node.inputs[first ? 1 : 0];
     if (op == "BiasAdd") {
       const bool last_dim = node.attrs->GetOr<std::string>("data_format", "NHWC") == "NHWC";
-      return first && last_dim && ShapeOf(other).known_rank() && ShapeOf(other).rank() == 1 &&
-             TakeBias(chain, other);
+      return first && last_dim && graph_.shape(other).known_rank() &&
+             graph_.shape(other).rank() == 1 && TakeBias(chain, other);
     }
     if (op == "Mul") {
       if (chain.kind == Head::kProduct || epilogue.scale || epilogue.residual ||

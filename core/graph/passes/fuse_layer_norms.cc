@@ -42,9 +42,6 @@ class LayerNormFusion {
     return node.kind == NodeKind::kOp && node.op->name == op && uses_[edge.node] == uses;
   }
   const std::vector<Edge>& Inputs(Edge edge) const { return graph_.nodes[edge.node].inputs; }
-  const PartialShape& ShapeOf(Edge edge) const {
-    return graph_.nodes[edge.node].output_shapes[edge.index];
-  }
 
   // y = x * inverse + (offset - mean * inverse), where inverse = rsqrt(variance + epsilon) * scale.
   std::optional<LayerNorm> Match(int32_t i) const {
@@ -60,7 +57,7 @@ class LayerNormFusion {
         const Edge x = Inputs(product)[j];
         const Edge inverse = Inputs(product)[1 - j];
         const std::optional<LayerNorm> found = MatchRest(x, inverse, node.inputs[1 - k]);
-        if (found.has_value() && ShapeOf(x) == node.output_shapes[0]) return found;
+        if (found.has_value() && graph_.shape(x) == node.output_shapes[0]) return found;
       }
     }
     return std::nullopt;
@@ -110,7 +107,8 @@ class LayerNormFusion {
 
   // Over the last dimension, which is kept.
   bool IsMeanOf(Edge mean, Edge x, int32_t uses) const {
-    if (!Is(mean, "Mean", uses) || Inputs(mean)[0] != x || !ShapeOf(x).known_rank()) return false;
+    if (!Is(mean, "Mean", uses) || Inputs(mean)[0] != x) return false;
+    if (!graph_.shape(x).known_rank()) return false;
     const Node& axes = graph_.nodes[Inputs(mean)[1].node];
     if (axes.kind != NodeKind::kConstant || axes.constant.num_elements() != 1 ||
         !graph_.nodes[mean.node].attrs->GetOr("keep_dims", false)) {
@@ -119,7 +117,7 @@ class LayerNormFusion {
     const int64_t axis = axes.constant.dtype() == DType::kInt32
                              ? int64_t{axes.constant.data<int32_t>()[0]}
                              : axes.constant.data<int64_t>()[0];
-    return axis == -1 || axis == ShapeOf(x).rank() - 1;
+    return axis == -1 || axis == graph_.shape(x).rank() - 1;
   }
 
   bool IsVarianceOf(Edge variance, Edge x, Edge mean) const {
@@ -141,8 +139,8 @@ class LayerNormFusion {
 
   // Whether it has an element for each of the last dimension's of x, along it.
   bool IsRow(Edge row, Edge x) const {
-    const std::optional<Shape> shape = ShapeOf(row).ToShape();
-    const PartialShape& of = ShapeOf(x);
+    const std::optional<Shape> shape = graph_.shape(row).ToShape();
+    const PartialShape& of = graph_.shape(x);
     return shape && graph_.dtype(row) == DType::kFloat && shape->rank() >= 1 &&
            shape->rank() <= of.rank() && shape->num_elements() == of.dim(of.rank() - 1) &&
            shape->dim(shape->rank() - 1) == shape->num_elements();

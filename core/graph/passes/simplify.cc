@@ -276,7 +276,7 @@ class Simplifier {
       FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(branch, parameters));
       const bool first = common.empty();
       for (size_t k = 0; k < branch.results.size(); ++k) {
-        const PartialShape& shape = ShapeOf(branch, branch.results[k]);
+        const PartialShape& shape = branch.shape(branch.results[k]);
         if (first) {
           common.push_back(shape);
         } else {
@@ -319,7 +319,7 @@ class Simplifier {
       bool holds = true;
       for (size_t k = 0; k < n && !last; ++k) {
         if (kept[k]) continue;
-        const PartialShape& shape = ShapeOf(trial, trial.results[k]);
+        const PartialShape& shape = trial.shape(trial.results[k]);
         if (shape.IsSubtypeOf(parameters.shapes[k])) continue;
         holds = false;
         parameters.shapes[k] = parameters.shapes[k].CommonSupertype(shape);
@@ -348,10 +348,6 @@ class Simplifier {
       }
       edge = node.inputs[edge.index];
     }
-  }
-
-  static const PartialShape& ShapeOf(const Graph& graph, Edge edge) {
-    return graph.nodes[edge.node].output_shapes[edge.index];
   }
 
   // What the inputs of a node of control flow say of its functions' parameters.
