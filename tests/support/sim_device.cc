@@ -615,7 +615,7 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
 
 bool SimState::MayRunAny() const {
   return std::any_of(queues_.begin(), queues_.end(), [this](const auto& queue) {
-    mutex_.AssertReaderHeld();
+    mutex_.AssertHeld();
     return MayRun(*queue);
   });
 }
