@@ -1,6 +1,7 @@
 #include "core/kernels/conv/pool_loops.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
@@ -283,13 +284,23 @@ struct AverageGradientImages {
   }
 };
 
+/// Images are floats: loops over integers, which few pool, are compiled for the baseline alone.
+template <typename T, typename Loop, typename... Args>
+void RunLoop(Args... args) {
+  if constexpr (std::is_floating_point_v<T>) {
+    ForHostIsa<Loop>(args...);
+  } else {
+    Loop::Run(args...);
+  }
+}
+
 }  // namespace
 
 template <typename T>
 void MaxPoolForward(const ConvShape& shape, const T* input, T lowest, T* output) {
   ParallelFor(shape.batch * shape.rows.output, Grain(RowWork(shape)),
               [&](int64_t begin, int64_t end) {
-                ForHostIsa<MaxRows<T>>(&shape, input, lowest, output, begin, end);
+                RunLoop<T, MaxRows<T>>(&shape, input, lowest, output, begin, end);
               });
 }
 
@@ -298,7 +309,7 @@ void MaxPoolInputGradient(const ConvShape& shape, bool relu, const T* input, con
                           T* in_backprop) {
   ParallelFor(shape.batch, Grain(RowWork(shape) * static_cast<double>(shape.rows.output)),
               [&](int64_t begin, int64_t end) {
-                ForHostIsa<MaxGradientImages<T>>(&shape, relu, input, out_backprop, in_backprop,
+                RunLoop<T, MaxGradientImages<T>>(&shape, relu, input, out_backprop, in_backprop,
                                                  begin, end);
               });
 }

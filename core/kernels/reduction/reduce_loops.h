@@ -106,8 +106,10 @@ struct Columns {
   }
 };
 
+/// A function of its own: the loops are long to compile, and called from where a row is split and
+/// from where it is not.
 template <typename Op, typename Loop, typename... Args>
-inline void RunLoop(Args... args) {
+__attribute__((noinline)) void RunLoop(Args... args) {
   if constexpr (Op::kByIsa) {
     ForHostIsa<Loop>(args...);
   } else {

@@ -9,7 +9,8 @@ namespace {
 
 using reduce_loops::ReduceAll;
 
-// Sums and products wrap around: they are taken in an unsigned type, which may.
+// Sums and products wrap around: they are taken in an unsigned type, which may, and are the same
+// bits whether elements have a sign.
 template <typename T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -93,9 +94,9 @@ template <typename T>
 ReduceFn OfType(Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
-      return ReduceAll<Fold<T, false>>;
+      return ReduceAll<Fold<std::make_unsigned_t<T>, false>>;
     case Reduction::kProd:
-      return ReduceAll<Fold<T, true>>;
+      return ReduceAll<Fold<std::make_unsigned_t<T>, true>>;
     case Reduction::kMean:
       return ReduceAll<Mean<T>>;
     case Reduction::kMax:
