@@ -1,0 +1,243 @@
+// The steps of nodes that have a kernel: alone, fused, of scalars, on a device.
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/kernels/enqueued_step.h"
+#include "core/plan/emitter.h"
+#include "core/plan/scalars.h"
+
+namespace formwork {
+namespace {
+
+// TensorFlow gives this shared_name to resources that nobody else is to find.
+constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
+
+// One node's view for its kernel factory.
+class NodeInit final : public KernelInit {
+ public:
+  NodeInit(const Graph& graph, const Node& node, Plan& plan) : node_(node), plan_(plan) {
+    for (const Edge& edge : node.inputs) input_dtypes_.push_back(graph.dtype(edge));
+  }
+
+  absl::string_view node_name() const override { return node_.name; }
+  const OpDef& op() const override { return *node_.op; }
+  const AttrMap& attrs() const override { return *node_.attrs; }
+  absl::Span<const DType> input_dtypes() const override { return input_dtypes_; }
+  absl::Span<const DType> output_dtypes() const override { return node_.output_dtypes; }
+  int NewState(int count) override {
+    plan_.states.push_back({node_.name, {plan_.num_state, static_cast<uint32_t>(count)}, {}});
+    plan_.num_state += static_cast<uint32_t>(count);
+    return static_cast<int>(plan_.states.back().numbers.first);
+  }
+
+ private:
+  const Node& node_;
+  Plan& plan_;
+  std::vector<DType> input_dtypes_;
+};
+
+}  // namespace
+
+absl::Status Emitter::AddKernel(Body& body, int32_t i) {
+  const Node& node = body.graph.nodes[i];
+  if (node.op->handle_of != nullptr) return AddHandle(body, i);
+  std::optional<NodePlacement> placement;
+  if (on_device()) placement = PlacementOf(body, node);
+  const bool enqueued = placement && !placement->on_host;
+  const KernelFactory factory =
+      (enqueued ? device().kernels : context_.kernels).Find(node.op->name);
+  if (factory == nullptr) {
+    scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
+    body.refs[i].resize(node.output_dtypes.size());
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+  std::vector<Plan::Ref> inputs = InputsOf(body, node);
+  if (placement) {
+    FORMWORK_ASSIGN_OR_RETURN(
+        kernel, PutOnDevice(body, node, factory, std::move(kernel), *placement, inputs));
+  }
+  const uint32_t index = NewKernel(std::move(kernel));
+  Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index, inputs);
+  if (placement) {
+    std::copy(placement->outputs.begin(), placement->outputs.end(),
+              plan_->memory.end() - placement->outputs.size());
+  }
+  instruction.effect = HasEffect(node);
+  if (instruction.effect) plan_->last_effect = Here() - 1;
+  scope_.sized_by_value =
+      scope_.sized_by_value || (node.op->sized_by_value && !IntegersAreConstant(body, node));
+  Access access = Access::kNone;
+  if (node.op->effect == Effect::kRead) {
+    access = Access::kRead;
+  } else if (node.op->effect != Effect::kNone) {
+    access = Access::kWrite;
+  }
+  NoteAccess(body, i, [access](size_t) { return access; });
+  return absl::OkStatus();
+}
+
+absl::Status Emitter::AddHandle(Body& body, int32_t i) {
+  const Node& node = body.graph.nodes[i];
+  FORMWORK_ASSIGN_OR_RETURN(ResourceType type, node.op->handle_of(*node.attrs));
+  std::string name = node.attrs->GetOr<std::string>("shared_name", "");
+  if (name == kAnonymousName || node.op->FindAttr("shared_name") == nullptr) {
+    const uint32_t kernel =
+        NewKernel([name = node.name, type = std::move(type)](KernelContext& ctx) {
+          ctx.SetOutput(0, Tensor::Scalar(ctx.resources().CreateForCall(name, type)));
+          return absl::OkStatus();
+        });
+    NewStep(body, i, Plan::Code::kKernel, kernel, {});
+    return absl::OkStatus();
+  }
+  if (name.empty()) name = node.name;
+  const std::string container = node.attrs->GetOr<std::string>("container", "");
+  if (!container.empty()) name = absl::StrCat(container, "/", name);
+  const auto [found, inserted] =
+      scope_.named_index.try_emplace(name, scope_.named_resources.size());
+  const int index = static_cast<int>(found->second);
+  if (inserted) {
+    scope_.named_resources.push_back({name, std::move(type), Access::kNone});
+  } else if (!scope_.named_resources[index].type.IsCompatibleWith(type)) {
+    return InvalidArgument("node '", node.name, "': resource '", name,
+                           "' is of two types: ", scope_.named_resources[index].type.ToString(),
+                           " and ", type.ToString());
+  }
+  const uint32_t kernel = NewKernel([index](KernelContext& ctx) {
+    ctx.SetOutput(0, Tensor::Scalar(ctx.call().named_resource(index)));
+    return absl::OkStatus();
+  });
+  NewStep(body, i, Plan::Code::kKernel, kernel, {});
+  accesses_.NoteHandle(-1 - index, body.refs[i][0].index, body.top);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Emitter::AddFused(Body& body, const FusionUnit& unit) {
+  std::vector<KernelFn> kernels;
+  for (int32_t i : unit.nodes) {
+    const Node& node = body.graph.nodes[i];
+    const KernelFactory factory = context_.kernels.Find(node.op->name);
+    if (factory == nullptr) return false;
+    FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+    kernels.push_back(std::move(kernel));
+  }
+  FORMWORK_ASSIGN_OR_RETURN(std::optional<FusedStep> fused,
+                            MakeFusedStep(body.graph, unit, std::move(kernels)));
+  if (!fused.has_value()) return false;
+  NewUnitStep(body, unit, Plan::Code::kKernel, NewKernel(std::move(fused->kernel)));
+  for (const Edge& edge : fused->inputs) AddInput(body.ref(edge));
+  return true;
+}
+
+void Emitter::AddScalars(Body& body, const FusionUnit& unit) {
+  ScalarStep step = MakeScalarStep(body.graph, unit);
+  NewUnitStep(body, unit, Plan::Code::kScalar, plan_->scalars.size());
+  for (const ScalarStep::Source& source : step.inputs) {
+    AddInput(source.constant == nullptr ? body.ref(source.edge) : NewConstant(*source.constant));
+  }
+  const auto loops = [](const auto& instruction) {
+    return instruction.code == ScalarProgram::Code::kLoop;
+  };
+  scope_.has_loop =
+      scope_.has_loop || std::any_of(step.program.code.begin(), step.program.code.end(), loops);
+  plan_->num_registers = std::max<uint32_t>(plan_->num_registers, step.program.num_registers);
+  scope_.bytes += step.program.bytes();
+  plan_->scalars.push_back(std::move(step.program));
+}
+
+absl::StatusOr<KernelFn> Emitter::MakeKernel(const Body& body, const Node& node,
+                                             KernelFactory factory) {
+  NodeInit init(body.graph, node, *plan_);
+  absl::StatusOr<KernelFn> kernel = factory(init);
+  if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("node '", node.name, "'"));
+  return kernel;
+}
+
+NodePlacement Emitter::PlacementOf(const Body& body, const Node& node) const {
+  std::vector<Plan::Memory> memory;
+  for (const Edge& edge : node.inputs) memory.push_back(MemoryOf(body.ref(edge)));
+  return Place(body.graph, node, memory);
+}
+
+absl::StatusOr<KernelFn> Emitter::PutOnDevice(Body& body, const Node& node, KernelFactory factory,
+                                              KernelFn kernel, const NodePlacement& placement,
+                                              std::vector<Plan::Ref>& inputs) {
+  DeviceNode step;
+  step.name = node.name;
+  step.op = node.op;
+  step.attrs = node.attrs;
+  step.output_dtypes = node.output_dtypes;
+  step.effect = HasEffect(node);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    step.input_dtypes.push_back(body.graph.dtype(node.inputs[k]));
+    if (placement.inputs[k]) inputs[k] = CopyTo(*placement.inputs[k], inputs[k], body.copies);
+  }
+  for (Plan::Memory output : placement.outputs) {
+    step.host_outputs.push_back(output == Plan::Memory::kHost);
+  }
+  step.kernel = std::make_shared<const KernelFn>(std::move(kernel));
+  if (placement.on_host) return MakeHostStep(std::move(step), placement.after_work);
+  const KernelFactory host = context_.kernels.Find(node.op->name);
+  if (host == factory) {
+    step.host_kernel = step.kernel;
+  } else if (host != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(KernelFn made, MakeKernel(body, node, host));
+    step.host_kernel = std::make_shared<const KernelFn>(std::move(made));
+  }
+  return MakeEnqueuedStep(std::move(step));
+}
+
+Plan::Instruction& Emitter::NewStep(Body& body, int32_t i, Plan::Code code, uint32_t target,
+                                    const std::vector<Plan::Ref>& inputs) {
+  const Node& node = body.graph.nodes[i];
+  const size_t outputs = node.output_dtypes.size();
+  const uint32_t first = NewSlots(outputs);
+  for (size_t k = 0; k < outputs; ++k) {
+    body.refs[i].push_back({.index = first + static_cast<uint32_t>(k)});
+  }
+  Plan::Instruction& instruction = NewInstruction(code, node.name, node.op);
+  instruction.outputs = {first, static_cast<uint32_t>(outputs)};
+  instruction.target = target;
+  for (const Plan::Ref& input : inputs) AddInput(input);
+  return instruction;
+}
+
+void Emitter::NewUnitStep(Body& body, const FusionUnit& unit, Plan::Code code, size_t target) {
+  const uint32_t first = NewSlots(unit.outputs.size());
+  for (int32_t i : unit.nodes) body.refs[i].resize(body.graph.nodes[i].output_dtypes.size());
+  for (size_t k = 0; k < unit.outputs.size(); ++k) {
+    const Edge edge = unit.outputs[k];
+    body.refs[edge.node][edge.index] = {.index = first + static_cast<uint32_t>(k)};
+  }
+  Plan::Instruction& instruction =
+      NewInstruction(code, body.graph.nodes[unit.nodes.back()].name, nullptr);
+  instruction.outputs = {first, static_cast<uint32_t>(unit.outputs.size())};
+  instruction.target = static_cast<uint32_t>(target);
+}
+
+void Emitter::NoteAccess(const Body& body, int32_t i,
+                         absl::FunctionRef<Access(size_t k)> access_by) {
+  const Node& node = body.graph.nodes[i];
+  Accesses::Step step{body.graph, node, body.top, {}, body.refs[i]};
+  for (const Edge& edge : node.inputs) step.inputs.push_back(body.ref(edge));
+  accesses_.NoteStep(step, access_by);
+}
+
+std::vector<Plan::Ref> Emitter::InputsOf(const Body& body, const Node& node) {
+  std::vector<Plan::Ref> inputs;
+  for (const Edge& edge : node.inputs) inputs.push_back(body.ref(edge));
+  return inputs;
+}
+
+bool Emitter::IntegersAreConstant(const Body& body, const Node& node) {
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&body](const Edge& edge) {
+    const DType dtype = body.graph.dtype(edge);
+    return (dtype != DType::kInt32 && dtype != DType::kInt64) || body.ref(edge).constant;
+  });
+}
+
+}  // namespace formwork

@@ -1,0 +1,101 @@
+#pragma once
+
+// Flattens a graph into a program: kernels, fused groups, branches, loops and calls. Private to
+// this folder; planner_scope.h declares Emit.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/plan/accesses.h"
+#include "core/plan/fusion.h"
+#include "core/plan/kept_values.h"
+#include "core/plan/liveness.h"
+#include "core/plan/memory.h"
+#include "core/plan/planner_scope.h"
+#include "core/plan/program_builder.h"
+
+namespace formwork {
+
+/// One plan. Errors name the node.
+class Emitter : private ProgramBuilder {
+ public:
+  Emitter(PlannerScope& scope, bool root)
+      : ProgramBuilder(scope.context), scope_(scope), root_(root) {}
+
+  /// Once.
+  absl::StatusOr<std::shared_ptr<Plan>> Run(const Graph& graph);
+
+ private:
+  // A graph on its way into the program.
+  struct Body {
+    const Graph& graph;
+    Region& region;
+    bool top;                                  // The plan's own, not that of a branch or loop.
+    std::vector<std::vector<Plan::Ref>> refs;  // By node, by output.
+    Copies copies = {};
+
+    Plan::Ref ref(Edge edge) const { return refs[edge.node][edge.index]; }
+  };
+
+  // The refs of the body's results. Fills `region`.
+  absl::StatusOr<std::vector<Plan::Ref>> EmitBody(const Graph& graph,
+                                                  absl::Span<const Plan::Ref> args, Region& region,
+                                                  bool top);
+  // The part that is kept while variables are; adds variables and values to `args`.
+  absl::Status EmitFixed(const FixedParts& parts, std::vector<Plan::Ref>& args, Region& whole);
+  // Its first output.
+  uint32_t AddKeptKernel(KernelFn kernel, const std::vector<Plan::Ref>& inputs, size_t outputs);
+  std::vector<FusionUnit> Units(const Graph& graph) const;
+  absl::Status AddUnit(Body& body, const FusionUnit& unit);
+  absl::Status AddNode(Body& body, int32_t i);
+
+  // --- emit_kernels.cc --------------------------------------------------------------------------
+
+  absl::Status AddKernel(Body& body, int32_t i);
+  absl::Status AddHandle(Body& body, int32_t i);
+  // False where the unit is to be single steps.
+  absl::StatusOr<bool> AddFused(Body& body, const FusionUnit& unit);
+  void AddScalars(Body& body, const FusionUnit& unit);
+  absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node, KernelFactory factory);
+  // Of a plan for a device.
+  NodePlacement PlacementOf(const Body& body, const Node& node) const;
+  // The kernel of a node's step, whose inputs are copied to where it wants them. `factory`: of its
+  // kernel where it runs; `kernel`: made by that.
+  absl::StatusOr<KernelFn> PutOnDevice(Body& body, const Node& node, KernelFactory factory,
+                                       KernelFn kernel, const NodePlacement& placement,
+                                       std::vector<Plan::Ref>& inputs);
+  // An instruction whose outputs are those of the node.
+  Plan::Instruction& NewStep(Body& body, int32_t i, Plan::Code code, uint32_t target,
+                             const std::vector<Plan::Ref>& inputs);
+  // An instruction whose outputs are those of the unit. Its inputs are to be added.
+  void NewUnitStep(Body& body, const FusionUnit& unit, Plan::Code code, size_t target);
+  // What the step that has just been added does to resources.
+  void NoteAccess(const Body& body, int32_t i, absl::FunctionRef<Access(size_t k)> access_by);
+  static std::vector<Plan::Ref> InputsOf(const Body& body, const Node& node);
+  // Whether what may say how large a result is, is known.
+  static bool IntegersAreConstant(const Body& body, const Node& node);
+
+  // --- emit_control_flow.cc ---------------------------------------------------------------------
+
+  absl::Status AddCall(Body& body, int32_t i);
+  absl::Status AddFork(Body& body, int32_t i);
+  absl::Status AddBranches(Body& body, int32_t i);
+  absl::Status AddLoop(Body& body, int32_t i);
+  // The values of a loop's variables move one after the other: one that an earlier move would
+  // overwrite is put aside first.
+  void SaveOverwritten(std::vector<Plan::Ref>& results, uint32_t first);
+  // The refs of the inputs that are a node's functions'.
+  static std::vector<Plan::Ref> ArgumentsOf(const Body& body, const Node& node);
+  // Where a loop keeps a variable that starts as `initial`.
+  Plan::Memory MemoryOfVariable(DType dtype, Plan::Ref initial) const;
+
+  PlannerScope& scope_;
+  const bool root_;
+  Accesses accesses_{*plan_, scope_, root_};
+};
+
+}  // namespace formwork
