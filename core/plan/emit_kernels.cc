@@ -217,6 +217,12 @@ void Emitter::NewUnitStep(Body& body, const FusionUnit& unit, Plan::Code code, s
       NewInstruction(code, body.graph.nodes[unit.nodes.back()].name, nullptr);
   instruction.outputs = {first, static_cast<uint32_t>(unit.outputs.size())};
   instruction.target = static_cast<uint32_t>(target);
+  for (int32_t i : unit.nodes) {
+    const Node& node = body.graph.nodes[i];
+    if (node.kind != NodeKind::kOp) continue;
+    plan_->labels.back().parts.push_back(node.name);
+    scope_.bytes += sizeof(std::string) + node.name.size();
+  }
 }
 
 void Emitter::NoteAccess(const Body& body, int32_t i,

@@ -90,6 +90,7 @@ class Plan {
   struct Label {
     std::string node;
     const OpDef* op = nullptr;  ///< Null where there is none, or several: errors name theirs.
+    std::vector<std::string> parts = {};  ///< Of several nodes in one step: their names.
   };
 
   std::string name;

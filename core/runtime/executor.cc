@@ -1,6 +1,7 @@
 #include "core/runtime/executor.h"
 
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -12,6 +13,7 @@
 #include "core/base/status.h"
 #include "core/kernels/stream_scope.h"
 #include "core/ops/control_flow.h"
+#include "core/runtime/recorded_step.h"
 
 namespace formwork {
 namespace {
@@ -55,11 +57,24 @@ absl::StatusOr<size_t> Choose(const Plan::Instruction& instruction, const Tensor
       instruction.num_targets);
 }
 
+uint16_t LaneTrack(TimelineRecorder* recorder, uint32_t lane) {
+  return recorder == nullptr ? 0 : recorder->TrackOf(absl::StrCat("lane ", lane + 1));
+}
+
 }  // namespace
 
 struct Execution::Lane {
-  Lane(const Plan& plan, PlanFrame& frame, CallScope& call, Tensor* outputs)
-      : run(plan, frame, call, {}), outputs(outputs, plan.results.size()) {}
+  Lane(const Plan& plan, PlanFrame& frame, CallScope& call, Tensor* outputs,
+       TimelineRecorder* recorder, uint16_t track)
+      : run(plan, frame, call, {}, recorder, track), outputs(outputs, plan.results.size()) {}
+
+  absl::StatusOr<State> Run(TimeSlice slice) {
+    if (run.recorder_ == nullptr) return run.Run(outputs, slice);
+    const TimelineRecorder::SpanId span = OpenLane(*run.recorder_, run.track_, run.root_);
+    absl::StatusOr<State> ended = run.Run(outputs, slice);
+    run.recorder_->Close(span);
+    return ended;
+  }
 
   Execution run;
   const absl::Span<Tensor> outputs;
@@ -94,18 +109,49 @@ bool TimeSlice::Look() {
   return over_;
 }
 
-Execution::Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs)
+Execution::Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs,
+                     TimelineRecorder* recorder, uint16_t track)
     : root_(root),
       root_frame_(frame),
       call_(call),
       stop_(call.stop()),
       plan_(&root),
       frame_(&frame),
-      until_poll_(kStepsBetweenPolls) {
+      until_poll_(kStepsBetweenPolls),
+      track_(track),
+      recorder_(recorder) {
   for (size_t i = 0; i < inputs.size(); ++i) frame.slots[i] = std::move(inputs[i]);
 }
 
 absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, TimeSlice slice) {
+  return recorder_ == nullptr ? RunAs<false>(outputs, slice) : RunAs<true>(outputs, slice);
+}
+
+template <bool kRecorded, typename Step>
+inline auto Execution::Recorded(const Plan::Instruction& instruction, const InputRef* refs,
+                                const Tensor* slots, Step run) {
+  if constexpr (kRecorded) {
+    if (recorder_->full()) {
+      recorder_->CountLeftOut();
+      return run();
+    }
+    RecordedStep step(*recorder_, track_, *plan_, at_, {refs, instruction.inputs.count});
+    auto result = run();
+    if constexpr (std::is_same_v<decltype(result), absl::Status>) {
+      step.End(result, {slots + instruction.outputs.first, instruction.outputs.count});
+    } else {  // Whether it has finished.
+      const bool made = result.ok() && *result;
+      step.End(result.status(),
+               {slots + instruction.outputs.first, made ? instruction.outputs.count : 0});
+    }
+    return result;
+  } else {
+    return run();
+  }
+}
+
+template <bool kRecorded>
+absl::StatusOr<Execution::State> Execution::RunAs(absl::Span<Tensor> outputs, TimeSlice& slice) {
   const StopScope scope(&stop_);
   while (true) {
     const Plan::Instruction& instruction = plan_->code[at_];
@@ -115,7 +161,8 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
     switch (instruction.code) {
       case Plan::Code::kKernel: {
         if (!stop_.after_effect() && slice.Over()) return State::kSuspended;
-        absl::Status status = RunKernel(instruction, refs, slots);
+        absl::Status status = Recorded<kRecorded>(
+            instruction, refs, slots, [&] { return RunKernel(instruction, refs, slots); });
         if (!status.ok()) {
           const bool on_device = call_.streams() != nullptr;
           if (on_device && StreamScope::IsWaiting(status)) return State::kWaiting;
@@ -125,7 +172,8 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
       }
       case Plan::Code::kScalar: {
         if (!stop_.after_effect() && slice.Over()) return State::kSuspended;
-        absl::StatusOr<bool> finished = RunScalars(instruction, refs, slots, slice);
+        absl::StatusOr<bool> finished = Recorded<kRecorded>(
+            instruction, refs, slots, [&] { return RunScalars(instruction, refs, slots, slice); });
         if (!finished.ok()) return Fail(finished.status());
         if (!*finished) return State::kSuspended;
         break;
@@ -162,6 +210,10 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
         if (stops && slice.Over()) return State::kSuspended;
         absl::Status status = Enter(instruction, refs);
         if (!status.ok()) return Fail(std::move(status));
+        if constexpr (kRecorded) {
+          Caller& caller = callers_.back();
+          caller.span = OpenCall(*recorder_, track_, *caller.plan, caller.at, plan_->name);
+        }
         continue;
       }
       case Plan::Code::kFork: {
@@ -170,7 +222,8 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
           absl::Status status = BeginLanes(instruction, refs);
           if (!status.ok()) return Fail(std::move(status));
         }
-        absl::StatusOr<bool> joined = RunLanes(slice);
+        absl::StatusOr<bool> joined =
+            Recorded<kRecorded>(instruction, refs, slots, [&] { return RunLanes(slice); });
         if (!joined.ok()) return Fail(joined.status());
         if (!*joined) return State::kSuspended;
         break;
@@ -182,6 +235,7 @@ absl::StatusOr<Execution::State> Execution::Run(absl::Span<Tensor> outputs, Time
           TakeResults(outputs.data());
           return State::kFinished;
         }
+        if constexpr (kRecorded) recorder_->Close(callers_.back().span);
         Leave();
         continue;
     }
@@ -305,7 +359,8 @@ absl::Status Execution::BeginLanes(const Plan::Instruction& instruction, const I
     for (uint32_t l = 0; l < instruction.num_targets; ++l) {
       const uint32_t function = plan_->calls[instruction.target + l].function;
       const Plan& plan = *root_.functions[function];
-      lanes.push_back(std::make_unique<Lane>(plan, *FrameOf(function), call_, outputs));
+      lanes.push_back(std::make_unique<Lane>(plan, *FrameOf(function), call_, outputs, recorder_,
+                                             LaneTrack(recorder_, l)));
       outputs += plan.results.size();
     }
     for (const std::unique_ptr<Lane>& lane : lanes) {
@@ -324,7 +379,7 @@ absl::StatusOr<bool> Execution::RunLanes(const TimeSlice& slice) {
     for (int64_t l = begin; l < end; ++l) {
       Lane& lane = *lanes_[static_cast<size_t>(l)];
       const bool runs = lane.state.ok() && *lane.state == State::kSuspended;
-      if (runs) lane.state = lane.run.Run(lane.outputs, TimeSlice(slice));
+      if (runs) lane.state = lane.Run(slice);
     }
   });
   bool finished = true;

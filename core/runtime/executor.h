@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/timeline.h"
 #include "core/kernels/kernel.h"
 #include "core/plan/plan.h"
 
@@ -69,8 +70,10 @@ class Execution {
     kWaiting  ///< For StreamScope::Ready.
   };
 
-  /// Moves `inputs` into the frame.
-  Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs);
+  /// Moves `inputs` into the frame. `recorder`: where its steps are written to, on `track`; null:
+  /// nowhere, and then they cost nothing for it.
+  Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs,
+            TimelineRecorder* recorder = nullptr, uint16_t track = TimelineRecorder::kCallTrack);
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
   ~Execution();
@@ -97,10 +100,18 @@ class Execution {
     PlanFrame* frame;
     uint32_t at;  // Its call.
     uint32_t first_state;
+    TimelineRecorder::SpanId span = TimelineRecorder::kNoSpan;  // Of the call, where recorded.
   };
 
   struct Lane;
 
+  // Run, in two instances: for calls whose steps are recorded, and for all others.
+  template <bool kRecorded>
+  absl::StatusOr<State> RunAs(absl::Span<Tensor> outputs, TimeSlice& slice);
+  // The result of `run`, which is one step, as it is recorded.
+  template <bool kRecorded, typename Step>
+  auto Recorded(const Plan::Instruction& instruction, const InputRef* refs, const Tensor* slots,
+                Step run);
   absl::Status LookAtStop();
   absl::Status RunKernel(const Plan::Instruction& instruction, const InputRef* refs, Tensor* slots);
   absl::StatusOr<bool> RunScalars(const Plan::Instruction& instruction, const InputRef* refs,
@@ -136,7 +147,9 @@ class Execution {
   uint32_t until_poll_;
   uint32_t iterations_ = 0;
   uint32_t calls_ = 0;
+  const uint16_t track_;  // Of the recorder's.
   int64_t ending_since_ = 0;  // When the first step past a stop was begun nevertheless; 0: none.
+  TimelineRecorder* const recorder_;  // Null: its steps are not recorded.
 };
 
 /// Frames of one plan, kept for reuse between calls. Thread-safe.

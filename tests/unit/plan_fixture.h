@@ -39,7 +39,7 @@ class PlanFixture : public ::testing::Test {
     const std::vector<ResourceHandle> named;
     Call call(*allocator_, absl::MakeSpan(state_), &named, stop_);
     std::vector<Tensor> outputs(plan_->results.size());
-    Execution execution(*plan_, *frame_, call, absl::MakeSpan(inputs));
+    Execution execution(*plan_, *frame_, call, absl::MakeSpan(inputs), recorder_);
     slices_ = 0;
     absl::StatusOr<Execution::State> state = Execution::State::kSuspended;
     while (state.ok() && *state == Execution::State::kSuspended) {
@@ -74,6 +74,7 @@ class PlanFixture : public ::testing::Test {
   StopFlag stop_;
   Allocator* allocator_ = &world_.allocator;  // Of the runs.
   std::atomic<bool> others_wait_{false};      // While it is true a run leaves its thread soon.
+  TimelineRecorder* recorder_ = nullptr;      // Of the runs' steps.
   int slices_ = 0;                            // Of the latest run.
   int64_t failed_ = -1;                       // Where the latest run ended.
 };
