@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/timeline.h"
 #include "core/device/host_allocator.h"
 #include "core/function/function_type.h"
 #include "core/resource/kept_tensors.h"
@@ -141,6 +142,7 @@ struct CallSpec {
   std::string owner;        ///< Of kept outputs, as lists show it: the client's ID, or its address.
   absl::Duration kept_ttl;  ///< Of kept outputs; zero: EngineOptions::kept_tensor_ttl.
   absl::Time deadline = absl::InfiniteFuture();
+  bool timeline = false;  ///< Whether the result has one.
 };
 
 struct CallOutput {
@@ -156,6 +158,7 @@ struct CallResult {
   std::vector<CallOutput> outputs;
   uint64_t function_id = 0;
   std::string function_name;
+  std::unique_ptr<Timeline> timeline;  ///< Where it was asked for; also on failure.
 };
 
 /// What is there of a variable, or of another resource, without its value.

@@ -42,6 +42,7 @@ class CallTask final : public TaskOf<CallResult> {
   void Run() override;
   void Stop(absl::Status status) override;
   void DropRequest() override {
+    if (recorder_ != nullptr) result_.timeline = recorder_->Finish();
     values_.clear();
     spec_.inputs.clear();
     function_ = nullptr;
@@ -50,6 +51,9 @@ class CallTask final : public TaskOf<CallResult> {
   const BoundFunction& bound() const { return static_cast<const BoundFunction&>(*function_); }
   absl::Status Bind(std::vector<AccessRequest>& access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
+  // It is about to leave its thread, or is back, as its timeline shows it.
+  void BeginAway(Timeline::Kind kind, absl::string_view name, absl::string_view reason);
+  void EndAway();
   // Goes on until it has ended, or its thread is to go to others.
   absl::StatusOr<Execution::State> RunSlice();
   // Once all is enqueued, with how the host fared, and again where it has left its thread.
@@ -91,10 +95,14 @@ class CallTask final : public TaskOf<CallResult> {
   std::optional<Running> running_;
   size_t resource_bytes_ = 0;
   uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
+  TimelineRecorder::SpanId away_ = TimelineRecorder::kNoSpan;
 };
 
 absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
+  if (spec_.timeline) recorder_ = std::make_shared<TimelineRecorder>();
+  BeginPhase("find function");
   FORMWORK_ASSIGN_OR_RETURN(function_, FindFunction());
+  BeginPhase("bind");
   result_.function_id = function_->id;
   result_.function_name = function_->name;
   function_->calls.fetch_add(1, std::memory_order_relaxed);
@@ -214,18 +222,35 @@ uint64_t CallTask::WorkOf() const {
   return absl::HashOf(work, resource_bytes_);
 }
 
+void CallTask::BeginAway(Timeline::Kind kind, absl::string_view name, absl::string_view reason) {
+  if (recorder_ == nullptr) return;
+  away_ = recorder_->Open(
+      {.name = recorder_->TextOf(name), .detail = recorder_->TextOf(reason), .kind = kind});
+}
+
+void CallTask::EndAway() {
+  if (recorder_ != nullptr) recorder_->Close(std::exchange(away_, TimelineRecorder::kNoSpan));
+}
+
 void CallTask::Run() {
-  if (!running_) running_.emplace(*this);
+  EndAway();
+  if (!running_) {
+    BeginPhase("run");
+    running_.emplace(*this);
+  }
   if (running_->issued) return Finish(*running_->issued);
   while (true) {
     const absl::StatusOr<Execution::State> state = RunSlice();
     if (!state.ok() || *state == Execution::State::kFinished) return Finish(state.status());
     if (*state == Execution::State::kSuspended) {
+      BeginAway(Timeline::Kind::kSuspended, "suspended", "others wait for a thread");
       if (Suspend(running_->share.used())) return;
     } else {
+      BeginAway(Timeline::Kind::kWait, "wait", "what is on its way to the host");
       if (Park(running_->share.used())) return;
       streams()->Block();
     }
+    EndAway();
   }
 }
 
@@ -244,7 +269,7 @@ absl::StatusOr<Execution::State> CallTask::RunSlice() {
           running.frame = function.frames.Take();
           running.outputs.resize(function.program().results.size());
           running.execution.emplace(function.program(), *running.frame, running.call,
-                                    absl::MakeSpan(values_));
+                                    absl::MakeSpan(values_), recorder_.get());
         }
         FORMWORK_ASSIGN_OR_RETURN(const Execution::State state,
                                   running.execution->Run(absl::MakeSpan(running.outputs), Slice()));
@@ -260,6 +285,8 @@ void CallTask::Stop(absl::Status status) { Finish(std::move(status)); }
 bool CallTask::FinishOnStream(absl::Status& status) {
   Running& running = *running_;
   if (!running.issued) {
+    BeginPhase("wait", Timeline::Kind::kWait, "results on their way to the host");
+    if (recorder_ != nullptr) recorder_->SetStep(recorder_->TextOf("results"), 0);
     if (status.ok()) {
       status = HoldToBudget(engine_.memory_, &running.share,
                             [&] { return streams()->EnqueueResults(running.outputs); });
@@ -294,6 +321,7 @@ void CallTask::Finish(absl::Status status) {
   const BoundFunction& function = bound();
   Running& running = *running_;
   if (streams() != nullptr && !FinishOnStream(status)) return;
+  BeginPhase("answer");
   result_.status = std::move(status);
   int64_t failed = -1;
   if (running.execution) {
@@ -312,13 +340,14 @@ void CallTask::Finish(absl::Status status) {
       failed = static_cast<int64_t>(function.program().code.size());  // All has run.
     }
   }
-  if (result_.status.ok()) {
+  if (result_.status.ok() && recorder_ == nullptr) {  // Else it took longer than others do.
     const float us = static_cast<float>(running.nanos) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
     // Rising at once, falling slowly: one slow call is enough to leave the caller's thread.
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
     if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
-  } else {
+  }
+  if (!result_.status.ok()) {
     result_.details.effects = EffectsOf(failed > function.program().last_effect);
   }
   if (streams() != nullptr) CloseStream();

@@ -1,9 +1,19 @@
 #include "core/engine_task.h"
 
+#include <algorithm>
+
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/device/device.h"
+#include "core/device/recorded_stream.h"
 
 namespace formwork {
+namespace {
+
+// Of the resources that a call waits for, as its timeline names them.
+constexpr size_t kMostHeldNames = 8;
+
+}  // namespace
 
 absl::Status Task::StopStatus() {
   // Who is not among the engine's scheduled tasks finds out here.
@@ -18,14 +28,37 @@ absl::StatusOr<Task::Next> Task::TakePlaces() {
   std::vector<AccessRequest> access;
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(engine_.memory_, [&] { return Prepare(access); }));
   Next next = Next::kRun;
-  if (!access.empty() &&
-      !ticket_.Take(std::move(access), [self = shared_from_this()] { self->Schedule(); })) {
+  std::vector<HeldPlace> held;
+  TimelineRecorder::SpanId taking = TimelineRecorder::kNoSpan;
+  if (recorder_ != nullptr) taking = recorder_->BeginPhase("take places");
+  if (!access.empty() && !ticket_.Take(
+                             std::move(access), [self = shared_from_this()] { self->Schedule(); },
+                             recorder_ == nullptr ? nullptr : &held)) {
     next = Next::kWait;
+    if (recorder_ != nullptr) RecordWait(taking, held);
   } else if (!runs_inline()) {
     next = Next::kSchedule;
   }
   if (next != Next::kRun) FORMWORK_RETURN_IF_ERROR(TakePlace());
   return next;
+}
+
+void Task::RecordWait(TimelineRecorder::SpanId span, absl::Span<const HeldPlace> held) {
+  const auto holders = [&] {
+    std::string text;
+    for (size_t i = 0; i < std::min(held.size(), kMostHeldNames); ++i) {
+      // What is of another namespace is not found.
+      const FunctionPtr holder = engine_.functions_.Find(name_space_, held[i].writer);
+      absl::StrAppend(
+          &text, i == 0 ? "" : "; ", Described(*held[i].resource), ", held by ",
+          holder == nullptr ? "another call" : absl::StrCat("a call of '", holder->name, "'"));
+    }
+    if (held.size() > kMostHeldNames) {
+      absl::StrAppend(&text, "; ", held.size() - kMostHeldNames, " more");
+    }
+    return text;
+  };
+  recorder_->SetWait(span, recorder_->TextFrom(holders));
 }
 
 void Task::Start() {
@@ -104,6 +137,7 @@ void Task::EndClaimed(absl::Status status) {
 
 void Task::Schedule() {
   if (ended_.load()) return;
+  BeginPhase("wait", Timeline::Kind::kWait, "a thread of the pool");
   scheduled_.store(true);
   absl::Status status = CatchOutOfMemory([this] {
     engine_.scheduled_.Add(this);
@@ -165,8 +199,13 @@ bool Task::Suspend(size_t bytes) {
 absl::Status Task::OpenStream() {
   if (!engine_.streams_) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, engine_.streams_->Take());
-  stream_ = std::make_unique<LeasedStream>(std::move(stream), *engine_.device_memory_, ticket_,
-                                           engine_.allocator_);
+  std::unique_ptr<Stream> recorded;
+  if (recorder_ != nullptr) {
+    recorded =
+        RecordStream(*stream, recorder_, absl::StrCat(engine_.options_.device->name(), " stream"));
+  }
+  stream_ = std::make_unique<LeasedStream>(std::move(stream), std::move(recorded),
+                                           *engine_.device_memory_, ticket_, engine_.allocator_);
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "core/base/stop_flag.h"
+#include "core/base/timeline.h"
 #include "core/engine_impl.h"
 #include "core/kernels/stream_scope.h"
 #include "core/runtime/executor.h"
@@ -83,10 +84,17 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
 
+  /// The next part of its way, where that is recorded.
+  void BeginPhase(absl::string_view name, Timeline::Kind kind = Timeline::Kind::kPhase,
+                  absl::string_view detail = "") {
+    if (recorder_ != nullptr) recorder_->BeginPhase(name, kind, detail);
+  }
+
   EngineImpl& engine_;
   const std::string name_space_;
   StopFlag stop_;  // Of its waiting and of its work.
   AccessTicket ticket_;
+  std::shared_ptr<TimelineRecorder> recorder_;  // From Prepare on, of a call that is recorded.
 
  private:
   enum class State : uint8_t {
@@ -97,10 +105,13 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   };
 
   struct LeasedStream {
-    LeasedStream(std::unique_ptr<Stream> leased, Allocator& memory, AccessTicket& ticket,
-                 Allocator& allocator)
-        : stream(std::move(leased)), scope(memory, *stream, ticket, allocator) {}
+    LeasedStream(std::unique_ptr<Stream> leased, std::unique_ptr<Stream> recorded,
+                 Allocator& memory, AccessTicket& ticket, Allocator& allocator)
+        : stream(std::move(leased)),
+          recorded(std::move(recorded)),
+          scope(memory, this->recorded == nullptr ? *stream : *this->recorded, ticket, allocator) {}
     std::unique_ptr<Stream> stream;
+    std::unique_ptr<Stream> recorded;  // In front of it, of a call that is recorded.
     StreamScope scope;
   };
 
@@ -108,6 +119,8 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   enum class Next : uint8_t { kRun, kSchedule, kWait };
 
   absl::StatusOr<Next> TakePlaces();
+  // What it waits for, in its timeline. Others may run it, and end it, meanwhile.
+  void RecordWait(TimelineRecorder::SpanId span, absl::Span<const HeldPlace> held);
   // After stop_ has been told: ends it if it waits.
   void Stopped();
   // Refuses it if it waits.

@@ -42,7 +42,8 @@ CudaQueue::~CudaQueue() {
 }
 
 absl::StatusOr<BufferBlock*> CudaMemory::Allocate(size_t bytes, Stream* stream) {
-  const auto* const cuda_stream = dynamic_cast<CudaStream*>(stream);
+  const auto* const cuda_stream =
+      stream == nullptr ? nullptr : dynamic_cast<const CudaStream*>(&stream->inner());
   if (cuda_stream == nullptr) return InvalidArgument("Allocate: a stream of a GPU is wanted");
   const std::shared_ptr<CudaQueue>& queue = cuda_stream->queue();
   FORMWORK_RETURN_IF_ERROR(queue->context()->Use());
@@ -100,7 +101,7 @@ void CudaStream::Then(absl::AnyInvocable<void(absl::Status)> on_host) {
 }
 
 cudaStream_t CudaStreamOf(const Stream& stream) {
-  return static_cast<const CudaStream&>(stream).queue()->stream();
+  return static_cast<const CudaStream&>(stream.inner()).queue()->stream();
 }
 
 }  // namespace formwork

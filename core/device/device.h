@@ -53,9 +53,15 @@ struct BufferAccess {
 /// work itself, which then returns OK.
 ///
 /// A stream may be destroyed at any time: what was enqueued still runs.
+///
+/// A timeline (recorded_stream.h) takes the times of waits and copies by Then around them, and of
+/// work by the clock around its being called. So a device that only enqueues kernels there has to
+/// make what its work enqueues known in time by two Thens as well, or by timed events of its own.
 class Stream {
  public:
   virtual ~Stream() = default;
+  /// Itself, or the stream that it stands in front of. For devices, which know their own by type.
+  virtual const Stream& inner() const { return *this; }
   /// Enqueues `work`. A device that runs on the host calls it when its turn comes; a GPU calls it
   /// at once, to enqueue kernels on this stream. It may be the caller's thread that runs it, also
   /// before this returns. `work` never blocks on events.

@@ -40,7 +40,8 @@ AccessTicket::~AccessTicket() {
   if (!entries_.empty() && !Abandon()) ReleaseAll();
 }
 
-bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready) {
+bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready,
+                        std::vector<HeldPlace>* held) {
   const auto by_id = [](const AccessRequest& a, const AccessRequest& b) {
     return a.resource->id < b.resource->id;
   };
@@ -71,6 +72,12 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
     missing_ = 0;
   };
   for (const Entry& entry : entries_) missing_ += !entry.resource->line_.empty();
+  if (held != nullptr) {
+    for (const Entry& entry : entries_) {
+      if (entry.resource->line_.empty()) continue;
+      held->push_back({entry.resource, entry.resource->line_.front().ticket->writer_});
+    }
+  }
   for (uint32_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = entries_[i];
     Resource& resource = *entry.resource;

@@ -28,6 +28,12 @@ struct AccessRequest {
   Access mode = Access::kRead;
 };
 
+/// A resource whose line a ticket has to wait in, and who is at its head.
+struct HeldPlace {
+  std::shared_ptr<Resource> resource;
+  uint64_t writer = 0;  ///< As AccessTicket::set_writer says it; 0: not said.
+};
+
 /// What a call has made of a resource.
 struct ResourceChange {
   uint64_t id = 0;
@@ -53,11 +59,13 @@ class AccessTicket final : public ResourceAccess {
   /// `requests` come by ascending ID. True where all are granted; else `on_ready` runs once, on the
   /// thread of whoever releases the last of them, outside the lock; it does not throw. Who takes
   /// bounds the lines. Where there is no memory for a place it throws, and has taken none.
-  bool Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready);
+  /// `held`: where it is to say what it waits for; may be null.
+  bool Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready,
+            std::vector<HeldPlace>* held = nullptr);
   /// Leaves the lines of a ticket that is not ready yet. True where it did: `on_ready` will not
   /// run.
   bool Abandon();
-  /// Who writes by this ticket, as Resource::last_writer says it: before the first write.
+  /// Who writes by this ticket, as Resource::last_writer and HeldPlace say it: before Take.
   void set_writer(uint64_t writer) { writer_ = writer; }
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;

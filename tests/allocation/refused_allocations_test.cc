@@ -110,6 +110,7 @@ TEST_P(RefusedAllocationsTest, ACallIsDoneAsAWholeOrNotAtAll) {
           [&] {
             Adding adding{SpecOf(target, 1)};
             adding.spec.keep_outputs = keep;
+            adding.spec.timeline = keep;
             return adding;
           },
           [&](Adding& adding) {
@@ -127,15 +128,19 @@ TEST_P(RefusedAllocationsTest, ACallIsDoneAsAWholeOrNotAtAll) {
 
 TEST_P(RefusedAllocationsTest, ACallOnAThreadOfTheEngineIsAnswered) {
   const uint64_t id = RegisterSpin("spin");  // Has a loop: never on the caller's thread.
-  ForEachAllocation(
-      [&] {
-        return Adding{SpecOf({id, ""}, -1)};
-      },
-      [&](Adding& adding) {
-        Start(std::move(adding.spec), *adding.called);
-        adding.called->Await();
-      },
-      [&](Adding& adding) { adding.called->Done(); });
+  for (const bool timeline : {false, true}) {
+    ForEachAllocation(
+        [&] {
+          Adding adding{SpecOf({id, ""}, -1)};
+          adding.spec.timeline = timeline;
+          return adding;
+        },
+        [&](Adding& adding) {
+          Start(std::move(adding.spec), *adding.called);
+          adding.called->Await();
+        },
+        [&](Adding& adding) { adding.called->Done(); });
+  }
   EXPECT_EQ(Value(id, -1), -1);
 }
 
@@ -147,6 +152,7 @@ TEST_P(RefusedAllocationsTest, ACallThatWaitsForAVariableLosesNoPlace) {
   ForEachAllocation(
       [&] {
         Adding waiting{SpecOf({id, ""}, 1)};
+        waiting.spec.timeline = true;  // Says what it waits for.
         waiting.holding = Begin(holder, Owned(Tensor::Scalar(0.f)));
         while (engine_->Stats().calls_running == 0) absl::SleepFor(absl::Milliseconds(1));
         return waiting;

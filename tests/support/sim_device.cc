@@ -424,7 +424,8 @@ void SimState::CheckPoison(bool all) {
 
 absl::StatusOr<BufferBlock*> SimState::Allocate(size_t bytes, Stream* stream) {
   FORMWORK_RETURN_IF_ERROR(Health());
-  auto* const sim_stream = dynamic_cast<SimStream*>(stream);
+  const auto* const sim_stream =
+      stream == nullptr ? nullptr : dynamic_cast<const SimStream*>(&stream->inner());
   if (sim_stream == nullptr) {
     return InvalidArgument("Allocate: a stream of the simulated device is wanted");
   }
