@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/status_to_grpc.h"
+#include "server/timeline_codec.h"
 #include "server/utf8.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
@@ -18,6 +19,7 @@ constexpr uint32_t kPrinted = 4;
 constexpr uint32_t kError = 5;
 constexpr uint32_t kMore = 6;
 constexpr uint32_t kChunk = 7;
+constexpr uint32_t kTimeline = 9;
 
 // formwork.v1.OutputChunk's fields; its content is its last.
 constexpr uint32_t kOutput = 1;
@@ -63,6 +65,12 @@ void AnswerParts::SetResult(CallResult result) {
     } else {
       chunked_.push_back({i, std::move(pieces)});
     }
+  }
+  if (result.timeline != nullptr) {
+    timeline_ = EncodeTimeline(*result.timeline);
+    result.timeline = nullptr;
+    // Beside outputs of a chunk's size; where messages are small there is no room for it.
+    if (timeline_.size() > 4 * chunk_bytes_) timeline_.clear();
   }
   result_ = std::move(result);
 }
@@ -115,6 +123,7 @@ grpc::ByteBuffer AnswerParts::Next() {
     writer.StringField(
         kError, ToErrorMessage(result_->status, result_->details, epoch_).SerializeAsString());
   }
+  if (!timeline_.empty()) writer.StringField(kTimeline, timeline_);
   size_t next = 0;
   for (size_t i = 0; i < result_->outputs.size(); ++i) {
     const CallOutput& output = result_->outputs[i];

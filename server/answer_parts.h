@@ -27,7 +27,8 @@ class AnswerParts {
 
   /// What was printed since. Of what nobody reads in time, that beyond some megabytes is left out.
   void AddPrinted(absl::string_view text);
-  /// The call has ended; what it printed has been added. Looks at every string of its outputs.
+  /// The call has ended; what it printed has been added. Looks at every string of its outputs, and
+  /// encodes its timeline.
   void SetResult(CallResult result);
 
   bool HasNext() const { return !printed_.empty() || (result_ && !done_); }
@@ -54,6 +55,7 @@ class AnswerParts {
   std::vector<std::string> printed_;
   size_t printed_bytes_ = 0;
   bool left_out_ = false;
+  std::string timeline_;  // Encoded; goes with the last part.
   std::optional<CallResult> result_;
   std::vector<Chunked> chunked_;  // The first has the next chunk.
   size_t next_chunked_ = 0;

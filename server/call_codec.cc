@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/status_to_grpc.h"
+#include "server/timeline_codec.h"
 #include "server/utf8.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
@@ -27,6 +28,7 @@ constexpr uint32_t kTimeout = 10;
 constexpr uint32_t kInParts = 11;
 constexpr uint32_t kUnordered = 12;
 constexpr uint32_t kKeepFrom = 14;
+constexpr uint32_t kTimeline = 16;
 
 // As many as a CallRequest has.
 constexpr int kFieldsBeforeInputs = 16;
@@ -105,6 +107,10 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
         read = reader.ReadVarint(&value);
         spec.keep_from = value;
         break;
+      case MakeTag(kTimeline, WireType::kVarint):
+        read = reader.ReadVarint(&value);
+        spec.timeline = value != 0;
+        break;
       case MakeTag(kValues, WireType::kBytes):
         read = reader.ReadNested(&nested);
         if (read) FORMWORK_RETURN_IF_ERROR(AddInput(nested, allocator, &spec));
@@ -153,6 +159,12 @@ absl::Status EncodeCallResponse(const CallResult& result, uint64_t epoch, uint64
   for (const std::string& text : result.printed) writer.StringField(4, ToValidUtf8(text));
   if (!result.status.ok()) {
     writer.StringField(5, ToErrorMessage(result.status, result.details, epoch).SerializeAsString());
+  }
+  if (result.timeline != nullptr) {
+    const std::string timeline = EncodeTimeline(*result.timeline);
+    // A call does not fail for want of room for what is beside its outputs.
+    const bool fits = BytesFieldSize(timeline.size()) <= limit - total;
+    if (fits && !timeline.empty()) writer.StringField(9, timeline);
   }
   for (const CallOutput& output : result.outputs) WriteValue(output, &writer);
   *message = writer.Finish();

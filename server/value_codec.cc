@@ -150,6 +150,7 @@ bool SlowToEncode(const Tensor& tensor) {
 }
 
 bool SlowToEncode(const CallResult& result) {
+  if (result.timeline != nullptr) return true;
   return std::any_of(result.outputs.begin(), result.outputs.end(),
                      [](const CallOutput& output) { return SlowToEncode(output.tensor); });
 }

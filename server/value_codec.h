@@ -51,7 +51,7 @@ void WriteValue(const CallOutput& output, WireWriter* writer);
 void WriteValueWithoutContent(const Tensor& tensor, WireWriter* writer);
 
 /// True where encoding copies so much that it would hold up a callback thread: large values of
-/// strings. (Numbers are sent from where they lie.)
+/// strings, a timeline. (Numbers are sent from where they lie.)
 bool SlowToEncode(const Tensor& tensor);
 bool SlowToEncode(const CallResult& result);
 

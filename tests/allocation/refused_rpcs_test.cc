@@ -186,6 +186,7 @@ class RefusedRpcsTest : public testing::EngineTest, public ::testing::WithParamI
     fill(calls[2], strings_, DType::kInt32, 1, std::string("\x20\x4e\0\0", 4));
     fill(calls[3], echo_ + strings_, DType::kFloat, 1, std::string(4, '\0'));
     for (size_t i = 0; i < calls.size(); ++i) calls[i].set_call_id(i + 1);
+    calls[0].set_timeline(true);
     return calls;
   }
 

@@ -69,7 +69,9 @@ void SetTarget(uint64_t id, const std::string& name, v1::VariableTarget* target)
 
 class SyncCallStream final : public CallStream {
  public:
-  SyncCallStream(grpc::Channel* channel, const ClientOptions& options) : options_(options) {
+  SyncCallStream(grpc::Channel* channel, const ClientOptions& options, absl::Duration timeout)
+      : options_(options) {
+    if (timeout < absl::InfiniteDuration()) SetTimeout(timeout, &context_);
     stream_.reset(
         grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
             channel,
@@ -212,8 +214,8 @@ void Client::CallAsync(const CallRequest& request,
                               });
 }
 
-std::unique_ptr<CallStream> Client::OpenStream() {
-  return std::make_unique<SyncCallStream>(channel_.get(), options_);
+std::unique_ptr<CallStream> Client::OpenStream(absl::Duration timeout) {
+  return std::make_unique<SyncCallStream>(channel_.get(), options_, timeout);
 }
 
 absl::StatusOr<std::vector<v1::FunctionInfo>> Client::ListFunctions() {

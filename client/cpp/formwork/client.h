@@ -59,6 +59,7 @@ struct CallRequest {
   absl::Duration keep_for = absl::ZeroDuration();  ///< After the last use; 0: the server's.
   absl::Duration timeout = absl::ZeroDuration();   ///< 0: the client's.
   uint64_t call_id = 0;                            ///< In streams: returned as it came.
+  bool timeline = false;                           ///< The response has one.
 };
 
 struct CallResponse {
@@ -68,6 +69,8 @@ struct CallResponse {
   uint64_t function_id = 0;
   std::vector<std::string> printed;
   std::vector<Value> outputs;
+  /// Where it was asked for, and the server records them; of a failed call in streams alone.
+  std::optional<v1::Timeline> timeline;
 };
 
 struct ClientOptions {
@@ -106,7 +109,8 @@ class Client {
   /// Returns at once; `done` is called from a thread of gRPC's and must not block.
   void CallAsync(const CallRequest& request,
                  std::function<void(absl::StatusOr<CallResponse>)> done);
-  std::unique_ptr<CallStream> OpenStream();
+  /// `timeout`: of the stream as a whole.
+  std::unique_ptr<CallStream> OpenStream(absl::Duration timeout = absl::InfiniteDuration());
 
   /// All of them, however many pages they take; so is ListVariables.
   absl::StatusOr<std::vector<v1::FunctionInfo>> ListFunctions();

@@ -254,6 +254,7 @@ grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_s
   head.set_keep_from(request.keep_from);
   if (request.keep_for > absl::ZeroDuration()) *head.mutable_keep_for() = ToProto(request.keep_for);
   head.set_call_id(request.call_id);
+  head.set_timeline(request.timeline);
   if (request.timeout > absl::ZeroDuration()) *head.mutable_timeout() = ToProto(request.timeout);
   Writer writer;
   writer.text() = head.SerializeAsString();
@@ -287,6 +288,9 @@ absl::StatusOr<CallResponse> DecodeCall(const grpc::ByteBuffer& message) {
       case Bytes(5):
         ok = reader.ReadString(&text) && error.ParseFromString(text);
         if (ok) response.status = StatusFrom(error);
+        break;
+      case Bytes(9):
+        ok = reader.ReadString(&text) && response.timeline.emplace().ParseFromString(text);
         break;
       case Bytes(kValues):
         ok = reader.ReadValue(&response.outputs.emplace_back());
