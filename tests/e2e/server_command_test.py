@@ -32,6 +32,21 @@ def run(server, *arguments, code=0):
   return done.stdout, done.stderr
 
 
+def loop_of_kernels():
+  """A loop to its input's value, of any shape, so that each turn is steps of its own."""
+  import tensorflow as tf
+
+  @tf.function
+  def turns(n):
+    return tf.while_loop(lambda i, n: tf.reduce_all(i < n), lambda i, n: (i + 1, n),
+                         [tf.zeros_like(n), n], shape_invariants=[tf.TensorShape(None)] * 2)[0]
+
+  concrete = turns.get_concrete_function(tf.TensorSpec(None, tf.int32))
+  return {"graph_def": concrete.graph.as_graph_def().SerializeToString(),
+          "inputs": [formwork.TensorSpec(concrete.inputs[0].name, "int32", None)],
+          "outputs": [concrete.outputs[0].name]}
+
+
 def ask(server, *arguments):
   return json.loads(run(server, "--json", *arguments)[0])
 
@@ -59,6 +74,73 @@ def test_calls_with_json_and_npy(server, client, tmp_path):
   np.save(tmp_path / "x.npy", value)
   run(server, "call", "identity", "--input", "%s/x.npy" % tmp_path, "--save", "%s/y" % tmp_path)
   assert np.array_equal(np.load(tmp_path / "y.npy"), value)
+
+
+def spans_of(path):
+  """{track: [(event, how deep it is nested)]} of a trace; checks its form, which Perfetto reads."""
+  trace = json.loads(path.read_text())
+  names = {e["tid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+  tracks = {name: [] for name in names.values()}
+  open_until = {name: [] for name in names.values()}
+  for e in trace["traceEvents"]:
+    if e["ph"] != "X":
+      assert e["ph"] in "Mi"
+      continue
+    assert e["pid"] == 1 and e["ts"] >= 0 and e["dur"] >= 0 and isinstance(e["name"], str)
+    track, ends = names[e["tid"]], open_until[names[e["tid"]]]
+    end = round(1000 * (e["ts"] + e["dur"]))
+    while ends and ends[-1] <= round(1000 * e["ts"]):
+      ends.pop()
+    assert not ends or end <= ends[-1], "spans overlap"
+    tracks[track].append((e, len(ends)))
+    ends.append(end)
+  return tracks, trace["otherData"]["left_out"]
+
+
+def test_a_trace_shows_a_calls_way_and_its_steps(server, client, tmp_path):
+  server_graphs.register(client, "doubled")
+  path = tmp_path / "out.json"
+  out, _ = run(server, "call", "doubled", "--input", "[1, 2]", "--trace", str(path))
+  assert out == "float32[4] [1.0,2.0,1.0,2.0]\n"
+  tracks, left_out = spans_of(path)
+  assert list(tracks) == ["call"] and left_out == 0
+  top = [e["name"] for e, depth in tracks["call"] if depth == 0]
+  assert top[:3] == ["find function", "bind", "take places"] and top[-2:] == ["run", "answer"]
+  [step] = [e for e, depth in tracks["call"] if depth == 1]
+  assert step["cat"] == "step" and step["name"].endswith("concat")
+  assert step["args"] == {"op": "ConcatV2", "outputs": "float32[4]"}  # Held inside its tensor.
+
+
+def test_a_trace_of_a_long_loop_is_bounded(server, client, tmp_path):
+  client.register("turns", **loop_of_kernels())
+  path = tmp_path / "out.json"
+  out, _ = run(server, "call", "turns", "--input", "int32:1000000", "--trace", str(path))
+  assert out == "int32[] 1000000\n"
+  assert path.stat().st_size < 8 << 20
+  tracks, left_out = spans_of(path)
+  assert 20000 < len(tracks["call"]) < 21000 and left_out > 1900000
+  assert "more were left out" in path.read_text()
+
+
+@pytest.mark.parametrize("arguments, code", [
+    (["--input", "int32:2000000000", "--timeout", "1"], "DEADLINE_EXCEEDED"),
+    (["--input", "float64:1"], "INVALID_ARGUMENT"),
+])
+def test_a_call_that_fails_has_a_trace(server, client, tmp_path, arguments, code):
+  client.register("turns", **loop_of_kernels())
+  path = tmp_path / "out.json"
+  id = client.functions("turns")[0].id  # So that what it refuses is known to be this one's.
+  _, err = run(server, "call", "--id", str(id), *arguments, "--trace", str(path), code=1)
+  assert code in err
+  tracks, _ = spans_of(path)
+  assert [e["name"] for e, _ in tracks["call"]][:2] == ["find function", "bind"]
+  assert any(e["name"] == "run" for e, _ in tracks["call"]) == (code == "DEADLINE_EXCEEDED")
+
+
+def test_a_trace_that_cannot_be_written_is_an_error(server, client):
+  server_graphs.register(client, "identity")
+  _, err = run(server, "call", "identity", "--input", "[1]", "--trace", "/nowhere/x", code=1)
+  assert "cannot write /nowhere/x" in err
 
 
 @pytest.mark.parametrize("arguments, code", [

@@ -145,6 +145,8 @@ void AddValueCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
       AddTargeted(app, "call", "Calls a function", &command::Call, "NAME", arguments, chosen);
   call->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);
   call->add_option("--save", arguments.save, "Writes the outputs: PATH.npy, or PATH_0.npy, ...");
+  call->add_option("--trace", arguments.trace,
+                   "Writes what the call did when, in Chrome's trace format, also where it failed");
   CLI::App* bench = AddTargeted(app, "bench", "Measures calls of a function", &command::Bench,
                                 "--function", arguments, chosen);
   bench->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);

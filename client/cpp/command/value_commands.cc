@@ -2,11 +2,13 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "command/chrome_trace.h"
 #include "command/commands.h"
 #include "command/json_tensor.h"
 #include "command/npy.h"
@@ -70,6 +72,34 @@ absl::StatusOr<client::CallRequest> RequestOf(client::Client& client, const Argu
     request.inputs.push_back(*std::move(value));
   }
   return request;
+}
+
+// A call over a stream, where a failed one has a timeline as well, which is written.
+absl::StatusOr<client::CallResponse> CallTraced(client::Client& client, client::CallRequest request,
+                                                const Arguments& arguments) {
+  // The server ends a call that takes too long, and answers; this is for one that does not.
+  constexpr absl::Duration kAnswers = absl::Seconds(10);
+  request.timeline = true;
+  const auto stream = client.OpenStream(client.options().timeout + kAnswers);
+  std::optional<client::CallResponse> response;
+  if (stream->Write(request)) {
+    stream->WritesDone();
+    response = stream->Read();
+  }
+  if (!response) {
+    while (stream->Read()) {
+    }
+    const absl::Status broken = stream->Finish();
+    return broken.ok() ? absl::InternalError("the server did not answer") : broken;
+  }
+  if (response->timeline) {
+    const std::string name =
+        arguments.name.empty() ? absl::StrCat("function ", arguments.id) : arguments.name;
+    const absl::Status written = WriteChromeTrace(*response->timeline, name, arguments.trace);
+    if (!written.ok()) return written;
+  }
+  if (!response->status.ok()) return response->status;
+  return *std::move(response);
 }
 
 }  // namespace
@@ -160,7 +190,8 @@ absl::Status Release(client::Client& client, const Arguments& arguments) {
 absl::Status Call(client::Client& client, const Arguments& arguments) {
   const auto request = RequestOf(client, arguments);
   if (!request.ok()) return request.status();
-  const auto response = client.Call(*request);
+  const auto response =
+      arguments.trace.empty() ? client.Call(*request) : CallTraced(client, *request, arguments);
   if (!response.ok()) return response.status();
   for (const std::string& text : response->printed)
     std::fputs(Printable(text, /*lines=*/true).c_str(), stderr);
@@ -173,7 +204,10 @@ absl::Status Call(client::Client& client, const Arguments& arguments) {
     for (const Value& output : response->outputs)
       std::printf("%s\n", Printable(ToText(output)).c_str());
   }
-  return arguments.save.empty() ? absl::OkStatus() : Save(response->outputs, arguments.save);
+  const absl::Status saved =
+      arguments.save.empty() ? absl::OkStatus() : Save(response->outputs, arguments.save);
+  if (!saved.ok() || arguments.trace.empty() || response->timeline) return saved;
+  return absl::UnimplementedError("the call has run, but the server gave no timeline");
 }
 
 }  // namespace formwork::command
