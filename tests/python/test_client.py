@@ -1,4 +1,5 @@
 """What the low level sends, and what it makes of answers. Against the stand-in."""
+import json
 import os
 import signal
 import subprocess
@@ -303,6 +304,38 @@ def test_errors_tell_what_is_there(either):
   with pytest.raises(formwork.Error) as e:
     either.resolve("nothing", other)
   assert e.value.code == "NOT_FOUND" and not isinstance(e.value, formwork.NoMatchingSignature)
+
+
+def test_a_call_is_traced_into_a_file(live, tmp_path):
+  _register(live, _variable(live))
+  path = tmp_path / "out.json"
+  live.call("f", [np.ones([2, 3], np.float32)], trace=str(path))
+  trace = json.loads(path.read_text())
+  spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+  names = [e["name"] for e in spans if e["cat"] == "phase"]
+  assert names[:2] == ["find function", "bind"] and names[-1] == "answer"
+  [run] = [e for e in spans if e["name"] == "run"]
+  steps = [e for e in spans if e["cat"] == "step"]
+  assert steps and all(e["args"]["op"] for e in steps)
+  assert all(run["ts"] <= e["ts"] and e["ts"] + e["dur"] <= run["ts"] + run["dur"] + 1e-3
+             for e in steps)
+  assert trace["otherData"]["left_out"] == 0
+
+
+def test_a_call_that_fails_is_traced_too(live, tmp_path):
+  path = tmp_path / "out.json"
+  with pytest.raises(formwork.Error, match="nothing"):
+    live.call("nothing", [], trace=str(path))
+  names = [e["name"] for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
+  assert names == ["find function"]
+
+
+def test_a_server_without_timelines_is_warned_of(server, tmp_path):
+  _register(server, _variable(server))
+  path = tmp_path / "out.json"
+  with pytest.warns(UserWarning, match="without a timeline"):
+    server.call("f", [np.ones([2, 3], np.float32)], trace=str(path))
+  assert not path.exists()
 
 
 def test_many_threads_share_a_server(either):

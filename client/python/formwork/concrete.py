@@ -17,8 +17,9 @@ from formwork.v1 import functions_pb2
 # A graph of at most this many bytes is sent at once; of a larger one its fingerprint goes first.
 _SENT_AT_ONCE = 64 << 10
 # Fields of a CallRequest.
-_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM = (
-    b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01", b"\x70")
+_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM, _TIMELINE = (
+    b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01", b"\x70",
+    b"\x80\x01\x01")
 
 
 def print_to_stderr(text):
@@ -205,8 +206,13 @@ def named_head(server, name, epoch):
       encoded + _IN_PARTS)
 
 
-def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep_from=None):
-  """One call: the pieces of a CallRequest for a wire.Answer."""
+def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep_from=None,
+            on_timeline=None):
+  """One call: the pieces of a CallRequest for a wire.Answer.
+
+  on_timeline: is told the call's formwork.v1.Timeline, also where it fails; None where the server
+    gives none to one that does not.
+  """
   for place, owner in owners:
     parts[place] = wire.value_piece(owner._value())
   made, size = (), sum(map(len, parts[1:]))
@@ -220,6 +226,8 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep
       head += wire.duration_field(_KEEP_FOR, keep_for)
     if keep_from:
       head += _KEEP_FROM + wire.varint(keep_from)
+  if on_timeline is not None:
+    head += _TIMELINE
   parts[0] = head + server._channel.origin.encoded() + wire.duration_field(_TIMEOUT, timeout)
   answer = wire.Answer(on_print or print_to_stderr)
   try:
@@ -227,6 +235,8 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep
   finally:
     if made:
       yield from resources.dropping(server, made)
+  if on_timeline is not None and (answer.error is None or answer.timeline is not None):
+    on_timeline(answer.timeline)
   if answer.error is not None:
     error = errors.from_status(answer.error)
     server._channel.epoch = error.epoch or server._channel.epoch

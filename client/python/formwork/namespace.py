@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from formwork import channel as channel_lib
+from formwork import chrome_trace
 from formwork import concrete
 from formwork import dtypes
 from formwork import errors
@@ -108,16 +109,21 @@ class Namespace:
 
   def call(self, name: str, inputs: Iterable[Any], timeout: float | None = None,
            on_print: Callable[[str], Any] | None = None, keep: bool = False,
-           keep_for: float | None = None) -> list[Any]:
+           keep_for: float | None = None, trace: str | None = None) -> list[Any]:
     """Calls a function by name; the types of the inputs choose the ConcreteFunction.
 
+    trace: a file that gets what the call did when, also where it fails, in Chrome's trace format.
     The rest is as ConcreteFunction's. Returns one value per output: numpy arrays, or with `keep`
     KeptTensors.
     """
     parts, owners, inputs = [None], [], list(inputs)
     for i, value in enumerate(inputs):
       concrete.append_input(self, parts, owners, value, None, "%s: input %d" % (name, i))
-    return self._do(self._calling(name, inputs, parts, owners, timeout, on_print, keep, keep_for))
+    on_timeline = None
+    if trace is not None:
+      on_timeline = lambda timeline: chrome_trace.write(timeline, name, trace)
+    return self._do(self._calling(name, inputs, parts, owners, timeout, on_print, keep, keep_for,
+                                  None, on_timeline))
 
   def _calling(self, name, inputs, parts, owners, *options):
     try:

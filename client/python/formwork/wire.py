@@ -319,9 +319,10 @@ class Answer:
     outputs: formwork.v1.Values or arrays.
     error: a formwork.rpc.Status, or None.
     printed: how many texts on_print was told.
+    timeline: a formwork.v1.Timeline, or None.
   """
 
-  __slots__ = ("epoch", "outputs", "error", "printed", "on_print", "_whole")
+  __slots__ = ("epoch", "outputs", "error", "printed", "timeline", "on_print", "_whole")
 
   def __init__(self, on_print):
     self.error = None
@@ -348,6 +349,7 @@ class Answer:
         self._whole[i].array() if i in self._whole else v for i, v in enumerate(outputs)]
     if message.HasField("error"):
       self.error = message.error
+    self.timeline = message.timeline if message.HasField("timeline") else None
     return True
 
   def _split(self, view):
