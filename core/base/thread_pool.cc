@@ -14,6 +14,10 @@ constexpr int kLeastStandingBy = 8;
 ThreadPool::ThreadPool(int threads) : most_busy_(threads) {
   const int all = threads + std::max(threads, kLeastStandingBy);
   threads_.reserve(all);
+  {
+    absl::MutexLock lock(&mutex_);
+    sleepers_.reserve(all);  // To go to sleep takes no memory.
+  }
   try {
     for (int i = 0; i < all; ++i) threads_.emplace_back([this] { Loop(); });
   } catch (const std::system_error&) {  // No more threads.
@@ -26,6 +30,11 @@ ThreadPool::~ThreadPool() {
   {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
+    for (Sleeper* sleeper : sleepers_) {
+      sleeper->woken = true;
+      sleeper->wakes.Signal();
+    }
+    sleepers_.clear();
   }
   for (std::thread& thread : threads_) thread.join();
 }
@@ -34,6 +43,7 @@ uint64_t ThreadPool::Schedule(absl::string_view key, absl::AnyInvocable<void()>&
   absl::MutexLock lock(&mutex_);
   const uint64_t place = queue_.Add(key, std::move(work));
   NoteWaiting();
+  WakeOne();
   return place;
 }
 
@@ -51,17 +61,32 @@ void ThreadPool::NoteWaiting() {
   }
 }
 
+void ThreadPool::Sleep() {
+  Sleeper self;
+  sleepers_.push_back(&self);
+  while (!self.woken) self.wakes.Wait(&mutex_);
+}
+
+void ThreadPool::WakeOne() {
+  if (sleepers_.empty() || !HasWork()) return;
+  Sleeper* const last = sleepers_.back();
+  sleepers_.pop_back();
+  last->woken = true;
+  last->wakes.Signal();
+}
+
 void ThreadPool::Loop() {
   for (;;) {
     FairQueue::Next next;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &ThreadPool::Wakes));
+      while (!closing_ && !HasWork()) Sleep();
       // While closing, who finds nothing that it may run leaves the rest to those that run.
       if (!HasWork()) return;
       next = queue_.Take();
       ++busy_;
       NoteWaiting();
+      WakeOne();
     }
     next.work();
     next.work = nullptr;

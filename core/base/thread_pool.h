@@ -45,7 +45,16 @@ class ThreadPool {
   }
   // After a change.
   void NoteWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Wakes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || HasWork(); }
+  // Until there is work, or the end.
+  void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has one more thread look for work where there is some. To be called after each change that may
+  // make some, and by who takes some; who is done looks himself.
+  void WakeOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  struct Sleeper {
+    absl::CondVar wakes;
+    bool woken = false;
+  };
 
   // Apart from all that is written often: running work reads it all the time.
   alignas(64) std::atomic<bool> work_waits_{false};
@@ -54,6 +63,9 @@ class ThreadPool {
   FairQueue queue_ ABSL_GUARDED_BY(mutex_);
   int busy_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  // Who went to sleep last is woken first: what it worked with is in its core's caches, and the
+  // compute threads are used to work for it.
+  std::vector<Sleeper*> sleepers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 
