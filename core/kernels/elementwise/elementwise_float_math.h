@@ -148,7 +148,15 @@ FORMWORK_ISA_INLINE float Tanh(float x) {
 }
 
 FORMWORK_ISA_INLINE float Sigmoid(float x) {
-  const float e = Exp(-Magnitude(x));
+  // Exp of -|x|, to the bit: without what only larger arguments need. 2^n is taken times 2^64, so
+  // that it is a float for each n in [-150, 0], and comes from the low bits of n's sum as it is.
+  float m = -Magnitude(x);
+  m = m < -104.0f ? -104.0f : m;
+  const float moved = m * 1.44269504088896341f + 12582912.0f;
+  const float r = LessLogs(m, moved - 12582912.0f);
+  const float p = ExpTail(r) * (r * r) + r + 1.0f;
+  const uint32_t scale = (std::bit_cast<uint32_t>(moved) << 23) + ((64u + 127u) << 23);
+  const float e = p * std::bit_cast<float>(scale) * 0x1p-64f;
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
