@@ -13,6 +13,8 @@ namespace {
 
 // Elements for which one task is worth its start, for a program of one instruction.
 constexpr int64_t kParallelElements = 1 << 16;
+// What a function of floats (Exp, Tanh, Sigmoid) counts as, in such instructions.
+constexpr int64_t kFunctionCost = 8;
 constexpr int64_t kSmallElements = 16;
 constexpr size_t kLine = 64;
 
@@ -39,6 +41,12 @@ ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
   const size_t num_inputs = input_dtypes_.size();
   output_of_.assign(num_inputs + instructions_.size(), -1);
   for (size_t i = 0; i < outputs_.size(); ++i) output_of_[outputs_[i]] = static_cast<int32_t>(i);
+  for (const Instruction& instruction : instructions_) {
+    const BlockOp& op = *instruction.op;
+    const bool function =
+        op.arity == 1 && op.tile == TileOp::kNone && op.in == op.out && IsFloating(op.in);
+    cost_ += function ? kFunctionCost : 1;
+  }
   Schedule();
   AssignRegisters();
 }
@@ -258,8 +266,8 @@ absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shap
     outputs[k] = tensor->mutable_data<char>();
   }
   const Binding binding = Bind(operands);
-  const int64_t grain = std::max<int64_t>(
-      kBlockElements, kParallelElements / std::max<size_t>(1, instructions_.size()));
+  const int64_t grain =
+      std::max<int64_t>(kBlockElements, kParallelElements / std::max<int64_t>(1, cost_));
   ParallelFor((n + kBlockElements - 1) / kBlockElements, grain / kBlockElements,
               [&](int64_t first, int64_t last_block) {
                 RunRange(binding, operands, outputs, first * kBlockElements,

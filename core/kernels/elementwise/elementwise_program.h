@@ -78,6 +78,7 @@ class ElementwiseProgram {
   std::vector<uint16_t> register_of_;  // By value: scratch block (instructions that are no output).
   uint16_t num_registers_ = 0;
   size_t max_width_ = 1;
+  int64_t cost_ = 0;  // Of an element, in cheap instructions.
 };
 
 }  // namespace formwork
