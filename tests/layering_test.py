@@ -30,8 +30,8 @@ BELOW = {
     "core/kernels/string": ["core/kernels"],
     "core/kernels/training": ["core/kernels"],
     "core/kernels/variant": ["core/kernels"],
-    # What can be fused, and the programs that it becomes.
-    "core/graph": ["core/kernels", "core/kernels/elementwise", "proto/tf"],
+    # What can be fused, and the programs that it becomes; which products are fast.
+    "core/graph": ["core/kernels", "core/kernels/elementwise", "core/kernels/gemm", "proto/tf"],
     "core/plan": ["core/graph", "core/kernels/conv"],
     "core/runtime": ["core/plan"],
     "core/function": ["core/plan"],

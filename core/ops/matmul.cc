@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/ops/dims.h"
@@ -78,6 +79,34 @@ absl::StatusOr<ProductGeometry> PrepareBatchMatMul(const ProductAttrs& attrs, bo
   return PrepareProduct(attrs, x, y);
 }
 
+absl::StatusOr<GateGeometry> PrepareGateMatMul(absl::Span<const absl::Span<const int64_t>> inputs,
+                                               int num_parts) {
+  const size_t products = inputs.size() / 2;
+  const absl::Span<const int64_t> bias = inputs[2 * products];
+  if (bias.size() != 1) {
+    return InvalidArgument("_GateMatMul: the bias is no vector: bias=", DimsText(bias));
+  }
+  GateGeometry geometry = {.m = -1, .n = bias[0], .part = -1, .depths = {}};
+  for (size_t i = 0; i < products; ++i) {
+    FORMWORK_ASSIGN_OR_RETURN(const ProductGeometry product,
+                              PrepareMatMul({}, inputs[i], inputs[products + i]));
+    if (!MayBeEqual(product.m, geometry.m) || !MayBeEqual(product.n, geometry.n)) {
+      return InvalidArgument(
+          "_GateMatMul: a product does not fit the others and the bias: product=",
+          DimsText(product.output), " bias=", DimsText(bias));
+    }
+    geometry.m = std::max(geometry.m, product.m);
+    geometry.n = std::max(geometry.n, product.n);
+    geometry.depths.push_back(product.k);
+  }
+  if (geometry.n >= 0 && geometry.n % num_parts != 0) {
+    return InvalidArgument("_GateMatMul: columns cannot be cut into equal parts: columns=",
+                           geometry.n, " parts=", num_parts);
+  }
+  if (geometry.n >= 0) geometry.part = geometry.n / num_parts;
+  return geometry;
+}
+
 namespace {
 
 absl::Status SetProduct(InferenceContext& c, absl::StatusOr<ProductGeometry> geometry) {
@@ -98,6 +127,22 @@ absl::Status BatchMatMulShape(InferenceContext& c) {
   if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfBatchMatMul(c.attrs()));
   return SetProduct(c, PrepareBatchMatMul(attrs, kBroadcast, c.input(0).dims(), c.input(1).dims()));
+}
+
+absl::Status GateMatMulShape(InferenceContext& c) {
+  std::vector<PartialShape> shapes;
+  std::vector<absl::Span<const int64_t>> inputs;
+  shapes.reserve(static_cast<size_t>(c.num_inputs()));
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    shapes.push_back(shapes::OrOfRank(c.input(i), i + 1 < c.num_inputs() ? 2 : 1));
+    inputs.push_back(shapes.back().dims());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const GateGeometry geometry,
+                            PrepareGateMatMul(inputs, c.num_outputs()));
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    c.set_output(i, PartialShape::Trusted({geometry.m, geometry.part}));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status EinsumShape(InferenceContext& c) {
@@ -138,6 +183,11 @@ void RegisterMatmulOps(OpRegistry& registry) {
       "uint8, uint16, uint32, uint64}; adj_x: bool = false; adj_y: bool = false; grad_x: bool = "
       "false; grad_y: bool = false",
       {.shape_fn = BatchMatMulShape<true>});
+  registry.Add(
+      "_GateMatMul(a: N*T, b: N*T, bias: T) -> (parts: num_parts*T); N: int >= 1; num_parts: int "
+      ">= "
+      "1; T: {float}",
+      {.shape_fn = GateMatMulShape});
   registry.Add("Einsum(inputs: N*T) -> (output: T); equation: string; N: int >= 1; T: type",
                {.shape_fn = EinsumShape});
   registry.Add(

@@ -46,4 +46,19 @@ absl::StatusOr<ProductGeometry> PrepareBatchMatMul(const ProductAttrs& attrs, bo
                                                    absl::Span<const int64_t> x,
                                                    absl::Span<const int64_t> y);
 
+// --- _GateMatMul, which FuseGates makes ----------------------------------------------------------
+
+/// One product of a matrix by weights, or the sum of two, and a bias: cut along the last dimension
+/// into parts of equal size, as the gates of a recurrent cell are.
+struct GateGeometry {
+  int64_t m, n;
+  int64_t part;  ///< Columns of each.
+  Dims depths;   ///< Of each product.
+};
+
+/// `inputs`: the matrices a, as many weights b, the bias. Errors: kInvalidArgument if they do not
+/// fit, or the columns cannot be cut into `num_parts`.
+absl::StatusOr<GateGeometry> PrepareGateMatMul(absl::Span<const absl::Span<const int64_t>> inputs,
+                                               int num_parts);
+
 }  // namespace formwork

@@ -36,6 +36,11 @@ double Multiplications(absl::string_view op, absl::Span<const PartialShape> inpu
       op == "Einsum") {
     return OfProduct(inputs, outputs);
   }
+  if (op == "_GateMatMul") {
+    double weights = 0;
+    for (size_t i = inputs.size() / 2; i + 1 < inputs.size(); ++i) weights += Elements(inputs[i]);
+    return weights * (inputs[0].rank() == 2 ? static_cast<double>(inputs[0].dim(0)) : 1);
+  }
   if (op == "Conv2D") return OfConvolution(inputs[1], outputs[0]);
   if (op == "DepthwiseConv2dNative") {
     if (inputs[1].rank() != 4) return 1;

@@ -128,6 +128,26 @@ def frozen_layers(function):
 
 
 @program
+def recurrent_cells_at_inference(function):
+  # Of sizes at which a step's products become one.
+  x = np.random.default_rng(1).normal(size=(6, 7, 40)).astype(np.float32)
+  outs = []
+  for layer in (layers.LSTM(32), layers.GRU(48, return_sequences=True), layers.SimpleRNN(24),
+                layers.GRU(32, reset_after=False), layers.LSTM(16, use_bias=False),
+                layers.Bidirectional(layers.LSTM(32, return_sequences=True))):
+    model = keras.Sequential([layers.Input((None, 40)), layer])
+    for weight in model.weights:  # Biases that are not 0.
+      weight.assign(0.3 * np.random.default_rng(2).normal(size=weight.shape))
+    f = function(lambda x, model=model: model(x, training=False))
+    g = function(lambda x, model=model: model(x, training=False),
+                 input_signature=[tf.TensorSpec([None, None, 40])])
+    outs += [f(x), f(x[:, :3]), g(x), g(x[:4, :2]), f(x)]
+    model.weights[0].assign(model.weights[0] * 0.5)
+    outs.append(f(x))
+  return outs
+
+
+@program
 def stateful_steps(function):
   model = keras.Sequential([layers.Input(batch_shape=(2, 5, 6)), layers.LSTM(3, stateful=True)])
   f = function(lambda x: model(x))

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace formwork {
@@ -91,6 +92,52 @@ TEST(PanelProductTest, MatchesPlainSums) {
         }
         ASSERT_NEAR(got[i * ldc + j], want, 1e-5 * (1 + std::abs(want)))
             << c.m << "x" << c.n << "x" << c.taps << "x" << c.depth << " at " << i << "," << j;
+      }
+    }
+  }
+}
+
+// Two products of other depths, in parts that lie anywhere.
+TEST(PanelProductTest, AddsAnotherProductAndCutsColumns) {
+  std::mt19937 random(7);
+  auto values = [&random](int64_t n) {
+    std::vector<float> v(n);
+    for (float& x : v) x = static_cast<float>(static_cast<int>(random() % 33) - 16) / 16.0f;
+    return v;
+  };
+  for (const auto& [m, width, parts] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 16, 1}, {5, 48, 3}, {32, 128, 4}, {400, 16, 2}}) {
+    const int64_t n = width * parts, k = 20, l = 33;
+    const std::vector<float> a = values(m * k), b = values(k * n), c = values(m * l),
+                             d = values(l * n), bias = values(n);
+    std::vector<float> b_panels(PanelElements(k, n)), d_panels(PanelElements(l, n));
+    PackPanels(k, n, b.data(), n, 1, b_panels.data());
+    PackPanels(l, n, d.data(), n, 1, d_panels.data());
+    std::vector<std::vector<float>> got(parts, values(m * width));
+    std::vector<float*> to;
+    for (std::vector<float>& part : got) to.push_back(part.data());
+    RunPanelProduct({.m = m,
+                     .n = n,
+                     .taps = 1,
+                     .depth = k,
+                     .panels = b_panels.data(),
+                     .bias = bias.data(),
+                     .plus = {l, c.data(), d_panels.data()},
+                     .activation = Activation::kRelu,
+                     .c = nullptr,
+                     .ldc = width,
+                     .parts = to},
+                    [&, k = k](int64_t first, int64_t count, const float** rows) {
+                      for (int64_t i = 0; i < count; ++i) rows[i] = a.data() + (first + i) * k;
+                    });
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double want = bias[j];
+        for (int64_t p = 0; p < k; ++p) want += double{a[i * k + p]} * double{b[p * n + j]};
+        for (int64_t p = 0; p < l; ++p) want += double{c[i * l + p]} * double{d[p * n + j]};
+        ASSERT_NEAR(got[j / width][i * width + j % width], std::max(want, 0.0),
+                    1e-5 * (1 + std::abs(want)))
+            << m << "x" << n << " at " << i << "," << j;
       }
     }
   }

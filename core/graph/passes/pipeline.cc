@@ -1,6 +1,7 @@
 #include "core/graph/passes/pipeline.h"
 
 #include "core/base/status.h"
+#include "core/kernels/gemm/panel_product.h"
 
 namespace formwork {
 
@@ -14,6 +15,10 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   FuseLayerNorms(graph, context);
   FuseEpilogues(graph, context);
+  if (PanelsAreFast()) {  // Else nothing is won.
+    Prune(graph);
+    FuseGates(graph, context);
+  }
   FuseReluGradients(graph);
   Prune(graph);
   return WorkStatus();

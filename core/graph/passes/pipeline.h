@@ -31,7 +31,7 @@ struct PassContext {
 };
 
 /// Runs all passes in order: inline calls, simplify (shapes, variables as values, constant folding,
-/// common subexpressions, forwarding ops), prune, fuse layer normalisations, epilogues and
+/// common subexpressions, forwarding ops), prune, fuse layer normalisations, epilogues, gates and
 /// gradients of ReLUs. `arg_shapes`: what is known of the parameters; of a resource, the shape of
 /// its variable. A node whose shapes cannot work is left as it is: it fails the call that runs it,
 /// so that a branch never taken may be wrong, as in TensorFlow. Errors: kCancelled,
@@ -48,6 +48,12 @@ void Prune(Graph& graph);
 /// matrix product before them (core/ops/epilogue.h), in bodies too, where shapes are known so far
 /// that it cannot fail. The nodes that they were are left for Prune.
 void FuseEpilogues(Graph& graph, const PassContext& context);
+/// Makes one node (_GateMatMul) of two products by weights that are added with a bias, of their
+/// Split along the last dimension, or of both, where shapes are known: what LSTM and GRU cells do
+/// in each step; in bodies too. To follow FuseEpilogues, which finds the weights and the bias, and
+/// a Prune, for nodes that nobody needs count as readers. The nodes that they were are left for
+/// Prune.
+void FuseGates(Graph& graph, const PassContext& context);
 /// Makes one node (_MklLayerNorm) of what normalises the last dimension of floats and has no other
 /// readers, in bodies too. The nodes that they were are left for Prune.
 void FuseLayerNorms(Graph& graph, const PassContext& context);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "core/ops/epilogue.h"
 
 namespace formwork {
@@ -24,8 +25,15 @@ int64_t PanelElements(int64_t k, int64_t n);
 void PackPanels(int64_t k, int64_t n, const float* b, int64_t row_stride, int64_t column_stride,
                 float* panels);
 
-/// c = the activation of (a b + bias + residual). A row of a is `taps` pieces of `depth` elements,
-/// each anywhere in memory, so that a window of an image is one.
+/// Another product of as many rows, which lie one after the other, and columns.
+struct PanelTerm {
+  int64_t depth = 0;
+  const float* rows = nullptr;
+  const float* panels = nullptr;  ///< Null: there is none.
+};
+
+/// c = the activation of (a b + another product + bias + residual). A row of a is `taps` pieces of
+/// `depth` elements, each anywhere in memory, so that a window of an image is one.
 struct PanelProduct {
   int64_t m, n;
   int64_t taps, depth;
@@ -33,9 +41,13 @@ struct PanelProduct {
   const float* panels;
   const float* bias = nullptr;      ///< n of them, or null.
   const float* residual = nullptr;  ///< As c, which it may be, or null.
+  PanelTerm plus = {};
   Activation activation = Activation::kNone;
   float* c;
   int64_t ldc;
+  /// Where it is not empty, c is cut into parts of as many columns each, a multiple of
+  /// kPanelColumns; these are where they begin, ldc is of each, and there is no residual.
+  absl::Span<float* const> parts = {};
 };
 
 /// Where `count` rows from `first` on begin: piece t of row first + i at rows[t * count + i].

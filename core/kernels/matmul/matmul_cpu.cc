@@ -9,7 +9,8 @@
 
 namespace formwork {
 
-void RegisterEinsumKernel(KernelRegistry& registry);  // einsum_cpu.cc
+void RegisterEinsumKernel(KernelRegistry& registry);      // einsum_cpu.cc
+void RegisterGateMatMulKernel(KernelRegistry& registry);  // gate_matmul_cpu.cc
 
 namespace {
 
@@ -131,6 +132,7 @@ void RegisterMatmulCpuKernels(KernelRegistry& registry) {
   registry.Add("BatchMatMulV2", MakeBatchMatMul<true>);
   registry.Add("BatchMatMulV3", MakeBatchMatMulV3);
   RegisterEinsumKernel(registry);
+  RegisterGateMatMulKernel(registry);
 }
 
 }  // namespace formwork

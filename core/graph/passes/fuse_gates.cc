@@ -1,0 +1,136 @@
+// Makes one node of what the gates of a recurrent cell are made of: input and state times their
+// weights, added with a bias, and cut into gates. One product of the sum of the depths needs no
+// sum in memory, is large enough to be split over threads, and writes each gate where it belongs.
+
+#include <optional>
+#include <vector>
+
+#include "core/base/stop_flag.h"
+#include "core/graph/passes/pipeline.h"
+#include "core/kernels/gemm/panel_product.h"
+#include "core/ops/default_attrs.h"
+#include "core/ops/epilogue.h"
+
+namespace formwork {
+namespace {
+
+// Fewer rows are bound by reading the weights.
+constexpr int64_t kFewestRows = 4;
+
+class GateFusion {
+ public:
+  GateFusion(Graph& graph, const PassContext& context)
+      : graph_(graph), context_(context), uses_(graph.nodes.size(), 0) {
+    for (const Node& node : graph.nodes) {
+      for (const Edge& edge : node.inputs) ++uses_[edge.node];
+    }
+    for (const Edge& result : graph.results) ++uses_[result.node];
+  }
+
+  void Run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (WorkIsCutAt(static_cast<int64_t>(i))) return;
+      Node& node = graph_.nodes[i];
+      if (node.kind != NodeKind::kOp) continue;
+      if (node.op->name == "Split") {
+        // What it cuts may have become a sum in one part before.
+        const int32_t cut = node.inputs[1].node;
+        if (!CutsColumns(node) || uses_[cut] != 1) continue;
+        if (std::optional<Gates> gates = Match(cut))
+          Replace(node, *gates, node.output_dtypes.size());
+      } else if (std::optional<Gates> gates = Match(static_cast<int32_t>(i))) {
+        if (gates->b.size() == 2) Replace(node, *gates, 1);
+      }
+    }
+  }
+
+ private:
+  struct Gates {
+    std::vector<Edge> a, b;  // By product.
+    Edge bias;
+  };
+
+  bool IsProduct(const Node& node) const {
+    if (node.kind != NodeKind::kOp || node.op->name != "MatMul" || !ByWeights(*node.attrs) ||
+        graph_.dtype(node.inputs[0]) != DType::kFloat) {
+      return false;
+    }
+    for (const Edge& edge : {node.inputs[0], node.inputs[1]}) {
+      const std::optional<Shape> shape = graph_.shape(edge).ToShape();
+      if (!shape || shape->num_elements() == 0) return false;
+    }
+    return graph_.shape(node.inputs[0]).dim(0) >= kFewestRows;
+  }
+
+  // One product with a bias, or two.
+  std::optional<Gates> Match(int32_t i) const {
+    const Node& node = graph_.nodes[i];
+    if (node.kind == NodeKind::kOp && node.op->name == "_GateMatMul") {
+      if (node.output_dtypes.size() != 1) return std::nullopt;
+      const std::vector<Edge>& inputs = node.inputs;
+      const auto half = static_cast<std::ptrdiff_t>(inputs.size() / 2);
+      return Gates{{inputs.begin(), inputs.begin() + half},
+                   {inputs.begin() + half, inputs.end() - 1},
+                   inputs.back()};
+    }
+    if (!IsProduct(node)) return std::nullopt;
+    const absl::StatusOr<Epilogue> epilogue = Epilogue::FromAttrs(*node.attrs, node.inputs.size());
+    if (!epilogue.ok() || !epilogue->bias || epilogue->scale ||
+        epilogue->activation != Activation::kNone) {
+      return std::nullopt;
+    }
+    const PartialShape& bias = graph_.shape(node.inputs[2]);
+    if (!bias.known_rank() || bias.rank() != 1) return std::nullopt;
+    Gates gates = {{node.inputs[0]}, {node.inputs[1]}, node.inputs[2]};
+    if (epilogue->residual) {
+      const Edge residual = node.inputs[3];
+      const Node& other = graph_.nodes[residual.node];
+      if (!IsProduct(other) || other.inputs.size() != 2 || uses_[residual.node] != 1) {
+        return std::nullopt;
+      }
+      gates.a.push_back(other.inputs[0]);
+      gates.b.push_back(other.inputs[1]);
+    }
+    return gates;
+  }
+
+  // Along the last dimension of a matrix, into whole panels.
+  bool CutsColumns(const Node& split) const {
+    const Node& axis = graph_.nodes[split.inputs[0].node];
+    const PartialShape& part = split.output_shapes[0];
+    if (axis.kind != NodeKind::kConstant || axis.constant.num_elements() != 1 ||
+        !part.known_rank() || part.rank() != 2) {
+      return false;
+    }
+    const int32_t at = axis.constant.data<int32_t>()[0];
+    return (at == 1 || at == -1) && part.dim(1) > 0 && part.dim(1) % kPanelColumns == 0;
+  }
+
+  // In the place of the last node, whose outputs it has; the others are left for Prune.
+  void Replace(Node& node, const Gates& gates, size_t parts) const {
+    node.op = context_.ops.Find("_GateMatMul");
+    auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*node.op));
+    attrs->Set("T", DType::kFloat);
+    attrs->Set("N", static_cast<int64_t>(gates.a.size()));
+    attrs->Set("num_parts", static_cast<int64_t>(parts));
+    node.attrs = std::move(attrs);
+    node.inputs = gates.a;
+    node.inputs.insert(node.inputs.end(), gates.b.begin(), gates.b.end());
+    node.inputs.push_back(gates.bias);
+  }
+
+  Graph& graph_;
+  const PassContext& context_;
+  std::vector<int32_t> uses_;  // Reads of a node's outputs, the graph's results among them.
+};
+
+}  // namespace
+
+void FuseGates(Graph& graph, const PassContext& context) {
+  for (Node& node : graph.nodes) {
+    for (Graph& body : node.bodies) FuseGates(body, context);
+  }
+  GateFusion(graph, context).Run();
+}
+
+}  // namespace formwork
