@@ -147,7 +147,7 @@ class Execution {
   uint32_t until_poll_;
   uint32_t iterations_ = 0;
   uint32_t calls_ = 0;
-  const uint16_t track_;  // Of the recorder's.
+  const uint16_t track_;      // Of the recorder's.
   int64_t ending_since_ = 0;  // When the first step past a stop was begun nevertheless; 0: none.
   TimelineRecorder* const recorder_;  // Null: its steps are not recorded.
 };
