@@ -26,6 +26,7 @@ struct ConvertLoop {
 #if defined(__x86_64__)
 FORMWORK_ISA_AVX2 int64_t WidenVectors(const half* from, int64_t n, float* to) {
   int64_t i = 0;
+#pragma GCC unroll 4
   for (; i + 8 <= n; i += 8) {
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
@@ -34,6 +35,7 @@ FORMWORK_ISA_AVX2 int64_t WidenVectors(const half* from, int64_t n, float* to) {
 }
 FORMWORK_ISA_AVX2 int64_t NarrowVectors(const float* from, int64_t n, half* to) {
   int64_t i = 0;
+#pragma GCC unroll 4
   for (; i + 8 <= n; i += 8) {
     const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);

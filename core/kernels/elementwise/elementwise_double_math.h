@@ -33,6 +33,11 @@ FORMWORK_ISA_INLINE double Pow2(double n) {
   return std::bit_cast<double>(std::bit_cast<uint64_t>(n + (kToInteger + 1023.0)) << 52);
 }
 
+// a x^3 + b x^2 + c x + d, given x^2: parts of a polynomial that do not wait for each other.
+FORMWORK_ISA_INLINE double Cubic(double a, double b, double c, double d, double x, double xx) {
+  return (a * x + b) * xx + (c * x + d);
+}
+
 // c of e^r - 1 = 2 r / (2 - c) for |r| <= ln 2 / 2: r - c is even in r.
 FORMWORK_ISA_INLINE double ExpPart(double r) {
   const double w = r * r;
@@ -98,39 +103,32 @@ FORMWORK_ISA_INLINE double Sigmoid(double x) {
 // erf for |x| < 1.
 FORMWORK_ISA_INLINE double SmallErf(double x) {
   const double z = x * x;
-  double p = 6.1740972213052543e-11;
-  p = p * z - 1.1500357159785295e-9;
-  p = p * z + 1.4692484859133263e-8;
-  p = p * z - 1.6355118610877706e-7;
-  p = p * z + 1.6461446656928561e-6;
-  p = p * z - 1.4925622504489841e-5;
-  p = p * z + 1.2055332214716276e-4;
-  p = p * z - 8.548327010033328e-4;
-  p = p * z + 5.2239776253035179e-3;
-  p = p * z - 2.6866170645123839e-2;
-  p = p * z + 1.128379167095511e-1;
-  p = p * z - 3.7612638903183752e-1;
+  const double zz = z * z;
+  const double z4 = zz * zz;
+  const double low = Cubic(5.2239776253035179e-3, -2.6866170645123839e-2, 1.128379167095511e-1,
+                           -3.7612638903183752e-1, z, zz);
+  const double middle = Cubic(1.6461446656928561e-6, -1.4925622504489841e-5, 1.2055332214716276e-4,
+                              -8.548327010033328e-4, z, zz);
+  const double high = Cubic(6.1740972213052543e-11, -1.1500357159785295e-9, 1.4692484859133263e-8,
+                            -1.6355118610877706e-7, z, zz);
+  const double p = (high * z4 + middle) * z4 + low;
   return x + x * (0.12837916709551257390 + z * p);
 }
 
 // e^(x^2) erfc(x) for x in [1, 6].
 FORMWORK_ISA_INLINE double ScaledErfc(double x) {
   const double t = (x - 3.0) / (x + 3.0);
-  double p = 1.2801900862962662e-6;
-  p = p * t + 2.0236031796417566e-6;
-  p = p * t - 8.0080213194126843e-6;
-  p = p * t - 1.2848894512523529e-5;
-  p = p * t + 6.4061820735305467e-5;
-  p = p * t + 4.5254726354833541e-5;
-  p = p * t - 5.9706235170932843e-4;
-  p = p * t + 7.0774644439015373e-4;
-  p = p * t + 4.2691363475082564e-3;
-  p = p * t - 2.4392499318273193e-2;
-  p = p * t + 7.1665837197748743e-2;
-  p = p * t - 1.5011593650078744e-1;
-  p = p * t + 2.4560380171233194e-1;
-  p = p * t - 3.2623356004303717e-1;
-  return p * t + 1.7900115118138995e-1;
+  const double tt = t * t;
+  const double t4 = tt * tt;
+  const double p1 = Cubic(7.1665837197748743e-2, -1.5011593650078744e-1, 2.4560380171233194e-1,
+                          -3.2623356004303717e-1, t, tt);
+  const double p5 = Cubic(-5.9706235170932843e-4, 7.0774644439015373e-4, 4.2691363475082564e-3,
+                          -2.4392499318273193e-2, t, tt);
+  const double p9 = Cubic(-8.0080213194126843e-6, -1.2848894512523529e-5, 6.4061820735305467e-5,
+                          4.5254726354833541e-5, t, tt);
+  const double p13 = 1.2801900862962662e-6 * t + 2.0236031796417566e-6;
+  // What is largest comes last, so that it is rounded once.
+  return ((p5 * t4 + p1) + (t4 * t4) * (p13 * t4 + p9)) * t + 1.7900115118138995e-1;
 }
 
 FORMWORK_ISA_INLINE double Erf(double x) {
@@ -230,17 +228,14 @@ FORMWORK_ISA_INLINE Slope SlopeOf(double a, double b) {
 // from + atan(t) for |t| <= sqrt 2 - 1.
 FORMWORK_ISA_INLINE double AngleOf(double t, const Slope& slope) {
   const double z = t * t;
-  double p = -0.019162068915902573;
-  p = p * z + 0.03921955253255129;
-  p = p * z - 0.05085030492810941;
-  p = p * z + 0.058580687568615106;
-  p = p * z - 0.06664502215671447;
-  p = p * z + 0.07692182535116648;
-  p = p * z - 0.09090904549884611;
-  p = p * z + 0.11111111014561013;
-  p = p * z - 0.14285714284657894;
-  p = p * z + 0.1999999999999548;
-  p = p * z - 0.3333333333333333;
+  const double zz = z * z;
+  const double z4 = zz * zz;
+  const double low = Cubic(0.11111111014561013, -0.14285714284657894, 0.1999999999999548,
+                           -0.3333333333333333, z, zz);
+  const double middle = Cubic(0.058580687568615106, -0.06664502215671447, 0.07692182535116648,
+                              -0.09090904549884611, z, zz);
+  const double high = -0.019162068915902573 * zz + (0.03921955253255129 * z - 0.05085030492810941);
+  const double p = (high * z4 + middle) * z4 + low;
   return slope.from + (t + (t * z * p + slope.from_low));
 }
 
@@ -270,27 +265,20 @@ FORMWORK_ISA_INLINE double Atan2(double y, double x) {
 // e^(x^2) erfc(x) (1 + 2 x) for x in [0.5, 27.3].
 FORMWORK_ISA_INLINE double ScaledErfcByLine(double x) {
   const double t = (x - 3.0) / (x + 3.0);
-  double p = 9.413638433491175e-09;
-  p = p * t + 7.086022948634711e-08;
-  p = p * t - 8.635219698688152e-08;
-  p = p * t - 5.831505718243247e-07;
-  p = p * t + 3.054931767849695e-07;
-  p = p * t + 3.4515839769737127e-06;
-  p = p * t - 7.028020732013142e-07;
-  p = p * t - 2.0092468813829974e-05;
-  p = p * t + 4.9394062176004435e-06;
-  p = p * t + 0.00012509732433842115;
-  p = p * t - 0.00010515756321434678;
-  p = p * t - 0.000779831946529359;
-  p = p * t + 0.0018886900530070958;
-  p = p * t + 0.002529391783806301;
-  p = p * t - 0.023770514894356023;
-  p = p * t + 0.0683080273457887;
-  p = p * t - 0.11927366341629257;
-  p = p * t + 0.12964515870271254;
-  p = p * t - 0.047562294353435265;
-  p = p * t - 0.13562110612458078;
-  return p * t + 1.2530080582697296;
+  const double tt = t * t;
+  const double t4 = tt * tt;
+  const double p1 = Cubic(-0.11927366341629257, 0.12964515870271254, -0.047562294353435265,
+                          -0.13562110612458078, t, tt);
+  const double p5 = Cubic(0.0018886900530070958, 0.002529391783806301, -0.023770514894356023,
+                          0.0683080273457887, t, tt);
+  const double p9 = Cubic(4.9394062176004435e-06, 0.00012509732433842115, -0.00010515756321434678,
+                          -0.000779831946529359, t, tt);
+  const double p13 = Cubic(3.054931767849695e-07, 3.4515839769737127e-06, -7.028020732013142e-07,
+                           -2.0092468813829974e-05, t, tt);
+  const double p17 = Cubic(9.413638433491175e-09, 7.086022948634711e-08, -8.635219698688152e-08,
+                           -5.831505718243247e-07, t, tt);
+  const double high = (p17 * t4 + p13) * t4 + p9;
+  return ((p5 * t4 + p1) + (t4 * t4) * high) * t + 1.2530080582697296;
 }
 
 FORMWORK_ISA_INLINE double Erfc(double x) {

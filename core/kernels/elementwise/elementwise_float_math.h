@@ -20,8 +20,6 @@ namespace formwork::math {
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// 2^n for n in [-126, 127].
-FORMWORK_ISA_INLINE float Pow2(int32_t n) { return std::bit_cast<float>((n + 127) << 23); }
 FORMWORK_ISA_INLINE float WithSignOf(float magnitude, float sign) {
   return std::bit_cast<float>((std::bit_cast<uint32_t>(magnitude) & 0x7fffffffu) |
                               (std::bit_cast<uint32_t>(sign) & 0x80000000u));
@@ -30,17 +28,25 @@ FORMWORK_ISA_INLINE float Magnitude(float x) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0x7fffffffu);
 }
 
-// The nearest integer to x, for |x| < 2^22.
-FORMWORK_ISA_INLINE float Nearest(float x) { return (x + 12582912.0f) - 12582912.0f; }
+// Added to a number of at most 2^22 it leaves the nearest integer in the low bits.
+inline constexpr float kToIntegerFloat = 12582912.0f;
+// 2^n, where the low bits of `bits` are n in [-126, 127]; anything for a NaN.
+FORMWORK_ISA_INLINE float Pow2OfBits(uint32_t bits) {
+  return std::bit_cast<float>((bits + 127u) << 23);
+}
+
+// a x^3 + b x^2 + c x + d, given x^2. Polynomials are put together of such parts because they do
+// not wait for each other: it is waiting that Horner's scheme costs.
+FORMWORK_ISA_INLINE float Cubic(float a, float b, float c, float d, float x, float xx) {
+  return (a * x + b) * xx + (c * x + d);
+}
 
 // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2.
 FORMWORK_ISA_INLINE float ExpTail(float r) {
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  return p * r + 5.0000001201e-1f;
+  const float rr = r * r;
+  const float p =
+      Cubic(1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, r, rr);
+  return p * rr + (1.6666665459e-1f * r + 5.0000001201e-1f);
 }
 // x - n ln 2, with ln 2 in two parts (Cody and Waite).
 FORMWORK_ISA_INLINE float LessLogs(float x, float n) {
@@ -52,23 +58,32 @@ FORMWORK_ISA_INLINE float Exp(float x) {
   // false: it passes through.
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
-  const float n = Nearest(x * 1.44269504088896341f);
-  const float r = LessLogs(x, n);
+  const float moved = x * 1.44269504088896341f + kToIntegerFloat;
+  const float r = LessLogs(x, moved - kToIntegerFloat);
   const float p = ExpTail(r) * (r * r) + r + 1.0f;
   // In two halves, so that neither overflows before the product does.
-  const int32_t i = static_cast<int32_t>(x == x ? n : 0.0f);
-  const int32_t half = i >> 1;
-  return p * Pow2(half) * Pow2(i - half);
+  const uint32_t n = std::bit_cast<uint32_t>(moved);
+  const uint32_t half = n >> 1;
+  return p * Pow2OfBits(half) * Pow2OfBits(n - half);
+}
+// e^-x for x >= 0, or NaN.
+FORMWORK_ISA_INLINE float ExpOfNegated(float x) {
+  const float a = -(x > 104.0f ? 104.0f : x);
+  const float moved = a * 1.44269504088896341f + kToIntegerFloat;
+  const float r = LessLogs(a, moved - kToIntegerFloat);
+  const float p = ExpTail(r) * (r * r) + r + 1.0f;
+  // 2^n for n in [-150, 0].
+  return p * Pow2OfBits(std::bit_cast<uint32_t>(moved) + 64u) * 0x1p-64f;
 }
 
 FORMWORK_ISA_INLINE float Expm1(float x) {
   float c = x < -18.0f ? -18.0f : x;
   c = c > 89.0f ? 89.0f : c;
-  const float n = Nearest(c * 1.44269504088896341f);
-  const float r = LessLogs(c, n);
+  const float moved = c * 1.44269504088896341f + kToIntegerFloat;
+  const float r = LessLogs(c, moved - kToIntegerFloat);
   const float m = ExpTail(r) * (r * r) + r;
   // 2^n (m + 1) - 1, by halves: 2^128 is no float.
-  const float scale = Pow2(static_cast<int32_t>(c == c ? n : 0.0f) - 1);
+  const float scale = Pow2OfBits(std::bit_cast<uint32_t>(moved) - 1u);
   const float y = 2.0f * (scale * m + (scale - 0.5f));
   return x == 0.0f ? x : y;
 }
@@ -148,43 +163,32 @@ FORMWORK_ISA_INLINE float Tanh(float x) {
 }
 
 FORMWORK_ISA_INLINE float Sigmoid(float x) {
-  // Exp of -|x|, to the bit: without what only larger arguments need. 2^n is taken times 2^64, so
-  // that it is a float for each n in [-150, 0], and comes from the low bits of n's sum as it is.
-  float m = -Magnitude(x);
-  m = m < -104.0f ? -104.0f : m;
-  const float moved = m * 1.44269504088896341f + 12582912.0f;
-  const float r = LessLogs(m, moved - 12582912.0f);
-  const float p = ExpTail(r) * (r * r) + r + 1.0f;
-  const uint32_t scale = (std::bit_cast<uint32_t>(moved) << 23) + ((64u + 127u) << 23);
-  const float e = p * std::bit_cast<float>(scale) * 0x1p-64f;
+  const float e = ExpOfNegated(Magnitude(x));
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 // e^(x^2) erfc(x) (1 + 2 x) for x in [0, 10.1].
 FORMWORK_ISA_INLINE float ScaledErfc(float x) {
   const float t = (x - 3.0f) / (x + 3.0f);
-  float p = -0.00026813658769242465f;
-  p = p * t - 0.0007776014972478151f;
-  p = p * t + 0.0020018082577735186f;
-  p = p * t + 0.002567388815805316f;
-  p = p * t - 0.023797525092959404f;
-  p = p * t + 0.06829576194286346f;
-  p = p * t - 0.11927097290754318f;
-  p = p * t + 0.1296464204788208f;
-  p = p * t - 0.04756239801645279f;
-  p = p * t - 0.13562114536762238f;
-  return p * t + 1.2530080080032349f;
+  const float tt = t * t;
+  const float t4 = tt * tt;
+  const float low = Cubic(-0.11927097290754318f, 0.1296464204788208f, -0.04756239801645279f,
+                          -0.13562114536762238f, t, tt);
+  const float middle = Cubic(0.0020018082577735186f, 0.002567388815805316f, -0.023797525092959404f,
+                             0.06829576194286346f, t, tt);
+  const float high = -0.00026813658769242465f * t - 0.0007776014972478151f;
+  // What is largest comes last, so that it is rounded once.
+  return ((high * t4 + middle) * t4 + low) * t + 1.2530080080032349f;
 }
 
 // erf for |x| < 1.
 FORMWORK_ISA_INLINE float SmallErf(float x) {
   const float z = x * x;
-  float p = 7.933108281577006e-05f;
-  p = p * z - 0.0008035031496547163f;
-  p = p * z + 0.005191291682422161f;
-  p = p * z - 0.026855483651161194f;
-  p = p * z + 0.11283630132675171f;
-  p = p * z - 0.37612631916999817f;
+  const float zz = z * z;
+  const float p = Cubic(7.933108281577006e-05f, -0.0008035031496547163f, 0.005191291682422161f,
+                        -0.026855483651161194f, z, zz) *
+                      zz +
+                  (0.11283630132675171f * z - 0.37612631916999817f);
   return x + x * (0.12837916709551256f + z * p);
 }
 
@@ -193,18 +197,13 @@ FORMWORK_ISA_INLINE float Erf(float x) {
   x = x > 3.93f ? 3.93f : x;
   x = x < -3.93f ? -3.93f : x;
   const float z = x * x;
-  float p = 2.042272585e-6f;
-  p = p * z + 2.84782703e-4f;
-  p = p * z + 3.778253645e-3f;
-  p = p * z + 5.278609748e-2f;
-  p = p * z + 1.907515846e-1f;
-  p = p * z + 1.128379146f;
-  float q = 3.800586297e-5f;
-  q = q * z + 1.164893129e-3f;
-  q = q * z + 1.499471145e-2f;
-  q = q * z + 1.142442632e-1f;
-  q = q * z + 5.023819152e-1f;
-  q = q * z + 1.0f;
+  const float zz = z * z;
+  const float p =
+      Cubic(2.042272585e-6f, 2.84782703e-4f, 3.778253645e-3f, 5.278609748e-2f, z, zz) * zz +
+      (1.907515846e-1f * z + 1.128379146f);
+  const float q =
+      Cubic(3.800586297e-5f, 1.164893129e-3f, 1.499471145e-2f, 1.142442632e-1f, z, zz) * zz +
+      (5.023819152e-1f * z + 1.0f);
   float y = x * p / q;
   y = y > 1.0f ? 1.0f : y;
   return y < -1.0f ? -1.0f : y;
@@ -223,15 +222,13 @@ FORMWORK_ISA_INLINE float Erfc(float x) {
 
 FORMWORK_ISA_INLINE float AtanOfFraction(float t) {
   const float z = t * t;
-  float p = -0.0018271846929565072f;
-  p = p * z + 0.011064315214753151f;
-  p = p * z - 0.03145546838641167f;
-  p = p * z + 0.0582343190908432f;
-  p = p * z - 0.08419445902109146f;
-  p = p * z + 0.10957571864128113f;
-  p = p * z - 0.1426524519920349f;
-  p = p * z + 0.19998638331890106f;
-  p = p * z - 0.33333301544189453f;
+  const float zz = z * z;
+  const float z4 = zz * zz;
+  const float low = Cubic(0.10957571864128113f, -0.1426524519920349f, 0.19998638331890106f,
+                          -0.33333301544189453f, z, zz);
+  const float high = Cubic(0.011064315214753151f, -0.03145546838641167f, 0.0582343190908432f,
+                           -0.08419445902109146f, z, zz);
+  const float p = (-0.0018271846929565072f * z4 + high) * z4 + low;
   return p * z * t + t;
 }
 FORMWORK_ISA_INLINE float Atan(float x) {
@@ -261,12 +258,9 @@ FORMWORK_ISA_INLINE float Atanh(float x) {
 
 // (asin(x) - x) / x^3 for x^2 in [0, 1/4].
 FORMWORK_ISA_INLINE float AsinTail(float z) {
-  float p = 0.0336908472f;
-  p = p * z + 0.0171492384f;
-  p = p * z + 0.0311006627f;
-  p = p * z + 0.0445994015f;
-  p = p * z + 0.0750009454f;
-  return p * z + 0.166666663f;
+  const float zz = z * z;
+  const float p = Cubic(0.0336908472f, 0.0171492384f, 0.0311006627f, 0.0445994015f, z, zz);
+  return p * zz + (0.0750009454f * z + 0.166666663f);
 }
 FORMWORK_ISA_INLINE float Asin(float x) {
   // Beyond 1/2 by half the angle: asin x = pi/2 - 2 asin(sqrt((1 - x) / 2)).

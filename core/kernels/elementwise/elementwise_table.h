@@ -106,7 +106,7 @@ struct OverFloat<Loop<In, Out>> {
 // machine's instructions, and each function is compiled once.
 template <typename Loop, BlockFn kFloatLoop, typename In, typename Out>
 void RunInFloat(const void* const* in, void* out, int64_t n) {
-  constexpr int64_t kRun = 256;
+  constexpr int64_t kRun = 768;
   alignas(64) Compute<In> operands[Loop::kArity][kRun];
   alignas(64) Compute<Out> results[kRun];
   for (int64_t begin = 0; begin < n; begin += kRun) {
