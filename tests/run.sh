@@ -83,7 +83,7 @@ if [ "$mode" = --slow ]; then
   attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 \
     --gtest_filter="$tests:-EngineMemoryTest.WhateverFails*"
   # In a process of their own, which has no threads of oneTBB's.
-  attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 --gtest_filter='*EngineParked*'
+  attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 --gtest_filter='*EngineParked*:*DeviceTimeline*'
   attempt build/tsan/bin/formwork_stream_tests --gtest_brief=1
 fi
 

@@ -103,22 +103,26 @@ def test_a_trace_shows_a_calls_way_and_its_steps(server, client, tmp_path):
   out, _ = run(server, "call", "doubled", "--input", "[1, 2]", "--trace", str(path))
   assert out == "float32[4] [1.0,2.0,1.0,2.0]\n"
   tracks, left_out = spans_of(path)
-  assert list(tracks) == ["call"] and left_out == 0
+  assert left_out == 0
   top = [e["name"] for e, depth in tracks["call"] if depth == 0]
-  assert top[:3] == ["find function", "bind", "take places"] and top[-2:] == ["run", "answer"]
-  [step] = [e for e, depth in tracks["call"] if depth == 1]
+  assert top[:3] == ["find function", "bind", "take places"]
+  assert "run" in top and top[-1] == "answer"
+  [step] = [e for e, depth in tracks["call"] if depth == 1 and e["args"]["op"] == "ConcatV2"]
   assert step["cat"] == "step" and step["name"].endswith("concat")
-  assert step["args"] == {"op": "ConcatV2", "outputs": "float32[4]"}  # Held inside its tensor.
+  assert step["args"]["outputs"] == "float32[4]"
+  # On a device what ran there is on another track.
+  for track in set(tracks) - {"call"}:
+    assert [e["name"] for e, _ in tracks[track] if e["cat"] == "work"] == [step["name"]]
 
 
 def test_a_trace_of_a_long_loop_is_bounded(server, client, tmp_path):
   client.register("turns", **loop_of_kernels())
   path = tmp_path / "out.json"
-  out, _ = run(server, "call", "turns", "--input", "int32:1000000", "--trace", str(path))
-  assert out == "int32[] 1000000\n"
+  out, _ = run(server, "call", "turns", "--input", "int32:100000", "--trace", str(path))
+  assert out == "int32[] 100000\n"
   assert path.stat().st_size < 8 << 20
   tracks, left_out = spans_of(path)
-  assert 20000 < len(tracks["call"]) < 21000 and left_out > 1900000
+  assert 20000 < sum(map(len, tracks.values())) < 25000 and left_out > 150000
   assert "more were left out" in path.read_text()
 
 
