@@ -6,9 +6,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/device/cpu_device.h"
 #include "core/device/device.h"
 #include "core/device/host_allocator.h"
+#include "core/device/recorded_stream.h"
 #include "tests/device/devices.h"
 #include "tests/support/status_matchers.h"
 
@@ -350,6 +353,40 @@ TEST_P(DeviceConformance, MemoryIsOfAStreamOfItsDevice) {
   }
   auto stream = NewStream();
   EXPECT_EQ(NewBuffer(*stream).on_device(), device().kind() != DeviceKind::kCpu);
+}
+
+TEST_P(DeviceConformance, ARecordedStreamDoesWhatTheOneBehindItDoes) {
+  auto stream = NewStream(), other = NewStream();
+  auto recorder = std::make_shared<TimelineRecorder>();
+  auto recorded = RecordStream(*stream, recorder, "stream");
+  Buffer value = NewBuffer(*other), copy = NewBuffer(*recorded);
+  {
+    auto gate = Close(*other);
+    Fill(*other, value, 5);
+    recorder->SetStep(recorder->TextOf("waits"), 0);
+    recorded->Wait(other->Record());
+    recorder->SetStep(recorder->TextOf("copies"), 0);
+    recorded->Copy(value, copy);
+  }
+  recorder->SetStep(recorder->TextOf("reads"), 0);
+  EXPECT_THAT(Read(*recorded, copy), Each(5));
+  std::atomic<bool> told{false};
+  recorded->Then([&](const absl::Status&) { told = true; });
+  ASSERT_OK(recorded->Record()->Await(Soon()));
+  while (!told) absl::SleepFor(absl::Milliseconds(1));
+  other->Wait(recorded->Record());  // Which has read its memory.
+  const auto timeline = recorder->Finish();
+  std::vector<std::string> spans;
+  for (const Timeline::Span& span : timeline->spans) {
+    spans.push_back(absl::StrCat(timeline->texts[span.name], ": ", timeline->texts[span.detail]));
+    EXPECT_EQ(timeline->tracks[span.track], "stream");
+    EXPECT_LE(span.begin, span.end);
+  }
+  const bool on_device = device().kind() != DeviceKind::kCpu;  // Else all memory is the host's.
+  EXPECT_THAT(spans,
+              ::testing::ElementsAre("waits: earlier work on the same variable, of another stream",
+                                     on_device ? "copies: to the device" : "copies: to the host",
+                                     "reads: to the host"));
 }
 
 TEST_P(DeviceConformance, CallsTheHostInOrderAndAfterTheWork) {
