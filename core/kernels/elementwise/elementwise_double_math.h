@@ -41,11 +41,10 @@ FORMWORK_ISA_INLINE double Cubic(double a, double b, double c, double d, double 
 // c of e^r - 1 = 2 r / (2 - c) for |r| <= ln 2 / 2: r - c is even in r.
 FORMWORK_ISA_INLINE double ExpPart(double r) {
   const double w = r * r;
-  double p = 4.1437096880780196e-8;
-  p = p * w - 1.6534058842837582e-6;
-  p = p * w + 6.613756470855508e-5;
-  p = p * w - 2.7777777777562864e-3;
-  p = p * w + 0.1666666666666666;
+  const double ww = w * w;
+  const double high =
+      4.1437096880780196e-8 * ww + (-1.6534058842837582e-6 * w + 6.613756470855508e-5);
+  const double p = high * ww + (-2.7777777777562864e-3 * w + 0.1666666666666666);
   return r - w * p;
 }
 FORMWORK_ISA_INLINE double Expm1OfRest(double r) {
