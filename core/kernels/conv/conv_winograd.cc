@@ -23,13 +23,11 @@ constexpr double kLeastWork = 1 << 22;
 // Fewer tiles are not worth transforming a filter in calls that do not keep it.
 constexpr int64_t kFewTiles = 32;
 constexpr int64_t kMostDepth = 8192;
-// Tiles that are transformed, multiplied and transformed back before the next
-// ones: as many as stay in the second-level cache, and enough to multiply each
-// panel by.
+// Tiles that are transformed, multiplied and transformed back before the next ones: as many as stay
+// in the second-level cache, and enough to multiply each panel by.
 constexpr int64_t kBlockElements = 1 << 17;
 constexpr int64_t kLeastTiles = 64;
-// Between the points of a block: so that they do not all lie in one set of the
-// cache.
+// Between the points of a block: so that they do not all lie in one set of the cache.
 constexpr int64_t kPadding = 16;
 constexpr int64_t kTaskElements = 1 << 16;  // Transformed: 20 us.
 
@@ -63,8 +61,7 @@ struct Tile {
         col(tile % p.cols() * 2) {}
 };
 
-// to[point * step + i * channels + c]: tile first + i of the input,
-// transformed.
+// to[point * step + i * channels + c]: tile first + i of the input, transformed.
 struct TransformInput {
   FORMWORK_ISA_INLINE static void Run(const Problem* problem, int64_t first, int64_t count,
                                       float* to, int64_t step) {
