@@ -1,9 +1,13 @@
 """Calls that wait or take long: many at once, and none of them costs much."""
+import concurrent.futures
+import json
 import pathlib
 import re
+import tempfile
 import time
 
 import fairness
+import formwork
 import harness
 import memory
 import numpy as np
@@ -70,4 +74,44 @@ def long_loop(attack):
   grown = memory.peak(server) - before
   attack.check(int(i) == 10_000_000 and int(x[1]) == 1, "a wrong result")
   attack.check(grown < 32 << 20, "it took %s" % memory.mib(grown))
+  return "%.1f s, %s more" % (seconds, memory.mib(grown))
+
+
+@harness.attack("64 timelines of loops of 200,000 iterations, 16 at a time, half of them cut short")
+def recorded_loops(attack):
+  server = attack.server()
+  client = attack.client(server, timeout=300)
+
+  def turns(n):
+    return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.reverse(x, [0])),
+                         [0, tf.range(100)])
+
+  run = memory.register(client, "turns", turns, tf.TensorSpec([], tf.int32))
+  run(np.int32(1000))
+  before = memory.peak(server)
+  folder = pathlib.Path(attack.enter_context(tempfile.TemporaryDirectory()))
+
+  def record(k):
+    path = folder / ("%d.json" % k)
+    code = "OK"
+    try:
+      client.call("turns", [np.int32(200_000)], timeout=.01 if k % 2 else None, trace=str(path))
+    except formwork.Error as error:
+      code = error.code
+    return path, code
+
+  started = time.monotonic()
+  with concurrent.futures.ThreadPoolExecutor(16) as pool:
+    recorded = list(pool.map(record, range(64)))
+  seconds = time.monotonic() - started
+  grown = memory.peak(server) - before
+  for k, (path, code) in enumerate(recorded):
+    attack.check(code == ("DEADLINE_EXCEEDED" if k % 2 else "OK"), "call %d: %s" % (k, code))
+    if code != "OK":  # Who has given up hears no more.
+      continue
+    attack.check(path.stat().st_size < 8 << 20, "a file of %s" % memory.mib(path.stat().st_size))
+    trace = json.loads(path.read_text())
+    steps = sum(event["ph"] == "X" for event in trace["traceEvents"])
+    attack.check(10_000 < steps < 30_000, "%d steps are recorded" % steps)
+  attack.check(grown < 256 << 20, "it took %s" % memory.mib(grown))
   return "%.1f s, %s more" % (seconds, memory.mib(grown))
