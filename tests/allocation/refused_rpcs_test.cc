@@ -245,7 +245,7 @@ class RefusedRpcsTest : public testing::EngineTest, public ::testing::WithParamI
 
   uint64_t echo_ = 0;
   uint64_t strings_ = 0;
-  const ServerOptions options_;
+  const ServerOptions options_ = {};
   Metrics metrics_{{.engine = [] { return EngineStats(); },
                     .connections = [] { return ConnectionListener::Stats(); }}};
   TaskPool transfers_{2, 16};
