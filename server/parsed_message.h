@@ -2,6 +2,7 @@
 
 // Messages that protobuf parses and serializes, from and to gRPC's bytes: all but the hot ones.
 
+#include <string>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -49,6 +50,11 @@ std::invoke_result_t<Body> HoldIfCounted(const grpc::ByteBuffer& message, Memory
   return IsCounted(message) ? HoldToBudget(budget, body) : body();
 }
 
+/// Found before main: protobuf makes descriptors when one is first asked for, and leaves them
+/// broken for good where operator new throws meanwhile.
+template <typename Message>
+inline const std::string kMessageName = Message::descriptor()->name();
+
 /// Parses a received message. A large one is held to the memory limit: two bytes may become a
 /// submessage of a hundred. Errors: kInvalidArgument where it is malformed; kResourceExhausted.
 template <typename Message>
@@ -60,7 +66,7 @@ absl::Status Parse(const grpc::ByteBuffer& bytes, MemoryBudget& budget,
     if (grpc::SerializationTraits<Message>::Deserialize(&copy, &*message).ok()) {
       return absl::OkStatus();
     }
-    return Malformed(Message::descriptor()->name());
+    return Malformed(kMessageName<Message>);
   });
 }
 

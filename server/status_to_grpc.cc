@@ -9,6 +9,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/reason.h"
 #include "formwork/v1/errors.pb.h"
+#include "google/protobuf/descriptor.h"
 #include "server/parsed_message.h"
 #include "server/type_messages.h"
 #include "server/utf8.h"
@@ -29,6 +30,9 @@ constexpr size_t kDetailBytes = 2500;
 constexpr size_t kMaxFact = 200;
 // What the type URLs, the reason with its facts, and the delay take at most.
 constexpr size_t kInfoBytes = 1200;
+
+// Made before main, as kMessageName is.
+const google::protobuf::EnumDescriptor& kReasons = *v1::Reason_descriptor();
 
 size_t RoomFor(const grpc::CallbackServerContext& context) {
   auto said = context.client_metadata().find(kErrorRoomKey);
@@ -142,7 +146,8 @@ void AddDetail(const char* type, const google::protobuf::Message& message, rpc::
 
 void ToMessage(const absl::Status& status, rpc::ErrorInfo* info) {
   // By its name, without "REASON_".
-  info->set_reason(v1::Reason_Name(static_cast<v1::Reason>(ReasonOf(status))).substr(7));
+  const int number = static_cast<int>(ReasonOf(status));
+  info->set_reason(kReasons.FindValueByNumber(number)->name().substr(7));
   info->set_domain("formwork");
   for (const auto& [key, value] : FactsOf(status)) {
     (*info->mutable_metadata())[key] = ToValidUtf8(Utf8Prefix(value, kMaxFact));
