@@ -29,6 +29,12 @@ def _until(attack, condition, seconds, what):
   return time.monotonic() - started
 
 
+def _turns(n):
+  """A loop whose body is no scalar's."""
+  return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.reverse(x, [0])),
+                       [0, tf.range(100)])
+
+
 @harness.attack("10,000 calls wait for one variable, and are cancelled together")
 def long_line(attack):
   server = attack.server("--max-queued-calls", "16384")
@@ -60,12 +66,7 @@ def long_line(attack):
 def long_loop(attack):
   server = attack.server()
   client = attack.client(server, timeout=300)
-
-  def turns(n):
-    return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.reverse(x, [0])),
-                         [0, tf.range(100)])
-
-  run = memory.register(client, "turns", turns, tf.TensorSpec([], tf.int32))
+  run = memory.register(client, "turns", _turns, tf.TensorSpec([], tf.int32))
   run(np.int32(1000))
   before = memory.peak(server)
   started = time.monotonic()
@@ -81,12 +82,7 @@ def long_loop(attack):
 def recorded_loops(attack):
   server = attack.server()
   client = attack.client(server, timeout=300)
-
-  def turns(n):
-    return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.reverse(x, [0])),
-                         [0, tf.range(100)])
-
-  run = memory.register(client, "turns", turns, tf.TensorSpec([], tf.int32))
+  run = memory.register(client, "turns", _turns, tf.TensorSpec([], tf.int32))
   run(np.int32(1000))
   before = memory.peak(server)
   folder = pathlib.Path(attack.enter_context(tempfile.TemporaryDirectory()))
