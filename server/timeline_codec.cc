@@ -2,63 +2,35 @@
 
 #include "absl/time/time.h"
 #include "core/base/memory_budget.h"
+#include "formwork/v1/timelines.pb.h"
+#include "server/parsed_message.h"
 #include "server/utf8.h"
-#include "server/wire_format.h"
 
 namespace formwork::server {
 namespace {
 
-// formwork.v1.Timeline's fields.
-constexpr uint32_t kStart = 1;
-constexpr uint32_t kTexts = 2;
-constexpr uint32_t kTracks = 3;
-constexpr uint32_t kSpans = 4;
-constexpr uint32_t kLeftOut = 5;
-
-// About what a span takes.
-constexpr size_t kSpanBytes = 24;
-
-void AppendVarint(uint64_t value, std::string& to) {
-  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<char>(value | 0x80));
-  to.push_back(static_cast<char>(value));
-}
-
-void AppendNumber(uint32_t field, uint64_t value, std::string& to) {
-  if (value == 0) return;
-  AppendVarint(MakeTag(field, WireType::kVarint), to);
-  AppendVarint(value, to);
-}
-
-void AppendBytes(uint32_t field, absl::string_view bytes, std::string& to) {
-  AppendVarint(MakeTag(field, WireType::kBytes), to);
-  AppendVarint(bytes.size(), to);
-  to.append(bytes.data(), bytes.size());
-}
+static_assert(static_cast<int>(Timeline::Kind::kSuspended) == v1::Timeline::KIND_SUSPENDED);
+static_assert(v1::Timeline::Kind_ARRAYSIZE == v1::Timeline::KIND_SUSPENDED + 1);
 
 std::string Encode(const Timeline& timeline) {
-  std::string encoded;
-  encoded.reserve(timeline.spans.size() * kSpanBytes);
-  AppendNumber(kStart, static_cast<uint64_t>(absl::ToUnixNanos(timeline.start)), encoded);
-  for (const std::string& text : timeline.texts) AppendBytes(kTexts, ToValidUtf8(text), encoded);
-  for (const std::string& track : timeline.tracks) {
-    AppendBytes(kTracks, ToValidUtf8(track), encoded);
-  }
-  std::string one;
+  ArenaMessage<v1::Timeline> message;
+  message->set_start_ns(absl::ToUnixNanos(timeline.start));
+  for (const std::string& text : timeline.texts) message->add_texts(ToValidUtf8(text));
+  for (const std::string& track : timeline.tracks) message->add_tracks(ToValidUtf8(track));
+  message->mutable_spans()->Reserve(static_cast<int>(timeline.spans.size()));
   for (const Timeline::Span& span : timeline.spans) {
-    one.clear();
-    // Timeline.Span's fields, in their order.
-    AppendNumber(1, static_cast<uint64_t>(span.kind), one);
-    AppendNumber(2, span.track, one);
-    AppendNumber(3, span.name, one);
-    AppendNumber(4, span.op, one);
-    AppendNumber(5, span.detail, one);
-    AppendNumber(6, static_cast<uint64_t>(span.begin), one);
-    AppendNumber(7, static_cast<uint64_t>(span.end - span.begin), one);
-    AppendNumber(8, span.bytes, one);
-    AppendBytes(kSpans, one, encoded);
+    v1::Timeline::Span* to = message->add_spans();
+    to->set_kind(static_cast<v1::Timeline::Kind>(span.kind));
+    to->set_track(span.track);
+    to->set_name(span.name);
+    to->set_op(span.op);
+    to->set_detail(span.detail);
+    to->set_begin_ns(static_cast<uint64_t>(span.begin));
+    to->set_duration_ns(static_cast<uint64_t>(span.end - span.begin));
+    to->set_bytes(span.bytes);
   }
-  AppendNumber(kLeftOut, timeline.left_out, encoded);
-  return encoded;
+  message->set_left_out(timeline.left_out);
+  return message->SerializeAsString();
 }
 
 }  // namespace
