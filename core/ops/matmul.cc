@@ -184,9 +184,8 @@ void RegisterMatmulOps(OpRegistry& registry) {
       "false; grad_y: bool = false",
       {.shape_fn = BatchMatMulShape<true>});
   registry.Add(
-      "_GateMatMul(a: N*T, b: N*T, bias: T) -> (parts: num_parts*T); N: int >= 1; num_parts: int "
-      ">= "
-      "1; T: {float}",
+      "_GateMatMul(a: N*T, b: N*T, bias: T) -> (parts: num_parts*T); N: int >= 1; "
+      "num_parts: int >= 1; T: {float}",
       {.shape_fn = GateMatMulShape});
   registry.Add("Einsum(inputs: N*T) -> (output: T); equation: string; N: int >= 1; T: type",
                {.shape_fn = EinsumShape});
