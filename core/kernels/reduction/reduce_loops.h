@@ -28,7 +28,7 @@
 
 namespace formwork::reduce_loops {
 
-constexpr int64_t kRowBlock = 2048;                  // Elements of a row per Partial.
+constexpr int64_t kRowBlock = RowReduction::kBlock;
 constexpr int64_t kColumnBlock = 128;                // Rows per Partial where columns are reduced.
 constexpr int64_t kChunk = 128;                      // Columns at a time.
 constexpr int64_t kTask = 64 * 1024;                 // Elements worth a task.
@@ -67,17 +67,13 @@ struct Rows {
     return partial;
   }
 
-  /// totals[r] = the reduction of row r.
-  FORMWORK_ISA_INLINE static void Run(const Element* x, int64_t rows, int64_t n, int64_t stride,
-                                      Total* totals) {
-    for (int64_t r = 0; r < rows; ++r) {
-      const Element* row = x + r * stride;
-      Total total = Op::Begin();
+  /// A partial of each block of each of `rows` rows of `n` elements, one after the other.
+  FORMWORK_ISA_INLINE static void Run(const Element* x, int64_t rows, int64_t n,
+                                      Partial* partials) {
+    for (int64_t r = 0; r < rows; ++r, x += n) {
       for (int64_t i = 0; i < n; i += kRowBlock) {
-        if ((i + kRowBlock) % kLookElements == 0 && WorkIsCut()) break;
-        total = Op::Add(total, Block(row + i, std::min(kRowBlock, n - i)));
+        *partials++ = Block(x + i, std::min(kRowBlock, n - i));
       }
-      totals[r] = total;
     }
   }
 };
@@ -117,34 +113,84 @@ __attribute__((noinline)) void RunLoop(Args... args) {
   }
 }
 
+/// Whether rows are few and so long that they are reduced stripe by stripe, of kTask elements. What
+/// the elements are decides, not the number of threads, so that the result is always the same.
+inline bool HasStripes(const ReduceExtent& e) { return e.outer < 8 && e.reduced >= 2 * kTask; }
+
+template <typename Op>
+typename Op::Total Fold(typename Op::Total total, const typename Op::Partial* partials,
+                        int64_t count) {
+  for (int64_t i = 0; i < count; ++i) total = Op::Add(total, partials[i]);
+  return total;
+}
+
+/// A RowReduction::FinishFn.
+template <typename Op>
+void FinishRows(const ReduceExtent& e, const void* from, void* to) {
+  using Total = typename Op::Total;
+  const auto* partials = static_cast<const typename Op::Partial*>(from);
+  auto* out = static_cast<typename Op::Element*>(to);
+  const int64_t blocks = RowReduction::BlocksOf(e.reduced);
+  for (int64_t r = 0; r < e.outer; ++r, partials += blocks) {
+    Total total = Op::Begin();
+    if (!HasStripes(e)) {
+      total = Fold<Op>(total, partials, blocks);
+    } else {
+      constexpr int64_t kStripe = kTask / kRowBlock;
+      for (int64_t b = 0; b < blocks; b += kStripe) {
+        const int64_t count = std::min(kStripe, blocks - b);
+        total = Op::Merge(total, Fold<Op>(Op::Begin(), partials + b, count));
+      }
+    }
+    out[r] = Op::Finish(total, e.reduced);
+  }
+}
+
+/// A RowReduction::BlocksFn.
+template <typename Op>
+void RowBlocks(const void* x, int64_t rows, int64_t n, void* partials) {
+  RunLoop<Op, Rows<Op>>(static_cast<const typename Op::Element*>(x), rows, n,
+                        static_cast<typename Op::Partial*>(partials));
+}
+
 /// The whole of a reduction whose inner extent is 1.
 template <typename Op>
 void ReduceRows(const ReduceExtent& e, const typename Op::Element* x, typename Op::Element* out) {
-  using Total = typename Op::Total;
-  if (e.outer < 8 && e.reduced >= 2 * kTask) {
-    // Few and long: rows are split.
-    const int64_t stripes = (e.reduced + kTask - 1) / kTask;
-    std::vector<Total> totals(static_cast<size_t>(stripes));
-    for (int64_t r = 0; r < e.outer; ++r) {
-      ParallelFor(stripes, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t s = begin; s < end; ++s) {
-          RunLoop<Op, Rows<Op>>(x + r * e.reduced + s * kTask, int64_t{1},
-                                std::min(kTask, e.reduced - s * kTask), int64_t{0}, &totals[s]);
-        }
-      });
-      Total total = Op::Begin();
-      for (const Total& part : totals) total = Op::Merge(total, part);
-      out[r] = Op::Finish(total, e.reduced);
-    }
+  const int64_t n = e.reduced;
+  const int64_t blocks = RowReduction::BlocksOf(n);
+  if (HasStripes(e)) {
+    const int64_t stripes = (n + kTask - 1) / kTask;
+    std::vector<typename Op::Partial> partials(static_cast<size_t>(e.outer * blocks));
+    ParallelFor(e.outer * stripes, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t r = item / stripes, first = item % stripes * kTask;
+        RowBlocks<Op>(x + r * n + first, 1, std::min(kTask, n - first),
+                      &partials[static_cast<size_t>(r * blocks + first / kRowBlock)]);
+      }
+    });
+    FinishRows<Op>(e, partials.data(), out);
     return;
   }
-  ParallelFor(e.outer, std::max<int64_t>(kTask / std::max<int64_t>(e.reduced, 1), 1),
+  ParallelFor(e.outer, std::max<int64_t>(kTask / std::max<int64_t>(n, 1), 1),
               [&](int64_t begin, int64_t end) {
-                Total totals[kChunk];
-                for (int64_t r = begin; r < end; r += kChunk) {
-                  const int64_t rows = std::min(kChunk, end - r);
-                  RunLoop<Op, Rows<Op>>(x + r * e.reduced, rows, e.reduced, e.reduced, totals);
-                  for (int64_t i = 0; i < rows; ++i) out[r + i] = Op::Finish(totals[i], e.reduced);
+                typename Op::Partial partials[kChunk];
+                const int64_t at_once = kChunk / std::max<int64_t>(blocks, 1);
+                if (at_once > 0) {
+                  for (int64_t r = begin; r < end; r += at_once) {
+                    const int64_t rows = std::min(at_once, end - r);
+                    RowBlocks<Op>(x + r * n, rows, n, partials);
+                    FinishRows<Op>({rows, n, 1}, partials, out + r);
+                  }
+                  return;
+                }
+                for (int64_t r = begin; r < end; ++r) {
+                  typename Op::Total total = Op::Begin();
+                  for (int64_t i = 0; i < n && !WorkIsCut(); i += kChunk * kRowBlock) {
+                    const int64_t piece = std::min(kChunk * kRowBlock, n - i);
+                    RowBlocks<Op>(x + r * n + i, 1, piece, partials);
+                    total = Fold<Op>(total, partials, RowReduction::BlocksOf(piece));
+                  }
+                  out[r] = Op::Finish(total, n);
                 }
               });
 }
@@ -207,5 +253,10 @@ void ReduceAll(const ReduceExtent& e, const void* x, void* out) {
     ReduceColumns<Op>(e, from, to);
   }
 }
+
+/// Every way to do it.
+template <typename Op>
+inline constexpr ReductionLoops kLoops = {
+    ReduceAll<Op>, {RowBlocks<Op>, FinishRows<Op>, sizeof(typename Op::Partial)}};
 
 }  // namespace formwork::reduce_loops

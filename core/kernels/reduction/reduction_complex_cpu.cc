@@ -6,7 +6,7 @@
 namespace formwork {
 namespace {
 
-using reduce_loops::ReduceAll;
+using reduce_loops::kLoops;
 
 template <typename R>
 struct Sum {
@@ -55,16 +55,16 @@ struct Prod {
 };
 
 template <typename R>
-ReduceFn OfType(Reduction reduction) {
+const ReductionLoops* OfType(Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
-      return ReduceAll<Sum<R>>;
+      return &kLoops<Sum<R>>;
     case Reduction::kProd:
-      return ReduceAll<Prod<R>>;
+      return &kLoops<Prod<R>>;
     case Reduction::kMean:
-      return ReduceAll<Mean<R>>;
+      return &kLoops<Mean<R>>;
     case Reduction::kEuclideanNorm:
-      return ReduceAll<EuclideanNorm<R>>;
+      return &kLoops<EuclideanNorm<R>>;
     default:
       return nullptr;
   }
@@ -72,7 +72,7 @@ ReduceFn OfType(Reduction reduction) {
 
 }  // namespace
 
-ReduceFn FindComplexReduction(Reduction reduction, DType dtype) {
+const ReductionLoops* FindComplexReduction(Reduction reduction, DType dtype) {
   if (dtype == DType::kComplex64) return OfType<float>(reduction);
   if (dtype == DType::kComplex128) return OfType<double>(reduction);
   return nullptr;

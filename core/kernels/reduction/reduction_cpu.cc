@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/base/status.h"
@@ -30,26 +32,37 @@ absl::StatusOr<Tensor> KeptFirst(Allocator& allocator, const Tensor& x, const Di
   return moved;
 }
 
-template <Reduction kReduction>
+struct NamedReduction {
+  absl::string_view op;
+  Reduction reduction;
+};
+constexpr NamedReduction kNamed[] = {
+    {"Sum", Reduction::kSum},   {"Prod", Reduction::kProd},
+    {"Mean", Reduction::kMean}, {"Max", Reduction::kMax},
+    {"Min", Reduction::kMin},   {"EuclideanNorm", Reduction::kEuclideanNorm},
+    {"All", Reduction::kAll},   {"Any", Reduction::kAny},
+};
+
 absl::StatusOr<KernelFn> MakeReduction(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
-  const ReduceFn reduce = FindReduction(kReduction, dtype);
+  const auto* named = std::find_if(std::begin(kNamed), std::end(kNamed),
+                                   [&init](const auto& n) { return n.op == init.op().name; });
+  const ReduceFn reduce = FindReduction(named->reduction, dtype);
   if (reduce == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
   FORMWORK_ASSIGN_OR_RETURN(const ReductionAttrs attrs, ReductionAttrs::FromAttrs(init.attrs()));
-  return KernelFn([reduce, attrs](KernelContext& ctx) -> absl::Status {
+  const bool norm = named->reduction == Reduction::kEuclideanNorm;
+  return KernelFn([reduce, attrs, norm](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
     FORMWORK_ASSIGN_OR_RETURN(ReductionGeometry geometry,
                               PrepareReduction(attrs, x.shape().dims(), ctx.input(1)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor out, Reduce(ctx.allocator(), reduce, x, geometry));
-    if constexpr (kReduction == Reduction::kEuclideanNorm) {
-      if (out.num_elements() == x.num_elements() && x.num_elements() != 0) {
-        // Nothing was summed, but there is the sign to lose.
-        FORMWORK_ASSIGN_OR_RETURN(Tensor * norm, ctx.AllocateOutput(0, x.dtype(), out.shape()));
-        reduce({x.num_elements(), 1, 1}, out.raw(), norm->mutable_raw());
-        return absl::OkStatus();
-      }
+    if (norm && out.num_elements() == x.num_elements() && x.num_elements() != 0) {
+      // Nothing was summed, but there is the sign to lose.
+      FORMWORK_ASSIGN_OR_RETURN(Tensor * root, ctx.AllocateOutput(0, x.dtype(), out.shape()));
+      reduce({x.num_elements(), 1, 1}, out.raw(), root->mutable_raw());
+      return absl::OkStatus();
     }
     ctx.SetOutput(0, std::move(out));
     return absl::OkStatus();
@@ -72,10 +85,23 @@ absl::StatusOr<KernelFn> MakeL2Loss(KernelInit& init) {
 
 }  // namespace
 
-ReduceFn FindReduction(Reduction reduction, DType dtype) {
-  if (ReduceFn found = FindFloatReduction(reduction, dtype)) return found;
-  if (ReduceFn found = FindIntegerReduction(reduction, dtype)) return found;
+const ReductionLoops* FindReductionLoops(Reduction reduction, DType dtype) {
+  if (const ReductionLoops* found = FindFloatReduction(reduction, dtype)) return found;
+  if (const ReductionLoops* found = FindIntegerReduction(reduction, dtype)) return found;
   return FindComplexReduction(reduction, dtype);
+}
+
+ReduceFn FindReduction(Reduction reduction, DType dtype) {
+  const ReductionLoops* const loops = FindReductionLoops(reduction, dtype);
+  return loops == nullptr ? nullptr : loops->whole;
+}
+
+const ReductionLoops* FindReductionLoops(absl::string_view op, DType dtype) {
+  for (const NamedReduction& named : kNamed) {
+    if (named.op != op || named.reduction == Reduction::kEuclideanNorm) continue;
+    return FindReductionLoops(named.reduction, dtype);
+  }
+  return nullptr;
 }
 
 absl::StatusOr<Tensor> Reduce(Allocator& allocator, ReduceFn reduce, const Tensor& x,
@@ -107,14 +133,7 @@ absl::StatusOr<Tensor> Reduce(Allocator& allocator, ReduceFn reduce, const Tenso
 }
 
 void RegisterReductionCpuKernels(KernelRegistry& registry) {
-  registry.Add("Sum", MakeReduction<Reduction::kSum>);
-  registry.Add("Prod", MakeReduction<Reduction::kProd>);
-  registry.Add("Mean", MakeReduction<Reduction::kMean>);
-  registry.Add("Max", MakeReduction<Reduction::kMax>);
-  registry.Add("Min", MakeReduction<Reduction::kMin>);
-  registry.Add("EuclideanNorm", MakeReduction<Reduction::kEuclideanNorm>);
-  registry.Add("All", MakeReduction<Reduction::kAll>);
-  registry.Add("Any", MakeReduction<Reduction::kAny>);
+  for (const NamedReduction& named : kNamed) registry.Add(named.op, MakeReduction);
   registry.Add("L2Loss", MakeL2Loss);
   RegisterArgReductionKernels(registry);
   RegisterScanKernels(registry);

@@ -6,7 +6,7 @@
 namespace formwork {
 namespace {
 
-using reduce_loops::ReduceAll;
+using reduce_loops::kLoops;
 
 // half and bfloat16 compute through float; sums of floats end in double.
 template <typename T>
@@ -97,22 +97,22 @@ struct Extreme : FloatOp<T> {
 };
 
 template <typename T>
-ReduceFn OfType(Reduction reduction) {
+const ReductionLoops* OfType(Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
-      return ReduceAll<Sum<T>>;
+      return &kLoops<Sum<T>>;
     case Reduction::kMean:
-      return ReduceAll<Mean<T>>;
+      return &kLoops<Mean<T>>;
     case Reduction::kProd:
-      return ReduceAll<Prod<T>>;
+      return &kLoops<Prod<T>>;
     case Reduction::kMax:
-      return ReduceAll<Extreme<T, true>>;
+      return &kLoops<Extreme<T, true>>;
     case Reduction::kMin:
-      return ReduceAll<Extreme<T, false>>;
+      return &kLoops<Extreme<T, false>>;
     case Reduction::kEuclideanNorm:
-      return ReduceAll<EuclideanNorm<T>>;
+      return &kLoops<EuclideanNorm<T>>;
     case Reduction::kL2Loss:
-      return ReduceAll<L2Loss<T>>;
+      return &kLoops<L2Loss<T>>;
     default:
       return nullptr;
   }
@@ -120,7 +120,7 @@ ReduceFn OfType(Reduction reduction) {
 
 }  // namespace
 
-ReduceFn FindFloatReduction(Reduction reduction, DType dtype) {
+const ReductionLoops* FindFloatReduction(Reduction reduction, DType dtype) {
   switch (dtype) {
     FORMWORK_FLOAT_CASES(return OfType<T>(reduction))
     default:

@@ -7,7 +7,7 @@
 namespace formwork {
 namespace {
 
-using reduce_loops::ReduceAll;
+using reduce_loops::kLoops;
 
 // Sums and products wrap around: they are taken in an unsigned type, which may, and are the same
 // bits whether elements have a sign.
@@ -91,20 +91,20 @@ struct Logical {
 };
 
 template <typename T>
-ReduceFn OfType(Reduction reduction) {
+const ReductionLoops* OfType(Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
-      return ReduceAll<Fold<std::make_unsigned_t<T>, false>>;
+      return &kLoops<Fold<std::make_unsigned_t<T>, false>>;
     case Reduction::kProd:
-      return ReduceAll<Fold<std::make_unsigned_t<T>, true>>;
+      return &kLoops<Fold<std::make_unsigned_t<T>, true>>;
     case Reduction::kMean:
-      return ReduceAll<Mean<T>>;
+      return &kLoops<Mean<T>>;
     case Reduction::kMax:
-      return ReduceAll<Extreme<T, true>>;
+      return &kLoops<Extreme<T, true>>;
     case Reduction::kMin:
-      return ReduceAll<Extreme<T, false>>;
+      return &kLoops<Extreme<T, false>>;
     case Reduction::kEuclideanNorm:
-      return ReduceAll<EuclideanNorm<T>>;
+      return &kLoops<EuclideanNorm<T>>;
     default:
       return nullptr;
   }
@@ -112,10 +112,10 @@ ReduceFn OfType(Reduction reduction) {
 
 }  // namespace
 
-ReduceFn FindIntegerReduction(Reduction reduction, DType dtype) {
+const ReductionLoops* FindIntegerReduction(Reduction reduction, DType dtype) {
   if (dtype == DType::kBool) {
-    if (reduction == Reduction::kAll) return ReduceAll<Logical<true>>;
-    if (reduction == Reduction::kAny) return ReduceAll<Logical<false>>;
+    if (reduction == Reduction::kAll) return &kLoops<Logical<true>>;
+    if (reduction == Reduction::kAny) return &kLoops<Logical<false>>;
   }
   switch (dtype) {
     FORMWORK_INTEGER_CASES(return OfType<T>(reduction))
