@@ -25,14 +25,14 @@ BELOW = {
     "core/kernels/matmul": ["core/kernels/array", "core/kernels/conv", "core/kernels/reduction"],
     "core/kernels/nn": ["core/kernels/elementwise", "core/kernels/reduction"],
     "core/kernels/random": ["core/kernels/gather"],
-    "core/kernels/reduction": ["core/kernels"],
+    "core/kernels/reduction": ["core/kernels/elementwise"],
     "core/kernels/resource": ["core/kernels/gather"],
     "core/kernels/string": ["core/kernels"],
     "core/kernels/training": ["core/kernels"],
     "core/kernels/variant": ["core/kernels"],
     # What can be fused, and the programs that it becomes; which products are fast.
     "core/graph": ["core/kernels", "core/kernels/elementwise", "core/kernels/gemm", "proto/tf"],
-    "core/plan": ["core/graph", "core/kernels/conv"],
+    "core/plan": ["core/graph", "core/kernels/conv", "core/kernels/reduction"],
     "core/runtime": ["core/plan"],
     "core/function": ["core/plan"],
     # Which oneDNN there is.

@@ -1,16 +1,9 @@
 #include "core/plan/fusion.h"
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 
-#include "absl/strings/str_cat.h"
-#include "core/base/hash_map.h"
-#include "core/base/memory_budget.h"
-#include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/conv/conv_depthwise.h"
-#include "core/kernels/elementwise/elementwise_program.h"
+#include "core/kernels/reduction/reduced_program.h"
 #include "core/plan/scalars.h"
 
 namespace formwork {
@@ -19,15 +12,53 @@ namespace {
 // A block of each live register has to stay in the first-level cache.
 constexpr size_t kMostNodesInUnit = 128;
 
-// The table's entry where a node may be part of an ElementwiseProgram.
-const BlockOp* FusableOp(const Graph& graph, const Node& node) {
-  const BlockOp* op = TableOp(graph, node);
-  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast.
-  if (op == nullptr || op->refuses != Refusal::kNone || node.op->name == "Select" ||
-      !node.attrs->GetOr<bool>("incompatible_shape_error", true)) {
-    return nullptr;
+// A size that may be unknown: then it is taken to be large.
+int64_t Times(int64_t size, int64_t dim) {
+  return dim < 0 || size >= ReducedProgram::kFewElements ? ReducedProgram::kFewElements
+                                                         : size * dim;
+}
+
+// How many trailing dimensions the node reduces its first input along, where it may be the last
+// step of a group: 0 where it may not, or where that is not faster. Sums of half are bound by their
+// conversions.
+int TrailingDimsReduced(const Graph& graph, const Node& node) {
+  if (node.kind != NodeKind::kOp || node.inputs.size() != 2) return 0;
+  const DType dtype = graph.dtype(node.inputs[0]);
+  if (dtype == DType::kHalf || dtype == DType::kBfloat16 ||
+      FindReductionLoops(node.op->name, dtype) == nullptr ||
+      graph.nodes[node.inputs[1].node].kind != NodeKind::kConstant) {
+    return 0;
   }
-  return op;
+  const Tensor& axes = graph.nodes[node.inputs[1].node].constant;
+  const PartialShape& shape = graph.shape(node.inputs[0]);
+  if (!shape.known_rank()) {
+    // Axes from the end alone: the last ones without a gap.
+    if (axes.dtype() != DType::kInt32) return 0;
+    const int64_t count = axes.num_elements();
+    for (const int32_t axis : axes.span<int32_t>()) {
+      if (axis >= 0 || axis < -count) return 0;
+    }
+    return static_cast<int>(count);
+  }
+  const absl::Span<const int64_t> dims = shape.dims();
+  const absl::StatusOr<ReductionGeometry> geometry = PrepareReduction({}, dims, axes);
+  if (!geometry.ok()) return 0;
+  int trailing = 0;
+  int64_t kept = 1, row = 1;
+  for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i) {
+    if (dims[i] == 1) continue;
+    if (!geometry->reduced[i]) {
+      kept = Times(kept, dims[i]);
+    } else if (kept != 1) {
+      return 0;
+    } else {
+      row = Times(row, dims[i]);
+      trailing = static_cast<int>(dims.size()) - i;
+    }
+  }
+  const bool few =
+      row < ReducedProgram::kFewInRow || Times(kept, row) < ReducedProgram::kFewElements;
+  return few ? 0 : trailing;
 }
 
 // Whether it can end a call: then it stays behind the effects that come before it, and ahead of
@@ -46,7 +77,8 @@ class Grouping {
         kernels_(kernels),
         group_of_(graph.nodes.size(), -1),
         readers_(graph.nodes.size()),
-        depthwise_inputs_(graph.nodes.size()) {
+        depthwise_inputs_(graph.nodes.size()),
+        reduces_(graph.nodes.size()) {
     for (const Node& node : graph.nodes) {
       for (const Edge& edge : node.inputs) ++readers_[edge.node];
       if (IsFloat(node, "DepthwiseConv2dNative")) depthwise_inputs_[node.inputs[0].node] = true;
@@ -67,6 +99,7 @@ class Grouping {
   struct Group {
     std::vector<int32_t> nodes;  // Empty once emitted or united with another.
     bool scalars = false;
+    int trailing = 0;  // Dimensions that its reductions reduce; 0: it has none.
   };
 
   static bool IsFloat(const Node& node, absl::string_view op) {
@@ -84,6 +117,11 @@ class Grouping {
       return VisitScalar(i, *registers);
     }
     if (scalars_may_end_call_ && HasEffect(node)) Emit(scalars_);
+    // A reduction ends its group's way: what it gives is not of the group's shape.
+    for (const Edge& edge : node.inputs) {
+      if (reduces_[edge.node]) Emit(Find(group_of_[edge.node]));
+    }
+    if (VisitReduction(i)) return;
     const bool waits = FusableOp(graph_, node) != nullptr;
     int32_t joined = -1;
     for (const Edge& edge : node.inputs) {
@@ -110,6 +148,24 @@ class Grouping {
     group_of_[i] = joined;
   }
 
+  // Whether it has joined the group that makes what it reduces.
+  bool VisitReduction(int32_t i) {
+    const int trailing = TrailingDimsReduced(graph_, graph_.nodes[i]);
+    if (trailing == 0) return false;
+    const int32_t g = Find(group_of_[graph_.nodes[i].inputs[0].node]);
+    if (g < 0) return false;
+    Group& group = groups_[g];
+    if (group.nodes.empty() || group.scalars || group.nodes.size() >= kMostNodesInUnit ||
+        (group.trailing != 0 && group.trailing != trailing)) {
+      return false;
+    }
+    group.trailing = trailing;
+    group.nodes.push_back(i);
+    group_of_[i] = g;
+    reduces_[i] = true;
+    return true;
+  }
+
   // Whatever computes scalars alone is one group, until somebody needs it.
   void VisitScalar(int32_t i, size_t registers) {
     const Node& node = graph_.nodes[i];
@@ -127,12 +183,13 @@ class Grouping {
 
   bool CanJoin(const Node& node, int32_t g, int32_t joined) const {
     const size_t size = groups_[g].nodes.size() + (joined < 0 ? 0 : groups_[joined].nodes.size());
-    return !groups_[g].scalars && size < kMostNodesInUnit &&
+    const int a = groups_[g].trailing, b = joined < 0 ? 0 : groups_[joined].trailing;
+    return !groups_[g].scalars && size < kMostNodesInUnit && (a == 0 || b == 0 || a == b) &&
            graph_.nodes[groups_[g].nodes.front()].output_shapes[0] == node.output_shapes[0];
   }
 
   int32_t NewGroup(bool scalars) {
-    groups_.push_back({{}, scalars});
+    groups_.push_back({{}, scalars, 0});
     parent_.push_back(static_cast<int32_t>(parent_.size()));
     return parent_.back();
   }
@@ -145,6 +202,7 @@ class Grouping {
     groups_[a].nodes.insert(groups_[a].nodes.end(), groups_[b].nodes.begin(),
                             groups_[b].nodes.end());
     groups_[b].nodes.clear();
+    groups_[a].trailing = std::max(groups_[a].trailing, groups_[b].trailing);
     parent_[b] = a;
     return a;
   }
@@ -166,84 +224,13 @@ class Grouping {
   std::vector<int32_t> parent_;
   std::vector<int32_t> readers_;        // By node: how often its outputs are read.
   std::vector<bool> depthwise_inputs_;  // By node: whether a depthwise convolution's input.
+  std::vector<bool> reduces_;           // By node: whether a reduction in a group.
   std::vector<Group> groups_;
   // The group of scalars that waits; -1: none.
   int32_t scalars_ = -1;
   size_t registers_ = 0;
   bool scalars_may_end_call_ = false;
   std::vector<FusionUnit> units_;
-};
-
-// The nodes of a unit as they would run alone: where shapes do not allow the program, and where
-// they are wrong. Each result goes with its last use, and an error names its own node.
-class OneByOne {
- public:
-  using Instruction = ElementwiseProgram::Instruction;
-
-  // `outputs`: values, numbered as an ElementwiseProgram numbers them.
-  OneByOne(size_t num_inputs, std::vector<std::string> nodes, std::vector<KernelFn> kernels,
-           std::vector<Instruction> instructions, std::vector<uint16_t> outputs)
-      : num_inputs_(num_inputs),
-        nodes_(std::move(nodes)),
-        kernels_(std::move(kernels)),
-        instructions_(std::move(instructions)),
-        outputs_(std::move(outputs)),
-        last_use_(num_inputs_ + instructions_.size(), kNever) {
-    for (size_t i = 0; i < instructions_.size(); ++i) {
-      for (const uint16_t value : OperandsOf(i)) last_use_[value] = i;
-    }
-    // Inputs are the caller's, and outputs are needed in the end.
-    std::fill_n(last_use_.begin(), num_inputs_, kNever);
-    for (const uint16_t value : outputs_) last_use_[value] = kNever;
-  }
-
-  absl::Status Run(KernelContext& ctx) const {
-    std::vector<Tensor> results(instructions_.size());
-    for (size_t i = 0; i < instructions_.size(); ++i) {
-      const absl::Span<const uint16_t> operands = OperandsOf(i);
-      InputRef refs[3];
-      for (size_t k = 0; k < operands.size(); ++k) {
-        const uint16_t value = operands[k];
-        // What is read twice must not be taken over.
-        const bool once = std::count(operands.begin(), operands.end(), value) == 1;
-        refs[k] = {value < num_inputs_ ? &ctx.input(value) : &results[value - num_inputs_],
-                   once && last_use_[value] == i};
-      }
-      KernelContext inner(ctx.call(), {refs, operands.size()}, absl::MakeSpan(&results[i], 1));
-      const absl::Status status = CatchOutOfMemory([&] { return kernels_[i](inner); });
-      if (!status.ok()) return AtNode(i, status);
-      for (const uint16_t value : operands) {
-        if (last_use_[value] == i) results[value - num_inputs_].Drop();
-      }
-    }
-    for (size_t k = 0; k < outputs_.size(); ++k) {
-      ctx.SetOutput(static_cast<int>(k), std::move(results[outputs_[k] - num_inputs_]));
-    }
-    return absl::OkStatus();
-  }
-
-  // The error of them all together, named by the last.
-  absl::Status AtLast(const absl::Status& status) const {
-    return AtNode(nodes_.size() - 1, status);
-  }
-
- private:
-  static constexpr size_t kNever = std::numeric_limits<size_t>::max();
-
-  absl::Status AtNode(size_t i, const absl::Status& status) const {
-    HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
-    return Annotate(status, absl::StrCat("node '", nodes_[i], "'"));
-  }
-  absl::Span<const uint16_t> OperandsOf(size_t i) const {
-    return absl::MakeConstSpan(instructions_[i].operands).first(instructions_[i].op->arity);
-  }
-
-  const size_t num_inputs_;
-  const std::vector<std::string> nodes_;
-  const std::vector<KernelFn> kernels_;
-  const std::vector<Instruction> instructions_;
-  const std::vector<uint16_t> outputs_;
-  std::vector<size_t> last_use_;  // By value: the instruction after which it goes.
 };
 
 }  // namespace
@@ -256,6 +243,16 @@ const BlockOp* TableOp(const Graph& graph, const Node& node) {
   absl::InlinedVector<DType, 3> dtypes;
   for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
   return FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]);
+}
+
+const BlockOp* FusableOp(const Graph& graph, const Node& node) {
+  const BlockOp* op = TableOp(graph, node);
+  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast.
+  if (op == nullptr || op->refuses != Refusal::kNone || node.op->name == "Select" ||
+      !node.attrs->GetOr<bool>("incompatible_shape_error", true)) {
+    return nullptr;
+  }
+  return op;
 }
 
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels) {
@@ -273,83 +270,20 @@ std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& ker
   }
   for (const Edge& edge : graph.results) read[edge.node][edge.index] = true;
   for (FusionUnit& unit : units) {
-    for (int32_t n : unit.nodes) {
+    // In the order in which a ReducedProgram has them.
+    std::vector<int32_t> nodes = unit.nodes;
+    if (!unit.scalars && !unit.bands) {
+      std::stable_partition(nodes.begin(), nodes.end(), [&graph](int32_t n) {
+        return FusableOp(graph, graph.nodes[n]) != nullptr;
+      });
+    }
+    for (int32_t n : nodes) {
       for (size_t k = 0; k < read[n].size(); ++k) {
         if (read[n][k]) unit.outputs.push_back({n, static_cast<int32_t>(k)});
       }
     }
   }
   return units;
-}
-
-namespace {
-
-std::optional<FusedStep> MakeBandStep(const Graph& graph, const FusionUnit& unit,
-                                      std::vector<KernelFn> one_by_one) {
-  const Node& conv = graph.nodes[unit.nodes[0]];
-  const Node& depthwise = graph.nodes[unit.nodes[1]];
-  absl::StatusOr<KernelFn> kernel = MakeConvDepthwise(
-      {conv.name, conv.attrs, conv.inputs.size(), std::move(one_by_one[0])},
-      {depthwise.name, depthwise.attrs, depthwise.inputs.size(), std::move(one_by_one[1])});
-  if (!kernel.ok()) return std::nullopt;
-  FusedStep step{conv.inputs, *std::move(kernel)};
-  step.inputs.insert(step.inputs.end(), depthwise.inputs.begin() + 1, depthwise.inputs.end());
-  return step;
-}
-
-}  // namespace
-
-absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
-                                                       std::vector<KernelFn> one_by_one) {
-  if (unit.bands) return MakeBandStep(graph, unit, std::move(one_by_one));
-  FusedStep fused;
-  HashMap<int32_t, uint16_t> inside;  // Node -> its instruction.
-  for (size_t i = 0; i < unit.nodes.size(); ++i) {
-    inside[unit.nodes[i]] = static_cast<uint16_t>(i);
-  }
-  HashMap<Edge, uint16_t> input_of;
-  std::vector<DType> dtypes;
-  for (int32_t n : unit.nodes) {
-    for (const Edge& edge : graph.nodes[n].inputs) {
-      if (inside.contains(edge.node) || input_of.contains(edge)) continue;
-      input_of[edge] = static_cast<uint16_t>(fused.inputs.size());
-      fused.inputs.push_back(edge);
-      dtypes.push_back(graph.dtype(edge));
-    }
-  }
-  if (fused.inputs.empty() || fused.inputs.size() + unit.nodes.size() > 0xffff) return std::nullopt;
-  std::vector<ElementwiseProgram::Instruction> instructions;
-  for (int32_t n : unit.nodes) {
-    ElementwiseProgram::Instruction instruction;
-    instruction.op = FusableOp(graph, graph.nodes[n]);
-    if (instruction.op == nullptr) return std::nullopt;
-    for (size_t k = 0; k < graph.nodes[n].inputs.size(); ++k) {
-      const Edge edge = graph.nodes[n].inputs[k];
-      auto own = inside.find(edge.node);
-      instruction.operands[k] = own == inside.end()
-                                    ? input_of[edge]
-                                    : static_cast<uint16_t>(fused.inputs.size() + own->second);
-    }
-    instructions.push_back(instruction);
-  }
-  if (unit.outputs.empty()) return std::nullopt;
-  std::vector<uint16_t> outputs;
-  for (const Edge& edge : unit.outputs) {
-    outputs.push_back(static_cast<uint16_t>(fused.inputs.size() + inside[edge.node]));
-  }
-  std::vector<std::string> names;
-  for (int32_t n : unit.nodes) names.push_back(graph.nodes[n].name);
-  auto program = std::make_shared<const ElementwiseProgram>(dtypes, instructions, outputs);
-  auto steps =
-      std::make_shared<const OneByOne>(dtypes.size(), std::move(names), std::move(one_by_one),
-                                       std::move(instructions), std::move(outputs));
-  fused.kernel = KernelFn([program, steps](KernelContext& ctx) -> absl::Status {
-    const absl::StatusOr<bool> done = CatchOutOfMemory([&] { return program->Run(ctx); });
-    // Once there was no memory an input may have been taken over already.
-    if (absl::IsResourceExhausted(done.status())) return steps->AtLast(done.status());
-    return done.ok() && *done ? absl::OkStatus() : steps->Run(ctx);
-  });
-  return std::optional<FusedStep>(std::move(fused));
 }
 
 }  // namespace formwork

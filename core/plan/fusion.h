@@ -17,22 +17,27 @@ namespace formwork {
 /// none. The step of its own may still refuse operands, or shapes.
 const BlockOp* TableOp(const Graph& graph, const Node& node);
 
+/// The same where a node may be part of an ElementwiseProgram.
+const BlockOp* FusableOp(const Graph& graph, const Node& node);
+
 /// Nodes that are emitted together, in order: one node, or a group to be fused.
 struct FusionUnit {
   std::vector<int32_t> nodes;
-  bool scalars = false;            ///< A group of nodes that compute scalars alone (scalars.h).
-  bool bands = false;              ///< A convolution and the depthwise one that alone reads it.
-  std::vector<Edge> outputs = {};  ///< What another unit, or a result, needs.
+  bool scalars = false;  ///< A group of nodes that compute scalars alone (scalars.h).
+  bool bands = false;    ///< A convolution and the depthwise one that alone reads it.
+  /// What another unit, or a result, needs: what reductions give comes last.
+  std::vector<Edge> outputs = {};
 };
 
 /// All nodes of the graph, grouped, in an order in which they may run. What computes scalars alone
 /// waits until somebody else needs it, and so do pure elementwise nodes, which join the groups of
 /// what they read where the same is known of their shapes. Whether those are equal is for the step
-/// to find out.
+/// to find out. A reduction along trailing dimensions of what a group makes is a part of the group,
+/// and nobody in it reads what that gives.
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels);
 
-/// One step for a whole unit of elementwise nodes, or of two convolutions; its outputs are the
-/// unit's, and its errors name the node that they are of.
+/// One step for a whole unit of elementwise nodes and reductions, or of two convolutions; its
+/// outputs are the unit's, and its errors name the node that they are of.
 struct FusedStep {
   std::vector<Edge> inputs;
   KernelFn kernel;

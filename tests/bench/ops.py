@@ -3,7 +3,7 @@
   ops.py --engine BIN --out results.json [NAME...]
 
 A NAME is a part of what is printed: "exp", "float64", "tanh float32". Measured as by
-engine_bench.py, but that TensorFlow runs elementwise ops eagerly: there a function's call can cost
+engine_bench.py, but that TensorFlow runs single elementwise ops eagerly: there a function's call can cost
 more than a hundred thousand elements. FORMWORK_ISA lowers the engine's level of vector
 instructions.
 """
@@ -57,6 +57,35 @@ def of_elementwise():
         values = [rng.uniform(low, high, size).astype(dtype) for low, high in ranges]
         yield ("%s %s %d" % (op, dtype, size), tf.function(lambda *x, f=f: f(*x)), values,
                CALLS[size])
+
+
+def of_reductions():
+  """As of_elementwise(): elementwise steps whose result is reduced along trailing dimensions."""
+  import tensorflow as tf
+  rng = np.random.default_rng(0)
+
+  def normal(*shape):
+    return rng.normal(size=shape).astype(np.float32)
+
+  def error(x, y):
+    return tf.reduce_mean(tf.math.squared_difference(x, y))
+
+  def products(x, y):
+    return tf.reduce_sum(x * y, -1)
+
+  def softmax(x):
+    e = tf.exp(x - tf.reduce_max(x, -1, keepdims=True))
+    return e / tf.reduce_sum(e, -1, keepdims=True)
+
+  for name, f, values, calls in (
+      ("mean squared error 4000000", error, [normal(4000000), normal(4000000)], 20),
+      ("mean squared error 262144", error, [normal(512, 512), normal(512, 512)], 200),
+      ("products 16384x256", products, [normal(16384, 256), normal(16384, 256)], 20),
+      ("products 4096x1000", products, [normal(4096, 1000), normal(4096, 1000)], 20),
+      ("products 64x10", products, [normal(64, 10), normal(64, 10)], 2000),
+      ("softmax 4096x256", softmax, [normal(4096, 256)], 20),
+      ("moments 8192x256", lambda x: tf.nn.moments(x, [-1]), [normal(8192, 256)], 20)):
+    yield "reduced " + name, tf.function(f), values, calls
 
 
 def of_tables():
@@ -125,10 +154,11 @@ def main():
   args = p.parse_args()
   engine_bench.one_thread()
   results = []
-  for name, function, values, calls in itertools.chain(of_elementwise(), of_tables()):
+  for name, function, values, calls in itertools.chain(of_elementwise(), of_reductions(),
+                                                     of_tables()):
     if not args.names or any(part in name for part in args.names):
       results.append(engine_bench.compare(name, function, values, calls, args.engine,
-                                          eager=not name.startswith("table")))
+                                          eager=not name.startswith(("reduced", "table"))))
   with open(args.out, "w") as out:
     json.dump(results, out, indent=1)
 

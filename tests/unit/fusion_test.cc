@@ -1,4 +1,6 @@
-// Groups of elementwise nodes whose shapes turn out not to be equal run one by one.
+// Groups of elementwise nodes: their errors, what they hold, and reductions as a part of them.
+
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/plan_fixture.h"
@@ -65,6 +67,134 @@ TEST_F(FusionTest, AResultGoesWithItsLastUse) {
       std::vector<Tensor> outputs,
       Run({VectorOf<float>(std::vector<float>(kElements, 2)), Tensor::Scalar(3.0f)}));
   EXPECT_THAT(outputs[0].span<float>(), Each(-7.0f));
+}
+
+// Sums and largest of x * y along trailing dimensions, as a part of the group and as steps of their
+// own, have the same bits.
+struct RowsCase {
+  std::vector<int64_t> dims;
+  absl::string_view axes;
+  bool known = true;  // Whether the planner is told the dimensions.
+  bool fused = true;
+};
+
+class FusedReductionTest : public PlanFixture, public ::testing::WithParamInterface<RowsCase> {
+ protected:
+  static Tensor Values(const Shape& shape, uint32_t seed) {
+    Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, shape);
+    for (float& value : tensor.mutable_span<float>()) {
+      seed = seed * 1664525 + 1013904223;
+      value = static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-30f;
+    }
+    return tensor;
+  }
+};
+
+TEST_P(FusedReductionTest, HasTheBitsOfStepsOfTheirOwn) {
+  const RowsCase& c = GetParam();
+  const Shape shape = *Shape::Make(c.dims);
+  const PartialShape known = c.known ? PartialShape(shape) : PartialShape();
+  const std::string reductions = absl::StrCat(R"(
+    axes = Const )",
+                                              c.axes, R"(
+    sum = Sum(a, axes) T=float Tidx=int32
+    mean = Mean(a, axes) T=float Tidx=int32 keep_dims=true
+    most = Max(b, axes) T=float Tidx=int32
+  )");
+  const std::vector<std::string> fetches = {"sum:0", "mean:0", "most:0", "b:0"};
+  const Tensor x = Values(shape, 1), y = Values(shape, 2);
+  Make(absl::StrCat(R"(
+    x = Placeholder dtype=float
+    y = Placeholder dtype=float
+    a = Mul(x, y) T=float
+    b = Neg(a) T=float
+  )",
+                    reductions),
+       {{"x:0", DType::kFloat}, {"y:0", DType::kFloat}}, fetches, known);
+  if (c.fused) {
+    EXPECT_THAT(Text(), AllOf(HasSubstr("fused("), Not(HasSubstr("Sum(")), Not(HasSubstr("Mean(")),
+                              Not(HasSubstr("Max("))));
+  } else {
+    EXPECT_THAT(Text(), AllOf(HasSubstr("Sum("), HasSubstr("Mean("), HasSubstr("Max(")));
+  }
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, Run({x, y}));
+
+  Tensor a = Values(shape, 3), b = Values(shape, 3);
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    a.mutable_data<float>()[i] = x.data<float>()[i] * y.data<float>()[i];
+    b.mutable_data<float>()[i] = -a.data<float>()[i];
+  }
+  Make(absl::StrCat("a = Placeholder dtype=float\nb = Placeholder dtype=float\n", reductions),
+       {{"a:0", DType::kFloat}, {"b:0", DType::kFloat}}, fetches, known);
+  ASSERT_THAT(Text(), Not(HasSubstr("fused(")));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, Run({a, b}));
+  for (size_t k = 0; k < want.size(); ++k) {
+    ASSERT_EQ(got[k].shape(), want[k].shape()) << fetches[k];
+    EXPECT_EQ(std::memcmp(got[k].raw(), want[k].raw(), want[k].bytes()), 0) << fetches[k];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, FusedReductionTest,
+    ::testing::Values(
+        RowsCase{{300, 256}, "int32[1] 1"}, RowsCase{{257, 1000}, "int32[1] -1"},
+        RowsCase{{10000, 9}, "int32[1] -1"}, RowsCase{{3, 60, 37, 11}, "int32[2] -1 2"},
+        RowsCase{{9, 20011}, "int32[1] -1"},   // Several pieces.
+        RowsCase{{3, 140000}, "int32[1] -1"},  // Stripes of them.
+        RowsCase{{400001}, "int32[1] 0"}, RowsCase{{700, 1, 101}, "int32[3] 0 1 2"},
+        RowsCase{{300, 256}, "int32[1] -1", false}, RowsCase{{9, 20011}, "int32[1] -1", false},
+        RowsCase{{7, 3}, "int32[1] -1", false},   // Few.
+        RowsCase{{50, 1}, "int32[1] -1", false},  // Nothing is reduced.
+        RowsCase{{0, 5}, "int32[1] -1", false}, RowsCase{{5, 0}, "int32[1] -1", false},
+        RowsCase{{7, 30}, "int32[1] -1", true, false},  // Not worth it.
+        RowsCase{{30000, 3}, "int32[1] -1", true, false},
+        RowsCase{{300, 256}, "int32[1] 0", true, false},  // Not trailing.
+        RowsCase{{300, 256}, "int32[1] 1", false, false}),
+    [](const auto& info) { return absl::StrCat("Case", info.index); });
+
+TEST_F(FusionTest, AReductionsErrorNamesItsNode) {
+  Make(R"(
+    x = Placeholder dtype=float
+    axes = Const int32[2] -1 -2
+    a = Square(x) T=float
+    s = Sum(a, axes) T=float Tidx=int32
+    b = Neg(a) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"s:0", "b:0"});
+  EXPECT_THAT(Text(), AllOf(HasSubstr("fused("), Not(HasSubstr("Sum("))));
+  EXPECT_THAT(Run({VectorOf<float>({1, 2})}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 's': ")));
+}
+
+TEST_F(FusionTest, WhatIsOnlyReducedTakesNoMemory) {
+  constexpr int64_t kElements = 1'000'000;
+  Make(R"(
+    x = Placeholder dtype=float
+    axes = Const int32[1] -1
+    a = Neg(x) T=float
+    s = Sum(a, axes) T=float Tidx=int32
+  )",
+       {{"x:0", DType::kFloat}}, {"s:0"});
+  MemoryBudget budget(kElements);
+  HostAllocator allocator(&budget, /*cache_bytes=*/0);
+  allocator_ = &allocator;
+  EXPECT_EQ(RunFloat({VectorOf<float>(std::vector<float>(kElements, 2))}), -2.0f * kElements);
+}
+
+TEST_F(FusionTest, WhatReadsAReductionIsOfAnotherGroup) {
+  Make(R"(
+    x = Placeholder dtype=float
+    axes = Const int32[1] -1
+    a = Neg(x) T=float
+    s = Sum(a, axes) T=float Tidx=int32 keep_dims=true
+    q = RealDiv(a, s) T=float
+    r = Square(q) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"r:0"});
+  EXPECT_THAT(Text(), AllOf(Not(HasSubstr("Sum(")), HasSubstr("1: %3 = fused(")));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> outputs,
+                       Run({VectorOf<float>(std::vector<float>(1 << 17, 3))}));
+  EXPECT_THAT(outputs[0].span<float>(), Each(0x1p-34f));
 }
 
 }  // namespace

@@ -16,21 +16,8 @@ constexpr int64_t kParallelElements = 1 << 16;
 // What a function of floats (Exp, Tanh, Sigmoid) counts as, in such instructions.
 constexpr int64_t kFunctionCost = 8;
 constexpr int64_t kSmallElements = 16;
-constexpr size_t kLine = 64;
 
 }  // namespace
-
-// A program as it is run on given inputs: those of one element need no block.
-struct ElementwiseProgram::Binding {
-  struct alignas(kLine) Scalar {
-    char bytes[kTileScalarBytes];
-  };
-  absl::InlinedVector<BlockFn, 64> loops;          // By instruction.
-  absl::InlinedVector<int8_t, 64> scalar_operand;  // By instruction: the one that is passed alone.
-  absl::InlinedVector<bool, 32> needs_block;       // By input.
-  std::vector<TileStep> steps;
-  std::vector<Scalar> scalars;  // By input, where there are chains.
-};
 
 ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
                                        std::vector<Instruction> instructions,
@@ -162,39 +149,49 @@ void ElementwiseProgram::AssignRegisters() {
   for (DType dtype : input_dtypes_) max_width_ = std::max(max_width_, DTypeSize(dtype));
 }
 
-absl::StatusOr<bool> ElementwiseProgram::Run(KernelContext& ctx) const {
-  // The common shape, if every result has it. One-element values are told apart by their shapes
-  // only where something larger is there.
+absl::StatusOr<std::optional<Shape>> ElementwiseProgram::CommonShape(
+    const KernelContext& ctx) const {
+  // One-element values are told apart by their shapes only where something larger is there.
   const size_t num_inputs = input_dtypes_.size();
-  const Shape* common = &ctx.input(0).shape();
+  const Shape& first = ctx.input(0).shape();
   bool equal = true;
-  for (size_t i = 1; i < num_inputs; ++i) equal = equal && ctx.input(i).shape() == *common;
-  Shape shape = *common;
-  if (!equal) {
-    for (size_t i = 1; i < num_inputs; ++i) {
-      FORMWORK_ASSIGN_OR_RETURN(shape, BroadcastShape(shape, ctx.input(i).shape()));
-    }
-    absl::InlinedVector<Shape, 16> shapes;
-    for (size_t i = 0; i < num_inputs; ++i) shapes.push_back(ctx.input(i).shape());
-    for (const Instruction& instruction : instructions_) {
-      Shape result = shapes[instruction.operands[0]];
-      for (int k = 1; k < instruction.op->arity; ++k) {
-        FORMWORK_ASSIGN_OR_RETURN(result, BroadcastShape(result, shapes[instruction.operands[k]]));
-      }
-      if (result != shape) return false;
-      shapes.push_back(std::move(result));
-    }
+  for (size_t i = 1; i < num_inputs; ++i) equal = equal && ctx.input(i).shape() == first;
+  if (equal) return first;
+  Shape shape = first;
+  for (size_t i = 1; i < num_inputs; ++i) {
+    FORMWORK_ASSIGN_OR_RETURN(shape, BroadcastShape(shape, ctx.input(i).shape()));
   }
-  if (shape.num_elements() == 0) {
+  absl::InlinedVector<Shape, 16> shapes;
+  for (size_t i = 0; i < num_inputs; ++i) shapes.push_back(ctx.input(i).shape());
+  for (const Instruction& instruction : instructions_) {
+    Shape result = shapes[instruction.operands[0]];
+    for (int k = 1; k < instruction.op->arity; ++k) {
+      FORMWORK_ASSIGN_OR_RETURN(result, BroadcastShape(result, shapes[instruction.operands[k]]));
+    }
+    if (result != shape) return std::nullopt;
+    shapes.push_back(std::move(result));
+  }
+  return shape;
+}
+
+absl::StatusOr<bool> ElementwiseProgram::Run(KernelContext& ctx) const {
+  std::optional<Shape> shape;
+  FORMWORK_ASSIGN_OR_RETURN(shape, CommonShape(ctx));
+  if (!shape.has_value()) return false;
+  if (shape->num_elements() == 0) {
     for (size_t k = 0; k < outputs_.size(); ++k) {
       FORMWORK_RETURN_IF_ERROR(
-          ctx.AllocateOutput(static_cast<int>(k), dtype(outputs_[k]), shape).status());
+          ctx.AllocateOutput(static_cast<int>(k), dtype(outputs_[k]), *shape).status());
     }
     return true;
   }
-  FORMWORK_RETURN_IF_ERROR(shape.num_elements() <= kSmallElements ? RunSmall(ctx, shape)
-                                                                  : RunBlocks(ctx, shape));
+  FORMWORK_RETURN_IF_ERROR(shape->num_elements() <= kSmallElements ? RunSmall(ctx, *shape)
+                                                                   : RunBlocks(ctx, *shape));
   return true;
+}
+
+int64_t ElementwiseProgram::grain() const {
+  return std::max<int64_t>(kBlockElements, kParallelElements / std::max<int64_t>(1, cost_));
 }
 
 absl::Status ElementwiseProgram::RunSmall(KernelContext& ctx, const Shape& shape) const {
@@ -236,153 +233,23 @@ absl::Status ElementwiseProgram::RunSmall(KernelContext& ctx, const Shape& shape
 }
 
 absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shape) const {
-  const size_t num_inputs = input_dtypes_.size();
-  const int64_t n = shape.num_elements();
-  std::vector<Operand> operands;
-  operands.reserve(num_inputs);
-  for (size_t i = 0; i < num_inputs; ++i) {
-    const Tensor& input = ctx.input(static_cast<int>(i));
-    operands.emplace_back(input.raw(), DTypeSize(input_dtypes_[i]), input.shape(), shape);
-  }
-  std::vector<char*> outputs(outputs_.size());
-  // An output may be written where a whole input is: block by block, every read of a block comes
-  // before the next block, but not before other instructions of this one. So only the last
-  // instruction's output may.
+  const Call call(*this, ctx, shape);
+  absl::InlinedVector<char*, 8> outputs;
   for (size_t k = 0; k < outputs_.size(); ++k) {
-    const DType out = dtype(outputs_[k]);
-    const bool last = outputs_[k] + 1u == num_inputs + instructions_.size();
-    Tensor* tensor = nullptr;
-    if (last && outputs_.size() == 1) {
-      absl::InlinedVector<int, 8> candidates;
-      for (size_t i = 0; i < num_inputs; ++i) {
-        if (DTypeSize(input_dtypes_[i]) == DTypeSize(out) && ctx.input(i).shape() == shape) {
-          candidates.push_back(static_cast<int>(i));
-        }
-      }
-      FORMWORK_ASSIGN_OR_RETURN(tensor, ctx.ForwardOrAllocate(candidates, k, out, shape));
-    } else {
-      FORMWORK_ASSIGN_OR_RETURN(tensor, ctx.AllocateOutput(static_cast<int>(k), out, shape));
-    }
-    outputs[k] = tensor->mutable_data<char>();
+    FORMWORK_ASSIGN_OR_RETURN(char* const output, call.MakeOutput(ctx, k));
+    outputs.push_back(output);
   }
-  const Binding binding = Bind(operands);
-  const int64_t grain =
-      std::max<int64_t>(kBlockElements, kParallelElements / std::max<int64_t>(1, cost_));
-  ParallelFor((n + kBlockElements - 1) / kBlockElements, grain / kBlockElements,
+  const int64_t n = shape.num_elements();
+  ParallelFor((n + kBlockElements - 1) / kBlockElements, grain() / kBlockElements,
               [&](int64_t first, int64_t last_block) {
-                RunRange(binding, operands, outputs, first * kBlockElements,
-                         std::min(n, last_block * kBlockElements));
+                const int64_t begin = first * kBlockElements;
+                absl::InlinedVector<char*, 8> from(outputs);
+                for (size_t k = 0; k < from.size(); ++k) {
+                  from[k] += static_cast<size_t>(begin) * DTypeSize(dtype(outputs_[k]));
+                }
+                Worker(call).Run(from, begin, std::min(n, last_block * kBlockElements));
               });
   return absl::OkStatus();
-}
-
-ElementwiseProgram::Binding ElementwiseProgram::Bind(absl::Span<const Operand> operands) const {
-  const size_t num_inputs = input_dtypes_.size();
-  auto is_splat = [&](uint16_t value) { return value < num_inputs && operands[value].is_splat(); };
-  Binding binding;
-  binding.loops.resize(instructions_.size());
-  binding.scalar_operand.resize(instructions_.size(), -1);
-  binding.needs_block.resize(num_inputs, false);
-  for (const Stage& stage : stages_) {
-    if (stage.chain != nullptr) continue;
-    const size_t i = order_[stage.first];
-    const Instruction& instruction = instructions_[i];
-    binding.loops[i] = instruction.op->fn;
-    if (instruction.op->right_scalar != nullptr && is_splat(instruction.operands[1])) {
-      binding.loops[i] = instruction.op->right_scalar;
-      binding.scalar_operand[i] = 1;
-    } else if (instruction.op->left_scalar != nullptr && is_splat(instruction.operands[0])) {
-      binding.loops[i] = instruction.op->left_scalar;
-      binding.scalar_operand[i] = 0;
-    }
-    for (int k = 0; k < instruction.op->arity; ++k) {
-      if (k != binding.scalar_operand[i] && instruction.operands[k] < num_inputs) {
-        binding.needs_block[instruction.operands[k]] = true;
-      }
-    }
-  }
-  if (!has_chains_) return binding;
-  binding.scalars.resize(num_inputs);
-  for (size_t i = 0; i < num_inputs; ++i) {
-    if (!operands[i].is_splat()) continue;
-    const size_t width = DTypeSize(input_dtypes_[i]);
-    Splat(operands[i].element(), width, static_cast<int64_t>(kTileScalarBytes / width),
-          binding.scalars[i].bytes);
-  }
-  for (const ChainStep& step : steps_) {
-    const bool reads = step.form == TileForm::kLoad || step.form == TileForm::kBlock ||
-                       step.form == TileForm::kBlockFirst;
-    const bool scalar = reads && is_splat(step.value);
-    binding.steps.push_back({TileCode(scalar ? ScalarForm(step.form) : step.form, step.op),
-                             scalar ? binding.scalars[step.value].bytes : nullptr});
-  }
-  return binding;
-}
-
-void ElementwiseProgram::RunRange(const Binding& binding, absl::Span<const Operand> operands,
-                                  absl::Span<char* const> outputs, int64_t begin,
-                                  int64_t end) const {
-  const size_t num_inputs = input_dtypes_.size();
-  const size_t block_bytes = kBlockElements * max_width_;
-  // Chains run over whole tiles. Where a block is not full, what lies outside goes by way of
-  // scratch blocks, which have room for one.
-  const size_t num_blocks = num_registers_ + (has_chains_ ? outputs.size() : 0);
-  // On cache lines: vectors that straddle them cost half as much again.
-  const auto memory = std::make_unique_for_overwrite<char[]>(num_blocks * block_bytes + kLine);
-  char* const scratch = memory.get() + (kLine - reinterpret_cast<uintptr_t>(memory.get()) % kLine);
-  auto block_of = [&](size_t index) { return scratch + index * block_bytes; };
-  std::vector<TileStep> steps = binding.steps;
-  std::vector<void*> values(num_inputs + instructions_.size());
-  for (size_t value = 0; value < values.size(); ++value) {
-    if (output_of_[value] < 0) values[value] = block_of(register_of_[value]);
-  }
-  for (size_t i = 0; i < num_inputs; ++i) {
-    if (operands[i].is_splat() && binding.needs_block[i]) {
-      operands[i].Run(0, std::min(end - begin, kBlockElements), values[i]);
-    }
-  }
-  for (; begin < end; begin += kBlockElements) {
-    const int64_t count = std::min(kBlockElements, end - begin);
-    const bool partial = has_chains_ && count < kBlockElements;
-    for (size_t i = 0; i < num_inputs; ++i) {
-      if (operands[i].is_splat()) continue;
-      void* const block = block_of(register_of_[i]);
-      const void* const run = operands[i].Run(begin, count, block);
-      if (partial && run != block) {
-        std::memcpy(block, run, static_cast<size_t>(count) * DTypeSize(input_dtypes_[i]));
-      }
-      values[i] = partial ? block : const_cast<void*>(run);
-    }
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      values[outputs_[k]] =
-          partial ? block_of(num_registers_ + k)
-                  : outputs[k] + static_cast<size_t>(begin) * DTypeSize(dtype(outputs_[k]));
-    }
-    for (const Stage& stage : stages_) {
-      if (stage.chain != nullptr) {
-        for (size_t k = stage.first; k < stage.first + stage.num_steps; ++k) {
-          if (TileReadsScalar(steps[k].code)) continue;
-          steps[k].data = values[steps_[k].value];
-        }
-        stage.chain(&steps[stage.first], count);
-        continue;
-      }
-      const size_t i = order_[stage.first];
-      const Instruction& instruction = instructions_[i];
-      const void* in[3] = {nullptr, nullptr, nullptr};
-      for (int k = 0; k < instruction.op->arity; ++k) in[k] = values[instruction.operands[k]];
-      if (const int k = binding.scalar_operand[i]; k >= 0) {
-        in[k] = operands[instruction.operands[k]].element();
-      }
-      binding.loops[i](in, values[ValueOf(i)], count);
-    }
-    if (!partial) continue;
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      const size_t width = DTypeSize(dtype(outputs_[k]));
-      std::memcpy(outputs[k] + static_cast<size_t>(begin) * width, values[outputs_[k]],
-                  static_cast<size_t>(count) * width);
-    }
-  }
 }
 
 }  // namespace formwork

@@ -3,8 +3,11 @@
 // A program of elementwise instructions over blocks of elements: what a group of fused nodes runs.
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/kernels/elementwise/elementwise_blocks.h"
@@ -28,10 +31,28 @@ class ElementwiseProgram {
   ElementwiseProgram(std::vector<DType> input_dtypes, std::vector<Instruction> instructions,
                      std::vector<uint16_t> outputs);
 
-  /// Runs over ctx's inputs into ctx's outputs. False (and nothing done) where the shapes do not
-  /// allow it: an instruction's result has neither the common shape nor one element.
+  /// Runs over ctx's first inputs into its first outputs. False (and nothing done) where the shapes
+  /// do not allow it: an instruction's result does not have the common shape.
   /// Errors: kInvalidArgument where shapes cannot broadcast.
   absl::StatusOr<bool> Run(KernelContext& ctx) const;
+
+  // --- Piece by piece, for who goes on with the results while they are in the cache
+  // ---------------
+
+  /// The shape of each result, for ctx's inputs; nullopt where Run would give false. Errors: as
+  /// Run.
+  absl::StatusOr<std::optional<Shape>> CommonShape(const KernelContext& ctx) const;
+
+  class Call;
+  class Worker;
+
+  size_t num_inputs() const { return input_dtypes_.size(); }
+  DType dtype(uint16_t value) const {
+    return value < input_dtypes_.size() ? input_dtypes_[value]
+                                        : instructions_[value - input_dtypes_.size()].op->out;
+  }
+  /// Elements that are worth a task of their own.
+  int64_t grain() const;
 
  private:
   // A step of a chain before it is known which inputs are one element; `value` is what it reads or,
@@ -48,12 +69,6 @@ class ElementwiseProgram {
     size_t num_steps = 0;
     TileFn chain = nullptr;
   };
-  struct Binding;
-
-  DType dtype(uint16_t value) const {
-    return value < input_dtypes_.size() ? input_dtypes_[value]
-                                        : instructions_[value - input_dtypes_.size()].op->out;
-  }
   uint16_t ValueOf(size_t instruction) const {
     return static_cast<uint16_t>(input_dtypes_.size() + instruction);
   }
@@ -63,9 +78,6 @@ class ElementwiseProgram {
 
   absl::Status RunSmall(KernelContext& ctx, const Shape& shape) const;
   absl::Status RunBlocks(KernelContext& ctx, const Shape& shape) const;
-  Binding Bind(absl::Span<const Operand> operands) const;
-  void RunRange(const Binding& binding, absl::Span<const Operand> operands,
-                absl::Span<char* const> outputs, int64_t begin, int64_t end) const;
 
   const std::vector<DType> input_dtypes_;
   const std::vector<Instruction> instructions_;
@@ -79,6 +91,59 @@ class ElementwiseProgram {
   uint16_t num_registers_ = 0;
   size_t max_width_ = 1;
   int64_t cost_ = 0;  // Of an element, in cheap instructions.
+};
+
+/// A program over the inputs of one call: those of one element need no block. Shared by the threads
+/// that run it, each with a Worker. The program, and the inputs' elements, must outlive it.
+class ElementwiseProgram::Call {
+ public:
+  /// `shape`: the common one, of more than one element.
+  Call(const ElementwiseProgram& program, const KernelContext& ctx, const Shape& shape);
+
+  /// Output k of `ctx` for the program's, once the Call is made: in the memory of an input that may
+  /// be overwritten, where nothing reads that later.
+  absl::StatusOr<char*> MakeOutput(KernelContext& ctx, size_t k) const;
+
+ private:
+  friend class Worker;
+  struct alignas(64) Scalar {
+    char bytes[kTileScalarBytes];
+  };
+
+  void Bind();
+  bool IsSplat(uint16_t value) const {
+    return value < operands_.size() && operands_[value].is_splat();
+  }
+
+  const ElementwiseProgram& program_;
+  const Shape& shape_;
+  std::vector<Operand> operands_;
+  absl::InlinedVector<BlockFn, 64> loops_;          // By instruction.
+  absl::InlinedVector<int8_t, 64> scalar_operand_;  // By instruction: the one that is passed alone.
+  absl::InlinedVector<bool, 32> needs_block_;       // By input.
+  std::vector<TileStep> steps_;
+  std::vector<Scalar> scalars_;  // By input, where there are chains.
+};
+
+/// A thread's scratch memory for running pieces of a call.
+class ElementwiseProgram::Worker {
+ public:
+  explicit Worker(const Call& call);
+
+  /// Makes elements [begin, end). outputs[k]: where element `begin` of output k goes.
+  void Run(absl::Span<char* const> outputs, int64_t begin, int64_t end);
+
+ private:
+  char* BlockOf(size_t index) { return scratch_ + index * block_bytes_; }
+  void RunBlock(int64_t count);
+
+  const Call& call_;
+  const ElementwiseProgram& program_;
+  const size_t block_bytes_;
+  std::unique_ptr<char[]> memory_;
+  char* scratch_;
+  std::vector<TileStep> steps_;
+  std::vector<void*> values_;  // Where each lies, for the block that is being made.
 };
 
 }  // namespace formwork

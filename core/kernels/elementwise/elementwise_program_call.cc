@@ -1,0 +1,160 @@
+// A program over the inputs of one call, and the thread's part of it.
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/status.h"
+#include "core/kernels/elementwise/elementwise_program.h"
+
+namespace formwork {
+namespace {
+
+constexpr size_t kLine = 64;
+
+}  // namespace
+
+ElementwiseProgram::Call::Call(const ElementwiseProgram& program, const KernelContext& ctx,
+                               const Shape& shape)
+    : program_(program), shape_(shape) {
+  operands_.reserve(program.num_inputs());
+  for (size_t i = 0; i < program.num_inputs(); ++i) {
+    const Tensor& input = ctx.input(static_cast<int>(i));
+    operands_.emplace_back(input.raw(), DTypeSize(program.input_dtypes_[i]), input.shape(), shape);
+  }
+  Bind();
+}
+
+// An output may be written where a whole input is: block by block, every read of a block comes
+// before the next block, but not before other instructions of this one. So only the last
+// instruction's output may.
+absl::StatusOr<char*> ElementwiseProgram::Call::MakeOutput(KernelContext& ctx, size_t k) const {
+  const std::vector<uint16_t>& outputs = program_.outputs_;
+  const DType out = program_.dtype(outputs[k]);
+  const size_t num_inputs = program_.num_inputs();
+  const bool last = outputs[k] + 1u == num_inputs + program_.instructions_.size();
+  absl::InlinedVector<int, 8> candidates;
+  for (size_t i = 0; last && outputs.size() == 1 && i < num_inputs; ++i) {
+    if (DTypeSize(program_.input_dtypes_[i]) == DTypeSize(out) && ctx.input(i).shape() == shape_) {
+      candidates.push_back(static_cast<int>(i));
+    }
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * tensor,
+                            ctx.ForwardOrAllocate(candidates, static_cast<int>(k), out, shape_));
+  return tensor->mutable_data<char>();
+}
+
+void ElementwiseProgram::Call::Bind() {
+  const size_t num_inputs = program_.num_inputs();
+  const std::vector<Instruction>& instructions = program_.instructions_;
+  loops_.resize(instructions.size());
+  scalar_operand_.resize(instructions.size(), -1);
+  needs_block_.resize(num_inputs, false);
+  for (const Stage& stage : program_.stages_) {
+    if (stage.chain != nullptr) continue;
+    const size_t i = program_.order_[stage.first];
+    const Instruction& instruction = instructions[i];
+    loops_[i] = instruction.op->fn;
+    if (instruction.op->right_scalar != nullptr && IsSplat(instruction.operands[1])) {
+      loops_[i] = instruction.op->right_scalar;
+      scalar_operand_[i] = 1;
+    } else if (instruction.op->left_scalar != nullptr && IsSplat(instruction.operands[0])) {
+      loops_[i] = instruction.op->left_scalar;
+      scalar_operand_[i] = 0;
+    }
+    for (int k = 0; k < instruction.op->arity; ++k) {
+      if (k != scalar_operand_[i] && instruction.operands[k] < num_inputs) {
+        needs_block_[instruction.operands[k]] = true;
+      }
+    }
+  }
+  if (!program_.has_chains_) return;
+  scalars_.resize(num_inputs);
+  for (size_t i = 0; i < num_inputs; ++i) {
+    if (!operands_[i].is_splat()) continue;
+    const size_t width = DTypeSize(program_.input_dtypes_[i]);
+    Splat(operands_[i].element(), width, static_cast<int64_t>(kTileScalarBytes / width),
+          scalars_[i].bytes);
+  }
+  for (const ChainStep& step : program_.steps_) {
+    const bool reads = step.form == TileForm::kLoad || step.form == TileForm::kBlock ||
+                       step.form == TileForm::kBlockFirst;
+    const bool scalar = reads && IsSplat(step.value);
+    steps_.push_back({TileCode(scalar ? ScalarForm(step.form) : step.form, step.op),
+                      scalar ? const_cast<char*>(scalars_[step.value].bytes) : nullptr});
+  }
+}
+
+ElementwiseProgram::Worker::Worker(const Call& call)
+    : call_(call),
+      program_(call.program_),
+      block_bytes_(static_cast<size_t>(kBlockElements) * program_.max_width_),
+      steps_(call.steps_),
+      values_(program_.num_inputs() + program_.instructions_.size()) {
+  // Chains run over whole tiles. Where a block is not full, what lies outside goes by way of
+  // scratch blocks, which have room for one.
+  const size_t num_blocks =
+      program_.num_registers_ + (program_.has_chains_ ? program_.outputs_.size() : 0);
+  // On cache lines: vectors that straddle them cost half as much again.
+  memory_ = std::make_unique_for_overwrite<char[]>(num_blocks * block_bytes_ + kLine);
+  scratch_ = memory_.get() + (kLine - reinterpret_cast<uintptr_t>(memory_.get()) % kLine);
+  for (size_t value = 0; value < values_.size(); ++value) {
+    if (program_.output_of_[value] < 0) values_[value] = BlockOf(program_.register_of_[value]);
+  }
+  for (size_t i = 0; i < program_.num_inputs(); ++i) {
+    if (call_.operands_[i].is_splat() && call_.needs_block_[i]) {
+      call_.operands_[i].Run(0, std::min(call_.shape_.num_elements(), kBlockElements), values_[i]);
+    }
+  }
+}
+
+void ElementwiseProgram::Worker::Run(absl::Span<char* const> outputs, int64_t begin, int64_t end) {
+  const std::vector<uint16_t>& wanted = program_.outputs_;
+  for (int64_t at = begin; at < end; at += kBlockElements) {
+    const int64_t count = std::min(kBlockElements, end - at);
+    const bool partial = program_.has_chains_ && count < kBlockElements;
+    for (size_t i = 0; i < program_.num_inputs(); ++i) {
+      if (call_.operands_[i].is_splat()) continue;
+      void* const block = BlockOf(program_.register_of_[i]);
+      const void* const run = call_.operands_[i].Run(at, count, block);
+      if (partial && run != block) {
+        std::memcpy(block, run, static_cast<size_t>(count) * DTypeSize(program_.input_dtypes_[i]));
+      }
+      values_[i] = partial ? block : const_cast<void*>(run);
+    }
+    auto place = [&](size_t k) {
+      return outputs[k] + static_cast<size_t>(at - begin) * DTypeSize(program_.dtype(wanted[k]));
+    };
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      values_[wanted[k]] = partial ? BlockOf(program_.num_registers_ + k) : place(k);
+    }
+    RunBlock(count);
+    if (!partial) continue;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      std::memcpy(place(k), values_[wanted[k]],
+                  static_cast<size_t>(count) * DTypeSize(program_.dtype(wanted[k])));
+    }
+  }
+}
+
+void ElementwiseProgram::Worker::RunBlock(int64_t count) {
+  for (const Stage& stage : program_.stages_) {
+    if (stage.chain != nullptr) {
+      for (size_t k = stage.first; k < stage.first + stage.num_steps; ++k) {
+        if (TileReadsScalar(steps_[k].code)) continue;
+        steps_[k].data = values_[program_.steps_[k].value];
+      }
+      stage.chain(&steps_[stage.first], count);
+      continue;
+    }
+    const size_t i = program_.order_[stage.first];
+    const Instruction& instruction = program_.instructions_[i];
+    const void* in[3] = {nullptr, nullptr, nullptr};
+    for (int k = 0; k < instruction.op->arity; ++k) in[k] = values_[instruction.operands[k]];
+    if (const int k = call_.scalar_operand_[i]; k >= 0) {
+      in[k] = call_.operands_[instruction.operands[k]].element();
+    }
+    call_.loops_[i](in, values_[program_.ValueOf(i)], count);
+  }
+}
+
+}  // namespace formwork

@@ -1,0 +1,194 @@
+// What a unit's nodes are as one step.
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/hash_map.h"
+#include "core/base/memory_budget.h"
+#include "core/base/status.h"
+#include "core/kernels/conv/conv_depthwise.h"
+#include "core/kernels/elementwise/elementwise_program.h"
+#include "core/kernels/reduction/reduced_program.h"
+#include "core/plan/fusion.h"
+
+namespace formwork {
+namespace {
+
+// The nodes of a unit as they would run alone: where shapes do not allow the program, and where
+// they are wrong. Each result goes with its last use, and an error names its own node.
+class OneByOne {
+ public:
+  // A node, and the values that it reads: inputs first, then one per node.
+  struct Step {
+    std::string node;
+    KernelFn kernel;
+    absl::InlinedVector<uint16_t, 3> operands;
+  };
+
+  // `outputs`: values.
+  OneByOne(size_t num_inputs, std::vector<Step> steps, std::vector<uint16_t> outputs)
+      : num_inputs_(num_inputs),
+        steps_(std::move(steps)),
+        outputs_(std::move(outputs)),
+        last_use_(num_inputs_ + steps_.size(), kNever) {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      for (const uint16_t value : steps_[i].operands) last_use_[value] = i;
+    }
+    // Inputs are the caller's, and outputs are needed in the end.
+    std::fill_n(last_use_.begin(), num_inputs_, kNever);
+    for (const uint16_t value : outputs_) last_use_[value] = kNever;
+  }
+
+  absl::Status Run(KernelContext& ctx) const {
+    std::vector<Tensor> results(steps_.size());
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const auto& operands = steps_[i].operands;
+      InputRef refs[3];
+      for (size_t k = 0; k < operands.size(); ++k) {
+        const uint16_t value = operands[k];
+        // What is read twice must not be taken over.
+        const bool once = std::count(operands.begin(), operands.end(), value) == 1;
+        refs[k] = {value < num_inputs_ ? &ctx.input(value) : &results[value - num_inputs_],
+                   once && last_use_[value] == i};
+      }
+      KernelContext inner(ctx.call(), {refs, operands.size()}, absl::MakeSpan(&results[i], 1));
+      const absl::Status status = CatchOutOfMemory([&] { return steps_[i].kernel(inner); });
+      if (!status.ok()) return AtNode(i, status);
+      for (const uint16_t value : operands) {
+        if (last_use_[value] == i) results[value - num_inputs_].Drop();
+      }
+    }
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      ctx.SetOutput(static_cast<int>(k), std::move(results[outputs_[k] - num_inputs_]));
+    }
+    return absl::OkStatus();
+  }
+
+  // The error of them all together, named by the last.
+  absl::Status AtLast(const absl::Status& status) const {
+    return AtNode(steps_.size() - 1, status);
+  }
+
+ private:
+  static constexpr size_t kNever = std::numeric_limits<size_t>::max();
+
+  absl::Status AtNode(size_t i, const absl::Status& status) const {
+    HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
+    return Annotate(status, absl::StrCat("node '", steps_[i].node, "'"));
+  }
+
+  const size_t num_inputs_;
+  const std::vector<Step> steps_;
+  const std::vector<uint16_t> outputs_;
+  std::vector<size_t> last_use_;  // By value: the step after which it goes.
+};
+
+std::optional<FusedStep> MakeBandStep(const Graph& graph, const FusionUnit& unit,
+                                      std::vector<KernelFn> one_by_one) {
+  const Node& conv = graph.nodes[unit.nodes[0]];
+  const Node& depthwise = graph.nodes[unit.nodes[1]];
+  absl::StatusOr<KernelFn> kernel = MakeConvDepthwise(
+      {conv.name, conv.attrs, conv.inputs.size(), std::move(one_by_one[0])},
+      {depthwise.name, depthwise.attrs, depthwise.inputs.size(), std::move(one_by_one[1])});
+  if (!kernel.ok()) return std::nullopt;
+  FusedStep step{conv.inputs, *std::move(kernel)};
+  step.inputs.insert(step.inputs.end(), depthwise.inputs.begin() + 1, depthwise.inputs.end());
+  return step;
+}
+
+template <typename Program>
+KernelFn Fused(std::shared_ptr<const Program> program, std::shared_ptr<const OneByOne> steps) {
+  return KernelFn([program, steps](KernelContext& ctx) -> absl::Status {
+    const absl::StatusOr<bool> done = CatchOutOfMemory([&] { return program->Run(ctx); });
+    // Once there was no memory an input may have been taken over already.
+    if (absl::IsResourceExhausted(done.status())) return steps->AtLast(done.status());
+    return done.ok() && *done ? absl::OkStatus() : steps->Run(ctx);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
+                                                       std::vector<KernelFn> one_by_one) {
+  if (unit.bands) return MakeBandStep(graph, unit, std::move(one_by_one));
+  if (unit.outputs.empty()) return std::nullopt;
+  FusedStep fused;
+  HashMap<int32_t, uint16_t> step_of, instruction_of;  // By node.
+  for (size_t i = 0; i < unit.nodes.size(); ++i) {
+    const int32_t n = unit.nodes[i];
+    step_of[n] = static_cast<uint16_t>(i);
+    if (FusableOp(graph, graph.nodes[n]) != nullptr) {
+      instruction_of.try_emplace(n, static_cast<uint16_t>(instruction_of.size()));
+    }
+  }
+  // The program's inputs, and then the reductions' axes.
+  HashMap<Edge, uint16_t> input_of;
+  std::vector<DType> dtypes;
+  for (const bool axes : {false, true}) {
+    for (int32_t n : unit.nodes) {
+      if (instruction_of.contains(n) == axes) continue;
+      for (const Edge& edge : graph.nodes[n].inputs) {
+        if (step_of.contains(edge.node) || input_of.contains(edge)) continue;
+        input_of[edge] = static_cast<uint16_t>(fused.inputs.size());
+        fused.inputs.push_back(edge);
+        if (!axes) dtypes.push_back(graph.dtype(edge));
+      }
+    }
+  }
+  if (dtypes.empty() || fused.inputs.size() + unit.nodes.size() > 0xffff) return std::nullopt;
+  const auto value = [&](const Edge& edge, const HashMap<int32_t, uint16_t>& made, size_t first) {
+    const auto own = made.find(edge.node);
+    return own == made.end() ? input_of.find(edge)->second
+                             : static_cast<uint16_t>(first + own->second);
+  };
+  std::vector<ElementwiseProgram::Instruction> instructions;
+  std::vector<ReducedProgram::Item> reductions;
+  std::vector<OneByOne::Step> steps;
+  for (size_t i = 0; i < unit.nodes.size(); ++i) {
+    const Node& node = graph.nodes[unit.nodes[i]];
+    steps.push_back({node.name, std::move(one_by_one[i]), {}});
+    for (const Edge& edge : node.inputs) {
+      steps.back().operands.push_back(value(edge, step_of, fused.inputs.size()));
+    }
+    if (const BlockOp* const op = FusableOp(graph, node)) {
+      ElementwiseProgram::Instruction& instruction = instructions.emplace_back();
+      instruction.op = op;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        instruction.operands[k] = value(node.inputs[k], instruction_of, dtypes.size());
+      }
+      continue;
+    }
+    ReducedProgram::Item& item = reductions.emplace_back();
+    item.loops = FindReductionLoops(node.op->name, graph.dtype(node.inputs[0]));
+    if (item.loops == nullptr) return std::nullopt;
+    FORMWORK_ASSIGN_OR_RETURN(item.attrs, ReductionAttrs::FromAttrs(*node.attrs));
+    item.value = value(node.inputs[0], instruction_of, dtypes.size());
+    item.axes = input_of[node.inputs[1]];
+  }
+  std::vector<uint16_t> wanted, outputs;
+  for (const Edge& edge : unit.outputs) {
+    outputs.push_back(value(edge, step_of, fused.inputs.size()));
+    if (instruction_of.contains(edge.node)) {
+      wanted.push_back(value(edge, instruction_of, dtypes.size()));
+    }
+  }
+  auto one =
+      std::make_shared<const OneByOne>(fused.inputs.size(), std::move(steps), std::move(outputs));
+  if (reductions.empty()) {
+    fused.kernel = Fused(std::make_shared<const ElementwiseProgram>(
+                             std::move(dtypes), std::move(instructions), std::move(wanted)),
+                         std::move(one));
+  } else {
+    fused.kernel =
+        Fused(std::make_shared<const ReducedProgram>(std::move(dtypes), std::move(instructions),
+                                                     std::move(wanted), std::move(reductions)),
+              std::move(one));
+  }
+  return std::optional<FusedStep>(std::move(fused));
+}
+
+}  // namespace formwork
