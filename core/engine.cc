@@ -56,6 +56,18 @@ std::string StateText(const ConcreteFunction& function) {
   return text;
 }
 
+// The ops that the device has no kernel for, each with how many nodes of it there are.
+std::string FallbackText(const Plan& plan) {
+  std::map<std::string, int64_t> nodes;
+  for (const Plan::Fallback& fallback : plan.fallbacks) ++nodes[fallback.op->name];
+  if (nodes.empty()) return "";
+  return absl::StrCat("\n  On the host, for the device has no kernel: ",
+                      absl::StrJoin(nodes, ", ", [](std::string* out, const auto& op) {
+                        absl::StrAppend(out, op.first, " (", op.second,
+                                        op.second == 1 ? " node)" : " nodes)");
+                      }));
+}
+
 int ChooseCompileThreads() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
 }
@@ -116,6 +128,8 @@ EngineImpl::EngineImpl(const EngineOptions& options)
   if (options_.device == nullptr) return;
   device_memory_.emplace(options_.device->allocator(), memory_);
   streams_.emplace(*options_.device);
+  (options_.register_device_kernels == nullptr ? &RegisterCpuKernels
+                                               : options_.register_device_kernels)(device_kernels_);
 }
 
 EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration()); }
@@ -198,7 +212,8 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
   std::string text;
   for (const FunctionPtr& function : functions_.List(NamespaceOf(name_space), name)) {
     FunctionInfo info = InfoOf(*function);
-    absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature);
+    absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature,
+                    FallbackText(static_cast<const BoundFunction&>(*function).program()));
     if (plan) {
       info.plan = absl::StrCat(PlanText(static_cast<const BoundFunction&>(*function).program()),
                                StateText(*function));
@@ -280,6 +295,8 @@ EngineStats EngineImpl::Stats() {
   stats.memory_used_bytes = memory_.used();
   stats.memory_limit_bytes = memory_.limit();
   stats.memory_refusals = memory_.refusals();
+  absl::MutexLock lock(&plans_mutex_);
+  stats.fallbacks.assign(fallbacks_.begin(), fallbacks_.end());
   return stats;
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -25,6 +26,8 @@
 #include "core/tensor/tensor_spec.h"
 
 namespace formwork {
+
+class KernelRegistry;
 
 class Device;
 
@@ -51,13 +54,18 @@ struct EngineOptions {
   int max_queued_calls = 1024;   ///< More are refused with kResourceExhausted.
   int64_t max_functions = 4096;  ///< Bounds of the function cache.
   size_t max_function_bytes = size_t{1} << 30;
-  /// What functions run on, and where variables are; outlives the engine. Null: the CPU. One whose
-  /// work the host runs: it is done by the CPU's kernels.
+  /// What functions run on, and where variables are; outlives the engine. Null: the CPU.
   Device* device = nullptr;
+  /// Its kernels; what it has none for runs on the host. Null: the CPU's, which a device can run
+  /// whose work the host does.
+  void (*register_device_kernels)(KernelRegistry& registry) = nullptr;
   absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
   size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
   /// Told of each, on any thread; may be null.
   std::function<void(const Eviction&)> on_eviction;
+  /// Likewise, once each, of devices that graphs name and that are not here: nodes there run on
+  /// what is.
+  std::function<void(absl::string_view device)> on_missing_device;
 };
 
 /// A function or resource as requests name it: by ID, or by name where `id` is 0. IDs are of one
@@ -229,6 +237,8 @@ struct EngineStats {
   uint64_t memory_used_bytes = 0;   ///< Tensors, messages, caches and the heap.
   uint64_t memory_limit_bytes = 0;  ///< 0: none.
   uint64_t memory_refusals = 0;     ///< Requests that the limit refused.
+  /// Nodes of plans, by op, that run on the host because the device has no kernel for them.
+  std::vector<std::pair<std::string, uint64_t>> fallbacks;
 };
 
 /// A request that may wait or take long: a call, a registration, variables read or written. Shared

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -197,6 +198,8 @@ class EngineImpl final : public Engine {
   void CallDone();
   // Of a variable's value or of what is to be one: on the device, where there is one.
   absl::StatusOr<Tensor> PlaceValue(Tensor value);
+  // Tells of those that graphs name and that are not here.
+  void NoteDevices(const std::vector<std::string>& devices);
   // Gives what is not used back to the system, where it is worth it.
   void GiveMemoryBack();
 
@@ -208,13 +211,16 @@ class EngineImpl final : public Engine {
   std::optional<DeviceAllocator> device_memory_;  // Of options_.device; as well.
   OpRegistry ops_;
   KernelRegistry kernels_{ops_};
-  std::optional<StreamPool> streams_;  // Of options_.device.
+  KernelRegistry device_kernels_{ops_};  // Of options_.device.
+  std::optional<StreamPool> streams_;    // Of options_.device.
   ResourceStore resources_;
   FunctionCache functions_;
   KeptTensors kept_;
   GraphBytes graphs_;
   absl::Mutex plans_mutex_;
   HashMap<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);
+  std::map<std::string, uint64_t> fallbacks_ ABSL_GUARDED_BY(plans_mutex_);  // Nodes, by op.
+  std::set<std::string> missing_devices_ ABSL_GUARDED_BY(plans_mutex_);      // That were told of.
   std::atomic<bool> watches_kept_{false};
   const std::shared_ptr<void> watch_owner_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};

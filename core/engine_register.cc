@@ -11,6 +11,7 @@
 #include "core/base/system_memory.h"
 #include "core/engine_task.h"
 #include "core/graph/decode.h"
+#include "core/graph/device_name.h"
 #include "core/graph/fingerprint.h"
 #include "google/protobuf/arena.h"
 
@@ -102,6 +103,23 @@ std::shared_ptr<const std::string> GraphBytes::Get(const std::string& fingerprin
   return found == graphs_.end() ? nullptr : found->second;
 }
 
+void EngineImpl::NoteDevices(const std::vector<std::string>& devices) {
+  constexpr size_t kMost = 1024;  // Their names are clients' words.
+  if (!options_.on_missing_device) return;
+  for (const std::string& text : devices) {
+    const std::optional<DeviceName> name = DeviceName::Parse(text);
+    const bool gpu = options_.device != nullptr && options_.device->kind() == DeviceKind::kCuda;
+    if (!name || (name->index <= 0 && (name->type == "CPU" || (name->type == "GPU" && gpu)))) {
+      continue;
+    }
+    {
+      absl::MutexLock lock(&plans_mutex_);
+      if (missing_devices_.size() == kMost || !missing_devices_.insert(text).second) continue;
+    }
+    options_.on_missing_device(text);
+  }
+}
+
 absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
     const std::string& key, const ImportedGraph& imported,
     const std::vector<PartialShape>& arg_shapes) {
@@ -117,14 +135,15 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
   std::unique_ptr<Stream> stream;
   if (streams_) {
     FORMWORK_ASSIGN_OR_RETURN(stream, streams_->Take());
-    context.device.emplace(PlannerContext::Target{*device_memory_, *stream, kernels_});
+    context.device.emplace(PlannerContext::Target{*device_memory_, *stream, device_kernels_});
   }
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             MakePlan(imported, arg_shapes, context));
   if (streams_) streams_->Return(std::move(stream));
+  absl::MutexLock lock(&plans_mutex_);
+  for (const Plan::Fallback& fallback : plan->fallbacks) ++fallbacks_[fallback.op->name];
   // Hidden state is named by this graph's nodes: a fingerprint is of graphs with any names.
   if (plan->num_state > 0) return plan;
-  absl::MutexLock lock(&plans_mutex_);
   std::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
   plans_[key] = plan;
   return plan;
@@ -244,6 +263,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   absl::StatusOr<ImportedGraph> imported =
       ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits);
   if (!imported.ok()) return imported.status();
+  NoteDevices(imported->devices);
 
   std::string plan_key = Fingerprint(*imported);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());

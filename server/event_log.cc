@@ -64,4 +64,11 @@ void LogEviction(const Eviction& eviction) {
   }
 }
 
+void LogMissingDevice(absl::string_view device) {
+  static LogLimit& limit = *new LogLimit;
+  LogLimited(limit, spdlog::level::warn,
+             "a graph names a device that is not here: its nodes run on what is: device={}",
+             Shown(device));
+}
+
 }  // namespace formwork::server

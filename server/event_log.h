@@ -20,5 +20,7 @@ void LogRefusedCall(absl::string_view cause, const FinishedCall& call);
 void LogRefusedRequest(absl::string_view cause, absl::string_view method,
                        const absl::Status& status);
 void LogEviction(const Eviction& eviction);
+/// A device that a graph names and that is not here.
+void LogMissingDevice(absl::string_view device);
 
 }  // namespace formwork::server

@@ -163,6 +163,20 @@ std::optional<absl::string_view> Metrics::CountRefusal(const absl::Status& statu
   return kRefusals[i].cause;
 }
 
+MetricFamily Metrics::CollectFallbacks(const EngineStats& engine) {
+  MetricFamily family{"formwork_host_fallbacks_total",
+                      "Nodes of compiled functions that run on the host because the device has no "
+                      "kernel for them, by op.",
+                      MetricType::Counter,
+                      {}};
+  for (const auto& [op, nodes] : engine.fallbacks) {
+    ClientMetric& metric = family.metric.emplace_back();
+    metric.label = {{"op", op}};
+    metric.counter.value = static_cast<double>(nodes);
+  }
+  return family;
+}
+
 MetricFamily Metrics::CollectRefusals() const {
   MetricFamily family{"formwork_refusals_total",
                       "Requests that the server refused for its own sake, by cause, and "
@@ -216,7 +230,9 @@ std::string Metrics::Text() {
   std::vector<MetricFamily> families = registry_.Collect();
   for (MetricFamily& family : calls_.Collect()) families.push_back(std::move(family));
   families.push_back(CollectRefusals());
-  AddFamilies(kEngineFamilies, options_.engine(), &families);
+  const EngineStats engine = options_.engine();
+  AddFamilies(kEngineFamilies, engine, &families);
+  families.push_back(CollectFallbacks(engine));
   AddFamilies(kConnectionFamilies, options_.connections(), &families);
   AddFamilies(kProcessFamilies, ReadProcessStats(), &families);
   for (const Options::Limit& limit : options_.limits) {

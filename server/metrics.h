@@ -88,6 +88,7 @@ class Metrics {
   // The cause where the server refused a request that it might take at another time, or with other
   // settings; counts it.
   std::optional<absl::string_view> CountRefusal(const absl::Status& status);
+  static prometheus::MetricFamily CollectFallbacks(const EngineStats& engine);
   prometheus::MetricFamily CollectRefusals() const;
 
   const Options options_;

@@ -106,6 +106,7 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
 int Serve(const ServerOptions& options, Device* device, sigset_t signals) {
   EngineOptions engine_options = options.engine;
   engine_options.on_eviction = &LogEviction;
+  engine_options.on_missing_device = &LogMissingDevice;
   engine_options.device = device;
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(engine_options);
   if (!engine.ok()) {

@@ -84,6 +84,7 @@ class Fingerprinter {
     digest.Add(static_cast<int64_t>(node.kind));
     digest.Add(node.arg);
     if (node.op != nullptr) digest.Add(node.op->name);
+    if (node.wants_host) digest.Add("on the host");
     for (const Edge& edge : node.inputs) AddEdge(edge, digest);
     if (node.kind == NodeKind::kConstant) AddTensor(node.constant, digest);
     if (node.attrs == nullptr) return;

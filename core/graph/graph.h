@@ -48,6 +48,7 @@ struct Node {
   /// What is known of each output; filled by the passes. Of a handle: its variable's shape.
   std::vector<PartialShape> output_shapes;
   int32_t arg = -1;
+  bool wants_host = false;  ///< Its device field names a CPU.
   Tensor constant;
   /// Of a node of control flow, once InlineCalls has been there: the functions that its attrs name,
   /// in their order. Parameter i of each is the i-th of the node's inputs after those of its own.

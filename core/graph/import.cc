@@ -93,7 +93,7 @@ absl::Status ParseGraphDef(absl::string_view bytes, tf::GraphDef& graph_def) {
 absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const Cut& cut,
                                           const OpRegistry& ops, Allocator& allocator,
                                           std::vector<std::string>* culprits) {
-  ImportScope scope{ops, allocator, {}, {}, {}, 0, 0};
+  ImportScope scope{ops, allocator, {}, {}, {}, {}, 0, 0};
   for (const tf::FunctionDef& function : graph_def.library().function()) {
     if (!scope.functions.try_emplace(function.signature().name(), &function).second) {
       scope.problems.Wrong(
@@ -116,6 +116,7 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
     if (culprits != nullptr) *culprits = scope.problems.All();
     return scope.problems.ToStatus();
   }
+  imported.devices.assign(scope.devices.begin(), scope.devices.end());
   FORMWORK_ASSIGN_OR_RETURN(imported.order, CallOrder(imported.library));
   return imported;
 }

@@ -27,6 +27,8 @@ struct ImportedGraph {
   std::shared_ptr<const Graph> graph;
   GraphLibrary library;            ///< Every function that the graph reaches, transitively.
   std::vector<std::string> order;  ///< Their names, those that are called before their callers.
+  /// What the reached nodes' device fields name, each once, sorted; of very many some.
+  std::vector<std::string> devices;
 };
 
 /// Imports what the fetches and targets reach; the rest of the GraphDef is not looked at, except

@@ -3,6 +3,7 @@
 // Imports one body: the main graph's cut, or a function of the library.
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct ImportScope {
   ImportProblems problems;
   /// Names of functions that reached nodes call; filled while bodies are imported.
   std::vector<std::string> called;
-  int64_t num_outputs = 0;     ///< Of all nodes so far.
-  int64_t expanded_bytes = 0;  ///< Of constants so far, beyond what was sent for them.
+  std::set<std::string> devices;  ///< Of reached nodes.
+  int64_t num_outputs = 0;        ///< Of all nodes so far.
+  int64_t expanded_bytes = 0;     ///< Of constants so far, beyond what was sent for them.
 };
 
 std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut& cut,

@@ -1,10 +1,12 @@
 #include "core/graph/import_node.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/decode.h"
+#include "core/graph/device_name.h"
 #include "core/ops/default_attrs.h"
 
 namespace formwork {
@@ -15,6 +17,9 @@ constexpr int64_t kMostOutputs = 1 << 16;
 constexpr int64_t kMostOutputsInAll = 1 << 22;
 // What constants may take beyond the bytes that were sent for them, in all.
 constexpr int64_t kMostExpandedBytes = int64_t{1} << 30;
+// Device fields that are told of.
+constexpr size_t kMostDevices = 64;
+constexpr size_t kMostDeviceBytes = 128;
 
 // The dtypes that an arg of an op stands for, its attrs being known.
 absl::Status ExpandArg(const ArgDef& arg, const AttrMap& attrs, std::vector<DType>& dtypes) {
@@ -175,6 +180,13 @@ absl::Status CheckCallee(const Node& node, size_t index, absl::Span<const DType>
   return absl::OkStatus();
 }
 
+void NoteDevice(const std::string& text, ImportScope& scope, Node& node) {
+  const std::optional<DeviceName> name = DeviceName::Parse(text);
+  if (!name) return;
+  node.wants_host = name->type == "CPU";
+  if (scope.devices.size() < kMostDevices) scope.devices.insert(text.substr(0, kMostDeviceBytes));
+}
+
 }  // namespace
 
 bool ImportNode(const tf::NodeDef& def, absl::string_view where, ImportScope& scope,
@@ -186,7 +198,10 @@ bool ImportNode(const tf::NodeDef& def, absl::string_view where, ImportScope& sc
     return false;
   }
   const absl::Status status = Import(def, scope, out);
-  if (status.ok()) return true;
+  if (status.ok()) {
+    if (!def.device().empty()) NoteDevice(def.device(), scope, out.node);
+    return true;
+  }
   scope.problems.Wrong(absl::StrCat(where, "node '", Shown(def.name()), "': ", Shown(def.op()),
                                     ": ", status.message()),
                        status.code());

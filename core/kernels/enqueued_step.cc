@@ -1,6 +1,7 @@
 #include "core/kernels/enqueued_step.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -30,8 +31,8 @@ class Issue {
     }
     if (node_.op->loads_variable) return Load();
     if (node_.op->stores_variable) return Store();
-    if (std::find(node_.host_outputs.begin(), node_.host_outputs.end(), true) !=
-        node_.host_outputs.end()) {
+    if (node_.kernel == nullptr || std::find(node_.host_outputs.begin(), node_.host_outputs.end(),
+                                             true) != node_.host_outputs.end()) {
       return RunOnHost();
     }
     const bool has_handles = std::find(node_.input_dtypes.begin(), node_.input_dtypes.end(),
@@ -188,6 +189,7 @@ class Issue {
     if (node_.host_kernel == nullptr) {
       return Unimplemented(node_.op->name, ": the host has no kernel, and values decide on shapes");
     }
+    const bool writes = node_.op->effect == Effect::kWrite;
     std::vector<Tensor> inputs;
     std::deque<WorkVariable> variables;
     for (int i = 0; i < ctx_.num_inputs(); ++i) inputs.push_back(ctx_.input(i));
@@ -195,18 +197,27 @@ class Issue {
       if (ctx_.input(i).dtype() != DType::kResource) continue;
       FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ticket_.TypeOf(Handle(i)));
       if (!type->is_variable()) continue;
-      if (node_.op->effect == Effect::kWrite) {
-        return Unimplemented(node_.op->name, ": its outputs' shapes follow from values");
-      }
       FORMWORK_ASSIGN_OR_RETURN(Tensor value, ticket_.ReadEnqueued(Handle(i)));
       WorkVariable& read = variables.emplace_back();
       read.handle = Handle(i);
       read.type = *type;
       inputs.push_back(std::move(value));
     }
-    FORMWORK_RETURN_IF_ERROR(streams_.ToHost(absl::MakeSpan(inputs)));
+    const bool all_here = std::none_of(inputs.begin(), inputs.end(),
+                                       [](const Tensor& input) { return input.on_device(); });
+    // What is written must not be where earlier work fails.
+    FORMWORK_RETURN_IF_ERROR(all_here && writes ? streams_.Ready()
+                                                : streams_.ToHost(absl::MakeSpan(inputs)));
     const size_t n = static_cast<size_t>(ctx_.num_inputs());
-    for (size_t v = 0; v < variables.size(); ++v) variables[v].host = inputs[n + v];
+    std::vector<Tensor> written;
+    for (size_t v = 0; v < variables.size(); ++v) {
+      if (!writes) {
+        variables[v].host = inputs[n + v];
+        continue;
+      }
+      FORMWORK_ASSIGN_OR_RETURN(written.emplace_back(), CopyInBuffer(inputs[n + v]));
+      variables[v].after.emplace(written.back());
+    }
     std::vector<InputRef> refs;
     for (size_t i = 0; i < n; ++i) refs.push_back({&inputs[i], false});
     std::vector<Tensor> outputs(node_.output_dtypes.size());
@@ -214,6 +225,14 @@ class Issue {
     CallScope& call = variables.empty() ? ctx_.call() : scope;
     KernelContext host(call, refs, absl::MakeSpan(outputs));
     FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] { return (*node_.host_kernel)(host); }));
+    for (size_t v = 0; v < written.size(); ++v) {
+      if (variables[v].after->held()) return Internal(node_.op->name, " keeps a variable's memory");
+      FORMWORK_ASSIGN_OR_RETURN(
+          AccessTicket::EnqueuedWrite write,
+          ticket_.WriteEnqueued(variables[v].handle, written[v].dtype(), written[v].shape()));
+      Buffer after = write.after.buffer();
+      streams_.stream().Copy(written[v].buffer(), after);
+    }
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!node_.host_outputs[k]) {
         FORMWORK_ASSIGN_OR_RETURN(outputs[k], streams_.ToDevice(outputs[k]));
@@ -221,6 +240,15 @@ class Issue {
       ctx_.SetOutput(static_cast<int>(k), std::move(outputs[k]));
     }
     return absl::OkStatus();
+  }
+
+  // In host memory, and in a buffer, so that it can be copied to the device.
+  absl::StatusOr<Tensor> CopyInBuffer(const Tensor& value) {
+    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block,
+                              ctx_.allocator().Allocate(value.bytes(), nullptr));
+    Buffer buffer(block);
+    if (value.bytes() > 0) std::memcpy(buffer.data(), value.raw(), value.bytes());
+    return Tensor::OfBuffer(value.dtype(), value.shape(), std::move(buffer));
   }
 
   const DeviceNode& node_;
@@ -247,7 +275,7 @@ KernelFn MakeHostStep(DeviceNode node, bool after_work) {
   return KernelFn([node = std::move(node), after_work](KernelContext& ctx) -> absl::Status {
     StreamScope& streams = *ctx.call().streams();
     if (after_work) FORMWORK_RETURN_IF_ERROR(streams.Ready());
-    const absl::Status status = (*node.kernel)(ctx);
+    const absl::Status status = (*node.host_kernel)(ctx);
     if (!status.ok()) return AtNode(node, streams.calls(), status);
     if (node.effect) streams.NoteEffect();
     return status;

@@ -24,15 +24,18 @@ struct DeviceNode {
   const OpDef* op = nullptr;
   std::shared_ptr<const AttrMap> attrs;
   std::vector<DType> input_dtypes, output_dtypes;
-  bool effect = false;                     ///< That others can see.
-  std::vector<bool> host_outputs;          ///< Those that are made in host memory (ArgDef::host).
-  std::shared_ptr<const KernelFn> kernel;  ///< Of where it runs.
-  /// Of one that is enqueued: the host's, for shapes that only values tell. Null: there is none.
+  bool effect = false;             ///< That others can see.
+  std::vector<bool> host_outputs;  ///< Those that are made in host memory (ArgDef::host).
+  /// The device's. Null: it has none, or the node is of the host.
+  std::shared_ptr<const KernelFn> kernel;
+  /// The host's: of what it runs, and of what is enqueued, for shapes that only values tell. Null:
+  /// there is none.
   std::shared_ptr<const KernelFn> host_kernel;
 };
 
 /// Enqueues the kernel. It finds inputs where it wants them (ArgDef::host), the others on the
-/// device.
+/// device. Where the device has none, the host's runs once the inputs and variables are there, and
+/// what it makes of variables is copied back.
 KernelFn MakeEnqueuedStep(DeviceNode node);
 /// Runs the kernel, all of whose inputs and outputs are in host memory, when it is issued.
 /// `after_work`: once everything before has run and nothing has failed, because others see what it

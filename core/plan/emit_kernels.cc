@@ -46,20 +46,30 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   const Node& node = body.graph.nodes[i];
   if (node.op->handle_of != nullptr) return AddHandle(body, i);
   std::optional<NodePlacement> placement;
+  KernelFn of_device;
   if (on_device()) placement = PlacementOf(body, node);
-  const bool enqueued = placement && !placement->on_host;
-  const KernelFactory factory =
-      (enqueued ? device().kernels : context_.kernels).Find(node.op->name);
-  if (factory == nullptr) {
+  if (placement && !placement->on_host) {
+    FORMWORK_ASSIGN_OR_RETURN(of_device, MakeDeviceKernel(body, node));
+    if (of_device == nullptr) {
+      placement = PlaceOnHost(body.graph, node);
+      scope_.fallbacks.push_back({node.op, node.name});
+      scope_.bytes += sizeof(Plan::Fallback) + node.name.size();
+    }
+  }
+  const KernelFactory factory = context_.kernels.Find(node.op->name);
+  if (factory == nullptr && of_device == nullptr) {
     scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
     body.refs[i].resize(node.output_dtypes.size());
     return absl::OkStatus();
   }
-  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+  KernelFn kernel;
+  if (factory != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(kernel, MakeKernel(body, node, factory));
+  }
   std::vector<Plan::Ref> inputs = InputsOf(body, node);
   if (placement) {
-    FORMWORK_ASSIGN_OR_RETURN(
-        kernel, PutOnDevice(body, node, factory, std::move(kernel), *placement, inputs));
+    FORMWORK_ASSIGN_OR_RETURN(kernel, PutOnDevice(body, node, *placement, std::move(of_device),
+                                                  std::move(kernel), inputs));
   }
   const uint32_t index = NewKernel(std::move(kernel));
   Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index, inputs);
@@ -163,8 +173,18 @@ NodePlacement Emitter::PlacementOf(const Body& body, const Node& node) const {
   return Place(body.graph, node, memory);
 }
 
-absl::StatusOr<KernelFn> Emitter::PutOnDevice(Body& body, const Node& node, KernelFactory factory,
-                                              KernelFn kernel, const NodePlacement& placement,
+absl::StatusOr<KernelFn> Emitter::MakeDeviceKernel(const Body& body, const Node& node) {
+  const KernelFactory factory = device().kernels.Find(node.op->name);
+  if (factory == nullptr) return KernelFn();
+  absl::StatusOr<KernelFn> kernel = MakeKernel(body, node, factory);
+  // Of a dtype, say, that the host's takes.
+  if (absl::IsUnimplemented(kernel.status())) return KernelFn();
+  return kernel;
+}
+
+absl::StatusOr<KernelFn> Emitter::PutOnDevice(Body& body, const Node& node,
+                                              const NodePlacement& placement, KernelFn kernel,
+                                              KernelFn host_kernel,
                                               std::vector<Plan::Ref>& inputs) {
   DeviceNode step;
   step.name = node.name;
@@ -179,15 +199,11 @@ absl::StatusOr<KernelFn> Emitter::PutOnDevice(Body& body, const Node& node, Kern
   for (Plan::Memory output : placement.outputs) {
     step.host_outputs.push_back(output == Plan::Memory::kHost);
   }
-  step.kernel = std::make_shared<const KernelFn>(std::move(kernel));
-  if (placement.on_host) return MakeHostStep(std::move(step), placement.after_work);
-  const KernelFactory host = context_.kernels.Find(node.op->name);
-  if (host == factory) {
-    step.host_kernel = step.kernel;
-  } else if (host != nullptr) {
-    FORMWORK_ASSIGN_OR_RETURN(KernelFn made, MakeKernel(body, node, host));
-    step.host_kernel = std::make_shared<const KernelFn>(std::move(made));
+  if (kernel != nullptr) step.kernel = std::make_shared<const KernelFn>(std::move(kernel));
+  if (host_kernel != nullptr) {
+    step.host_kernel = std::make_shared<const KernelFn>(std::move(host_kernel));
   }
+  if (placement.on_host) return MakeHostStep(std::move(step), placement.after_work);
   return MakeEnqueuedStep(std::move(step));
 }
 

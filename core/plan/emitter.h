@@ -63,11 +63,13 @@ class Emitter : private ProgramBuilder {
   absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node, KernelFactory factory);
   // Of a plan for a device.
   NodePlacement PlacementOf(const Body& body, const Node& node) const;
-  // The kernel of a node's step, whose inputs are copied to where it wants them. `factory`: of its
-  // kernel where it runs; `kernel`: made by that.
-  absl::StatusOr<KernelFn> PutOnDevice(Body& body, const Node& node, KernelFactory factory,
-                                       KernelFn kernel, const NodePlacement& placement,
+  // The kernel of a node's step, whose inputs are copied to where it wants them. `kernel`: the
+  // device's, `host_kernel`: the host's; one of them may be empty.
+  absl::StatusOr<KernelFn> PutOnDevice(Body& body, const Node& node, const NodePlacement& placement,
+                                       KernelFn kernel, KernelFn host_kernel,
                                        std::vector<Plan::Ref>& inputs);
+  // The device's kernel of a node that is enqueued. Empty: it has none, and PlaceOnHost holds.
+  absl::StatusOr<KernelFn> MakeDeviceKernel(const Body& body, const Node& node);
   // An instruction whose outputs are those of the node.
   Plan::Instruction& NewStep(Body& body, int32_t i, Plan::Code code, uint32_t target,
                              const std::vector<Plan::Ref>& inputs);

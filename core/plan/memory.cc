@@ -29,6 +29,11 @@ std::vector<bool> HostMarks(const std::vector<ArgDef>& args, const AttrMap& attr
 bool IsObject(DType dtype) { return dtype == DType::kString || dtype == DType::kVariant; }
 bool Decides(DType dtype) { return IsInteger(dtype) || dtype == DType::kBool; }
 
+// Variables are where the plan's device is, and so is what is done to them.
+bool MayRunAnywhere(const Node& node) {
+  return node.op->effect == Effect::kNone || node.op->effect == Effect::kRandom;
+}
+
 }  // namespace
 
 Memory MemoryByDType(DType dtype) {
@@ -64,6 +69,7 @@ NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memor
     if (op.forwards_inputs) placement.outputs.assign(inputs.begin(), inputs.end());
     return placement;
   }
+  if (node.wants_host && MayRunAnywhere(node)) return PlaceOnHost(graph, node);
   const bool objects = std::any_of(dtypes.begin(), dtypes.end(), IsObject) ||
                        std::any_of(node.output_dtypes.begin(), node.output_dtypes.end(), IsObject);
   const bool outputs_on_host =
@@ -98,6 +104,17 @@ NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memor
   for (bool host : host_outputs) {
     placement.outputs.push_back(host ? Memory::kHost : Memory::kDevice);
   }
+  return placement;
+}
+
+NodePlacement PlaceOnHost(const Graph& graph, const Node& node) {
+  NodePlacement placement;
+  // The values of its variables are not among its inputs: they are brought when it is issued.
+  placement.on_host = std::none_of(node.inputs.begin(), node.inputs.end(), [&](const Edge& edge) {
+    return graph.dtype(edge) == DType::kResource;
+  });
+  placement.inputs.assign(node.inputs.size(), Memory::kHost);
+  placement.outputs.assign(node.output_dtypes.size(), Memory::kHost);
   return placement;
 }
 

@@ -30,6 +30,10 @@ struct NodePlacement {
 /// `inputs`: where they are.
 NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Plan::Memory> inputs);
 
+/// Of a node that Place would have enqueued, and that the device has no kernel for: the host runs
+/// it on values in its memory.
+NodePlacement PlaceOnHost(const Graph& graph, const Node& node);
+
 /// Copies the constants that are wanted on the device to `memory`, which is its, enqueued on
 /// `stream`, and drops those that nobody reads in host memory. `wanted`: where, of each.
 absl::Status PlaceConstants(Plan& plan, absl::Span<const Plan::Memory> wanted, Allocator& memory,

@@ -124,6 +124,12 @@ class Plan {
   /// Those that are called and not part of their callers.
   std::vector<std::shared_ptr<const Plan>> functions;
   std::vector<NamedResource> named_resources;
+  /// Nodes that a device was to run and has no kernel for: the host does.
+  struct Fallback {
+    const OpDef* op;
+    std::string node;
+  };
+  std::vector<Fallback> fallbacks;
   bool has_loop = false;
   bool sized_by_value = false;  ///< Small inputs do not bound the work.
   size_t bytes = 0;             ///< About what the plan holds.

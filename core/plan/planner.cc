@@ -132,6 +132,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
   FORMWORK_RETURN_IF_ERROR(copied);
   (*plan)->functions = std::move(scope.functions);
   (*plan)->named_resources = std::move(scope.named_resources);
+  (*plan)->fallbacks = std::move(scope.fallbacks);
   (*plan)->has_loop = scope.has_loop;
   (*plan)->sized_by_value = scope.sized_by_value;
   (*plan)->bytes = scope.bytes;

@@ -32,7 +32,8 @@ struct PlannerContext {
 
 /// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable. A plan
 /// for a device has its constants there: it waits until they are.
-/// Errors: kUnimplemented lists every op that the device has no kernel for; kInvalidArgument where
+/// What the device has no kernel for runs on the host, and is in Plan::fallbacks.
+/// Errors: kUnimplemented lists every op that the host has none for either; kInvalidArgument where
 /// a kernel refuses its attrs, naming the node; kCancelled and kDeadlineExceeded of the thread's
 /// StopFlag; those of the device's memory.
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,

@@ -50,6 +50,7 @@ struct PlannerScope {
   size_t bytes = 0;
   PassBudget budget;
   std::vector<std::string> missing;  ///< "Op (node 'x')"
+  std::vector<Plan::Fallback> fallbacks;
 };
 
 /// Flattens a graph, whose nodes of control flow own their bodies, into a program. `root`: the

@@ -9,6 +9,7 @@ namespace {
 
 using absl::StatusCode;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -145,6 +146,106 @@ TEST_F(DevicePlanTest, FoldingAndStepsOfTheHostUseItsKernels) {
 3: %4@device = AddV2(%3! #1) 'y' drop %3
 4: return %4! %2!
 )");
+}
+
+// A plan of the program for a device with the kernels of some ops alone.
+class FewKernelsTest : public DevicePlanTest {
+ protected:
+  void MakeFor(const std::vector<std::string>& ops) {
+    for (const std::string& op : ops) kernels_.Add(op, world_.kernels.Find(op));
+    sim_.set_kernels(kernels_);
+  }
+  std::vector<std::string> Fallbacks() {
+    std::vector<std::string> names;
+    for (const Plan::Fallback& fallback : sim_.PlanOf(program_).fallbacks) {
+      names.push_back(absl::StrCat(fallback.op->name, " ", fallback.node));
+    }
+    return names;
+  }
+
+  GraphWorld world_;
+  KernelRegistry kernels_{world_.ops};
+};
+
+TEST_F(FewKernelsTest, TheHostRunsWhatTheDeviceHasNoKernelFor) {
+  Make(R"(
+    x = Placeholder dtype=float
+    h = Tanh(x) T=float
+    s = Softplus(h) T=float
+    e = Exp(s) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"e:0"});
+  MakeFor({"Tanh", "Exp"});
+  EXPECT_EQ(Text(), R"(0: %1@device = copy(%0!) drop %0
+1: %2@device = Tanh(%1!) 'h' drop %1
+2: %3@host = copy(%2!) drop %2
+3: %4@host = Softplus(%3!) 's' drop %3
+4: %5@device = copy(%4!) drop %4
+5: %6@device = Exp(%5!) 'e' drop %5
+6: return %6!
+)");
+  EXPECT_THAT(Fallbacks(), ElementsAre("Softplus s"));
+  Outcome outcome = Run(Owned(Tensor::Scalar(0.0f)));
+  ASSERT_OK(outcome.status);
+  EXPECT_FLOAT_EQ(outcome.results[0].scalar<float>(), 2);
+}
+
+TEST_F(FewKernelsTest, AVariableIsBroughtToTheHostAndBack) {
+  Make(R"(
+    x = Placeholder dtype=float
+    v = VarHandleOp dtype=float shape=shape:[2] shared_name="v"
+    a = AssignVariableOp(v, x) dtype=float
+    b = AssignAddVariableOp(v, x, ^a) dtype=float
+    y = ReadVariableOp(v, ^b) dtype=float
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0"}, {"a", "b"});
+  MakeFor({"ReadVariableOp", "AssignVariableOp"});
+  EXPECT_THAT(Fallbacks(), ElementsAre("AssignAddVariableOp b"));
+  Outcome outcome = Run(Owned(VectorOf<float>({1, 2})));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(ValuesOf<float>(outcome.results[0]), (std::vector<float>{2, 4}));
+}
+
+TEST_F(FewKernelsTest, AVariableIsNotWrittenAfterAFailure) {
+  Make(R"(
+    x = Placeholder dtype=float
+    i = Placeholder dtype=int32
+    v = VarHandleOp dtype=float shape=shape:[2] shared_name="v"
+    a = AssignVariableOp(v, x) dtype=float
+    axis = Const int32[] 0
+    g = GatherV2(x, i, axis, ^a) Tparams=float Tindices=int32 Taxis=int32
+    b = AssignAddVariableOp(v, x, ^a) dtype=float
+    y = ReadVariableOp(v, ^b) dtype=float
+  )",
+       {{"x:0", DType::kFloat}, {"i:0", DType::kInt32}}, {"y:0", "g:0"}, {"a", "b"});
+  MakeFor({"ReadVariableOp", "AssignVariableOp", "GatherV2"});
+  EXPECT_THAT(Run(Owned(VectorOf<float>({1, 2}), VectorOf<int32_t>({2, 0}))).status,
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'g'")));
+  Make(R"(
+    v = VarHandleOp dtype=float shape=shape:[2] shared_name="v"
+    y = ReadVariableOp(v) dtype=float
+  )",
+       {}, {"y:0"});
+  Outcome after = Run({});
+  ASSERT_OK(after.status);
+  EXPECT_EQ(ValuesOf<float>(after.results[0]), (std::vector<float>{1, 2}));
+}
+
+TEST_F(DevicePlanTest, ANodeRunsOnTheHostWhereItsDeviceFieldSaysSo) {
+  Make(R"(
+    x = Placeholder dtype=float
+    h = Tanh(x) T=float device="/job:localhost/replica:0/task:0/device:CPU:0"
+    e = Exp(h) T=float device="/device:GPU:7"
+  )",
+       {{"x:0", DType::kFloat}}, {"e:0"});
+  EXPECT_EQ(Text(), R"(0: %1@host = Tanh(%0!) 'h' drop %0
+1: %2@device = copy(%1!) drop %1
+2: %3@device = Exp(%2!) 'e' drop %2
+3: return %3!
+)");
+  EXPECT_THAT(sim_.PlanOf(program_).fallbacks, IsEmpty());
+  EXPECT_THAT(program_.graph->devices,
+              ElementsAre("/device:GPU:7", "/job:localhost/replica:0/task:0/device:CPU:0"));
 }
 
 TEST_F(DevicePlanTest, ErrorsOfWorkNameTheCallsThatItIsIn) {

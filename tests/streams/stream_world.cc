@@ -22,9 +22,11 @@ absl::StatusOr<Program> Programs::Make(const std::string& text, const Feeds& fee
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFor(const Program& program,
-                                                              Device& device) {
+                                                              Device& device,
+                                                              const KernelRegistry* kernels) {
   FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device.NewStream());
-  return PlanFrom(program, PlannerContext::Target{device.allocator(), *stream, world_.kernels});
+  return PlanFrom(program, PlannerContext::Target{device.allocator(), *stream,
+                                                  kernels == nullptr ? world_.kernels : *kernels});
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFrom(
@@ -183,7 +185,7 @@ bool SimWorld::Cancel(Running& call) {
 
 const Plan& SimWorld::PlanOf(const Program& program) {
   std::shared_ptr<const Plan>& plan = plans_[program.graph.get()];
-  if (plan == nullptr) plan = programs_.PlanFor(program, device_).value();
+  if (plan == nullptr) plan = programs_.PlanFor(program, device_, kernels_).value();
   return *plan;
 }
 

@@ -40,7 +40,9 @@ class Programs {
                                const std::vector<std::string>& fetches,
                                const std::vector<std::string>& targets,
                                int64_t inlined = PassBudget().inlined);
-  absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const Program& program, Device& device);
+  /// `kernels`: of the device; null: the CPU's.
+  absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const Program& program, Device& device,
+                                                      const KernelRegistry* kernels = nullptr);
   HostAllocator& allocator() { return world_.allocator; }
 
  private:
@@ -99,6 +101,8 @@ class SimWorld final : public World {
 
   const Plan& PlanOf(const Program& program);
   SimDevice& device() { return device_; }
+  /// Of the plans from now on; they outlive it.
+  void set_kernels(const KernelRegistry& kernels) { kernels_ = &kernels; }
   /// From now on calls are cancelled now and then, wherever they are.
   void set_cancels() { cancels_ = true; }
   /// What the device has found wrong, once everything has run and the variables are gone.
@@ -124,6 +128,7 @@ class SimWorld final : public World {
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> free_streams_;
+  const KernelRegistry* kernels_ = nullptr;
   bool cancels_ = false;
   int most_at_once_ = 0;
   std::atomic<int64_t> host_waits_ = 0;

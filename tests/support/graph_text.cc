@@ -139,6 +139,10 @@ absl::Status ParseNode(std::vector<std::string> tokens, tf::NodeDef* node) {
   for (size_t i = 3; i < tokens.size(); ++i) {
     const std::pair<std::string, std::string> attr =
         absl::StrSplit(tokens[i], absl::MaxSplits('=', 1));
+    if (attr.first == "device") {
+      FORMWORK_ASSIGN_OR_RETURN(*node->mutable_device(), Unquote(attr.second));
+      continue;
+    }
     FORMWORK_RETURN_IF_ERROR(ParseAttr(attr.second, &(*node->mutable_attr())[attr.first]));
   }
   return absl::OkStatus();

@@ -14,7 +14,8 @@
 //
 // An attr's value is a dtype (float), true, false, a number (2 is an int, 2.0 a float), "text",
 // @function, shape:[2,?] (shape:? of unknown rank), a tensor as op cases write it (float[2] 1 2)
-// in parentheses, or a list [a, b] of these. "#" begins a comment line.
+// in parentheses, or a list [a, b] of these; device="/CPU:0" is the node's device field. "#" begins
+// a comment line.
 
 #include <string>
 

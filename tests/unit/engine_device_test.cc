@@ -1,0 +1,68 @@
+// An engine on a device that has kernels for some ops alone.
+
+#include "core/kernels/kernel.h"
+#include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/register_ops.h"
+#include "tests/support/sim_device.h"
+#include "tests/unit/engine_fixture.h"
+
+namespace formwork::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+
+void RegisterTanhAlone(KernelRegistry& registry) {
+  OpRegistry ops;
+  RegisterOps(ops);
+  KernelRegistry cpu(ops);
+  RegisterCpuKernels(cpu);
+  registry.Add("Tanh", cpu.Find("Tanh"));
+}
+
+constexpr char kText[] = R"(
+  x = Placeholder dtype=float
+  h = Tanh(x) T=float device="/device:GPU:7"
+  s = Softplus(h) T=float
+  t = Softplus(s) T=float
+  y = Exp(t) T=float device="/device:CPU:0"
+)";
+
+class EngineDeviceTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    device_.RunByItself();
+    EngineOptions options;
+    options.device = &device_;
+    options.register_device_kernels = &RegisterTanhAlone;
+    options.on_missing_device = [this](absl::string_view device) { missing_.emplace_back(device); };
+    Start(options);
+  }
+  void TearDown() override {
+    engine_.reset();
+    device_.RunAll();
+    EXPECT_THAT(device_.Reports(), ::testing::IsEmpty());
+  }
+
+  SimDevice device_{1};
+  std::vector<std::string> missing_;
+};
+
+TEST_F(EngineDeviceTest, WhatTheHostDoesForTheDeviceIsNamedAndCounted) {
+  ASSERT_OK(Register("f", kText, {{"x:0", DType::kFloat, Shape()}}, {"y:0"}).status());
+  ASSERT_OK_AND_ASSIGN(std::string text, engine_->DescribeFunction("ns", "f", false, nullptr));
+  EXPECT_THAT(text, HasSubstr("On the host, for the device has no kernel: Softplus (2 nodes)"));
+  EXPECT_THAT(text, Not(HasSubstr("Tanh")));
+  EXPECT_THAT(engine_->Stats().fallbacks, ElementsAre(Pair("Softplus", 2)));
+}
+
+TEST_F(EngineDeviceTest, ADeviceThatIsNotHereIsToldOfOnce) {
+  ASSERT_OK(Register("f", kText, {{"x:0", DType::kFloat, Shape()}}, {"y:0"}).status());
+  ASSERT_OK(Register("g", kText, {{"x:0", DType::kFloat, Shape()}}, {"t:0"}).status());
+  EXPECT_THAT(missing_, ElementsAre("/device:GPU:7"));
+}
+
+}  // namespace
+}  // namespace formwork::testing
