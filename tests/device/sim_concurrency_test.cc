@@ -240,6 +240,19 @@ TEST_F(SimReports, AUseBeforeTheAllocationElsewhere) {
   EXPECT_THAT(Reports(), Contains(HasSubstr("race: ")));
 }
 
+// Whichever of the two runs first.
+TEST(SimConcurrency, ReportsAUseBeforeTheAllocationElsewhere) {
+  for (uint64_t seed = 0; seed < 32; ++seed) {
+    SimDevice device(seed);
+    const std::unique_ptr<Stream> first = device.NewStream().value();
+    const std::unique_ptr<Stream> second = device.NewStream().value();
+    Buffer value(device.allocator().Allocate(8, first.get()).value());
+    second->Launch({.reads = {}, .writes = {&value}}, [] { return absl::OkStatus(); });
+    device.RunAll();
+    EXPECT_THAT(device.Reports(), ::testing::ElementsAre(HasSubstr("race: ")));
+  }
+}
+
 TEST_F(SimReports, AReadOfWhatWasNeverWritten) {
   first_->Copy(value_, host_);
   EXPECT_THAT(Reports(), Contains(HasSubstr("never written")));

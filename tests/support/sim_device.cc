@@ -546,6 +546,10 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
       case SimItem::kRecord:
         for (const MemoryRef& memory :
              item.writes) {  // An allocation: its contents stay undefined.
+          if (memory->written) {
+            Report("race: ", Who(memory->writer), " writes buffer ", memory->id,
+                   " not after its allocation by ", Who(queue.index));
+          }
           memory->writer = queue.index;
           memory->written_at = queue.clock.of(queue.index);
         }
