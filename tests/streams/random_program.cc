@@ -20,6 +20,7 @@ constexpr absl::string_view kHead = R"(
   b = VarHandleOp dtype=float shape=shape:[4,4] shared_name="b"
   c = VarHandleOp dtype=float shape=shape:[4,4] shared_name="c"
   s = VarHandleOp dtype=float shape=shape:[] shared_name="s"
+  d = VarHandleOp dtype=float shape=shape:? shared_name="d"
   zero = Const int32[] 0
   first = Const int32[1] 0
   both = Const int32[2] 0 1
@@ -110,6 +111,13 @@ class Writer {
     NewValue(call);
   }
 
+  // A variable's size becomes that of `indices`. The value of a step that needs all of it.
+  std::string Resized(const std::string& indices) {
+    Target("AssignVariableOp(d, $0) dtype=float", Line("Cast($0) SrcT=int64 DstT=float", indices));
+    const std::string sum = Line("Sum($0, both) T=float", Line("ReadVariableOp(d) dtype=float"));
+    return Line("Mul($0, $1) T=float", Value(), sum);
+  }
+
   void Add() {
     switch (Random(18)) {
       case 0:
@@ -167,6 +175,7 @@ class Writer {
       }
       case 14: {
         const std::string where = Line("Where($0) T=float", Value());
+        if (Random(2) == 0) return NewValue(Resized(where));
         const std::string shape = Line("Shape($0) T=int64", where);
         const std::string count = Line("Prod($0, first) T=int32", shape);
         const std::string scale = Line("Cast($0) SrcT=int32 DstT=float", count);
@@ -219,8 +228,9 @@ absl::StatusOr<Program> InitialProgram(Programs& programs) {
     wb = AssignVariableOp(b, x) dtype=float
     wc = AssignVariableOp(c, x) dtype=float
     ws = AssignVariableOp(s, rate) dtype=float
+    wd = AssignVariableOp(d, x) dtype=float
   )"),
-                       kFeeds, {}, {"wa", "wb", "wc", "ws"});
+                       kFeeds, {}, {"wa", "wb", "wc", "ws", "wd"});
 }
 
 std::vector<Tensor> RandomInputs(uint64_t seed, bool fails) {

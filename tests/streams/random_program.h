@@ -2,8 +2,8 @@
 
 // Functions drawn from a seed: products, sums, shape arithmetic, variables that are read, assigned
 // and updated, branches on values of the device, loops, calls that are part of their callers and
-// calls that are not, steps whose outputs' shapes only the values tell, and steps that fail by
-// value.
+// calls that are not, steps whose outputs' shapes only the values tell, and that change a
+// variable's size, and steps that fail by value.
 
 #include <cstdint>
 #include <string>
