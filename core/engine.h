@@ -27,9 +27,8 @@
 
 namespace formwork {
 
-class KernelRegistry;
-
 class Device;
+class KernelRegistry;
 
 /// Something that the engine removed by itself, to keep to a bound.
 struct Eviction {
