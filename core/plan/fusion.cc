@@ -19,13 +19,11 @@ int64_t Times(int64_t size, int64_t dim) {
 }
 
 // How many trailing dimensions the node reduces its first input along, where it may be the last
-// step of a group: 0 where it may not, or where that is not faster. Sums of half are bound by their
-// conversions.
+// step of a group: 0 where it may not, or where that is not faster.
 int TrailingDimsReduced(const Graph& graph, const Node& node) {
   if (node.kind != NodeKind::kOp || node.inputs.size() != 2) return 0;
   const DType dtype = graph.dtype(node.inputs[0]);
-  if (dtype == DType::kHalf || dtype == DType::kBfloat16 ||
-      FindReductionLoops(node.op->name, dtype) == nullptr ||
+  if (FindReductionLoops(node.op->name, dtype) == nullptr ||
       graph.nodes[node.inputs[1].node].kind != NodeKind::kConstant) {
     return 0;
   }

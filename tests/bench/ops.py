@@ -64,8 +64,14 @@ def of_reductions():
   import tensorflow as tf
   rng = np.random.default_rng(0)
 
-  def normal(*shape):
-    return rng.normal(size=shape).astype(np.float32)
+  def normal(*shape, dtype=np.float32):
+    return rng.normal(size=shape).astype(dtype)
+
+  def halves(*shape):
+    return normal(*shape, dtype=np.float16)
+
+  def bfloats(*shape):
+    return normal(*shape, dtype=tf.bfloat16.as_numpy_dtype)
 
   def error(x, y):
     return tf.reduce_mean(tf.math.squared_difference(x, y))
@@ -84,7 +90,17 @@ def of_reductions():
       ("products 4096x1000", products, [normal(4096, 1000), normal(4096, 1000)], 20),
       ("products 64x10", products, [normal(64, 10), normal(64, 10)], 2000),
       ("softmax 4096x256", softmax, [normal(4096, 256)], 20),
-      ("moments 8192x256", lambda x: tf.nn.moments(x, [-1]), [normal(8192, 256)], 20)):
+      ("moments 8192x256", lambda x: tf.nn.moments(x, [-1]), [normal(8192, 256)], 20),
+      ("mean squared error float16", error, [halves(512, 512), halves(512, 512)], 200),
+      ("mean squared error bfloat16", error, [bfloats(512, 512), bfloats(512, 512)], 200),
+      ("sum float16", tf.reduce_sum, [halves(512, 512)], 200),
+      ("sum of rows float16", lambda x: tf.reduce_sum(x, -1), [halves(512, 512)], 200),
+      ("sum of columns float16", lambda x: tf.reduce_sum(x, 0), [halves(512, 512)], 200),
+      ("mean float16", tf.reduce_mean, [halves(512, 512)], 200),
+      ("max float16", tf.reduce_max, [halves(512, 512)], 200),
+      ("max of columns float16", lambda x: tf.reduce_max(x, 0), [halves(512, 512)], 200),
+      ("sum bfloat16", tf.reduce_sum, [bfloats(512, 512)], 200),
+      ("max bfloat16", tf.reduce_max, [bfloats(512, 512)], 200)):
     yield "reduced " + name, tf.function(f), values, calls
 
 

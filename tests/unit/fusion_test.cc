@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "core/kernels/widen.h"
 #include "tests/unit/plan_fixture.h"
 
 namespace formwork::testing {
@@ -76,41 +78,50 @@ struct RowsCase {
   absl::string_view axes;
   bool known = true;  // Whether the planner is told the dimensions.
   bool fused = true;
+  DType dtype = DType::kFloat;
 };
 
 class FusedReductionTest : public PlanFixture, public ::testing::WithParamInterface<RowsCase> {
  protected:
-  static Tensor Values(const Shape& shape, uint32_t seed) {
-    Tensor tensor = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, shape);
-    for (float& value : tensor.mutable_span<float>()) {
+  static std::vector<float> Values(const Shape& shape, uint32_t seed) {
+    std::vector<float> values(static_cast<size_t>(shape.num_elements()));
+    for (float& value : values) {
       seed = seed * 1664525 + 1013904223;
       value = static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-30f;
     }
+    return values;
+  }
+  static Tensor Rounded(const Shape& shape, absl::Span<const float> values) {
+    Tensor tensor = *Tensor::Allocate(ProcessAllocator(), GetParam().dtype, shape);
+    NarrowTo(tensor.dtype(), values.data(), shape.num_elements(), tensor.mutable_raw());
     return tensor;
   }
+  static Tensor Wide(const Tensor& tensor) { return *Widened(ProcessAllocator(), tensor); }
 };
 
 TEST_P(FusedReductionTest, HasTheBitsOfStepsOfTheirOwn) {
   const RowsCase& c = GetParam();
   const Shape shape = *Shape::Make(c.dims);
   const PartialShape known = c.known ? PartialShape(shape) : PartialShape();
-  const std::string reductions = absl::StrCat(R"(
-    axes = Const )",
-                                              c.axes, R"(
-    sum = Sum(a, axes) T=float Tidx=int32
-    mean = Mean(a, axes) T=float Tidx=int32 keep_dims=true
-    most = Max(b, axes) T=float Tidx=int32
-  )");
-  const std::vector<std::string> fetches = {"sum:0", "mean:0", "most:0", "b:0"};
-  const Tensor x = Values(shape, 1), y = Values(shape, 2);
-  Make(absl::StrCat(R"(
-    x = Placeholder dtype=float
-    y = Placeholder dtype=float
-    a = Mul(x, y) T=float
-    b = Neg(a) T=float
+  const absl::string_view dtype = DTypeName(c.dtype);
+  const std::string reductions = absl::Substitute(R"(
+    axes = Const $0
+    sum = Sum(a, axes) T=$1 Tidx=int32
+    mean = Mean(a, axes) T=$1 Tidx=int32 keep_dims=true
+    most = Max(b, axes) T=$1 Tidx=int32
   )",
-                    reductions),
-       {{"x:0", DType::kFloat}, {"y:0", DType::kFloat}}, fetches, known);
+                                                  c.axes, dtype);
+  const std::vector<std::string> fetches = {"sum:0", "mean:0", "most:0", "b:0"};
+  const Tensor x = Rounded(shape, Values(shape, 1)), y = Rounded(shape, Values(shape, 2));
+  Make(absl::Substitute(R"(
+    x = Placeholder dtype=$0
+    y = Placeholder dtype=$0
+    a = Mul(x, y) T=$0
+    b = Neg(a) T=$0
+    $1
+  )",
+                        dtype, reductions),
+       {{"x:0", c.dtype}, {"y:0", c.dtype}}, fetches, known);
   if (c.fused) {
     EXPECT_THAT(Text(), AllOf(HasSubstr("fused("), Not(HasSubstr("Sum(")), Not(HasSubstr("Mean(")),
                               Not(HasSubstr("Max("))));
@@ -119,13 +130,17 @@ TEST_P(FusedReductionTest, HasTheBitsOfStepsOfTheirOwn) {
   }
   ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, Run({x, y}));
 
-  Tensor a = Values(shape, 3), b = Values(shape, 3);
-  for (int64_t i = 0; i < a.num_elements(); ++i) {
-    a.mutable_data<float>()[i] = x.data<float>()[i] * y.data<float>()[i];
-    b.mutable_data<float>()[i] = -a.data<float>()[i];
+  const Tensor wide_x = Wide(x), wide_y = Wide(y);
+  std::vector<float> products(static_cast<size_t>(shape.num_elements()));
+  for (size_t i = 0; i < products.size(); ++i) {
+    products[i] = wide_x.data<float>()[i] * wide_y.data<float>()[i];
   }
-  Make(absl::StrCat("a = Placeholder dtype=float\nb = Placeholder dtype=float\n", reductions),
-       {{"a:0", DType::kFloat}, {"b:0", DType::kFloat}}, fetches, known);
+  const Tensor a = Rounded(shape, products);
+  for (float& product : products) product = -product;
+  const Tensor b = Rounded(shape, products);
+  Make(
+      absl::Substitute("a = Placeholder dtype=$0\nb = Placeholder dtype=$0\n$1", dtype, reductions),
+      {{"a:0", c.dtype}, {"b:0", c.dtype}}, fetches, known);
   ASSERT_THAT(Text(), Not(HasSubstr("fused(")));
   ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> want, Run({a, b}));
   for (size_t k = 0; k < want.size(); ++k) {
@@ -149,7 +164,11 @@ INSTANTIATE_TEST_SUITE_P(
         RowsCase{{7, 30}, "int32[1] -1", true, false},  // Not worth it.
         RowsCase{{30000, 3}, "int32[1] -1", true, false},
         RowsCase{{300, 256}, "int32[1] 0", true, false},  // Not trailing.
-        RowsCase{{300, 256}, "int32[1] 1", false, false}),
+        RowsCase{{300, 256}, "int32[1] 1", false, false},
+        RowsCase{{300, 256}, "int32[1] 1", true, true, DType::kHalf},
+        RowsCase{{10000, 9}, "int32[1] 1", true, true, DType::kBfloat16},
+        RowsCase{{9, 20011}, "int32[1] 1", true, true, DType::kHalf},
+        RowsCase{{400001}, "int32[1] 0", true, true, DType::kBfloat16}),
     [](const auto& info) { return absl::StrCat("Case", info.index); });
 
 TEST_F(FusionTest, AReductionsErrorNamesItsNode) {
