@@ -21,6 +21,7 @@ BELOW = {
     "core/kernels/gather": ["core/kernels/array"],
     "core/kernels/gemm": ["core/kernels/elementwise"],
     "core/kernels/image": ["core/kernels"],
+    "core/kernels/linalg": ["core/kernels/matmul"],
     "core/kernels/list": ["core/kernels/array", "core/kernels/variant"],
     "core/kernels/matmul": ["core/kernels/array", "core/kernels/conv", "core/kernels/reduction"],
     "core/kernels/nn": ["core/kernels/elementwise", "core/kernels/reduction"],

@@ -29,8 +29,19 @@ double OfConvolution(const PartialShape& filter, const PartialShape& map) {
          static_cast<double>(std::max<int64_t>(filter.dim(3), 1));
 }
 
+// Of matrices in the last two dimensions, each row of which goes with all others.
+double OfFactors(const PartialShape& matrices) {
+  if (matrices.rank() < 2) return 0;
+  const int64_t rows = matrices.dim(matrices.rank() - 2), cols = matrices.dim(matrices.rank() - 1);
+  return Elements(matrices) * static_cast<double>(std::max<int64_t>(std::min(rows, cols), 1));
+}
+
 double Multiplications(absl::string_view op, absl::Span<const PartialShape> inputs,
                        absl::Span<const PartialShape> outputs) {
+  if (op == "Cholesky" || op == "Lu" || op == "MatrixInverse" || op == "MatrixSolve" ||
+      op == "MatrixTriangularSolve" || op == "MatrixDeterminant" || op == "LogMatrixDeterminant") {
+    return OfFactors(inputs[0]);
+  }
   if (inputs.size() < 2 || outputs.empty()) return 0;
   if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3" ||
       op == "Einsum") {

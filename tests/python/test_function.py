@@ -13,6 +13,7 @@ import programs_guide
 import programs_higher_order
 import programs_keras
 import programs_layers
+import programs_linalg
 import programs_state
 import programs_tutorials
 from agreement import assert_agree

@@ -128,8 +128,13 @@ absl::Status ThroughWide(Allocator& allocator, const Stack& s, const Tensor& x, 
   return absl::OkStatus();
 }
 
-// The matrix of an operand with batch dimensions `dims` for each batch of `out`; empty where they
-// are the same.
+}  // namespace
+
+bool CanMultiply(DType dtype) {
+  return IsInteger(dtype) || IsComplex(dtype) || dtype == DType::kFloat ||
+         dtype == DType::kDouble || dtype == DType::kHalf || dtype == DType::kBfloat16;
+}
+
 std::vector<int64_t> BatchIndex(absl::Span<const int64_t> dims, absl::Span<const int64_t> out,
                                 int64_t batches) {
   if (dims == out) return {};
@@ -147,13 +152,6 @@ std::vector<int64_t> BatchIndex(absl::Span<const int64_t> dims, absl::Span<const
     for (int64_t b = 0; b < batches; ++b) index[b] += b / block % out[d] * stride;
   }
   return index;
-}
-
-}  // namespace
-
-bool CanMultiply(DType dtype) {
-  return IsInteger(dtype) || IsComplex(dtype) || dtype == DType::kFloat ||
-         dtype == DType::kDouble || dtype == DType::kHalf || dtype == DType::kBfloat16;
 }
 
 absl::StatusOr<Tensor> Multiply(Allocator& allocator, const ProductGeometry& geometry,

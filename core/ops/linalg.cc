@@ -1,0 +1,200 @@
+#include "core/ops/linalg.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/ops/dims.h"
+#include "core/ops/read_attrs.h"
+#include "core/ops/register_ops.h"
+#include "core/ops/shape_inference.h"
+
+namespace formwork {
+namespace {
+
+absl::Status CheckRank(absl::Span<const int64_t> first) {
+  if (first.size() >= 2) return absl::OkStatus();
+  return InvalidArgument("Input tensor 0 must have rank >= 2, got ", first.size());
+}
+
+// Of an input beside the first.
+absl::Status CheckBatch(absl::Span<const int64_t> first, absl::Span<const int64_t> other) {
+  if (first.size() != other.size()) {
+    return InvalidArgument("All input tensors must have the same rank.");
+  }
+  const size_t outer = first.size() - 2;
+  if (!MayBeEqual(first.first(outer), other.first(outer))) {
+    return InvalidArgument("All input tensors must have the same outer dimensions.");
+  }
+  return absl::OkStatus();
+}
+
+MatrixStack StackOf(absl::Span<const int64_t> input) {
+  const size_t outer = input.size() - 2;
+  return {.batch = Dims(input.begin(), input.begin() + static_cast<int64_t>(outer)),
+          .rows = input[outer],
+          .cols = input[outer + 1]};
+}
+
+}  // namespace
+
+Dims MatrixStack::With(std::initializer_list<int64_t> trailing) const {
+  Dims dims = batch;
+  dims.insert(dims.end(), trailing.begin(), trailing.end());
+  return dims;
+}
+
+int64_t MatrixStack::count() const { return CountElements(batch); }
+
+int64_t MatrixStack::smaller() const {
+  if (rows == 0 || cols == 0) return 0;
+  return rows < 0 || cols < 0 ? -1 : std::min(rows, cols);
+}
+
+absl::StatusOr<MatrixStack> PrepareMatrices(absl::Span<const int64_t> input) {
+  FORMWORK_RETURN_IF_ERROR(CheckRank(input));
+  return StackOf(input);
+}
+
+absl::StatusOr<MatrixStack> PrepareSquareMatrices(absl::Span<const int64_t> input) {
+  FORMWORK_ASSIGN_OR_RETURN(MatrixStack stack, PrepareMatrices(input));
+  if (!MayBeEqual(stack.rows, stack.cols)) {
+    return InvalidArgument("Input matrix must be square.");
+  }
+  stack.rows = stack.cols = std::max(stack.rows, stack.cols);
+  return stack;
+}
+
+absl::StatusOr<MatrixStack> PrepareLu(absl::Span<const int64_t> input) {
+  if (input.size() < 2) {
+    return InvalidArgument("Input tensor must have rank >= 2, got ", input.size());
+  }
+  return PrepareSquareMatrices(input);
+}
+
+absl::StatusOr<SolveGeometry> PrepareMatrixSolve(absl::Span<const int64_t> matrix,
+                                                 absl::Span<const int64_t> rhs) {
+  FORMWORK_RETURN_IF_ERROR(CheckRank(matrix));
+  FORMWORK_RETURN_IF_ERROR(CheckBatch(matrix, rhs));
+  MatrixStack stack = StackOf(matrix);
+  const MatrixStack sides = StackOf(rhs);
+  if (!MayBeEqual(stack.rows, stack.cols)) {
+    return InvalidArgument("First input (lhs) must be a square matrix.");
+  }
+  stack.rows = stack.cols = std::max(stack.rows, stack.cols);
+  if (!MayBeEqual(stack.rows, sides.rows)) {
+    return InvalidArgument("Input matrix and rhs are incompatible.");
+  }
+  stack.rows = stack.cols = std::max(stack.rows, sides.rows);
+  Dims output = stack.With({stack.rows, sides.cols});
+  return SolveGeometry{std::move(stack), sides.cols, std::move(output)};
+}
+
+absl::StatusOr<TriangularAttrs> TriangularAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<TriangularAttrs>(attrs, "lower", &TriangularAttrs::lower, "adjoint",
+                                    &TriangularAttrs::adjoint);
+}
+
+absl::StatusOr<TriangularGeometry> PrepareTriangularSolve(const TriangularAttrs& attrs,
+                                                          absl::Span<const int64_t> matrix,
+                                                          absl::Span<const int64_t> rhs) {
+  if (matrix.size() < 2) return InvalidArgument("In[0] ndims must be >= 2: ", matrix.size());
+  if (rhs.size() < 2) return InvalidArgument("In[1] ndims must be >= 2: ", rhs.size());
+  const size_t matrix_batch = matrix.size() - 2, rhs_batch = rhs.size() - 2;
+  std::optional<Dims> batch = BroadcastDims(matrix.first(matrix_batch), rhs.first(rhs_batch));
+  if (!batch) {
+    return InvalidArgument("In[0] and In[1] must have compatible batch dimensions: ",
+                           DimsText(matrix), " vs. ", DimsText(rhs));
+  }
+  const int64_t rows = matrix[matrix_batch], cols = matrix[matrix_batch + 1];
+  if (!MayBeEqual(rows, cols)) {
+    return InvalidArgument("In[0] matrices in the last dimensions must be square (", cols,
+                           " =/= ", rows, ")");
+  }
+  if (!MayBeEqual(cols, rhs[rhs_batch])) {
+    return InvalidArgument("In[0] mismatch In[1] shape: ", cols, " vs. ", rhs[rhs_batch], ": ",
+                           DimsText(matrix), " ", DimsText(rhs), " ", attrs.lower ? 1 : 0, " ",
+                           attrs.adjoint ? 1 : 0);
+  }
+  const int64_t size = std::max(std::max(rows, cols), rhs[rhs_batch]);
+  TriangularGeometry geometry = {
+      .rows = size, .size = size, .rhs_cols = rhs[rhs_batch + 1], .output = *std::move(batch)};
+  geometry.output.push_back(size);
+  geometry.output.push_back(geometry.rhs_cols);
+  return geometry;
+}
+
+namespace {
+
+// The output has the input's dimensions.
+absl::Status SquareShape(InferenceContext& c) {
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack, PrepareSquareMatrices(c.input(0).dims()));
+  c.set_output(0, PartialShape::Trusted(stack.With({stack.rows, stack.rows})));
+  return absl::OkStatus();
+}
+
+// A number for each matrix.
+absl::Status DeterminantShape(InferenceContext& c) {
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack, PrepareSquareMatrices(c.input(0).dims()));
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, PartialShape::Trusted(stack.batch));
+  return absl::OkStatus();
+}
+
+absl::Status LuShape(InferenceContext& c) {
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack, PrepareLu(c.input(0).dims()));
+  c.set_output(0, PartialShape::Trusted(stack.With({stack.rows, stack.rows})));
+  c.set_output(1, PartialShape::Trusted(stack.With({stack.rows})));
+  return absl::OkStatus();
+}
+
+absl::Status MatrixSolveShape(InferenceContext& c) {
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const SolveGeometry geometry,
+                            PrepareMatrixSolve(c.input(0).dims(), c.input(1).dims()));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
+  return absl::OkStatus();
+}
+
+absl::Status TriangularSolveShape(InferenceContext& c) {
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const TriangularAttrs attrs, TriangularAttrs::FromAttrs(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const TriangularGeometry geometry,
+                            PrepareTriangularSolve(attrs, c.input(0).dims(), c.input(1).dims()));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterLinalgOps(OpRegistry& registry) {
+  registry.Add("Cholesky(input: T) -> (output: T); T: {complextype, double, float, half}",
+               {.shape_fn = SquareShape});
+  registry.Add(
+      "MatrixTriangularSolve(matrix: T, rhs: T) -> (output: T); lower: bool = true; adjoint: bool "
+      "= false; T: {floattype, complextype}",
+      {.shape_fn = TriangularSolveShape});
+  registry.Add(
+      "MatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: {complextype, "
+      "double, float, half}",
+      {.shape_fn = MatrixSolveShape});
+  registry.Add(
+      "MatrixInverse(input: T) -> (output: T); adjoint: bool = false; T: {complextype, double, "
+      "float, half}",
+      {.shape_fn = SquareShape});
+  registry.Add("MatrixDeterminant(input: T) -> (output: T); T: {complextype, half, float, double}",
+               {.shape_fn = DeterminantShape});
+  registry.Add(
+      "LogMatrixDeterminant(input: T) -> (sign: T, log_abs_determinant: T); T: {complextype, half, "
+      "float, double}",
+      {.shape_fn = DeterminantShape});
+  registry.Add(
+      "Lu(input: T) -> (lu: T, p: output_idx_type); T: {complextype, double, float, half}; "
+      "output_idx_type: indextype = int32",
+      {.shape_fn = LuShape});
+}
+
+}  // namespace formwork

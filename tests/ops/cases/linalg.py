@@ -1,0 +1,107 @@
+import numpy as np
+
+from generate import case, error, tensor, uniform, zeros
+
+DTYPES = ["float", "double", "complex64", "complex128"]
+TOLERANCE = {"float": "rel 1e-4 abs 1e-4", "double": "rel 1e-9 abs 1e-9",
+             "complex64": "rel 1e-4 abs 1e-4", "complex128": "rel 1e-9 abs 1e-9",
+             "half": "rel 5e-3 abs 5e-3"}
+LOOSE = {"float": "rel 2e-3 abs 2e-3", "double": "rel 1e-8 abs 1e-8",
+         "complex64": "rel 2e-3 abs 2e-3", "complex128": "rel 1e-8 abs 1e-8"}
+NAN, INF = float("nan"), float("inf")
+
+
+def dominant(shape, dtype="float", seed=1):
+  """Random matrices that are far from singular."""
+  n = shape[-1]
+  a = uniform(shape, seed=seed, dtype=dtype).array
+  return tensor(dtype, a + 2 * n**0.5 * np.eye(n).astype(a.dtype))
+
+
+def positive(shape, dtype="float", seed=1):
+  a = uniform(shape, seed=seed, dtype=dtype).array
+  return tensor(dtype, a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(shape[-1]).astype(a.dtype))
+
+
+def batches(dtype):
+  """Shapes of square matrices: all kinds for float, few for the others."""
+  return [[1, 1], [3, 3], [2, 4, 4], [2, 1, 3, 3], [40, 40]] if dtype == "float" else \
+      [[3, 3], [2, 4, 4]]
+
+
+for dtype in DTYPES:
+  tolerance = TOLERANCE[dtype]
+  for shape in batches(dtype):
+    case("Cholesky", positive(shape, dtype), tolerance=tolerance)
+    case("Lu", uniform(shape, dtype=dtype), tolerance=tolerance)
+    case("MatrixDeterminant", uniform(shape[:-2] + [min(shape[-1], 8)] * 2, dtype=dtype),
+         tolerance=tolerance)
+    case("LogMatrixDeterminant", uniform(shape, dtype=dtype), tolerance=tolerance)
+    for adjoint in [False, True]:
+      case("MatrixInverse", dominant(shape, dtype), adjoint=adjoint, tolerance=tolerance)
+      case("MatrixSolve", dominant(shape, dtype), uniform(shape[:-1] + [2], seed=3, dtype=dtype),
+           adjoint=adjoint, tolerance=tolerance)
+      for lower in [False, True]:
+        case("MatrixTriangularSolve", dominant(shape, dtype),
+             uniform(shape[:-1] + [3], seed=3, dtype=dtype), lower=lower, adjoint=adjoint,
+             tolerance=tolerance)
+  # Blocks, and products by other ways than small ones.
+  case("MatrixSolve", uniform([150, 150], dtype=dtype), uniform([150, 70], seed=3, dtype=dtype),
+       tolerance=LOOSE[dtype])
+for adjoint in [False, True]:
+  case("MatrixInverse", dominant([2, 3, 3], "half"), adjoint=adjoint, tolerance=TOLERANCE["half"])
+case("Lu", uniform([3, 3]), output_idx_type="int64")
+case("Lu", [[0., 1., 2.], [3., 4., 5.], [6., 7., 9.]])
+
+# Batches that broadcast.
+for matrix, rhs in [([2, 3, 3], [3, 2]), ([3, 3], [2, 3, 2]), ([2, 1, 3, 3], [4, 3, 1]),
+                    ([1, 3, 3], [2, 3, 2])]:
+  case("MatrixTriangularSolve", dominant(matrix), uniform(rhs, seed=3))
+
+# Nothing in them.
+for op in ["Cholesky", "Lu", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant"]:
+  for shape in [[0, 0], [0, 2, 2], [2, 0, 0]]:
+    case(op, zeros(shape))
+for op in ["MatrixSolve", "MatrixTriangularSolve"]:
+  case(op, zeros([0, 0]), zeros([0, 2]))
+  case(op, dominant([2, 2]), zeros([2, 0]))
+  case(op, zeros([0, 2, 2]), zeros([0, 2, 1]))
+
+# Not finite, singular, not positive definite.
+SINGULAR = [[1., 2.], [2., 4.]]
+case("Cholesky", [[INF, 1.], [1., 2.]])
+case("Cholesky", [[NAN, 1.], [1., 2.]])
+case("Cholesky", [[-4.]])
+case("MatrixInverse", [[INF, 1.], [1., 2.]])
+for op in ["MatrixDeterminant", "LogMatrixDeterminant"]:
+  for matrix in [SINGULAR, [[0., 0.], [0., 0.]], [[NAN, 1.], [1., 2.]], [[INF, 1.], [1., 2.]],
+                 [[INF, 0.], [0., 0.]], [[1e30, 0.], [0., 1e30]]]:
+    case(op, matrix)
+  case(op, tensor("complex64", [[0, 1j], [2, 3]]))
+case("MatrixDeterminant", tensor("float", np.diag([1e30, 1e30, 1e-30, 1e-30])), tolerance="rel 1e-4")
+case("MatrixTriangularSolve", zeros([2, 2]), [[1.], [1.]])
+case("MatrixTriangularSolve", [[NAN, 1.], [1., 2.]], [[1.], [1.]])
+for matrix in [SINGULAR, [[0., 0.], [0., 0.]], [[NAN, 1.], [1., 2.]]]:
+  error("MatrixInverse", matrix, text="Input is not invertible.")
+  error("Lu", matrix, text="Input is not invertible.")
+  error("MatrixSolve", matrix, [[1.], [1.]], text="Input matrix is not invertible.")
+
+# Bad shapes.
+for op in ["Cholesky", "MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant"]:
+  error(op, [1., 2.], text="Input tensor 0 must have rank >= 2, got 1")
+  error(op, [[1., 2.]], text="Input matrix must be square.")
+error("Lu", [1., 2.], text="Input tensor must have rank >= 2, got 1")
+error("Lu", [[1., 2.]], text="Input matrix must be square.")
+error("MatrixSolve", [1.], [1.], text="Input tensor 0 must have rank >= 2, got 1")
+error("MatrixSolve", [[1.]], [1.], text="All input tensors must have the same rank.")
+error("MatrixSolve", dominant([2, 3, 3]), dominant([3, 3, 3]),
+      text="All input tensors must have the same outer dimensions.")
+error("MatrixSolve", [[1., 2.]], [[1.]], text="First input (lhs) must be a square matrix.")
+error("MatrixSolve", [[1.]], [[1.], [2.]], text="Input matrix and rhs are incompatible.")
+error("MatrixTriangularSolve", [1.], [1.], text="In[0] ndims must be >= 2: 1")
+error("MatrixTriangularSolve", [[1.]], [1.], text="In[1] ndims must be >= 2: 1")
+error("MatrixTriangularSolve", [[1., 2.]], [[1.]],
+      text="In[0] matrices in the last dimensions must be square (2 =/= 1)")
+error("MatrixTriangularSolve", [[1.]], [[1.], [2.]], text="In[0] mismatch In[1] shape: 1 vs. 2")
+error("MatrixTriangularSolve", dominant([2, 3, 3]), dominant([3, 3, 3]),
+      text="In[0] and In[1] must have compatible batch dimensions: [2,3,3] vs. [3,3,3]")
