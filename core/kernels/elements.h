@@ -64,14 +64,9 @@ constexpr int64_t MoveGrain() {
                                          : int64_t{4096};
 }
 
+namespace elements_internal {
 template <typename E>
-inline void CopyElements(const E* src, int64_t n, E* dst) {
-  if (n > MoveGrain<E>()) {
-    ForBlocks(n, MoveGrain<E>(), [src, dst](int64_t begin, int64_t end) {
-      CopyElements(src + begin, end - begin, dst + begin);
-    });
-    return;
-  }
+inline void CopyRun(const E* src, int64_t n, E* dst) {
   if constexpr (std::is_trivially_copyable_v<E>) {
     // A call of memcpy costs more than a few words do.
     if (n <= 4) {
@@ -82,6 +77,15 @@ inline void CopyElements(const E* src, int64_t n, E* dst) {
   } else {
     std::copy_n(src, n, dst);
   }
+}
+}  // namespace elements_internal
+
+template <typename E>
+inline void CopyElements(const E* src, int64_t n, E* dst) {
+  if (n <= MoveGrain<E>()) return elements_internal::CopyRun(src, n, dst);
+  ForBlocks(n, MoveGrain<E>(), [src, dst](int64_t begin, int64_t end) {
+    elements_internal::CopyRun(src + begin, end - begin, dst + begin);
+  });
 }
 
 /// dst[0..n) = value, over the compute threads where it is large. `value` points to one element.

@@ -50,5 +50,12 @@ TEST(WidenTest, FloatsAreRoundedToTheNearestHalf) {
   }
 }
 
+TEST(WidenTest, ALargeCopyNeedsNoStopFlag) {
+  std::vector<float> from(200'001), to(from.size());
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i);
+  NarrowTo(DType::kFloat, from.data(), static_cast<int64_t>(from.size()), to.data());
+  EXPECT_EQ(from, to);
+}
+
 }  // namespace
 }  // namespace formwork
