@@ -86,16 +86,17 @@ absl::StatusOr<GateGeometry> PrepareGateMatMul(absl::Span<const absl::Span<const
   if (bias.size() != 1) {
     return InvalidArgument("_GateMatMul: the bias is no vector: bias=", DimsText(bias));
   }
-  GateGeometry geometry = {.m = -1, .n = bias[0], .part = -1, .depths = {}};
+  GateGeometry geometry = {.m = 1, .n = bias[0], .part = -1, .depths = {}};
   for (size_t i = 0; i < products; ++i) {
     FORMWORK_ASSIGN_OR_RETURN(const ProductGeometry product,
                               PrepareMatMul({}, inputs[i], inputs[products + i]));
-    if (!MayBeEqual(product.m, geometry.m) || !MayBeEqual(product.n, geometry.n)) {
+    const std::optional<int64_t> m = BroadcastDim(product.m, geometry.m);
+    if (!m || !MayBeEqual(product.n, geometry.n)) {
       return InvalidArgument(
           "_GateMatMul: a product does not fit the others and the bias: product=",
           DimsText(product.output), " bias=", DimsText(bias));
     }
-    geometry.m = std::max(geometry.m, product.m);
+    geometry.m = *m;
     geometry.n = std::max(geometry.n, product.n);
     geometry.depths.push_back(product.k);
   }

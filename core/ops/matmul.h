@@ -49,7 +49,8 @@ absl::StatusOr<ProductGeometry> PrepareBatchMatMul(const ProductAttrs& attrs, bo
 // --- _GateMatMul, which FuseGates makes ----------------------------------------------------------
 
 /// One product of a matrix by weights, or the sum of two, and a bias: cut along the last dimension
-/// into parts of equal size, as the gates of a recurrent cell are.
+/// into parts of equal size, as the gates of a recurrent cell are. A product of one row is added to
+/// each row of the other, as AddV2 does.
 struct GateGeometry {
   int64_t m, n;
   int64_t part;  ///< Columns of each.

@@ -50,7 +50,8 @@ double Multiplications(absl::string_view op, absl::Span<const PartialShape> inpu
   if (op == "_GateMatMul") {
     double weights = 0;
     for (size_t i = inputs.size() / 2; i + 1 < inputs.size(); ++i) weights += Elements(inputs[i]);
-    return weights * (inputs[0].rank() == 2 ? static_cast<double>(inputs[0].dim(0)) : 1);
+    const bool matrix = inputs[0].known_rank() && inputs[0].rank() == 2;
+    return weights * static_cast<double>(matrix ? std::max<int64_t>(inputs[0].dim(0), 1) : 1);
   }
   if (op == "Conv2D") return OfConvolution(inputs[1], outputs[0]);
   if (op == "DepthwiseConv2dNative") {

@@ -126,12 +126,42 @@ TEST_F(FuseGatesTest, WhatOthersReadIsCutAlongRowsOrIntoSmallPartsStays) {
   }
 }
 
-TEST_F(FuseGatesTest, WhatHasNoBiasUnknownOrFewRowsOrNoWeightsStays) {
+TEST_F(FuseGatesTest, RowsMayBeUnknown) {
+  const PartialShape unknown = PartialShape::Trusted({-1});
+  const std::string split = "one = Const int32[] 1\ny = Split(one, t) num_split=4 T=float";
+  const std::string lstm =
+      absl::StrCat(kLoads, "y = _GateMatMul(x:0, h:0, w, u, b) N=2 num_parts=4\n-> y\n");
+  EXPECT_EQ(After(absl::StrCat(kSum, split), {"y:0"}, unknown), lstm);
+  constexpr char kProducts[] = "p = MatMul(x, w) T=float\nq = MatMul(h, u) T=float\n";
+  for (const char* sum : {
+           "s = AddV2(p, q) T=float\nt = AddV2(s, b) T=float\n",
+           "s = AddV2(p, q) T=float\nt = AddV2(b, s) T=float\n",
+           "s = BiasAdd(p, b) T=float\nt = AddV2(s, q) T=float\n",
+           "s = AddV2(q, b) T=float\nt = AddV2(p, s) T=float\n",
+       }) {
+    EXPECT_EQ(After(absl::StrCat(kProducts, sum, split), {"y:0"}, unknown), lstm) << sum;
+  }
+  EXPECT_THAT(After("p = MatMul(x, w) T=float\nt = BiasAdd(p, b) T=float\n"
+                    "one = Const int32[] -1\ny = Split(one, t) num_split=2 T=float",
+                    {"y:0"}, unknown),
+              HasSubstr("y = _GateMatMul(x:0, w, b) N=1 num_parts=2\n"));
+  EXPECT_THAT(
+      After(absl::StrCat(kSum, "y = Tanh(t) T=float\nz = Neg(s) T=float"), {"y:0", "z:0"}, unknown),
+      Not(HasSubstr("_GateMatMul")))
+      << "the sum has another reader";
+  EXPECT_THAT(After(absl::StrCat(kProducts,
+                                 "s = AddV2(p, q) T=float\nc = Const float[64,1] ones\n"
+                                 "o = MatMul(s, c) T=float\nt = AddV2(s, o) T=float\n"
+                                 "y = AddV2(t, b) T=float"),
+                    {"y:0"}, unknown),
+              Not(HasSubstr("_GateMatMul")));
+}
+
+TEST_F(FuseGatesTest, WhatHasNoBiasFewRowsOrNoWeightsStays) {
   EXPECT_THAT(After("p = MatMul(x, w) T=float\nq = MatMul(h, u) T=float\n"
                     "y = AddV2(p, q) T=float"),
               Not(HasSubstr("_GateMatMul")));
   const std::string tanh = absl::StrCat(kSum, "y = Tanh(t) T=float\n");
-  EXPECT_THAT(After(tanh, {"y:0"}, PartialShape::Trusted({-1})), Not(HasSubstr("_GateMatMul")));
   EXPECT_THAT(After(tanh, {"y:0"}, Shape({2})), Not(HasSubstr("_GateMatMul")));
   EXPECT_THAT(After("p = MatMul(x, w) T=float\nv = Tanh(u) T=float\nq = MatMul(h, v) T=float\n"
                     "s = AddV2(p, q) T=float\nt = BiasAdd(s, b) T=float\ny = Tanh(t) T=float"),
@@ -153,22 +183,27 @@ std::vector<float> Values(int64_t n, uint32_t state) {
   return values;
 }
 
-// By panels, by none because parts are cut otherwise, and of more than two products.
+// By panels, by none because parts are cut otherwise or rows are few, of more than two products,
+// and where one product has a single row.
 TEST(GateMatMulTest, AddsProductsAndCutsThem) {
   struct Case {
     int64_t m, part;
     int parts;
     std::vector<int64_t> depths;
+    size_t of_one_row = 3;
   };
   KernelRunner run;
-  for (const Case& c : {Case{5, 16, 4, {8, 12}}, Case{40, 32, 1, {20}}, Case{3, 5, 3, {7, 9}},
-                        Case{6, 16, 2, {4, 30, 8}}, Case{0, 16, 2, {4, 5}}}) {
+  for (const Case& c :
+       {Case{5, 16, 4, {8, 12}}, Case{40, 32, 1, {20}}, Case{3, 5, 3, {7, 9}},
+        Case{6, 16, 2, {4, 30, 8}}, Case{0, 16, 2, {4, 5}}, Case{2, 16, 4, {8, 12}},
+        Case{5, 16, 2, {8, 12}, 0}, Case{5, 16, 2, {8, 12}, 1}, Case{0, 16, 2, {8, 12}, 0}}) {
     const int64_t n = c.part * c.parts;
     std::vector<Tensor> inputs;
     std::vector<std::vector<float>> a, b;
     for (size_t i = 0; i < c.depths.size(); ++i) {
-      a.push_back(Values(c.m * c.depths[i], 1 + static_cast<uint32_t>(i)));
-      inputs.push_back(TensorOf<float>(Shape({c.m, c.depths[i]}), a.back()));
+      const int64_t rows = i == c.of_one_row ? 1 : c.m;
+      a.push_back(Values(rows * c.depths[i], 1 + static_cast<uint32_t>(i)));
+      inputs.push_back(TensorOf<float>(Shape({rows, c.depths[i]}), a.back()));
     }
     for (size_t i = 0; i < c.depths.size(); ++i) {
       b.push_back(Values(c.depths[i] * n, 11 + static_cast<uint32_t>(i)));
@@ -189,8 +224,10 @@ TEST(GateMatMulTest, AddsProductsAndCutsThem) {
       for (int64_t r = 0; r < c.m; ++r) {
         double want = bias[j];
         for (size_t i = 0; i < a.size(); ++i) {
-          const int64_t k = c.depths[i];
-          for (int64_t p = 0; p < k; ++p) want += double{a[i][r * k + p]} * double{b[i][p * n + j]};
+          const int64_t k = c.depths[i], row = i == c.of_one_row ? 0 : r;
+          for (int64_t p = 0; p < k; ++p) {
+            want += double{a[i][row * k + p]} * double{b[i][p * n + j]};
+          }
         }
         ASSERT_NEAR(part.data<float>()[r * c.part + j % c.part], want, 2e-5);
       }
@@ -219,7 +256,7 @@ TEST(GateMatMulTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(status({Shape({2, 3}), Shape({3, 4}), Shape({5})}, 1), invalid);
   EXPECT_THAT(status({Shape({2, 3}), Shape({4, 4}), Shape({4})}, 1), invalid);
   EXPECT_THAT(status({Shape({2, 3}), Shape({3, 4}), Shape({4, 1})}, 1), invalid);
-  EXPECT_THAT(status({Shape({2, 3}), Shape({1, 3}), Shape({3, 4}), Shape({3, 4}), Shape({4})}, 1),
+  EXPECT_THAT(status({Shape({2, 3}), Shape({4, 3}), Shape({3, 4}), Shape({3, 4}), Shape({4})}, 1),
               invalid);
 }
 

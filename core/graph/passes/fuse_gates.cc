@@ -16,6 +16,8 @@ namespace {
 
 // Fewer rows are bound by reading the weights.
 constexpr int64_t kFewestRows = 4;
+// A product, its sum with another one, and that with a bias.
+constexpr int kMostNested = 2;
 
 class GateFusion {
  public:
@@ -47,25 +49,33 @@ class GateFusion {
  private:
   struct Gates {
     std::vector<Edge> a, b;  // By product.
-    Edge bias;
+    Edge bias = {-1, 0};
   };
 
-  bool IsProduct(const Node& node) const {
-    if (node.kind != NodeKind::kOp || node.op->name != "MatMul" || !ByWeights(*node.attrs) ||
+  bool Is(int32_t i, absl::string_view op) const {
+    const Node& node = graph_.nodes[i];
+    return node.kind == NodeKind::kOp && node.op->name == op;
+  }
+
+  // By weights of known shape; how many rows may be for the call to tell.
+  bool IsProduct(int32_t i) const {
+    const Node& node = graph_.nodes[i];
+    if (!Is(i, "MatMul") || !ByWeights(*node.attrs) ||
         graph_.dtype(node.inputs[0]) != DType::kFloat) {
       return false;
     }
-    for (const Edge& edge : {node.inputs[0], node.inputs[1]}) {
-      const std::optional<Shape> shape = graph_.shape(edge).ToShape();
-      if (!shape || shape->num_elements() == 0) return false;
+    const PartialShape& a = graph_.shape(node.inputs[0]);
+    const std::optional<Shape> b = graph_.shape(node.inputs[1]).ToShape();
+    if (!a.known_rank() || a.rank() != 2 || !b || b->rank() != 2 || b->num_elements() == 0) {
+      return false;
     }
-    return graph_.shape(node.inputs[0]).dim(0) >= kFewestRows;
+    return a.dim(0) < 0 || a.dim(0) >= kFewestRows;
   }
 
   // One product with a bias, or two.
   std::optional<Gates> Match(int32_t i) const {
     const Node& node = graph_.nodes[i];
-    if (node.kind == NodeKind::kOp && node.op->name == "_GateMatMul") {
+    if (Is(i, "_GateMatMul")) {
       if (node.output_dtypes.size() != 1) return std::nullopt;
       const std::vector<Edge>& inputs = node.inputs;
       const auto half = static_cast<std::ptrdiff_t>(inputs.size() / 2);
@@ -73,25 +83,51 @@ class GateFusion {
                    {inputs.begin() + half, inputs.end() - 1},
                    inputs.back()};
     }
-    if (!IsProduct(node)) return std::nullopt;
-    const absl::StatusOr<Epilogue> epilogue = Epilogue::FromAttrs(*node.attrs, node.inputs.size());
-    if (!epilogue.ok() || !epilogue->bias || epilogue->scale ||
-        epilogue->activation != Activation::kNone) {
+    Gates gates;
+    if (!AddTerm({i, 0}, kMostNested, gates) || gates.b.empty() || gates.bias.node < 0) {
       return std::nullopt;
     }
-    const PartialShape& bias = graph_.shape(node.inputs[2]);
-    if (!bias.known_rank() || bias.rank() != 1) return std::nullopt;
-    Gates gates = {{node.inputs[0]}, {node.inputs[1]}, node.inputs[2]};
-    if (epilogue->residual) {
-      const Edge residual = node.inputs[3];
-      const Node& other = graph_.nodes[residual.node];
-      if (!IsProduct(other) || other.inputs.size() != 2 || uses_[residual.node] != 1) {
-        return std::nullopt;
-      }
-      gates.a.push_back(other.inputs[0]);
-      gates.b.push_back(other.inputs[1]);
+    const int64_t columns = Columns(gates.b[0]);
+    const std::optional<Shape> bias = graph_.shape(gates.bias).ToShape();
+    if (!bias || bias->rank() != 1 || bias->num_elements() != columns) return std::nullopt;
+    for (const Edge& b : gates.b) {
+      if (Columns(b) != columns) return std::nullopt;
     }
     return gates;
+  }
+  int64_t Columns(Edge b) const { return graph_.shape(b).dim(1); }
+
+  // Adds to `gates` what the edge is the sum of: at most two products and a bias. Where rows are
+  // known FuseEpilogues has made one node of it.
+  bool AddTerm(Edge edge, int nested, Gates& gates) const {
+    const int32_t i = edge.node;
+    const Node& node = graph_.nodes[i];
+    if (IsProduct(i)) return AddProduct(node, nested, gates);
+    const bool bias_add = Is(i, "BiasAdd");
+    if ((!bias_add && !Is(i, "AddV2")) || graph_.dtype(edge) != DType::kFloat) return false;
+    if (bias_add && node.attrs->GetOr<std::string>("data_format", "NHWC") != "NHWC") return false;
+    return AddRead(node.inputs[0], nested, gates) && AddRead(node.inputs[1], nested, gates);
+  }
+  // What a node of the sum reads: nobody else does.
+  bool AddRead(Edge edge, int nested, Gates& gates) const {
+    if (gates.bias.node < 0 && graph_.shape(edge).known_rank() && graph_.shape(edge).rank() == 1) {
+      gates.bias = edge;
+      return true;
+    }
+    return nested > 0 && uses_[edge.node] == 1 && AddTerm(edge, nested - 1, gates);
+  }
+  bool AddProduct(const Node& node, int nested, Gates& gates) const {
+    const absl::StatusOr<Epilogue> epilogue = Epilogue::FromAttrs(*node.attrs, node.inputs.size());
+    if (!epilogue.ok() || epilogue->scale || epilogue->activation != Activation::kNone ||
+        gates.a.size() == 2) {
+      return false;
+    }
+    gates.a.push_back(node.inputs[0]);
+    gates.b.push_back(node.inputs[1]);
+    for (size_t k = 2; k < node.inputs.size(); ++k) {
+      if (!AddRead(node.inputs[k], nested, gates)) return false;
+    }
+    return true;
   }
 
   // Along the last dimension of a matrix, into whole panels.

@@ -49,10 +49,10 @@ void Prune(Graph& graph);
 /// that it cannot fail. The nodes that they were are left for Prune.
 void FuseEpilogues(Graph& graph, const PassContext& context);
 /// Makes one node (_GateMatMul) of two products by weights that are added with a bias, of their
-/// Split along the last dimension, or of both, where shapes are known: what LSTM and GRU cells do
-/// in each step; in bodies too. To follow FuseEpilogues, which finds the weights and the bias, and
-/// a Prune, for nodes that nobody needs count as readers. The nodes that they were are left for
-/// Prune.
+/// Split along the last dimension, or of both, where the weights' shapes are known and rows are not
+/// known to be few: what LSTM and GRU cells do in each step; in bodies too. To follow
+/// FuseEpilogues, which finds the weights, and the bias where rows are known, and a Prune, for
+/// nodes that nobody needs count as readers. The nodes that they were are left for Prune.
 void FuseGates(Graph& graph, const PassContext& context);
 /// Makes one node (_MklLayerNorm) of what normalises the last dimension of floats and has no other
 /// readers, in bodies too. The nodes that they were are left for Prune.

@@ -17,6 +17,19 @@
 namespace formwork {
 namespace {
 
+// Fewer rows are bound by reading the weights, which ordinary products do as well.
+constexpr int64_t kFewRows = 4;
+
+// `a`, or its one row so many times.
+absl::StatusOr<Tensor> Rows(KernelContext& ctx, const Tensor& a, int64_t m) {
+  if (a.shape().dim(0) == m) return a;
+  const int64_t k = a.shape().dim(1);
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make({m, k}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(ctx.allocator(), DType::kFloat, shape));
+  CopyStrided(DType::kFloat, a.raw(), rows.mutable_raw(), {{m, 0, k}, {k, 1, 1}});
+  return rows;
+}
+
 // Of one node, whose weights are expected to stay the same. Thread-safe.
 class GateMatMul {
  public:
@@ -37,8 +50,9 @@ class GateMatMul {
       parts.push_back(output->mutable_data<float>());
     }
     if (part.num_elements() == 0) return absl::OkStatus();
-    bool settled = true;
-    for (size_t i = 0; i < products; ++i) {
+    bool settled = geometry.m >= kFewRows;
+    for (size_t i = 0; i < products && settled; ++i) settled = shapes[i][0] == geometry.m;
+    for (size_t i = 0; i < products && geometry.m >= kFewRows; ++i) {
       settled = memos_[i]->Settled(ctx.input(static_cast<int>(products + i))) && settled;
     }
     if (settled && PanelsAreFast() && products <= 2 && geometry.part % kPanelColumns == 0) {
@@ -91,7 +105,8 @@ class GateMatMul {
     float* const to = sum.mutable_data<float>();
     for (size_t i = 0; i < memos_.size(); ++i) {
       const int64_t k = geometry.depths[i];
-      Gemm(false, false, m, n, k, ctx.input(static_cast<int>(i)).data<float>(), k,
+      FORMWORK_ASSIGN_OR_RETURN(const Tensor rows, Rows(ctx, ctx.input(static_cast<int>(i)), m));
+      Gemm(false, false, m, n, k, rows.data<float>(), k,
            ctx.input(static_cast<int>(memos_.size() + i)).data<float>(), n, i > 0 ? 1.0f : 0.0f, to,
            n);
     }
