@@ -73,6 +73,11 @@ absl::StatusOr<MatrixStack> PrepareLu(absl::Span<const int64_t> input) {
   return PrepareSquareMatrices(input);
 }
 
+absl::StatusOr<SvdAttrs> SvdAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<SvdAttrs>(attrs, "compute_uv", &SvdAttrs::compute_uv, "full_matrices",
+                             &SvdAttrs::full_matrices);
+}
+
 absl::StatusOr<SolveGeometry> PrepareMatrixSolve(absl::Span<const int64_t> matrix,
                                                  absl::Span<const int64_t> rhs) {
   FORMWORK_RETURN_IF_ERROR(CheckRank(matrix));
@@ -151,6 +156,45 @@ absl::Status LuShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status QrShape(InferenceContext& c) {
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const bool full, c.attrs().Get<bool>("full_matrices"));
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack, PrepareMatrices(c.input(0).dims()));
+  const int64_t inner = full ? stack.rows : stack.smaller();
+  c.set_output(0, PartialShape::Trusted(stack.With({stack.rows, inner})));
+  c.set_output(1, PartialShape::Trusted(stack.With({inner, stack.cols})));
+  return absl::OkStatus();
+}
+
+absl::Status SvdShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(const SvdAttrs attrs, SvdAttrs::FromAttrs(c.attrs()));
+  if (!attrs.compute_uv) {
+    c.set_output(1, Shape());
+    c.set_output(2, Shape());
+  }
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack, PrepareMatrices(c.input(0).dims()));
+  c.set_output(0, PartialShape::Trusted(stack.With({stack.smaller()})));
+  if (!attrs.compute_uv) return absl::OkStatus();
+  const bool full = attrs.full_matrices;
+  c.set_output(
+      1, PartialShape::Trusted(stack.With({stack.rows, full ? stack.rows : stack.smaller()})));
+  c.set_output(
+      2, PartialShape::Trusted(stack.With({stack.cols, full ? stack.cols : stack.smaller()})));
+  return absl::OkStatus();
+}
+
+// SelfAdjointEigV2, Eig.
+absl::Status EigShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(const bool compute_v, c.attrs().Get<bool>("compute_v"));
+  if (!compute_v) c.set_output(1, Shape());
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack, PrepareSquareMatrices(c.input(0).dims()));
+  c.set_output(0, PartialShape::Trusted(stack.With({stack.rows})));
+  if (compute_v) c.set_output(1, PartialShape::Trusted(stack.With({stack.rows, stack.rows})));
+  return absl::OkStatus();
+}
+
 absl::Status MatrixSolveShape(InferenceContext& c) {
   if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(const SolveGeometry geometry,
@@ -195,6 +239,22 @@ void RegisterLinalgOps(OpRegistry& registry) {
       "Lu(input: T) -> (lu: T, p: output_idx_type); T: {complextype, double, float, half}; "
       "output_idx_type: indextype = int32",
       {.shape_fn = LuShape});
+  registry.Add(
+      "Qr(input: T) -> (q: T, r: T); full_matrices: bool = false; T: {complextype, double, float, "
+      "half}",
+      {.shape_fn = QrShape});
+  registry.Add(
+      "Svd(input: T) -> (s: T, u: T, v: T); compute_uv: bool = true; full_matrices: bool = false; "
+      "T: {complextype, double, float, half}",
+      {.shape_fn = SvdShape});
+  registry.Add(
+      "SelfAdjointEigV2(input: T) -> (e: T, v: T); compute_v: bool = true; T: {complextype, "
+      "double, float, half}",
+      {.shape_fn = EigShape});
+  registry.Add(
+      "Eig(input: T) -> (e: Tout, v: Tout); compute_v: bool = true; T: {complextype, float, "
+      "double}; Tout: complextype",
+      {.shape_fn = EigShape});
 }
 
 }  // namespace formwork

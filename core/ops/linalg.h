@@ -31,6 +31,13 @@ absl::StatusOr<MatrixStack> PrepareSquareMatrices(absl::Span<const int64_t> inpu
 /// Lu, whose words are its own.
 absl::StatusOr<MatrixStack> PrepareLu(absl::Span<const int64_t> input);
 
+struct SvdAttrs {
+  bool compute_uv = true;
+  bool full_matrices = false;
+
+  static absl::StatusOr<SvdAttrs> FromAttrs(const AttrMap& attrs);
+};
+
 /// Matrices and the right-hand sides that go with them, of the same batch.
 struct SolveGeometry {
   MatrixStack matrix;

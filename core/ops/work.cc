@@ -39,9 +39,11 @@ double OfFactors(const PartialShape& matrices) {
 double Multiplications(absl::string_view op, absl::Span<const PartialShape> inputs,
                        absl::Span<const PartialShape> outputs) {
   if (op == "Cholesky" || op == "Lu" || op == "MatrixInverse" || op == "MatrixSolve" ||
-      op == "MatrixTriangularSolve" || op == "MatrixDeterminant" || op == "LogMatrixDeterminant") {
+      op == "MatrixTriangularSolve" || op == "MatrixDeterminant" || op == "LogMatrixDeterminant" ||
+      op == "Qr") {
     return OfFactors(inputs[0]);
   }
+  if (op == "Svd" || op == "SelfAdjointEigV2" || op == "Eig") return 10 * OfFactors(inputs[0]);
   if (inputs.size() < 2 || outputs.empty()) return 0;
   if (op == "MatMul" || op == "BatchMatMul" || op == "BatchMatMulV2" || op == "BatchMatMulV3" ||
       op == "Einsum") {

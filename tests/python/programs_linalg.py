@@ -76,3 +76,64 @@ def singular_matrices(function):
   return (caught(function(tf.linalg.inv), zeros), caught(function(tf.linalg.solve), zeros, zeros),
           caught(function(tf.linalg.lu), zeros), function(tf.linalg.det)(zeros),
           caught(function(tf.linalg.inv), tf.zeros([2, 3])))
+
+
+@program
+def decomposed_matrices(function):
+  """What signs and phases cancel out of."""
+  @function
+  def joined(a):
+    s, u, v = tf.linalg.svd(a, full_matrices=True)
+    thin_s, thin_u, thin_v = tf.linalg.svd(a)
+    product = tf.matmul(thin_u * tf.cast(thin_s, a.dtype)[..., None, :], thin_v, adjoint_b=True)
+    q, r = tf.linalg.qr(a)
+    whole, _ = tf.linalg.qr(a, full_matrices=True)
+    unit = [tf.matmul(x, x, adjoint_b=True) for x in (u, v, whole)]
+    return s, thin_s, product, tf.matmul(q, r), unit, tf.linalg.svd(a, compute_uv=False)
+
+  @function
+  def eigen(a):
+    half = a + tf.linalg.adjoint(a)
+    e, v = tf.linalg.eigh(half)
+    general, _ = tf.linalg.eig(half)
+    joined = tf.matmul(v * tf.cast(e, v.dtype)[..., None, :], v, adjoint_b=True)
+    return (e, joined, tf.linalg.eigvalsh(half), tf.sort(tf.math.real(general)),
+            tf.sort(tf.math.real(tf.linalg.eigvals(half))), tf.matmul(v, v, adjoint_a=True))
+
+  results = []
+  for dtype in (tf.float64, tf.complex128):
+    for shape in ([2, 3, 3], [5, 3], [3, 5], [20, 20], [100, 30], [30, 100], [150, 150]):
+      results.append(joined(_random(shape, dtype)))
+    for shape in ([2, 3, 3], [20, 20], [120, 120]):
+      results.append(eigen(_random(shape, dtype)))
+  # Of a low rank, of huge and of tiny elements.
+  low = tf.matmul(_random([60, 4]), _random([4, 40], seed=5))
+  for scale in (1., 1e200, 1e-200):
+    results += [x / scale for x in joined(low * scale)[1:4]]
+  results.append(joined(tf.zeros([20, 20]))[1:4])
+  return results
+
+
+@program
+def decompositions_with_gradients(function):
+  results = []
+  for dtype in (tf.float64, tf.complex128):
+    a, p = _dominant([2, 4, 4], dtype), _positive([2, 4, 4], dtype)
+    results += [
+        _with_gradient(function, lambda a: tf.linalg.svd(a, compute_uv=False), a),
+        _with_gradient(function, tf.linalg.eigvalsh, p),
+        _with_gradient(function, lambda a: tf.matmul(*tf.linalg.qr(a)), a),
+        _with_gradient(function, tf.linalg.pinv, a) if not dtype.is_complex else None]
+  return [x for x in results if x is not None]
+
+
+@program
+def large_decompositions(function):
+  @function
+  def f(a):
+    s, u, v = tf.linalg.svd(a)
+    e, w = tf.linalg.eigh(tf.matmul(a, a, adjoint_a=True))
+    return (s, tf.matmul(u * s[None, :], v, adjoint_b=True), e,
+            tf.matmul(w * e[None, :], w, adjoint_b=True), tf.matmul(*tf.linalg.qr(a)))
+
+  return f(_random([400, 300]))

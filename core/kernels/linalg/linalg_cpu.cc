@@ -17,6 +17,7 @@
 
 namespace formwork {
 
+void RegisterDecomposeKernels(KernelRegistry& registry);        // decompose_cpu.cc
 void RegisterTriangularSolveKernels(KernelRegistry& registry);  // triangular_solve_cpu.cc
 
 namespace {
@@ -312,6 +313,7 @@ void RegisterLinalgCpuKernels(KernelRegistry& registry) {
   registry.Add("MatrixSolve", MakeMatrixSolve);
   registry.Add("MatrixDeterminant", MakeMatrixDeterminant);
   registry.Add("LogMatrixDeterminant", MakeLogMatrixDeterminant);
+  RegisterDecomposeKernels(registry);
   RegisterTriangularSolveKernels(registry);
 }
 

@@ -105,3 +105,48 @@ error("MatrixTriangularSolve", [[1., 2.]], [[1.]],
 error("MatrixTriangularSolve", [[1.]], [[1.], [2.]], text="In[0] mismatch In[1] shape: 1 vs. 2")
 error("MatrixTriangularSolve", dominant([2, 3, 3]), dominant([3, 3, 3]),
       text="In[0] and In[1] must have compatible batch dimensions: [2,3,3] vs. [3,3,3]")
+
+# --- Qr, Svd, SelfAdjointEigV2, Eig -------------------------------------------------------------
+
+# Signs and phases that depend on rounding are left to tests/python/programs_linalg.py, as what is not
+# computed is, which TensorFlow leaves uninitialised.
+for dtype in DTYPES:
+  tolerance, single = TOLERANCE[dtype], dtype in ("float", "complex64")
+  for shape in [[1, 1], [3, 3], [2, 5, 3], [3, 5], [2, 1, 4, 4]]:
+    for full in [False, True]:
+      case("Qr", uniform(shape, dtype=dtype), full_matrices=full, tolerance=tolerance)
+      if dtype != "complex64":
+        case("Svd", uniform(shape, dtype=dtype), full_matrices=full, tolerance=tolerance)
+  case("Qr", uniform([70, 60], dtype=dtype), tolerance=LOOSE[dtype])
+  case("Qr", uniform([40, 90], dtype=dtype), full_matrices=True, tolerance=LOOSE[dtype])
+  for shape in [[1, 1], [2, 2], [3, 3], [2, 6, 6]] + ([] if single else [[25, 25]]):
+    case("SelfAdjointEigV2", uniform(shape, dtype=dtype), tolerance=tolerance)
+  for shape in [[1, 1], [2, 2]] + ([] if single else [[3, 3]]) + \
+      ([[2, 6, 6], [25, 25]] if dtype == "complex128" else []):
+    case("Eig", uniform(shape, dtype=dtype), tolerance=tolerance,
+         Tout="complex64" if single else "complex128")
+for full in [False, True]:
+  case("Qr", uniform([2, 4, 3], dtype="half"), full_matrices=full, tolerance=TOLERANCE["half"])
+  for shape in [[0, 0], [0, 3], [3, 0], [0, 2, 2], [2, 0, 0]]:
+    case("Qr", zeros(shape), full_matrices=full)
+    case("Svd", zeros(shape), full_matrices=full)
+for shape in [[0, 0], [0, 2, 2], [2, 0, 0]]:
+  case("SelfAdjointEigV2", zeros(shape))
+  case("Eig", zeros(shape), Tout="complex64")
+for matrix in [SINGULAR, [[0., 0.], [0., 0.]], [[1., 2.], [2., 1.]], [[-4.]]]:
+  for op in ["Qr", "Svd", "SelfAdjointEigV2"]:
+    case(op, matrix, tolerance=TOLERANCE["float"])
+  case("Eig", matrix, Tout="complex64", tolerance=TOLERANCE["float"])
+for matrix in [[[NAN, 1.], [1., 2.]], [[INF, 1.], [1., 2.]]]:
+  case("Qr", matrix)
+  case("Svd", matrix)
+  error("Eig", matrix, Tout="complex64",
+        text="Eigen decomposition was not successful. The input might not be valid.")
+case("SelfAdjointEigV2", [[INF, 1.], [1., 2.]])
+error("SelfAdjointEigV2", [[NAN, 1.], [1., 2.]],
+      text="Self-adjoint eigen decomposition was not successful. The input might not be valid.")
+for op in ["Qr", "Svd", "SelfAdjointEigV2"]:
+  error(op, [1., 2.], text="Input tensor 0 must have rank >= 2, got 1")
+error("Eig", [1., 2.], Tout="complex64", text="Input tensor 0 must have rank >= 2, got 1")
+error("SelfAdjointEigV2", [[1., 2.]], text="Input matrix must be square.")
+error("Eig", [[1., 2.]], Tout="complex64", text="Input matrix must be square.")
