@@ -264,7 +264,7 @@ absl::StatusOr<Execution::State> CallTask::RunSlice() {
   absl::StatusOr<Execution::State> ended =
       HoldToBudget(engine_.memory_, &running.share, [&]() -> absl::StatusOr<Execution::State> {
         if (!resumed) {
-          FORMWORK_RETURN_IF_ERROR(OpenStream());
+          FORMWORK_RETURN_IF_ERROR(OpenStream(function.program().num_streams));
           running.call.set_streams(streams());
           running.frame = function.frames.Take();
           running.outputs.resize(function.program().results.size());

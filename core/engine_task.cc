@@ -196,22 +196,33 @@ bool Task::Suspend(size_t bytes) {
   return !ClaimFrom(State::kWaiting);  // Else it has been ended meanwhile.
 }
 
-absl::Status Task::OpenStream() {
+std::vector<Stream*> Task::LeasedStreams::Pointers(
+    const std::vector<std::unique_ptr<Stream>>& streams) {
+  std::vector<Stream*> pointers;
+  for (const std::unique_ptr<Stream>& stream : streams) pointers.push_back(stream.get());
+  return pointers;
+}
+
+absl::Status Task::OpenStream(int streams) {
   if (!engine_.streams_) return absl::OkStatus();
-  FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, engine_.streams_->Take());
-  std::unique_ptr<Stream> recorded;
-  if (recorder_ != nullptr) {
-    recorded =
-        RecordStream(*stream, recorder_, absl::StrCat(engine_.options_.device->name(), " stream"));
+  std::vector<std::unique_ptr<Stream>> leased, recorded;
+  for (int k = 0; k < streams; ++k) {
+    FORMWORK_ASSIGN_OR_RETURN(leased.emplace_back(), engine_.streams_->Take());
+    if (recorder_ == nullptr) continue;
+    const std::string track = absl::StrCat(engine_.options_.device->name(), " stream",
+                                           k == 0 ? "" : absl::StrCat(" ", k));
+    recorded.push_back(RecordStream(*leased.back(), recorder_, track));
   }
-  stream_ = std::make_unique<LeasedStream>(std::move(stream), std::move(recorded),
-                                           *engine_.device_memory_, ticket_, engine_.allocator_);
+  streams_ = std::make_unique<LeasedStreams>(std::move(leased), std::move(recorded),
+                                             *engine_.device_memory_, ticket_, engine_.allocator_);
   return absl::OkStatus();
 }
 
 void Task::CloseStream() {
-  if (stream_->scope.stream_works()) engine_.streams_->Return(std::move(stream_->stream));
-  stream_ = nullptr;
+  if (streams_->scope.stream_works()) {
+    for (auto& stream : streams_->streams) engine_.streams_->Return(std::move(stream));
+  }
+  streams_ = nullptr;
 }
 
 bool Task::Park(size_t bytes) {
@@ -227,7 +238,7 @@ bool Task::Park(size_t bytes) {
   }
   const absl::Status told = CatchOutOfMemory([this] {
     if (!scheduled_.exchange(true)) engine_.scheduled_.Add(this);
-    stream_->stream->Then([self = shared_from_this()](const absl::Status&) { self->Unpark(); });
+    streams_->scope.OnceReached([self = shared_from_this()] { self->Unpark(); });
     return absl::OkStatus();
   });
   if (told.ok()) return true;  // It may be another thread's by now.

@@ -69,15 +69,15 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
 
   /// On an engine with a device, what its work is enqueued by, from OpenStream until CloseStream;
   /// else null.
-  StreamScope* streams() { return stream_ == nullptr ? nullptr : &stream_->scope; }
-  /// Does nothing without a device. Errors: the device's.
-  absl::Status OpenStream();
+  StreamScope* streams() { return streams_ == nullptr ? nullptr : &streams_->scope; }
+  /// Does nothing without a device. `streams`: how many. Errors: the device's.
+  absl::Status OpenStream(int streams = 1);
   /// The ticket has been released, or what is left of its accesses is not enqueued.
   void CloseStream();
-  /// For Run, which is to be called again once the stream is ready: leaves the thread until then,
+  /// For Run, which is to be called again once the streams are ready: leaves the thread until then,
   /// as Suspend does, but nobody ends it meanwhile. False where it cannot, so that it has to Block.
   bool Park(size_t bytes);
-  /// For Run: the status of `step` once that does not wait for the stream any more; none where the
+  /// For Run: the status of `step` once that does not wait for streams any more; none where the
   /// call has left its thread until then (Park).
   std::optional<absl::Status> OnceReady(size_t bytes, absl::FunctionRef<absl::Status()> step);
 
@@ -104,14 +104,18 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
     kClaimed,   // Runs, is refused or has ended.
   };
 
-  struct LeasedStream {
-    LeasedStream(std::unique_ptr<Stream> leased, std::unique_ptr<Stream> recorded,
-                 Allocator& memory, AccessTicket& ticket, Allocator& allocator)
-        : stream(std::move(leased)),
+  struct LeasedStreams {
+    LeasedStreams(std::vector<std::unique_ptr<Stream>> leased,
+                  std::vector<std::unique_ptr<Stream>> recorded, Allocator& memory,
+                  AccessTicket& ticket, Allocator& allocator)
+        : streams(std::move(leased)),
           recorded(std::move(recorded)),
-          scope(memory, this->recorded == nullptr ? *stream : *this->recorded, ticket, allocator) {}
-    std::unique_ptr<Stream> stream;
-    std::unique_ptr<Stream> recorded;  // In front of it, of a call that is recorded.
+          scope(memory, Pointers(this->recorded.empty() ? streams : this->recorded), ticket,
+                allocator) {}
+    static std::vector<Stream*> Pointers(const std::vector<std::unique_ptr<Stream>>& streams);
+
+    std::vector<std::unique_ptr<Stream>> streams;
+    std::vector<std::unique_ptr<Stream>> recorded;  // In front of them, of a call that is recorded.
     StreamScope scope;
   };
 
@@ -130,7 +134,7 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   bool Claim();
   bool ClaimFrom(State from);
   void GivePlaceBack();
-  // The stream is ready. On any thread.
+  // The streams are ready. On any thread.
   void Unpark();
   // Ends what has been claimed.
   void EndClaimed(absl::Status status);
@@ -144,7 +148,7 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   // Whether it is to stop by now: looks at the clock and at the engine.
   absl::Status StopStatus();
 
-  std::unique_ptr<LeasedStream> stream_;
+  std::unique_ptr<LeasedStreams> streams_;
   std::atomic<State> state_{State::kStarting};
   std::atomic<uint64_t> queued_at_{0};  // Its last place in the pool's queue, once it has one.
   bool admitted_ = false;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/kernels/enqueued_work.h"
@@ -19,7 +20,11 @@ namespace {
 class Issue {
  public:
   Issue(const DeviceNode& node, KernelContext& ctx)
-      : node_(node), ctx_(ctx), streams_(*ctx.call().streams()), ticket_(streams_.ticket()) {}
+      : node_(node),
+        ctx_(ctx),
+        streams_(*ctx.call().streams()),
+        ticket_(streams_.ticket()),
+        step_(streams_.NextStep()) {}
 
   absl::Status Run() {
     for (int i = 0; i < ctx_.num_inputs(); ++i) {
@@ -85,14 +90,16 @@ class Issue {
       copy->before.emplace(write.before);
       access.reads.push_back(&write.before.buffer());
     }
-    streams_.stream().Launch(access, [copy = std::move(copy), status = streams_.status()] {
-      if (status->Get().ok()) {
-        copy->to.Write(copy->from.Read());
-      } else if (copy->before) {
-        copy->to.Write(copy->before->Read());
-      }
-      return absl::OkStatus();
-    });
+    streams_.NoteRead(value);
+    streams_.stream().Launch(access,
+                             [copy = std::move(copy), status = streams_.status(), step = step_] {
+                               if (!status->FailedBefore(step)) {
+                                 copy->to.Write(copy->from.Read());
+                               } else if (copy->before) {
+                                 copy->to.Write(copy->before->Read());
+                               }
+                               return absl::OkStatus();
+                             });
     return absl::OkStatus();
   }
 
@@ -140,7 +147,7 @@ class Issue {
   }
 
   absl::Status Enqueue(const std::vector<Shape>& shapes) {
-    auto work = std::make_unique<Work>(node_, streams_, ctx_.allocator());
+    auto work = std::make_unique<Work>(node_, streams_, step_, ctx_.allocator());
     std::deque<Tensor> held;  // Until the work is enqueued.
     for (size_t k = 0; k < shapes.size(); ++k) {
       FORMWORK_ASSIGN_OR_RETURN(held.emplace_back(),
@@ -150,10 +157,11 @@ class Issue {
     }
     for (int i = 0; i < ctx_.num_inputs(); ++i) work->AddInput(ctx_.input(i));
     const absl::Status opened = OpenVariables(*work, held);
-    // Then a variable that is open already keeps its value.
-    if (!opened.ok())
-      streams_.status()->Fail(AtNode(node_, streams_.calls(), opened), streams_.effects());
-    Work::Launch(std::move(work), streams_.stream());
+    if (!opened.ok()) {
+      streams_.status()->Fail(step_, AtNode(node_, streams_.calls(), opened), streams_.effects());
+      work->Skip();  // A variable that is open already keeps its value.
+    }
+    Work::Launch(std::move(work));
     return opened;
   }
 
@@ -255,6 +263,7 @@ class Issue {
   KernelContext& ctx_;
   StreamScope& streams_;
   AccessTicket& ticket_;
+  const int64_t step_;
 };
 
 }  // namespace
@@ -280,6 +289,22 @@ KernelFn MakeHostStep(DeviceNode node, bool after_work) {
     if (node.effect) streams.NoteEffect();
     return status;
   });
+}
+
+KernelFn MakeStepOnStream(KernelFn step, StepOnStream on) {
+  return KernelFn([step = std::move(step), on = std::move(on)](KernelContext& ctx) -> absl::Status {
+    StreamScope& streams = *ctx.call().streams();
+    const absl::Cleanup back = [&streams] { streams.Go(0); };
+    streams.Go(on.stream);
+    for (uint32_t point : on.waits) streams.WaitForPoint(point);
+    FORMWORK_RETURN_IF_ERROR(step(ctx));
+    if (on.records) streams.RecordPoint(*on.records);
+    return absl::OkStatus();
+  });
+}
+
+KernelFn MakeNoStep() {
+  return KernelFn([](KernelContext& /*ctx*/) { return absl::OkStatus(); });
 }
 
 KernelFn MakeToDevice() {

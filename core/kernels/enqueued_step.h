@@ -1,7 +1,7 @@
 #pragma once
 
 // The steps of a plan for a device: what a kernel's own function becomes there. Each is issued by
-// the executor as any kernel is, and enqueues its work on the call's stream (StreamScope).
+// the executor as any kernel is, and enqueues its work on a stream of the call's (StreamScope).
 //
 // A step's outputs are allocated when it is issued: the op's shape function says how large they are
 // by the shapes, and the values in host memory, that are known then. Where that is not enough the
@@ -10,7 +10,9 @@
 // Errors of these steps name their nodes, and the calls that they are in: one that the work had may
 // come out of a later step.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,18 @@ KernelFn MakeEnqueuedStep(DeviceNode node);
 /// `after_work`: once everything before has run and nothing has failed, because others see what it
 /// does.
 KernelFn MakeHostStep(DeviceNode node, bool after_work);
+
+/// Where a step of a plan that uses several streams is enqueued.
+struct StepOnStream {
+  int stream = 0;
+  std::vector<uint32_t> waits;      ///< Points that have to be reached before.
+  std::optional<uint32_t> records;  ///< The number of the point behind it, where somebody waits.
+};
+
+/// The step, enqueued there.
+KernelFn MakeStepOnStream(KernelFn step, StepOnStream on);
+/// Enqueues nothing: of a point that a stream is to wait at, or to be recorded.
+KernelFn MakeNoStep();
 
 /// Output 0 is input 0, on the device or in host memory.
 KernelFn MakeToDevice();

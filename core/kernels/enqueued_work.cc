@@ -126,6 +126,7 @@ absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::str
 
 void Work::AddInput(const Tensor& value) {
   if (value.on_device()) {
+    streams_.NoteRead(value);
     access_.reads.push_back(&value.buffer());
     inputs_.push_back({views_.size(), Tensor()});
     views_.emplace_back(value);
@@ -172,7 +173,8 @@ WorkVariable& Work::AddVariable(ResourceHandle handle, const ResourceType& type)
   return variable;
 }
 
-void Work::Launch(std::unique_ptr<Work> work, Stream& stream) {
+void Work::Launch(std::unique_ptr<Work> work) {
+  Stream& stream = work->streams_.stream();
   const BufferAccess access = std::move(work->access_);
   stream.Launch(access, [work = std::move(work)] {
     work->Run();
@@ -185,10 +187,10 @@ void Work::Run() {
   for (WorkVariable& variable : variables_) {
     if (variable.after && variable.before) variable.after->Write(variable.before->Read());
   }
-  if (!status_->Get().ok()) return;
+  if (skipped_ || status_->FailedBefore(step_)) return;
   absl::Status status = CatchOutOfMemory([&] { return RunKernel(); });
   status.Update(CheckNothingHeld());
-  if (!status.ok()) status_->Fail(AtNode(node_, calls_, status), effects_);
+  if (!status.ok()) status_->Fail(step_, AtNode(node_, calls_, status), effects_);
 }
 
 absl::Status Work::CheckNothingHeld() const {

@@ -85,9 +85,12 @@ absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::str
 /// Put together by one thread, then launched.
 class Work {
  public:
-  /// `node` and `host`, for what the kernel allocates beside its outputs, outlive the work.
-  Work(const DeviceNode& node, const StreamScope& streams, Allocator& host)
+  /// The step `step` of the call. `node` and `host`, for what the kernel allocates beside its
+  /// outputs, outlive the work.
+  Work(const DeviceNode& node, StreamScope& streams, int64_t step, Allocator& host)
       : node_(node),
+        streams_(streams),
+        step_(step),
         status_(streams.status()),
         calls_(streams.calls()),
         effects_(streams.effects()),
@@ -101,8 +104,10 @@ class Work {
   void AddWrite(ResourceHandle handle, const ResourceType& type, const Tensor& before,
                 const Tensor& after);
   bool knows(ResourceHandle handle) const;
+  /// Leaves variables as they are, and does nothing else.
+  void Skip() { skipped_ = true; }
 
-  static void Launch(std::unique_ptr<Work> work, Stream& stream);
+  static void Launch(std::unique_ptr<Work> work);
 
  private:
   static constexpr size_t kNoView = ~size_t{0};
@@ -118,6 +123,9 @@ class Work {
   absl::Status CheckNothingHeld() const;
 
   const DeviceNode& node_;
+  StreamScope& streams_;  // Until it is launched.
+  const int64_t step_;
+  bool skipped_ = false;
   const std::shared_ptr<EnqueuedStatus> status_;
   const std::shared_ptr<const std::string> calls_;
   const int64_t effects_;  // Of the call, before this.

@@ -1,9 +1,11 @@
 #include "core/kernels/stream_scope.h"
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/tensor/bools.h"
 
 namespace formwork {
 namespace {
@@ -11,29 +13,41 @@ namespace {
 // Steps that are enqueued before those of the window before them must have run.
 constexpr int kMostInWindow = 512;
 
+// `value`, in host memory, to `copy`, on the stream's device.
+absl::Status EnqueueCopy(const Tensor& value, const Tensor& copy, Stream& stream, Allocator& host) {
+  Buffer to = copy.buffer();
+  if (value.buffer()) {
+    stream.Copy(value.buffer(), to);
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host.Allocate(value.bytes(), nullptr));
+  const Buffer staged(block);
+  std::memcpy(staged.data(), value.raw(), value.bytes());
+  stream.Copy(staged, to);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stream& stream,
                                     Allocator& host) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor copy,
                             Tensor::Allocate(memory, value.dtype(), value.shape(), &stream));
-  Buffer to = copy.buffer();
-  if (value.buffer()) {
-    stream.Copy(value.buffer(), to);
-    return copy;
-  }
-  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host.Allocate(value.bytes(), nullptr));
-  const Buffer staged(block);
-  std::memcpy(staged.data(), value.raw(), value.bytes());
-  stream.Copy(staged, to);
+  FORMWORK_RETURN_IF_ERROR(EnqueueCopy(value, copy, stream, host));
   return copy;
 }
 
-void EnqueuedStatus::Fail(absl::Status status, int64_t effects) {
+void EnqueuedStatus::Fail(int64_t step, absl::Status status, int64_t effects) {
   absl::MutexLock lock(&mutex_);
-  if (!status_.ok()) return;
+  if (!status_.ok() && step_ <= step) return;
   status_ = std::move(status);
+  step_ = step;
   effects_ = effects;
+}
+
+bool EnqueuedStatus::FailedBefore(int64_t step) const {
+  absl::MutexLock lock(&mutex_);
+  return !status_.ok() && step_ < step;
 }
 
 int64_t EnqueuedStatus::effects_before_failure() const {
@@ -46,18 +60,58 @@ absl::Status EnqueuedStatus::Get() const {
   return status_;
 }
 
-StreamScope::StreamScope(Allocator& memory, Stream& stream, AccessTicket& ticket, Allocator& host)
-    : memory_(memory), stream_(stream), ticket_(ticket), host_(host) {
-  ticket.set_stream(memory, stream);
+StreamScope::StreamScope(Allocator& memory, absl::Span<Stream* const> streams, AccessTicket& ticket,
+                         Allocator& host)
+    : memory_(memory), streams_(streams), ticket_(ticket), host_(host) {
+  ticket.set_streams(memory, streams_);
+}
+
+void StreamScope::RecordPoint(size_t number) {
+  if (points_.size() <= number) points_.resize(number + 1);
+  points_[number] = streams_.Record(streams_.current());
+}
+
+void StreamScope::WaitForPoint(size_t number) {
+  const StreamGroup::Point& point = points_[number];
+  if (streams_.IsBehind(streams_.current(), point)) return;
+  streams_.stream().Wait(point.event);
+  streams_.NoteWait(streams_.current(), point);
+  LetGo();
 }
 
 absl::StatusOr<Tensor> StreamScope::Allocate(DType dtype, const Shape& shape) {
-  return Tensor::Allocate(memory_, dtype, shape, &stream_);
+  FORMWORK_ASSIGN_OR_RETURN(Tensor tensor,
+                            Tensor::Allocate(memory_, dtype, shape, &streams_.stream()));
+  if (streams_.size() == 1) return tensor;
+  const BufferBlock* const block = tensor.buffer().block();
+  ticket_.Forget(block);
+  if (streams_.current() == 0) {
+    homes_.erase(block);
+  } else {
+    homes_[block] = streams_.current();
+  }
+  return tensor;
+}
+
+void StreamScope::NoteRead(const Tensor& value) {
+  if (streams_.size() == 1 || ticket_.NoteRead(value.buffer().block())) return;
+  const auto found = homes_.find(value.buffer().block());
+  const int home = found == homes_.end() ? 0 : found->second;
+  const int reader = streams_.current();
+  if (home != reader) held_.push_back({value.buffer(), home, reader, streams_.now(reader)});
+}
+
+void StreamScope::LetGo() {
+  std::erase_if(held_, [this](const Held& held) {
+    return streams_.IsBehind(held.home, held.reader, held.time);
+  });
 }
 
 absl::StatusOr<Tensor> StreamScope::ToDevice(const Tensor& value) {
   if (value.on_device()) return value;
-  return CopyToDevice(value, memory_, stream_, host_);
+  FORMWORK_ASSIGN_OR_RETURN(Tensor copy, Allocate(value.dtype(), value.shape()));
+  FORMWORK_RETURN_IF_ERROR(EnqueueCopy(value, copy, streams_.stream(), host_));
+  return copy;
 }
 
 absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,
@@ -66,7 +120,8 @@ absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,
     if (!values[i].on_device()) continue;
     FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host_.Allocate(values[i].bytes(), nullptr));
     Download& download = downloads.emplace_back(Download{i, values[i], Buffer(block)});
-    stream_.Copy(values[i].buffer(), download.host);
+    NoteRead(values[i]);
+    streams_.stream().Copy(values[i].buffer(), download.host);
   }
   return absl::OkStatus();
 }
@@ -80,6 +135,7 @@ void StreamScope::Finish(std::vector<Download>& downloads, absl::Span<Tensor> va
     } else {
       value = Tensor::OfBuffer(dtype, download.value.shape(), std::move(download.host));
     }
+    if (dtype == DType::kBool) NormaliseBools(value);
   }
   downloads.clear();
 }
@@ -87,43 +143,84 @@ void StreamScope::Finish(std::vector<Download>& downloads, absl::Span<Tensor> va
 absl::Status StreamScope::ToHost(absl::Span<Tensor> values) {
   if (downloads_.empty()) FORMWORK_RETURN_IF_ERROR(Enqueue(values, downloads_));
   if (downloads_.empty()) return absl::OkStatus();
-  FORMWORK_RETURN_IF_ERROR(Ready());
+  FORMWORK_RETURN_IF_ERROR(Reach(/*all=*/false));
   Finish(downloads_, values);
   return absl::OkStatus();
 }
 
-absl::Status StreamScope::Ready() {
-  if (waits_for_ == nullptr) {
-    waits_for_ = stream_.Record();
-    ++host_waits_;
+absl::Status StreamScope::Ready() { return Reach(/*all=*/true); }
+
+absl::Status StreamScope::Reach(bool all) {
+  while (true) {
+    if (waits_for_.empty()) {
+      waits_for_ =
+          all ? streams_.RecordAll() : StreamGroup::Points{streams_.Record(streams_.current())};
+      waits_for_all_ = all;
+      ++host_waits_;
+    }
+    if (!Happened(waits_for_)) return WaitFor(waits_for_);
+    absl::Status device;
+    for (const StreamGroup::Point& point : waits_for_) {
+      device.Update(point.event->Await(absl::InfiniteFuture()));
+      streams_.NoteAwaited(point);
+    }
+    waits_for_.clear();
+    LetGo();
+    stream_works_ = device.ok();
+    // Else it is of a step that the call was ended at.
+    if (!waits_for_all_ && all) continue;
+    FORMWORK_RETURN_IF_ERROR(status_->Get());
+    return device;
   }
-  if (!waits_for_->Done()) return WaitFor(waits_for_);
-  const absl::Status device = waits_for_->Await(absl::InfiniteFuture());
-  waits_for_ = nullptr;
-  stream_works_ = device.ok();
-  FORMWORK_RETURN_IF_ERROR(status_->Get());
-  return device;
 }
 
 absl::Status StreamScope::MayGoOn() {
   if (in_window_++ < kMostInWindow) return absl::OkStatus();
-  if (window_end_ != nullptr && !window_end_->Done()) {
+  if (!Happened(window_end_)) {
     ++host_waits_;
     return WaitFor(window_end_);
   }
   FORMWORK_RETURN_IF_ERROR(status_->Get());  // No later step would do anything.
-  window_end_ = stream_.Record();
+  for (const StreamGroup::Point& point : window_end_) streams_.NoteAwaited(point);
+  LetGo();
+  window_end_ = streams_.RecordAll();
   in_window_ = 1;
   return absl::OkStatus();
 }
 
-absl::Status StreamScope::WaitFor(const EventRef& event) {
-  blocks_on_ = event;
+bool StreamScope::Happened(const StreamGroup::Points& points) {
+  bool all = true;
+  for (const StreamGroup::Point& point : points) all = point.event->Done() && all;
+  return all;
+}
+
+absl::Status StreamScope::WaitFor(const StreamGroup::Points& points) {
+  blocks_on_ = points;
   return absl::UnavailableError("");
 }
 
 void StreamScope::Block() {
-  if (blocks_on_ != nullptr) (void)blocks_on_->Await(absl::InfiniteFuture());
+  for (const StreamGroup::Point& point : blocks_on_) {
+    (void)point.event->Await(absl::InfiniteFuture());
+  }
+}
+
+void StreamScope::OnceReached(absl::AnyInvocable<void()> go_on) {
+  struct Rest {
+    std::atomic<size_t> left;
+    absl::AnyInvocable<void()> go_on;
+  };
+  // The call may be another thread's once all of them have been told.
+  absl::InlinedVector<Stream*, 1> streams;
+  for (const StreamGroup::Point& point : blocks_on_) {
+    streams.push_back(&streams_.stream(point.stream));
+  }
+  const auto rest = std::make_shared<Rest>(streams.size(), std::move(go_on));
+  for (Stream* stream : streams) {
+    stream->Then([rest](const absl::Status&) {
+      if (--rest->left == 0) rest->go_on();
+    });
+  }
 }
 
 absl::Status StreamScope::EnqueueResults(absl::Span<const Tensor> results) {

@@ -1,10 +1,13 @@
 #pragma once
 
-// What the enqueued steps of one call share: a stream of a device, and how they fail.
+// What the enqueued steps of one call share: streams of a device, and how they fail.
 //
 // The host runs ahead of the device. A step that fails there fails the call: work of later steps is
-// then skipped, and what would change a variable leaves it the value that it had. The first failure
-// is the call's, as it is where steps run one after the other.
+// then skipped, and what would change a variable leaves it the value that it had. The failure of
+// the earliest step is the call's, as it is where steps run one after the other.
+//
+// A value's memory is of the stream that its step is on, and goes back there. What another stream
+// reads is held until that one knows of it.
 
 #include <cstdint>
 #include <memory>
@@ -13,11 +16,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "core/base/hash_map.h"
 #include "core/device/device.h"
+#include "core/device/stream_group.h"
 #include "core/resource/access_ticket.h"
 #include "core/tensor/tensor.h"
 
@@ -31,14 +37,18 @@ absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stre
 /// How the work that a call has enqueued went so far. Thread-safe; kept by that work.
 class EnqueuedStatus {
  public:
-  /// The first one holds. `effects`: how many the call had before what failed.
-  void Fail(absl::Status status, int64_t effects);
+  /// Of the steps that fail, by their numbers, the first one holds. `effects`: how many the call
+  /// had before what failed.
+  void Fail(int64_t step, absl::Status status, int64_t effects);
   absl::Status Get() const;
+  /// Whether one has failed that comes before `step`, which is to be skipped then.
+  bool FailedBefore(int64_t step) const;
   int64_t effects_before_failure() const;
 
  private:
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  int64_t step_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t effects_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -49,13 +59,17 @@ class EnqueuedStatus {
 /// Ready, and is run again, from its beginning, once the call goes on.
 class StreamScope {
  public:
-  /// `memory`: of the stream's device. `ticket`: of the call; it is told of the stream. `host`: for
-  /// values that come from the device.
-  StreamScope(Allocator& memory, Stream& stream, AccessTicket& ticket, Allocator& host);
+  /// `memory`: of the streams' device. `ticket`: of the call; it is told of the streams. `host`:
+  /// for values that come from the device.
+  StreamScope(Allocator& memory, absl::Span<Stream* const> streams, AccessTicket& ticket,
+              Allocator& host);
+  StreamScope(Allocator& memory, Stream& stream, AccessTicket& ticket, Allocator& host)
+      : StreamScope(memory, {&stream}, ticket, host) {}
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;
 
-  Stream& stream() { return stream_; }
+  /// The one that work is enqueued on now.
+  Stream& stream() { return streams_.stream(); }
   AccessTicket& ticket() { return ticket_; }
   const std::shared_ptr<EnqueuedStatus>& status() const { return status_; }
 
@@ -66,8 +80,19 @@ class StreamScope {
   }
   const std::shared_ptr<const std::string>& calls() const { return calls_; }
 
-  /// Plain data, undefined until work writes it.
+  /// From now on work is enqueued on stream `k`.
+  void Go(int k) { streams_.Go(k); }
+  /// The point that it has got to, by a number of the plan's, for WaitForPoint.
+  void RecordPoint(size_t number);
+  /// What is enqueued on the current stream from now on comes after that, of any of them.
+  void WaitForPoint(size_t number);
+
+  /// The number of a step that is issued now; they rise.
+  int64_t NextStep() { return ++steps_; }
+  /// Plain data, undefined until work on the current stream writes it.
   absl::StatusOr<Tensor> Allocate(DType dtype, const Shape& shape);
+  /// Work that is enqueued on the current stream now reads `value`, of the device.
+  void NoteRead(const Tensor& value);
   /// A copy on the device, enqueued; `value` itself where it is there.
   absl::StatusOr<Tensor> ToDevice(const Tensor& value);
   /// OK once everything that is enqueued has run. Errors: its first failure; the device's; one that
@@ -81,8 +106,11 @@ class StreamScope {
   absl::Status MayGoOn();
   /// Returns when what has returned that IsWaiting last does not have to wait any more.
   void Block();
-  /// Copies in host memory, in place of those that are on the device. Errors: as Ready; after one
-  /// that IsWaiting, to be called again with the same values.
+  /// Calls `go_on` then, on any thread: one that must not be held up.
+  void OnceReached(absl::AnyInvocable<void()> go_on);
+  /// Copies in host memory, in place of those that are on the device; once the current stream has
+  /// got there. Errors: as Ready; after one that IsWaiting, to be called again with the same
+  /// values.
   absl::Status ToHost(absl::Span<Tensor> values);
 
   /// Enqueues copies of a finished plan's results, to be taken by TakeResults; then the call's
@@ -94,7 +122,7 @@ class StreamScope {
   /// A step with an effect that others can see has been issued.
   void NoteEffect() { ++effects_; }
   int64_t effects() const { return effects_; }
-  /// Whether the stream can be used by others.
+  /// Whether the streams can be used by others.
   bool stream_works() const { return stream_works_; }
   /// How often the host needed what was still on its way.
   int64_t host_waits() const { return host_waits_; }
@@ -106,21 +134,38 @@ class StreamScope {
     Tensor value;  // On the device: its dtype and shape, and its memory until it has been read.
     Buffer host;
   };
+  // Memory that a stream reads whose own does not know of that.
+  struct Held {
+    Buffer buffer;
+    int home;
+    int reader;
+    uint64_t time;  // Of the reader.
+  };
   absl::Status Enqueue(absl::Span<const Tensor> values, std::vector<Download>& downloads);
-  absl::Status WaitFor(const EventRef& event);
+  // OK once everything, or the current stream's part, has run.
+  absl::Status Reach(bool all);
+  static bool Happened(const StreamGroup::Points& points);
+  absl::Status WaitFor(const StreamGroup::Points& points);
+  // Drops what need not be held any more.
+  void LetGo();
   static void Finish(std::vector<Download>& downloads, absl::Span<Tensor> values);
 
   Allocator& memory_;
-  Stream& stream_;
+  StreamGroup streams_;
   AccessTicket& ticket_;
   Allocator& host_;
   const std::shared_ptr<EnqueuedStatus> status_ = std::make_shared<EnqueuedStatus>();
   std::shared_ptr<const std::string> calls_;
   std::vector<Download> downloads_, results_;
-  EventRef waits_for_;   // What Ready has not seen happen.
-  EventRef window_end_;  // Of the steps before the latest ones.
-  int in_window_ = 0;    // Of the latest ones.
-  EventRef blocks_on_;
+  StreamGroup::Points waits_for_;   // What Reach has not seen happen.
+  bool waits_for_all_ = false;      // It is of everything.
+  StreamGroup::Points window_end_;  // Of the steps before the latest ones.
+  StreamGroup::Points blocks_on_;
+  int in_window_ = 0;                       // Of the latest ones.
+  std::vector<StreamGroup::Point> points_;  // By the plan's numbers.
+  HashMap<const BufferBlock*, int> homes_;  // Of memory that is not of stream 0.
+  std::vector<Held> held_;
+  int64_t steps_ = 0;
   int64_t effects_ = 0;
   int64_t host_waits_ = 0;
   bool stream_works_ = true;

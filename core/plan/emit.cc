@@ -34,8 +34,10 @@ absl::StatusOr<std::shared_ptr<Plan>> Emitter::Run(const Graph& graph) {
       plan_->results[k] = CopyTo(MemoryByDType(graph.dtype(graph.results[k])), plan_->results[k]);
     }
   }
+  JoinStreams(plan_->results);
   NewInstruction(Plan::Code::kReturn, "", nullptr);
   whole.end = Here();
+  clocks_.Finish(*plan_);
   for (const Edge& result : graph.results) {
     plan_->result_dtypes.push_back(graph.dtype(result));
     plan_->result_shapes.push_back(graph.shape(result));
@@ -65,6 +67,8 @@ absl::StatusOr<std::vector<Plan::Ref>> Emitter::EmitBody(const Graph& graph,
   region.begin = Here();
   Body body{graph, region, top, std::vector<std::vector<Plan::Ref>>(graph.nodes.size())};
   for (size_t i = 0; i < args.size(); ++i) body.refs[graph.args[i]] = {args[i]};
+  if (clocks_.several()) PlaceOnStreams(body);
+  for (int32_t arg : graph.args) PreparePoint(body, arg);
   for (const FusionUnit& unit : Units(graph)) {
     if (WorkIsCut()) return WorkStatus();
     FORMWORK_RETURN_IF_ERROR(AddUnit(body, unit));
@@ -75,6 +79,20 @@ absl::StatusOr<std::vector<Plan::Ref>> Emitter::EmitBody(const Graph& graph,
   results.reserve(graph.results.size());
   for (const Edge& result : graph.results) results.push_back(body.ref(result));
   return results;
+}
+
+void Emitter::PlaceOnStreams(Body& body) const {
+  const std::vector<Node>& nodes = body.graph.nodes;
+  body.streams = AssignStreams(body.graph, clocks_.streams(), device().least_stream_work);
+  body.used_on.resize(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (body.streams[i] == 0) continue;
+    for (const Edge& edge : nodes[i].inputs) body.used_on[edge.node] = body.streams[i];
+  }
+}
+
+void Emitter::PreparePoint(const Body& body, int32_t i) {
+  if (!body.used_on.empty() && body.used_on[i] != 0) PrepareWaits(body.used_on[i], body.refs[i]);
 }
 
 //      variables = loads; hit, kept = recall(variables); branch hit -> recalled, anew
@@ -166,7 +184,11 @@ absl::Status Emitter::AddNode(Body& body, int32_t i) {
   if (!fork && node.op->control_flow == ControlFlow::kNone) return AddKernel(body, i);
   if (body.top && root_) scope_.releases.NoteFunction(Here());
   if (fork) return AddFork(body, i);
-  if (node.bodies.empty()) return AddCall(body, i);
+  if (node.bodies.empty()) {
+    FORMWORK_RETURN_IF_ERROR(AddCall(body, i));
+    PreparePoint(body, i);
+    return absl::OkStatus();
+  }
   const uint32_t begin = Here();
   FORMWORK_RETURN_IF_ERROR(node.op->control_flow == ControlFlow::kWhile ? AddLoop(body, i)
                                                                         : AddBranches(body, i));
@@ -179,6 +201,7 @@ absl::Status Emitter::AddNode(Body& body, int32_t i) {
   if (node.op->control_flow == ControlFlow::kWhile && plan_->last_effect >= begin) {
     plan_->last_effect = Here() - 1;
   }
+  PreparePoint(body, i);
   return absl::OkStatus();
 }
 

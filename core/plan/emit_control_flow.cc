@@ -35,7 +35,8 @@ absl::Status Emitter::AddCall(Body& body, int32_t i) {
   for (size_t k = 0; k < inputs.size(); ++k) {
     inputs[k] = CopyTo(MemoryByDType(body.graph.dtype(node.inputs[k])), inputs[k], body.copies);
   }
-  NewStep(body, i, Plan::Code::kCall, call, inputs);
+  JoinStreams(inputs);
+  clocks_.NoteMade(NewStep(body, i, Plan::Code::kCall, call, inputs).outputs);
   for (size_t k = 0; on_device() && k < node.output_dtypes.size(); ++k) {
     plan_->memory[body.refs[i][k].index] = MemoryByDType(node.output_dtypes[k]);
   }
@@ -85,14 +86,17 @@ absl::Status Emitter::AddBranches(Body& body, int32_t i) {
     body.refs[i].push_back({.index = first + static_cast<uint32_t>(k)});
   }
   std::vector<uint32_t> jumps;
+  const StreamClocks::State before = clocks_.state();
   for (size_t b = 0; b < branches; ++b) {
     LandHere(construct.begin, b);
+    clocks_.Restore(before);
     Region region;
     FORMWORK_ASSIGN_OR_RETURN(std::vector<Plan::Ref> results,
                               EmitBody(node.bodies[b], arguments, region, false));
     for (size_t k = 0; k < outputs; ++k) {
       results[k] = CopyTo(MemoryByDType(node.output_dtypes[k]), results[k]);
     }
+    JoinStreams(results);
     Move(results, first);
     for (size_t k = 0; k < outputs; ++k) {
       if (Accesses::HoldsHandles(node.output_dtypes[k])) {
@@ -104,6 +108,8 @@ absl::Status Emitter::AddBranches(Body& body, int32_t i) {
     construct.regions.push_back(std::move(region));
   }
   for (uint32_t jump : jumps) LandHere(jump);
+  clocks_.Restore(before);
+  clocks_.NoteMade(construct.outputs);
   construct.end = Here();
   body.region.constructs.push_back(std::move(construct));
   return absl::OkStatus();
@@ -150,7 +156,10 @@ absl::Status Emitter::AddLoop(Body& body, int32_t i) {
     }
   }
   body.refs[i] = variables;
+  JoinStreams(initial);
   Move(initial, first);
+  clocks_.NoteMade(construct.outputs);
+  const StreamClocks::State before = clocks_.state();
   const uint32_t jump = Jump();
   construct.begin = jump;
   construct.regions.resize(2);
@@ -160,6 +169,7 @@ absl::Status Emitter::AddLoop(Body& body, int32_t i) {
   std::vector<Plan::Ref> results;
   for (size_t k : carried) results.push_back(all[k]);
   for (size_t c = 0; c < memory.size(); ++c) results[c] = CopyTo(memory[c], results[c]);
+  JoinStreams(results);
   SaveOverwritten(results, first);
   Move(results, first);
   construct.regions[0].end = Here();
@@ -172,6 +182,7 @@ absl::Status Emitter::AddLoop(Body& body, int32_t i) {
     }
   }
   LandHere(jump);
+  clocks_.Restore(before);
   FORMWORK_ASSIGN_OR_RETURN(const std::vector<Plan::Ref> decision,
                             EmitBody(condition, variables, construct.regions[1], false));
   const Plan::Ref decided = CopyTo(Plan::Memory::kHost, decision[0]);
@@ -182,6 +193,8 @@ absl::Status Emitter::AddLoop(Body& body, int32_t i) {
   AddInput(decided);
   plan_->targets[plan_->code[decide].target].instruction = again;
   LandHere(decide, 1);
+  clocks_.Restore(before);
+  clocks_.NoteMade(construct.outputs);
   construct.regions[1].end = construct.end = Here();
   body.region.constructs.push_back(std::move(construct));
   return absl::OkStatus();

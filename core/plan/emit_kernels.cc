@@ -68,14 +68,22 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   }
   std::vector<Plan::Ref> inputs = InputsOf(body, node);
   if (placement) {
+    stream_ = StreamOf(body, i, *placement, of_device != nullptr);
     FORMWORK_ASSIGN_OR_RETURN(kernel, PutOnDevice(body, node, *placement, std::move(of_device),
                                                   std::move(kernel), inputs));
+    if (!placement->on_host) PrepareWaits(stream_, inputs);
   }
   const uint32_t index = NewKernel(std::move(kernel));
   Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index, inputs);
   if (placement) {
     std::copy(placement->outputs.begin(), placement->outputs.end(),
               plan_->memory.end() - placement->outputs.size());
+    if (!placement->on_host) {
+      NoteStep(stream_, inputs);
+    } else if (node.op->forwards_inputs) {
+      for (size_t k = 0; k < inputs.size(); ++k) clocks_.NoteSame(body.refs[i][k].index, inputs[k]);
+    }
+    stream_ = 0;
   }
   instruction.effect = HasEffect(node);
   if (instruction.effect) plan_->last_effect = Here() - 1;
@@ -171,6 +179,14 @@ NodePlacement Emitter::PlacementOf(const Body& body, const Node& node) const {
   std::vector<Plan::Memory> memory;
   for (const Edge& edge : node.inputs) memory.push_back(MemoryOf(body.ref(edge)));
   return Place(body.graph, node, memory);
+}
+
+int Emitter::StreamOf(const Body& body, int32_t i, const NodePlacement& placement,
+                      bool enqueued) const {
+  const bool on_device =
+      std::all_of(placement.outputs.begin(), placement.outputs.end(),
+                  [](Plan::Memory memory) { return memory == Plan::Memory::kDevice; });
+  return body.streams.empty() || !enqueued || !on_device ? 0 : body.streams[i];
 }
 
 absl::StatusOr<KernelFn> Emitter::MakeDeviceKernel(const Body& body, const Node& node) {

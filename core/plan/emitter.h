@@ -3,6 +3,7 @@
 // Flattens a graph into a program: kernels, fused groups, branches, loops and calls. Private to
 // this folder; planner_scope.h declares Emit.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -24,7 +25,7 @@ namespace formwork {
 class Emitter : private ProgramBuilder {
  public:
   Emitter(PlannerScope& scope, bool root)
-      : ProgramBuilder(scope.context), scope_(scope), root_(root) {}
+      : ProgramBuilder(scope.context, StreamsOf(scope.context, root)), scope_(scope), root_(root) {}
 
   /// Once.
   absl::StatusOr<std::shared_ptr<Plan>> Run(const Graph& graph);
@@ -37,14 +38,25 @@ class Emitter : private ProgramBuilder {
     bool top;                                  // The plan's own, not that of a branch or loop.
     std::vector<std::vector<Plan::Ref>> refs;  // By node, by output.
     Copies copies = {};
+    // Of its nodes, where there are several: on which they run, and one on which they are used, if
+    // that is another than 0.
+    std::vector<uint8_t> streams = {}, used_on = {};
 
     Plan::Ref ref(Edge edge) const { return refs[edge.node][edge.index]; }
   };
 
+  // What functions that are called do stays on stream 0.
+  static int StreamsOf(const PlannerContext& context, bool root) {
+    return root && context.device ? std::min(context.device->streams, StreamGroup::kMost) : 1;
+  }
   // The refs of the body's results. Fills `region`.
   absl::StatusOr<std::vector<Plan::Ref>> EmitBody(const Graph& graph,
                                                   absl::Span<const Plan::Ref> args, Region& region,
                                                   bool top);
+  void PlaceOnStreams(Body& body) const;
+  // Node i's outputs are there once stream 0 is here, and no step makes them: where others need
+  // them, it has a point here and not further on.
+  void PreparePoint(const Body& body, int32_t i);
   // The part that is kept while variables are; adds variables and values to `args`.
   absl::Status EmitFixed(const FixedParts& parts, std::vector<Plan::Ref>& args, Region& whole);
   // Its first output.
@@ -63,6 +75,8 @@ class Emitter : private ProgramBuilder {
   absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node, KernelFactory factory);
   // Of a plan for a device.
   NodePlacement PlacementOf(const Body& body, const Node& node) const;
+  // Where its work goes. `enqueued`: it is the device's.
+  int StreamOf(const Body& body, int32_t i, const NodePlacement& placement, bool enqueued) const;
   // The kernel of a node's step, whose inputs are copied to where it wants them. `kernel`: the
   // device's, `host_kernel`: the host's; one of them may be empty.
   absl::StatusOr<KernelFn> PutOnDevice(Body& body, const Node& node, const NodePlacement& placement,

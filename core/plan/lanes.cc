@@ -9,7 +9,7 @@
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/fixed_nodes.h"
-#include "core/ops/work.h"
+#include "core/plan/node_work.h"
 
 namespace formwork {
 namespace {
@@ -18,8 +18,6 @@ namespace {
 constexpr double kLeastLaneNanos = 50'000;
 // What running side by side must save, of all.
 constexpr double kLeastGain = 0.125;
-// A loop whose number of iterations nobody knows is taken for so many.
-constexpr double kIterations = 16;
 // Looking for lanes visits each node so often on average, at most.
 constexpr int64_t kVisitsPerNode = 64;
 
@@ -40,34 +38,6 @@ bool FitsLane(const Node& node) {
     }
   }
   return true;
-}
-
-double WorkOf(const Graph& graph, const Node& node);
-
-double WorkOf(const Graph& graph) {
-  double work = 0;
-  for (const Node& node : graph.nodes) work += WorkOf(graph, node);
-  return work;
-}
-
-double WorkOf(const Graph& graph, const Node& node) {
-  if (node.kind != NodeKind::kOp) return 0;
-  if (node.bodies.empty()) {
-    std::vector<PartialShape> inputs;
-    for (const Edge& edge : node.inputs) {
-      const std::vector<PartialShape>& shapes = graph.nodes[edge.node].output_shapes;
-      inputs.push_back(shapes.empty() ? PartialShape() : shapes[edge.index]);
-    }
-    return EstimateWork(node.op->name, inputs, node.output_shapes);
-  }
-  double all = 0;
-  double most = 0;
-  for (const Graph& body : node.bodies) {
-    const double work = WorkOf(body);
-    all += work;
-    most = std::max(most, work);
-  }
-  return node.op->control_flow == ControlFlow::kWhile ? kIterations * all : most;
 }
 
 // One graph; not the bodies of its nodes.

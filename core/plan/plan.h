@@ -112,6 +112,15 @@ class Plan {
   /// Where the value of each slot is; empty: the plan is for the CPU. Kernels of a plan for a
   /// device are those of core/kernels/enqueued_step.h, and their errors name their nodes.
   std::vector<Memory> memory;
+  /// Where an instruction enqueues its work, and which ones' work it waits for there: of a plan
+  /// that uses several streams of a device.
+  struct OnStream {
+    int stream = 0;
+    std::vector<uint32_t> waits;
+  };
+  std::vector<OnStream> on_streams;  ///< By instruction; empty: all is on stream 0.
+  int num_streams = 1;
+  uint32_t num_points = 0;     ///< Instructions whose work others wait for: so many events.
   uint32_t num_registers = 0;  ///< Of the program of scalars that has most.
   /// Parameter i is moved into slot i.
   std::vector<DType> arg_dtypes;
@@ -139,7 +148,8 @@ class Plan {
 ///   3: branch %2 -> 4 drop %1, 6
 ///   4: %5 = MatMul(%0 %1!) 'dense/MatMul' drop %1
 /// A `!` marks what is taken over, `#0` a constant; `@host` and `@device`, in a plan for a device,
-/// where a value is made. Of a long one, the first megabyte.
+/// where a value is made; `stream 1` where a step is enqueued, if not on stream 0, and `wait 3` for
+/// which instruction's work it waits there. Of a long one, the first megabyte.
 std::string PlanText(const Plan& plan);
 
 /// Calls `visit` with each node's hidden state, calls of functions followed, until it returns

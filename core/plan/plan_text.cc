@@ -46,6 +46,12 @@ class Writer {
     if (label.op != nullptr) return label.op->name;
     return plan_.memory.empty() ? "fused" : "copy";
   }
+  void AddStream(size_t i) {
+    if (plan_.on_streams.empty()) return;
+    const Plan::OnStream& on = plan_.on_streams[i];
+    if (on.stream != 0) absl::StrAppend(&text_, " stream ", on.stream);
+    if (!on.waits.empty()) absl::StrAppend(&text_, " wait ", absl::StrJoin(on.waits, " "));
+  }
   bool HasRoom() const { return text_.size() < kMostBytes; }
 
   void Add(size_t i) {
@@ -60,7 +66,11 @@ class Writer {
     if (instruction.outputs.count > 0) absl::StrAppend(&text_, " = ");
     switch (instruction.code) {
       case Plan::Code::kKernel:
-        absl::StrAppend(&text_, KernelText(label), "(", inputs, ")");
+        if (inputs.empty() && label.op == nullptr && !plan_.memory.empty()) {
+          absl::StrAppend(&text_, "point");
+        } else {
+          absl::StrAppend(&text_, KernelText(label), "(", inputs, ")");
+        }
         break;
       case Plan::Code::kScalar:
         absl::StrAppend(&text_, "scalar(", inputs, ")");
@@ -100,6 +110,7 @@ class Writer {
         break;
     }
     if (!label.node.empty()) absl::StrAppend(&text_, " '", label.node, "'");
+    AddStream(i);
     if (instruction.drops.count > 0) {
       absl::StrAppend(&text_, " drop ", SlotsText(plan_.drops, instruction.drops));
     }

@@ -11,6 +11,7 @@
 #include "core/graph/import.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/plan/plan.h"
+#include "core/plan/streams.h"
 
 namespace formwork {
 
@@ -24,6 +25,8 @@ struct PlannerContext {
     Allocator& memory;  ///< Of the device. Outlives the plan.
     Stream& stream;     ///< Of it, too. Constants are copied on it.
     const KernelRegistry& kernels;
+    int streams = 1;  ///< That a call may use: at most StreamGroup::kMost.
+    double least_stream_work = kLeastStreamWork;  ///< What is worth one (AssignStreams).
   };
   std::optional<Target> device = std::nullopt;
   PassBudget budget = {};

@@ -72,11 +72,13 @@ Plan::Ref ProgramBuilder::CopyTo(Plan::Memory memory, Plan::Ref ref) {
     return {.constant = true, .index = found->second};
   }
   const uint32_t slot = NewSlots(1, memory);
+  const int stream = memory == Plan::Memory::kHost ? 0 : stream_;
   const uint32_t kernel = NewKernel(memory == Plan::Memory::kHost ? MakeToHost() : MakeToDevice());
   Plan::Instruction& copy = NewInstruction(Plan::Code::kKernel, "", nullptr);
   copy.outputs = {slot, 1};
   copy.target = kernel;
   AddInput(ref);
+  NoteStep(stream, {ref});
   return {.index = slot};
 }
 
@@ -85,6 +87,36 @@ Plan::Ref ProgramBuilder::CopyTo(Plan::Memory memory, Plan::Ref ref, Copies& cop
   auto [found, inserted] = copies.try_emplace(ref.index);
   if (inserted) found->second = CopyTo(memory, ref);
   return found->second;
+}
+
+std::vector<uint32_t> ProgramBuilder::SlotsOnDevice(absl::Span<const Plan::Ref> refs) const {
+  std::vector<uint32_t> slots;
+  for (const Plan::Ref& ref : refs) {
+    if (!ref.constant && MemoryOf(ref) == Plan::Memory::kDevice) slots.push_back(ref.index);
+  }
+  return slots;
+}
+
+void ProgramBuilder::AddNoStep() {
+  const uint32_t kernel = NewKernel(MakeNoStep());
+  NewInstruction(Plan::Code::kKernel, "", nullptr).target = kernel;
+}
+
+void ProgramBuilder::PrepareWaits(int stream, absl::Span<const Plan::Ref> refs) {
+  if (!clocks_.several() || !clocks_.NeedsPoint(stream, SlotsOnDevice(refs))) return;
+  AddNoStep();
+  clocks_.AddPoint(Here() - 1);
+}
+
+void ProgramBuilder::NoteStep(int stream, absl::Span<const Plan::Ref> reads) {
+  if (!clocks_.several()) return;
+  clocks_.AddStep(Here() - 1, stream, SlotsOnDevice(reads), plan_->code.back().outputs);
+}
+
+void ProgramBuilder::JoinStreams(absl::Span<const Plan::Ref> refs) {
+  if (!clocks_.several() || !clocks_.HasToWait(0, SlotsOnDevice(refs))) return;
+  AddNoStep();
+  NoteStep(0, refs);
 }
 
 }  // namespace formwork

@@ -11,13 +11,15 @@
 
 #include "core/plan/plan.h"
 #include "core/plan/planner.h"
+#include "core/plan/stream_clocks.h"
 
 namespace formwork {
 
 class ProgramBuilder {
  protected:
-  explicit ProgramBuilder(const PlannerContext& context)
-      : context_(context), plan_(std::make_shared<Plan>()) {}
+  /// `streams`: of the device, that the plan may use.
+  ProgramBuilder(const PlannerContext& context, int streams)
+      : context_(context), plan_(std::make_shared<Plan>()), clocks_(streams) {}
 
   /// The next instruction's place.
   uint32_t Here() const { return static_cast<uint32_t>(plan_->code.size()); }
@@ -46,18 +48,29 @@ class ProgramBuilder {
     return ref.constant ? constant_memory_[ref.index] : plan_->memory[ref.index];
   }
   /// The same value in that memory: the ref itself where it is there. A constant is copied once for
-  /// all calls.
+  /// all calls; to the device it goes on stream_.
   Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref);
   /// What has been copied already, by slot, while its steps are run.
   using Copies = std::map<uint32_t, Plan::Ref>;
   Plan::Ref CopyTo(Plan::Memory memory, Plan::Ref ref, Copies& copies);
+  /// To be called before a step on `stream` reads them.
+  void PrepareWaits(int stream, absl::Span<const Plan::Ref> refs);
+  /// The step that has just been added is enqueued on `stream`.
+  void NoteStep(int stream, absl::Span<const Plan::Ref> reads);
+  /// All that is enqueued on stream 0 from now on comes after what has made these.
+  void JoinStreams(absl::Span<const Plan::Ref> refs);
   /// Where each constant is wanted.
   const std::vector<Plan::Memory>& constant_memory() const { return constant_memory_; }
 
   const PlannerContext& context_;
   std::shared_ptr<Plan> plan_;
+  StreamClocks clocks_;
+  int stream_ = 0;  // Of the step that is being added.
 
  private:
+  std::vector<uint32_t> SlotsOnDevice(absl::Span<const Plan::Ref> refs) const;
+  void AddNoStep();
+
   std::vector<Plan::Memory> constant_memory_;
   std::map<uint32_t, uint32_t> device_constants_;  // Of those of the host, their likes there.
 };

@@ -146,18 +146,21 @@ void AccessTicket::Wake(const ReadyTickets& ready) {
 
 void AccessTicket::ReleaseAll() {
   if (entries_.empty()) return;
-  const EventRef event = stream_ == nullptr ? nullptr : stream_->Record();
+  Events events;
+  for (const Entry& entry : entries_) RecordEnds(entry, events);
   ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     for (Entry& entry : entries_) {
-      if (event != nullptr) Settle(entry, event);
+      if (streams_ != nullptr) Settle(entry, events);
       if (entry.in_line) Leave(entry, ready);
     }
     NoteReady(ready);
   }
-  if (event != nullptr) Retire();
+  if (streams_ != nullptr) Retire();
   entries_.clear();
+  uses_.clear();
+  variables_.clear();
   Wake(ready);
 }
 
@@ -166,12 +169,13 @@ void AccessTicket::Release(ResourceHandle handle) {
   Entry* entry = Find(handle);
   // Another name of the resource may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write) return;
-  const EventRef event = stream_ == nullptr ? nullptr : stream_->Record();
+  Events events;
+  RecordEnds(*entry, events);
   ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
     if (!entry->in_line) return;
-    if (event != nullptr) Settle(*entry, event);
+    if (streams_ != nullptr) Settle(*entry, events);
     Leave(*entry, ready);
     NoteReady(ready);
   }
@@ -316,16 +320,48 @@ absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
 
 // --- On a stream ---------------------------------------------------------------------------------
 
+AccessTicket::Uses& AccessTicket::UsesOf(const Entry& entry) {
+  if (uses_.size() < entries_.size()) uses_.resize(entries_.size());
+  return uses_[static_cast<size_t>(&entry - entries_.data())];
+}
+
+bool AccessTicket::IsBehindOthers(const Uses& uses, int stream) const {
+  for (int k = 0; k < streams_->size(); ++k) {
+    if (uses.behind[k] != 0 && streams_->IsBehind(stream, k, uses.behind[k])) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<Tensor> AccessTicket::ReadEnqueued(ResourceHandle handle) {
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
   const Tensor& value = ValueOf(*entry);
   if (!value.has_value()) return Uninitialized(*entry->resource);
   if (!value.on_device()) return value;
-  if (!entry->read_enqueued && !entry->write_enqueued) {
-    stream_->Wait(entry->write ? entry->resource->defined_ : entry->defined);
+  Uses& uses = UsesOf(*entry);
+  const int k = streams_->current();
+  if (uses.written != 0) {
+    if (!streams_->IsBehind(k, 0, uses.written)) {
+      const StreamGroup::Point point = streams_->Record(0);
+      streams_->stream().Wait(point.event);
+      streams_->NoteWait(k, point);
+    }
+  } else if (!IsBehindOthers(uses, k)) {
+    streams_->stream().Wait(entry->write ? entry->resource->defined_ : entry->defined);
+    uses.behind[k] = streams_->now(k);
   }
-  entry->read_enqueued = true;
+  uses.read[k] = streams_->now(k);
+  if (streams_->size() > 1) {
+    variables_[value.buffer().block()] = static_cast<uint32_t>(entry - entries_.data());
+  }
   return value;
+}
+
+bool AccessTicket::NoteRead(const BufferBlock* block) {
+  const auto found = variables_.find(block);
+  if (found == variables_.end()) return false;
+  const int k = streams_->current();
+  uses_[found->second].read[k] = streams_->now(k);
+  return true;
 }
 
 absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(ResourceHandle handle,
@@ -346,7 +382,8 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
     }
   }
   if (!write.after.has_value()) {
-    FORMWORK_ASSIGN_OR_RETURN(write.after, Tensor::Allocate(*memory_, dtype, shape, stream_));
+    FORMWORK_ASSIGN_OR_RETURN(write.after,
+                              Tensor::Allocate(*memory_, dtype, shape, &streams_->stream()));
     if (value.on_device()) retired_.push_back(value);
   }
   write.before = value;
@@ -366,6 +403,9 @@ absl::Status AccessTicket::AssignEnqueued(ResourceHandle handle, Tensor value) {
 
 void AccessTicket::ReplaceEnqueued(Entry& entry, Tensor after) {
   Resource& variable = *entry.resource;
+  Uses& uses = UsesOf(entry);
+  Stream& stream = streams_->stream(0);
+  const bool in_place = variable.value_.buffer().block() == after.buffer().block();
   std::vector<EventRef> reads;
   {
     absl::MutexLock lock(&store_.line_mutex_);
@@ -373,37 +413,68 @@ void AccessTicket::ReplaceEnqueued(Entry& entry, Tensor after) {
     variable.Set(std::move(after));
   }
   NoteWrite(entry);
-  if (!entry.write_enqueued) {
-    for (const EventRef& read : reads) stream_->Wait(read);
+  if (uses.written == 0) {
+    for (const EventRef& read : reads) stream.Wait(read);
     // Who has read the value has waited for it.
-    if (!entry.read_enqueued && reads.empty()) stream_->Wait(variable.defined_);
+    if (reads.empty() && !IsBehindOthers(uses, 0)) stream.Wait(variable.defined_);
   }
-  entry.write_enqueued = true;
+  for (int k = 1; in_place && k < streams_->size(); ++k) {
+    if (streams_->IsBehind(0, k, uses.read[k])) continue;
+    const StreamGroup::Point point = streams_->Record(k);
+    stream.Wait(point.event);
+    streams_->NoteWait(0, point);
+  }
+  uses = {.written = streams_->now(0)};
 }
 
-void AccessTicket::Settle(Entry& entry, const EventRef& event) {
+bool AccessTicket::EndsOn(const Uses& uses, int k) const {
+  if (k > 0) return !streams_->IsBehind(0, k, uses.read[k]);
+  bool ends = uses.written != 0;
+  for (int other = 0; other < streams_->size(); ++other) {
+    ends |= uses.read[other] != 0 && streams_->IsBehind(0, other, uses.read[other]);
+  }
+  return ends;
+}
+
+void AccessTicket::RecordEnds(const Entry& entry, Events& events) {
+  if (streams_ == nullptr) return;
+  const Uses& uses = UsesOf(entry);
+  for (int k = 0; k < streams_->size(); ++k) {
+    if (EndsOn(uses, k) && events[k] == nullptr) events[k] = streams_->Record(k).event;
+  }
+}
+
+void AccessTicket::Settle(Entry& entry, const Events& events) {
   if (entry.released) return;
   Resource& resource = *entry.resource;
   if (entry.write && !entry.in_line) {  // It ends with the call.
     if (resource.value_.on_device()) retired_.push_back(resource.value_);
     return;
   }
-  if (entry.write_enqueued) {
-    resource.defined_ = event;
-    resource.reads_.clear();
-  } else if (entry.read_enqueued &&
-             (entry.write || entry.pinned.buffer().block() == resource.value_.buffer().block())) {
+  const Uses& uses = UsesOf(entry);
+  const auto add_reads = [&](int first) {
     auto& reads = resource.reads_;
     if (reads.size() >= kManyReads) {
       reads.erase(std::remove_if(reads.begin(), reads.end(),
                                  [](const EventRef& read) { return read->Done(); }),
                   reads.end());
     }
-    reads.push_back(event);
+    for (int k = first; k < streams_->size(); ++k) {
+      if (EndsOn(uses, k)) reads.push_back(events[k]);
+    }
+  };
+  if (uses.written != 0) {
+    resource.defined_ = events[0];
+    resource.reads_.clear();
+    add_reads(1);
+  } else if (uses.any_read() &&
+             (entry.write || entry.pinned.buffer().block() == resource.value_.buffer().block())) {
+    add_reads(0);
     entry.pinned = Tensor();
-  } else if (entry.read_enqueued) {
+  } else if (uses.any_read()) {
     retired_.push_back(std::move(entry.pinned));
   }
+  variables_.erase(resource.value_.buffer().block());
   // The call's own steps may hold the value still.
   if (entry.write && resource.value_.on_device() && !resource.value_.unique()) {
     retired_.push_back(resource.value_);
@@ -412,7 +483,11 @@ void AccessTicket::Settle(Entry& entry, const EventRef& event) {
 
 void AccessTicket::Retire() {
   if (retired_.empty()) return;
-  stream_->Then([retired = std::move(retired_)](const absl::Status&) {});
+  // Until the last of them is done.
+  const auto retired = std::make_shared<std::vector<Tensor>>(std::move(retired_));
+  for (int k = 0; k < streams_->size(); ++k) {
+    if (streams_->used(k)) streams_->stream(k).Then([retired](const absl::Status&) {});
+  }
   retired_.clear();
 }
 

@@ -7,21 +7,21 @@
 // is pinned as soon as every writer before it has released it, and never makes a later writer wait.
 // A call whose places are all granted never waits for a ticket again, so lines cannot deadlock.
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
+#include "core/base/hash_map.h"
 #include "core/device/buffer.h"
+#include "core/device/stream_group.h"
 #include "core/resource/changed_rows.h"
 #include "core/resource/resource_access.h"
 #include "core/resource/resource_store.h"
 
 namespace formwork {
-
-class Device;
-class Stream;
 
 struct AccessRequest {
   std::shared_ptr<Resource> resource;
@@ -70,23 +70,30 @@ class AccessTicket final : public ResourceAccess {
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;
 
-  /// Says, before the first access, that the call's work is enqueued on `stream`, of the device
+  /// Says, before the first access, that the call's work is enqueued on `streams`, of the device
   /// whose memory that is. Then giving back a place means that what is done to the resource is
-  /// enqueued: whoever comes next waits, on his own stream, for the event of that. Both outlive the
-  /// ticket's places.
-  void set_stream(Allocator& memory, Stream& stream) {
+  /// enqueued: whoever comes next waits, on his own stream, for the events of that. Both outlive
+  /// the ticket's places.
+  void set_streams(Allocator& memory, StreamGroup& streams) {
     memory_ = &memory;
-    stream_ = &stream;
+    streams_ = &streams;
+    uses_.resize(entries_.size());
   }
-  /// As Read, of a variable that work enqueued on the stream from now on reads.
+  /// As Read, of a variable that work enqueued on the current stream from now on reads.
   absl::StatusOr<Tensor> ReadEnqueued(ResourceHandle handle);
+  /// Work that is enqueued on the current stream now reads the device's memory `block`. True where
+  /// that is of a variable that has been read: it is given back behind that work then.
+  bool NoteRead(const BufferBlock* block);
+  /// `block`, which may have been a variable's, is the call's own from now on.
+  void Forget(const BufferBlock* block) { variables_.erase(block); }
   struct EnqueuedWrite {
     Tensor before;  ///< On a device or on the host; without value where there was none.
     Tensor after;   ///< On the device; the same buffer where the change is made in place.
   };
-  /// Gives the variable a value, of that dtype and shape, that work enqueued on the stream from now
-  /// on makes: that work writes all of `after`. It is the memory of the value before, where nobody
-  /// else holds that and it is as large, and is written after all earlier reads.
+  /// Gives the variable a value, of that dtype and shape, that work enqueued on stream 0, which is
+  /// the current one, from now on makes: that work writes all of `after`. It is the memory of the
+  /// value before, where nobody else holds that and it is as large, and is written after all
+  /// earlier reads.
   /// Errors: as Assign; kResourceExhausted, kUnavailable of the device.
   absl::StatusOr<EnqueuedWrite> WriteEnqueued(ResourceHandle handle, DType dtype,
                                               const Shape& shape);
@@ -127,8 +134,17 @@ class AccessTicket final : public ResourceAccess {
     ChangedRows changed;
     Tensor pinned;                   // Of a reader, once granted.
     std::shared_ptr<Event> defined;  // Of what is pinned.
-    bool read_enqueued = false, write_enqueued = false;
   };
+
+  // What a call's work does to a resource's value, by the streams' times; 0: nothing.
+  struct Uses {
+    uint64_t written = 0;         // On stream 0: the value is the call's own since then.
+    StreamGroup::Times behind{};  // From when on each is behind what others have made it by.
+    StreamGroup::Times read{};    // When each reads it last, as it is now.
+    bool any_read() const { return read != StreamGroup::Times{}; }
+  };
+  // Of one point of each stream, where somebody needs it.
+  using Events = std::array<EventRef, StreamGroup::kMost>;
 
   // Tickets that have become ready, in order: a list through themselves, because what passes a
   // place on must not need memory.
@@ -149,6 +165,12 @@ class AccessTicket final : public ResourceAccess {
   static const Tensor& ValueOf(const Entry& entry) {
     return entry.write ? entry.resource->value_ : entry.pinned;
   }
+  Uses& UsesOf(const Entry& entry);
+  bool IsBehindOthers(const Uses& uses, int stream) const;
+  // Whether the end of what stream `k` does for it has to be known by an event of that.
+  bool EndsOn(const Uses& uses, int k) const;
+  // Adds those that the entry needs.
+  void RecordEnds(const Entry& entry, Events& events);
   // Makes `after`, which work enqueued from now on writes, the value, behind all that has been
   // enqueued for the value before.
   void ReplaceEnqueued(Entry& entry, Tensor after);
@@ -157,9 +179,9 @@ class AccessTicket final : public ResourceAccess {
   // Update, of all rows where `rows` is null.
   absl::Status Change(ResourceHandle handle, const RowIndices* rows, size_t bytes_moved,
                       absl::FunctionRef<absl::Status(Tensor& value)> update);
-  // Under the line lock: what has been enqueued for the resource is over once `event` happens.
-  void Settle(Entry& entry, const std::shared_ptr<Event>& event);
-  // Holds values that others may not have to wait for until the stream is done with them.
+  // Under the line lock: what has been enqueued for the resource is over once `events` happen.
+  void Settle(Entry& entry, const Events& events);
+  // Holds values that others may not have to wait for until the streams are done with them.
   void Retire();
   // Grants what may go at the head of a resource's line; tickets that have become ready are added.
   static void Advance(Resource& resource, ReadyTickets& ready);
@@ -174,11 +196,13 @@ class AccessTicket final : public ResourceAccess {
   Allocator& allocator_;
   uint64_t writer_ = 0;
   Allocator* memory_ = nullptr;  // Of the stream's device.
-  Stream* stream_ = nullptr;
+  StreamGroup* streams_ = nullptr;
   std::vector<Tensor> retired_;  // Replaced, or perhaps read by work that is enqueued.
-  std::vector<Entry> entries_;   // By ID, ascending.
-  int64_t missing_ = 0;          // Places not granted; under the line lock.
-  bool waiting_ = false;         // Under the line lock.
+  std::vector<Uses> uses_;       // Of the entries, where there are streams.
+  HashMap<const BufferBlock*, uint32_t> variables_;  // Entries by the memory that has been read.
+  std::vector<Entry> entries_;                       // By ID, ascending.
+  int64_t missing_ = 0;                              // Places not granted; under the line lock.
+  bool waiting_ = false;                             // Under the line lock.
   AccessTicket* next_ready_ = nullptr;
   absl::Time waits_since_;
   absl::AnyInvocable<void()> on_ready_;

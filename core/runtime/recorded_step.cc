@@ -29,6 +29,7 @@ absl::string_view OpText(const Plan& plan, uint32_t at) {
   if (code == Plan::Code::kScalar) return "scalars";
   if (code == Plan::Code::kFork) return "lanes";
   if (!label.parts.empty()) return "fused";
+  if (plan.code[at].inputs.count == 0 && !plan.memory.empty()) return "point";
   return label.node.empty() ? "copy" : "kept values";
 }
 

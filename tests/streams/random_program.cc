@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
+#include "core/base/status.h"
 #include "tests/support/kernel_runner.h"
 
 namespace formwork::testing {
@@ -212,14 +213,28 @@ absl::StatusOr<Program> RandomProgram(Programs& programs, uint64_t seed) {
   return Writer(seed).Write(programs);
 }
 
-absl::StatusOr<Program> PlainProgram(Programs& programs, bool adds) {
-  if (adds) {
-    return programs.Make(absl::StrCat(kHead, "  w = AssignAddVariableOp(a, x) dtype=float\n"),
-                         kFeeds, {}, {"w"});
+absl::StatusOr<Program> PlainProgram(Programs& programs, Plain kind) {
+  switch (kind) {
+    case Plain::kReads:
+      return programs.Make(
+          absl::StrCat(kHead, "  v = ReadVariableOp(a) dtype=float\n  y = Tanh(v) T=float\n"),
+          kFeeds, {"y:0"}, {});
+    case Plain::kAdds:
+      return programs.Make(absl::StrCat(kHead, "  w = AssignAddVariableOp(a, x) dtype=float\n"),
+                           kFeeds, {}, {"w"});
+    case Plain::kReadsAndAdds:
+      return programs.Make(absl::StrCat(kHead, R"(
+        p = MatMul(x, x) T=float
+        q = MatMul(p, x) T=float
+        r = Tanh(q) T=float
+        v = ReadVariableOp(a) dtype=float
+        u = MatMul(v, x) T=float
+        t = Tanh(u) T=float
+        w = AssignAddVariableOp(a, x, ^u) dtype=float
+      )"),
+                           kFeeds, {"r:0", "t:0"}, {"w"});
   }
-  return programs.Make(
-      absl::StrCat(kHead, "  v = ReadVariableOp(a) dtype=float\n  y = Tanh(v) T=float\n"), kFeeds,
-      {"y:0"}, {});
+  return Internal("no such kind");
 }
 
 absl::StatusOr<Program> InitialProgram(Programs& programs) {

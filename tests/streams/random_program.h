@@ -15,8 +15,13 @@ namespace formwork::testing {
 
 /// Of feeds x (float [4,4]), n (int32, iterations) and i (int32 [4], rows).
 absl::StatusOr<Program> RandomProgram(Programs& programs, uint64_t seed);
-/// Reads a variable, or adds to it, and never needs a value on the host; of the same feeds.
-absl::StatusOr<Program> PlainProgram(Programs& programs, bool adds);
+/// Functions that never need a value on the host; of the same feeds.
+enum class Plain : uint8_t {
+  kReads,        ///< A variable.
+  kAdds,         ///< To it.
+  kReadsAndAdds  ///< Uses its value for what is worth a stream, and adds to it once that is issued.
+};
+absl::StatusOr<Program> PlainProgram(Programs& programs, Plain kind);
 /// Gives all variables values; of the same feeds.
 absl::StatusOr<Program> InitialProgram(Programs& programs);
 /// `fails`: rows that are out of range.

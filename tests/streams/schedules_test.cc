@@ -18,7 +18,13 @@ using ::testing::IsEmpty;
 constexpr int kPrograms = 3;  // In one schedule.
 constexpr int kCalls = 16;
 constexpr int kCallsWithPlainOnes = 128;
-constexpr int kStreams = 3;
+
+// Calls have one stream, or several: by turns.
+struct Streams {
+  explicit Streams(int schedule) : of_call(schedule % 3 == 0 ? 1 : 1 + schedule % 4) {}
+  int of_call;
+  int all() const { return 3 * of_call; }
+};
 
 constexpr int kSchedules = 500;
 // FORMWORK_SCHEDULES: how many, for longer runs, and for shorter ones under sanitizers.
@@ -57,7 +63,7 @@ class Case {
       programs_.push_back(*std::move(program));
     }
     for (int i = 0; plain && i < kPrograms; ++i) {
-      absl::StatusOr<Program> program = PlainProgram(programs, i % 2 == 0);
+      absl::StatusOr<Program> program = PlainProgram(programs, static_cast<Plain>(i % 3));
       EXPECT_OK(program);
       programs_.push_back(*std::move(program));
     }
@@ -90,13 +96,15 @@ TEST(Schedules, GiveWhatTheCpuGives) {
   constexpr int kSeedsOfACase = 5;
   Programs programs;
   int failed = 0, at_once = 0;
-  int64_t calls = 0, host_waits = 0;
+  int64_t calls = 0, host_waits = 0, on_several = 0;
   for (int schedule = 0; schedule < Schedules();) {
     const Case functions(programs, schedule);
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
     for (int seed = 0; seed < kSeedsOfACase; ++seed, ++schedule) {
-      SimWorld sim(programs, schedule, kStreams);
+      const Streams streams(schedule);
+      SimWorld sim(programs, schedule, streams.all());
+      sim.set_streams_per_call(streams.of_call);
       const std::vector<Outcome> outcomes = functions.Run(sim);
       for (size_t i = 0; i < outcomes.size(); ++i) {
         ASSERT_TRUE(Same(outcomes[i], expected[i]))
@@ -104,6 +112,7 @@ TEST(Schedules, GiveWhatTheCpuGives) {
             << functions.program(i).text << PlanText(sim.PlanOf(functions.program(i)))
             << "\non the device: " << Text(outcomes[i]) << "\non the CPU: " << Text(expected[i]);
         failed += !outcomes[i].status.ok();
+        on_several += sim.PlanOf(functions.program(i)).num_streams > 1;
       }
       ASSERT_THAT(sim.Reports(), IsEmpty()) << "schedule " << schedule;
       calls += static_cast<int64_t>(outcomes.size());
@@ -114,7 +123,9 @@ TEST(Schedules, GiveWhatTheCpuGives) {
   RecordProperty("calls", std::to_string(calls));
   RecordProperty("failed", failed);
   RecordProperty("host_waits", std::to_string(host_waits));
+  RecordProperty("on_several_streams", std::to_string(on_several));
   EXPECT_GT(failed, 0);
+  EXPECT_GE(on_several, calls / 8) << "of " << calls << " calls, those that used several streams";
   EXPECT_GE(at_once, 3 * Schedules()) << "calls at once, summed over the schedules";
 }
 
@@ -125,7 +136,9 @@ TEST(Schedules, ThreadsGiveWhatTheCpuGives) {
     const Case functions(programs, schedule);
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
-    SimWorld sim(programs, schedule, kStreams);
+    const Streams streams(schedule);
+    SimWorld sim(programs, schedule, streams.all());
+    sim.set_streams_per_call(streams.of_call);
     const std::vector<Outcome> outcomes = functions.RunOnThreads(sim);
     for (size_t i = 0; i < outcomes.size(); ++i) {
       ASSERT_TRUE(Same(outcomes[i], expected[i]))
@@ -143,7 +156,9 @@ TEST(Schedules, CancelledCallsLeaveEverythingInOrder) {
   int cancelled = 0;
   for (int schedule = 0; schedule < schedules; ++schedule) {
     const Case functions(programs, schedule);
-    SimWorld sim(programs, schedule, kStreams);
+    const Streams streams(schedule);
+    SimWorld sim(programs, schedule, streams.all());
+    sim.set_streams_per_call(streams.of_call);
     sim.set_cancels();
     for (const Outcome& outcome : functions.Run(sim)) {
       const absl::StatusCode code = outcome.status.code();
@@ -167,7 +182,9 @@ int Reported(const std::function<bool(const SimWait&)>& which) {
     const Case functions(programs, schedule, /*plain=*/true);
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
-    SimWorld sim(programs, schedule, kStreams);
+    const Streams streams(schedule);
+    SimWorld sim(programs, schedule, streams.all());
+    sim.set_streams_per_call(streams.of_call);
     bool left_out = false;
     sim.device().LeaveOutWaits([&](const SimWait& wait) {
       left_out |= which(wait);
@@ -204,7 +221,9 @@ TEST(Schedules, ReportThatOneWaitIsMissing) {
   std::map<const void*, int64_t> sites;
   for (int schedule = 0; schedule < 20; ++schedule) {
     const Case functions(programs, schedule, /*plain=*/true);
-    SimWorld sim(programs, schedule, kStreams);
+    const Streams streams(schedule);
+    SimWorld sim(programs, schedule, streams.all());
+    sim.set_streams_per_call(streams.of_call);
     sim.device().LeaveOutWaits([&](const SimWait& wait) {
       ++sites[wait.site];
       return false;

@@ -23,10 +23,14 @@ absl::StatusOr<Program> Programs::Make(const std::string& text, const Feeds& fee
 
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFor(const Program& program,
                                                               Device& device,
-                                                              const KernelRegistry* kernels) {
+                                                              const KernelRegistry* kernels,
+                                                              int streams) {
+  // A step or two of small matrices.
+  constexpr double kLeastWork = 120;
   FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device.NewStream());
   return PlanFrom(program, PlannerContext::Target{device.allocator(), *stream,
-                                                  kernels == nullptr ? world_.kernels : *kernels});
+                                                  kernels == nullptr ? world_.kernels : *kernels,
+                                                  streams, kLeastWork});
 }
 
 absl::StatusOr<std::shared_ptr<const Plan>> Programs::PlanFrom(
@@ -76,7 +80,8 @@ struct SimWorld::Running {
       : ticket(store, allocator),
         state(plan.num_state),
         call(allocator, absl::MakeSpan(state), &named, stop),
-        frame(plan) {
+        frame(plan),
+        num_streams(static_cast<size_t>(plan.num_streams)) {
     call.set_resources(&ticket);
     outcome.results.resize(plan.results.size());
   }
@@ -88,11 +93,12 @@ struct SimWorld::Running {
   Call call;
   PlanFrame frame;
   std::unique_ptr<Execution> execution;
-  Stream* stream = nullptr;  // While it is issued.
+  const size_t num_streams;
+  std::vector<Stream*> leased;  // While it is issued.
   std::unique_ptr<StreamScope> streams;
   std::atomic<bool> granted = false;  // Perhaps by another call's thread.
   bool issued = false;
-  bool waits = false;  // For its stream.
+  bool waits = false;  // For its streams.
   Outcome outcome;
 };
 
@@ -128,11 +134,14 @@ std::unique_ptr<SimWorld::Running> SimWorld::Admit(const Request& request) {
 
 // Runs it on by one step.
 void SimWorld::Issue(Running& call) {
-  if (call.stream == nullptr) {
-    const size_t which = random_() % free_streams_.size();
-    call.stream = free_streams_[which];
-    free_streams_.erase(free_streams_.begin() + static_cast<int64_t>(which));
-    Open(call, call.stream);
+  if (call.leased.empty()) {
+    std::vector<Stream*> streams;
+    while (streams.size() < call.num_streams) {
+      const size_t which = random_() % free_streams_.size();
+      streams.push_back(free_streams_[which]);
+      free_streams_.erase(free_streams_.begin() + static_cast<int64_t>(which));
+    }
+    Open(call, std::move(streams));
   }
   static const std::atomic<bool> others_wait{true};
   const absl::StatusOr<Execution::State> state = call.execution->Run(
@@ -140,18 +149,18 @@ void SimWorld::Issue(Running& call) {
   if (state.ok() && *state == Execution::State::kSuspended) return;
   if (state.ok() && *state == Execution::State::kWaiting) {
     call.waits = true;
-    call.stream->Then([&call](const absl::Status&) { call.waits = false; });
+    call.streams->OnceReached([&call] { call.waits = false; });
     return;
   }
   call.outcome.status = state.status();
   CloseIssue(call);
-  free_streams_.push_back(call.stream);
+  free_streams_.insert(free_streams_.end(), call.leased.begin(), call.leased.end());
 }
 
-void SimWorld::Open(Running& call, Stream* stream) {
-  call.stream = stream;
+void SimWorld::Open(Running& call, std::vector<Stream*> streams) {
+  call.leased = std::move(streams);
   call.streams =
-      std::make_unique<StreamScope>(device_.allocator(), *stream, call.ticket, allocator_);
+      std::make_unique<StreamScope>(device_.allocator(), call.leased, call.ticket, allocator_);
   call.call.set_streams(call.streams.get());
 }
 
@@ -185,7 +194,9 @@ bool SimWorld::Cancel(Running& call) {
 
 const Plan& SimWorld::PlanOf(const Program& program) {
   std::shared_ptr<const Plan>& plan = plans_[program.graph.get()];
-  if (plan == nullptr) plan = programs_.PlanFor(program, device_, kernels_).value();
+  if (plan == nullptr) {
+    plan = programs_.PlanFor(program, device_, kernels_, streams_per_call_).value();
+  }
   return *plan;
 }
 
@@ -193,7 +204,7 @@ std::vector<Outcome> SimWorld::RunOnThreads(const std::vector<Request>& requests
   std::vector<Outcome> outcomes(requests.size());
   absl::Mutex mutex;
   size_t admitted = 0;
-  const auto work = [&](Stream* stream) {
+  const auto work = [&](const std::vector<Stream*>& streams) {
     while (true) {
       std::unique_ptr<Running> call;
       size_t which = 0;
@@ -204,7 +215,7 @@ std::vector<Outcome> SimWorld::RunOnThreads(const std::vector<Request>& requests
         call = Admit(requests[which]);
       }
       while (!call->granted.load()) absl::SleepFor(absl::Microseconds(20));
-      Open(*call, stream);
+      Open(*call, {streams.begin(), streams.begin() + static_cast<int64_t>(call->num_streams)});
       absl::StatusOr<Execution::State> state = Execution::State::kWaiting;
       while (state.ok() && *state != Execution::State::kFinished) {
         call->streams->Block();
@@ -217,7 +228,11 @@ std::vector<Outcome> SimWorld::RunOnThreads(const std::vector<Request>& requests
   };
   for (const Request& request : requests) PlanOf(*request.program);
   std::vector<std::thread> threads;
-  for (const auto& stream : streams_) threads.emplace_back(work, stream.get());
+  for (size_t i = 0; i + streams_per_call_ <= streams_.size(); i += streams_per_call_) {
+    std::vector<Stream*> streams;
+    for (int k = 0; k < streams_per_call_; ++k) streams.push_back(streams_[i + k].get());
+    threads.emplace_back(work, std::move(streams));
+  }
   for (std::thread& thread : threads) thread.join();
   return outcomes;
 }
@@ -234,7 +249,7 @@ std::vector<Outcome> SimWorld::Run(const std::vector<Request>& requests) {
       if (call->issued) {
         may_finish.push_back(i);
       } else if (call->granted && !call->waits &&
-                 (call->stream != nullptr || !free_streams_.empty())) {
+                 (!call->leased.empty() || free_streams_.size() >= call->num_streams)) {
         may_issue.push_back(i);
       }
     }

@@ -40,9 +40,10 @@ class Programs {
                                const std::vector<std::string>& fetches,
                                const std::vector<std::string>& targets,
                                int64_t inlined = PassBudget().inlined);
-  /// `kernels`: of the device; null: the CPU's.
+  /// `kernels`: of the device; null: the CPU's. `streams`: of a call, for any work.
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const Program& program, Device& device,
-                                                      const KernelRegistry* kernels = nullptr);
+                                                      const KernelRegistry* kernels = nullptr,
+                                                      int streams = 1);
   HostAllocator& allocator() { return world_.allocator; }
 
  private:
@@ -95,14 +96,16 @@ class SimWorld final : public World {
   SimWorld(Programs& programs, uint64_t seed, int streams);
   ~SimWorld() override;
   std::vector<Outcome> Run(const std::vector<Request>& requests) override;
-  /// The same with a thread for each stream, which blocks where its call waits. Their order is not
-  /// the seed's.
+  /// The same with a thread for each stream, or so many as a call may have, which blocks where its
+  /// call waits. Their order is not the seed's.
   std::vector<Outcome> RunOnThreads(const std::vector<Request>& requests);
 
   const Plan& PlanOf(const Program& program);
   SimDevice& device() { return device_; }
   /// Of the plans from now on; they outlive it.
   void set_kernels(const KernelRegistry& kernels) { kernels_ = &kernels; }
+  /// Of the calls from now on: so many of the streams each, where their plans use as many.
+  void set_streams_per_call(int streams) { streams_per_call_ = streams; }
   /// From now on calls are cancelled now and then, wherever they are.
   void set_cancels() { cancels_ = true; }
   /// What the device has found wrong, once everything has run and the variables are gone.
@@ -115,7 +118,7 @@ class SimWorld final : public World {
   struct Running;
   std::unique_ptr<Running> Admit(const Request& request);
   void Issue(Running& call);
-  void Open(Running& call, Stream* stream);
+  void Open(Running& call, std::vector<Stream*> streams);
   // All is enqueued.
   void CloseIssue(Running& call);
   Outcome Finish(Running& call);
@@ -129,6 +132,7 @@ class SimWorld final : public World {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> free_streams_;
   const KernelRegistry* kernels_ = nullptr;
+  int streams_per_call_ = 1;
   bool cancels_ = false;
   int most_at_once_ = 0;
   std::atomic<int64_t> host_waits_ = 0;

@@ -30,9 +30,9 @@ class VariableOrderTest : public ::testing::Test {
   // A call with a stream of its own.
   struct Caller {
     Caller(VariableOrderTest& test, Access mode)
-        : test(test), stream(test.device_.NewStream().value()) {
+        : test(test), stream(test.device_.NewStream().value()), streams({stream.get()}) {
       granted = ticket.Take({{test.variable_, mode}}, [this] { granted = true; });
-      ticket.set_stream(test.device_.allocator(), *stream);
+      ticket.set_streams(test.device_.allocator(), streams);
     }
     // Whether the change is made in the memory of the value before.
     bool Write() {
@@ -52,6 +52,7 @@ class VariableOrderTest : public ::testing::Test {
 
     VariableOrderTest& test;
     std::unique_ptr<Stream> stream;
+    StreamGroup streams;
     AccessTicket ticket{test.store_, ProcessAllocator()};
     bool granted = false;
   };

@@ -1,0 +1,203 @@
+#include "core/plan/streams.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/stop_flag.h"
+#include "core/ops/cannot_fail.h"
+#include "core/plan/node_work.h"
+
+namespace formwork {
+namespace {
+
+constexpr int32_t kNone = -1;
+
+// Of sizes and counters, which are in host memory.
+bool MakesIntegers(const Node& node) {
+  return !node.output_dtypes.empty() &&
+         std::all_of(node.output_dtypes.begin(), node.output_dtypes.end(),
+                     [](DType dtype) { return dtype == DType::kInt32; });
+}
+
+// Plays the body through on streams that run what they have in the graph's order.
+class Assignment {
+ public:
+  Assignment(const Graph& graph, int streams, double least_work)
+      : graph_(graph),
+        size_(static_cast<int32_t>(graph.nodes.size())),
+        least_work_(least_work),
+        switch_(least_work / 4),
+        free_at_(static_cast<size_t>(streams), 0),
+        nodes_(graph.nodes.size()),
+        streams_(graph.nodes.size(), 0) {}
+
+  std::vector<uint8_t> Run() {
+    if (!LookAtNodes()) return std::move(streams_);
+    for (int32_t i = 0; i < size_; ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return std::vector<uint8_t>(streams_.size(), 0);
+      if (nodes_[i].runs) Place(i);
+    }
+    FoldLightParts();
+    PlaceLoads();
+    return std::move(streams_);
+  }
+
+ private:
+  struct Of {
+    bool runs = false;   // On a stream; not arguments, constants and loads, which are there.
+    bool moves = false;  // To any.
+    bool loads = false;
+    double work = 0;
+    double done = 0;
+    int32_t first_use = kNone;
+    int32_t part = kNone;  // The first node of those that it is one with, by edges.
+  };
+
+  // False where there are no two parts that could run side by side.
+  bool LookAtNodes() {
+    double all = 0;
+    for (int32_t i = 0; i < size_; ++i) {
+      const Node& node = graph_.nodes[i];
+      Of& of = nodes_[i];
+      of.part = i;
+      for (const Edge& edge : node.inputs) {
+        Of& input = nodes_[edge.node];
+        if (input.first_use == kNone) input.first_use = i;
+      }
+      if (node.kind != NodeKind::kOp || node.op->handle_of != nullptr) continue;
+      of.loads = node.op->loads_variable;
+      of.runs = !of.loads && !MakesIntegers(node);
+      of.moves = of.runs && node.op->effect == Effect::kNone && node.bodies.empty() &&
+                 !node.wants_host && CannotFailByValue(node.op->name);
+      if (!of.runs) continue;
+      of.work = WorkOf(graph_, node);
+      if (of.moves) all += of.work;
+    }
+    return free_at_.size() > 1 && all >= 2 * least_work_;
+  }
+
+  // The input that is there last; none where nothing has to be waited for.
+  int32_t LastInput(int32_t i) const {
+    int32_t last = kNone;
+    for (const Edge& edge : graph_.nodes[i].inputs) {
+      if (!nodes_[edge.node].runs) continue;
+      if (last == kNone || nodes_[edge.node].done > nodes_[last].done) last = edge.node;
+    }
+    return last;
+  }
+
+  double DoneOn(int32_t i, size_t stream) const {
+    double begin = free_at_[stream];
+    for (const Edge& edge : graph_.nodes[i].inputs) {
+      const Of& input = nodes_[edge.node];
+      if (!input.runs) continue;
+      begin = std::max(begin, input.done + (streams_[edge.node] == stream ? 0 : switch_));
+    }
+    return begin + nodes_[i].work;
+  }
+
+  // Whether its inputs come from several streams.
+  bool IsJoin(int32_t i) const {
+    int first = kNone;
+    for (const Edge& edge : graph_.nodes[i].inputs) {
+      if (!nodes_[edge.node].runs) continue;
+      if (first == kNone) first = streams_[edge.node];
+      if (first != streams_[edge.node]) return true;
+    }
+    return false;
+  }
+
+  void Place(int32_t i) {
+    const int32_t last = LastInput(i);
+    size_t stream = last == kNone || !nodes_[i].moves ? 0 : streams_[last];
+    double done = DoneOn(i, stream);
+    for (size_t other = 0; nodes_[i].moves && other < free_at_.size(); ++other) {
+      // Somebody has to wait for it there.
+      if (DoneOn(i, other) + switch_ >= done) continue;
+      stream = other;
+      done = DoneOn(i, other);
+    }
+    if (nodes_[i].moves && IsJoin(i)) {  // What comes together comes back.
+      for (size_t lower = 0; lower < stream; ++lower) {
+        if (DoneOn(i, lower) > done + switch_) continue;
+        stream = lower;
+        break;
+      }
+      done = DoneOn(i, stream);
+    }
+    streams_[i] = static_cast<uint8_t>(stream);
+    nodes_[i].done = free_at_[stream] = done;
+  }
+
+  int32_t PartOf(int32_t i) {
+    while (nodes_[i].part != i) i = nodes_[i].part = nodes_[nodes_[i].part].part;
+    return i;
+  }
+
+  // Parts that are not worth it go back to where their inputs come from; those that have none, to
+  // where they are used.
+  void FoldLightParts() {
+    std::vector<double> work(nodes_.size(), 0);
+    for (int32_t i = 0; i < size_; ++i) {
+      for (const Edge& edge : graph_.nodes[i].inputs) {
+        if (!nodes_[i].runs || !nodes_[edge.node].runs) continue;
+        if (streams_[edge.node] != streams_[i]) continue;
+        const std::pair<int32_t, int32_t> parts = std::minmax({PartOf(edge.node), PartOf(i)});
+        nodes_[parts.second].part = parts.first;
+      }
+    }
+    for (int32_t i = 0; i < size_; ++i) work[PartOf(i)] += nodes_[i].work;
+    std::vector<int32_t> from(nodes_.size(), kNone), to(nodes_.size(), kNone);
+    for (int32_t i = 0; i < size_; ++i) {
+      const int32_t part = PartOf(i);
+      for (const Edge& edge : graph_.nodes[i].inputs) {
+        const Of& input = nodes_[edge.node];
+        const int32_t other = PartOf(edge.node);
+        if (!nodes_[i].runs || !input.runs || other == part) continue;
+        if (from[part] == kNone || input.done > nodes_[from[part]].done) from[part] = edge.node;
+        if (to[other] == kNone) to[other] = i;
+      }
+    }
+    const auto is_light = [&](int32_t part) {
+      return streams_[part] != 0 && work[part] < least_work_;
+    };
+    std::vector<uint8_t> folded = streams_;
+    for (int32_t i = 0; i < size_; ++i) {  // Inputs come first.
+      const int32_t part = PartOf(i);
+      if (part != i || !is_light(part) || from[part] == kNone) continue;
+      folded[part] = folded[PartOf(from[part])];
+    }
+    for (int32_t i = size_; i-- > 0;) {  // Uses come last.
+      const int32_t part = PartOf(i);
+      if (part != i || !is_light(part) || from[part] != kNone) continue;
+      folded[part] = to[part] == kNone ? 0 : folded[PartOf(to[part])];
+    }
+    for (int32_t i = 0; i < size_; ++i) {
+      if (nodes_[i].runs) streams_[i] = folded[PartOf(i)];
+    }
+  }
+
+  void PlaceLoads() {
+    for (int32_t i = 0; i < size_; ++i) {
+      if (nodes_[i].loads && nodes_[i].first_use != kNone) {
+        streams_[i] = streams_[nodes_[i].first_use];
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const int32_t size_;
+  const double least_work_;
+  const double switch_;  // What a wait for another stream costs.
+  std::vector<double> free_at_;
+  std::vector<Of> nodes_;
+  std::vector<uint8_t> streams_;
+};
+
+}  // namespace
+
+std::vector<uint8_t> AssignStreams(const Graph& graph, int streams, double least_work) {
+  return Assignment(graph, streams, least_work).Run();
+}
+
+}  // namespace formwork
