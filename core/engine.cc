@@ -3,7 +3,6 @@
 #include "core/engine.h"
 
 #include <algorithm>
-#include <random>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -22,11 +21,6 @@ namespace {
 
 // In which what is under way lets go of what it holds, mostly: messages, answers, handles.
 constexpr absl::Duration kLetGo = absl::Seconds(1);
-
-uint64_t NewEpoch() {
-  std::random_device random;
-  return (static_cast<uint64_t>(random()) << 32 | random()) | 1;
-}
 
 // More than there are cores: a long call must not keep a short one from its turn; the scheduler of
 // the operating system shares the cores among them.
@@ -82,10 +76,6 @@ EngineOptions Chosen(EngineOptions options) {
   return options;
 }
 
-// Where all IDs start: apart from those of other epochs by the upper bits; within 53, which JSON's
-// readers keep.
-uint64_t FirstId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
-
 }  // namespace
 
 absl::Status NoFunction(const Target& function) {
@@ -103,22 +93,33 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
     return InvalidArgument("the engine's bounds must be at least 1");
   }
   FORMWORK_RETURN_IF_ERROR(IsaSetting().status());
+  if (!options.data_dir.empty() && options.device != nullptr) {
+    return Unimplemented("snapshots of variables on a device");
+  }
   SetParallelThreads(options.compute_threads);
   return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Engine>> {
-    auto engine = std::make_unique<EngineImpl>(options);
+    std::unique_ptr<SnapshotStore> store;
+    std::optional<state::Life> previous;
+    if (!options.data_dir.empty()) {
+      FORMWORK_ASSIGN_OR_RETURN(store, SnapshotStore::Open(options.data_dir));
+      FORMWORK_ASSIGN_OR_RETURN(previous, store->ReadLife());
+    }
+    const state::Life life = NextLife(previous);
+    auto engine = std::make_unique<EngineImpl>(options, life);
     if (!engine->has_threads()) return ResourceExhausted("no thread for calls can be started");
+    if (store != nullptr) FORMWORK_RETURN_IF_ERROR(engine->Restore(std::move(store), life));
     return engine;
   });
 }
 
-EngineImpl::EngineImpl(const EngineOptions& options)
+EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
     : options_(Chosen(options)),
-      epoch_(NewEpoch()),
+      epoch_(life.epoch()),
       memory_(options.memory_limit_bytes, options.max_tensor_bytes),
       allocator_(&memory_, CacheBytes(options)),
-      resources_(FirstId(epoch_)),
-      functions_(options.max_functions, options.max_function_bytes, FirstId(epoch_)),
-      kept_(FirstId(epoch_), options.max_kept_bytes),
+      resources_(life.next_resource_id()),
+      functions_(options.max_functions, options.max_function_bytes, life.next_function_id()),
+      kept_(life.next_kept_tensor_id(), options.max_kept_bytes),
       waiting_(options_.max_queued_calls),
       suspended_(options.memory_limit_bytes / kSuspendedPart),
       pool_(options_.call_threads),
@@ -132,14 +133,28 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                                                : options_.register_device_kernels)(device_kernels_);
 }
 
+absl::Status EngineImpl::Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life) {
+  snapshots_ = std::make_unique<Snapshots>(*this, std::move(store), life);
+  return snapshots_->Restore();
+}
+
+void EngineImpl::TakeSnapshot(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done) {
+  if (snapshots_ != nullptr) return snapshots_->Request(std::move(done));
+  done(FailedPrecondition("the server has no data directory: nothing outlives it"));
+}
+
+absl::Status EngineImpl::TakeLastSnapshot(absl::Time deadline) {
+  return snapshots_ == nullptr ? absl::OkStatus() : snapshots_->TakeLast(deadline);
+}
+
 EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration()); }
 
 absl::Status Engine::CheckEpoch(uint64_t known, ErrorDetails* details) const {
   if (known == 0 || known == epoch()) return absl::OkStatus();
   if (details != nullptr) details->effects = Effects::kNone;
   return InField(
-      WithReason(FailedPrecondition("the server was restarted: the IDs that the client knows are "
-                                    "no longer valid, and what it held is lost: known epoch=",
+      WithReason(FailedPrecondition("the server was restarted and does not have all that it had: "
+                                    "what the client knows by ID may be gone: known epoch=",
                                     known, " server epoch=", epoch()),
                  Reason::kEpochMismatch, {{"epoch", epoch()}, {"expectedEpoch", known}}),
       "expected_epoch");
@@ -295,6 +310,7 @@ EngineStats EngineImpl::Stats() {
   stats.memory_used_bytes = memory_.used();
   stats.memory_limit_bytes = memory_.limit();
   stats.memory_refusals = memory_.refusals();
+  if (snapshots_ != nullptr) stats.snapshots = snapshots_->stats();
   absl::MutexLock lock(&plans_mutex_);
   stats.fallbacks.assign(fallbacks_.begin(), fallbacks_.end());
   return stats;

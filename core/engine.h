@@ -40,6 +40,23 @@ struct Eviction {
   uint64_t bytes = 0;
 };
 
+/// A snapshot as it was taken.
+struct SnapshotInfo {
+  absl::Time taken;  ///< When it was the engine's state, between two calls.
+  absl::Duration duration;
+  int64_t resources = 0;
+  int64_t functions = 0;
+  uint64_t bytes_written = 0;  ///< Of values that the one before had not.
+  int64_t left_out = 0;        ///< Variables of variants, whose values cannot be stored.
+};
+
+struct SnapshotStats {
+  bool enabled = false;
+  uint64_t taken = 0, failed = 0;
+  SnapshotInfo last;  ///< Of those taken; that it started from, at first.
+  uint64_t bytes_written = 0;
+};
+
 struct EngineOptions {
   size_t memory_limit_bytes = 0;  ///< Of all that clients cause to be taken; 0: no limit.
   size_t max_tensor_bytes = 0;    ///< Of what is taken at once; 0: as much as the limit.
@@ -60,8 +77,16 @@ struct EngineOptions {
   void (*register_device_kernels)(KernelRegistry& registry) = nullptr;
   absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
   size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
+  /// Where functions, resources and their IDs outlive the engine, as snapshots; empty: nowhere. Of
+  /// one engine at a time. Not with a device.
+  std::string data_dir;
+  absl::Duration snapshot_interval;  ///< Between two of them; zero: only where one is asked for.
   /// Told of each, on any thread; may be null.
   std::function<void(const Eviction&)> on_eviction;
+  /// Likewise, of each snapshot, on request or not.
+  std::function<void(const absl::StatusOr<SnapshotInfo>&)> on_snapshot;
+  /// Likewise, of each function of the last snapshot that could not be registered again.
+  std::function<void(absl::string_view name, const absl::Status& status)> on_lost_function;
   /// Likewise, once each, of devices that graphs name and that are not here: nodes there run on
   /// what is.
   std::function<void(absl::string_view device)> on_missing_device;
@@ -236,6 +261,7 @@ struct EngineStats {
   uint64_t memory_used_bytes = 0;   ///< Tensors, messages, caches and the heap.
   uint64_t memory_limit_bytes = 0;  ///< 0: none.
   uint64_t memory_refusals = 0;     ///< Requests that the limit refused.
+  SnapshotStats snapshots;
   /// Nodes of plans, by op, that run on the host because the device has no kernel for them.
   std::vector<std::pair<std::string, uint64_t>> fallbacks;
 };
@@ -273,8 +299,9 @@ class Engine {
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;  ///< Waits for calls that run.
 
-  /// Another number at each start, so that clients notice a restart. All IDs are drawn from it (53
-  /// bits, which JSON's readers keep), so that no two lives of a server share one.
+  /// Another number at each start that may have lost something, so that clients notice; an engine
+  /// that starts from the last snapshot of one that ended in peace has the same. IDs are drawn from
+  /// it (53 bits, which JSON's readers keep), so that no two lives of a server share one.
   virtual uint64_t epoch() const = 0;
   /// For each request that names something by ID, before anything is done with it: whether the IDs
   /// that the client knows are of this life. `known`: the epoch that it got them with; 0: not said,
@@ -356,6 +383,17 @@ class Engine {
   virtual int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) = 0;
   /// Removes all functions, variables and kept tensors of a namespace.
   virtual void Clear(absl::string_view name_space) = 0;
+
+  /// Takes a snapshot: of the state between two calls, after all that has been answered. `done`
+  /// runs once, on any thread. Errors: kFailedPrecondition without a data directory;
+  /// kResourceExhausted if the disk or memory is full, kUnavailable if the disk fails, kCancelled
+  /// if the engine ends before: then the last one stands.
+  virtual void TakeSnapshot(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done) = 0;
+  /// The last one, after Drain, when nobody asks for anything any more: an engine that starts from
+  /// it has the same epoch, unless something could not be stored (a kept tensor). Does nothing
+  /// without a data directory. Errors: also kDeadlineExceeded where calls that do not end keep it
+  /// from the variables.
+  virtual absl::Status TakeLastSnapshot(absl::Time deadline) = 0;
 
   virtual EngineStats Stats() = 0;
   /// Refuses what is new (kUnavailable) and returns when all that was admitted has ended. What has

@@ -19,6 +19,7 @@
 #include "core/base/thread_pool.h"
 #include "core/device/device_allocator.h"
 #include "core/engine.h"
+#include "core/engine_snapshot.h"
 #include "core/function/function_cache.h"
 #include "core/graph/import.h"
 #include "core/plan/planner.h"
@@ -69,6 +70,8 @@ struct BoundFunction final : ConcreteFunction {
   mutable QuickWork quick_work;       ///< Otherwise: which work has been quick.
   std::vector<ResourceHandle> named;  ///< By the plan's numbering of named resources.
   size_t bound_bytes = 0;             ///< Of captured values.
+  /// What it is made of, on disk; null without a data directory.
+  std::shared_ptr<const StoredRegistration> stored;
   /// A moving mean of what calls take, in microseconds; 0 before the first.
   mutable std::atomic<float> mean_us{0};
 };
@@ -117,7 +120,7 @@ class ScheduledTasks {
 
 class EngineImpl final : public Engine {
  public:
-  explicit EngineImpl(const EngineOptions& options);
+  EngineImpl(const EngineOptions& options, const state::Life& life);
   ~EngineImpl() override;
 
   uint64_t epoch() const override { return epoch_; }
@@ -156,6 +159,10 @@ class EngineImpl final : public Engine {
   std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) override;
   int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) override;
   void Clear(absl::string_view name_space) override;
+  /// Starts from what is in `store`, which nobody else has.
+  absl::Status Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life);
+  void TakeSnapshot(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done) override;
+  absl::Status TakeLastSnapshot(absl::Time deadline) override;
   EngineStats Stats() override;
   DrainResult Drain(absl::Time deadline, absl::Duration grace) override;
 
@@ -167,6 +174,7 @@ class EngineImpl final : public Engine {
   friend class VariablesTask;
   friend class ReadTask;
   friend class AssignTask;
+  friend class Snapshots;
 
   FunctionInfo InfoOf(const ConcreteFunction& function, bool signatures = true);
   std::vector<ResourceInfo> InfoOf(absl::string_view name_space,
@@ -176,9 +184,10 @@ class EngineImpl final : public Engine {
                                                          absl::string_view kind = "resource");
   absl::StatusOr<std::shared_ptr<Resource>> FindVariable(absl::string_view name_space,
                                                          const Target& target);
-  // What a registration does once it has a thread.
-  absl::StatusOr<Registered> RegisterNow(const Registration& registration, ErrorDetails& details);
-  absl::StatusOr<std::shared_ptr<ConcreteFunction>> Compile(
+  // What a registration does once it has a thread. `restored`: of a snapshot.
+  absl::StatusOr<Registered> RegisterNow(const Registration& registration, ErrorDetails& details,
+                                         const RestoredFunction* restored = nullptr);
+  absl::StatusOr<std::shared_ptr<BoundFunction>> Compile(
       const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
       const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
       const std::vector<TensorSpec>& captures);
@@ -233,7 +242,8 @@ class EngineImpl final : public Engine {
   ScheduledTasks scheduled_;
   ThreadPool pool_;  // Its threads use all of the above, and so do the next ones.
   ThreadPool compilers_;
-  DeadlineWatch deadlines_;  // Last: what it ends uses all of the above.
+  DeadlineWatch deadlines_;               // What it ends uses all of the above.
+  std::unique_ptr<Snapshots> snapshots_;  // Last, as it does; null without a data directory.
 };
 
 }  // namespace formwork

@@ -184,7 +184,8 @@ std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,
 }
 
 absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registration,
-                                                   ErrorDetails& details) {
+                                                   ErrorDetails& details,
+                                                   const RestoredFunction* restored) {
   std::shared_ptr<const std::string> known;
   absl::string_view bytes = registration.graph_def;
   if (bytes.empty() && !registration.fingerprint.empty()) {
@@ -274,7 +275,19 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   FunctionIdentity bound = identity;
   absl::StatusOr<FunctionCache::Registered> registered = functions_.Register(
       registration.name_space, registration.name, std::move(identity), registration.replace,
-      [&] { return Compile(registration, *imported, plan_key, arg_shapes, bound, captures); });
+      [&]() -> absl::StatusOr<std::shared_ptr<ConcreteFunction>> {
+        FORMWORK_ASSIGN_OR_RETURN(
+            const std::shared_ptr<BoundFunction> function,
+            Compile(registration, *imported, plan_key, arg_shapes, bound, captures));
+        if (restored != nullptr) {
+          function->id = restored->id;
+          function->stored = restored->stored;
+        } else if (snapshots_ != nullptr) {
+          FORMWORK_ASSIGN_OR_RETURN(
+              function->stored, snapshots_->Store(registration, bytes, captures, bound.bindings));
+        }
+        return function;
+      });
   if (!registered.ok()) return registered.status();
   for (const FunctionPtr& gone : registered->evicted) {
     if (!options_.on_eviction) break;
@@ -287,7 +300,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   return Registered{InfoOf(*registered->function), registered->existed};
 }
 
-absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
+absl::StatusOr<std::shared_ptr<BoundFunction>> EngineImpl::Compile(
     const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
     const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
     const std::vector<TensorSpec>& captures) {
@@ -326,7 +339,7 @@ absl::StatusOr<std::shared_ptr<ConcreteFunction>> EngineImpl::Compile(
   // As tickets take them.
   std::sort(function->resources.begin(), function->resources.end(),
             [](const BoundResource& a, const BoundResource& b) { return a.id < b.id; });
-  return std::shared_ptr<ConcreteFunction>(std::move(function));
+  return function;
 }
 
 // Last of all, so that a registration that fails leaves no resource behind.

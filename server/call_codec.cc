@@ -6,9 +6,9 @@
 
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/base/utf8.h"
 #include "server/status_to_grpc.h"
 #include "server/timeline_codec.h"
-#include "server/utf8.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
 

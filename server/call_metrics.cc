@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "server/utf8.h"
+#include "core/base/utf8.h"
 
 namespace formwork::server {
 namespace {

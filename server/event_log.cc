@@ -4,8 +4,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/utf8.h"
 #include "server/logging.h"
-#include "server/utf8.h"
 
 namespace formwork::server {
 namespace {
@@ -62,6 +62,26 @@ void LogEviction(const Eviction& eviction) {
                "id={} bytes={}",
                Shown(eviction.name_space), Shown(eviction.name), eviction.id, eviction.bytes);
   }
+}
+
+void LogSnapshot(const absl::StatusOr<SnapshotInfo>& taken) {
+  static LogLimit& limit = *new LogLimit;
+  if (!taken.ok()) {
+    LogLimited(limit, spdlog::level::err, "no snapshot could be taken: code={} text={}",
+               CodeName(taken.status()), TextOf(taken.status()));
+    return;
+  }
+  LogLimited(limit, taken->left_out > 0 ? spdlog::level::warn : spdlog::level::debug,
+             "snapshot: variables={} functions={} bytes_written={} left_out={} seconds={:.3f}",
+             taken->resources, taken->functions, taken->bytes_written, taken->left_out,
+             absl::ToDoubleSeconds(taken->duration));
+}
+
+void LogLostFunction(absl::string_view name, const absl::Status& status) {
+  static LogLimit& limit = *new LogLimit;
+  LogLimited(limit, spdlog::level::warn,
+             "a function of the snapshot cannot be registered: function={} code={} text={}",
+             Shown(name), CodeName(status), TextOf(status));
 }
 
 void LogMissingDevice(absl::string_view device) {

@@ -5,6 +5,7 @@
 // cut. Thread-safe.
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/engine.h"
@@ -20,6 +21,10 @@ void LogRefusedCall(absl::string_view cause, const FinishedCall& call);
 void LogRefusedRequest(absl::string_view cause, absl::string_view method,
                        const absl::Status& status);
 void LogEviction(const Eviction& eviction);
+/// A snapshot that was taken, at level debug, or could not be.
+void LogSnapshot(const absl::StatusOr<SnapshotInfo>& taken);
+/// A function of the last snapshot that cannot be registered any more.
+void LogLostFunction(absl::string_view name, const absl::Status& status);
 /// A device that a graph names and that is not here.
 void LogMissingDevice(absl::string_view device);
 

@@ -158,6 +158,7 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
   app.parse_complete_callback([tensor, &server, &options] {
     if (tensor->empty()) options.max_tensor_bytes = options.memory_limit_bytes / 4;
     options.kept_tensor_ttl = absl::Seconds(server.kept_tensor_ttl_seconds);
+    options.snapshot_interval = absl::Seconds(server.snapshot_interval_seconds);
   });
   Add(app, "--threads", options.compute_threads, "Threads that one kernel may use; 0: all cores")
       ->check(Whole(0, 4096));
@@ -182,6 +183,19 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
   Add(app, "--max-kept-bytes", options.max_kept_bytes,
       "Bytes of one namespace's kept tensors (as 1G, too); 0: as the memory limit allows")
       ->transform(Bytes(0, kMostBytes));
+}
+
+void AddState(CLI::App& app, ServerOptions& options) {
+  Add(app, "--data-dir", options.engine.data_dir,
+      "Directory in which functions, variables and tables outlive the server, as snapshots; of one "
+      "server at a time. Empty: nothing does");
+  Add(app, "--snapshot-interval", options.snapshot_interval_seconds,
+      "Seconds between snapshots, of which each writes what has changed; 0: only at the end and on "
+      "request")
+      ->check(Seconds(kYear));
+  Add(app, "--snapshot-timeout", options.snapshot_timeout_seconds,
+      "Seconds that the last snapshot may take, after SIGTERM and the drain")
+      ->check(Seconds(kDay));
 }
 
 void AddObserving(CLI::App& app, ServerOptions& options) {
@@ -231,6 +245,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, ServerOptions* 
   app.get_formatter()->column_width(36);
   AddServing(app, *options);
   AddEngine(app, *options);
+  AddState(app, *options);
   AddObserving(app, *options);
   try {
     app.parse(argc, argv);

@@ -27,6 +27,8 @@ struct ServerOptions {
   double lame_duck_seconds = 0;
   double drain_timeout_seconds = 10;
   double stream_idle_timeout_seconds = 3600;  ///< 0: none.
+  double snapshot_interval_seconds = 60;      ///< EngineOptions::snapshot_interval; 0: none.
+  double snapshot_timeout_seconds = 60;       ///< For the last one, at the end.
   double kept_tensor_ttl_seconds = 0;         ///< EngineOptions::kept_tensor_ttl; 0: for ever.
   std::string log_format = "text";
   std::string log_level = "info";

@@ -167,6 +167,11 @@ GraphService::Reactor* GraphService::GetServerInfo(Context* context, const Bytes
                 Memory::kFree);
 }
 
+GraphService::Reactor* GraphService::TakeSnapshot(Context* context, const Bytes* request,
+                                                  Bytes* response) {
+  return Begin({"TakeSnapshot", context, request, response}, &RunTakeSnapshot, nullptr);
+}
+
 GraphService::Reactor* GraphService::Clear(Context* context, const Bytes* request,
                                            Bytes* response) {
   return Answer({"Clear", context, request, response}, &methods::Clear, Memory::kFree);

@@ -6,9 +6,9 @@
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/base/utf8.h"
+#include "core/function/type_messages.h"
 #include "server/tensor_codec.h"
-#include "server/type_messages.h"
-#include "server/utf8.h"
 #include "server/version.h"
 
 namespace formwork::server {
@@ -20,26 +20,7 @@ constexpr const char* kFeatures[] = {"answers_in_parts", "element_ranges", "time
 
 formwork::tf::DataType ToMessage(DType dtype) { return static_cast<formwork::tf::DataType>(dtype); }
 
-absl::StatusOr<TensorSpec> TensorSpecFrom(const v1::TensorSpec& message) {
-  TensorSpec spec;
-  spec.name = message.name();
-  FORMWORK_ASSIGN_OR_RETURN(spec.dtype, DTypeFrom(message.dtype()));
-  FORMWORK_ASSIGN_OR_RETURN(spec.shape, ShapeFrom(message.shape()));
-  return spec;
-}
-
 }  // namespace
-
-void ToMessage(const PartialShape& shape, v1::Shape* message) {
-  message->set_unknown_rank(!shape.known_rank());
-  for (int64_t dim : shape.dims()) message->add_dims(dim);
-}
-
-void ToMessage(const TensorSpec& spec, v1::TensorSpec* message) {
-  message->set_name(ToValidUtf8(spec.name));
-  message->set_dtype(ToMessage(spec.dtype));
-  ToMessage(spec.shape, message->mutable_shape());
-}
 
 void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message) {
   message->set_id(resource.id);
@@ -109,7 +90,8 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   to->set_kept_tensor_bytes(limits.max_kept_bytes);
   to->set_connections(static_cast<uint64_t>(options.max_connections));
   for (const char* feature : kFeatures) message->add_features(feature);
-  message->set_durability(v1::DURABILITY_MEMORY);
+  message->set_durability(limits.data_dir.empty() ? v1::DURABILITY_MEMORY
+                                                  : v1::DURABILITY_SNAPSHOT);
   message->set_instruction_set(engine.instruction_set);
 }
 
@@ -128,23 +110,6 @@ void ToMessage(const EngineStats& stats, v1::ServerStats* message) {
 void ToMessage(absl::Duration duration, google::protobuf::Duration* message) {
   message->set_seconds(absl::ToInt64Seconds(duration));
   message->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));
-}
-
-absl::StatusOr<PartialShape> ShapeFrom(const v1::Shape& message) {
-  if (message.unknown_rank()) {
-    if (message.dims_size() == 0) return PartialShape::Unknown();
-    return InField(InvalidArgument("Shape: unknown rank, but it has dims: ", message.dims_size()),
-                   "shape");
-  }
-  absl::StatusOr<PartialShape> shape = PartialShape::Make(message.dims());
-  if (!shape.ok()) return InField(shape.status(), "shape");
-  return shape;
-}
-
-absl::StatusOr<DType> DTypeFrom(int32_t dtype) {
-  const DType known = dtype > 0 && dtype < 256 ? static_cast<DType>(dtype) : DType::kInvalid;
-  if (!IsKnown(known)) return InField(InvalidArgument("unknown dtype: ", dtype), "dtype");
-  return known;
 }
 
 absl::Duration DurationFrom(const google::protobuf::Duration& message) {

@@ -16,8 +16,6 @@
 
 namespace formwork::server {
 
-void ToMessage(const PartialShape& shape, v1::Shape* message);
-void ToMessage(const TensorSpec& spec, v1::TensorSpec* message);
 void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message);
 /// `signatures`: with what FUNCTION_VIEW_BASIC leaves out.
 void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool signatures = true);
@@ -27,9 +25,6 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
 void ToMessage(const EngineStats& stats, v1::ServerStats* message);
 void ToMessage(absl::Duration duration, google::protobuf::Duration* message);
 
-/// Errors of these: kInvalidArgument naming what is out of its domain.
-absl::StatusOr<PartialShape> ShapeFrom(const v1::Shape& message);
-absl::StatusOr<DType> DTypeFrom(int32_t dtype);
 absl::Duration DurationFrom(const google::protobuf::Duration& message);
 
 /// Errors of these: also kResourceExhausted if there is no memory for a value.

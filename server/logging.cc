@@ -10,7 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/utf8.h"
+#include "core/base/utf8.h"
 #include "spdlog/formatter.h"
 #include "spdlog/sinks/stdout_sinks.h"
 

@@ -7,9 +7,9 @@
 #include "absl/time/clock.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/function/type_messages.h"
 #include "server/info_messages.h"
 #include "server/page.h"
-#include "server/type_messages.h"
 #include "server/variable_codec.h"
 
 namespace formwork::server::methods {

@@ -86,6 +86,19 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
      FORMWORK_STAT(memory_limit_bytes)},
     {"formwork_memory_refusals_total", "Requests that the memory limit refused.", kCounter,
      FORMWORK_STAT(memory_refusals)},
+    {"formwork_snapshots_total", "Snapshots that were taken.", kCounter,
+     FORMWORK_STAT(snapshots.taken)},
+    {"formwork_snapshot_failures_total", "Snapshots that could not be taken.", kCounter,
+     FORMWORK_STAT(snapshots.failed)},
+    {"formwork_snapshot_written_bytes_total", "Bytes of values that snapshots have written.",
+     kCounter, FORMWORK_STAT(snapshots.bytes_written)},
+    {"formwork_snapshot_timestamp_seconds", "When the last snapshot was the state; 0: never.",
+     kGauge,
+     [](const auto& s) {
+       return absl::ToDoubleSeconds(s.snapshots.last.taken - absl::UnixEpoch());
+     }},
+    {"formwork_snapshot_duration_seconds", "What the last snapshot took.", kGauge,
+     [](const auto& s) { return absl::ToDoubleSeconds(s.snapshots.last.duration); }},
 };
 const StatFamily<ConnectionListener::Stats> kConnectionFamilies[] = {
     {"formwork_connections", "Open gRPC connections.", kGauge, FORMWORK_STAT(open)},

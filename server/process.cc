@@ -40,6 +40,7 @@ constexpr int kSpareThreads = 16;
 // Exit codes: 0 where all that was admitted has ended, kBadFlag (flags.h), and these.
 constexpr int kCannotStart = 1;
 constexpr int kWorkLeft = 3;
+constexpr int kNotSaved = 4;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -96,8 +97,16 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
     ExitNow();
   }
   const absl::Time deadline = absl::Now() + absl::Seconds(options.drain_timeout_seconds);
-  ExitAtTheLatest(deadline + kExitGrace, signals);
+  const absl::Duration snapshot = options.engine.data_dir.empty()
+                                      ? absl::ZeroDuration()
+                                      : absl::Seconds(options.snapshot_timeout_seconds);
+  ExitAtTheLatest(deadline + kExitGrace + snapshot, signals);
   const absl::Status drained = server.Shutdown(deadline);
+  const absl::Status saved = server.SaveState(absl::Now() + snapshot);
+  if (!saved.ok()) {
+    spdlog::error("the last snapshot could not be taken: the one before stands: {}", Text(saved));
+    return exit_code_now = kNotSaved;
+  }
   if (drained.ok()) return exit_code_now = 0;
   spdlog::warn("not all that was admitted could end: {}", Text(drained));
   return kWorkLeft;
@@ -107,6 +116,8 @@ int Serve(const ServerOptions& options, Device* device, sigset_t signals) {
   EngineOptions engine_options = options.engine;
   engine_options.on_eviction = &LogEviction;
   engine_options.on_missing_device = &LogMissingDevice;
+  engine_options.on_snapshot = &LogSnapshot;
+  engine_options.on_lost_function = &LogLostFunction;
   engine_options.device = device;
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(engine_options);
   if (!engine.ok()) {

@@ -157,6 +157,10 @@ void Server::LogStart() const {
       engine.memory_limit_bytes, engine.max_call_bytes, options_.max_message_bytes,
       engine.max_queued_calls, engine.max_functions, options_.max_connections, descriptors.rlim_cur,
       engine.compute_threads, engine.call_threads, info.instruction_set);
+  if (engine.data_dir.empty()) return;
+  const EngineStats stats = engine_->Stats();
+  spdlog::info("data directory {}: variables={} bytes={} functions={} epoch={}", engine.data_dir,
+               stats.variables, stats.variable_bytes, stats.functions, info.epoch);
 }
 
 absl::Status Server::StartGrpc() {
@@ -256,6 +260,8 @@ absl::Status Server::Shutdown(absl::Time deadline) {
       absl::StrCat("calls cut off at the drain's deadline: ", drained.cut_off,
                    "; still running: ", drained.left));
 }
+
+absl::Status Server::SaveState(absl::Time deadline) { return engine_->TakeLastSnapshot(deadline); }
 
 Server::~Server() {
   http_ = nullptr;

@@ -38,6 +38,9 @@ class Server {
   /// Takes no more calls -> what was admitted ends, or `deadline` passes -> all is closed. Returns
   /// kDeadlineExceeded where something had to be cut off.
   absl::Status Shutdown(absl::Time deadline);
+  /// After Shutdown: takes the last snapshot, where there is a data directory. Errors: that there
+  /// is none, then what was changed since the one before is lost.
+  absl::Status SaveState(absl::Time deadline);
 
  private:
   Server(ServerOptions options, std::unique_ptr<Engine> engine);

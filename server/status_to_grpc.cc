@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/memory_budget.h"
 #include "core/base/reason.h"
+#include "core/base/utf8.h"
+#include "core/function/type_messages.h"
 #include "formwork/v1/errors.pb.h"
 #include "google/protobuf/descriptor.h"
 #include "server/parsed_message.h"
-#include "server/type_messages.h"
-#include "server/utf8.h"
 
 namespace formwork::server {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
+#include "core/function/type_messages.h"
 #include "core/tensor/bools.h"
 #include "server/info_messages.h"
 #include "server/parsed_message.h"

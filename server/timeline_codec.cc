@@ -2,9 +2,9 @@
 
 #include "absl/time/time.h"
 #include "core/base/memory_budget.h"
+#include "core/base/utf8.h"
 #include "formwork/v1/timelines.pb.h"
 #include "server/parsed_message.h"
-#include "server/utf8.h"
 
 namespace formwork::server {
 namespace {

@@ -182,6 +182,22 @@ void RunAssignVariables(const RequestScope& scope, const std::shared_ptr<UnaryRe
       }));
 }
 
+void RunTakeSnapshot(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
+  scope.engine.TakeSnapshot([&scope, unary](const absl::StatusOr<SnapshotInfo>& taken) {
+    unary->Guard([&] {
+      if (!taken.ok()) return unary->Finish(taken.status());
+      v1::TakeSnapshotResponse out;
+      out.set_epoch(scope.engine.epoch());
+      ToMessage(taken->duration, out.mutable_duration());
+      out.set_variables(taken->resources);
+      out.set_functions(taken->functions);
+      out.set_bytes_written(taken->bytes_written);
+      out.set_left_out(taken->left_out);
+      unary->Finish(Serialize(out, scope.max_message_bytes, unary->response()));
+    });
+  });
+}
+
 void RunReadTensor(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
   const auto in = std::make_shared<ArenaMessage<v1::ReadTensorRequest>>();
   ErrorDetails details = NothingDone();

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "server/utf8.h"
+#include "core/base/utf8.h"
 
 namespace formwork::server {
 namespace {

@@ -258,7 +258,7 @@ absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
     break;
   }
   auto entry = std::make_shared<Entry>();
-  function->id = next_id_++;
+  if (function->id == 0) function->id = next_id_++;
   entry->inputs = FlatInputsOf(*function);
   entry->last_used = ++clock_;
   entry->function = std::move(function);
@@ -392,6 +392,23 @@ std::vector<FunctionPtr> FunctionCache::List(absl::string_view name_space,
   if (known == space->second.end()) return functions;
   for (const auto& entry : known->second.entries) functions.push_back(entry->function);
   return functions;
+}
+
+std::vector<FunctionPtr> FunctionCache::ListAll() const {
+  std::vector<FunctionPtr> functions;
+  {
+    absl::MutexLock lock(&mutex_);
+    functions.reserve(by_id_.size());
+    for (const auto& [id, entry] : by_id_) functions.push_back(entry->function);
+  }
+  std::sort(functions.begin(), functions.end(),
+            [](const FunctionPtr& a, const FunctionPtr& b) { return a->id < b->id; });
+  return functions;
+}
+
+uint64_t FunctionCache::next_id() const {
+  absl::MutexLock lock(&mutex_);
+  return next_id_;
 }
 
 FunctionCacheStats FunctionCache::stats() const {

@@ -63,12 +63,12 @@ class FunctionCache {
     std::vector<FunctionPtr> evicted = {};  ///< What had to go for it.
   };
   /// Returns the function of that identity, compiling it where there is none: by `compile`, which
-  /// fills in all but id, name_space, name and identity; called without a lock, by one of those who
-  /// ask for the same identity at once, while the others wait and share its result.
-  /// Errors: kAlreadyExists if name and type stand for another identity and `replace` is not set;
-  /// kResourceExhausted if the function is larger than the cache; those of `compile`; that of the
-  /// thread's StopFlag, of one that is stopped while it waits. Where the one that compiles is
-  /// stopped another goes on.
+  /// fills in all but id (unless it is one of an earlier life), name_space, name and identity;
+  /// called without a lock, by one of those who ask for the same identity at once, while the others
+  /// wait and share its result. Errors: kAlreadyExists if name and type stand for another identity
+  /// and `replace` is not set; kResourceExhausted if the function is larger than the cache; those
+  /// of `compile`; that of the thread's StopFlag, of one that is stopped while it waits. Where the
+  /// one that compiles is stopped another goes on.
   absl::StatusOr<Registered> Register(
       absl::string_view name_space, absl::string_view name, FunctionIdentity identity, bool replace,
       absl::FunctionRef<absl::StatusOr<std::shared_ptr<ConcreteFunction>>()> compile);
@@ -81,6 +81,8 @@ class FunctionCache {
   /// By name, each name's in order of registration.
   std::vector<FunctionPtr> List(absl::string_view name_space) const;
   std::vector<FunctionPtr> List(absl::string_view name_space, absl::string_view name) const;
+  std::vector<FunctionPtr> ListAll() const;  ///< Of all namespaces, by ID.
+  uint64_t next_id() const;
 
   FunctionCacheStats stats() const;
 

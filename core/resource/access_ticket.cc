@@ -83,8 +83,7 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
     Resource& resource = *entry.resource;
     // A line is never empty while somebody writes, and never holds granted readers.
     if (!entry.write && resource.line_.empty()) {
-      entry.pinned = resource.value_;
-      entry.defined = resource.defined_;
+      Pin(entry);
       continue;
     }
     resource.line_.push_back({this, i, entry.write});
@@ -98,6 +97,13 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
   return false;
 }
 
+void AccessTicket::Pin(Entry& entry) {
+  const Resource& resource = *entry.resource;
+  entry.pinned = resource.value_;
+  entry.defined = resource.defined_;
+  entry.from_version = entry.to_version = resource.version();
+}
+
 void AccessTicket::Advance(Resource& resource, ReadyTickets& ready) {
   auto granted = [&](AccessTicket* ticket) {
     if (--ticket->missing_ == 0) ready.Add(ticket);
@@ -109,8 +115,7 @@ void AccessTicket::Advance(Resource& resource, ReadyTickets& ready) {
       return;
     }
     Entry& entry = place.ticket->entries_[place.entry];
-    entry.pinned = resource.value_;
-    entry.defined = resource.defined_;
+    Pin(entry);
     entry.in_line = false;
     resource.line_.pop_front();
     granted(place.ticket);
@@ -222,6 +227,11 @@ void AccessTicket::NoteWrite(Entry& entry, const RowIndices* rows) {
   const uint64_t version = resource.version();
   if (entry.to_version == entry.from_version) entry.from_version = version - 1;
   entry.to_version = version;
+}
+
+uint64_t AccessTicket::ReadVersion(ResourceHandle handle) {
+  const Entry* entry = Find(handle);
+  return entry == nullptr ? 0 : entry->to_version;
 }
 
 std::vector<ResourceChange> AccessTicket::Changes() const {

@@ -67,6 +67,8 @@ class AccessTicket final : public ResourceAccess {
   bool Abandon();
   /// Who writes by this ticket, as Resource::last_writer and HeldPlace say it: before Take.
   void set_writer(uint64_t writer) { writer_ = writer; }
+  /// The version of the value that a granted reader has.
+  uint64_t ReadVersion(ResourceHandle handle);
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;
 
@@ -130,7 +132,8 @@ class AccessTicket final : public ResourceAccess {
     bool aliased = false;  // Asked for by more than one name.
     bool released = false;
     bool destroyed = false;
-    uint64_t from_version = 0, to_version = 0;  // Of what was written; equal: nothing.
+    // Of what was written; equal: nothing, and then, of a reader, what is pinned.
+    uint64_t from_version = 0, to_version = 0;
     ChangedRows changed;
     Tensor pinned;                   // Of a reader, once granted.
     std::shared_ptr<Event> defined;  // Of what is pinned.
@@ -157,6 +160,8 @@ class AccessTicket final : public ResourceAccess {
     }
   };
 
+  // Grants a reader what is there. Under the line lock.
+  static void Pin(Entry& entry);
   // The entry of a handle, or null.
   Entry* Find(ResourceHandle handle);
   absl::StatusOr<Entry*> Get(ResourceHandle handle);

@@ -178,6 +178,11 @@ absl::Time KeptTensors::Expire(absl::Time now, std::vector<Expired>* expired) {
   return ends_.empty() ? absl::InfiniteFuture() : std::get<0>(*ends_.begin());
 }
 
+uint64_t KeptTensors::next_id() const {
+  absl::MutexLock lock(&mutex_);
+  return next_id_;
+}
+
 int64_t KeptTensors::count() const {
   absl::MutexLock lock(&mutex_);
   return count_;

@@ -57,6 +57,7 @@ class KeptTensors {
   absl::Time Expire(absl::Time now, std::vector<Expired>* expired);
 
   int64_t count() const;
+  uint64_t next_id() const;
   uint64_t bytes() const;
   uint64_t evictions() const;  ///< Those that Expire removed.
 

@@ -1,5 +1,7 @@
 #include "core/resource/resource_store.h"
 
+#include <algorithm>
+
 #include "absl/cleanup/cleanup.h"
 #include "core/base/name.h"
 #include "core/base/status.h"
@@ -44,10 +46,10 @@ absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Check(absl::string_view
                          " asked=", type.ToString());
 }
 
-std::shared_ptr<Resource> ResourceStore::Add(absl::string_view name_space,
+std::shared_ptr<Resource> ResourceStore::Add(uint64_t id, absl::string_view name_space,
                                              const Declaration& declared) {
   auto resource =
-      std::make_shared<Resource>(NextId(), std::string(name_space), declared.name, declared.type);
+      std::make_shared<Resource>(id, std::string(name_space), declared.name, declared.type);
   // Known by both or, where there is no memory, by neither.
   by_id_.emplace(resource->id, resource);
   absl::Cleanup undo = [&] {
@@ -81,7 +83,7 @@ absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Create(absl::string_vie
                            "': the initial value has another shape: declared=", shape.ToString(),
                            " value=", value->shape().ToString());
   }
-  there = Add(name_space, declared);
+  there = Add(NextId(), name_space, declared);
   if (value) there->Set(*std::move(value));
   return there;
 }
@@ -103,7 +105,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Resource>>> ResourceStore::FindOrCrea
   };
   for (size_t i = 0; i < declared.size(); ++i) {
     if (resources[i] != nullptr) continue;
-    resources[i] = Add(name_space, declared[i]);
+    resources[i] = Add(NextId(), name_space, declared[i]);
     added.push_back(resources[i].get());
   }
   std::move(take_back).Cancel();
@@ -132,6 +134,27 @@ std::vector<std::shared_ptr<Resource>> ResourceStore::List(absl::string_view nam
   if (names == namespaces_.end()) return resources;
   for (const auto& [name, resource] : names->second) resources.push_back(resource);
   return resources;
+}
+
+std::vector<std::shared_ptr<Resource>> ResourceStore::ListAll() const {
+  std::vector<std::shared_ptr<Resource>> resources;
+  {
+    absl::MutexLock lock(&mutex_);
+    resources.reserve(by_id_.size());
+    for (const auto& [id, resource] : by_id_) resources.push_back(resource);
+  }
+  std::sort(resources.begin(), resources.end(),
+            [](const auto& a, const auto& b) { return a->id < b->id; });
+  return resources;
+}
+
+void ResourceStore::Restore(uint64_t id, absl::string_view name_space, absl::string_view name,
+                            ResourceType type, uint64_t version, Tensor value, size_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  const std::shared_ptr<Resource> resource =
+      Add(id, name_space, {std::string(name), std::move(type)});
+  resource->Set(std::move(value), bytes);
+  resource->version_.store(version, std::memory_order_relaxed);
 }
 
 bool ResourceStore::Remove(const Resource& resource) {

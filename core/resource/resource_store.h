@@ -45,12 +45,18 @@ class ResourceStore {
   std::shared_ptr<Resource> Find(uint64_t id) const;
   std::shared_ptr<Resource> FindByName(absl::string_view name_space, absl::string_view name) const;
   std::vector<std::shared_ptr<Resource>> List(absl::string_view name_space) const;  ///< By name.
+  std::vector<std::shared_ptr<Resource>> ListAll() const;                           ///< By ID.
+  /// A resource of an earlier life, with all that it had; `value` may have none. To be called
+  /// before anybody else knows the store.
+  void Restore(uint64_t id, absl::string_view name_space, absl::string_view name, ResourceType type,
+               uint64_t version, Tensor value, size_t bytes);
   /// Calls that hold the resource go on with it. False where it was gone.
   bool Remove(const Resource& resource);
   void Clear(absl::string_view name_space);
 
   int64_t count() const;
   uint64_t bytes() const;
+  uint64_t next_id() const { return next_id_.load(std::memory_order_relaxed); }
   uint64_t NextId() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
 
   // Of the tickets.
@@ -66,8 +72,8 @@ class ResourceStore {
                                                   const Declaration& declared,
                                                   bool exact_shape) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<Resource> Add(absl::string_view name_space, const Declaration& declared)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<Resource> Add(uint64_t id, absl::string_view name_space,
+                                const Declaration& declared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null where it was gone.
   std::shared_ptr<Resource> Erase(const Resource& resource) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -195,6 +195,22 @@ absl::Status Remove(client::Client& client, const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status TakeSnapshot(client::Client& client, const Arguments& arguments) {
+  const auto taken = client.TakeSnapshot();
+  if (!taken.ok()) return taken.status();
+  const auto& duration = taken->duration();
+  const double seconds = static_cast<double>(duration.seconds()) + duration.nanos() * 1e-9;
+  std::printf(
+      arguments.json ? "{\"variables\": %lld, \"functions\": %lld, \"bytes_written\": %llu, "
+                       "\"left_out\": %lld, \"seconds\": %.3f}\n"
+                     : "variables: %lld\nfunctions: %lld\nbytes written: %llu\nleft out: "
+                       "%lld\nseconds: %.3f\n",
+      static_cast<long long>(taken->variables()), static_cast<long long>(taken->functions()),
+      static_cast<unsigned long long>(taken->bytes_written()),
+      static_cast<long long>(taken->left_out()), seconds);
+  return absl::OkStatus();
+}
+
 absl::Status Clear(client::Client& client, const Arguments& arguments) {
   if (!Confirmed(arguments)) return absl::CancelledError("nothing was removed");
   const absl::Status cleared = client.Clear();

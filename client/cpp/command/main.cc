@@ -119,6 +119,8 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   CLI::App* status = Add(app, "status", "Shows the server: version, limits, what it holds",
                          &command::Status, chosen);
   status->add_flag("--watch", arguments.watch, "Again every second");
+  Add(app, "snapshot", "Has the server write what there is to its data directory",
+      &command::TakeSnapshot, chosen);
   CLI::App* clear = Add(app, "clear", "Removes everything in the namespace; asks on a terminal",
                         &command::Clear, chosen);
   clear->add_flag("--yes", arguments.yes, "Does not ask");

@@ -352,6 +352,10 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo() {
   return Ask(&v1::GraphService::Stub::GetServerInfo, v1::GetServerInfoRequest());
 }
 
+absl::StatusOr<v1::TakeSnapshotResponse> Client::TakeSnapshot() {
+  return Ask(&v1::GraphService::Stub::TakeSnapshot, v1::TakeSnapshotRequest());
+}
+
 absl::Status Client::Clear() {
   return Ask(&v1::GraphService::Stub::Clear, v1::ClearRequest()).status();
 }

@@ -138,6 +138,8 @@ class Client {
   absl::StatusOr<Tensor> ReadTensor(KeptTensor kept);
   absl::StatusOr<int64_t> ReleaseTensors(const std::vector<KeptTensor>& kept);
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo();
+  /// Of all namespaces. Errors: kFailedPrecondition where nothing outlives the server.
+  absl::StatusOr<v1::TakeSnapshotResponse> TakeSnapshot();
   /// Removes all of the namespace.
   absl::Status Clear();
 

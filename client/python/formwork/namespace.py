@@ -246,6 +246,20 @@ class Namespace:
   def _informing(self, timeout):
     return ServerInfo((yield "request", "GetServerInfo", resources.INFO, timeout).server)
 
+  def snapshot(self, timeout: float | None = None) -> None:
+    """Has the server write what it has, in all namespaces, to its data directory.
+
+    What is there now, functions, variables and tables under their IDs, is then there after a
+    restart, however the server ends.
+
+    Raises:
+      FailedPreconditionError: nothing outlives the server (--data-dir).
+    """
+    return self._do(self._snapshotting(timeout))
+
+  def _snapshotting(self, timeout):
+    yield "request", "TakeSnapshot", server_pb2.TakeSnapshotRequest(), timeout
+
   def clear(self, timeout: float | None = None) -> None:
     """Removes all functions, variables and kept tensors of the namespace."""
     return self._do(self._clearing(timeout))
@@ -298,13 +312,13 @@ class ServerInfo:
 
   Attributes:
     version: of the server's program.
-    epoch: another one at each start.
+    epoch: another one at each start after which something may be gone.
     uptime: seconds.
     devices: [(name, kind, threads)].
     ops: the names of the ops that it has, sorted.
     limits: {name: number}, as "memory_bytes"; what is not there is not limited.
     features: names of what it can do beyond the first release of its API.
-    durability: what outlives its process: "memory": nothing.
+    durability: what outlives its process: "memory": nothing; "snapshot": what the last one has.
     instruction_set: that its kernels use, as "avx2".
   """
 

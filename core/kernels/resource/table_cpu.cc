@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
+#include "core/kernels/resource/stored_form.h"
 #include "core/ops/table.h"
 
 namespace formwork {
@@ -310,6 +311,51 @@ std::shared_ptr<Table> EmptyTable(const ResourceType& type) {
   return EmptyTableOf<IntegerKey>(value, *row.ToShape());
 }
 
+// Nobody else makes values of tables.
+std::shared_ptr<const Table> TableOfState(const Tensor& state) {
+  return std::static_pointer_cast<const Table>(state.scalar<Variant>());
+}
+
+struct EntryShapes {
+  Shape keys, values;
+};
+
+absl::StatusOr<EntryShapes> ShapesOf(const ResourceType& type, const Table& table) {
+  Dims dims = {table.size()};
+  EntryShapes shapes;
+  FORMWORK_ASSIGN_OR_RETURN(shapes.keys, Shape::Make(dims));
+  const auto& row = type.parts[1].shape.dims();
+  dims.insert(dims.end(), row.begin(), row.end());
+  FORMWORK_ASSIGN_OR_RETURN(shapes.values, Shape::Make(dims));
+  return shapes;
+}
+
+// --- On disk ------------------------------------------------------------------------------------
+
+absl::StatusOr<std::vector<Tensor>> StoredParts(const ResourceType& type, const Tensor& value,
+                                                Allocator& allocator) {
+  const std::shared_ptr<const Table> table = TableOfState(value);
+  FORMWORK_ASSIGN_OR_RETURN(const EntryShapes shapes, ShapesOf(type, *table));
+  std::vector<Tensor> parts(2);
+  FORMWORK_ASSIGN_OR_RETURN(parts[0],
+                            Tensor::Allocate(allocator, type.parts[0].dtype, shapes.keys));
+  FORMWORK_ASSIGN_OR_RETURN(parts[1],
+                            Tensor::Allocate(allocator, type.parts[1].dtype, shapes.values));
+  table->Export(parts[0], parts[1]);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  return parts;
+}
+
+absl::StatusOr<ResourceValue> ValueOfParts(const ResourceType& type,
+                                           const std::vector<Tensor>& parts) {
+  if (parts.size() != 2) return InvalidArgument("a table has two parts, not ", parts.size());
+  FORMWORK_RETURN_IF_ERROR(CheckTableEntries(type, parts[0], parts[1]));
+  std::shared_ptr<Table> table = EmptyTable(type)->WithEntries(parts[0], parts[1]);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  const size_t bytes = table->bytes();
+  return ResourceValue{Tensor::VariantScalar(std::move(table)), bytes};
+}
+
 // --- Kernels ------------------------------------------------------------------------------------
 
 struct Opened {
@@ -326,8 +372,7 @@ absl::StatusOr<Opened> Open(KernelContext& ctx) {
   }
   FORMWORK_ASSIGN_OR_RETURN(const Tensor state, ctx.resources().ReadState(handle));
   if (!state.has_value()) return Opened{handle, *type, EmptyTable(*type)};
-  // Nobody else writes states of this kind.
-  return Opened{handle, *type, std::static_pointer_cast<const Table>(state.scalar<Variant>())};
+  return Opened{handle, *type, TableOfState(state)};
 }
 
 absl::Status Write(KernelContext& ctx, ResourceHandle handle, std::shared_ptr<Table> table) {
@@ -382,17 +427,17 @@ absl::StatusOr<KernelFn> MakeExport(KernelInit& init) {
     if (parts[0].dtype != key || parts[1].dtype != value) {
       return InvalidArgument("the table is of other dtypes: it is a ", opened.type.ToString());
     }
-    Dims dims = {opened.table->size()};
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * keys, ctx.AllocateOutput(0, key, *Shape::Make(dims)));
-    dims.insert(dims.end(), parts[1].shape.dims().begin(), parts[1].shape.dims().end());
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(1, value, shape));
+    FORMWORK_ASSIGN_OR_RETURN(const EntryShapes shapes, ShapesOf(opened.type, *opened.table));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * keys, ctx.AllocateOutput(0, key, shapes.keys));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(1, value, shapes.values));
     opened.table->Export(*keys, *values);
     return absl::OkStatus();
   });
 }
 
 }  // namespace
+
+const StoredForm kStoredTable = {kTableKind, StoredParts, ValueOfParts};
 
 void RegisterTableCpuKernels(KernelRegistry& registry) {
   registry.Add("LookupTableFindV2", MakeFind);

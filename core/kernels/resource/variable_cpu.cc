@@ -8,6 +8,7 @@
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
+#include "core/kernels/resource/stored_form.h"
 #include "core/ops/variable.h"
 
 namespace formwork {
@@ -206,6 +207,24 @@ absl::StatusOr<KernelFn> MakeScatter(KernelInit& init) {
 }
 
 }  // namespace
+
+const StoredForm kStoredVariable = {
+    kVariableKind,
+    [](const ResourceType&, const Tensor& value,
+       Allocator&) -> absl::StatusOr<std::vector<Tensor>> {
+      if (IsPlainData(value.dtype()) || value.dtype() == DType::kString) {
+        return std::vector<Tensor>{value};
+      }
+      return Unimplemented("a value of dtype ", DTypeName(value.dtype()), " cannot be stored");
+    },
+    [](const ResourceType& type,
+       const std::vector<Tensor>& parts) -> absl::StatusOr<ResourceValue> {
+      if (parts.size() != 1 || parts[0].dtype() != type.parts[0].dtype ||
+          !type.parts[0].shape.Accepts(parts[0].shape())) {
+        return InvalidArgument("a value does not fit a variable ", type.ToString());
+      }
+      return ResourceValue{parts[0], parts[0].bytes()};
+    }};
 
 void RegisterVariableCpuKernels(KernelRegistry& registry) {
   registry.Add("ReadVariableOp", MakeRead);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace formwork::server {
+namespace formwork {
 
 /// True where `text` is well-formed UTF-8 (no surrogates, no overlong forms).
 bool IsValidUtf8(absl::string_view text);
@@ -17,4 +17,4 @@ std::string ToValidUtf8(absl::string_view text);
 /// The longest beginning of `text` (well-formed) of at most `bytes` bytes that cuts no character.
 absl::string_view Utf8Prefix(absl::string_view text, size_t bytes);
 
-}  // namespace formwork::server
+}  // namespace formwork

@@ -1,9 +1,9 @@
-#include "server/utf8.h"
+#include "core/base/utf8.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace formwork::server {
+namespace formwork {
 namespace {
 
 bool IsContinuation(uint8_t byte) { return (byte & 0xc0) == 0x80; }
@@ -74,4 +74,4 @@ absl::string_view Utf8Prefix(absl::string_view text, size_t bytes) {
   return text.substr(0, bytes);
 }
 
-}  // namespace formwork::server
+}  // namespace formwork

@@ -1,15 +1,15 @@
-#include "server/type_messages.h"
+#include "core/function/type_messages.h"
 
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/reason.h"
 #include "core/base/status.h"
-#include "server/info_messages.h"
-#include "server/utf8.h"
+#include "core/base/utf8.h"
 
-namespace formwork::server {
+namespace formwork {
 namespace {
 
 using Components = std::vector<TypeNode::Component>;
@@ -159,6 +159,42 @@ void AddTensor(const TypeNode& node, Message* message) {
 
 }  // namespace
 
+void ToMessage(const PartialShape& shape, v1::Shape* message) {
+  message->set_unknown_rank(!shape.known_rank());
+  for (int64_t dim : shape.dims()) message->add_dims(dim);
+}
+
+void ToMessage(const TensorSpec& spec, v1::TensorSpec* message) {
+  message->set_name(ToValidUtf8(spec.name));
+  message->set_dtype(WireDType(spec.dtype));
+  ToMessage(spec.shape, message->mutable_shape());
+}
+
+absl::StatusOr<PartialShape> ShapeFrom(const v1::Shape& message) {
+  if (message.unknown_rank()) {
+    if (message.dims_size() == 0) return PartialShape::Unknown();
+    return InField(InvalidArgument("Shape: unknown rank, but it has dims: ", message.dims_size()),
+                   "shape");
+  }
+  absl::StatusOr<PartialShape> shape = PartialShape::Make(message.dims());
+  if (!shape.ok()) return InField(shape.status(), "shape");
+  return shape;
+}
+
+absl::StatusOr<DType> DTypeFrom(int32_t dtype) {
+  const DType known = dtype > 0 && dtype < 256 ? static_cast<DType>(dtype) : DType::kInvalid;
+  if (!IsKnown(known)) return InField(InvalidArgument("unknown dtype: ", dtype), "dtype");
+  return known;
+}
+
+absl::StatusOr<TensorSpec> TensorSpecFrom(const v1::TensorSpec& message) {
+  TensorSpec spec;
+  spec.name = message.name();
+  FORMWORK_ASSIGN_OR_RETURN(spec.dtype, DTypeFrom(message.dtype()));
+  FORMWORK_ASSIGN_OR_RETURN(spec.shape, ShapeFrom(message.shape()));
+  return spec;
+}
+
 void ToMessage(const TypeNode& node, v1::Type* message) {
   switch (node.kind()) {
     case TypeKind::kTensor:
@@ -223,4 +259,4 @@ absl::StatusOr<FunctionType> FunctionTypeFrom(const v1::FunctionType& message) {
   return FunctionType(std::move(parameters), std::move(result));
 }
 
-}  // namespace formwork::server
+}  // namespace formwork

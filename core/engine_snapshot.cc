@@ -1,0 +1,294 @@
+#include "core/engine_snapshot.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
+#include "core/base/status.h"
+#include "core/engine_impl.h"
+#include "core/function/type_messages.h"
+#include "core/kernels/resource/stored_form.h"
+
+namespace formwork {
+
+namespace {
+
+absl::Status TheEngineEnds() { return absl::CancelledError("the engine ends"); }
+
+}  // namespace
+
+void UnusedRegistrations::Add(uint64_t number) {
+  absl::MutexLock lock(&mutex_);
+  numbers_.push_back(number);
+}
+
+std::vector<uint64_t> UnusedRegistrations::Take() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(numbers_, {});
+}
+
+Snapshots::Snapshots(EngineImpl& engine, std::unique_ptr<SnapshotStore> store, state::Life life)
+    : engine_(engine), store_(std::move(store)), life_(std::move(life)) {
+  stats_.enabled = true;
+}
+
+Snapshots::~Snapshots() {
+  Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Snapshots::Stop() {
+  std::vector<Done> requests;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+    requests.swap(requests_);
+  }
+  for (Done& done : requests) done(TheEngineEnds());
+}
+
+void Snapshots::Request(Done done) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!stopped_) return requests_.push_back(std::move(done));
+  }
+  done(TheEngineEnds());
+}
+
+SnapshotStats Snapshots::stats() const {
+  absl::MutexLock lock(&mutex_);
+  return stats_;
+}
+
+void Snapshots::Loop() {
+  const absl::Duration interval = engine_.options_.snapshot_interval;
+  const bool timed = interval > absl::ZeroDuration();
+  while (true) {
+    std::vector<Done> requests;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto due = [this] {
+        mutex_.AssertHeld();
+        return stopped_ || !requests_.empty();
+      };
+      mutex_.AwaitWithTimeout(absl::Condition(&due), timed ? interval : absl::InfiniteDuration());
+      if (stopped_) return;
+      requests.swap(requests_);
+    }
+    const absl::StatusOr<SnapshotInfo> taken = Take(absl::InfiniteFuture(), /*last=*/false);
+    for (Done& done : requests) done(taken);
+  }
+}
+
+absl::Status Snapshots::TakeLast(absl::Time deadline) {
+  Stop();
+  return Take(deadline, /*last=*/true).status();
+}
+
+absl::StatusOr<SnapshotInfo> Snapshots::Take(absl::Time deadline, bool last) {
+  absl::StatusOr<SnapshotInfo> taken;
+  {
+    absl::MutexLock lock(&taking_);
+    taken = CatchOutOfMemory(
+        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_) { return Write(deadline, last); });
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    if (taken.ok()) {
+      ++stats_.taken;
+      stats_.last = *taken;
+      stats_.bytes_written += taken->bytes_written;
+    } else {
+      ++stats_.failed;
+    }
+  }
+  if (engine_.options_.on_snapshot) engine_.options_.on_snapshot(taken);
+  return taken;
+}
+
+absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
+  const absl::Time begun = absl::Now();
+  SnapshotInfo info;
+  state::Snapshot snapshot;
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<Value> values, Collect(deadline, last, &snapshot));
+  info.taken = absl::Now();
+  info.resources = static_cast<int64_t>(values.size());
+  info.functions = snapshot.functions_size();
+  FORMWORK_RETURN_IF_ERROR(Put(std::move(values), &snapshot, &info));
+  std::string text = snapshot.SerializeAsString();
+  state::Life life = life_;
+  life.set_next_resource_id(engine_.resources_.next_id());
+  life.set_next_function_id(engine_.functions_.next_id());
+  life.set_next_kept_tensor_id(engine_.kept_.next_id());
+  life.set_complete(last && info.left_out == 0 && engine_.kept_.count() == 0);
+  // An engine in which nothing happens does not write.
+  if (last || text != committed_) {
+    snapshot.set_unix_micros(absl::ToUnixMicros(info.taken));
+    FORMWORK_RETURN_IF_ERROR(store_->Commit(&life, &snapshot));
+    committed_ = std::move(text);
+    Clean(snapshot);
+  }
+  info.duration = absl::Now() - begun;
+  return info;
+}
+
+absl::Status Snapshots::Await(AccessTicket& ticket, absl::Time deadline, bool last) {
+  const auto over = [this, last] {
+    mutex_.AssertHeld();
+    return granted_ || (stopped_ && !last);
+  };
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithDeadline(absl::Condition(&over), deadline);
+    if (granted_) return absl::OkStatus();
+  }
+  if (ticket.Abandon()) {
+    return absl::DeadlineExceededError("calls that do not end keep variables from the snapshot");
+  }
+  absl::MutexLock lock(&mutex_);  // It is being granted just now.
+  mutex_.Await(absl::Condition(&granted_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time deadline, bool last,
+                                                                 state::Snapshot* snapshot) {
+  // Before the resources that they are bound to.
+  for (const FunctionPtr& function : engine_.functions_.ListAll()) {
+    const auto& stored = static_cast<const BoundFunction&>(*function).stored;
+    if (stored == nullptr || function->broken()) continue;
+    state::Function* to = snapshot->add_functions();
+    to->set_id(function->id);
+    to->set_registration(stored->number);
+    function->VisitState([to](absl::string_view node, absl::Span<std::atomic<uint64_t>> numbers) {
+      state::Function::State* state = to->add_state();
+      state->set_node(std::string(node));
+      for (const auto& number : numbers) state->add_numbers(number.load());
+      return true;
+    });
+  }
+  const std::vector<std::shared_ptr<Resource>> resources = engine_.resources_.ListAll();
+  std::vector<AccessRequest> requests;
+  requests.reserve(resources.size());
+  for (const auto& resource : resources) requests.push_back({resource, Access::kRead});
+  {
+    absl::MutexLock lock(&mutex_);
+    granted_ = false;
+  }
+  AccessTicket ticket(engine_.resources_, engine_.allocator_);
+  const bool granted = ticket.Take(std::move(requests), [this] {
+    absl::MutexLock lock(&mutex_);
+    granted_ = true;
+  });
+  if (!granted) FORMWORK_RETURN_IF_ERROR(Await(ticket, deadline, last));
+  std::vector<Value> values;
+  values.reserve(resources.size());
+  for (const auto& resource : resources) {
+    Value& value = values.emplace_back();
+    value.resource = resource;
+    value.version = ticket.ReadVersion({resource->id});
+    FORMWORK_ASSIGN_OR_RETURN(value.value, ticket.ReadState({resource->id}));
+  }
+  return values;
+}
+
+absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot,
+                            SnapshotInfo* info) {
+  for (Value& value : values) {
+    const Resource& resource = *value.resource;
+    state::Resource* to = snapshot->add_resources();
+    to->set_id(resource.id);
+    to->set_namespace_(resource.name_space);
+    to->set_name(resource.name);
+    to->set_kind(std::string(resource.type.kind->name));
+    for (const ResourceType::Part& part : resource.type.parts) {
+      state::Resource::Part* to_part = to->add_parts();
+      to_part->set_dtype(static_cast<tf::DataType>(part.dtype));
+      ToMessage(part.shape, to_part->mutable_shape());
+    }
+    to->set_version(value.version);
+    if (!value.value.has_value()) continue;
+    const auto stored = versions_.find(resource.id);
+    if (stored != versions_.end() && stored->second == value.version) {
+      to->set_initialized(true);
+      continue;
+    }
+    const StoredForm* form = FindStoredForm(resource.type.kind->name);
+    const absl::StatusOr<std::vector<Tensor>> parts =
+        form == nullptr ? Unimplemented("it cannot be stored")
+                        : form->parts(resource.type, value.value, engine_.allocator_);
+    if (absl::IsUnimplemented(parts.status())) {
+      ++info->left_out;
+      continue;
+    }
+    FORMWORK_RETURN_IF_ERROR(Annotate(parts.status(), Described(resource)));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const uint64_t bytes,
+        store_->Put({StoredKey::Of::kResource, resource.id, value.version}, *parts));
+    info->bytes_written += bytes;
+    to->set_initialized(true);
+    value = {};  // From now on calls may change it in place.
+  }
+  return absl::OkStatus();
+}
+
+void Snapshots::Clean(const state::Snapshot& snapshot) {
+  std::map<uint64_t, uint64_t> versions;
+  for (const state::Resource& resource : snapshot.resources()) {
+    if (resource.initialized()) versions.emplace(resource.id(), resource.version());
+  }
+  std::set<uint64_t> registrations;
+  for (const state::Function& function : snapshot.functions()) {
+    registrations.insert(function.registration());
+  }
+  // What cannot be removed now is removed when the next life begins.
+  for (const auto& [id, version] : versions_) {
+    const auto now = versions.find(id);
+    if (now != versions.end() && now->second == version) continue;
+    (void)store_->Remove({StoredKey::Of::kResource, id, version});
+  }
+  versions_ = std::move(versions);
+  for (const uint64_t number : unused_->Take()) {
+    if (registrations.contains(number)) {
+      unused_->Add(number);
+    } else {
+      (void)store_->Remove({StoredKey::Of::kRegistration, number, 0});
+    }
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const StoredRegistration>> Snapshots::Store(
+    const Registration& registration, absl::string_view graph_def,
+    const std::vector<TensorSpec>& captures, const std::vector<Binding>& bindings) {
+  state::Registration message;
+  message.set_namespace_(registration.name_space);
+  message.set_name(registration.name);
+  for (const TensorSpec& input : registration.inputs) {
+    state::Registration::Spec* spec = message.add_inputs();
+    spec->set_name(input.name);
+    spec->set_dtype(static_cast<tf::DataType>(input.dtype));
+    ToMessage(input.shape, spec->mutable_shape());
+  }
+  for (const std::string& output : registration.outputs) message.add_outputs(output);
+  for (const std::string& target : registration.targets) message.add_targets(target);
+  if (registration.signature) {
+    ToMessage(*registration.signature, message.mutable_signature());
+  }
+  message.set_pretty_signature(registration.pretty_signature);
+  std::vector<Tensor> values(2);  // The message and the graph.
+  for (size_t i = 0; i < captures.size(); ++i) {
+    state::Registration::Capture* capture = message.add_captures();
+    capture->set_tensor(captures[i].name);
+    capture->set_resource_id(bindings[i].resource_id);
+    if (bindings[i].resource_id == 0) values.push_back(bindings[i].value);
+  }
+  values[0] = Tensor::StringScalar(message.SerializeAsString());
+  values[1] = Tensor::StringScalar(std::string(graph_def));
+  const uint64_t number = next_registration_.fetch_add(1, std::memory_order_relaxed);
+  FORMWORK_RETURN_IF_ERROR(store_->Put({StoredKey::Of::kRegistration, number, 0}, values).status());
+  return std::make_shared<const StoredRegistration>(number, unused_);
+}
+
+}  // namespace formwork

@@ -1,0 +1,146 @@
+#pragma once
+
+// Snapshots: what an engine with a data directory leaves on disk, and starts from. Included by
+// core/engine*.cc alone.
+//
+// A snapshot is the state between two calls: it takes a place in line at every resource at once, as
+// a call that reads them all. Calls go on meanwhile; one that changes a value that is being written
+// changes a copy. Functions are stored when they are registered, and are there again from the next
+// snapshot that names them.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/engine.h"
+#include "core/function/function_cache.h"
+#include "core/storage/snapshot_store.h"
+
+namespace formwork {
+
+class AccessTicket;
+class EngineImpl;
+
+/// Registrations on disk that no function needs any more. Thread-safe.
+class UnusedRegistrations {
+ public:
+  void Add(uint64_t number);
+  std::vector<uint64_t> Take();
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<uint64_t> numbers_ ABSL_GUARDED_BY(mutex_);
+};
+
+/// A function's registration on disk; it may be removed when nobody holds this any more.
+class StoredRegistration {
+ public:
+  StoredRegistration(uint64_t number, std::shared_ptr<UnusedRegistrations> unused)
+      : number(number), unused_(std::move(unused)) {}
+  ~StoredRegistration() { unused_->Add(number); }
+  StoredRegistration(const StoredRegistration&) = delete;
+  StoredRegistration& operator=(const StoredRegistration&) = delete;
+
+  const uint64_t number;
+
+ private:
+  const std::shared_ptr<UnusedRegistrations> unused_;
+};
+
+/// What a function that is registered again from a snapshot keeps.
+struct RestoredFunction {
+  uint64_t id = 0;
+  std::shared_ptr<const StoredRegistration> stored;
+};
+
+/// The life that follows `previous`, of which there may be none.
+state::Life NextLife(const std::optional<state::Life>& previous);
+
+/// Thread-safe.
+class Snapshots {
+ public:
+  /// `life`: the engine's. Outlived by the engine's parts but not by its requests.
+  Snapshots(EngineImpl& engine, std::unique_ptr<SnapshotStore> store, state::Life life);
+  ~Snapshots();  ///< Leaves undone what waits.
+
+  /// Makes the engine, which is new, what the last snapshot says; then they are taken from time to
+  /// time. To be called once, before all else. Functions that cannot be registered any more are
+  /// left out, and told of. Errors: those of the store, kFailedPrecondition if the snapshot has
+  /// what this program does not know; kResourceExhausted if there is no room for it.
+  absl::Status Restore();
+
+  /// Has one taken after those that are under way; `done` runs on a thread of its own, or where the
+  /// engine ends.
+  void Request(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done);
+  /// The last one, of an engine that has been drained; from then on nothing may be changed.
+  /// Errors: kDeadlineExceeded where the resources are not there to be read by `deadline`.
+  absl::Status TakeLast(absl::Time deadline);
+
+  /// Stores what a function is made of. `bindings`: of its `captures`.
+  absl::StatusOr<std::shared_ptr<const StoredRegistration>> Store(
+      const Registration& registration, absl::string_view graph_def,
+      const std::vector<TensorSpec>& captures, const std::vector<Binding>& bindings);
+
+  SnapshotStats stats() const;
+
+ private:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)>;
+  // Of a resource, pinned.
+  struct Value {
+    std::shared_ptr<Resource> resource;
+    uint64_t version = 0;
+    Tensor value;
+  };
+
+  // From now on only the last one is taken; requests that wait are refused.
+  void Stop();
+  void Loop();
+  // Takes one and tells of it.
+  absl::StatusOr<SnapshotInfo> Take(absl::Time deadline, bool last);
+  absl::StatusOr<SnapshotInfo> Write(absl::Time deadline, bool last)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  // Waits until `ticket`, whose on_ready sets `granted_`, is ready; but for the last one, at most
+  // until that is asked for.
+  absl::Status Await(AccessTicket& ticket, absl::Time deadline, bool last);
+  // Everything between two calls.
+  absl::StatusOr<std::vector<Value>> Collect(absl::Time deadline, bool last,
+                                             state::Snapshot* snapshot)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  // Writes those that are not stored yet, and says so in `snapshot`.
+  absl::Status Put(std::vector<Value> values, state::Snapshot* snapshot, SnapshotInfo* info)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  // `snapshot` is the last one now: removes what it does not name.
+  void Clean(const state::Snapshot& snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  absl::Status RestoreResource(const state::Resource& from);
+  absl::Status RestoreFunction(const state::Function& from);
+
+  EngineImpl& engine_;
+  const std::unique_ptr<SnapshotStore> store_;
+  const std::shared_ptr<UnusedRegistrations> unused_ = std::make_shared<UnusedRegistrations>();
+  std::atomic<uint64_t> next_registration_{1};
+
+  absl::Mutex taking_;  // Held by who takes one.
+  state::Life life_ ABSL_GUARDED_BY(taking_);
+  // Of the last one: the versions of the values that are stored, by resource; all of it.
+  std::map<uint64_t, uint64_t> versions_ ABSL_GUARDED_BY(taking_);
+  std::string committed_ ABSL_GUARDED_BY(taking_);
+
+  mutable absl::Mutex mutex_;
+  std::vector<Done> requests_ ABSL_GUARDED_BY(mutex_);
+  bool granted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // None but the last is to be taken any more.
+  SnapshotStats stats_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace formwork

@@ -1,0 +1,12 @@
+#include "core/kernels/resource/stored_form.h"
+
+namespace formwork {
+
+const StoredForm* FindStoredForm(absl::string_view kind) {
+  for (const StoredForm* form : {&kStoredVariable, &kStoredTable}) {
+    if (form->kind.name == kind) return form;
+  }
+  return nullptr;
+}
+
+}  // namespace formwork

@@ -1,0 +1,39 @@
+#pragma once
+
+// How each kind of resource is kept on disk, and made of that again.
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/tensor/resource_type.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// A resource's value as Resource has it.
+struct ResourceValue {
+  Tensor value;
+  size_t bytes = 0;  ///< About what it takes.
+};
+
+/// Of one kind: as tensors, in host memory, of plain data or strings.
+struct StoredForm {
+  const ResourceKind& kind;
+  /// `value` is one that a resource of that type has. Errors: kUnimplemented for what has no such
+  /// form; kResourceExhausted.
+  absl::StatusOr<std::vector<Tensor>> (*parts)(const ResourceType& type, const Tensor& value,
+                                               Allocator& allocator);
+  /// Errors: kInvalidArgument if they are not parts of a value of that type; kResourceExhausted.
+  absl::StatusOr<ResourceValue> (*value)(const ResourceType& type,
+                                         const std::vector<Tensor>& parts);
+};
+
+extern const StoredForm kStoredVariable;  ///< variable_cpu.cc
+extern const StoredForm kStoredTable;     ///< table_cpu.cc
+
+/// By the kind's name; null where there is none.
+const StoredForm* FindStoredForm(absl::string_view kind);
+
+}  // namespace formwork

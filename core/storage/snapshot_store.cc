@@ -1,0 +1,386 @@
+#include "core/storage/snapshot_store.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/write_batch.h"
+
+namespace formwork {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "elements are stored as in memory");
+
+// Keys: these, and of values their StoredKey and the number of a part of their bytes.
+constexpr char kFormatKey[] = "format";
+constexpr char kLifeKey[] = "life";
+constexpr char kSnapshotKey[] = "snapshot";
+constexpr char kFormat[] = "formwork 1";
+
+// A value's bytes are stored in pieces of so many.
+constexpr size_t kPieceBytes = size_t{4} << 20;
+// Larger pieces stand apart from the tree, which is written again and again.
+constexpr uint64_t kApartBytes = 4096;
+// Of what waits in memory to be written there are four at the most.
+constexpr size_t kBufferBytes = size_t{16} << 20;
+constexpr size_t kKeyBytes = 1 + 8 + 8;
+
+void AppendBigEndian(uint64_t number, size_t bytes, std::string* key) {
+  for (size_t i = bytes; i-- > 0;) key->push_back(static_cast<char>(number >> (8 * i)));
+}
+
+uint64_t LoadBigEndian(absl::string_view bytes) {
+  uint64_t number = 0;
+  for (const char byte : bytes) number = number << 8 | static_cast<uint8_t>(byte);
+  return number;
+}
+
+std::string EncodeKey(const StoredKey& key) {
+  std::string text(1, static_cast<char>(key.of));
+  AppendBigEndian(key.id, 8, &text);
+  AppendBigEndian(key.version, 8, &text);
+  return text;
+}
+
+std::string EncodeKey(const StoredKey& key, uint32_t piece) {
+  std::string text = EncodeKey(key);
+  AppendBigEndian(piece, 4, &text);
+  return text;
+}
+
+// None of the keys that are not of values has this length.
+std::optional<StoredKey> DecodeKey(absl::string_view text) {
+  if (text.size() != kKeyBytes + 4) return std::nullopt;
+  return StoredKey{static_cast<StoredKey::Of>(text[0]), LoadBigEndian(text.substr(1, 8)),
+                   LoadBigEndian(text.substr(9, 8))};
+}
+
+std::string Described(const StoredKey& key) {
+  return key.of == StoredKey::Of::kResource
+             ? absl::StrCat("the value of resource id=", key.id, " version=", key.version)
+             : absl::StrCat("registration ", key.id);
+}
+
+absl::Status Damaged(const StoredKey& key, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("data directory: ", Described(key), " ", what));
+}
+
+absl::Status ToStatus(const rocksdb::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat("data directory: ", status.ToString());
+  if (status.IsNoSpace() || status.IsMemoryLimit()) return absl::ResourceExhaustedError(text);
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  return absl::UnavailableError(text);
+}
+
+rocksdb::Slice Of(absl::string_view text) { return {text.data(), text.size()}; }
+
+rocksdb::WriteOptions Unlogged() {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;  // Commit flushes.
+  return options;
+}
+
+// Cuts what is written into pieces.
+class PieceWriter {
+ public:
+  PieceWriter(rocksdb::DB& db, const StoredKey& key) : db_(db), key_(key) {}
+
+  rocksdb::Status Write(absl::string_view bytes) {
+    while (!bytes.empty()) {
+      const size_t taken = std::min(bytes.size(), kPieceBytes - piece_.size());
+      if (taken == kPieceBytes) {  // Where it stands, without a copy.
+        const rocksdb::Status put = Put(bytes.substr(0, taken));
+        if (!put.ok()) return put;
+      } else {
+        piece_.append(bytes.data(), taken);
+        if (piece_.size() == kPieceBytes) {
+          const rocksdb::Status put = Finish();
+          if (!put.ok()) return put;
+        }
+      }
+      bytes.remove_prefix(taken);
+    }
+    return rocksdb::Status::OK();
+  }
+  rocksdb::Status Finish() {
+    if (piece_.empty()) return rocksdb::Status::OK();
+    const rocksdb::Status put = Put(piece_);
+    piece_.clear();
+    return put;
+  }
+
+ private:
+  rocksdb::Status Put(absl::string_view piece) {
+    return db_.Put(Unlogged(), EncodeKey(key_, next_++), Of(piece));
+  }
+
+  rocksdb::DB& db_;
+  const StoredKey key_;
+  uint32_t next_ = 1;  // 0 is the StoredValue.
+  std::string piece_;
+};
+
+class PieceReader {
+ public:
+  PieceReader(rocksdb::DB& db, const StoredKey& key) : db_(db), key_(key) {}
+
+  absl::Status Read(char* to, size_t bytes) {
+    while (bytes > 0) {
+      if (left_.empty()) FORMWORK_RETURN_IF_ERROR(Next());
+      const size_t taken = std::min(bytes, left_.size());
+      std::memcpy(to, left_.data(), taken);
+      left_.remove_prefix(taken);
+      to += taken;
+      bytes -= taken;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Next() {
+    piece_.Reset();
+    const rocksdb::Status got = db_.Get(rocksdb::ReadOptions(), db_.DefaultColumnFamily(),
+                                        EncodeKey(key_, next_++), &piece_);
+    if (got.IsNotFound() || (got.ok() && piece_.empty())) return Damaged(key_, "is incomplete");
+    FORMWORK_RETURN_IF_ERROR(ToStatus(got));
+    left_ = {piece_.data(), piece_.size()};
+    return absl::OkStatus();
+  }
+
+  rocksdb::DB& db_;
+  const StoredKey key_;
+  uint32_t next_ = 1;
+  rocksdb::PinnableSlice piece_;
+  absl::string_view left_;
+};
+
+uint64_t StoredBytes(const Tensor& value) {
+  if (value.dtype() != DType::kString) return value.bytes();
+  uint64_t bytes = 0;
+  for (const std::string& text : value.span<std::string>()) bytes += sizeof(uint64_t) + text.size();
+  return bytes;
+}
+
+rocksdb::Status WriteElements(const Tensor& value, PieceWriter& writer) {
+  if (value.dtype() != DType::kString) {
+    return writer.Write({static_cast<const char*>(value.raw()), value.bytes()});
+  }
+  for (const std::string& text : value.span<std::string>()) {
+    const uint64_t size = text.size();
+    rocksdb::Status written = writer.Write({reinterpret_cast<const char*>(&size), sizeof(size)});
+    if (written.ok()) written = writer.Write(text);
+    if (!written.ok()) return written;
+  }
+  return rocksdb::Status::OK();
+}
+
+absl::Status ReadElements(const StoredKey& key, uint64_t bytes, PieceReader& reader,
+                          Tensor& value) {
+  if (value.dtype() != DType::kString) {
+    if (bytes != value.bytes()) return Damaged(key, "has not the size of its shape");
+    return reader.Read(static_cast<char*>(value.mutable_raw()), bytes);
+  }
+  for (std::string& text : value.mutable_span<std::string>()) {
+    uint64_t size = 0;
+    if (bytes < sizeof(size)) return Damaged(key, "has not the size of its strings");
+    FORMWORK_RETURN_IF_ERROR(reader.Read(reinterpret_cast<char*>(&size), sizeof(size)));
+    bytes -= sizeof(size);
+    if (bytes < size) return Damaged(key, "has not the size of its strings");
+    text.resize(size);
+    FORMWORK_RETURN_IF_ERROR(reader.Read(text.data(), size));
+    bytes -= size;
+  }
+  return bytes == 0 ? absl::OkStatus() : Damaged(key, "has not the size of its strings");
+}
+
+rocksdb::Options DatabaseOptions() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = kBufferBytes;
+  options.max_write_buffer_number = 4;
+  options.compression = rocksdb::kNoCompression;  // Weights do not become smaller.
+  options.enable_blob_files = true;
+  options.min_blob_size = kApartBytes;
+  options.enable_blob_garbage_collection = true;
+  options.max_open_files = 256;
+  options.keep_log_file_num = 2;
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+}  // namespace
+
+SnapshotStore::SnapshotStore(std::unique_ptr<rocksdb::DB> db) : db_(std::move(db)) {}
+
+SnapshotStore::~SnapshotStore() { db_->Close(); }
+
+absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::string& directory) {
+  std::error_code made;
+  std::filesystem::create_directories(directory, made);
+  if (made) {
+    return FailedPrecondition("data directory '", directory, "' cannot be made: ", made.message());
+  }
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(), directory, &opened);
+  if (!status.ok()) {
+    const absl::Status error = ToStatus(status);
+    if (absl::StrContains(error.message(), "LOCK")) {
+      return FailedPrecondition("data directory '", directory,
+                                "' is in use by another process: ", status.ToString());
+    }
+    return Annotate(error, absl::StrCat("'", directory, "'"));
+  }
+  std::unique_ptr<SnapshotStore> store(new SnapshotStore(std::unique_ptr<rocksdb::DB>(opened)));
+  FORMWORK_RETURN_IF_ERROR(store->CheckFormat());
+  return store;
+}
+
+absl::Status SnapshotStore::CheckFormat() {
+  std::string format;
+  const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kFormatKey, &format);
+  if (got.IsNotFound()) {
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    return ToStatus(db_->Put(synced, kFormatKey, kFormat));
+  }
+  FORMWORK_RETURN_IF_ERROR(ToStatus(got));
+  if (format == kFormat) return absl::OkStatus();
+  return FailedPrecondition("data directory '", db_->GetName(),
+                            "' is of another format: there=", absl::CHexEscape(format),
+                            " known=", kFormat);
+}
+
+absl::Status SnapshotStore::Retried(const std::function<rocksdb::Status()>& write) {
+  rocksdb::Status status = write();
+  if (!status.ok() && status.severity() != rocksdb::Status::Severity::kNoError &&
+      db_->Resume().ok()) {
+    status = write();
+  }
+  return ToStatus(status);
+}
+
+absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<const Tensor> values) {
+  state::StoredValue header;
+  uint64_t total = 0;
+  for (const Tensor& value : values) {
+    if (value.on_device() || !(IsPlainData(value.dtype()) || value.dtype() == DType::kString)) {
+      return Internal(Described(key), " is not of the host's plain data or strings");
+    }
+    state::StoredValue::Part* part = header.add_parts();
+    part->set_dtype(static_cast<tf::DataType>(value.dtype()));
+    for (int64_t dim : value.shape().dims()) part->add_dims(dim);
+    part->set_bytes(StoredBytes(value));
+    total += part->bytes();
+  }
+  FORMWORK_RETURN_IF_ERROR(Retried([&] {
+    PieceWriter writer(*db_, key);
+    for (const Tensor& value : values) {
+      const rocksdb::Status written = WriteElements(value, writer);
+      if (!written.ok()) return written;
+    }
+    const rocksdb::Status finished = writer.Finish();
+    if (!finished.ok()) return finished;
+    return db_->Put(Unlogged(), EncodeKey(key, 0), header.SerializeAsString());
+  }));
+  return total;
+}
+
+absl::StatusOr<std::vector<Tensor>> SnapshotStore::Get(const StoredKey& key,
+                                                       Allocator& allocator) const {
+  std::string text;
+  const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), EncodeKey(key, 0), &text);
+  if (got.IsNotFound()) return NotFound("data directory: ", Described(key), " is not there");
+  FORMWORK_RETURN_IF_ERROR(ToStatus(got));
+  state::StoredValue header;
+  if (!header.ParseFromString(text)) return Damaged(key, "has no header");
+  PieceReader reader(*db_, key);
+  std::vector<Tensor> values;
+  for (const state::StoredValue::Part& part : header.parts()) {
+    const DType dtype = static_cast<DType>(part.dtype());
+    const absl::StatusOr<Shape> shape = Shape::Make(part.dims());
+    if (!shape.ok() || !(IsPlainData(dtype) || dtype == DType::kString)) {
+      return Damaged(key, "is of no dtype and shape that there are");
+    }
+    // Before memory is taken.
+    const auto least = static_cast<uint64_t>(shape->num_elements()) *
+                       (dtype == DType::kString ? sizeof(uint64_t) : DTypeSize(dtype));
+    if (part.bytes() < least) return Damaged(key, "has not the size of its shape");
+    FORMWORK_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(allocator, dtype, *shape));
+    FORMWORK_RETURN_IF_ERROR(ReadElements(key, part.bytes(), reader, value));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+absl::Status SnapshotStore::Remove(const StoredKey& key) {
+  const std::string prefix = EncodeKey(key);
+  std::vector<std::string> pieces;
+  {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    std::unique_ptr<rocksdb::Iterator> found(db_->NewIterator(options));
+    for (found->Seek(prefix); found->Valid() && found->key().starts_with(prefix); found->Next()) {
+      pieces.push_back(found->key().ToString());
+    }
+    FORMWORK_RETURN_IF_ERROR(ToStatus(found->status()));
+  }
+  for (const std::string& piece : pieces) {
+    FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), piece)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotStore::RemoveAllBut(const std::function<bool(const StoredKey&)>& wanted) {
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  std::unique_ptr<rocksdb::Iterator> found(db_->NewIterator(options));
+  for (found->SeekToFirst(); found->Valid(); found->Next()) {
+    const std::optional<StoredKey> key = DecodeKey({found->key().data(), found->key().size()});
+    if (!key || wanted(*key)) continue;
+    FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), found->key())));
+  }
+  return ToStatus(found->status());
+}
+
+absl::Status SnapshotStore::Commit(const state::Life* life, const state::Snapshot* snapshot) {
+  rocksdb::WriteBatch records;
+  if (life != nullptr) records.Put(kLifeKey, life->SerializeAsString());
+  if (snapshot != nullptr) records.Put(kSnapshotKey, snapshot->SerializeAsString());
+  FORMWORK_RETURN_IF_ERROR(Retried([&] { return db_->Flush(rocksdb::FlushOptions()); }));
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  return Retried([&] { return db_->Write(synced, &records); });
+}
+
+template <typename Message>
+absl::StatusOr<std::optional<Message>> SnapshotStore::Read(const char* key) const {
+  std::string text;
+  const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), key, &text);
+  if (got.IsNotFound()) return std::nullopt;
+  FORMWORK_RETURN_IF_ERROR(ToStatus(got));
+  Message message;
+  if (message.ParseFromString(text)) return message;
+  return absl::DataLossError(absl::StrCat("data directory: record '", key, "' is damaged"));
+}
+
+absl::StatusOr<std::optional<state::Life>> SnapshotStore::ReadLife() const {
+  return Read<state::Life>(kLifeKey);
+}
+
+absl::StatusOr<std::optional<state::Snapshot>> SnapshotStore::ReadSnapshot() const {
+  return Read<state::Snapshot>(kSnapshotKey);
+}
+
+}  // namespace formwork

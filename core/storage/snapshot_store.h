@@ -1,0 +1,79 @@
+#pragma once
+
+// SnapshotStore: a data directory, in which values wait for the snapshot that names them.
+//
+// Values are written once, each under its key, and are worth nothing until a Commit makes them, and
+// the record that names them, durable at once. So a snapshot is there as a whole or not at all, and
+// the next one writes only what has changed. The database is RocksDB: it has checksums on all that
+// it reads, and keeps large values apart from its tree, so that they are written once.
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/tensor/tensor.h"
+#include "formwork/state/snapshot.pb.h"
+
+namespace rocksdb {
+class DB;
+class Status;
+}  // namespace rocksdb
+
+namespace formwork {
+
+/// What a stored value is of.
+struct StoredKey {
+  enum class Of : uint8_t { kResource = 'r', kRegistration = 'f' };
+  Of of = Of::kResource;
+  uint64_t id = 0;
+  uint64_t version = 0;
+  auto operator<=>(const StoredKey&) const = default;
+};
+
+/// Thread-safe; Commit and RemoveAllBut are for one thread at a time.
+///
+/// Errors of all methods: kResourceExhausted if the disk is full, kDataLoss naming what is damaged,
+/// kUnavailable if the disk fails. After one of them others may succeed.
+class SnapshotStore {
+ public:
+  /// Opens the directory, or makes it. Errors: also kFailedPrecondition if another process has it,
+  /// or if it was written by another format of this program.
+  static absl::StatusOr<std::unique_ptr<SnapshotStore>> Open(const std::string& directory);
+  ~SnapshotStore();
+  SnapshotStore(const SnapshotStore&) = delete;
+  SnapshotStore& operator=(const SnapshotStore&) = delete;
+
+  /// Tensors of plain data or strings, in host memory; their bytes.
+  absl::StatusOr<uint64_t> Put(const StoredKey& key, absl::Span<const Tensor> values);
+  /// Errors: also kNotFound; kResourceExhausted if there is no memory for them.
+  absl::StatusOr<std::vector<Tensor>> Get(const StoredKey& key, Allocator& allocator) const;
+  absl::Status Remove(const StoredKey& key);
+  /// Removes what a process has left behind that ended before it committed.
+  absl::Status RemoveAllBut(const std::function<bool(const StoredKey&)>& wanted);
+
+  /// Makes durable what was put, and then these; a null one stays as it is.
+  absl::Status Commit(const state::Life* life, const state::Snapshot* snapshot);
+  /// As committed last; none before the first time.
+  absl::StatusOr<std::optional<state::Life>> ReadLife() const;
+  absl::StatusOr<std::optional<state::Snapshot>> ReadSnapshot() const;
+
+ private:
+  explicit SnapshotStore(std::unique_ptr<rocksdb::DB> db);
+  absl::Status CheckFormat();
+  // `message` is the one that was written under `key`, if any was.
+  template <typename Message>
+  absl::StatusOr<std::optional<Message>> Read(const char* key) const;
+  // After an error the database refuses to write until it is told that things may be better.
+  absl::Status Retried(const std::function<rocksdb::Status()>& write);
+
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace formwork

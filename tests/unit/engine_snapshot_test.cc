@@ -1,0 +1,404 @@
+// What outlives an engine with a data directory.
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/engine.h"
+#include "core/storage/snapshot_store.h"
+#include "tests/unit/engine_fixture.h"
+
+namespace formwork::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::HasSubstr;
+
+class EngineSnapshotTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "/snapshot_" +
+                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(directory_);
+    Begin();
+  }
+  void TearDown() override {
+    engine_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  using EngineTest::Begin;
+  void Begin() { Start(Options()); }
+  // y = x + v.
+  absl::StatusOr<Registered> RegisterAddToV() {
+    return Register("add",
+                    "v = Placeholder dtype=resource\nx = Placeholder dtype=float\n"
+                    "r = ReadVariableOp(v) dtype=float\ny = AddV2(x, r) T=float",
+                    {Spec("x:0")}, {"y:0"}, {{"v:0", "v"}});
+  }
+  EngineOptions Options() {
+    EngineOptions options;
+    options.data_dir = directory_;
+    options.on_lost_function = [this](absl::string_view name, const absl::Status& status) {
+      lost_[std::string(name)] = status;
+    };
+    return options;
+  }
+  // As on SIGTERM.
+  void EndInPeace() {
+    engine_->Drain(absl::InfiniteFuture(), absl::ZeroDuration());
+    EXPECT_OK(engine_->TakeLastSnapshot(absl::InfiniteFuture()));
+    engine_.reset();
+  }
+  // As kill -9, as far as what is on disk goes.
+  void Crash() { engine_.reset(); }
+  SnapshotInfo Snapshot() {
+    absl::Notification done;
+    absl::StatusOr<SnapshotInfo> taken;
+    engine_->TakeSnapshot([&](absl::StatusOr<SnapshotInfo> made) {
+      taken = std::move(made);
+      done.Notify();
+    });
+    done.WaitForNotification();
+    EXPECT_OK(taken);
+    return taken.value_or(SnapshotInfo());
+  }
+
+  std::string directory_;
+  HostAllocator allocator_;
+  std::map<std::string, absl::Status> lost_;
+};
+
+TEST_F(EngineSnapshotTest, AfterAPeacefulEndAllIsThereUnderItsId) {
+  NewVariable("v", 3);
+  ASSERT_OK(engine_->CreateVariable("ns", "empty", DType::kInt32, Shape({2}), std::nullopt));
+  ASSERT_OK(engine_->CreateVariable("other", "text", DType::kString, Shape({}),
+                                    Tensor::StringScalar(std::string("a\xff\0b", 4))));
+  ASSERT_OK_AND_ASSIGN(const Registered add, RegisterAddToV());
+  ASSERT_OK(Assign({{{0, "v"}, Tensor::Scalar(4.0f)}}).status);
+  const uint64_t epoch = engine_->epoch();
+  const std::vector<ResourceInfo> before = engine_->ListResources("ns");
+
+  EndInPeace();
+  Begin();
+  EXPECT_EQ(engine_->epoch(), epoch);
+  EXPECT_EQ(ValueOf("v"), 4);
+  EXPECT_EQ(Value(add.function.id, 0.5f), 4.5f);
+  const std::vector<ResourceInfo> after = engine_->ListResources("ns");
+  ASSERT_EQ(after.size(), 2u);
+  for (size_t i = 0; i < after.size(); ++i) {
+    EXPECT_EQ(after[i].id, before[i].id);
+    EXPECT_EQ(after[i].name, before[i].name);
+    EXPECT_EQ(after[i].version, before[i].version);
+    EXPECT_EQ(after[i].initialized, before[i].initialized);
+    EXPECT_EQ(after[i].bytes, before[i].bytes);
+    EXPECT_TRUE(after[i].type == before[i].type);
+  }
+  ASSERT_OK_AND_ASSIGN(const ResourceInfo text, engine_->GetResource("other", {0, "text"}));
+  PendingRead read;
+  read.handle = engine_->ReadVariables({"other", {{text.id, ""}}}, read.Done());
+  read.handle->Start();
+  ASSERT_OK(read.Wait().status);
+  EXPECT_EQ(read.result.values[0].value.scalar<std::string>(), std::string("a\xff\0b", 4));
+  // And what is new has other IDs.
+  NewVariable("new", 1);
+  EXPECT_GT(IdOf("new"), text.id);
+  ASSERT_OK_AND_ASSIGN(const Registered again, RegisterAddToV());
+  EXPECT_TRUE(again.existed);
+  EXPECT_EQ(again.function.id, add.function.id);
+  EXPECT_THAT(lost_, ::testing::IsEmpty());
+}
+
+TEST_F(EngineSnapshotTest, ACrashGoesBackToTheLastSnapshotAndIsAnotherEpoch) {
+  NewVariable("v", 1);
+  ASSERT_OK_AND_ASSIGN(const Registered add, RegisterAddToV());
+  const uint64_t epoch = engine_->epoch();
+  Snapshot();
+  ASSERT_OK(Assign({{{0, "v"}, Tensor::Scalar(2.0f)}}).status);
+  NewVariable("late", 5);
+  const uint64_t late = IdOf("late");
+  ASSERT_OK_AND_ASSIGN(const Registered later, RegisterAdd("later", 1));
+
+  Crash();
+  Begin();
+  EXPECT_NE(engine_->epoch(), epoch);
+  EXPECT_THAT(engine_->CheckEpoch(epoch, nullptr),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("was restarted")));
+  EXPECT_EQ(ValueOf("v"), 1);
+  EXPECT_EQ(IdOf("late"), 0u);
+  EXPECT_EQ(Value(add.function.id, 1), 2);
+  EXPECT_EQ(engine_->ListFunctions("ns").size(), 1u);
+  // IDs that were lost are not given again.
+  NewVariable("new", 1);
+  EXPECT_NE(IdOf("new"), late);
+  ASSERT_OK_AND_ASSIGN(const Registered other, RegisterAdd("other", 1));
+  EXPECT_NE(other.function.id, later.function.id);
+}
+
+TEST_F(EngineSnapshotTest, WithoutASnapshotACrashLeavesNothing) {
+  NewVariable("v", 1);
+  ASSERT_OK(RegisterAddToV());
+  Crash();
+  Begin();
+  EXPECT_THAT(engine_->ListResources("ns"), ::testing::IsEmpty());
+  EXPECT_THAT(engine_->ListFunctions("ns"), ::testing::IsEmpty());
+  EXPECT_EQ(engine_->Stats().snapshots.last.taken, absl::UnixEpoch());
+}
+
+TEST_F(EngineSnapshotTest, OnlyWhatHasChangedIsWritten) {
+  const Tensor million = *Tensor::Allocate(allocator_, DType::kFloat, Shape({1000000}));
+  ASSERT_OK(engine_->CreateVariable("ns", "large", DType::kFloat, Shape({1000000}), million));
+  NewVariable("small", 1);
+  EXPECT_EQ(Snapshot().bytes_written, 4000004u);
+  EXPECT_EQ(Snapshot().bytes_written, 0u);
+  ASSERT_OK(Assign({{{0, "small"}, Tensor::Scalar(2.0f)}}).status);
+  const SnapshotInfo last = Snapshot();
+  EXPECT_EQ(last.bytes_written, 4u);
+  EXPECT_EQ(last.resources, 2);
+  Crash();
+  Begin();
+  EXPECT_EQ(ValueOf("small"), 2);
+  EXPECT_EQ(Snapshot().bytes_written, 0u);
+  EXPECT_EQ(engine_->Stats().snapshots.taken, 1u);
+}
+
+TEST_F(EngineSnapshotTest, ItIsTheStateBetweenTwoCalls) {
+  NewVariable("a", 0);
+  NewVariable("b", 0);
+  ASSERT_OK_AND_ASSIGN(const Registered both,
+                       Register("both",
+                                "a = Placeholder dtype=resource\nb = Placeholder dtype=resource\n"
+                                "x = Placeholder dtype=float\n"
+                                "s = AssignAddVariableOp(a, x) dtype=float\n"
+                                "t = AssignAddVariableOp(b, x) dtype=float\n",
+                                {Spec("x:0")}, {}, {{"a:0", "a"}, {"b:0", "b"}}, {"s", "t"}));
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 3; ++i) {
+      callers.emplace_back([&] {
+        while (!stop) EXPECT_OK(Run(both.function.id, Owned(Tensor::Scalar(1.0f))).status);
+      });
+    }
+    float last = 0;
+    for (int i = 0; i < 10; ++i) {
+      const float before = ValueOf("a");
+      Snapshot();
+      last = before;
+    }
+    stop = true;
+    for (std::thread& caller : callers) caller.join();
+    Crash();
+    Begin();
+    EXPECT_EQ(ValueOf("a"), ValueOf("b"));
+    EXPECT_GE(ValueOf("a"), last);  // All that had been answered before it began.
+  }
+}
+
+TEST_F(EngineSnapshotTest, TablesAndHiddenStateGoOn) {
+  constexpr absl::string_view kTable =
+      "t = MutableHashTableV2 shared_name=\"t\" key_dtype=string value_dtype=float\n"
+      "x = Placeholder dtype=float\nk = Const string[] \"a\"\nd = Const float[] -1\n";
+  ASSERT_OK_AND_ASSIGN(
+      const Registered insert,
+      Register("insert",
+               absl::StrCat(kTable, "i = LookupTableInsertV2(t, k, x) Tin=string Tout=float"),
+               {Spec("x:0")}, {}, {}, {"i"}));
+  ASSERT_OK_AND_ASSIGN(
+      const Registered find,
+      Register("find",
+               absl::StrCat(kTable,
+                            "y = LookupTableFindV2(t, k, d) Tin=string Tout=float\n"
+                            "z = AddV2(y, x) T=float"),
+               {Spec("x:0")}, {"z:0"}));
+  ASSERT_OK_AND_ASSIGN(
+      const Registered draw,
+      Register("draw",
+               "x = Placeholder dtype=float\ns = Const int32[0]\n"
+               "r = RandomUniform(s) T=int32 dtype=float seed=1 seed2=2\ny = AddV2(r, x) T=float",
+               {Spec("x:0")}, {"y:0"}));
+  ASSERT_OK(Run(insert.function.id, Owned(Tensor::Scalar(3.0f))).status);
+  std::vector<float> drawn;
+  for (int i = 0; i < 2; ++i) drawn.push_back(Value(draw.function.id, 0));
+  Snapshot();
+  for (int i = 0; i < 2; ++i) drawn.push_back(Value(draw.function.id, 0));
+  Crash();
+  Begin();
+  EXPECT_EQ(Value(find.function.id, 0), 3);
+  for (int i = 2; i < 4; ++i) EXPECT_EQ(Value(draw.function.id, 0), drawn[static_cast<size_t>(i)]);
+}
+
+TEST_F(EngineSnapshotTest, WhatWasRemovedStaysRemoved) {
+  NewVariable("v", 1);
+  NewVariable("gone", 1);
+  ASSERT_OK_AND_ASSIGN(const Registered first, RegisterAdd("f", 1));
+  ASSERT_OK(RegisterAdd("removed", 1));
+  ASSERT_OK(RegisterAddToV());
+  Snapshot();
+  ASSERT_OK_AND_ASSIGN(const Registered second, RegisterAdd("f", 2, /*replace=*/true));
+  ASSERT_OK(engine_->Unregister("ns", {0, "removed"}));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "gone"}));
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "v"}));  // And with it the function on it.
+  Snapshot();
+  Crash();
+  Begin();
+  EXPECT_THAT(engine_->ListResources("ns"), ::testing::IsEmpty());
+  const std::vector<FunctionInfo> functions = engine_->ListFunctions("ns");
+  ASSERT_EQ(functions.size(), 1u);
+  EXPECT_EQ(functions[0].id, second.function.id);
+  EXPECT_EQ(Value(second.function.id, 0), 2);
+  EXPECT_THAT(Run(first.function.id, Owned(Tensor::Scalar(0.0f))).status,
+              StatusIs(StatusCode::kNotFound, HasSubstr("no function")));
+}
+
+TEST_F(EngineSnapshotTest, WhatCannotBeStoredMakesAnotherEpoch) {
+  const uint64_t epoch = engine_->epoch();
+  ASSERT_OK(engine_->KeepTensor("ns", "me", absl::ZeroDuration(), Tensor::Scalar(1.0f)));
+  EndInPeace();
+  Begin();
+  EXPECT_NE(engine_->epoch(), epoch);
+  EndInPeace();
+  Begin();
+  const uint64_t second = engine_->epoch();
+  EndInPeace();
+  Begin();
+  EXPECT_EQ(engine_->epoch(), second);
+}
+
+TEST_F(EngineSnapshotTest, ACallThatDoesNotEndKeepsNobodyFromEnding) {
+  NewVariable("v", 1);
+  Snapshot();
+  const uint64_t holder = RegisterHolder("holder");
+  const std::unique_ptr<Pending> spins = Begin(holder, Owned(Tensor::Scalar(0.0f)));
+  while (engine_->Stats().calls_running == 0) absl::SleepFor(absl::Milliseconds(1));
+  absl::Notification done;
+  absl::Status asked;
+  engine_->TakeSnapshot([&](const absl::StatusOr<SnapshotInfo>& made) {
+    asked = made.status();
+    done.Notify();
+  });
+  EXPECT_THAT(engine_->TakeLastSnapshot(absl::Now() + absl::Milliseconds(100)),
+              StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("calls that do not end")));
+  done.WaitForNotification();
+  // It waited for the call, or had not begun.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(asked) || absl::IsCancelled(asked)) << asked;
+  EXPECT_GE(engine_->Stats().snapshots.failed, 1u);
+  spins->handle->Cancel();
+  spins->Wait();
+  Crash();
+  Begin();
+  EXPECT_EQ(ValueOf("v"), 1);
+}
+
+TEST_F(EngineSnapshotTest, ADirectoryIsOfOneEngine) {
+  EXPECT_THAT(Engine::Create(Options()).status(),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("in use by another process")));
+}
+
+TEST_F(EngineSnapshotTest, DamageIsNamedAndNothingIsHalfLoaded) {
+  std::string noise(100000, 'x');
+  ASSERT_OK(
+      engine_->CreateVariable("ns", "w", DType::kString, Shape({}), Tensor::StringScalar(noise)));
+  EndInPeace();
+  int damaged = 0;
+  for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+    if (file.path().extension() != ".blob") continue;
+    std::fstream bytes(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(50000);
+    bytes.put('y');
+    ++damaged;
+  }
+  ASSERT_GT(damaged, 0);
+  EXPECT_THAT(Engine::Create(Options()).status(),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("variable 'w'")));
+}
+
+TEST_F(EngineSnapshotTest, WithoutADirectoryThereIsNone) {
+  engine_.reset();
+  Start({});
+  absl::Status status;
+  engine_->TakeSnapshot([&](const absl::StatusOr<SnapshotInfo>& made) { status = made.status(); });
+  EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, HasSubstr("no data directory")));
+  EXPECT_OK(engine_->TakeLastSnapshot(absl::InfiniteFuture()));
+}
+
+// --- The store ----------------------------------------------------------------------------------
+
+class SnapshotStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove_all(directory_); }
+  void TearDown() override {
+    store_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  void Open() {
+    store_.reset();
+    store_ = *SnapshotStore::Open(directory_);
+  }
+
+  const std::string directory_ = ::testing::TempDir() + "/snapshot_store";
+  HostAllocator allocator_;
+  std::unique_ptr<SnapshotStore> store_;
+};
+
+TEST_F(SnapshotStoreTest, ValuesOfAnySizeComeBackBitForBit) {
+  Open();
+  std::vector<Tensor> values;
+  for (const int64_t elements : {0, 1, 3, 1 << 20, (1 << 20) + 1, (3 << 20) + 5}) {
+    Tensor value = *Tensor::Allocate(allocator_, DType::kFloat, Shape({elements}));
+    for (int64_t i = 0; i < elements; ++i) value.mutable_data<float>()[i] = static_cast<float>(i);
+    values.push_back(std::move(value));
+    Tensor texts = *Tensor::Allocate(allocator_, DType::kString, Shape({elements % 100}));
+    for (std::string& text : texts.mutable_span<std::string>()) {
+      text.assign(static_cast<size_t>(elements % 1000), static_cast<char>(elements));
+    }
+    values.push_back(std::move(texts));
+  }
+  const StoredKey key{StoredKey::Of::kResource, 7, 9};
+  ASSERT_OK(store_->Put(key, values));
+  ASSERT_OK(store_->Commit(nullptr, nullptr));
+  Open();
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> back, store_->Get(key, allocator_));
+  ASSERT_EQ(back.size(), values.size());
+  for (size_t i = 0; i < back.size(); ++i) {
+    ASSERT_EQ(back[i].shape(), values[i].shape());
+    if (back[i].dtype() == DType::kString) {
+      EXPECT_EQ(back[i].span<std::string>(), values[i].span<std::string>());
+    } else {
+      EXPECT_EQ(back[i].span<float>(), values[i].span<float>());
+    }
+  }
+  EXPECT_THAT(store_->Get({StoredKey::Of::kResource, 7, 8}, allocator_).status(),
+              StatusIs(StatusCode::kNotFound));
+  ASSERT_OK(store_->Remove(key));
+  EXPECT_THAT(store_->Get(key, allocator_).status(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(SnapshotStoreTest, WhatIsNotWantedGoesAndRecordsStay) {
+  Open();
+  state::Life life;
+  life.set_epoch(5);
+  const StoredKey keys[] = {{StoredKey::Of::kResource, 1, 1},
+                            {StoredKey::Of::kResource, 1, 2},
+                            {StoredKey::Of::kRegistration, 1, 0}};
+  for (const StoredKey& key : keys) ASSERT_OK(store_->Put(key, {Tensor::Scalar(1.0f)}));
+  ASSERT_OK(store_->Commit(&life, nullptr));
+  ASSERT_OK(store_->RemoveAllBut([&](const StoredKey& key) { return key == keys[1]; }));
+  EXPECT_EQ(store_->Get(keys[0], allocator_).status().code(), StatusCode::kNotFound);
+  EXPECT_OK(store_->Get(keys[1], allocator_));
+  EXPECT_EQ(store_->Get(keys[2], allocator_).status().code(), StatusCode::kNotFound);
+  Open();
+  ASSERT_OK_AND_ASSIGN(const std::optional<state::Life> read, store_->ReadLife());
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->epoch(), 5u);
+  ASSERT_OK_AND_ASSIGN(const std::optional<state::Snapshot> none, store_->ReadSnapshot());
+  EXPECT_FALSE(none.has_value());
+}
+
+}  // namespace
+}  // namespace formwork::testing
