@@ -213,6 +213,7 @@ rocksdb::Options DatabaseOptions() {
   options.min_blob_size = kApartBytes;
   options.enable_blob_garbage_collection = true;
   options.max_open_files = 256;
+  options.allow_fallocate = false;  // It takes what it writes.
   options.keep_log_file_num = 2;
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.stats_dump_period_sec = 0;
@@ -264,10 +265,9 @@ absl::Status SnapshotStore::CheckFormat() {
 
 absl::Status SnapshotStore::Retried(const std::function<rocksdb::Status()>& write) {
   rocksdb::Status status = write();
-  if (!status.ok() && status.severity() != rocksdb::Status::Severity::kNoError &&
-      db_->Resume().ok()) {
-    status = write();
-  }
+  if (status.ok()) return absl::OkStatus();
+  // After a full disk it looks by itself, every few seconds, and this says that it is busy.
+  if (db_->Resume().ok()) status = write();
   return ToStatus(status);
 }
 

@@ -76,7 +76,11 @@ TEST(Flags, AreRead) {
                    "--kept-tensor-ttl",
                    "1.5",
                    "--max-kept-bytes",
-                   "1M"},
+                   "1M",
+                   "--data-dir",
+                   "/tmp/d",
+                   "--snapshot-interval",
+                   "0.5"},
                   &options),
             std::nullopt);
   EXPECT_EQ(options.port, 0);
@@ -92,6 +96,8 @@ TEST(Flags, AreRead) {
   EXPECT_EQ(options.engine.compile_threads, 2);
   EXPECT_EQ(options.engine.kept_tensor_ttl, absl::Milliseconds(1500));
   EXPECT_EQ(options.engine.max_kept_bytes, size_t{1} << 20);
+  EXPECT_EQ(options.engine.data_dir, "/tmp/d");
+  EXPECT_EQ(options.engine.snapshot_interval, absl::Milliseconds(500));
 }
 
 TEST(Flags, ComeFromTheEnvironmentUnlessGiven) {
@@ -133,6 +139,7 @@ TEST(Flags, RefuseWhatMakesNoSenseInOneLineWithTheFlagAndTheReason) {
       {"--compile-threads", "x", "not a whole number: x"},
       {"--kept-tensor-ttl", "-1", "not from 0"},
       {"--max-kept-bytes", "-1", "not a number of bytes"},
+      {"--snapshot-interval", "-1", "not from 0"},
       {"--log-format", "xml", "not one of text, json: xml"},
       {"--max-message-bytes", "10", "not from 1024"},
       {"--max-message-bytes", "3G", "not from 1024 to 2147483647 bytes: 3G"},
