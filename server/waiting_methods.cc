@@ -183,6 +183,9 @@ void RunAssignVariables(const RequestScope& scope, const std::shared_ptr<UnaryRe
 }
 
 void RunTakeSnapshot(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
+  ArenaMessage<v1::TakeSnapshotRequest> in;
+  const absl::Status parsed = Parse(unary->message(), scope.engine.memory(), in);
+  if (!parsed.ok()) return unary->Finish(parsed);
   scope.engine.TakeSnapshot([&scope, unary](const absl::StatusOr<SnapshotInfo>& taken) {
     unary->Guard([&] {
       if (!taken.ok()) return unary->Finish(taken.status());

@@ -92,10 +92,11 @@ class Grpcurl:
 
 
 @pytest.fixture(scope="module")
-def answers():
+def answers(tmp_path_factory):
   """method -> what the server answers to its line, run in order."""
   found = {}
-  with server_process.running() as server, server.channel() as channel:
+  state = str(tmp_path_factory.mktemp("state"))
+  with server_process.running("--data-dir", state) as server, server.channel() as channel:
     grpcurl = Grpcurl(channel)
     for method, text in lines():
       if "$ID" in text:
