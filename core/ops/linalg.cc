@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "core/base/status.h"
 #include "core/ops/dims.h"
 #include "core/ops/read_attrs.h"
@@ -101,9 +102,12 @@ absl::StatusOr<TriangularAttrs> TriangularAttrs::FromAttrs(const AttrMap& attrs)
                                     &TriangularAttrs::adjoint);
 }
 
-absl::StatusOr<TriangularGeometry> PrepareTriangularSolve(const TriangularAttrs& attrs,
-                                                          absl::Span<const int64_t> matrix,
-                                                          absl::Span<const int64_t> rhs) {
+namespace {
+
+// Of matrices [rows, size] whose batches broadcast with those of the right-hand sides.
+absl::StatusOr<TriangularGeometry> PrepareBroadcastSolve(const TriangularAttrs& attrs, bool square,
+                                                         absl::Span<const int64_t> matrix,
+                                                         absl::Span<const int64_t> rhs) {
   if (matrix.size() < 2) return InvalidArgument("In[0] ndims must be >= 2: ", matrix.size());
   if (rhs.size() < 2) return InvalidArgument("In[1] ndims must be >= 2: ", rhs.size());
   const size_t matrix_batch = matrix.size() - 2, rhs_batch = rhs.size() - 2;
@@ -113,7 +117,7 @@ absl::StatusOr<TriangularGeometry> PrepareTriangularSolve(const TriangularAttrs&
                            DimsText(matrix), " vs. ", DimsText(rhs));
   }
   const int64_t rows = matrix[matrix_batch], cols = matrix[matrix_batch + 1];
-  if (!MayBeEqual(rows, cols)) {
+  if (square && !MayBeEqual(rows, cols)) {
     return InvalidArgument("In[0] matrices in the last dimensions must be square (", cols,
                            " =/= ", rows, ")");
   }
@@ -122,12 +126,101 @@ absl::StatusOr<TriangularGeometry> PrepareTriangularSolve(const TriangularAttrs&
                            DimsText(matrix), " ", DimsText(rhs), " ", attrs.lower ? 1 : 0, " ",
                            attrs.adjoint ? 1 : 0);
   }
-  const int64_t size = std::max(std::max(rows, cols), rhs[rhs_batch]);
-  TriangularGeometry geometry = {
-      .rows = size, .size = size, .rhs_cols = rhs[rhs_batch + 1], .output = *std::move(batch)};
+  const int64_t size = std::max({square ? rows : -1, cols, rhs[rhs_batch]});
+  TriangularGeometry geometry = {.rows = square ? size : rows,
+                                 .size = size,
+                                 .rhs_cols = rhs[rhs_batch + 1],
+                                 .output = *std::move(batch)};
   geometry.output.push_back(size);
   geometry.output.push_back(geometry.rhs_cols);
   return geometry;
+}
+
+}  // namespace
+
+absl::StatusOr<TriangularGeometry> PrepareTriangularSolve(const TriangularAttrs& attrs,
+                                                          absl::Span<const int64_t> matrix,
+                                                          absl::Span<const int64_t> rhs) {
+  return PrepareBroadcastSolve(attrs, /*square=*/true, matrix, rhs);
+}
+
+absl::StatusOr<TriangularGeometry> PrepareBandedSolve(const TriangularAttrs& attrs,
+                                                      absl::Span<const int64_t> matrix,
+                                                      absl::Span<const int64_t> rhs) {
+  if (matrix.size() >= 2 && CountElements(matrix) == 0) {
+    return InvalidArgument("In[0] must not be an empty tensor: ", DimsText(matrix));
+  }
+  if (rhs.size() >= 2 && CountElements(rhs) == 0) {
+    return InvalidArgument("In[1] must not be an empty tensor: ", DimsText(rhs));
+  }
+  return PrepareBroadcastSolve(attrs, /*square=*/false, matrix, rhs);
+}
+
+absl::StatusOr<SolveGeometry> PrepareTridiagonalSolve(absl::Span<const int64_t> diagonals,
+                                                      absl::Span<const int64_t> rhs) {
+  FORMWORK_RETURN_IF_ERROR(CheckRank(diagonals));
+  FORMWORK_RETURN_IF_ERROR(CheckBatch(diagonals, rhs));
+  MatrixStack stack = StackOf(diagonals);
+  const MatrixStack sides = StackOf(rhs);
+  if (!MayBeEqual(stack.rows, 3)) {
+    return InvalidArgument("Expected diagonals to be provided as a matrix with 3 rows, got ",
+                           stack.rows, " rows.");
+  }
+  if (!MayBeEqual(stack.cols, sides.rows)) {
+    return InvalidArgument("Expected the same number of left-hand sides and right-hand sides, got ",
+                           stack.cols, " and ", sides.rows, ".");
+  }
+  stack.cols = std::max(stack.cols, sides.rows);
+  Dims output = stack.With({stack.cols, sides.cols});
+  return SolveGeometry{std::move(stack), sides.cols, std::move(output)};
+}
+
+absl::StatusOr<MatrixStack> PrepareTridiagonalMatMul(absl::Span<const int64_t> above,
+                                                     absl::Span<const int64_t> main,
+                                                     absl::Span<const int64_t> below,
+                                                     absl::Span<const int64_t> rhs) {
+  FORMWORK_RETURN_IF_ERROR(CheckRank(above));
+  for (absl::Span<const int64_t> other : {main, below, rhs}) {
+    FORMWORK_RETURN_IF_ERROR(CheckBatch(above, other));
+  }
+  MatrixStack stack = StackOf(rhs);
+  const std::pair<absl::string_view, absl::Span<const int64_t>> diagonals[] = {
+      {"superdiagonal", above}, {"main diagonal", main}, {"subdiagonal", below}};
+  for (const auto& [name, dims] : diagonals) {
+    const MatrixStack diagonal = StackOf(dims);
+    if (!MayBeEqual(diagonal.rows, 1) || !MayBeEqual(diagonal.cols, stack.rows)) {
+      return InvalidArgument("Invalid ", name, " shape.");
+    }
+  }
+  return stack;
+}
+
+absl::StatusOr<MatrixStack> PrepareCholeskyGrad(absl::Span<const int64_t> l,
+                                                absl::Span<const int64_t> grad) {
+  FORMWORK_RETURN_IF_ERROR(CheckRank(l));
+  FORMWORK_RETURN_IF_ERROR(CheckBatch(l, grad));
+  MatrixStack stack = StackOf(l);
+  const MatrixStack other = StackOf(grad);
+  if (!MayBeEqual(stack.rows, other.rows) || !MayBeEqual(stack.cols, other.cols)) {
+    return InvalidArgument("Inputs (L and grad) must have the same shape.");
+  }
+  if (!MayBeEqual(stack.rows, stack.cols)) {
+    return InvalidArgument("Inputs must be a square matrices.");
+  }
+  stack.rows = stack.cols = std::max({stack.rows, stack.cols, other.rows, other.cols});
+  return stack;
+}
+
+absl::Status CheckCross(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
+  if (a.size() != b.size() || !MayBeEqual(a, b)) {
+    return InvalidArgument("Both inputs must be of same shape: ", DimsText(a), " vs. ",
+                           DimsText(b));
+  }
+  if (a.empty()) return InvalidArgument("Input must be at least 1D", DimsText(a));
+  if (!MayBeEqual(a.back(), 3)) {
+    return FailedPrecondition("Cross-products are only defined for 3-element vectors.");
+  }
+  return absl::OkStatus();
 }
 
 namespace {
@@ -195,20 +288,49 @@ absl::Status EigShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status MatrixSolveShape(InferenceContext& c) {
+template <auto kPrepare>
+absl::Status SolveShape(InferenceContext& c) {
   if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(const SolveGeometry geometry,
-                            PrepareMatrixSolve(c.input(0).dims(), c.input(1).dims()));
+                            kPrepare(c.input(0).dims(), c.input(1).dims()));
   c.set_output(0, PartialShape::Trusted(geometry.output));
   return absl::OkStatus();
 }
 
+template <auto kPrepare>
 absl::Status TriangularSolveShape(InferenceContext& c) {
   if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(const TriangularAttrs attrs, TriangularAttrs::FromAttrs(c.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(const TriangularGeometry geometry,
-                            PrepareTriangularSolve(attrs, c.input(0).dims(), c.input(1).dims()));
+                            kPrepare(attrs, c.input(0).dims(), c.input(1).dims()));
   c.set_output(0, PartialShape::Trusted(geometry.output));
+  return absl::OkStatus();
+}
+
+absl::Status TridiagonalMatMulShape(InferenceContext& c) {
+  for (int i = 0; i < 4; ++i) {
+    if (!c.input(i).known_rank()) return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack,
+                            PrepareTridiagonalMatMul(c.input(0).dims(), c.input(1).dims(),
+                                                     c.input(2).dims(), c.input(3).dims()));
+  c.set_output(0, PartialShape::Trusted(stack.With({stack.rows, stack.cols})));
+  return absl::OkStatus();
+}
+
+absl::Status CholeskyGradShape(InferenceContext& c) {
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack,
+                            PrepareCholeskyGrad(c.input(0).dims(), c.input(1).dims()));
+  c.set_output(0, PartialShape::Trusted(stack.With({stack.rows, stack.rows})));
+  return absl::OkStatus();
+}
+
+absl::Status CrossShape(InferenceContext& c) {
+  if (!c.input(0).known_rank() || !c.input(1).known_rank()) return absl::OkStatus();
+  FORMWORK_RETURN_IF_ERROR(CheckCross(c.input(0).dims(), c.input(1).dims()));
+  std::optional<PartialShape> both = c.input(0).Merge(c.input(1));
+  if (both) c.set_output(0, *std::move(both));
   return absl::OkStatus();
 }
 
@@ -220,11 +342,11 @@ void RegisterLinalgOps(OpRegistry& registry) {
   registry.Add(
       "MatrixTriangularSolve(matrix: T, rhs: T) -> (output: T); lower: bool = true; adjoint: bool "
       "= false; T: {floattype, complextype}",
-      {.shape_fn = TriangularSolveShape});
+      {.shape_fn = TriangularSolveShape<PrepareTriangularSolve>});
   registry.Add(
       "MatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: {complextype, "
       "double, float, half}",
-      {.shape_fn = MatrixSolveShape});
+      {.shape_fn = SolveShape<PrepareMatrixSolve>});
   registry.Add(
       "MatrixInverse(input: T) -> (output: T); adjoint: bool = false; T: {complextype, double, "
       "float, half}",
@@ -255,6 +377,21 @@ void RegisterLinalgOps(OpRegistry& registry) {
       "Eig(input: T) -> (e: Tout, v: Tout); compute_v: bool = true; T: {complextype, float, "
       "double}; Tout: complextype",
       {.shape_fn = EigShape});
+  registry.Add(
+      "BandedTriangularSolve(matrix: T, rhs: T) -> (output: T); lower: bool = true; adjoint: bool "
+      "= false; T: {complextype, double, float, half}",
+      {.shape_fn = TriangularSolveShape<PrepareBandedSolve>});
+  registry.Add(
+      "TridiagonalSolve(diagonals: T, rhs: T) -> (output: T); partial_pivoting: bool = true; "
+      "perturb_singular: bool = false; T: {complextype, double, float}",
+      {.shape_fn = SolveShape<PrepareTridiagonalSolve>});
+  registry.Add(
+      "TridiagonalMatMul(superdiag: T, maindiag: T, subdiag: T, rhs: T) -> (output: T); T: "
+      "{complextype, double, float}",
+      {.shape_fn = TridiagonalMatMulShape});
+  registry.Add("CholeskyGrad(l: T, grad: T) -> (output: T); T: {half, float, double}",
+               {.shape_fn = CholeskyGradShape});
+  registry.Add("Cross(a: T, b: T) -> (product: T); T: realnumbertype", {.shape_fn = CrossShape});
 }
 
 }  // namespace formwork

@@ -69,10 +69,37 @@ struct TriangularGeometry {
   }
 };
 
+/// TridiagonalSolve, whose matrices are three rows: the diagonals above the main one, the main one
+/// and that below. Errors: kInvalidArgument in TensorFlow's words if ranks or batches differ, or
+/// there are not three rows, or not as many columns as the right-hand sides have rows.
+absl::StatusOr<SolveGeometry> PrepareTridiagonalSolve(absl::Span<const int64_t> diagonals,
+                                                      absl::Span<const int64_t> rhs);
+
+/// TridiagonalMatMul, whose diagonals are rows of their own; gives the stack of right-hand sides.
+/// Errors: kInvalidArgument in TensorFlow's words if ranks, batches or lengths differ.
+absl::StatusOr<MatrixStack> PrepareTridiagonalMatMul(absl::Span<const int64_t> above,
+                                                     absl::Span<const int64_t> main,
+                                                     absl::Span<const int64_t> below,
+                                                     absl::Span<const int64_t> rhs);
+
+/// CholeskyGrad. Errors: kInvalidArgument in TensorFlow's words if they are not square matrices of
+/// one shape.
+absl::StatusOr<MatrixStack> PrepareCholeskyGrad(absl::Span<const int64_t> l,
+                                                absl::Span<const int64_t> grad);
+
+/// Cross. Errors in TensorFlow's words: kInvalidArgument if the shapes differ or are scalars',
+/// kFailedPrecondition if the last dimension is not 3.
+absl::Status CheckCross(absl::Span<const int64_t> a, absl::Span<const int64_t> b);
+
 /// MatrixTriangularSolve. Errors: kInvalidArgument in TensorFlow's words if the ranks are below 2,
 /// the matrices are not square, or the two do not fit.
 absl::StatusOr<TriangularGeometry> PrepareTriangularSolve(const TriangularAttrs& attrs,
                                                           absl::Span<const int64_t> matrix,
                                                           absl::Span<const int64_t> rhs);
+/// BandedTriangularSolve, whose matrices are [bands, size]. Errors: as above, and if there are no
+/// elements.
+absl::StatusOr<TriangularGeometry> PrepareBandedSolve(const TriangularAttrs& attrs,
+                                                      absl::Span<const int64_t> matrix,
+                                                      absl::Span<const int64_t> rhs);
 
 }  // namespace formwork

@@ -137,3 +137,18 @@ def large_decompositions(function):
             tf.matmul(w * e[None, :], w, adjoint_b=True), tf.matmul(*tf.linalg.qr(a)))
 
   return f(_random([400, 300]))
+
+
+@program
+def banded_matrices(function):
+  results = []
+  for dtype in (tf.float64, tf.complex128):
+    diagonals, rhs = _random([2, 3, 6], dtype), _random([2, 6, 2], dtype, 4)
+    results += [
+        _with_gradient(function, lambda d, b: tf.linalg.tridiagonal_solve(
+            d, b, diagonals_format="compact"), diagonals + 3., rhs),
+        _with_gradient(function, lambda d, b: tf.linalg.tridiagonal_matmul(
+            d, b, diagonals_format="compact"), diagonals, rhs),
+        _with_gradient(function, tf.linalg.banded_triangular_solve, diagonals + 3., rhs)]
+  results.append(_with_gradient(function, tf.linalg.cross, _random([4, 3]), _random([4, 3], seed=2)))
+  return results

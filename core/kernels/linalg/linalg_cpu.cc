@@ -18,6 +18,7 @@
 namespace formwork {
 
 void RegisterDecomposeKernels(KernelRegistry& registry);        // decompose_cpu.cc
+void RegisterTridiagonalKernels(KernelRegistry& registry);      // tridiagonal_cpu.cc
 void RegisterTriangularSolveKernels(KernelRegistry& registry);  // triangular_solve_cpu.cc
 
 namespace {
@@ -86,6 +87,56 @@ absl::StatusOr<KernelFn> MakeCholesky(KernelInit& init) {
       });
     });
   });
+}
+
+// TensorFlow's CholeskyGrad: with P the lower triangle of L^T grad, its diagonal halved, the mean
+// of L^-T P L^-1 and its transpose.
+template <typename T>
+absl::Status CholeskyGrad(KernelContext& ctx) {
+  const Tensor& l = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(const MatrixStack stack,
+                            PrepareCholeskyGrad(l.shape().dims(), ctx.input(1).shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const output, ctx.AllocateOutput(0, l.dtype(), l.shape()));
+  const int64_t n = stack.rows;
+  if (n == 0) return absl::OkStatus();
+  const T* const from_l = l.data<T>();
+  const T* const from_grad = ctx.input(1).data<T>();
+  T* const to = output->mutable_data<T>();
+  return ForMatrices(stack.count(), 3 * Cubed(n), [&](int64_t begin, int64_t end) {
+    const size_t size = static_cast<size_t>(n * n);
+    const std::unique_ptr<T[]> lower(new T[size]), grad(new T[size]), product(new T[size]);
+    for (int64_t b = begin; b < end; ++b) {
+      LoadLower(n, from_l + b * n * n, lower.get());
+      LoadLower(n, from_grad + b * n * n, grad.get());
+      SetProduct(Op::kAdjoint, Op::kPlain, n, n, n, lower.get(), n, grad.get(), n, product.get(),
+                 n);
+      for (int64_t i = 0; i < n; ++i) {
+        product[i * n + i] /= 2;
+        std::fill(product.get() + i * n + i + 1, product.get() + (i + 1) * n, T(0));
+      }
+      const Triangle inverse = {.lower = true, .op = Op::kAdjoint};
+      SolveTriangular(inverse, n, n, lower.get(), n, product.get(), n);
+      LoadSquare(true, n, product.get(), grad.get());
+      SolveTriangular(inverse, n, n, lower.get(), n, grad.get(), n);
+      T* const matrix = to + b * n * n;
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          matrix[i * n + j] = (grad[i * n + j] + grad[j * n + i]) / 2;
+        }
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeCholeskyGrad(KernelInit& init) {
+  switch (init.input_dtypes()[0]) {
+    FORMWORK_CASE(float, return KernelFn(CholeskyGrad<T>))
+    FORMWORK_CASE(double, return KernelFn(CholeskyGrad<T>))
+    default:
+      return Unimplemented("CholeskyGrad: dtype ", DTypeName(init.input_dtypes()[0]),
+                           " is not supported");
+  }
 }
 
 // --- Lu -----------------------------------------------------------------------------------------
@@ -308,12 +359,14 @@ absl::StatusOr<KernelFn> MakeLogMatrixDeterminant(KernelInit& init) {
 
 void RegisterLinalgCpuKernels(KernelRegistry& registry) {
   registry.Add("Cholesky", MakeCholesky);
+  registry.Add("CholeskyGrad", MakeCholeskyGrad);
   registry.Add("Lu", MakeLu);
   registry.Add("MatrixInverse", MakeMatrixInverse);
   registry.Add("MatrixSolve", MakeMatrixSolve);
   registry.Add("MatrixDeterminant", MakeMatrixDeterminant);
   registry.Add("LogMatrixDeterminant", MakeLogMatrixDeterminant);
   RegisterDecomposeKernels(registry);
+  RegisterTridiagonalKernels(registry);
   RegisterTriangularSolveKernels(registry);
 }
 

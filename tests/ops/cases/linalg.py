@@ -150,3 +150,79 @@ for op in ["Qr", "Svd", "SelfAdjointEigV2"]:
 error("Eig", [1., 2.], Tout="complex64", text="Input tensor 0 must have rank >= 2, got 1")
 error("SelfAdjointEigV2", [[1., 2.]], text="Input matrix must be square.")
 error("Eig", [[1., 2.]], Tout="complex64", text="Input matrix must be square.")
+
+# --- Bands, CholeskyGrad, Cross -----------------------------------------------------------------
+
+for dtype in DTYPES:
+  tolerance = TOLERANCE[dtype]
+  for lower in [False, True]:
+    for adjoint in [False, True]:
+      for bands in [1, 3]:
+        case("BandedTriangularSolve", uniform([2, bands, 5], 1, 2, dtype=dtype),
+             uniform([2, 5, 3], seed=3, dtype=dtype), lower=lower, adjoint=adjoint,
+             tolerance=tolerance)
+  for n in [1, 2, 3, 7]:
+    case("TridiagonalSolve", uniform([2, 3, n], dtype=dtype),
+         uniform([2, n, 2], seed=3, dtype=dtype), tolerance=LOOSE[dtype])
+    case("TridiagonalSolve", uniform([3, n], 1, 2, dtype=dtype),
+         uniform([n, 2], seed=3, dtype=dtype), partial_pivoting=False, tolerance=LOOSE[dtype])
+    case("TridiagonalMatMul", uniform([2, 1, n], dtype=dtype),
+         uniform([2, 1, n], seed=2, dtype=dtype), uniform([2, 1, n], seed=3, dtype=dtype),
+         uniform([2, n, 3], seed=4, dtype=dtype))
+for matrix, rhs in [([2, 2, 3], [3, 2]), ([2, 3], [2, 3, 2]), ([2, 1, 4, 3], [4, 3, 1])]:
+  case("BandedTriangularSolve", uniform(matrix, 1, 2), uniform(rhs, seed=3))
+error("BandedTriangularSolve", zeros([2, 3]), [[1.], [1.], [1.]],
+      text="Input matrix is not invertible.")
+error("BandedTriangularSolve", zeros([0, 3]), zeros([3, 1]), text="In[0] must not be an empty tensor")
+error("BandedTriangularSolve", zeros([2, 3]), zeros([3, 0]), text="In[1] must not be an empty tensor")
+error("BandedTriangularSolve", [1.], [1.], text="In[0] ndims must be >= 2: 1")
+error("BandedTriangularSolve", [[1.]], [1.], text="In[1] ndims must be >= 2: 1")
+error("BandedTriangularSolve", [[1., 2.]], [[1.]],
+      text="In[0] mismatch In[1] shape: 2 vs. 1: [1,2] [1,1] 1 0")
+error("BandedTriangularSolve", uniform([2, 1, 3]), uniform([3, 3, 1]),
+      text="In[0] and In[1] must have compatible batch dimensions: [2,1,3] vs. [3,3,1]")
+
+SIDES = [[1.], [2.], [3.]]
+for diagonals in [[[0.] * 3] * 3, [[NAN] * 3] * 3, [[1., 1., 0.], [0., 1., 1.], [0., 1., 1.]],
+                  [[1., 0., 0.], [1., 1., 1.], [0., 1., 0.]]]:
+  case("TridiagonalSolve", diagonals, SIDES)
+  case("TridiagonalSolve", diagonals, SIDES, partial_pivoting=False)
+  if diagonals[0][0] == 1.:
+    case("TridiagonalSolve", diagonals, SIDES, perturb_singular=True)
+case("TridiagonalSolve", [[0., 0.], [-1e-9, 1.], [0., 0.]], [[1.], [1.]], perturb_singular=True)
+case("TridiagonalSolve", zeros([3, 0]), zeros([0, 2]))
+case("TridiagonalMatMul", zeros([1, 0]), zeros([1, 0]), zeros([1, 0]), zeros([0, 2]))
+error("TridiagonalSolve", [1.], [1.], text="Input tensor 0 must have rank >= 2, got 1")
+error("TridiagonalSolve", zeros([3, 1]), [1.], text="All input tensors must have the same rank.")
+error("TridiagonalSolve", zeros([2, 3]), zeros([3, 1]),
+      text="Expected diagonals to be provided as a matrix with 3 rows, got 2 rows.")
+error("TridiagonalSolve", zeros([3, 3]), zeros([4, 1]),
+      text="Expected the same number of left-hand sides and right-hand sides, got 3 and 4.")
+error("TridiagonalSolve", zeros([3, 3]), zeros([3, 1]), partial_pivoting=False,
+      perturb_singular=True,
+      text="Setting perturb_singular requires also setting partial_pivoting.")
+for place, name in enumerate(["superdiagonal", "main diagonal", "subdiagonal"]):
+  inputs = [zeros([1, 3]) for _ in range(3)] + [zeros([3, 2])]
+  inputs[place] = zeros([1, 2])
+  error("TridiagonalMatMul", *inputs, text="Invalid %s shape." % name)
+
+for dtype in ["float", "double"]:
+  for shape in [[1, 1], [2, 3, 3], [40, 40]]:
+    case("CholeskyGrad", dominant(shape, dtype), uniform(shape, seed=3, dtype=dtype),
+         tolerance=TOLERANCE[dtype])
+case("CholeskyGrad", zeros([0, 0]), zeros([0, 0]))
+case("CholeskyGrad", zeros([2, 2]), [[1., 2.], [2., 1.]])
+error("CholeskyGrad", [1.], [1.], text="Input tensor 0 must have rank >= 2, got 1")
+error("CholeskyGrad", [[1., 2.]], [[1., 2.]], text="Inputs must be a square matrices.")
+error("CholeskyGrad", [[1.]], [[1., 2.]], text="Inputs (L and grad) must have the same shape.")
+
+for dtype in ["float", "double", "half", "bfloat16"]:
+  case("Cross", uniform([4, 3], -5, 5, dtype=dtype), uniform([4, 3], -5, 5, seed=2, dtype=dtype))
+for dtype in ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]:
+  case("Cross", uniform([4, 3], 0, 120, dtype=dtype), uniform([4, 3], 0, 120, seed=2, dtype=dtype))
+case("Cross", [1., 2., 3.], [3., 2., INF])
+case("Cross", zeros([0, 3]), zeros([0, 3]))
+error("Cross", [[1., 2., 3.]], [1., 2., 3.],
+      text="Both inputs must be of same shape: [1,3] vs. [3]")
+error("Cross", 1., 1., text="Input must be at least 1D[]")
+error("Cross", [1., 2.], [1., 2.], text="Cross-products are only defined for 3-element vectors.")
