@@ -13,8 +13,14 @@ namespace {
 
 // Elements for which one task is worth its start, for a program of one instruction.
 constexpr int64_t kParallelElements = 1 << 16;
-// What a function of floats (Exp, Tanh, Sigmoid) counts as, in such instructions.
-constexpr int64_t kFunctionCost = 8;
+// A task sets up its own registers, which costs as much as some instructions over a block.
+constexpr int64_t kFewestBlocks = 3;
+// What a loop over a block costs, of a cheap instruction and of a function of floats (Exp, Tanh,
+// Sigmoid), and the steps of a chain: to and from memory, and within registers.
+constexpr int64_t kLoopCost = 8;
+constexpr int64_t kFunctionCost = 64;
+constexpr int64_t kMoveCost = 4;
+constexpr int64_t kStepCost = 1;
 constexpr int64_t kSmallElements = 16;
 
 }  // namespace
@@ -28,14 +34,24 @@ ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
   const size_t num_inputs = input_dtypes_.size();
   output_of_.assign(num_inputs + instructions_.size(), -1);
   for (size_t i = 0; i < outputs_.size(); ++i) output_of_[outputs_[i]] = static_cast<int32_t>(i);
-  for (const Instruction& instruction : instructions_) {
-    const BlockOp& op = *instruction.op;
-    const bool function =
-        op.arity == 1 && op.tile == TileOp::kNone && op.in == op.out && IsFloating(op.in);
-    cost_ += function ? kFunctionCost : 1;
-  }
   Schedule();
   AssignRegisters();
+  for (const Stage& stage : stages_) cost_ += CostOf(stage);
+}
+
+int64_t ElementwiseProgram::CostOf(const Stage& stage) const {
+  if (stage.chain == nullptr) {
+    const BlockOp& op = *instructions_[order_[stage.first]].op;
+    const bool function =
+        op.arity == 1 && op.tile == TileOp::kNone && op.in == op.out && IsFloating(op.in);
+    return function ? kFunctionCost : kLoopCost;
+  }
+  int64_t cost = 0;
+  for (size_t i = stage.first; i < stage.first + stage.num_steps; ++i) {
+    const TileForm form = steps_[i].form;
+    cost += form == TileForm::kLoad || form == TileForm::kStore ? kMoveCost : kStepCost;
+  }
+  return cost;
 }
 
 // Runs of instructions that a tile can go through become chains: from the first instruction that
@@ -191,7 +207,8 @@ absl::StatusOr<bool> ElementwiseProgram::Run(KernelContext& ctx) const {
 }
 
 int64_t ElementwiseProgram::grain() const {
-  return std::max<int64_t>(kBlockElements, kParallelElements / std::max<int64_t>(1, cost_));
+  return std::max(kFewestBlocks * kBlockElements,
+                  kParallelElements * kLoopCost / std::max<int64_t>(1, cost_));
 }
 
 absl::Status ElementwiseProgram::RunSmall(KernelContext& ctx, const Shape& shape) const {

@@ -75,6 +75,7 @@ class ElementwiseProgram {
   void Schedule();
   void AddChain(absl::Span<const uint16_t> chain, absl::Span<const uint16_t> uses);
   void AssignRegisters();
+  int64_t CostOf(const Stage& stage) const;
 
   absl::Status RunSmall(KernelContext& ctx, const Shape& shape) const;
   absl::Status RunBlocks(KernelContext& ctx, const Shape& shape) const;
@@ -90,7 +91,7 @@ class ElementwiseProgram {
   std::vector<uint16_t> register_of_;  // By value: scratch block (instructions that are no output).
   uint16_t num_registers_ = 0;
   size_t max_width_ = 1;
-  int64_t cost_ = 0;  // Of an element, in cheap instructions.
+  int64_t cost_ = 0;  // Of an element.
 };
 
 /// A program over the inputs of one call: those of one element need no block. Shared by the threads
