@@ -17,6 +17,7 @@ BELOW = {
     "core/kernels/conv": ["core/kernels/elementwise", "core/kernels/gemm"],
     "core/kernels/debug": ["core/kernels"],
     "core/kernels/elementwise": ["core/kernels", "core/kernels/variant"],
+    "core/kernels/fft": ["core/kernels"],
     "core/kernels/function": ["core/kernels"],
     "core/kernels/gather": ["core/kernels/array"],
     "core/kernels/gemm": ["core/kernels/elementwise"],

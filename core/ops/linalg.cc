@@ -79,22 +79,33 @@ absl::StatusOr<SvdAttrs> SvdAttrs::FromAttrs(const AttrMap& attrs) {
                              &SvdAttrs::full_matrices);
 }
 
-absl::StatusOr<SolveGeometry> PrepareMatrixSolve(absl::Span<const int64_t> matrix,
-                                                 absl::Span<const int64_t> rhs) {
+absl::StatusOr<SolveGeometry> PrepareMatrixSolveLs(absl::Span<const int64_t> matrix,
+                                                   absl::Span<const int64_t> rhs) {
   FORMWORK_RETURN_IF_ERROR(CheckRank(matrix));
   FORMWORK_RETURN_IF_ERROR(CheckBatch(matrix, rhs));
   MatrixStack stack = StackOf(matrix);
   const MatrixStack sides = StackOf(rhs);
-  if (!MayBeEqual(stack.rows, stack.cols)) {
-    return InvalidArgument("First input (lhs) must be a square matrix.");
-  }
-  stack.rows = stack.cols = std::max(stack.rows, stack.cols);
   if (!MayBeEqual(stack.rows, sides.rows)) {
     return InvalidArgument("Input matrix and rhs are incompatible.");
   }
-  stack.rows = stack.cols = std::max(stack.rows, sides.rows);
-  Dims output = stack.With({stack.rows, sides.cols});
+  stack.rows = std::max(stack.rows, sides.rows);
+  Dims output = stack.With({stack.cols, sides.cols});
   return SolveGeometry{std::move(stack), sides.cols, std::move(output)};
+}
+
+absl::StatusOr<SolveGeometry> PrepareMatrixSolve(absl::Span<const int64_t> matrix,
+                                                 absl::Span<const int64_t> rhs) {
+  FORMWORK_RETURN_IF_ERROR(CheckRank(matrix));
+  FORMWORK_RETURN_IF_ERROR(CheckBatch(matrix, rhs));
+  const int64_t rows = matrix[matrix.size() - 2], cols = matrix[matrix.size() - 1];
+  if (!MayBeEqual(rows, cols)) {
+    return InvalidArgument("First input (lhs) must be a square matrix.");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(SolveGeometry geometry, PrepareMatrixSolveLs(matrix, rhs));
+  const int64_t size = std::max(geometry.matrix.rows, cols);
+  geometry.matrix.rows = geometry.matrix.cols = size;
+  geometry.output[geometry.output.size() - 2] = size;
+  return geometry;
 }
 
 absl::StatusOr<TriangularAttrs> TriangularAttrs::FromAttrs(const AttrMap& attrs) {
@@ -392,6 +403,10 @@ void RegisterLinalgOps(OpRegistry& registry) {
   registry.Add("CholeskyGrad(l: T, grad: T) -> (output: T); T: {half, float, double}",
                {.shape_fn = CholeskyGradShape});
   registry.Add("Cross(a: T, b: T) -> (product: T); T: realnumbertype", {.shape_fn = CrossShape});
+  registry.Add(
+      "MatrixSolveLs(matrix: T, rhs: T, l2_regularizer: double) -> (output: T); T: {complextype, "
+      "double, float, half}; fast: bool = true",
+      {.shape_fn = SolveShape<PrepareMatrixSolveLs>});
 }
 
 }  // namespace formwork

@@ -69,6 +69,9 @@ struct TriangularGeometry {
   }
 };
 
+/// MatrixSolveLs, whose matrices need not be square. Errors: as above.
+absl::StatusOr<SolveGeometry> PrepareMatrixSolveLs(absl::Span<const int64_t> matrix,
+                                                   absl::Span<const int64_t> rhs);
 /// TridiagonalSolve, whose matrices are three rows: the diagonals above the main one, the main one
 /// and that below. Errors: kInvalidArgument in TensorFlow's words if ranks or batches differ, or
 /// there are not three rows, or not as many columns as the right-hand sides have rows.

@@ -23,6 +23,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterTrainingOps(registry);
   RegisterStringOps(registry);
   RegisterImageOps(registry);
+  RegisterFftOps(registry);
   RegisterLinalgOps(registry);
   RegisterTableOps(registry);
 }

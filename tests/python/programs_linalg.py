@@ -1,4 +1,4 @@
-"""More programs for test_function.py: tf.linalg, and its gradients."""
+"""More programs for test_function.py: tf.linalg, tf.signal, and their gradients."""
 import tensorflow as tf
 
 from programs import caught
@@ -151,4 +151,21 @@ def banded_matrices(function):
             d, b, diagonals_format="compact"), diagonals, rhs),
         _with_gradient(function, tf.linalg.banded_triangular_solve, diagonals + 3., rhs)]
   results.append(_with_gradient(function, tf.linalg.cross, _random([4, 3]), _random([4, 3], seed=2)))
+  return results
+
+
+@program
+def fourier_transforms(function):
+  x, z = _random([2, 4, 6]), _random([2, 4, 6], tf.complex128)
+  results = [_with_gradient(function, f, z) for f in (
+      tf.signal.fft, tf.signal.ifft, tf.signal.fft2d, tf.signal.ifft2d, tf.signal.fft3d,
+      tf.signal.ifft3d, tf.signal.irfft, tf.signal.irfft2d)]
+  results += [_with_gradient(function, f, x) for f in (
+      tf.signal.rfft, tf.signal.rfft2d, lambda x: tf.signal.rfft(x, [7]),
+      lambda x: tf.signal.irfft(tf.signal.rfft(x)))]
+  signal = tf.cast(_random([2, 400]), tf.float32)
+  results += [
+      _with_gradient(function, lambda x: tf.abs(tf.signal.stft(x, 64, 16)), signal),
+      function(lambda x: tf.signal.inverse_stft(tf.signal.stft(x, 64, 16), 64, 16))(signal),
+      function(lambda x: tf.signal.dct(x, type=2, norm="ortho"))(signal)]
   return results

@@ -18,6 +18,7 @@
 namespace formwork {
 
 void RegisterDecomposeKernels(KernelRegistry& registry);        // decompose_cpu.cc
+void RegisterLeastSquaresKernel(KernelRegistry& registry);      // least_squares_cpu.cc
 void RegisterTridiagonalKernels(KernelRegistry& registry);      // tridiagonal_cpu.cc
 void RegisterTriangularSolveKernels(KernelRegistry& registry);  // triangular_solve_cpu.cc
 
@@ -366,6 +367,7 @@ void RegisterLinalgCpuKernels(KernelRegistry& registry) {
   registry.Add("MatrixDeterminant", MakeMatrixDeterminant);
   registry.Add("LogMatrixDeterminant", MakeLogMatrixDeterminant);
   RegisterDecomposeKernels(registry);
+  RegisterLeastSquaresKernel(registry);
   RegisterTridiagonalKernels(registry);
   RegisterTriangularSolveKernels(registry);
 }

@@ -226,3 +226,29 @@ error("Cross", [[1., 2., 3.]], [1., 2., 3.],
       text="Both inputs must be of same shape: [1,3] vs. [3]")
 error("Cross", 1., 1., text="Input must be at least 1D[]")
 error("Cross", [1., 2.], [1., 2.], text="Cross-products are only defined for 3-element vectors.")
+
+# --- MatrixSolveLs ------------------------------------------------------------------------------
+
+for dtype in DTYPES:
+  for shape in [[2, 5, 3], [3, 5], [4, 4], [40, 30]]:
+    for regularizer, fast in [(0., True), (0.5, True), (0., False)]:
+      case("MatrixSolveLs", uniform(shape, dtype=dtype),
+           uniform(shape[:-1] + [2], seed=3, dtype=dtype), np.float64(regularizer), fast=fast,
+           tolerance=LOOSE[dtype])
+for fast in [False, True]:
+  case("MatrixSolveLs", zeros([3, 0]), zeros([3, 2]), np.float64(0), fast=fast)
+  case("MatrixSolveLs", zeros([2, 2]), zeros([2, 0]), np.float64(0), fast=fast)
+case("MatrixSolveLs", SINGULAR, [[1.], [1.]], np.float64(0), fast=False,
+     tolerance=TOLERANCE["float"])
+case("MatrixSolveLs", zeros([2, 2]), [[1.], [1.]], np.float64(0), fast=False)
+error("MatrixSolveLs", zeros([2, 2]), [[1.], [1.]], np.float64(0),
+      text="Try setting fast=False or provide a larger l2_regularizer > 0.")
+error("MatrixSolveLs", zeros([2, 3]), [[1.], [1.]], np.float64(0),
+      text="Try setting fast=False or provide an l2_regularizer > 0.")
+error("MatrixSolveLs", [[1.]], [[1.]], np.float64(-1), text="l2_regularizer must be >= 0.")
+error("MatrixSolveLs", [[1.]], [[1.]], np.float64([0]),
+      text="l2_regularizer must be scalar, got shape [1]")
+error("MatrixSolveLs", [1.], [1.], np.float64(0),
+      text="Input tensor 0 must have rank >= 2, got 1")
+error("MatrixSolveLs", [[1.]], [[1.], [1.]], np.float64(0),
+      text="Input matrix and rhs are incompatible.")
