@@ -70,6 +70,8 @@ EngineOptions Chosen(EngineOptions options) {
   if (options.compute_threads <= 0) options.compute_threads = ParallelThreads();
   if (options.call_threads <= 0) options.call_threads = ChooseCallThreads();
   if (options.compile_threads <= 0) options.compile_threads = ChooseCompileThreads();
+  if (options.streams_per_call <= 0) options.streams_per_call = StreamGroup::kMost;
+  if (options.least_stream_work <= 0) options.least_stream_work = kLeastStreamWork;
   if (options.kept_tensor_ttl <= absl::ZeroDuration()) {
     options.kept_tensor_ttl = absl::InfiniteDuration();
   }

@@ -75,6 +75,10 @@ struct EngineOptions {
   /// Its kernels; what it has none for runs on the host. Null: the CPU's, which a device can run
   /// whose work the host does.
   void (*register_device_kernels)(KernelRegistry& registry) = nullptr;
+  /// Of the device, that one call may use, where parts of it have so much to do
+  /// (core/plan/streams.h); 0: chosen.
+  int streams_per_call = 0;
+  double least_stream_work = 0;
   absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
   size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
   /// Where functions, resources and their IDs outlive the engine, as snapshots; empty: nowhere. Of

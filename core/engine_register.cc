@@ -135,7 +135,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
   std::unique_ptr<Stream> stream;
   if (streams_) {
     FORMWORK_ASSIGN_OR_RETURN(stream, streams_->Take());
-    context.device.emplace(PlannerContext::Target{*device_memory_, *stream, device_kernels_});
+    context.device.emplace(PlannerContext::Target{*device_memory_, *stream, device_kernels_,
+                                                  options_.streams_per_call,
+                                                  options_.least_stream_work});
   }
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             MakePlan(imported, arg_shapes, context));

@@ -1,3 +1,3 @@
 #include "server/process.h"
 
-int main(int argc, char** argv) { return formwork::server::RunProcess(argc, argv, nullptr); }
+int main(int argc, char** argv) { return formwork::server::RunProcess(argc, argv, {}); }

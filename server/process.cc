@@ -112,13 +112,12 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
   return kWorkLeft;
 }
 
-int Serve(const ServerOptions& options, Device* device, sigset_t signals) {
+int Serve(const ServerOptions& options, sigset_t signals) {
   EngineOptions engine_options = options.engine;
   engine_options.on_eviction = &LogEviction;
   engine_options.on_missing_device = &LogMissingDevice;
   engine_options.on_snapshot = &LogSnapshot;
   engine_options.on_lost_function = &LogLostFunction;
-  engine_options.device = device;
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(engine_options);
   if (!engine.ok()) {
     spdlog::error("cannot start: {}", Text(engine.status()));
@@ -140,8 +139,9 @@ int Serve(const ServerOptions& options, Device* device, sigset_t signals) {
 
 }  // namespace
 
-int RunProcess(int argc, const char* const* argv, Device* device) {
+int RunProcess(int argc, const char* const* argv, const EngineOptions& engine) {
   ServerOptions options;
+  options.engine = engine;
   if (std::optional<int> code = ParseFlags(argc, argv, &options)) return *code;
 #ifdef NDEBUG
   // Debian builds Abseil with assertions, so that each of its mutexes, gRPC's too, looks for cycles
@@ -157,7 +157,7 @@ int RunProcess(int argc, const char* const* argv, Device* device) {
   grpc_init();
   int code = kCannotStart;
   try {
-    code = Serve(options, device, signals);
+    code = Serve(options, signals);
   } catch (const std::exception& error) {  // Of the library: no thread, no memory.
     spdlog::error("cannot start: {}", error.what());
   }

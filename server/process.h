@@ -2,14 +2,11 @@
 
 // formwork-server as a process: reads its settings, serves until SIGTERM or SIGINT, drains, ends.
 
-namespace formwork {
+#include "core/engine.h"
 
-class Device;
+namespace formwork::server {
 
-namespace server {
+/// What main does; returns the exit code. `engine`: its options before the settings change them.
+int RunProcess(int argc, const char* const* argv, const EngineOptions& engine);
 
-/// What main does; returns the exit code. `device`: EngineOptions::device.
-int RunProcess(int argc, const char* const* argv, Device* device);
-
-}  // namespace server
-}  // namespace formwork
+}  // namespace formwork::server

@@ -18,7 +18,7 @@ class RecordedStream final : public Stream {
         track_(recorder_->TrackOf(track)),
         to_host_(recorder_->TextOf("to the host")),
         to_device_(recorder_->TextOf("to the device")),
-        event_(recorder_->TextOf("earlier work on the same variable, of another stream")) {}
+        event_(recorder_->TextOf("what another stream has to do before")) {}
 
   const Stream& inner() const override { return stream_.inner(); }
 

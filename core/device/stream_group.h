@@ -36,7 +36,7 @@ class StreamGroup {
   Stream& stream(int k) { return *streams_[static_cast<size_t>(k)]; }
   int current() const { return current_; }
   Stream& stream() { return stream(current_); }
-  /// Makes `k` the current one. Something will be enqueued there.
+  /// Makes `k` the current one, before something is enqueued there: again behind a point of it.
   void Go(int k) {
     current_ = k;
     last_used_[k] = now(k);

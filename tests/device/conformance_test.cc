@@ -384,7 +384,7 @@ TEST_P(DeviceConformance, ARecordedStreamDoesWhatTheOneBehindItDoes) {
   }
   const bool on_device = device().kind() != DeviceKind::kCpu;  // Else all memory is the host's.
   EXPECT_THAT(spans,
-              ::testing::ElementsAre("waits: earlier work on the same variable, of another stream",
+              ::testing::ElementsAre("waits: what another stream has to do before",
                                      on_device ? "copies: to the device" : "copies: to the host",
                                      "reads: to the host"));
 }

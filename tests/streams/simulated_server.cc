@@ -1,6 +1,7 @@
 // formwork-server on the simulated device, for tests. As the server itself but for
 // --simulated-device=SEED (or FORMWORK_SIMULATED_DEVICE; 1), from which the order is drawn that the
-// device runs things in. What the device finds wrong is told on stderr when the server has ended,
+// device runs things in, and for --least-stream-work=NANOSECONDS (120), so that calls use several
+// streams for little work. What the device finds wrong is told on stderr when the server has ended,
 // and is its exit code.
 
 #include <cstdio>
@@ -18,30 +19,38 @@
 namespace {
 
 constexpr int kDeviceFoundErrors = 70;
+// Of two small steps.
+constexpr char kLeastStreamWork[] = "120";
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* given = std::getenv("FORMWORK_SIMULATED_DEVICE");
   std::string seed_text = given == nullptr ? "1" : given;
+  std::string work_text = kLeastStreamWork;
   std::vector<const char*> rest;
   for (int i = 0; i < argc; ++i) {
     absl::string_view argument = argv[i];
     if (absl::ConsumePrefix(&argument, "--simulated-device=")) {
       seed_text = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--least-stream-work=")) {
+      work_text = std::string(argument);
     } else {
       rest.push_back(argv[i]);
     }
   }
   uint64_t seed = 0;
-  if (!absl::SimpleAtoi(seed_text, &seed)) {
-    std::fprintf(stderr, "--simulated-device: no number: %s\n", seed_text.c_str());
+  formwork::EngineOptions engine;
+  if (!absl::SimpleAtoi(seed_text, &seed) ||
+      !absl::SimpleAtod(work_text, &engine.least_stream_work)) {
+    std::fprintf(stderr, "--simulated-device, --least-stream-work: no number: %s, %s\n",
+                 seed_text.c_str(), work_text.c_str());
     return 2;
   }
   formwork::testing::SimDevice device(seed);
   device.RunByItself();
-  const int code =
-      formwork::server::RunProcess(static_cast<int>(rest.size()), rest.data(), &device);
+  engine.device = &device;
+  const int code = formwork::server::RunProcess(static_cast<int>(rest.size()), rest.data(), engine);
   device.RunAll();
   const std::vector<std::string> reports = device.Reports();
   for (const std::string& report : reports) {
