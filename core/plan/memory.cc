@@ -10,8 +10,9 @@ namespace {
 
 using Memory = Plan::Memory;
 
-// Whether each of a node's values, in the order of `args`, is marked as of the host.
-std::vector<bool> HostMarks(const std::vector<ArgDef>& args, const AttrMap& attrs) {
+// Whether each of a node's `values` values, in the order of `args`, is marked as of the host.
+// Inputs of what has been fused into it come behind those.
+std::vector<bool> HostMarks(const std::vector<ArgDef>& args, const AttrMap& attrs, size_t values) {
   std::vector<bool> marks;
   for (const ArgDef& arg : args) {
     int64_t count = 1;
@@ -23,6 +24,7 @@ std::vector<bool> HostMarks(const std::vector<ArgDef>& args, const AttrMap& attr
     }
     marks.insert(marks.end(), static_cast<size_t>(count), arg.host);
   }
+  marks.resize(values, false);
   return marks;
 }
 
@@ -45,8 +47,9 @@ Memory MemoryByDType(DType dtype) {
 
 NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memory> inputs) {
   const OpDef& op = *node.op;
-  const std::vector<bool> host_inputs = HostMarks(op.inputs, *node.attrs);
-  const std::vector<bool> host_outputs = HostMarks(op.outputs, *node.attrs);
+  const std::vector<bool> host_inputs = HostMarks(op.inputs, *node.attrs, node.inputs.size());
+  const std::vector<bool> host_outputs =
+      HostMarks(op.outputs, *node.attrs, node.output_dtypes.size());
   std::vector<DType> dtypes;
   for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
   const auto all_inputs = [&](auto&& is) {

@@ -9,9 +9,11 @@ namespace {
 
 using absl::StatusCode;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class DevicePlanTest : public ::testing::Test {
  protected:
@@ -328,6 +330,23 @@ TEST_F(DevicePlanTest, AVariableWithoutValueIsNamed) {
   EXPECT_THAT(Run(Owned(Tensor::Scalar(1.0f))).status,
               StatusIs(StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("node 'r'"), HasSubstr("variable v"))));
+}
+
+TEST_F(DevicePlanTest, WhatIsFusedIntoAStepIsReadOnTheDevice) {
+  Make(R"(
+    x = Placeholder dtype=float
+    v = VarHandleOp dtype=float shape=shape:[3,3,4,4] shared_name="v"
+    b = VarHandleOp dtype=float shape=shape:[4] shared_name="b"
+    dims = Const int32[4] 1 8 8 4
+    i = Fill(dims, x) T=float index_type=int32
+    f = ReadVariableOp(v) dtype=float
+    r = ReadVariableOp(b) dtype=float
+    c = Conv2D(i, f) T=float strides=[1,1,1,1] padding="VALID"
+    y = BiasAdd(c, r) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0"});
+  EXPECT_THAT(Text(), AllOf(ContainsRegex(R"(Conv2D\(%[0-9]+! %[0-9]+! %[0-9]+!\))"),
+                            Not(HasSubstr("@host = copy"))));
 }
 
 // On the CPU a convolution keeps a filter that comes again and again, in a form of its own.
