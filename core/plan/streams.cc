@@ -11,6 +11,8 @@ namespace formwork {
 namespace {
 
 constexpr int32_t kNone = -1;
+// Over light parts of light parts; what is left stays on stream 0.
+constexpr int kMostSweeps = 8;
 
 // Of sizes and counters, which are in host memory.
 bool MakesIntegers(const Node& node) {
@@ -147,34 +149,42 @@ class Assignment {
       }
     }
     for (int32_t i = 0; i < size_; ++i) work[PartOf(i)] += nodes_[i].work;
-    std::vector<int32_t> from(nodes_.size(), kNone), to(nodes_.size(), kNone);
+    settled_.assign(nodes_.size(), true);
+    for (int32_t part = 0; part < size_; ++part) {
+      if (streams_[part] != 0 && work[PartOf(part)] < least_work_) settled_[PartOf(part)] = false;
+    }
+    for (int sweep = 0; sweep < kMostSweeps && Settle(/*by_inputs=*/true); ++sweep) {
+    }
+    for (int sweep = 0; sweep < kMostSweeps && Settle(/*by_inputs=*/false); ++sweep) {
+    }
     for (int32_t i = 0; i < size_; ++i) {
-      const int32_t part = PartOf(i);
+      if (!nodes_[i].runs) continue;
+      streams_[i] = settled_[PartOf(i)] ? streams_[PartOf(i)] : 0;
+    }
+  }
+
+  // Gives parts the stream of an input that is settled, of the last one, or of the first use. False
+  // where there is none more.
+  bool Settle(bool by_inputs) {
+    std::vector<int32_t> best(nodes_.size(), kNone);
+    for (int32_t i = 0; i < size_; ++i) {
       for (const Edge& edge : graph_.nodes[i].inputs) {
-        const Of& input = nodes_[edge.node];
-        const int32_t other = PartOf(edge.node);
-        if (!nodes_[i].runs || !input.runs || other == part) continue;
-        if (from[part] == kNone || input.done > nodes_[from[part]].done) from[part] = edge.node;
-        if (to[other] == kNone) to[other] = i;
+        if (!nodes_[i].runs || !nodes_[edge.node].runs) continue;
+        const int32_t part = PartOf(by_inputs ? i : edge.node);
+        const int32_t other = by_inputs ? edge.node : i;
+        if (settled_[part] || !settled_[PartOf(other)]) continue;
+        const bool better =
+            best[part] == kNone || (by_inputs && nodes_[other].done > nodes_[best[part]].done);
+        if (better) best[part] = other;
       }
     }
-    const auto is_light = [&](int32_t part) {
-      return streams_[part] != 0 && work[part] < least_work_;
-    };
-    std::vector<uint8_t> folded = streams_;
-    for (int32_t i = 0; i < size_; ++i) {  // Inputs come first.
-      const int32_t part = PartOf(i);
-      if (part != i || !is_light(part) || from[part] == kNone) continue;
-      folded[part] = folded[PartOf(from[part])];
+    bool any = false;
+    for (int32_t part = 0; part < size_; ++part) {
+      if (best[part] == kNone) continue;
+      streams_[part] = streams_[PartOf(best[part])];
+      settled_[part] = any = true;
     }
-    for (int32_t i = size_; i-- > 0;) {  // Uses come last.
-      const int32_t part = PartOf(i);
-      if (part != i || !is_light(part) || from[part] != kNone) continue;
-      folded[part] = to[part] == kNone ? 0 : folded[PartOf(to[part])];
-    }
-    for (int32_t i = 0; i < size_; ++i) {
-      if (nodes_[i].runs) streams_[i] = folded[PartOf(i)];
-    }
+    return any;
   }
 
   void PlaceLoads() {
@@ -191,6 +201,7 @@ class Assignment {
   const double switch_;  // What a wait for another stream costs.
   std::vector<double> free_at_;
   std::vector<Of> nodes_;
+  std::vector<bool> settled_;  // Of parts, by their first nodes.
   std::vector<uint8_t> streams_;
 };
 

@@ -25,7 +25,7 @@ def plan_of(server, client, name):
   with server.channel() as channel:
     asked = functions_pb2.DescribeFunctionRequest(name=name, plan=True)
     described = server_process.unary(channel, "DescribeFunction")(asked.SerializeToString())
-  return described.decode("utf-8", "replace")
+  return functions_pb2.DescribeFunctionResponse.FromString(described).text
 
 
 def main():
