@@ -152,7 +152,9 @@ void AccessTicket::Wake(const ReadyTickets& ready) {
 void AccessTicket::ReleaseAll() {
   if (entries_.empty()) return;
   Events events;
-  for (const Entry& entry : entries_) RecordEnds(entry, events);
+  if (streams_ != nullptr) {
+    for (const Entry& entry : entries_) RecordEnds(entry, events);
+  }
   ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
@@ -162,10 +164,12 @@ void AccessTicket::ReleaseAll() {
     }
     NoteReady(ready);
   }
-  if (streams_ != nullptr) Retire();
+  if (streams_ != nullptr) {
+    Retire();
+    uses_.clear();
+    variables_.clear();
+  }
   entries_.clear();
-  uses_.clear();
-  variables_.clear();
   Wake(ready);
 }
 
@@ -175,7 +179,7 @@ void AccessTicket::Release(ResourceHandle handle) {
   // Another name of the resource may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write) return;
   Events events;
-  RecordEnds(*entry, events);
+  if (streams_ != nullptr) RecordEnds(*entry, events);
   ReadyTickets ready;
   {
     absl::MutexLock lock(&store_.line_mutex_);
@@ -447,7 +451,6 @@ bool AccessTicket::EndsOn(const Uses& uses, int k) const {
 }
 
 void AccessTicket::RecordEnds(const Entry& entry, Events& events) {
-  if (streams_ == nullptr) return;
   const Uses& uses = UsesOf(entry);
   for (int k = 0; k < streams_->size(); ++k) {
     if (EndsOn(uses, k) && events[k] == nullptr) events[k] = streams_->Record(k).event;
