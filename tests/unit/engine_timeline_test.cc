@@ -328,9 +328,10 @@ TEST_P(DeviceTimelineTest, AStreamWaitsForAnothersWorkOnAVariable) {
   ASSERT_OK(Finish(*first).status);
   ASSERT_OK(Finish(*second).status);
   const std::string text = TextOf(*second);
-  EXPECT_THAT(text,
-              ContainsRegex("\n  wait 'a' [A-Za-z]*: earlier work on the same variable, of another "
-                            "stream\n(.*\n)*  work 'a' "));
+  EXPECT_THAT(
+      text,
+      ContainsRegex(
+          "\n  wait 'a' [A-Za-z]*: what another stream has to do before\n(.*\n)*  work 'a' "));
   EXPECT_THAT(text, Not(HasSubstr("OVERLAPS")));
 }
 
