@@ -407,6 +407,10 @@ void RegisterLinalgOps(OpRegistry& registry) {
       "MatrixSolveLs(matrix: T, rhs: T, l2_regularizer: double) -> (output: T); T: {complextype, "
       "double, float, half}; fast: bool = true",
       {.shape_fn = SolveShape<PrepareMatrixSolveLs>});
+  registry.Add("MatrixSquareRoot(input: T) -> (output: T); T: {complextype, double, float, half}",
+               {.shape_fn = SquareShape});
+  registry.Add("MatrixLogarithm(input: T) -> (output: T); T: complextype",
+               {.shape_fn = SquareShape});
 }
 
 }  // namespace formwork

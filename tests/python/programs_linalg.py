@@ -169,3 +169,14 @@ def fourier_transforms(function):
       function(lambda x: tf.signal.inverse_stft(tf.signal.stft(x, 64, 16), 64, 16))(signal),
       function(lambda x: tf.signal.dct(x, type=2, norm="ortho"))(signal)]
   return results
+
+
+@program
+def functions_of_matrices(function):
+  a = _positive([2, 5, 5])
+  z = tf.cast(a, tf.complex128)
+  return (_with_gradient(function, tf.linalg.sqrtm, a), function(tf.linalg.sqrtm)(z),
+          function(tf.linalg.logm)(z), function(lambda z: tf.linalg.expm(tf.linalg.logm(z)))(z),
+          function(tf.linalg.expm)(a),
+          _with_gradient(function, lambda a, b: tf.linalg.lstsq(a, b), _random([6, 4]),
+                         _random([6, 2], seed=3)))

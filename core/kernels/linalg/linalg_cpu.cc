@@ -19,6 +19,7 @@ namespace formwork {
 
 void RegisterDecomposeKernels(KernelRegistry& registry);        // decompose_cpu.cc
 void RegisterLeastSquaresKernel(KernelRegistry& registry);      // least_squares_cpu.cc
+void RegisterMatrixFunctionKernels(KernelRegistry& registry);   // matrix_function_cpu.cc
 void RegisterTridiagonalKernels(KernelRegistry& registry);      // tridiagonal_cpu.cc
 void RegisterTriangularSolveKernels(KernelRegistry& registry);  // triangular_solve_cpu.cc
 
@@ -368,6 +369,7 @@ void RegisterLinalgCpuKernels(KernelRegistry& registry) {
   registry.Add("LogMatrixDeterminant", MakeLogMatrixDeterminant);
   RegisterDecomposeKernels(registry);
   RegisterLeastSquaresKernel(registry);
+  RegisterMatrixFunctionKernels(registry);
   RegisterTridiagonalKernels(registry);
   RegisterTriangularSolveKernels(registry);
 }

@@ -252,3 +252,23 @@ error("MatrixSolveLs", [1.], [1.], np.float64(0),
       text="Input tensor 0 must have rank >= 2, got 1")
 error("MatrixSolveLs", [[1.]], [[1.], [1.]], np.float64(0),
       text="Input matrix and rhs are incompatible.")
+
+# --- MatrixSquareRoot, MatrixLogarithm ----------------------------------------------------------
+
+for dtype in DTYPES:
+  for shape in [[1, 1], [2, 3, 3], [6, 6]]:
+    case("MatrixSquareRoot", dominant(shape, dtype), tolerance=TOLERANCE[dtype])
+    if "complex" in dtype:
+      case("MatrixLogarithm", dominant(shape, dtype), tolerance=TOLERANCE[dtype])
+for op, dtype in [("MatrixSquareRoot", "float"), ("MatrixLogarithm", "complex64")]:
+  for shape in [[0, 0], [0, 2, 2], [2, 0, 0]]:
+    case(op, zeros(shape, dtype))
+  for matrix in [[[0., 0.], [0., 0.]], [[NAN, 1.], [1., 2.]], [[INF, 1.], [1., 2.]]]:
+    case(op, tensor(dtype, matrix))
+  error(op, tensor(dtype, [1., 2.]), text="Input tensor 0 must have rank >= 2, got 1")
+  error(op, tensor(dtype, [[1., 2.]]), text="Input matrix must be square.")
+case("MatrixSquareRoot", [[-4.]])
+case("MatrixLogarithm", tensor("complex64", [[-4]]), tolerance=TOLERANCE["complex64"])
+case("MatrixLogarithm", tensor("complex128", [[1, 2], [2, 1]]), tolerance=TOLERANCE["complex128"])
+case("MatrixLogarithm", tensor("complex128", np.diag([1e-200, 1, 1e200])),
+     tolerance=TOLERANCE["complex128"])
