@@ -1,5 +1,7 @@
 #include "core/engine_snapshot.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -64,6 +66,8 @@ SnapshotStats Snapshots::stats() const {
 }
 
 void Snapshots::Loop() {
+  constexpr int kNice = 10;  // Calls go first.
+  setpriority(PRIO_PROCESS, 0, kNice);
   const absl::Duration interval = engine_.options_.snapshot_interval;
   const bool timed = interval > absl::ZeroDuration();
   while (true) {
@@ -257,6 +261,7 @@ void Snapshots::Clean(const state::Snapshot& snapshot) {
       (void)store_->Remove({StoredKey::Of::kRegistration, number, 0});
     }
   }
+  (void)store_->Compact();
 }
 
 absl::StatusOr<std::shared_ptr<const StoredRegistration>> Snapshots::Store(

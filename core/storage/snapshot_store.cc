@@ -9,9 +9,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
 
@@ -20,11 +22,16 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are stored as in memory");
 
-// Keys: these, and of values their StoredKey and the number of a part of their bytes.
+// Keys: these; of a value's header this letter and its StoredKey; of its bytes another letter, the
+// StoredKey and the number of a piece. Headers stand together, because whoever lists keys reads
+// what they stand for.
 constexpr char kFormatKey[] = "format";
 constexpr char kLifeKey[] = "life";
 constexpr char kSnapshotKey[] = "snapshot";
 constexpr char kFormat[] = "formwork 1";
+constexpr char kHeader = 'h';
+constexpr char kAfterHeaders = 'i';
+constexpr char kPiece = 'p';
 
 // A value's bytes are stored in pieces of so many.
 constexpr size_t kPieceBytes = size_t{4} << 20;
@@ -32,7 +39,12 @@ constexpr size_t kPieceBytes = size_t{4} << 20;
 constexpr uint64_t kApartBytes = 4096;
 // Of what waits in memory to be written there are four at the most.
 constexpr size_t kBufferBytes = size_t{16} << 20;
-constexpr size_t kKeyBytes = 1 + 8 + 8;
+constexpr size_t kHeaderKeyBytes = 1 + 1 + 8 + 8;
+
+// When what has been removed is given back to the disk: at so many bytes, and parts of what is
+// stored; or at so many files of keys.
+constexpr uint64_t kWorthCompaction = uint64_t{64} << 20;
+constexpr uint64_t kManyFiles = 32;
 
 void AppendBigEndian(uint64_t number, size_t bytes, std::string* key) {
   for (size_t i = bytes; i-- > 0;) key->push_back(static_cast<char>(number >> (8 * i)));
@@ -44,24 +56,31 @@ uint64_t LoadBigEndian(absl::string_view bytes) {
   return number;
 }
 
-std::string EncodeKey(const StoredKey& key) {
-  std::string text(1, static_cast<char>(key.of));
+std::string EncodeKey(char letter, const StoredKey& key) {
+  std::string text = {letter, static_cast<char>(key.of)};
   AppendBigEndian(key.id, 8, &text);
   AppendBigEndian(key.version, 8, &text);
   return text;
 }
 
-std::string EncodeKey(const StoredKey& key, uint32_t piece) {
-  std::string text = EncodeKey(key);
-  AppendBigEndian(piece, 4, &text);
+std::string HeaderKey(const StoredKey& key) { return EncodeKey(kHeader, key); }
+
+std::string PieceKey(const StoredKey& key, uint64_t piece) {
+  std::string text = EncodeKey(kPiece, key);
+  AppendBigEndian(piece, 8, &text);
   return text;
 }
 
-// None of the keys that are not of values has this length.
-std::optional<StoredKey> DecodeKey(absl::string_view text) {
-  if (text.size() != kKeyBytes + 4) return std::nullopt;
-  return StoredKey{static_cast<StoredKey::Of>(text[0]), LoadBigEndian(text.substr(1, 8)),
-                   LoadBigEndian(text.substr(9, 8))};
+std::optional<StoredKey> FromHeaderKey(absl::string_view text) {
+  if (text.size() != kHeaderKeyBytes) return std::nullopt;
+  return StoredKey{static_cast<StoredKey::Of>(text[1]), LoadBigEndian(text.substr(2, 8)),
+                   LoadBigEndian(text.substr(10, 8))};
+}
+
+uint64_t BytesOf(const state::StoredValue& header) {
+  uint64_t bytes = 0;
+  for (const state::StoredValue::Part& part : header.parts()) bytes += part.bytes();
+  return bytes;
 }
 
 std::string Described(const StoredKey& key) {
@@ -121,12 +140,12 @@ class PieceWriter {
 
  private:
   rocksdb::Status Put(absl::string_view piece) {
-    return db_.Put(Unlogged(), EncodeKey(key_, next_++), Of(piece));
+    return db_.Put(Unlogged(), PieceKey(key_, next_++), Of(piece));
   }
 
   rocksdb::DB& db_;
   const StoredKey key_;
-  uint32_t next_ = 1;  // 0 is the StoredValue.
+  uint64_t next_ = 0;
   std::string piece_;
 };
 
@@ -149,8 +168,10 @@ class PieceReader {
  private:
   absl::Status Next() {
     piece_.Reset();
-    const rocksdb::Status got = db_.Get(rocksdb::ReadOptions(), db_.DefaultColumnFamily(),
-                                        EncodeKey(key_, next_++), &piece_);
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;
+    const rocksdb::Status got =
+        db_.Get(options, db_.DefaultColumnFamily(), PieceKey(key_, next_++), &piece_);
     if (got.IsNotFound() || (got.ok() && piece_.empty())) return Damaged(key_, "is incomplete");
     FORMWORK_RETURN_IF_ERROR(ToStatus(got));
     left_ = {piece_.data(), piece_.size()};
@@ -159,7 +180,7 @@ class PieceReader {
 
   rocksdb::DB& db_;
   const StoredKey key_;
-  uint32_t next_ = 1;
+  uint64_t next_ = 0;
   rocksdb::PinnableSlice piece_;
   absl::string_view left_;
 };
@@ -211,7 +232,7 @@ rocksdb::Options DatabaseOptions() {
   options.compression = rocksdb::kNoCompression;  // Weights do not become smaller.
   options.enable_blob_files = true;
   options.min_blob_size = kApartBytes;
-  options.enable_blob_garbage_collection = true;
+  options.disable_auto_compactions = true;  // Compact.
   options.max_open_files = 256;
   options.allow_fallocate = false;  // It takes what it writes.
   options.keep_log_file_num = 2;
@@ -232,6 +253,10 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::st
   std::filesystem::create_directories(directory, made);
   if (made) {
     return FailedPrecondition("data directory '", directory, "' cannot be made: ", made.message());
+  }
+  // Calls go first.
+  for (const auto pool : {rocksdb::Env::Priority::HIGH, rocksdb::Env::Priority::LOW}) {
+    (void)rocksdb::Env::Default()->LowerThreadPoolCPUPriority(pool, rocksdb::CpuPriority::kLow);
   }
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(), directory, &opened);
@@ -273,7 +298,6 @@ absl::Status SnapshotStore::Retried(const std::function<rocksdb::Status()>& writ
 
 absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<const Tensor> values) {
   state::StoredValue header;
-  uint64_t total = 0;
   for (const Tensor& value : values) {
     if (value.on_device() || !(IsPlainData(value.dtype()) || value.dtype() == DType::kString)) {
       return Internal(Described(key), " is not of the host's plain data or strings");
@@ -282,32 +306,41 @@ absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<con
     part->set_dtype(static_cast<tf::DataType>(value.dtype()));
     for (int64_t dim : value.shape().dims()) part->add_dims(dim);
     part->set_bytes(StoredBytes(value));
-    total += part->bytes();
   }
   FORMWORK_RETURN_IF_ERROR(Retried([&] {
+    // First, so that there are no pieces without one, wherever it ends.
+    const rocksdb::Status begun = db_->Put(Unlogged(), HeaderKey(key), header.SerializeAsString());
+    if (!begun.ok()) return begun;
     PieceWriter writer(*db_, key);
     for (const Tensor& value : values) {
       const rocksdb::Status written = WriteElements(value, writer);
       if (!written.ok()) return written;
     }
-    const rocksdb::Status finished = writer.Finish();
-    if (!finished.ok()) return finished;
-    return db_->Put(Unlogged(), EncodeKey(key, 0), header.SerializeAsString());
+    return writer.Finish();
   }));
-  return total;
+  const uint64_t bytes = BytesOf(header);
+  stored_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return bytes;
+}
+
+absl::StatusOr<std::optional<state::StoredValue>> SnapshotStore::Header(
+    const StoredKey& key) const {
+  std::string text;
+  const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), HeaderKey(key), &text);
+  if (got.IsNotFound()) return std::nullopt;
+  FORMWORK_RETURN_IF_ERROR(ToStatus(got));
+  state::StoredValue header;
+  if (header.ParseFromString(text)) return header;
+  return Damaged(key, "has a damaged header");
 }
 
 absl::StatusOr<std::vector<Tensor>> SnapshotStore::Get(const StoredKey& key,
                                                        Allocator& allocator) const {
-  std::string text;
-  const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), EncodeKey(key, 0), &text);
-  if (got.IsNotFound()) return NotFound("data directory: ", Described(key), " is not there");
-  FORMWORK_RETURN_IF_ERROR(ToStatus(got));
-  state::StoredValue header;
-  if (!header.ParseFromString(text)) return Damaged(key, "has no header");
+  FORMWORK_ASSIGN_OR_RETURN(const std::optional<state::StoredValue> header, Header(key));
+  if (!header) return NotFound("data directory: ", Described(key), " is not there");
   PieceReader reader(*db_, key);
   std::vector<Tensor> values;
-  for (const state::StoredValue::Part& part : header.parts()) {
+  for (const state::StoredValue::Part& part : header->parts()) {
     const DType dtype = static_cast<DType>(part.dtype());
     const absl::StatusOr<Shape> shape = Shape::Make(part.dims());
     if (!shape.ok() || !(IsPlainData(dtype) || dtype == DType::kString)) {
@@ -325,33 +358,61 @@ absl::StatusOr<std::vector<Tensor>> SnapshotStore::Get(const StoredKey& key,
 }
 
 absl::Status SnapshotStore::Remove(const StoredKey& key) {
-  const std::string prefix = EncodeKey(key);
-  std::vector<std::string> pieces;
-  {
-    rocksdb::ReadOptions options;
-    options.fill_cache = false;
-    std::unique_ptr<rocksdb::Iterator> found(db_->NewIterator(options));
-    for (found->Seek(prefix); found->Valid() && found->key().starts_with(prefix); found->Next()) {
-      pieces.push_back(found->key().ToString());
-    }
-    FORMWORK_RETURN_IF_ERROR(ToStatus(found->status()));
+  FORMWORK_ASSIGN_OR_RETURN(const std::optional<state::StoredValue> header, Header(key));
+  if (!header) return absl::OkStatus();
+  return Remove(key, *header);
+}
+
+// The header last, for it says which pieces there are.
+absl::Status SnapshotStore::Remove(const StoredKey& key, const state::StoredValue& header) {
+  const uint64_t bytes = BytesOf(header);
+  for (uint64_t piece = 0; piece * kPieceBytes < bytes; ++piece) {
+    FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), PieceKey(key, piece))));
   }
-  for (const std::string& piece : pieces) {
-    FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), piece)));
-  }
+  FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), HeaderKey(key))));
+  stored_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  removed_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
 absl::Status SnapshotStore::RemoveAllBut(const std::function<bool(const StoredKey&)>& wanted) {
+  const std::string first(1, kHeader), last(1, kAfterHeaders);
+  const rocksdb::Slice end = Of(last);
   rocksdb::ReadOptions options;
-  options.fill_cache = false;
+  options.iterate_upper_bound = &end;
   std::unique_ptr<rocksdb::Iterator> found(db_->NewIterator(options));
-  for (found->SeekToFirst(); found->Valid(); found->Next()) {
-    const std::optional<StoredKey> key = DecodeKey({found->key().data(), found->key().size()});
-    if (!key || wanted(*key)) continue;
-    FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), found->key())));
+  for (found->Seek(first); found->Valid(); found->Next()) {
+    const std::optional<StoredKey> key = FromHeaderKey({found->key().data(), found->key().size()});
+    state::StoredValue header;
+    if (!key || !header.ParseFromString(found->value().ToString())) {
+      return absl::DataLossError("data directory: a value's header is damaged");
+    }
+    stored_bytes_.fetch_add(BytesOf(header), std::memory_order_relaxed);
+    if (!wanted(*key)) FORMWORK_RETURN_IF_ERROR(Remove(*key, header));
   }
   return ToStatus(found->status());
+}
+
+absl::Status SnapshotStore::Compact() {
+  std::string text;
+  uint64_t files = 0;
+  db_->GetProperty("rocksdb.num-files-at-level0", &text);
+  if (!absl::SimpleAtoi(text, &files)) files = 0;
+  const bool removed = removed_bytes_ >= kWorthCompaction && removed_bytes_ >= stored_bytes_ / 2;
+  if (!removed && files < kManyFiles) return absl::OkStatus();
+  // Keys alone: a file of values goes once none of its values has a key.
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kDisable;
+  FORMWORK_RETURN_IF_ERROR(ToStatus(db_->CompactRange(options, nullptr, nullptr)));
+  removed_bytes_ = 0;
+  // Values that stay may hold back files in which most have gone: these are written again.
+  uint64_t disk = 0;
+  db_->GetIntProperty("rocksdb.total-blob-file-size", &disk);
+  if (disk < kWorthCompaction || disk / 3 < stored_bytes_) return absl::OkStatus();
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+  options.blob_garbage_collection_age_cutoff = 1.0;
+  return ToStatus(db_->CompactRange(options, nullptr, nullptr));
 }
 
 absl::Status SnapshotStore::Commit(const state::Life* life, const state::Snapshot* snapshot) {

@@ -7,6 +7,7 @@
 // the next one writes only what has changed. The database is RocksDB: it has checksums on all that
 // it reads, and keeps large values apart from its tree, so that they are written once.
 
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -37,7 +38,7 @@ struct StoredKey {
   auto operator<=>(const StoredKey&) const = default;
 };
 
-/// Thread-safe; Commit and RemoveAllBut are for one thread at a time.
+/// Thread-safe; Commit, Remove, Compact and RemoveAllBut are for one thread at a time.
 ///
 /// Errors of all methods: kResourceExhausted if the disk is full, kDataLoss naming what is damaged,
 /// kUnavailable if the disk fails. After one of them others may succeed.
@@ -54,8 +55,12 @@ class SnapshotStore {
   absl::StatusOr<uint64_t> Put(const StoredKey& key, absl::Span<const Tensor> values);
   /// Errors: also kNotFound; kResourceExhausted if there is no memory for them.
   absl::StatusOr<std::vector<Tensor>> Get(const StoredKey& key, Allocator& allocator) const;
+  /// Does nothing where there is none.
   absl::Status Remove(const StoredKey& key);
-  /// Removes what a process has left behind that ended before it committed.
+  /// Gives back to the disk what has been removed, where that is worth it.
+  absl::Status Compact();
+  /// Removes what a process has left behind that ended before it committed. To be called once,
+  /// first.
   absl::Status RemoveAllBut(const std::function<bool(const StoredKey&)>& wanted);
 
   /// Makes durable what was put, and then these; a null one stays as it is.
@@ -70,10 +75,15 @@ class SnapshotStore {
   // `message` is the one that was written under `key`, if any was.
   template <typename Message>
   absl::StatusOr<std::optional<Message>> Read(const char* key) const;
+  // What is stored under the key, without the values themselves; none where there is nothing.
+  absl::StatusOr<std::optional<state::StoredValue>> Header(const StoredKey& key) const;
+  absl::Status Remove(const StoredKey& key, const state::StoredValue& header);
   // After an error the database refuses to write until it is told that things may be better.
   absl::Status Retried(const std::function<rocksdb::Status()>& write);
 
   std::unique_ptr<rocksdb::DB> db_;
+  std::atomic<uint64_t> stored_bytes_{0};   // Of values.
+  std::atomic<uint64_t> removed_bytes_{0};  // That are still on the disk.
 };
 
 }  // namespace formwork

@@ -3,6 +3,7 @@
 # / the peer's, medians) and writes build/bench/results.json. No test: nothing is asserted.
 # run.sh peers [NAME...]: the engine beside TensorFlow, XLA, ONNX Runtime and OpenVINO on models, one
 # thread and then two. They are installed into build/bench-peers.
+# run.sh state: snapshots of a gigabyte of variables, and the calls beside them.
 # run.sh ops [NAME...]: single ops beside TensorFlow, by dtypes and sizes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,6 +27,11 @@ if [ "${1:-}" = peers ]; then
     "$peers/python" tests/bench/peers.py --engine "$bin/engine_bench" --threads "$threads" \
       --out "build/bench/peers-$threads.json" "$@"
   done
+  exit
+fi
+if [ "${1:-}" = state ]; then
+  build/venv/bin/python tests/bench/state_bench.py --server "$bin/formwork-server" \
+    --out build/bench/state.json
   exit
 fi
 if [ "${1:-}" = ops ]; then

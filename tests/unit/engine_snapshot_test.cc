@@ -1,6 +1,7 @@
 // What outlives an engine with a data directory.
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -377,6 +378,32 @@ TEST_F(SnapshotStoreTest, ValuesOfAnySizeComeBackBitForBit) {
               StatusIs(StatusCode::kNotFound));
   ASSERT_OK(store_->Remove(key));
   EXPECT_THAT(store_->Get(key, allocator_).status(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(SnapshotStoreTest, WhatWasRemovedIsGivenBackToTheDisk) {
+  Open();
+  Tensor value = *Tensor::Allocate(allocator_, DType::kFloat, Shape({4 << 20}));
+  std::memset(value.mutable_raw(), 1, value.bytes());
+  const auto disk = [this] {
+    uintmax_t bytes = 0;
+    for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+      bytes += file.file_size();
+    }
+    return bytes;
+  };
+  const StoredKey stays{StoredKey::Of::kResource, 100, 1};
+  for (uint64_t version = 1; version <= 20; ++version) {
+    if (version == 3) {
+      ASSERT_OK(store_->Put(stays, {Tensor::StringScalar(std::string(100000, 's'))}));
+    }
+    ASSERT_OK(store_->Put({StoredKey::Of::kResource, 1, version}, {value}));
+    ASSERT_OK(store_->Commit(nullptr, nullptr));
+    ASSERT_OK(store_->Remove({StoredKey::Of::kResource, 1, version - 1}));
+    ASSERT_OK(store_->Compact());
+    EXPECT_LT(disk(), uintmax_t{160} << 20) << version;
+  }
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> back, store_->Get(stays, allocator_));
+  EXPECT_EQ(back[0].scalar<std::string>(), std::string(100000, 's'));
 }
 
 TEST_F(SnapshotStoreTest, WhatIsNotWantedGoesAndRecordsStay) {
