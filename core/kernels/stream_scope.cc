@@ -207,6 +207,7 @@ void StreamScope::Block() {
 
 void StreamScope::OnceReached(absl::AnyInvocable<void()> go_on) {
   struct Rest {
+    Rest(size_t left, absl::AnyInvocable<void()> go_on) : left(left), go_on(std::move(go_on)) {}
     std::atomic<size_t> left;
     absl::AnyInvocable<void()> go_on;
   };
