@@ -76,12 +76,12 @@ void RegisterFftOps(OpRegistry& registry) {
   registry.Add("IFFT(input: Tcomplex) -> (output: Tcomplex); Tcomplex: complextype = complex64",
                {.shape_fn = FftShape<1>});
   registry.Add(
-      "RFFT(input: Treal, fft_length: int32) -> (output: Tcomplex); Treal: {float, double} = "
+      "RFFT(input: Treal, fft_length: host int32) -> (output: Tcomplex); Treal: {float, double} = "
       "float; "
       "Tcomplex: complextype = complex64",
       {.shape_fn = RealFftShape<1, true>, .sized_by_value = true});
   registry.Add(
-      "IRFFT(input: Tcomplex, fft_length: int32) -> (output: Treal); Treal: {float, double} = "
+      "IRFFT(input: Tcomplex, fft_length: host int32) -> (output: Treal); Treal: {float, double} = "
       "float; Tcomplex: complextype = complex64",
       {.shape_fn = RealFftShape<1, false>, .sized_by_value = true});
   registry.Add("FFT2D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: complextype = complex64",
@@ -89,12 +89,14 @@ void RegisterFftOps(OpRegistry& registry) {
   registry.Add("IFFT2D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: complextype = complex64",
                {.shape_fn = FftShape<2>});
   registry.Add(
-      "RFFT2D(input: Treal, fft_length: int32) -> (output: Tcomplex); Treal: {float, double} = "
+      "RFFT2D(input: Treal, fft_length: host int32) -> (output: Tcomplex); Treal: {float, double} "
+      "= "
       "float; "
       "Tcomplex: complextype = complex64",
       {.shape_fn = RealFftShape<2, true>, .sized_by_value = true});
   registry.Add(
-      "IRFFT2D(input: Tcomplex, fft_length: int32) -> (output: Treal); Treal: {float, double} = "
+      "IRFFT2D(input: Tcomplex, fft_length: host int32) -> (output: Treal); Treal: {float, double} "
+      "= "
       "float; Tcomplex: complextype = complex64",
       {.shape_fn = RealFftShape<2, false>, .sized_by_value = true});
   registry.Add("FFT3D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: complextype = complex64",
@@ -102,12 +104,14 @@ void RegisterFftOps(OpRegistry& registry) {
   registry.Add("IFFT3D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: complextype = complex64",
                {.shape_fn = FftShape<3>});
   registry.Add(
-      "RFFT3D(input: Treal, fft_length: int32) -> (output: Tcomplex); Treal: {float, double} = "
+      "RFFT3D(input: Treal, fft_length: host int32) -> (output: Tcomplex); Treal: {float, double} "
+      "= "
       "float; "
       "Tcomplex: complextype = complex64",
       {.shape_fn = RealFftShape<3, true>, .sized_by_value = true});
   registry.Add(
-      "IRFFT3D(input: Tcomplex, fft_length: int32) -> (output: Treal); Treal: {float, double} = "
+      "IRFFT3D(input: Tcomplex, fft_length: host int32) -> (output: Treal); Treal: {float, double} "
+      "= "
       "float; Tcomplex: complextype = complex64",
       {.shape_fn = RealFftShape<3, false>, .sized_by_value = true});
 }
