@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/parallel.h"
 #include "core/base/reason.h"
