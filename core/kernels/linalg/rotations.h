@@ -4,6 +4,7 @@
 // vectors are made of. They are collected, for a pass over the matrix costs more than its
 // rotations.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
