@@ -373,8 +373,8 @@ void RegisterLinalgOps(OpRegistry& registry) {
       "output_idx_type: indextype = int32",
       {.shape_fn = LuShape});
   registry.Add(
-      "Qr(input: T) -> (q: T, r: T); full_matrices: bool = false; T: {complextype, double, float, "
-      "half}",
+      "Qr(input: host T) -> (q: host T, r: host T); full_matrices: bool = false; T: {complextype, "
+      "double, float, half}",
       {.shape_fn = QrShape});
   registry.Add(
       "Svd(input: T) -> (s: T, u: T, v: T); compute_uv: bool = true; full_matrices: bool = false; "
