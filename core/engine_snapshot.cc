@@ -193,6 +193,9 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
     Value& value = values.emplace_back();
     value.resource = resource;
     value.version = ticket.ReadVersion({resource->id});
+    const auto stored = versions_.find(resource->id);
+    value.stored = stored != versions_.end() && stored->second == value.version;
+    if (value.stored) continue;
     FORMWORK_ASSIGN_OR_RETURN(value.value, ticket.ReadState({resource->id}));
   }
   return values;
@@ -213,12 +216,8 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
       ToMessage(part.shape, to_part->mutable_shape());
     }
     to->set_version(value.version);
+    to->set_initialized(value.stored);
     if (!value.value.has_value()) continue;
-    const auto stored = versions_.find(resource.id);
-    if (stored != versions_.end() && stored->second == value.version) {
-      to->set_initialized(true);
-      continue;
-    }
     const StoredForm* form = FindStoredForm(resource.type.kind->name);
     const absl::StatusOr<std::vector<Tensor>> parts =
         form == nullptr ? Unimplemented("it cannot be stored")

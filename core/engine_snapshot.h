@@ -95,11 +95,12 @@ class Snapshots {
 
  private:
   using Done = absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)>;
-  // Of a resource, pinned.
+  // Of a resource, between two calls.
   struct Value {
     std::shared_ptr<Resource> resource;
     uint64_t version = 0;
-    Tensor value;
+    bool stored = false;  // By an earlier snapshot.
+    Tensor value;         // Pinned, where it is not stored and there is one.
   };
 
   // From now on only the last one is taken; requests that wait are refused.
