@@ -16,14 +16,15 @@ struct Declared {
   PartialShape value_shape = Shape();
 };
 
-absl::StatusOr<ResourceType> TypeOfTable(const Declared& table) {
+absl::StatusOr<ResourceType> TypeOfTable(const Declared& table,
+                                         const ResourceKind& kind = kTableKind) {
   if (table.key != DType::kInt32 && table.key != DType::kInt64 && table.key != DType::kString) {
     return Unimplemented("table: keys of dtype ", DTypeName(table.key), " are not supported");
   }
   if (!IsPlainData(table.value) && table.value != DType::kString) {
     return Unimplemented("table: values of dtype ", DTypeName(table.value), " are not supported");
   }
-  return ResourceType{&kTableKind, {{table.key, Shape()}, {table.value, table.value_shape}}};
+  return ResourceType{&kind, {{table.key, Shape()}, {table.value, table.value_shape}}};
 }
 
 absl::StatusOr<ResourceType> TableOfScalars(const AttrMap& attrs) {
@@ -31,6 +32,13 @@ absl::StatusOr<ResourceType> TableOfScalars(const AttrMap& attrs) {
       const Declared table,
       ReadAttrs<Declared>(attrs, "key_dtype", &Declared::key, "value_dtype", &Declared::value));
   return TypeOfTable(table);
+}
+
+absl::StatusOr<ResourceType> StaticTable(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Declared table,
+      ReadAttrs<Declared>(attrs, "key_dtype", &Declared::key, "value_dtype", &Declared::value));
+  return TypeOfTable(table, kStaticTableKind);
 }
 
 absl::StatusOr<ResourceType> TableOfTensors(const AttrMap& attrs) {
@@ -84,6 +92,24 @@ absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, con
                          values.shape().ToString());
 }
 
+absl::Status CheckInitialEntries(const ResourceType& type, const Tensor& keys,
+                                 const Tensor& values) {
+  if (type.kind != &kStaticTableKind) {
+    return InvalidArgument("Table is not initializable: it is a ", type.ToString());
+  }
+  if (keys.rank() != 1) {
+    return InvalidArgument("Keys must be a vector, but received shape", keys.shape().ToString());
+  }
+  if (keys.num_elements() != values.num_elements()) {
+    return InvalidArgument("Keys and values must have the same size ", keys.num_elements(), " vs ",
+                           values.num_elements());
+  }
+  if (keys.num_elements() == 0) {
+    return InvalidArgument("keys and values cannot be empty tensors.");
+  }
+  return CheckTableEntries(type, keys, values);
+}
+
 absl::StatusOr<Shape> PrepareTableFind(const ResourceType& type, const Tensor& keys,
                                        const Tensor& default_value) {
   FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, keys));
@@ -112,6 +138,17 @@ void RegisterTableOps(OpRegistry& registry) {
       "AnonymousMutableHashTableOfTensors() -> (table_handle: resource); key_dtype: type; "
       "value_dtype: type; value_shape: shape = []",
       {.handle_of = TableOfTensors});
+  registry.Add(
+      "HashTableV2() -> (table_handle: resource); container: string = \"\"; shared_name: string = "
+      "\"\"; use_node_name_sharing: bool = false; key_dtype: type; value_dtype: type",
+      {.handle_of = StaticTable});
+  registry.Add(
+      "AnonymousHashTable() -> (table_handle: resource); key_dtype: type; value_dtype: type",
+      {.handle_of = StaticTable});
+  registry.Add(
+      "InitializeTableV2(table_handle: resource, keys: Tkey, values: Tval) -> (); Tkey: type; "
+      "Tval: type",
+      {.effect = Effect::kWrite});
   registry.Add(
       "LookupTableFindV2(table_handle: resource, keys: Tin, default_value: Tout) -> (values: "
       "Tout); Tin: type; Tout: type",

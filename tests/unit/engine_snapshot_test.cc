@@ -1,6 +1,7 @@
 // What outlives an engine with a data directory.
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,12 +21,17 @@ namespace {
 using absl::StatusCode;
 using ::testing::HasSubstr;
 
+// A new one: tests run side by side.
+std::string NewDirectory() {
+  std::string path = ::testing::TempDir() + "/snapshot_XXXXXX";
+  EXPECT_NE(mkdtemp(path.data()), nullptr);
+  return path;
+}
+
 class EngineSnapshotTest : public EngineTest {
  protected:
   void SetUp() override {
-    directory_ = ::testing::TempDir() + "/snapshot_" +
-                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory_);
+    directory_ = NewDirectory();
     Begin();
   }
   void TearDown() override {
@@ -224,6 +230,23 @@ TEST_F(EngineSnapshotTest, TablesAndHiddenStateGoOn) {
                "r = RandomUniform(s) T=int32 dtype=float seed=1 seed2=2\ny = AddV2(r, x) T=float",
                {Spec("x:0")}, {"y:0"}));
   ASSERT_OK(Run(insert.function.id, Owned(Tensor::Scalar(3.0f))).status);
+  constexpr absl::string_view kStatic =
+      "t = HashTableV2 shared_name=\"s\" key_dtype=int64 value_dtype=float\n"
+      "x = Placeholder dtype=float\nk = Const int64[1] 7\n";
+  ASSERT_OK_AND_ASSIGN(
+      const Registered initialize,
+      Register("initialize",
+               absl::StrCat(kStatic,
+                            "v = Const float[1] 5\n"
+                            "i = InitializeTableV2(t, k, v) Tkey=int64 Tval=float"),
+               {Spec("x:0")}, {}, {}, {"i"}));
+  ASSERT_OK_AND_ASSIGN(const Registered find_static,
+                       Register("find_static",
+                                absl::StrCat(kStatic,
+                                             "y = LookupTableFindV2(t, k, x) Tin=int64 Tout=float\n"
+                                             "s = Const int32[0]\nz = Reshape(y, s) T=float"),
+                                {Spec("x:0")}, {"z:0"}));
+  ASSERT_OK(Run(initialize.function.id, Owned(Tensor::Scalar(0.0f))).status);
   std::vector<float> drawn;
   for (int i = 0; i < 2; ++i) drawn.push_back(Value(draw.function.id, 0));
   Snapshot();
@@ -231,6 +254,7 @@ TEST_F(EngineSnapshotTest, TablesAndHiddenStateGoOn) {
   Crash();
   Begin();
   EXPECT_EQ(Value(find.function.id, 0), 3);
+  EXPECT_EQ(Value(find_static.function.id, 0), 5);
   for (int i = 2; i < 4; ++i) EXPECT_EQ(Value(draw.function.id, 0), drawn[static_cast<size_t>(i)]);
 }
 
@@ -332,7 +356,6 @@ TEST_F(EngineSnapshotTest, WithoutADirectoryThereIsNone) {
 
 class SnapshotStoreTest : public ::testing::Test {
  protected:
-  void SetUp() override { std::filesystem::remove_all(directory_); }
   void TearDown() override {
     store_.reset();
     std::filesystem::remove_all(directory_);
@@ -342,7 +365,7 @@ class SnapshotStoreTest : public ::testing::Test {
     store_ = *SnapshotStore::Open(directory_);
   }
 
-  const std::string directory_ = ::testing::TempDir() + "/snapshot_store";
+  const std::string directory_ = NewDirectory();
   HostAllocator allocator_;
   std::unique_ptr<SnapshotStore> store_;
 };

@@ -103,6 +103,47 @@ TEST_F(EngineStateTest, AnonymousVariablesLiveInTheCall) {
   EXPECT_THAT(engine_->ListResources("ns"), IsEmpty());
 }
 
+TEST_F(EngineStateTest, AStaticTableIsInitializedOnceAndThenOnlyRead) {
+  constexpr absl::string_view kTable =
+      "t = HashTableV2 shared_name=\"t\" key_dtype=int64 value_dtype=float\n"
+      "x = Placeholder dtype=float\nd = Const float[] -1\n";
+  const auto change = [&](const std::string& name, const std::string& keys,
+                          const std::string& values, const std::string& op) {
+    absl::StatusOr<Registered> made = Register(
+        name, absl::StrCat(kTable, "k = Const int64", keys, "\nv = Const float", values, "\n", op),
+        {Spec("x:0")}, {}, {}, {"i"});
+    EXPECT_OK(made);
+    return made.ok() ? Run(made->function.id, Owned(Tensor::Scalar(0.0f))).status : made.status();
+  };
+  const std::string initialize = "i = InitializeTableV2(t, k, v) Tkey=int64 Tval=float";
+  ASSERT_OK_AND_ASSIGN(Registered find,
+                       Register("find",
+                                absl::StrCat(kTable,
+                                             "k = Const int64[] 5\n"
+                                             "y = LookupTableFindV2(t, k, d) Tin=int64 Tout=float\n"
+                                             "z = AddV2(y, x) T=float"),
+                                {Spec("x:0")}, {"z:0"}));
+  EXPECT_THAT(Run(find.function.id, Owned(Tensor::Scalar(0.0f))).status,
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("Table not initialized")));
+  EXPECT_THAT(change("twice", "[2] 5 5", "[2] 1 2", initialize),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("the same key")));
+  EXPECT_THAT(change("empty", "[0]", "[0]", initialize),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("cannot be empty")));
+  EXPECT_THAT(change("rank", "[1,1] 5", "[1,1] 1", initialize),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("Keys must be a vector")));
+  EXPECT_OK(change("init", "[2] 5 5", "[2] 3 3", initialize));
+  EXPECT_EQ(Value(find.function.id, 0), 3);
+  EXPECT_OK(change("again", "[1] 6", "[1] 1", initialize));  // As many: it stays as it is.
+  EXPECT_EQ(Value(find.function.id, 0), 3);
+  EXPECT_THAT(change("more", "[2] 5 6", "[2] 3 3", initialize),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("already initialized")));
+  EXPECT_THAT(
+      change("insert", "[1] 6", "[1] 1", "i = LookupTableInsertV2(t, k, v) Tin=int64 Tout=float"),
+      StatusIs(StatusCode::kUnimplemented, HasSubstr("Insert not supported")));
+  EXPECT_THAT(change("remove", "[1] 6", "[1] 1", "i = LookupTableRemoveV2(t, k) Tin=int64"),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("Remove not supported")));
+}
+
 TEST_F(EngineStateTest, AGraphMakesAndUsesATable) {
   constexpr absl::string_view kTable =
       "t = MutableHashTableV2 shared_name=\"t\" key_dtype=int64 value_dtype=float\n"

@@ -3,7 +3,7 @@
 namespace formwork {
 
 const StoredForm* FindStoredForm(absl::string_view kind) {
-  for (const StoredForm* form : {&kStoredVariable, &kStoredTable}) {
+  for (const StoredForm* form : {&kStoredVariable, &kStoredTable, &kStoredStaticTable}) {
     if (form->kind.name == kind) return form;
   }
   return nullptr;

@@ -1,4 +1,4 @@
-// Mutable hash tables.
+// Hash tables.
 
 #include <cstring>
 #include <memory>
@@ -362,17 +362,20 @@ struct Opened {
   ResourceHandle handle;
   const ResourceType& type;
   std::shared_ptr<const Table> table;
+  bool initialized;  // Of a static one: whether it has been.
+
+  bool is_static() const { return type.kind == &kStaticTableKind; }
 };
 
 absl::StatusOr<Opened> Open(KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
   FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (type->kind != &kTableKind) {
+  if (!IsTable(*type)) {
     return InvalidArgument("the handle is not a table's but a ", type->kind->name, "'s");
   }
   FORMWORK_ASSIGN_OR_RETURN(const Tensor state, ctx.resources().ReadState(handle));
-  if (!state.has_value()) return Opened{handle, *type, EmptyTable(*type)};
-  return Opened{handle, *type, TableOfState(state)};
+  if (!state.has_value()) return Opened{handle, *type, EmptyTable(*type), false};
+  return Opened{handle, *type, TableOfState(state), true};
 }
 
 absl::Status Write(KernelContext& ctx, ResourceHandle handle, std::shared_ptr<Table> table) {
@@ -383,6 +386,9 @@ absl::Status Write(KernelContext& ctx, ResourceHandle handle, std::shared_ptr<Ta
 absl::StatusOr<KernelFn> MakeFind(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    if (opened.is_static() && !opened.initialized) {
+      return FailedPrecondition("Table not initialized.");
+    }
     const Tensor& default_value = ctx.input(2);
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape,
                               PrepareTableFind(opened.type, ctx.input(1), default_value));
@@ -392,11 +398,60 @@ absl::StatusOr<KernelFn> MakeFind(KernelInit&) {
   });
 }
 
+// Whether all of them are in `table`, keys that are there twice with one value.
+absl::Status CheckUnambiguous(KernelContext& ctx, const Table& table, const Tensor& keys,
+                              const Tensor& values) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor found,
+                            Tensor::Allocate(ctx.allocator(), values.dtype(), values.shape()));
+  table.Find(keys, values, found);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  const size_t width = DTypeSize(values.dtype());
+  for (int64_t i = 0; i < keys.num_elements(); ++i) {
+    const size_t at = static_cast<size_t>(i);
+    const bool same =
+        values.dtype() == DType::kString
+            ? found.data<std::string>()[i] == values.data<std::string>()[i]
+            : std::memcmp(static_cast<const char*>(found.raw()) + at * width,
+                          static_cast<const char*>(values.raw()) + at * width, width) == 0;
+    if (!same) {
+      return FailedPrecondition("HashTable has different values for the same key: the key at ", i,
+                                " of keys");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A second time it stays as it is; TensorFlow looks at the number of entries alone.
+absl::Status Initialize(KernelContext& ctx, const Opened& opened) {
+  const Tensor& keys = ctx.input(1);
+  FORMWORK_RETURN_IF_ERROR(CheckInitialEntries(opened.type, keys, ctx.input(2)));
+  std::shared_ptr<Table> table = EmptyTable(opened.type)->WithEntries(keys, ctx.input(2));
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  FORMWORK_RETURN_IF_ERROR(CheckUnambiguous(ctx, *table, keys, ctx.input(2)));
+  if (!opened.initialized) return Write(ctx, opened.handle, std::move(table));
+  if (table->size() == opened.table->size()) return absl::OkStatus();
+  return FailedPrecondition("Table was already initialized with different data.");
+}
+
+absl::StatusOr<KernelFn> MakeInitialize(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    return Initialize(ctx, opened);
+  });
+}
+
+absl::Status NotOfStaticTables(absl::string_view what) {
+  return Unimplemented(what, " not supported by InitializableLookupTable implementations");
+}
+
 // kImport: what was there before goes.
 template <bool kImport>
 absl::StatusOr<KernelFn> MakeInsert(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    if (opened.is_static()) {
+      return kImport ? Initialize(ctx, opened) : NotOfStaticTables("Insert");
+    }
     FORMWORK_RETURN_IF_ERROR(CheckTableEntries(opened.type, ctx.input(1), ctx.input(2)));
     const std::shared_ptr<const Table> before = kImport ? EmptyTable(opened.type) : opened.table;
     return Write(ctx, opened.handle, before->WithEntries(ctx.input(1), ctx.input(2)));
@@ -406,6 +461,7 @@ absl::StatusOr<KernelFn> MakeInsert(KernelInit&) {
 absl::StatusOr<KernelFn> MakeRemove(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    if (opened.is_static()) return NotOfStaticTables("Remove");
     FORMWORK_RETURN_IF_ERROR(CheckTableKeys(opened.type, ctx.input(1)));
     return Write(ctx, opened.handle, opened.table->WithoutKeys(ctx.input(1)));
   });
@@ -423,6 +479,9 @@ absl::StatusOr<KernelFn> MakeExport(KernelInit& init) {
   const DType key = init.output_dtypes()[0], value = init.output_dtypes()[1];
   return KernelFn([key, value](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    if (opened.is_static() && !opened.initialized) {
+      return absl::AbortedError("HashTable is not initialized.");
+    }
     const auto& parts = opened.type.parts;
     if (parts[0].dtype != key || parts[1].dtype != value) {
       return InvalidArgument("the table is of other dtypes: it is a ", opened.type.ToString());
@@ -438,9 +497,11 @@ absl::StatusOr<KernelFn> MakeExport(KernelInit& init) {
 }  // namespace
 
 const StoredForm kStoredTable = {kTableKind, StoredParts, ValueOfParts};
+const StoredForm kStoredStaticTable = {kStaticTableKind, StoredParts, ValueOfParts};
 
 void RegisterTableCpuKernels(KernelRegistry& registry) {
   registry.Add("LookupTableFindV2", MakeFind);
+  registry.Add("InitializeTableV2", MakeInitialize);
   registry.Add("LookupTableInsertV2", MakeInsert<false>);
   registry.Add("LookupTableImportV2", MakeInsert<true>);
   registry.Add("LookupTableRemoveV2", MakeRemove);
