@@ -19,8 +19,8 @@ if PROTO is None:
   raise SystemExit("formwork: no proto/: install from a checkout (pip install ./client/python) or "
                    "a source distribution")
 PACKAGES = ("rpc", "tf", "v1")
-FILES = ["formwork/tf/types.proto"] + sorted(
-    str(p.relative_to(PROTO)) for d in ("rpc", "v1")
+FILES = sorted(
+    str(p.relative_to(PROTO)) for d in PACKAGES
     for p in (PROTO / "formwork" / d).glob("*.proto"))
 
 

@@ -17,13 +17,14 @@ from formwork.errors import Error
 from formwork.errors import NoMatchingSignature
 from formwork.namespace import ServerInfo
 from formwork.resources import KeptTensor
+from formwork.resources import Table
 from formwork.resources import Variable
 from formwork.types import FunctionType
 from formwork.types import TensorSpec
 
 __version__ = "0.1.0"
 __all__ = ["ConcreteFunction", "Error", "FunctionType", "KeptTensor", "NoMatchingSignature",
-           "Server", "ServerInfo", "TensorSpec", "Variable", "connect"]
+           "Server", "ServerInfo", "Table", "TensorSpec", "Variable", "connect"]
 
 
 def __getattr__(name):

@@ -12,6 +12,7 @@ from formwork import chrome_trace
 from formwork import concrete
 from formwork import dtypes
 from formwork import errors
+from formwork import lookup
 from formwork import resources
 from formwork import types
 from formwork import wire
@@ -36,6 +37,7 @@ class Namespace:
     self.namespace = namespace
     encoded = namespace.encode()
     self._head = b"\x0a" + wire.varint(len(encoded)) + encoded  # Of every CallRequest.
+    self._lookup_functions = {}  # {name: ConcreteFunction} that lookup.py has registered.
 
   def __repr__(self):
     return "<formwork.Server %s, namespace %r>" % (self._channel.target, self.namespace)
@@ -192,6 +194,27 @@ class Namespace:
     finally:
       yield from resources.dropping(self, made)
     return resources.Variable(self, answer.variable, answer.epoch, answer.existed)
+
+  def table(self, name: str, kind: str = "mutable", key_dtype: Any = "string",
+            value_dtype: Any = "int64", keys: Any = (), values: Any = (),
+            default_value: Any = None, timeout: float | None = None) -> resources.Table:
+    """Makes a hash table, or attaches to the one of this name (what it holds stays as it is).
+
+    Args:
+      kind: "mutable", or "static": only read, once it holds `keys`, which then are at least one.
+      key_dtype: int32, int64 or string. value_dtype: of plain data, or string.
+      values: one for each of `keys`, all of one shape: () or, of a mutable table, (n,).
+      default_value: what lookup gives for keys that are not there.
+    Errors: INVALID_ARGUMENT where one of another type is there.
+    """
+    if kind not in ("mutable", "static"):
+      raise errors.Error("UNIMPLEMENTED", "table '%s': kind %r: there are mutable and static" % (
+          name, kind))
+    key, value = (dtypes.name(dtypes.number(d)) for d in (key_dtype, value_dtype))
+    shape = np.shape(values)[1:] if len(keys) else np.shape(default_value)
+    table_type = lookup.Type(key, value, tuple(shape))
+    return self._do(lookup.making(self, name, kind, table_type, table_type.keys(keys, name), values,
+                                  default_value, timeout))
 
   def variables(self, filter: str = "",
                 timeout: float | None = None) -> list[resources.Variable]:

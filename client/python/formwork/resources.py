@@ -64,11 +64,7 @@ class Resource:
 
   def delete(self, timeout: float | None = None) -> None:
     """Removes it from the server. Errors: NOT_FOUND where it is not there."""
-    server = self._server
-    return server._do(by_id(server, [self], lambda epoch: _ask(
-        "DeleteVariable", variables_pb2.DeleteVariableRequest(
-            namespace=server.namespace, expected_epoch=epoch, variable=self._target()), timeout,
-        lambda answer: None)))
+    return self._server._do(deleting(self, timeout))
 
   def _take_type(self, info):
     """Takes over what the server says of its type."""
@@ -149,15 +145,42 @@ class Variable(Resource):
 
 
 class Table(Resource):
-  """A hash table on the server. Functions read and change it.
+  """A hash table on the server: a mutable one, or a static one, which is only read.
 
   Attributes:
     type: as the server writes it: "table string[] -> int64[]".
+    default_value: what lookup gives for a key that is not there; None: zero, or an empty string.
   """
 
-  __slots__ = ("type",)
+  __slots__ = ("type", "default_value")
   kind = "table"
   type: str
+  default_value: Any
+
+  def __init__(self, server, info, epoch, existed=True):
+    self.default_value = None
+    super().__init__(server, info, epoch, existed)
+
+  def lookup(self, keys: Any, default_value: Any = None,
+             timeout: float | None = None) -> np.ndarray:
+    """The values of keys of any shape, one for each; default_value: one, or one for each key."""
+    return self._server._do(_lookup().finding(self, keys, default_value, timeout))
+
+  def insert(self, keys: Any, values: Any, timeout: float | None = None) -> None:
+    """Sets the values of keys. Errors: UNIMPLEMENTED of a static table."""
+    return self._server._do(_lookup().changing(self, "insert", [keys, values], timeout))
+
+  def remove(self, keys: Any, timeout: float | None = None) -> None:
+    """Removes keys; those that are not there are passed over. Errors: as insert."""
+    return self._server._do(_lookup().changing(self, "remove", [keys], timeout))
+
+  def export(self, timeout: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """All keys, and their values, in no order."""
+    return self._server._do(_lookup().exporting(self, timeout))
+
+  def size(self, timeout: float | None = None) -> int:
+    """How many keys it has."""
+    return self._server._do(_lookup().sizing(self, timeout))
 
   def _take_type(self, info):
     self.type = info.type
@@ -169,9 +192,14 @@ class Table(Resource):
     return "<formwork.Table %r id=%d %s>" % (self.name, self.id, self.type)
 
 
+def _lookup():
+  from formwork import lookup  # It imports this.
+  return lookup
+
+
 def from_info(server, info, epoch, existed=True):
   """The Resource that a VariableInfo describes."""
-  return (Table if info.kind == "table" else Variable)(server, info, epoch, existed)
+  return (Table if info.kind.endswith("table") else Variable)(server, info, epoch, existed)
 
 
 class KeptTensor:
@@ -240,13 +268,13 @@ def by_id(server, owners, ask):
       return (yield from ask(owners[0]._key[0] if owners else 0))
     except errors.Error as e:
       if again or e.reason != "EPOCH_MISMATCH" or not e.epoch:
-        raise _named(e, owners)
+        raise named(e, owners)
       known = e.epoch
     yield from renew(owners, known)
   raise AssertionError("unreachable")
 
 
-def _named(error, owners):
+def named(error, owners):
   """The error, which says the name of a resource that the server knows by its ID alone."""
   for owner in owners:
     if error.reason == "VARIABLE_NOT_FOUND" and isinstance(owner, Resource) and (
@@ -261,6 +289,14 @@ def renew(owners, epoch):
   for owner in owners:
     if owner._key[0] != epoch:
       yield from owner._renew(epoch)
+
+
+def deleting(resource, timeout):
+  server = resource._server
+  return by_id(server, [resource], lambda epoch: _ask(
+      "DeleteVariable", variables_pb2.DeleteVariableRequest(
+          namespace=server.namespace, expected_epoch=epoch, variable=resource._target()), timeout,
+      lambda answer: None))
 
 
 def belongs(server, value, what):

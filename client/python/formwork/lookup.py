@@ -1,0 +1,203 @@
+"""Hash tables on the server, made, read and changed without TensorFlow.
+
+The server has no requests for what a table holds: functions of one node each, registered here as
+they are needed, make one, find and change what is in it.
+"""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from formwork import concrete
+from formwork import dtypes
+from formwork import errors
+from formwork import resources
+from formwork import types
+from formwork.tf import graph_pb2
+from formwork.v1 import functions_pb2
+from formwork.v1 import variables_pb2
+
+_FUNCTIONS = "formwork.table"  # What the names of the functions begin with.
+_TYPE = re.compile(r"(?:static )?table (\w+)\[\] -> (\w+)\[(\d*)\]$")
+
+
+class Type:
+  """Dtypes of keys and values by their names, and a value's shape: () or (n,)."""
+
+  def __init__(self, key, value, shape):
+    self.key, self.value, self.shape = key, value, shape
+
+  @classmethod
+  def of(cls, text):
+    """Of what the server writes: "table string[] -> int64[]"."""
+    key, value, n = _TYPE.match(text).groups()
+    return cls(key, value, (int(n),) if n else ())
+
+  def path(self):
+    return "/".join([self.key, self.value, *map(str, self.shape)])
+
+  def keys(self, given, name):
+    return _array(given, self.key, "table '%s': keys" % name)
+
+  def values(self, given, shapes, name):
+    """shapes: that it may have."""
+    values = _array(given, self.value, "table '%s': values" % name)
+    if values.shape not in shapes:
+      raise errors.invalid("table '%s': expected values of shape %s, got %s" % (
+          name, " or ".join(str(list(s)) for s in shapes), list(values.shape)))
+    return values
+
+
+def _array(given, dtype, what):
+  array = np.asarray(given, object if dtype == "string" else dtypes.to_numpy(dtypes.number(dtype)))
+  if dtype == "string" and not all(isinstance(x, (bytes, str)) for x in array.flat):
+    raise errors.invalid("%s: expected strings" % what)
+  return array
+
+
+class _Graph:
+  """A GraphDef of a few nodes."""
+
+  def __init__(self):
+    self.message = graph_pb2.GraphDef()
+
+  def node(self, name, op, inputs=(), **attrs):
+    """attrs: dtypes by their numbers; texts; tuples are shapes."""
+    node = self.message.node.add(name=name, op=op, input=inputs)
+    for key, value in attrs.items():
+      if isinstance(value, tuple):
+        for dim in value:
+          node.attr[key].shape.dim.add(size=dim)
+        node.attr[key].shape.SetInParent()
+      elif isinstance(value, str):
+        node.attr[key].s = value.encode()
+      else:
+        node.attr[key].type = value
+    return self
+
+
+def making(server, name, kind, table_type, keys, values, default, timeout):
+  """The Table `name`: the one that is there, or a new one that holds these."""
+  request = variables_pb2.GetVariableRequest(namespace=server.namespace)
+  request.variable.name = name
+  existed = True
+  try:
+    yield "request", "GetVariable", request, timeout
+  except errors.Error as e:
+    if e.code != "NOT_FOUND":
+      raise
+    existed = False
+  # It is made as the function is registered, which finds one of another type.
+  same = dict(shared_name=name, key_dtype=dtypes.number(table_type.key),
+              value_dtype=dtypes.number(table_type.value))
+  graph = _Graph()
+  if kind == "static":
+    graph.node("table", "HashTableV2", **same)
+  elif table_type.shape:
+    graph.node("table", "MutableHashTableOfTensorsV2", value_shape=table_type.shape, **same)
+  else:
+    graph.node("table", "MutableHashTableV2", **same)
+  made = yield from _registered(server, "make/" + name, graph, [], ["table:0"], [], timeout)
+  yield "request", "Unregister", functions_pb2.UnregisterRequest(
+      namespace=server.namespace, function_id=made.id, expected_epoch=made._key[0],
+      allow_missing=True), timeout
+  answer = yield "request", "GetVariable", request, timeout
+  table = resources.from_info(server, answer.variable, answer.epoch, existed)
+  table.default_value = default
+  if not existed and len(keys):
+    change = "initialize" if kind == "static" else "insert"
+    try:
+      yield from changing(table, change, [keys, values], timeout)
+    except errors.Error:
+      yield from resources.deleting(table, timeout)  # All of it is made, or nothing.
+      raise
+  return table
+
+
+def finding(table, keys, default, timeout):
+  kind = Type.of(table.type)
+  keys = kind.keys(keys, table.name)
+  if default is None:
+    default = table.default_value
+  if default is None:
+    default = np.full(kind.shape, b"", object) if kind.value == "string" else np.zeros(kind.shape)
+  values = kind.values(default, [kind.shape, keys.shape + kind.shape], table.name)
+  return (yield from _running(table, kind, "find", [keys, values], timeout,
+                              "/each" if values.shape != kind.shape else ""))[0]
+
+
+def changing(table, what, given, timeout):
+  kind = Type.of(table.type)
+  arrays = [kind.keys(given[0], table.name)]
+  if len(given) > 1:
+    arrays.append(kind.values(given[1], [arrays[0].shape + kind.shape], table.name))
+  arrays = [np.ascontiguousarray(arrays[0].reshape(-1))] + [
+      np.ascontiguousarray(a.reshape((-1,) + kind.shape)) for a in arrays[1:]]
+  yield from _running(table, kind, what, arrays, timeout)
+
+
+def exporting(table, timeout):
+  return tuple((yield from _running(table, Type.of(table.type), "export", [], timeout)))
+
+
+def sizing(table, timeout):
+  return int((yield from _running(table, Type.of(table.type), "size", [], timeout))[0])
+
+
+_OPS = {
+    # op, attrs of key's and value's dtype, inputs besides the table, outputs
+    "find": ("LookupTableFindV2", "Tin", "Tout", ["keys", "values"], 1),
+    "insert": ("LookupTableInsertV2", "Tin", "Tout", ["keys", "values"], 0),
+    "initialize": ("InitializeTableV2", "Tkey", "Tval", ["keys", "values"], 0),
+    "remove": ("LookupTableRemoveV2", "Tin", None, ["keys"], 0),
+    "export": ("LookupTableExportV2", "Tkeys", "Tvalues", [], 2),
+    "size": ("LookupTableSizeV2", None, None, [], 1),
+}
+
+
+def _running(table, kind, what, arrays, timeout, suffix=""):
+  """Runs the function that does it; its outputs."""
+  server = table._server
+  name = "%s/%s%s" % (what, kind.path(), suffix)
+  known = server._lookup_functions
+  if name not in known:
+    known[name] = yield from _one_op(server, name, kind, what, timeout)
+  parts, owners = [None], []
+  numbers = [dtypes.RESOURCE, dtypes.number(kind.key), dtypes.number(kind.value)]
+  for value, number in zip([table, *arrays], numbers):
+    concrete.append_input(server, parts, owners, value, number, "table '%s'" % table.name)
+  try:
+    return (yield from known[name]._calling(parts, owners, timeout, None, False, None))
+  except errors.Error as e:
+    raise resources.named(e, [table])
+
+
+def _one_op(server, name, kind, what, timeout):
+  op, key_attr, value_attr, inputs, outputs = _OPS[what]
+  graph = _Graph().node("table", "Placeholder", dtype=dtypes.RESOURCE)
+  specs = [types.TensorSpec("table:0", "resource", [])]
+  for tensor in inputs:
+    dtype = kind.key if tensor == "keys" else kind.value
+    # Keys of any shape are found; what is found instead has the shape of one value, or of all.
+    shape = [None] if what != "find" else None
+    if tensor == "values":
+      shape = list(kind.shape) if what == "find" and not name.endswith("/each") else (
+          None if what == "find" else [None, *kind.shape])
+    graph.node(tensor, "Placeholder", dtype=dtypes.number(dtype))
+    specs.append(types.TensorSpec(tensor + ":0", dtype, shape))
+  attrs = {}
+  if key_attr:
+    attrs[key_attr] = dtypes.number(kind.key)
+  if value_attr:
+    attrs[value_attr] = dtypes.number(kind.value)
+  graph.node("op", op, ["table", *inputs], **attrs)
+  return (yield from _registered(server, name, graph, specs, ["op:%d" % i for i in range(outputs)],
+                                 [] if outputs else ["op"], timeout))
+
+
+def _registered(server, name, graph, specs, outputs, targets, timeout):
+  registration = server._registration(
+      "%s.%s" % (_FUNCTIONS, name), graph.message.SerializeToString(deterministic=True), specs,
+      outputs, targets=targets)
+  return (yield from server._registering(registration, timeout))
