@@ -96,8 +96,10 @@ absl::StatusOr<SnapshotInfo> Snapshots::Take(absl::Time deadline, bool last) {
   absl::StatusOr<SnapshotInfo> taken;
   {
     absl::MutexLock lock(&taking_);
-    taken = CatchOutOfMemory(
-        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_) { return Write(deadline, last); });
+    taken = CatchOutOfMemory([&] {
+      taking_.AssertHeld();
+      return Write(deadline, last);
+    });
   }
   {
     absl::MutexLock lock(&mutex_);
