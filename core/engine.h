@@ -51,7 +51,6 @@ struct SnapshotInfo {
 };
 
 struct SnapshotStats {
-  bool enabled = false;
   uint64_t taken = 0, failed = 0;
   SnapshotInfo last;  ///< Of those taken; that it started from, at first.
   uint64_t bytes_written = 0;

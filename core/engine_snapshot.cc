@@ -33,9 +33,7 @@ std::vector<uint64_t> UnusedRegistrations::Take() {
 }
 
 Snapshots::Snapshots(EngineImpl& engine, std::unique_ptr<SnapshotStore> store, state::Life life)
-    : engine_(engine), store_(std::move(store)), life_(std::move(life)) {
-  stats_.enabled = true;
-}
+    : engine_(engine), store_(std::move(store)), life_(std::move(life)) {}
 
 Snapshots::~Snapshots() {
   Stop();

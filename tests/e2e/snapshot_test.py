@@ -168,6 +168,9 @@ def test_a_full_disk_fails_snapshots_and_nothing_else(tmp_path):
       with pytest.raises(formwork.Error) as refused:
         server.snapshot()
       assert refused.value.code == "RESOURCE_EXHAUSTED", refused.value
+      with pytest.raises(formwork.Error) as refused:
+        counter(server)
+      assert refused.value.code == "RESOURCE_EXHAUSTED", refused.value
       v.assign(np.float32(2))
       assert v.read() == 2
       large.delete()
@@ -184,6 +187,6 @@ def test_a_full_disk_fails_snapshots_and_nothing_else(tmp_path):
       process.exit_code()
       with server_process.running("--data-dir", str(tmp_path / "d")) as again:
         with formwork.connect(again.grpc) as server:
-          assert server.variables()[0].read() == 2
+          assert {v.name: v for v in server.variables()}["v"].read() == 2
   finally:
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)

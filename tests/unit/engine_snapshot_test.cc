@@ -281,6 +281,22 @@ TEST_F(EngineSnapshotTest, WhatWasRemovedStaysRemoved) {
               StatusIs(StatusCode::kNotFound, HasSubstr("no function")));
 }
 
+TEST_F(EngineSnapshotTest, AFunctionThatCannotBeRegisteredAnyMoreIsTold) {
+  NewVariable("v", 1);
+  ASSERT_OK_AND_ASSIGN(const Registered add, RegisterAddToV());
+  EndInPeace();
+  EngineOptions small = Options();
+  small.max_function_bytes = 16;
+  Start(small);
+  ASSERT_TRUE(lost_.contains("add"));
+  EXPECT_THAT(lost_["add"],
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("larger than the cache")));
+  EXPECT_THAT(engine_->ListFunctions("ns"), ::testing::IsEmpty());
+  EXPECT_EQ(ValueOf("v"), 1);
+  EXPECT_THAT(Run(add.function.id, Owned(Tensor::Scalar(0.0f))).status,
+              StatusIs(StatusCode::kNotFound, HasSubstr("no function")));
+}
+
 TEST_F(EngineSnapshotTest, WhatCannotBeStoredMakesAnotherEpoch) {
   const uint64_t epoch = engine_->epoch();
   ASSERT_OK(engine_->KeepTensor("ns", "me", absl::ZeroDuration(), Tensor::Scalar(1.0f)));
@@ -293,6 +309,22 @@ TEST_F(EngineSnapshotTest, WhatCannotBeStoredMakesAnotherEpoch) {
   EndInPeace();
   Begin();
   EXPECT_EQ(engine_->epoch(), second);
+}
+
+TEST_F(EngineSnapshotTest, AValueThatCannotBeStoredIsLeftOut) {
+  const uint64_t epoch = engine_->epoch();
+  NewVariable("v", 1);
+  ASSERT_OK(engine_->CreateVariable("ns", "list", DType::kVariant, Shape({}),
+                                    Tensor::VariantScalar(nullptr)));
+  const uint64_t list = IdOf("list");
+  EXPECT_EQ(Snapshot().left_out, 1);
+  EndInPeace();
+  Begin();
+  EXPECT_NE(engine_->epoch(), epoch);
+  EXPECT_EQ(ValueOf("v"), 1);
+  ASSERT_OK_AND_ASSIGN(const ResourceInfo info, engine_->GetResource("ns", {0, "list"}));
+  EXPECT_EQ(info.id, list);
+  EXPECT_FALSE(info.initialized);
 }
 
 TEST_F(EngineSnapshotTest, ACallThatDoesNotEndKeepsNobodyFromEnding) {
