@@ -84,6 +84,8 @@ struct EngineOptions {
   /// one engine at a time. Not with a device.
   std::string data_dir;
   absl::Duration snapshot_interval;  ///< Between two of them; zero: only where one is asked for.
+  /// Where requests and graphs may name files: checkpoints. Empty: nowhere.
+  std::string files_dir;
   /// Told of each, on any thread; may be null.
   std::function<void(const Eviction&)> on_eviction;
   /// Likewise, of each snapshot, on request or not.

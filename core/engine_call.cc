@@ -78,6 +78,7 @@ class CallTask final : public TaskOf<CallResult> {
                task.stop_) {
       call.set_resources(&task.ticket_);
       if (task.spec_.print) call.set_print(&task.spec_.print);
+      call.set_files_dir(task.engine_.options_.files_dir);
     }
     MemoryShare share;
     formwork::Call call;

@@ -189,6 +189,9 @@ void AddState(CLI::App& app, ServerOptions& options) {
   Add(app, "--data-dir", options.engine.data_dir,
       "Directory in which functions, variables and tables outlive the server, as snapshots; of one "
       "server at a time. Empty: nothing does");
+  Add(app, "--files-dir", options.engine.files_dir,
+      "Folder in which clients may have checkpoints written and read, under names of their choice. "
+      "Empty: nowhere");
   Add(app, "--snapshot-interval", options.snapshot_interval_seconds,
       "Seconds between snapshots, of which each writes what has changed; 0: only at the end and on "
       "request")

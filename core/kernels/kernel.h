@@ -60,6 +60,8 @@ class CallScope {
   virtual ResourceHandle named_resource(int index) = 0;
   /// Of a call whose plan is for a device: what its steps are enqueued by.
   virtual StreamScope* streams() { return nullptr; }
+  /// The folder in which graphs may name files; empty: there is none.
+  virtual absl::string_view files_dir() const { return {}; }
 
  private:
   uint32_t first_state_ = 0;

@@ -26,6 +26,8 @@ class Call final : public CallScope {
   void set_print(absl::AnyInvocable<void(absl::string_view)>* print) { print_ = print; }
   /// Of a plan for a device. Outlives the call.
   void set_streams(StreamScope* streams) { streams_ = streams; }
+  /// Outlives the call.
+  void set_files_dir(absl::string_view folder) { files_dir_ = folder; }
   std::vector<std::string>& printed() { return printed_; }
   bool has_effects() const { return stop_.after_effect(); }
 
@@ -36,6 +38,7 @@ class Call final : public CallScope {
   std::atomic<uint64_t>& state(int index) override { return state_[first_state() + index]; }
   ResourceHandle named_resource(int index) override { return (*named_)[index]; }
   StreamScope* streams() override { return streams_; }
+  absl::string_view files_dir() const override { return files_dir_; }
 
  private:
   Allocator& allocator_;
@@ -44,6 +47,7 @@ class Call final : public CallScope {
   const std::vector<ResourceHandle>* const named_;
   StopFlag& stop_;
   StreamScope* streams_ = nullptr;
+  absl::string_view files_dir_;
   absl::AnyInvocable<void(absl::string_view)>* print_ = nullptr;
   size_t printed_bytes_ = 0;
   std::vector<std::string> printed_;

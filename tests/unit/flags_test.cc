@@ -79,6 +79,8 @@ TEST(Flags, AreRead) {
                    "1M",
                    "--data-dir",
                    "/tmp/d",
+                   "--files-dir",
+                   "/tmp/f",
                    "--snapshot-interval",
                    "0.5"},
                   &options),
@@ -97,6 +99,7 @@ TEST(Flags, AreRead) {
   EXPECT_EQ(options.engine.kept_tensor_ttl, absl::Milliseconds(1500));
   EXPECT_EQ(options.engine.max_kept_bytes, size_t{1} << 20);
   EXPECT_EQ(options.engine.data_dir, "/tmp/d");
+  EXPECT_EQ(options.engine.files_dir, "/tmp/f");
   EXPECT_EQ(options.engine.snapshot_interval, absl::Milliseconds(500));
 }
 
