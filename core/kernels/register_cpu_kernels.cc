@@ -24,6 +24,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFftCpuKernels(registry);
   RegisterLinalgCpuKernels(registry);
   RegisterTableCpuKernels(registry);
+  RegisterRaggedCpuKernels(registry);
+  RegisterCompositeCpuKernels(registry);
 }
 
 }  // namespace formwork

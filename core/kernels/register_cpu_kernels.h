@@ -31,5 +31,7 @@ void RegisterImageCpuKernels(KernelRegistry& registry);
 void RegisterFftCpuKernels(KernelRegistry& registry);
 void RegisterLinalgCpuKernels(KernelRegistry& registry);
 void RegisterTableCpuKernels(KernelRegistry& registry);
+void RegisterRaggedCpuKernels(KernelRegistry& registry);
+void RegisterCompositeCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -26,6 +26,8 @@ void RegisterOps(OpRegistry& registry) {
   RegisterFftOps(registry);
   RegisterLinalgOps(registry);
   RegisterTableOps(registry);
+  RegisterRaggedOps(registry);
+  RegisterCompositeOps(registry);
 }
 
 }  // namespace formwork

@@ -34,5 +34,7 @@ void RegisterImageOps(OpRegistry& registry);
 void RegisterFftOps(OpRegistry& registry);
 void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);
+void RegisterRaggedOps(OpRegistry& registry);
+void RegisterCompositeOps(OpRegistry& registry);
 
 }  // namespace formwork
