@@ -30,4 +30,18 @@ absl::StatusOr<SegmentGeometry> PrepareUnsortedSegment(absl::Span<const int64_t>
 absl::StatusOr<SegmentGeometry> PrepareSegment(absl::Span<const int64_t> data,
                                                absl::Span<const int64_t> ids);
 
+/// SparseSegmentSum and its like, whose segments are of rows that `indices` choose. `num_segments`
+/// is null where it is not known, or the last id says it. Errors: kInvalidArgument in TensorFlow's
+/// words.
+absl::StatusOr<SegmentGeometry> PrepareSparseSegment(absl::Span<const int64_t> data,
+                                                     absl::Span<const int64_t> indices,
+                                                     absl::Span<const int64_t> ids,
+                                                     const Tensor* num_segments);
+
+/// Its gradient, as many rows as `dim0` says. Errors: as above.
+absl::StatusOr<SegmentGeometry> PrepareSparseSegmentGrad(absl::Span<const int64_t> grad,
+                                                         absl::Span<const int64_t> indices,
+                                                         absl::Span<const int64_t> ids,
+                                                         const Tensor* dim0);
+
 }  // namespace formwork

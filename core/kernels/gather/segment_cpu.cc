@@ -8,6 +8,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/elements.h"
+#include "core/kernels/gather/gather_cpu.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/strided_copy.h"
 #include "core/ops/segment.h"
@@ -138,13 +139,69 @@ absl::StatusOr<KernelFn> MakeUnsortedSegment(KernelInit& init) {
   });
 }
 
-absl::StatusOr<KernelFn> MakeSegmentSum(KernelInit& init) {
+// What TensorFlow's SegmentMax and SegmentMin give where there is no row.
+template <typename T>
+void ZeroEmpty(const Tensor& ids, int64_t width, Tensor& out) {
+  int64_t next = 0;
+  for (int64_t i = 0; i < ids.num_elements(); ++i) {
+    if (WorkIsCutAt(i)) return;
+    const int64_t id = IdAt(ids, i);
+    if (id > next) {
+      const T zero{};
+      FillElements(out.dtype(), &zero, (id - next) * width, out.mutable_data<T>() + next * width);
+    }
+    next = id + 1;
+  }
+}
+
+// The sums of segments to their means.
+template <typename T>
+void DivideByCounts(const Tensor& ids, int64_t width, Tensor& out) {
+  const int64_t rows = ids.num_elements();
+  for (int64_t begin = 0, end = 0; begin < rows; begin = end) {
+    const int64_t id = IdAt(ids, begin);
+    while (end < rows && IdAt(ids, end) == id) ++end;
+    if (WorkIsCutAt(begin, kDearItems)) return;
+    T* segment = out.mutable_data<T>() + id * width;
+    for (int64_t c = 0; c < width; ++c) {
+      if constexpr (math::kIsSmallFloat<T>) {
+        segment[c] = T(static_cast<float>(segment[c]) / static_cast<float>(end - begin));
+      } else {
+        segment[c] = segment[c] / static_cast<T>(end - begin);
+      }
+    }
+  }
+}
+
+using FinishFn = void (*)(const Tensor& ids, int64_t width, Tensor& out);
+
+template <SegmentOp kOp, bool kMean>
+FinishFn FindFinish(DType dtype) {
+  if constexpr (kMean) {
+    switch (dtype) {
+      FORMWORK_NUMBER_CASES(return DivideByCounts<T>)
+      default:
+        return nullptr;
+    }
+  } else if constexpr (kOp == SegmentOp::kMax || kOp == SegmentOp::kMin) {
+    switch (dtype) {
+      FORMWORK_REAL_CASES(return ZeroEmpty<T>)
+      default:
+        return nullptr;
+    }
+  }
+  return nullptr;
+}
+
+template <SegmentOp kOp, bool kMean = false>
+absl::StatusOr<KernelFn> MakeSegment(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
-  const SegmentFn segments = FindSegments<SegmentOp::kSum>(dtype);
+  const SegmentFn segments = FindSegments<kOp>(dtype);
+  const FinishFn finish = FindFinish<kOp, kMean>(dtype);
   if (segments == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
-  return KernelFn([segments](KernelContext& ctx) -> absl::Status {
+  return KernelFn([segments, finish](KernelContext& ctx) -> absl::Status {
     const Tensor& data = ctx.input(0);
     const Tensor& ids = ctx.input(1);
     FORMWORK_ASSIGN_OR_RETURN(SegmentGeometry geometry,
@@ -166,6 +223,7 @@ absl::StatusOr<KernelFn> MakeSegmentSum(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, data.dtype(), shape));
     segments(data, ids, geometry.width, *out);
+    if (finish != nullptr) finish(ids, geometry.width, *out);
     return absl::OkStatus();
   });
 }
@@ -177,7 +235,12 @@ void RegisterSegmentCpuKernels(KernelRegistry& registry) {
   registry.Add("UnsortedSegmentProd", MakeUnsortedSegment<SegmentOp::kProd>);
   registry.Add("UnsortedSegmentMax", MakeUnsortedSegment<SegmentOp::kMax>);
   registry.Add("UnsortedSegmentMin", MakeUnsortedSegment<SegmentOp::kMin>);
-  registry.Add("SegmentSum", MakeSegmentSum);
+  registry.Add("SegmentSum", MakeSegment<SegmentOp::kSum>);
+  registry.Add("SegmentProd", MakeSegment<SegmentOp::kProd>);
+  registry.Add("SegmentMax", MakeSegment<SegmentOp::kMax>);
+  registry.Add("SegmentMin", MakeSegment<SegmentOp::kMin>);
+  registry.Add("SegmentMean", MakeSegment<SegmentOp::kSum, /*kMean=*/true>);
+  AddSparseSegmentCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -36,3 +36,34 @@ error("SegmentSum", [1.0, 2.0], [0, -1], text="segment ids must be >= 0")
 error("SegmentSum", [1.0, 2.0], [0], text="segment_ids should be the same size as dimension 0")
 error("SegmentSum", [[1.0, 2.0]], [[0]], text="segment_ids should be a vector.")
 error("SegmentSum", 1.0, [0], text="input must be at least rank 1")
+
+for op in ["Prod", "Max", "Min", "Mean"]:
+  for dtype in INTS + FLOATS + (COMPLEX if op in ("Prod", "Mean") else []):
+    case("Segment" + op, uniform([5, 3], 1, 6, 3, dtype), [0, 0, 2, 2, 3])
+  case("Segment" + op, [1.0, 2.0], tensor("int64", [3, 3]))
+  case("Segment" + op, tensor("float", [], [0, 2]), tensor("int32", []))
+  error("Segment" + op, [1.0, 2.0], [1, 0], text="segment ids are not increasing")
+  error("Segment" + op, [1.0, 2.0], [0], text="segment_ids should be the same size as dimension 0")
+
+for op in ["Sum", "Mean", "SqrtN"]:
+  name = "SparseSegment" + op
+  for dtype in FLOATS + (INTS if op == "Sum" else []):
+    case(name, uniform([4, 3], 0, 6, 3, dtype), [3, 0, 3, 1], [0, 0, 2, 2])
+  case(name, uniform([4, 3], seed=3), tensor("int64", [3, 0]), tensor("int64", [1, 1]))
+  case(name, uniform([4], seed=3), tensor("int32", []), tensor("int32", []))
+  case(name + "WithNumSegments", uniform([4, 3], seed=3), [3, 0, 3, 1], [0, 0, 2, 2], 5)
+  case(name + "WithNumSegments", uniform([4, 3], seed=3), tensor("int32", []), tensor("int32", []),
+       2)
+  error(name, [1.0, 2.0], [0, 2], [0, 0], text="indices[1] == 2 out of range [0, 2)")
+  error(name, [1.0, 2.0], [0, 1], [0], text="segment_ids and indices should have same size.")
+  error(name, [1.0, 2.0], [[0]], [0], text="indices should be a vector.")
+  error(name, [1.0, 2.0], [0], [[0]], text="segment_ids should be a vector.")
+  error(name, [1.0, 2.0], [0, 1], [1, 0], text="segment ids are not increasing")
+  error(name + "WithNumSegments", [1.0, 2.0], [0, 1], [0, 3], 3,
+        text="segment ids must be < num_segments")
+  for dtype in ["float", "double", "half", "bfloat16"]:
+    case(name + "Grad", uniform([3, 2], 0, 6, 3, dtype), [3, 0, 3, 1], [0, 0, 2, 2], 5)
+  case(name + "GradV2", uniform([3, 2], seed=3), [3, 0, 3, 1], [0, 0, 2, 2], 5)
+  case(name + "Grad", uniform([3, 2], seed=3), tensor("int32", []), tensor("int32", []), 2)
+  error(name + "Grad", [1.0], [2], [0], 2, text="Index 2 out of range [0, 2).")
+  error(name + "Grad", [1.0], [0], [1], 2, text="Segment id 1 out of range [0, 1).")
