@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
 #include "core/ops/join.h"
+#include "core/ops/segment.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
 
@@ -60,5 +61,51 @@ struct CaseAttrs {
 /// differ in shape, or pos does not broadcast with the input.
 absl::StatusOr<Dims> PrepareSubstr(absl::Span<const int64_t> input, absl::Span<const int64_t> pos,
                                    absl::Span<const int64_t> len);
+
+/// StringToHashBucketStrong.
+struct StrongHashAttrs {
+  int64_t num_buckets = 1;
+  std::vector<int64_t> key;  ///< Two numbers.
+
+  /// Errors: kInvalidArgument in TensorFlow's words for another key.
+  static absl::StatusOr<StrongHashAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+/// Fingerprint: the output's dimensions; `method` is null where it is not known. Errors:
+/// kInvalidArgument in TensorFlow's words for data without rows, or another method than farmhash64.
+absl::StatusOr<Dims> PrepareFingerprint(absl::Span<const int64_t> data, const Tensor* method);
+
+/// StringSplit, StringSplitV2, whose second input is called `what`. Errors: kInvalidArgument in
+/// TensorFlow's words unless it is a scalar, and the first a vector.
+absl::Status CheckStringSplit(absl::Span<const int64_t> input, absl::string_view what,
+                              absl::Span<const int64_t> separator);
+
+struct NGramsAttrs {
+  std::string separator;
+  std::vector<int64_t> ngram_widths;
+  std::string left_pad;
+  std::string right_pad;
+  int64_t pad_width = 0;  ///< Negative: as many as the n-gram takes.
+  bool preserve_short_sequences = false;
+
+  /// Errors: kInvalidArgument in TensorFlow's words for widths that are not positive.
+  static absl::StatusOr<NGramsAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+struct ReduceJoinGeometry {
+  Dims joined;  ///< Dimensions of the input, the last of which varies fastest.
+  Dims kept;
+  Dims output;
+};
+/// ReduceJoin; `axes` is null where they are not known, and then all that is known is nothing.
+/// Errors: kOutOfRange and kInvalidArgument in TensorFlow's words for axes that are not the input's
+/// or occur twice.
+absl::StatusOr<ReduceJoinGeometry> PrepareReduceJoin(absl::Span<const int64_t> input,
+                                                     const Tensor* axes, bool keep_dims);
+
+/// UnsortedSegmentJoin: as PrepareUnsortedSegment, with errors of its own.
+absl::StatusOr<SegmentGeometry> PrepareSegmentJoin(absl::Span<const int64_t> input,
+                                                   absl::Span<const int64_t> ids,
+                                                   const Tensor* num_segments);
 
 }  // namespace formwork

@@ -11,35 +11,12 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/string/string_cpu.h"
+#include "core/kernels/string/text.h"
 #include "core/ops/string.h"
 
 namespace formwork {
 namespace {
-
-// Bounds the text that one element may become, so that attrs cannot ask for all memory.
-absl::Status CheckTextSize(int64_t bytes) {
-  if (bytes <= kMaxTextBytes) return absl::OkStatus();
-  return ResourceExhausted("text is too long: bytes=", bytes, " limit=", kMaxTextBytes);
-}
-
-// Looks at the StopFlag after so many strings, or so many bytes of them.
-class TextLooks {
- public:
-  bool CutBefore(size_t bytes) {
-    bytes_ += bytes;
-    if (++texts_ < kDearItems && bytes_ < kBytesBetween) return false;
-    texts_ = 0;
-    bytes_ = 0;
-    return WorkIsCut();
-  }
-
- private:
-  static constexpr size_t kBytesBetween = size_t{1} << 20;
-  int64_t texts_ = 0;
-  size_t bytes_ = 0;
-};
-// Bytes of one string that are walked over between two looks.
-constexpr int64_t kTextBlock = int64_t{1} << 20;
 
 absl::StatusOr<KernelFn> MakeStringJoin(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(std::string separator, init.attrs().Get<std::string>("separator"));
@@ -348,6 +325,10 @@ void RegisterStringCpuKernels(KernelRegistry& registry) {
   registry.Add("StringUpper", MakeCaseChange<absl::ascii_toupper>);
   registry.Add("StringStrip", MakeStringStrip);
   registry.Add("Substr", MakeSubstr);
+  AddStringHashCpuKernels(registry);
+  AddStringJoinCpuKernels(registry);
+  AddStringRegexCpuKernels(registry);
+  AddStringSplitCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -1,4 +1,4 @@
-from generate import case, error, tensor
+from generate import case, error, tensor, uniform
 
 INF = float("inf")
 NAN = float("nan")
@@ -95,3 +95,103 @@ case("Substr", ["\u4e2db\xe9c", "abcd"], 1, 2, unit="UTF8_CHAR")
 error("Substr", "abc", 4, 1, text="pos 4 out of range for string b'abc' at index 0")
 error("Substr", "abc", -4, 1, text="pos -4 out of range for string b'abc' at index 0")
 error("Substr", ["abc", "x"], [1, 0, 1], [2, 1, 1], text="Incompatible shapes: [2] vs. [3]")
+
+# --- Hashes
+TEXTS = [b"", b"a", b"ab", b"abcdefg", b"abcdefgh", b"Formwork runs graphs", b"\xff\x00\x01",
+         b"x" * 100, b"y" * 1000]
+for op in ["StringToHashBucket", "StringToHashBucketFast"]:
+  case(op, TEXTS, num_buckets=2**62)
+  case(op, [TEXTS[:2]], num_buckets=7)
+  case(op, "one", num_buckets=1)
+case("StringToHashBucketStrong", TEXTS, num_buckets=2**62, key=[98765, 132])
+case("StringToHashBucketStrong", TEXTS, num_buckets=10, key=[-1, 0])
+error("StringToHashBucketStrong", TEXTS, num_buckets=10, key=[1], text="Key must have 2 elements")
+case("Fingerprint", TEXTS, "farmhash64")
+case("Fingerprint", [["a", "b"], ["", "cd"]], "farmhash64")
+case("Fingerprint", uniform([3, 4], seed=1), "farmhash64")
+case("Fingerprint", uniform([2, 1, 2], 0, 9, 1, "int64"), "farmhash64")
+case("Fingerprint", tensor("float", [], [0, 2]), "farmhash64")
+error("Fingerprint", ["a"], "md5", text="Unsupported fingerprint method: md5")
+error("Fingerprint", "a", "farmhash64", text="`data` should have at least one dimension: []")
+
+# --- Splitting
+case("StringSplit", ["a b  c", "", " d", "e"], " ")
+case("StringSplit", ["a b  c", "", " d", "e"], " ", skip_empty=False)
+case("StringSplit", ["a,b;c"], ",;")
+case("StringSplit", ["abc", ""], "")
+error("StringSplit", [["a"]], " ", text="input must be a vector, got shape: [1,1]")
+error("StringSplit", ["a"], [" "], text="delimiter must be a scalar, got shape: [1]")
+case("StringSplitV2", ["a b  c", "", " d ", "\te\nf"], "")
+case("StringSplitV2", ["a b  c", "", " d ", "\te\nf  "], "", maxsplit=1)
+case("StringSplitV2", ["a b  c", "", " d "], " ")
+case("StringSplitV2", ["1<>2<>3", "<>", "<><>4<>5<>"], "<>")
+case("StringSplitV2", ["1<>2<>3", "<>", "<><>4<>5<>"], "<>", maxsplit=2)
+case("StringSplitV2", ["a b"], " ", maxsplit=0)
+case("StringSplitV2", tensor("string", []), " ")
+error("StringSplitV2", "a", " ", text="input must be a vector, got shape: []")
+error("StringSplitV2", ["a"], [" "], text="sep must be a scalar, got shape: [1]")
+
+# --- Regular expressions
+case("StaticRegexReplace", ["a.b.c", "", "xyz"], pattern=r"[.a]", rewrite="-")
+case("StaticRegexReplace", ["a.b.c", "", "xyz"], pattern=r"[.a]", rewrite="-", replace_global=False)
+case("StaticRegexReplace", [["Hello World", "aB"]], pattern=r"(\w)(\w*)", rewrite=r"\2\1")
+case("RegexReplace", ["a.b.c", "xyz"], r"x|\.", "_")
+case("RegexReplace", ["abc"], "", "-")
+error("RegexReplace", ["abc"], "(", "-", text="Invalid pattern: (, error: missing ): (")
+error("StaticRegexReplace", ["abc"], pattern="(", rewrite="-", text="Invalid pattern: (, error:")
+error("RegexReplace", ["abc"], ["a"], "-", text="Pattern must be scalar, but received [1]")
+case("StaticRegexFullMatch", [["abc", "aXc"], ["ab", ""]], pattern="a.c")
+case("RegexFullMatch", ["abc", "", "abcd"], "a.c")
+error("RegexFullMatch", ["abc"], "[", text="Invalid pattern: [, error: missing ]: [")
+
+# --- Joining
+for axes in [0, 1, [0, 1], [1, 0], [-1], tensor("int32", [])]:
+  for keep in [False, True]:
+    case("ReduceJoin", [["a", "b"], ["c", "d"]], axes, keep_dims=keep, separator="-")
+case("ReduceJoin", [[["a", "b"]], [["c", "d"]]], [2, 0])
+case("ReduceJoin", tensor("string", [], [0, 2]), 0)
+case("ReduceJoin", "a", tensor("int32", []))
+error("ReduceJoin", ["a"], 1, text="Invalid reduction dimension 1 for input with 1 dimension(s)")
+error("ReduceJoin", [["a"]], [1, -1], text="Duplicate reduction dimension -1")
+case("UnsortedSegmentJoin", ["a", "b", "c", "d"], [2, 0, 2, 0], 3, separator=":")
+case("UnsortedSegmentJoin", [["a", "b"], ["c", "d"]], tensor("int64", [1, 1]), 2, separator=":")
+case("UnsortedSegmentJoin", [["a", "b"], ["c", "d"]], [[0, 1], [1, 0]], 2)
+case("UnsortedSegmentJoin", ["", "b", ""], [0, 0, 0], 1, separator=",")
+error("UnsortedSegmentJoin", ["a"], [3], 3,
+      text="segment_ids are not allowed to exceed num_segments or to have negative values.")
+error("UnsortedSegmentJoin", ["a"], [[0]], 1,
+      text="Invalid segment_id rank 2 for input with 1 dimension(s)")
+error("UnsortedSegmentJoin", "a", 0, 1, text="Segment_id cannot have rank 0")
+error("UnsortedSegmentJoin", ["a", "b"], [0], 1,
+      text="Segment dimension is 1 while input dimension is 1 in rank 0")
+
+# --- N-grams
+ROWS = tensor("int64", [0, 4, 5, 5])
+for widths in [[1], [2], [3], [2, 3], []]:
+  for pads in [0, 1, -1]:
+    case("StringNGrams", ["aa", "bb", "cc", "dd", "ee"], ROWS, separator="|", ngram_widths=widths,
+         left_pad="LP", right_pad="RP", pad_width=pads, preserve_short_sequences=False)
+case("StringNGrams", ["aa", "bb", "cc", "dd", "ee"], tensor("int32", [0, 4, 5, 5]), separator="|",
+     ngram_widths=[3], left_pad="L", right_pad="R", pad_width=0, preserve_short_sequences=True)
+case("StringNGrams", tensor("string", []), tensor("int32", [0, 0]), separator="|",
+     ngram_widths=[3], left_pad="L", right_pad="R", pad_width=0, preserve_short_sequences=True)
+error("StringNGrams", ["aa"], tensor("int32", [0, 2]), separator="|", ngram_widths=[3],
+      left_pad="L", right_pad="R", pad_width=0, preserve_short_sequences=True,
+      text="Invalid split value 2, must be in [0, 1]")
+error("StringNGrams", ["aa"], tensor("int32", [1, 1]), separator="|", ngram_widths=[3],
+      left_pad="L", right_pad="R", pad_width=0, preserve_short_sequences=True,
+      text="First split value must be 0, got 1")
+
+# --- Numbers, base 64
+for dtype in ["float", "double", "int32", "int64", "uint32", "uint64"]:
+  case("StringToNumber", ["0", "12", " 7 "], out_type=dtype)
+case("StringToNumber", ["-3.25e2", "inf", "-Inf", "nan", "1e-50", "1e50", ".5"])
+case("StringToNumber", ["-3", "+4"], out_type="int64")
+error("StringToNumber", ["1", "x"], text="StringToNumberOp could not correctly convert string: x")
+error("StringToNumber", ["3000000000"], out_type="int32", text="could not correctly convert string")
+case("EncodeBase64", ["", "a", "ab", "abc"])
+case("EncodeBase64", b"\xff\xfe\xfd")
+case("EncodeBase64", ["", "a", "ab", "abc"], pad=True)
+case("DecodeBase64", ["", "YQ", "YQ==", "YWI", "YWI=", "YWJj", "__79"])
+error("DecodeBase64", ["a b"], text="Invalid character found in base64.")
+error("DecodeBase64", ["a"], text="")

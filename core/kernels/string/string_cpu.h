@@ -1,0 +1,13 @@
+#pragma once
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+// Parts of the family string.
+void AddStringHashCpuKernels(KernelRegistry& registry);
+void AddStringJoinCpuKernels(KernelRegistry& registry);
+void AddStringRegexCpuKernels(KernelRegistry& registry);
+void AddStringSplitCpuKernels(KernelRegistry& registry);
+
+}  // namespace formwork
