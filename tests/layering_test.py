@@ -30,6 +30,7 @@ BELOW = {
     "core/kernels/random": ["core/kernels/gather"],
     "core/kernels/reduction": ["core/kernels/elementwise"],
     "core/kernels/resource": ["core/kernels/gather"],
+    "core/kernels/sparse": ["core/kernels/string", "core/kernels/variant"],
     "core/kernels/string": ["core/kernels"],
     "core/kernels/training": ["core/kernels"],
     "core/kernels/variant": ["core/kernels"],

@@ -25,6 +25,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterLinalgCpuKernels(registry);
   RegisterTableCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
+  RegisterSparseCpuKernels(registry);
   RegisterCompositeCpuKernels(registry);
 }
 

@@ -32,6 +32,7 @@ void RegisterFftCpuKernels(KernelRegistry& registry);
 void RegisterLinalgCpuKernels(KernelRegistry& registry);
 void RegisterTableCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
+void RegisterSparseCpuKernels(KernelRegistry& registry);
 void RegisterCompositeCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -27,6 +27,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterLinalgOps(registry);
   RegisterTableOps(registry);
   RegisterRaggedOps(registry);
+  RegisterSparseOps(registry);
   RegisterCompositeOps(registry);
 }
 

@@ -35,6 +35,7 @@ void RegisterFftOps(OpRegistry& registry);
 void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);
 void RegisterRaggedOps(OpRegistry& registry);
+void RegisterSparseOps(OpRegistry& registry);
 void RegisterCompositeOps(OpRegistry& registry);
 
 }  // namespace formwork

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+// Parts of the family sparse.
+void AddSparseArithmeticCpuKernels(KernelRegistry& registry);
+void AddSparseSerialCpuKernels(KernelRegistry& registry);
+void AddCrossCpuKernels(KernelRegistry& registry);
+
+}  // namespace formwork

@@ -1,0 +1,366 @@
+#include "core/ops/sparse.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "core/base/status.h"
+#include "core/ops/array_shapes.h"
+#include "core/ops/dims.h"
+#include "core/ops/host_values.h"
+#include "core/ops/register_ops.h"
+#include "core/ops/shape_inference.h"
+
+namespace formwork {
+
+std::string IndexText(absl::Span<const int64_t> index) {
+  return absl::StrCat("[", absl::StrJoin(index, ", "), "]");
+}
+
+absl::Status CheckSparse(const SparseShapes& sparse) {
+  if (sparse.indices.size() != 2) {
+    return InvalidArgument("Sparse indices must be rank 2 but is rank ", sparse.indices.size());
+  }
+  if (sparse.values.size() != 1) {
+    return InvalidArgument("Sparse values must be rank 1 but is rank ", sparse.values.size());
+  }
+  if (sparse.shape.size() != 1) {
+    return InvalidArgument("Sparse shape must be rank 1 but is rank ", sparse.shape.size());
+  }
+  if (!MayBeEqual(sparse.indices[0], sparse.values[0])) {
+    return InvalidArgument("Number of elements in indices (", sparse.indices[0], ") and values (",
+                           sparse.values[0], ") do not match");
+  }
+  if (!MayBeEqual(sparse.indices[1], sparse.shape[0])) {
+    return InvalidArgument("Index rank (", sparse.indices[1], ") and shape rank (", sparse.shape[0],
+                           ") do not match");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Dims> PrepareSparseToDense(const SparseShapes& sparse, const Tensor* shape,
+                                          absl::Span<const int64_t> default_value) {
+  if (sparse.indices.size() > 2) {
+    return InvalidArgument("sparse_indices should be a scalar, vector, or matrix, got shape ",
+                           DimsText(sparse.indices));
+  }
+  const int64_t elements = sparse.indices.empty() ? 1 : sparse.indices[0];
+  const int64_t rank = sparse.indices.size() > 1 ? sparse.indices[1] : 1;
+  if (sparse.shape.size() != 1) {
+    return InvalidArgument("output_shape must be rank 1, got shape ", DimsText(sparse.shape));
+  }
+  if (!MayBeEqual(sparse.shape[0], rank)) {
+    return InvalidArgument("output_shape has incorrect number of elements: ", sparse.shape[0],
+                           " should be: ", rank);
+  }
+  if (sparse.values.size() > 1 ||
+      (sparse.values.size() == 1 && !MayBeEqual(sparse.values[0], elements))) {
+    return InvalidArgument("sparse_values has incorrect shape ", DimsText(sparse.values),
+                           ", should be [] or [", elements, "]");
+  }
+  if (!default_value.empty()) return InvalidArgument("default_value should be a scalar.");
+  if (shape == nullptr) return Dims(static_cast<size_t>(std::max<int64_t>(sparse.shape[0], 0)), -1);
+  FORMWORK_ASSIGN_OR_RETURN(const Shape dense, ShapeFromTensor(*shape, "output_shape"));
+  return Dims(dense.dims().begin(), dense.dims().end());
+}
+
+absl::StatusOr<Dims> PrepareSparseReshape(absl::Span<const int64_t> from, const Tensor& to) {
+  FORMWORK_ASSIGN_OR_RETURN(const Dims given, IntegersOf(to, "SparseReshape: new_shape"));
+  const int64_t elements = CountElements(from);
+  if (elements < 0) return InvalidArgument("SparseReshape: input_shape is too large");
+  Dims output = given;
+  int64_t known = 1;
+  int open = -1;
+  for (size_t d = 0; d < given.size(); ++d) {
+    if (given[d] == -1) {
+      if (open >= 0) {
+        return InvalidArgument("only one output dimension may be -1, not both ", open, " and ", d);
+      }
+      open = static_cast<int>(d);
+      continue;
+    }
+    if (given[d] < 0) return InvalidArgument("size ", d, " must be non-negative, not ", given[d]);
+    const std::optional<int64_t> product = MultiplyDims(known, given[d]);
+    if (!product) return InvalidArgument("SparseReshape: output_shape is too large");
+    known = *product;
+  }
+  if (open >= 0) {
+    if (known == 0) {
+      return InvalidArgument(
+          "reshape cannot infer the missing input size for an empty tensor unless all specified "
+          "input sizes are non-zero");
+    }
+    if (elements % known != 0) {
+      return InvalidArgument("Input to reshape is a SparseTensor with ", elements,
+                             " dense values, but the requested shape requires a multiple of ",
+                             known, ". input_shape=", DimsText(from),
+                             " output_shape=", DimsText(given));
+    }
+    output[static_cast<size_t>(open)] = elements / known;
+    known = elements;
+  }
+  if (known != elements) {
+    return InvalidArgument("Input to reshape is a tensor with ", elements,
+                           " dense values, but the requested shape has ", known,
+                           ". input_shape=", DimsText(from), " output_shape=", DimsText(output));
+  }
+  return output;
+}
+
+absl::Status CheckSparseFillEmptyRows(const SparseShapes& sparse,
+                                      absl::Span<const int64_t> default_value) {
+  if (sparse.shape.size() != 1) {
+    return InvalidArgument("dense_shape must be a vector, saw: ", DimsText(sparse.shape));
+  }
+  if (sparse.indices.size() != 2) {
+    return InvalidArgument("indices must be a matrix, saw: ", DimsText(sparse.indices));
+  }
+  if (sparse.values.size() != 1) {
+    return InvalidArgument("values must be a vector, saw: ", DimsText(sparse.values));
+  }
+  if (!MayBeEqual(sparse.indices[0], sparse.values[0])) {
+    return InvalidArgument("The length of `values` (", sparse.values[0],
+                           ") must match the first dimension of `indices` (", sparse.indices[0],
+                           ").");
+  }
+  if (!MayBeEqual(sparse.indices[1], sparse.shape[0])) {
+    return InvalidArgument("The length of `dense_shape` (", sparse.shape[0],
+                           ") must match the second dimension of `indices` (", sparse.indices[1],
+                           ").");
+  }
+  if (sparse.shape[0] == 0) return InvalidArgument("Dense shape cannot be empty.");
+  if (!default_value.empty()) {
+    return InvalidArgument("default_value must be a scalar, saw: ", DimsText(default_value));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SparseMatMulGeometry> PrepareSparseMatMul(const SparseShapes& a, const Tensor* shape,
+                                                         absl::Span<const int64_t> b,
+                                                         bool adjoint_a, bool adjoint_b) {
+  if (b.size() != 2) return InvalidArgument("Tensor 'b' is not a matrix");
+  if (a.shape.size() != 1) return InvalidArgument("Tensor 'a_shape' is not a vector");
+  if (!MayBeEqual(a.shape[0], 2)) {
+    return InvalidArgument("Tensor 'a_shape' must have 2 elements");
+  }
+  if (a.values.size() != 1) return InvalidArgument("Tensor 'a_values' is not a vector");
+  if (a.indices.size() != 2) return InvalidArgument("Tensor 'a_indices' is not a matrix");
+  if (!MayBeEqual(a.indices[0], a.values[0])) {
+    return InvalidArgument(
+        "Number of rows of a_indices does not match number of entries in "
+        "a_values");
+  }
+  if (!MayBeEqual(a.indices[1], a.shape[0])) {
+    return InvalidArgument(
+        "Number of columns of a_indices does not match number of entries in a_shape");
+  }
+  Dims sizes = {-1, -1};
+  if (shape != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(sizes, IntegersOf(*shape, "a_shape"));
+    if (sizes[0] < 0 || sizes[1] < 0) {
+      return InvalidArgument("Tensor 'a_shape' must not be negative: ", IndexText(sizes));
+    }
+  }
+  SparseMatMulGeometry geometry = {sizes[adjoint_a ? 1 : 0], sizes[adjoint_a ? 0 : 1],
+                                   b[adjoint_b ? 0 : 1]};
+  const int64_t inner = b[adjoint_b ? 1 : 0];
+  if (!MayBeEqual(geometry.inner, inner)) {
+    return InvalidArgument(
+        "Cannot multiply A and B because inner dimension does not match: ", geometry.inner, " vs. ",
+        inner, ".  Did you forget a transpose?  Dimensions of A: [", sizes[0], ", ", sizes[1],
+        ").  Dimensions of B: ", DimsText(b));
+  }
+  return geometry;
+}
+
+absl::StatusOr<int64_t> CountSerialized(absl::Span<const int64_t> serialized) {
+  if (serialized.empty()) {
+    return InvalidArgument("Serialized sparse should have non-zero rank ", DimsText(serialized));
+  }
+  if (!MayBeEqual(serialized.back(), 3)) {
+    return InvalidArgument("Serialized sparse should have 3 as the last dimension ",
+                           DimsText(serialized));
+  }
+  return CountElements(serialized.first(serialized.size() - 1));
+}
+
+namespace {
+
+SparseShapes PartsFrom(const InferenceContext& c, int first) {
+  return {c.input(first).dims(), c.input(first + 1).dims(), c.input(first + 2).dims()};
+}
+
+bool KnownRanks(const InferenceContext& c, int first, int count) {
+  for (int i = first; i < first + count; ++i) {
+    if (!c.input(i).known_rank()) return false;
+  }
+  return true;
+}
+
+absl::Status SparseToDenseShape(InferenceContext& c) {
+  // Indices, shape, values, default: the order of the op's inputs.
+  if (!KnownRanks(c, 0, 4)) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Dims dims,
+      PrepareSparseToDense({c.input(0).dims(), c.input(2).dims(), c.input(1).dims()}, c.constant(1),
+                           c.input(3).dims()));
+  if (c.constant(1) == nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, shapes::ShapeFromInput(c, 1));
+    c.set_output(0, std::move(shape));
+    return absl::OkStatus();
+  }
+  return array_shapes::SetOutput(c, 0, dims);
+}
+
+absl::Status SparseReorderShape(InferenceContext& c) {
+  if (KnownRanks(c, 0, 3)) FORMWORK_RETURN_IF_ERROR(CheckSparse(PartsFrom(c, 0)));
+  c.set_output(0, shapes::OrOfRank(c.input(0), 2));
+  c.set_output(1, shapes::OrOfRank(c.input(1), 1));
+  return absl::OkStatus();
+}
+
+absl::Status SparseReshapeShape(InferenceContext& c) {
+  const PartialShape indices = shapes::OrOfRank(c.input(0), 2);
+  const PartialShape to = shapes::OrOfRank(c.input(2), 1);
+  if (indices.rank() != 2 || to.rank() != 1) return absl::OkStatus();
+  c.set_output(0, PartialShape::Trusted({indices.dim(0), to.dim(0)}));
+  c.set_output(1, to);
+  return absl::OkStatus();
+}
+
+absl::Status FillEmptyRowsShape(InferenceContext& c) {
+  if (KnownRanks(c, 0, 4)) {
+    FORMWORK_RETURN_IF_ERROR(CheckSparseFillEmptyRows(PartsFrom(c, 0), c.input(3).dims()));
+  }
+  const PartialShape indices = shapes::OrOfRank(c.input(0), 2);
+  c.set_output(0, PartialShape::Trusted({-1, indices.rank() == 2 ? indices.dim(1) : -1}));
+  c.set_output(1, PartialShape::OfRank(1));
+  c.set_output(2, PartialShape::OfRank(1));
+  c.set_output(3, PartialShape::Trusted({indices.rank() == 2 ? indices.dim(0) : -1}));
+  if (c.constant(2) != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(const PartialShape dense, shapes::ShapeFromInput(c, 2));
+    if (dense.rank() > 0) c.set_output(2, PartialShape::Trusted({dense.dim(0)}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillEmptyRowsGradShape(InferenceContext& c) {
+  c.set_output(0, shapes::OrOfRank(c.input(0), 1));
+  c.set_output(1, Shape());
+  return absl::OkStatus();
+}
+
+absl::Status SparseMatMulShape(InferenceContext& c) {
+  if (!KnownRanks(c, 0, 4)) {
+    c.set_output(0, PartialShape::OfRank(2));
+    return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const bool adjoint_a, c.attrs().Get<bool>("adjoint_a"));
+  FORMWORK_ASSIGN_OR_RETURN(const bool adjoint_b, c.attrs().Get<bool>("adjoint_b"));
+  FORMWORK_ASSIGN_OR_RETURN(
+      const SparseMatMulGeometry geometry,
+      PrepareSparseMatMul(PartsFrom(c, 0), c.constant(2), c.input(3).dims(), adjoint_a, adjoint_b));
+  return array_shapes::SetOutput(c, 0, {geometry.rows, geometry.cols});
+}
+
+absl::Status SparseDenseAddShape(InferenceContext& c) {
+  c.set_output(0, c.input(3));
+  return absl::OkStatus();
+}
+
+absl::Status SparseAddShape(InferenceContext& c) {
+  const PartialShape shape = shapes::OrOfRank(c.input(2), 1);
+  c.set_output(0, PartialShape::Trusted({-1, shape.rank() == 1 ? shape.dim(0) : -1}));
+  c.set_output(1, PartialShape::OfRank(1));
+  c.set_output(2, shape);
+  return absl::OkStatus();
+}
+
+absl::Status SparseAddGradShape(InferenceContext& c) {
+  for (int i = 0; i < 2; ++i) {
+    const PartialShape indices = shapes::OrOfRank(c.input(i + 1), 2);
+    c.set_output(i, PartialShape::Trusted({indices.rank() == 2 ? indices.dim(0) : -1}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SerializeShape(InferenceContext& c) {
+  c.set_output(0, Shape({3}));
+  return absl::OkStatus();
+}
+
+absl::Status SerializeManyShape(InferenceContext& c) {
+  c.set_output(0, PartialShape::Trusted({-1, 3}));
+  return absl::OkStatus();
+}
+
+absl::Status DeserializeShape(InferenceContext& c) {
+  if (c.input(0).known_rank()) {
+    FORMWORK_RETURN_IF_ERROR(CountSerialized(c.input(0).dims()).status());
+  }
+  c.set_output(0, PartialShape::OfRank(2));
+  c.set_output(1, PartialShape::OfRank(1));
+  c.set_output(2, PartialShape::OfRank(1));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterSparseOps(OpRegistry& registry) {
+  registry.Add(
+      "SparseToDense(sparse_indices: Tindices, output_shape: host Tindices, sparse_values: T, "
+      "default_value: host T) -> (dense: T); validate_indices: bool = true; T: type; Tindices: "
+      "indextype",
+      {.shape_fn = SparseToDenseShape, .sized_by_value = true});
+  registry.Add(
+      "SparseReorder(input_indices: int64, input_values: T, input_shape: int64) -> "
+      "(output_indices: int64, output_values: T); T: type",
+      {.shape_fn = SparseReorderShape});
+  registry.Add(
+      "SparseReshape(input_indices: int64, input_shape: host int64, new_shape: host int64) -> "
+      "(output_indices: int64, output_shape: host int64)",
+      {.shape_fn = SparseReshapeShape});
+  registry.Add(
+      "SparseFillEmptyRows(indices: int64, values: T, dense_shape: host int64, default_value: T) "
+      "-> (output_indices: int64, output_values: T, empty_row_indicator: bool, reverse_index_map: "
+      "int64); T: type",
+      {.shape_fn = FillEmptyRowsShape, .sized_by_value = true});
+  registry.Add(
+      "SparseFillEmptyRowsGrad(reverse_index_map: int64, grad_values: T) -> (d_values: T, "
+      "d_default_value: T); T: type",
+      {.shape_fn = FillEmptyRowsGradShape});
+  registry.Add(
+      "SparseTensorDenseMatMul(a_indices: Tindices, a_values: T, a_shape: host int64, b: T) -> "
+      "(product: T); T: type; Tindices: indextype = int64; adjoint_a: bool = false; adjoint_b: "
+      "bool = false",
+      {.shape_fn = SparseMatMulShape, .sized_by_value = true});
+  registry.Add(
+      "SparseTensorDenseAdd(a_indices: Tindices, a_values: T, a_shape: Tindices, b: T) -> (output: "
+      "T); T: numbertype; Tindices: indextype",
+      {.shape_fn = SparseDenseAddShape});
+  registry.Add(
+      "SparseAdd(a_indices: int64, a_values: T, a_shape: int64, b_indices: int64, b_values: T, "
+      "b_shape: int64, thresh: Treal) -> (sum_indices: int64, sum_values: T, sum_shape: int64); T: "
+      "numbertype; Treal: realnumbertype",
+      {.shape_fn = SparseAddShape});
+  registry.Add(
+      "SparseAddGrad(backprop_val_grad: T, a_indices: int64, b_indices: int64, sum_indices: int64) "
+      "-> (a_val_grad: T, b_val_grad: T); T: numbertype",
+      {.shape_fn = SparseAddGradShape});
+  registry.Add(
+      "SerializeSparse(sparse_indices: int64, sparse_values: T, sparse_shape: int64) -> "
+      "(serialized_sparse: out_type); T: type; out_type: {string, variant} = string",
+      {.shape_fn = SerializeShape});
+  registry.Add(
+      "SerializeManySparse(sparse_indices: int64, sparse_values: T, sparse_shape: int64) -> "
+      "(serialized_sparse: out_type); T: type; out_type: {string, variant} = string",
+      {.shape_fn = SerializeManyShape, .sized_by_value = true});
+  registry.Add(
+      "DeserializeSparse(serialized_sparse: host Tserialized) -> (sparse_indices: host int64, "
+      "sparse_values: host dtype, sparse_shape: host int64); dtype: type; Tserialized: {string, "
+      "variant} = string",
+      {.shape_fn = DeserializeShape});
+}
+
+}  // namespace formwork

@@ -1,0 +1,106 @@
+from generate import case, error, tensor, uniform
+
+INDICES = tensor("int64", [[0, 1], [2, 0], [2, 3]])
+DENSE = tensor("int64", [3, 4])
+
+# --- SparseToDense
+for dtype in ["float", "double", "half", "bfloat16", "int8", "int32", "uint16", "bool"]:
+  case("SparseToDense", INDICES, DENSE, uniform([3], 0, 9, 3, dtype), tensor(dtype, 1))
+case("SparseToDense", [[0, 1], [2, 0]], [3, 2], ["a", "b"], "-")
+case("SparseToDense", [1, 3], [5], [1.0, 2.0], 0.5)
+case("SparseToDense", 2, [4], 7.0, 0.0)
+case("SparseToDense", [[0, 1], [1, 1]], [2, 2], 7.0, 0.0)
+case("SparseToDense", tensor("int32", [], [0, 2]), [2, 2], tensor("float", []), 3.0)
+case("SparseToDense", [[1, 1], [0, 0], [1, 1]], [2, 2], [7.0, 8.0, 9.0], 0.0,
+     validate_indices=False)
+error("SparseToDense", [[1, 1], [0, 0]], [2, 2], [7.0, 8.0], 0.0,
+      text="indices[1] = [0,0] is out of order. Many sparse ops require sorted indices.")
+error("SparseToDense", [[0, 0], [0, 0]], [2, 2], [7.0, 8.0], 0.0,
+      text="indices[1] = [0,0] is repeated")
+error("SparseToDense", [[0, 2]], [2, 2], [7.0], 0.0,
+      text="indices[0] = [0,2] is out of bounds: need 0 <= index < [2,2]")
+error("SparseToDense", [[0, 2]], [2, 2], [7.0], 0.0, validate_indices=False,
+      text="Indices are not valid (out of bounds).  Shape: [2,2]")
+error("SparseToDense", [[0, 2]], [2], [7.0], 0.0,
+      text="output_shape has incorrect number of elements: 1 should be: 2")
+error("SparseToDense", [[0, 1]], [2, 2], [7.0, 8.0], 0.0,
+      text="sparse_values has incorrect shape [2], should be [] or [1]")
+error("SparseToDense", [[0, 1]], [2, 2], [7.0], [0.0], text="default_value should be a scalar.")
+error("SparseToDense", [[[0, 1]]], [2, 2], [7.0], 0.0,
+      text="sparse_indices should be a scalar, vector, or matrix, got shape [1,1,2]")
+
+# --- SparseReorder
+case("SparseReorder", tensor("int64", [[2, 0], [0, 1], [2, 3], [0, 0]]), [1.0, 2.0, 3.0, 4.0], DENSE)
+case("SparseReorder", tensor("int64", [[2, 0], [0, 1]]), ["a", "b"], DENSE)
+case("SparseReorder", INDICES, uniform([3], 0, 9, 3, "int32"), DENSE)
+error("SparseReorder", tensor("int64", [0]), [1.0], DENSE,
+      text="Sparse indices must be rank 2 but is rank 1")
+
+# --- SparseReshape
+for shape in [[12], [2, 6], [4, 3], [-1, 2], [3, -1, 2], [2, 2, 3]]:
+  case("SparseReshape", INDICES, DENSE, tensor("int64", shape))
+error("SparseReshape", INDICES, DENSE, tensor("int64", [5, 2]),
+      text="Input to reshape is a tensor with 12 dense values, but the requested shape has 10")
+error("SparseReshape", INDICES, DENSE, tensor("int64", [-1, 5]),
+      text="Input to reshape is a SparseTensor with 12 dense values, but the requested shape "
+           "requires a multiple of 5.")
+error("SparseReshape", INDICES, DENSE, tensor("int64", [-1, -1]),
+      text="only one output dimension may be -1, not both 0 and 1")
+
+# --- SparseFillEmptyRows
+case("SparseFillEmptyRows", INDICES, [1.0, 2.0, 3.0], tensor("int64", [4, 4]), 9.0)
+case("SparseFillEmptyRows", INDICES, ["a", "b", "c"], tensor("int64", [4, 4]), "none")
+case("SparseFillEmptyRows", tensor("int64", [[2, 0], [0, 1], [2, 3]]), [1, 2, 3],
+     tensor("int64", [4, 4]), 9)
+case("SparseFillEmptyRows", tensor("int64", [], [0, 2]), tensor("float", []),
+     tensor("int64", [2, 2]), 1.0)
+case("SparseFillEmptyRows", tensor("int64", [], [0, 2]), tensor("float", []),
+     tensor("int64", [0, 2]), 1.0)
+error("SparseFillEmptyRows", INDICES, [1.0, 2.0, 3.0], tensor("int64", [2, 4]), 9.0,
+      text="indices(1, 0) is invalid: 2 >= 2")
+error("SparseFillEmptyRows", INDICES, [1.0, 2.0, 3.0], DENSE, [9.0],
+      text="default_value must be a scalar, saw: [1]")
+error("SparseFillEmptyRows", INDICES, [1.0, 2.0], DENSE, 9.0,
+      text="must match the first dimension of `indices`")
+for dtype in ["float", "int32", "complex64"]:
+  case("SparseFillEmptyRowsGrad", tensor("int64", [0, 3, 1]), uniform([5], 0, 9, 3, dtype))
+error("SparseFillEmptyRowsGrad", tensor("int64", [5]), [1.0, 2.0],
+      text="Elements in reverse index must be in [0, 2) but got 5")
+
+# --- SparseTensorDenseMatMul
+for dtype in ["float", "double", "half", "bfloat16", "int32", "complex64", "complex128"]:
+  a = uniform([3], 1, 5, 3, dtype)
+  case("SparseTensorDenseMatMul", INDICES, a, DENSE, uniform([4, 2], 1, 5, 4, dtype))
+  case("SparseTensorDenseMatMul", INDICES, a, DENSE, uniform([2, 3], 1, 5, 4, dtype),
+       adjoint_a=True, adjoint_b=True)
+case("SparseTensorDenseMatMul", tensor("int32", [[0, 1]]), [2.0], DENSE, uniform([2, 4], seed=1),
+     adjoint_b=True)
+case("SparseTensorDenseMatMul", tensor("int64", [], [0, 2]), tensor("float", []), DENSE,
+     uniform([4, 2], seed=1))
+error("SparseTensorDenseMatMul", INDICES, [1.0, 2.0, 3.0], DENSE, uniform([3, 2], seed=1),
+      text="Cannot multiply A and B because inner dimension does not match: 4 vs. 3.")
+error("SparseTensorDenseMatMul", tensor("int64", [[0, 4]]), [1.0], DENSE, uniform([4, 2], seed=1),
+      text="k (4) from index[0,1] out of bounds (>=4)")
+error("SparseTensorDenseMatMul", tensor("int64", [[3, 0]]), [1.0], DENSE, uniform([4, 2], seed=1),
+      text="m (3) from index[0,0] out of bounds (>=3)")
+
+# --- Sums
+for dtype in ["float", "int32", "complex64", "half", "uint8"]:
+  case("SparseTensorDenseAdd", INDICES, uniform([3], 1, 5, 3, dtype), DENSE,
+       uniform([3, 4], 1, 5, 4, dtype))
+case("SparseTensorDenseAdd", tensor("int32", [[1], [1]]), [1.0, 2.0], [3], [0.0, 1.0, 2.0])
+error("SparseTensorDenseAdd", tensor("int32", [[3]]), [1.0], [3], [0.0, 1.0, 2.0],
+      text="Sparse tensor has an invalid index on dimension 0: a_indices(0,0) = 3, dense tensor")
+error("SparseTensorDenseAdd", tensor("int32", [[1]]), [1.0], [4], [0.0, 1.0, 2.0], text="")
+OTHER = tensor("int64", [[0, 0], [0, 1], [2, 3]])
+for dtype, real in [("float", "float"), ("int32", "int32"), ("complex64", "float"),
+                    ("int16", "int16"), ("double", "double")]:
+  a, b = uniform([3], -4, 5, 3, dtype), uniform([3], -4, 5, 4, dtype)
+  case("SparseAdd", INDICES, a, DENSE, OTHER, b, DENSE, tensor(real, 0))
+  case("SparseAdd", INDICES, a, DENSE, OTHER, b, DENSE, tensor(real, 3))
+error("SparseAdd", INDICES, [1.0, 2.0, 3.0], DENSE, OTHER, [1.0, 2.0, 3.0],
+      tensor("int64", [3, 5]), 0.0, text="Operands' shapes do not match: got 4 and 5 for dimension 1")
+case("SparseAddGrad", [1.0, 2.0, 3.0, 4.0], INDICES, OTHER,
+     tensor("int64", [[0, 0], [0, 1], [2, 0], [2, 3]]))
+case("SparseAddGrad", [1.0, 2.0], INDICES, OTHER, tensor("int64", [[0, 0], [2, 3]]))
+error("SparseAddGrad", [1.0], INDICES, OTHER, tensor("int64", [[0, 0], [2, 3]]), text="")

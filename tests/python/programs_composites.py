@@ -1,0 +1,114 @@
+"""More programs for test_function.py: ragged and sparse tensors, extension types, strings."""
+import tensorflow as tf
+from tensorflow.python.ops import composite_tensor_ops
+
+from programs import program
+
+
+@program
+def ragged_rows_mapped(function):
+  @function
+  def f(ragged):
+    lengths = tf.map_fn(tf.size, ragged, fn_output_signature=tf.int32)
+    doubled = tf.map_fn(lambda row: row * 2., ragged)
+    ranges = tf.map_fn(tf.range, lengths, fn_output_signature=tf.RaggedTensorSpec([None], tf.int32))
+    return lengths, doubled, ranges
+
+  return f(tf.ragged.constant([[1., 2.], [], [3.]]))
+
+
+@program
+def ragged_rows_of_rows_mapped(function):
+  @function
+  def f(ragged):
+    return tf.map_fn(lambda rows: rows + 1, ragged)
+
+  return f(tf.ragged.constant([[[1, 2], []], [], [[3], [4, 5, 6]]]))
+
+
+@program
+def ragged_products(function):
+  a = tf.RaggedTensor.from_row_splits(tf.range(12.)[:, None] * tf.ones([1, 3]), [0, 4, 7, 12])
+  b = tf.ones([3, 3, 2])
+
+  @function
+  def f(a, b):
+    with tf.GradientTape() as tape:
+      tape.watch(b)
+      product = tf.matmul(a, b).to_tensor()
+    return product, tape.gradient(product, b)
+
+  return f(a, b)
+
+
+@program
+def ragged_and_dense(function):
+  @function
+  def f(ragged):
+    dense = ragged.to_tensor(default_value=-1, shape=[None, 3])
+    return (dense, tf.RaggedTensor.from_tensor(dense, padding=-1), ragged.to_sparse(),
+            tf.gather(ragged, [2, 0]), tf.ragged.range([3, 0, 2]),
+            tf.concat([ragged, ragged], axis=1), ragged[:, 1:])
+
+  return f(tf.ragged.constant([[1, 2], [], [3, 4, 5, 6]]))
+
+
+@program
+def words(function):
+  @function
+  def f(texts):
+    tokens = tf.strings.split(tf.strings.regex_replace(tf.strings.lower(texts), "[^a-z ]", ""))
+    return (tokens, tf.strings.ngrams(tokens, 2), tf.strings.reduce_join(tokens, axis=1),
+            tf.strings.to_hash_bucket_fast(tokens, 1000).to_tensor(),
+            tf.strings.regex_full_match(texts, "[A-Z].*"))
+
+  return f(tf.constant(["The quick, brown fox.", "", "jumps over"]))
+
+
+class Masked(tf.experimental.ExtensionType):
+  values: tf.Tensor
+  mask: tf.Tensor
+
+
+@program
+def extension_types(function):
+  @function
+  def f(masked):
+    encoded = composite_tensor_ops.composite_tensor_to_variants(masked)
+    decoded = composite_tensor_ops.composite_tensor_from_variant(
+        encoded, tf.type_spec_from_value(masked))
+    return Masked(decoded.values * 2, decoded.mask)
+
+  doubled = f(Masked(tf.constant([[1., 2.], [3., 4.]]),
+                     tf.constant([[True, False], [True, True]])))
+  return doubled.values, doubled.mask
+
+
+@program
+def sparse_embeddings(function):
+  ids = tf.sparse.from_dense([[1, 0, 2], [0, 0, 0], [3, 0, 0]])
+  params = tf.Variable(tf.reshape(tf.range(12.), [4, 3]))
+
+  @function
+  def f(ids):
+    with tf.GradientTape() as tape:
+      looked_up = tf.nn.safe_embedding_lookup_sparse(params, ids, combiner="mean")
+    gradient = tape.gradient(looked_up, params)
+    return looked_up, tf.convert_to_tensor(gradient)
+
+  return f(ids)
+
+
+@program
+def sparse_arithmetic(function):
+  @function
+  def f(a, b):
+    with tf.GradientTape() as tape:
+      tape.watch(b)
+      product = tf.sparse.sparse_dense_matmul(a, b)
+    return (product, tape.gradient(product, b), tf.sparse.to_dense(tf.sparse.add(a, a)),
+            tf.sparse.to_dense(tf.sparse.reshape(a, [6, -1])), tf.sparse.add(a, tf.ones([2, 3])),
+            tf.sparse.to_dense(tf.sparse.reorder(tf.sparse.SparseTensor(
+                [[1, 0], [0, 1]], [1, 2], [2, 2]))))
+
+  return f(tf.sparse.from_dense([[1., 0., 2.], [0., 3., 0.]]), tf.ones([3, 2]))
