@@ -44,4 +44,45 @@ absl::StatusOr<ResizeGeometry> PrepareNearestGrad(absl::Span<const int64_t> grad
 absl::StatusOr<ResizeGeometry> PrepareBilinearGrad(absl::Span<const int64_t> grads,
                                                    absl::Span<const int64_t> original);
 
+enum class SampleKernel : uint8_t {
+  kLanczos1,
+  kLanczos3,
+  kLanczos5,
+  kGaussian,
+  kBox,
+  kTriangle,
+  kKeysCubic,
+  kMitchellCubic
+};
+
+/// ScaleAndTranslate and its gradient.
+struct SampleAttrs {
+  SampleKernel kernel = SampleKernel::kLanczos3;
+  bool antialias = true;
+
+  /// Errors: kInvalidArgument in TensorFlow's words for a kernel that is not known.
+  static absl::StatusOr<SampleAttrs> FromAttrs(const AttrMap& attrs);
+};
+/// Errors: kInvalidArgument in TensorFlow's words unless both have two elements, and the scale is
+/// above 0.
+absl::Status CheckSampleScale(const Tensor& scale, const Tensor& translation);
+
+/// What pixels outside of an image are.
+enum class FillMode : uint8_t { kConstant, kReflect, kWrap, kNearest };
+
+/// ImageProjectiveTransformV2 and V3.
+struct TransformAttrs {
+  bool bilinear = false;
+  FillMode fill_mode = FillMode::kConstant;
+
+  /// Errors: kInvalidArgument in TensorFlow's words for names that are not known.
+  static absl::StatusOr<TransformAttrs> FromAttrs(const AttrMap& attrs);
+};
+/// "in" is what is transformed. `output_shape` is the vector (rows, columns); null where it is not
+/// known. Errors: kInvalidArgument in TensorFlow's words.
+using TransformGeometry = ResizeGeometry;
+absl::StatusOr<TransformGeometry> PrepareTransform(absl::Span<const int64_t> images,
+                                                   absl::Span<const int64_t> transforms,
+                                                   const Tensor* output_shape);
+
 }  // namespace formwork

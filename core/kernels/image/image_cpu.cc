@@ -11,6 +11,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/elements.h"
+#include "core/kernels/image/image_cpu.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/widen.h"
@@ -355,6 +356,8 @@ void RegisterImageCpuKernels(KernelRegistry& registry) {
   registry.Add("ResizeBilinearGrad", MakeBilinearGrad);
   registry.Add("ResizeNearestNeighbor", MakeNearest);
   registry.Add("ResizeNearestNeighborGrad", MakeNearestGrad);
+  AddResampleCpuKernels(registry);
+  AddImageTransformCpuKernels(registry);
 }
 
 }  // namespace formwork
