@@ -88,6 +88,21 @@ void RegisterArrayOps(OpRegistry& registry) {
       "SplitV(value: T, size_splits: host Tlen, split_dim: host int32) -> (output: num_split*T); "
       "num_split: int >= 1; T: type; Tlen: {int8, int32, int64} = int64",
       {.shape_fn = array_shapes::SplitV});
+  registry.Add("MatrixDiagPart(input: T) -> (diagonal: T); T: type",
+               {.shape_fn = array_shapes::MatrixDiagPart});
+  registry.Add("MatrixDiag(diagonal: T) -> (output: T); T: type",
+               {.shape_fn = array_shapes::MatrixDiag});
+  registry.Add("MatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type",
+               {.shape_fn = array_shapes::MatrixSetDiag});
+  registry.Add(
+      "MatrixDiagPartV2(input: T, k: host int32, padding_value: host T) -> (diagonal: T); T: type",
+      {.shape_fn = array_shapes::MatrixDiagPart});
+  registry.Add(
+      "MatrixDiagV2(diagonal: T, k: host int32, num_rows: host int32, num_cols: host int32, "
+      "padding_value: host T) -> (output: T); T: type",
+      {.shape_fn = array_shapes::MatrixDiag});
+  registry.Add("MatrixSetDiagV2(input: T, diagonal: T, k: host int32) -> (output: T); T: type",
+               {.shape_fn = array_shapes::MatrixSetDiag});
   registry.Add(
       "MatrixDiagPartV3(input: T, k: host int32, padding_value: host T) -> (diagonal: T); T: type; "
       "align: {\"LEFT_RIGHT\", \"RIGHT_LEFT\", \"LEFT_LEFT\", \"RIGHT_RIGHT\"} = \"RIGHT_LEFT\"",

@@ -138,8 +138,15 @@ absl::Status ReverseSequence(InferenceContext& c) {
 }
 
 absl::Status MatrixDiagPart(InferenceContext& c) {
-  if (!c.input(0).known_rank() || c.constant(1) == nullptr) return absl::OkStatus();
+  if (!c.input(0).known_rank()) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(const DiagonalAttrs attrs, DiagonalAttrs::FromAttrs(c.attrs()));
+  if (c.num_inputs() == 1) {
+    const Tensor main = Tensor::Scalar<int32_t>(0);
+    FORMWORK_ASSIGN_OR_RETURN(const Band band,
+                              PrepareMatrixDiagPart(attrs, c.input(0).dims(), main, {}));
+    return SetOutput(c, 0, band.output);
+  }
+  if (c.constant(1) == nullptr) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(
       const Band band,
       PrepareMatrixDiagPart(attrs, c.input(0).dims(), *c.constant(1), c.input(2).dims()));
@@ -147,8 +154,16 @@ absl::Status MatrixDiagPart(InferenceContext& c) {
 }
 
 absl::Status MatrixDiag(InferenceContext& c) {
-  if (!c.input(0).known_rank() || c.constant(1) == nullptr) return absl::OkStatus();
+  if (!c.input(0).known_rank()) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(const DiagonalAttrs attrs, DiagonalAttrs::FromAttrs(c.attrs()));
+  if (c.num_inputs() == 1) {
+    const Tensor main = Tensor::Scalar<int32_t>(0);
+    const Tensor any = Tensor::Scalar<int32_t>(-1);
+    FORMWORK_ASSIGN_OR_RETURN(const Band band,
+                              PrepareMatrixDiag(attrs, c.input(0).dims(), main, &any, &any, {}));
+    return SetOutput(c, 0, band.output);
+  }
+  if (c.constant(1) == nullptr) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(
       const Band band, PrepareMatrixDiag(attrs, c.input(0).dims(), *c.constant(1), c.constant(2),
                                          c.constant(3), c.input(4).dims()));
@@ -156,10 +171,12 @@ absl::Status MatrixDiag(InferenceContext& c) {
 }
 
 absl::Status MatrixSetDiag(InferenceContext& c) {
-  if (c.input(0).known_rank() && c.input(1).known_rank() && c.constant(2) != nullptr) {
+  const Tensor main = Tensor::Scalar<int32_t>(0);
+  const Tensor* k = c.num_inputs() == 2 ? &main : c.constant(2);
+  if (c.input(0).known_rank() && c.input(1).known_rank() && k != nullptr) {
     FORMWORK_ASSIGN_OR_RETURN(const DiagonalAttrs attrs, DiagonalAttrs::FromAttrs(c.attrs()));
     FORMWORK_RETURN_IF_ERROR(
-        PrepareMatrixSetDiag(attrs, c.input(0).dims(), c.input(1).dims(), *c.constant(2)).status());
+        PrepareMatrixSetDiag(attrs, c.input(0).dims(), c.input(1).dims(), *k).status());
   }
   return shapes::SameAsFirstInput(c);
 }

@@ -80,7 +80,8 @@ absl::StatusOr<Dims> DiagonalsOf(absl::Span<const int64_t> input, absl::string_v
 }  // namespace
 
 absl::StatusOr<DiagonalAttrs> DiagonalAttrs::FromAttrs(const AttrMap& attrs) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string align, attrs.Get<std::string>("align"));
+  // The first and second version of these ops put what is short to the left.
+  const std::string align = attrs.GetOr("align", std::string("LEFT_LEFT"));
   return DiagonalAttrs{.left_super = align == "LEFT_LEFT" || align == "LEFT_RIGHT",
                        .left_sub = align == "LEFT_LEFT" || align == "RIGHT_LEFT"};
 }

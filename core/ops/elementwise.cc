@@ -269,6 +269,7 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add("Asin(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Acos(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Atan2(y: T, x: T) -> (z: T); T: floattype", kBroadcast);
+  registry.Add("NextAfter(x1: T, x2: T) -> (output: T); T: {double, float} = float", kBroadcast);
   registry.Add("Asinh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Acosh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Atanh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);

@@ -72,6 +72,22 @@ absl::Status CheckUniformBounds(absl::Span<const int64_t> minval,
   return absl::OkStatus();
 }
 
+absl::StatusOr<Dims> PrepareMultinomial(absl::Span<const int64_t> logits,
+                                        const Tensor* num_samples) {
+  if (logits.size() != 2) {
+    return InvalidArgument("logits should be a matrix, got shape ", DimsText(logits));
+  }
+  if (num_samples == nullptr) return Dims{logits[0], -1};
+  if (num_samples->rank() != 0) {
+    return InvalidArgument("num_samples should be a scalar, got shape ",
+                           num_samples->shape().ToString());
+  }
+  const int32_t samples = num_samples->scalar<int32_t>();
+  if (samples < 0) return InvalidArgument("num_samples should be non-negative, got ", samples);
+  if (logits[1] == 0) return InvalidArgument("num_classes should be positive, got 0");
+  return Dims{logits[0], samples};
+}
+
 absl::Status CheckGeneratorAlgorithm(int64_t algorithm) {
   if (algorithm == kThreeFryAlgorithm) {
     return Unimplemented("Non-XLA devices don't support the ThreeFry algorithm.");
@@ -108,6 +124,13 @@ absl::Status KeyCounterShape(InferenceContext& c) {
   FORMWORK_RETURN_IF_ERROR(CheckSeed(shapes::OrOfRank(c.input(0), 1).dims()));
   c.set_output(0, Shape({1}));
   c.set_output(1, Shape({2}));
+  return absl::OkStatus();
+}
+
+absl::Status MultinomialShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Dims dims, PrepareMultinomial(shapes::OrOfRank(c.input(0), 2).dims(), c.constant(1)));
+  c.set_output(0, PartialShape::Trusted(dims));
   return absl::OkStatus();
 }
 
@@ -169,6 +192,14 @@ void RegisterRandomOps(OpRegistry& registry) {
                {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRandom});
   registry.Add("RngSkip(resource: resource, algorithm: host int64, delta: host int64) -> ()",
                {.effect = Effect::kWrite});
+  registry.Add(
+      "Multinomial(logits: T, num_samples: host int32) -> (output: output_dtype); seed: int = 0; "
+      "seed2: int = 0; T: realnumbertype; output_dtype: indextype = int64",
+      {.shape_fn = MultinomialShape, .effect = Effect::kRandom, .sized_by_value = true});
+  registry.Add(
+      "StatelessMultinomial(logits: T, num_samples: host int32, seed: host Tseed) -> (output: "
+      "output_dtype); T: realnumbertype; Tseed: indextype = int64; output_dtype: indextype = int64",
+      {.shape_fn = MultinomialShape, .sized_by_value = true});
 }
 
 }  // namespace formwork

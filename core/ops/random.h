@@ -42,6 +42,10 @@ absl::Status CheckStatelessRandom(absl::Span<const int64_t> key, absl::Span<cons
 /// ...UniformInt: both are scalars.
 absl::Status CheckUniformBounds(absl::Span<const int64_t> minval, absl::Span<const int64_t> maxval);
 
+/// Multinomial: the output's dimensions; `num_samples` is null where it is not known.
+absl::StatusOr<Dims> PrepareMultinomial(absl::Span<const int64_t> logits,
+                                        const Tensor* num_samples);
+
 /// RngSkip, RngReadAndSkip. Errors: also kUnimplemented for ThreeFry.
 absl::Status CheckGeneratorAlgorithm(int64_t algorithm);
 /// The value of the variable that keeps a generator.

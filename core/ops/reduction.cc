@@ -226,6 +226,10 @@ void RegisterReductionOps(OpRegistry& registry) {
       "T: numbertype; Tidx: indextype = int32",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
+      "CumulativeLogsumexp(x: T, axis: host Tidx) -> (out: T); exclusive: bool = false; reverse: "
+      "bool = false; T: floattype; Tidx: indextype = int32",
+      {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add(
       "DenseBincount(input: Tidx, size: host Tidx, weights: T) -> (output: T); Tidx: indextype; T: "
       "{int32, int64, float, double}; binary_output: bool = false",
       {.shape_fn = BincountShape, .sized_by_value = true});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -72,14 +73,23 @@ void ForEachDiagonal(const Band& band, int64_t matrices, F&& f) {
   }
 }
 
+// The ops' first version has the main diagonal alone, and zeros around it.
+Tensor DiagonalInput(const KernelContext& ctx, int i, int32_t otherwise) {
+  return i < ctx.num_inputs() ? ctx.input(i) : Tensor::Scalar(otherwise);
+}
+absl::StatusOr<Tensor> PaddingInput(KernelContext& ctx, int i, DType dtype) {
+  if (i < ctx.num_inputs()) return ctx.input(i);
+  return ZeroTensor(ctx.allocator(), dtype, Shape());
+}
+
 absl::StatusOr<KernelFn> MakeMatrixDiagPart(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const DiagonalAttrs attrs, DiagonalAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    const Tensor& padding = ctx.input(2);
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor padding, PaddingInput(ctx, 2, input.dtype()));
     FORMWORK_ASSIGN_OR_RETURN(
-        const Band band,
-        PrepareMatrixDiagPart(attrs, input.shape().dims(), ctx.input(1), padding.shape().dims()));
+        const Band band, PrepareMatrixDiagPart(attrs, input.shape().dims(),
+                                               DiagonalInput(ctx, 1, 0), padding.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(band.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, input.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
@@ -117,10 +127,12 @@ absl::StatusOr<KernelFn> MakeMatrixDiag(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const DiagonalAttrs attrs, DiagonalAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& diagonal = ctx.input(0);
-    const Tensor& padding = ctx.input(4);
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor padding, PaddingInput(ctx, 4, diagonal.dtype()));
+    const Tensor rows = DiagonalInput(ctx, 2, -1);
+    const Tensor cols = DiagonalInput(ctx, 3, -1);
     FORMWORK_ASSIGN_OR_RETURN(
-        const Band band, PrepareMatrixDiag(attrs, diagonal.shape().dims(), ctx.input(1),
-                                           &ctx.input(2), &ctx.input(3), padding.shape().dims()));
+        const Band band, PrepareMatrixDiag(attrs, diagonal.shape().dims(), DiagonalInput(ctx, 1, 0),
+                                           &rows, &cols, padding.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(band.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, diagonal.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
@@ -136,9 +148,9 @@ absl::StatusOr<KernelFn> MakeMatrixSetDiag(KernelInit& init) {
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor& diagonal = ctx.input(1);
     const Shape shape = ctx.input(0).shape();
-    FORMWORK_ASSIGN_OR_RETURN(
-        const Band band,
-        PrepareMatrixSetDiag(attrs, shape.dims(), diagonal.shape().dims(), ctx.input(2)));
+    FORMWORK_ASSIGN_OR_RETURN(const Band band,
+                              PrepareMatrixSetDiag(attrs, shape.dims(), diagonal.shape().dims(),
+                                                   DiagonalInput(ctx, 2, 0)));
     Tensor result;
     if (ctx.CanOverwrite(0)) {
       result = ctx.TakeInput(0);
@@ -186,6 +198,11 @@ void RegisterArrayDiagKernels(KernelRegistry& registry) {
   registry.Add("MatrixDiagPartV3", MakeMatrixDiagPart);
   registry.Add("MatrixDiagV3", MakeMatrixDiag);
   registry.Add("MatrixSetDiagV3", MakeMatrixSetDiag);
+  for (const char* version : {"", "V2"}) {
+    registry.Add(absl::StrCat("MatrixDiagPart", version), MakeMatrixDiagPart);
+    registry.Add(absl::StrCat("MatrixDiag", version), MakeMatrixDiag);
+    registry.Add(absl::StrCat("MatrixSetDiag", version), MakeMatrixSetDiag);
+  }
   registry.Add("Diag", MakeDiag);
   registry.Add("DiagPart", MakeDiagPart);
 }

@@ -47,6 +47,7 @@ struct Relu6Op {
 };
 FORMWORK_BINARY_OP(LeakyReluOp, a > U(0) ? a : U(a * b));
 FORMWORK_BINARY_OP(Atan2Op, math::Atan2(a, b));
+FORMWORK_BINARY_OP(NextAfterOp, std::nextafter(a, b));
 FORMWORK_BINARY_OP(XdivyOp, a == U(0) ? U(0) : U(a / b));
 FORMWORK_BINARY_OP(XlogyOp, a == U(0) ? U(0) : U(a * math::Log(b)));
 FORMWORK_BINARY_OP(Xlog1pyOp, a == U(0) ? U(0) : U(a * math::Log1p(b)));
@@ -145,6 +146,7 @@ Table Make() {
       .Unary<SeluOp, FORMWORK_FLOATS>("Selu")
       .Unary<SoftsignOp, FORMWORK_FLOATS>("Softsign")
       .Binary<Atan2Op, FORMWORK_FLOATS>("Atan2")
+      .Binary<NextAfterOp, float, double>("NextAfter")
       .Binary<XdivyOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Xdivy")
       .Binary<XlogyOp, FORMWORK_FLOATS>("Xlogy")
       .Binary<ComplexXlogyOp, FORMWORK_COMPLEXES>("Xlogy")

@@ -3,36 +3,43 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <random>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/random/philox.h"
+#include "core/kernels/random/random_cpu.h"
 #include "core/kernels/random/random_fill.h"
+#include "core/kernels/random/sequence_position.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/random.h"
 
 namespace formwork {
+
+absl::StatusOr<Philox> PhiloxOfSeed(const Tensor& seed) {
+  FORMWORK_RETURN_IF_ERROR(CheckSeed(seed.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(const Dims seeds, IntegersOf(seed, "seed"));
+  // Scrambled, so that it does not matter which part of the seed varies.
+  const Philox::Group mix =
+      Philox(static_cast<uint64_t>(seeds[0]), static_cast<uint64_t>(seeds[1]), 0x02461e293ec8f720)
+          .Peek();
+  return Philox(0, mix[2] | (static_cast<uint64_t>(mix[3]) << 32),
+                mix[0] | (static_cast<uint64_t>(mix[1]) << 32));
+}
+
 namespace {
 
 // --- Stateless: inputs shape, key, counter, alg -------------------------------------------------
 
 absl::StatusOr<KernelFn> MakeGetKeyCounter(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    const Tensor& seed = ctx.input(0);
-    FORMWORK_RETURN_IF_ERROR(CheckSeed(seed.shape().dims()));
-    FORMWORK_ASSIGN_OR_RETURN(const Dims seeds, IntegersOf(seed, "seed"));
-    // Scrambled, so that it does not matter which part of the seed varies.
-    const Philox::Group mix =
-        Philox(static_cast<uint64_t>(seeds[0]), static_cast<uint64_t>(seeds[1]), 0x02461e293ec8f720)
-            .Peek();
+    FORMWORK_ASSIGN_OR_RETURN(const Philox philox, PhiloxOfSeed(ctx.input(0)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * key, ctx.AllocateOutput(0, DType::kUint64, Shape({1})));
-    key->mutable_data<uint64_t>()[0] = mix[0] | (static_cast<uint64_t>(mix[1]) << 32);
+    key->mutable_data<uint64_t>()[0] = philox.key();
     FORMWORK_ASSIGN_OR_RETURN(Tensor * counter, ctx.AllocateOutput(1, DType::kUint64, Shape({2})));
-    counter->mutable_data<uint64_t>()[0] = 0;
-    counter->mutable_data<uint64_t>()[1] = mix[2] | (static_cast<uint64_t>(mix[3]) << 32);
+    counter->mutable_data<uint64_t>()[0] = philox.counter_lo();
+    counter->mutable_data<uint64_t>()[1] = philox.counter_hi();
     return absl::OkStatus();
   });
 }
@@ -83,44 +90,6 @@ absl::StatusOr<KernelFn> MakeStatelessUniformInt(KernelInit& init) {
 }
 
 // --- Legacy: seeds are attrs, each run goes on where the last one stopped -----------------------
-
-// A node's sequence. How far it has got is hidden state; without seeds in the attrs, so is the seed
-// that the first call draws.
-class SequencePosition {
- public:
-  static absl::StatusOr<SequencePosition> Of(KernelInit& init) {
-    FORMWORK_ASSIGN_OR_RETURN(const SeedAttrs attrs, SeedAttrs::FromAttrs(init.attrs()));
-    return SequencePosition(attrs, init.NewState(attrs.seeded() ? 1 : 2));
-  }
-
-  /// Takes the next `groups` groups.
-  Philox Reserve(KernelContext& ctx, uint64_t groups) const {
-    Philox philox = seeded_ ? start_ : Philox(SeedIn(ctx.call().state(position_ + 1)), 0);
-    philox.Skip(ctx.call().state(position_).fetch_add(groups, std::memory_order_relaxed));
-    return philox;
-  }
-
- private:
-  // 0: none has been drawn yet.
-  static uint64_t SeedIn(std::atomic<uint64_t>& state) {
-    uint64_t seed = state.load(std::memory_order_relaxed);
-    while (seed == 0) {
-      std::random_device device;
-      const uint64_t drawn = device() | (static_cast<uint64_t>(device()) << 32);
-      if (state.compare_exchange_strong(seed, drawn, std::memory_order_relaxed)) seed = drawn;
-    }
-    return seed;
-  }
-
-  SequencePosition(const SeedAttrs& attrs, int position)
-      : start_(static_cast<uint64_t>(attrs.seed), static_cast<uint64_t>(attrs.seed2)),
-        seeded_(attrs.seeded()),
-        position_(position) {}
-
-  Philox start_;
-  bool seeded_;
-  int position_;  // Its place in the state; that of the seed follows.
-};
 
 template <Distribution kDistribution>
 absl::StatusOr<KernelFn> MakeStateful(KernelInit& init) {
@@ -264,6 +233,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   registry.Add("RandomShuffle", MakeShuffle);
   registry.Add("RngReadAndSkip", MakeReadAndSkip);
   registry.Add("RngSkip", MakeSkip);
+  AddMultinomialCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 #include <complex>
+#include <limits>
 #include <type_traits>
 
 #include "core/base/parallel.h"
@@ -14,25 +16,43 @@ namespace {
 constexpr int64_t kChunk = 128;       // Columns at a time.
 constexpr int64_t kTask = 16 * 1024;  // Elements worth a task.
 
-// Each step is rounded to T, as TensorFlow does.
-template <typename T, bool kProduct>
-T Combine(T a, T b) {
-  return kProduct ? math::Mul(a, b) : math::Add(a, b);
+enum class ScanOp : uint8_t { kSum, kProduct, kLogSumExp };
+
+// log(exp(a) + exp(b)).
+template <typename T>
+T LogSumExp(T a, T b) {
+  const T less = std::min(a, b);
+  const T more = std::max(a, b);
+  return std::isinf(less) && less < 0 ? more : more + std::log1p(std::exp(less - more));
 }
 
-template <typename T, bool kProduct>
-T Neutral() {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    return T(kProduct ? 1.0f : 0.0f);
+// Each step is rounded to T, as TensorFlow does.
+template <typename T, ScanOp kOp>
+T Combine(T a, T b) {
+  if constexpr (kOp != ScanOp::kLogSumExp) {
+    return kOp == ScanOp::kProduct ? math::Mul(a, b) : math::Add(a, b);
+  } else if constexpr (math::kIsSmallFloat<T>) {
+    return T(LogSumExp(static_cast<float>(a), static_cast<float>(b)));
   } else {
-    return T(kProduct ? 1 : 0);
+    return LogSumExp(a, b);
+  }
+}
+
+template <typename T, ScanOp kOp>
+T Neutral() {
+  if constexpr (kOp == ScanOp::kLogSumExp) {
+    return T(-std::numeric_limits<float>::infinity());
+  } else if constexpr (math::kIsSmallFloat<T>) {
+    return T(kOp == ScanOp::kProduct ? 1.0f : 0.0f);
+  } else {
+    return T(kOp == ScanOp::kProduct ? 1 : 0);
   }
 }
 
 using ScanFn = void (*)(const ReduceExtent& extent, const ScanAttrs& attrs, const void* x,
                         void* out);
 
-template <typename T, bool kProduct>
+template <typename T, ScanOp kOp>
 void Scan(const ReduceExtent& e, const ScanAttrs& attrs, const void* x_raw, void* out_raw) {
   const T* x = static_cast<const T*>(x_raw);
   T* out = static_cast<T*>(out_raw);
@@ -46,7 +66,7 @@ void Scan(const ReduceExtent& e, const ScanAttrs& attrs, const void* x_raw, void
                   const int64_t columns = std::min(kChunk, e.inner - c);
                   const int64_t base = item / chunks * e.reduced * e.inner + c;
                   T running[kChunk];
-                  std::fill_n(running, columns, Neutral<T, kProduct>());
+                  std::fill_n(running, columns, Neutral<T, kOp>());
                   for (int64_t step = 0; step < e.reduced; ++step) {
                     if (WorkIsCutAt(step)) return;
                     const int64_t r = reverse ? e.reduced - 1 - step : step;
@@ -54,7 +74,7 @@ void Scan(const ReduceExtent& e, const ScanAttrs& attrs, const void* x_raw, void
                     T* to = out + base + r * e.inner;
                     for (int64_t i = 0; i < columns; ++i) {
                       const T before = running[i];
-                      running[i] = Combine<T, kProduct>(before, from[i]);
+                      running[i] = Combine<T, kOp>(before, from[i]);
                       to[i] = exclusive ? before : running[i];
                     }
                   }
@@ -62,19 +82,28 @@ void Scan(const ReduceExtent& e, const ScanAttrs& attrs, const void* x_raw, void
               });
 }
 
-template <bool kProduct>
+template <ScanOp kOp>
 ScanFn FindScan(DType dtype) {
   switch (dtype) {
-    FORMWORK_NUMBER_CASES(return Scan<T, kProduct>)
+    FORMWORK_FLOAT_CASES(return (Scan<T, kOp>))
     default:
-      return nullptr;
+      break;
   }
+  if constexpr (kOp != ScanOp::kLogSumExp) {
+    switch (dtype) {
+      FORMWORK_INTEGER_CASES(return (Scan<T, kOp>))
+      FORMWORK_COMPLEX_CASES(return (Scan<T, kOp>))
+      default:
+        break;
+    }
+  }
+  return nullptr;
 }
 
-template <bool kProduct>
+template <ScanOp kOp>
 absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
-  const ScanFn scan = FindScan<kProduct>(dtype);
+  const ScanFn scan = FindScan<kOp>(dtype);
   if (scan == nullptr) {
     return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
   }
@@ -95,8 +124,9 @@ absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
 }  // namespace
 
 void RegisterScanKernels(KernelRegistry& registry) {
-  registry.Add("Cumsum", MakeScan<false>);
-  registry.Add("Cumprod", MakeScan<true>);
+  registry.Add("Cumsum", MakeScan<ScanOp::kSum>);
+  registry.Add("Cumprod", MakeScan<ScanOp::kProduct>);
+  registry.Add("CumulativeLogsumexp", MakeScan<ScanOp::kLogSumExp>);
 }
 
 }  // namespace formwork

@@ -244,3 +244,17 @@ case("DiagPart", [[1.0, 2.0], [3.0, 4.0]])
 case("DiagPart", uniform([2, 3, 2, 3], 0, 99, 1, "int32"))
 error("Diag", 1.0, text="Input must be at least rank 1, got 0")
 error("DiagPart", [[1.0, 2.0]], text="Invalid shape [1,2]: dimensions 0 and 1 do not match.")
+
+# --- The first and second versions of ops on diagonals
+for dtype in ["float", "int32", "bool", "complex64"]:
+  case("MatrixDiagPart", uniform([2, 3, 4], 0, 9, 1, dtype))
+  case("MatrixDiag", uniform([2, 3], 0, 9, 1, dtype))
+  case("MatrixSetDiag", uniform([2, 3, 4], 0, 9, 1, dtype), uniform([2, 3], 0, 9, 2, dtype))
+case("MatrixSetDiag", uniform([4, 2], seed=1), [7.0, 8.0])
+for k in [0, 1, [-1, 1], [0, 2]]:
+  case("MatrixDiagPartV2", uniform([2, 3, 4], seed=1), k, 9.0)
+case("MatrixDiagV2", uniform([2, 2, 3], seed=1), [-1, 0], -1, -1, 5.0)
+case("MatrixDiagV2", uniform([3], seed=1), 1, 5, 4, 5.0)
+case("MatrixSetDiagV2", uniform([2, 3, 3], seed=1), uniform([2, 2, 3], seed=2), [-1, 0])
+error("MatrixSetDiag", uniform([4, 2], seed=1), [7.0], text="")
+error("MatrixDiagPart", [1.0], text="")

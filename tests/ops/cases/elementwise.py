@@ -260,3 +260,7 @@ case("AddN", [[1.0, 2.0]])
 case("AddN", [uniform([3000], seed=seed) for seed in range(1, 10)])
 case("AddN", [1.0, 2.0])
 error("AddN", [[1.0, 2.0], [1.0]], text="must have the same size and shape")
+
+for dtype in ["float", "double"]:
+  case("NextAfter", tensor(dtype, [[1, 0, -0.0, 3.5, float("nan"), float("inf")]]),
+       tensor(dtype, [[2], [-2], [1], [3.5], [float("nan")], [0]]))

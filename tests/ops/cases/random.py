@@ -1,4 +1,4 @@
-from generate import case, error, tensor
+from generate import case, error, tensor, uniform
 
 KEY = tensor("uint64", [123456789012345])
 COUNTER = tensor("uint64", [5, 7])
@@ -47,3 +47,15 @@ case("RandomShuffle", ["a", "b", "c"], seed=3, seed2=4)
 case("RandomShuffle", list(range(70)), seed=3, seed2=4)
 case("RandomShuffle", 5.0, seed=3, seed2=4)
 case("RandomShuffle", tensor("float", [], [0, 2]), seed=3, seed2=4)
+
+# --- Multinomial
+for dtype in ["float", "double", "half", "bfloat16"]:
+  case("Multinomial", uniform([3, 5], -2, 3, 1, dtype), 7, seed=3, seed2=8)
+  case("StatelessMultinomial", uniform([3, 5], -2, 3, 1, dtype), 7, tensor("int64", [3, 8]))
+case("Multinomial", [[float("-inf"), 1.0, float("-inf"), 2.0]], 9, seed=3, output_dtype="int32")
+case("StatelessMultinomial", [[0.0, 1.0, 2.0]], 0, [1, 2], output_dtype="int32")
+case("StatelessMultinomial", tensor("float", [], [0, 3]), 4, [1, 2])
+error("Multinomial", [1.0], 7, text="")
+error("Multinomial", [[1.0]], -1, text="num_samples should be non-negative, got -1")
+error("Multinomial", [[1.0]], [1], text="")
+error("Multinomial", tensor("float", [], [2, 0]), 1, text="num_classes should be positive, got 0")

@@ -142,3 +142,12 @@ for dtype in FLOATS:
 case("L2Loss", zeros([0]))
 case("L2Loss", 3.0)
 case("L2Loss", uniform([200000], -1, 1, 1))
+
+for dtype in ["float", "double", "half", "bfloat16"]:
+  for exclusive in [False, True]:
+    for reverse in [False, True]:
+      case("CumulativeLogsumexp", uniform([3, 4], -3, 9, 1, dtype), 1, exclusive=exclusive,
+           reverse=reverse)
+case("CumulativeLogsumexp", [1.0, float("-inf"), 2.0, float("inf"), 1.0], 0)
+case("CumulativeLogsumexp", [float("-inf"), float("-inf"), 0.0, 100.0, -100.0], 0)
+error("CumulativeLogsumexp", [1.0], 1, text="")
