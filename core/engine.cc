@@ -124,6 +124,10 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
       resources_(life.next_resource_id()),
       functions_(options.max_functions, options.max_function_bytes, life.next_function_id()),
       kept_(life.next_kept_tensor_id(), options.max_kept_bytes),
+      answers_({.max_answers = options.max_answers,
+                .max_bytes = options.max_answer_bytes,
+                .ttl = options.answer_ttl,
+                .begins = options.data_dir.empty() ? absl::InfinitePast() : absl::Now()}),
       waiting_(options_.max_queued_calls),
       suspended_(options.memory_limit_bytes / kSuspendedPart),
       pool_(options_.call_threads),
@@ -306,6 +310,12 @@ EngineStats EngineImpl::Stats() {
   stats.kept_tensors = kept_.count();
   stats.kept_bytes = kept_.bytes();
   stats.kept_evictions = kept_.evictions();
+  const AnswerWindow::Stats answers = answers_.stats();
+  stats.answers = answers.answers;
+  stats.answer_bytes = answers.bytes;
+  stats.answer_evictions = answers.evictions;
+  stats.repeats_answered = answers.repeats;
+  stats.repeats_forgotten = answers.forgotten;
   stats.calls_queued = waiting_.taken();
   stats.calls_running = calls_.load(std::memory_order_relaxed) - stats.calls_queued;
   stats.ticket_waits = resources_.waits();

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/request_id.h"
 #include "core/base/timeline.h"
 #include "core/device/host_allocator.h"
 #include "core/function/function_type.h"
@@ -27,6 +28,7 @@
 
 namespace formwork {
 
+class AnswerWindow;
 class Device;
 class KernelRegistry;
 
@@ -80,6 +82,11 @@ struct EngineOptions {
   double least_stream_work = 0;
   absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
   size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
+  /// Of one client, that are remembered for requests that are sent again
+  /// (core/base/answer_window.h); 0: none.
+  int64_t max_answers = 1024;
+  size_t max_answer_bytes = size_t{64} << 20;     ///< Of all clients; of one: a quarter.
+  absl::Duration answer_ttl = absl::Minutes(10);  ///< Of a client of which nothing comes.
   /// Where functions, resources and their IDs outlive the engine, as snapshots; empty: nowhere. Of
   /// one engine at a time. Not with a device.
   std::string data_dir;
@@ -138,6 +145,7 @@ struct Registration {
   bool replace = false;
   bool retrace = false;  ///< Counted in the statistics.
   absl::Time deadline = absl::InfiniteFuture();
+  RequestId request = {};
 };
 
 /// A ConcreteFunction as it is shown.
@@ -180,6 +188,7 @@ struct CallSpec {
   absl::Duration kept_ttl;  ///< Of kept outputs; zero: EngineOptions::kept_tensor_ttl.
   absl::Time deadline = absl::InfiniteFuture();
   bool timeline = false;  ///< Whether the result has one.
+  RequestId request = {};
 };
 
 struct CallOutput {
@@ -232,6 +241,7 @@ struct AssignSpec {
   std::string name_space;
   std::vector<std::pair<Target, Tensor>> values;
   absl::Time deadline = absl::InfiniteFuture();
+  RequestId request = {};
 };
 
 struct AssignResult {
@@ -258,6 +268,11 @@ struct EngineStats {
   int64_t kept_tensors = 0;
   uint64_t kept_bytes = 0;
   uint64_t kept_evictions = 0;  ///< That nobody used for their time to live.
+  int64_t answers = 0;          ///< That are remembered for requests that are sent again.
+  uint64_t answer_bytes = 0;
+  uint64_t answer_evictions = 0;   ///< That went before their clients acknowledged them.
+  uint64_t repeats_answered = 0;   ///< Requests that were sent again and not done again.
+  uint64_t repeats_forgotten = 0;  ///< That were refused, for their answers had gone.
   int64_t calls_queued = 0;
   int64_t calls_running = 0;
   uint64_t ticket_waits = 0;  ///< Calls that had to wait for an earlier one.
@@ -318,6 +333,13 @@ class Engine {
   virtual HostAllocator& allocator() = 0;
   /// What messages are to be reserved of while they wait, and decoding is to be held to.
   virtual MemoryBudget& memory() = 0;
+
+  /// What the requests of clients were answered: a Registration, CallSpec or AssignSpec whose
+  /// `request` is given is done once, however often it is asked for, and who asks again gets the
+  /// same answer, less what was printed meanwhile and the timeline; also while it is being done,
+  /// and then it waits as a call does. What failed without an effect is done again. Here for
+  /// requests that are asked for without a CallHandle.
+  virtual AnswerWindow& answers() = 0;
 
   /// Imports, compiles and caches, on threads of its own.
   /// Errors: kInvalidArgument (graph, names, captures), kUnimplemented lists the missing ops,

@@ -34,6 +34,7 @@ class CallTask final : public TaskOf<CallResult> {
       : TaskOf(engine, std::move(spec.name_space), spec.deadline, std::move(done)),
         spec_(std::move(spec)) {
     result_.function_name = spec_.function.name;
+    request_ = std::move(spec_.request);
   }
 
  private:
@@ -41,6 +42,8 @@ class CallTask final : public TaskOf<CallResult> {
   bool runs_inline() override;
   void Run() override;
   void Stop(absl::Status status) override;
+  uint64_t ContentHash() override;
+  bool has_changed() const override { return has_changed_; }
   void DropRequest() override {
     if (recorder_ != nullptr) result_.timeline = recorder_->Finish();
     values_.clear();
@@ -97,7 +100,36 @@ class CallTask final : public TaskOf<CallResult> {
   size_t resource_bytes_ = 0;
   uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
   TimelineRecorder::SpanId away_ = TimelineRecorder::kNoSpan;
+  bool has_changed_ = false;
 };
+
+CallResult CopyOf(const CallResult& result) {
+  CallResult copy;
+  copy.status = result.status;
+  copy.details = result.details;
+  copy.printed = result.printed;
+  copy.outputs = result.outputs;
+  copy.function_id = result.function_id;
+  copy.function_name = result.function_name;
+  return copy;
+}
+
+size_t BytesOf(const CallResult& result) {
+  size_t bytes = result.function_name.size() + result.status.message().size();
+  for (const std::string& text : result.printed) bytes += sizeof(text) + text.size();
+  for (const CallOutput& output : result.outputs) bytes += sizeof(output) + output.tensor.bytes();
+  return bytes;
+}
+
+uint64_t CallTask::ContentHash() {
+  uint64_t hash = absl::HashOf(spec_.function.id, spec_.function.name, spec_.keep_outputs);
+  for (const Argument& input : spec_.inputs) {
+    const Tensor& tensor = input.tensor;
+    hash = absl::HashOf(hash, input.kind, input.id, tensor.dtype(), tensor.shape().rank());
+    for (int64_t dim : tensor.shape().dims()) hash = absl::HashOf(hash, dim);
+  }
+  return hash;
+}
 
 absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
   if (spec_.timeline) recorder_ = std::make_shared<TimelineRecorder>();
@@ -350,6 +382,9 @@ void CallTask::Finish(absl::Status status) {
   }
   if (!result_.status.ok()) {
     result_.details.effects = EffectsOf(failed > function.program().last_effect);
+  } else if (does_) {
+    has_changed_ = EffectsOf(true) != Effects::kNone || !function.state.empty() ||
+                   (spec_.keep_outputs && spec_.keep_from < result_.outputs.size());
   }
   if (streams() != nullptr) CloseStream();
   result_.printed = std::move(running.call.printed());

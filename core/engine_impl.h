@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/answer_window.h"
 #include "core/base/fair_places.h"
 #include "core/base/hash_map.h"
 #include "core/base/thread_pool.h"
@@ -127,6 +128,7 @@ class EngineImpl final : public Engine {
   EngineInfo Info() override;
   HostAllocator& allocator() override { return allocator_; }
   MemoryBudget& memory() override { return memory_; }
+  AnswerWindow& answers() override { return answers_; }
   bool has_threads() const { return pool_.threads() > 0 && compilers_.threads() > 0; }
   std::shared_ptr<CallHandle> Register(Registration registration,
                                        absl::AnyInvocable<void(RegisterResult)> done) override;
@@ -225,6 +227,7 @@ class EngineImpl final : public Engine {
   ResourceStore resources_;
   FunctionCache functions_;
   KeptTensors kept_;
+  AnswerWindow answers_;
   GraphBytes graphs_;
   absl::Mutex plans_mutex_;
   HashMap<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);

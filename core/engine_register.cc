@@ -155,9 +155,15 @@ class RegisterTask final : public TaskOf<RegisterResult> {
  public:
   RegisterTask(EngineImpl& engine, Registration registration, Done done)
       : TaskOf(engine, registration.name_space, registration.deadline, std::move(done)),
-        registration_(std::move(registration)) {}
+        registration_(std::move(registration)) {
+    request_ = std::move(registration_.request);
+  }
 
  private:
+  uint64_t ContentHash() override {
+    return absl::HashOf(registration_.name, registration_.fingerprint,
+                        registration_.graph_def.size());
+  }
   absl::Status Prepare(std::vector<AccessRequest>&) override {
     FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space_), "namespace"));
     return InField(CheckName("function", registration_.name), "name");
@@ -179,6 +185,14 @@ class RegisterTask final : public TaskOf<RegisterResult> {
 
   Registration registration_;
 };
+
+size_t BytesOf(const RegisterResult& result) {
+  const FunctionInfo& function = result.registered.function;
+  constexpr size_t kSpecBytes = 256;
+  return function.name.size() + function.pretty_signature.size() + result.status.message().size() +
+         kSpecBytes * (function.inputs.size() + function.outputs.size() +
+                       function.signature.parameters().size());
+}
 
 std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,
                                                  absl::AnyInvocable<void(RegisterResult)> done) {

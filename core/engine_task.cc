@@ -23,7 +23,7 @@ absl::Status Task::StopStatus() {
 }
 
 absl::StatusOr<Task::Next> Task::TakePlaces() {
-  FORMWORK_RETURN_IF_ERROR(engine_.Admit());
+  if (!admitted_) FORMWORK_RETURN_IF_ERROR(engine_.Admit());
   admitted_ = true;
   std::vector<AccessRequest> access;
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(engine_.memory_, [&] { return Prepare(access); }));
@@ -62,6 +62,77 @@ void Task::RecordWait(TimelineRecorder::SpanId span, absl::Span<const HeldPlace>
 }
 
 void Task::Start() {
+  if (!request_.given()) return Begin();
+  StartOnce();
+}
+
+absl::StatusOr<AnswerWindow::Begun> Task::FindAnswer(std::shared_ptr<Task> waiter) {
+  return HoldToBudget(engine_.memory_, [&] {
+    return engine_.answers_.Begin(name_space_, request_, content_, std::move(waiter));
+  });
+}
+
+void Task::StartOnce() {
+  content_ = ContentHash();
+  const absl::StatusOr<AnswerWindow::Begun> begun = FindAnswer(nullptr);
+  if (begun.ok() && begun->place == AnswerWindow::Place::kRuns) return AwaitAnswer();
+  if (begun.ok() && begun->place == AnswerWindow::Place::kFirst) {
+    does_ = true;
+    return Begin();
+  }
+  if (!ClaimFrom(State::kStarting)) return;
+  if (!begun.ok()) return EndClaimed(begun.status());
+  Repeat(*begun->answer);
+}
+
+void Task::AwaitAnswer() {
+  const std::shared_ptr<Task> self = shared_from_this();
+  const absl::Status placed = CatchOutOfMemory([this]() -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(engine_.Admit());
+    admitted_ = true;
+    return TakePlace();
+  });
+  if (!placed.ok()) {
+    if (ClaimFrom(State::kStarting)) EndClaimed(placed);
+    return;
+  }
+  // First, so that whoever tells it of the answer finds it waiting. It may be ended from here on.
+  awaits_answer_ = true;
+  Wait();
+  absl::StatusOr<AnswerWindow::Begun> begun = FindAnswer(self);
+  if (begun.ok() && begun->place == AnswerWindow::Place::kRuns) {
+    if (ended_.load()) engine_.answers_.StopWaiting(name_space_, request_, this);
+    return;
+  }
+  // It has ended meanwhile, or cannot be waited for.
+  if (begun.ok()) return OnAnswer(std::move(begun->answer));
+  if (Claim()) EndClaimed(begun.status());
+}
+
+void Task::OnAnswer(std::shared_ptr<const AnswerWindow::Answer> answer) {
+  const HeapScope unlimited(nullptr);
+  if (!Claim()) {  // It has stopped waiting.
+    if (answer == nullptr) engine_.answers_.End(name_space_, request_, nullptr, false);
+    return;
+  }
+  if (answer != nullptr) return Repeat(*answer);
+  does_ = true;
+  state_.store(State::kStarting);
+  // Not here: many may follow each other, and the one before is to answer.
+  absl::Status begun = CatchOutOfMemory([this] {
+    engine_.pool_.Schedule(name_space_, [self = shared_from_this()] { self->Begin(); });
+    return absl::OkStatus();
+  });
+  if (!begun.ok() && ClaimFrom(State::kStarting)) EndClaimed(std::move(begun));
+}
+
+absl::Status NoAnswer(const RequestId& request) {
+  return WithReason(FailedPrecondition("request ", request.sequence,
+                                       " has been done, and there was no memory for its answer"),
+                    Reason::kAnswerForgotten, {{"sequence", request.sequence}});
+}
+
+void Task::Begin() {
   const absl::StatusOr<Next> next = CatchOutOfMemory([this] { return TakePlaces(); });
   if (next.ok() && *next != Next::kRun) {
     Wait();  // First, so that whoever runs it gives the place back before it answers.
@@ -295,6 +366,7 @@ void ScheduledTasks::AbortAll() {
 
 void Task::Ended() {
   ended_.store(true);
+  if (awaits_answer_ && !does_) engine_.answers_.StopWaiting(name_space_, request_, this);
   if (scheduled_.load()) engine_.scheduled_.Remove(this);
   if (admitted_) engine_.CallDone();
 }

@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
+#include "core/base/reason.h"
 #include "core/base/stop_flag.h"
 #include "core/base/timeline.h"
 #include "core/engine_impl.h"
@@ -23,9 +25,12 @@ namespace formwork {
 /// that it needs, waits for them and for a thread where it must, and then either runs or is
 /// refused, once. Lives as long as its handle, its thread or a waiting ticket needs it; once it has
 /// answered it holds nothing of the engine any more, which its handle may outlive.
-class Task : public CallHandle, public std::enable_shared_from_this<Task> {
+class Task : public CallHandle,
+             public AnswerWindow::Waiter,
+             public std::enable_shared_from_this<Task> {
  public:
   void Start() final;
+  void OnAnswer(std::shared_ptr<const AnswerWindow::Answer> answer) final;
   void Cancel() final {
     stop_.Cancel();
     Stopped();
@@ -81,6 +86,11 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   /// call has left its thread until then (Park).
   std::optional<absl::Status> OnceReady(size_t bytes, absl::FunctionRef<absl::Status()> step);
 
+  /// Of a request that is `given`: a hash of what it asks for, as far as that is cheap.
+  virtual uint64_t ContentHash() { return 0; }
+  /// Answers as the request was answered when it was done.
+  virtual void Repeat(const AnswerWindow::Answer& answer) = 0;
+
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
 
@@ -92,7 +102,9 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
 
   EngineImpl& engine_;
   const std::string name_space_;
-  StopFlag stop_;  // Of its waiting and of its work.
+  RequestId request_;  // To be set before Start.
+  bool does_ = false;  // What request_ names: it is to be told to the engine's answers_ at the end.
+  StopFlag stop_;      // Of its waiting and of its work.
   AccessTicket ticket_;
   std::shared_ptr<TimelineRecorder> recorder_;  // From Prepare on, of a call that is recorded.
 
@@ -122,6 +134,13 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   // What is to be done once its places in line are taken.
   enum class Next : uint8_t { kRun, kSchedule, kWait };
 
+  // Start, of a request that may have been done before.
+  void StartOnce();
+  // What Start does to what is to be done.
+  void Begin();
+  absl::StatusOr<AnswerWindow::Begun> FindAnswer(std::shared_ptr<Task> waiter);
+  // Of what waits for the answer of another that does the same.
+  void AwaitAnswer();
   absl::StatusOr<Next> TakePlaces();
   // What it waits for, in its timeline. Others may run it, and end it, meanwhile.
   void RecordWait(TimelineRecorder::SpanId span, absl::Span<const HeldPlace> held);
@@ -152,11 +171,37 @@ class Task : public CallHandle, public std::enable_shared_from_this<Task> {
   std::atomic<State> state_{State::kStarting};
   std::atomic<uint64_t> queued_at_{0};  // Its last place in the pool's queue, once it has one.
   bool admitted_ = false;
+  bool awaits_answer_ = false;
+  uint64_t content_ = 0;                // ContentHash.
   bool begun_ = false;                  // Run has been called. Whoever has claimed it looks.
   size_t suspended_bytes_ = 0;          // What it holds of the engine's suspended_ while it waits.
   std::atomic<bool> scheduled_{false};  // It is, or is about to be, among the engine's scheduled_.
   std::atomic<bool> ended_{false};
 };
+
+/// A Result as it is remembered.
+template <typename Result>
+class RememberedResult final : public AnswerWindow::Answer {
+ public:
+  explicit RememberedResult(Result result)
+      : result(std::move(result)), bytes_(sizeof(*this) + BytesOf(this->result)) {}
+  size_t bytes() const override { return bytes_; }
+  const Result result;
+
+ private:
+  const size_t bytes_;
+};
+
+/// What of a result is remembered, and what that takes beside itself. Of reads nothing is.
+CallResult CopyOf(const CallResult& result);
+inline AssignResult CopyOf(const AssignResult& result) { return result; }
+inline RegisterResult CopyOf(const RegisterResult& result) { return result; }
+size_t BytesOf(const CallResult& result);
+size_t BytesOf(const AssignResult& result);
+size_t BytesOf(const RegisterResult& result);
+
+/// The error of a request whose answer there was no memory for.
+absl::Status NoAnswer(const RequestId& request);
 
 /// A Task that answers with a Result (engine.h), which has a status and ErrorDetails.
 template <typename Result>
@@ -168,23 +213,60 @@ class TaskOf : public Task {
       : Task(engine, std::move(name_space), deadline), done_(std::move(done)) {}
 
   void Refuse(absl::Status status) final {
+    // Whether a request was done whose answer is forgotten is not known.
+    const bool unknown = ReasonOf(status) == Reason::kAnswerForgotten;
     result_.status = std::move(status);
-    result_.details.effects = Effects::kNone;
+    result_.details.effects = unknown ? Effects::kUnknown : Effects::kNone;
     Answer();
   }
   /// Answers with result_. Once, and the last thing that is done.
   void Answer() {
     DropRequest();
+    if constexpr (kRemembers) {
+      if (does_) Remember();
+    }
     Done done = std::move(done_);
     Ended();
     done(std::move(result_));
   }
   /// Lets go of what the request brought and named, which its handle may outlive for long.
   virtual void DropRequest() {}
+  /// Whether what has succeeded has changed something.
+  virtual bool has_changed() const { return true; }
 
   Result result_;
 
  private:
+  using Remembered = RememberedResult<Result>;
+  static constexpr bool kRemembers = !std::is_same_v<Result, ReadResult>;
+
+  void Repeat([[maybe_unused]] const AnswerWindow::Answer& answer) final {
+    if constexpr (kRemembers) {
+      const auto* const known = dynamic_cast<const Remembered*>(&answer);
+      if (known == nullptr) return Refuse(NoAnswer(request_));
+      absl::Status copied = CatchOutOfMemory([&] {
+        result_ = CopyOf(known->result);
+        return absl::OkStatus();
+      });
+      if (!copied.ok()) return Refuse(std::move(copied));
+      Answer();
+    }
+  }
+  // Tells the engine's answers_ how it went.
+  void Remember() requires kRemembers {
+    const bool ok = result_.status.ok();
+    const bool had_effect = ok ? has_changed() : result_.details.effects != Effects::kNone;
+    std::shared_ptr<const AnswerWindow::Answer> answer;
+    if (had_effect || (ok && engine_.answers().HasWaiters(name_space_, request_))) {
+      const HeapScope unlimited(nullptr);
+      CatchOutOfMemory([&] {
+        answer = std::make_shared<const Remembered>(CopyOf(result_));
+        return absl::OkStatus();
+      }).IgnoreError();
+    }
+    engine_.answers().End(name_space_, request_, std::move(answer), had_effect);
+  }
+
   Done done_;
 };
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "core/base/hash_map.h"
 #include "core/base/name.h"
 #include "core/base/reason.h"
@@ -121,9 +122,18 @@ class AssignTask final : public VariablesTask<AssignResult> {
  public:
   AssignTask(EngineImpl& engine, AssignSpec spec, Done done)
       : VariablesTask(engine, std::move(spec.name_space), spec.deadline, std::move(done)),
-        values_(std::move(spec.values)) {}
+        values_(std::move(spec.values)) {
+    request_ = std::move(spec.request);
+  }
 
  private:
+  uint64_t ContentHash() override {
+    uint64_t hash = absl::HashOf(values_.size());
+    for (const auto& [target, value] : values_) {
+      hash = absl::HashOf(hash, target.id, target.name, value.dtype(), value.bytes());
+    }
+    return hash;
+  }
   absl::Status Prepare(std::vector<AccessRequest>& access) override {
     access.reserve(values_.size());
     HashSet<uint64_t> seen;
@@ -189,6 +199,14 @@ class AssignTask final : public VariablesTask<AssignResult> {
   std::vector<std::pair<Target, Tensor>> values_;
   std::optional<absl::Status> placed_;  // How PlaceValues went.
 };
+
+size_t BytesOf(const AssignResult& result) {
+  size_t bytes = result.status.message().size();
+  for (const ResourceInfo& variable : result.variables) {
+    bytes += sizeof(variable) + variable.name.size();
+  }
+  return bytes;
+}
 
 std::shared_ptr<CallHandle> EngineImpl::ReadVariables(ReadSpec spec,
                                                       absl::AnyInvocable<void(ReadResult)> done) {

@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/utf8.h"
+#include "server/request_scope.h"
 #include "server/status_to_grpc.h"
 #include "server/timeline_codec.h"
 #include "server/value_codec.h"
@@ -18,6 +19,7 @@ namespace {
 // formwork.v1.CallRequest's fields.
 constexpr uint32_t kNamespace = 1;
 constexpr uint32_t kClientId = 2;
+constexpr uint32_t kSequence = 3;
 constexpr uint32_t kExpectedEpoch = 4;
 constexpr uint32_t kFunctionId = 5;
 constexpr uint32_t kFunctionName = 6;
@@ -29,9 +31,11 @@ constexpr uint32_t kInParts = 11;
 constexpr uint32_t kUnordered = 12;
 constexpr uint32_t kKeepFrom = 14;
 constexpr uint32_t kTimeline = 16;
+constexpr uint32_t kAcknowledged = 17;
+constexpr uint32_t kFirstSentMsAgo = 18;
 
 // As many as a CallRequest has.
-constexpr int kFieldsBeforeInputs = 16;
+constexpr int kFieldsBeforeInputs = 18;
 
 absl::Status AddInput(WireReader value, Allocator& allocator, CallSpec* spec) {
   if (spec->inputs.size() >= kMaxInputs) {
@@ -73,7 +77,17 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
         read = reader.ReadString(&spec.name_space);
         break;
       case MakeTag(kClientId, WireType::kBytes):
-        read = reader.ReadString(&spec.owner);
+        read = reader.ReadString(&spec.request.client);
+        break;
+      case MakeTag(kSequence, WireType::kVarint):
+        read = reader.ReadVarint(&spec.request.sequence);
+        break;
+      case MakeTag(kAcknowledged, WireType::kVarint):
+        read = reader.ReadVarint(&spec.request.acknowledged);
+        break;
+      case MakeTag(kFirstSentMsAgo, WireType::kVarint):
+        read = reader.ReadVarint(&value);
+        spec.request.age = AgeFrom(value);
         break;
       case MakeTag(kExpectedEpoch, WireType::kVarint):
         read = reader.ReadVarint(&call->expected_epoch);

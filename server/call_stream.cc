@@ -131,6 +131,7 @@ bool CallStream::TakeStep() {
   Step step;
   Request request;
   absl::Status end;
+  ErrorDetails details;
   {
     absl::MutexLock lock(&mutex_);
     step = NextStep();
@@ -145,6 +146,8 @@ bool CallStream::TakeStep() {
       ordered_running_ |= !request.call->unordered;
     } else if (step == Step::kFinish) {
       end = !broken_.ok() ? broken_ : closing_ && !all_read_ ? end_ : absl::OkStatus();
+      // All that was read has been answered, so that a call without an answer has not begun.
+      if (broken_.ok() && !cancelled_) details = NothingDone();
     }
   }
   if (step == Step::kWrite) {
@@ -153,7 +156,7 @@ bool CallStream::TakeStep() {
   }
   if (step == Step::kRun) Begin(std::move(request));
   if (step == Step::kRead) StartRead(&incoming_);
-  if (step == Step::kFinish) Finish(ToGrpc(end, {}, scope_.engine.epoch(), &context_));
+  if (step == Step::kFinish) Finish(ToGrpc(end, details, scope_.engine.epoch(), &context_));
   return step != Step::kNone;
 }
 

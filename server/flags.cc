@@ -158,6 +158,7 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
   app.parse_complete_callback([tensor, &server, &options] {
     if (tensor->empty()) options.max_tensor_bytes = options.memory_limit_bytes / 4;
     options.kept_tensor_ttl = absl::Seconds(server.kept_tensor_ttl_seconds);
+    options.answer_ttl = absl::Seconds(server.answer_ttl_seconds);
     options.snapshot_interval = absl::Seconds(server.snapshot_interval_seconds);
   });
   Add(app, "--threads", options.compute_threads, "Threads that one kernel may use; 0: all cores")
@@ -183,6 +184,15 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
   Add(app, "--max-kept-bytes", options.max_kept_bytes,
       "Bytes of one namespace's kept tensors (as 1G, too); 0: as the memory limit allows")
       ->transform(Bytes(0, kMostBytes));
+  Add(app, "--max-answers", options.max_answers,
+      "Answers of one client that are remembered for requests that are sent again; 0: none")
+      ->check(Whole(0, 1 << 20));
+  Add(app, "--max-answer-bytes", options.max_answer_bytes,
+      "Bytes of all of them (as 1G, too); of one client's a quarter")
+      ->transform(Bytes(0, kMostBytes));
+  Add(app, "--answer-ttl", server.answer_ttl_seconds,
+      "Seconds after which a client of which nothing comes is forgotten, with its answers")
+      ->check(Seconds(kYear));
 }
 
 void AddState(CLI::App& app, ServerOptions& options) {

@@ -30,6 +30,7 @@ struct ServerOptions {
   double snapshot_interval_seconds = 60;      ///< EngineOptions::snapshot_interval; 0: none.
   double snapshot_timeout_seconds = 60;       ///< For the last one, at the end.
   double kept_tensor_ttl_seconds = 0;         ///< EngineOptions::kept_tensor_ttl; 0: for ever.
+  double answer_ttl_seconds = 600;            ///< EngineOptions::answer_ttl.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "server/answer_once.h"
 #include "server/methods.h"
 #include "server/parsed_message.h"
 #include "server/unary_call.h"
@@ -30,16 +31,30 @@ GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics
 template <typename Request, typename Response>
 GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Response> method,
                                             Memory memory) {
-  const auto body = [this, method, memory](const auto& unary) {
+  const auto body = [this, method, memory, name = rpc.method](const auto& unary) {
     ErrorDetails details = NothingDone();
     ArenaMessage<Request> request;
     ArenaMessage<Response> response;
     absl::Status status = Parse(unary->message(), scope_.engine.memory(), request);
-    const auto answer = [&]() -> absl::Status {
-      FORMWORK_RETURN_IF_ERROR(unary->CheckWanted());
+    (void)name;  // Of those that can be sent again.
+    const auto do_it = [&](bool* done) -> absl::Status {
       response->set_epoch(scope_.engine.epoch());
       FORMWORK_RETURN_IF_ERROR(method(scope_, *request, &*response, &details));
+      *done = true;
       return Serialize(*response, scope_.max_message_bytes, unary->response());
+    };
+    const auto answer = [&]() -> absl::Status {
+      FORMWORK_RETURN_IF_ERROR(unary->CheckWanted());
+      if constexpr (kIsDoneOnce<Request>) {
+        if (const RequestId id = RequestIdOf(*request); id.given()) {
+          FORMWORK_RETURN_IF_ERROR(
+              CheckRepeat(scope_.engine, id, request->expected_epoch(), &details));
+          return AnswerOnce(scope_.engine, request->namespace_(), id, ContentHash(name, *request),
+                            unary->response(), do_it);
+        }
+      }
+      bool done = false;
+      return do_it(&done);
     };
     if (status.ok()) {
       status = memory == Memory::kHeld ? HoldToBudget(scope_.engine.memory(), answer) : answer();

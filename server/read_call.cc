@@ -30,14 +30,15 @@ absl::Status ReadCall(const RequestScope& scope, const grpc::ByteBuffer& message
   details->effects = Effects::kNone;  // Of what is refused here.
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(
       engine.memory(), [&] { return DecodeCallRequest(message, engine.allocator(), call); }));
+  CallSpec& spec = call->spec;
+  FORMWORK_RETURN_IF_ERROR(CheckRepeat(engine, spec.request, call->expected_epoch, details));
   if (call->names_by_id()) {
     FORMWORK_RETURN_IF_ERROR(engine.CheckEpoch(call->expected_epoch, details));
   }
-  CallSpec& spec = call->spec;
   spec.deadline = deadline;
   if (call->timeout) spec.deadline = std::min(deadline, arrival + *call->timeout);
   if (spec.keep_outputs) {
-    FORMWORK_ASSIGN_OR_RETURN(spec.owner, OwnerOf(spec.owner, context));
+    FORMWORK_ASSIGN_OR_RETURN(spec.owner, OwnerOf(spec.request.client, context));
   }
   return absl::OkStatus();
 }

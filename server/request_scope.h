@@ -2,7 +2,9 @@
 
 // What the requests of a service share.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -46,6 +48,31 @@ inline absl::StatusOr<std::string> OwnerOf(const std::string& client_id,
         "client_id");
   }
   return client_id.empty() ? context.peer() : client_id;
+}
+
+/// A message's first_sent_ms_ago.
+inline absl::Duration AgeFrom(uint64_t milliseconds) {
+  constexpr uint64_t kMost = uint64_t{1} << 40;  // More than thirty years.
+  return absl::Milliseconds(std::min(milliseconds, kMost));
+}
+
+/// Of a message that has these fields.
+template <typename Message>
+RequestId RequestIdOf(const Message& message) {
+  return {message.client_id(), message.sequence(), message.acknowledged(),
+          AgeFrom(message.first_sent_ms_ago())};
+}
+
+/// Whether a request may be answered as it was before: one that is sent again names the epoch that
+/// it was first sent in, for another one's server knows nothing of it.
+/// Errors: Engine::CheckEpoch's; kInvalidArgument where it names none.
+inline absl::Status CheckRepeat(Engine& engine, const RequestId& request, uint64_t expected_epoch,
+                                ErrorDetails* details) {
+  if (!request.is_repeat()) return absl::OkStatus();
+  if (expected_epoch != 0) return engine.CheckEpoch(expected_epoch, details);
+  return InField(InvalidArgument("a request that is sent again needs the epoch that it was first "
+                                 "sent in"),
+                 "expected_epoch");
 }
 
 /// Gives `answer` a `result` that is SlowToEncode: on a thread of the pool, or here where too much

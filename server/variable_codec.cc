@@ -5,6 +5,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
+#include "server/request_scope.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
 
@@ -99,14 +100,28 @@ absl::Status DecodeAssignRequest(const grpc::ByteBuffer& message, Allocator& all
   while (!reader.done()) {
     uint32_t tag;
     WireReader nested;
+    uint64_t age;
     if (!reader.ReadTag(&tag)) return Malformed("AssignVariablesRequest");
     bool read = true;
     switch (tag) {
       case MakeTag(1, WireType::kBytes):
         read = reader.ReadString(&assign->name_space);
         break;
+      case MakeTag(2, WireType::kBytes):
+        read = reader.ReadString(&assign->request.client);
+        break;
+      case MakeTag(3, WireType::kVarint):
+        read = reader.ReadVarint(&assign->request.sequence);
+        break;
       case MakeTag(4, WireType::kVarint):
         read = reader.ReadVarint(&assign->expected_epoch);
+        break;
+      case MakeTag(17, WireType::kVarint):
+        read = reader.ReadVarint(&assign->request.acknowledged);
+        break;
+      case MakeTag(18, WireType::kVarint):
+        read = reader.ReadVarint(&age);
+        assign->request.age = AgeFrom(age);
         break;
       case MakeTag(kValues, WireType::kBytes):
         read = reader.ReadNested(&nested);

@@ -19,6 +19,7 @@ namespace formwork::server {
 struct DecodedAssign {
   std::string name_space;
   uint64_t expected_epoch = 0;
+  RequestId request;
   std::vector<std::pair<Target, Argument>> values;
 
   /// Whether its IDs have a meaning in one life of the server alone.

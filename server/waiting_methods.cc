@@ -26,6 +26,9 @@ absl::Status RegistrationOf(const RequestScope& scope, UnaryRequest& unary,
     FORMWORK_ASSIGN_OR_RETURN(*registration, RegistrationFrom(*in, scope.engine.allocator()));
     return absl::OkStatus();
   }));
+  registration->request = RequestIdOf(*in);
+  FORMWORK_RETURN_IF_ERROR(
+      CheckRepeat(scope.engine, registration->request, in->expected_epoch(), details));
   if (!NamesById(*registration)) return absl::OkStatus();
   return scope.engine.CheckEpoch(in->expected_epoch(), details);
 }
@@ -103,10 +106,12 @@ absl::Status AssignSpecOf(const RequestScope& scope, UnaryRequest& unary, Assign
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(scope.engine.memory(), [&] {
     return DecodeAssignRequest(unary.message(), scope.engine.allocator(), &in);
   }));
+  FORMWORK_RETURN_IF_ERROR(CheckRepeat(scope.engine, in.request, in.expected_epoch, details));
   if (in.names_by_id()) {
     FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch, details));
   }
   spec->name_space = in.name_space;
+  spec->request = std::move(in.request);
   for (auto& [target, argument] : in.values) {
     absl::StatusOr<Tensor> value = ValueOf(scope.engine, in.name_space, std::move(argument));
     if (!value.ok()) {

@@ -32,6 +32,7 @@ enum class Reason : uint8_t {
   kQuota = 11,
   kOpNotSupported = 12,
   kDraining = 13,
+  kAnswerForgotten = 14,
 };
 
 /// An entry of google.rpc.ErrorInfo's metadata: a key in lowerCamelCase, as "functionId", and the

@@ -194,6 +194,8 @@ v1::CallRequest SampleRequest() {
   request.set_namespace_("training");
   request.set_client_id("trainer-7");
   request.set_sequence(12);
+  request.set_acknowledged(10);
+  request.set_first_sent_ms_ago(250);
   request.set_expected_epoch(uint64_t{1} << 52);
   request.set_function_name("step-é");
   request.set_keep_outputs(true);
@@ -212,7 +214,10 @@ v1::CallRequest SampleRequest() {
 
 void ExpectSample(const DecodedCall& call) {
   EXPECT_EQ(call.spec.name_space, "training");
-  EXPECT_EQ(call.spec.owner, "trainer-7");
+  EXPECT_EQ(call.spec.request.client, "trainer-7");
+  EXPECT_EQ(call.spec.request.sequence, 12u);
+  EXPECT_EQ(call.spec.request.acknowledged, 10u);
+  EXPECT_EQ(call.spec.request.age, absl::Milliseconds(250));
   EXPECT_EQ(call.expected_epoch, uint64_t{1} << 52);
   EXPECT_EQ(call.spec.function.id, 0u);
   EXPECT_EQ(call.spec.function.name, "step-é");
