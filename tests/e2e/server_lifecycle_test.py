@@ -145,7 +145,8 @@ def test_an_idle_server_ends_at_once(number):
 
 
 def test_sigterm_finishes_what_was_admitted():
-  with server_process.running() as server, formwork.connect(server.grpc, timeout=60) as client:
+  with server_process.running() as server, \
+      formwork.connect(server.grpc, timeout=60, retry_for=0) as client:
     spin = server_graphs.register(client, "spin")
     identity = server_graphs.register(client, "identity")
     turns = server_graphs.turns_of(spin, 3)

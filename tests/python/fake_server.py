@@ -152,7 +152,8 @@ class FakeServer:
     self.graphs[hashlib.sha256(graph).hexdigest()] = graph
     identity = functions_pb2.RegisterRequest()
     identity.CopyFrom(r)
-    for field in ("graph_def", "retrace", "pretty_signature", "client_id", "sequence"):
+    for field in ("graph_def", "retrace", "pretty_signature", "client_id", "sequence",
+                  "acknowledged", "first_sent_ms_ago"):
       identity.ClearField(field)
     key = identity.SerializeToString(deterministic=True)
     for f in self.functions.values():

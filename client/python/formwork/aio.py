@@ -12,6 +12,7 @@ import math
 
 import grpc
 
+from formwork import attempts as attempts_lib
 from formwork import channel as channel_lib
 from formwork import errors
 from formwork import namespace as namespace_lib
@@ -24,9 +25,9 @@ from formwork.resources import Variable
 __all__ = ["ConcreteFunction", "KeptTensor", "Server", "Table", "Variable", "connect"]
 
 
-async def connect(target, namespace="default", timeout=60):
+async def connect(target, namespace="default", timeout=60, retry_for=channel_lib.RETRY_FOR):
   """As formwork.connect: a Server, once it is ready."""
-  channel = Channel(target, timeout)
+  channel = Channel(target, timeout, retry_for)
   try:
     await channel.wait_until_ready()
   except BaseException:
@@ -64,12 +65,13 @@ class Server(namespace_lib.Namespace):
 class Channel:
   """As channel.Channel, for one event loop. A call is an RPC of its own."""
 
-  def __init__(self, target, timeout):
+  def __init__(self, target, timeout, retry_for=channel_lib.RETRY_FOR):
     channel_lib.forks.check(target)
     self.target = target
     self.timeout = timeout
+    self.retry_for = retry_for
     self.epoch = 0
-    self.origin = channel_lib.Origin()
+    self.origin = attempts_lib.Origin()
     self._closed = None  # Why it cannot be used.
     self._channel = grpc.aio.insecure_channel(target, channel_lib.options(target))
     self._methods = {}
@@ -108,30 +110,46 @@ class Channel:
       method = channel_lib.Method(name)
       self._methods[name] = method.bind(self._channel), method.changes
     call, changes = self._methods[name]
-    if changes:
-      self.origin.sign(message)
+    number = self.origin.sign(message) if changes else 0
+    attempts = attempts_lib.Attempts(self, self._limit(timeout),
+                                     attempts_lib.is_done_once(message))
     try:
-      answer = await call(
-          message if rest is None else itertools.chain((message,), rest), **self._limits(timeout))
-    except grpc.RpcError as e:
-      raise self._failed(e) from None
-    self.epoch = answer.epoch
-    return answer
+      while True:
+        try:
+          answer = await call(message if rest is None else itertools.chain((message,), rest),
+                              **_limits(attempts.left()))
+          self.epoch = answer.epoch
+          return answer
+        except grpc.RpcError as e:
+          error = self._failed(e)
+        # What is kept would be there twice.
+        if rest is not None or getattr(message, "keep", False):
+          raise error
+        await asyncio.sleep(attempts.failed(error))
+        attempts.mark(message)
+    finally:
+      if changes:
+        self.origin.end(number)
 
-  async def call(self, data, timeout, take):
+  async def call(self, data, timeout, answer):
     self._check_open()
-    try:
-      take(await self._call(data, **self._limits(timeout)))
-    except grpc.RpcError as e:
-      raise self._failed(e) from None
+    attempts = attempts_lib.Attempts(self, self._limit(timeout))
+    sent = data
+    while True:
+      try:
+        answer.take(await self._call(sent, **_limits(attempts.left())))
+        return
+      except grpc.RpcError as e:
+        error = self._failed(e)
+      await asyncio.sleep(attempts.failed(error))
+      sent = attempts.marked(data, attempts.left())
 
   async def close(self):
     self._closed = errors.Error("CANCELLED", "the connection to %s is closed" % self.target)
     await self._channel.close()
 
-  def _limits(self, timeout):
-    timeout = self.timeout if timeout is None else timeout
-    return {"timeout": None if timeout == math.inf else timeout, "metadata": channel_lib.ROOM}
+  def _limit(self, timeout):
+    return self.timeout if timeout is None else timeout
 
   def _check_open(self):
     if self._closed is not None:
@@ -142,3 +160,7 @@ class Channel:
     error = errors.from_rpc(rpc_error)
     self.epoch = error.epoch or self.epoch
     return error
+
+
+def _limits(timeout):
+  return {"timeout": None if timeout == math.inf else timeout, "metadata": channel_lib.ROOM}

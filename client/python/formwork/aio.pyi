@@ -6,7 +6,8 @@ import numpy as np
 from formwork import namespace as namespace_lib
 from formwork import types
 
-async def connect(target: str, namespace: str = "default", timeout: float = 60) -> Server: ...
+async def connect(target: str, namespace: str = "default", timeout: float = 60,
+                  retry_for: float = ...) -> Server: ...
 
 class Variable:
   id: int

@@ -13,7 +13,6 @@ import queue
 import sys
 import threading
 import time
-import uuid
 import weakref
 
 if "grpc" not in sys.modules:
@@ -23,9 +22,9 @@ from google.protobuf import message_factory
 import grpc
 from grpc._cython import cygrpc
 
+from formwork import attempts as attempts_lib
 from formwork import errors
 from formwork import reachability
-from formwork import wire
 from formwork.v1 import graph_service_pb2
 
 SERVICE = graph_service_pb2.DESCRIPTOR.services_by_name["GraphService"]
@@ -33,6 +32,7 @@ HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 HEALTH_REQUEST = bytes([10, len(SERVICE.full_name)]) + SERVICE.full_name.encode()
 SERVING = b"\x08\x01"  # A HealthCheckResponse with status SERVING.
 MAX_MESSAGE = 2**31 - 1
+RETRY_FOR = 5  # Seconds in which a request is sent again where nothing else is said.
 _ERROR_ROOM = 1 << 20  # Bytes of trailers: an error may have much to say.
 ROOM = (("formwork-error-room", str(_ERROR_ROOM - 2048)),)
 
@@ -80,27 +80,6 @@ class Method:
     return (channel.stream_unary if streamed else channel.unary_unary)(
         self.path, request_serializer=lambda m: m.SerializeToString(),
         response_deserializer=self.response.FromString)
-
-
-class Origin:
-  """Who sends requests, and how many that change something.
-
-  Attributes:
-    client_id: as no other client's.
-  """
-
-  def __init__(self):
-    self.client_id = uuid.uuid4().hex
-    self._sequence = itertools.count(1)
-    self._head = b"\x12" + wire.varint(len(self.client_id)) + self.client_id.encode() + b"\x18"
-
-  def sign(self, message):
-    message.client_id = self.client_id
-    message.sequence = next(self._sequence)
-
-  def encoded(self):
-    """The fields client_id and sequence of the next request."""
-    return self._head + wire.varint(next(self._sequence))
 
 
 class Waiting:
@@ -162,12 +141,14 @@ class Channel:
 
   Attributes:
     epoch: the server's, as the latest response had it; 0 before the first one.
-    origin: an Origin.
+    origin: an attempts.Origin.
+    retry_for: seconds in which a request is sent again that did not reach the server.
   """
 
-  def __init__(self, target, timeout):
+  def __init__(self, target, timeout, retry_for=RETRY_FOR):
     self.target = target
     self.timeout = timeout
+    self.retry_for = retry_for
     self.epoch = 0
     self._closed = False
     self._begin()
@@ -175,7 +156,7 @@ class Channel:
 
   def _begin(self):
     """Everything that belongs to one process."""
-    self.origin = Origin()
+    self.origin = attempts_lib.Origin()
     self._lock = threading.Lock()
     self._opened = None  # The grpc channel; made when it is needed.
     self._finalizer = None
@@ -223,7 +204,7 @@ class Channel:
     """As request(), without waiting for the answer: whether it succeeds nobody is told."""
     call, changes = self._method(name)
     if changes:
-      self.origin.sign(message)
+      self.origin.end(self.origin.sign(message))
     try:
       sent = call.future(message, timeout=self._limit(self.timeout), metadata=ROOM)
     except ValueError:  # Closed meanwhile.
@@ -245,33 +226,59 @@ class Channel:
 
   def _ask(self, method, name, message, timeout, rest=None):
     call, changes = method
-    if changes:
-      self.origin.sign(message)
+    number = self.origin.sign(message) if changes else 0
     timeout = self.timeout if timeout is None else timeout
+    attempts = attempts_lib.Attempts(self, timeout, attempts_lib.is_done_once(message))
     try:
-      answer = call(message if rest is None else itertools.chain((message,), rest),
-                    timeout=self._limit(timeout), metadata=ROOM)
-    except grpc.RpcError as e:
-      raise self._failed(errors.from_rpc(e)) from None
-    except ValueError as e:
-      raise self._refused(e) from None
-    self.epoch = answer.epoch
-    return answer
+      while True:
+        try:
+          answer = call(message if rest is None else itertools.chain((message,), rest),
+                        timeout=self._limit(attempts.left()), metadata=ROOM)
+          self.epoch = answer.epoch
+          return answer
+        except grpc.RpcError as e:
+          error = self._failed(errors.from_rpc(e))
+        except ValueError as e:
+          raise self._refused(e) from None
+        # What is kept would be there twice.
+        if rest is not None or getattr(message, "keep", False):
+          raise error
+        time.sleep(attempts.failed(error))
+        attempts.mark(message)
+    finally:
+      if changes:
+        self.origin.end(number)
 
-  def call(self, data, timeout, take):
-    """One call: a serialized CallRequest; take(part) is given each serialized CallResponse.
+  def call(self, data, timeout, answer):
+    """One call: a serialized CallRequest; answer.take(part) is given each serialized CallResponse.
 
-    take returns whether that was the last part. The request carries the same `timeout` for the
-    server, which keeps it; here it is a backstop. An interrupt (Ctrl-C) cancels the call on the
-    server.
+    take returns whether that was the last part; answer.begin_again() is called where the parts come
+    anew. answer.error, the call's, is raised here only where it is one of sending it. The request
+    carries the same `timeout` for the server, which keeps it; here it is a backstop. An interrupt
+    (Ctrl-C) cancels the call on the server.
     """
+    attempts = attempts_lib.Attempts(self, timeout)
+    sent = data
+    while True:
+      try:
+        self._attempt(sent, attempts.left(), timeout, answer.take)
+        error = answer.error and errors.from_status(answer.error)
+        if not attempts.is_about(error):
+          return
+      except errors.Error as e:
+        error = e
+      time.sleep(attempts.failed(error))
+      answer.begin_again()
+      sent = attempts.marked(data, attempts.left())
+
+  def _attempt(self, data, left, timeout, take):
     stream = getattr(self._of_thread, "stream", None)
     if stream is None or not stream.alive():
       self._check_open()
       self._grpc()
       stream = self._of_thread.stream = CallStream(self._stream_method)
-    if timeout != math.inf:
-      self._overdue.watch(stream, timeout)
+    if left != math.inf:
+      self._overdue.watch(stream, left)
     try:
       stream.exchange(data, take)
     except grpc.RpcError as e:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import numbers
 from typing import Any
 
 from formwork import channel as channel_lib
@@ -12,13 +13,16 @@ from formwork import resources
 
 
 def connect(target: str, namespace: str = "default", timeout: float = 60,
-            on_restart: str = "raise") -> Server:
+            on_restart: str = "raise", retry_for: float = channel_lib.RETRY_FOR) -> Server:
   """A Server, once it is ready.
 
   Args:
     target: "host:port" or "unix:/path".
     namespace: where functions and variables live.
     timeout: seconds to wait for the server, and the default deadline of every request.
+    retry_for: seconds in which a request is sent again that did not reach the server, or whose
+      answer was lost with the connection; within its own timeout. The server does it once, however
+      often it is sent. 0: it is never sent again.
     on_restart: what a call does whose tf.Variables the server has lost (restarted, or cleared by
       another process): "raise" an error that says which and how to go on, or "push" the values
       that they have here, with a warning. Functions without variables go on in either case.
@@ -26,7 +30,9 @@ def connect(target: str, namespace: str = "default", timeout: float = 60,
   """
   if on_restart not in ("raise", "push"):
     raise ValueError("on_restart: expected \"raise\" or \"push\", got %r" % (on_restart,))
-  channel = channel_lib.Channel(target, timeout)
+  if not (isinstance(retry_for, numbers.Real) and retry_for >= 0):
+    raise ValueError("retry_for: expected seconds, got %r" % (retry_for,))
+  channel = channel_lib.Channel(target, timeout, retry_for)
   try:
     channel.wait_until_ready()
   except BaseException:
@@ -64,7 +70,7 @@ class Server(namespace_lib.Namespace):
 
   def __reduce__(self):
     return connect, (self._channel.target, self.namespace, self._channel.timeout,
-                     self.on_restart)
+                     self.on_restart, self._channel.retry_for)
 
   def __enter__(self) -> Server:
     return self

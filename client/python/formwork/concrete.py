@@ -228,11 +228,14 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep
       head += _KEEP_FROM + wire.varint(keep_from)
   if on_timeline is not None:
     head += _TIMELINE
-  parts[0] = head + server._channel.origin.encoded() + wire.duration_field(_TIMEOUT, timeout)
+  origin = server._channel.origin
+  number, numbered = origin.encoded()
+  parts[0] = head + numbered + wire.duration_field(_TIMEOUT, timeout)
   answer = wire.Answer(on_print or print_to_stderr)
   try:
-    yield "call", b"".join(parts), timeout, answer.take
+    yield "call", b"".join(parts), timeout, answer
   finally:
+    origin.end(number)
     if made:
       yield from resources.dropping(server, made)
   if on_timeline is not None and (answer.error is None or answer.timeline is not None):

@@ -330,6 +330,10 @@ class Answer:
     self.on_print = on_print
     self._whole = None  # {output: _Growing} of those that came in chunks.
 
+  def begin_again(self):
+    """The parts that came are void: the call is sent again."""
+    self._whole = self.error = None
+
   def take(self, data):
     """Takes a serialized CallResponse. Returns whether it was the last part."""
     if len(data) < _LARGE:

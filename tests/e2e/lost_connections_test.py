@@ -1,0 +1,177 @@
+"""Connections that break at random while clients count: no call is lost, and none is done twice."""
+import random
+import re
+import signal
+import socket
+import threading
+import time
+
+import formwork
+import numpy as np
+import pytest
+
+import server_process
+import snapshot_test
+
+
+class Cutter:
+  """A proxy, each of whose connections breaks after a random number of bytes.
+
+  Attributes: target: host:port; cuts: how many have; calm: whether none breaks any more; deaf:
+    whether what the server says is lost.
+  """
+
+  def __init__(self, server, seed):
+    self.cuts = 0
+    self.calm = self.deaf = False
+    self._server = server.rpartition(":")
+    self._random = random.Random(seed)
+    self._listener = socket.create_server(("127.0.0.1", 0))
+    self._open = set()
+    self.target = "127.0.0.1:%d" % self._listener.getsockname()[1]
+    threading.Thread(target=self._listen, daemon=True).start()
+
+  def _listen(self):
+    while True:
+      try:
+        client = self._listener.accept()[0]
+      except OSError:
+        return
+      try:
+        server = socket.create_connection((self._server[0], int(self._server[2])))
+      except OSError:  # It has ended.
+        client.close()
+        continue
+      # In either direction: some requests are lost, and some answers.
+      limit = {client: self._random.randrange(500, 4000), server: self._random.randrange(500, 4000)}
+      self._open |= {client, server}
+      for source, sink in ((client, server), (server, client)):
+        threading.Thread(target=self._pass_on, args=(source, sink, limit[source]),
+                         daemon=True).start()
+
+  def _pass_on(self, source, sink, left):
+    try:
+      while data := source.recv(4096):
+        if self.deaf and source.getpeername()[1] == int(self._server[2]):
+          continue
+        if len(data) >= left and not self.calm:
+          sink.sendall(data[:left])
+          self.cuts += 1
+          break
+        sink.sendall(data)
+        left -= len(data)
+    except OSError:
+      pass
+    for end in (source, sink):
+      try:
+        end.shutdown(socket.SHUT_RDWR)
+      except OSError:
+        pass
+
+  def close(self):
+    self._listener.close()
+    for end in self._open:
+      end.close()
+
+
+def metric(process, name):
+  return float(re.search(r"^%s (\S+)$" % name, process.get("/metrics")[1], re.M).group(1))
+
+
+def test_counters_are_exact_while_connections_break():
+  clients, calls = 16, 40
+  with server_process.running() as process:
+    with formwork.connect(process.grpc) as server:
+      _, a, _ = snapshot_test.counter(server)
+      c = server.variable("c", np.zeros([], np.float32))
+      cutters = [Cutter(process.grpc, seed) for seed in range(clients)]
+      failures = []
+
+      def count(k):
+        try:
+          with formwork.connect(cutters[k].target, retry_for=60) as client:
+            (function,) = client.functions("count")
+            for i in range(calls):
+              function(np.float32(1))
+              if i % 8 == 0:
+                client.variable("made/%d/%d" % (k, i), np.float32(i))
+              if i % 8 == 4:
+                client.variables("made/%d/%d" % (k, i - 4))[0].delete()
+            cutters[k].calm = True
+        except Exception as error:
+          failures.append(error)
+
+      threads = [threading.Thread(target=count, args=(k,)) for k in range(clients)]
+      for thread in threads:
+        thread.start()
+      for thread in threads:
+        thread.join()
+      for cutter in cutters:
+        cutter.close()
+      assert not failures, failures
+      assert a.read() == clients * calls
+      assert not server.variables("made/*")
+      assert c.read() == 0
+    # Else nothing has been tried.
+    assert sum(cutter.cuts for cutter in cutters) > clients
+    assert metric(process, "formwork_repeats_answered_total") > 0
+    # What clients acknowledge goes: a client's last answers are left.
+    assert metric(process, "formwork_answers") <= 4 * clients
+    assert metric(process, "formwork_repeats_forgotten_total") == 0
+
+
+def test_it_is_not_sent_again_where_that_is_switched_off():
+  with server_process.running() as process:
+    with formwork.connect(process.grpc) as server:
+      snapshot_test.counter(server)
+      cutter = Cutter(process.grpc, 0)
+      with formwork.connect(cutter.target, retry_for=0) as client:
+        with pytest.raises(formwork.Error) as e:
+          (function,) = client.functions("count")
+          for _ in range(1000):
+            function(np.float32(1))
+        assert e.value.code == "UNAVAILABLE"
+      cutter.close()
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_request_is_not_sent_to_another_life_of_the_server(tmp_path, durable):
+  """The client cannot know whether the one before has done it, and says so."""
+  flags = ["--port", str(snapshot_test.free_port())]
+  if durable:
+    flags += ["--data-dir", str(tmp_path / "state")]
+  with server_process.running(*flags, exit_code=0 if durable else -signal.SIGKILL) as process:
+    cutter = Cutter(process.grpc, 0)
+    cutter.calm = True
+    client = formwork.connect(cutter.target, retry_for=20)
+    function, a, _ = snapshot_test.counter(client)
+    function(np.float32(1))
+    cutter.deaf = True
+    raised = []
+
+    def call():
+      try:
+        function(np.float32(1))
+      except formwork.Error as error:
+        raised.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    with formwork.connect(process.grpc) as other:
+      while other.variables("a")[0].read() < 2:
+        time.sleep(.01)
+    process.terminate(signal.SIGTERM if durable else signal.SIGKILL)
+    process.process.wait()
+  cutter.deaf = False
+  with server_process.running(*flags) as process:
+    thread.join()
+    (error,) = raised
+    if durable:
+      assert (error.code, error.reason) == ("FAILED_PRECONDITION", "ANSWER_FORGOTTEN")
+      assert error.effects == "unknown"
+      assert a.read() == 2
+    else:
+      assert error.code == "UNAVAILABLE" and "restarted" in error.message
+      assert not client.variables()
+    client.close()
+  cutter.close()
