@@ -1,15 +1,18 @@
 #include "formwork/client.h"
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <grpcpp/security/credentials.h>
-#include <grpcpp/support/sync_stream.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "formwork/attempts.h"
+#include "formwork/call_stream.h"
 #include "formwork/message_codec.h"
 #include "formwork/status_from_grpc.h"
 
@@ -17,7 +20,6 @@ namespace formwork::client {
 namespace {
 
 using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
-using RawStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 constexpr char kCallMethod[] = "/formwork.v1.GraphService/Call";
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
@@ -29,10 +31,6 @@ grpc::internal::RpcMethod Method(const char* path, grpc::internal::RpcMethod::Rp
 
 // Bytes of trailers: an error may have much to say.
 constexpr int kErrorRoom = 1 << 20;
-
-void SetTimeout(absl::Duration timeout, grpc::ClientContext* context) {
-  context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
-}
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
                                            const ClientOptions& options) {
@@ -67,59 +65,12 @@ void SetTarget(uint64_t id, const std::string& name, v1::VariableTarget* target)
   }
 }
 
-class SyncCallStream final : public CallStream {
- public:
-  SyncCallStream(grpc::Channel* channel, const ClientOptions& options, absl::Duration timeout)
-      : options_(options) {
-    if (timeout < absl::InfiniteDuration()) SetTimeout(timeout, &context_);
-    stream_.reset(
-        grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
-            channel,
-            Method("/formwork.v1.GraphService/CallStream",
-                   grpc::internal::RpcMethod::BIDI_STREAMING),
-            &context_));
-  }
-  ~SyncCallStream() override {
-    if (finished_) return;
-    context_.TryCancel();
-    stream_->Finish();
-  }
-
-  bool Write(const CallRequest& request) override {
-    CallRequest with_timeout = request;
-    if (request.timeout <= absl::ZeroDuration()) with_timeout.timeout = options_.timeout;
-    return stream_->Write(EncodeCall(with_timeout, options_.name_space));
-  }
-
-  std::optional<CallResponse> Read() override {
-    grpc::ByteBuffer message;
-    if (!stream_->Read(&message)) return std::nullopt;
-    absl::StatusOr<CallResponse> response = DecodeCall(message);
-    if (response.ok()) return *std::move(response);
-    CallResponse failed;
-    failed.status = response.status();
-    return failed;
-  }
-
-  void WritesDone() override { stream_->WritesDone(); }
-
-  absl::Status Finish() override {
-    finished_ = true;
-    return StatusFrom(stream_->Finish(), context_);
-  }
-
- private:
-  const ClientOptions& options_;
-  grpc::ClientContext context_;
-  std::unique_ptr<RawStream> stream_;
-  bool finished_ = false;
-};
-
 }  // namespace
 
 Client::Client(std::shared_ptr<grpc::Channel> channel, ClientOptions options)
     : channel_(std::move(channel)),
       options_(std::move(options)),
+      origin_(std::make_shared<Origin>()),
       stub_(v1::GraphService::NewStub(channel_)) {}
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target,
@@ -161,23 +112,60 @@ absl::StatusOr<Response> Client::Ask(
   if constexpr (requires { request.set_namespace_(options_.name_space); }) {
     request.set_namespace_(options_.name_space);
   }
+  std::optional<NumberedRequest> numbered;
+  if constexpr (requires { request.set_first_sent_ms_ago(0); }) {
+    numbered.emplace(*origin_);
+    request.set_client_id(origin_->client_id());
+    request.set_sequence(numbered->number().sequence);
+    request.set_acknowledged(numbered->number().acknowledged);
+  }
+  Attempts attempts(origin_->epoch(), options_.retry_for, options_.timeout, numbered.has_value());
+  while (true) {
+    grpc::ClientContext context;
+    context.AddMetadata("formwork-error-room", absl::StrCat(kErrorRoom - 2048));
+    context.set_deadline(absl::ToChronoTime(attempts.deadline()));
+    Response response;
+    const grpc::Status asked = (stub_.get()->*method)(&context, request, &response);
+    if (asked.ok()) {
+      origin_->NoteEpoch(response.epoch());
+      return response;
+    }
+    absl::Status status = StatusFrom(asked, context);
+    origin_->NoteEpoch(status);
+    const std::optional<absl::Duration> pause = attempts.Failed(status);
+    if (!pause) return status;
+    absl::SleepFor(*pause);
+    if constexpr (requires { request.set_first_sent_ms_ago(0); }) attempts.Mark(request);
+  }
+}
+
+absl::StatusOr<grpc::ByteBuffer> Client::AskOnce(const char* method,
+                                                 const grpc::ByteBuffer& request,
+                                                 absl::Time deadline) {
   grpc::ClientContext context;
-  context.AddMetadata("formwork-error-room", absl::StrCat(kErrorRoom - 2048));
-  SetTimeout(options_.timeout, &context);
-  Response response;
-  const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
+  context.set_deadline(absl::ToChronoTime(deadline));
+  grpc::ByteBuffer response;
+  const grpc::Status status = BlockingCall(channel_.get(), method, &context, request, &response);
   if (!status.ok()) return StatusFrom(status, context);
   return response;
 }
 
 absl::StatusOr<grpc::ByteBuffer> Client::AskRaw(const char* method, const grpc::ByteBuffer& request,
-                                                absl::Duration timeout) {
-  grpc::ClientContext context;
-  SetTimeout(timeout > absl::ZeroDuration() ? timeout : options_.timeout, &context);
-  grpc::ByteBuffer response;
-  const grpc::Status status = BlockingCall(channel_.get(), method, &context, request, &response);
-  if (!status.ok()) return StatusFrom(status, context);
-  return response;
+                                                absl::Duration timeout, bool numbered) {
+  std::optional<NumberedRequest> number;
+  if (numbered) number.emplace(*origin_);
+  const grpc::ByteBuffer first = numbered ? Appended(request, number->Encoded()) : request;
+  Attempts attempts(origin_->epoch(), options_.retry_for, TimeoutOf(timeout), numbered);
+  absl::StatusOr<grpc::ByteBuffer> answer = AskOnce(method, first, attempts.deadline());
+  while (!answer.ok()) {
+    absl::Status status = answer.status();
+    origin_->NoteEpoch(status);
+    const std::optional<absl::Duration> pause = attempts.Failed(status);
+    if (!pause) return status;
+    absl::SleepFor(*pause);
+    answer = AskOnce(method, Appended(first, attempts.Mark()), attempts.deadline());
+  }
+  return answer;
 }
 
 absl::StatusOr<v1::RegisterResponse> Client::Register(v1::RegisterRequest request) {
@@ -185,37 +173,74 @@ absl::StatusOr<v1::RegisterResponse> Client::Register(v1::RegisterRequest reques
 }
 
 absl::StatusOr<CallResponse> Client::Call(const CallRequest& request) {
-  absl::StatusOr<grpc::ByteBuffer> response =
-      AskRaw(kCallMethod, EncodeCall(request, options_.name_space), request.timeout);
-  if (!response.ok()) return response.status();
-  return DecodeCall(*response);
+  absl::StatusOr<grpc::ByteBuffer> answer = AskRaw(
+      kCallMethod, EncodeCall(request, options_.name_space), request.timeout, /*numbered=*/true);
+  if (!answer.ok()) return answer.status();
+  absl::StatusOr<CallResponse> response = DecodeCall(*answer);
+  if (response.ok()) origin_->NoteEpoch(response->epoch);
+  return response;
 }
+
+// A call that nobody's thread waits for. It owns itself until it is done, and may outlive its
+// client.
+class Client::AsyncCall {
+ public:
+  using Done = std::function<void(absl::StatusOr<CallResponse>)>;
+
+  AsyncCall(const Client& client, const CallRequest& request, Done done)
+      : channel_(client.channel_),
+        origin_(client.origin_),
+        number_(*origin_),
+        request_(Appended(EncodeCall(request, client.options_.name_space), number_.Encoded())),
+        attempts_(origin_->epoch(), client.options_.retry_for, client.TimeoutOf(request.timeout),
+                  /*numbered=*/true),
+        done_(std::move(done)) {}
+
+  void Start() {
+    context_.emplace();
+    context_->set_deadline(absl::ToChronoTime(attempts_.deadline()));
+    sent_ = Appended(request_, attempts_.Mark());
+    RawStub(channel_).UnaryCall(&*context_, kCallMethod, grpc::StubOptions(), &sent_, &response_,
+                                [this](grpc::Status status) { Answered(status); });
+  }
+
+ private:
+  void Answered(const grpc::Status& answered) {
+    if (answered.ok()) {
+      absl::StatusOr<CallResponse> response = DecodeCall(response_);
+      if (response.ok()) origin_->NoteEpoch(response->epoch);
+      return End(std::move(response));
+    }
+    absl::Status status = StatusFrom(answered, *context_);
+    origin_->NoteEpoch(status);
+    const std::optional<absl::Duration> pause = attempts_.Failed(status);
+    if (!pause) return End(status);
+    alarm_.Set(absl::ToChronoTime(absl::Now() + *pause), [this](bool) { Start(); });
+  }
+  void End(absl::StatusOr<CallResponse> response) {
+    const Done done = std::move(done_);
+    delete this;
+    done(std::move(response));
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<Origin> origin_;
+  const NumberedRequest number_;
+  const grpc::ByteBuffer request_;
+  Attempts attempts_;
+  Done done_;
+  std::optional<grpc::ClientContext> context_;
+  grpc::ByteBuffer sent_, response_;
+  grpc::Alarm alarm_;
+};
 
 void Client::CallAsync(const CallRequest& request,
                        std::function<void(absl::StatusOr<CallResponse>)> done) {
-  struct Exchange {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer response;
-    std::function<void(absl::StatusOr<CallResponse>)> done;
-  };
-  auto* exchange = new Exchange;
-  SetTimeout(request.timeout > absl::ZeroDuration() ? request.timeout : options_.timeout,
-             &exchange->context);
-  exchange->request = EncodeCall(request, options_.name_space);
-  exchange->done = std::move(done);
-  RawStub(channel_).UnaryCall(&exchange->context, kCallMethod, grpc::StubOptions(),
-                              &exchange->request, &exchange->response,
-                              [exchange](grpc::Status status) {
-                                const std::unique_ptr<Exchange> owned(exchange);
-                                if (!status.ok())
-                                  return owned->done(StatusFrom(status, owned->context));
-                                owned->done(DecodeCall(owned->response));
-                              });
+  (new AsyncCall(*this, request, std::move(done)))->Start();
 }
 
 std::unique_ptr<CallStream> Client::OpenStream(absl::Duration timeout) {
-  return std::make_unique<SyncCallStream>(channel_.get(), options_, timeout);
+  return OpenCallStream(channel_, options_, origin_, timeout);
 }
 
 absl::StatusOr<std::vector<v1::FunctionInfo>> Client::ListFunctions() {
@@ -295,7 +320,8 @@ absl::StatusOr<v1::VariableInfo> Client::AssignVariable(uint64_t id, const std::
   SetTarget(id, name, assignment.mutable_variable());
   absl::StatusOr<grpc::ByteBuffer> answer = AskRaw(
       "/formwork.v1.GraphService/AssignVariables",
-      AppendAssignment(request.SerializeAsString(), assignment.SerializeAsString(), value), {});
+      AppendAssignment(request.SerializeAsString(), assignment.SerializeAsString(), value), {},
+      /*numbered=*/true);
   if (!answer.ok()) return answer.status();
   v1::AssignVariablesResponse response;
   grpc::Slice bytes;

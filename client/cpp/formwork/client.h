@@ -78,13 +78,19 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(60);             ///< Of each request.
   absl::Duration connect_timeout = absl::ZeroDuration();  ///< Of Connect; 0: `timeout`.
   int max_message_bytes = 2147483647;
+  /// In which a request is sent again that did not reach the server, or whose answer was lost with
+  /// the connection, within its own timeout; the server does it once, however often it is sent. 0:
+  /// it is never sent again.
+  absl::Duration retry_for = absl::Seconds(5);
 };
 
 /// Calls in the order sent on one stream. Write and Read may each be used by one thread at a time.
+/// Where the connection breaks, Read opens another and sends again what is not answered
+/// (ClientOptions::retry_for).
 class CallStream {
  public:
   virtual ~CallStream() = default;  ///< Cancels what is not answered.
-  /// False where the stream is broken: Finish says why.
+  /// False where the stream has ended: Finish says why.
   virtual bool Write(const CallRequest& request) = 0;
   /// The next answer, in the order sent; nullopt at the end.
   virtual std::optional<CallResponse> Read() = 0;
@@ -93,6 +99,8 @@ class CallStream {
   /// The stream's own end. Call after Read gave nullopt.
   virtual absl::Status Finish() = 0;
 };
+
+class Origin;
 
 /// A connection. Thread-safe. Unless said otherwise, a method blocks until the answer is there.
 class Client {
@@ -148,17 +156,26 @@ class Client {
  private:
   Client(std::shared_ptr<grpc::Channel> channel, ClientOptions options);
 
+  class AsyncCall;
+
   // One unary request with messages of protobuf's.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Ask(grpc::Status (v1::GraphService::Stub::*method)(grpc::ClientContext*,
                                                                               const Request&,
                                                                               Response*),
                                Request request);
+  // `numbered`: it changes something, and must not be done twice.
   absl::StatusOr<grpc::ByteBuffer> AskRaw(const char* method, const grpc::ByteBuffer& request,
-                                          absl::Duration timeout);
+                                          absl::Duration timeout, bool numbered = false);
+  absl::StatusOr<grpc::ByteBuffer> AskOnce(const char* method, const grpc::ByteBuffer& request,
+                                           absl::Time deadline);
+  absl::Duration TimeoutOf(absl::Duration given) const {
+    return given > absl::ZeroDuration() ? given : options_.timeout;
+  }
 
   const std::shared_ptr<grpc::Channel> channel_;
   const ClientOptions options_;
+  const std::shared_ptr<Origin> origin_;  // Calls that are under way may outlive this.
   const std::unique_ptr<v1::GraphService::Stub> stub_;
 };
 
