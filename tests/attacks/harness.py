@@ -57,10 +57,10 @@ class Attack(contextlib.ExitStack):
       raise Failed("the server did not start: " + server.log_text()[-500:])
     return server
 
-  def client(self, server, namespace="default", timeout=30, **settings):
-    """A formwork.Server."""
-    return self.enter_context(
-        formwork.connect(server.grpc, namespace=namespace, timeout=timeout, **settings))
+  def client(self, server, namespace="default", timeout=30, retry_for=0, **settings):
+    """A formwork.Server, which by default sends nothing again."""
+    return self.enter_context(formwork.connect(
+        server.grpc, namespace=namespace, timeout=timeout, retry_for=retry_for, **settings))
 
   def _end(self, server, expect_end):
     try:
