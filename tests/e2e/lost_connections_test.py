@@ -1,8 +1,10 @@
 """Connections that break at random while clients count: no call is lost, and none is done twice."""
+import json
 import random
 import re
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -21,7 +23,8 @@ class Cutter:
     whether what the server says is lost.
   """
 
-  def __init__(self, server, seed):
+  def __init__(self, server, seed, least=500, most=4000):
+    self._limits = least, most
     self.cuts = 0
     self.calm = self.deaf = False
     self._server = server.rpartition(":")
@@ -43,7 +46,7 @@ class Cutter:
         client.close()
         continue
       # In either direction: some requests are lost, and some answers.
-      limit = {client: self._random.randrange(500, 4000), server: self._random.randrange(500, 4000)}
+      limit = {end: self._random.randrange(*self._limits) for end in (client, server)}
       self._open |= {client, server}
       for source, sink in ((client, server), (server, client)):
         threading.Thread(target=self._pass_on, args=(source, sink, limit[source]),
@@ -132,6 +135,22 @@ def test_it_is_not_sent_again_where_that_is_switched_off():
             function(np.float32(1))
         assert e.value.code == "UNAVAILABLE"
       cutter.close()
+
+
+def test_the_command_counts_right():
+  """The C++ client, with calls under way side by side on each connection."""
+  with server_process.running() as process:
+    with formwork.connect(process.grpc) as server:
+      _, a, _ = snapshot_test.counter(server)
+      cutter = Cutter(process.grpc, 5, 2000, 20000)
+      done = subprocess.run(
+          [server_process.binary("formwork"), "--server", cutter.target, "--json", "bench",
+           "--function", "count", "--input", "1", "--in-flight", "8", "--seconds", "2"],
+          capture_output=True, text=True, timeout=60)
+      cutter.close()
+      assert done.returncode == 0, done.stderr
+      assert cutter.cuts > 2
+      assert a.read() == json.loads(done.stdout)["calls"] + 1  # One before they are counted.
 
 
 @pytest.mark.parametrize("durable", [False, True])

@@ -2,6 +2,7 @@
 
 #include <grpcpp/support/sync_stream.h>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <string>
@@ -78,13 +79,12 @@ class SyncCallStream final : public CallStream {
   }
 
   std::optional<CallResponse> Read() override {
-    while (true) {
+    while (!ended_) {
       grpc::ByteBuffer message;
       if (connection_->stream->Read(&message)) return Answered(message);
-      if (!Reopen(StatusFrom(connection_->stream->Finish(), connection_->context))) {
-        return std::nullopt;
-      }
+      Reopen(StatusFrom(connection_->stream->Finish(), connection_->context));
     }
+    return std::nullopt;
   }
 
   void WritesDone() override {
@@ -130,8 +130,8 @@ class SyncCallStream final : public CallStream {
     return *std::move(response);
   }
 
-  // After the connection has ended with `status`: whether there is another.
-  bool Reopen(absl::Status status) {
+  // After the connection has ended with `status`: another one, or the end.
+  void Reopen(absl::Status status) {
     origin_->NoteEpoch(status);
     {
       absl::MutexLock lock(&mutex_);
@@ -144,7 +144,7 @@ class SyncCallStream final : public CallStream {
       if (!pause) {
         ended_ = true;
         status_ = std::move(status);
-        return false;
+        return;
       }
       pause_ = *pause;
     }
@@ -158,7 +158,6 @@ class SyncCallStream final : public CallStream {
       marks_ = attempts_->lost();
     }
     for (size_t i = 0; i < std::min(behind, kMostSentAgain); ++i) SendNext();
-    return true;
   }
 
   // Sends the first of those that are to be sent again, where there is one.
