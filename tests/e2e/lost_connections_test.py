@@ -1,4 +1,5 @@
 """Connections that break at random while clients count: no call is lost, and none is done twice."""
+import asyncio
 import json
 import random
 import re
@@ -9,6 +10,7 @@ import threading
 import time
 
 import formwork
+import formwork.aio
 import numpy as np
 import pytest
 
@@ -135,6 +137,23 @@ def test_it_is_not_sent_again_where_that_is_switched_off():
             function(np.float32(1))
         assert e.value.code == "UNAVAILABLE"
       cutter.close()
+
+
+def test_asyncio_counts_right():
+  async def count(target):
+    async with await formwork.aio.connect(target, retry_for=60) as client:
+      (function,) = await client.functions("count")
+      for _ in range(10):
+        await asyncio.gather(*(function(np.float32(1)) for _ in range(8)))
+
+  with server_process.running() as process:
+    with formwork.connect(process.grpc) as server:
+      _, a, _ = snapshot_test.counter(server)
+      cutter = Cutter(process.grpc, 3, 2000, 8000)
+      asyncio.run(count(cutter.target))
+      cutter.close()
+      assert a.read() == 80
+      assert cutter.cuts > 2
 
 
 def test_the_command_counts_right():
