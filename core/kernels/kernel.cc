@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/status.h"
+#include "core/kernels/kernel_function.h"
+
 namespace formwork {
 namespace {
 
@@ -14,6 +17,21 @@ namespace {
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<FunctionRun>> CallScope::NewRun(const BoundFunction&) {
+  return Unimplemented("functions are not run here");
+}
+
+absl::StatusOr<std::shared_ptr<const KernelFunction>> KernelInit::Function(size_t) {
+  return Unimplemented("functions are not run here");
+}
+
+BoundFunction BoundFunction::Of(std::shared_ptr<const KernelFunction> function, CallScope& call) {
+  BoundFunction bound;
+  for (int index : function->named) bound.named.push_back(call.named_resource(index));
+  bound.function = std::move(function);
+  return bound;
+}
 
 absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocate(absl::Span<const int> candidates, int i,
                                                          DType dtype, const Shape& shape) {
@@ -33,10 +51,12 @@ absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocate(absl::Span<const int> c
 void KernelRegistry::Add(absl::string_view op, KernelFactory factory) {
   const OpDef* const declared = ops_.Find(op);
   if (declared == nullptr) BrokenKernel(op, "its op is not declared");
-  if (declared->control_flow != ControlFlow::kNone) {
+  const bool runs_functions = declared->control_flow == ControlFlow::kKernel;
+  if (declared->control_flow != ControlFlow::kNone && !runs_functions) {
     BrokenKernel(op, "its op runs functions, which plans do");
   }
-  if (declared->handle_of != nullptr) BrokenKernel(op, "its op names a resource, which plans bind");
+  if (declared->handle_of != nullptr && !runs_functions)
+    BrokenKernel(op, "its op names a resource, which plans bind");
   if (!factories_.emplace(std::string(op), factory).second) BrokenKernel(op, "registered twice");
 }
 

@@ -35,8 +35,11 @@
 
 namespace formwork {
 
+class FunctionRun;
 class KernelContext;
 class StreamScope;
+struct BoundFunction;
+struct KernelFunction;
 
 /// What one execution shares among its steps, nested functions included. core/runtime implements
 /// it. Used by one thread at a time.
@@ -62,6 +65,9 @@ class CallScope {
   virtual StreamScope* streams() { return nullptr; }
   /// The folder in which graphs may name files; empty: there is none.
   virtual absl::string_view files_dir() const { return {}; }
+  /// A function of a node, ready to run (kernel_function.h). Errors: kUnimplemented where none is
+  /// run, as when constants are folded.
+  virtual absl::StatusOr<std::unique_ptr<FunctionRun>> NewRun(const BoundFunction& function);
 
  private:
   uint32_t first_state_ = 0;
@@ -80,6 +86,9 @@ class KernelInit {
   /// ConcreteFunction has its own, and knows them by the node's name
   /// (ConcreteFunction::VisitState). The index of the first, for CallScope::state.
   virtual int NewState(int count) = 0;
+  /// The one that stands at `index` among the functions that the node's attrs name, compiled. Of an
+  /// op of ControlFlow::kKernel. Errors: those of planning it; kUnimplemented where none is run.
+  virtual absl::StatusOr<std::shared_ptr<const KernelFunction>> Function(size_t index);
 };
 
 /// Where a step finds an input: a slot of the frame, or a constant of the plan or function.
@@ -145,7 +154,9 @@ class KernelRegistry {
   explicit KernelRegistry(const OpRegistry& ops) : ops_(ops) {}
 
   /// A second kernel of an op, or one of an op that is not declared or that plans do themselves (it
-  /// runs functions, or names a resource), ends the process with a message that names the op.
+  /// runs functions, or names a resource), ends the process with a message that names the op. An op
+  /// that names a resource and says how its kernel runs functions (ControlFlow::kKernel) has one
+  /// that begins the resource: it runs behind the handle, which is its input, and has no output.
   void Add(absl::string_view op, KernelFactory factory);
   /// Null where this device has no kernel for the op.
   KernelFactory Find(absl::string_view op) const;

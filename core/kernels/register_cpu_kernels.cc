@@ -27,6 +27,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);
   RegisterCompositeCpuKernels(registry);
+  RegisterDataCpuKernels(registry);
 }
 
 }  // namespace formwork

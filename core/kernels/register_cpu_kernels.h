@@ -34,5 +34,6 @@ void RegisterTableCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);
 void RegisterCompositeCpuKernels(KernelRegistry& registry);
+void RegisterDataCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

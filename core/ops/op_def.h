@@ -73,11 +73,12 @@ enum class Effect : uint8_t {
 
 /// How an op runs the functions that its attrs name. In the order of the attrs:
 enum class ControlFlow : uint8_t {
-  kNone,  ///< It names none.
-  kCall,  ///< Runs its one, on all inputs.
-  kIf,    ///< Input 0 chooses: the first where it is true, else the second, on the other inputs.
-  kCase,  ///< Input 0 is the index of the one to run on the other inputs.
-  kWhile  ///< While the first says so, its inputs become what the second makes of them.
+  kNone,   ///< It names none.
+  kCall,   ///< Runs its one, on all inputs.
+  kIf,     ///< Input 0 chooses: the first where it is true, else the second, on the other inputs.
+  kCase,   ///< Input 0 is the index of the one to run on the other inputs.
+  kWhile,  ///< While the first says so, its inputs become what the second makes of them.
+  kKernel  ///< Its kernel runs them, then or later, on what it likes (kernels/kernel_function.h).
 };
 
 /// What a family says of an op beyond its line.
@@ -110,6 +111,10 @@ struct OpDef : OpTraits {
   std::vector<AttrDef> attrs;
 
   const AttrDef* FindAttr(absl::string_view attr) const;
+  /// Whether plans, and no kernel, do what it does with its functions.
+  bool is_control_flow() const {
+    return control_flow != ControlFlow::kNone && control_flow != ControlFlow::kKernel;
+  }
   /// How many of a node's inputs come before those of its functions.
   size_t inputs_before_functions() const {
     return control_flow == ControlFlow::kIf || control_flow == ControlFlow::kCase ? 1 : 0;

@@ -29,6 +29,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterRaggedOps(registry);
   RegisterSparseOps(registry);
   RegisterCompositeOps(registry);
+  RegisterDataOps(registry);
 }
 
 }  // namespace formwork

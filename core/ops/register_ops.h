@@ -37,5 +37,6 @@ void RegisterTableOps(OpRegistry& registry);
 void RegisterRaggedOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);
 void RegisterCompositeOps(OpRegistry& registry);
+void RegisterDataOps(OpRegistry& registry);
 
 }  // namespace formwork

@@ -181,7 +181,7 @@ absl::Status Emitter::AddUnit(Body& body, const FusionUnit& unit) {
 absl::Status Emitter::AddNode(Body& body, int32_t i) {
   const Node& node = body.graph.nodes[i];
   const bool fork = node.kind == NodeKind::kFork;
-  if (!fork && node.op->control_flow == ControlFlow::kNone) return AddKernel(body, i);
+  if (!fork && !node.op->is_control_flow()) return AddKernel(body, i);
   if (body.top && root_) scope_.releases.NoteFunction(Here());
   if (fork) return AddFork(body, i);
   if (node.bodies.empty()) {

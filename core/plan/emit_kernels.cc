@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/kernels/enqueued_step.h"
+#include "core/kernels/kernel_function.h"
 #include "core/plan/emitter.h"
 #include "core/plan/scalars.h"
 
@@ -19,7 +20,12 @@ constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a91583
 // One node's view for its kernel factory.
 class NodeInit final : public KernelInit {
  public:
-  NodeInit(const Graph& graph, const Node& node, Plan& plan) : node_(node), plan_(plan) {
+  using Functions =
+      absl::FunctionRef<absl::StatusOr<std::shared_ptr<const KernelFunction>>(const FuncAttr&)>;
+
+  // `functions` compiles one that the attrs name.
+  NodeInit(const Graph& graph, const Node& node, Plan& plan, Functions functions)
+      : node_(node), plan_(plan), functions_(functions) {
     for (const Edge& edge : node.inputs) input_dtypes_.push_back(graph.dtype(edge));
   }
 
@@ -33,10 +39,16 @@ class NodeInit final : public KernelInit {
     plan_.num_state += static_cast<uint32_t>(count);
     return static_cast<int>(plan_.states.back().numbers.first);
   }
+  absl::StatusOr<std::shared_ptr<const KernelFunction>> Function(size_t index) override {
+    const std::vector<const FuncAttr*> named = FunctionsOf(*node_.op, *node_.attrs);
+    if (index >= named.size()) return InvalidArgument("it names too few functions");
+    return functions_(*named[index]);
+  }
 
  private:
   const Node& node_;
   Plan& plan_;
+  const Functions functions_;
   std::vector<DType> input_dtypes_;
 };
 
@@ -63,6 +75,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
     return absl::OkStatus();
   }
   KernelFn kernel;
+  functions_access_ = Access::kNone;
   if (factory != nullptr) {
     FORMWORK_ASSIGN_OR_RETURN(kernel, MakeKernel(body, node, factory));
   }
@@ -89,10 +102,10 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   if (instruction.effect) plan_->last_effect = Here() - 1;
   scope_.sized_by_value =
       scope_.sized_by_value || (node.op->sized_by_value && !IntegersAreConstant(body, node));
-  Access access = Access::kNone;
+  Access access = functions_access_;
   if (node.op->effect == Effect::kRead) {
-    access = Access::kRead;
-  } else if (node.op->effect != Effect::kNone) {
+    access = std::max(access, Access::kRead);
+  } else if (node.op->effect != Effect::kNone && node.op->control_flow != ControlFlow::kKernel) {
     access = Access::kWrite;
   }
   NoteAccess(body, i, [access](size_t) { return access; });
@@ -107,6 +120,8 @@ absl::Status Emitter::AddHandle(Body& body, int32_t i) {
     const uint32_t kernel =
         NewKernel([name = node.name, type = std::move(type)](KernelContext& ctx) {
           ctx.SetOutput(0, Tensor::Scalar(ctx.resources().CreateForCall(name, type)));
+          // Of an old op, what lets go of the resource: the call's end does.
+          if (ctx.num_outputs() > 1) ctx.SetOutput(1, Tensor::VariantScalar(nullptr));
           return absl::OkStatus();
         });
     NewStep(body, i, Plan::Code::kKernel, kernel, {});
@@ -115,23 +130,73 @@ absl::Status Emitter::AddHandle(Body& body, int32_t i) {
   if (name.empty()) name = node.name;
   const std::string container = node.attrs->GetOr<std::string>("container", "");
   if (!container.empty()) name = absl::StrCat(container, "/", name);
-  const auto [found, inserted] =
-      scope_.named_index.try_emplace(name, scope_.named_resources.size());
-  const int index = static_cast<int>(found->second);
-  if (inserted) {
-    scope_.named_resources.push_back({name, std::move(type), Access::kNone});
-  } else if (!scope_.named_resources[index].type.IsCompatibleWith(type)) {
-    return InvalidArgument("node '", node.name, "': resource '", name,
-                           "' is of two types: ", scope_.named_resources[index].type.ToString(),
-                           " and ", type.ToString());
-  }
+  absl::StatusOr<int> named = NamedResourceIndex(name, type);
+  if (!named.ok()) return Annotate(named.status(), absl::StrCat("node '", node.name, "'"));
+  const int index = *named;
   const uint32_t kernel = NewKernel([index](KernelContext& ctx) {
     ctx.SetOutput(0, Tensor::Scalar(ctx.call().named_resource(index)));
     return absl::OkStatus();
   });
   NewStep(body, i, Plan::Code::kKernel, kernel, {});
   accesses_.NoteHandle(-1 - index, body.refs[i][0].index, body.top);
+  return AddBeginning(body, i);
+}
+
+absl::Status Emitter::AddBeginning(Body& body, int32_t i) {
+  const Node& node = body.graph.nodes[i];
+  const KernelFactory factory = context_.kernels.Find(node.op->name);
+  if (factory == nullptr) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+  Plan::Instruction& instruction = NewInstruction(Plan::Code::kKernel, node.name, node.op);
+  instruction.target = NewKernel(std::move(kernel));
+  instruction.effect = true;
+  plan_->last_effect = Here() - 1;
+  AddInput(body.refs[i][0]);
+  Node begun = node;
+  begun.inputs = {{i, 0}};
+  begun.output_dtypes.clear();
+  accesses_.NoteStep({body.graph, begun, body.top, {body.refs[i][0]}, {}},
+                     [](size_t) { return Access::kWrite; });
   return absl::OkStatus();
+}
+
+absl::StatusOr<int> Emitter::NamedResourceIndex(const std::string& name, const ResourceType& type) {
+  const auto [found, inserted] =
+      scope_.named_index.try_emplace(name, scope_.named_resources.size());
+  const int index = static_cast<int>(found->second);
+  if (inserted) {
+    scope_.named_resources.push_back({name, type, Access::kNone});
+  } else if (!scope_.named_resources[index].type.IsCompatibleWith(type)) {
+    return InvalidArgument("resource '", name,
+                           "' is of two types: ", scope_.named_resources[index].type.ToString(),
+                           " and ", type.ToString());
+  }
+  return index;
+}
+
+absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
+    const FuncAttr& attr) {
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                            PlanKernelFunction(attr.name, scope_));
+  auto function = std::make_shared<KernelFunction>();
+  for (Access access : plan->arg_access) functions_access_ = std::max(functions_access_, access);
+  for (const NamedResource& own : plan->named_resources) {
+    FORMWORK_ASSIGN_OR_RETURN(const int index, NamedResourceIndex(own.name, own.type));
+    // It may run as long as the call does.
+    Access& access = scope_.named_resources[index].access;
+    access = std::max(access, own.access);
+    scope_.releases.Keep(-1 - index);
+    function->named.push_back(index);
+  }
+  if (on_device() && (functions_access_ != Access::kNone || !function->named.empty())) {
+    return Unimplemented("function '", attr.name,
+                         "' uses resources, which a function of a dataset cannot on a device");
+  }
+  scope_.has_loop = true;  // As often as there are elements.
+  function->arg_dtypes = plan->arg_dtypes;
+  function->result_dtypes = plan->result_dtypes;
+  function->plan = std::move(plan);
+  return function;
 }
 
 absl::StatusOr<bool> Emitter::AddFused(Body& body, const FusionUnit& unit) {
@@ -169,7 +234,8 @@ void Emitter::AddScalars(Body& body, const FusionUnit& unit) {
 
 absl::StatusOr<KernelFn> Emitter::MakeKernel(const Body& body, const Node& node,
                                              KernelFactory factory) {
-  NodeInit init(body.graph, node, *plan_);
+  NodeInit init(body.graph, node, *plan_,
+                [this](const FuncAttr& function) { return KernelFunctionOf(function); });
   absl::StatusOr<KernelFn> kernel = factory(init);
   if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("node '", node.name, "'"));
   return kernel;

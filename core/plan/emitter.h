@@ -69,6 +69,11 @@ class Emitter : private ProgramBuilder {
 
   absl::Status AddKernel(Body& body, int32_t i);
   absl::Status AddHandle(Body& body, int32_t i);
+  // Behind a handle, what begins its resource, if anything does (KernelRegistry::Add).
+  absl::Status AddBeginning(Body& body, int32_t i);
+  // Its place among the scope's, where it is put if it is new.
+  absl::StatusOr<int> NamedResourceIndex(const std::string& name, const ResourceType& type);
+  absl::StatusOr<std::shared_ptr<const KernelFunction>> KernelFunctionOf(const FuncAttr& attr);
   // False where the unit is to be single steps.
   absl::StatusOr<bool> AddFused(Body& body, const FusionUnit& unit);
   void AddScalars(Body& body, const FusionUnit& unit);
@@ -112,6 +117,8 @@ class Emitter : private ProgramBuilder {
   PlannerScope& scope_;
   const bool root_;
   Accesses accesses_{*plan_, scope_, root_};
+  // Of the functions that the kernel runs that is being made: the strongest to a parameter.
+  Access functions_access_ = Access::kNone;
 };
 
 }  // namespace formwork

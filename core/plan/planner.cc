@@ -15,6 +15,8 @@ namespace {
 // A function has at most so many for shapes of their own; further shapes share one for any shapes.
 // In a nest whose functions each call with two shapes, plans would double with every level.
 constexpr int kMostPlans = 4;
+// Functions of kernels in functions of kernels are planned, and run, on the stack.
+constexpr int kMostKernelDepth = 16;
 
 // What a graph, or a body in it, calls.
 std::vector<FunctionCall> CallsOf(const Graph& graph) {
@@ -54,9 +56,10 @@ absl::StatusOr<Unplanned> Prepare(std::string key, Graph graph,
 }
 
 // Functions are planned before those that call them: by a list, because nests may be deep.
+// `is_request`: the outermost one is the request's own graph.
 absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
                                               const std::vector<PartialShape>& arg_shapes,
-                                              PlannerScope& scope) {
+                                              PlannerScope& scope, bool is_request) {
   std::vector<Unplanned> nest;
   FORMWORK_ASSIGN_OR_RETURN(Unplanned whole, Prepare("", root, arg_shapes, scope));
   nest.push_back(std::move(whole));
@@ -77,7 +80,7 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
       continue;
     }
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
-                              Emit(last.graph, scope, /*root=*/nest.size() == 1));
+                              Emit(last.graph, scope, /*root=*/is_request && nest.size() == 1));
     if (nest.size() == 1) return plan;
     scope.function_index[last.key] = static_cast<uint32_t>(scope.functions.size());
     scope.functions.push_back(std::move(plan));
@@ -85,7 +88,45 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
   }
 }
 
+// Gives the outermost plan what its scope has gathered.
+void Complete(Plan& plan, PlannerScope& scope) {
+  plan.functions = std::move(scope.functions);
+  plan.named_resources = std::move(scope.named_resources);
+  plan.fallbacks = std::move(scope.fallbacks);
+  plan.has_loop = scope.has_loop;
+  plan.sized_by_value = scope.sized_by_value;
+  plan.bytes = scope.bytes;
+}
+
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<const Plan>> PlanKernelFunction(const std::string& name,
+                                                               PlannerScope& scope) {
+  auto found = scope.kernel_plans->find(name);
+  if (found != scope.kernel_plans->end()) return found->second;
+  if (scope.depth == kMostKernelDepth) {
+    return InvalidArgument("functions that kernels run are nested too deep: limit=",
+                           kMostKernelDepth);
+  }
+  PlannerContext context = scope.context;
+  context.device.reset();
+  context.lanes = false;
+  context.budget = scope.budget;
+  PlannerScope inner(scope.library, context);
+  inner.kernel_plans = scope.kernel_plans;
+  inner.depth = scope.depth + 1;
+  const Graph& function = *scope.library.at(name);
+  absl::StatusOr<std::shared_ptr<Plan>> plan =
+      PlanAll(function, std::vector<PartialShape>(function.args.size()), inner,
+              /*is_request=*/false);
+  scope.budget = inner.budget;
+  scope.missing.insert(scope.missing.end(), inner.missing.begin(), inner.missing.end());
+  if (!plan.ok()) return plan.status();
+  scope.bytes += inner.bytes;
+  Complete(**plan, inner);
+  (*scope.kernel_plans)[name] = *plan;
+  return std::shared_ptr<const Plan>(*std::move(plan));
+}
 
 FunctionCall FunctionCall::Of(const Graph& graph, const Node& node) {
   FunctionCall call{FunctionsOf(*node.op, *node.attrs)[0]->name, {}};
@@ -110,7 +151,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context) {
   PlannerScope scope(imported.library, context);
-  absl::StatusOr<std::shared_ptr<Plan>> plan = PlanAll(*imported.graph, arg_shapes, scope);
+  absl::StatusOr<std::shared_ptr<Plan>> plan =
+      PlanAll(*imported.graph, arg_shapes, scope, /*is_request=*/true);
   absl::Status copied;  // The constants; of a plan that has failed, too: none is on its way then.
   if (context.device) copied = context.device->stream.Record()->Await(absl::InfiniteFuture());
   if (!scope.missing.empty()) {
@@ -130,12 +172,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
   }
   if (!plan.ok()) return plan.status();
   FORMWORK_RETURN_IF_ERROR(copied);
-  (*plan)->functions = std::move(scope.functions);
-  (*plan)->named_resources = std::move(scope.named_resources);
-  (*plan)->fallbacks = std::move(scope.fallbacks);
-  (*plan)->has_loop = scope.has_loop;
-  (*plan)->sized_by_value = scope.sized_by_value;
-  (*plan)->bytes = scope.bytes;
+  Complete(**plan, scope);
   return std::shared_ptr<const Plan>(*std::move(plan));
 }
 

@@ -49,6 +49,10 @@ struct PlannerScope {
   bool sized_by_value = false;
   size_t bytes = 0;
   PassBudget budget;
+  /// Those that kernels run, by name; shared with the scopes in which they are planned.
+  using KernelPlans = HashMap<std::string, std::shared_ptr<const Plan>>;
+  std::shared_ptr<KernelPlans> kernel_plans = std::make_shared<KernelPlans>();
+  int depth = 0;                     ///< How many functions of kernels this one is in.
   std::vector<std::string> missing;  ///< "Op (node 'x')"
   std::vector<Plan::Fallback> fallbacks;
 };
@@ -58,5 +62,11 @@ struct PlannerScope {
 /// scope. Errors: as MakePlan; ops without a kernel are
 /// noted in the scope.
 absl::StatusOr<std::shared_ptr<Plan>> Emit(const Graph& graph, PlannerScope& scope, bool root);
+
+/// The plan of a function that a kernel of a plan in `scope` runs: complete by itself, for any
+/// shapes and for the host. Errors: as MakePlan, but that ops without a kernel are noted in the
+/// scope; kInvalidArgument where such functions nest too deep.
+absl::StatusOr<std::shared_ptr<const Plan>> PlanKernelFunction(const std::string& name,
+                                                               PlannerScope& scope);
 
 }  // namespace formwork

@@ -1,5 +1,7 @@
 #include "core/runtime/call.h"
 
+#include "core/runtime/function_run.h"
+
 namespace formwork {
 namespace {
 
@@ -7,6 +9,10 @@ namespace {
 constexpr size_t kMostPrintedBytes = size_t{4} << 20;
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<FunctionRun>> Call::NewRun(const BoundFunction& function) {
+  return MakeFunctionRun(function);
+}
 
 void Call::Print(absl::string_view text) {
   if (stop_.cut()) return;

@@ -39,6 +39,7 @@ class Call final : public CallScope {
   ResourceHandle named_resource(int index) override { return (*named_)[index]; }
   StreamScope* streams() override { return streams_; }
   absl::string_view files_dir() const override { return files_dir_; }
+  absl::StatusOr<std::unique_ptr<FunctionRun>> NewRun(const BoundFunction& function) override;
 
  private:
   Allocator& allocator_;

@@ -9,6 +9,7 @@ import tensorflow as tf
 import programs
 import programs_arguments  # This one and the others add to the programs.
 import programs_composites
+import programs_data
 import programs_gradients
 import programs_guide
 import programs_higher_order

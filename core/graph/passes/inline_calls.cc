@@ -13,7 +13,7 @@ namespace {
 constexpr int kMostDepth = 64;
 
 bool RunsFunctions(const Node& node) {
-  return node.kind == NodeKind::kOp && node.op->control_flow != ControlFlow::kNone;
+  return node.kind == NodeKind::kOp && node.op->is_control_flow();
 }
 
 // What node names inside one of the bodies begin with after the node's own.

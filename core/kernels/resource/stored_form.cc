@@ -3,7 +3,8 @@
 namespace formwork {
 
 const StoredForm* FindStoredForm(absl::string_view kind) {
-  for (const StoredForm* form : {&kStoredVariable, &kStoredTable, &kStoredStaticTable}) {
+  for (const StoredForm* form :
+       {&kStoredVariable, &kStoredTable, &kStoredStaticTable, &kStoredIterator}) {
     if (form->kind.name == kind) return form;
   }
   return nullptr;

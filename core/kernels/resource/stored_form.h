@@ -32,6 +32,7 @@ struct StoredForm {
 
 extern const StoredForm kStoredVariable;                   ///< variable_cpu.cc
 extern const StoredForm kStoredTable, kStoredStaticTable;  ///< table_cpu.cc
+extern const StoredForm kStoredIterator;                   ///< data/iterator_cpu.cc
 
 /// By the kind's name; null where there is none.
 const StoredForm* FindStoredForm(absl::string_view kind);

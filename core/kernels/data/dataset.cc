@@ -1,0 +1,79 @@
+#include "core/kernels/data/dataset.h"
+
+#include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/array/stack.h"
+#include "core/kernels/variant/variant_nesting.h"
+
+namespace formwork {
+
+absl::StatusOr<bool> Iterator::Next(IterationContext& ctx, Element& element) {
+  element.clear();
+  if (at_end()) return false;
+  FORMWORK_RETURN_IF_ERROR(ctx.Look());
+  absl::StatusOr<bool> made = next_(ctx, element);
+  if (made.ok() && !*made) next_ = nullptr;
+  if (!made.ok() || !*made) element.clear();
+  return made;
+}
+
+absl::StatusOr<Iterator> Dataset::Begin(IterationContext& ctx) const {
+  FORMWORK_RETURN_IF_ERROR(ctx.Look());
+  FORMWORK_ASSIGN_OR_RETURN(NextFn next, begin(ctx));
+  return Iterator(std::move(next));
+}
+
+std::shared_ptr<Dataset> NewDataset(ElementSpec spec, int64_t cardinality, BeginFn begin) {
+  auto dataset = std::make_shared<Dataset>();
+  dataset->spec = std::move(spec);
+  dataset->cardinality = cardinality;
+  dataset->begin = std::move(begin);
+  return dataset;
+}
+
+absl::StatusOr<DatasetPtr> DatasetFromTensor(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kVariant || tensor.rank() != 0) {
+    return InvalidArgument("Dataset tensor must be a scalar of dtype variant: ",
+                           DTypeName(tensor.dtype()), tensor.shape().ToString());
+  }
+  DatasetPtr dataset = std::dynamic_pointer_cast<const Dataset>(tensor.scalar<Variant>());
+  if (dataset == nullptr) return InvalidArgument("Tensor must be a Dataset object.");
+  return dataset;
+}
+
+KernelFn DatasetKernel(MakeDataset make) {
+  return KernelFn([make = std::move(make)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Dataset> dataset, make(ctx));
+    for (int i = 0; i < ctx.num_inputs(); ++i) {
+      FORMWORK_RETURN_IF_ERROR(CountNesting(*dataset, ctx.input(i)));
+    }
+    ctx.SetOutput(0, Tensor::VariantScalar(std::move(dataset)));
+    return absl::OkStatus();
+  });
+}
+
+KernelFn DatasetKernel(MakeOnDataset make) {
+  return DatasetKernel(MakeDataset(
+      [make = std::move(make)](KernelContext& ctx) -> absl::StatusOr<std::shared_ptr<Dataset>> {
+        FORMWORK_ASSIGN_OR_RETURN(DatasetPtr input, DatasetFromTensor(ctx.input(0)));
+        return make(ctx, std::move(input));
+      }));
+}
+
+template <typename T>
+absl::StatusOr<T> ScalarInput(KernelContext& ctx, int i, absl::string_view name) {
+  const Tensor& input = ctx.input(i);
+  if (input.rank() == 0 && input.dtype() == DTypeOf<T>::value) return input.scalar<T>();
+  return InvalidArgument(name, " must be a scalar");
+}
+template absl::StatusOr<int64_t> ScalarInput(KernelContext&, int, absl::string_view);
+template absl::StatusOr<bool> ScalarInput(KernelContext&, int, absl::string_view);
+template absl::StatusOr<std::string> ScalarInput(KernelContext&, int, absl::string_view);
+
+absl::StatusOr<Tensor> RowOf(Allocator& allocator, const Tensor& value, int64_t i) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor row, SliceAlong(allocator, value, 0, i, 1));
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  return std::move(row).Reshaped(Shape::Trusted(value.shape().dims().subspan(1)));
+}
+
+}  // namespace formwork

@@ -1,0 +1,59 @@
+#include "core/kernels/data/dataset_function.h"
+
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace formwork {
+
+absl::Status RunningFunction::Run(IterationContext& ctx, Element args, Element& results) {
+  args.insert(args.end(), captured_->begin(), captured_->end());
+  results.clear();
+  results.resize(num_results_);
+  return run_->Run(ctx.call, absl::MakeSpan(args), absl::MakeSpan(results));
+}
+
+absl::StatusOr<bool> RunningFunction::RunPredicate(IterationContext& ctx, const Element& args) {
+  Element results;
+  FORMWORK_RETURN_IF_ERROR(Run(ctx, args, results));
+  if (results.size() != 1 || results[0].dtype() != DType::kBool || results[0].rank() != 0) {
+    return InvalidArgument("Filter predicate `predicate` must return a scalar bool.");
+  }
+  return results[0].scalar<bool>();
+}
+
+absl::StatusOr<DatasetPtr> RunningFunction::RunForDataset(IterationContext& ctx, Element args,
+                                                          const std::vector<DType>& dtypes) {
+  Element results;
+  FORMWORK_RETURN_IF_ERROR(Run(ctx, std::move(args), results));
+  if (results.size() != 1 || results[0].dtype() != DType::kVariant || results[0].rank() != 0) {
+    return InvalidArgument("Function must return a single scalar of dtype DT_VARIANT.");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(DatasetPtr dataset, DatasetFromTensor(results[0]));
+  FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(dtypes, dataset->spec.dtypes));
+  return dataset;
+}
+
+DatasetFunction::DatasetFunction(KernelContext& ctx,
+                                 const std::shared_ptr<const KernelFunction>& function, int first,
+                                 int count)
+    : bound_(BoundFunction::Of(function, ctx.call())) {
+  auto captured = std::make_shared<Element>();
+  captured->reserve(static_cast<size_t>(count));
+  for (int i = first; i < first + count; ++i) captured->push_back(ctx.input(i));
+  captured_ = std::move(captured);
+}
+
+absl::StatusOr<RunningFunction> DatasetFunction::NewRun(IterationContext& ctx) const {
+  RunningFunction running;
+  FORMWORK_ASSIGN_OR_RETURN(running.run_, ctx.call.NewRun(bound_));
+  running.captured_ = captured_;
+  running.num_results_ = bound_.function->result_dtypes.size();
+  return running;
+}
+
+absl::Status CheckResults(const KernelFunction& function, const std::vector<DType>& dtypes) {
+  return CheckDTypesFit(dtypes, function.result_dtypes);
+}
+
+}  // namespace formwork

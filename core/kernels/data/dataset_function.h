@@ -1,0 +1,50 @@
+#pragma once
+
+// The functions of datasets.
+
+#include <memory>
+#include <vector>
+
+#include "core/kernels/data/dataset.h"
+#include "core/kernels/kernel_function.h"
+
+namespace formwork {
+
+/// One that an iterator runs, with hidden state of its own. Used by one thread at a time.
+class RunningFunction {
+ public:
+  /// What the function makes of `args`, which are moved out, and what it has captured. Errors: as
+  /// FunctionRun::Run. Afterwards `results` are as many as the function has.
+  absl::Status Run(IterationContext& ctx, Element args, Element& results);
+  /// The same of what decides. Errors: kInvalidArgument unless it is a scalar bool.
+  absl::StatusOr<bool> RunPredicate(IterationContext& ctx, const Element& args);
+  /// The same of what makes a dataset. Errors: kInvalidArgument unless its elements are of
+  /// `dtypes`.
+  absl::StatusOr<DatasetPtr> RunForDataset(IterationContext& ctx, Element args,
+                                           const std::vector<DType>& dtypes);
+
+ private:
+  friend class DatasetFunction;
+  std::unique_ptr<FunctionRun> run_;
+  std::shared_ptr<const Element> captured_;
+  size_t num_results_ = 0;
+};
+
+/// One of a dataset, with what it has captured. Immutable, shared by threads.
+class DatasetFunction {
+ public:
+  /// In a kernel's call: it has captured `count` inputs from `first` on.
+  DatasetFunction(KernelContext& ctx, const std::shared_ptr<const KernelFunction>& function,
+                  int first, int count);
+
+  absl::StatusOr<RunningFunction> NewRun(IterationContext& ctx) const;
+
+ private:
+  BoundFunction bound_;
+  std::shared_ptr<const Element> captured_;
+};
+
+/// Errors: kInvalidArgument if the function's results are not of those dtypes.
+absl::Status CheckResults(const KernelFunction& function, const std::vector<DType>& dtypes);
+
+}  // namespace formwork

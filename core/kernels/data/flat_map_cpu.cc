@@ -1,0 +1,153 @@
+// Datasets of the elements of datasets that a function makes: one after the other, or in turns.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/kernels/data/data_cpu.h"
+#include "core/kernels/data/dataset_function.h"
+
+namespace formwork {
+namespace {
+
+using Made = absl::StatusOr<std::shared_ptr<Dataset>>;
+
+// TensorFlow's kAutotune: as it thinks best.
+constexpr int64_t kAutotune = -1;
+
+absl::StatusOr<KernelFn> MakeFlatMap(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
+    auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 1);
+    return NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
+      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
+      return NextFn(
+          [it = std::move(it), run = std::move(run), dtypes = spec.dtypes, inner = Iterator()](
+              IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
+            while (true) {
+              FORMWORK_ASSIGN_OR_RETURN(bool more, inner.Next(ctx, element));
+              if (more) return true;
+              Element args;
+              FORMWORK_ASSIGN_OR_RETURN(more, it.Next(ctx, args));
+              if (!more) return false;
+              FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr dataset,
+                                        run.RunForDataset(ctx, std::move(args), dtypes));
+              FORMWORK_ASSIGN_OR_RETURN(inner, dataset->Begin(ctx));
+            }
+          });
+    });
+  }));
+}
+
+// Takes `block` elements in turn from each of up to `cycle` datasets.
+class Interleaved {
+ public:
+  Interleaved(Iterator it, RunningFunction run, std::vector<DType> dtypes, int64_t cycle,
+              int64_t block)
+      : it_(std::move(it)),
+        run_(std::move(run)),
+        dtypes_(std::move(dtypes)),
+        cycle_(cycle),
+        block_(block) {}
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    while (true) {
+      // Places are there as far as the turn has come.
+      if (at_ == open_.size() && !it_.at_end()) open_.emplace_back();
+      if (at_ < open_.size() && !open_[at_].at_end()) {
+        FORMWORK_ASSIGN_OR_RETURN(const bool more, open_[at_].Next(ctx, element));
+        if (more) {
+          if (++in_block_ == block_) Turn();
+          return true;
+        }
+        Turn();
+      } else if (!it_.at_end()) {
+        FORMWORK_RETURN_IF_ERROR(Open(ctx));
+      } else {
+        const bool over = std::all_of(open_.begin(), open_.end(),
+                                      [](const Iterator& each) { return each.at_end(); });
+        if (over) return false;
+        Turn();
+      }
+    }
+  }
+
+ private:
+  absl::Status Open(IterationContext& ctx) {
+    Element args;
+    FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, args));
+    if (!more) return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr dataset,
+                              run_.RunForDataset(ctx, std::move(args), dtypes_));
+    FORMWORK_ASSIGN_OR_RETURN(open_[at_], dataset->Begin(ctx));
+    return absl::OkStatus();
+  }
+  // To the next place; behind the last that there can be, the first.
+  void Turn() {
+    in_block_ = 0;
+    const size_t places = it_.at_end() ? open_.size() : static_cast<size_t>(cycle_);
+    at_ = at_ + 1 >= places ? 0 : at_ + 1;
+  }
+
+  Iterator it_;
+  RunningFunction run_;
+  const std::vector<DType> dtypes_;
+  const int64_t cycle_, block_;
+  std::vector<Iterator> open_;
+  size_t at_ = 0;
+  int64_t in_block_ = 0;
+};
+
+// `inputs_behind`: how many inputs stand behind block_length.
+absl::StatusOr<KernelFn> MakeInterleaveWith(KernelInit& init, int inputs_behind) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  FORMWORK_ASSIGN_OR_RETURN(const auto captured,
+                            init.attrs().Get<std::vector<DType>>("Targuments"));
+  return DatasetKernel(MakeOnDataset([=, count = static_cast<int>(captured.size())](
+                                         KernelContext& ctx, DatasetPtr input) -> Made {
+    const int own = ctx.num_inputs() - inputs_behind - 2;
+    FORMWORK_ASSIGN_OR_RETURN(int64_t cycle, ScalarInput<int64_t>(ctx, own, "cycle_length"));
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t block,
+                              ScalarInput<int64_t>(ctx, own + 1, "block_length"));
+    if (cycle == kAutotune) cycle = ParallelThreads();
+    if (cycle < 1) return InvalidArgument("cycle_length must be greater than zero.");
+    if (block < 1) return InvalidArgument("block_length must be greater than zero.");
+    auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, count);
+    return NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
+      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
+      auto interleaved =
+          std::make_unique<Interleaved>(std::move(it), std::move(run), spec.dtypes, cycle, block);
+      return NextFn(
+          [interleaved = std::move(interleaved)](IterationContext& ctx, Element& element) {
+            return interleaved->Next(ctx, element);
+          });
+    });
+  }));
+}
+
+absl::StatusOr<KernelFn> MakeInterleave(KernelInit& init) { return MakeInterleaveWith(init, 0); }
+// num_parallel_calls; elements come in the order of InterleaveDataset.
+absl::StatusOr<KernelFn> MakeParallelInterleaveV2(KernelInit& init) {
+  return MakeInterleaveWith(init, 1);
+}
+// Also how many elements to fetch ahead, of what.
+absl::StatusOr<KernelFn> MakeParallelInterleaveV4(KernelInit& init) {
+  return MakeInterleaveWith(init, 3);
+}
+
+}  // namespace
+
+void RegisterFlatMapDatasets(KernelRegistry& registry) {
+  registry.Add("FlatMapDataset", MakeFlatMap);
+  registry.Add("InterleaveDataset", MakeInterleave);
+  registry.Add("ParallelInterleaveDatasetV2", MakeParallelInterleaveV2);
+  registry.Add("ParallelInterleaveDatasetV3", MakeParallelInterleaveV2);
+  registry.Add("ParallelInterleaveDatasetV4", MakeParallelInterleaveV4);
+}
+
+}  // namespace formwork

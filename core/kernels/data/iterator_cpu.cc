@@ -1,0 +1,165 @@
+// Iterators as resources: their positions outlive calls.
+
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "core/base/status.h"
+#include "core/kernels/data/data_cpu.h"
+#include "core/kernels/data/dataset_function.h"
+#include "core/kernels/resource/handle.h"
+#include "core/kernels/resource/stored_form.h"
+#include "core/kernels/variant/optional.h"
+#include "core/kernels/variant/variant_nesting.h"
+#include "core/ops/data.h"
+
+namespace formwork {
+namespace {
+
+// The state of an iterator: unlike that of other resources it moves on in place. Who uses it
+// writes, so that calls take turns; there is nothing to go back to if one fails, as in TensorFlow.
+class IteratorState final : public VariantObject {
+ public:
+  explicit IteratorState(Iterator it) : it_(std::move(it)) {}
+  absl::string_view type_name() const override { return "formwork::Iterator"; }
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    if (busy_) return FailedPrecondition("the iterator is asked by one of its own functions");
+    busy_ = true;
+    auto done = absl::MakeCleanup([this] { busy_ = false; });
+    return it_.Next(ctx, element);
+  }
+
+ private:
+  Iterator it_;
+  bool busy_ = false;
+};
+
+absl::StatusOr<const ResourceType*> IteratorType(KernelContext& ctx, ResourceHandle handle) {
+  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
+  if (type->kind == &kIteratorKind) return type;
+  return InvalidArgument("the handle is not an iterator's but a ", type->kind->name, "'s");
+}
+
+// Begins the iterator anew, with `dataset`.
+absl::Status BeginIterator(KernelContext& ctx, IterationContext& iteration, ResourceHandle handle,
+                           const Dataset& dataset) {
+  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, IteratorType(ctx, handle));
+  FORMWORK_RETURN_IF_ERROR(CheckElementsFit(ElementSpec::OfIterator(*type), dataset.spec));
+  FORMWORK_ASSIGN_OR_RETURN(Iterator it, dataset.Begin(iteration));
+  return ctx.resources().WriteState(
+      handle, Tensor::VariantScalar(std::make_shared<IteratorState>(std::move(it))),
+      sizeof(IteratorState));
+}
+
+absl::StatusOr<KernelFn> MakeMakeIterator(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr dataset, DatasetFromTensor(ctx.input(0)));
+    if (ctx.input(1).num_elements() != 1) {
+      return InvalidArgument("iterator must be a single handle: shape=",
+                             ctx.input(1).shape().ToString());
+    }
+    IterationContext iteration(ctx.call());
+    return BeginIterator(ctx, iteration, ctx.input(1).scalar<ResourceHandle>(), *dataset);
+  });
+}
+
+// Behind the handle of a OneShotIterator, which begins once.
+absl::StatusOr<KernelFn> MakeOneShot(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  return KernelFn([function](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor state, ctx.resources().ReadState(handle));
+    if (state.has_value()) return absl::OkStatus();
+    IterationContext iteration(ctx.call());
+    FORMWORK_ASSIGN_OR_RETURN(RunningFunction factory,
+                              DatasetFunction(ctx, function, 0, 0).NewRun(iteration));
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, IteratorType(ctx, handle));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const DatasetPtr dataset,
+        factory.RunForDataset(iteration, {}, ElementSpec::OfIterator(*type).dtypes));
+    return BeginIterator(ctx, iteration, handle, *dataset);
+  });
+}
+
+// The next element of the iterator that is input 0; false: there is none.
+absl::StatusOr<bool> NextElement(KernelContext& ctx, absl::string_view op, Element& element) {
+  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+  FORMWORK_RETURN_IF_ERROR(IteratorType(ctx, handle).status());
+  FORMWORK_ASSIGN_OR_RETURN(Tensor state, ctx.resources().ReadState(handle));
+  if (!state.has_value()) {
+    return FailedPrecondition(
+        op,
+        "() failed because the iterator has not been initialized. Ensure that you have run "
+        "the initializer operation for this iterator before getting the next element.");
+  }
+  IterationContext iteration(ctx.call());
+  // Nobody else makes states of iterators.
+  auto& iterator = static_cast<IteratorState&>(*state.scalar<Variant>());
+  absl::StatusOr<bool> more = iterator.Next(iteration, element);
+  // It has moved on, whether it failed or not.
+  FORMWORK_RETURN_IF_ERROR(
+      ctx.resources().WriteState(handle, std::move(state), sizeof(IteratorState)));
+  return more;
+}
+
+absl::StatusOr<KernelFn> MakeGetNext(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  return KernelFn([spec = std::move(spec)](KernelContext& ctx) -> absl::Status {
+    Element element;
+    FORMWORK_ASSIGN_OR_RETURN(const bool more, NextElement(ctx, "GetNext", element));
+    if (!more) return absl::OutOfRangeError("End of sequence");
+    FORMWORK_RETURN_IF_ERROR(CheckElement(spec, element));
+    for (size_t i = 0; i < element.size(); ++i) {
+      ctx.SetOutput(static_cast<int>(i), std::move(element[i]));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeGetNextAsOptional(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  return KernelFn([spec = std::move(spec)](KernelContext& ctx) -> absl::Status {
+    auto optional = std::make_shared<Optional>();
+    FORMWORK_ASSIGN_OR_RETURN(const bool more,
+                              NextElement(ctx, "GetNextAsOptional", optional->components));
+    if (more) FORMWORK_RETURN_IF_ERROR(CheckElement(spec, optional->components));
+    for (const Tensor& component : optional->components) {
+      FORMWORK_RETURN_IF_ERROR(CountNesting(*optional, component));
+    }
+    ctx.SetOutput(0, Tensor::VariantScalar(std::move(optional)));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeDelete(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_RETURN_IF_ERROR(IteratorType(ctx, handle).status());
+    return ctx.resources().Destroy(handle, /*ignore_missing=*/true);
+  });
+}
+
+// --- On disk: that there is one, not where it is ------------------------------------------------
+
+absl::StatusOr<std::vector<Tensor>> NoParts(const ResourceType&, const Tensor&, Allocator&) {
+  return Unimplemented("the position of an iterator cannot be stored");
+}
+
+absl::StatusOr<ResourceValue> NoValue(const ResourceType&, const std::vector<Tensor>&) {
+  return Unimplemented("the position of an iterator cannot be stored");
+}
+
+}  // namespace
+
+const StoredForm kStoredIterator = {kIteratorKind, NoParts, NoValue};
+
+void RegisterIterators(KernelRegistry& registry) {
+  registry.Add("MakeIterator", MakeMakeIterator);
+  registry.Add("OneShotIterator", MakeOneShot);
+  registry.Add("IteratorGetNext", MakeGetNext);
+  registry.Add("IteratorGetNextSync", MakeGetNext);
+  registry.Add("IteratorGetNextAsOptional", MakeGetNextAsOptional);
+  registry.Add("DeleteIterator", MakeDelete);
+}
+
+}  // namespace formwork

@@ -1,0 +1,220 @@
+// Datasets in a random order, and of random numbers: with seeds, TensorFlow's.
+
+#include <deque>
+#include <random>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/status.h"
+#include "core/kernels/data/data_cpu.h"
+#include "core/kernels/data/dataset.h"
+#include "core/kernels/random/philox.h"
+
+namespace formwork {
+namespace {
+
+using Made = absl::StatusOr<std::shared_ptr<Dataset>>;
+
+struct Seeds {
+  uint64_t first = 0, second = 0;
+
+  // Without seeds: some.
+  static absl::StatusOr<Seeds> FromInputs(KernelContext& ctx, int i) {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t seed, ScalarInput<int64_t>(ctx, i, "seed"));
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t seed2, ScalarInput<int64_t>(ctx, i + 1, "seed2"));
+    if (seed != 0 || seed2 != 0) {
+      return Seeds{static_cast<uint64_t>(seed), static_cast<uint64_t>(seed2)};
+    }
+    std::random_device device;
+    const auto draw = [&device] { return uint64_t{device()} << 32 | device(); };
+    return Seeds{draw(), draw()};
+  }
+};
+
+// What the iterators of one dataset take their seeds from, one after the other.
+class SeedGenerator {
+ public:
+  // `same`: each takes the seeds themselves.
+  SeedGenerator(Seeds seeds, bool same)
+      : seeds_(seeds), same_(same), numbers_(Philox(seeds.first, seeds.second)) {}
+
+  Seeds Next() {
+    if (same_) return seeds_;
+    absl::MutexLock lock(&mutex_);
+    const uint64_t first = numbers_.Next();
+    return {first, numbers_.Next()};
+  }
+
+ private:
+  const Seeds seeds_;
+  const bool same_;
+  absl::Mutex mutex_;
+  PhiloxSequence numbers_ ABSL_GUARDED_BY(mutex_);
+};
+
+constexpr int64_t kWholeInput = Dataset::kUnknown;  // As a buffer's size.
+// Further ones are not begun while elements of so many wait.
+constexpr size_t kMostEpochsInBuffer = 3;
+
+struct ShuffleSizes {
+  int64_t buffer;  // kWholeInput: as large as the input.
+  int64_t epochs;  // Times that the input is gone through; -1: for ever.
+};
+
+// Keeps up to so many elements of the input, and gives one of them. Places are numbered on and on,
+// and wrap around the buffer; those of each epoch are a slice.
+class Shuffler {
+ public:
+  Shuffler(DatasetPtr input, ShuffleSizes sizes, std::shared_ptr<SeedGenerator> seeds)
+      : input_(std::move(input)), sizes_(sizes), seeds_(std::move(seeds)) {
+    Reseed();
+  }
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    FORMWORK_RETURN_IF_ERROR(Fill(ctx));
+    if (waiting_ == 0) return false;
+    while (slices_.front().begin == slices_.front().end) {
+      slices_.pop_front();
+      Reseed();
+    }
+    Slice& slice = slices_.front();
+    const uint64_t offset = numbers_.Next() % (slice.end - slice.begin);
+    Element& chosen = buffer_[PlaceOf(slice.begin + offset)];
+    element = std::move(chosen);
+    chosen = std::move(buffer_[PlaceOf(slice.begin)]);
+    ++slice.begin;
+    --waiting_;
+    return true;
+  }
+
+ private:
+  struct Slice {
+    uint64_t begin, end;
+  };
+
+  void Reseed() {
+    const Seeds seeds = seeds_->Next();
+    numbers_ = PhiloxSequence(Philox(seeds.first, seeds.second));
+  }
+  bool whole_input() const { return sizes_.buffer == kWholeInput; }
+  size_t PlaceOf(uint64_t i) const {
+    return static_cast<size_t>(
+        i % (whole_input() ? buffer_.size() : static_cast<uint64_t>(sizes_.buffer)));
+  }
+  bool MayTakeMore() const {
+    if (it_.at_end() && sizes_.epochs != -1 && epoch_ >= sizes_.epochs) return false;
+    if (slices_.size() > kMostEpochsInBuffer && waiting_ > 0) return false;
+    return whole_input() || waiting_ < static_cast<uint64_t>(sizes_.buffer);
+  }
+
+  absl::Status Fill(IterationContext& ctx) {
+    while (MayTakeMore()) {
+      if (it_.at_end()) {
+        FORMWORK_ASSIGN_OR_RETURN(it_, input_->Begin(ctx));
+        const uint64_t from = slices_.empty() ? end_ : slices_.back().end;
+        slices_.push_back({from, from});
+        ++epoch_;
+      }
+      Element element;
+      FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, element));
+      if (more) {
+        Put(std::move(element));
+      } else if (!produced_ && sizes_.epochs == -1) {
+        break;  // Nothing, for ever.
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Put(Element element) {
+    produced_ = true;
+    if (whole_input() && waiting_ == buffer_.size()) {
+      buffer_.push_back(std::move(element));
+    } else if (const size_t place = PlaceOf(slices_.back().end); place == buffer_.size()) {
+      buffer_.push_back(std::move(element));  // As far as it has been needed.
+    } else {
+      buffer_[place] = std::move(element);
+    }
+    ++waiting_;
+    end_ = ++slices_.back().end;
+  }
+
+  const DatasetPtr input_;
+  const ShuffleSizes sizes_;
+  const std::shared_ptr<SeedGenerator> seeds_;
+  PhiloxSequence numbers_{Philox()};
+  Iterator it_;
+  int64_t epoch_ = 0;
+  bool produced_ = false;
+  std::vector<Element> buffer_;
+  uint64_t waiting_ = 0;
+  uint64_t end_ = 0;  // Of the last slice that has been.
+  std::deque<Slice> slices_;
+};
+
+absl::StatusOr<int64_t> BufferSize(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t size, ScalarInput<int64_t>(ctx, 1, "buffer_size"));
+  if (size > 0 || size == kWholeInput) return size;
+  return InvalidArgument("buffer_size must be greater than zero or UNKNOWN_CARDINALITY");
+}
+
+std::shared_ptr<Dataset> ShuffledDataset(DatasetPtr input, ShuffleSizes sizes, Seeds seeds,
+                                         bool reshuffle, int64_t cardinality) {
+  auto generator = std::make_shared<SeedGenerator>(seeds, !reshuffle);
+  ElementSpec spec = input->spec;
+  return NewDataset(
+      std::move(spec), cardinality,
+      [input = std::move(input), sizes, generator](IterationContext&) -> Begun {
+        auto shuffler = std::make_unique<Shuffler>(input, sizes, generator);
+        return NextFn([shuffler = std::move(shuffler)](IterationContext& ctx, Element& element) {
+          return shuffler->Next(ctx, element);
+        });
+      });
+}
+
+absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const bool reshuffle,
+                            init.attrs().Get<bool>("reshuffle_each_iteration"));
+  return DatasetKernel(MakeOnDataset([reshuffle](KernelContext& ctx, DatasetPtr input) -> Made {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t buffer, BufferSize(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Seeds seeds, Seeds::FromInputs(ctx, 2));
+    const int64_t cardinality = input->cardinality;
+    return ShuffledDataset(std::move(input), {buffer, 1}, seeds, reshuffle, cardinality);
+  }));
+}
+
+absl::StatusOr<KernelFn> MakeRandom(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(spec.dtypes, {DType::kInt64}));
+  return DatasetKernel(MakeDataset([spec](KernelContext& ctx) -> Made {
+    FORMWORK_ASSIGN_OR_RETURN(const Seeds seeds, Seeds::FromInputs(ctx, 0));
+    return NewDataset(spec, Dataset::kInfinite, [seeds](IterationContext&) -> Begun {
+      return NextFn([numbers = PhiloxSequence(Philox(seeds.first, seeds.second))](
+                        IterationContext&, Element& element) mutable -> absl::StatusOr<bool> {
+        element.push_back(Tensor::Scalar(static_cast<int64_t>(numbers.Next())));
+        return true;
+      });
+    });
+  }));
+}
+
+// Datasets keep what TensorFlow keeps in such a resource: nothing is behind the handle.
+absl::Status GiveNoHandle(KernelContext& ctx) {
+  ctx.SetOutput(0, Tensor::Scalar(ResourceHandle()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeDummy(KernelInit&) { return KernelFn(&GiveNoHandle); }
+
+}  // namespace
+
+void RegisterShuffleDatasets(KernelRegistry& registry) {
+  registry.Add("ShuffleDataset", MakeShuffle);
+  registry.Add("ShuffleDatasetV3", MakeShuffle);
+  registry.Add("RandomDataset", MakeRandom);
+  registry.Add("DummySeedGenerator", MakeDummy);
+  registry.Add("DummyMemoryCache", MakeDummy);
+}
+
+}  // namespace formwork

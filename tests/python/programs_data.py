@@ -1,0 +1,169 @@
+"""More programs for test_function.py: datasets and iterators that are made inside a function."""
+import tensorflow as tf
+
+from programs import caught
+from programs import program
+
+Dataset = tf.data.Dataset
+
+
+def _gathered(d, dtype=tf.int64):
+  """What a dataset of scalars or vectors gives, one behind the other; in a function."""
+  return d.reduce(tf.zeros([0], dtype),
+                  lambda all_, x: tf.concat([all_, tf.reshape(x, [-1])], 0))
+
+
+@program
+def elements_of_datasets(function):
+  values = tf.constant([[1, 2], [3, 4], [5, 6]], tf.int64)
+
+  @function
+  def f(n, x):
+    r = Dataset.range(n)
+    pairs = Dataset.zip((r, Dataset.from_tensor_slices(x)))
+    return [
+        _gathered(r), _gathered(Dataset.range(10, 0, -3)), _gathered(r.map(lambda i: i * i)),
+        _gathered(r.filter(lambda i: i % 3 != 0)), _gathered(r.skip(2).take(3)),
+        _gathered(r.take(-1)), _gathered(r.skip(-1)), _gathered(r.repeat(2)),
+        _gathered(r.concatenate(Dataset.range(2))), _gathered(r.shard(3, 1)),
+        _gathered(pairs.map(lambda i, row: row * i)),
+        _gathered(Dataset.from_tensors(x).map(lambda y: y + 1)),
+        _gathered(r.take_while(lambda i: i < 4)), _gathered(r.map(lambda i: i % 3).unique()),
+        _gathered(r.batch(3).map(tf.reduce_sum)),
+        _gathered(r.batch(3, drop_remainder=True).unbatch()),
+        _gathered(r.scan(tf.constant(0, tf.int64), lambda s, i: (s + i, s * 10 + i))),
+        _gathered(r.flat_map(Dataset.range)), _gathered(r.prefetch(2).cache().repeat(2)),
+        _gathered(r.interleave(lambda i: Dataset.range(i), cycle_length=3, block_length=2)),
+        _gathered(r.interleave(lambda i: Dataset.from_tensors(i).repeat(3), cycle_length=4,
+                               num_parallel_calls=2)),
+        _gathered(r.map(lambda i: i + 1, num_parallel_calls=2).prefetch(tf.data.AUTOTUNE)),
+        _gathered(r.enumerate(start=5).map(lambda k, i: k * i)),
+    ]
+
+  return [f(tf.constant(n, tf.int64), values) for n in (0, 1, 7, 8)]
+
+
+@program
+def batches_and_windows(function):
+  @function
+  def f(n):
+    r = Dataset.range(n)
+    ragged = r.map(lambda i: tf.fill([i % 4], i))
+    windows = r.window(4, shift=3, stride=2).flat_map(lambda w: w.batch(4))
+    whole = r.window(4, shift=2, drop_remainder=True).flat_map(lambda w: w.batch(4))
+    groups = r.group_by_window(lambda i: i % 3, lambda k, w: w.batch(4).map(lambda b: b + k * 100),
+                               window_size=2)
+    chosen = Dataset.choose_from_datasets(
+        [r, r.map(lambda i: -i)], Dataset.range(2 * n).map(lambda i: i % 2),
+        stop_on_empty_dataset=False)
+    return [_gathered(ragged.padded_batch(3)),
+            _gathered(ragged.padded_batch(3, padded_shapes=[5], padding_values=tf.constant(
+                -1, tf.int64), drop_remainder=True)),
+            _gathered(windows), _gathered(whole), _gathered(groups), _gathered(chosen)]
+
+  return [f(tf.constant(n, tf.int64)) for n in (0, 5, 12)]
+
+
+@program
+def shuffled_with_seeds(function):
+  @function
+  def f(n):
+    r = Dataset.range(n)
+    again = r.shuffle(5, seed=3)
+    same = r.shuffle(4, seed=7, reshuffle_each_iteration=False)
+    return [_gathered(r.shuffle(100, seed=1)), _gathered(r.shuffle(3, seed=42)),
+            _gathered(again.repeat(3)), _gathered(same.repeat(2)), _gathered(again),
+            _gathered(Dataset.random(seed=9).take(6)),
+            _gathered(r.shuffle(3, seed=1).batch(4).shuffle(2, seed=2))]
+
+  return [f(tf.constant(n, tf.int64)) for n in (1, 20)]
+
+
+@program
+def sizes_of_datasets(function):
+  @function
+  def f(n):
+    r = Dataset.range(n)
+    ds = [r, r.repeat(), r.repeat(3), r.filter(lambda i: i > 2), r.batch(4), r.take(2), r.skip(2),
+          r.batch(4, drop_remainder=True), r.map(lambda i: i), r.flat_map(Dataset.range),
+          r.repeat().take(5), Dataset.zip((r, r.repeat())), r.concatenate(r.repeat()),
+          r.window(3, drop_remainder=True), r.shard(3, 0), r.unique(), r.shuffle(2),
+          Dataset.from_tensors(0), r.repeat().batch(2), r.take_while(lambda i: i > 0)]
+    return [d.cardinality() for d in ds]
+
+  return f(tf.constant(10, tf.int64)), f(tf.constant(0, tf.int64))
+
+
+@program
+def loops_over_datasets(function):
+  @function
+  def f(n):
+    total, rows = tf.constant(0, tf.int64), tf.TensorArray(tf.int64, 0, dynamic_size=True)
+    for i in Dataset.range(n):
+      if i % 2 == 0:
+        continue
+      if i > 8:
+        break
+      total += i
+      rows = rows.write(rows.size(), i * 2)
+    for batch in Dataset.range(n).batch(3):
+      total += tf.reduce_max(batch)
+    return total, rows.stack()
+
+  return f(tf.constant(3, tf.int64)), f(tf.constant(20, tf.int64))
+
+
+@program
+def iterators_in_functions(function):
+  @function
+  def f(n):
+    it = iter(Dataset.range(n))
+    first = next(it)
+    rest = it.get_next_as_optional()
+    return first, rest.has_value(), it.get_next()
+
+  @function
+  def single(d):
+    return tf.data.Dataset.range(d).get_single_element()
+
+  one = tf.constant(1, tf.int64)
+  return (f(tf.constant(5, tf.int64)), caught(f, tf.constant(2, tf.int64)),
+          caught(f, tf.constant(0, tf.int64)), single(one), caught(single, one * 2),
+          caught(single, one * 0))
+
+
+@program
+def variables_in_datasets(function):
+  v, seen = tf.Variable(10, dtype=tf.int64), tf.Variable(0, dtype=tf.int64)
+
+  @function
+  def f(n):
+    def note(i):
+      seen.assign_add(1)
+      return i * v
+    d = Dataset.range(n).map(note)
+    before = _gathered(d)
+    v.assign(100)
+    return before, _gathered(d), seen.read_value()
+
+  return f(tf.constant(3, tf.int64)), f(tf.constant(2, tf.int64)), v, seen
+
+
+@program
+def errors_of_datasets(function):
+  @function
+  def f(n, size):
+    d = Dataset.range(n).map(lambda i: tf.debugging.assert_less(i, tf.constant(3, tf.int64)) or i)
+    return _gathered(d.batch(size))
+
+  @function
+  def shapes(n):
+    return _gathered(Dataset.range(n).map(lambda i: tf.fill([i], i)).batch(2))
+
+  @function
+  def strides(step):
+    return _gathered(Dataset.range(0, 5, step))
+
+  two = tf.constant(2, tf.int64)
+  return (f(two, two), caught(f, two * 2, two), caught(f, two, two * 0), caught(shapes, two),
+          caught(strides, two * 0))
