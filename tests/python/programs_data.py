@@ -167,3 +167,30 @@ def errors_of_datasets(function):
   two = tf.constant(2, tf.int64)
   return (f(two, two), caught(f, two * 2, two), caught(f, two, two * 0), caught(shapes, two),
           caught(strides, two * 0))
+
+
+@program
+def iterators_outlive_calls(function):
+  spec = dict(output_types=[tf.int64], output_shapes=[[]])
+
+  def iterator():
+    return tf.raw_ops.IteratorV2(shared_name="outlives", container="", **spec)
+
+  @function
+  def begin(n):
+    variant = Dataset.range(n).map(lambda i: i * 10)._variant_tensor
+    tf.raw_ops.MakeIterator(dataset=variant, iterator=iterator())
+    return n
+
+  @function
+  def after():
+    return tf.raw_ops.IteratorGetNext(iterator=iterator(), **spec)
+
+  @function
+  def once():
+    d = Dataset.range(2).shuffle(2, seed=5)
+    return tf.compat.v1.data.make_one_shot_iterator(d).get_next()
+
+  two = tf.constant(2, tf.int64)
+  return (caught(after), begin(two), after(), after(), caught(after), begin(two), after(),
+          once(), once(), caught(once))

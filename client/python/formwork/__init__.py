@@ -16,6 +16,8 @@ from formwork.concrete import ConcreteFunction
 from formwork.errors import Error
 from formwork.errors import NoMatchingSignature
 from formwork.namespace import ServerInfo
+from formwork.resources import Dataset
+from formwork.resources import Iterator
 from formwork.resources import KeptTensor
 from formwork.resources import Table
 from formwork.resources import Variable
@@ -23,8 +25,8 @@ from formwork.types import FunctionType
 from formwork.types import TensorSpec
 
 __version__ = "0.1.0"
-__all__ = ["ConcreteFunction", "Error", "FunctionType", "KeptTensor", "NoMatchingSignature",
-           "Server", "ServerInfo", "Table", "TensorSpec", "Variable", "connect"]
+__all__ = ["ConcreteFunction", "Dataset", "Error", "FunctionType", "Iterator", "KeptTensor",
+           "NoMatchingSignature", "Server", "ServerInfo", "Table", "TensorSpec", "Variable", "connect"]
 
 
 def __getattr__(name):

@@ -18,11 +18,14 @@ from formwork import errors
 from formwork import namespace as namespace_lib
 # Of a Server for asyncio their methods are awaited; aio.pyi has them so.
 from formwork.concrete import ConcreteFunction
+from formwork.resources import Dataset
+from formwork.resources import Iterator
 from formwork.resources import KeptTensor
 from formwork.resources import Table
 from formwork.resources import Variable
 
-__all__ = ["ConcreteFunction", "KeptTensor", "Server", "Table", "Variable", "connect"]
+__all__ = ["ConcreteFunction", "Dataset", "Iterator", "KeptTensor", "Server", "Table", "Variable",
+           "connect"]
 
 
 async def connect(target, namespace="default", timeout=60, retry_for=channel_lib.RETRY_FOR):

@@ -36,6 +36,15 @@ class Table:
   async def size(self, timeout: float | None = None) -> int: ...
   async def delete(self, timeout: float | None = None) -> None: ...
 
+class Iterator:
+  id: int
+  name: str
+  type: str
+  existed: bool
+  element_spec: list[types.TensorSpec] | None
+  async def next(self, timeout: float | None = None) -> list[np.ndarray]: ...
+  async def delete(self, timeout: float | None = None) -> None: ...
+
 class KeptTensor:
   id: int
   dtype: str | None
@@ -46,6 +55,9 @@ class KeptTensor:
   time_to_live: float | None
   async def read(self, timeout: float | None = None) -> np.ndarray: ...
   async def release(self, timeout: float | None = None) -> None: ...
+
+class Dataset(KeptTensor):
+  element_spec: list[types.TensorSpec]
 
 class ConcreteFunction:
   id: int
@@ -86,6 +98,11 @@ class Server:
   async def table(self, name: str, kind: str = "mutable", key_dtype: Any = "string",
                   value_dtype: Any = "int64", keys: Any = (), values: Any = (),
                   default_value: Any = None, timeout: float | None = None) -> Table: ...
+  async def dataset(self, elements: Any = None, element_spec: Any = None,
+                    graph_def: bytes | None = None, output: str | None = None,
+                    timeout: float | None = None) -> Dataset: ...
+  async def iterator(self, name: str, dataset: Dataset,
+                     timeout: float | None = None) -> Iterator: ...
   async def variables(self, filter: str = "", timeout: float | None = None) -> list[Variable]: ...
   async def read(self, variables: Iterable[Variable],
                  timeout: float | None = None) -> list[np.ndarray]: ...

@@ -194,7 +194,7 @@ def append_input(server, parts, owners, value, number, what):
     owners.append((len(parts), value))
     parts.append(None)
   elif number == dtypes.RESOURCE:
-    raise errors.invalid("%s: expected a Variable or Table, got %s" % (what, type(value).__name__))
+    raise errors.invalid("%s: expected a Variable, Table or Iterator, got %s" % (what, type(value).__name__))
   else:
     wire.append_tensor(parts, *wire.to_array(value, number, what))
 

@@ -10,6 +10,7 @@ import numpy as np
 from formwork import channel as channel_lib
 from formwork import chrome_trace
 from formwork import concrete
+from formwork import data
 from formwork import dtypes
 from formwork import errors
 from formwork import lookup
@@ -38,6 +39,7 @@ class Namespace:
     encoded = namespace.encode()
     self._head = b"\x0a" + wire.varint(len(encoded)) + encoded  # Of every CallRequest.
     self._lookup_functions = {}  # {name: ConcreteFunction} that lookup.py has registered.
+    self._data_functions = {}  # And data.py.
 
   def __repr__(self):
     return "<formwork.Server %s, namespace %r>" % (self._channel.target, self.namespace)
@@ -216,6 +218,29 @@ class Namespace:
     return self._do(lookup.making(self, name, kind, table_type, table_type.keys(keys, name), values,
                                   default_value, timeout))
 
+  def dataset(self, elements: Any = None, element_spec: Any = None, graph_def: bytes | None = None,
+              output: str | None = None, timeout: float | None = None) -> resources.Dataset:
+    """Makes a dataset, an argument or a capture of functions (dtype "variant").
+
+    Args:
+      elements: lists of values, one for each component of element_spec, a list of TensorSpecs.
+      graph_def, output: instead of elements, a serialized GraphDef and its tensor that is one.
+    """
+    spec = list(element_spec or ())
+    if not spec or (elements is None) == (graph_def is None):
+      raise errors.invalid("dataset: it takes an element_spec, and elements or a graph_def")
+    if graph_def is not None:
+      return self._do(data.keeping_graphs_dataset(self, graph_def, output, spec, timeout))
+    return self._do(data.making_dataset(self, list(elements), spec, timeout))
+
+  def iterator(self, name: str, dataset: resources.Dataset,
+               timeout: float | None = None) -> resources.Iterator:
+    """Makes an iterator, or begins the one of this name anew, at the beginning of a Dataset.
+
+    Errors: INVALID_ARGUMENT where one of other elements is there.
+    """
+    return self._do(data.making_iterator(self, name, dataset, timeout))
+
   def variables(self, filter: str = "",
                 timeout: float | None = None) -> list[resources.Variable]:
     """The Variables of the namespace, by name; `filter` on names knows * and ?."""
@@ -321,8 +346,8 @@ class Namespace:
 
 def _text(value):
   """The type of an input of a call."""
-  if isinstance(value, resources.Table):
-    return "Table " + value.type
+  if isinstance(value, (resources.Table, resources.Iterator)):
+    return "%s %s" % (type(value).__name__, value.type)
   if isinstance(value, (resources.Variable, resources.KeptTensor)):
     kind = "Variable " if isinstance(value, resources.Variable) else "KeptTensor "
     return kind + types.tensor_text(value.dtype or "?", value.shape)

@@ -192,14 +192,51 @@ class Table(Resource):
     return "<formwork.Table %r id=%d %s>" % (self.name, self.id, self.type)
 
 
+class Iterator(Resource):
+  """A position in a Dataset, which moves on from call to call, whoever asks.
+
+  Attributes:
+    type: as the server writes it.
+    element_spec: a TensorSpec for each component of an element; None where it is not known.
+  """
+
+  __slots__ = ("type", "element_spec")
+  kind = "iterator"
+  type: str
+  element_spec: list[types.TensorSpec] | None
+
+  def __init__(self, server, info, epoch, existed=True):
+    self.element_spec = None
+    super().__init__(server, info, epoch, existed)
+
+  def next(self, timeout: float | None = None) -> list[np.ndarray]:
+    """The next element: a list of its components. Errors: OUT_OF_RANGE at the end."""
+    return self._server._do(_data().taking(self, timeout))
+
+  def _take_type(self, info):
+    self.type = info.type
+
+  def _type_text(self):
+    return self.type
+
+  def __repr__(self):
+    return "<formwork.Iterator %r id=%d %s>" % (self.name, self.id, self.type)
+
+
 def _lookup():
   from formwork import lookup  # It imports this.
   return lookup
 
 
+def _data():
+  from formwork import data  # It imports this.
+  return data
+
+
 def from_info(server, info, epoch, existed=True):
   """The Resource that a VariableInfo describes."""
-  return (Table if info.kind.endswith("table") else Variable)(server, info, epoch, existed)
+  kind = Table if info.kind.endswith("table") else Iterator if info.kind == "iterator" else Variable
+  return kind(server, info, epoch, existed)
 
 
 class KeptTensor:
@@ -256,6 +293,25 @@ class KeptTensor:
 
   def __repr__(self):
     return "<formwork.KeptTensor id=%d>" % self.id
+
+
+class Dataset(KeptTensor):
+  """A dataset on the server: a value there, until it is released.
+
+  Attributes:
+    element_spec: a TensorSpec for each component of an element.
+  """
+
+  __slots__ = ("element_spec",)
+  element_spec: list[types.TensorSpec]
+
+  def __init__(self, server, tensor_id, epoch, element_spec):
+    super().__init__(server, tensor_id, epoch)
+    self.dtype, self.shape = "variant", []
+    self.element_spec = element_spec
+
+  def __repr__(self):
+    return "<formwork.Dataset id=%d>" % self.id
 
 
 # ------------------------------------------------------------------------------------- operations
