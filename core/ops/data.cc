@@ -182,7 +182,7 @@ void RegisterTransformations(OpRegistry& registry) {
       "output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
       {.shape_fn = shapes::Scalar});
   registry.Add(
-      "PrefetchDataset(input_dataset: variant, buffer_size: int64) -> (handle: variant); "
+      "PrefetchDataset(input_dataset: variant, buffer_size: host int64) -> (handle: variant); "
       "output_types: list(type) >= 1; output_shapes: list(shape) >= 1; slack_period: int = 0; "
       "legacy_autotune: bool = true; buffer_size_min: int = 0; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar});
