@@ -304,6 +304,8 @@ void RegisterReaders(OpRegistry& registry) {
       "OneShotIterator() -> (handle: resource); dataset_factory: func; output_types: list(type) >= "
       "1; output_shapes: list(shape) >= 1; container: string = \"\"; shared_name: string = \"\"",
       {.control_flow = ControlFlow::kKernel, .handle_of = TypeOfIterator});
+  registry.Add("IteratorToStringHandle(resource_handle: resource) -> (string_handle: string)",
+               {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add("MakeIterator(dataset: variant, iterator: resource) -> ()",
                {.effect = Effect::kWrite});
   registry.Add("DeleteIterator(handle: resource, deleter: variant) -> ()",

@@ -153,8 +153,10 @@ def variables_in_datasets(function):
 def errors_of_datasets(function):
   @function
   def f(n, size):
-    d = Dataset.range(n).map(lambda i: tf.debugging.assert_less(i, tf.constant(3, tf.int64)) or i)
-    return _gathered(d.batch(size))
+    def checked(i):
+      tf.debugging.assert_less(i, tf.constant(3, tf.int64))
+      return i
+    return _gathered(Dataset.range(n).map(checked).batch(size))
 
   @function
   def shapes(n):
@@ -188,7 +190,7 @@ def iterators_outlive_calls(function):
 
   @function
   def once():
-    d = Dataset.range(2).shuffle(2, seed=5)
+    d = Dataset.range(2).map(lambda i: i - 7)
     return tf.compat.v1.data.make_one_shot_iterator(d).get_next()
 
   two = tf.constant(2, tf.int64)

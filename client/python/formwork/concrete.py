@@ -194,7 +194,8 @@ def append_input(server, parts, owners, value, number, what):
     owners.append((len(parts), value))
     parts.append(None)
   elif number == dtypes.RESOURCE:
-    raise errors.invalid("%s: expected a Variable, Table or Iterator, got %s" % (what, type(value).__name__))
+    raise errors.invalid("%s: expected a Variable, Table or Iterator, got %s" % (
+        what, type(value).__name__))
   else:
     wire.append_tensor(parts, *wire.to_array(value, number, what))
 
@@ -269,8 +270,10 @@ def _sent_apart(server, parts, size, timeout):
 _INSTEAD = (
     ("PyFunc", "tf.py_function and tf.numpy_function run Python, which stays here: call it outside "
                "of the function and pass what it returns"),
-    ("Dataset", "datasets stay here: iterate outside of the function and pass the elements"),
-    ("Iterator", "iterators stay here: take the elements outside of the function and pass them"),
+    ("Dataset", "datasets of this kind stay here: iterate outside of the function and pass the "
+                "elements"),
+    ("Iterator", "iterators of this kind stay here: take the elements outside of the function and "
+                 "pass them"),
     ("Table|Lookup", "lookup tables stay here, but for tf.lookup.experimental.MutableHashTable: "
                      "look keys up outside of the function, or tf.gather from a constant"),
     ("Queue", "queues stay here: enqueue and dequeue outside of the function"),

@@ -28,7 +28,7 @@ class _Graph:
     self.message = graph_pb2.GraphDef()
 
   def node(self, op, *inputs, spec=None, dtypes_as="output_types", **attrs):
-    """The name of a new one. spec: the TensorSpecs of an element; attrs: numbers of dtypes; texts."""
+    """The name of a new one. spec: TensorSpecs of an element; attrs: numbers of dtypes, texts."""
     name = "n%d" % len(self.message.node)
     node = self.message.node.add(name=name, op=op, input=inputs)
     for key, value in attrs.items():
@@ -48,7 +48,8 @@ class _Graph:
 
 def making_dataset(server, elements, spec, timeout):
   """A Dataset that gives these elements, each a list of as many values as `spec` has."""
-  arrays = [[_array(value, s, "element %d" % i) for value, s in zip(_checked(element, spec, i), spec)]
+  arrays = [[_array(value, s, "element %d" % i)
+             for value, s in zip(_checked(element, spec, i), spec)]
             for i, element in enumerate(elements)]
   graph, inputs, fed = _Graph(), [], []
 
@@ -61,7 +62,8 @@ def making_dataset(server, elements, spec, timeout):
   if all(a.shape == b.shape for row in arrays for a, b in zip(row, arrays[0])):
     # Rows of one tensor for each component.
     stacked = [np.stack([row[c] for row in arrays]) if arrays else
-               np.zeros([0] + [d or 0 for d in s.shape or ()], _numpy(s)) for c, s in enumerate(spec)]
+               np.zeros([0] + [d or 0 for d in s.shape or ()], _numpy(s))
+               for c, s in enumerate(spec)]
     made = graph.node("TensorSliceDataset", *[feed(a, s) for a, s in zip(stacked, spec)], spec=spec,
                       dtypes_as="Toutput_types")
   else:

@@ -139,6 +139,16 @@ absl::StatusOr<KernelFn> MakeDelete(KernelInit&) {
   });
 }
 
+// A name for the handle; it opens nothing.
+absl::StatusOr<KernelFn> MakeToString(KernelInit&) {
+  return KernelFn([name = std::string("iterator/")](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_RETURN_IF_ERROR(IteratorType(ctx, handle).status());
+    ctx.SetOutput(0, Tensor::StringScalar(absl::StrCat(name, handle.id)));
+    return absl::OkStatus();
+  });
+}
+
 // --- On disk: that there is one, not where it is ------------------------------------------------
 
 absl::StatusOr<std::vector<Tensor>> NoParts(const ResourceType&, const Tensor&, Allocator&) {
@@ -160,6 +170,7 @@ void RegisterIterators(KernelRegistry& registry) {
   registry.Add("IteratorGetNextSync", MakeGetNext);
   registry.Add("IteratorGetNextAsOptional", MakeGetNextAsOptional);
   registry.Add("DeleteIterator", MakeDelete);
+  registry.Add("IteratorToStringHandle", MakeToString);
 }
 
 }  // namespace formwork
