@@ -173,8 +173,7 @@ EngineInfo EngineImpl::Info() {
   info.epoch = epoch_;
   info.options = options_;
   for (const OpDef* op : ops_.All()) {
-    if (op->is_control_flow() || op->handle_of != nullptr ||
-        kernels_.Find(op->name) != nullptr) {
+    if (op->is_control_flow() || op->handle_of != nullptr || kernels_.Find(op->name) != nullptr) {
       info.ops.push_back(op->name);
     }
   }

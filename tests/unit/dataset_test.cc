@@ -25,10 +25,10 @@ class DatasetTest : public PlanFixture {
     zero = Const int64[] 0
     one = Const int64[] 1
     endless = Const int64[] -1
-    range = RangeDataset(zero, n, one) output_types=[int64] output_shapes=[[]]
+    range = RangeDataset(zero, n, one) output_types=[int64] output_shapes=[shape:?]
 )"),
                       std::string(nodes), R"(
-    sum = ReduceDataset(d, zero) f=@add Tstate=[int64] Targuments=[] output_types=[int64] output_shapes=[[]]
+    sum = ReduceDataset(d, zero) f=@add Tstate=[int64] Targuments=[] output_types=[int64] output_shapes=[shape:?]
     function add(a: int64, b: int64) -> (r: int64 = s:z:0)
       flat = Reshape(b, k1:output:0) T=int64 Tshape=int32
       k1 = Const int32[1] -1
@@ -53,7 +53,7 @@ constexpr char kNever[] = R"(
 )";
 
 TEST_F(DatasetTest, AReductionRunsItsFunctionOnEachElement) {
-  MakeSum("    d = TakeDataset(range, n) output_types=[int64] output_shapes=[[]]\n");
+  MakeSum("    d = TakeDataset(range, n) output_types=[int64] output_shapes=[shape:?]\n");
   for (int64_t n : {0, 1, 5}) {
     absl::StatusOr<int64_t> sum = Sum(n);
     ASSERT_OK(sum);
@@ -64,8 +64,8 @@ TEST_F(DatasetTest, AReductionRunsItsFunctionOnEachElement) {
 
 TEST_F(DatasetTest, AnEndlessFilterEndsWithItsCall) {
   MakeSum(R"(
-    all = RepeatDataset(range, endless) output_types=[int64] output_shapes=[[]]
-    d = FilterDataset(all) predicate=@never Targuments=[] output_types=[int64] output_shapes=[[]]
+    all = RepeatDataset(range, endless) output_types=[int64] output_shapes=[shape:?]
+    d = FilterDataset(all) predicate=@never Targuments=[] output_types=[int64] output_shapes=[shape:?]
 )",
           kNever);
   std::thread late([this] {
@@ -77,7 +77,7 @@ TEST_F(DatasetTest, AnEndlessFilterEndsWithItsCall) {
 }
 
 TEST_F(DatasetTest, AnEndlessRepeatOfNothingEnds) {
-  MakeSum("    d = RepeatDataset(range, endless) output_types=[int64] output_shapes=[[]]\n");
+  MakeSum("    d = RepeatDataset(range, endless) output_types=[int64] output_shapes=[shape:?]\n");
   absl::StatusOr<int64_t> sum = Sum(0);
   ASSERT_OK(sum);
   EXPECT_EQ(*sum, 0);
@@ -85,20 +85,20 @@ TEST_F(DatasetTest, AnEndlessRepeatOfNothingEnds) {
 
 TEST_F(DatasetTest, ABatchOrABufferWithoutEndIsRefused) {
   const std::string batch =
-      "    d = BatchDatasetV2(all, most, no) output_types=[int64] output_shapes=[[-1]]\n";
+      "    d = BatchDatasetV2(all, most, no) output_types=[int64] output_shapes=[shape:?]\n";
   const std::string buffer =
       "    none = DummySeedGenerator()\n"
       "    d = ShuffleDatasetV3(all, most, zero, zero, none) output_types=[int64] "
-      "output_shapes=[[]]\n";
+      "output_shapes=[shape:?]\n";
   const std::string cached =
       "    file = Const string[] \"\"\n"
       "    cache = DummyMemoryCache()\n"
-      "    d = CacheDatasetV2(all, file, cache) output_types=[int64] output_shapes=[[]]\n";
+      "    d = CacheDatasetV2(all, file, cache) output_types=[int64] output_shapes=[shape:?]\n";
   for (const std::string& nodes : {batch, buffer, cached}) {
     MakeSum(R"(
     most = Const int64[] 1000000000000
     no = Const bool[] false
-    all = RepeatDataset(range, endless) output_types=[int64] output_shapes=[[]]
+    all = RepeatDataset(range, endless) output_types=[int64] output_shapes=[shape:?]
 )" + nodes);
     MemoryBudget budget(64 * kMiB);
     EXPECT_THAT(HoldToBudget(budget, [&] { return Sum(3).status(); }),
@@ -109,12 +109,12 @@ TEST_F(DatasetTest, ABatchOrABufferWithoutEndIsRefused) {
 
 TEST_F(DatasetTest, ErrorsNameTheNodeInsideAFunction) {
   MakeSum(R"(
-    d = MapDataset(range) f=@refuse Targuments=[] output_types=[int64] output_shapes=[[]]
+    d = MapDataset(range) f=@refuse Targuments=[] output_types=[int64] output_shapes=[shape:?]
 )",
           R"(
     function refuse(i: int64) -> (r: int64 = checked:output:0)
       two = Const int64[] 2
-      checked = EnsureShape(q:z:0) T=int64 shape=[1]
+      checked = EnsureShape(q:z:0) T=int64 shape=shape:[1]
       q = FloorDiv(i, two:output:0) T=int64
     end
 )");
@@ -138,20 +138,20 @@ TEST_F(DatasetTest, WhatIsNoDatasetIsRefused) {
 TEST_F(DatasetTest, FunctionsThatNestTooDeepAreRefused) {
   std::string functions = R"(
     function last(i: int64) -> (r: variant = t:handle:0)
-      t = TensorDataset(i) Toutput_types=[int64] output_shapes=[[]]
+      t = TensorDataset(i) Toutput_types=[int64] output_shapes=[shape:?]
     end
 )";
   for (int i = 0; i < 40; ++i) {
     absl::StrAppend(&functions, "    function f", i, R"((i: int64) -> (r: variant = d:handle:0)
-      t = TensorDataset(i) Toutput_types=[int64] output_shapes=[[]]
+      t = TensorDataset(i) Toutput_types=[int64] output_shapes=[shape:?]
       d = FlatMapDataset(t:handle:0) f=@)",
                     i == 0 ? "last" : absl::StrCat("f", i - 1),
-                    " Targuments=[] output_types=[int64] output_shapes=[[]]\n    end\n");
+                    " Targuments=[] output_types=[int64] output_shapes=[shape:?]\n    end\n");
   }
   ASSERT_OK_AND_ASSIGN(
       ImportedGraph imported,
       world_.Import("    n = Placeholder dtype=variant\n    d = FlatMapDataset(n) f=@f39 "
-                    "Targuments=[] output_types=[int64] output_shapes=[[]]\n" +
+                    "Targuments=[] output_types=[int64] output_shapes=[shape:?]\n" +
                         functions,
                     {{"n:0", DType::kVariant}}, {"d:0"}));
   PlannerContext context{world_.ops, world_.kernels, world_.allocator};

@@ -26,7 +26,8 @@ from formwork.types import TensorSpec
 
 __version__ = "0.1.0"
 __all__ = ["ConcreteFunction", "Dataset", "Error", "FunctionType", "Iterator", "KeptTensor",
-           "NoMatchingSignature", "Server", "ServerInfo", "Table", "TensorSpec", "Variable", "connect"]
+           "NoMatchingSignature", "Server", "ServerInfo", "Table", "TensorSpec", "Variable",
+           "connect"]
 
 
 def __getattr__(name):
