@@ -28,6 +28,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSparseCpuKernels(registry);
   RegisterCompositeCpuKernels(registry);
   RegisterDataCpuKernels(registry);
+  RegisterTensorMapCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -35,5 +35,6 @@ void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);
 void RegisterCompositeCpuKernels(KernelRegistry& registry);
 void RegisterDataCpuKernels(KernelRegistry& registry);
+void RegisterTensorMapCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

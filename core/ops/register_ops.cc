@@ -30,6 +30,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterSparseOps(registry);
   RegisterCompositeOps(registry);
   RegisterDataOps(registry);
+  RegisterTensorMapOps(registry);
 }
 
 }  // namespace formwork

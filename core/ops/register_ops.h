@@ -38,5 +38,6 @@ void RegisterRaggedOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);
 void RegisterCompositeOps(OpRegistry& registry);
 void RegisterDataOps(OpRegistry& registry);
+void RegisterTensorMapOps(OpRegistry& registry);
 
 }  // namespace formwork

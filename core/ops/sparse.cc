@@ -185,6 +185,25 @@ absl::StatusOr<int64_t> CountSerialized(absl::Span<const int64_t> serialized) {
   return CountElements(serialized.first(serialized.size() - 1));
 }
 
+absl::StatusOr<Dims> PrepareEditDistance(const Tensor& hypothesis, const Tensor& truth) {
+  FORMWORK_ASSIGN_OR_RETURN(const Dims a, IntegersOf(hypothesis, "hypothesis_shape"));
+  FORMWORK_ASSIGN_OR_RETURN(const Dims b, IntegersOf(truth, "truth_shape"));
+  if (a.size() != b.size()) {
+    return InvalidArgument("truth_shape and hypothesis_shape should have the same length: ",
+                           b.size(), " and ", a.size());
+  }
+  if (a.size() < 2) {
+    return InvalidArgument("Input SparseTensors must have rank >= 2, but truth_shape rank is: ",
+                           b.size());
+  }
+  Dims output;
+  for (size_t d = 0; d + 1 < a.size(); ++d) {
+    if (a[d] < 0 || b[d] < 0) return InvalidArgument("Sizes must not be negative");
+    output.push_back(std::max(a[d], b[d]));
+  }
+  return output;
+}
+
 namespace {
 
 SparseShapes PartsFrom(const InferenceContext& c, int first) {
@@ -295,6 +314,45 @@ absl::Status SerializeManyShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status SparseCrossShape(InferenceContext& c) {
+  c.set_output(0, PartialShape::Trusted({-1, 2}));
+  c.set_output(1, PartialShape::OfRank(1));
+  c.set_output(2, Shape({2}));
+  return absl::OkStatus();
+}
+
+absl::Status SetOperationShape(InferenceContext& c) {
+  // Of as many dimensions as the first set; a sparse one's are its indices' columns.
+  const bool sparse = c.num_inputs() == 6;
+  int64_t rank = -1;
+  if (!sparse && c.input(0).known_rank()) rank = c.input(0).rank();
+  if (sparse && c.input(0).rank() == 2) rank = c.input(0).dim(1);
+  c.set_output(0, PartialShape::Trusted({-1, rank}));
+  c.set_output(1, PartialShape::OfRank(1));
+  c.set_output(2, PartialShape::Trusted({rank}));
+  return absl::OkStatus();
+}
+
+absl::Status RaggedCrossShape(InferenceContext& c) {
+  c.set_output(0, PartialShape::OfRank(1));
+  c.set_output(1, PartialShape::OfRank(1));
+  return absl::OkStatus();
+}
+
+// SparseSparseMaximum and Minimum: as many entries as both have together, at most.
+absl::Status SparsePairShape(InferenceContext& c) {
+  const PartialShape indices = shapes::OrOfRank(c.input(0), 2);
+  c.set_output(0, PartialShape::Trusted({-1, indices.rank() == 2 ? indices.dim(1) : -1}));
+  c.set_output(1, PartialShape::OfRank(1));
+  return absl::OkStatus();
+}
+
+absl::Status EditDistanceShape(InferenceContext& c) {
+  if (c.constant(2) == nullptr || c.constant(5) == nullptr) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims, PrepareEditDistance(*c.constant(2), *c.constant(5)));
+  return array_shapes::SetOutput(c, 0, dims);
+}
+
 absl::Status DeserializeShape(InferenceContext& c) {
   if (c.input(0).known_rank()) {
     FORMWORK_RETURN_IF_ERROR(CountSerialized(c.input(0).dims()).status());
@@ -361,6 +419,69 @@ void RegisterSparseOps(OpRegistry& registry) {
       "sparse_values: host dtype, sparse_shape: host int64); dtype: type; Tserialized: {string, "
       "variant} = string",
       {.shape_fn = DeserializeShape});
+  registry.Add(
+      "SparseCross(indices: N*int64, values: sparse_types, shapes: N*int64, dense_inputs: "
+      "dense_types) -> (output_indices: int64, output_values: out_type, output_shape: int64); N: "
+      "int >= 0; hashed_output: bool; num_buckets: int >= 0; hash_key: int; sparse_types: "
+      "list({int64, string}) >= 0; dense_types: list({int64, string}) >= 0; out_type: {int64, "
+      "string}; internal_type: {int64, string}",
+      {.shape_fn = SparseCrossShape, .sized_by_value = true});
+  registry.Add(
+      "SparseCrossV2(indices: N*int64, values: sparse_types, shapes: N*int64, dense_inputs: "
+      "dense_types, sep: string) -> (output_indices: int64, output_values: string, output_shape: "
+      "int64); N: int >= 0; sparse_types: list({int64, string}) >= 0; dense_types: list({int64, "
+      "string}) >= 0",
+      {.shape_fn = SparseCrossShape, .sized_by_value = true});
+  registry.Add(
+      "SparseCrossHashed(indices: N*int64, values: sparse_types, shapes: N*int64, dense_inputs: "
+      "dense_types, num_buckets: int64, strong_hash: bool, salt: int64) -> (output_indices: int64, "
+      "output_values: int64, output_shape: int64); N: int >= 0; sparse_types: list({int64, "
+      "string}) >= 0; dense_types: list({int64, string}) >= 0",
+      {.shape_fn = SparseCrossShape, .sized_by_value = true});
+  registry.Add(
+      "RaggedCross(ragged_values: ragged_values_types, ragged_row_splits: ragged_splits_types, "
+      "sparse_indices: Nsparse*int64, sparse_values: sparse_values_types, sparse_shape: "
+      "Nsparse*int64, dense_inputs: dense_types) -> (output_values: out_values_type, "
+      "output_row_splits: out_row_splits_type); Nsparse: int >= 0; input_order: string; "
+      "hashed_output: bool; num_buckets: int >= 0; hash_key: int; ragged_values_types: "
+      "list({int64, string}) >= 0; ragged_splits_types: list(indextype) >= 0; sparse_values_types: "
+      "list({int64, string}) >= 0; dense_types: list({int64, string}) >= 0; out_values_type: "
+      "{int64, string}; out_row_splits_type: indextype",
+      {.shape_fn = RaggedCrossShape, .sized_by_value = true});
+  registry.Add(
+      "SparseSparseMaximum(a_indices: int64, a_values: T, a_shape: int64, b_indices: int64, "
+      "b_values: T, b_shape: int64) -> (output_indices: int64, output_values: T); T: "
+      "realnumbertype",
+      {.shape_fn = SparsePairShape});
+  registry.Add(
+      "SparseSparseMinimum(a_indices: int64, a_values: T, a_shape: int64, b_indices: int64, "
+      "b_values: T, b_shape: int64) -> (output_indices: int64, output_values: T); T: numbertype",
+      {.shape_fn = SparsePairShape});
+  registry.Add(
+      "EditDistance(hypothesis_indices: int64, hypothesis_values: T, hypothesis_shape: int64, "
+      "truth_indices: int64, truth_values: T, truth_shape: int64) -> (output: float); normalize: "
+      "bool = true; T: type",
+      {.shape_fn = EditDistanceShape, .sized_by_value = true});
+  registry.Add(
+      "DenseToDenseSetOperation(set1: T, set2: T) -> (result_indices: int64, result_values: T, "
+      "result_shape: int64); set_operation: string; validate_indices: bool = true; T: {int8, "
+      "int16, int32, int64, uint8, uint16, string}",
+      {.shape_fn = SetOperationShape});
+  registry.Add(
+      "DenseToSparseSetOperation(set1: T, set2_indices: int64, set2_values: T, set2_shape: int64) "
+      "-> (result_indices: int64, result_values: T, result_shape: int64); set_operation: string; "
+      "validate_indices: bool = true; T: {int8, int16, int32, int64, uint8, uint16, string}",
+      {.shape_fn = SetOperationShape});
+  registry.Add(
+      "SparseToSparseSetOperation(set1_indices: int64, set1_values: T, set1_shape: int64, "
+      "set2_indices: int64, set2_values: T, set2_shape: int64) -> (result_indices: int64, "
+      "result_values: T, result_shape: int64); set_operation: string; validate_indices: bool = "
+      "true; T: {int8, int16, int32, int64, uint8, uint16, string}",
+      {.shape_fn = SetOperationShape});
+  registry.Add(
+      "SetSize(set_indices: int64, set_values: T, set_shape: int64) -> (size: int32); "
+      "validate_indices: bool = true; T: {int8, int16, int32, int64, uint8, uint16, string}",
+      {.sized_by_value = true});
 }
 
 }  // namespace formwork

@@ -50,6 +50,9 @@ absl::StatusOr<SparseMatMulGeometry> PrepareSparseMatMul(const SparseShapes& a, 
 /// DeserializeSparse: how many sparse tensors there are; -1 where it is not known.
 absl::StatusOr<int64_t> CountSerialized(absl::Span<const int64_t> serialized);
 
+/// EditDistance, of two dense shapes: the output's dimensions.
+absl::StatusOr<Dims> PrepareEditDistance(const Tensor& hypothesis, const Tensor& truth);
+
 /// "[2, 3]", as TensorFlow writes indices.
 std::string IndexText(absl::Span<const int64_t> index);
 

@@ -2,6 +2,7 @@
 import tensorflow as tf
 from tensorflow.python.ops import composite_tensor_ops
 
+from programs import caught
 from programs import program
 
 
@@ -112,3 +113,39 @@ def sparse_arithmetic(function):
                 [[1, 0], [0, 1]], [1, 2], [2, 2]))))
 
   return f(tf.sparse.from_dense([[1., 0., 2.], [0., 3., 0.]]), tf.ones([3, 2]))
+
+
+@program
+def maps(function):
+  @function
+  def f(keys):
+    m = tf.raw_ops.EmptyTensorMap()
+    for i in range(3):
+      m = tf.raw_ops.TensorMapInsert(input_handle=m, key=keys[i], value=tf.fill([i], i))
+    less = tf.raw_ops.TensorMapErase(input_handle=m, key=keys[1])
+    return (tf.raw_ops.TensorMapSize(input_handle=m), tf.raw_ops.TensorMapSize(input_handle=less),
+            tf.raw_ops.TensorMapLookup(input_handle=m, key=keys[2], value_dtype=tf.int32),
+            tf.raw_ops.TensorMapHasKey(input_handle=less, key=keys[1]),
+            tf.sort(tf.raw_ops.TensorMapStackKeys(input_handle=less, key_dtype=tf.float32)))
+
+  return f(tf.constant([1.5, -2., 7.]))
+
+
+@program
+def a_key_that_is_not_there(function):
+  @function
+  def f():
+    m = tf.raw_ops.TensorMapInsert(input_handle=tf.raw_ops.EmptyTensorMap(), key="a", value=1)
+    return tf.raw_ops.TensorMapLookup(input_handle=m, key="b", value_dtype=tf.int32)
+
+  return caught(f)
+
+
+@program
+def feature_crosses(function):
+  @function
+  def f(ragged, dense):
+    return (tf.ragged.cross([ragged, dense]), tf.ragged.cross_hashed([ragged, dense], 100),
+            tf.sparse.cross([ragged.to_sparse(), dense]))
+
+  return f(tf.ragged.constant([["a", "b"], [], ["c"]]), tf.constant([["x"], ["y"], ["z"]]))

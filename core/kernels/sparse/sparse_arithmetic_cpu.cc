@@ -340,6 +340,87 @@ absl::StatusOr<KernelFn> MakeAdd(KernelInit& init) {
   });
 }
 
+// --- SparseSparseMaximum, SparseSparseMinimum ---------------------------------------------------
+
+absl::Status CheckPair(KernelContext& ctx) {
+  FORMWORK_RETURN_IF_ERROR(CheckSparse(PartsOf(ctx, 0)));
+  FORMWORK_RETURN_IF_ERROR(CheckSparse(PartsOf(ctx, 3)));
+  const IndexValues a(ctx.input(2));
+  const IndexValues b(ctx.input(5));
+  if (a.size() != b.size()) {
+    return InvalidArgument("Operands should have the same ranks; got ", a.size(), " and ",
+                           b.size());
+  }
+  for (int64_t d = 0; d < a.size(); ++d) {
+    if (a[d] == b[d]) continue;
+    return InvalidArgument("Operands' shapes do not match: got ", a[d], " and ", b[d],
+                           " for dimension ", d);
+  }
+  return absl::OkStatus();
+}
+
+// What only one of them has is compared with 0.
+template <typename T, bool kMax>
+absl::Status Extremes(KernelContext& ctx) {
+  using Wide = std::conditional_t<math::kIsSmallFloat<T>, float, T>;
+  const Tensor a_indices = ctx.input(0), b_indices = ctx.input(3);
+  const int64_t rank = ctx.input(2).num_elements();
+  const int64_t* a = a_indices.data<int64_t>();
+  const int64_t* b = b_indices.data<int64_t>();
+  const T* a_value = ctx.input(1).data<T>();
+  const T* b_value = ctx.input(4).data<T>();
+  int64_t left_a = ctx.input(1).num_elements();
+  int64_t left_b = ctx.input(4).num_elements();
+  std::vector<const int64_t*> kept;
+  std::vector<T> chosen;
+  while (left_a > 0 || left_b > 0) {
+    if (WorkIsCutAt(left_a + left_b)) return WorkStatus();
+    const int order = left_a == 0 ? 1 : (left_b == 0 ? -1 : Compare(a, b, rank));
+    const Wide x = order <= 0 ? static_cast<Wide>(*a_value) : Wide(0);
+    const Wide y = order >= 0 ? static_cast<Wide>(*b_value) : Wide(0);
+    kept.push_back(order <= 0 ? a : b);
+    chosen.push_back(T(kMax ? std::max(x, y) : std::min(x, y)));
+    if (order <= 0) {
+      a += rank;
+      ++a_value;
+      --left_a;
+    }
+    if (order >= 0) {
+      b += rank;
+      ++b_value;
+      --left_b;
+    }
+  }
+  const int64_t n = static_cast<int64_t>(kept.size());
+  FORMWORK_ASSIGN_OR_RETURN(Tensor indices,
+                            Tensor::Allocate(ctx.allocator(), DType::kInt64, Shape{n, rank}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor values,
+                            Tensor::Allocate(ctx.allocator(), ctx.input(1).dtype(), Shape{n}));
+  for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i)) return WorkStatus();
+    std::copy_n(kept[static_cast<size_t>(i)], rank, indices.mutable_data<int64_t>() + i * rank);
+    values.mutable_data<T>()[i] = chosen[static_cast<size_t>(i)];
+  }
+  ctx.SetOutput(0, std::move(indices));
+  ctx.SetOutput(1, std::move(values));
+  return absl::OkStatus();
+}
+
+template <bool kMax>
+absl::StatusOr<KernelFn> MakeExtremes(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckPair(ctx));
+    switch (ctx.input(1).dtype()) {
+      FORMWORK_REAL_CASES(return (Extremes<T, kMax>(ctx)))
+      default:
+        return Unimplemented("SparseSparseMaximum: dtype ", DTypeName(ctx.input(1).dtype()),
+                             " is not supported");
+    }
+  });
+}
+
+// --- SparseAddGrad ------------------------------------------------------------------------------
+
 // The gradients of the values of `input`, whose indices are among those of the sum, in order.
 template <typename T>
 absl::StatusOr<Tensor> PickGradients(Allocator& allocator, const Tensor& grad, const Tensor& input,
@@ -410,6 +491,8 @@ void AddSparseArithmeticCpuKernels(KernelRegistry& registry) {
   registry.Add("SparseTensorDenseAdd", MakeDenseAdd);
   registry.Add("SparseAdd", MakeAdd);
   registry.Add("SparseAddGrad", MakeAddGrad);
+  registry.Add("SparseSparseMaximum", MakeExtremes<true>);
+  registry.Add("SparseSparseMinimum", MakeExtremes<false>);
 }
 
 }  // namespace formwork

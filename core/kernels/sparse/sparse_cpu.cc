@@ -338,6 +338,9 @@ void RegisterSparseCpuKernels(KernelRegistry& registry) {
   registry.Add("SparseFillEmptyRowsGrad", MakeFillEmptyRowsGrad);
   AddSparseArithmeticCpuKernels(registry);
   AddSparseSerialCpuKernels(registry);
+  AddCrossCpuKernels(registry);
+  AddEditDistanceCpuKernel(registry);
+  AddSetCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -8,5 +8,7 @@ namespace formwork {
 void AddSparseArithmeticCpuKernels(KernelRegistry& registry);
 void AddSparseSerialCpuKernels(KernelRegistry& registry);
 void AddCrossCpuKernels(KernelRegistry& registry);
+void AddEditDistanceCpuKernel(KernelRegistry& registry);
+void AddSetCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -104,3 +104,74 @@ case("SparseAddGrad", [1.0, 2.0, 3.0, 4.0], INDICES, OTHER,
      tensor("int64", [[0, 0], [0, 1], [2, 0], [2, 3]]))
 case("SparseAddGrad", [1.0, 2.0], INDICES, OTHER, tensor("int64", [[0, 0], [2, 3]]))
 error("SparseAddGrad", [1.0], INDICES, OTHER, tensor("int64", [[0, 0], [2, 3]]), text="")
+
+# --- Crosses
+A = tensor("int64", [[0, 0], [0, 1], [2, 0]])
+B = tensor("int64", [[0, 0], [1, 0], [2, 0], [2, 1]])
+THREE = tensor("int64", [3, 2])
+FEW, MORE = ["a", "bb", "c"], tensor("int64", [7, 8, -9, 1 << 40])
+case("SparseCross", [A, B], [FEW, ["p", "q", "r", "s"]], [THREE, THREE], [[["x"], ["y"], ["z"]]],
+     hashed_output=False, num_buckets=0, hash_key=1, out_type="string", internal_type="string")
+case("SparseCross", [A, B], [FEW, MORE], [THREE, THREE], [[["x"], ["y"], ["z"]]],
+     hashed_output=True, num_buckets=0, hash_key=956888297470, out_type="int64",
+     internal_type="int64")
+case("SparseCross", [], [], [], [[["x", "w"], ["y", ""], ["z", "v"]], tensor("int64", [[1], [2], [3]])],
+     hashed_output=True, num_buckets=100, hash_key=1, out_type="int64", internal_type="int64")
+case("SparseCrossV2", [A, B], [FEW, MORE], [THREE, THREE], [[["x"], ["y"], ["z"]]], "-*-")
+case("SparseCrossV2", [A], [tensor("string", ["a", "b", "c"])], [THREE], [], "_")
+for strong in [False, True]:
+  case("SparseCrossHashed", [A, B], [FEW, MORE], [THREE, THREE],
+       [[["x"], ["y"], ["z"]]], tensor("int64", 1000), strong,
+       tensor("int64", [137, 173]))
+error("SparseCrossV2", [A, B], [FEW, MORE], [THREE, tensor("int64", [4, 2])], [], "-", text="")
+error("SparseCrossV2", [A], [FEW], [THREE], [[["x"], ["y"]]], "-", text="")
+for hashed, out in [(False, "string"), (True, "int64")]:
+  case("RaggedCross", [["a", "bb", "c"], tensor("int64", [1, 2, 3])],
+       [tensor("int64", [0, 2, 2, 3]), tensor("int64", [0, 1, 1, 3])], [B], [MORE], [THREE],
+       [[["x", "w"], ["y", "v"], ["z", "u"]]], input_order="RDSR", hashed_output=hashed,
+       num_buckets=0, hash_key=5, out_values_type=out, out_row_splits_type="int64")
+error("RaggedCross", [["a", "bb", "c"]], [tensor("int64", [0, 2, 2])], [], [], [], [],
+      input_order="R", hashed_output=False, num_buckets=0, hash_key=5, out_values_type="string",
+      out_row_splits_type="int64", text="Invalid ragged splits")
+
+# --- Distances
+WORDS = tensor("int64", [[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]])
+MEANT = tensor("int64", [[0, 0, 0], [0, 0, 1], [0, 0, 2], [1, 0, 0], [1, 1, 0]])
+SIZE = tensor("int64", [2, 2, 3])
+for normalize in [False, True]:
+  case("EditDistance", WORDS, ["a", "b", "c", "d"], SIZE, MEANT, ["b", "a", "b", "d", "e"], SIZE,
+       normalize=normalize)
+  case("EditDistance", WORDS, uniform([4], 0, 3, 1, "int64"), SIZE, MEANT,
+       uniform([5], 0, 3, 2, "int64"), tensor("int64", [2, 3, 3]), normalize=normalize)
+error("EditDistance", tensor("int64", [[3, 0, 0]]), ["a"], SIZE, MEANT, ["b"] * 5, SIZE, text="")
+error("EditDistance", tensor("int64", [[0]]), ["a"], tensor("int64", [1]),
+      tensor("int64", [[0]]), ["a"], tensor("int64", [1]), text="")
+
+# --- The larger and the smaller
+for op in ["SparseSparseMaximum", "SparseSparseMinimum"]:
+  for dtype in ["float", "int32", "uint8", "half"]:
+    low = 0 if dtype == "uint8" else -5
+    case(op, INDICES, uniform([3], low, 5, 3, dtype), DENSE, OTHER, uniform([3], low, 5, 4, dtype),
+         DENSE)
+  error(op, INDICES, [1.0, 2.0, 3.0], DENSE, OTHER, [1.0, 2.0, 3.0], tensor("int64", [3, 5]),
+        text="Operands' shapes do not match: got 4 and 5 for dimension 1")
+
+# --- Sets
+SET1, SET2 = [[9, 2, 5, 9], [1, 1, 1, 1]], [[5, 7], [3, 1]]
+S1 = [tensor("int64", [[0, 0], [0, 1], [1, 0]]), [9, 2, 5], tensor("int64", [3, 4])]
+S2 = [tensor("int64", [[0, 0], [1, 1], [2, 0]]), [9, 7, 5], tensor("int64", [3, 2])]
+for op in ["a-b", "b-a", "intersection", "union"]:
+  case("DenseToDenseSetOperation", SET1, SET2, set_operation=op)
+  case("DenseToDenseSetOperation", [["a", "b"]], [["b", "c"]], set_operation=op)
+  case("DenseToSparseSetOperation", [[9, 2, 5, 9], [1, 1, 1, 7], [3, 3, 3, 3]], *S2,
+       set_operation=op)
+  case("SparseToSparseSetOperation", *S1, *S2, set_operation=op)
+for dtype in ["int8", "int16", "int64", "uint8", "uint16"]:
+  case("DenseToDenseSetOperation", tensor(dtype, SET1), tensor(dtype, SET2), set_operation="union")
+case("SetSize", *S1)
+case("SetSize", tensor("int64", [[0, 0], [0, 2], [1, 0]]), ["a", "a", "b"], tensor("int64", [3, 4]))
+error("SetSize", tensor("int64", [[0, 0], [3, 2]]), [1, 2], tensor("int64", [3, 4]), text="")
+error("DenseToDenseSetOperation", SET1, SET2, set_operation="xor",
+      text="Invalid set_operation xor.")
+error("DenseToDenseSetOperation", SET1, [[5, 7]], set_operation="union", text="")
+error("DenseToDenseSetOperation", [1], [1], set_operation="union", text="")
