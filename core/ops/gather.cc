@@ -175,6 +175,23 @@ absl::StatusOr<Dims> PrepareWhere(absl::Span<const int64_t> input) {
   return Dims{-1, static_cast<int64_t>(input.size())};
 }
 
+absl::StatusOr<int> PrepareUniqueAxis(absl::Span<const int64_t> input, const Tensor& axis) {
+  if (axis.rank() != 1) return InvalidArgument("axis expects a 1D vector.");
+  if (axis.num_elements() > 1) {
+    return InvalidArgument("axis does not support input tensors larger than 1 elements");
+  }
+  if (axis.num_elements() == 0) {
+    if (input.size() != 1) return InvalidArgument("unique expects a 1D vector.");
+    return 0;
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Dims given, IntegersOf(axis, "axis"));
+  const int front = FrontAxis(given[0], static_cast<int>(input.size()));
+  if (front < 0) {
+    return InvalidArgument("axis has to be between [0, ", input.size(), ")");
+  }
+  return front;
+}
+
 absl::Status CheckUnique(absl::Span<const int64_t> x) {
   return x.size() == 1 ? absl::OkStatus() : InvalidArgument("unique expects a 1D vector.");
 }
@@ -311,6 +328,20 @@ absl::Status OneHotShape(InferenceContext& c) {
   return SetOutput(c, 0, geometry.output);
 }
 
+absl::Status UniqueV2Shape(InferenceContext& c) {
+  for (int i = 1; i < c.num_outputs(); ++i) c.set_output(i, PartialShape::OfRank(1));
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  PartialShape output = PartialShape::OfRank(c.input(0).rank());
+  if (c.constant(1) != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(const int axis, PrepareUniqueAxis(c.input(0).dims(), *c.constant(1)));
+    output = c.input(0);
+    c.set_output(1, PartialShape::Trusted({output.dim(axis)}));
+    output.set_dim(axis, -1);
+  }
+  c.set_output(0, std::move(output));
+  return absl::OkStatus();
+}
+
 absl::Status UniqueShape(InferenceContext& c) {
   FORMWORK_RETURN_IF_ERROR(CheckUnique(shapes::OrOfRank(c.input(0), 1).dims()));
   FORMWORK_RETURN_IF_ERROR(SetOutput(c, 0, {-1}));
@@ -394,6 +425,14 @@ void RegisterGatherOps(OpRegistry& registry) {
       {.shape_fn = BoundShape});
   registry.Add("UnravelIndex(indices: Tidx, dims: Tidx) -> (output: Tidx); Tidx: indextype = int32",
                {.shape_fn = UnravelIndexShape});
+  registry.Add(
+      "UniqueV2(x: T, axis: Taxis) -> (y: T, idx: out_idx); T: type; Taxis: indextype = int64; "
+      "out_idx: indextype = int32",
+      {.shape_fn = UniqueV2Shape});
+  registry.Add(
+      "UniqueWithCountsV2(x: T, axis: Taxis) -> (y: T, idx: out_idx, count: out_idx); T: type; "
+      "Taxis: indextype = int64; out_idx: indextype = int32",
+      {.shape_fn = UniqueV2Shape});
 }
 
 }  // namespace formwork

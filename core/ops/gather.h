@@ -106,6 +106,9 @@ absl::StatusOr<Dims> PrepareWhere(absl::Span<const int64_t> input);
 
 /// Errors: kInvalidArgument in TensorFlow's words if they are no vectors.
 absl::Status CheckUnique(absl::Span<const int64_t> x);
+/// UniqueV2: the axis along which slices are compared, the only one where none is given. Errors:
+/// kInvalidArgument in TensorFlow's words if there is no such axis.
+absl::StatusOr<int> PrepareUniqueAxis(absl::Span<const int64_t> input, const Tensor& axis);
 absl::Status CheckListDiff(absl::Span<const int64_t> x, absl::Span<const int64_t> y);
 
 // --- Bucketize, LowerBound, UpperBound, UnravelIndex --------------------------------------------

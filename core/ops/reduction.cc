@@ -177,6 +177,23 @@ absl::Status ArgReductionShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status RaggedBincountShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(Dims dims, PrepareBincount({-1}, c.constant(2)));
+  const PartialShape splits = shapes::OrOfRank(c.input(0), 1);
+  const int64_t rows = splits.rank() == 1 && splits.dim(0) > 0 ? splits.dim(0) - 1 : -1;
+  dims.insert(dims.begin(), rows);
+  c.set_output(0, PartialShape::Trusted(dims));
+  return absl::OkStatus();
+}
+
+absl::Status SparseBincountShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(Dims dims, PrepareBincount({-1}, c.constant(3)));
+  if (c.input(2).rank() != 1 || c.input(2).dim(0) < 0) return absl::OkStatus();
+  if (c.input(2).dim(0) == 2) dims.insert(dims.begin(), -1);
+  c.set_output(0, PartialShape::Trusted(dims));
+  return absl::OkStatus();
+}
+
 absl::Status BincountShape(InferenceContext& c) {
   const PartialShape& values = c.input(0);
   if (!values.known_rank()) return absl::OkStatus();
@@ -225,6 +242,14 @@ void RegisterReductionOps(OpRegistry& registry) {
       "Cumsum(x: T, axis: host Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; "
       "T: numbertype; Tidx: indextype = int32",
       {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add(
+      "RaggedBincount(splits: int64, values: Tidx, size: Tidx, weights: T) -> (output: T); Tidx: "
+      "indextype; T: {int32, int64, float, double}; binary_output: bool = false",
+      {.shape_fn = RaggedBincountShape, .sized_by_value = true});
+  registry.Add(
+      "SparseBincount(indices: int64, values: Tidx, dense_shape: int64, size: Tidx, weights: T) -> "
+      "(output: T); Tidx: indextype; T: {int32, int64, float, double}; binary_output: bool = false",
+      {.shape_fn = SparseBincountShape, .sized_by_value = true});
   registry.Add(
       "CumulativeLogsumexp(x: T, axis: host Tidx) -> (out: T); exclusive: bool = false; reverse: "
       "bool = false; T: floattype; Tidx: indextype = int32",

@@ -86,6 +86,11 @@ void RegisterVariableOps(OpRegistry& registry) {
   registry.Add("AssignSubVariableOp(resource: resource, value: dtype) -> (); dtype: type",
                {.effect = Effect::kWrite});
   registry.Add(
+      "ResourceStridedSliceAssign(ref: resource, begin: host Index, end: host Index, strides: host "
+      "Index, value: T) -> (); T: type; Index: indextype; begin_mask: int = 0; end_mask: int = 0; "
+      "ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
+      {.effect = Effect::kWrite});
+  registry.Add(
       "VariableShape(input: resource) -> (output: host out_type); out_type: indextype = int32",
       {.shape_fn = ShapeOfShape, .effect = Effect::kRead});
   // What inference says of a handle is the shape of the variable behind it.

@@ -1,6 +1,8 @@
 // Ops that look values up: Unique, ListDiff, Bucketize, LowerBound, UpperBound, UnravelIndex.
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -12,6 +14,7 @@
 #include "core/kernels/elements.h"
 #include "core/kernels/gather/gather_cpu.h"
 #include "core/kernels/gather/index_read.h"
+#include "core/ops/dims.h"
 #include "core/ops/gather.h"
 
 namespace formwork {
@@ -122,6 +125,90 @@ absl::StatusOr<KernelFn> MakeUnique(KernelInit& init) {
       FORMWORK_CASE(std::string, return Unique<T>(ctx, index_dtype))
       default:
         return Unimplemented("Unique: dtype ", DTypeName(dtype), " is not supported");
+    }
+  });
+}
+
+// --- UniqueV2, UniqueWithCountsV2: of slices along an axis
+// ----------------------------------------
+
+// Bytes that are equal where slices are; nothing where one is NaN, which equals nothing.
+template <typename T>
+std::optional<std::string> SliceKey(const Tensor& x, int64_t outer, int64_t n, int64_t inner,
+                                    int64_t at) {
+  std::string key;
+  for (int64_t o = 0; o < outer; ++o) {
+    const T* slice = x.data<T>() + (o * n + at) * inner;
+    for (int64_t i = 0; i < inner; ++i) {
+      if (IsNan(slice[i])) return std::nullopt;
+      if constexpr (std::is_same_v<T, std::string>) {
+        absl::StrAppend(&key, slice[i].size(), ":", slice[i]);
+      } else {
+        // The two zeros are one.
+        const auto value = KeyOf(slice[i]) == Key<T>(0) ? Key<T>(0) : KeyOf(slice[i]);
+        key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+      }
+    }
+  }
+  return key;
+}
+
+template <typename T>
+absl::Status UniqueSlices(KernelContext& ctx, DType index_dtype, int axis) {
+  const Tensor x = ctx.input(0);
+  const absl::Span<const int64_t> dims = x.shape().dims();
+  const int64_t n = x.dim(axis);
+  const int64_t outer = CountElements(dims.first(static_cast<size_t>(axis)));
+  const int64_t inner = CountElements(dims.subspan(static_cast<size_t>(axis) + 1));
+  absl::flat_hash_map<std::string, int64_t, absl::Hash<std::string>, std::equal_to<>,
+                      UnrefusedAllocator<std::pair<const std::string, int64_t>>>
+      seen;
+  std::vector<int64_t> first, which, counts;
+  for (int64_t i = 0; i < n; ++i) {
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
+    const int64_t next = static_cast<int64_t>(first.size());
+    std::optional<std::string> key = SliceKey<T>(x, outer, n, inner, i);
+    which.push_back(key ? seen.try_emplace(*std::move(key), next).first->second : next);
+    if (which.back() == next) {
+      first.push_back(i);
+      counts.push_back(0);
+    }
+    ++counts[static_cast<size_t>(which.back())];
+  }
+  Dims chosen(dims.begin(), dims.end());
+  chosen[static_cast<size_t>(axis)] = static_cast<int64_t>(first.size());
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(chosen));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(ctx.allocator(), x.dtype(), shape));
+  T* to = out.mutable_data<T>();
+  for (int64_t o = 0; o < outer; ++o) {
+    for (const int64_t at : first) {
+      if (WorkIsCut()) return WorkStatus();
+      CopyElements(x.data<T>() + (o * n + at) * inner, inner, to);
+      to += inner;
+    }
+  }
+  ctx.SetOutput(0, std::move(out));
+  FORMWORK_RETURN_IF_ERROR(OutputAs(ctx, 1, index_dtype, which));
+  if (ctx.num_outputs() > 2) return OutputAs(ctx, 2, index_dtype, counts);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeUniqueV2(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  const DType index_dtype = init.output_dtypes()[1];
+  return KernelFn([dtype, index_dtype](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const int axis,
+                              PrepareUniqueAxis(ctx.input(0).shape().dims(), ctx.input(1)));
+    const bool vector = ctx.input(0).rank() == 1;
+    switch (dtype) {
+      FORMWORK_REAL_CASES(return vector ? Unique<T>(ctx, index_dtype)
+                                        : UniqueSlices<T>(ctx, index_dtype, axis))
+      FORMWORK_CASE(bool, return vector ? Unique<T>(ctx, index_dtype)
+                                        : UniqueSlices<T>(ctx, index_dtype, axis))
+      FORMWORK_CASE(std::string, return vector ? Unique<T>(ctx, index_dtype)
+                                               : UniqueSlices<T>(ctx, index_dtype, axis))
+      default:
+        return Unimplemented("UniqueV2: dtype ", DTypeName(dtype), " is not supported");
     }
   });
 }
@@ -298,6 +385,8 @@ absl::StatusOr<KernelFn> MakeUnravelIndex(KernelInit& init) {
 void RegisterGatherSearchKernels(KernelRegistry& registry) {
   registry.Add("Unique", MakeUnique);
   registry.Add("UniqueWithCounts", MakeUnique);
+  registry.Add("UniqueV2", MakeUniqueV2);
+  registry.Add("UniqueWithCountsV2", MakeUniqueV2);
   registry.Add("ListDiff", MakeListDiff);
   registry.Add("Bucketize", MakeBucketize);
   registry.Add("LowerBound", MakeBound<false>);

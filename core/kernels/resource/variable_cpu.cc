@@ -5,6 +5,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/arithmetic.h"
+#include "core/kernels/array/slice.h"
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
@@ -95,6 +96,21 @@ absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
       FORMWORK_RETURN_IF_ERROR(CheckVariableUpdate(value, delta));
       into_value(value, delta);
       return absl::OkStatus();
+    });
+  });
+}
+
+// Changes what a slice of the value holds.
+absl::StatusOr<KernelFn> MakeAssignSlice(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
+  return KernelFn([masks](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    const Tensor slice = ctx.input(4);
+    return ctx.resources().Update(handle, 2 * slice.bytes(), [&](Tensor& value) -> absl::Status {
+      FORMWORK_ASSIGN_OR_RETURN(const SliceBounds bounds,
+                                PrepareStridedSlice(masks, value.shape().dims(), ctx.input(1),
+                                                    ctx.input(2), ctx.input(3)));
+      return AssignSlice(value, bounds, slice);
     });
   });
 }
@@ -231,6 +247,7 @@ void RegisterVariableCpuKernels(KernelRegistry& registry) {
   registry.Add("AssignVariableOp", MakeAssign);
   registry.Add("AssignAddVariableOp", MakeAccumulate<false>);
   registry.Add("AssignSubVariableOp", MakeAccumulate<true>);
+  registry.Add("ResourceStridedSliceAssign", MakeAssignSlice);
   registry.Add("VariableShape", MakeVariableShape);
   registry.Add("VarIsInitializedOp", MakeIsInitialized);
   registry.Add("DestroyResourceOp", MakeDestroy);

@@ -174,3 +174,18 @@ for op in ["LowerBound", "UpperBound"]:
 case("UnravelIndex", [3, 5], [2, 3])
 case("UnravelIndex", tensor("int64", 7), long([2, 2, 2]))
 error("UnravelIndex", [3, 7], [2, 3], text="index is out of bound as with dims")
+
+# --- Unique slices
+ROWS = [[1, 2, 1], [3, 4, 3], [1, 2, 1]]
+for op in ["UniqueV2", "UniqueWithCountsV2"]:
+  for dtype in ["int32", "float", "half", "bool", "uint8"]:
+    case(op, tensor(dtype, ROWS), tensor("int64", [0]))
+    case(op, tensor(dtype, ROWS), tensor("int32", [1]), out_idx="int64")
+  case(op, [["a", "b"], ["ab", ""], ["a", "b"]], tensor("int64", [0]))
+  case(op, [3, 1, 3, 3], tensor("int64", []))
+  case(op, [3, 1, 3, 3], tensor("int64", [0]))
+  case(op, [[0.0, 1.0], [-0.0, 1.0], [float("nan"), 1.0], [float("nan"), 1.0]],
+       tensor("int64", [0]))
+  error(op, ROWS, tensor("int64", []), text="unique expects a 1D vector.")
+  error(op, ROWS, tensor("int64", [2]), text="")
+  error(op, ROWS, tensor("int64", [0, 1]), text="")

@@ -151,3 +151,25 @@ for dtype in ["float", "double", "half", "bfloat16"]:
 case("CumulativeLogsumexp", [1.0, float("-inf"), 2.0, float("inf"), 1.0], 0)
 case("CumulativeLogsumexp", [float("-inf"), float("-inf"), 0.0, 100.0, -100.0], 0)
 error("CumulativeLogsumexp", [1.0], 1, text="")
+
+# --- Bins of rows
+for index in ["int32", "int64"]:
+  for dtype in ["int32", "int64", "float", "double"]:
+    values, weights = tensor(index, [1, 1, 3, 0, 9]), tensor(dtype, [1, 2, 3, 4, 5])
+    for binary in [False, True]:
+      case("RaggedBincount", tensor("int64", [0, 3, 3, 5]), values, tensor(index, 5), weights,
+           binary_output=binary)
+      case("SparseBincount", tensor("int64", [[0, 0], [0, 1], [0, 3], [2, 0], [2, 1]]), values,
+           tensor("int64", [3, 4]), tensor(index, 5), weights, binary_output=binary)
+case("RaggedBincount", tensor("int64", [0, 3]), [1, 1, 2], 4, tensor("float", []))
+case("SparseBincount", tensor("int64", [[0], [2], [3]]), [1, 1, 2], tensor("int64", [5]), 4,
+     tensor("int64", []))
+error("RaggedBincount", tensor("int64", [1, 3]), [1, 1, 2], 4, tensor("float", []),
+      text="Splits must start with 0, not with 1")
+error("RaggedBincount", tensor("int64", [0, 2]), [1, 1, 2], 4, tensor("float", []),
+      text="Splits must end with the number of values, got 2 instead of 3")
+error("RaggedBincount", tensor("int64", [0, 1]), [-1], 4, tensor("float", []), text="")
+error("RaggedBincount", tensor("int64", [0, 1]), [1], -4, tensor("float", []),
+      text="size (-4) must be non-negative")
+error("SparseBincount", tensor("int64", [[5, 0]]), [1], tensor("int64", [3, 4]), 4,
+      tensor("float", []), text="")

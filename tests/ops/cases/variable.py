@@ -92,3 +92,10 @@ case("ResourceApplyFtrl", var(), slot(), slot(), GRADIENT, 0.1, 0.01, 0.02, -0.5
 case("ResourceApplyProximalGradientDescent", var(), 0.1, 0.01, 0.02, GRADIENT)
 case("ResourceApplyProximalAdagrad", var(), slot(), 0.1, 0.01, 0.02, GRADIENT)
 error("ResourceApplyMomentum", var(), variable([1.]), 0.1, GRADIENT, 0.9, text="same shape")
+
+# --- A slice of a variable
+case("ResourceStridedSliceAssign", variable([1., 2., 3., 4.]), [1], [3], [1], [10., 20.])
+case("ResourceStridedSliceAssign", variable([[1, 2], [3, 4]]), [0, 0], [0, 1], [1, 1],
+     [10, 20], begin_mask=1, end_mask=1, shrink_axis_mask=2)
+case("ResourceStridedSliceAssign", variable([1., 2., 3., 4.]), [3], [0], [-2], [10., 20.])
+error("ResourceStridedSliceAssign", variable([1., 2.]), [0], [2], [1], [10., 20., 30.], text="")
