@@ -1,6 +1,7 @@
 #include "core/ops/pool.h"
 
 #include <limits>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
@@ -53,6 +54,21 @@ absl::StatusOr<ConvShape> PreparePool(const SlidingAttrs& attrs, DimsView input)
   return shape;
 }
 
+absl::StatusOr<SlidingAttrs> MaxPoolV2Attrs(const AttrMap& attrs, const Tensor& ksize,
+                                            const Tensor& strides) {
+  AttrMap all = attrs;
+  for (const Tensor* input : {&ksize, &strides}) {
+    const bool size = input == &ksize;
+    if (input->rank() != 1 || input->num_elements() != 4) {
+      return InvalidArgument("Sliding window ", size ? "ksize" : "stride",
+                             " field must specify 4 dimensions");
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Dims values, IntegersOf(*input, size ? "ksize" : "strides"));
+    all.Set(size ? "ksize" : "strides", std::vector<int64_t>(values.begin(), values.end()));
+  }
+  return SlidingAttrs::OfPool(all);
+}
+
 absl::StatusOr<ConvShape> PrepareMaxPoolGrad(const SlidingAttrs& attrs, DimsView orig_input,
                                              DimsView orig_output, DimsView grad) {
   if (grad.size() != 4) return InvalidArgument("out_backprop must be 4-dimensional");
@@ -103,6 +119,17 @@ absl::Status PoolShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status MaxPoolV2Shape(InferenceContext& c) {
+  c.set_output(0, PartialShape::OfRank(4));
+  if (c.constant(1) == nullptr || c.constant(2) == nullptr) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs,
+                            MaxPoolV2Attrs(c.attrs(), *c.constant(1), *c.constant(2)));
+  FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
+                            PreparePool(attrs, shapes::OrOfRank(c.input(0), 4).dims()));
+  c.set_output(0, PartialShape::Trusted(shape.output_dims()));
+  return absl::OkStatus();
+}
+
 absl::Status MaxPoolGradShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(c.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
@@ -146,6 +173,11 @@ void RegisterPoolOps(OpRegistry& registry) {
       "strides: list(int) >= 4; padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} "
       "= \"NHWC\"; T: floattype",
       {.shape_fn = AvgPoolGradShape, .sized_by_value = true});
+  registry.Add(
+      "MaxPoolV2(input: T, ksize: host int32, strides: host int32) -> (output: T); T: {floattype, "
+      "int32, int64, uint8, int16, int8, uint16, qint8} = float; padding: {\"SAME\", \"VALID\"}; "
+      "data_format: {\"NHWC\", \"NCHW\", \"NCHW_VECT_C\"} = \"NHWC\"",
+      {.shape_fn = MaxPoolV2Shape});
 }
 
 }  // namespace formwork

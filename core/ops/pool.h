@@ -18,6 +18,11 @@ namespace formwork {
 /// kInvalidArgument or kUnimplemented in TensorFlow's words.
 absl::StatusOr<ConvShape> PreparePool(const SlidingAttrs& attrs, absl::Span<const int64_t> input);
 
+/// MaxPoolV2's attrs, whose window and strides are the vectors `ksize` and `strides`. Errors: as
+/// above.
+absl::StatusOr<SlidingAttrs> MaxPoolV2Attrs(const AttrMap& attrs, const Tensor& ksize,
+                                            const Tensor& strides);
+
 /// The pooling whose gradient it is. Errors: as above, and kInvalidArgument where an image has more
 /// pixels than fit int32.
 absl::StatusOr<ConvShape> PrepareMaxPoolGrad(const SlidingAttrs& attrs,

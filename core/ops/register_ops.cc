@@ -10,8 +10,11 @@ void RegisterOps(OpRegistry& registry) {
   RegisterMatmulOps(registry);
   RegisterSegmentOps(registry);
   RegisterNnOps(registry);
+  RegisterFakeQuantOps(registry);
   RegisterConvOps(registry);
   RegisterPoolOps(registry);
+  RegisterPool3dOps(registry);
+  RegisterDilationOps(registry);
   RegisterBatchNormOps(registry);
   RegisterArrayOps(registry);
   RegisterGatherOps(registry);

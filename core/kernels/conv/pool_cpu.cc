@@ -136,20 +136,32 @@ absl::Status MaxOverDepth(const SlidingAttrs& attrs, KernelContext& ctx) {
                  [&](Tensor& out) { MaxLoops(shape, input.dtype(), in, out); });
 }
 
+absl::Status MaxPool(const SlidingAttrs& attrs, KernelContext& ctx) {
+  if (attrs.depth_window > 1) return MaxOverDepth(attrs, ctx);
+  const Tensor& input = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PreparePool(attrs, input.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, Shape::Make(shape.output_dims()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
+  if (output->num_elements() == 0) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
+                            Prepared(input, shape.channels_first, ctx.allocator()));
+  return RunInto(LastOutput(shape), shape.channels_first, ctx.allocator(), output,
+                 [&](Tensor& out) { MaxLoops(shape, input.dtype(), in, out); });
+}
+
 absl::StatusOr<KernelFn> MakeMaxPool(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(init.attrs()));
   if (!IsMaxType(init.input_dtypes()[0])) return NoSuchType("MaxPool", init.input_dtypes()[0]);
-  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
-    if (attrs.depth_window > 1) return MaxOverDepth(attrs, ctx);
-    const Tensor& input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PreparePool(attrs, input.shape().dims()));
-    FORMWORK_ASSIGN_OR_RETURN(const Shape out_shape, Shape::Make(shape.output_dims()));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), out_shape));
-    if (output->num_elements() == 0) return absl::OkStatus();
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
-                              Prepared(input, shape.channels_first, ctx.allocator()));
-    return RunInto(LastOutput(shape), shape.channels_first, ctx.allocator(), output,
-                   [&](Tensor& out) { MaxLoops(shape, input.dtype(), in, out); });
+  return KernelFn([attrs](KernelContext& ctx) { return MaxPool(attrs, ctx); });
+}
+
+// Its window and strides are inputs.
+absl::StatusOr<KernelFn> MakeMaxPoolV2(KernelInit& init) {
+  if (!IsMaxType(init.input_dtypes()[0])) return NoSuchType("MaxPoolV2", init.input_dtypes()[0]);
+  return KernelFn([given = init.attrs()](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs,
+                              MaxPoolV2Attrs(given, ctx.input(1), ctx.input(2)));
+    return MaxPool(attrs, ctx);
   });
 }
 
@@ -237,9 +249,12 @@ absl::StatusOr<KernelFn> MakeAvgPoolGrad(KernelInit& init) {
 
 void AddPoolCpuKernels(KernelRegistry& registry) {
   registry.Add("MaxPool", MakeMaxPool);
+  registry.Add("MaxPoolV2", MakeMaxPoolV2);
   registry.Add("MaxPoolGrad", MakeMaxPoolGrad);
   registry.Add("AvgPool", MakeAvgPool);
   registry.Add("AvgPoolGrad", MakeAvgPoolGrad);
+  AddPool3dCpuKernels(registry);
+  AddDilationCpuKernels(registry);
 }
 
 }  // namespace formwork

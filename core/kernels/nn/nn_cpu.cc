@@ -6,6 +6,7 @@ namespace formwork {
 
 void RegisterNnCpuKernels(KernelRegistry& registry) {
   RegisterBiasKernels(registry);
+  RegisterFakeQuantKernels(registry);
   RegisterLayerNormKernel(registry);
   RegisterSoftmaxKernels(registry);
   RegisterTopKKernels(registry);

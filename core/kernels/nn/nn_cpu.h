@@ -6,7 +6,8 @@
 
 namespace formwork {
 
-void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
+void RegisterBiasKernels(KernelRegistry& registry);  ///< BiasAdd, BiasAddGrad
+void RegisterFakeQuantKernels(KernelRegistry& registry);
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
 void RegisterSoftmaxKernels(KernelRegistry& registry);   ///< Softmax and its cross entropies
 void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, InTopKV2

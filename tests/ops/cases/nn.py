@@ -120,3 +120,79 @@ error(I, [1.0], [0], 1, text="predictions must be 2-dimensional")
 error(I, [[1.0]], [[0]], 1, text="targets must be 1-dimensional")
 error(I, [[1.0]], [0, 1], 1, text="First dimension of predictions 1 must match length of targets 2")
 error(I, [[1.0]], [0], [1], text="k must be 0-D, got shape [1]")
+
+# --- Pooling of volumes
+def volumes(dtype="float", seed=1):
+  return uniform([2, 5, 4, 6, 3], 0, 5, seed, dtype)
+
+for padding in ["SAME", "VALID"]:
+  for ksize, strides in [([1, 2, 2, 2, 1], [1, 2, 2, 2, 1]), ([1, 3, 2, 1, 1], [1, 1, 1, 2, 1])]:
+    for op in ["MaxPool3D", "AvgPool3D"]:
+      case(op, volumes(), ksize=ksize, strides=strides, padding=padding)
+    out = [2, 3, 2, 3, 3] if strides[1] == 2 else [2, 5, 4, 3, 3]
+    if padding == "VALID":
+      out = [2, 2, 2, 3, 3] if strides[1] == 2 else [2, 3, 3, 3, 3]
+    case("AvgPool3DGrad", [2, 5, 4, 6, 3], uniform(out, seed=4), ksize=ksize, strides=strides,
+         padding=padding)
+for dtype in ["bfloat16"]:
+  for op in ["MaxPool3D", "AvgPool3D"]:
+    case(op, volumes(dtype), ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME")
+# Whole numbers, so that several are as large.
+for dtype in ["float", "bfloat16"]:
+  ints = tensor(dtype, [[[[[1], [3]], [[3], [0]]], [[[2], [2]], [[1], [3]]]]])
+  case("MaxPool3DGrad", ints, tensor(dtype, [[[[[3]]]]]), tensor(dtype, [[[[[5]]]]]),
+       ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding="VALID")
+error("MaxPool3D", uniform([2, 5, 4, 6]), ksize=[1, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1],
+      padding="SAME", text="")
+error("MaxPool3D", volumes(), ksize=[1, 0, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME",
+      text="")
+error("MaxPool3D", volumes(), ksize=[2, 2, 2, 2, 1], strides=[1, 2, 2, 2, 1], padding="SAME",
+      text="Pooling is not yet supported on the batch dimension.")
+error("AvgPool3DGrad", [2, 5, 4, 6], uniform([2, 5, 4, 6, 3]), ksize=[1, 2, 2, 2, 1],
+      strides=[1, 2, 2, 2, 1], padding="SAME",
+      text="must be 1-dimensional and 5 elements")
+error("AvgPool3DGrad", [2, 5, 4, 6, 3], uniform([2, 1, 2, 3, 3]), ksize=[1, 2, 2, 2, 1],
+      strides=[1, 2, 2, 2, 1], padding="SAME", code="INVALID_ARGUMENT", text="Expected grad shape",
+      comment="TensorFlow reads what is not there.")
+
+# --- MaxPoolV2
+for padding in ["SAME", "VALID"]:
+  case("MaxPoolV2", uniform([2, 5, 6, 3], seed=1), [1, 2, 3, 1], [1, 2, 2, 1], padding=padding)
+case("MaxPoolV2", uniform([0, 5, 6, 3], seed=1), [1, 2, 3, 1], [1, 2, 2, 1], padding="SAME")
+error("MaxPoolV2", uniform([2, 5, 6, 3], seed=1), [1, 2, 3], [1, 2, 2, 1], padding="SAME", text="")
+
+# --- Fake quantization
+GIVEN = uniform([3, 4], -9, 9, 5)
+QUANT = "FakeQuantWithMinMax"
+for attrs in [{}, {"num_bits": 4}, {"num_bits": 7, "narrow_range": True}]:
+  case(QUANT + "Args", GIVEN, **attrs)
+  case(QUANT + "Args", GIVEN, min=-3.3, max=4.9, **attrs)
+  case(QUANT + "ArgsGradient", uniform([3, 4], seed=6), GIVEN, min=-3.3, max=4.9, **attrs)
+  for low, high in [(-3.3, 4.9), (0.0, 0.0), (1.5, 4.0), (-5.0, -1.0)]:
+    case(QUANT + "Vars", GIVEN, low, high, **attrs)
+    case(QUANT + "VarsGradient", uniform([3, 4], seed=6), GIVEN, low, high, **attrs)
+  lows, highs = [-3.3, 0.0, 1.5, -6.0], [4.9, 0.0, 4.0, 6.0]
+  case(QUANT + "VarsPerChannel", GIVEN, lows, highs, **attrs)
+  case(QUANT + "VarsPerChannelGradient", uniform([3, 4], seed=6), GIVEN, lows, highs, **attrs)
+error(QUANT + "Args", GIVEN, num_bits=1, text="num_bits must be between 2 and 16, inclusive")
+error(QUANT + "Args", GIVEN, min=2.0, max=1.0, text="min has to be smaller than max, was: 2 >= 1")
+error(QUANT + "Vars", GIVEN, [1.0], 2.0, text="")
+error(QUANT + "VarsPerChannel", GIVEN, [1.0], [2.0], text="min has incorrect size, expected 4 was 1")
+error(QUANT + "ArgsGradient", uniform([3]), GIVEN, text="must have the same size and shape.  Input 0: [3] != input 1: [3,4]")
+
+# --- Dilation2D
+FILTER = uniform([2, 3, 2], -1, 1, 9)
+for padding, out in [("SAME", [2, 3, 3, 2]), ("VALID", [2, 2, 1, 2])]:
+  attrs = dict(strides=[1, 2, 2, 1], rates=[1, 1, 2, 1], padding=padding)
+  case("Dilation2D", uniform([2, 5, 6, 2], seed=8), FILTER, **attrs)
+  case("Dilation2DBackpropInput", uniform([2, 5, 6, 2], seed=8), FILTER, uniform(out, seed=4),
+       **attrs)
+  case("Dilation2DBackpropFilter", uniform([2, 5, 6, 2], seed=8), FILTER, uniform(out, seed=4),
+       **attrs)
+for dtype in ["double", "half", "bfloat16", "int32", "uint8", "int64"]:
+  case("Dilation2D", uniform([1, 4, 4, 1], 0, 9, 8, dtype), uniform([2, 2, 1], 0, 5, 9, dtype),
+       strides=[1, 1, 1, 1], rates=[1, 1, 1, 1], padding="SAME")
+error("Dilation2D", uniform([1, 4, 4, 3]), FILTER, strides=[1, 1, 1, 1], rates=[1, 1, 1, 1],
+      padding="SAME", text="input and filter must have the same depth: 3 vs 2")
+error("Dilation2D", uniform([1, 4, 4, 2]), FILTER, strides=[1, 0, 1, 1], rates=[1, 1, 1, 1],
+      padding="SAME", text="")
