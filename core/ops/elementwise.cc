@@ -269,6 +269,27 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add("Asin(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Acos(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Atan2(y: T, x: T) -> (z: T); T: floattype", kBroadcast);
+  registry.Add("BesselI0(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselI0e(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselI1(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselI1e(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselJ0(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselJ1(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselK0(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselK0e(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselK1(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselK1e(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselY0(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("BesselY1(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Ndtri(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Erfinv(x: T) -> (y: T); T: floattype", kUnary);
+  registry.Add("Polygamma(a: T, x: T) -> (z: T); T: {float, double}", kBroadcast);
+  registry.Add("Zeta(x: T, q: T) -> (z: T); T: {float, double}", kBroadcast);
+  registry.Add("Igamma(a: T, x: T) -> (z: T); T: floattype", kBroadcast);
+  registry.Add("Igammac(a: T, x: T) -> (z: T); T: floattype", kBroadcast);
+  registry.Add("IgammaGradA(a: T, x: T) -> (z: T); T: {float, double}", kBroadcast);
+  registry.Add("RandomGammaGrad(alpha: T, sample: T) -> (output: T); T: {float, double}",
+               kBroadcast);
   registry.Add("NextAfter(x1: T, x2: T) -> (output: T); T: {double, float} = float", kBroadcast);
   registry.Add("Asinh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Acosh(x: T) -> (y: T); T: {floattype, complextype}", kUnary);

@@ -50,6 +50,7 @@ absl::Span<const NamedBlockOp> ArithmeticBlocks();
 absl::Span<const NamedBlockOp> CompareBlocks();
 absl::Span<const NamedBlockOp> FunctionBlocks();
 absl::Span<const NamedBlockOp> GradientBlocks();
+absl::Span<const NamedBlockOp> SpecialBlocks();
 absl::Span<const NamedBlockOp> CastBlocks();
 
 }  // namespace formwork

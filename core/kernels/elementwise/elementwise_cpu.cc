@@ -27,8 +27,8 @@ constexpr size_t kSplatBytes = 4096;
 
 absl::flat_hash_map<std::string, const BlockOp*> MakeIndex() {
   absl::flat_hash_map<std::string, const BlockOp*> index;
-  for (auto rows :
-       {ArithmeticBlocks(), CompareBlocks(), FunctionBlocks(), GradientBlocks(), CastBlocks()}) {
+  for (auto rows : {ArithmeticBlocks(), CompareBlocks(), FunctionBlocks(), SpecialBlocks(),
+                    GradientBlocks(), CastBlocks()}) {
     for (const NamedBlockOp& row : rows) {
       index[absl::StrCat(row.name, "/", static_cast<int>(row.op.in), "/",
                          static_cast<int>(row.op.out))] = &row.op;
@@ -324,7 +324,7 @@ absl::Status CheckOperand(const BlockOp& op, const void* elements, int64_t n) {
 void RegisterElementwiseCpuKernels(KernelRegistry& registry) {
   // The tables have a row for each dtype.
   absl::flat_hash_map<absl::string_view, KernelFactory> kernels;
-  for (auto rows : {ArithmeticBlocks(), CompareBlocks(), FunctionBlocks()}) {
+  for (auto rows : {ArithmeticBlocks(), CompareBlocks(), FunctionBlocks(), SpecialBlocks()}) {
     for (const NamedBlockOp& row : rows) kernels[row.name] = MakeElementwise;
   }
   for (const NamedBlockOp& row : GradientBlocks()) kernels[row.name] = MakeGradient;

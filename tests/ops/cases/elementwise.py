@@ -264,3 +264,24 @@ error("AddN", [[1.0, 2.0], [1.0]], text="must have the same size and shape")
 for dtype in ["float", "double"]:
   case("NextAfter", tensor(dtype, [[1, 0, -0.0, 3.5, float("nan"), float("inf")]]),
        tensor(dtype, [[2], [-2], [1], [3.5], [float("nan")], [0]]))
+
+# --- Special functions
+for op in ["BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "BesselJ0", "BesselJ1", "BesselK0",
+           "BesselK0e", "BesselK1", "BesselK1e", "BesselY0", "BesselY1"]:
+  for dtype in ["float", "double", "half"]:
+    case(op, uniform([20], 0.1, 12, 3, dtype),
+         tolerance={"half": "rel 2e-3 abs 1e-3",
+                    "double": "rel 1e-9 abs 1e-12"}.get(dtype, "rel 2e-5 abs 1e-6"))
+  case(op, [0.0, 1.5, float("nan")], tolerance="rel 2e-5 abs 1e-6")
+for dtype, tolerance in [("float", "rel 1e-4 abs 1e-5"), ("double", "rel 1e-8 abs 1e-10")]:
+  case("Ndtri", uniform([20], 0, 1, 3, dtype), tolerance=tolerance)
+  case("Erfinv", uniform([20], -1, 1, 3, dtype), tolerance=tolerance)
+  case("Polygamma", tensor(dtype, [[0], [1], [2], [3]]), uniform([1, 6], 0.5, 9, 4, dtype),
+       tolerance=tolerance)
+  case("Zeta", uniform([4, 1], 1.5, 9, 3, dtype), uniform([1, 6], 0.5, 9, 4, dtype),
+       tolerance=tolerance)
+  for op in ["Igamma", "Igammac", "IgammaGradA", "RandomGammaGrad"]:
+    case(op, uniform([4, 1], 0.2, 9, 3, dtype), uniform([1, 6], 0.1, 12, 4, dtype),
+         tolerance=tolerance)
+case("Ndtri", [0.0, 1.0, 0.5, -0.1, 1.1, float("nan")])
+case("Igamma", [0.0, 1.0, -1.0, 2.0], [1.0, 0.0, 1.0, float("nan")])
