@@ -67,6 +67,7 @@ def words(function):
 
 
 class Masked(tf.experimental.ExtensionType):
+  __name__ = "formwork_tests.Masked"  # So that its spec can be encoded.
   values: tf.Tensor
   mask: tf.Tensor
 
@@ -122,7 +123,7 @@ def maps(function):
     m = tf.raw_ops.EmptyTensorMap()
     for i in range(3):
       m = tf.raw_ops.TensorMapInsert(input_handle=m, key=keys[i], value=tf.fill([i], i))
-    less = tf.raw_ops.TensorMapErase(input_handle=m, key=keys[1])
+    less = tf.raw_ops.TensorMapErase(input_handle=m, key=keys[1], value_dtype=tf.int32)
     return (tf.raw_ops.TensorMapSize(input_handle=m), tf.raw_ops.TensorMapSize(input_handle=less),
             tf.raw_ops.TensorMapLookup(input_handle=m, key=keys[2], value_dtype=tf.int32),
             tf.raw_ops.TensorMapHasKey(input_handle=less, key=keys[1]),
