@@ -231,6 +231,24 @@ struct ReadSpec {
   absl::Time deadline = absl::InfiniteFuture();
 };
 
+/// Variables in files: of a path that ends in ".safetensors" in that format, else a TensorFlow
+/// checkpoint, whose prefix it is.
+struct CheckpointSpec {
+  std::string name_space;
+  std::string path;                ///< In EngineOptions::files_dir, or relative to it.
+  std::vector<std::string> names;  ///< Of variables; none: all that there are.
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct CheckpointResult {
+  absl::Status status;
+  ErrorDetails details;   ///< Where the status is not OK: then no variable has changed.
+  int64_t variables = 0;  ///< That were written or read.
+  int64_t created = 0;    ///< Of those read: that were not there.
+  int64_t left_out = 0;   ///< Not written: of variants, which files have no form for.
+  uint64_t bytes = 0;
+};
+
 struct ReadResult {
   absl::Status status;
   ErrorDetails details;               ///< Where the status is not OK.
@@ -390,6 +408,18 @@ class Engine {
   /// Errors: kNotFound; kInvalidArgument if a value does not fit or a variable is named twice.
   virtual std::shared_ptr<CallHandle> AssignVariables(
       AssignSpec spec, absl::AnyInvocable<void(AssignResult)> done) = 0;
+
+  /// Writes variables to files, as they are between two calls; calls go on meanwhile. The files are
+  /// there as a whole or not at all. Errors: kFailedPrecondition without a folder for files,
+  /// kPermissionDenied if the path leads out of it, kNotFound, kResourceExhausted if the disk is
+  /// full, kUnimplemented if the format has no such dtype.
+  virtual std::shared_ptr<CallHandle> SaveCheckpoint(
+      CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) = 0;
+  /// Assigns variables what files have, all at one place in line; those that are not there are
+  /// made. Errors: as SaveCheckpoint; kInvalidArgument naming one that does not fit, kDataLoss if a
+  /// file is damaged.
+  virtual std::shared_ptr<CallHandle> RestoreCheckpoint(
+      CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) = 0;
 
   // Of resources of all kinds, variables included.
   virtual absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,

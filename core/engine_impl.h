@@ -150,6 +150,10 @@ class EngineImpl final : public Engine {
                                             absl::AnyInvocable<void(ReadResult)> done) override;
   std::shared_ptr<CallHandle> AssignVariables(AssignSpec spec,
                                               absl::AnyInvocable<void(AssignResult)> done) override;
+  std::shared_ptr<CallHandle> SaveCheckpoint(
+      CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) override;
+  std::shared_ptr<CallHandle> RestoreCheckpoint(
+      CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) override;
   absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,
                                            const Target& resource) override;
   absl::Status DeleteResource(absl::string_view name_space, const Target& resource,
@@ -176,6 +180,7 @@ class EngineImpl final : public Engine {
   friend class VariablesTask;
   friend class ReadTask;
   friend class AssignTask;
+  friend class FileTask;
   friend class Snapshots;
 
   FunctionInfo InfoOf(const ConcreteFunction& function, bool signatures = true);

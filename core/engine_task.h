@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -238,7 +237,7 @@ class TaskOf : public Task {
 
  private:
   using Remembered = RememberedResult<Result>;
-  static constexpr bool kRemembers = !std::is_same_v<Result, ReadResult>;
+  static constexpr bool kRemembers = requires(const Result& result) { BytesOf(result); };
 
   void Repeat([[maybe_unused]] const AnswerWindow::Answer& answer) final {
     if constexpr (kRemembers) {

@@ -160,6 +160,16 @@ GraphService::Reactor* GraphService::DeleteVariable(Context* context, const Byte
                 Memory::kFree);
 }
 
+GraphService::Reactor* GraphService::SaveCheckpoint(Context* context, const Bytes* request,
+                                                    Bytes* response) {
+  return Begin({"SaveCheckpoint", context, request, response}, &RunSaveCheckpoint, nullptr);
+}
+
+GraphService::Reactor* GraphService::RestoreCheckpoint(Context* context, const Bytes* request,
+                                                       Bytes* response) {
+  return Begin({"RestoreCheckpoint", context, request, response}, &RunRestoreCheckpoint, nullptr);
+}
+
 GraphService::Reactor* GraphService::ReadTensor(Context* context, const Bytes* request,
                                                 Bytes* response) {
   return Begin({"ReadTensor", context, request, response}, &RunReadTensor, PoolFor(*request));

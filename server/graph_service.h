@@ -31,7 +31,8 @@ using Functions = V1::WithRawCallbackMethod_Register<
 using Variables = V1::WithRawCallbackMethod_CreateVariable<
     V1::WithRawCallbackMethod_GetVariable<V1::WithRawCallbackMethod_ReadVariables<
         V1::WithRawCallbackMethod_AssignVariables<V1::WithRawCallbackMethod_ListVariables<
-            V1::WithRawCallbackMethod_DeleteVariable<Functions>>>>>>;
+            V1::WithRawCallbackMethod_DeleteVariable<V1::WithRawCallbackMethod_SaveCheckpoint<
+                V1::WithRawCallbackMethod_RestoreCheckpoint<Functions>>>>>>>>;
 using Tensors = V1::WithRawCallbackMethod_WriteTensor<V1::WithRawCallbackMethod_ReadTensor<
     V1::WithRawCallbackMethod_ListTensors<V1::WithRawCallbackMethod_ReleaseTensors<Variables>>>>;
 using All = V1::WithRawCallbackMethod_GetServerInfo<
@@ -67,6 +68,8 @@ class GraphService final : public raw_methods::All {
   Reactor* AssignVariables(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ListVariables(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* DeleteVariable(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* SaveCheckpoint(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* RestoreCheckpoint(Context* context, const Bytes* request, Bytes* response) override;
   grpc::ServerReadReactor<Bytes>* WriteTensor(Context* context, Bytes* response) override;
   Reactor* ReadTensor(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ListTensors(Context* context, const Bytes* request, Bytes* response) override;

@@ -187,6 +187,60 @@ void RunAssignVariables(const RequestScope& scope, const std::shared_ptr<UnaryRe
       }));
 }
 
+namespace {
+
+// Where names of requests are listed, there are no more than variables in one request.
+template <typename Request>
+absl::StatusOr<CheckpointSpec> CheckpointSpecOf(const RequestScope& scope,
+                                                const UnaryRequest& unary) {
+  ArenaMessage<Request> in;
+  FORMWORK_RETURN_IF_ERROR(Parse(unary.message(), scope.engine.memory(), in));
+  CheckpointSpec spec;
+  spec.name_space = in->namespace_();
+  spec.path = in->path();
+  spec.names.assign(in->names().begin(), in->names().end());
+  spec.deadline = unary.deadline();
+  return spec;
+}
+
+}  // namespace
+
+void RunSaveCheckpoint(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
+  absl::StatusOr<CheckpointSpec> spec =
+      CheckpointSpecOf<v1::SaveCheckpointRequest>(scope, *unary);
+  if (!spec.ok()) return unary->Finish(spec.status());
+  unary->Begin(scope.engine.SaveCheckpoint(
+      *std::move(spec), [&scope, unary](const CheckpointResult& result) {
+        unary->Guard([&] {
+          if (!result.status.ok()) return unary->Finish(result.status, result.details);
+          v1::SaveCheckpointResponse out;
+          out.set_epoch(scope.engine.epoch());
+          out.set_variables(result.variables);
+          out.set_bytes(result.bytes);
+          out.set_left_out(result.left_out);
+          unary->Finish(Serialize(out, scope.max_message_bytes, unary->response()));
+        });
+      }));
+}
+
+void RunRestoreCheckpoint(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
+  absl::StatusOr<CheckpointSpec> spec =
+      CheckpointSpecOf<v1::RestoreCheckpointRequest>(scope, *unary);
+  if (!spec.ok()) return unary->Finish(spec.status());
+  unary->Begin(scope.engine.RestoreCheckpoint(
+      *std::move(spec), [&scope, unary](const CheckpointResult& result) {
+        unary->Guard([&] {
+          if (!result.status.ok()) return unary->Finish(result.status, result.details);
+          v1::RestoreCheckpointResponse out;
+          out.set_epoch(scope.engine.epoch());
+          out.set_variables(result.variables);
+          out.set_created(result.created);
+          out.set_bytes(result.bytes);
+          unary->Finish(Serialize(out, scope.max_message_bytes, unary->response()));
+        });
+      }));
+}
+
 void RunTakeSnapshot(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
   ArenaMessage<v1::TakeSnapshotRequest> in;
   const absl::Status parsed = Parse(unary->message(), scope.engine.memory(), in);

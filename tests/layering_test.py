@@ -23,6 +23,8 @@ BELOW = {
     "core/kernels/gather": ["core/kernels/array"],
     "core/kernels/gemm": ["core/kernels/elementwise"],
     "core/kernels/image": ["core/kernels"],
+    # Checkpoints.
+    "core/kernels/io": ["core/kernels", "core/storage"],
     "core/kernels/linalg": ["core/kernels/matmul"],
     "core/kernels/list": ["core/kernels/array", "core/kernels/variant"],
     "core/kernels/matmul": ["core/kernels/array", "core/kernels/conv", "core/kernels/reduction"],
@@ -39,8 +41,8 @@ BELOW = {
     "core/graph": ["core/kernels", "core/kernels/elementwise", "core/kernels/gemm", "proto/tf"],
     "core/plan": ["core/graph", "core/kernels/conv", "core/kernels/reduction"],
     "core/runtime": ["core/plan"],
-    # A snapshot on disk, and how resources and functions are written there.
-    "core/storage": ["core/tensor", "proto/state"],
+    # A snapshot on disk, and how resources and functions are written there; checkpoints.
+    "core/storage": ["core/tensor", "proto/state", "proto/tf"],
     "core/function": ["core/plan", "proto/v1"],
     # Which oneDNN there is; what tables hold.
     "core": ["core/function", "core/runtime", "core/kernels/conv", "core/kernels/resource",

@@ -29,6 +29,9 @@ struct Arguments {
   std::vector<std::string> targets;
   bool replace = false;
 
+  std::string path;                ///< export, restore: of the server's files.
+  std::vector<std::string> names;  ///< Of variables; none: all.
+
   bool plan = false;          ///< describe: with the plans.
   bool yes = false;           ///< clear: does not ask.
   std::string value;          ///< assign

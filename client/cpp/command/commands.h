@@ -15,6 +15,8 @@ absl::Status ReadVariable(client::Client& client, const Arguments& arguments);
 absl::Status Call(client::Client& client, const Arguments& arguments);
 absl::Status Register(client::Client& client, const Arguments& arguments);
 absl::Status Remove(client::Client& client, const Arguments& arguments);
+absl::Status Export(client::Client& client, const Arguments& arguments);
+absl::Status Restore(client::Client& client, const Arguments& arguments);
 absl::Status TakeSnapshot(client::Client& client, const Arguments& arguments);
 absl::Status Clear(client::Client& client, const Arguments& arguments);
 absl::Status AssignVariable(client::Client& client, const Arguments& arguments);

@@ -195,6 +195,28 @@ absl::Status Remove(client::Client& client, const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status Export(client::Client& client, const Arguments& arguments) {
+  const auto saved = client.SaveCheckpoint(arguments.path, arguments.names);
+  if (!saved.ok()) return saved.status();
+  std::printf(arguments.json ? "{\"variables\": %lld, \"bytes\": %llu, \"left_out\": %lld}\n"
+                             : "variables: %lld\nbytes: %llu\nleft out: %lld\n",
+              static_cast<long long>(saved->variables()),
+              static_cast<unsigned long long>(saved->bytes()),
+              static_cast<long long>(saved->left_out()));
+  return absl::OkStatus();
+}
+
+absl::Status Restore(client::Client& client, const Arguments& arguments) {
+  const auto restored = client.RestoreCheckpoint(arguments.path, arguments.names);
+  if (!restored.ok()) return restored.status();
+  std::printf(arguments.json ? "{\"variables\": %lld, \"created\": %lld, \"bytes\": %llu}\n"
+                             : "variables: %lld\ncreated: %lld\nbytes: %llu\n",
+              static_cast<long long>(restored->variables()),
+              static_cast<long long>(restored->created()),
+              static_cast<unsigned long long>(restored->bytes()));
+  return absl::OkStatus();
+}
+
 absl::Status TakeSnapshot(client::Client& client, const Arguments& arguments) {
   const auto taken = client.TakeSnapshot();
   if (!taken.ok()) return taken.status();

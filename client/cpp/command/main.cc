@@ -121,6 +121,18 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   status->add_flag("--watch", arguments.watch, "Again every second");
   Add(app, "snapshot", "Has the server write what there is to its data directory",
       &command::TakeSnapshot, chosen);
+  const auto add_checkpoint = [&](const char* name, const char* help, auto* command) {
+    CLI::App* checkpoint = Add(app, name, help, command, chosen);
+    checkpoint
+        ->add_option("PATH", arguments.path,
+                     "In the server's --files-dir; PATH.safetensors for that format")
+        ->required();
+    checkpoint->add_option("--variable", arguments.names, "The name of one; else all")
+        ->allow_extra_args(false);
+  };
+  add_checkpoint("export", "Has the server write variables to a TensorFlow checkpoint",
+                 &command::Export);
+  add_checkpoint("restore", "Has the server read variables from one", &command::Restore);
   CLI::App* clear = Add(app, "clear", "Removes everything in the namespace; asks on a terminal",
                         &command::Clear, chosen);
   clear->add_flag("--yes", arguments.yes, "Does not ask");

@@ -378,6 +378,22 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo() {
   return Ask(&v1::GraphService::Stub::GetServerInfo, v1::GetServerInfoRequest());
 }
 
+absl::StatusOr<v1::SaveCheckpointResponse> Client::SaveCheckpoint(
+    const std::string& path, const std::vector<std::string>& names) {
+  v1::SaveCheckpointRequest request;
+  request.set_path(path);
+  request.mutable_names()->Add(names.begin(), names.end());
+  return Ask(&v1::GraphService::Stub::SaveCheckpoint, std::move(request));
+}
+
+absl::StatusOr<v1::RestoreCheckpointResponse> Client::RestoreCheckpoint(
+    const std::string& path, const std::vector<std::string>& names) {
+  v1::RestoreCheckpointRequest request;
+  request.set_path(path);
+  request.mutable_names()->Add(names.begin(), names.end());
+  return Ask(&v1::GraphService::Stub::RestoreCheckpoint, std::move(request));
+}
+
 absl::StatusOr<v1::TakeSnapshotResponse> Client::TakeSnapshot() {
   return Ask(&v1::GraphService::Stub::TakeSnapshot, v1::TakeSnapshotRequest());
 }

@@ -146,6 +146,13 @@ class Client {
   absl::StatusOr<Tensor> ReadTensor(KeptTensor kept);
   absl::StatusOr<int64_t> ReleaseTensors(const std::vector<KeptTensor>& kept);
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo();
+  /// Variables to and from files of the server's: `path` is relative to its folder for them, and
+  /// says the format (variables.proto). `names`: of which; none: of all. Errors:
+  /// kFailedPrecondition where it has no such folder.
+  absl::StatusOr<v1::SaveCheckpointResponse> SaveCheckpoint(
+      const std::string& path, const std::vector<std::string>& names = {});
+  absl::StatusOr<v1::RestoreCheckpointResponse> RestoreCheckpoint(
+      const std::string& path, const std::vector<std::string>& names = {});
   /// Of all namespaces. Errors: kFailedPrecondition where nothing outlives the server.
   absl::StatusOr<v1::TakeSnapshotResponse> TakeSnapshot();
   /// Removes all of the namespace.

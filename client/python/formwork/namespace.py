@@ -25,6 +25,10 @@ _NOT_GIVEN = object()
 _ROOM_FOR_REST = 1 << 16  # Bytes of a message besides the values.
 
 
+def _name_of(variable):
+  return variable if isinstance(variable, str) else variable.name
+
+
 class Namespace:
   """Functions, variables and kept tensors of one namespace.
 
@@ -301,12 +305,64 @@ class Namespace:
     restart, however the server ends.
 
     Raises:
-      FailedPreconditionError: nothing outlives the server (--data-dir).
+      Error: FAILED_PRECONDITION: nothing outlives the server (--data-dir).
     """
     return self._do(self._snapshotting(timeout))
 
   def _snapshotting(self, timeout):
     yield "request", "TakeSnapshot", server_pb2.TakeSnapshotRequest(), timeout
+
+  def save_checkpoint(self, path: str, variables: Iterable[Variable | str] | None = None,
+                      timeout: float | None = None) -> int:
+    """Has the server write Variables, as they are between two calls, to files of its own.
+
+    tf.train.Checkpoint restores them (a variable "dense/kernel" as the attribute `kernel` of the
+    attribute `dense`), tf.train.load_checkpoint reads them.
+
+    Args:
+      path: relative to the server's --files-dir; "….safetensors": in that format, else the prefix of
+        a TensorFlow checkpoint.
+      variables: they, or their names; None: all of the namespace that are initialised.
+
+    Returns:
+      How many were written.
+
+    Raises:
+      Error: FAILED_PRECONDITION: the server has no folder for files; PERMISSION_DENIED: `path` leads
+        out of it.
+    """
+    return self._do(self._saving(path, variables, timeout))
+
+  def _saving(self, path, variables, timeout):
+    request = variables_pb2.SaveCheckpointRequest(
+        namespace=self.namespace, path=path, names=[_name_of(v) for v in variables or ()])
+    return (yield "request", "SaveCheckpoint", request, timeout).variables
+
+  def restore_checkpoint(self, path: str, variables: Iterable[Variable | str] | None = None,
+                         timeout: float | None = None) -> int:
+    """Assigns Variables what files of the server's have: all at once, or none.
+
+    Takes what save_checkpoint writes, what tf.train.Checkpoint writes (variables are found by the
+    names that they had there, or by the paths of attributes that lead to them), and checkpoints by
+    names. What is not there is created.
+
+    Args:
+      path: as in save_checkpoint.
+      variables: they, or their names; None: all that the checkpoint has.
+
+    Returns:
+      How many were assigned.
+
+    Raises:
+      Error: NOT_FOUND: there is no such checkpoint, or it has no such variable; INVALID_ARGUMENT: one
+        is of another dtype or shape, which the text names; DATA_LOSS: the files are damaged.
+    """
+    return self._do(self._restoring(path, variables, timeout))
+
+  def _restoring(self, path, variables, timeout):
+    request = variables_pb2.RestoreCheckpointRequest(
+        namespace=self.namespace, path=path, names=[_name_of(v) for v in variables or ()])
+    return (yield "request", "RestoreCheckpoint", request, timeout).variables
 
   def clear(self, timeout: float | None = None) -> None:
     """Removes all functions, variables and kept tensors of the namespace."""

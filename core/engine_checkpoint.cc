@@ -1,0 +1,283 @@
+// Checkpoints: variables in files that TensorFlow and others read. A save is a read and then work
+// on files, a restore work on files and then a write: so each has the one place in line of the
+// other half, and no call waits for a disk.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/base/reason.h"
+#include "core/base/status.h"
+#include "core/engine_task.h"
+#include "core/storage/checkpoint.h"
+#include "core/storage/files_dir.h"
+
+namespace formwork {
+namespace {
+
+struct WorkResult {
+  absl::Status status;
+  ErrorDetails details;
+};
+
+}  // namespace
+
+/// Work on files, on a thread of the compilers'.
+class FileTask final : public TaskOf<WorkResult> {
+ public:
+  using Work = absl::AnyInvocable<absl::Status()>;
+  FileTask(EngineImpl& engine, const CheckpointSpec& spec, Work work, Done done)
+      : TaskOf(engine, spec.name_space, spec.deadline, std::move(done)), work_(std::move(work)) {}
+
+ private:
+  absl::Status Prepare(std::vector<AccessRequest>&) override { return absl::OkStatus(); }
+  bool runs_inline() override { return false; }
+  ThreadPool& pool() override { return engine_.compilers_; }
+  void Run() override {
+    absl::Status status = HoldToBudget(engine_.memory_, [this] {
+      const StopScope scope(&stop_);
+      return work_();
+    });
+    if (!status.ok()) return Refuse(std::move(status));
+    Answer();
+  }
+  void DropRequest() override { work_ = nullptr; }
+
+  Work work_;
+};
+
+namespace {
+
+/// Two requests, one after the other, as one.
+class CheckpointRequest : public CallHandle,
+                          public std::enable_shared_from_this<CheckpointRequest> {
+ public:
+  using Done = absl::AnyInvocable<void(CheckpointResult)>;
+  CheckpointRequest(EngineImpl& engine, CheckpointSpec spec, Done done)
+      : engine_(engine), spec_(std::move(spec)), done_(std::move(done)) {}
+
+  void Cancel() final {
+    std::shared_ptr<CallHandle> current;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled_ = true;
+      current = current_;
+    }
+    if (current != nullptr) current->Cancel();
+  }
+
+ protected:
+  void Begin(std::shared_ptr<CallHandle> request) {
+    bool cancelled = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      current_ = request;
+      cancelled = cancelled_;
+    }
+    if (cancelled) request->Cancel();
+    request->Start();
+  }
+  void BeginWork(FileTask::Work work, absl::AnyInvocable<void()> next) {
+    Begin(std::make_shared<FileTask>(
+        engine_, spec_, std::move(work),
+        [self = shared_from_this(), next = std::move(next)](WorkResult worked) mutable {
+          if (worked.status.ok()) return next();
+          self->Fail(std::move(worked.status), std::move(worked.details));
+        }));
+  }
+  void Fail(absl::Status status, ErrorDetails details) {
+    result_.status = std::move(status);
+    result_.details = std::move(details);
+    Answer();
+  }
+  void Answer() {
+    {
+      absl::MutexLock lock(&mutex_);
+      current_ = nullptr;
+    }
+    std::exchange(done_, nullptr)(std::move(result_));
+  }
+
+  EngineImpl& engine_;
+  const CheckpointSpec spec_;
+  CheckpointResult result_;
+
+ private:
+  Done done_;
+  absl::Mutex mutex_;
+  std::shared_ptr<CallHandle> current_ ABSL_GUARDED_BY(mutex_);
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class SaveRequest final : public CheckpointRequest {
+ public:
+  SaveRequest(EngineImpl& engine, CheckpointSpec spec, Done done, std::string files_dir)
+      : CheckpointRequest(engine, std::move(spec), std::move(done)),
+        files_dir_(std::move(files_dir)) {}
+
+  void Start() override {
+    ReadSpec read{spec_.name_space, {}, spec_.deadline};
+    const absl::Status status =
+        HoldToBudget(engine_.memory(), [&] { return Choose(&read.variables); });
+    if (!status.ok()) {
+      ErrorDetails details;
+      details.effects = Effects::kNone;
+      return Fail(status, std::move(details));
+    }
+    Begin(engine_.ReadVariables(std::move(read), [this,
+                                                  self = shared_from_this()](ReadResult values) {
+      if (!values.status.ok()) return Fail(std::move(values.status), std::move(values.details));
+      result_.variables = static_cast<int64_t>(values.values.size());
+      BeginWork(
+          [this, values = std::move(values.values)]() mutable { return Write(std::move(values)); },
+          [this] { Answer(); });
+    }));
+  }
+
+ private:
+  absl::Status Choose(std::vector<Target>* variables) {
+    FORMWORK_RETURN_IF_ERROR(InField(PathInFolder(files_dir_, spec_.path).status(), "path"));
+    for (const std::string& name : spec_.names) variables->push_back({0, name});
+    if (!spec_.names.empty()) return absl::OkStatus();
+    for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
+      if (!info.type.is_variable() || !info.initialized) continue;
+      const DType dtype = info.type.parts[0].dtype;
+      if (IsPlainData(dtype) || dtype == DType::kString) {
+        variables->push_back({info.id, ""});
+      } else {
+        ++result_.left_out;
+      }
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Write(std::vector<VariableValue> values) {
+    FORMWORK_ASSIGN_OR_RETURN(const std::string path, NewPathInFolder(files_dir_, spec_.path));
+    std::map<std::string, Tensor> variables;
+    for (VariableValue& value : values) {
+      variables.emplace(std::move(value.variable.name), std::move(value.value));
+    }
+    values.clear();
+    FORMWORK_ASSIGN_OR_RETURN(result_.bytes, WriteCheckpoint(path, std::move(variables)));
+    return absl::OkStatus();
+  }
+
+  const std::string files_dir_;
+};
+
+class RestoreRequest final : public CheckpointRequest {
+ public:
+  RestoreRequest(EngineImpl& engine, CheckpointSpec spec, Done done, std::string files_dir)
+      : CheckpointRequest(engine, std::move(spec), std::move(done)),
+        files_dir_(std::move(files_dir)) {}
+
+  void Start() override {
+    BeginWork([this] { return Read(); }, [this] { Assign(); });
+  }
+
+ private:
+  using Variable = CheckpointReader::Variable;
+
+  absl::Status Read() {
+    const absl::StatusOr<std::string> path = PathInFolder(files_dir_, spec_.path);
+    FORMWORK_RETURN_IF_ERROR(InField(path.status(), "path"));
+    FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
+                              CheckpointReader::Open(*path, engine_.allocator()));
+    std::map<std::string, ResourceInfo> here;
+    for (ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
+      here.emplace(info.name, std::move(info));
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const auto wanted, Wanted(*reader, here));
+    // Before anything is read: what does not fit.
+    for (const auto& [name, variable] : wanted) {
+      const auto info = here.find(name);
+      if (info == here.end()) continue;
+      const ResourceType& type = info->second.type;
+      if (type.is_variable() && type.parts[0].dtype == variable->dtype &&
+          type.parts[0].shape.Accepts(variable->shape)) {
+        continue;
+      }
+      return InvalidArgument("'", name, "' is ", type.ToString(), ", in the checkpoint ",
+                             DTypeName(variable->dtype), variable->shape.ToString());
+    }
+    for (const auto& [name, variable] : wanted) {
+      absl::StatusOr<Tensor> value = reader->Read(*variable, engine_.allocator());
+      FORMWORK_RETURN_IF_ERROR(Annotate(value.status(), name));
+      result_.bytes += value->bytes();
+      values_.emplace_back(Target{0, name}, *std::move(value));
+    }
+    result_.variables = static_cast<int64_t>(values_.size());
+    // All that can fail but this has been done.
+    for (const auto& [name, variable] : wanted) {
+      if (here.contains(name)) continue;
+      const auto made = engine_.CreateVariable(spec_.name_space, name, variable->dtype,
+                                               variable->shape, std::nullopt);
+      if (!made.ok()) {
+        Unmake();
+        return made.status();
+      }
+      if (!made->existed) made_.push_back(made->variable.id);
+    }
+    result_.created = static_cast<int64_t>(made_.size());
+    return absl::OkStatus();
+  }
+  // By the names that they have, or are to have, here.
+  absl::StatusOr<std::map<std::string, const Variable*>> Wanted(
+      const CheckpointReader& reader, const std::map<std::string, ResourceInfo>& here) {
+    std::map<std::string, const Variable*> wanted;
+    for (const std::string& name : spec_.names) {
+      const Variable* found = reader.Find(name);
+      if (found == nullptr) {
+        return InField(NotFound("there is no variable '", name, "' in the checkpoint"), "names");
+      }
+      wanted.emplace(name, found);
+    }
+    if (!spec_.names.empty()) return wanted;
+    // What is here already may have another of its names.
+    std::set<const Variable*> known;
+    for (const auto& [name, info] : here) {
+      const Variable* found = info.type.is_variable() ? reader.Find(name) : nullptr;
+      if (found == nullptr) continue;
+      known.insert(found);
+      wanted.emplace(name, found);
+    }
+    for (const auto& [name, variable] : reader.variables()) {
+      if (!known.contains(&variable)) wanted.emplace(name, &variable);
+    }
+    return wanted;
+  }
+  void Assign() {
+    AssignSpec assign{spec_.name_space, std::move(values_), spec_.deadline};
+    Begin(engine_.AssignVariables(std::move(assign),
+                                  [this, self = shared_from_this()](AssignResult assigned) {
+                                    if (assigned.status.ok()) return Answer();
+                                    Unmake();
+                                    Fail(std::move(assigned.status), std::move(assigned.details));
+                                  }));
+  }
+  // What was made for it goes again.
+  void Unmake() {
+    for (const uint64_t id : made_) {
+      (void)engine_.DeleteResource(spec_.name_space, {id, ""}, /*allow_missing=*/true);
+    }
+  }
+
+  const std::string files_dir_;
+  std::vector<std::pair<Target, Tensor>> values_;
+  std::vector<uint64_t> made_;
+};
+
+}  // namespace
+
+std::shared_ptr<CallHandle> EngineImpl::SaveCheckpoint(
+    CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) {
+  return std::make_shared<SaveRequest>(*this, std::move(spec), std::move(done), options_.files_dir);
+}
+
+std::shared_ptr<CallHandle> EngineImpl::RestoreCheckpoint(
+    CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) {
+  return std::make_shared<RestoreRequest>(*this, std::move(spec), std::move(done),
+                                          options_.files_dir);
+}
+
+}  // namespace formwork
