@@ -21,6 +21,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTrainingCpuKernels(registry);
   RegisterStringCpuKernels(registry);
   RegisterImageCpuKernels(registry);
+  RegisterIoCpuKernels(registry);
   RegisterFftCpuKernels(registry);
   RegisterLinalgCpuKernels(registry);
   RegisterTableCpuKernels(registry);

@@ -26,6 +26,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterTrainingOps(registry);
   RegisterStringOps(registry);
   RegisterImageOps(registry);
+  RegisterIoOps(registry);
   RegisterFftOps(registry);
   RegisterLinalgOps(registry);
   RegisterTableOps(registry);

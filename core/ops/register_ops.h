@@ -34,6 +34,7 @@ void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);
 void RegisterStringOps(OpRegistry& registry);
 void RegisterImageOps(OpRegistry& registry);
+void RegisterIoOps(OpRegistry& registry);
 void RegisterFftOps(OpRegistry& registry);
 void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);

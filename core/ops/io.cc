@@ -1,0 +1,27 @@
+// Ops that read and write files.
+
+#include "core/ops/register_ops.h"
+#include "core/ops/shape_inference.h"
+
+namespace formwork {
+
+void RegisterIoOps(OpRegistry& registry) {
+  registry.Add(
+      "SaveV2(prefix: string, tensor_names: string, shape_and_slices: string, tensors: dtypes) -> "
+      "(); dtypes: list(type) >= 1",
+      {.effect = Effect::kExternal});
+  registry.Add(
+      "RestoreV2(prefix: string, tensor_names: string, shape_and_slices: string) -> (tensors: "
+      "dtypes); dtypes: list(type) >= 1",
+      {.effect = Effect::kExternal});
+  registry.Add(
+      "MergeV2Checkpoints(checkpoint_prefixes: string, destination_prefix: string) -> (); "
+      "delete_old_dirs: bool = true; allow_missing_files: bool = false",
+      {.effect = Effect::kExternal});
+  registry.Add(
+      "ShardedFilename(basename: string, shard: host int32, num_shards: host int32) -> (filename: "
+      "string)",
+      {.shape_fn = shapes::Scalar});
+}
+
+}  // namespace formwork
