@@ -206,8 +206,7 @@ absl::StatusOr<CheckpointSpec> CheckpointSpecOf(const RequestScope& scope,
 }  // namespace
 
 void RunSaveCheckpoint(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
-  absl::StatusOr<CheckpointSpec> spec =
-      CheckpointSpecOf<v1::SaveCheckpointRequest>(scope, *unary);
+  absl::StatusOr<CheckpointSpec> spec = CheckpointSpecOf<v1::SaveCheckpointRequest>(scope, *unary);
   if (!spec.ok()) return unary->Finish(spec.status());
   unary->Begin(scope.engine.SaveCheckpoint(
       *std::move(spec), [&scope, unary](const CheckpointResult& result) {

@@ -103,7 +103,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(
   const nlohmann::json header = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) return damaged("has a header that is no JSON object");
   const uint64_t begin = sizeof(header_bytes) + header_bytes;
-  for (const auto& [name, value] : header.items()) {
+  for (const auto& item : header.items()) {
+    const std::string& name = item.key();
+    const nlohmann::json& value = item.value();
     if (name == "__metadata__") continue;
     const auto wrong = [&] { return damaged(absl::StrCat("has a wrong entry '", name, "'")); };
     const auto is_natural = [](const nlohmann::json& number) {
