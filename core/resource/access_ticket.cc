@@ -102,6 +102,7 @@ void AccessTicket::Pin(Entry& entry) {
   entry.pinned = resource.value_;
   entry.defined = resource.defined_;
   entry.from_version = entry.to_version = resource.version();
+  entry.log_position = resource.log_position();
 }
 
 void AccessTicket::Advance(Resource& resource, ReadyTickets& ready) {
@@ -149,8 +150,66 @@ void AccessTicket::Wake(const ReadyTickets& ready) {
   }
 }
 
+ResourceCommit AccessTicket::CommitOf(const Entry& entry) {
+  const Tensor& value = entry.resource->value_;
+  ResourceCommit commit{entry.resource, entry.to_version};
+  if (value.has_value() && entry.changed.worth_copying(value)) {
+    // Whoever changes the value next then need not copy all of it.
+    absl::StatusOr<ChangedRows::Copied> copied =
+        CatchOutOfMemory([&] { return entry.changed.Copy(value, allocator_); });
+    if (copied.ok()) {
+      commit.rows = std::move(copied->rows);
+      commit.value = std::move(copied->values);
+      return commit;
+    }
+  }
+  commit.value = value;
+  return commit;
+}
+
+void AccessTicket::Commit() {
+  const HeapScope unlimited(nullptr);  // It has been done, and others may see it soon.
+  CommitRecord record;
+  std::vector<Resource*> changed;
+  for (const Entry& entry : entries_) {
+    Resource& resource = *entry.resource;
+    if (!resource.logged() || (committed_ && entry.write)) continue;
+    const bool now = entry.write || entry.destroyed;
+    const uint64_t seen = now ? resource.log_position() : entry.log_position;
+    log_position_ = std::max(log_position_, seen);
+    if (entry.to_version == entry.from_version) continue;
+    record.resources.push_back(CommitOf(entry));
+    changed.push_back(&resource);
+  }
+  if (changed.empty()) return;
+  has_logged_ = true;
+  log_position_ = store_.log()->Append(std::move(record));
+  for (Resource* resource : changed) {
+    resource->log_position_.store(log_position_, std::memory_order_relaxed);
+  }
+}
+
+void AccessTicket::ReleaseLogged(Entry& entry) {
+  entry.released = true;
+  for (const Entry& other : entries_) {
+    if (other.write && other.resource->logged() && !other.released) return;
+  }
+  Commit();
+  committed_ = true;
+  ReadyTickets ready;
+  {
+    absl::MutexLock lock(&store_.line_mutex_);
+    for (Entry& written : entries_) {
+      if (written.write && written.in_line) Leave(written, ready);
+    }
+    NoteReady(ready);
+  }
+  Wake(ready);
+}
+
 void AccessTicket::ReleaseAll() {
   if (entries_.empty()) return;
+  if (store_.log() != nullptr) Commit();
   Events events;
   if (streams_ != nullptr) {
     for (const Entry& entry : entries_) RecordEnds(entry, events);
@@ -178,6 +237,7 @@ void AccessTicket::Release(ResourceHandle handle) {
   Entry* entry = Find(handle);
   // Another name of the resource may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write) return;
+  if (entry->resource->logged()) return ReleaseLogged(*entry);
   Events events;
   if (streams_ != nullptr) RecordEnds(*entry, events);
   ReadyTickets ready;

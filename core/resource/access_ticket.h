@@ -72,6 +72,11 @@ class AccessTicket final : public ResourceAccess {
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;
 
+  /// The last position in the store's log of what this ticket has written or read, as far as it
+  /// has given it back; 0: none. Whoever tells of it waits until that is durable.
+  uint64_t log_position() const { return log_position_; }
+  bool has_logged() const { return has_logged_; }  ///< Something that it has written.
+
   /// Says, before the first access, that the call's work is enqueued on `streams`, of the device
   /// whose memory that is. Then giving back a place means that what is done to the resource is
   /// enqueued: whoever comes next waits, on his own stream, for the events of that. Both outlive
@@ -134,6 +139,7 @@ class AccessTicket final : public ResourceAccess {
     bool destroyed = false;
     // Of what was written; equal: nothing, and then, of a reader, what is pinned.
     uint64_t from_version = 0, to_version = 0;
+    uint64_t log_position = 0;  // Of what is pinned.
     ChangedRows changed;
     Tensor pinned;                   // Of a reader, once granted.
     std::shared_ptr<Event> defined;  // Of what is pinned.
@@ -194,12 +200,22 @@ class AccessTicket final : public ResourceAccess {
   static void Leave(Entry& entry, ReadyTickets& ready);
   // Counts those that have become ready. Under the line lock.
   void NoteReady(const ReadyTickets& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_.line_mutex_);
+  // What the entry's resource has become.
+  ResourceCommit CommitOf(const Entry& entry);
+  // Hands over what it has written, before any of that is given back.
+  void Commit();
+  // Release, of what is logged: what a call has written goes to the log at once, and so it is all
+  // given back together, after the last access to any of it.
+  void ReleaseLogged(Entry& entry);
   // Runs their callbacks. Outside the lock.
   static void Wake(const ReadyTickets& ready);
 
   ResourceStore& store_;
   Allocator& allocator_;
   uint64_t writer_ = 0;
+  uint64_t log_position_ = 0;
+  bool committed_ = false;       // All that it writes.
+  bool has_logged_ = false;      // Some of it.
   Allocator* memory_ = nullptr;  // Of the stream's device.
   StreamGroup* streams_ = nullptr;
   std::vector<Tensor> retired_;  // Replaced, or perhaps read by work that is enqueued.

@@ -1,6 +1,9 @@
 #include "core/resource/changed_rows.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "core/base/status.h"
 
 namespace formwork {
 namespace {
@@ -38,6 +41,26 @@ void ChangedRows::Add(const RowIndices& rows, const Tensor& value) {
 void ChangedRows::AddAll() {
   known_ = false;
   indices_ = {};
+}
+
+absl::StatusOr<ChangedRows::Copied> ChangedRows::Copy(const Tensor& value,
+                                                      Allocator& allocator) const {
+  const std::vector<int64_t> rows = Rows();
+  std::vector<int64_t> dims(value.shape().dims().begin(), value.shape().dims().end());
+  dims[0] = static_cast<int64_t>(rows.size());
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+  Copied copied;
+  FORMWORK_ASSIGN_OR_RETURN(copied.rows,
+                            Tensor::Allocate(allocator, DType::kInt64, Shape({dims[0]})));
+  FORMWORK_ASSIGN_OR_RETURN(copied.values, Tensor::Allocate(allocator, value.dtype(), shape));
+  const size_t bytes = value.bytes() / static_cast<size_t>(count_);
+  const char* const from = static_cast<const char*>(value.raw());
+  char* to = static_cast<char*>(copied.values.mutable_raw());
+  for (size_t i = 0; i < rows.size(); ++i, to += bytes) {
+    copied.rows.mutable_data<int64_t>()[i] = rows[i];
+    std::memcpy(to, from + static_cast<size_t>(rows[i]) * bytes, bytes);
+  }
+  return copied;
 }
 
 std::vector<int64_t> ChangedRows::Rows() const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/resource/resource_access.h"
 
 namespace formwork {
@@ -27,8 +28,20 @@ class ChangedRows {
 
   /// Whether it is known which. Where not, Rows() is empty.
   bool known() const { return known_; }
+  /// Whether Copy has less to do than copying the value.
+  bool worth_copying(const Tensor& value) const {
+    return known_ && !indices_.empty() && !value.on_device() && IsPlainData(value.dtype());
+  }
   /// Ascending, each once.
   std::vector<int64_t> Rows() const;
+  /// Those, and a copy of what they are in `value`: what a change by rows is made of again.
+  struct Copied {
+    Tensor rows;    ///< int64.
+    Tensor values;  ///< As `value`, with so many rows.
+  };
+  /// Of a value of plain data, in host memory, of which some rows are known to have been changed.
+  /// Errors: kResourceExhausted.
+  absl::StatusOr<Copied> Copy(const Tensor& value, Allocator& allocator) const;
 
  private:
   bool known_ = true;

@@ -51,6 +51,10 @@ class Resource {
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   bool initialized() const { return initialized_.load(std::memory_order_relaxed); }
   bool destroyed() const { return destroyed_.load(std::memory_order_relaxed); }
+  /// Whether its changes go to the store's CommitLog.
+  bool logged() const { return logged_; }
+  /// Of its last change there; 0: none.
+  uint64_t log_position() const { return log_position_.load(std::memory_order_relaxed); }
 
  private:
   friend class AccessTicket;
@@ -86,6 +90,8 @@ class Resource {
   std::atomic<size_t> bytes_{0};
   std::atomic<bool> initialized_{false};
   std::atomic<bool> destroyed_{false};
+  bool logged_ = false;  // Set before others know it.
+  std::atomic<uint64_t> log_position_{0};
 };
 
 /// "variable 'w'".

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/memory_budget.h"
 #include "core/base/name.h"
 #include "core/base/status.h"
 #include "core/device/device.h"
@@ -50,6 +51,7 @@ std::shared_ptr<Resource> ResourceStore::Add(uint64_t id, absl::string_view name
                                              const Declaration& declared) {
   auto resource =
       std::make_shared<Resource>(id, std::string(name_space), declared.name, declared.type);
+  resource->logged_ = log_ != nullptr;
   // Known by both or, where there is no memory, by neither.
   by_id_.emplace(resource->id, resource);
   absl::Cleanup undo = [&] {
@@ -85,6 +87,7 @@ absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Create(absl::string_vie
   }
   there = Add(NextId(), name_space, declared);
   if (value) there->Set(*std::move(value));
+  if (log_ != nullptr) LogAdded({there});
   return there;
 }
 
@@ -97,18 +100,19 @@ absl::StatusOr<std::vector<std::shared_ptr<Resource>>> ResourceStore::FindOrCrea
     FORMWORK_ASSIGN_OR_RETURN(resources.emplace_back(),
                               Check(name_space, one, /*exact_shape=*/false));
   }
-  std::vector<const Resource*> added;
+  std::vector<std::shared_ptr<Resource>> added;
   added.reserve(declared.size());
   absl::Cleanup take_back = [&] {
     mutex_.AssertHeld();
-    for (const Resource* resource : added) Erase(*resource);
+    for (const auto& resource : added) Erase(*resource);
   };
   for (size_t i = 0; i < declared.size(); ++i) {
     if (resources[i] != nullptr) continue;
     resources[i] = Add(NextId(), name_space, declared[i]);
-    added.push_back(resources[i].get());
+    added.push_back(resources[i]);
   }
   std::move(take_back).Cancel();
+  if (log_ != nullptr && !added.empty()) LogAdded(added);
   return resources;
 }
 
@@ -161,7 +165,35 @@ bool ResourceStore::Remove(const Resource& resource) {
   std::shared_ptr<Resource> held;  // Freed outside the lock.
   absl::MutexLock lock(&mutex_);
   held = Erase(resource);
+  if (held != nullptr && log_ != nullptr) LogRemoved({held});
   return held != nullptr;
+}
+
+void ResourceStore::LogAdded(absl::Span<const std::shared_ptr<Resource>> added) {
+  const HeapScope unlimited(nullptr);  // It has been done.
+  CommitRecord record;
+  for (const auto& resource : added) {
+    record.resources.push_back({resource, resource->version(), resource->value_});
+  }
+  Log(std::move(record));
+}
+
+void ResourceStore::LogRemoved(absl::Span<const std::shared_ptr<Resource>> removed) {
+  const HeapScope unlimited(nullptr);
+  CommitRecord record;
+  for (const auto& resource : removed) {
+    record.resources.push_back({.resource = resource, .removed = true});
+  }
+  Log(std::move(record));
+}
+
+void ResourceStore::Log(CommitRecord record) {
+  std::vector<std::shared_ptr<Resource>> resources;
+  for (const ResourceCommit& commit : record.resources) resources.push_back(commit.resource);
+  const uint64_t position = log_->Append(std::move(record));
+  for (const auto& resource : resources) {
+    resource->log_position_.store(position, std::memory_order_relaxed);
+  }
 }
 
 std::shared_ptr<Resource> ResourceStore::Erase(const Resource& resource) {
@@ -185,10 +217,14 @@ void ResourceStore::Clear(absl::string_view name_space) {
   if (names == namespaces_.end()) return;
   gone = std::move(names->second);
   namespaces_.erase(names);
+  std::vector<std::shared_ptr<Resource>> removed;
+  if (log_ != nullptr) removed.reserve(gone.size());
   for (const auto& [name, resource] : gone) {
     resource->destroyed_.store(true, std::memory_order_relaxed);
     by_id_.erase(resource->id);
+    if (log_ != nullptr) removed.push_back(resource);
   }
+  if (!removed.empty()) LogRemoved(removed);
 }
 
 int64_t ResourceStore::count() const {

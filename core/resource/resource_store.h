@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "core/base/hash_map.h"
+#include "core/resource/commit_log.h"
 #include "core/resource/resource.h"
 
 namespace formwork {
@@ -23,6 +24,12 @@ class ResourceStore {
  public:
   /// `first_id`: where IDs start.
   explicit ResourceStore(uint64_t first_id = 1) : next_id_(first_id) {}
+
+  /// From now on all that changes goes to `log`, which outlives the store. To be called before
+  /// anybody else knows the store.
+  void set_log(CommitLog* log) { log_ = log; }
+  /// Null where nothing is logged.
+  CommitLog* log() const { return log_; }
 
   /// Creates, or finds what has that name (then `value` is not used and `*existed` is set).
   /// `value`: a variable's. Errors: kInvalidArgument naming the resource if what is there is of
@@ -77,6 +84,15 @@ class ResourceStore {
   // Null where it was gone.
   std::shared_ptr<Resource> Erase(const Resource& resource) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // They are there now, or no more: under mutex_, so that the log has it before anybody can act on
+  // it.
+  void LogAdded(absl::Span<const std::shared_ptr<Resource>> added)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LogRemoved(absl::Span<const std::shared_ptr<Resource>> removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Log(CommitRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  CommitLog* log_ = nullptr;
   mutable absl::Mutex mutex_;
   HashMap<std::string, Names> namespaces_ ABSL_GUARDED_BY(mutex_);
   HashMap<uint64_t, std::shared_ptr<Resource>> by_id_ ABSL_GUARDED_BY(mutex_);
