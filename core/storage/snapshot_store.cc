@@ -1,5 +1,7 @@
 #include "core/storage/snapshot_store.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -7,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -28,7 +31,8 @@ static_assert(std::endian::native == std::endian::little, "elements are stored a
 constexpr char kFormatKey[] = "format";
 constexpr char kLifeKey[] = "life";
 constexpr char kSnapshotKey[] = "snapshot";
-constexpr char kFormat[] = "formwork 1";
+constexpr char kFormat[] = "formwork 2";
+constexpr char kFormatWithoutLog[] = "formwork 1";  // Else the same.
 constexpr char kHeader = 'h';
 constexpr char kAfterHeaders = 'i';
 constexpr char kPiece = 'p';
@@ -40,6 +44,11 @@ constexpr uint64_t kApartBytes = 4096;
 // Of what waits in memory to be written there are four at the most.
 constexpr size_t kBufferBytes = size_t{16} << 20;
 constexpr size_t kHeaderKeyBytes = 1 + 1 + 8 + 8;
+// What is logged at once goes through RocksDB's own log up to so many bytes; more is flushed first.
+constexpr uint64_t kLoggedAtOnce = kBufferBytes;
+// Of the disk, that is left to what has begun when nothing new may begin.
+constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
+constexpr uint64_t kLeastReserveBytes = uint64_t{4} << 20;
 
 // When what has been removed is given back to the disk: at so many bytes, and parts of what is
 // stored; or at so many files of keys.
@@ -84,9 +93,21 @@ uint64_t BytesOf(const state::StoredValue& header) {
 }
 
 std::string Described(const StoredKey& key) {
-  return key.of == StoredKey::Of::kResource
-             ? absl::StrCat("the value of resource id=", key.id, " version=", key.version)
-             : absl::StrCat("registration ", key.id);
+  switch (key.of) {
+    case StoredKey::Of::kResource:
+      return absl::StrCat("the value of resource id=", key.id, " version=", key.version);
+    case StoredKey::Of::kRegistration:
+      return absl::StrCat("registration ", key.id);
+    case StoredKey::Of::kLoggedResource:
+      return absl::StrCat("the logged value of resource id=", key.id);
+    case StoredKey::Of::kLoggedRows:
+      return absl::StrCat("logged rows of resource id=", key.id, " position=", key.version);
+    case StoredKey::Of::kLoggedFunction:
+      return absl::StrCat("what is logged of function id=", key.id);
+    case StoredKey::Of::kLoggedMore:
+      break;
+  }
+  return "an entry of the log";
 }
 
 absl::Status Damaged(const StoredKey& key, absl::string_view what) {
@@ -109,16 +130,27 @@ rocksdb::WriteOptions Unlogged() {
   return options;
 }
 
+rocksdb::WriteOptions Synced() {
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  return options;
+}
+
+bool IsLogged(const StoredKey& key) {
+  return key.of != StoredKey::Of::kResource && key.of != StoredKey::Of::kRegistration;
+}
+
 // Cuts what is written into pieces.
 class PieceWriter {
  public:
-  PieceWriter(rocksdb::DB& db, const StoredKey& key) : db_(db), key_(key) {}
+  using Put = absl::FunctionRef<rocksdb::Status(const std::string& key, absl::string_view piece)>;
+  PieceWriter(Put put, const StoredKey& key) : put_(put), key_(key) {}
 
   rocksdb::Status Write(absl::string_view bytes) {
     while (!bytes.empty()) {
       const size_t taken = std::min(bytes.size(), kPieceBytes - piece_.size());
       if (taken == kPieceBytes) {  // Where it stands, without a copy.
-        const rocksdb::Status put = Put(bytes.substr(0, taken));
+        const rocksdb::Status put = PutNext(bytes.substr(0, taken));
         if (!put.ok()) return put;
       } else {
         piece_.append(bytes.data(), taken);
@@ -133,17 +165,15 @@ class PieceWriter {
   }
   rocksdb::Status Finish() {
     if (piece_.empty()) return rocksdb::Status::OK();
-    const rocksdb::Status put = Put(piece_);
+    const rocksdb::Status put = PutNext(piece_);
     piece_.clear();
     return put;
   }
 
  private:
-  rocksdb::Status Put(absl::string_view piece) {
-    return db_.Put(Unlogged(), PieceKey(key_, next_++), Of(piece));
-  }
+  rocksdb::Status PutNext(absl::string_view piece) { return put_(PieceKey(key_, next_++), piece); }
 
-  rocksdb::DB& db_;
+  const Put put_;
   const StoredKey key_;
   uint64_t next_ = 0;
   std::string piece_;
@@ -203,6 +233,31 @@ rocksdb::Status WriteElements(const Tensor& value, PieceWriter& writer) {
     if (!written.ok()) return written;
   }
   return rocksdb::Status::OK();
+}
+
+// What says of `values`, stored under `key`, how to read them. Errors: kInternal.
+absl::StatusOr<state::StoredValue> HeaderOf(const StoredKey& key, absl::Span<const Tensor> values) {
+  state::StoredValue header;
+  for (const Tensor& value : values) {
+    if (value.on_device() || !(IsPlainData(value.dtype()) || value.dtype() == DType::kString)) {
+      return Internal(Described(key), " is not of the host's plain data or strings");
+    }
+    state::StoredValue::Part* part = header.add_parts();
+    part->set_dtype(static_cast<tf::DataType>(value.dtype()));
+    for (int64_t dim : value.shape().dims()) part->add_dims(dim);
+    part->set_bytes(StoredBytes(value));
+  }
+  return header;
+}
+
+rocksdb::Status WritePieces(const StoredKey& key, absl::Span<const Tensor> values,
+                            PieceWriter::Put put) {
+  PieceWriter writer(put, key);
+  for (const Tensor& value : values) {
+    const rocksdb::Status written = WriteElements(value, writer);
+    if (!written.ok()) return written;
+  }
+  return writer.Finish();
 }
 
 absl::Status ReadElements(const StoredKey& key, uint64_t bytes, PieceReader& reader,
@@ -276,10 +331,8 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::st
 absl::Status SnapshotStore::CheckFormat() {
   std::string format;
   const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kFormatKey, &format);
-  if (got.IsNotFound()) {
-    rocksdb::WriteOptions synced;
-    synced.sync = true;
-    return ToStatus(db_->Put(synced, kFormatKey, kFormat));
+  if (got.IsNotFound() || format == kFormatWithoutLog) {
+    return ToStatus(db_->Put(Synced(), kFormatKey, kFormat));
   }
   FORMWORK_RETURN_IF_ERROR(ToStatus(got));
   if (format == kFormat) return absl::OkStatus();
@@ -296,31 +349,96 @@ absl::Status SnapshotStore::Retried(const std::function<rocksdb::Status()>& writ
   return ToStatus(status);
 }
 
-absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<const Tensor> values) {
-  state::StoredValue header;
-  for (const Tensor& value : values) {
-    if (value.on_device() || !(IsPlainData(value.dtype()) || value.dtype() == DType::kString)) {
-      return Internal(Described(key), " is not of the host's plain data or strings");
-    }
-    state::StoredValue::Part* part = header.add_parts();
-    part->set_dtype(static_cast<tf::DataType>(value.dtype()));
-    for (int64_t dim : value.shape().dims()) part->add_dims(dim);
-    part->set_bytes(StoredBytes(value));
-  }
+absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<const Tensor> values,
+                                            bool logged) {
+  return Put(key, values, logged ? rocksdb::WriteOptions() : Unlogged());
+}
+
+absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<const Tensor> values,
+                                            const rocksdb::WriteOptions& options) {
+  FORMWORK_ASSIGN_OR_RETURN(const state::StoredValue header, HeaderOf(key, values));
   FORMWORK_RETURN_IF_ERROR(Retried([&] {
     // First, so that there are no pieces without one, wherever it ends.
-    const rocksdb::Status begun = db_->Put(Unlogged(), HeaderKey(key), header.SerializeAsString());
+    const rocksdb::Status begun = db_->Put(options, HeaderKey(key), header.SerializeAsString());
     if (!begun.ok()) return begun;
-    PieceWriter writer(*db_, key);
-    for (const Tensor& value : values) {
-      const rocksdb::Status written = WriteElements(value, writer);
-      if (!written.ok()) return written;
-    }
-    return writer.Finish();
+    return WritePieces(key, values, [&](const std::string& piece_key, absl::string_view piece) {
+      return db_->Put(options, piece_key, Of(piece));
+    });
   }));
   const uint64_t bytes = BytesOf(header);
   stored_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return bytes;
+}
+
+absl::StatusOr<uint64_t> SnapshotStore::Log(absl::Span<const LoggedValue> values,
+                                            absl::Span<const StoredKey> removed) {
+  std::vector<state::StoredValue> headers;
+  uint64_t bytes = 0;
+  for (const LoggedValue& value : values) {
+    FORMWORK_ASSIGN_OR_RETURN(headers.emplace_back(), HeaderOf(value.key, value.parts));
+    *headers.back().mutable_logged() = value.logged;
+    bytes += BytesOf(headers.back());
+  }
+  // RocksDB takes long to find that there is room again, once it has found that there was none.
+  FORMWORK_RETURN_IF_ERROR(CheckRoom(bytes, kLeastReserveBytes));
+  // All headers at once, for they make it all there; pieces with them, or before them.
+  rocksdb::WriteBatch batch;
+  const bool at_once = bytes <= kLoggedAtOnce;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const StoredKey& key = values[i].key;
+    const auto put = [&](const std::string& piece_key, absl::string_view piece) {
+      return batch.Put(piece_key, Of(piece));
+    };
+    if (at_once) {
+      FORMWORK_RETURN_IF_ERROR(ToStatus(WritePieces(key, values[i].parts, put)));
+    } else {
+      FORMWORK_RETURN_IF_ERROR(Put(key, values[i].parts, Unlogged()).status());
+      stored_bytes_.fetch_sub(BytesOf(headers[i]), std::memory_order_relaxed);  // Not yet.
+    }
+    batch.Put(HeaderKey(key), headers[i].SerializeAsString());
+  }
+  uint64_t removed_bytes = 0;
+  for (const StoredKey& key : removed) {
+    FORMWORK_ASSIGN_OR_RETURN(const std::optional<state::StoredValue> header, Header(key));
+    if (!header) continue;
+    const uint64_t of_header = BytesOf(*header);
+    for (uint64_t piece = 0; piece * kPieceBytes < of_header; ++piece) {
+      batch.Delete(PieceKey(key, piece));
+    }
+    batch.Delete(HeaderKey(key));
+    removed_bytes += of_header;
+  }
+  if (!at_once) {
+    FORMWORK_RETURN_IF_ERROR(Retried([&] { return db_->Flush(rocksdb::FlushOptions()); }));
+  }
+  FORMWORK_RETURN_IF_ERROR(Retried([&] { return db_->Write(Synced(), &batch); }));
+  stored_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  stored_bytes_.fetch_sub(removed_bytes, std::memory_order_relaxed);
+  removed_bytes_.fetch_add(removed_bytes, std::memory_order_relaxed);
+  return batch.GetDataSize() + (at_once ? 0 : bytes);
+}
+
+absl::Status SnapshotStore::VisitLog(
+    const std::function<void(const StoredKey&, const state::Logged&)>& visit) const {
+  return VisitHeaders([&](const StoredKey& key, const state::StoredValue& header) {
+    if (IsLogged(key) && header.has_logged()) visit(key, header.logged());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SnapshotStore::CheckRoom(uint64_t bytes) const {
+  return CheckRoom(bytes, kReserveBytes);
+}
+
+absl::Status SnapshotStore::CheckRoom(uint64_t bytes, uint64_t reserve) const {
+  struct statvfs disk {};
+  if (statvfs(db_->GetName().c_str(), &disk) != 0) return absl::OkStatus();  // Writing will tell.
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  // Once to RocksDB's log, once to where it stays.
+  const uint64_t needed = reserve + 2 * bytes;
+  if (free >= needed) return absl::OkStatus();
+  return ResourceExhausted("data directory '", db_->GetName(), "': the disk is full: free=", free,
+                           " needed=", needed);
 }
 
 absl::StatusOr<std::optional<state::StoredValue>> SnapshotStore::Header(
@@ -375,7 +493,8 @@ absl::Status SnapshotStore::Remove(const StoredKey& key, const state::StoredValu
   return absl::OkStatus();
 }
 
-absl::Status SnapshotStore::RemoveAllBut(const std::function<bool(const StoredKey&)>& wanted) {
+absl::Status SnapshotStore::VisitHeaders(
+    absl::FunctionRef<absl::Status(const StoredKey&, const state::StoredValue&)> visit) const {
   const std::string first(1, kHeader), last(1, kAfterHeaders);
   const rocksdb::Slice end = Of(last);
   rocksdb::ReadOptions options;
@@ -387,10 +506,16 @@ absl::Status SnapshotStore::RemoveAllBut(const std::function<bool(const StoredKe
     if (!key || !header.ParseFromString(found->value().ToString())) {
       return absl::DataLossError("data directory: a value's header is damaged");
     }
-    stored_bytes_.fetch_add(BytesOf(header), std::memory_order_relaxed);
-    if (!wanted(*key)) FORMWORK_RETURN_IF_ERROR(Remove(*key, header));
+    FORMWORK_RETURN_IF_ERROR(visit(*key, header));
   }
   return ToStatus(found->status());
+}
+
+absl::Status SnapshotStore::RemoveAllBut(const std::function<bool(const StoredKey&)>& wanted) {
+  return VisitHeaders([&](const StoredKey& key, const state::StoredValue& header) {
+    stored_bytes_.fetch_add(BytesOf(header), std::memory_order_relaxed);
+    return wanted(key) ? absl::OkStatus() : Remove(key, header);
+  });
 }
 
 absl::Status SnapshotStore::Compact() {
@@ -420,9 +545,7 @@ absl::Status SnapshotStore::Commit(const state::Life* life, const state::Snapsho
   if (life != nullptr) records.Put(kLifeKey, life->SerializeAsString());
   if (snapshot != nullptr) records.Put(kSnapshotKey, snapshot->SerializeAsString());
   FORMWORK_RETURN_IF_ERROR(Retried([&] { return db_->Flush(rocksdb::FlushOptions()); }));
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
-  return Retried([&] { return db_->Write(synced, &records); });
+  return Retried([&] { return db_->Write(Synced(), &records); });
 }
 
 template <typename Message>

@@ -1,10 +1,12 @@
 #pragma once
 
-// SnapshotStore: a data directory, in which values wait for the snapshot that names them.
+// SnapshotStore: a data directory, in which values wait for the snapshot that names them, and a log
+// of what has changed since.
 //
-// Values are written once, each under its key, and are worth nothing until a Commit makes them, and
-// the record that names them, durable at once. So a snapshot is there as a whole or not at all, and
-// the next one writes only what has changed. The database is RocksDB: it has checksums on all that
+// A snapshot's values are written once, each under its key, and are worth nothing until a Commit
+// makes them, and the record that names them, durable at once. So a snapshot is there as a whole or
+// not at all, and the next one writes only what has changed. What is logged is durable at once, all
+// that one Log was given or nothing of it. The database is RocksDB: it has checksums on all that
 // it reads, and keeps large values apart from its tree, so that they are written once.
 
 #include <atomic>
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -25,20 +28,36 @@
 namespace rocksdb {
 class DB;
 class Status;
+struct WriteOptions;
 }  // namespace rocksdb
 
 namespace formwork {
 
 /// What a stored value is of.
 struct StoredKey {
-  enum class Of : uint8_t { kResource = 'r', kRegistration = 'f' };
+  enum class Of : uint8_t {
+    kResource = 'r',
+    kRegistration = 'f',
+    kLoggedResource = 'R',
+    kLoggedRows = 'W',  // Of a resource: behind its value, which has all its rows.
+    kLoggedFunction = 'F',
+    kLoggedMore = 'M',  // state::Logged::more.
+  };
   Of of = Of::kResource;
   uint64_t id = 0;
-  uint64_t version = 0;
+  uint64_t version = 0;  // Of what is logged: its position.
   auto operator<=>(const StoredKey&) const = default;
 };
 
-/// Thread-safe; Commit, Remove, Compact and RemoveAllBut are for one thread at a time.
+/// One entry of the log; `parts`: as Put takes them.
+struct LoggedValue {
+  StoredKey key;
+  state::Logged logged;
+  std::vector<Tensor> parts;
+};
+
+/// Thread-safe; Commit, Remove, Compact and RemoveAllBut are for one thread at a time, and so is
+/// Log.
 ///
 /// Errors of all methods: kResourceExhausted if the disk is full, kDataLoss naming what is damaged,
 /// kUnavailable if the disk fails. After one of them others may succeed.
@@ -51,8 +70,10 @@ class SnapshotStore {
   SnapshotStore(const SnapshotStore&) = delete;
   SnapshotStore& operator=(const SnapshotStore&) = delete;
 
-  /// Tensors of plain data or strings, in host memory; their bytes.
-  absl::StatusOr<uint64_t> Put(const StoredKey& key, absl::Span<const Tensor> values);
+  /// Tensors of plain data or strings, in host memory; their bytes. `logged`: whether they are
+  /// durable with the next Log, and not with the next Commit alone.
+  absl::StatusOr<uint64_t> Put(const StoredKey& key, absl::Span<const Tensor> values,
+                               bool logged = false);
   /// Errors: also kNotFound; kResourceExhausted if there is no memory for them.
   absl::StatusOr<std::vector<Tensor>> Get(const StoredKey& key, Allocator& allocator) const;
   /// Does nothing where there is none.
@@ -63,6 +84,19 @@ class SnapshotStore {
   /// first.
   absl::Status RemoveAllBut(const std::function<bool(const StoredKey&)>& wanted);
 
+  /// Makes durable, at once, that `values` are there and `removed`, logged before, are not. What
+  /// it has written. After an error nothing of it has happened, or it is done again as a whole.
+  absl::StatusOr<uint64_t> Log(absl::Span<const LoggedValue> values,
+                               absl::Span<const StoredKey> removed);
+  /// All that is logged, in no order.
+  absl::Status VisitLog(
+      const std::function<void(const StoredKey&, const state::Logged&)>& visit) const;
+  /// Whether there is room on the disk for `bytes` more, and for what is still to be written.
+  /// Errors: kResourceExhausted saying how much there is.
+  absl::Status CheckRoom(uint64_t bytes) const;
+
+  uint64_t stored_bytes() const { return stored_bytes_.load(std::memory_order_relaxed); }
+
   /// Makes durable what was put, and then these; a null one stays as it is.
   absl::Status Commit(const state::Life* life, const state::Snapshot* snapshot);
   /// As committed last; none before the first time.
@@ -72,12 +106,17 @@ class SnapshotStore {
  private:
   explicit SnapshotStore(std::unique_ptr<rocksdb::DB> db);
   absl::Status CheckFormat();
+  absl::Status CheckRoom(uint64_t bytes, uint64_t reserve) const;
+  absl::Status VisitHeaders(
+      absl::FunctionRef<absl::Status(const StoredKey&, const state::StoredValue&)> visit) const;
   // `message` is the one that was written under `key`, if any was.
   template <typename Message>
   absl::StatusOr<std::optional<Message>> Read(const char* key) const;
   // What is stored under the key, without the values themselves; none where there is nothing.
   absl::StatusOr<std::optional<state::StoredValue>> Header(const StoredKey& key) const;
   absl::Status Remove(const StoredKey& key, const state::StoredValue& header);
+  absl::StatusOr<uint64_t> Put(const StoredKey& key, absl::Span<const Tensor> values,
+                               const rocksdb::WriteOptions& options);
   // After an error the database refuses to write until it is told that things may be better.
   absl::Status Retried(const std::function<rocksdb::Status()>& write);
 

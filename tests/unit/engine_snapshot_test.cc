@@ -482,5 +482,51 @@ TEST_F(SnapshotStoreTest, WhatIsNotWantedGoesAndRecordsStay) {
   EXPECT_FALSE(none.has_value());
 }
 
+TEST_F(SnapshotStoreTest, WhatIsLoggedIsThereWithAllThatItWasGivenWith) {
+  Open();
+  const auto entry = [](uint64_t id, uint64_t position, std::vector<Tensor> parts) {
+    LoggedValue value{{StoredKey::Of::kLoggedResource, id, position}, {}, std::move(parts)};
+    value.logged.set_position(position);
+    value.logged.mutable_resource()->set_id(id);
+    return value;
+  };
+  const auto logged = [this] {
+    std::map<uint64_t, uint64_t> positions;
+    EXPECT_OK(store_->VisitLog([&](const StoredKey& key, const state::Logged& logged) {
+      EXPECT_EQ(logged.position(), key.version);
+      EXPECT_TRUE(positions.emplace(key.id, key.version).second) << "twice: " << key.id;
+    }));
+    return positions;
+  };
+  Tensor large = *Tensor::Allocate(allocator_, DType::kFloat, Shape({5 << 20}));
+  std::memset(large.mutable_raw(), 1, large.bytes());
+  ASSERT_OK(store_->Log({entry(1, 1, {Tensor::Scalar(1.0f)}), entry(2, 1, {})}, {}).status());
+  // More than goes at once, over what is there.
+  ASSERT_OK(store_
+                ->Log({entry(1, 2, {Tensor::Scalar(2.0f)}), entry(3, 2, {large})},
+                      {{StoredKey::Of::kLoggedResource, 1, 1}})
+                .status());
+  // What a crash leaves of one that was not finished.
+  ASSERT_OK(store_->Put({StoredKey::Of::kLoggedResource, 3, 3}, {large}));
+  ASSERT_OK(store_->Commit(nullptr, nullptr));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(logged(), (std::map<uint64_t, uint64_t>{{1, 2}, {2, 1}, {3, 2}}));
+    ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> one,
+                         store_->Get({StoredKey::Of::kLoggedResource, 1, 2}, allocator_));
+    EXPECT_EQ(one[0].scalar<float>(), 2);
+    ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> three,
+                         store_->Get({StoredKey::Of::kLoggedResource, 3, 2}, allocator_));
+    EXPECT_EQ(three[0].span<float>(), large.span<float>());
+    Open();
+  }
+  ASSERT_OK(store_
+                ->Log({}, {{StoredKey::Of::kLoggedResource, 1, 2},
+                           {StoredKey::Of::kLoggedResource, 3, 2}})
+                .status());
+  EXPECT_EQ(logged(), (std::map<uint64_t, uint64_t>{{2, 1}}));
+  EXPECT_THAT(store_->Get({StoredKey::Of::kLoggedResource, 3, 2}, allocator_).status(),
+              StatusIs(StatusCode::kNotFound));
+}
+
 }  // namespace
 }  // namespace formwork::testing
