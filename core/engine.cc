@@ -97,18 +97,25 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
     return InvalidArgument("the engine's bounds must be at least 1");
   }
   FORMWORK_RETURN_IF_ERROR(IsaSetting().status());
-  if (!options.data_dir.empty() && options.device != nullptr) {
+  if (options.durability == Durability::kSync && options.data_dir.empty()) {
+    return InvalidArgument("calls can be durable in a data directory alone: there is none");
+  }
+  const bool stores = !options.data_dir.empty() && options.durability != Durability::kMemory;
+  if (stores && options.device != nullptr) {
     return Unimplemented("snapshots of variables on a device");
   }
   SetParallelThreads(options.compute_threads);
   return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Engine>> {
     std::unique_ptr<SnapshotStore> store;
     std::optional<state::Life> previous;
-    if (!options.data_dir.empty()) {
+    LogEnd log;
+    if (stores) {
       FORMWORK_ASSIGN_OR_RETURN(store, SnapshotStore::Open(options.data_dir));
       FORMWORK_ASSIGN_OR_RETURN(previous, store->ReadLife());
+      FORMWORK_ASSIGN_OR_RETURN(log, EndOfLog(*store));
     }
-    const state::Life life = NextLife(previous);
+    state::Life life = NextLife(previous, log);
+    life.set_logged(options.durability == Durability::kSync);
     auto engine = std::make_unique<EngineImpl>(options, life);
     if (!engine->has_threads()) return ResourceExhausted("no thread for calls can be started");
     if (store != nullptr) FORMWORK_RETURN_IF_ERROR(engine->Restore(std::move(store), life));
@@ -144,6 +151,11 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
 absl::Status EngineImpl::Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life) {
   snapshots_ = std::make_unique<Snapshots>(*this, std::move(store), life);
   return snapshots_->Restore();
+}
+
+void EngineImpl::WhenDurable(absl::AnyInvocable<void(const absl::Status&)> done) {
+  if (commits_ == nullptr) return done(absl::OkStatus());
+  commits_->WhenDurable(commits_->last(), std::move(done));
 }
 
 void EngineImpl::TakeSnapshot(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done) {
@@ -324,6 +336,7 @@ EngineStats EngineImpl::Stats() {
   stats.memory_limit_bytes = memory_.limit();
   stats.memory_refusals = memory_.refusals();
   if (snapshots_ != nullptr) stats.snapshots = snapshots_->stats();
+  if (commits_ != nullptr) stats.commits = commits_->stats();
   absl::MutexLock lock(&plans_mutex_);
   stats.fallbacks.assign(fallbacks_.begin(), fallbacks_.end());
   return stats;

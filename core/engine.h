@@ -4,6 +4,7 @@
 // the graph importer, the planner, the function cache, the resources and the executor; they do not
 // know it.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,6 +59,28 @@ struct SnapshotStats {
   uint64_t bytes_written = 0;
 };
 
+/// What is there of an engine after its process has ended, however that was.
+enum class Durability : uint8_t {
+  kMemory,    ///< Nothing.
+  kSnapshot,  ///< The last snapshot.
+  kSync,      ///< All that was answered.
+};
+
+/// Of Durability::kSync.
+struct CommitStats {
+  /// Of what writing one group of changes took, in seconds; the last bucket is of what took longer.
+  static constexpr std::array<double, 12> kBounds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
+                                                     0.01,   0.025,   0.05,   0.1,   0.5,    2.5};
+  std::array<uint64_t, kBounds.size() + 1> buckets{};
+  double seconds = 0;      ///< In all.
+  uint64_t groups = 0;     ///< That were written, each at once.
+  uint64_t records = 0;    ///< Of calls and other changes, in those.
+  uint64_t bytes = 0;      ///< That they had.
+  uint64_t failures = 0;   ///< Groups that could not be written, and were tried again.
+  uint64_t log_bytes = 0;  ///< Since the last snapshot.
+  uint64_t waiting = 0;    ///< Answers that wait now.
+};
+
 struct EngineOptions {
   size_t memory_limit_bytes = 0;  ///< Of all that clients cause to be taken; 0: no limit.
   size_t max_tensor_bytes = 0;    ///< Of what is taken at once; 0: as much as the limit.
@@ -90,6 +113,11 @@ struct EngineOptions {
   /// Where functions, resources and their IDs outlive the engine, as snapshots; empty: nowhere. Of
   /// one engine at a time. Not with a device.
   std::string data_dir;
+  /// Of that; without a data directory it is kMemory, and with kMemory there is none.
+  Durability durability = Durability::kSnapshot;
+  /// Of kSync: what one call may change at the most, by the size that its variables and tables have
+  /// before it begins; 0: no bound.
+  uint64_t max_commit_bytes = 0;
   absl::Duration snapshot_interval;  ///< Between two of them; zero: only where one is asked for.
   /// Where requests and graphs may name files: checkpoints. Empty: nowhere.
   std::string files_dir;
@@ -300,6 +328,7 @@ struct EngineStats {
   uint64_t memory_limit_bytes = 0;  ///< 0: none.
   uint64_t memory_refusals = 0;     ///< Requests that the limit refused.
   SnapshotStats snapshots;
+  CommitStats commits;
   /// Nodes of plans, by op, that run on the host because the device has no kernel for them.
   std::vector<std::pair<std::string, uint64_t>> fallbacks;
 };
@@ -338,7 +367,9 @@ class Engine {
   virtual ~Engine() = default;  ///< Waits for calls that run.
 
   /// Another number at each start that may have lost something, so that clients notice; an engine
-  /// that starts from the last snapshot of one that ended in peace has the same. IDs are drawn from
+  /// that starts from the last snapshot of one that ended in peace has the same, and so has one
+  /// that follows one of Durability::kSync, unless that had kept tensors or what cannot be stored.
+  /// IDs are drawn from
   /// it (53 bits, which JSON's readers keep), so that no two lives of a server share one.
   virtual uint64_t epoch() const = 0;
   /// For each request that names something by ID, before anything is done with it: whether the IDs
@@ -372,7 +403,9 @@ class Engine {
   /// Runs a call. Errors, before it runs: kNotFound (function, variable, kept tensor),
   /// kInvalidArgument (inputs), kFailedPrecondition naming a captured variable that was deleted,
   /// kResourceExhausted if too many wait, kUnavailable while draining; then those of its steps, and
-  /// kAborted where a drain cut it off.
+  /// kAborted where a drain cut it off. With Durability::kSync kResourceExhausted, of what may
+  /// change something, also where the disk is full or too much may change, before it runs; and
+  /// whatever error kept the disk from having what it changed or read, afterwards.
   virtual std::shared_ptr<CallHandle> Call(CallSpec spec,
                                            absl::AnyInvocable<void(CallResult)> done) = 0;
 
@@ -440,6 +473,11 @@ class Engine {
   virtual int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) = 0;
   /// Removes all functions, variables and kept tensors of a namespace.
   virtual void Clear(absl::string_view name_space) = 0;
+
+  /// Runs `done` once all that has been changed so far is on disk, where answers wait for that
+  /// (Durability::kSync); else at once. What gives a CallHandle waits by itself; this is for who
+  /// answers for the other methods. On any thread. Errors: as those of such a call.
+  virtual void WhenDurable(absl::AnyInvocable<void(const absl::Status&)> done) = 0;
 
   /// Takes a snapshot: of the state between two calls, after all that has been answered. `done`
   /// runs once, on any thread. Errors: kFailedPrecondition without a data directory;

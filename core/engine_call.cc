@@ -44,6 +44,7 @@ class CallTask final : public TaskOf<CallResult> {
   void Stop(absl::Status status) override;
   uint64_t ContentHash() override;
   bool has_changed() const override { return has_changed_; }
+  void DropResult() override { DropKept(); }
   void DropRequest() override {
     if (recorder_ != nullptr) result_.timeline = recorder_->Finish();
     values_.clear();
@@ -65,6 +66,8 @@ class CallTask final : public TaskOf<CallResult> {
   // the call's; false where it has left its thread.
   bool FinishOnStream(absl::Status& status);
   Effects EffectsOf(bool past_last);
+  // How far the function's hidden state has got.
+  void LogState();
   absl::Status TakeOutputs();
   absl::StatusOr<FunctionPtr> FindFunction();
   void DropKept();
@@ -365,6 +368,7 @@ void CallTask::Finish(absl::Status status) {
     function.frames.Return(std::move(running.frame));
   }
   values_ = std::move(running.outputs);
+  if (engine_.commits_ != nullptr && !function.state.empty()) LogState();
   ticket_.ReleaseAll();
   if (result_.status.ok()) {
     result_.status = CatchOutOfMemory([&] { return TakeOutputs(); });
@@ -392,6 +396,11 @@ void CallTask::Finish(absl::Status status) {
   Answer();
 }
 
+void CallTask::LogState() {
+  const HeapScope unlimited(nullptr);  // It has been drawn.
+  if (const auto state = StateOf(bound())) NoteLogged(engine_.commits_->AppendState(*state));
+}
+
 absl::Status CallTask::TakeOutputs() {
   result_.outputs.resize(values_.size());
   for (size_t i = 0; i < values_.size(); ++i) {
@@ -402,6 +411,7 @@ absl::Status CallTask::TakeOutputs() {
                                                  spec_.kept_ttl, std::move(values_[i]));
       if (!id.ok()) return id.status();
       output.kept_id = *id;
+      if (engine_.commits_ != nullptr) NoteLogged(engine_.commits_->AppendMore());
     } else if (dtype == DType::kResource || dtype == DType::kVariant) {
       output.opaque = dtype;
     } else {
@@ -444,6 +454,7 @@ absl::StatusOr<uint64_t> EngineImpl::Keep(absl::string_view name_space, absl::st
                                           absl::string_view function_name, absl::Duration ttl,
                                           Tensor tensor) {
   if (ttl <= absl::ZeroDuration()) ttl = options_.kept_tensor_ttl;
+  if (commits_ != nullptr) commits_->AppendMore();  // The ID is gone after a crash.
   // First: it may find no memory, and then nothing has been kept.
   if (ttl != absl::InfiniteDuration()) WatchKept(kKeptWatchPeriod);
   return kept_.Put(name_space, owner, function_name, ttl, std::move(tensor));

@@ -20,6 +20,7 @@
 #include "core/base/thread_pool.h"
 #include "core/device/device_allocator.h"
 #include "core/engine.h"
+#include "core/engine_commit.h"
 #include "core/engine_snapshot.h"
 #include "core/function/function_cache.h"
 #include "core/graph/import.h"
@@ -167,6 +168,7 @@ class EngineImpl final : public Engine {
   void Clear(absl::string_view name_space) override;
   /// Starts from what is in `store`, which nobody else has.
   absl::Status Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life);
+  void WhenDurable(absl::AnyInvocable<void(const absl::Status&)> done) override;
   void TakeSnapshot(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done) override;
   absl::Status TakeLastSnapshot(absl::Time deadline) override;
   EngineStats Stats() override;
@@ -251,7 +253,8 @@ class EngineImpl final : public Engine {
   ThreadPool pool_;  // Its threads use all of the above, and so do the next ones.
   ThreadPool compilers_;
   DeadlineWatch deadlines_;               // What it ends uses all of the above.
-  std::unique_ptr<Snapshots> snapshots_;  // Last, as it does; null without a data directory.
+  std::unique_ptr<Snapshots> snapshots_;  // As it does; null without a data directory.
+  GroupCommit* commits_ = nullptr;        // Of snapshots_; null where nobody waits for the disk.
 };
 
 }  // namespace formwork

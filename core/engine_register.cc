@@ -179,6 +179,8 @@ class RegisterTask final : public TaskOf<RegisterResult> {
     if (registration_.graph_def.size() > kLargeGraphBytes) TrimHeap();
     if (!registered.ok()) return Refuse(registered.status());
     result_.registered = *std::move(registered);
+    // It may have made resources, too, or found what another has just registered.
+    if (engine_.commits_ != nullptr) NoteLogged(engine_.commits_->last());
     Answer();
   }
   void DropRequest() override { registration_ = {}; }

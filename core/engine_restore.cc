@@ -1,6 +1,8 @@
 // What an engine starts from.
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <random>
 #include <set>
 #include <utility>
@@ -25,14 +27,37 @@ uint64_t NewEpoch() {
 // JSON's readers keep.
 uint64_t FirstId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
 
+// Between the last ID that the log names and the first that is given after a crash: those of what
+// was never answered may have been seen in a list.
+constexpr uint64_t kUnansweredIds = 1 << 16;
+
 }  // namespace
 
-state::Life NextLife(const std::optional<state::Life>& previous) {
+absl::StatusOr<LogEnd> EndOfLog(const SnapshotStore& store) {
+  LogEnd end;
+  FORMWORK_RETURN_IF_ERROR(store.VisitLog([&](const StoredKey&, const state::Logged& logged) {
+    end.resource_id = std::max(end.resource_id, logged.resource().id());
+    end.function_id = std::max(end.function_id, logged.function().id());
+    end.more |= logged.more();
+  }));
+  return end;
+}
+
+state::Life NextLife(const std::optional<state::Life>& previous, const LogEnd& log) {
   state::Life life;
   if (previous) life = *previous;
-  const bool goes_on = life.complete();
+  const bool in_peace = life.complete();
   life.set_complete(false);
-  if (goes_on) return life;
+  if (in_peace) return life;
+  if (life.logged() && !log.more) {
+    const auto next = [](uint64_t known, uint64_t last) {
+      return std::max(known, last + 1) + kUnansweredIds;
+    };
+    life.set_next_resource_id(next(life.next_resource_id(), log.resource_id));
+    life.set_next_function_id(next(life.next_function_id(), log.function_id));
+    life.set_next_kept_tensor_id(next(life.next_kept_tensor_id(), 0));
+    return life;
+  }
   const auto& used = life.first_ids();
   do {
     life.set_epoch(NewEpoch());
@@ -45,43 +70,168 @@ state::Life NextLife(const std::optional<state::Life>& previous) {
   return life;
 }
 
-absl::Status Snapshots::Restore() {
+struct Snapshots::Start {
+  struct Value {
+    state::Resource resource;
+    StoredKey key;                // Where it is.
+    std::vector<StoredKey> rows;  // That have changed since, in their order.
+  };
+  int64_t unix_micros = 0;
+  std::map<uint64_t, Value> resources;
+  std::map<uint64_t, state::Function> functions;
+  std::set<StoredKey> named;      // All that the snapshot and the log have values for.
+  std::vector<StoredKey> logged;  // What is in the log after the snapshot.
+  uint64_t log_position = 0;      // Its last.
+  std::vector<StoredKey> more;    // state::Logged::more of the life before.
+};
+
+absl::Status Snapshots::ReadStart(Start* start) {
   FORMWORK_ASSIGN_OR_RETURN(std::optional<state::Snapshot> snapshot, store_->ReadSnapshot());
   if (!snapshot) snapshot.emplace();
-  absl::MutexLock lock(&taking_);
-  std::set<StoredKey> named;
-  uint64_t last_registration = 0;
-  for (const state::Resource& resource : snapshot->resources()) {
-    FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&] { return RestoreResource(resource); }));
-    if (!resource.initialized()) continue;
-    named.insert({StoredKey::Of::kResource, resource.id(), resource.version()});
-    versions_.emplace(resource.id(), resource.version());
+  start->unix_micros = snapshot->unix_micros();
+  for (state::Resource& resource : *snapshot->mutable_resources()) {
+    const StoredKey key{StoredKey::Of::kResource, resource.id(), resource.version()};
+    if (resource.initialized()) start->named.insert(key);
+    start->resources[key.id] = {std::move(resource), key, {}};
   }
-  for (const state::Function& function : snapshot->functions()) {
-    named.insert({StoredKey::Of::kRegistration, function.registration(), 0});
-    last_registration = std::max(last_registration, function.registration());
+  for (state::Function& function : *snapshot->mutable_functions()) {
+    const uint64_t id = function.id();
+    start->functions[id] = std::move(function);
+  }
+  start->log_position = snapshot->log_position();
+  std::vector<std::pair<StoredKey, uint64_t>> rows;  // With the versions that they make.
+  FORMWORK_RETURN_IF_ERROR(store_->VisitLog([&](const StoredKey& key, const state::Logged& logged) {
+    if (logged.more()) {
+      start->more.push_back(key);
+      start->named.insert(key);
+    }
+    if (logged.more() || logged.position() <= snapshot->log_position()) return;
+    start->log_position = std::max(start->log_position, logged.position());
+    start->logged.push_back(key);
+    start->named.insert(key);
+    const uint64_t id = key.id;
+    if (key.of == StoredKey::Of::kLoggedRows) {
+      rows.emplace_back(key, logged.resource().version());
+    } else if (logged.removed()) {
+      if (logged.has_resource()) start->resources.erase(id);
+      if (logged.has_function()) start->functions.erase(id);
+    } else if (logged.has_resource()) {
+      start->resources.insert_or_assign(id, Start::Value{logged.resource(), key, {}});
+    } else if (logged.has_function()) {
+      start->functions.insert_or_assign(id, logged.function());
+    }
+  }));
+  std::sort(rows.begin(), rows.end());
+  for (const auto& [key, version] : rows) {
+    const auto of = start->resources.find(key.id);
+    if (of == start->resources.end()) continue;
+    of->second.rows.push_back(key);
+    // A snapshot may be of later than they.
+    if (version > of->second.resource.version()) of->second.resource.set_version(version);
+  }
+  for (const auto& [id, function] : start->functions) {
+    start->named.insert({StoredKey::Of::kRegistration, function.registration(), 0});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Snapshots::Restore() {
+  absl::MutexLock lock(&taking_);
+  Start start;
+  FORMWORK_RETURN_IF_ERROR(ReadStart(&start));
+  log_position_ = start.log_position;
+  if (engine_.options_.durability == Durability::kSync) {
+    GroupCommit::Options options{.store = *store_};
+    options.parts_of = [this](const Resource& resource, const Tensor& value) {
+      return PartsOf(resource, value);
+    };
+    options.most_bytes = engine_.options_.max_commit_bytes;
+    options.on_large = [this] {
+      absl::MutexLock due_lock(&mutex_);
+      due_ = true;
+    };
+    HashSet<uint64_t> known;
+    for (const auto& [id, function] : start.functions) known.insert(id);
+    commits_ = std::make_unique<GroupCommit>(std::move(options), start.log_position, start.logged,
+                                             std::move(known));
+    engine_.resources_.set_log(commits_.get());
+  }
+  for (const auto& [id, value] : start.resources) {
+    FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory(
+        [&, &at = value] { return RestoreResource(at.resource, at.key, at.rows); }));
+  }
+  uint64_t last_registration = 0;
+  for (const StoredKey& key : start.named) {
+    if (key.of == StoredKey::Of::kResource) versions_.emplace(key.id, key.version);
+    if (key.of == StoredKey::Of::kRegistration) {
+      last_registration = std::max(last_registration, key.id);
+    }
   }
   next_registration_ = last_registration + 1;
   FORMWORK_RETURN_IF_ERROR(
-      store_->RemoveAllBut([&](const StoredKey& key) { return named.contains(key); }));
+      store_->RemoveAllBut([&](const StoredKey& key) { return start.named.contains(key); }));
   int64_t functions = 0;
-  for (const state::Function& function : snapshot->functions()) {
-    const absl::Status restored = CatchOutOfMemory([&] { return RestoreFunction(function); });
+  for (const auto& [id, function] : start.functions) {
+    const absl::Status restored =
+        CatchOutOfMemory([&, &from = function] { return RestoreFunction(from); });
     if (absl::IsDataLoss(restored) || absl::IsUnavailable(restored)) return restored;
     functions += restored.ok();
   }
   FORMWORK_RETURN_IF_ERROR(store_->Commit(&life_, nullptr));
+  if (!start.more.empty()) FORMWORK_RETURN_IF_ERROR(store_->Log({}, start.more).status());
+  if (commits_ != nullptr) {
+    engine_.functions_.set_on_change([this](const ConcreteFunction& function, bool there) {
+      if (!there) {
+        commits_->AppendNoFunction(function.id);
+      } else if (const auto state = StateOf(static_cast<const BoundFunction&>(function))) {
+        commits_->AppendFunction(*state);
+      }
+    });
+    engine_.commits_ = commits_.get();
+  }
   {
     absl::MutexLock stats_lock(&mutex_);
-    stats_.last.taken = absl::FromUnixMicros(snapshot->unix_micros());
-    stats_.last.resources = snapshot->resources_size();
+    stats_.last.taken = absl::FromUnixMicros(start.unix_micros);
+    stats_.last.resources = static_cast<int64_t>(start.resources.size());
     stats_.last.functions = functions;
   }
   thread_ = std::thread([this] { Loop(); });
   return absl::OkStatus();
 }
 
-absl::Status Snapshots::RestoreResource(const state::Resource& from) {
+// Makes of a value, which is nobody else's, what it is once those rows of it have changed.
+absl::Status Snapshots::RestoreRows(const StoredKey& key, Tensor* value) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::vector<Tensor> parts, store_->Get(key, engine_.allocator_));
+  const auto fits = [&] {
+    if (parts.size() != 2 || parts[0].dtype() != DType::kInt64 || parts[0].rank() != 1)
+      return false;
+    const Tensor& rows = parts[1];
+    return IsPlainData(rows.dtype()) && rows.dtype() == value->dtype() && rows.rank() > 0 &&
+           rows.rank() == value->rank() && rows.dim(0) == parts[0].dim(0) &&
+           std::equal(rows.shape().dims().begin() + 1, rows.shape().dims().end(),
+                      value->shape().dims().begin() + 1);
+  };
+  const auto damaged = [&] {
+    return absl::DataLossError(
+        absl::StrCat("data directory: logged rows do not fit what they are "
+                     "of: resource id=",
+                     key.id, " position=", key.version));
+  };
+  if (!fits()) return damaged();
+  if (value->dim(0) == 0) return parts[0].dim(0) == 0 ? absl::OkStatus() : damaged();
+  const size_t bytes = value->bytes() / static_cast<size_t>(value->dim(0));
+  const char* from = static_cast<const char*>(parts[1].raw());
+  for (const int64_t row : parts[0].span<int64_t>()) {
+    if (row < 0 || row >= value->dim(0)) return damaged();
+    std::memcpy(static_cast<char*>(value->mutable_raw()) + static_cast<size_t>(row) * bytes, from,
+                bytes);
+    from += bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Snapshots::RestoreResource(const state::Resource& from, const StoredKey& at,
+                                        const std::vector<StoredKey>& rows) {
   const StoredForm* form = FindStoredForm(from.kind());
   if (form == nullptr || from.parts_size() == 0) {
     return FailedPrecondition("data directory: resource '", from.name(),
@@ -97,9 +247,12 @@ absl::Status Snapshots::RestoreResource(const state::Resource& from) {
     const auto name = [&](const absl::Status& status) {
       return Annotate(status, absl::StrCat(form->kind.name, " '", from.name(), "'"));
     };
-    const absl::StatusOr<std::vector<Tensor>> parts =
-        store_->Get({StoredKey::Of::kResource, from.id(), from.version()}, engine_.allocator_);
+    absl::StatusOr<std::vector<Tensor>> parts = store_->Get(at, engine_.allocator_);
     if (!parts.ok()) return name(parts.status());
+    for (const StoredKey& key : rows) {
+      if (parts->empty()) break;
+      FORMWORK_RETURN_IF_ERROR(name(RestoreRows(key, &(*parts)[0])));
+    }
     absl::StatusOr<ResourceValue> made = form->value(type, *parts);
     if (!made.ok()) return name(made.status());
     value = *std::move(made);

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
@@ -21,6 +22,33 @@ namespace {
 absl::Status TheEngineEnds() { return absl::CancelledError("the engine ends"); }
 
 }  // namespace
+
+std::optional<state::Function> StateOf(const BoundFunction& function) {
+  if (function.stored == nullptr) return std::nullopt;
+  state::Function to;
+  to.set_id(function.id);
+  to.set_registration(function.stored->number);
+  function.VisitState([&to](absl::string_view node, absl::Span<std::atomic<uint64_t>> numbers) {
+    state::Function::State* state = to.add_state();
+    state->set_node(std::string(node));
+    for (const auto& number : numbers) state->add_numbers(number.load());
+    return true;
+  });
+  return to;
+}
+
+void ToMessage(const Resource& resource, uint64_t version, state::Resource* to) {
+  to->set_id(resource.id);
+  to->set_namespace_(resource.name_space);
+  to->set_name(resource.name);
+  to->set_kind(std::string(resource.type.kind->name));
+  for (const ResourceType::Part& part : resource.type.parts) {
+    state::Resource::Part* to_part = to->add_parts();
+    to_part->set_dtype(static_cast<tf::DataType>(part.dtype));
+    ToMessage(part.shape, to_part->mutable_shape());
+  }
+  to->set_version(version);
+}
 
 void UnusedRegistrations::Add(uint64_t number) {
   absl::MutexLock lock(&mutex_);
@@ -38,6 +66,7 @@ Snapshots::Snapshots(EngineImpl& engine, std::unique_ptr<SnapshotStore> store, s
 Snapshots::~Snapshots() {
   Stop();
   if (thread_.joinable()) thread_.join();
+  engine_.commits_ = nullptr;
 }
 
 void Snapshots::Stop() {
@@ -74,11 +103,12 @@ void Snapshots::Loop() {
       absl::MutexLock lock(&mutex_);
       const auto due = [this] {
         mutex_.AssertHeld();
-        return stopped_ || !requests_.empty();
+        return stopped_ || due_ || !requests_.empty();
       };
       mutex_.AwaitWithTimeout(absl::Condition(&due), timed ? interval : absl::InfiniteDuration());
       if (stopped_) return;
       requests.swap(requests_);
+      due_ = false;
     }
     const absl::StatusOr<SnapshotInfo> taken = Take(absl::InfiniteFuture(), /*last=*/false);
     for (Done& done : requests) done(taken);
@@ -117,6 +147,14 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   const absl::Time begun = absl::Now();
   SnapshotInfo info;
   state::Snapshot snapshot;
+  // First: what goes from now on may be in what the log had at last.
+  const std::vector<uint64_t> unused = unused_->Take();
+  absl::Cleanup keep_unused = [&] {
+    for (const uint64_t number : unused) unused_->Add(number);
+  };
+  // Whoever has logged a change gives its place back afterwards, so that all that is logged by now
+  // is in what is collected; and of what is logged later the log has the last state in any case.
+  snapshot.set_log_position(commits_ == nullptr ? log_position_ : commits_->last());
   FORMWORK_ASSIGN_OR_RETURN(std::vector<Value> values, Collect(deadline, last, &snapshot));
   info.taken = absl::Now();
   info.resources = static_cast<int64_t>(values.size());
@@ -131,9 +169,12 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   // An engine in which nothing happens does not write.
   if (last || text != committed_) {
     snapshot.set_unix_micros(absl::ToUnixMicros(info.taken));
+    // It may have more than the log on disk: then it could not be told what became of it later.
+    if (commits_ != nullptr) FORMWORK_RETURN_IF_ERROR(commits_->AwaitDurable(commits_->last()));
     FORMWORK_RETURN_IF_ERROR(store_->Commit(&life, &snapshot));
     committed_ = std::move(text);
-    Clean(snapshot);
+    std::move(keep_unused).Cancel();
+    Clean(snapshot, unused);
   }
   info.duration = absl::Now() - begun;
   return info;
@@ -161,17 +202,9 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
                                                                  state::Snapshot* snapshot) {
   // Before the resources that they are bound to.
   for (const FunctionPtr& function : engine_.functions_.ListAll()) {
-    const auto& stored = static_cast<const BoundFunction&>(*function).stored;
-    if (stored == nullptr || function->broken()) continue;
-    state::Function* to = snapshot->add_functions();
-    to->set_id(function->id);
-    to->set_registration(stored->number);
-    function->VisitState([to](absl::string_view node, absl::Span<std::atomic<uint64_t>> numbers) {
-      state::Function::State* state = to->add_state();
-      state->set_node(std::string(node));
-      for (const auto& number : numbers) state->add_numbers(number.load());
-      return true;
-    });
+    if (function->broken()) continue;
+    std::optional<state::Function> state = StateOf(static_cast<const BoundFunction&>(*function));
+    if (state) *snapshot->add_functions() = *std::move(state);
   }
   const std::vector<std::shared_ptr<Resource>> resources = engine_.resources_.ListAll();
   std::vector<AccessRequest> requests;
@@ -206,27 +239,17 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
   for (Value& value : values) {
     const Resource& resource = *value.resource;
     state::Resource* to = snapshot->add_resources();
-    to->set_id(resource.id);
-    to->set_namespace_(resource.name_space);
-    to->set_name(resource.name);
-    to->set_kind(std::string(resource.type.kind->name));
-    for (const ResourceType::Part& part : resource.type.parts) {
-      state::Resource::Part* to_part = to->add_parts();
-      to_part->set_dtype(static_cast<tf::DataType>(part.dtype));
-      ToMessage(part.shape, to_part->mutable_shape());
-    }
-    to->set_version(value.version);
+    ToMessage(resource, value.version, to);
     to->set_initialized(value.stored);
     if (!value.value.has_value()) continue;
-    const StoredForm* form = FindStoredForm(resource.type.kind->name);
-    const absl::StatusOr<std::vector<Tensor>> parts =
-        form == nullptr ? Unimplemented("it cannot be stored")
-                        : form->parts(resource.type, value.value, engine_.allocator_);
+    const absl::StatusOr<std::vector<Tensor>> parts = PartsOf(resource, value.value);
     if (absl::IsUnimplemented(parts.status())) {
       ++info->left_out;
       continue;
     }
     FORMWORK_RETURN_IF_ERROR(Annotate(parts.status(), Described(resource)));
+    // Rather than find it full half-way: what is left is for the log and for what is under way.
+    FORMWORK_RETURN_IF_ERROR(store_->CheckRoom(value.value.bytes()));
     FORMWORK_ASSIGN_OR_RETURN(
         const uint64_t bytes,
         store_->Put({StoredKey::Of::kResource, resource.id, value.version}, *parts));
@@ -237,7 +260,14 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
   return absl::OkStatus();
 }
 
-void Snapshots::Clean(const state::Snapshot& snapshot) {
+absl::StatusOr<std::vector<Tensor>> Snapshots::PartsOf(const Resource& resource,
+                                                       const Tensor& value) {
+  const StoredForm* form = FindStoredForm(resource.type.kind->name);
+  if (form == nullptr) return Unimplemented("it cannot be stored");
+  return form->parts(resource.type, value, engine_.allocator_);
+}
+
+void Snapshots::Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused) {
   std::map<uint64_t, uint64_t> versions;
   for (const state::Resource& resource : snapshot.resources()) {
     if (resource.initialized()) versions.emplace(resource.id(), resource.version());
@@ -253,13 +283,15 @@ void Snapshots::Clean(const state::Snapshot& snapshot) {
     (void)store_->Remove({StoredKey::Of::kResource, id, version});
   }
   versions_ = std::move(versions);
-  for (const uint64_t number : unused_->Take()) {
+  for (const uint64_t number : unused) {
     if (registrations.contains(number)) {
       unused_->Add(number);
     } else {
       (void)store_->Remove({StoredKey::Of::kRegistration, number, 0});
     }
   }
+  log_position_ = snapshot.log_position();
+  if (commits_ != nullptr) (void)commits_->Truncate(log_position_);
   (void)store_->Compact();
 }
 
@@ -291,7 +323,12 @@ absl::StatusOr<std::shared_ptr<const StoredRegistration>> Snapshots::Store(
   values[0] = Tensor::StringScalar(message.SerializeAsString());
   values[1] = Tensor::StringScalar(std::string(graph_def));
   const uint64_t number = next_registration_.fetch_add(1, std::memory_order_relaxed);
-  FORMWORK_RETURN_IF_ERROR(store_->Put({StoredKey::Of::kRegistration, number, 0}, values).status());
+  FORMWORK_RETURN_IF_ERROR(commits_ != nullptr ? commits_->Admit(graph_def.size())
+                                               : store_->CheckRoom(graph_def.size()));
+  FORMWORK_RETURN_IF_ERROR(store_
+                               ->Put({StoredKey::Of::kRegistration, number, 0}, values,
+                                     /*logged=*/commits_ != nullptr)
+                               .status());
   return std::make_shared<const StoredRegistration>(number, unused_);
 }
 

@@ -23,6 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/engine.h"
+#include "core/engine_commit.h"
 #include "core/function/function_cache.h"
 #include "core/storage/snapshot_store.h"
 
@@ -30,6 +31,7 @@ namespace formwork {
 
 class AccessTicket;
 class EngineImpl;
+struct BoundFunction;
 
 /// Registrations on disk that no function needs any more. Thread-safe.
 class UnusedRegistrations {
@@ -63,8 +65,22 @@ struct RestoredFunction {
   std::shared_ptr<const StoredRegistration> stored;
 };
 
+/// Of the log of an earlier life: the highest IDs that it names, and whether there was more than it
+/// has.
+struct LogEnd {
+  uint64_t resource_id = 0, function_id = 0;
+  bool more = false;
+};
+absl::StatusOr<LogEnd> EndOfLog(const SnapshotStore& store);
+
 /// The life that follows `previous`, of which there may be none.
-state::Life NextLife(const std::optional<state::Life>& previous);
+state::Life NextLife(const std::optional<state::Life>& previous, const LogEnd& log);
+
+/// Of one that is stored: which registration it is of, and its hidden state.
+std::optional<state::Function> StateOf(const BoundFunction& function);
+
+/// What there is to say of a resource, without its value.
+void ToMessage(const Resource& resource, uint64_t version, state::Resource* to);
 
 /// Thread-safe.
 class Snapshots {
@@ -92,6 +108,8 @@ class Snapshots {
       const std::vector<TensorSpec>& captures, const std::vector<Binding>& bindings);
 
   SnapshotStats stats() const;
+  /// Where nobody waits for the disk: null.
+  GroupCommit* commits() { return commits_.get(); }
 
  private:
   using Done = absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)>;
@@ -120,10 +138,18 @@ class Snapshots {
   // Writes those that are not stored yet, and says so in `snapshot`.
   absl::Status Put(std::vector<Value> values, state::Snapshot* snapshot, SnapshotInfo* info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
-  // `snapshot` is the last one now: removes what it does not name.
-  void Clean(const state::Snapshot& snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
-  absl::Status RestoreResource(const state::Resource& from);
+  // `snapshot` is the last one now: removes what it does not name, of registrations where they are
+  // among the `unused`.
+  void Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  // All that there is to start from: the last snapshot, and what the log has after it.
+  struct Start;
+  absl::Status ReadStart(Start* start);
+  absl::Status RestoreResource(const state::Resource& from, const StoredKey& at,
+                               const std::vector<StoredKey>& rows);
+  absl::Status RestoreRows(const StoredKey& key, Tensor* value);
   absl::Status RestoreFunction(const state::Function& from);
+  absl::StatusOr<std::vector<Tensor>> PartsOf(const Resource& resource, const Tensor& value);
 
   EngineImpl& engine_;
   const std::unique_ptr<SnapshotStore> store_;
@@ -132,16 +158,19 @@ class Snapshots {
 
   absl::Mutex taking_;  // Held by who takes one.
   state::Life life_ ABSL_GUARDED_BY(taking_);
+  uint64_t log_position_ ABSL_GUARDED_BY(taking_) = 0;  // The log up to here is not needed.
   // Of the last one: the versions of the values that are stored, by resource; all of it.
   std::map<uint64_t, uint64_t> versions_ ABSL_GUARDED_BY(taking_);
   std::string committed_ ABSL_GUARDED_BY(taking_);
 
   mutable absl::Mutex mutex_;
   std::vector<Done> requests_ ABSL_GUARDED_BY(mutex_);
+  bool due_ ABSL_GUARDED_BY(mutex_) = false;  // One is, whether or not it is asked for.
   bool granted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // None but the last is to be taken any more.
   SnapshotStats stats_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
+  std::unique_ptr<GroupCommit> commits_;
 };
 
 }  // namespace formwork

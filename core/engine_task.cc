@@ -27,6 +27,7 @@ absl::StatusOr<Task::Next> Task::TakePlaces() {
   admitted_ = true;
   std::vector<AccessRequest> access;
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(engine_.memory_, [&] { return Prepare(access); }));
+  if (engine_.commits_ != nullptr) FORMWORK_RETURN_IF_ERROR(engine_.commits_->Admit(access));
   Next next = Next::kRun;
   std::vector<HeldPlace> held;
   TimelineRecorder::SpanId taking = TimelineRecorder::kNoSpan;
@@ -325,6 +326,28 @@ std::optional<absl::Status> Task::OnceReady(size_t bytes, absl::FunctionRef<absl
     status = step();
   }
   return status;
+}
+
+void Task::AwaitDisk(absl::AnyInvocable<void(const absl::Status&)> told) {
+  BeginPhase("wait", Timeline::Kind::kWait, "the disk");
+  const HeapScope unlimited(nullptr);  // It has been done.
+  engine_.waiting_.TakeAnyway(name_space_);
+  const uint64_t position = std::max(log_position_, ticket_.log_position());
+  auto on_disk = [self = shared_from_this(),
+                  told = std::move(told)](const absl::Status& durable) mutable {
+    const HeapScope unlimited(nullptr);
+    self->engine_.waiting_.Release(self->name_space_);
+    Task& task = *self;
+    absl::AnyInvocable<void()> answer = [self = std::move(self), told = std::move(told),
+                                         durable]() mutable { told(durable); };
+    // Whose thread this is has to write what comes next.
+    const absl::Status queued = CatchOutOfMemory([&] {
+      task.engine_.pool_.Schedule(task.name_space_, std::move(answer));
+      return absl::OkStatus();
+    });
+    if (!queued.ok()) answer();
+  };
+  engine_.commits_->WhenDurable(position, std::move(on_disk));
 }
 
 void Task::Unpark() {

@@ -2,6 +2,7 @@
 
 // What all requests that may wait have in common. Included by core/engine*.cc alone.
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -90,6 +91,16 @@ class Task : public CallHandle,
   /// Answers as the request was answered when it was done.
   virtual void Repeat(const AnswerWindow::Answer& answer) = 0;
 
+  /// It tells of what the log has at `position`.
+  void NoteLogged(uint64_t position) { log_position_ = std::max(log_position_, position); }
+  /// Whether what it tells of is not on disk, and is to be.
+  bool IsAheadOfDisk() const {
+    const uint64_t position = std::max(log_position_, ticket_.log_position());
+    return position != 0 && position > engine_.commits_->durable();
+  }
+  /// Leaves the thread; runs `told` on another once it is, or once it is known why it is not.
+  void AwaitDisk(absl::AnyInvocable<void(const absl::Status&)> told);
+
   /// Gives back what it holds of the engine: before the answer, which may be the engine's end.
   void Ended();
 
@@ -167,6 +178,7 @@ class Task : public CallHandle,
   absl::Status StopStatus();
 
   std::unique_ptr<LeasedStreams> streams_;
+  uint64_t log_position_ = 0;
   std::atomic<State> state_{State::kStarting};
   std::atomic<uint64_t> queued_at_{0};  // Its last place in the pool's queue, once it has one.
   bool admitted_ = false;
@@ -218,8 +230,32 @@ class TaskOf : public Task {
     result_.details.effects = unknown ? Effects::kUnknown : Effects::kNone;
     Answer();
   }
-  /// Answers with result_. Once, and the last thing that is done.
+  /// Answers with result_, once what that tells of is on disk where it is to be. Once, and the last
+  /// thing that is done.
   void Answer() {
+    if (!IsAheadOfDisk()) return AnswerNow();
+    AwaitDisk([this](const absl::Status& durable) {
+      if (!durable.ok()) NotDurable(durable);
+      AnswerNow();
+    });
+  }
+  /// Lets go of what the request brought and named, which its handle may outlive for long.
+  virtual void DropRequest() {}
+  /// Lets go of what result_ would have brought.
+  virtual void DropResult() {}
+  /// Whether what has succeeded has changed something.
+  virtual bool has_changed() const { return true; }
+
+  Result result_;
+
+ private:
+  void NotDurable(const absl::Status& status) {
+    if (!result_.status.ok()) return;  // That tells of nothing that it has seen.
+    result_.status = status;
+    result_.details.effects = ticket_.has_logged() ? Effects::kAll : Effects::kNone;
+    DropResult();
+  }
+  void AnswerNow() {
     DropRequest();
     if constexpr (kRemembers) {
       if (does_) Remember();
@@ -228,14 +264,6 @@ class TaskOf : public Task {
     Ended();
     done(std::move(result_));
   }
-  /// Lets go of what the request brought and named, which its handle may outlive for long.
-  virtual void DropRequest() {}
-  /// Whether what has succeeded has changed something.
-  virtual bool has_changed() const { return true; }
-
-  Result result_;
-
- private:
   using Remembered = RememberedResult<Result>;
   static constexpr bool kRemembers = requires(const Result& result) { BytesOf(result); };
 

@@ -107,6 +107,7 @@ class ReadTask final : public VariablesTask<ReadResult> {
     }
     return streams() == nullptr ? absl::OkStatus() : streams()->EnqueueResults(values_);
   }
+  void DropResult() override { result_.values.clear(); }
   void DropRequest() override {
     targets_.clear();
     values_.clear();
@@ -141,7 +142,10 @@ class AssignTask final : public VariablesTask<AssignResult> {
       FORMWORK_RETURN_IF_ERROR(InField(Assign(values_[i].first, values_[i].second, access, seen),
                                        absl::StrCat("assignments[", i, "]")));
     }
-    return absl::OkStatus();
+    if (engine_.commits_ == nullptr) return absl::OkStatus();
+    uint64_t bytes = 0;
+    for (const auto& [target, value] : values_) bytes += value.bytes();
+    return engine_.commits_->Admit(bytes);
   }
   absl::Status Assign(const Target& target, const Tensor& value, std::vector<AccessRequest>& access,
                       HashSet<uint64_t>& seen) {
@@ -226,6 +230,9 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
   name_space = NamespaceOf(name_space);
   FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space), "namespace"));
   FORMWORK_RETURN_IF_ERROR(memory_.CheckRoom(name.size()));
+  if (commits_ != nullptr) {
+    FORMWORK_RETURN_IF_ERROR(commits_->Admit(value ? value->bytes() : 0));
+  }
   CreatedVariable created;
   if (value && resources_.FindByName(name_space, name) == nullptr) {
     FORMWORK_ASSIGN_OR_RETURN(value, PlaceValue(*std::move(value)));

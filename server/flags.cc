@@ -160,6 +160,9 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
     options.kept_tensor_ttl = absl::Seconds(server.kept_tensor_ttl_seconds);
     options.answer_ttl = absl::Seconds(server.answer_ttl_seconds);
     options.snapshot_interval = absl::Seconds(server.snapshot_interval_seconds);
+    options.durability = server.durability == "memory" ? Durability::kMemory
+                         : server.durability == "sync" ? Durability::kSync
+                                                       : Durability::kSnapshot;
   });
   Add(app, "--threads", options.compute_threads, "Threads that one kernel may use; 0: all cores")
       ->check(Whole(0, 4096));
@@ -202,6 +205,14 @@ void AddState(CLI::App& app, ServerOptions& options) {
   Add(app, "--files-dir", options.engine.files_dir,
       "Folder in which clients may have checkpoints written and read, under names of their choice. "
       "Empty: nowhere");
+  Add(app, "--durability", options.durability,
+      "What of the data directory's is there after a crash: \"snapshot\": the last snapshot; "
+      "\"sync\": all that was answered, and answers wait for the disk. \"memory\": none of it")
+      ->check(OneOf({"memory", "snapshot", "sync"}));
+  Add(app, "--max-commit-bytes", options.engine.max_commit_bytes,
+      "With --durability=sync: bytes of the variables and tables that one call may write (as 1G, "
+      "too); 0: no limit")
+      ->transform(Bytes(0, kMostBytes));
   Add(app, "--snapshot-interval", options.snapshot_interval_seconds,
       "Seconds between snapshots, of which each writes what has changed; 0: only at the end and on "
       "request")

@@ -29,6 +29,7 @@ struct ServerOptions {
   double stream_idle_timeout_seconds = 3600;  ///< 0: none.
   double snapshot_interval_seconds = 60;      ///< EngineOptions::snapshot_interval; 0: none.
   double snapshot_timeout_seconds = 60;       ///< For the last one, at the end.
+  std::string durability = "snapshot";        ///< EngineOptions::durability.
   double kept_tensor_ttl_seconds = 0;         ///< EngineOptions::kept_tensor_ttl; 0: for ever.
   double answer_ttl_seconds = 600;            ///< EngineOptions::answer_ttl.
   std::string log_format = "text";

@@ -30,8 +30,8 @@ GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics
 
 template <typename Request, typename Response>
 GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Response> method,
-                                            Memory memory) {
-  const auto body = [this, method, memory, name = rpc.method](const auto& unary) {
+                                            Memory memory, Waits waits) {
+  const auto body = [this, method, memory, waits, name = rpc.method](const auto& unary) {
     ErrorDetails details = NothingDone();
     ArenaMessage<Request> request;
     ArenaMessage<Response> response;
@@ -59,7 +59,12 @@ GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Resp
     if (status.ok()) {
       status = memory == Memory::kHeld ? HoldToBudget(scope_.engine.memory(), answer) : answer();
     }
-    unary->Finish(status, details);
+    if (!status.ok() || waits == Waits::kForNothing) return unary->Finish(status, details);
+    scope_.engine.WhenDurable([unary](const absl::Status& durable) {
+      ErrorDetails done;
+      done.effects = Effects::kAll;
+      unary->Finish(durable, done);
+    });
   };
   return UnaryRequest::Start(scope_, rpc.method, rpc.context, rpc.request, rpc.response, &requests_,
                              body);
@@ -125,12 +130,14 @@ GraphService::Reactor* GraphService::DescribeFunction(Context* context, const By
 
 GraphService::Reactor* GraphService::Unregister(Context* context, const Bytes* request,
                                                 Bytes* response) {
-  return Answer({"Unregister", context, request, response}, &methods::Unregister, Memory::kFree);
+  return Answer({"Unregister", context, request, response}, &methods::Unregister, Memory::kFree,
+                Waits::kForDisk);
 }
 
 GraphService::Reactor* GraphService::CreateVariable(Context* context, const Bytes* request,
                                                     Bytes* response) {
-  return Answer({"CreateVariable", context, request, response}, &methods::CreateVariable);
+  return Answer({"CreateVariable", context, request, response}, &methods::CreateVariable,
+                Memory::kHeld, Waits::kForDisk);
 }
 
 GraphService::Reactor* GraphService::GetVariable(Context* context, const Bytes* request,
@@ -157,7 +164,7 @@ GraphService::Reactor* GraphService::ListVariables(Context* context, const Bytes
 GraphService::Reactor* GraphService::DeleteVariable(Context* context, const Bytes* request,
                                                     Bytes* response) {
   return Answer({"DeleteVariable", context, request, response}, &methods::DeleteVariable,
-                Memory::kFree);
+                Memory::kFree, Waits::kForDisk);
 }
 
 GraphService::Reactor* GraphService::SaveCheckpoint(Context* context, const Bytes* request,
@@ -199,7 +206,8 @@ GraphService::Reactor* GraphService::TakeSnapshot(Context* context, const Bytes*
 
 GraphService::Reactor* GraphService::Clear(Context* context, const Bytes* request,
                                            Bytes* response) {
-  return Answer({"Clear", context, request, response}, &methods::Clear, Memory::kFree);
+  return Answer({"Clear", context, request, response}, &methods::Clear, Memory::kFree,
+                Waits::kForDisk);
 }
 
 }  // namespace formwork::server

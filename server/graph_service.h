@@ -94,9 +94,13 @@ class GraphService final : public raw_methods::All {
   // there is, are not: they are for when it is reached.
   enum class Memory { kHeld, kFree };
 
+  // Whether what a method has done has to be on disk before it is answered, where answers are.
+  enum class Waits { kForNothing, kForDisk };
+
   // Runs `method` with parsed messages on a thread of ours.
   template <typename Request, typename Response>
-  Reactor* Answer(const Rpc& rpc, Method<Request, Response> method, Memory memory = Memory::kHeld);
+  Reactor* Answer(const Rpc& rpc, Method<Request, Response> method, Memory memory = Memory::kHeld,
+                  Waits waits = Waits::kForNothing);
   // Runs `method`, which finishes the request, on a thread of `pool`; null: here.
   Reactor* Begin(const Rpc& rpc, WaitingMethod method, TaskPool* pool);
   // What is small is decoded where it arrives.

@@ -18,6 +18,13 @@ namespace {
 constexpr const char* kFeatures[] = {"answers_in_parts", "element_ranges", "timelines",
                                      "unordered_calls", "values_in_chunks"};
 
+v1::Durability DurabilityOf(const EngineOptions& options) {
+  if (options.data_dir.empty() || options.durability == Durability::kMemory) {
+    return v1::DURABILITY_MEMORY;
+  }
+  return options.durability == Durability::kSync ? v1::DURABILITY_SYNC : v1::DURABILITY_SNAPSHOT;
+}
+
 formwork::tf::DataType ToMessage(DType dtype) { return static_cast<formwork::tf::DataType>(dtype); }
 
 }  // namespace
@@ -90,8 +97,7 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   to->set_kept_tensor_bytes(limits.max_kept_bytes);
   to->set_connections(static_cast<uint64_t>(options.max_connections));
   for (const char* feature : kFeatures) message->add_features(feature);
-  message->set_durability(limits.data_dir.empty() ? v1::DURABILITY_MEMORY
-                                                  : v1::DURABILITY_SNAPSHOT);
+  message->set_durability(DurabilityOf(limits));
   message->set_instruction_set(engine.instruction_set);
 }
 

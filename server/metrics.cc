@@ -1,6 +1,7 @@
 #include "server/metrics.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/base/memory_budget.h"
@@ -111,6 +112,16 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
      }},
     {"formwork_snapshot_duration_seconds", "What the last snapshot took.", kGauge,
      [](const auto& s) { return absl::ToDoubleSeconds(s.snapshots.last.duration); }},
+    {"formwork_commits_total", "Calls and other changes that have been made durable.", kCounter,
+     FORMWORK_STAT(commits.records)},
+    {"formwork_commit_bytes_total", "Bytes that these have written to the log.", kCounter,
+     FORMWORK_STAT(commits.bytes)},
+    {"formwork_commit_failures_total", "Writes to the log that failed, and were tried again.",
+     kCounter, FORMWORK_STAT(commits.failures)},
+    {"formwork_commits_waiting", "Answers that wait for the disk.", kGauge,
+     FORMWORK_STAT(commits.waiting)},
+    {"formwork_log_bytes", "Bytes of the log that came after the last snapshot.", kGauge,
+     FORMWORK_STAT(commits.log_bytes)},
 };
 const StatFamily<ConnectionListener::Stats> kConnectionFamilies[] = {
     {"formwork_connections", "Open gRPC connections.", kGauge, FORMWORK_STAT(open)},
@@ -202,6 +213,22 @@ MetricFamily Metrics::CollectFallbacks(const EngineStats& engine) {
   return family;
 }
 
+MetricFamily Metrics::CollectCommits(const CommitStats& commits) {
+  MetricFamily family{"formwork_commit_duration_seconds",
+                      "Writing one group of changes to the log, with the disk's answer.",
+                      MetricType::Histogram,
+                      {}};
+  prometheus::ClientMetric::Histogram& histogram = family.metric.emplace_back().histogram;
+  for (size_t i = 0; i < commits.buckets.size(); ++i) {
+    histogram.sample_count += commits.buckets[i];
+    const double bound = i < CommitStats::kBounds.size() ? CommitStats::kBounds[i]
+                                                         : std::numeric_limits<double>::infinity();
+    histogram.bucket.push_back({histogram.sample_count, bound});
+  }
+  histogram.sample_sum = commits.seconds;
+  return family;
+}
+
 MetricFamily Metrics::CollectRefusals() const {
   MetricFamily family{"formwork_refusals_total",
                       "Requests that the server refused for its own sake, by cause, and "
@@ -258,6 +285,7 @@ std::string Metrics::Text() {
   const EngineStats engine = options_.engine();
   AddFamilies(kEngineFamilies, engine, &families);
   families.push_back(CollectFallbacks(engine));
+  families.push_back(CollectCommits(engine.commits));
   AddFamilies(kConnectionFamilies, options_.connections(), &families);
   AddFamilies(kProcessFamilies, ReadProcessStats(), &families);
   for (const Options::Limit& limit : options_.limits) {

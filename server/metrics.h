@@ -89,6 +89,7 @@ class Metrics {
   // settings; counts it.
   std::optional<absl::string_view> CountRefusal(const absl::Status& status);
   static prometheus::MetricFamily CollectFallbacks(const EngineStats& engine);
+  static prometheus::MetricFamily CollectCommits(const CommitStats& commits);
   prometheus::MetricFamily CollectRefusals() const;
 
   const Options options_;

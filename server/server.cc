@@ -157,10 +157,11 @@ void Server::LogStart() const {
       engine.memory_limit_bytes, engine.max_call_bytes, options_.max_message_bytes,
       engine.max_queued_calls, engine.max_functions, options_.max_connections, descriptors.rlim_cur,
       engine.compute_threads, engine.call_threads, info.instruction_set);
-  if (engine.data_dir.empty()) return;
+  if (engine.data_dir.empty() || engine.durability == Durability::kMemory) return;
   const EngineStats stats = engine_->Stats();
-  spdlog::info("data directory {}: variables={} bytes={} functions={} epoch={}", engine.data_dir,
-               stats.variables, stats.variable_bytes, stats.functions, info.epoch);
+  spdlog::info("data directory {}: durability={} variables={} bytes={} functions={} epoch={}",
+               engine.data_dir, options_.durability, stats.variables, stats.variable_bytes,
+               stats.functions, info.epoch);
 }
 
 absl::Status Server::StartGrpc() {

@@ -67,6 +67,10 @@ if [ "$mode" != --fast ]; then
 fi
 
 if [ "$mode" = --slow ]; then
+  step "A server killed 200 times under load"
+  FORMWORK_KILLS=200 FORMWORK_SEED=$RANDOM attempt build/venv/bin/python -m pytest -q -s \
+    tests/e2e/sync_test.py -k whenever
+
   step "Op cases at lower levels of vector instructions"
   attempt ctest --test-dir build/dev --output-on-failure -L slow
   attempt ctest --test-dir build/asan --output-on-failure -L slow

@@ -275,6 +275,7 @@ absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
   ++stats_.entries;
   known.by_inputs.clear();
   known.by_type.clear();
+  if (on_change_) on_change_(*result, /*there=*/true);
   Evict(evicted);
   return result;
 }
@@ -305,6 +306,7 @@ void FunctionCache::Evict(Dropped& evicted) {
 void FunctionCache::Erase(Name& name, size_t index, Dropped& dropped) {
   const FunctionPtr function = name.entries[index]->function;
   dropped.push_back(function);  // First: it may need memory.
+  if (on_change_) on_change_(*function, /*there=*/false);
   by_id_.erase(function->id);
   stats_.bytes -= function->bytes;
   --stats_.entries;

@@ -3,9 +3,11 @@
 // FunctionCache: (namespace, name) -> ConcreteFunctions; dispatch by subtyping; bounded.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -46,6 +48,13 @@ class FunctionCache {
   /// `first_id`: where IDs start; by another start after a restart an old ID is never a new
   /// function's.
   FunctionCache(int64_t max_entries, size_t max_bytes, uint64_t first_id = 1);
+
+  /// Told, from now on, of each function that is there (`there`) or is no longer, in the order in
+  /// which that is seen: under the cache's lock, so that it is to be short, and does not throw. To
+  /// be called before anybody else knows the cache.
+  void set_on_change(std::function<void(const ConcreteFunction& function, bool there)> told) {
+    on_change_ = std::move(told);
+  }
 
   /// Dispatches as TensorFlow does: an equal type, else the most specific of those that the request
   /// is a subtype of, the earliest where several are.
@@ -136,6 +145,7 @@ class FunctionCache {
   void ForgetIfEmpty(absl::string_view name_space, absl::string_view name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  std::function<void(const ConcreteFunction& function, bool there)> on_change_;
   const int64_t max_entries_;
   const size_t max_bytes_;
   mutable absl::Mutex mutex_;

@@ -82,7 +82,11 @@ TEST(Flags, AreRead) {
                    "--files-dir",
                    "/tmp/f",
                    "--snapshot-interval",
-                   "0.5"},
+                   "0.5",
+                   "--durability",
+                   "sync",
+                   "--max-commit-bytes",
+                   "2M"},
                   &options),
             std::nullopt);
   EXPECT_EQ(options.port, 0);
@@ -101,6 +105,8 @@ TEST(Flags, AreRead) {
   EXPECT_EQ(options.engine.data_dir, "/tmp/d");
   EXPECT_EQ(options.engine.files_dir, "/tmp/f");
   EXPECT_EQ(options.engine.snapshot_interval, absl::Milliseconds(500));
+  EXPECT_EQ(options.engine.durability, Durability::kSync);
+  EXPECT_EQ(options.engine.max_commit_bytes, uint64_t{2} << 20);
 }
 
 TEST(Flags, ComeFromTheEnvironmentUnlessGiven) {
@@ -143,6 +149,7 @@ TEST(Flags, RefuseWhatMakesNoSenseInOneLineWithTheFlagAndTheReason) {
       {"--kept-tensor-ttl", "-1", "not from 0"},
       {"--max-kept-bytes", "-1", "not a number of bytes"},
       {"--snapshot-interval", "-1", "not from 0"},
+      {"--durability", "disk", "not one of memory, snapshot, sync: disk"},
       {"--log-format", "xml", "not one of text, json: xml"},
       {"--max-message-bytes", "10", "not from 1024"},
       {"--max-message-bytes", "3G", "not from 1024 to 2147483647 bytes: 3G"},

@@ -422,7 +422,8 @@ class ServerInfo:
     ops: the names of the ops that it has, sorted.
     limits: {name: number}, as "memory_bytes"; what is not there is not limited.
     features: names of what it can do beyond the first release of its API.
-    durability: what outlives its process: "memory": nothing; "snapshot": what the last one has.
+    durability: what outlives its process: "memory": nothing; "snapshot": what the last one has;
+      "sync": all that was answered.
     instruction_set: that its kernels use, as "avx2".
   """
 

@@ -1,0 +1,360 @@
+#include "core/engine_commit.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
+#include "core/base/status.h"
+#include "core/engine_snapshot.h"
+
+namespace formwork {
+namespace {
+
+// After a write that has failed, until it is tried again.
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+// So many logged bytes, or times all that is stored, are worth a snapshot, which makes them
+// unnecessary.
+constexpr uint64_t kLarge = uint64_t{256} << 20;
+constexpr uint64_t kLargeTimes = 4;
+
+}  // namespace
+
+GroupCommit::GroupCommit(Options options, uint64_t position, const std::vector<StoredKey>& logged,
+                         HashSet<uint64_t> functions)
+    : store_(options.store),
+      parts_of_(std::move(options.parts_of)),
+      most_bytes_(options.most_bytes),
+      on_large_(std::move(options.on_large)),
+      functions_(std::move(functions)),
+      last_(position),
+      durable_(position) {
+  {
+    absl::MutexLock lock(&writing_);
+    for (const StoredKey& key : logged) {
+      if (key.of == StoredKey::Of::kLoggedRows) {
+        logged_rows_[key.id].push_back(key);
+      } else {
+        logged_[{key.of, key.id}] = key;
+      }
+    }
+  }
+  thread_ = std::thread([this] { Loop(); });
+}
+
+GroupCommit::~GroupCommit() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  thread_.join();
+  Tell(last(), absl::CancelledError("the engine ends"));
+}
+
+uint64_t GroupCommit::NextPosition() {
+  const uint64_t position = last_.load(std::memory_order_relaxed) + 1;
+  last_.store(position, std::memory_order_release);
+  pending_.last = position;
+  ++pending_.records;
+  return position;
+}
+
+uint64_t GroupCommit::Append(CommitRecord record) {
+  const HeapScope unlimited(nullptr);
+  absl::MutexLock lock(&mutex_);
+  const uint64_t position = NextPosition();
+  for (ResourceCommit& state : record.resources) {
+    // Its removal is here before anybody is told, or comes behind this.
+    if (!state.removed && state.resource->destroyed()) continue;
+    const uint64_t id = state.resource->id;
+    if (state.rows.has_value()) {
+      pending_.rows[id].push_back({position, std::move(state)});
+    } else {
+      pending_.rows.erase(id);
+      pending_.resources.insert_or_assign(id, Group::Commit{position, std::move(state)});
+    }
+  }
+  return position;
+}
+
+uint64_t GroupCommit::NextPosition(Function function) {
+  function.position = NextPosition();
+  const uint64_t id = function.state.id();
+  return pending_.functions.insert_or_assign(id, std::move(function)).first->second.position;
+}
+
+uint64_t GroupCommit::AppendFunction(state::Function function) {
+  const HeapScope unlimited(nullptr);
+  absl::MutexLock lock(&mutex_);
+  functions_.insert(function.id());
+  Function there;
+  there.state = std::move(function);
+  return NextPosition(std::move(there));
+}
+
+uint64_t GroupCommit::AppendNoFunction(uint64_t id) {
+  const HeapScope unlimited(nullptr);
+  Function function;
+  function.removed = true;
+  function.state.set_id(id);
+  absl::MutexLock lock(&mutex_);
+  functions_.erase(id);
+  return NextPosition(std::move(function));
+}
+
+uint64_t GroupCommit::AppendState(state::Function function) {
+  const HeapScope unlimited(nullptr);
+  absl::MutexLock lock(&mutex_);
+  if (!functions_.contains(function.id())) return 0;
+  Function there;
+  there.state = std::move(function);
+  return NextPosition(std::move(there));
+}
+
+uint64_t GroupCommit::AppendMore() {
+  absl::MutexLock lock(&mutex_);
+  if (std::exchange(more_, true)) return last();
+  const uint64_t position = NextPosition();
+  pending_.more = position;
+  return position;
+}
+
+absl::Status GroupCommit::Admit(absl::Span<const AccessRequest> access) {
+  uint64_t bytes = 0;
+  bool writes = false;
+  for (const AccessRequest& request : access) {
+    if (request.mode != Access::kWrite) continue;
+    writes = true;
+    bytes += request.resource->bytes();
+  }
+  return writes ? Admit(bytes) : absl::OkStatus();
+}
+
+absl::Status GroupCommit::Admit(uint64_t bytes) {
+  if (most_bytes_ != 0 && bytes > most_bytes_) {
+    return ResourceExhausted("it may change more than one call may make durable: bytes=", bytes,
+                             " limit=", most_bytes_);
+  }
+  if (fails_.load(std::memory_order_relaxed)) {
+    absl::MutexLock lock(&mutex_);
+    FORMWORK_RETURN_IF_ERROR(failed_);
+  }
+  return store_.CheckRoom(bytes);
+}
+
+void GroupCommit::WhenDurable(uint64_t position,
+                              absl::AnyInvocable<void(const absl::Status&)> done) {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (position > durable()) status = stopped_ ? absl::CancelledError("the engine ends") : failed_;
+    if (position > durable() && status.ok()) {
+      const HeapScope unlimited(nullptr);
+      waiters_.emplace(position, std::move(done));
+      return;
+    }
+  }
+  done(status);
+}
+
+absl::Status GroupCommit::AwaitDurable(uint64_t position) {
+  absl::Status status;
+  absl::Notification told;
+  WhenDurable(position, [&](const absl::Status& made) {
+    status = made;
+    told.Notify();
+  });
+  told.WaitForNotification();
+  return status;
+}
+
+void GroupCommit::Tell(uint64_t position, const absl::Status& status) {
+  std::vector<absl::AnyInvocable<void(const absl::Status&)>> told;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto end = waiters_.upper_bound(position);
+    for (auto waiter = waiters_.begin(); waiter != end; ++waiter) {
+      told.push_back(std::move(waiter->second));
+    }
+    waiters_.erase(waiters_.begin(), end);
+  }
+  for (auto& done : told) done(status);
+}
+
+void GroupCommit::PutBack(Group group) {
+  for (auto& [id, rows] : group.rows) {
+    if (pending_.resources.contains(id)) continue;
+    std::vector<Group::Commit>& later = pending_.rows[id];
+    rows.insert(rows.end(), std::make_move_iterator(later.begin()),
+                std::make_move_iterator(later.end()));
+    later = std::move(rows);
+  }
+  for (auto& [id, commit] : group.resources) {
+    pending_.resources.try_emplace(id, std::move(commit));
+  }
+  for (auto& [id, function] : group.functions) {
+    pending_.functions.try_emplace(id, std::move(function));
+  }
+  pending_.more = std::max(pending_.more, group.more);
+  pending_.last = std::max(pending_.last, group.last);
+  pending_.records += group.records;
+}
+
+void GroupCommit::Loop() {
+  while (true) {
+    Group group;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto due = [this] {
+        mutex_.AssertHeld();
+        return stopped_ || pending_.last != 0;
+      };
+      mutex_.Await(absl::Condition(&due));
+      if (stopped_) return;
+      group = std::exchange(pending_, {});
+    }
+    const absl::Time began = absl::Now();
+    absl::StatusOr<uint64_t> written = CatchOutOfMemory([&] {
+      absl::MutexLock lock(&writing_);
+      return Write(group);
+    });
+    const uint64_t last = group.last;
+    absl::Status status = written.status();
+    if (!status.ok()) {
+      status = Annotate(status, "what was changed could not be made durable");
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      failed_ = status;
+      fails_.store(!status.ok(), std::memory_order_relaxed);
+      if (status.ok()) {
+        durable_.store(last, std::memory_order_release);
+        const absl::Duration took = absl::Now() - began;
+        ++stats_.groups;
+        stats_.records += group.records;
+        stats_.bytes += *written;
+        stats_.seconds += absl::ToDoubleSeconds(took);
+        size_t bucket = 0;
+        while (bucket < CommitStats::kBounds.size() &&
+               absl::ToDoubleSeconds(took) > CommitStats::kBounds[bucket]) {
+          ++bucket;
+        }
+        ++stats_.buckets[bucket];
+      } else {
+        ++stats_.failures;
+        PutBack(std::move(group));
+      }
+    }
+    group = {};  // Values may be changed in place again.
+    Tell(last, status);
+    if (status.ok()) continue;
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&stopped_), kRetry);
+  }
+}
+
+absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
+  std::vector<LoggedValue> values;
+  std::vector<StoredKey> removed;
+  const auto add = [&](StoredKey::Of of, uint64_t id, uint64_t position) -> LoggedValue& {
+    writing_.AssertHeld();
+    LoggedValue& value = values.emplace_back();
+    value.key = {of, id, position};
+    value.logged.set_position(position);
+    const auto there = logged_.find({of, id});
+    if (there != logged_.end() && there->second != value.key) removed.push_back(there->second);
+    return value;
+  };
+  uint64_t more = group.more;
+  for (const auto& [id, commit] : group.resources) {
+    const ResourceCommit& state = commit.state;
+    LoggedValue& value = add(StoredKey::Of::kLoggedResource, id, commit.position);
+    state::Resource* to = value.logged.mutable_resource();
+    to->set_id(id);
+    value.logged.set_removed(state.removed);
+    const auto rows = logged_rows_.find(id);
+    if (rows != logged_rows_.end()) {
+      removed.insert(removed.end(), rows->second.begin(), rows->second.end());
+    }
+    if (state.removed) continue;
+    ToMessage(*state.resource, state.version, to);
+    if (!state.value.has_value()) continue;
+    absl::StatusOr<std::vector<Tensor>> parts = parts_of_(*state.resource, state.value);
+    if (absl::IsUnimplemented(parts.status())) {
+      more = std::max(more, commit.position);
+      continue;
+    }
+    FORMWORK_RETURN_IF_ERROR(Annotate(parts.status(), Described(*state.resource)));
+    value.parts = *std::move(parts);
+    to->set_initialized(true);
+  }
+  for (const auto& [id, commits] : group.rows) {
+    for (const Group::Commit& commit : commits) {
+      LoggedValue& value = values.emplace_back();
+      value.key = {StoredKey::Of::kLoggedRows, id, commit.position};
+      value.logged.set_position(commit.position);
+      value.logged.mutable_resource()->set_id(id);
+      value.logged.mutable_resource()->set_version(commit.state.version);
+      value.parts = {commit.state.rows, commit.state.value};
+    }
+  }
+  for (const auto& [id, function] : group.functions) {
+    LoggedValue& value = add(StoredKey::Of::kLoggedFunction, id, function.position);
+    value.logged.set_removed(function.removed);
+    *value.logged.mutable_function() = function.state;
+  }
+  if (more != 0) add(StoredKey::Of::kLoggedMore, 0, more).logged.set_more(true);
+  FORMWORK_ASSIGN_OR_RETURN(const uint64_t bytes, store_.Log(values, removed));
+  for (const auto& [id, commit] : group.resources) logged_rows_.erase(id);
+  for (const LoggedValue& value : values) {
+    if (value.key.of == StoredKey::Of::kLoggedRows) {
+      logged_rows_[value.key.id].push_back(value.key);
+    } else {
+      logged_[{value.key.of, value.key.id}] = value.key;
+    }
+  }
+  log_bytes_ += bytes;
+  if (!is_large_ && log_bytes_ > std::max(kLarge, kLargeTimes * store_.stored_bytes())) {
+    is_large_ = true;
+    on_large_();
+  }
+  return bytes;
+}
+
+absl::Status GroupCommit::Truncate(uint64_t position) {
+  absl::MutexLock lock(&writing_);
+  std::vector<StoredKey> removed;
+  for (const auto& [of, key] : logged_) {
+    // What it says is true until this life ends.
+    if (key.of != StoredKey::Of::kLoggedMore && key.version <= position) removed.push_back(key);
+  }
+  std::map<uint64_t, std::vector<StoredKey>> left;
+  for (const auto& [id, keys] : logged_rows_) {
+    for (const StoredKey& key : keys) {
+      if (key.version <= position) {
+        removed.push_back(key);
+      } else {
+        left[id].push_back(key);
+      }
+    }
+  }
+  if (removed.empty()) return absl::OkStatus();
+  FORMWORK_RETURN_IF_ERROR(store_.Log({}, removed).status());
+  for (const StoredKey& key : removed) logged_.erase({key.of, key.id});
+  logged_rows_ = std::move(left);
+  log_bytes_ = 0;
+  is_large_ = false;
+  return absl::OkStatus();
+}
+
+CommitStats GroupCommit::stats() const {
+  absl::MutexLock lock(&mutex_);
+  CommitStats stats = stats_;
+  stats.waiting = waiters_.size();
+  stats.log_bytes = log_bytes_;
+  return stats;
+}
+
+}  // namespace formwork

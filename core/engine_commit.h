@@ -1,0 +1,135 @@
+#pragma once
+
+// GroupCommit: the log of an engine whose answered calls are on disk. Included by core/engine*.cc
+// alone.
+//
+// What is appended while one group of changes is being written is the next group: one write to the
+// disk for all that wait. Of a resource that has changed several times in a group its last value is
+// written. Since a group is durable at once, what is there after a crash is the state after some
+// append, and no answer that was given is of a later one.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "core/base/hash_map.h"
+#include "core/engine.h"
+#include "core/resource/access_ticket.h"
+#include "core/resource/commit_log.h"
+#include "core/storage/snapshot_store.h"
+
+namespace formwork {
+
+/// Thread-safe.
+class GroupCommit final : public CommitLog {
+ public:
+  /// A resource's value as the store takes it. Errors: kUnimplemented for what cannot be stored.
+  using PartsOf = absl::AnyInvocable<absl::StatusOr<std::vector<Tensor>>(const Resource& resource,
+                                                                         const Tensor& value)>;
+  struct Options {
+    SnapshotStore& store;  ///< Outlives this.
+    PartsOf parts_of = {};
+    uint64_t most_bytes = 0;  ///< That a call may change; 0: no bound.
+    /// So much has been logged since the last Truncate that a snapshot is due. On the log's thread.
+    absl::AnyInvocable<void()> on_large = {};
+  };
+  /// `position`: where the log goes on from; `logged`: what it has; `functions`: that are there.
+  GroupCommit(Options options, uint64_t position, const std::vector<StoredKey>& logged,
+              HashSet<uint64_t> functions);
+  ~GroupCommit() override;  ///< Who waits still is told kCancelled.
+
+  uint64_t Append(CommitRecord record) override;
+  /// A function is there from now on, or is no longer.
+  uint64_t AppendFunction(state::Function function);
+  uint64_t AppendNoFunction(uint64_t id);
+  /// The hidden state of one that is there, if it still is, is what `function` says.
+  uint64_t AppendState(state::Function function);
+  /// From now on there is something whose loss a client must be able to notice. Once is enough.
+  uint64_t AppendMore();
+
+  /// Whether a call that is admitted to `access` may change it. Errors: kResourceExhausted if the
+  /// disk is full, or if what it may change is more than a call may; what failed last, while that
+  /// is not over.
+  absl::Status Admit(absl::Span<const AccessRequest> access);
+  /// The same of `bytes` that are new.
+  absl::Status Admit(uint64_t bytes);
+
+  uint64_t last() const { return last_.load(std::memory_order_acquire); }
+  uint64_t durable() const { return durable_.load(std::memory_order_acquire); }
+  /// Runs `done` once all up to `position` is durable, or where it cannot be made so now (then it
+  /// is tried again, and may be in the end): on the log's thread, or here.
+  void WhenDurable(uint64_t position, absl::AnyInvocable<void(const absl::Status&)> done);
+  absl::Status AwaitDurable(uint64_t position);
+
+  /// A snapshot has all up to `position`: it is not needed any more.
+  absl::Status Truncate(uint64_t position);
+
+  CommitStats stats() const;
+
+ private:
+  struct Function {
+    uint64_t position = 0;
+    bool removed = false;
+    state::Function state;
+  };
+  // What has not been written yet, of each its last state.
+  struct Group {
+    struct Commit {
+      uint64_t position = 0;
+      ResourceCommit state;
+    };
+    HashMap<uint64_t, Commit> resources;               // Whole.
+    HashMap<uint64_t, std::vector<Commit>> rows = {};  // Behind that, or what is on disk.
+    HashMap<uint64_t, Function> functions;
+    uint64_t more = 0;  // Its position.
+    uint64_t last = 0;  // Position; 0: it is empty.
+    uint64_t records = 0;
+  };
+  using Waiters = std::multimap<uint64_t, absl::AnyInvocable<void(const absl::Status&)>>;
+
+  uint64_t NextPosition(Function function) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t NextPosition() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Loop();
+  absl::StatusOr<uint64_t> Write(const Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // Puts back what could not be written, behind what has come since.
+  void PutBack(Group group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells those who wait for what is durable, or has just failed.
+  void Tell(uint64_t position, const absl::Status& status);
+
+  SnapshotStore& store_;
+  PartsOf parts_of_;
+  const uint64_t most_bytes_;
+  absl::AnyInvocable<void()> on_large_;
+
+  absl::Mutex writing_;  // Held by who writes to the log on disk.
+  // What is there: of each resource and function the key of its last state.
+  std::map<std::pair<StoredKey::Of, uint64_t>, StoredKey> logged_ ABSL_GUARDED_BY(writing_);
+  std::map<uint64_t, std::vector<StoredKey>> logged_rows_ ABSL_GUARDED_BY(writing_);
+  std::atomic<uint64_t> log_bytes_{0};  // Since it was truncated.
+  bool is_large_ ABSL_GUARDED_BY(writing_) = false;
+
+  mutable absl::Mutex mutex_;
+  Group pending_ ABSL_GUARDED_BY(mutex_);
+  HashSet<uint64_t> functions_ ABSL_GUARDED_BY(mutex_);  // That are there.
+  Waiters waiters_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // How the last group fared.
+  CommitStats stats_ ABSL_GUARDED_BY(mutex_);
+  bool more_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> fails_{false};
+  std::atomic<uint64_t> last_;
+  std::atomic<uint64_t> durable_;
+  std::thread thread_;
+};
+
+}  // namespace formwork

@@ -1,0 +1,275 @@
+"""A server whose answered calls are on disk, killed at any time."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import threading
+import time
+
+import formwork
+import numpy as np
+import pytest
+
+import server_process
+
+CLIENTS = 4
+KILLS = int(os.environ.get("FORMWORK_KILLS", "20"))
+SEED = int(os.environ.get("FORMWORK_SEED", "1"))
+
+
+def register_counter(server, name, variables):
+  """A function that adds 1 to each element of these, and returns the last one before anybody else
+  adds to it."""
+  import tensorflow as tf
+  graph = tf.Graph()
+  with graph.as_default():
+    adds = []
+    for i, variable in enumerate(variables):
+      handle = tf.compat.v1.placeholder(tf.resource, [], name="v%d" % i)
+      adds.append(tf.raw_ops.AssignAddVariableOp(
+          resource=handle, value=tf.ones(variable.shape, tf.int64), name="add%d" % i))
+    with tf.control_dependencies(adds):
+      tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.int64, name="read")
+  return server.register(name, graph_def=graph.as_graph_def().SerializeToString(), inputs=[],
+                         outputs=["read:0"],
+                         captures={"v%d:0" % i: v for i, v in enumerate(variables)},
+                         targets=["add%d" % i for i in range(len(variables))])
+
+
+class Client(threading.Thread):
+  """Counts, one call after the other, until the server is gone. sent, answered: of all its lives."""
+
+  def __init__(self, number, sent=0, answered=0):
+    super().__init__()
+    self.number, self.sent, self.answered = number, sent, answered
+
+  def begin(self, target):
+    """It again, on a server that has all that was answered and perhaps one more."""
+    made = Client(self.number, self.answered, self.answered)
+    made.channel = formwork.connect(target, retry_for=0)
+    made.start()
+    return made
+
+  def run(self):
+    with self.channel:
+      try:
+        while True:
+          self.sent += 1
+          (value,) = self.channel.call("count%d" % self.number, [], timeout=30)
+          assert value == self.sent, (value, self.sent)
+          self.answered = self.sent
+      except formwork.Error as error:
+        self.error = error
+
+
+class Churner(threading.Thread):
+  """Makes variables and deletes them. there: name -> value, of what has been answered; unsure: the
+  name that it was about to make or delete."""
+
+  def __init__(self, there=None, next_number=0):
+    super().__init__()
+    self.there, self.next_number, self.unsure = dict(there or {}), next_number, None
+
+  def begin(self, target):
+    made = Churner(self.there, self.next_number + 1)
+    made.channel = formwork.connect(target, retry_for=0)
+    made.start()
+    return made
+
+  def run(self):
+    with self.channel:
+      try:
+        while True:
+          self.unsure = "churn%d" % self.next_number
+          made = self.channel.variable(self.unsure, np.int64(self.next_number))
+          self.there[self.unsure] = self.next_number
+          self.next_number += 1
+          if len(self.there) > 5:
+            self.unsure = random.choice(list(self.there))
+            {v.name: v for v in self.channel.variables()}[self.unsure].delete()
+            del self.there[self.unsure]
+          del made
+      except formwork.Error as error:
+        self.error = error
+
+
+def check(server, clients, churner, epoch):
+  """That all that was answered is there, once, and as one state."""
+  assert server.info().epoch == epoch
+  variables = {v.name: v for v in server.variables()}
+  names = ["total", "wide"] + ["mine%d" % i for i in range(CLIENTS)]
+  values = dict(zip(names, server.read([variables[name] for name in names])))
+  for client in clients:
+    mine = int(values["mine%d" % client.number])
+    assert client.answered <= mine <= client.sent, (client.number, client.answered, mine,
+                                                    client.sent)
+    client.answered = mine  # What was under way has been done, too, or has not.
+  total = sum(client.answered for client in clients)
+  assert values["total"] == total
+  np.testing.assert_array_equal(values["wide"], np.full([1000], total))
+  churned = {name: v for name, v in variables.items() if name.startswith("churn")}
+  for name, value in churner.there.items():
+    if name != churner.unsure:
+      assert churned[name].read() == value
+  assert set(churned) ^ set(churner.there) <= {churner.unsure}
+  churner.there = {name: int(v.read()) for name, v in churned.items()}
+  return total
+
+
+def test_whenever_it_is_killed_what_was_answered_is_there_once(tmp_path):
+  draw = random.Random(SEED)
+  clients, churner, epoch = [Client(i) for i in range(CLIENTS)], Churner(), None
+  for kill in range(KILLS + 1):
+    flags = ["--data-dir", str(tmp_path), "--durability", "sync", "--snapshot-interval",
+             draw.choice(["0", "0.05", "0.3"])]
+    with server_process.running(*flags, exit_code=-signal.SIGKILL) as process:
+      with formwork.connect(process.grpc) as server:
+        if epoch is None:
+          epoch = server.info().epoch
+          assert server.info().durability == "sync"
+          shared = [server.variable("total", np.int64(0)),
+                    server.variable("wide", np.zeros([1000], np.int64))]
+          for i in range(CLIENTS):
+            mine = server.variable("mine%d" % i, np.int64(0))
+            register_counter(server, "count%d" % i, shared + [mine])
+        total = check(server, clients, churner, epoch)
+        if kill < KILLS:
+          clients = [client.begin(process.grpc) for client in clients]
+          churner = churner.begin(process.grpc)
+          time.sleep(draw.uniform(0, 0.5))
+      process.terminate(signal.SIGKILL)
+      process.exit_code()
+      for thread in [*clients, churner] if kill < KILLS else []:
+        thread.join()
+  print("kills=%d counted=%d seed=%d" % (KILLS, total, SEED))
+  assert total > KILLS
+
+
+def test_a_client_notices_nothing_of_a_crash(tmp_path):
+  flags = ["--data-dir", str(tmp_path), "--durability", "sync", "--snapshot-interval", "0"]
+  with server_process.running(*flags, exit_code=-signal.SIGKILL) as process:
+    port = process.grpc.rpartition(":")[2]
+    server = formwork.connect(process.grpc)
+    v = server.variable("v", np.int64(0))
+    count = register_counter(server, "count", [v])
+    assert count() == [1]
+    process.terminate(signal.SIGKILL)
+    process.exit_code()
+  with server_process.running(*flags, "--port", port) as process, server:
+    assert count() == [2]  # By its ID.
+    assert v.read() == 2
+
+
+def test_metrics_and_info_tell(tmp_path):
+  with server_process.running("--data-dir", str(tmp_path), "--durability", "sync",
+                              "--snapshot-interval", "0") as process:
+    with formwork.connect(process.grpc) as server:
+      count = register_counter(server, "count", [server.variable("v", np.int64(0))])
+      for _ in range(5):
+        count()
+
+      def metric(name):
+        text = process.get("/metrics")[1]
+        (value,) = [float(line.split()[1]) for line in text.splitlines()
+                    if line.startswith(name + " ")]
+        return value
+
+      # The variable, the function, five calls.
+      assert metric("formwork_commits_total") == 7
+      assert 0 < metric("formwork_commit_duration_seconds_count") <= 7
+      assert metric("formwork_commit_duration_seconds_sum") > 0
+      assert metric("formwork_commits_waiting") == 0
+      assert metric("formwork_commit_bytes_total") == metric("formwork_log_bytes") > 0
+      server.snapshot()
+      assert metric("formwork_log_bytes") == 0
+
+
+def small_disk(path, mebibytes):
+  if os.geteuid() != 0 or subprocess.run(
+      ["mount", "-t", "tmpfs", "-o", "size=%dm" % mebibytes, "none", str(path)],
+      capture_output=True).returncode != 0:
+    pytest.skip("no small file system can be mounted here")
+
+
+def until_it_works(run):
+  until = time.monotonic() + 30
+  while True:  # The database looks for room every few seconds.
+    try:
+      return run()
+    except formwork.Error:
+      assert time.monotonic() < until
+      time.sleep(0.2)
+
+
+def test_a_full_disk_refuses_what_writes_before_it_does(tmp_path):
+  small_disk(tmp_path, 48)
+  try:
+    flags = ["--data-dir", str(tmp_path / "d"), "--durability", "sync", "--snapshot-interval", "0"]
+    with server_process.running(*flags, exit_code=-signal.SIGKILL) as process, \
+        formwork.connect(process.grpc) as server:
+      v = server.variable("v", np.int64(0))
+      count = register_counter(server, "count", [v])
+      assert count() == [1]
+      filler = pathlib.Path(tmp_path / "filler")
+      with open(filler, "wb") as file:
+        file.write(bytes(36 << 20))
+      for write in (count, lambda: v.assign(np.int64(7)),
+                    lambda: server.variable("w", np.int64(0)),
+                    lambda: register_counter(server, "other", [v])):
+        with pytest.raises(formwork.Error) as refused:
+          write()
+        assert refused.value.code == "RESOURCE_EXHAUSTED", refused.value
+        assert "the disk is full" in str(refused.value)
+      assert v.read() == 1
+      filler.unlink()
+      assert count() == [2]
+      process.terminate(signal.SIGKILL)
+      process.exit_code()
+    with server_process.running(*flags) as process, formwork.connect(process.grpc) as server:
+      assert server.call("count", [])[0] == 3
+  finally:
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_what_finds_the_disk_full_is_told_and_not_lost(tmp_path):
+  import tensorflow as tf
+  small_disk(tmp_path, 160)
+  try:
+    flags = ["--data-dir", str(tmp_path / "d"), "--durability", "sync", "--snapshot-interval", "0"]
+    with server_process.running(*flags, exit_code=-signal.SIGKILL) as process, \
+        formwork.connect(process.grpc) as server:
+      other = server.variable("other", np.int64(5))
+      v = server.variable("v", np.zeros([1], np.float32), shape=[None])
+      graph = tf.Graph()
+      with graph.as_default():
+        handle = tf.compat.v1.placeholder(tf.resource, [], name="v")
+        n = tf.compat.v1.placeholder(tf.int32, [], name="n")
+        tf.raw_ops.AssignVariableOp(resource=handle, value=tf.fill([n], 1.0), name="grow")
+      server.register("grow", graph_def=graph.as_graph_def().SerializeToString(),
+                      inputs=[formwork.TensorSpec("n:0", "int32", [])], outputs=[],
+                      captures={"v:0": v}, targets=["grow"])
+      filler = pathlib.Path(tmp_path / "filler")
+      with open(filler, "wb") as file:
+        file.write(bytes(120 << 20))
+      # Nobody can know beforehand how large it becomes.
+      with pytest.raises(formwork.Error) as refused:
+        server.call("grow", [np.int32(10 << 20)])
+      assert refused.value.code == "RESOURCE_EXHAUSTED", refused.value
+      assert "could not be made durable" in str(refused.value)
+      with pytest.raises(formwork.Error) as refused:
+        other.assign(np.int64(6))
+      assert refused.value.code == "RESOURCE_EXHAUSTED", refused.value
+      assert other.read() == 5
+      filler.unlink()
+      until_it_works(lambda: other.assign(np.int64(6)))
+      assert process.get("/metrics")[1].count("formwork_commit_failures_total 0") == 0
+      assert v.read().shape == (10 << 20,)
+      process.terminate(signal.SIGKILL)
+      process.exit_code()
+    with server_process.running(*flags) as process, formwork.connect(process.grpc) as server:
+      variables = {v.name: v for v in server.variables()}
+      assert variables["other"].read() == 6
+      np.testing.assert_array_equal(variables["v"].read(), np.ones([10 << 20], np.float32))
+  finally:
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
