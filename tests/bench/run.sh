@@ -3,7 +3,8 @@
 # / the peer's, medians) and writes build/bench/results.json. No test: nothing is asserted.
 # run.sh peers [NAME...]: the engine beside TensorFlow, XLA, ONNX Runtime and OpenVINO on models, one
 # thread and then two. They are installed into build/bench-peers.
-# run.sh state: snapshots of a gigabyte of variables, and the calls beside them.
+# run.sh state: snapshots of a gigabyte of variables, and the calls beside them; increments a second
+# in memory and with each on disk.
 # run.sh ops [NAME...]: single ops beside TensorFlow, by dtypes and sizes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -32,6 +33,8 @@ fi
 if [ "${1:-}" = state ]; then
   build/venv/bin/python tests/bench/state_bench.py --server "$bin/formwork-server" \
     --out build/bench/state.json
+  build/venv/bin/python tests/bench/commit_bench.py --server "$bin/formwork-server" \
+    --bench "$bin/commit_bench" --out build/bench/commit.json
   exit
 fi
 if [ "${1:-}" = ops ]; then
