@@ -242,8 +242,7 @@ absl::StatusOr<TensorSlice> TensorSlice::Parse(absl::string_view text) {
   }
   TensorSlice slice;
   FORMWORK_ASSIGN_OR_RETURN(slice.full, Shape::Make(dims));
-  const std::vector<absl::string_view> ranges =
-      parts.back().empty() ? std::vector<absl::string_view>() : absl::StrSplit(parts.back(), ':');
+  const std::vector<absl::string_view> ranges = absl::StrSplit(parts.back(), ':');
   if (ranges.size() != dims.size()) return malformed();
   for (const absl::string_view range : ranges) {
     Range& to = slice.ranges.emplace_back();
@@ -285,12 +284,20 @@ absl::Status BundleWriter::AddSlice(absl::string_view key, const TensorSlice& sl
     return InvalidArgument("the slice of '", key, "' is of shape ", slice.shape().ToString(),
                            ", its value ", value.shape().ToString());
   }
-  tf::BundleEntryProto& whole = entries_[std::string(key)];
-  if (whole.dtype() == tf::DT_INVALID) {
-    whole.set_dtype(static_cast<tf::DataType>(value.dtype()));
-    ShapeToMessage(slice.full, whole.mutable_shape());
-  } else if (whole.slices_size() == 0 || static_cast<DType>(whole.dtype()) != value.dtype()) {
+  const auto found = entries_.find(std::string(key));
+  tf::TensorShapeProto full;
+  ShapeToMessage(slice.full, &full);
+  if (found != entries_.end() &&
+      (found->second.slices_size() == 0 ||
+       static_cast<DType>(found->second.dtype()) != value.dtype() ||
+       found->second.shape().SerializeAsString() != full.SerializeAsString())) {
     return InvalidArgument("key '", key, "' comes twice, and not as slices of one tensor");
+  }
+  FORMWORK_RETURN_IF_ERROR(AddEntry(entries_, SliceKey(key, slice), value, *data_));
+  tf::BundleEntryProto& whole = entries_[std::string(key)];
+  if (found == entries_.end()) {
+    whole.set_dtype(static_cast<tf::DataType>(value.dtype()));
+    *whole.mutable_shape() = std::move(full);
   }
   tf::TensorSliceProto* to = whole.add_slices();
   for (const TensorSlice::Range& range : slice.ranges) {
@@ -299,7 +306,7 @@ absl::Status BundleWriter::AddSlice(absl::string_view key, const TensorSlice& sl
     extent->set_start(range.start);
     extent->set_length(range.length);
   }
-  return AddEntry(entries_, SliceKey(key, slice), value, *data_);
+  return absl::OkStatus();
 }
 
 absl::Status BundleWriter::Finish() {
