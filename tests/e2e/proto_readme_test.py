@@ -95,8 +95,9 @@ class Grpcurl:
 def answers(tmp_path_factory):
   """method -> what the server answers to its line, run in order."""
   found = {}
-  state = str(tmp_path_factory.mktemp("state"))
-  with server_process.running("--data-dir", state) as server, server.channel() as channel:
+  state, files = (str(tmp_path_factory.mktemp(name)) for name in ("state", "files"))
+  with server_process.running("--data-dir", state, "--files-dir", files) as server, \
+      server.channel() as channel:
     grpcurl = Grpcurl(channel)
     for method, text in lines():
       if "$ID" in text:
