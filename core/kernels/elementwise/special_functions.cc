@@ -1,5 +1,6 @@
 #include "core/kernels/elementwise/special_functions.h"
 
+#include <cmath>
 #include <unsupported/Eigen/SpecialFunctions>
 
 namespace formwork::math {
@@ -23,13 +24,16 @@ FORMWORK_SPECIAL_UNARY(BesselK1, bessel_k1)
 FORMWORK_SPECIAL_UNARY(BesselK1e, bessel_k1e)
 FORMWORK_SPECIAL_UNARY(BesselY0, bessel_y0)
 FORMWORK_SPECIAL_UNARY(BesselY1, bessel_y1)
-FORMWORK_SPECIAL_UNARY(Ndtri, ndtri)
 FORMWORK_SPECIAL_BINARY(Polygamma, polygamma)
 FORMWORK_SPECIAL_BINARY(Zeta, zeta)
 FORMWORK_SPECIAL_BINARY(Igamma, igamma)
 FORMWORK_SPECIAL_BINARY(Igammac, igammac)
 FORMWORK_SPECIAL_BINARY(IgammaGradA, igamma_der_a)
 FORMWORK_SPECIAL_BINARY(RandomGammaGrad, gamma_sample_der_alpha)
+
+// Eigen 3.4 takes what is below 0 for 0, and above 1 for 1.
+float Ndtri(float x) { return x >= 0 && x <= 1 ? Eigen::numext::ndtri(x) : NAN; }
+double Ndtri(double x) { return x >= 0 && x <= 1 ? Eigen::numext::ndtri(x) : NAN; }
 
 float Erfinv(float x) { return Ndtri(0.5f * x + 0.5f) * 0.70710678f; }
 double Erfinv(double x) { return Ndtri(0.5 * x + 0.5) * 0.70710678118654752; }

@@ -275,7 +275,9 @@ for op in ["BesselI0", "BesselI0e", "BesselI1", "BesselI1e", "BesselJ0", "Bessel
   case(op, [0.0, 1.5, float("nan")], tolerance="rel 2e-5 abs 1e-6")
 for dtype, tolerance in [("float", "rel 1e-4 abs 1e-5"), ("double", "rel 1e-8 abs 1e-10")]:
   case("Ndtri", uniform([20], 0, 1, 3, dtype), tolerance=tolerance)
+  case("Ndtri", tensor(dtype, [-0.1, 0, 1, 1.1, float("nan")]), tolerance=tolerance)
   case("Erfinv", uniform([20], -1, 1, 3, dtype), tolerance=tolerance)
+  case("Erfinv", tensor(dtype, [-1.5, -1, 1, 1.5, float("nan")]), tolerance=tolerance)
   case("Polygamma", tensor(dtype, [[0], [1], [2], [3]]), uniform([1, 6], 0.5, 9, 4, dtype),
        tolerance=tolerance)
   case("Zeta", uniform([4, 1], 1.5, 9, 3, dtype), uniform([1, 6], 0.5, 9, 4, dtype),
