@@ -265,7 +265,7 @@ def test_what_is_no_variable_is_named(server, tmp_path):
   for function, words in (
       (lambda: table.lookup(tf.constant("a")), "StaticHashTable; lookup tables stay here"),
       (queue.size, "QueueInterface; queues stay here"),
-      (lambda: next(elements), "IteratorResource; iterators stay here"),
+      (lambda: next(elements), "IteratorResource; iterators of this kind stay here"),
       (write, "SummaryWriterInterface; summaries are written here")):
     with pytest.raises(tf.errors.UnimplementedError, match=words):
       server.function(function)()
