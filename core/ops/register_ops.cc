@@ -25,6 +25,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterDebugOps(registry);
   RegisterTrainingOps(registry);
   RegisterStringOps(registry);
+  RegisterUnicodeOps(registry);
   RegisterImageOps(registry);
   RegisterIoOps(registry);
   RegisterFftOps(registry);

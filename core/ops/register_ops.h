@@ -33,6 +33,7 @@ void RegisterRandomOps(OpRegistry& registry);
 void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);
 void RegisterStringOps(OpRegistry& registry);
+void RegisterUnicodeOps(OpRegistry& registry);
 void RegisterImageOps(OpRegistry& registry);
 void RegisterIoOps(OpRegistry& registry);
 void RegisterFftOps(OpRegistry& registry);

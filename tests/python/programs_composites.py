@@ -73,6 +73,24 @@ class Masked(tf.experimental.ExtensionType):
 
 
 @program
+def code_points(function):
+  @function
+  def f(texts):
+    points = tf.strings.unicode_decode(texts, "UTF-8")
+    characters, starts = tf.strings.unicode_split_with_offsets(texts, "UTF-8")
+    scripts = tf.strings.unicode_script(points)
+    word_starts = tf.concat([tf.fill([points.nrows(), 1], True),
+                             tf.not_equal(scripts[:, 1:], scripts[:, :-1]).to_tensor()], axis=1)
+    return (points, characters, starts, scripts, word_starts,
+            tf.strings.unicode_encode(points, "UTF-16-BE"),
+            tf.strings.unicode_transcode(texts, "UTF-8", "UTF-32-BE"),
+            tf.strings.unicode_encode(points[:, ::-1], "UTF-8"),
+            tf.strings.lower(texts, encoding="utf-8"), tf.strings.upper(texts, encoding="utf-8"))
+
+  return f(tf.constant(["Hello, there.", "\u4e16\u754c\u3053\u3093", "", "\U0001f60a\xc9"]))
+
+
+@program
 def extension_types(function):
   @function
   def f(masked):

@@ -194,36 +194,6 @@ absl::StatusOr<KernelFn> MakeStringLength(KernelInit& init) {
   });
 }
 
-// Bytes only: TensorFlow's default, which leaves everything but ASCII alone.
-template <char (*kChange)(unsigned char)>
-absl::StatusOr<KernelFn> MakeCaseChange(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(const CaseAttrs attrs, CaseAttrs::FromAttrs(init.attrs()));
-  const std::string op = init.op().name;
-  return KernelFn([op, utf8 = attrs.utf8](KernelContext& ctx) -> absl::Status {
-    Tensor input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * output,
-                              ctx.AllocateOutput(0, DType::kString, input.shape()));
-    TextLooks looks;
-    for (int64_t i = 0; i < input.num_elements(); ++i) {
-      std::string text = input.data<std::string>()[i];
-      if (looks.CutBefore(text.size())) return WorkStatus();
-      bool ascii = true;
-      ForBlocks(static_cast<int64_t>(text.size()), kTextBlock, [&](int64_t begin, int64_t end) {
-        for (int64_t at = begin; at < end; ++at) {
-          char& c = text[static_cast<size_t>(at)];
-          ascii &= (c & 0x80) == 0;
-          c = kChange(static_cast<unsigned char>(c));
-        }
-      });
-      if (utf8 && !ascii) {
-        return Unimplemented(op, ": encoding utf-8 is supported for ASCII text only");
-      }
-      output->mutable_data<std::string>()[i] = std::move(text);
-    }
-    return absl::OkStatus();
-  });
-}
-
 absl::StatusOr<KernelFn> MakeStringStrip(KernelInit&) {
   return KernelFn([](KernelContext& ctx) {
     return WriteAll<std::string>(ctx, [](const std::string& value, std::string* out) {
@@ -321,14 +291,14 @@ void RegisterStringCpuKernels(KernelRegistry& registry) {
   registry.Add("StringFormat", MakeStringFormat);
   registry.Add("AsString", MakeAsString);
   registry.Add("StringLength", MakeStringLength);
-  registry.Add("StringLower", MakeCaseChange<absl::ascii_tolower>);
-  registry.Add("StringUpper", MakeCaseChange<absl::ascii_toupper>);
   registry.Add("StringStrip", MakeStringStrip);
   registry.Add("Substr", MakeSubstr);
   AddStringHashCpuKernels(registry);
   AddStringJoinCpuKernels(registry);
   AddStringRegexCpuKernels(registry);
   AddStringSplitCpuKernels(registry);
+  AddStringCaseCpuKernels(registry);
+  AddUnicodeCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -9,5 +9,7 @@ void AddStringHashCpuKernels(KernelRegistry& registry);
 void AddStringJoinCpuKernels(KernelRegistry& registry);
 void AddStringRegexCpuKernels(KernelRegistry& registry);
 void AddStringSplitCpuKernels(KernelRegistry& registry);
+void AddStringCaseCpuKernels(KernelRegistry& registry);
+void AddUnicodeCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
