@@ -19,25 +19,11 @@ constexpr absl::string_view kConvFilterGradient = "Conv2DCustomBackpropFilter";
 constexpr absl::string_view kDepthwiseInputGradient = "DepthwiseConv2DBackpropInput";
 constexpr absl::string_view kDepthwiseFilterGradient = "DepthwiseConv2DBackpropFilter";
 
-absl::StatusOr<ConvAxis> MakeAxis(int64_t input, int64_t taps, const WindowAttr& attr,
-                                  Padding padding) {
-  FORMWORK_ASSIGN_OR_RETURN(const WindowedSize size, SlideWindow(input, taps, attr, padding));
-  ConvAxis axis;
-  axis.input = input;
-  axis.output = size.output;
-  axis.taps = taps;
-  axis.stride = attr.stride;
-  axis.dilation = attr.dilation;
-  axis.pad_before = size.pad_before;
-  axis.pad_after = size.pad_after;
-  return axis;
-}
-
 absl::Status SetAxes(const SlidingAttrs& attrs, DimsView input, DimsView filter, ConvShape& shape) {
   FORMWORK_ASSIGN_OR_RETURN(
-      shape.rows, MakeAxis(input[attrs.layout.rows()], filter[0], attrs.rows, attrs.padding));
+      shape.rows, MakeConvAxis(input[attrs.layout.rows()], filter[0], attrs.rows, attrs.padding));
   FORMWORK_ASSIGN_OR_RETURN(
-      shape.cols, MakeAxis(input[attrs.layout.cols()], filter[1], attrs.cols, attrs.padding));
+      shape.cols, MakeConvAxis(input[attrs.layout.cols()], filter[1], attrs.cols, attrs.padding));
   return absl::OkStatus();
 }
 
@@ -68,15 +54,6 @@ absl::Status CheckGradientRanks(absl::string_view op, DimsView input, DimsView f
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputAxis(absl::string_view op, const ConvAxis& axis, int64_t actual,
-                             int spatial_dim) {
-  if (MayBeEqual(axis.output, actual)) return absl::OkStatus();
-  return InvalidArgument(op, ": Size of out_backprop doesn't match computed: actual = ", actual,
-                         ", computed = ", axis.output, " spatial_dim: ", spatial_dim,
-                         " input: ", axis.input, " filter: ", axis.taps, " output: ", actual,
-                         " stride: ", axis.stride, " dilation: ", axis.dilation);
-}
-
 absl::StatusOr<ConvShape> GradientShape(absl::string_view op, const SlidingAttrs& attrs,
                                         DimsView input, DimsView filter, DimsView out_backprop) {
   FORMWORK_RETURN_IF_ERROR(CheckGradientRanks(op, input, filter, out_backprop));
@@ -101,8 +78,8 @@ absl::StatusOr<ConvShape> GradientShape(absl::string_view op, const SlidingAttrs
     return InvalidArgument(op, ": filter and out_backprop must have the same out_depth");
   }
   FORMWORK_RETURN_IF_ERROR(SetAxes(attrs, input, filter, shape));
-  FORMWORK_RETURN_IF_ERROR(CheckOutputAxis(op, shape.rows, out_backprop[attrs.layout.rows()], 1));
-  FORMWORK_RETURN_IF_ERROR(CheckOutputAxis(op, shape.cols, out_backprop[attrs.layout.cols()], 2));
+  FORMWORK_RETURN_IF_ERROR(CheckGradientAxis(op, shape.rows, out_backprop[attrs.layout.rows()], 1));
+  FORMWORK_RETURN_IF_ERROR(CheckGradientAxis(op, shape.cols, out_backprop[attrs.layout.cols()], 2));
   return shape;
 }
 
@@ -169,6 +146,29 @@ absl::StatusOr<Dims> DepthwiseSizesOf(absl::string_view op, absl::string_view of
 }
 
 }  // namespace
+
+absl::StatusOr<ConvAxis> MakeConvAxis(int64_t input, int64_t taps, const WindowAttr& attr,
+                                      Padding padding) {
+  FORMWORK_ASSIGN_OR_RETURN(const WindowedSize size, SlideWindow(input, taps, attr, padding));
+  ConvAxis axis;
+  axis.input = input;
+  axis.output = size.output;
+  axis.taps = taps;
+  axis.stride = attr.stride;
+  axis.dilation = attr.dilation;
+  axis.pad_before = size.pad_before;
+  axis.pad_after = size.pad_after;
+  return axis;
+}
+
+absl::Status CheckGradientAxis(absl::string_view op, const ConvAxis& axis, int64_t actual,
+                               int spatial_dim) {
+  if (MayBeEqual(axis.output, actual)) return absl::OkStatus();
+  return InvalidArgument(op, ": Size of out_backprop doesn't match computed: actual = ", actual,
+                         ", computed = ", axis.output, " spatial_dim: ", spatial_dim,
+                         " input: ", axis.input, " filter: ", axis.taps, " output: ", actual,
+                         " stride: ", axis.stride, " dilation: ", axis.dilation);
+}
 
 absl::StatusOr<ConvShape> PrepareConv(const SlidingAttrs& attrs, DimsView input, DimsView filter) {
   if (input.size() != 4) {

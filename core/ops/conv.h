@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ops/window.h"
 #include "core/tensor/shape.h"
@@ -75,6 +76,14 @@ struct ConvShape {
                       s.cols, s.channels_first);
   }
 };
+
+/// How a window of `taps` goes over a dimension. Errors: kInvalidArgument, as SlideWindow's.
+absl::StatusOr<ConvAxis> MakeConvAxis(int64_t input, int64_t taps, const WindowAttr& attr,
+                                      Padding padding);
+/// Whether the output's gradient may have `actual` elements along the axis. Errors:
+/// kInvalidArgument in TensorFlow's words, which call the gradient `op`.
+absl::Status CheckGradientAxis(absl::string_view op, const ConvAxis& axis, int64_t actual,
+                               int spatial_dim);
 
 /// Of a gradient: the convolution, and the dimensions of what is computed.
 struct ConvGradient {

@@ -12,6 +12,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterNnOps(registry);
   RegisterFakeQuantOps(registry);
   RegisterConvOps(registry);
+  RegisterConv3dOps(registry);
   RegisterPoolOps(registry);
   RegisterPool3dOps(registry);
   RegisterDilationOps(registry);

@@ -20,6 +20,7 @@ void RegisterSegmentOps(OpRegistry& registry);
 void RegisterNnOps(OpRegistry& registry);
 void RegisterFakeQuantOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);
+void RegisterConv3dOps(OpRegistry& registry);
 void RegisterPoolOps(OpRegistry& registry);
 void RegisterPool3dOps(OpRegistry& registry);
 void RegisterDilationOps(OpRegistry& registry);

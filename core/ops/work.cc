@@ -22,11 +22,12 @@ double OfProduct(absl::Span<const PartialShape> inputs, absl::Span<const Partial
   return std::sqrt(Elements(inputs[0]) * Elements(inputs[1])) * std::sqrt(Elements(outputs[0]));
 }
 
-// `filter` [height, width, in, out] at each of the positions of `map`, which has `out` channels.
+// `filter` [height, width, in, out], or of volumes, at each of the positions of `map`, which has
+// `out` channels.
 double OfConvolution(const PartialShape& filter, const PartialShape& map) {
-  if (filter.rank() != 4) return 1;
+  if (filter.rank() != 4 && filter.rank() != 5) return 1;
   return Elements(map) * Elements(filter) /
-         static_cast<double>(std::max<int64_t>(filter.dim(3), 1));
+         static_cast<double>(std::max<int64_t>(filter.dim(filter.rank() - 1), 1));
 }
 
 // Of matrices in the last two dimensions, each row of which goes with all others.
@@ -55,15 +56,19 @@ double Multiplications(absl::string_view op, absl::Span<const PartialShape> inpu
     const bool matrix = inputs[0].known_rank() && inputs[0].rank() == 2;
     return weights * static_cast<double>(matrix ? std::max<int64_t>(inputs[0].dim(0), 1) : 1);
   }
-  if (op == "Conv2D") return OfConvolution(inputs[1], outputs[0]);
+  if (op == "Conv2D" || op == "Conv3D") return OfConvolution(inputs[1], outputs[0]);
   if (op == "DepthwiseConv2dNative") {
     if (inputs[1].rank() != 4) return 1;
     return Elements(outputs[0]) * static_cast<double>(std::max<int64_t>(inputs[1].dim(0), 1) *
                                                       std::max<int64_t>(inputs[1].dim(1), 1));
   }
   if (inputs.size() < 3) return 0;
-  if (op == "Conv2DBackpropInput") return OfConvolution(inputs[1], inputs[2]);
-  if (op == "Conv2DBackpropFilter") return OfConvolution(outputs[0], inputs[2]);
+  if (op == "Conv2DBackpropInput" || op == "Conv3DBackpropInputV2") {
+    return OfConvolution(inputs[1], inputs[2]);
+  }
+  if (op == "Conv2DBackpropFilter" || op == "Conv3DBackpropFilterV2") {
+    return OfConvolution(outputs[0], inputs[2]);
+  }
   return 0;
 }
 

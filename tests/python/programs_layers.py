@@ -11,6 +11,7 @@ from programs import program
 _RANDOM = np.random.default_rng(0)
 _IMAGES = _RANDOM.normal(size=(4, 8, 8, 3)).astype(np.float32)
 _STEPS = _RANDOM.normal(size=(4, 5, 6)).astype(np.float32)
+_VOLUMES = _RANDOM.normal(size=(4, 5, 6, 4, 2)).astype(np.float32)
 _ROWS = _STEPS[:, 0]
 _IDS = _RANDOM.integers(0, 10, (4, 5)).astype(np.int32)
 _LABELS = np.array([0, 1, 2, 0])
@@ -28,6 +29,11 @@ _STACKS = {
         layers.Conv2DTranspose(4, 3, strides=2), layers.AveragePooling2D(2),
         layers.ZeroPadding2D(), layers.Cropping2D(1), layers.Reshape((16, 4)),
         layers.Conv1D(4, 3, padding="causal"), layers.GlobalMaxPooling1D()]),
+    "volumes": (_VOLUMES, lambda: [
+        layers.Conv3D(4, 3, padding="same", strides=(1, 2, 1), activation="relu"),
+        layers.MaxPooling3D((2, 1, 2)), layers.Conv3DTranspose(3, 2, strides=2),
+        layers.Conv3D(4, 1, strides=3), layers.Conv3D(2, (1, 2, 1), padding="valid"),
+        layers.AveragePooling3D(1), layers.GlobalAveragePooling3D()]),
     "recurrent": (_STEPS, lambda: [
         layers.Bidirectional(layers.GRU(2, return_sequences=True)), layers.SimpleRNN(3)]),
     "masked_steps": (_IDS, lambda: [layers.Embedding(10, 4, mask_zero=True), layers.LSTM(3)]),

@@ -86,6 +86,7 @@ void RegisterConvCpuKernels(KernelRegistry& registry) {
   registry.Add("Conv2D", MakeConv2D);
   registry.Add("Conv2DBackpropInput", MakeConv2DBackpropInput);
   registry.Add("Conv2DBackpropFilter", MakeConv2DBackpropFilter);
+  AddConv3dCpuKernels(registry);
   AddDepthwiseCpuKernels(registry);
   AddPoolCpuKernels(registry);
 }

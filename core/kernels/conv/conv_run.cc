@@ -11,8 +11,8 @@
 #include "core/kernels/conv/conv_gemm.h"
 #include "core/kernels/conv/conv_panels.h"
 #include "core/kernels/conv/conv_winograd.h"
+#include "core/kernels/conv/in_float.h"
 #include "core/kernels/elements.h"
-#include "core/kernels/widen.h"
 
 namespace formwork {
 namespace {
@@ -437,21 +437,6 @@ absl::Status WithRowsToSplit(const ConvShape& shape, const Tensor& first, bool f
   if (!HasLongImages(shape)) return run(shape, first, second, result);
   return WithChannelsLast(shape, first, first_is_image, second, second_is_image, result_is_image,
                           allocator, result, run);
-}
-
-/// Runs `run(first, second, result)` in float where the tensors are half or bfloat16.
-template <typename Run>
-absl::Status InFloat(const Tensor& first, const Tensor& second, Allocator& allocator,
-                     Tensor* result, Run run) {
-  const DType dtype = result->dtype();
-  if (dtype != DType::kHalf && dtype != DType::kBfloat16) return run(first, second, result);
-  FORMWORK_ASSIGN_OR_RETURN(const Tensor a, Widened(allocator, first));
-  FORMWORK_ASSIGN_OR_RETURN(const Tensor b, Widened(allocator, second));
-  FORMWORK_ASSIGN_OR_RETURN(Tensor wide,
-                            Tensor::Allocate(allocator, DType::kFloat, result->shape()));
-  FORMWORK_RETURN_IF_ERROR(run(a, b, &wide));
-  NarrowTo(dtype, wide.data<float>(), wide.num_elements(), result->mutable_raw());
-  return absl::OkStatus();
 }
 
 }  // namespace

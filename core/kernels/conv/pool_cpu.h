@@ -4,9 +4,12 @@
 
 namespace formwork {
 
-/// MaxPool, AvgPool and their gradients; part of the family conv.
+// Parts of the family conv.
+
+/// MaxPool, AvgPool and their gradients.
 void AddPoolCpuKernels(KernelRegistry& registry);
 void AddPool3dCpuKernels(KernelRegistry& registry);    ///< Of volumes.
+void AddConv3dCpuKernels(KernelRegistry& registry);    ///< Conv3D and its gradients.
 void AddDilationCpuKernels(KernelRegistry& registry);  ///< Dilation2D and its gradients.
 
 }  // namespace formwork
