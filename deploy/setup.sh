@@ -9,7 +9,8 @@ packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libtbb-dev
   libspdlog-dev prometheus-cpp-dev libcli11-dev nlohmann-json3-dev
   libdnnl-dev libeigen3-dev ocl-icd-opencl-dev libssl-dev librocksdb-dev
-  libleveldb-dev libisal-dev libre2-dev libfarmhash-dev libicu-dev
+  libleveldb-dev libisal-dev libre2-dev libfarmhash-dev
+  libjpeg62-turbo-dev libpng-dev libgif-dev libicu-dev
 )
 test_packages=(libgtest-dev libgmock-dev prometheus clang libclang-rt-14-dev procps curl)
 if [ "${1:-}" = --tests ]; then packages+=("${test_packages[@]}"); fi

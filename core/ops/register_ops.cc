@@ -28,6 +28,9 @@ void RegisterOps(OpRegistry& registry) {
   RegisterStringOps(registry);
   RegisterUnicodeOps(registry);
   RegisterImageOps(registry);
+  RegisterImageColorOps(registry);
+  RegisterNmsOps(registry);
+  RegisterImageFileOps(registry);
   RegisterIoOps(registry);
   RegisterFftOps(registry);
   RegisterLinalgOps(registry);

@@ -13,6 +13,7 @@ import programs_data
 import programs_gradients
 import programs_guide
 import programs_higher_order
+import programs_images
 import programs_keras
 import programs_layers
 import programs_linalg

@@ -358,6 +358,9 @@ void RegisterImageCpuKernels(KernelRegistry& registry) {
   registry.Add("ResizeNearestNeighborGrad", MakeNearestGrad);
   AddResampleCpuKernels(registry);
   AddImageTransformCpuKernels(registry);
+  AddImageFileCpuKernels(registry);
+  AddImageColorCpuKernels(registry);
+  AddNmsCpuKernels(registry);
 }
 
 }  // namespace formwork

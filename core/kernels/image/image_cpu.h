@@ -7,5 +7,8 @@ namespace formwork {
 // Parts of the family image.
 void AddResampleCpuKernels(KernelRegistry& registry);
 void AddImageTransformCpuKernels(KernelRegistry& registry);
+void AddImageFileCpuKernels(KernelRegistry& registry);
+void AddImageColorCpuKernels(KernelRegistry& registry);
+void AddNmsCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
