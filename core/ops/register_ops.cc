@@ -23,6 +23,8 @@ void RegisterOps(OpRegistry& registry) {
   RegisterListOps(registry);
   RegisterOptionalOps(registry);
   RegisterRandomOps(registry);
+  RegisterCandidateOps(registry);
+  RegisterDistributionOps(registry);
   RegisterDebugOps(registry);
   RegisterTrainingOps(registry);
   RegisterStringOps(registry);

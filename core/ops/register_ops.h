@@ -31,6 +31,8 @@ void RegisterScatterOps(OpRegistry& registry);
 void RegisterListOps(OpRegistry& registry);
 void RegisterOptionalOps(OpRegistry& registry);
 void RegisterRandomOps(OpRegistry& registry);
+void RegisterCandidateOps(OpRegistry& registry);
+void RegisterDistributionOps(OpRegistry& registry);
 void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);
 void RegisterStringOps(OpRegistry& registry);

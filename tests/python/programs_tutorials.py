@@ -286,3 +286,35 @@ def tables_of_the_guide(function):
   for x in (1, 1, 2, tf.constant(3)):
     effects(x)
   return outside, len(seen), add.pretty_printed_concrete_signatures()
+
+
+@program
+def sampled_losses(function):
+  tf.random.set_seed(5)
+  weights = tf.Variable(tf.reshape(tf.range(80.) / 40, [20, 4]))
+  biases = tf.Variable(tf.range(20.) / 20)
+
+  @function
+  def step(x, labels):
+    with tf.GradientTape() as tape:
+      softmax = tf.nn.sampled_softmax_loss(weights, biases, labels, x, 6, 20, seed=3)
+      nce = tf.nn.nce_loss(weights, biases, labels, x, 5, 20, remove_accidental_hits=True,
+                           sampled_values=tf.random.learned_unigram_candidate_sampler(
+                               labels, 1, 5, True, 20, seed=4))
+      loss = tf.reduce_mean(softmax) + tf.reduce_mean(nce)
+    gradients = tape.gradient(loss, [weights, biases])
+    return loss, [tf.convert_to_tensor(g) for g in gradients]
+
+  x = tf.reshape(tf.range(12.) / 12, [3, 4])
+  return [step(x, tf.constant([[1], [7], [19]], tf.int64)) for _ in range(3)]
+
+
+@program
+def drawn_gammas_and_counts(function):
+  @function
+  def f(rates):
+    return (tf.random.stateless_gamma([50, 3], seed=[1, 2], alpha=rates),
+            tf.random.stateless_poisson([50, 3], seed=[1, 2], lam=rates * 4, dtype=tf.int32),
+            tf.random.gamma([20], rates, beta=2.0, seed=5), tf.random.poisson([20], rates, seed=6))
+
+  return [f(tf.constant([0.5, 1.0, 7.0])) for _ in range(2)]

@@ -597,3 +597,22 @@ def test_many_bad_requests_at_once_leave_the_server_as_it_was(live, channel):
       register(live, graph(node("h", "VarHandleOp", dtype=FLOAT, shape=attr_value_pb2.AttrValue(
           shape=shape_of(1)), shared_name=b"v%d" % i), node("y", "NoSuchOp", ["h"])), inputs=[])
   assert (len(live.functions()), len(live.variables())) == before
+
+
+@pytest.mark.parametrize("rate, dtype, words", [
+    (np.nan, tf.float32, "rate must be finite"), (np.inf, tf.int64, "rate must be finite"),
+    (1e30, tf.int32, "rate is too large"), (1e6, tf.float16, "rate is too large")])
+def test_poisson_numbers_that_tensorflow_never_finds(live, rate, dtype, words):
+  draw = live.function(lambda rate: tf.random.stateless_poisson([3], [1, 2], rate, dtype))
+  with refused("INVALID_ARGUMENT", words):
+    draw(tf.constant(rate, tf.float32))
+
+
+def test_candidates_that_are_never_drawn(live):
+  @live.function
+  def draw():
+    return tf.random.fixed_unigram_candidate_sampler(
+        tf.constant([[0]], tf.int64), 1, 2, True, 3, unigrams=[1.0, 0.0, 0.0], seed=1)[0]
+
+  with refused("DEADLINE_EXCEEDED"):
+    draw.with_timeout(1)()

@@ -2,7 +2,6 @@
 // that draws rows a generator of its own.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -14,15 +13,15 @@
 #include "core/kernels/random/random_cpu.h"
 #include "core/kernels/random/random_fill.h"
 #include "core/kernels/random/sequence_position.h"
+#include "core/kernels/random/unit_numbers.h"
 #include "core/ops/random.h"
 
 namespace formwork {
 namespace {
 
 double NextDouble(PhiloxSequence& numbers) {
-  const uint64_t high = numbers.Next() & 0xfffffu;
-  const uint64_t bits = (uint64_t{1023} << 52) | (high << 32) | numbers.Next();
-  return std::bit_cast<double>(bits) - 1.0;
+  const uint32_t high = numbers.Next();
+  return UnitDouble(high, numbers.Next());
 }
 
 // The sums of the weights of classes [0, i], each by the largest; infinite ones do not count.

@@ -28,6 +28,14 @@ absl::StatusOr<Philox> PhiloxOfSeed(const Tensor& seed) {
                 mix[0] | (static_cast<uint64_t>(mix[1]) << 32));
 }
 
+absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx) {
+  const Tensor& key = ctx.input(1);
+  const Tensor& counter = ctx.input(2);
+  FORMWORK_RETURN_IF_ERROR(
+      CheckStatelessRandom(key.shape().dims(), counter.shape().dims(), ctx.input(3)));
+  return Philox(counter.data<uint64_t>()[0], counter.data<uint64_t>()[1], key.data<uint64_t>()[0]);
+}
+
 namespace {
 
 // --- Stateless: inputs shape, key, counter, alg -------------------------------------------------
@@ -49,14 +57,6 @@ absl::StatusOr<KernelFn> MakeGetAlgorithm(KernelInit&) {
     ctx.SetOutput(0, Tensor::Scalar(kPhiloxAlgorithm));
     return absl::OkStatus();
   });
-}
-
-absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx) {
-  const Tensor& key = ctx.input(1);
-  const Tensor& counter = ctx.input(2);
-  FORMWORK_RETURN_IF_ERROR(
-      CheckStatelessRandom(key.shape().dims(), counter.shape().dims(), ctx.input(3)));
-  return Philox(counter.data<uint64_t>()[0], counter.data<uint64_t>()[1], key.data<uint64_t>()[0]);
 }
 
 template <Distribution kDistribution>
@@ -234,6 +234,8 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   registry.Add("RngReadAndSkip", MakeReadAndSkip);
   registry.Add("RngSkip", MakeSkip);
   AddMultinomialCpuKernels(registry);
+  AddCandidateCpuKernels(registry);
+  AddDistributionCpuKernels(registry);
 }
 
 }  // namespace formwork

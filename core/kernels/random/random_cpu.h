@@ -10,7 +10,12 @@ namespace formwork {
 /// kInvalidArgument for another shape.
 absl::StatusOr<Philox> PhiloxOfSeed(const Tensor& seed);
 
-/// A part of the family random.
+/// The one that inputs 1 to 3 of a stateless op say: key, counter, algorithm.
+absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx);
+
+// Parts of the family random.
 void AddMultinomialCpuKernels(KernelRegistry& registry);
+void AddCandidateCpuKernels(KernelRegistry& registry);
+void AddDistributionCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -16,10 +16,14 @@ namespace formwork {
 /// in the attrs, so is the seed that the first call draws.
 class SequencePosition {
  public:
-  static absl::StatusOr<SequencePosition> Of(KernelInit& init) {
+  /// `more`: numbers of hidden state that the node wants besides.
+  static absl::StatusOr<SequencePosition> Of(KernelInit& init, int more = 0) {
     FORMWORK_ASSIGN_OR_RETURN(const SeedAttrs attrs, SeedAttrs::FromAttrs(init.attrs()));
-    return SequencePosition(attrs, init.NewState(attrs.seeded() ? 1 : 2));
+    return SequencePosition(attrs, init.NewState(more + (attrs.seeded() ? 1 : 2)));
   }
+
+  /// The index of the first of these, for CallScope::state.
+  int more() const { return position_ + (seeded_ ? 1 : 2); }
 
   /// Takes the next `groups` groups.
   Philox Reserve(KernelContext& ctx, uint64_t groups) const {

@@ -1,0 +1,30 @@
+#pragma once
+
+// Numbers of distributions whose parameters are tensors: gamma, Poisson. Errors are
+// kInvalidArgument in TensorFlow's words.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// Outputs as [samples, parameters]: each parameter has its column.
+struct DistributionGeometry {
+  Shape output;
+  int64_t samples = 0;  ///< Of each parameter.
+  int64_t parameters = 0;
+};
+
+/// Ops with seeds in attrs: `shape` lists the dimensions before those of the parameters.
+absl::StatusOr<DistributionGeometry> PrepareDistribution(const Tensor& shape,
+                                                         const Shape& parameters);
+
+/// Stateless ops: `shape` lists all dimensions, and those of the parameters are the last ones.
+absl::StatusOr<DistributionGeometry> PrepareStatelessDistribution(const Tensor& shape,
+                                                                  const Shape& parameters);
+
+}  // namespace formwork

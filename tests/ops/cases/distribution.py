@@ -1,0 +1,62 @@
+from generate import case, error, tensor
+
+KEY = tensor("uint64", [123456789012345])
+COUNTER = tensor("uint64", [5, 7])
+SEEDS = dict(seed=3, seed2=7)
+EXACT = {"half": "rel 1e-3 abs 0", "float": "rel 2e-7 abs 0", "double": "rel 1e-14 abs 0"}
+INTEGERS = ["int32", "int64"]
+NAN, INF = float("nan"), float("inf")
+
+ALPHAS = [0.1, 0.5, 1., 1.5, 20., 1000.]
+for dtype in ["half", "float", "double"]:
+  alphas, row = tensor(dtype, ALPHAS), tensor(dtype, [[0.5], [3.]])
+  exact = dict(tolerance=EXACT[dtype])
+  case("RandomGamma", [40], alphas, **SEEDS, **exact)
+  case("RandomGamma", tensor("int64", [2, 30]), row, seed=-1, **exact)
+  case("StatelessRandomGammaV2", [40, 6], tensor("int64", [1, 2**40]), alphas, **exact)
+  case("StatelessRandomGammaV2", tensor("int64", [30, 2, 1]), [-1, 2], row, **exact)
+  case("StatelessRandomGammaV3", [40, 6], KEY, COUNTER, 1, alphas, **exact)
+  case("StatelessRandomGammaV3", [1003], KEY, COUNTER, 3, tensor(dtype, 1.), **exact)
+  case("StatelessRandomGammaV3", [3], KEY, COUNTER, 1, tensor(dtype, 0.), **exact)
+  for alpha in [-1., NAN, INF]:
+    case("StatelessRandomGammaV3", [3], KEY, COUNTER, 1, tensor(dtype, alpha), **exact)
+for shape, alphas in [([0], []), ([2], []), ([], [0.5])]:
+  case("RandomGamma", tensor("int32", shape), tensor("float", alphas), **SEEDS,
+       tolerance=EXACT["float"])
+case("StatelessRandomGammaV3", [2, 0], KEY, COUNTER, 1, tensor("float", []))
+case("StatelessRandomGammaV3", tensor("int32", []), KEY, COUNTER, 1, 2.5,
+     tolerance=EXACT["float"])
+
+RATES = [0., 0.3, 1., 9.99, 10., 55.5, 3000.]
+for dtype in ["half", "float", "double"] + INTEGERS:
+  for rates in ["half", "float", "double"] + INTEGERS:
+    case("RandomPoissonV2", [30], tensor(rates, RATES), **SEEDS, dtype=dtype)
+    case("StatelessRandomPoisson", [30, 7], tensor("int64", [1, -2]), tensor(rates, RATES),
+         dtype=dtype)
+  case("StatelessRandomPoisson", [3], [1, 2], -1., dtype=dtype)
+case("StatelessRandomPoisson", tensor("int64", [5, 2, 1]), [1, 2], [[3.], [1e9]], dtype="double")
+case("RandomPoissonV2", tensor("int64", [0, 3]), [3., 4.], **SEEDS, dtype="double")
+
+ENDS = "Shape passed in must end with broadcasted shape."
+for shape, alphas in [([3], [0.5, 3.]), ([2, 2], [[0.5], [1.]]), ([2, 2], [0.5]), ([2], [[1., 2.]]),
+                      ([2], [])]:
+  alphas = tensor("float", alphas)
+  error("StatelessRandomGammaV2", shape, [1, 2], alphas, text=ENDS)
+  error("StatelessRandomGammaV3", shape, KEY, COUNTER, 1, alphas, text=ENDS)
+  error("StatelessRandomPoisson", shape, [1, 2], alphas, dtype="float", text=ENDS)
+for dims in [[-2], [2**30, 2**30, 2**30]]:
+  shape = tensor("int64", dims)
+  text = "must be >= 0" if dims[0] < 0 else ""
+  error("RandomGamma", shape, 1., text=text)
+  error("RandomPoissonV2", shape, 1., text=text)
+  error("StatelessRandomGammaV2", shape, [1, 2], 1., text=text)
+  error("StatelessRandomGammaV3", shape, KEY, COUNTER, 1, 1., text=text)
+  error("StatelessRandomPoisson", shape, [1, 2], 1., dtype="float", text=text)
+error("RandomGamma", [[2]], 1., text="shape must be a vector of {int32,int64}, got shape")
+error("RandomPoissonV2", 2, 1., text="shape must be a vector of {int32,int64}, got shape")
+error("StatelessRandomGammaV2", [2], [1, 2, 3], 1., text="seed must have shape [2], not [3]")
+error("StatelessRandomPoisson", [2], [1, 2, 3], 1., dtype="float",
+      text="seed must have shape [2], not [3]")
+error("StatelessRandomGammaV3", [2], KEY, COUNTER, 2, 1., text="Unsupported algorithm id: 2")
+error("StatelessRandomGammaV3", [2], COUNTER, COUNTER, 1, 1.,
+      text="key must have shape [1], not [2]")
