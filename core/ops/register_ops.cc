@@ -34,6 +34,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterNmsOps(registry);
   RegisterImageFileOps(registry);
   RegisterIoOps(registry);
+  RegisterParseOps(registry);
   RegisterFftOps(registry);
   RegisterLinalgOps(registry);
   RegisterTableOps(registry);

@@ -42,6 +42,7 @@ void RegisterImageColorOps(OpRegistry& registry);
 void RegisterNmsOps(OpRegistry& registry);
 void RegisterImageFileOps(OpRegistry& registry);
 void RegisterIoOps(OpRegistry& registry);
+void RegisterParseOps(OpRegistry& registry);
 void RegisterFftOps(OpRegistry& registry);
 void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);

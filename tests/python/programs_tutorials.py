@@ -310,6 +310,35 @@ def sampled_losses(function):
 
 
 @program
+def parsed_examples(function):
+  def example(i):
+    feature = {"id": tf.train.Feature(int64_list=tf.train.Int64List(value=[i])),
+               "words": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"w"] * i))}
+    if i != 1:
+      feature["size"] = tf.train.Feature(float_list=tf.train.FloatList(value=[i / 2, 2.0]))
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+  @function
+  def batch(serialized):
+    parsed = tf.io.parse_example(serialized, {
+        "id": tf.io.FixedLenFeature([], tf.int64),
+        "size": tf.io.FixedLenFeature([2], tf.float32, default_value=[-1.0, -2.0]),
+        "steps": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+        "words": tf.io.VarLenFeature(tf.string)})
+    ragged = tf.io.parse_example(serialized, {
+        "words": tf.io.RaggedFeature(tf.string), "id": tf.io.RaggedFeature(tf.int64)})
+    return parsed["id"], parsed["size"], parsed["steps"], parsed["words"], ragged["words"]
+
+  @function
+  def single(serialized):
+    parsed = tf.io.parse_single_example(serialized, {
+        "id": tf.io.FixedLenFeature([1], tf.int64), "words": tf.io.VarLenFeature(tf.string)})
+    return parsed["id"], tf.sparse.to_dense(parsed["words"])
+
+  return batch(tf.constant([example(i) for i in range(3)])), single(tf.constant(example(2)))
+
+
+@program
 def drawn_gammas_and_counts(function):
   @function
   def f(rates):

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/status.h"
+#include "core/kernels/io/io_cpu.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/storage/files_dir.h"
 #include "core/storage/tensor_bundle.h"
@@ -148,6 +149,7 @@ void RegisterIoCpuKernels(KernelRegistry& registry) {
   registry.Add("RestoreV2", MakeRestoreV2);
   registry.Add("MergeV2Checkpoints", MakeMergeV2Checkpoints);
   registry.Add("ShardedFilename", MakeShardedFilename);
+  AddParseExampleCpuKernels(registry);
 }
 
 }  // namespace formwork

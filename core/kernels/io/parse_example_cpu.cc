@@ -1,0 +1,445 @@
+// Parsing of serialized tf.train.Example: a map from names to lists of strings, floats or integers.
+// The wire format is read by hand, in place: only what is asked for is copied. What is cut short
+// fails; TensorFlow takes an example without its end for an empty one where that is all of it.
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/string_view.h"
+#include "core/base/hash_map.h"
+#include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/io/io_cpu.h"
+#include "core/kernels/kernel.h"
+#include "core/kernels/shape_tensor.h"
+#include "core/ops/dims.h"
+#include "core/ops/graph_dtype.h"
+#include "core/ops/parse.h"
+
+namespace formwork {
+namespace {
+
+// Protocol buffers' wire format.
+constexpr uint32_t kVarint = 0;
+constexpr uint32_t kBytes = 2;
+constexpr uint32_t kFixed32 = 5;
+
+struct WireField {
+  uint32_t number = 0;
+  uint32_t type = 0;
+  uint64_t varint = 0;
+  absl::string_view bytes;  ///< Of what has a length, and of fixed numbers.
+};
+
+// The fields of a message, one after the other.
+class WireReader {
+ public:
+  explicit WireReader(absl::string_view message) : rest_(message) {}
+
+  bool done() const { return rest_.empty(); }
+  // False where the message is malformed.
+  bool Next(WireField& field) {
+    uint64_t tag;
+    if (!Varint(tag) || tag > std::numeric_limits<uint32_t>::max() || tag < 8) return false;
+    field.number = static_cast<uint32_t>(tag >> 3);
+    field.type = tag & 7;
+    uint64_t size = 0;
+    switch (field.type) {
+      case kVarint:
+        return Varint(field.varint);
+      case kBytes:
+        return Varint(size) && Take(size, field.bytes);
+      case kFixed32:
+        return Take(4, field.bytes);
+      case 1:
+        return Take(8, field.bytes);
+      default:  // Groups, which none of these messages has.
+        return false;
+    }
+  }
+  bool Varint(uint64_t& value) {
+    value = 0;
+    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
+      const auto byte = static_cast<uint8_t>(rest_.front());
+      rest_.remove_prefix(1);
+      value |= uint64_t{byte & 0x7fu} << shift;
+      if (byte < 0x80) return true;
+    }
+    return false;
+  }
+  bool Take(uint64_t size, absl::string_view& bytes) {
+    if (size > rest_.size()) return false;
+    bytes = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return true;
+  }
+
+ private:
+  absl::string_view rest_;
+};
+
+// A list of an example, not decoded yet. kInvalid: it has none of that name, or one of no kind.
+struct Feature {
+  DType dtype = DType::kInvalid;
+  absl::string_view list;
+};
+
+// Of a Feature's fields the first list counts, as for TensorFlow.
+bool ReadFeature(absl::string_view message, Feature& feature) {
+  feature = {};
+  WireReader reader(message);
+  while (!reader.done()) {
+    WireField field;
+    if (!reader.Next(field)) return false;
+    if (field.number < 1 || field.number > 3 || field.type != kBytes) continue;
+    feature.dtype = field.number == 1   ? DType::kString
+                    : field.number == 2 ? DType::kFloat
+                                        : DType::kInt64;
+    feature.list = field.bytes;
+    return true;
+  }
+  return true;
+}
+
+// Calls each(name, feature message) for the entries of an example's map.
+template <typename Each>
+bool ForFeatures(absl::string_view example, const Each& each) {
+  WireReader fields(example);
+  while (!fields.done()) {
+    WireField features;
+    if (!fields.Next(features)) return false;
+    if (features.number != 1 || features.type != kBytes) continue;
+    WireReader entries(features.bytes);
+    while (!entries.done()) {
+      WireField entry;
+      if (!entries.Next(entry)) return false;
+      if (entry.number != 1 || entry.type != kBytes) continue;
+      WireReader pair(entry.bytes);
+      absl::string_view name;
+      absl::string_view value;
+      while (!pair.done()) {
+        WireField field;
+        if (!pair.Next(field)) return false;
+        if (field.type != kBytes) continue;
+        if (field.number == 1) name = field.bytes;
+        if (field.number == 2) value = field.bytes;
+      }
+      if (!each(name, value)) return false;
+    }
+  }
+  return true;
+}
+
+float FloatOf(absl::string_view bytes) {
+  float value;
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+// Appends a list's values, packed or not. False where it is malformed.
+template <typename T>
+bool AppendValues(absl::string_view list, std::vector<T>& to) {
+  WireReader reader(list);
+  while (!reader.done()) {
+    WireField field;
+    if (!reader.Next(field)) return false;
+    if (field.number != 1) continue;
+    if constexpr (std::is_same_v<T, std::string>) {
+      if (field.type == kBytes) to.emplace_back(field.bytes);
+    } else if constexpr (std::is_same_v<T, float>) {
+      if (field.type == kFixed32) to.push_back(FloatOf(field.bytes));
+      if (field.type != kBytes) continue;
+      if (field.bytes.size() % sizeof(float) != 0) return false;
+      for (; !field.bytes.empty(); field.bytes.remove_prefix(sizeof(float))) {
+        to.push_back(FloatOf(field.bytes));
+      }
+    } else {
+      if (field.type == kVarint) to.push_back(static_cast<T>(field.varint));
+      if (field.type != kBytes) continue;
+      WireReader packed(field.bytes);
+      while (!packed.done()) {
+        uint64_t value;
+        if (!packed.Varint(value)) return false;
+        to.push_back(static_cast<T>(value));
+      }
+    }
+  }
+  return true;
+}
+
+// The examples of a call, and where each feature that is asked for lies in them.
+class Examples {
+ public:
+  Examples(Tensor serialized, Tensor names)
+      : serialized_(std::move(serialized)), names_(std::move(names)) {}
+
+  bool batched() const { return serialized_.rank() == 1; }
+  int64_t size() const { return serialized_.num_elements(); }
+
+  /// The columns of these keys follow those asked for before. One that is asked for twice has two,
+  /// where TensorFlow fills only the last.
+  void Want(const Tensor& keys) {
+    for (const std::string& key : keys.span<std::string>()) {
+      columns_.push_back(places_.emplace(key, places_.size()).first->second);
+      keys_.push_back(key);
+    }
+  }
+
+  absl::Status Read() {
+    const size_t width = places_.size();
+    features_.resize(static_cast<size_t>(size()) * width);
+    for (int64_t i = 0; i < size(); ++i) {
+      if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
+      const std::string& example = serialized_.data<std::string>()[i];
+      Feature* const row = features_.data() + static_cast<size_t>(i) * width;
+      int64_t entries = 0;
+      const bool ok = ForFeatures(example, [&](absl::string_view name, absl::string_view value) {
+        if (WorkIsCutAt(entries++)) return false;
+        const auto place = places_.find(name);
+        // Of two of the same name the last one counts.
+        return place == places_.end() || ReadFeature(value, row[place->second]);
+      });
+      FORMWORK_RETURN_IF_ERROR(WorkStatus());
+      if (!ok) {
+        return InvalidArgument("Could not parse example input, value: '",
+                               absl::CEscape(absl::string_view(example).substr(0, 256)), "'");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Feature& At(int64_t example, size_t column) const {
+    return features_[static_cast<size_t>(example) * places_.size() + columns_[column]];
+  }
+  std::string NameOf(int64_t example) const {
+    if (names_.num_elements() == 0) return "<unknown>";
+    return names_.data<std::string>()[example];
+  }
+  const std::string& Key(size_t column) const { return keys_[column]; }
+
+  /// Appends what example `i` has in a column of that dtype.
+  template <typename T>
+  absl::Status Append(int64_t i, size_t column, DType dtype, std::vector<T>& to) const {
+    const Feature& feature = At(i, column);
+    if (feature.dtype == DType::kInvalid) return absl::OkStatus();
+    if (feature.dtype != dtype) {
+      return InvalidArgument("Name: ", NameOf(i), ", Key: ", Key(column), ", Index: ", i,
+                             ".  Data types don't match. Expected type: ", GraphDTypeName(dtype),
+                             ", Actual type: ", GraphDTypeName(feature.dtype));
+    }
+    if (AppendValues<T>(feature.list, to)) return absl::OkStatus();
+    return InvalidArgument("Name: ", NameOf(i), ", Key: ", Key(column), ", Index: ", i,
+                           ".  Can't parse serialized Example.");
+  }
+
+ private:
+  Tensor serialized_;
+  Tensor names_;
+  HashMap<std::string, size_t> places_;
+  std::vector<std::string> keys_;
+  std::vector<size_t> columns_;    // The place of each key.
+  std::vector<Feature> features_;  // [examples, places]
+};
+
+template <typename T>
+absl::StatusOr<Tensor> VectorOf(KernelContext& ctx, DType dtype, std::vector<T>& values) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      Tensor tensor,
+      Tensor::Allocate(ctx.allocator(), dtype, Shape{static_cast<int64_t>(values.size())}));
+  std::move(values.begin(), values.end(), tensor.mutable_data<T>());
+  return tensor;
+}
+
+// The values of one column, and where each example's end.
+template <typename T>
+absl::Status ReadColumn(const Examples& examples, size_t column, DType dtype,
+                        std::vector<T>& values, std::vector<int64_t>& splits) {
+  splits.assign(1, 0);
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
+    FORMWORK_RETURN_IF_ERROR(examples.Append(i, column, dtype, values));
+    splits.push_back(static_cast<int64_t>(values.size()));
+  }
+  return absl::OkStatus();
+}
+
+// Writes outputs `at`, `at + n` and `at + 2 n`.
+template <typename T>
+absl::Status OutputSparse(KernelContext& ctx, const Examples& examples, size_t column, DType dtype,
+                          int at, int n) {
+  std::vector<T> values;
+  std::vector<int64_t> splits;
+  FORMWORK_RETURN_IF_ERROR(ReadColumn(examples, column, dtype, values, splits));
+  const auto total = static_cast<int64_t>(values.size());
+  const int64_t rank = examples.batched() ? 2 : 1;
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * indices,
+                            ctx.AllocateOutput(at, DType::kInt64, Shape{total, rank}));
+  int64_t* index = indices->mutable_data<int64_t>();
+  int64_t longest = 0;
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    const int64_t begin = splits[static_cast<size_t>(i)];
+    const int64_t end = splits[static_cast<size_t>(i) + 1];
+    longest = std::max(longest, end - begin);
+    for (int64_t k = begin; k < end; ++k) {
+      if (WorkIsCutAt(k)) return WorkStatus();
+      if (examples.batched()) *index++ = i;
+      *index++ = k - begin;
+    }
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor vector, VectorOf(ctx, dtype, values));
+  ctx.SetOutput(at + n, std::move(vector));
+  if (!examples.batched()) return OutputIntegers(ctx, at + 2 * n, DType::kInt64, {total});
+  return OutputIntegers(ctx, at + 2 * n, DType::kInt64, {examples.size(), longest});
+}
+
+// Writes outputs `at` and `at + n`.
+template <typename T>
+absl::Status OutputRagged(KernelContext& ctx, const Examples& examples, size_t column, DType dtype,
+                          DType splits_dtype, int at, int n) {
+  std::vector<T> values;
+  std::vector<int64_t> splits;
+  FORMWORK_RETURN_IF_ERROR(ReadColumn(examples, column, dtype, values, splits));
+  if (splits_dtype == DType::kInt32 && splits.back() > std::numeric_limits<int32_t>::max()) {
+    return InvalidArgument("Key: ", examples.Key(column),
+                           ".  Too many values for row splits of int32: ", splits.back());
+  }
+  if (!examples.batched()) splits.clear();
+  FORMWORK_ASSIGN_OR_RETURN(Tensor vector, VectorOf(ctx, dtype, values));
+  ctx.SetOutput(at, std::move(vector));
+  return OutputIntegers(ctx, at + n, splits_dtype, splits);
+}
+
+template <typename T>
+absl::Status OutputDense(KernelContext& ctx, const Examples& examples, size_t column,
+                         const DenseFeature& feature, const Tensor& fill, int at) {
+  std::vector<std::vector<T>> rows(static_cast<size_t>(examples.size()));
+  int64_t longest = 0;
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
+    std::vector<T>& row = rows[static_cast<size_t>(i)];
+    const Feature& found = examples.At(i, column);
+    if (found.dtype == DType::kInvalid) {
+      if (feature.variable || fill.num_elements() > 0 || feature.row_elements == 0) continue;
+      return InvalidArgument("Name: ", examples.NameOf(i), ", Feature: ", examples.Key(column),
+                             " (data type: ", GraphDTypeName(feature.dtype),
+                             ") is required but could not be found.");
+    }
+    if (found.dtype != feature.dtype) {
+      return InvalidArgument("Name: ", examples.NameOf(i), ", Key: ", examples.Key(column),
+                             ", Index: ", i,
+                             ".  Data types don't match. Data type: ", GraphDTypeName(found.dtype),
+                             " but expected type: ", GraphDTypeName(feature.dtype));
+    }
+    FORMWORK_RETURN_IF_ERROR(examples.Append(i, column, feature.dtype, row));
+    const auto size = static_cast<int64_t>(row.size());
+    if (feature.variable ? size % feature.row_elements != 0 : size != feature.row_elements) {
+      return InvalidArgument(
+          "Name: ", examples.NameOf(i), ", Key: ", examples.Key(column), ", Index: ", i,
+          ".  Number of ", GraphDTypeName(feature.dtype), " values ",
+          feature.variable ? "is not a multiple of stride length. Saw "
+                           : "!= expected.  Values size: ",
+          size, feature.variable ? " values but row shape is: " : " but output shape: ",
+          DimsText(feature.row));
+    }
+    longest = std::max(longest, size);
+  }
+  Dims dims = feature.row;
+  if (feature.variable) dims.insert(dims.begin(), longest / feature.row_elements);
+  if (examples.batched()) dims.insert(dims.begin(), examples.size());
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(at, feature.dtype, shape));
+  T* to = output->mutable_data<T>();
+  const int64_t width = feature.variable ? longest : feature.row_elements;
+  for (std::vector<T>& row : rows) {
+    if (WorkIsCut()) return WorkStatus();
+    const auto size = static_cast<int64_t>(row.size());
+    std::move(row.begin(), row.end(), to);
+    if (feature.variable) {
+      std::fill(to + size, to + width, fill.data<T>()[0]);
+    } else if (size < width) {
+      std::copy_n(fill.data<T>(), width, to);
+    }
+    to += width;
+  }
+  return absl::OkStatus();
+}
+
+// The three dtypes that a feature may have.
+#define FORMWORK_FEATURE_CASES(dtype, what, ...)                                     \
+  switch (dtype) {                                                                   \
+    case DType::kFloat: {                                                            \
+      using T = float;                                                               \
+      FORMWORK_RETURN_IF_ERROR(__VA_ARGS__);                                         \
+      break;                                                                         \
+    }                                                                                \
+    case DType::kInt64: {                                                            \
+      using T = int64_t;                                                             \
+      FORMWORK_RETURN_IF_ERROR(__VA_ARGS__);                                         \
+      break;                                                                         \
+    }                                                                                \
+    case DType::kString: {                                                           \
+      using T = std::string;                                                         \
+      FORMWORK_RETURN_IF_ERROR(__VA_ARGS__);                                         \
+      break;                                                                         \
+    }                                                                                \
+    default:                                                                         \
+      return Unimplemented(what, ": dtype ", DTypeName(dtype), " is not supported"); \
+  }
+
+absl::StatusOr<KernelFn> MakeParseExampleV2(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ParseExampleAttrs attrs, ParseExampleAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
+    const Tensor& sparse_keys = ctx.input(2);
+    const Tensor& dense_keys = ctx.input(3);
+    const Tensor& ragged_keys = ctx.input(4);
+    FORMWORK_RETURN_IF_ERROR(
+        CheckParseExample(attrs, ctx.input(0), ctx.input(1), sparse_keys.num_elements(),
+                          dense_keys.num_elements(), ragged_keys.num_elements()));
+    for (size_t i = 0; i < attrs.dense.size(); ++i) {
+      const int at = static_cast<int>(i);
+      FORMWORK_RETURN_IF_ERROR(CheckDenseDefault(attrs.dense[i], at, ctx.input(5 + at).shape()));
+    }
+    Examples examples(ctx.input(0), ctx.input(1));
+    examples.Want(sparse_keys);
+    examples.Want(dense_keys);
+    examples.Want(ragged_keys);
+    FORMWORK_RETURN_IF_ERROR(examples.Read());
+    size_t column = 0;
+    const int sparse = static_cast<int>(attrs.sparse.size());
+    for (int i = 0; i < sparse; ++i, ++column) {
+      const DType dtype = attrs.sparse[static_cast<size_t>(i)];
+      FORMWORK_FEATURE_CASES(dtype, "sparse feature",
+                             OutputSparse<T>(ctx, examples, column, dtype, i, sparse))
+    }
+    const int dense = static_cast<int>(attrs.dense.size());
+    for (int i = 0; i < dense; ++i, ++column) {
+      const DenseFeature& feature = attrs.dense[static_cast<size_t>(i)];
+      FORMWORK_FEATURE_CASES(
+          feature.dtype, "dense feature",
+          OutputDense<T>(ctx, examples, column, feature, ctx.input(5 + i), 3 * sparse + i))
+    }
+    const int ragged = static_cast<int>(attrs.ragged.size());
+    for (int i = 0; i < ragged; ++i, ++column) {
+      const DType dtype = attrs.ragged[static_cast<size_t>(i)];
+      const DType splits = attrs.splits[static_cast<size_t>(i)];
+      FORMWORK_FEATURE_CASES(
+          dtype, "ragged feature",
+          OutputRagged<T>(ctx, examples, column, dtype, splits, 3 * sparse + dense + i, ragged))
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace
+
+void AddParseExampleCpuKernels(KernelRegistry& registry) {
+  registry.Add("ParseExampleV2", MakeParseExampleV2);
+}
+
+}  // namespace formwork

@@ -1,0 +1,119 @@
+import struct
+
+from generate import case, error, tensor
+
+
+# --- The wire format of tf.train.Example
+def field(number, payload):
+  assert len(payload) < 128
+  return bytes([number << 3 | 2, len(payload)]) + payload
+
+
+def varint(x):
+  x &= 2**64 - 1
+  out = b""
+  while x >= 128:
+    out += bytes([x & 127 | 128])
+    x >>= 7
+  return out + bytes([x])
+
+
+def integers(*values):
+  return field(3, field(1, b"".join(map(varint, values))))
+
+
+def floats(*values):
+  return field(2, field(1, struct.pack("<%df" % len(values), *values)))
+
+
+def texts(*values):
+  return field(1, b"".join(field(1, v) for v in values))
+
+
+def example(**features):
+  return field(1, b"".join(field(1, field(1, k.encode()) + field(2, v))
+                           for k, v in features.items()))
+
+
+OP = "ParseExampleV2"
+A = example(a=integers(1, 2), b=floats(1.5), c=texts(b"x", b"yy"))
+B = example(a=integers(-3), b=floats(2.5, 3.5), other=texts(b"unused"))
+EMPTY = b""
+DTYPES = {"a": "int64", "b": "float", "c": "string"}
+
+
+def parse(make, serialized, names=(), sparse="", dense=(), ragged="", splits="int64", dtypes=DTYPES,
+          **more):
+  """`dense`: of (key, default, shape)."""
+  def strings(values):
+    values = list(values)
+    return tensor("string", values, [len(values)])
+  defaults = [tensor(dtypes[k], [] if d is None else d) for k, d, _ in dense]
+  make(OP, serialized if not isinstance(serialized, list) else strings(serialized), strings(names),
+       strings(sparse), strings(k for k, _, _ in dense), strings(ragged), defaults,
+       num_sparse=len(sparse), sparse_types=[dtypes[k] for k in sparse],
+       ragged_value_types=[dtypes[k] for k in ragged],
+       ragged_split_types=[splits] * len(ragged), dense_shapes=[s for _, _, s in dense], **more)
+
+
+parse(case, [A, B, EMPTY], sparse="ac", ragged="b")
+parse(case, [A, B, EMPTY], ragged="abc", splits="int32")
+parse(case, [A], dense=[("b", None, [1]), ("a", None, [2]), ("c", [b"p", b"q"], [2])])
+parse(case, [A, EMPTY], dense=[("b", [7.], [1]), ("a", [8, 9], [2]), ("c", [b"p", b"q"], [2])])
+parse(case, [EMPTY, EMPTY], dense=[("a", [[1, 2], [3, 4]], [2, 2]), ("b", 3., [])])
+parse(case, [A, B, EMPTY], dense=[("a", [9], [None]), ("b", 0.5, [None]), ("c", [b"-"], [None])])
+parse(case, [example(a=integers(1, 2, 3, 4)), example(a=integers(5, 6))],
+      dense=[("a", [9], [None, 2])])
+parse(case, [example(a=integers(4))], dense=[("a", None, [])])
+parse(case, [A, B], names=["first", "second"], sparse="bz", dtypes=dict(DTYPES, z="string"))
+parse(case, [], sparse="a", dense=[("b", None, [2])], ragged="c")
+parse(case, [EMPTY], dense=[("a", [5], [None])])
+for text in [A, EMPTY]:
+  parse(case, text, sparse="ac", ragged="b", dense=[("z", [1, 2], [2])],
+        dtypes=dict(DTYPES, z="int64"))
+parse(case, A, dense=[("a", None, [2])])
+parse(case, A, dense=[("a", [5], [None])])
+# Extremes, lists that are not packed, what is unknown, features of no kind, a name twice.
+parse(case, [example(a=integers(2**63 - 1, -2**63), b=floats(float("inf"), float("nan")))],
+      sparse="ab")
+parse(case, [example(a=field(3, b"\x08\x01\x08\x02"), b=field(2, b"\x0d\x00\x00\x80\x3f"))],
+      sparse="ab")
+parse(case, [b"\x12\x01z" + A], sparse="a")
+parse(case, [example(a=b"", c=texts())], sparse="ac", dense=[("b", [1.], [1])])
+parse(case, [A + B, example(a=integers(7)) + example(a=integers(8, 9))], sparse="a", ragged="b")
+
+WRONG = dict(DTYPES, a="float")
+parse(error, [A], sparse="a", dtypes=WRONG,
+      text="Name: <unknown>, Key: a, Index: 0.  Data types don't match. Expected type: float, "
+      "Actual type: int64")
+parse(error, [B, A], names=["p", "q"], ragged="a", dtypes=WRONG,
+      text="Name: p, Key: a, Index: 0.  Data types don't match. Expected type: float")
+parse(error, [A], dense=[("a", None, [2])], dtypes=WRONG,
+      text="Data types don't match. Data type: int64 but expected type: float")
+parse(error, [A, EMPTY], names=["p", "q"], dense=[("b", None, [1])],
+      text="Name: q, Feature: b (data type: float) is required but could not be found.")
+parse(error, EMPTY, dense=[("b", None, [1])],
+      text="Feature: b (data type: float) is required but could not be found.")
+parse(error, [A, B], dense=[("b", None, [1])],
+      text="Name: <unknown>, Key: b, Index: 1.  Number of float values != expected.  Values size: "
+      "2 but output shape: [1]")
+parse(error, [A, B], dense=[("a", [9], [None, 2])],
+      text="Number of int64 values is not a multiple of stride length. Saw 1 values but")
+for text in [A[:-1], b"\x0b", b"\x07", b"\x08", b"\x0a\x02\x0a\x09", b"\x0a\x04\x0a\x02\x0a\x05",
+             b"\x0a\x06\x0a\x04\x0a\x01a\x12", b"\x0a\x07\x0a\x05\x0a\x01a\x12\x05"]:
+  parse(error, [A, text], sparse="c", text="Could not parse example input")
+parse(error, [example(a=field(3, b"\x0a\x02\x80\x80"))], sparse="a", text="Key: a, Index: 0.")
+parse(error, tensor("string", [[A]]), sparse="a",
+      text="Expected serialized to be a scalar or vector, got shape: [1,1]")
+parse(error, [A], names=["p", "q"], sparse="a",
+      text="Expected names have the same shape as serialized: name.shape=[2], serialized.shape=[1]")
+for default, shape in [([1, 2, 3], [2]), ([1], [2]), ([[1, 2]], [2])]:
+  parse(error, [A], dense=[("a", default, shape)],
+        text="is not compatible with dense_shapes_[0] == [2]")
+for default in [[], [1, 2]]:
+  parse(error, [A], dense=[("a", default, [None])],
+        text="must contain a single element (the padding element).")
+parse(error, [A, b"\x0a\x05"], sparse="c", text="Could not parse example input",
+      code="INVALID_ARGUMENT", comment="TensorFlow takes it for one without features.")
+parse(error, [example(b=field(2, b"\x0a\x03\x00\x00\x00"))], sparse="b", text="Key: b, Index: 0.",
+      code="INVALID_ARGUMENT", comment="TensorFlow takes three bytes for no float.")
