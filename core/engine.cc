@@ -12,6 +12,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/system_memory.h"
+#include "core/engine_answers.h"
 #include "core/engine_impl.h"
 #include "core/kernels/conv/onednn_conv.h"
 #include "core/kernels/isa.h"
@@ -116,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
     }
     state::Life life = NextLife(previous, log);
     life.set_logged(options.durability == Durability::kSync);
+    life.set_answers_logged(life.logged());
     auto engine = std::make_unique<EngineImpl>(options, life);
     if (!engine->has_threads()) return ResourceExhausted("no thread for calls can be started");
     if (store != nullptr) FORMWORK_RETURN_IF_ERROR(engine->Restore(std::move(store), life));
@@ -212,6 +214,46 @@ FunctionInfo EngineImpl::InfoOf(const ConcreteFunction& function, bool signature
     if (resource.deleted()) info.deleted_variables.push_back(resource.name);
   }
   return info;
+}
+
+std::optional<FunctionInfo> EngineImpl::FindFunction(absl::string_view name_space, uint64_t id) {
+  const FunctionPtr function = functions_.Find(name_space, id);
+  if (function == nullptr) return std::nullopt;
+  return InfoOf(*function);
+}
+
+absl::StatusOr<std::shared_ptr<const MessageAnswer>> EngineImpl::AnswerOnce(
+    absl::string_view name_space, const RequestId& request, uint64_t content, AnswerOnceFn answer) {
+  name_space = NamespaceOf(name_space);
+  FORMWORK_ASSIGN_OR_RETURN(const AnswerWindow::Begun begun,
+                            answers_.Begin(name_space, request, content));
+  if (begun.place == AnswerWindow::Place::kRuns) {
+    return absl::UnavailableError("the request is being done: send it again for its answer");
+  }
+  if (begun.place == AnswerWindow::Place::kAnswered) {
+    auto known = std::dynamic_pointer_cast<const MessageAnswer>(begun.answer);
+    if (known != nullptr) return known;
+    return InField(InvalidArgument("request ", request.sequence, " was of another method"),
+                   "sequence");
+  }
+  bool done = false;
+  uint64_t position = 0;
+  absl::StatusOr<std::shared_ptr<const MessageAnswer>> answered;
+  {
+    const GroupCommit::Unit unit(commits_);
+    answered = CatchOutOfMemory([&] { return answer(&done); });
+    if (done && commits_ != nullptr && answers_.HasRoomFor(0)) {
+      const HeapScope unlimited(nullptr);
+      auto commit = std::make_unique<CallCommit>();
+      commit->answer = StoredAnswerOf(name_space, request, content);
+      if (!answered.ok() || *answered == nullptr || !ToStored(**answered, &*commit->answer)) {
+        commit->answer->message.set_lost(true);
+      }
+      position = commits_->Append({{}, std::move(commit)});
+    }
+  }
+  answers_.End(name_space, request, answered.ok() ? *answered : nullptr, done, position);
+  return answered;
 }
 
 absl::StatusOr<FunctionInfo> EngineImpl::Resolve(absl::string_view name_space,

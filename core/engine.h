@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "core/base/answer_window.h"
 #include "core/base/request_id.h"
 #include "core/base/timeline.h"
 #include "core/device/host_allocator.h"
@@ -29,7 +31,6 @@
 
 namespace formwork {
 
-class AnswerWindow;
 class Device;
 class KernelRegistry;
 
@@ -216,6 +217,11 @@ struct CallSpec {
   absl::Duration kept_ttl;  ///< Of kept outputs; zero: EngineOptions::kept_tensor_ttl.
   absl::Time deadline = absl::InfiniteFuture();
   bool timeline = false;  ///< Whether the result has one.
+  /// Whether all that it changes of resources changes, or, where it does not succeed, nothing: then
+  /// its effects are none, and what it has printed is not told. It holds what it writes to its end,
+  /// and what it prints comes with its result. Random numbers that it has drawn, and files that it
+  /// has written, stay so.
+  bool atomic = false;
   RequestId request = {};
 };
 
@@ -333,6 +339,12 @@ struct EngineStats {
   std::vector<std::pair<std::string, uint64_t>> fallbacks;
 };
 
+/// An answer in the words of who gave it.
+class MessageAnswer : public AnswerWindow::Answer {
+ public:
+  virtual std::string Text() const = 0;  ///< As it is to be given by another process.
+};
+
 /// A request that may wait or take long: a call, a registration, variables read or written. Shared
 /// by the engine and whoever may cancel it; dropped without Start it is as if never asked.
 /// Thread-safe.
@@ -383,12 +395,21 @@ class Engine {
   /// What messages are to be reserved of while they wait, and decoding is to be held to.
   virtual MemoryBudget& memory() = 0;
 
-  /// What the requests of clients were answered: a Registration, CallSpec or AssignSpec whose
-  /// `request` is given is done once, however often it is asked for, and who asks again gets the
-  /// same answer, less what was printed meanwhile and the timeline; also while it is being done,
-  /// and then it waits as a call does. What failed without an effect is done again. Here for
-  /// requests that are asked for without a CallHandle.
-  virtual AnswerWindow& answers() = 0;
+  /// A Registration, CallSpec or AssignSpec whose `request` is given is done once, however often it
+  /// is asked for, and who asks again gets the same answer, less what was printed meanwhile and the
+  /// timeline; also while it is being done, and then it waits as a call does. What failed without
+  /// an effect is done again. With Durability::kSync all this holds across crashes, too.
+  ///
+  /// This is for requests that are asked for without a CallHandle: `answer` does what is asked for,
+  /// sets `done` once it has had its effect, and may fail then, or give null for want of memory; it
+  /// waits for nothing. `content`: a hash (StableHash) of what is asked for. Errors: of `answer`;
+  /// AnswerWindow::Begin's; kUnavailable while it is being done; kInvalidArgument if the number was
+  /// of a request with a CallHandle.
+  using AnswerOnceFn =
+      absl::FunctionRef<absl::StatusOr<std::shared_ptr<const MessageAnswer>>(bool* done)>;
+  virtual absl::StatusOr<std::shared_ptr<const MessageAnswer>> AnswerOnce(
+      absl::string_view name_space, const RequestId& request, uint64_t content,
+      AnswerOnceFn answer) = 0;
 
   /// Imports, compiles and caches, on threads of its own.
   /// Errors: kInvalidArgument (graph, names, captures), kUnimplemented lists the missing ops,
@@ -400,7 +421,8 @@ class Engine {
   virtual absl::StatusOr<FunctionInfo> Resolve(absl::string_view name_space, absl::string_view name,
                                                const FunctionType& type, ErrorDetails* details) = 0;
 
-  /// Runs a call. Errors, before it runs: kNotFound (function, variable, kept tensor),
+  /// Runs a call. Errors, before it runs: kUnimplemented of an atomic one that changes what cannot
+  /// be changed back (an iterator), or on a device; kNotFound (function, variable, kept tensor),
   /// kInvalidArgument (inputs), kFailedPrecondition naming a captured variable that was deleted,
   /// kResourceExhausted if too many wait, kUnavailable while draining; then those of its steps, and
   /// kAborted where a drain cut it off. With Durability::kSync kResourceExhausted, of what may

@@ -9,8 +9,10 @@
 #include "absl/time/clock.h"
 #include "core/base/name.h"
 #include "core/base/reason.h"
+#include "core/base/stable_hash.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
+#include "core/ops/data.h"
 
 namespace formwork {
 namespace {
@@ -54,6 +56,7 @@ class CallTask final : public TaskOf<CallResult> {
 
   const BoundFunction& bound() const { return static_cast<const BoundFunction&>(*function_); }
   absl::Status Bind(std::vector<AccessRequest>& access);
+  absl::Status MakeAtomic(absl::Span<const AccessRequest> access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
   // It is about to leave its thread, or is back, as its timeline shows it.
   void BeginAway(Timeline::Kind kind, absl::string_view name, absl::string_view reason);
@@ -66,8 +69,8 @@ class CallTask final : public TaskOf<CallResult> {
   // the call's; false where it has left its thread.
   bool FinishOnStream(absl::Status& status);
   Effects EffectsOf(bool past_last);
-  // How far the function's hidden state has got.
-  void LogState();
+  // Takes back what one that is atomic has done.
+  void Undo();
   absl::Status TakeOutputs();
   absl::StatusOr<FunctionPtr> FindFunction();
   void DropKept();
@@ -83,7 +86,7 @@ class CallTask final : public TaskOf<CallResult> {
           call(task.engine_.allocator_, absl::MakeSpan(task.bound().state), &task.bound().named,
                task.stop_) {
       call.set_resources(&task.ticket_);
-      if (task.spec_.print) call.set_print(&task.spec_.print);
+      if (task.spec_.print && !task.spec_.atomic) call.set_print(&task.spec_.print);
       call.set_files_dir(task.engine_.options_.files_dir);
     }
     MemoryShare share;
@@ -125,13 +128,15 @@ size_t BytesOf(const CallResult& result) {
 }
 
 uint64_t CallTask::ContentHash() {
-  uint64_t hash = absl::HashOf(spec_.function.id, spec_.function.name, spec_.keep_outputs);
+  StableHash hash;
+  hash.Add(spec_.function.id).Add(spec_.function.name).Add(uint64_t{spec_.keep_outputs});
   for (const Argument& input : spec_.inputs) {
     const Tensor& tensor = input.tensor;
-    hash = absl::HashOf(hash, input.kind, input.id, tensor.dtype(), tensor.shape().rank());
-    for (int64_t dim : tensor.shape().dims()) hash = absl::HashOf(hash, dim);
+    hash.Add(static_cast<uint64_t>(input.kind)).Add(input.id);
+    hash.Add(static_cast<uint64_t>(tensor.dtype()) << 32 | uint64_t(tensor.shape().rank()));
+    for (int64_t dim : tensor.shape().dims()) hash.Add(static_cast<uint64_t>(dim));
   }
-  return hash;
+  return hash.value();
 }
 
 absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
@@ -143,7 +148,22 @@ absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
   result_.function_name = function_->name;
   function_->calls.fetch_add(1, std::memory_order_relaxed);
   ticket_.set_writer(function_->id);
-  return Bind(access);
+  FORMWORK_RETURN_IF_ERROR(Bind(access));
+  // What it is answered becomes durable with what it changes.
+  if (does_ && is_logged()) ticket_.HoldAll();
+  return spec_.atomic ? MakeAtomic(access) : absl::OkStatus();
+}
+
+absl::Status CallTask::MakeAtomic(absl::Span<const AccessRequest> access) {
+  if (engine_.streams_) return Unimplemented("atomic calls on a device");
+  for (const AccessRequest& request : access) {
+    if (request.mode == Access::kWrite && request.resource->type.kind == &kIteratorKind) {
+      return Unimplemented("atomic calls that take elements of an iterator: ",
+                           Described(*request.resource), " cannot be put back");
+    }
+  }
+  ticket_.SetAtomic();
+  return absl::OkStatus();
 }
 
 absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access) {
@@ -368,8 +388,7 @@ void CallTask::Finish(absl::Status status) {
     function.frames.Return(std::move(running.frame));
   }
   values_ = std::move(running.outputs);
-  if (engine_.commits_ != nullptr && !function.state.empty()) LogState();
-  ticket_.ReleaseAll();
+  // Before the places go back, so that all that it is answered is durable with what it has changed.
   if (result_.status.ok()) {
     result_.status = CatchOutOfMemory([&] { return TakeOutputs(); });
     if (!result_.status.ok()) {
@@ -377,6 +396,19 @@ void CallTask::Finish(absl::Status status) {
       failed = static_cast<int64_t>(function.program().code.size());  // All has run.
     }
   }
+  result_.printed = std::move(running.call.printed());
+  if (!result_.status.ok()) {
+    result_.details.effects = EffectsOf(failed > function.program().last_effect);
+    if (spec_.atomic) Undo();
+  } else if (does_) {
+    has_changed_ = EffectsOf(true) != Effects::kNone || !function.state.empty() ||
+                   (spec_.keep_outputs && spec_.keep_from < result_.outputs.size());
+  }
+  if (is_logged()) {
+    const HeapScope unlimited(nullptr);  // It has been drawn.
+    LogWithChanges(function.state.empty() ? std::nullopt : StateOf(function));
+  }
+  ticket_.ReleaseAll();
   if (result_.status.ok() && recorder_ == nullptr) {  // Else it took longer than others do.
     const float us = static_cast<float>(running.nanos) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
@@ -384,21 +416,15 @@ void CallTask::Finish(absl::Status status) {
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
     if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
   }
-  if (!result_.status.ok()) {
-    result_.details.effects = EffectsOf(failed > function.program().last_effect);
-  } else if (does_) {
-    has_changed_ = EffectsOf(true) != Effects::kNone || !function.state.empty() ||
-                   (spec_.keep_outputs && spec_.keep_from < result_.outputs.size());
-  }
   if (streams() != nullptr) CloseStream();
-  result_.printed = std::move(running.call.printed());
   running_.reset();
   Answer();
 }
 
-void CallTask::LogState() {
-  const HeapScope unlimited(nullptr);  // It has been drawn.
-  if (const auto state = StateOf(bound())) NoteLogged(engine_.commits_->AppendState(*state));
+void CallTask::Undo() {
+  ticket_.RollBack();
+  result_.printed.clear();
+  result_.details.effects = Effects::kNone;
 }
 
 absl::Status CallTask::TakeOutputs() {

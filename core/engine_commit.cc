@@ -22,6 +22,39 @@ constexpr uint64_t kLargeTimes = 4;
 
 }  // namespace
 
+LoggedValue ToLogged(LoggedAnswer answer, uint64_t position) {
+  LoggedValue value;
+  value.key = {StoredKey::Of::kLoggedAnswer, 0, position};
+  value.logged.set_position(position);
+  value.logged.set_answer(true);
+  value.parts.push_back(Tensor::StringScalar(answer.message.SerializeAsString()));
+  for (Tensor& part : answer.parts) value.parts.push_back(std::move(part));
+  return value;
+}
+
+LoggedValue ToLogged(const AnsweredClient& client) {
+  LoggedValue value;
+  value.key = {StoredKey::Of::kLoggedClient, client.number, 0};
+  state::Client* to = value.logged.mutable_client();
+  to->set_number(client.number);
+  to->set_namespace_(client.name_space);
+  to->set_id(client.id);
+  to->set_acknowledged(client.acknowledged);
+  for (const SequenceRanges::Range& range : client.gone) {
+    state::Client::Range* gone = to->add_gone();
+    gone->set_first(range.first);
+    gone->set_last(range.last);
+  }
+  to->set_begins_micros(absl::ToUnixMicros(client.begins));
+  return value;
+}
+
+AnsweredClient UnknownClient(absl::Time begins) {
+  AnsweredClient unknown;
+  unknown.begins = begins;
+  return unknown;
+}
+
 GroupCommit::GroupCommit(Options options, uint64_t position, const std::vector<StoredKey>& logged,
                          HashSet<uint64_t> functions)
     : store_(options.store),
@@ -33,8 +66,11 @@ GroupCommit::GroupCommit(Options options, uint64_t position, const std::vector<S
       durable_(position) {
   {
     absl::MutexLock lock(&writing_);
+    absl::MutexLock known(&mutex_);
     for (const StoredKey& key : logged) {
-      if (key.of == StoredKey::Of::kLoggedRows) {
+      if (key.of == StoredKey::Of::kLoggedClient) {
+        clients_.insert(key.id);
+      } else if (key.of == StoredKey::Of::kLoggedRows) {
         logged_rows_[key.id].push_back(key);
       } else {
         logged_[{key.of, key.id}] = key;
@@ -76,8 +112,39 @@ uint64_t GroupCommit::Append(CommitRecord record) {
       pending_.resources.insert_or_assign(id, Group::Commit{position, std::move(state)});
     }
   }
+  if (record.attachment != nullptr) {
+    Add(position, std::move(static_cast<CallCommit&>(*record.attachment)));
+  }
   return position;
 }
+
+void GroupCommit::Add(uint64_t position, CallCommit attached) {
+  if (attached.function && functions_.contains(attached.function->id())) {
+    const uint64_t id = attached.function->id();
+    pending_.functions.insert_or_assign(id,
+                                        Function{position, false, *std::move(attached.function)});
+  }
+  if (attached.answer) pending_.answers.emplace(position, *std::move(attached.answer));
+}
+
+void GroupCommit::DropAnswer(uint64_t position) {
+  absl::MutexLock lock(&mutex_);
+  if (pending_.answers.erase(position) == 0) pending_.dropped.insert(position);
+}
+
+void GroupCommit::NoteClient(AnsweredClient client) {
+  absl::MutexLock lock(&mutex_);
+  const uint64_t number = client.number;
+  clients_.insert(number);
+  pending_.clients.insert_or_assign(number, std::move(client));
+}
+
+void GroupCommit::DropClient(uint64_t number) {
+  absl::MutexLock lock(&mutex_);
+  if (clients_.erase(number) > 0) pending_.clients.insert_or_assign(number, std::nullopt);
+}
+
+void GroupCommit::NoteBegin(absl::Time begins) { NoteClient(UnknownClient(begins)); }
 
 uint64_t GroupCommit::NextPosition(Function function) {
   function.position = NextPosition();
@@ -102,15 +169,6 @@ uint64_t GroupCommit::AppendNoFunction(uint64_t id) {
   absl::MutexLock lock(&mutex_);
   functions_.erase(id);
   return NextPosition(std::move(function));
-}
-
-uint64_t GroupCommit::AppendState(state::Function function) {
-  const HeapScope unlimited(nullptr);
-  absl::MutexLock lock(&mutex_);
-  if (!functions_.contains(function.id())) return 0;
-  Function there;
-  there.state = std::move(function);
-  return NextPosition(std::move(there));
 }
 
 uint64_t GroupCommit::AppendMore() {
@@ -197,6 +255,11 @@ void GroupCommit::PutBack(Group group) {
   for (auto& [id, function] : group.functions) {
     pending_.functions.try_emplace(id, std::move(function));
   }
+  pending_.answers.merge(group.answers);
+  pending_.dropped.insert(group.dropped.begin(), group.dropped.end());
+  for (auto& [number, client] : group.clients) {
+    pending_.clients.try_emplace(number, std::move(client));
+  }
   pending_.more = std::max(pending_.more, group.more);
   pending_.last = std::max(pending_.last, group.last);
   pending_.records += group.records;
@@ -213,6 +276,10 @@ void GroupCommit::Loop() {
       };
       mutex_.Await(absl::Condition(&due));
       if (stopped_) return;
+    }
+    {
+      absl::WriterMutexLock whole(&units_);
+      absl::MutexLock lock(&mutex_);
       group = std::exchange(pending_, {});
     }
     const absl::Time began = absl::Now();
@@ -305,10 +372,29 @@ absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
     value.logged.set_removed(function.removed);
     *value.logged.mutable_function() = function.state;
   }
+  for (const auto& [position, answer] : group.answers) {
+    if (!group.dropped.contains(position)) values.push_back(ToLogged(answer, position));
+  }
+  for (const uint64_t position : group.dropped) {
+    if (group.answers.count(position) == 0) {
+      removed.push_back({StoredKey::Of::kLoggedAnswer, 0, position});
+    }
+  }
+  for (const auto& [number, client] : group.clients) {
+    if (client) {
+      values.push_back(ToLogged(*client));
+    } else {
+      removed.push_back({StoredKey::Of::kLoggedClient, number, 0});
+    }
+  }
   if (more != 0) add(StoredKey::Of::kLoggedMore, 0, more).logged.set_more(true);
   FORMWORK_ASSIGN_OR_RETURN(const uint64_t bytes, store_.Log(values, removed));
   for (const auto& [id, commit] : group.resources) logged_rows_.erase(id);
   for (const LoggedValue& value : values) {
+    if (value.key.of == StoredKey::Of::kLoggedAnswer ||
+        value.key.of == StoredKey::Of::kLoggedClient) {
+      continue;  // The window's, and no snapshot's.
+    }
     if (value.key.of == StoredKey::Of::kLoggedRows) {
       logged_rows_[value.key.id].push_back(value.key);
     } else {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "core/base/answer_window.h"
 #include "core/base/hash_map.h"
 #include "core/engine.h"
 #include "core/resource/access_ticket.h"
@@ -30,8 +32,26 @@
 
 namespace formwork {
 
+/// What a request was answered, as the log has it (core/engine_answers.h).
+struct LoggedAnswer {
+  state::Answer message;
+  std::vector<Tensor> parts;  ///< Shared: of outputs.
+};
+
+/// What a call's record has beside resources.
+struct CallCommit final : CommitAttachment {
+  std::optional<state::Function> function;  ///< Its hidden state, if it is still there.
+  std::optional<LoggedAnswer> answer;
+};
+
+/// The log's entry of one, or of the client. `position`: of the answer.
+LoggedValue ToLogged(LoggedAnswer answer, uint64_t position);
+LoggedValue ToLogged(const AnsweredClient& client);
+/// Of those that are not known.
+AnsweredClient UnknownClient(absl::Time begins);
+
 /// Thread-safe.
-class GroupCommit final : public CommitLog {
+class GroupCommit final : public CommitLog, public AnswerLog {
  public:
   /// A resource's value as the store takes it. Errors: kUnimplemented for what cannot be stored.
   using PartsOf = absl::AnyInvocable<absl::StatusOr<std::vector<Tensor>>(const Resource& resource,
@@ -48,12 +68,36 @@ class GroupCommit final : public CommitLog {
               HashSet<uint64_t> functions);
   ~GroupCommit() override;  ///< Who waits still is told kCancelled.
 
+  /// A record's attachment is a CallCommit.
   uint64_t Append(CommitRecord record) override;
+
+  /// While one is there nothing that has been appended is written: so all that is appended
+  /// meanwhile by who has it becomes durable at once. He waits for nothing.
+  class Unit {
+   public:
+    explicit Unit(GroupCommit* commits) ABSL_NO_THREAD_SAFETY_ANALYSIS
+        : commits_(commits) {  ///< May be null.
+      if (commits_ != nullptr) commits_->units_.ReaderLock();
+    }
+    ~Unit() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      if (commits_ != nullptr) commits_->units_.ReaderUnlock();
+    }
+    Unit(const Unit&) = delete;
+    Unit& operator=(const Unit&) = delete;
+
+   private:
+    GroupCommit* const commits_;
+  };
+
+  // What the window forgets goes with the next group.
+  void DropAnswer(uint64_t position) override;
+  void NoteClient(AnsweredClient client) override;
+  void DropClient(uint64_t number) override;
+  void NoteBegin(absl::Time begins) override;
+
   /// A function is there from now on, or is no longer.
   uint64_t AppendFunction(state::Function function);
   uint64_t AppendNoFunction(uint64_t id);
-  /// The hidden state of one that is there, if it still is, is what `function` says.
-  uint64_t AppendState(state::Function function);
   /// From now on there is something whose loss a client must be able to notice. Once is enough.
   uint64_t AppendMore();
 
@@ -91,12 +135,16 @@ class GroupCommit final : public CommitLog {
     HashMap<uint64_t, Commit> resources;               // Whole.
     HashMap<uint64_t, std::vector<Commit>> rows = {};  // Behind that, or what is on disk.
     HashMap<uint64_t, Function> functions;
-    uint64_t more = 0;  // Its position.
-    uint64_t last = 0;  // Position; 0: it is empty.
+    std::map<uint64_t, LoggedAnswer> answers;  // By position.
+    HashSet<uint64_t> dropped;                 // Positions of answers, these or earlier ones.
+    HashMap<uint64_t, std::optional<AnsweredClient>> clients;  // By number; none: it is forgotten.
+    uint64_t more = 0;                                         // Its position.
+    uint64_t last = 0;                                         // Position; 0: it is empty.
     uint64_t records = 0;
   };
   using Waiters = std::multimap<uint64_t, absl::AnyInvocable<void(const absl::Status&)>>;
 
+  void Add(uint64_t position, CallCommit attached) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t NextPosition(Function function) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t NextPosition() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
@@ -118,9 +166,11 @@ class GroupCommit final : public CommitLog {
   std::atomic<uint64_t> log_bytes_{0};  // Since it was truncated.
   bool is_large_ ABSL_GUARDED_BY(writing_) = false;
 
+  absl::Mutex units_;  // Held by each Unit, and by who takes a group away; before mutex_.
   mutable absl::Mutex mutex_;
   Group pending_ ABSL_GUARDED_BY(mutex_);
   HashSet<uint64_t> functions_ ABSL_GUARDED_BY(mutex_);  // That are there.
+  HashSet<uint64_t> clients_ ABSL_GUARDED_BY(mutex_);  // Of which the log has, or will have, more.
   Waiters waiters_ ABSL_GUARDED_BY(mutex_);
   absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // How the last group fared.
   CommitStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -129,7 +129,13 @@ class EngineImpl final : public Engine {
   EngineInfo Info() override;
   HostAllocator& allocator() override { return allocator_; }
   MemoryBudget& memory() override { return memory_; }
-  AnswerWindow& answers() override { return answers_; }
+  AnswerWindow& answers() { return answers_; }
+  absl::StatusOr<std::shared_ptr<const MessageAnswer>> AnswerOnce(absl::string_view name_space,
+                                                                  const RequestId& request,
+                                                                  uint64_t content,
+                                                                  AnswerOnceFn answer) override;
+  /// None where there is no such function any more.
+  std::optional<FunctionInfo> FindFunction(absl::string_view name_space, uint64_t id);
   bool has_threads() const { return pool_.threads() > 0 && compilers_.threads() > 0; }
   std::shared_ptr<CallHandle> Register(Registration registration,
                                        absl::AnyInvocable<void(RegisterResult)> done) override;
@@ -193,9 +199,11 @@ class EngineImpl final : public Engine {
                                                          absl::string_view kind = "resource");
   absl::StatusOr<std::shared_ptr<Resource>> FindVariable(absl::string_view name_space,
                                                          const Target& target);
-  // What a registration does once it has a thread. `restored`: of a snapshot.
+  // What a registration does once it has a thread. `restored`: of a snapshot. `unit`: is there from
+  // before the function goes to the log.
   absl::StatusOr<Registered> RegisterNow(const Registration& registration, ErrorDetails& details,
-                                         const RestoredFunction* restored = nullptr);
+                                         const RestoredFunction* restored = nullptr,
+                                         std::optional<GroupCommit::Unit>* unit = nullptr);
   absl::StatusOr<std::shared_ptr<BoundFunction>> Compile(
       const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
       const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,

@@ -7,6 +7,7 @@
 #include "core/base/name.h"
 #include "core/base/parallel.h"
 #include "core/base/reason.h"
+#include "core/base/stable_hash.h"
 #include "core/base/status.h"
 #include "core/base/system_memory.h"
 #include "core/engine_task.h"
@@ -161,8 +162,11 @@ class RegisterTask final : public TaskOf<RegisterResult> {
 
  private:
   uint64_t ContentHash() override {
-    return absl::HashOf(registration_.name, registration_.fingerprint,
-                        registration_.graph_def.size());
+    return StableHash()
+        .Add(registration_.name)
+        .Add(registration_.fingerprint)
+        .Add(registration_.graph_def.size())
+        .value();
   }
   absl::Status Prepare(std::vector<AccessRequest>&) override {
     FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space_), "namespace"));
@@ -171,14 +175,21 @@ class RegisterTask final : public TaskOf<RegisterResult> {
   bool runs_inline() override { return false; }
   ThreadPool& pool() override { return engine_.compilers_; }
   void Run() override {
+    std::optional<GroupCommit::Unit> unit;
     absl::StatusOr<Registered> registered = CatchOutOfMemory([&] {
       const StopScope scope(&stop_);
       registration_.name_space = name_space_;
-      return engine_.RegisterNow(registration_, result_.details);
+      return engine_.RegisterNow(registration_, result_.details, nullptr, &unit);
     });
     if (registration_.graph_def.size() > kLargeGraphBytes) TrimHeap();
-    if (!registered.ok()) return Refuse(registered.status());
+    if (!registered.ok()) {
+      unit.reset();
+      return Refuse(registered.status());
+    }
     result_.registered = *std::move(registered);
+    LogWithChanges(std::nullopt);
+    ticket_.ReleaseAll();
+    unit.reset();
     // It may have made resources, too, or found what another has just registered.
     if (engine_.commits_ != nullptr) NoteLogged(engine_.commits_->last());
     Answer();
@@ -203,7 +214,8 @@ std::shared_ptr<CallHandle> EngineImpl::Register(Registration registration,
 
 absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registration,
                                                    ErrorDetails& details,
-                                                   const RestoredFunction* restored) {
+                                                   const RestoredFunction* restored,
+                                                   std::optional<GroupCommit::Unit>* unit) {
   std::shared_ptr<const std::string> known;
   absl::string_view bytes = registration.graph_def;
   if (bytes.empty() && !registration.fingerprint.empty()) {
@@ -304,6 +316,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
           FORMWORK_ASSIGN_OR_RETURN(
               function->stored, snapshots_->Store(registration, bytes, captures, bound.bindings));
         }
+        if (unit != nullptr) unit->emplace(commits_);
         return function;
       });
   if (!registered.ok()) return registered.status();

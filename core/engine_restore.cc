@@ -10,6 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
+#include "core/engine_answers.h"
 #include "core/engine_impl.h"
 #include "core/engine_snapshot.h"
 #include "core/function/type_messages.h"
@@ -79,10 +80,13 @@ struct Snapshots::Start {
   int64_t unix_micros = 0;
   std::map<uint64_t, Value> resources;
   std::map<uint64_t, state::Function> functions;
-  std::set<StoredKey> named;      // All that the snapshot and the log have values for.
-  std::vector<StoredKey> logged;  // What is in the log after the snapshot.
-  uint64_t log_position = 0;      // Its last.
-  std::vector<StoredKey> more;    // state::Logged::more of the life before.
+  std::set<StoredKey> named;          // All that the snapshot and the log have values for.
+  std::vector<StoredKey> logged;      // What is in the log after the snapshot.
+  uint64_t log_position = 0;          // Its last.
+  std::vector<StoredKey> more;        // state::Logged::more of the life before.
+  std::vector<StoredKey> answers;     // In their order.
+  std::vector<StoredKey> answers_of;  // Whose they are: clients.
+  std::vector<AnsweredClient> clients;
 };
 
 absl::Status Snapshots::ReadStart(Start* start) {
@@ -100,7 +104,25 @@ absl::Status Snapshots::ReadStart(Start* start) {
   }
   start->log_position = snapshot->log_position();
   std::vector<std::pair<StoredKey, uint64_t>> rows;  // With the versions that they make.
+  FORMWORK_ASSIGN_OR_RETURN(const std::optional<state::Life> previous, store_->ReadLife());
+  // Else clients are told so by the epoch.
+  const bool goes_on = previous && previous->epoch() == life_.epoch();
+  const bool answers = goes_on && previous->answers_logged();
+  // Nothing of this epoch has been done yet.
+  if (!goes_on) engine_.answers_.Restore(absl::InfinitePast());
   FORMWORK_RETURN_IF_ERROR(store_->VisitLog([&](const StoredKey& key, const state::Logged& logged) {
+    if (logged.answer() || logged.has_client()) {
+      if (!answers) return;
+      start->named.insert(key);
+      start->log_position = std::max(start->log_position, logged.position());
+      if (logged.answer()) {
+        start->answers.push_back(key);
+      } else {
+        start->answers_of.push_back(key);
+        start->clients.push_back(FromStored(logged.client()));
+      }
+      return;
+    }
     if (logged.more()) {
       start->more.push_back(key);
       start->named.insert(key);
@@ -121,6 +143,7 @@ absl::Status Snapshots::ReadStart(Start* start) {
       start->functions.insert_or_assign(id, logged.function());
     }
   }));
+  std::sort(start->answers.begin(), start->answers.end());
   std::sort(rows.begin(), rows.end());
   for (const auto& [key, version] : rows) {
     const auto of = start->resources.find(key.id);
@@ -152,7 +175,9 @@ absl::Status Snapshots::Restore() {
     };
     HashSet<uint64_t> known;
     for (const auto& [id, function] : start.functions) known.insert(id);
-    commits_ = std::make_unique<GroupCommit>(std::move(options), start.log_position, start.logged,
+    std::vector<StoredKey> logged = start.logged;
+    logged.insert(logged.end(), start.answers_of.begin(), start.answers_of.end());
+    commits_ = std::make_unique<GroupCommit>(std::move(options), start.log_position, logged,
                                              std::move(known));
     engine_.resources_.set_log(commits_.get());
   }
@@ -177,8 +202,14 @@ absl::Status Snapshots::Restore() {
     if (absl::IsDataLoss(restored) || absl::IsUnavailable(restored)) return restored;
     functions += restored.ok();
   }
+  FORMWORK_RETURN_IF_ERROR(RestoreAnswers(start));
   FORMWORK_RETURN_IF_ERROR(store_->Commit(&life_, nullptr));
-  if (!start.more.empty()) FORMWORK_RETURN_IF_ERROR(store_->Log({}, start.more).status());
+  std::vector<StoredKey> old = std::move(start.more);
+  if (commits_ == nullptr) {  // They are stored again at the end of this life.
+    old.insert(old.end(), start.answers.begin(), start.answers.end());
+    old.insert(old.end(), start.answers_of.begin(), start.answers_of.end());
+  }
+  if (!old.empty()) FORMWORK_RETURN_IF_ERROR(store_->Log({}, old).status());
   if (commits_ != nullptr) {
     engine_.functions_.set_on_change([this](const ConcreteFunction& function, bool there) {
       if (!there) {
@@ -188,6 +219,7 @@ absl::Status Snapshots::Restore() {
       }
     });
     engine_.commits_ = commits_.get();
+    engine_.answers_.set_log(commits_.get());
   }
   {
     absl::MutexLock stats_lock(&mutex_);
@@ -196,6 +228,27 @@ absl::Status Snapshots::Restore() {
     stats_.last.functions = functions;
   }
   thread_ = std::thread([this] { Loop(); });
+  return absl::OkStatus();
+}
+
+absl::Status Snapshots::RestoreAnswers(const Start& start) {
+  for (const AnsweredClient& client : start.clients) {
+    if (client.number == 0) engine_.answers_.Restore(client.begins);
+  }
+  for (const AnsweredClient& client : start.clients) {
+    if (client.number != 0) engine_.answers_.Restore(client);
+  }
+  for (const StoredKey& key : start.answers) {
+    FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&]() -> absl::Status {
+      FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> parts, store_->Get(key, engine_.allocator_));
+      state::Answer message;
+      FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const AnswerWindow::Answer> answer,
+                                FromStored(engine_, std::move(parts), &message));
+      engine_.answers_.Restore(message.namespace_(), message.client(), message.sequence(),
+                               message.content(), std::move(answer), key.version);
+      return absl::OkStatus();
+    }));
+  }
   return absl::OkStatus();
 }
 

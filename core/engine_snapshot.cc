@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
+#include "core/engine_answers.h"
 #include "core/engine_impl.h"
 #include "core/function/type_messages.h"
 #include "core/kernels/resource/stored_form.h"
@@ -67,6 +68,7 @@ Snapshots::~Snapshots() {
   Stop();
   if (thread_.joinable()) thread_.join();
   engine_.commits_ = nullptr;
+  engine_.answers_.set_log(nullptr);
 }
 
 void Snapshots::Stop() {
@@ -166,6 +168,11 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   life.set_next_function_id(engine_.functions_.next_id());
   life.set_next_kept_tensor_id(engine_.kept_.next_id());
   life.set_complete(last && info.left_out == 0 && engine_.kept_.count() == 0);
+  // With a log they are there already.
+  if (life.complete() && commits_ == nullptr) {
+    FORMWORK_RETURN_IF_ERROR(StoreAnswers(snapshot.log_position()));
+    life.set_answers_logged(true);
+  }
   // An engine in which nothing happens does not write.
   if (last || text != committed_) {
     snapshot.set_unix_micros(absl::ToUnixMicros(info.taken));
@@ -178,6 +185,22 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   }
   info.duration = absl::Now() - begun;
   return info;
+}
+
+absl::Status Snapshots::StoreAnswers(uint64_t position) {
+  std::vector<LoggedValue> values;
+  const absl::Time begins = engine_.answers_.Visit(
+      [&](const AnsweredClient& client) { values.push_back(ToLogged(client)); },
+      [&](const AnswerWindow::Remembered& remembered) {
+        const AnsweredClient& client = remembered.client;
+        LoggedAnswer answer = StoredAnswerOf(
+            client.name_space, {client.id, remembered.sequence, 0, absl::ZeroDuration()},
+            remembered.content);
+        if (!ToStored(remembered.answer, &answer)) answer.message.set_lost(true);
+        values.push_back(ToLogged(std::move(answer), ++position));
+      });
+  values.push_back(ToLogged(UnknownClient(begins)));
+  return store_->Log(values, {}).status();
 }
 
 absl::Status Snapshots::Await(AccessTicket& ticket, absl::Time deadline, bool last) {

@@ -121,6 +121,9 @@ class Snapshots {
     Tensor value;         // Pinned, where it is not stored and there is one.
   };
 
+  // All that there is to start from: the last snapshot, and what the log has after it.
+  struct Start;
+
   // From now on only the last one is taken; requests that wait are refused.
   void Stop();
   void Loop();
@@ -128,6 +131,9 @@ class Snapshots {
   absl::StatusOr<SnapshotInfo> Take(absl::Time deadline, bool last);
   absl::StatusOr<SnapshotInfo> Write(absl::Time deadline, bool last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  // What requests were answered, for the next life: behind `position`.
+  absl::Status StoreAnswers(uint64_t position);
+  absl::Status RestoreAnswers(const Start& start);
   // Waits until `ticket`, whose on_ready sets `granted_`, is ready; but for the last one, at most
   // until that is asked for.
   absl::Status Await(AccessTicket& ticket, absl::Time deadline, bool last);
@@ -142,8 +148,6 @@ class Snapshots {
   // among the `unused`.
   void Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
-  // All that there is to start from: the last snapshot, and what the log has after it.
-  struct Start;
   absl::Status ReadStart(Start* start);
   absl::Status RestoreResource(const state::Resource& from, const StoredKey& at,
                                const std::vector<StoredKey>& rows);

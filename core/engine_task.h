@@ -15,6 +15,7 @@
 #include "core/base/reason.h"
 #include "core/base/stop_flag.h"
 #include "core/base/timeline.h"
+#include "core/engine_answers.h"
 #include "core/engine_impl.h"
 #include "core/kernels/stream_scope.h"
 #include "core/runtime/executor.h"
@@ -91,6 +92,11 @@ class Task : public CallHandle,
   /// Answers as the request was answered when it was done.
   virtual void Repeat(const AnswerWindow::Answer& answer) = 0;
 
+  /// ContentHash, once it has been started with a number.
+  uint64_t content() const { return content_; }
+
+  /// Whether what it changes goes to a log.
+  bool is_logged() const { return engine_.commits_ != nullptr; }
   /// It tells of what the log has at `position`.
   void NoteLogged(uint64_t position) { log_position_ = std::max(log_position_, position); }
   /// Whether what it tells of is not on disk, and is to be.
@@ -239,6 +245,27 @@ class TaskOf : public Task {
       AnswerNow();
     });
   }
+  /// Hands over to the log, before the places are given back, what is to be durable with the
+  /// changes: result_, where it is to be remembered, and `function`, its function's hidden state.
+  /// To be followed by ticket_.ReleaseAll.
+  void LogWithChanges(std::optional<state::Function> function) {
+    if (!is_logged()) return;
+    const HeapScope unlimited(nullptr);  // It has been done.
+    auto commit = std::make_unique<CallCommit>();
+    commit->function = std::move(function);
+    if constexpr (kRemembers) {
+      if (does_ && had_effect() && engine_.answers().HasRoomFor(0)) {
+        commit->answer = StoredAnswerOf(name_space_, request_, content());
+        if (engine_.answers().HasRoomFor(sizeof(Remembered) + BytesOf(result_))) {
+          ToStored(result_, &*commit->answer);
+        } else {
+          commit->answer->message.set_lost(true);
+        }
+        has_logged_answer_ = true;
+      }
+    }
+    if (commit->function || commit->answer) ticket_.Attach(std::move(commit));
+  }
   /// Lets go of what the request brought and named, which its handle may outlive for long.
   virtual void DropRequest() {}
   /// Lets go of what result_ would have brought.
@@ -282,19 +309,24 @@ class TaskOf : public Task {
   // Tells the engine's answers_ how it went.
   void Remember() requires kRemembers {
     const bool ok = result_.status.ok();
-    const bool had_effect = ok ? has_changed() : result_.details.effects != Effects::kNone;
+    const bool remembers = had_effect();
     std::shared_ptr<const AnswerWindow::Answer> answer;
-    if (had_effect || (ok && engine_.answers().HasWaiters(name_space_, request_))) {
+    if (remembers || (ok && engine_.answers().HasWaiters(name_space_, request_))) {
       const HeapScope unlimited(nullptr);
       CatchOutOfMemory([&] {
         answer = std::make_shared<const Remembered>(CopyOf(result_));
         return absl::OkStatus();
       }).IgnoreError();
     }
-    engine_.answers().End(name_space_, request_, std::move(answer), had_effect);
+    engine_.answers().End(name_space_, request_, std::move(answer), remembers,
+                          has_logged_answer_ ? ticket_.log_position() : 0);
+  }
+  bool had_effect() const {
+    return result_.status.ok() ? has_changed() : result_.details.effects != Effects::kNone;
   }
 
   Done done_;
+  bool has_logged_answer_ = false;  // At ticket_'s position.
 };
 
 }  // namespace formwork

@@ -3,10 +3,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "core/base/hash_map.h"
 #include "core/base/name.h"
 #include "core/base/reason.h"
+#include "core/base/stable_hash.h"
 #include "core/base/status.h"
 #include "core/engine_task.h"
 
@@ -129,11 +129,12 @@ class AssignTask final : public VariablesTask<AssignResult> {
 
  private:
   uint64_t ContentHash() override {
-    uint64_t hash = absl::HashOf(values_.size());
+    StableHash hash;
     for (const auto& [target, value] : values_) {
-      hash = absl::HashOf(hash, target.id, target.name, value.dtype(), value.bytes());
+      hash.Add(target.id).Add(target.name).Add(static_cast<uint64_t>(value.dtype()));
+      hash.Add(value.bytes());
     }
-    return hash;
+    return hash.value();
   }
   absl::Status Prepare(std::vector<AccessRequest>& access) override {
     access.reserve(values_.size());
@@ -160,7 +161,10 @@ class AssignTask final : public VariablesTask<AssignResult> {
     if (!placed_) {
       // All that needs memory first, so that all are written or none.
       placed_ = HoldToBudget(engine_.memory_, [this] { return PlaceValues(); });
-      if (placed_->ok()) Write();
+      if (placed_->ok()) {
+        Write();
+        LogWithChanges(std::nullopt);
+      }
       ticket_.ReleaseAll();
     }
     if (streams() != nullptr) {

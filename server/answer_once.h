@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
-#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "core/base/stable_hash.h"
 #include "core/engine.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/request_scope.h"
@@ -25,12 +25,12 @@ inline constexpr bool kIsDoneOnce = requires(const Message& message) {
 template <typename Message>
 uint64_t ContentHash(absl::string_view method, Message& message) {
   constexpr size_t kMostHashed = size_t{64} << 10;
-  if (message.ByteSizeLong() > kMostHashed) return absl::HashOf(method);
+  if (message.ByteSizeLong() > kMostHashed) return StableHash().Add(method).value();
   const uint64_t expected_epoch = message.expected_epoch();
   message.clear_expected_epoch();
   message.clear_acknowledged();
   message.clear_first_sent_ms_ago();
-  const uint64_t hash = absl::HashOf(method, message.SerializeAsString());
+  const uint64_t hash = StableHash().Add(method).Add(message.SerializeAsString()).value();
   message.set_expected_epoch(expected_epoch);
   return hash;
 }

@@ -33,9 +33,10 @@ constexpr uint32_t kKeepFrom = 14;
 constexpr uint32_t kTimeline = 16;
 constexpr uint32_t kAcknowledged = 17;
 constexpr uint32_t kFirstSentMsAgo = 18;
+constexpr uint32_t kAtomic = 19;
 
 // As many as a CallRequest has.
-constexpr int kFieldsBeforeInputs = 18;
+constexpr int kFieldsBeforeInputs = 19;
 
 absl::Status AddInput(WireReader value, Allocator& allocator, CallSpec* spec) {
   if (spec->inputs.size() >= kMaxInputs) {
@@ -88,6 +89,10 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
       case MakeTag(kFirstSentMsAgo, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.request.age = AgeFrom(value);
+        break;
+      case MakeTag(kAtomic, WireType::kVarint):
+        read = reader.ReadVarint(&value);
+        spec.atomic = value != 0;
         break;
       case MakeTag(kExpectedEpoch, WireType::kVarint):
         read = reader.ReadVarint(&call->expected_epoch);

@@ -56,6 +56,16 @@ void SequenceRanges::Add(uint64_t sequence) {
   ++count_;
 }
 
+void SequenceRanges::Add(const Range& range) {
+  Add(range.first);
+  // Its other numbers are behind its first, and before the next range's.
+  for (size_t i = 0; i < count_; ++i) {
+    if (range.first < ranges_[i].first || range.first > ranges_[i].last) continue;
+    ranges_[i].last = std::max(ranges_[i].last, range.last);
+    return;
+  }
+}
+
 bool SequenceRanges::Contains(uint64_t sequence) const {
   for (size_t i = 0; i < count_; ++i) {
     if (sequence <= ranges_[i].last) return sequence >= ranges_[i].first;
@@ -99,16 +109,87 @@ absl::StatusOr<AnswerWindow::Client*> AnswerWindow::FindOrMake(absl::string_view
                    "client_id");
   }
   ForgetIdle(now, dropped);
+  return &Add(name_space, id.client, now);
+}
+
+AnswerWindow::Client& AnswerWindow::Add(absl::string_view name_space, absl::string_view client_id,
+                                        absl::Time now) {
   Clients made(1);
   Client& client = made.front();
+  client.number = ++last_number_;
   client.name_space = std::string(name_space);
-  client.id = id.client;
+  client.id = std::string(client_id);
   client.last_seen = now;
   client.begins = forgotten_until_;
   by_name_.emplace(std::pair<absl::string_view, absl::string_view>(client.name_space, client.id),
                    made.begin());
   clients_.splice(clients_.end(), made);
-  return &client;
+  return client;
+}
+
+AnsweredClient AnswerWindow::Known(const Client& client) {
+  return {client.number,       client.name_space,    client.id,
+          client.acknowledged, client.gone.ranges(), client.begins};
+}
+
+void AnswerWindow::Note(const Client& client) {
+  if (log_ == nullptr) return;
+  const HeapScope unlimited(nullptr);
+  log_->NoteClient(Known(client));
+}
+
+void AnswerWindow::Restore(absl::Time begins) {
+  absl::MutexLock lock(&mutex_);
+  forgotten_until_ = begins;
+}
+
+void AnswerWindow::Restore(const AnsweredClient& known) {
+  absl::MutexLock lock(&mutex_);
+  if (Find(known.name_space, known.id) != nullptr) return;
+  last_number_ = std::max(last_number_, known.number);
+  Client& client = Add(known.name_space, known.id, absl::Now());
+  client.number = known.number;
+  client.acknowledged = known.acknowledged;
+  client.begins = known.begins;
+  for (const SequenceRanges::Range& range : known.gone) client.gone.Add(range);
+}
+
+void AnswerWindow::Restore(absl::string_view name_space, absl::string_view client_id,
+                           uint64_t sequence, uint64_t content,
+                           std::shared_ptr<const Answer> answer, uint64_t position) {
+  Entries dropped;
+  absl::MutexLock lock(&mutex_);
+  Client* client = Find(name_space, client_id);
+  if (client == nullptr) client = &Add(name_space, client_id, absl::Now());
+  if (client->entries.count(sequence) > 0) return;
+  if (answer == nullptr) answer = lost_;
+  const Entries::iterator entry = answered_.emplace(answered_.end(), client, sequence, content);
+  client->entries.emplace(sequence, entry);
+  entry->runs = false;
+  entry->bytes = answer->bytes();
+  entry->answer = std::move(answer);
+  entry->position = position;
+  client->bytes += entry->bytes;
+  stats_.bytes += entry->bytes;
+  ++client->answers;
+  ++stats_.answers;
+  MakeRoom(*client, dropped);
+}
+
+void AnswerWindow::set_log(AnswerLog* log) {
+  absl::MutexLock lock(&mutex_);
+  log_ = log;
+  if (log != nullptr) log->NoteBegin(forgotten_until_);
+}
+
+absl::Time AnswerWindow::Visit(const std::function<void(const AnsweredClient&)>& visit_client,
+                               const std::function<void(const Remembered&)>& visit_answer) {
+  absl::MutexLock lock(&mutex_);
+  for (const Client& client : clients_) visit_client(Known(client));
+  for (const Entry& entry : answered_) {
+    visit_answer({Known(*entry.client), entry.sequence, entry.content, *entry.answer});
+  }
+  return forgotten_until_;
 }
 
 void AnswerWindow::ForgetIdle(absl::Time now, Entries& dropped) {
@@ -124,6 +205,11 @@ void AnswerWindow::ForgetIdle(absl::Time now, Entries& dropped) {
       Drop(oldest.entries.begin()->second, dropped);
     }
     forgotten_until_ = std::max(forgotten_until_, oldest.last_seen);
+    if (log_ != nullptr) {
+      const HeapScope unlimited(nullptr);
+      log_->DropClient(oldest.number);
+      log_->NoteBegin(forgotten_until_);
+    }
     by_name_.erase({oldest.name_space, oldest.id});
     clients_.pop_front();
   }
@@ -131,6 +217,10 @@ void AnswerWindow::ForgetIdle(absl::Time now, Entries& dropped) {
 
 void AnswerWindow::Drop(Entries::iterator entry, Entries& dropped) {
   Client& client = *entry->client;
+  if (log_ != nullptr && entry->position != 0) {
+    const HeapScope unlimited(nullptr);
+    log_->DropAnswer(entry->position);
+  }
   client.bytes -= entry->bytes;
   stats_.bytes -= entry->bytes;
   --client.answers;
@@ -141,7 +231,9 @@ void AnswerWindow::Drop(Entries::iterator entry, Entries& dropped) {
 
 void AnswerWindow::Evict(Entries::iterator entry, Entries& dropped) {
   ++stats_.evictions;
-  entry->client->gone.Add(entry->sequence);
+  Client& client = *entry->client;
+  client.gone.Add(entry->sequence);
+  if (entry->position != 0) Note(client);
   Drop(entry, dropped);
 }
 
@@ -162,10 +254,13 @@ void AnswerWindow::Acknowledge(Client& client, uint64_t sequence, Entries& dropp
   if (sequence <= client.acknowledged) return;
   client.acknowledged = sequence;
   client.gone.DropUpTo(sequence);
+  bool noted = false;
   for (auto next = client.entries.begin();
        next != client.entries.end() && next->first <= sequence;) {
     const Entries::iterator entry = (next++)->second;
-    if (!entry->runs) Drop(entry, dropped);
+    if (entry->runs) continue;
+    if (entry->position != 0 && !std::exchange(noted, true)) Note(client);
+    Drop(entry, dropped);
   }
 }
 
@@ -239,7 +334,7 @@ bool AnswerWindow::HasWaiters(absl::string_view name_space, const RequestId& id)
 }
 
 void AnswerWindow::End(absl::string_view name_space, const RequestId& id,
-                       std::shared_ptr<const Answer> answer, bool had_effect) {
+                       std::shared_ptr<const Answer> answer, bool had_effect, uint64_t position) {
   const HeapScope unlimited(nullptr);
   Entries dropped;
   std::vector<std::shared_ptr<Waiter>> told;
@@ -259,6 +354,7 @@ void AnswerWindow::End(absl::string_view name_space, const RequestId& id,
         entry->runs = false;
         entry->bytes = answer->bytes();
         entry->answer = answer;
+        entry->position = position;
         client.bytes += entry->bytes;
         stats_.bytes += entry->bytes;
         ++client.answers;
@@ -267,6 +363,10 @@ void AnswerWindow::End(absl::string_view name_space, const RequestId& id,
         MakeRoom(client, dropped);
       } else {
         if (had_effect) client.gone.Add(id.sequence);
+        if (position != 0 && log_ != nullptr) {
+          Note(client);
+          log_->DropAnswer(position);
+        }
         client.entries.erase(id.sequence);
         dropped.splice(dropped.end(), running_, place);
       }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -31,17 +32,43 @@ class SequenceRanges {
   bool Contains(uint64_t sequence) const;
   /// Those up to `last` need not be known any more.
   void DropUpTo(uint64_t last);
-
- private:
-  static constexpr size_t kMost = 16;
   struct Range {
     uint64_t first, last;
   };
+  std::vector<Range> ranges() const { return {ranges_.begin(), ranges_.begin() + count_}; }
+  /// Adds what was another's range.
+  void Add(const Range& range);
+
+ private:
+  static constexpr size_t kMost = 16;
 
   void Erase(size_t i);
 
   std::array<Range, kMost> ranges_;  // Ascending, with gaps between them.
   size_t count_ = 0;
+};
+
+/// What is known of a client beside its answers.
+struct AnsweredClient {
+  uint64_t number = 0;  ///< No other client of the window has it; from 1 on.
+  std::string name_space, id;
+  uint64_t acknowledged = 0;
+  std::vector<SequenceRanges::Range> gone;  ///< That were answered, and whose answers had to go.
+  absl::Time begins;  ///< What it first sent before may have been done, and is refused.
+};
+
+/// Where the answers of a window outlive the process. Told under the window's lock, so that it is
+/// in order, and does not call the window. What it is told last of all may be lost: then more is
+/// known after the process than had to be.
+class AnswerLog {
+ public:
+  virtual ~AnswerLog() = default;
+  /// The answer that was logged at `position` is not in the window any more.
+  virtual void DropAnswer(uint64_t position) = 0;
+  virtual void NoteClient(AnsweredClient client) = 0;
+  virtual void DropClient(uint64_t number) = 0;
+  /// A client of which nothing is known is refused what it first sent before.
+  virtual void NoteBegin(absl::Time begins) = 0;
 };
 
 /// Of each client a window of its sequence numbers: those that run, and those that have had an
@@ -90,6 +117,31 @@ class AnswerWindow {
 
   explicit AnswerWindow(const Options& options);
 
+  /// What an earlier process knew, all before the first Begin: since when it did, its clients, and
+  /// their answers in the order of their `position`s in its log.
+  void Restore(absl::Time begins);
+  void Restore(const AnsweredClient& client);
+  /// `answer` is null where there was no room for it.
+  void Restore(absl::string_view name_space, absl::string_view client, uint64_t sequence,
+               uint64_t content, std::shared_ptr<const Answer> answer, uint64_t position);
+  /// From now on all that it forgets is told. Outlives the window's use.
+  void set_log(AnswerLog* log);
+  /// An answer as it is told to Visit.
+  struct Remembered {
+    const AnsweredClient& client;
+    uint64_t sequence;
+    uint64_t content;
+    const Answer& answer;
+  };
+  /// All that there is, in the order in which it was answered. When nothing runs. Since when it
+  /// knows what was done.
+  absl::Time Visit(const std::function<void(const AnsweredClient&)>& visit_client,
+                   const std::function<void(const Remembered&)>& visit_answer);
+  /// Whether an answer of so many bytes can be remembered at all.
+  bool HasRoomFor(size_t bytes) const {
+    return options_.max_answers > 0 && bytes <= options_.max_bytes / 4;
+  }
+
   enum class Place : uint8_t {
     kFirst,     ///< It is to be done, and then to End.
     kRuns,      ///< It is being done; the waiter will hear of it.
@@ -112,9 +164,10 @@ class AnswerWindow {
   bool HasWaiters(absl::string_view name_space, const RequestId& id);
   /// A request that was begun has ended, and waiters are told. `had_effect`: it is to be
   /// remembered, and `answer` is null where there was no memory for it. Else `answer` is for those
-  /// who wait now; null: one of them is to do it. Does not throw.
+  /// who wait now; null: one of them is to do it. `position`: where it is in the log; 0: it is not.
+  /// Does not throw.
   void End(absl::string_view name_space, const RequestId& id, std::shared_ptr<const Answer> answer,
-           bool had_effect);
+           bool had_effect, uint64_t position = 0);
 
   Stats stats();
 
@@ -129,10 +182,12 @@ class AnswerWindow {
     bool runs = true;
     std::shared_ptr<const Answer> answer;
     size_t bytes = 0;
+    uint64_t position = 0;                         // In the log.
     std::vector<std::shared_ptr<Waiter>> waiters;  // Of one that runs.
   };
   using Entries = std::list<Entry>;
   struct Client {
+    uint64_t number = 0;
     std::string name_space, id;
     std::map<uint64_t, Entries::iterator> entries;
     uint64_t acknowledged = 0;
@@ -147,6 +202,11 @@ class AnswerWindow {
 
   Client* Find(absl::string_view name_space, absl::string_view client)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Client& Add(absl::string_view name_space, absl::string_view client, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static AnsweredClient Known(const Client& client);
+  // Tells the log of it.
+  void Note(const Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // For a request that was first sent at `sent`.
   absl::StatusOr<Client*> FindOrMake(absl::string_view name_space, const RequestId& id,
                                      absl::Time now, absl::Time sent, Entries& dropped)
@@ -171,6 +231,8 @@ class AnswerWindow {
   // By namespace and name, which are the Client's.
   HashMap<std::pair<absl::string_view, absl::string_view>, Clients::iterator> by_name_
       ABSL_GUARDED_BY(mutex_);
+  uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;  // Of clients.
+  AnswerLog* log_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Entries running_ ABSL_GUARDED_BY(mutex_);
   Entries answered_ ABSL_GUARDED_BY(mutex_);            // In the order in which they were.
   absl::Time forgotten_until_ ABSL_GUARDED_BY(mutex_);  // No forgotten client was seen later.

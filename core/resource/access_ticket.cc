@@ -181,8 +181,9 @@ void AccessTicket::Commit() {
     record.resources.push_back(CommitOf(entry));
     changed.push_back(&resource);
   }
-  if (changed.empty()) return;
+  if (changed.empty() && attachment_ == nullptr) return;
   has_logged_ = true;
+  record.attachment = std::move(attachment_);
   log_position_ = store_.log()->Append(std::move(record));
   for (Resource* resource : changed) {
     resource->log_position_.store(log_position_, std::memory_order_relaxed);
@@ -208,8 +209,9 @@ void AccessTicket::ReleaseLogged(Entry& entry) {
 }
 
 void AccessTicket::ReleaseAll() {
-  if (entries_.empty()) return;
+  if (entries_.empty() && attachment_ == nullptr) return;
   if (store_.log() != nullptr) Commit();
+  if (atomic_) RemoveDestroyed();
   Events events;
   if (streams_ != nullptr) {
     for (const Entry& entry : entries_) RecordEnds(entry, events);
@@ -236,7 +238,7 @@ void AccessTicket::Release(ResourceHandle handle) {
   HeapScope unlimited(nullptr);  // Called among kernels, and must not end half-way.
   Entry* entry = Find(handle);
   // Another name of the resource may still be used; a reader holds nobody up.
-  if (entry == nullptr || entry->aliased || !entry->write) return;
+  if (entry == nullptr || entry->aliased || !entry->write || holds_all_) return;
   if (entry->resource->logged()) return ReleaseLogged(*entry);
   Events events;
   if (streams_ != nullptr) RecordEnds(*entry, events);
@@ -291,6 +293,32 @@ void AccessTicket::NoteWrite(Entry& entry, const RowIndices* rows) {
   const uint64_t version = resource.version();
   if (entry.to_version == entry.from_version) entry.from_version = version - 1;
   entry.to_version = version;
+}
+
+void AccessTicket::NoteBefore(Entry& entry) {
+  if (!atomic_ || entry.before) return;
+  const Resource& resource = *entry.resource;
+  entry.before = {resource.value_, resource.bytes(), resource.version(), resource.last_writer()};
+}
+
+void AccessTicket::RollBack() {
+  const HeapScope unlimited(nullptr);
+  for (Entry& entry : entries_) {
+    entry.destroyed = false;
+    if (!entry.before) continue;
+    Resource& resource = *entry.resource;
+    resource.Set(std::move(entry.before->value), entry.before->bytes);
+    resource.version_.store(entry.before->version, std::memory_order_relaxed);
+    resource.last_writer_.store(entry.before->last_writer, std::memory_order_relaxed);
+    entry.before.reset();
+    entry.from_version = entry.to_version = 0;
+  }
+}
+
+void AccessTicket::RemoveDestroyed() {
+  for (const Entry& entry : entries_) {
+    if (entry.destroyed) store_.Remove(*entry.resource);
+  }
 }
 
 uint64_t AccessTicket::ReadVersion(ResourceHandle handle) {
@@ -363,6 +391,7 @@ absl::Status AccessTicket::WriteState(ResourceHandle handle, Tensor state, size_
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The state may be unfinished.
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
   FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  NoteBefore(*entry);
   entry->resource->Set(std::move(state), bytes);
   NoteWrite(*entry);
   return absl::OkStatus();
@@ -387,6 +416,7 @@ absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
   FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
   FORMWORK_RETURN_IF_ERROR(CheckFits(*entry->resource, value));
+  NoteBefore(*entry);
   entry->resource->Set(std::move(value));
   NoteWrite(*entry);
   return absl::OkStatus();
@@ -583,6 +613,7 @@ absl::Status AccessTicket::Change(ResourceHandle handle, const RowIndices* rows,
   Resource& variable = *entry->resource;
   if (!variable.value_.has_value()) return Uninitialized(variable);
   if (rows != nullptr) entry->changed.Reserve(variable.value_);
+  NoteBefore(*entry);
   const bool in_place = variable.value_.unique();
   std::optional<Tensor> copy;
   if (!in_place || IsWorthACopy(variable.value_, bytes_moved)) {
@@ -629,7 +660,7 @@ absl::Status AccessTicket::Destroy(ResourceHandle handle, bool ignore_missing) {
     return NotFound("the resource to destroy is not there: id=", handle.id);
   }
   entry->destroyed = true;
-  store_.Remove(*entry->resource);
+  if (!atomic_) store_.Remove(*entry->resource);
   return absl::OkStatus();
 }
 

@@ -9,6 +9,8 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -71,6 +73,18 @@ class AccessTicket final : public ResourceAccess {
   uint64_t ReadVersion(ResourceHandle handle);
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;
+
+  /// Nothing is given back before ReleaseAll: before the first access.
+  void HoldAll() { holds_all_ = true; }
+  /// What it writes can be taken back until ReleaseAll, and is held until then: before the first
+  /// access. Elements that are changed in place are changed in a copy the first time. Not with
+  /// streams, and not of what has no value that can be kept, such as an iterator's.
+  void SetAtomic() { holds_all_ = atomic_ = true; }
+  /// Of an atomic one: every resource is again what it was before, as if it had not been written.
+  void RollBack();
+  /// What goes to the store's log, which there has to be, with what it has written and not given
+  /// back yet: before ReleaseAll. At its position, which is log_position() then.
+  void Attach(std::unique_ptr<CommitAttachment> attachment) { attachment_ = std::move(attachment); }
 
   /// The last position in the store's log of what this ticket has written or read, as far as it
   /// has given it back; 0: none. Whoever tells of it waits until that is durable.
@@ -141,6 +155,13 @@ class AccessTicket final : public ResourceAccess {
     uint64_t from_version = 0, to_version = 0;
     uint64_t log_position = 0;  // Of what is pinned.
     ChangedRows changed;
+    // Of an atomic ticket, once it is written: what there was before.
+    struct Before {
+      Tensor value;
+      size_t bytes = 0;
+      uint64_t version = 0, last_writer = 0;
+    };
+    std::optional<Before> before;
     Tensor pinned;                   // Of a reader, once granted.
     std::shared_ptr<Event> defined;  // Of what is pinned.
   };
@@ -185,6 +206,10 @@ class AccessTicket final : public ResourceAccess {
   // Makes `after`, which work enqueued from now on writes, the value, behind all that has been
   // enqueued for the value before.
   void ReplaceEnqueued(Entry& entry, Tensor after);
+  // Before the entry's resource is set, so that it can be taken back.
+  void NoteBefore(Entry& entry);
+  // Removes what an atomic call has destroyed.
+  void RemoveDestroyed();
   // To be called once the entry's resource has been set: all of it, or `rows`.
   void NoteWrite(Entry& entry, const RowIndices* rows = nullptr);
   // Update, of all rows where `rows` is null.
@@ -214,6 +239,9 @@ class AccessTicket final : public ResourceAccess {
   Allocator& allocator_;
   uint64_t writer_ = 0;
   uint64_t log_position_ = 0;
+  std::unique_ptr<CommitAttachment> attachment_;
+  bool holds_all_ = false;
+  bool atomic_ = false;
   bool committed_ = false;       // All that it writes.
   bool has_logged_ = false;      // Some of it.
   Allocator* memory_ = nullptr;  // Of the stream's device.

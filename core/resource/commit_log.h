@@ -27,9 +27,17 @@ struct ResourceCommit {
   bool removed = false;  ///< It is no more.
 };
 
+/// What is to be durable with the changes of a record, such as what the request was answered: known
+/// to the log and to who made it.
+class CommitAttachment {
+ public:
+  virtual ~CommitAttachment() = default;
+};
+
 /// What becomes durable at once: of a call, a write of variables, the making or removal of some.
 struct CommitRecord {
   std::vector<ResourceCommit> resources;
+  std::unique_ptr<CommitAttachment> attachment = nullptr;
 };
 
 /// Thread-safe.

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -31,8 +32,9 @@ static_assert(std::endian::native == std::endian::little, "elements are stored a
 constexpr char kFormatKey[] = "format";
 constexpr char kLifeKey[] = "life";
 constexpr char kSnapshotKey[] = "snapshot";
-constexpr char kFormat[] = "formwork 2";
-constexpr char kFormatWithoutLog[] = "formwork 1";  // Else the same.
+constexpr char kFormat[] = "formwork 3";
+// Without a log, and without answers; else the same.
+constexpr absl::string_view kFormatsBefore[] = {"formwork 1", "formwork 2"};
 constexpr char kHeader = 'h';
 constexpr char kAfterHeaders = 'i';
 constexpr char kPiece = 'p';
@@ -104,6 +106,10 @@ std::string Described(const StoredKey& key) {
       return absl::StrCat("logged rows of resource id=", key.id, " position=", key.version);
     case StoredKey::Of::kLoggedFunction:
       return absl::StrCat("what is logged of function id=", key.id);
+    case StoredKey::Of::kLoggedAnswer:
+      return absl::StrCat("the answer to a request, position=", key.version);
+    case StoredKey::Of::kLoggedClient:
+      return absl::StrCat("what is known of client ", key.id);
     case StoredKey::Of::kLoggedMore:
       break;
   }
@@ -331,7 +337,9 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::st
 absl::Status SnapshotStore::CheckFormat() {
   std::string format;
   const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kFormatKey, &format);
-  if (got.IsNotFound() || format == kFormatWithoutLog) {
+  const bool before = std::find(std::begin(kFormatsBefore), std::end(kFormatsBefore), format) !=
+                      std::end(kFormatsBefore);
+  if (got.IsNotFound() || (got.ok() && before)) {
     return ToStatus(db_->Put(Synced(), kFormatKey, kFormat));
   }
   FORMWORK_RETURN_IF_ERROR(ToStatus(got));

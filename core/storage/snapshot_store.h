@@ -41,7 +41,9 @@ struct StoredKey {
     kLoggedResource = 'R',
     kLoggedRows = 'W',  // Of a resource: behind its value, which has all its rows.
     kLoggedFunction = 'F',
-    kLoggedMore = 'M',  // state::Logged::more.
+    kLoggedMore = 'M',    // state::Logged::more.
+    kLoggedAnswer = 'A',  // Under no ID.
+    kLoggedClient = 'C',  // By its number; under no position.
   };
   Of of = Of::kResource;
   uint64_t id = 0;

@@ -161,6 +161,106 @@ def test_a_client_notices_nothing_of_a_crash(tmp_path):
     assert v.read() == 2
 
 
+class Insistent(threading.Thread):
+  """Counts through all crashes: what it has not heard the answer of its client sends again."""
+
+  def __init__(self, target, number):
+    super().__init__()
+    self.target, self.number, self.sent, self.error, self.over = target, number, 0, None, False
+
+  def run(self):
+    try:
+      with formwork.connect(self.target, retry_for=120) as channel:
+        mine = "made%d" % self.number
+        while not self.over:
+          self.sent += 1
+          (value,) = channel.call("count%d" % self.number, [], timeout=120)
+          assert value == self.sent, (value, self.sent)
+          if self.sent % 8 == 1:
+            channel.variable(mine, np.int64(self.sent))
+          if self.sent % 8 == 5:
+            (made,) = channel.variables(mine)
+            assert made.read() == self.sent - 4
+            made.delete()
+    except Exception as error:
+      self.error = error
+
+
+def test_what_is_sent_again_after_a_crash_is_done_once(tmp_path):
+  draw = random.Random(SEED)
+  flags = ["--data-dir", str(tmp_path), "--durability", "sync"]
+  port, clients, repeats = [], [], 0
+  for kill in range(KILLS // 2 + 1):
+    interval = ["--snapshot-interval", draw.choice(["0", "0.05", "0.3"])]
+    with server_process.running(*flags, *interval, *port, exit_code=-signal.SIGKILL) as process:
+      with formwork.connect(process.grpc) as server:
+        if not clients:
+          port = ["--port", process.grpc.rpartition(":")[2]]
+          for i in range(CLIENTS):
+            register_counter(server, "count%d" % i, [server.variable("mine%d" % i, np.int64(0))])
+          clients = [Insistent(process.grpc, i) for i in range(CLIENTS)]
+          for client in clients:
+            client.start()
+        if kill < KILLS // 2:
+          time.sleep(draw.uniform(0.1, 0.6))
+        else:
+          for client in clients:
+            client.over = True
+          for client in clients:
+            client.join()
+          assert [client.error for client in clients] == [None] * CLIENTS
+          for client in clients:
+            (mine,) = server.variables("mine%d" % client.number)
+            assert mine.read() == client.sent
+        repeats += server_repeats(process)
+      process.terminate(signal.SIGKILL)
+      process.exit_code()
+  print("counted=%d answered again=%d seed=%d" % (
+      sum(client.sent for client in clients), repeats, SEED))
+  assert repeats > 0
+
+
+def server_repeats(process):
+  (line,) = [line for line in process.get("/metrics")[1].splitlines()
+             if line.startswith("formwork_repeats_answered_total ")]
+  return float(line.split()[1])
+
+
+def test_a_call_that_is_atomic_leaves_nothing_where_it_fails(tmp_path):
+  import tensorflow as tf
+  graph = tf.Graph()
+  with graph.as_default():
+    handle = tf.compat.v1.placeholder(tf.resource, [], name="v")
+    x = tf.compat.v1.placeholder(tf.int64, [], name="x")
+    add = tf.raw_ops.AssignAddVariableOp(resource=handle, value=x, name="add")
+    with tf.control_dependencies([add]):
+      shown = tf.raw_ops.PrintV2(input="added", output_stream="stderr")
+    with tf.control_dependencies([shown]):
+      tf.raw_ops.Assert(condition=x > 0, data=[x], name="check")
+  flags = ["--data-dir", str(tmp_path), "--durability", "sync"]
+  with server_process.running(*flags, exit_code=-signal.SIGKILL) as process, \
+      formwork.connect(process.grpc) as server:
+    v = server.variable("v", np.int64(1))
+    add = server.register("add", graph_def=graph.as_graph_def().SerializeToString(),
+                          inputs=[formwork.TensorSpec("x:0", "int64", [])], outputs=[],
+                          captures={"v:0": v}, targets=["check"])
+    for call in (lambda x, **how: server.call("add", [np.int64(x)], **how),
+                 lambda x, **how: add(np.int64(x), **how)):
+      before, printed = int(v.read()), []
+      with pytest.raises(formwork.Error) as failed:
+        call(-5, atomic=True, on_print=printed.append)
+      assert failed.value.code == "INVALID_ARGUMENT" and failed.value.effects == "none"
+      assert (v.read(), printed) == (before, [])
+      call(5, atomic=True, on_print=printed.append)
+      assert (v.read(), printed) == (before + 5, ["added\n"])
+      with pytest.raises(formwork.Error) as failed:
+        call(-5, on_print=printed.append)
+      assert failed.value.effects == "some"
+      assert v.read() == before
+    process.terminate(signal.SIGKILL)
+    process.exit_code()
+
+
 def test_metrics_and_info_tell(tmp_path):
   with server_process.running("--data-dir", str(tmp_path), "--durability", "sync",
                               "--snapshot-interval", "0") as process:
@@ -175,8 +275,8 @@ def test_metrics_and_info_tell(tmp_path):
                     if line.startswith(name + " ")]
         return value
 
-      # The variable, the function, five calls.
-      assert metric("formwork_commits_total") == 7
+      # The variable and the function, then what their requests were answered, and five calls.
+      assert metric("formwork_commits_total") == 9
       assert 0 < metric("formwork_commit_duration_seconds_count") <= 7
       assert metric("formwork_commit_duration_seconds_sum") > 0
       assert metric("formwork_commits_waiting") == 0

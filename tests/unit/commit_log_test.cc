@@ -126,6 +126,64 @@ TEST_F(CommitLogTest, WhatIsGivenBackEarlyIsGivenBackWithAllThatTheCallWrites) {
   EXPECT_EQ(ticket->log_position(), 3u);
 }
 
+TEST_F(CommitLogTest, WhatIsAttachedGoesWithTheLastOfWhatIsWritten) {
+  const VariablePtr a = Make("a"), b = Make("b");
+  bool granted, next_granted;
+  // Held to the end, so that it is one record.
+  auto ticket = Take({{a, Access::kWrite}, {b, Access::kWrite}}, &granted);
+  auto next = Take({{a, Access::kRead}}, &next_granted);
+  ticket->HoldAll();
+  Write(*ticket, a, 2);
+  ticket->Release(HandleOf(a));
+  Write(*ticket, b, 3);
+  ticket->Release(HandleOf(b));
+  EXPECT_FALSE(next_granted);
+  ticket->Attach(std::make_unique<CommitAttachment>());
+  ticket->ReleaseAll();
+  EXPECT_TRUE(next_granted);
+  ASSERT_EQ(log_.records.size(), 3u);
+  EXPECT_EQ(log_.last(), (Values{{"a", "2"}, {"b", "3"}}));
+  EXPECT_NE(log_.records.back().attachment, nullptr);
+  EXPECT_EQ(ticket->log_position(), 3u);
+  // Also where nothing is written, or nothing is even asked for.
+  auto reader = Take({{a, Access::kRead}}, &granted);
+  reader->Attach(std::make_unique<CommitAttachment>());
+  reader->ReleaseAll();
+  EXPECT_EQ(reader->log_position(), 4u);
+  AccessTicket none(store_, ProcessAllocator());
+  none.Attach(std::make_unique<CommitAttachment>());
+  none.ReleaseAll();
+  EXPECT_EQ(none.log_position(), 5u);
+  EXPECT_TRUE(none.has_logged());
+  EXPECT_THAT(log_.records.back().resources, ::testing::IsEmpty());
+}
+
+TEST_F(CommitLogTest, WhatIsTakenBackIsNotLogged) {
+  const VariablePtr a = Make("a"), b = Make("b", std::nullopt);
+  bool granted;
+  auto ticket = Take({{a, Access::kWrite}, {b, Access::kWrite}}, &granted);
+  ticket->SetAtomic();
+  Write(*ticket, a, 2);
+  Write(*ticket, a, 3);
+  Write(*ticket, b, 4);
+  EXPECT_OK(ticket->Destroy(HandleOf(a), false));
+  ticket->RollBack();
+  ticket->ReleaseAll();
+  EXPECT_EQ(log_.records.size(), 2u);
+  EXPECT_FALSE(b->initialized());
+  EXPECT_EQ(b->version(), 0u);
+  EXPECT_EQ(a->version(), 1u);
+  EXPECT_FALSE(a->destroyed());
+  auto again = Take({{a, Access::kWrite}}, &granted);
+  EXPECT_EQ(again->Read(HandleOf(a))->scalar<float>(), 1);
+  again->SetAtomic();
+  EXPECT_OK(again->Destroy(HandleOf(a), false));
+  EXPECT_FALSE(a->destroyed());
+  again->ReleaseAll();
+  EXPECT_TRUE(a->destroyed());
+  EXPECT_EQ(log_.last(), (Values{{"a", "-"}}));
+}
+
 TEST_F(CommitLogTest, OnesThatAreMadeAndRemovedAreToldOf) {
   bool existed;
   const VariablePtr a = Make("a", std::nullopt);

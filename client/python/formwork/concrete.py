@@ -17,9 +17,10 @@ from formwork.v1 import functions_pb2
 # A graph of at most this many bytes is sent at once; of a larger one its fingerprint goes first.
 _SENT_AT_ONCE = 64 << 10
 # Fields of a CallRequest.
-_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM, _TIMELINE = (
-    b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01", b"\x70",
-    b"\x80\x01\x01")
+(_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM, _TIMELINE,
+ _ATOMIC) = (
+     b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01", b"\x70",
+     b"\x80\x01\x01", b"\x98\x01\x01")
 
 
 def print_to_stderr(text):
@@ -88,13 +89,16 @@ class ConcreteFunction:
 
   def __call__(self, *inputs: Any, timeout: float | None = None,
                on_print: Callable[[str], Any] | None = None, keep: bool = False,
-               keep_for: float | None = None) -> list[Any]:
+               keep_for: float | None = None, atomic: bool = False) -> list[Any]:
     """Runs it: one value per entry of `inputs`, in order. Returns one per entry of `outputs`.
 
     timeout: seconds; by default the Server's; math.inf: no limit.
     on_print(text) is told what tf.print writes, in order, before the call returns or raises.
     keep: the outputs stay on the server, as KeptTensors; keep_for: seconds after their last use,
       by default what the server is set to.
+    atomic: all that it changes of variables and other resources changes, or, where it raises,
+      nothing; then it has printed nothing either, and the error's effects are "none". It holds what
+      it writes to its end. Numbers that it has drawn at random stay drawn.
     """
     if len(inputs) != len(self._numbers):
       raise errors.invalid("%s: number of inputs differs: expected %d, got %d" % (
@@ -102,7 +106,8 @@ class ConcreteFunction:
     parts, owners = [None], []
     for i, value in enumerate(inputs):
       append_input(self._server, parts, owners, value, self._numbers[i], self._what[i])
-    return self._server._do(self._calling(parts, owners, timeout, on_print, keep, keep_for))
+    return self._server._do(self._calling(parts, owners, timeout, on_print, keep, keep_for, None,
+                                          atomic))
 
   def _calling(self, *args):
     answer = yield from self._running(*args)
@@ -125,7 +130,7 @@ class ConcreteFunction:
         self._server._output(v, answer.epoch) for v in answer.outputs[keep_from:]]
 
   def _running(self, parts, owners=(), timeout=None, on_print=None, keep=False, keep_for=None,
-               keep_from=None):
+               keep_from=None, atomic=False):
     server = self._server
     for again in (False, True):
       (epoch, _), head = self._known
@@ -134,7 +139,7 @@ class ConcreteFunction:
           if owner._key[0] != epoch:
             raise errors.restarted((yield "request", "GetServerInfo", resources.INFO).epoch)
         return (yield from calling(server, head, parts, owners, timeout, on_print, keep, keep_for,
-                                   keep_from))
+                                   keep_from, atomic=atomic))
       except errors.Error as e:
         if again:
           raise
@@ -208,7 +213,7 @@ def named_head(server, name, epoch):
 
 
 def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep_from=None,
-            on_timeline=None):
+            on_timeline=None, atomic=False):
   """One call: the pieces of a CallRequest for a wire.Answer.
 
   on_timeline: is told the call's formwork.v1.Timeline, also where it fails; None where the server
@@ -229,6 +234,8 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep
       head += _KEEP_FROM + wire.varint(keep_from)
   if on_timeline is not None:
     head += _TIMELINE
+  if atomic:
+    head += _ATOMIC
   origin = server._channel.origin
   number, numbered = origin.encoded()
   parts[0] = head + numbered + wire.duration_field(_TIMEOUT, timeout)
