@@ -12,8 +12,10 @@ void RegisterOps(OpRegistry& registry) {
   RegisterNnOps(registry);
   RegisterFakeQuantOps(registry);
   RegisterConvOps(registry);
+  RegisterLrnOps(registry);
   RegisterConv3dOps(registry);
   RegisterPoolOps(registry);
+  RegisterPoolArgmaxOps(registry);
   RegisterPool3dOps(registry);
   RegisterDilationOps(registry);
   RegisterBatchNormOps(registry);

@@ -66,3 +66,17 @@ def boxes_without_overlaps(function):
     padded = tf.image.non_max_suppression_padded(boxes, scores, 12, pad_to_max_output_size=True)
     return tf.gather(boxes, kept), soft, padded
   return select(tf.constant(boxes), tf.constant(scores))
+
+
+@program
+def normalised_and_pooled(function):
+  x = tf.random.stateless_uniform([2, 6, 7, 8], [1, 2], -2., 2.)
+  @function
+  def both(x):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = tf.nn.local_response_normalization(x, 2, 1.5, 0.3, 0.7)
+      pooled, at = tf.nn.max_pool_with_argmax(y, 2, 2, "SAME", include_batch_in_index=True)
+      loss = tf.reduce_sum(pooled ** 2)
+    return y, pooled, at, tape.gradient(loss, x)
+  return both(x)

@@ -254,6 +254,7 @@ void AddPoolCpuKernels(KernelRegistry& registry) {
   registry.Add("AvgPool", MakeAvgPool);
   registry.Add("AvgPoolGrad", MakeAvgPoolGrad);
   AddPool3dCpuKernels(registry);
+  AddPoolArgmaxCpuKernels(registry);
   AddDilationCpuKernels(registry);
 }
 

@@ -8,8 +8,9 @@ namespace formwork {
 
 /// MaxPool, AvgPool and their gradients.
 void AddPoolCpuKernels(KernelRegistry& registry);
-void AddPool3dCpuKernels(KernelRegistry& registry);    ///< Of volumes.
-void AddConv3dCpuKernels(KernelRegistry& registry);    ///< Conv3D and its gradients.
-void AddDilationCpuKernels(KernelRegistry& registry);  ///< Dilation2D and its gradients.
+void AddPool3dCpuKernels(KernelRegistry& registry);      ///< Of volumes.
+void AddPoolArgmaxCpuKernels(KernelRegistry& registry);  ///< MaxPoolWithArgmax and its gradient.
+void AddConv3dCpuKernels(KernelRegistry& registry);      ///< Conv3D and its gradients.
+void AddDilationCpuKernels(KernelRegistry& registry);    ///< Dilation2D and its gradients.
 
 }  // namespace formwork

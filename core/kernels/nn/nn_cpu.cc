@@ -9,6 +9,7 @@ void RegisterNnCpuKernels(KernelRegistry& registry) {
   RegisterFakeQuantKernels(registry);
   RegisterLayerNormKernel(registry);
   RegisterSoftmaxKernels(registry);
+  RegisterLrnKernels(registry);
   RegisterTopKKernels(registry);
 }
 

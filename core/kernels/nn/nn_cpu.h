@@ -9,6 +9,7 @@ namespace formwork {
 void RegisterBiasKernels(KernelRegistry& registry);  ///< BiasAdd, BiasAddGrad
 void RegisterFakeQuantKernels(KernelRegistry& registry);
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
+void RegisterLrnKernels(KernelRegistry& registry);       ///< LRN, LRNGrad
 void RegisterSoftmaxKernels(KernelRegistry& registry);   ///< Softmax and its cross entropies
 void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, InTopKV2
 
