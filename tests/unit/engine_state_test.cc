@@ -86,6 +86,44 @@ TEST_F(EngineStateTest, TheEmptyNamespaceIsDefault) {
   EXPECT_THAT(engine_->ListResources("default"), IsEmpty());
 }
 
+TEST_F(EngineStateTest, ANamespaceReachesNothingOfAnothers) {
+  ASSERT_OK(engine_->CreateVariable("theirs", "v", DType::kFloat, Shape({}), Tensor::Scalar(1.0f)));
+  const uint64_t id = engine_->ListResources("theirs")[0].id;
+  EXPECT_THAT(Read({{id, ""}}).status, StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(Assign({{{id, ""}, Tensor::Scalar(2.0f)}}).status, StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(engine_->GetResource("ns", {id, ""}), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(engine_->DeleteResource("ns", {id, ""}), StatusIs(StatusCode::kNotFound));
+  Registration captures;
+  captures.name_space = "ns";
+  captures.name = "captures";
+  captures.graph_def = ParseGraph(
+                           "v = Placeholder dtype=resource\n"
+                           "y = ReadVariableOp(v) dtype=float")
+                           ->SerializeAsString();
+  captures.outputs = {"y:0"};
+  captures.captures = {{"v:0", {Argument::Kind::kResource, Tensor(), id}}};
+  EXPECT_THAT(Register(std::move(captures)), StatusIs(StatusCode::kNotFound));
+  // A graph that takes handles is given none of them, and one that names a variable has its own.
+  ASSERT_OK_AND_ASSIGN(
+      const Registered takes,
+      Register("takes", "v = Placeholder dtype=resource\ny = ReadVariableOp(v) dtype=float",
+               {Spec("v:0", DType::kResource)}, {"y:0"}));
+  CallSpec spec;
+  spec.name_space = "ns";
+  spec.function.id = takes.function.id;
+  spec.inputs.push_back({Argument::Kind::kResource, Tensor(), id});
+  EXPECT_THAT(Begin(std::move(spec))->Wait().status, StatusIs(StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(const Registered names,
+                       Register("names",
+                                "v = VarHandleOp dtype=float shape=shape:[] shared_name=\"v\"\n"
+                                "x = Placeholder dtype=float\n"
+                                "a = AssignVariableOp(v, x) dtype=float",
+                                {Spec("x:0")}, {}, {}, {"a"}));
+  ASSERT_OK(Run(names.function.id, Owned(Tensor::Scalar(7.0f))).status);
+  EXPECT_EQ(ValueOf("v"), 7);
+  EXPECT_EQ(engine_->GetResource("theirs", {id, ""})->version, 1u);
+}
+
 TEST_F(EngineStateTest, AnonymousVariablesLiveInTheCall) {
   constexpr absl::string_view kAnonymous =
       " = VarHandleOp dtype=float shape=shape:[] "
