@@ -126,6 +126,30 @@ TEST_P(RefusedAllocationsTest, ACallIsDoneAsAWholeOrNotAtAll) {
   EXPECT_GT(sum, 3);
 }
 
+TEST_P(RefusedAllocationsTest, AnAtomicCallThatFailsHasChangedNothing) {
+  NewVariable("v", 0);
+  const uint64_t id = RegisterAccumulate();
+  float sum = 0;
+  for (const bool keep : {false, true}) {
+    ForEachAllocation(
+        [&] {
+          Adding adding{SpecOf({id, ""}, 1)};
+          adding.spec.atomic = true;
+          adding.spec.keep_outputs = keep;
+          return adding;
+        },
+        [&](Adding& adding) {
+          Start(std::move(adding.spec), *adding.called);
+          adding.called->Await();
+        },
+        [&](Adding& adding) {
+          if (adding.called->Done()) ++sum;
+          EXPECT_EQ(ValueOf("v"), sum);
+        });
+  }
+  EXPECT_GT(sum, 0);
+}
+
 TEST_P(RefusedAllocationsTest, ACallOnAThreadOfTheEngineIsAnswered) {
   const uint64_t id = RegisterSpin("spin");  // Has a loop: never on the caller's thread.
   for (const bool timeline : {false, true}) {
