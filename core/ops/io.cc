@@ -22,6 +22,9 @@ void RegisterIoOps(OpRegistry& registry) {
       "ShardedFilename(basename: string, shard: host int32, num_shards: host int32) -> (filename: "
       "string)",
       {.shape_fn = shapes::Scalar});
+  // Another time the file may have changed.
+  registry.Add("ReadFile(filename: string) -> (contents: string)",
+               {.shape_fn = shapes::Scalar, .effect = Effect::kRandom, .sized_by_value = true});
 }
 
 }  // namespace formwork

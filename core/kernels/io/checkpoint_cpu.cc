@@ -149,6 +149,7 @@ void RegisterIoCpuKernels(KernelRegistry& registry) {
   registry.Add("RestoreV2", MakeRestoreV2);
   registry.Add("MergeV2Checkpoints", MakeMergeV2Checkpoints);
   registry.Add("ShardedFilename", MakeShardedFilename);
+  AddFileCpuKernels(registry);
   AddParseExampleCpuKernels(registry);
 }
 

@@ -4,7 +4,8 @@
 
 namespace formwork {
 
-/// A part of the family io.
+// Parts of the family io.
+void AddFileCpuKernels(KernelRegistry& registry);
 void AddParseExampleCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

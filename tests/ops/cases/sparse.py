@@ -145,6 +145,9 @@ for normalize in [False, True]:
        uniform([5], 0, 3, 2, "int64"), tensor("int64", [2, 3, 3]), normalize=normalize)
 error("EditDistance", tensor("int64", [[0]]), ["a"], tensor("int64", [1]),
       tensor("int64", [[0]]), ["a"], tensor("int64", [1]), text="")
+for group, other in [(7, 0), (0, 5), (-1, 0), (0, -1)]:
+  error("EditDistance", tensor("int64", [[group, 0]]), ["a"], tensor("int64", [1, 1]),
+        tensor("int64", [[other, 0]]), ["a"], tensor("int64", [1, 1]), text="Got an inner ")
 
 # --- The larger and the smaller
 for op in ["SparseSparseMaximum", "SparseSparseMinimum"]:
