@@ -24,6 +24,7 @@
 #include "core/base/timeline.h"
 #include "core/device/host_allocator.h"
 #include "core/function/function_type.h"
+#include "core/kernels/client_functions.h"
 #include "core/resource/kept_tensors.h"
 #include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
@@ -223,6 +224,8 @@ struct CallSpec {
   /// has written, stay so.
   bool atomic = false;
   RequestId request = {};
+  /// What its client answers for; null: nothing.
+  std::shared_ptr<ClientFunctions> client_functions = nullptr;
 };
 
 struct CallOutput {

@@ -51,6 +51,7 @@ class CallTask final : public TaskOf<CallResult> {
     if (recorder_ != nullptr) result_.timeline = recorder_->Finish();
     values_.clear();
     spec_.inputs.clear();
+    spec_.client_functions = nullptr;
     function_ = nullptr;
   }
 
@@ -88,6 +89,7 @@ class CallTask final : public TaskOf<CallResult> {
       call.set_resources(&task.ticket_);
       if (task.spec_.print && !task.spec_.atomic) call.set_print(&task.spec_.print);
       call.set_files_dir(task.engine_.options_.files_dir);
+      call.set_client_functions(task.spec_.client_functions.get());
     }
     MemoryShare share;
     formwork::Call call;
@@ -241,7 +243,7 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
 
 bool CallTask::runs_inline() {
   const BoundFunction& function = bound();
-  if (function.program().has_loop) return false;
+  if (function.program().open_ended) return false;
   if (function.fixed_work) {
     const float mean = function.mean_us.load(std::memory_order_relaxed);
     return mean > 0 && mean < kInlineMicroseconds;
@@ -301,6 +303,10 @@ void CallTask::Run() {
     if (*state == Execution::State::kSuspended) {
       BeginAway(Timeline::Kind::kSuspended, "suspended", "others wait for a thread");
       if (Suspend(running_->share.used())) return;
+    } else if (const std::shared_ptr<Awaited> awaited = running_->call.awaited()) {
+      BeginAway(Timeline::Kind::kWait, "wait", awaited->name());
+      if (Await(*awaited, running_->share.used())) return;
+      awaited->Block(stop_);
     } else {
       BeginAway(Timeline::Kind::kWait, "wait", "what is on its way to the host");
       if (Park(running_->share.used())) return;

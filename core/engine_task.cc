@@ -251,7 +251,7 @@ TimeSlice Task::Slice() {
   return scheduled_.load() ? TimeSlice(pool().work_waits(), kSlice) : TimeSlice();
 }
 
-bool Task::Suspend(size_t bytes) {
+bool Task::TakeRoomToWait(size_t bytes) {
   if (!engine_.suspended_.TryTake(bytes)) return false;
   const absl::Status place = CatchOutOfMemory([this] {
     engine_.waiting_.TakeAnyway(name_space_);
@@ -262,10 +262,30 @@ bool Task::Suspend(size_t bytes) {
     return false;
   }
   suspended_bytes_ = bytes;
+  return true;
+}
+
+bool Task::Suspend(size_t bytes) {
+  if (!TakeRoomToWait(bytes)) return false;
   state_.store(State::kWaiting);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stopped's.
   if (!stop_.requested() && Enqueue().ok()) return true;
   return !ClaimFrom(State::kWaiting);  // Else it has been ended meanwhile.
+}
+
+bool Task::Await(Awaited& awaited, size_t bytes) {
+  if (!TakeRoomToWait(bytes)) return false;
+  const std::shared_ptr<Task> self = shared_from_this();
+  state_.store(State::kWaiting);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stopped's.
+  if (stop_.requested()) return !ClaimFrom(State::kWaiting);
+  awaited.OnceOver([self] {
+    if (self->ended_.load()) return;
+    const HeapScope unlimited(nullptr);  // Nobody else would go on with it.
+    absl::Status queued = self->Enqueue();
+    if (!queued.ok()) self->EndWait(std::move(queued));
+  });
+  return true;
 }
 
 std::vector<Stream*> Task::LeasedStreams::Pointers(
@@ -298,16 +318,7 @@ void Task::CloseStream() {
 }
 
 bool Task::Park(size_t bytes) {
-  if (!engine_.suspended_.TryTake(bytes)) return false;
-  suspended_bytes_ = bytes;
-  const absl::Status place = CatchOutOfMemory([this] {
-    engine_.waiting_.TakeAnyway(name_space_);
-    return absl::OkStatus();
-  });
-  if (!place.ok()) {
-    engine_.suspended_.Give(std::exchange(suspended_bytes_, 0));
-    return false;
-  }
+  if (!TakeRoomToWait(bytes)) return false;
   const absl::Status told = CatchOutOfMemory([this] {
     if (!scheduled_.exchange(true)) engine_.scheduled_.Add(this);
     streams_->scope.OnceReached([self = shared_from_this()] { self->Unpark(); });
@@ -320,7 +331,7 @@ bool Task::Park(size_t bytes) {
 
 std::optional<absl::Status> Task::OnceReady(size_t bytes, absl::FunctionRef<absl::Status()> step) {
   absl::Status status = step();
-  while (StreamScope::IsWaiting(status)) {
+  while (IsWaiting(status)) {
     if (Park(bytes)) return std::nullopt;
     streams()->Block();
     status = step();

@@ -12,6 +12,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
+#include "core/base/awaited.h"
 #include "core/base/reason.h"
 #include "core/base/stop_flag.h"
 #include "core/base/timeline.h"
@@ -72,6 +73,8 @@ class Task : public CallHandle,
   /// where it is to run on: there is no memory, or it is to stop, or suspended calls hold too much.
   /// `bytes`: what it holds.
   bool Suspend(size_t bytes);
+  /// As Suspend, until `awaited` is over: then it is queued.
+  bool Await(Awaited& awaited, size_t bytes);
 
   /// On an engine with a device, what its work is enqueued by, from OpenStream until CloseStream;
   /// else null.
@@ -169,6 +172,8 @@ class Task : public CallHandle,
   bool Claim();
   bool ClaimFrom(State from);
   void GivePlaceBack();
+  // Begins to leave the thread, with `bytes` held, but for the state. False where it cannot.
+  bool TakeRoomToWait(size_t bytes);
   // The streams are ready. On any thread.
   void Unpark();
   // Ends what has been claimed.

@@ -19,7 +19,12 @@ constexpr uint32_t kPrinted = 4;
 constexpr uint32_t kError = 5;
 constexpr uint32_t kMore = 6;
 constexpr uint32_t kChunk = 7;
+constexpr uint32_t kClientFunction = 8;
 constexpr uint32_t kTimeline = 9;
+
+// formwork.v1.ClientFunctionRequest's fields; its inputs are its last.
+constexpr uint32_t kId = 1;
+constexpr uint32_t kToken = 2;
 
 // formwork.v1.OutputChunk's fields; its content is its last.
 constexpr uint32_t kOutput = 1;
@@ -37,6 +42,12 @@ size_t DimsSize(const Shape& shape) {
 }
 
 }  // namespace
+
+size_t ClientFunctionQuestion::EncodedSize() const {
+  size_t bytes = VarintFieldSize(id) + BytesFieldSize(token.size());
+  for (const CallOutput& input : inputs) bytes += BytesFieldSize(EncodedValueSize(input));
+  return bytes;
+}
 
 void AnswerParts::AddPrinted(absl::string_view text) {
   if (printed_bytes_ + text.size() > 4 * chunk_bytes_) {
@@ -104,6 +115,14 @@ void AnswerParts::WriteChunk(WireWriter* writer) {
   ++next_chunked_;
 }
 
+void AnswerParts::WriteQuestion(WireWriter* writer) {
+  writer->BytesHeader(kClientFunction, question_->EncodedSize());
+  writer->VarintField(kId, question_->id);
+  writer->StringField(kToken, question_->token);
+  for (const CallOutput& input : question_->inputs) WriteValue(input, writer);
+  question_.reset();
+}
+
 grpc::ByteBuffer AnswerParts::Next() {
   WireWriter writer;
   writer.VarintField(kEpoch, epoch_);
@@ -116,6 +135,7 @@ grpc::ByteBuffer AnswerParts::Next() {
   const bool last = result_ && next_chunked_ == chunked_.size();
   if (!last) {
     writer.VarintField(kMore, 1);
+    if (question_) WriteQuestion(&writer);
     if (result_) WriteChunk(&writer);
     return writer.Finish();
   }

@@ -16,6 +16,15 @@
 
 namespace formwork::server {
 
+/// A function of the client's that it is asked to run.
+struct ClientFunctionQuestion {
+  uint64_t id = 0;
+  std::string token;
+  std::vector<CallOutput> inputs;  ///< Tensors.
+
+  size_t EncodedSize() const;
+};
+
 /// Not thread-safe.
 class AnswerParts {
  public:
@@ -27,11 +36,13 @@ class AnswerParts {
 
   /// What was printed since. Of what nobody reads in time, that beyond some megabytes is left out.
   void AddPrinted(absl::string_view text);
+  /// Goes behind what has been printed. The one before has been taken: it was answered.
+  void SetQuestion(ClientFunctionQuestion question) { question_ = std::move(question); }
   /// The call has ended; what it printed has been added. Looks at every string of its outputs, and
   /// encodes its timeline.
   void SetResult(CallResult result);
 
-  bool HasNext() const { return !printed_.empty() || (result_ && !done_); }
+  bool HasNext() const { return !printed_.empty() || question_ || (result_ && !done_); }
   /// The next part, where there is one. Holds the outputs that it shows until it is destroyed.
   grpc::ByteBuffer Next();
   /// The last part has been given.
@@ -48,6 +59,7 @@ class AnswerParts {
   };
 
   void WriteChunk(WireWriter* writer);
+  void WriteQuestion(WireWriter* writer);
 
   const uint64_t epoch_;
   const uint64_t call_id_;
@@ -56,6 +68,7 @@ class AnswerParts {
   size_t printed_bytes_ = 0;
   bool left_out_ = false;
   std::string timeline_;  // Encoded; goes with the last part.
+  std::optional<ClientFunctionQuestion> question_;
   std::optional<CallResult> result_;
   std::vector<Chunked> chunked_;  // The first has the next chunk.
   size_t next_chunked_ = 0;

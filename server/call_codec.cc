@@ -29,14 +29,16 @@ constexpr uint32_t kCallId = 9;
 constexpr uint32_t kTimeout = 10;
 constexpr uint32_t kInParts = 11;
 constexpr uint32_t kUnordered = 12;
+constexpr uint32_t kClientFunction = 13;
 constexpr uint32_t kKeepFrom = 14;
 constexpr uint32_t kTimeline = 16;
 constexpr uint32_t kAcknowledged = 17;
 constexpr uint32_t kFirstSentMsAgo = 18;
 constexpr uint32_t kAtomic = 19;
+constexpr uint32_t kAnswersClientFunctions = 20;
 
 // As many as a CallRequest has.
-constexpr int kFieldsBeforeInputs = 19;
+constexpr int kFieldsBeforeInputs = 20;
 
 absl::Status AddInput(WireReader value, Allocator& allocator, CallSpec* spec) {
   if (spec->inputs.size() >= kMaxInputs) {
@@ -130,6 +132,12 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
         read = reader.ReadVarint(&value);
         spec.timeline = value != 0;
         break;
+      case MakeTag(kAnswersClientFunctions, WireType::kVarint):
+        read = reader.ReadVarint(&value);
+        call->answers_client_functions = value != 0;
+        break;
+      case MakeTag(kClientFunction, WireType::kBytes):
+        return InvalidArgument("Call: an answer of the client's (client_function) is no call");
       case MakeTag(kValues, WireType::kBytes):
         read = reader.ReadNested(&nested);
         if (read) FORMWORK_RETURN_IF_ERROR(AddInput(nested, allocator, &spec));
@@ -155,6 +163,9 @@ CallHead ReadCallHead(const grpc::ByteBuffer& message) {
     } else if (tag == MakeTag(kUnordered, WireType::kVarint)) {
       if (!reader.ReadVarint(&value)) return head;
       head.unordered = value != 0;
+    } else if (tag == MakeTag(kClientFunction, WireType::kBytes)) {
+      head.is_answer = true;
+      return head;
     } else if (!reader.SkipField(tag)) {
       return head;
     }

@@ -22,6 +22,7 @@ struct DecodedCall {
   uint64_t call_id = 0;
   std::optional<absl::Duration> timeout;
   bool in_parts = false;
+  bool answers_client_functions = false;
 
   /// Whether its IDs have a meaning in one life of the server alone.
   bool names_by_id() const;
@@ -37,6 +38,7 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
 struct CallHead {
   uint64_t call_id = 0;
   bool unordered = false;
+  bool is_answer = false;  ///< No call, but an answer to what the server has asked.
 };
 /// Quick, however large the message is.
 CallHead ReadCallHead(const grpc::ByteBuffer& message);

@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "server/call_codec.h"
+#include "server/client_answer.h"
 #include "server/read_call.h"
 #include "server/status_to_grpc.h"
 #include "server/value_codec.h"
@@ -31,6 +32,24 @@ struct CallStream::Call {
   absl::Time arrival;
   std::string name_space;
   std::shared_ptr<AnswerParts> parts;  // Null: answered whole.
+  // What its client was asked last, and waits for: under the stream's lock.
+  uint64_t question = 0;
+  std::weak_ptr<ClientAnswer> answer;
+};
+
+class CallStream::Client final : public ClientFunctions {
+ public:
+  Client(std::shared_ptr<CallStream> stream, std::shared_ptr<Call> call)
+      : stream_(std::move(stream)), call_(std::move(call)) {}
+
+  absl::StatusOr<std::shared_ptr<ClientAnswer>> Ask(absl::string_view token,
+                                                    absl::Span<const Tensor> inputs) override {
+    return stream_->Ask(call_, token, inputs);
+  }
+
+ private:
+  const std::shared_ptr<CallStream> stream_;
+  const std::shared_ptr<Call> call_;
 };
 
 CallStream::CallStream(const RequestScope& scope, OpenStreams& open,
@@ -85,8 +104,17 @@ bool CallStream::MayRun() const {
 }
 
 bool CallStream::MayRead() const {
-  return !reading_ && !all_read_ && !cancelled_ && waiting_.size() < kMaxWaiting &&
-         waiting_bytes_ < kMaxWaitingBytes;
+  // What is awaited comes behind what was sent before.
+  return !reading_ && !all_read_ && !cancelled_ && (!IsReadAhead() || Asks());
+}
+
+bool CallStream::IsReadAhead() const {
+  return waiting_.size() >= kMaxWaiting || waiting_bytes_ >= kMaxWaitingBytes;
+}
+
+bool CallStream::Asks() const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [](const Running& running) { return running.call->question != 0; });
 }
 
 CallStream::Step CallStream::NextStep() {
@@ -204,7 +232,10 @@ absl::Status CallStream::Decode(const Request& request, CallSpec* spec, ErrorDet
       ReadCall(scope_, request.message, context_, call.arrival, deadline_, &decoded, details);
   if (decoded.call_id != 0) call.call_id = decoded.call_id;
   call.name_space = decoded.spec.name_space;
-  if (decoded.in_parts) {
+  if (decoded.answers_client_functions) {
+    decoded.spec.client_functions = std::make_shared<Client>(shared_from_this(), request.call);
+  }
+  if (decoded.in_parts || decoded.answers_client_functions) {
     call.parts = std::make_shared<AnswerParts>(scope_.engine.epoch(), call.call_id,
                                                scope_.max_message_bytes);
     decoded.spec.print = [self = shared_from_this(), parts = call.parts](absl::string_view text) {
@@ -215,7 +246,6 @@ absl::Status CallStream::Decode(const Request& request, CallSpec* spec, ErrorDet
   return read;
 }
 
-// On the thread that runs the call: writes where that can be done at once, and begins nothing else.
 void CallStream::Printed(const std::shared_ptr<AnswerParts>& parts, absl::string_view text) {
   const HeapScope unlimited(nullptr);  // The stream's memory, and bounded, not the call's.
   {
@@ -223,12 +253,104 @@ void CallStream::Printed(const std::shared_ptr<AnswerParts>& parts, absl::string
     if (cancelled_) return;
     parts->AddPrinted(text);
     Queue(parts);
-    if (advancing_ || writing_) return;
+  }
+  WriteNow();
+}
+
+void CallStream::WriteNow() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (advancing_ || writing_ || cancelled_ || answers_.empty()) return;
     TakeMessage();
     writing_ = true;
   }
   scope_.metrics.CountSent(outgoing_.Length());
   StartWrite(&outgoing_);
+}
+
+void CallStream::ReadNow() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (advancing_ || !MayRead()) return;
+    reading_ = true;
+  }
+  StartRead(&incoming_);
+}
+
+absl::StatusOr<std::shared_ptr<ClientAnswer>> CallStream::Ask(const std::shared_ptr<Call>& call,
+                                                              absl::string_view token,
+                                                              absl::Span<const Tensor> inputs) {
+  ClientFunctionQuestion question;
+  question.token = std::string(token);
+  for (const Tensor& input : inputs) {
+    if (!CanLeave(input)) {
+      return InvalidArgument("the client's function '", token, "' is given a ",
+                             DTypeName(input.dtype()), ", which cannot leave the server");
+    }
+    question.inputs.push_back({.tensor = input});
+  }
+  const size_t bytes = question.EncodedSize();
+  if (bytes > scope_.max_message_bytes / 2) {
+    return ResourceExhausted("what the client's function '", token,
+                             "' is given is larger than half of what a message may be: bytes=",
+                             bytes, " limit=", scope_.max_message_bytes);
+  }
+  auto answer = std::make_shared<ClientAnswer>(token);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (cancelled_ || all_read_) {
+      return absl::CancelledError("the client cannot answer any more: it has left the stream");
+    }
+    question.id = ++questions_;
+    call->question = question.id;
+    call->answer = answer;
+    call->parts->SetQuestion(std::move(question));
+    Queue(call->parts);
+  }
+  WriteNow();
+  ReadNow();
+  return answer;
+}
+
+void CallStream::Answered(grpc::ByteBuffer message) {
+  absl::StatusOr<MemoryReservation> held = HoldMessage(scope_, message);
+  if (message.Length() < kLargeMessageBytes) return TakeAnswer(message, held);
+  scope_.transfers.AddOrRun("", [self = shared_from_this(), message = std::move(message),
+                                 held = std::move(held)] { self->TakeAnswer(message, held); });
+}
+
+std::vector<std::shared_ptr<ClientAnswer>> CallStream::TakeQuestions() {
+  std::vector<std::shared_ptr<ClientAnswer>> answers;
+  for (const Running& running : running_) {
+    if (std::exchange(running.call->question, 0) == 0) continue;
+    if (auto answer = running.call->answer.lock()) answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+void CallStream::TakeAnswer(const grpc::ByteBuffer& message,
+                            const absl::StatusOr<MemoryReservation>& held) {
+  DecodedAnswer decoded;
+  absl::Status read = held.status();
+  if (read.ok()) {
+    read = HoldToBudget(scope_.engine.memory(), [&] {
+      decoded = DecodeClientAnswer(message, scope_.engine.allocator());
+      return absl::OkStatus();
+    });
+  }
+  if (!read.ok()) decoded.results = read;
+  std::shared_ptr<ClientAnswer> answer;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const Running& running : running_) {
+      Call& call = *running.call;
+      if (call.question == 0 || call.question != decoded.id) continue;
+      call.question = 0;
+      answer = call.answer.lock();
+    }
+  }
+  // Null where its call has ended meanwhile.
+  if (answer != nullptr) answer->Give(std::move(decoded.results));
 }
 
 void CallStream::Queue(const std::shared_ptr<AnswerParts>& parts) {
@@ -305,23 +427,44 @@ std::shared_ptr<CallHandle> CallStream::EndRunning(const Call* call) {
 
 void CallStream::OnReadDone(bool ok) {
   if (ok) scope_.metrics.CountReceived(incoming_.Length());
+  grpc::ByteBuffer answer;
+  std::vector<std::shared_ptr<ClientAnswer>> unanswered;
+  bool overrun = false;
   Guard([&] {
     absl::MutexLock lock(&mutex_);
     reading_ = false;
     last_progress_ = absl::Now();
     if (!ok) {
       all_read_ = true;
+      unanswered = TakeQuestions();
     } else if (!cancelled_) {
       const CallHead head = ReadCallHead(incoming_);
+      if (head.is_answer) {
+        answer.Swap(&incoming_);
+        return;
+      }
+      if (IsReadAhead()) {
+        overrun = true;
+        return;
+      }
       Request request;
-      request.call =
-          std::make_shared<Call>(Call{head.call_id, head.unordered, last_progress_, "", nullptr});
+      request.call = std::make_shared<Call>(
+          Call{head.call_id, head.unordered, last_progress_, "", nullptr, 0, {}});
       request.held = HoldMessage(scope_, incoming_);
       request.message.Swap(&incoming_);
       waiting_bytes_ += request.message.Length();
       waiting_.push_back(std::move(request));
     }
   });
+  if (answer.Length() > 0) Guard([&] { Answered(std::move(answer)); });
+  for (const auto& question : unanswered) {
+    question->Give(absl::CancelledError("the client has ended the stream without an answer"));
+  }
+  if (overrun) {
+    Break(WithReason(ResourceExhausted("calls were sent ahead of an answer that is awaited: limit=",
+                                       kMaxWaiting),
+                     Reason::kQueueFull));
+  }
   Advance();
 }
 

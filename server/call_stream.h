@@ -41,6 +41,7 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
  private:
   struct Call;
+  class Client;  // Of a call: it is asked over this stream.
   // A call that is read, and not begun.
   struct Request {
     std::shared_ptr<Call> call;
@@ -70,6 +71,9 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   int NextToRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsReadAhead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether an answer of the client's is awaited.
+  bool Asks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Does what is to be done, on one thread at a time.
   void Advance();
@@ -79,6 +83,18 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // What may fail of it, before the call has begun.
   absl::Status Decode(const Request& request, CallSpec* spec, ErrorDetails* details);
   void Printed(const std::shared_ptr<AnswerParts>& parts, absl::string_view text);
+  absl::StatusOr<std::shared_ptr<ClientAnswer>> Ask(const std::shared_ptr<Call>& call,
+                                                    absl::string_view token,
+                                                    absl::Span<const Tensor> inputs);
+  // The client's answer has come.
+  void Answered(grpc::ByteBuffer message);
+  void TakeAnswer(const grpc::ByteBuffer& message, const absl::StatusOr<MemoryReservation>& held);
+  // On the thread that runs a call: write what waits, and read on, where that can be done at once;
+  // they begin nothing else.
+  void WriteNow() ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReadNow() ABSL_LOCKS_EXCLUDED(mutex_);
+  // No answers will come to these.
+  std::vector<std::shared_ptr<ClientAnswer>> TakeQuestions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has `parts` written, unless they wait for it already.
   void Queue(const std::shared_ptr<AnswerParts>& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // These do not throw.
@@ -104,6 +120,7 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   absl::InlinedVector<Running, kMaxRunning> running_ ABSL_GUARDED_BY(mutex_);
   bool ordered_running_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // The first may be on its way.
+  uint64_t questions_ ABSL_GUARDED_BY(mutex_) = 0;      // How many were asked.
   absl::Time last_progress_ ABSL_GUARDED_BY(mutex_) = absl::Now();
   absl::Status end_ ABSL_GUARDED_BY(mutex_);     // What the stream ends with once it is closing,
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);  // or where it is broken.

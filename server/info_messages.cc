@@ -15,8 +15,8 @@ namespace formwork::server {
 namespace {
 
 // Of formwork.v1, by the names that proto/README.md explains.
-constexpr const char* kFeatures[] = {"answers_in_parts", "element_ranges", "timelines",
-                                     "unordered_calls", "values_in_chunks"};
+constexpr const char* kFeatures[] = {"answers_in_parts", "client_functions", "element_ranges",
+                                     "timelines",        "unordered_calls",  "values_in_chunks"};
 
 v1::Durability DurabilityOf(const EngineOptions& options) {
   if (options.data_dir.empty() || options.durability == Durability::kMemory) {

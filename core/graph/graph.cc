@@ -23,7 +23,6 @@ bool HasEffect(const Node& node) {
   switch (node.op->effect) {
     case Effect::kWrite:
     case Effect::kExternal:
-    case Effect::kSelfOrdered:
       return true;
     case Effect::kNone:
     case Effect::kRandom:
@@ -42,7 +41,6 @@ bool ChangesState(const Node& node) {
     case Effect::kRead:
       return false;
     case Effect::kWrite:
-    case Effect::kSelfOrdered:
       return true;
     case Effect::kExternal:  // Prints and asserts do not; a call may.
       return node.op->control_flow != ControlFlow::kNone;

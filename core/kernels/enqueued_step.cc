@@ -274,7 +274,7 @@ KernelFn MakeEnqueuedStep(DeviceNode node) {
     FORMWORK_RETURN_IF_ERROR(streams.MayGoOn());
     const absl::Status status = Issue(node, ctx).Run();
     if (status.ok() && node.effect) streams.NoteEffect();
-    if (status.ok() || StreamScope::IsWaiting(status)) return status;
+    if (status.ok() || IsWaiting(status)) return status;
     const absl::Status earlier = streams.status()->Get();
     return earlier.ok() ? AtNode(node, streams.calls(), status) : earlier;
   });
@@ -285,6 +285,7 @@ KernelFn MakeHostStep(DeviceNode node, bool after_work) {
     StreamScope& streams = *ctx.call().streams();
     if (after_work) FORMWORK_RETURN_IF_ERROR(streams.Ready());
     const absl::Status status = (*node.host_kernel)(ctx);
+    if (IsWaiting(status)) return status;
     if (!status.ok()) return AtNode(node, streams.calls(), status);
     if (node.effect) streams.NoteEffect();
     return status;

@@ -35,6 +35,8 @@
 
 namespace formwork {
 
+class Awaited;
+class ClientFunctions;
 class FunctionRun;
 class KernelContext;
 class StreamScope;
@@ -65,12 +67,19 @@ class CallScope {
   virtual StreamScope* streams() { return nullptr; }
   /// The folder in which graphs may name files; empty: there is none.
   virtual absl::string_view files_dir() const { return {}; }
+  /// The functions that the call's client keeps (client_functions.h); null: it answers for none.
+  virtual ClientFunctions* client_functions() { return nullptr; }
+  /// What the step at hand, of an op that waits, waits for; null where it has not begun to. Such a
+  /// step sets it and returns Waiting(); it is run again, from its beginning, once that is over, or
+  /// where the call is to stop, and then clears it (core/base/awaited.h).
+  std::shared_ptr<Awaited>& awaited() { return awaited_; }
   /// A function of a node, ready to run (kernel_function.h). Errors: kUnimplemented where none is
   /// run, as when constants are folded.
   virtual absl::StatusOr<std::unique_ptr<FunctionRun>> NewRun(const BoundFunction& function);
 
  private:
   uint32_t first_state_ = 0;
+  std::shared_ptr<Awaited> awaited_;
 };
 
 /// What a factory sees of the node.

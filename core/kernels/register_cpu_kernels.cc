@@ -4,6 +4,7 @@ namespace formwork {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFunctionCpuKernels(registry);
+  RegisterClientFunctionCpuKernels(registry);
   RegisterVariableCpuKernels(registry);
   RegisterElementwiseCpuKernels(registry);
   RegisterReductionCpuKernels(registry);

@@ -11,6 +11,7 @@ void RegisterCpuKernels(KernelRegistry& registry);
 
 // One per family file, core/kernels/<family>_cpu.cc.
 void RegisterFunctionCpuKernels(KernelRegistry& registry);
+void RegisterClientFunctionCpuKernels(KernelRegistry& registry);
 void RegisterVariableCpuKernels(KernelRegistry& registry);
 void RegisterElementwiseCpuKernels(KernelRegistry& registry);
 void RegisterReductionCpuKernels(KernelRegistry& registry);

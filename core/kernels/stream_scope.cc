@@ -196,7 +196,7 @@ bool StreamScope::Happened(const StreamGroup::Points& points) {
 
 absl::Status StreamScope::WaitFor(const StreamGroup::Points& points) {
   blocks_on_ = points;
-  return absl::UnavailableError("");
+  return Waiting();
 }
 
 void StreamScope::Block() {

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "core/base/awaited.h"
 #include "core/base/hash_map.h"
 #include "core/device/device.h"
 #include "core/device/stream_group.h"
@@ -98,9 +99,6 @@ class StreamScope {
   /// OK once everything that is enqueued has run. Errors: its first failure; the device's; one that
   /// IsWaiting where it has not run yet: to be asked again after that.
   absl::Status Ready();
-  static bool IsWaiting(const absl::Status& status) {
-    return status.code() == absl::StatusCode::kUnavailable && status.message().empty();
-  }
   /// Before each step that enqueues work: how far the host runs ahead has a bound. Errors: as
   /// Ready, of what was enqueued some time ago.
   absl::Status MayGoOn();

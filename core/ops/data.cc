@@ -103,6 +103,15 @@ void RegisterTransformations(OpRegistry& registry) {
       "list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
   registry.Add(
+      "GeneratorDataset(init_func_other_args: Tinit_func_args, next_func_other_args: "
+      "Tnext_func_args, finalize_func_other_args: Tfinalize_func_args) -> (handle: variant); "
+      "init_func: func; next_func: func; finalize_func: func; Tinit_func_args: list(type) >= 0; "
+      "Tnext_func_args: list(type) >= 0; Tfinalize_func_args: list(type) >= 0; output_types: "
+      "list(type) >= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar,
+       .effect = Effect::kRandom,
+       .control_flow = ControlFlow::kKernel});
+  registry.Add(
       "FlatMapDataset(input_dataset: variant, other_arguments: Targuments) -> (handle: variant); "
       "f: func; Targuments: list(type) >= 0; output_types: list(type) >= 1; output_shapes: "
       "list(shape) >= 1; metadata: string = \"\"",

@@ -122,6 +122,19 @@ void RegisterFunctionOps(OpRegistry& registry) {
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   registry.Add("Snapshot(input: T) -> (output: T); T: type",
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
+  // Python, at the client: what it does there nobody knows.
+  registry.Add(
+      "PyFunc(input: Tin) -> (output: Tout); token: string; Tin: list(type) >= 0; Tout: list(type) "
+      ">= 0",
+      {.effect = Effect::kExternal, .waits = true});
+  registry.Add(
+      "PyFuncStateless(input: Tin) -> (output: Tout); token: string; Tin: list(type) >= 0; Tout: "
+      "list(type) >= 0",
+      {.effect = Effect::kRandom, .waits = true});
+  registry.Add(
+      "EagerPyFunc(input: Tin) -> (output: Tout); token: string; is_async: bool = false; Tin: "
+      "list(type) >= 0; Tout: list(type) >= 0",
+      {.effect = Effect::kExternal, .waits = true});
 }
 
 }  // namespace formwork

@@ -67,8 +67,7 @@ enum class Effect : uint8_t {
   kRandom,      ///< Another result each time; may be dropped, never merged or folded.
   kRead,        ///< Reads the resource of an input: may be dropped where nobody needs it.
   kWrite,       ///< Reads and writes it.
-  kExternal,    ///< Print, Assert: seen by the caller, kept in order.
-  kSelfOrdered  ///< Waits for other calls (queues): atomic by itself, outside the ticket.
+  kExternal     ///< Print, Assert: seen by the caller, kept in order.
 };
 
 /// How an op runs the functions that its attrs name. In the order of the attrs:
@@ -89,6 +88,8 @@ struct OpTraits {
   /// The outputs' sizes may follow from the inputs' values (Fill, Range, Tile), so that small
   /// inputs do not bound the work.
   bool sized_by_value = false;
+  /// Its step may wait, without a thread, for what others do (CallScope::awaited).
+  bool waits = false;
   /// Needs its inputs' shapes alone, not their elements (Shape, Size, Rank).
   bool shape_only = false;
   ControlFlow control_flow = ControlFlow::kNone;

@@ -124,7 +124,7 @@ absl::Status Emitter::AddLoop(Body& body, int32_t i) {
   const Node& node = body.graph.nodes[i];
   const Graph& condition = node.bodies[0];
   const Graph& loop_body = node.bodies[1];
-  scope_.has_loop = true;
+  scope_.open_ended = true;
   std::vector<Plan::Ref> variables = ArgumentsOf(body, node);
   std::vector<Plan::Ref> initial;
   std::vector<size_t> carried;

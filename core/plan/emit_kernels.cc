@@ -98,6 +98,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
     }
     stream_ = 0;
   }
+  scope_.open_ended = scope_.open_ended || node.op->waits;
   instruction.effect = HasEffect(node);
   if (instruction.effect) plan_->last_effect = Here() - 1;
   scope_.sized_by_value =
@@ -192,7 +193,7 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
     return Unimplemented("function '", attr.name,
                          "' uses resources, which a function of a dataset cannot on a device");
   }
-  scope_.has_loop = true;  // As often as there are elements.
+  scope_.open_ended = true;  // As often as there are elements.
   function->arg_dtypes = plan->arg_dtypes;
   function->result_dtypes = plan->result_dtypes;
   function->plan = std::move(plan);
@@ -225,8 +226,8 @@ void Emitter::AddScalars(Body& body, const FusionUnit& unit) {
   const auto loops = [](const auto& instruction) {
     return instruction.code == ScalarProgram::Code::kLoop;
   };
-  scope_.has_loop =
-      scope_.has_loop || std::any_of(step.program.code.begin(), step.program.code.end(), loops);
+  scope_.open_ended =
+      scope_.open_ended || std::any_of(step.program.code.begin(), step.program.code.end(), loops);
   plan_->num_registers = std::max<uint32_t>(plan_->num_registers, step.program.num_registers);
   scope_.bytes += step.program.bytes();
   plan_->scalars.push_back(std::move(step.program));

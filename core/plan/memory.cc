@@ -79,7 +79,6 @@ NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memor
       std::all_of(host_outputs.begin(), host_outputs.end(), [](bool host) { return host; });
   switch (op.effect) {
     case Effect::kExternal:
-    case Effect::kSelfOrdered:
       return on_host(true);
     case Effect::kRandom:
       return on_host(false);

@@ -139,7 +139,7 @@ class Plan {
     std::string node;
   };
   std::vector<Fallback> fallbacks;
-  bool has_loop = false;
+  bool open_ended = false;      ///< It has a loop or may wait: its nodes do not bound its time.
   bool sized_by_value = false;  ///< Small inputs do not bound the work.
   size_t bytes = 0;             ///< About what the plan holds.
 };

@@ -93,7 +93,7 @@ void Complete(Plan& plan, PlannerScope& scope) {
   plan.functions = std::move(scope.functions);
   plan.named_resources = std::move(scope.named_resources);
   plan.fallbacks = std::move(scope.fallbacks);
-  plan.has_loop = scope.has_loop;
+  plan.open_ended = scope.open_ended;
   plan.sized_by_value = scope.sized_by_value;
   plan.bytes = scope.bytes;
 }

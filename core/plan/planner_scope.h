@@ -45,7 +45,7 @@ struct PlannerScope {
   HashMap<std::string, uint32_t> function_index;  ///< Their places, by FunctionCall::Key().
   HashMap<std::string, int> plans_of;             ///< How many a function has, by name.
   Releases releases;                              ///< Of the root plan.
-  bool has_loop = false;
+  bool open_ended = false;
   bool sized_by_value = false;
   size_t bytes = 0;
   PassBudget budget;

@@ -28,6 +28,8 @@ class Call final : public CallScope {
   void set_streams(StreamScope* streams) { streams_ = streams; }
   /// Outlives the call.
   void set_files_dir(absl::string_view folder) { files_dir_ = folder; }
+  /// Outlives the call; null: there are none.
+  void set_client_functions(ClientFunctions* functions) { client_functions_ = functions; }
   std::vector<std::string>& printed() { return printed_; }
   bool has_effects() const { return stop_.after_effect(); }
 
@@ -39,6 +41,7 @@ class Call final : public CallScope {
   ResourceHandle named_resource(int index) override { return (*named_)[index]; }
   StreamScope* streams() override { return streams_; }
   absl::string_view files_dir() const override { return files_dir_; }
+  ClientFunctions* client_functions() override { return client_functions_; }
   absl::StatusOr<std::unique_ptr<FunctionRun>> NewRun(const BoundFunction& function) override;
 
  private:
@@ -49,6 +52,7 @@ class Call final : public CallScope {
   StopFlag& stop_;
   StreamScope* streams_ = nullptr;
   absl::string_view files_dir_;
+  ClientFunctions* client_functions_ = nullptr;
   absl::AnyInvocable<void(absl::string_view)>* print_ = nullptr;
   size_t printed_bytes_ = 0;
   std::vector<std::string> printed_;

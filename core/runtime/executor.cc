@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "core/base/awaited.h"
 #include "core/base/memory_budget.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
@@ -164,9 +165,8 @@ absl::StatusOr<Execution::State> Execution::RunAs(absl::Span<Tensor> outputs, Ti
         absl::Status status = Recorded<kRecorded>(
             instruction, refs, slots, [&] { return RunKernel(instruction, refs, slots); });
         if (!status.ok()) {
-          const bool on_device = call_.streams() != nullptr;
-          if (on_device && StreamScope::IsWaiting(status)) return State::kWaiting;
-          return Fail(std::move(status), /*named=*/on_device);
+          if (IsWaiting(status)) return State::kWaiting;
+          return Fail(std::move(status), /*named=*/call_.streams() != nullptr);
         }
         break;
       }
@@ -262,6 +262,7 @@ absl::Status Execution::RunKernel(const Plan::Instruction& instruction, const In
   absl::Status status = CatchOutOfMemory([&] { return kernel(ctx); });
   if (stop_.cut()) return stop_.status();  // What else the kernel says comes of work left undone.
   if (!status.ok()) {
+    if (IsWaiting(status)) return status;
     const bool named =
         plan_->labels[at_].op == nullptr || call_.streams() != nullptr || status == stop_.status();
     return named ? status : AtNode(status);

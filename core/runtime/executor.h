@@ -67,7 +67,7 @@ class Execution {
   enum class State : uint8_t {
     kFinished,
     kSuspended,
-    kWaiting  ///< For StreamScope::Ready.
+    kWaiting  ///< For CallScope::awaited or, where there is none, for StreamScope::Ready.
   };
 
   /// Moves `inputs` into the frame. `recorder`: where its steps are written to, on `track`; null:
@@ -80,9 +80,9 @@ class Execution {
 
   /// Runs on from where it is. kFinished: the results have been moved into `outputs`, which may be
   /// the inputs' span. kSuspended: the slice is over; to be run again, or stopped. That is where a
-  /// stop would end it, too: at a loop's iteration, or anywhere before the first effect. kWaiting,
-  /// of a plan for a device: the step at hand is to be run, again, once the stream is ready. After
-  /// an error the frames are empty.
+  /// stop would end it, too: at a loop's iteration, or anywhere before the first effect. kWaiting:
+  /// the step at hand is to be run, again, once what it waits for is there. After an error the
+  /// frames are empty.
   /// Errors: those of kernels with "node 'name'" before them, for each call that they are in;
   /// kResourceExhausted where calls nest deeper than there is memory; those of the StopFlag.
   absl::StatusOr<State> Run(absl::Span<Tensor> outputs, TimeSlice slice = TimeSlice());

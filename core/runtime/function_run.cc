@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/awaited.h"
 #include "core/base/status.h"
 #include "core/plan/plan.h"
 #include "core/runtime/executor.h"
@@ -23,6 +24,7 @@ class FunctionScope final : public CallScope {
   void Print(absl::string_view text) override { call_.Print(text); }
   StopFlag& stop() override { return call_.stop(); }
   absl::string_view files_dir() const override { return call_.files_dir(); }
+  ClientFunctions* client_functions() override { return call_.client_functions(); }
   std::atomic<uint64_t>& state(int index) override { return state_[first_state() + index]; }
   ResourceHandle named_resource(int index) override { return named_[index]; }
   absl::StatusOr<std::unique_ptr<FunctionRun>> NewRun(const BoundFunction& function) override {
@@ -50,9 +52,14 @@ class PlanRun final : public FunctionRun {
       for (Tensor& slot : frame_.slots) slot.Drop();
     }
     Execution run(plan_, frame_, scope, args);
-    absl::Status status = run.Run(results).status();  // To its end: its slice has none.
+    absl::StatusOr<Execution::State> state = run.Run(results);  // Its slice has no end.
+    // The kernel that runs it is a part of a step, which keeps its thread.
+    while (state.ok() && *state == Execution::State::kWaiting) {
+      scope.awaited()->Block(call.stop());
+      state = run.Run(results);
+    }
     empty_ = true;
-    return status;
+    return state.status();
   }
 
  private:

@@ -73,8 +73,8 @@ RecordedStep::RecordedStep(TimelineRecorder& recorder, uint16_t track, const Pla
 }
 
 void RecordedStep::End(const absl::Status& status, absl::Span<const Tensor> outputs) {
-  if (StreamScope::IsWaiting(status)) {
-    return recorder_.Close(span_, recorder_.TextOf("waits for what is on its way to the host"), 0);
+  if (IsWaiting(status)) {
+    return recorder_.Close(span_, recorder_.TextOf("waits"), 0);
   }
   if (!status.ok()) {
     return recorder_.Close(span_, recorder_.TextFrom([&] {

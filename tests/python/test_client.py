@@ -409,9 +409,8 @@ def test_serving_needs_no_tensorflow(fake):
 
 
 @pytest.mark.parametrize("body, words", [
-    (lambda x: tf.py_function(lambda v: v, [x], tf.float32), "tf.py_function"),
     (lambda x: tf.data.TextLineDataset("x").reduce(x, lambda a, b: a), "datasets of this kind")],
-    ids=["py_function", "dataset"])
+    ids=["dataset"])
 def test_ops_that_stay_here_say_what_to_do_instead(live, body, words):
   with pytest.raises(formwork.Error) as e:
     live.function(body)(tf.constant(1.))

@@ -77,7 +77,7 @@ class SizedStoreTest : public ::testing::Test {
     /// Its results, once all of it has been issued.
     absl::StatusOr<std::vector<Tensor>> Finish() {
       absl::Status taken = streams_->TakeResults(absl::MakeSpan(results_));
-      while (StreamScope::IsWaiting(taken)) {
+      while (IsWaiting(taken)) {
         streams_->Block();
         taken = streams_->TakeResults(absl::MakeSpan(results_));
       }

@@ -41,7 +41,7 @@ class StreamScopeTest : public ::testing::Test {
   }
   ~StreamScopeTest() override {
     ticket_.ReleaseAll();
-    while (StreamScope::IsWaiting(scope_.Ready())) scope_.Block();
+    while (IsWaiting(scope_.Ready())) scope_.Block();
     EXPECT_EQ(memory_.blocks, 0);
     device_.RunAll();
     EXPECT_THAT(device_.Reports(), IsEmpty());
@@ -122,7 +122,7 @@ TEST_F(StreamScopeTest, NothingIsHeldOnceAllHasRun) {
   Read(value);
   scope_.Go(0);
   value = Tensor();
-  EXPECT_TRUE(StreamScope::IsWaiting(scope_.Ready()));
+  EXPECT_TRUE(IsWaiting(scope_.Ready()));
   EXPECT_EQ(memory_.blocks, 1);
   device_.RunAll();
   EXPECT_OK(scope_.Ready());

@@ -175,7 +175,7 @@ void SimWorld::CloseIssue(Running& call) {
 Outcome SimWorld::Finish(Running& call) {
   // What was enqueued came before what the host has found wrong.
   absl::Status enqueued = call.streams->TakeResults(absl::MakeSpan(call.outcome.results));
-  while (StreamScope::IsWaiting(enqueued)) {
+  while (IsWaiting(enqueued)) {
     call.streams->Block();
     enqueued = call.streams->TakeResults(absl::MakeSpan(call.outcome.results));
   }

@@ -306,7 +306,7 @@ TEST_P(DeviceTimelineTest, AValueOnItsWayToTheHostIsWaitedFor) {
   const std::string text = TextOf(*call);
   EXPECT_THAT(text, HasSubstr(R"(
     step 'p' Greater: bool[]
-    step '' copy: waits for what is on its way to the host
+    step '' copy: waits
     wait 'wait': what is on its way to the host
     step '' copy: bool[]
 )"));

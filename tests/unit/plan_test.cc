@@ -91,7 +91,7 @@ TEST_F(PlanTest, AccessIsKnownThroughFunctionsOfEveryKind) {
                                         {"write:0", DType::kResource}},
                                        {"y:0"}));
   EXPECT_THAT(plan->arg_access, ElementsAre(Access::kNone, Access::kRead, Access::kWrite));
-  EXPECT_TRUE(plan->has_loop);
+  EXPECT_TRUE(plan->open_ended);
 }
 
 TEST_F(PlanTest, AHandleThatComesOutOfALoopIsStillTheVariable) {

@@ -87,7 +87,7 @@ TEST_F(ScalarsTest, ALoopIsOneInstruction) {
             "   6: loop r9 -> 3 'w'\n"
             "1: return %1!\n");
   for (int n : {0, 1, 10, 1000}) EXPECT_EQ(RunFloat(Owned(Tensor::Scalar(n))), n);
-  EXPECT_TRUE(plan_->has_loop);
+  EXPECT_TRUE(plan_->open_ended);
 }
 
 TEST_F(ScalarsTest, ALoopLeavesItsThreadBetweenIterations) {

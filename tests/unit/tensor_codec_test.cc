@@ -20,6 +20,7 @@
 #include "formwork/v1/errors.pb.h"
 #include "formwork/v1/graph_service.pb.h"
 #include "server/call_codec.h"
+#include "server/client_answer.h"
 #include "server/variable_codec.h"
 #include "server/wire_format.h"
 
@@ -375,6 +376,44 @@ TEST(CallCodec, AgreesWithProtobufOnDamagedMessages) {
     } else if (absl::StrContains(status.message(), "malformed")) {
       ASSERT_FALSE(valid) << absl::CHexEscape(bytes);
     }
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+TEST(ClientAnswers, AreReadAsProtobufReadsThem) {
+  v1::CallRequest request;
+  v1::ClientFunctionResponse& response = *request.mutable_client_function();
+  response.set_id(300);
+  *response.add_outputs()->mutable_tensor() = Message(4, {3}, "abc");
+  const std::string base = request.SerializeAsString();
+  EXPECT_TRUE(ReadCallHead(Cut(base, 1)).is_answer);
+  EXPECT_THAT(std::string(Decode(base).status().message()), HasSubstr("no call"));
+  const DecodedAnswer answer = DecodeClientAnswer(Cut(base, 3), ProcessAllocator());
+  EXPECT_EQ(answer.id, 300u);
+  ASSERT_TRUE(answer.results.ok()) << answer.results.status();
+  ASSERT_EQ(answer.results->size(), 1u);
+  EXPECT_EQ((*answer.results)[0].shape(), Shape({3}));
+
+  response.mutable_error()->set_code(14);  // Without a text, which would be no error.
+  const absl::Status error =
+      DecodeClientAnswer(Cut(request.SerializeAsString(), 5), ProcessAllocator()).results.status();
+  EXPECT_EQ(error.code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(error.message().empty());
+
+  const google::protobuf::LogSilencer silence;
+  std::mt19937 random(kSeed);
+  int accepted = 0;
+  for (int round = 0; round < 50000; ++round) {
+    std::string bytes = base;
+    bytes[random() % bytes.size()] = static_cast<char>(random());
+    v1::CallRequest oracle;
+    const bool valid = oracle.ParseFromString(bytes) && oracle.has_client_function();
+    const DecodedAnswer damaged = DecodeClientAnswer(Cut(bytes, 4), ProcessAllocator());
+    if (!damaged.results.ok()) continue;
+    ++accepted;
+    ASSERT_TRUE(valid) << absl::CHexEscape(bytes);
+    ASSERT_EQ(damaged.id, oracle.client_function().id());
+    ASSERT_EQ(static_cast<int>(damaged.results->size()), oracle.client_function().outputs_size());
   }
   EXPECT_GT(accepted, 1000);
 }

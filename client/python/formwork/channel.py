@@ -24,6 +24,7 @@ from grpc._cython import cygrpc
 
 from formwork import attempts as attempts_lib
 from formwork import errors
+from formwork import python_functions
 from formwork import reachability
 from formwork.v1 import graph_service_pb2
 
@@ -136,6 +137,18 @@ class Waiting:
         self._target, when and " " + when, self._why))
 
 
+class _OfThread(threading.local):
+  """The CallStreams of one thread.
+
+  Attributes:
+    depth: how many functions it runs for calls of its own that wait for them.
+    streams: {depth: CallStream}.
+  """
+
+  def __init__(self):
+    self.depth, self.streams = 0, {}
+
+
 class Channel:
   """One connection. Safe to use from many threads, and in the children that a process forks.
 
@@ -161,7 +174,7 @@ class Channel:
     self._opened = None  # The grpc channel; made when it is needed.
     self._finalizer = None
     self._methods = {}
-    self._of_thread = threading.local()
+    self._of_thread = _OfThread()
     self._overdue = _Overdue()
     self._posted = set()
 
@@ -252,8 +265,8 @@ class Channel:
   def call(self, data, timeout, answer):
     """One call: a serialized CallRequest; answer.take(part) is given each serialized CallResponse.
 
-    take returns whether that was the last part; answer.begin_again() is called where the parts come
-    anew. answer.error, the call's, is raised here only where it is one of sending it. The request
+    take returns whether that was the last part; answer.question is answered here, on this thread;
+    answer.begin_again() is called where the parts come anew. answer.error, the call's, is raised here only where it is one of sending it. The request
     carries the same `timeout` for the server, which keeps it; here it is a backstop. An interrupt
     (Ctrl-C) cancels the call on the server.
     """
@@ -261,7 +274,7 @@ class Channel:
     sent = data
     while True:
       try:
-        self._attempt(sent, attempts.left(), timeout, answer.take)
+        self._attempt(sent, attempts.left(), timeout, answer)
         error = answer.error and errors.from_status(answer.error)
         if not attempts.is_about(error):
           return
@@ -271,16 +284,17 @@ class Channel:
       answer.begin_again()
       sent = attempts.marked(data, attempts.left())
 
-  def _attempt(self, data, left, timeout, take):
-    stream = getattr(self._of_thread, "stream", None)
+  def _attempt(self, data, left, timeout, answer):
+    mine = self._of_thread
+    stream = mine.streams.get(mine.depth)
     if stream is None or not stream.alive():
       self._check_open()
       self._grpc()
-      stream = self._of_thread.stream = CallStream(self._stream_method)
+      stream = mine.streams[mine.depth] = CallStream(self._stream_method)
     if left != math.inf:
       self._overdue.watch(stream, left)
     try:
-      stream.exchange(data, take)
+      stream.exchange(data, answer, self._answer)
     except grpc.RpcError as e:
       if stream.expired:
         raise errors.Error("DEADLINE_EXCEEDED", "no answer within %g s" % timeout) from None
@@ -290,6 +304,14 @@ class Channel:
       raise
     finally:
       self._overdue.forget(stream)
+
+  def _answer(self, question):
+    """What a call's client answers; what the function calls goes over streams of its own."""
+    self._of_thread.depth += 1
+    try:
+      return python_functions.answer(question)
+    finally:
+      self._of_thread.depth -= 1
 
   @staticmethod
   def _limit(timeout):
@@ -335,15 +357,16 @@ class CallStream:
   def alive(self):
     return self._answers.is_active()
 
-  def exchange(self, data, take):
-    """Sends a CallRequest, and hands on its CallResponses until take says that it is the last.
+  def exchange(self, data, answer, reply):
+    """Sends a CallRequest, and hands its CallResponses to answer.take until that has the last.
 
-    Errors: grpc.RpcError.
+    reply(question): the serialized answer to answer.question. Errors: grpc.RpcError.
     """
     self._requests.put(data)
     try:
-      while not take(next(self._answers)):
-        pass
+      while not answer.take(next(self._answers)):
+        if answer.question is not None:
+          self._requests.put(reply(answer.question))
     except StopIteration:
       raise errors.Error("UNAVAILABLE", "the server ended the stream of calls") from None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from formwork import dtypes
 from formwork import errors
+from formwork import python_functions
 from formwork import resources
 from formwork import types
 from formwork import wire
@@ -18,9 +19,9 @@ from formwork.v1 import functions_pb2
 _SENT_AT_ONCE = 64 << 10
 # Fields of a CallRequest.
 (_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM, _TIMELINE,
- _ATOMIC) = (
+ _ATOMIC, _ANSWERS) = (
      b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01", b"\x70",
-     b"\x80\x01\x01", b"\x98\x01\x01")
+     b"\x80\x01\x01", b"\x98\x01\x01", b"\xa0\x01\x01")
 
 
 def print_to_stderr(text):
@@ -77,7 +78,8 @@ class ConcreteFunction:
     self._what = ["%s: input %d (%s)" % (self.name, i, m.name) for i, m in enumerate(info.inputs)]
     # The constant part of its calls. Set last, and whole: other threads may be calling.
     self._known = (epoch, info.id), (
-        self._server._head + _EPOCH + wire.varint(epoch) + _ID + wire.varint(info.id) + _IN_PARTS)
+        self._server._head + _EPOCH + wire.varint(epoch) + _ID + wire.varint(info.id) + _IN_PARTS +
+        (_ANSWERS if self._registration and self._registration.calls_python else b""))
 
   @property
   def id(self) -> int:
@@ -275,8 +277,6 @@ def _sent_apart(server, parts, size, timeout):
 
 # What stands for ops that the server does not have: a part of the op's name, and what to do.
 _INSTEAD = (
-    ("PyFunc", "tf.py_function and tf.numpy_function run Python, which stays here: call it outside "
-               "of the function and pass what it returns"),
     ("Dataset", "datasets of this kind stay here: iterate outside of the function and pass the "
                 "elements"),
     ("Iterator", "iterators of this kind stay here: take the elements outside of the function and "
@@ -303,11 +303,15 @@ class Registration:
   """A RegisterRequest that can be sent again. The graph's bytes are kept beside it.
 
   owners: {graph tensor: Resource or KeptTensor} of its captures that have IDs.
+
+  Attributes:
+    calls_python: whether its calls may ask this process to run Python functions.
   """
 
   def __init__(self, request, graph_def, owners):
     self.request = request
     self.owners = owners
+    self.calls_python = python_functions.are_in(graph_def)
     self._graph_def = graph_def
     if graph_def:
       self.request.fingerprint = hashlib.sha256(graph_def).hexdigest()

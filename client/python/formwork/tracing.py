@@ -14,6 +14,7 @@ from tensorflow.python.framework import tensor as tensor_lib
 from tensorflow.python.framework import type_spec
 from tensorflow.python.ops import resource_variable_ops
 
+from formwork import python_functions
 from formwork import types
 
 # Attributes that hold names for TensorFlow's own gradient machinery, different in each process.
@@ -40,6 +41,8 @@ class Effects:
       for node in nodes:
         if node.op == "PrintV2":
           streams.add(node.attr["output_stream"].s)
+        elif node.op in python_functions.OPS:
+          self.random = True  # What it does nobody knows.
         elif "seed2" in node.attr:
           self.random = True
           self.seeded |= bool(node.attr["seed"].i or node.attr["seed2"].i)
@@ -61,6 +64,8 @@ def graph_bytes(graph):
       for attr in _PROCESS_ATTRS:
         if attr in node.attr:
           del node.attr[attr]
+      if node.op in python_functions.OPS:
+        python_functions.name_process(node)
       _sort_control_inputs(node)
       for holder in _function_names(node):
         name = holder.name

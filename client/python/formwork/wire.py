@@ -320,12 +320,15 @@ class Answer:
     error: a formwork.rpc.Status, or None.
     printed: how many texts on_print was told.
     timeline: a formwork.v1.Timeline, or None.
+    question: of the last part, a formwork.v1.ClientFunctionRequest, which is to be answered before
+      the next one comes; or None.
   """
 
-  __slots__ = ("epoch", "outputs", "error", "printed", "timeline", "on_print", "_whole")
+  __slots__ = ("epoch", "outputs", "error", "printed", "timeline", "question", "on_print",
+               "_whole")
 
   def __init__(self, on_print):
-    self.error = None
+    self.error = self.question = None
     self.printed = 0
     self.on_print = on_print
     self._whole = None  # {output: _Growing} of those that came in chunks.
@@ -347,6 +350,7 @@ class Answer:
       self.on_print(text)
     if message.HasField("chunk"):
       self._grow(message.chunk, message.chunk.content)
+    self.question = message.client_function if message.HasField("client_function") else None
     if message.more:
       return False
     self.outputs = outputs if self._whole is None else [

@@ -6,6 +6,7 @@ namespace formwork {
 
 void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterSourceDatasets(registry);
+  RegisterGeneratorDatasets(registry);
   RegisterMapDatasets(registry);
   RegisterFlatMapDatasets(registry);
   RegisterOrderDatasets(registry);

@@ -6,12 +6,13 @@
 
 namespace formwork {
 
-void RegisterSourceDatasets(KernelRegistry& registry);   ///< Of values: range, tensors, slices.
-void RegisterMapDatasets(KernelRegistry& registry);      ///< An element of each element.
-void RegisterFlatMapDatasets(KernelRegistry& registry);  ///< Datasets of elements, joined.
-void RegisterOrderDatasets(KernelRegistry& registry);    ///< Which elements, and of which input.
-void RegisterBatchDatasets(KernelRegistry& registry);    ///< Several elements as one, and back.
-void RegisterWindowDatasets(KernelRegistry& registry);   ///< Several elements as a dataset.
+void RegisterSourceDatasets(KernelRegistry& registry);     ///< Of values: range, tensors, slices.
+void RegisterGeneratorDatasets(KernelRegistry& registry);  ///< What functions give.
+void RegisterMapDatasets(KernelRegistry& registry);        ///< An element of each element.
+void RegisterFlatMapDatasets(KernelRegistry& registry);    ///< Datasets of elements, joined.
+void RegisterOrderDatasets(KernelRegistry& registry);      ///< Which elements, and of which input.
+void RegisterBatchDatasets(KernelRegistry& registry);      ///< Several elements as one, and back.
+void RegisterWindowDatasets(KernelRegistry& registry);     ///< Several elements as a dataset.
 void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);
 void RegisterDatasetReaders(KernelRegistry& registry);  ///< What a dataset comes to.
