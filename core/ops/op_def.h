@@ -63,11 +63,11 @@ struct ArgDef {
 
 /// What running an op does besides computing its outputs.
 enum class Effect : uint8_t {
-  kNone,        ///< Pure: may be dropped, merged, moved and folded.
-  kRandom,      ///< Another result each time; may be dropped, never merged or folded.
-  kRead,        ///< Reads the resource of an input: may be dropped where nobody needs it.
-  kWrite,       ///< Reads and writes it.
-  kExternal     ///< Print, Assert: seen by the caller, kept in order.
+  kNone,     ///< Pure: may be dropped, merged, moved and folded.
+  kRandom,   ///< Another result each time; may be dropped, never merged or folded.
+  kRead,     ///< Reads the resource of an input: may be dropped where nobody needs it.
+  kWrite,    ///< Reads and writes it.
+  kExternal  ///< Print, Assert: seen by the caller, kept in order.
 };
 
 /// How an op runs the functions that its attrs name. In the order of the attrs:
