@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "core/base/status.h"
 #include "core/ops/array_shapes.h"
+#include "core/ops/crop.h"
 #include "core/ops/dims.h"
 #include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
@@ -277,6 +278,7 @@ void RegisterImageOps(OpRegistry& registry) {
       "fill_value: host float) -> (transformed_images: dtype); dtype: {floattype, uint8, int32, "
       "int64}; interpolation: string; fill_mode: string = \"CONSTANT\"",
       {.shape_fn = InferTransform, .sized_by_value = true});
+  RegisterCropOps(registry);
 }
 
 }  // namespace formwork

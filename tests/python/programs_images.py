@@ -69,6 +69,22 @@ def boxes_without_overlaps(function):
 
 
 @program
+def crops_with_gradients(function):
+  images = tf.random.stateless_uniform([2, 9, 11, 3], [3, 4])
+  boxes = tf.constant([[.1, .2, .8, .7], [.9, .8, .1, .3], [-.2, 0., 1.3, 1.]])
+  @function
+  def crop(images, boxes, which):
+    with tf.GradientTape() as tape:
+      tape.watch([images, boxes])
+      crops = tf.image.crop_and_resize(images, boxes, which, [4, 5], extrapolation_value=0.5)
+      loss = tf.reduce_sum(crops ** 2)
+    nearest = tf.image.crop_and_resize(images, boxes, which, [3, 3], method="nearest")
+    return crops, nearest, *tape.gradient(loss, [images, boxes])
+  return (crop(images, boxes, tf.constant([1, 0, 1])),
+          caught(crop, images, boxes, tf.constant([1, 0, 2])))
+
+
+@program
 def normalised_and_pooled(function):
   x = tf.random.stateless_uniform([2, 6, 7, 8], [1, 2], -2., 2.)
   @function

@@ -360,6 +360,7 @@ void RegisterImageCpuKernels(KernelRegistry& registry) {
   AddImageTransformCpuKernels(registry);
   AddImageFileCpuKernels(registry);
   AddImageColorCpuKernels(registry);
+  AddCropCpuKernels(registry);
   AddNmsCpuKernels(registry);
 }
 

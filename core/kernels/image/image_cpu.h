@@ -9,6 +9,7 @@ void AddResampleCpuKernels(KernelRegistry& registry);
 void AddImageTransformCpuKernels(KernelRegistry& registry);
 void AddImageFileCpuKernels(KernelRegistry& registry);
 void AddImageColorCpuKernels(KernelRegistry& registry);
+void AddCropCpuKernels(KernelRegistry& registry);
 void AddNmsCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
