@@ -8,6 +8,7 @@
 #include "core/ops/array_shapes.h"
 #include "core/ops/crop.h"
 #include "core/ops/dims.h"
+#include "core/ops/patches.h"
 #include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
@@ -279,6 +280,7 @@ void RegisterImageOps(OpRegistry& registry) {
       "int64}; interpolation: string; fill_mode: string = \"CONSTANT\"",
       {.shape_fn = InferTransform, .sized_by_value = true});
   RegisterCropOps(registry);
+  RegisterPatchOps(registry);
 }
 
 }  // namespace formwork

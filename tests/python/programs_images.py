@@ -85,6 +85,18 @@ def crops_with_gradients(function):
 
 
 @program
+def patches_of_images_and_volumes(function):
+  image = tf.random.stateless_uniform([2, 9, 11, 3], [5, 6])
+  volume = tf.random.stateless_uniform([1, 5, 6, 4, 2], [7, 8])
+  @function
+  def patches(image, volume):
+    return (tf.image.extract_patches(image, [1, 3, 2, 1], [1, 2, 3, 1], [1, 2, 1, 1], "SAME"),
+            tf.image.extract_patches(image, [1, 4, 4, 1], [1, 4, 4, 1], [1, 1, 1, 1], "VALID"),
+            tf.extract_volume_patches(volume, [1, 2, 3, 2, 1], [1, 2, 2, 1, 1], "SAME"))
+  return patches(image, volume)
+
+
+@program
 def normalised_and_pooled(function):
   x = tf.random.stateless_uniform([2, 6, 7, 8], [1, 2], -2., 2.)
   @function

@@ -361,6 +361,7 @@ void RegisterImageCpuKernels(KernelRegistry& registry) {
   AddImageFileCpuKernels(registry);
   AddImageColorCpuKernels(registry);
   AddCropCpuKernels(registry);
+  AddPatchCpuKernels(registry);
   AddNmsCpuKernels(registry);
 }
 

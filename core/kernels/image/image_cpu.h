@@ -10,6 +10,7 @@ void AddImageTransformCpuKernels(KernelRegistry& registry);
 void AddImageFileCpuKernels(KernelRegistry& registry);
 void AddImageColorCpuKernels(KernelRegistry& registry);
 void AddCropCpuKernels(KernelRegistry& registry);
+void AddPatchCpuKernels(KernelRegistry& registry);
 void AddNmsCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
