@@ -482,6 +482,7 @@ void RegisterSparseOps(OpRegistry& registry) {
       "SetSize(set_indices: int64, set_values: T, set_shape: int64) -> (size: int32); "
       "validate_indices: bool = true; T: {int8, int16, int32, int64, uint8, uint16, string}",
       {.sized_by_value = true});
+  AddSparseMathOps(registry);
 }
 
 }  // namespace formwork

@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/ops/op_def.h"
+#include "core/ops/reduction.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor.h"
 
@@ -52,6 +54,22 @@ absl::StatusOr<int64_t> CountSerialized(absl::Span<const int64_t> serialized);
 
 /// EditDistance, of two dense shapes: the output's dimensions.
 absl::StatusOr<Dims> PrepareEditDistance(const Tensor& hypothesis, const Tensor& truth);
+
+/// The dense shape that a vector of sizes gives.
+absl::StatusOr<Shape> DenseShapeOf(const Tensor& sizes);
+
+/// SparseDenseCwiseMul and its like: the sparse side's dense shape, which the dense side's
+/// broadcasts to.
+absl::StatusOr<Shape> PrepareSparseDenseCwise(const SparseShapes& sparse, const Tensor& sizes,
+                                              absl::Span<const int64_t> dense);
+
+/// SparseReduceSum and its like: which dimensions go, and the shape that is left. An axis may be
+/// named twice; where none is named nothing is reduced but entries of the same index.
+absl::StatusOr<ReductionGeometry> PrepareSparseReduction(const Tensor& sizes, const Tensor& axes,
+                                                         bool keep_dims);
+
+/// Part of RegisterSparseOps: what computes with entries.
+void AddSparseMathOps(OpRegistry& registry);
 
 /// "[2, 3]", as TensorFlow writes indices.
 std::string IndexText(absl::Span<const int64_t> index);

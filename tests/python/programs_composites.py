@@ -168,3 +168,33 @@ def feature_crosses(function):
             tf.sparse.cross([ragged.to_sparse(), dense]))
 
   return f(tf.ragged.constant([["a", "b"], [], ["c"]]), tf.constant([["x"], ["y"], ["z"]]))
+
+
+@program
+def sparse_with_dense(function):
+  @function
+  def f(a, b, indices, values):
+    with tf.GradientTape() as tape:
+      tape.watch([b, values])
+      entries = tf.sparse.SparseTensor(indices, values, [2, 3])
+      product, ratio = entries * b, entries / b
+      loss = (tf.reduce_sum(product.values * ratio.values)
+              + tf.reduce_sum(tf.sparse.reduce_sum(entries, axis=0) ** 2))
+    return (tf.sparse.to_dense(product), tf.sparse.to_dense(ratio), tape.gradient(loss, [b, values]),
+            tf.sparse.to_dense(a * tf.constant([[2.], [3.]])))
+
+  a = tf.sparse.from_dense([[1., 0., 2.], [0., 3., 0.]])
+  return f(a, tf.constant([1., 2., 4.]), a.indices, a.values)
+
+
+@program
+def sparse_reductions(function):
+  @function
+  def f(a):
+    return ([tf.sparse.reduce_sum(a, axis=axis, keepdims=keepdims)
+             for axis in [None, 0, 1, [0, -1]] for keepdims in [False, True]],
+            tf.sparse.reduce_max(a, axis=1), tf.sparse.reduce_max(a),
+            tf.sparse.to_dense(tf.sparse.reduce_sum(a, axis=1, output_is_sparse=True)),
+            tf.sparse.to_dense(tf.sparse.reduce_max(a, axis=0, output_is_sparse=True)))
+
+  return f(tf.sparse.from_dense([[1., 0., -2.], [0., 3., 0.], [0., 0., 0.]]))

@@ -338,6 +338,8 @@ void RegisterSparseCpuKernels(KernelRegistry& registry) {
   registry.Add("SparseFillEmptyRowsGrad", MakeFillEmptyRowsGrad);
   AddSparseArithmeticCpuKernels(registry);
   AddSparseSerialCpuKernels(registry);
+  AddSparseCwiseCpuKernels(registry);
+  AddSparseReductionCpuKernels(registry);
   AddCrossCpuKernels(registry);
   AddEditDistanceCpuKernel(registry);
   AddSetCpuKernels(registry);

@@ -177,3 +177,83 @@ error("DenseToDenseSetOperation", SET1, SET2, set_operation="xor",
       text="Invalid set_operation xor.")
 error("DenseToDenseSetOperation", SET1, [[5, 7]], set_operation="union", text="")
 error("DenseToDenseSetOperation", [1], [1], set_operation="union", text="")
+
+# --- With elements of a dense tensor
+REALS = ["float", "double", "half", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+         "uint16", "uint32", "uint64"]
+for op in ["SparseDenseCwiseMul", "SparseDenseCwiseDiv", "SparseDenseCwiseAdd"]:
+  for dtype in REALS:
+    case(op, INDICES, uniform([3], 1, 9, 3, dtype), DENSE, uniform([3, 4], 1, 9, 4, dtype))
+  for dense in [2.0, [2.0], [1.0, 2.0, 3.0, 4.0], [[2.0], [3.0], [4.0]], [[2.0]]]:
+    case(op, INDICES, [1.0, 2.0, -3.0], DENSE, tensor("float", dense))
+  case(op, tensor("int64", [[1, 0, 2], [0, 0, 1]]), [1.0, 2.0], tensor("int64", [2, 1, 3]),
+       [[3.0, 5.0, 7.0]])
+  case(op, tensor("int64", [[2], [2]]), [1.0, 5.0], tensor("int64", [3]), [1.0, 2.0, 4.0])
+  case(op, tensor("int64", [], [0, 2]), tensor("float", []), tensor("int64", [0, 4]),
+       tensor("float", [], [0, 4]))
+  for dense in [[[1.0] * 4] * 2, [[[1.0] * 4] * 3] * 2, [1.0] * 3, tensor("float", [], [0])]:
+    error(op, INDICES, [1.0, 2.0, 3.0], DENSE, dense,
+          text="SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: ")
+  for index in [[3, 0], [0, 4], [-1, 0], [0, -1]]:
+    error(op, tensor("int64", [index]), [1.0], DENSE, 2.0,
+          text="Provided indices are out-of-bounds w.r.t. dense side with broadcasted shape")
+  error(op, tensor("int64", [1]), [1.0], DENSE, 2.0,
+        text="Input sp_indices should be a matrix but received shape: [1]")
+  error(op, INDICES, [[1.0]], DENSE, 2.0,
+        text="Inputs sp_values and sp_shape should be vectors but received shapes: [1,1] and [2]")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [[3, 4]]), 2.0,
+        text="Inputs sp_values and sp_shape should be vectors but received shapes: [3] and [1,2]")
+  error(op, INDICES, [1.0], DENSE, 2.0,
+        text="The first dimension of values and indices should match. (1 vs. 3)")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [3]), 2.0,
+        text="Number of dimensions must match second dimension of indices. Got 1 dimensions")
+  error(op, tensor("int64", [], [1, 0]), [1.0], tensor("int64", []), 2.0,
+        text="The shape argument requires at least one element.")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [3, -4]), 2.0,
+        text="Expected shape dimensions to be non-negative, got -4")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [1 << 40, 1 << 40]), 2.0,
+        text="Encountered overflow when multiplying 1099511627776 with 1099511627776")
+case("SparseDenseCwiseDiv", INDICES, tensor("int8", [-7, 7, -128]), DENSE,
+     tensor("int8", [-2, 2, 1, -1]))
+for dtype in ["float", "int32"]:
+  error("SparseDenseCwiseDiv", INDICES, uniform([3], 1, 9, 3, dtype), DENSE,
+        tensor(dtype, [1, 1, 1, 0]), text="SparseDenseCwiseDiv cannot divide by zero")
+
+# --- Reductions
+CUBE = tensor("int64", [[0, 0, 1], [0, 2, 1], [1, 0, 0], [1, 0, 1], [1, 2, 1]])
+CUBE_SHAPE = tensor("int64", [2, 3, 2])
+NO_AXES = tensor("int32", [])
+for op in ["SparseReduceSum", "SparseReduceMax", "SparseReduceSumSparse", "SparseReduceMaxSparse"]:
+  for dtype in REALS + (["complex64", "complex128"] if "Sum" in op else []):
+    low = 0 if dtype.startswith("uint") else -5
+    case(op, CUBE, uniform([5], low, 5, 3, dtype), CUBE_SHAPE, [0])
+  for axes in [NO_AXES, [1], [2], [0, 1], [0, 2], [0, 1, 2], [-1], -2, [2, -1, 0]]:
+    for keep_dims in [False, True]:
+      case(op, CUBE, [1.0, -2.0, 4.0, -8.0, 16.0], CUBE_SHAPE, axes, keep_dims=keep_dims)
+  case(op, tensor("int64", [[1, 1], [0, 0], [1, 1], [0, 3], [0, 0]]), [1.0, 2.0, 3.0, 4.0, 5.0],
+       DENSE, NO_AXES)
+  case(op, tensor("int64", [], [0, 2]), tensor("float", []), DENSE, [1])
+  case(op, tensor("int64", [], [0, 2]), tensor("float", []), DENSE, [0, 1])
+  case(op, tensor("int64", [], [0, 2]), tensor("float", []), tensor("int64", [0, 4]), [0])
+  case(op, tensor("int64", [], [1, 0]), [1.0], tensor("int64", []), NO_AXES)
+  for axis in [2, -3]:
+    error(op, INDICES, [1.0, 2.0, 3.0], DENSE, [axis],
+          text="Invalid reduction dimension %d, for input with 2 dimensions." % axis)
+  error(op, INDICES, [1.0, 2.0, 3.0], DENSE, [[0]],
+        text="Expected reduction_axes to be a scalar or a vector; got shape: [1,1]")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [[3, 4]]), [0],
+        text="Expected input_shape to be a vector; got shape: [1,2]")
+  error(op, INDICES, [[1.0]], DENSE, [0], text="vals must be a vec, but got: [1,1]")
+  error(op, INDICES, [1.0], DENSE, [0],
+        text="indices and values rows (indexing dimension) must match. (indices = 3, values = 1)")
+  error(op, tensor("int64", [2]), [1.0], DENSE, [0], text="")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [3]), [0],
+        text="Order length must be SparseTensor rank.")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [3, -4]), [0],
+        text="Expected shape dimensions to be non-negative, got -4")
+  error(op, INDICES, [1.0, 2.0, 3.0], tensor("int64", [1 << 40, 1 << 40]), [0],
+        text="Encountered overflow when multiplying 1099511627776 with 1099511627776")
+for op in ["SparseReduceSum", "SparseReduceMax"]:
+  for index in [[9, 0], [-1, 0]]:
+    error(op, tensor("int64", [index]), [1.0], DENSE, [1], code="INVALID_ARGUMENT",
+          text="Index [%d, 0] is out of range of shape [3, 4]" % index[0])
