@@ -8,6 +8,7 @@
 #include "core/ops/array_shapes.h"
 #include "core/ops/crop.h"
 #include "core/ops/dims.h"
+#include "core/ops/histogram.h"
 #include "core/ops/patches.h"
 #include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
@@ -281,6 +282,7 @@ void RegisterImageOps(OpRegistry& registry) {
       {.shape_fn = InferTransform, .sized_by_value = true});
   RegisterCropOps(registry);
   RegisterPatchOps(registry);
+  RegisterHistogramOps(registry);
 }
 
 }  // namespace formwork

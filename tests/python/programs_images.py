@@ -97,6 +97,15 @@ def patches_of_images_and_volumes(function):
 
 
 @program
+def a_histogram(function):
+  @function
+  def count(values):
+    return (tf.histogram_fixed_width(values, [-1., 1.5], 7),
+            tf.histogram_fixed_width(tf.cast(values * 5., tf.int64), [-4, 9], 5, tf.int64))
+  return count(tf.random.stateless_normal([4, 50], [9, 1]))
+
+
+@program
 def normalised_and_pooled(function):
   x = tf.random.stateless_uniform([2, 6, 7, 8], [1, 2], -2., 2.)
   @function

@@ -362,6 +362,7 @@ void RegisterImageCpuKernels(KernelRegistry& registry) {
   AddImageColorCpuKernels(registry);
   AddCropCpuKernels(registry);
   AddPatchCpuKernels(registry);
+  AddHistogramCpuKernels(registry);
   AddNmsCpuKernels(registry);
 }
 
