@@ -1,4 +1,4 @@
-// Sparse tensors' entries, each with its element of a dense tensor, and reduced.
+// Sparse tensors' entries: each with its element of a dense tensor, reduced, put together and cut.
 
 #include <utility>
 
@@ -122,6 +122,49 @@ absl::Status ReduceSparseShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// Three times as many inputs as sparse tensors: indices, values, shapes.
+absl::Status ConcatShape(InferenceContext& c) {
+  const int count = c.num_inputs() / 3;
+  int64_t rows = 0, rank = -1;
+  for (int i = 0; i < count; ++i) {
+    const PartialShape indices = shapes::OrOfRank(c.input(i), 2);
+    if (indices.rank() != 2) return absl::OkStatus();
+    rows = AddDims(rows, indices.dim(0)).value_or(-1);
+    if (rank < 0) rank = indices.dim(1);
+  }
+  c.set_output(0, PartialShape::Trusted({rows, rank}));
+  c.set_output(1, PartialShape::Trusted({rows}));
+  c.set_output(2, PartialShape::Trusted({rank}));
+  return absl::OkStatus();
+}
+
+absl::Status SliceShape(InferenceContext& c) {
+  const PartialShape shape = shapes::OrOfRank(c.input(2), 1);
+  const int64_t rank = shape.rank() == 1 ? shape.dim(0) : -1;
+  c.set_output(0, PartialShape::Trusted({-1, rank}));
+  c.set_output(1, PartialShape::OfRank(1));
+  c.set_output(2, PartialShape::Trusted({rank}));
+  return absl::OkStatus();
+}
+
+absl::Status SliceGradShape(InferenceContext& c) {
+  const PartialShape indices = shapes::OrOfRank(c.input(1), 2);
+  c.set_output(0, PartialShape::Trusted({indices.rank() == 2 ? indices.dim(0) : -1}));
+  return absl::OkStatus();
+}
+
+absl::Status SplitShape(InferenceContext& c) {
+  const PartialShape shape = shapes::OrOfRank(c.input(3), 1);
+  const int64_t rank = shape.rank() == 1 ? shape.dim(0) : -1;
+  const int parts = c.num_outputs() / 3;
+  for (int i = 0; i < parts; ++i) {
+    c.set_output(i, PartialShape::Trusted({-1, rank}));
+    c.set_output(parts + i, PartialShape::OfRank(1));
+    c.set_output(2 * parts + i, PartialShape::Trusted({rank}));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddSparseMathOps(OpRegistry& registry) {
@@ -156,6 +199,28 @@ void AddSparseMathOps(OpRegistry& registry) {
       "reduction_axes: int32) -> (output_indices: int64, output_values: T, output_shape: int64); "
       "keep_dims: bool = false; T: realnumbertype",
       {.shape_fn = ReduceSparseShape});
+  registry.Add(
+      "SparseSoftmax(sp_indices: int64, sp_values: T, sp_shape: int64) -> (output: T); T: {half, "
+      "float, double}",
+      {.shape_fn = CwiseShape});
+  registry.Add(
+      "SparseConcat(indices: N*int64, values: N*T, shapes: host N*int64) -> (output_indices: "
+      "int64, output_values: T, output_shape: host int64); concat_dim: int; N: int >= 2; T: type",
+      {.shape_fn = ConcatShape});
+  registry.Add(
+      "SparseSlice(indices: int64, values: T, shape: host int64, start: host int64, size: host "
+      "int64) -> (output_indices: int64, output_values: T, output_shape: host int64); T: type",
+      {.shape_fn = SliceShape});
+  registry.Add(
+      "SparseSliceGrad(backprop_val_grad: T, input_indices: int64, input_start: int64, "
+      "output_indices: int64) -> (val_grad: T); T: numbertype",
+      {.shape_fn = SliceGradShape});
+  registry.Add(
+      "SparseSplit(split_dim: host int64, indices: int64, values: T, shape: host int64) -> "
+      "(output_indices: num_split*int64, output_values: num_split*T, output_shape: host "
+      "num_split*int64); num_split: int "
+      ">= 1; T: type",
+      {.shape_fn = SplitShape});
 }
 
 }  // namespace formwork

@@ -198,3 +198,22 @@ def sparse_reductions(function):
             tf.sparse.to_dense(tf.sparse.reduce_max(a, axis=0, output_is_sparse=True)))
 
   return f(tf.sparse.from_dense([[1., 0., -2.], [0., 3., 0.], [0., 0., 0.]]))
+
+
+@program
+def sparse_parts(function):
+  @function
+  def f(indices, values):
+    with tf.GradientTape() as tape:
+      tape.watch(values)
+      a = tf.sparse.SparseTensor(indices, values, [2, 3])
+      soft = tf.sparse.softmax(a)
+      cut = tf.sparse.slice(soft, [0, 1], [2, 5])
+      loss = tf.reduce_sum(cut.values ** 2)
+    halves = tf.sparse.split(a, 2, axis=1)
+    return (tf.sparse.to_dense(soft), tf.sparse.to_dense(cut), tape.gradient(loss, values),
+            [tf.sparse.to_dense(half) for half in halves],
+            tf.sparse.to_dense(tf.sparse.concat(1, [a, cut])),
+            tf.sparse.to_dense(tf.sparse.concat(0, [a, a])))
+
+  return f(tf.constant([[0, 0], [0, 2], [1, 1]], tf.int64), tf.constant([1., 2., 3.]))

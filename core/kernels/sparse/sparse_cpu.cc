@@ -340,6 +340,7 @@ void RegisterSparseCpuKernels(KernelRegistry& registry) {
   AddSparseSerialCpuKernels(registry);
   AddSparseCwiseCpuKernels(registry);
   AddSparseReductionCpuKernels(registry);
+  AddSparsePartsCpuKernels(registry);
   AddCrossCpuKernels(registry);
   AddEditDistanceCpuKernel(registry);
   AddSetCpuKernels(registry);

@@ -1,7 +1,8 @@
 // Sums and maxima of a sparse tensor's entries that have the same index but for the reduced
-// dimensions, as a dense tensor (0 where there is none) or as a sparse one.
+// dimensions, as a dense tensor (0 where there is none) or as a sparse one; softmax over such.
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -192,6 +193,71 @@ absl::StatusOr<KernelFn> MakeReduce(KernelInit& init) {
   });
 }
 
+// --- SparseSoftmax ------------------------------------------------------------------------------
+
+// Over the entries that differ in their last index alone. As TensorFlow: of entries that are not in
+// order the results are in order all the same.
+template <typename T>
+absl::Status Softmax(const Groups& groups, const T* values, T* to) {
+  using Wide = std::conditional_t<math::kIsSmallFloat<T>, float, T>;
+  const int64_t n = static_cast<int64_t>(groups.order.size());
+  for (int64_t begin = 0, end; begin < n; begin = end) {
+    if (WorkIsCutAt(begin)) return WorkStatus();
+    end = groups.EndOf(begin);
+    const Wide most = static_cast<Wide>(Reduce<T, true>(groups, values, begin, end));
+    Wide total = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
+      total += std::exp(static_cast<Wide>(values[groups.At(i)]) - most);
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      if (WorkIsCutAt(i)) return WorkStatus();
+      to[i] = T(std::exp(static_cast<Wide>(values[groups.At(i)]) - most) / total);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSoftmax(KernelContext& ctx) {
+  if (ctx.input(0).rank() != 2) {
+    return InvalidArgument("Input sp_indices should be a matrix but received shape: ",
+                           ctx.input(0).shape().ToString());
+  }
+  if (ctx.input(1).rank() != 1 || ctx.input(2).rank() != 1) {
+    return InvalidArgument("Inputs sp_values and sp_shape should be vectors but received shapes: ",
+                           ctx.input(1).shape().ToString(), " and ",
+                           ctx.input(2).shape().ToString());
+  }
+  if (ctx.input(2).dim(0) < 2) {
+    return InvalidArgument("Input should have rank >= 2, but received shape: ",
+                           IndexText(ctx.input(2).span<int64_t>()));
+  }
+  return CheckEntries(ctx);
+}
+
+absl::StatusOr<KernelFn> MakeSoftmax(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckSoftmax(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, DenseShapeOf(ctx.input(2)));
+    const ReductionGeometry all = {ReducedMask(static_cast<size_t>(shape.rank()), false), {}};
+    FORMWORK_ASSIGN_OR_RETURN(Groups groups, Sort(ctx.input(0), all));
+    groups.kept.pop_back();
+    const Tensor& values = ctx.input(1);
+    FORMWORK_ASSIGN_OR_RETURN(Tensor out,
+                              Tensor::Allocate(ctx.allocator(), values.dtype(), values.shape()));
+    const auto run = [&]() -> absl::Status {
+      switch (values.dtype()) {
+        FORMWORK_FLOAT_CASES(return Softmax<T>(groups, values.data<T>(), out.mutable_data<T>()))
+        default:
+          return Unimplemented("dtype ", DTypeName(values.dtype()), " is not supported");
+      }
+    };
+    FORMWORK_RETURN_IF_ERROR(run());
+    ctx.SetOutput(0, std::move(out));
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void AddSparseReductionCpuKernels(KernelRegistry& registry) {
@@ -199,6 +265,7 @@ void AddSparseReductionCpuKernels(KernelRegistry& registry) {
   registry.Add("SparseReduceSumSparse", MakeReduce<false, true>);
   registry.Add("SparseReduceMax", MakeReduce<true, false>);
   registry.Add("SparseReduceMaxSparse", MakeReduce<true, true>);
+  registry.Add("SparseSoftmax", MakeSoftmax);
 }
 
 }  // namespace formwork

@@ -257,3 +257,139 @@ for op in ["SparseReduceSum", "SparseReduceMax"]:
   for index in [[9, 0], [-1, 0]]:
     error(op, tensor("int64", [index]), [1.0], DENSE, [1], code="INVALID_ARGUMENT",
           text="Index [%d, 0] is out of range of shape [3, 4]" % index[0])
+
+# --- Put together and cut
+VALUES = [1.0, 2.0, 3.0]
+ALL = ["float", "double", "half", "bfloat16", "int8", "int32", "int64", "uint16", "bool",
+       "complex64", "complex128"]
+for dtype in ALL:
+  values = uniform([3], 0, 9, 3, dtype)
+  case("SparseConcat", [INDICES, OTHER], [values, uniform([3], 0, 9, 4, dtype)], [DENSE, DENSE],
+       concat_dim=1)
+  case("SparseSlice", INDICES, values, DENSE, tensor("int64", [1, 0]), tensor("int64", [2, 3]))
+  case("SparseSplit", tensor("int64", 1), INDICES, values, DENSE, num_split=3)
+WORD_VALUES = ["a", "a longer string than fits into a string object", ""]
+case("SparseConcat", [INDICES, OTHER, INDICES], [WORD_VALUES] * 3, [DENSE] * 3, concat_dim=-2)
+case("SparseSlice", INDICES, WORD_VALUES, DENSE, tensor("int64", [0, 1]), tensor("int64", [9, 9]))
+case("SparseSplit", tensor("int64", -2), INDICES, WORD_VALUES, DENSE, num_split=2)
+BACKWARDS = tensor("int64", [[2, 3], [1, 0], [0, 1]])
+for axis in [0, 1]:
+  case("SparseConcat", [BACKWARDS, INDICES], [VALUES, VALUES], [DENSE, DENSE], concat_dim=axis)
+case("SparseConcat", [INDICES, OTHER], [VALUES, VALUES], [DENSE, tensor("int64", [3, 5])],
+     concat_dim=1)
+case("SparseConcat", [tensor("int64", [], [0, 2])] * 2, [tensor("float", [])] * 2, [DENSE] * 2,
+     concat_dim=0)
+for axis in [2, -3]:
+  error("SparseConcat", [INDICES, OTHER], [VALUES, VALUES], [DENSE, DENSE], concat_dim=axis,
+        text="Concat dimension must be in range [-2, 2), got %d" % axis)
+for indices, values, shape, text in [
+    (tensor("int64", [0]), VALUES, DENSE,
+     "Input indices should be a matrix but received shape [1] at position 1"),
+    (INDICES, [[1.0]], DENSE,
+     "Input values should be a vector but received shape [1,1] at position 1"),
+    (INDICES, VALUES, tensor("int64", [[3, 4]]),
+     "Input shapes should be a vector but received shape [1,2] at position 1"),
+    (INDICES, VALUES, tensor("int64", [3]),
+     "Ranks of all input tensors must match: expected 2 but got 1 at position 1"),
+    (INDICES, VALUES, tensor("int64", [3, 5]),
+     "Input shapes must match: expected 4 for dimension 1 but got 5 at position 1"),
+    (INDICES, [1.0], DENSE, "indices and values rows (indexing dimension) must match.")]:
+  error("SparseConcat", [INDICES, indices], [VALUES, values], [DENSE, shape], concat_dim=0,
+        text=text)
+ONE = tensor("int64", [[0, 0]])
+error("SparseConcat", [ONE, ONE], [[1.0], [1.0]], [tensor("int64", [1 << 62, 4])] * 2,
+      concat_dim=0, code="INVALID_ARGUMENT", text="Encountered overflow")
+error("SparseConcat", [ONE, ONE], [[1.0], [1.0]], [tensor("int64", [3, -4])] * 2, concat_dim=0,
+      code="INVALID_ARGUMENT", text="Expected shape dimensions to be non-negative, got -4")
+error("SparseConcat", [ONE, tensor("int64", [[(1 << 63) - 1, 0]])], [[1.0], [1.0]],
+      [tensor("int64", [1, 1])] * 2, concat_dim=0, code="INVALID_ARGUMENT",
+      text="Index 9223372036854775807 of dimension 0 is out of range at position 1")
+
+for start, size in [([0, 1], [2, 9]), ([5, 0], [9, 1]), ([-1, 0], [2, 4]), ([1, 0], [0, 4]),
+                    ([(1 << 63) - 1, 0], [(1 << 63) - 1, 4]), ([0, 0], [3, 4])]:
+  case("SparseSlice", INDICES, VALUES, DENSE, tensor("int64", start), tensor("int64", size))
+case("SparseSlice", BACKWARDS, VALUES, DENSE, tensor("int64", [0, 0]), tensor("int64", [2, 4]))
+START, SIZE2 = tensor("int64", [0, 0]), tensor("int64", [1, 4])
+for indices, values, shape, start, size, text in [
+    (INDICES, VALUES, DENSE, START, tensor("int64", [-1, 4]),
+     "Expected a non-negative size, got -1"),
+    (INDICES, VALUES, DENSE, tensor("int64", [0]), SIZE2,
+     "Expected start to be a vector of length 2 but got length 1"),
+    (INDICES, VALUES, DENSE, START, tensor("int64", [1]),
+     "Expected size to be a vector of length 2 but got length 1"),
+    (INDICES, VALUES, DENSE, tensor("int64", [[0, 0]]), SIZE2,
+     "Input start should be a vector but received shape [1,2]"),
+    (tensor("int64", [0]), VALUES, DENSE, START, SIZE2,
+     "Sparse indices must be rank 2 but is rank 1"),
+    (INDICES, [[1.0]], DENSE, START, SIZE2, "Sparse values must be rank 1 but is rank 2"),
+    (INDICES, [1.0], DENSE, START, SIZE2,
+     "Number of elements in indices (3) and values (1) do not match"),
+    (INDICES, VALUES, tensor("int64", [3]), START, SIZE2,
+     "Index rank (2) and shape rank (1) do not match"),
+    (INDICES, VALUES, tensor("int64", [3, -4]), START, SIZE2,
+     "Expected shape dimensions to be non-negative, got -4"),
+    (INDICES, VALUES, tensor("int64", [1 << 40, 1 << 40]), START, SIZE2,
+     "Encountered overflow when multiplying 1099511627776 with 1099511627776")]:
+  error("SparseSlice", indices, values, shape, start, size, text=text)
+
+FIRST = tensor("int64", [[0, 1]])
+for dtype in ["float", "int32", "complex128", "half", "uint8"]:
+  case("SparseSliceGrad", uniform([2], 1, 9, 3, dtype), INDICES, START,
+       tensor("int64", [[0, 1], [2, 0]]))
+case("SparseSliceGrad", [5.0], INDICES, tensor("int64", [2, 0]), tensor("int64", [[0, 0]]))
+case("SparseSliceGrad", tensor("float", []), INDICES, START, tensor("int64", [], [0, 2]))
+error("SparseSliceGrad", [5.0], INDICES, START, tensor("int64", [[2, 2]]), code="INVALID_ARGUMENT",
+      text="Elements of backprop_val_grad aren't all propagated. Num elements:1, used: 0")
+for grad, indices, start, kept, text in [
+    ([5.0, 6.0], INDICES, START, FIRST, "# elements of backprop_val_grad and # rows of"),
+    ([5.0], tensor("int64", [1]), START, FIRST, "Input and output indices should be matrices"),
+    ([5.0], INDICES, START, tensor("int64", [1]), "Input and output indices should be matrices"),
+    ([5.0], INDICES, tensor("int64", [0]), FIRST,
+     "Expected input_start to be a vector of length 2 but got length 1"),
+    ([5.0], INDICES, tensor("int64", [[0, 0]]), FIRST,
+     "The input_start should be a vector but received shape [1,2]"),
+    ([[5.0]], INDICES, START, FIRST, "Input backprop_val_grad should be a vector"),
+    ([5.0], INDICES, START, tensor("int64", [[0]]),
+     "The input and output should have the same ndims: got: 2 and 1")]:
+  error("SparseSliceGrad", grad, indices, start, kept, text=text)
+
+for axis, parts in [(0, 1), (0, 2), (0, 3), (-1, 4)]:
+  case("SparseSplit", tensor("int64", axis), INDICES, VALUES, DENSE, num_split=parts)
+case("SparseSplit", tensor("int64", 1), BACKWARDS, VALUES, DENSE, num_split=2)
+AXIS = tensor("int64", 0)
+for index in [[3, 0], [-1, 0], [0, 9]]:
+  error("SparseSplit", AXIS, tensor("int64", [index]), [1.0], DENSE, num_split=2,
+        text="Sparse index tuple indices[0, :] = [%d, %d] is out of bounds" % tuple(index))
+for axis, indices, values, shape, parts, text in [
+    (AXIS, INDICES, VALUES, DENSE, 4,
+     "Input num_split should be between 1 and the splitting dimension size (3), got 4"),
+    (tensor("int64", 2), INDICES, VALUES, DENSE, 1, "Input axis should be in range [-2, 2), got 2"),
+    (tensor("int64", [0, 1]), INDICES, VALUES, DENSE, 1,
+     "Input axis should be a scalar but received shape [2]"),
+    (AXIS, tensor("int64", [0]), VALUES, DENSE, 1,
+     "Input indices should be a matrix but received shape [1]"),
+    (AXIS, INDICES, [[1.0]], DENSE, 1, "Input values should be a vector but received shape ["),
+    (AXIS, INDICES, [1.0], DENSE, 1, "Number of elements in indices (3) and values (1) do not match"),
+    (AXIS, INDICES, VALUES, tensor("int64", [3]), 1,
+     "Index rank (2) and shape rank (1) do not match"),
+    (AXIS, INDICES, VALUES, tensor("int64", [[3, 4]]), 1,
+     "Input shape should be a vector but received shape [1,2]"),
+    (AXIS, INDICES, VALUES, tensor("int64", [1 << 40, 1 << 40]), 1,
+     "Encountered overflow when multiplying 1099511627776 with 1099511627776")]:
+  error("SparseSplit", axis, indices, values, shape, num_split=parts, text=text)
+
+# --- SparseSoftmax
+for dtype in ["float", "double", "half"]:
+  case("SparseSoftmax", CUBE, uniform([5], -5, 5, 3, dtype), CUBE_SHAPE)
+case("SparseSoftmax", tensor("int64", [[0, 0], [1, 0], [0, 1]]), VALUES, DENSE)
+case("SparseSoftmax", tensor("int64", [[0, 0], [0, 1], [0, 2]]), [1000.0, -1000.0, 1000.0], DENSE)
+case("SparseSoftmax", tensor("int64", [], [0, 2]), tensor("float", []), DENSE)
+for indices, values, shape, text in [
+    (tensor("int64", [0]), VALUES, DENSE, "Input sp_indices should be a matrix"),
+    (INDICES, [[1.0]], DENSE, "Inputs sp_values and sp_shape should be vectors but received"),
+    (INDICES, VALUES, tensor("int64", [[3, 4]]), "Inputs sp_values and sp_shape should be vectors"),
+    (INDICES, [1.0], DENSE, "indices and values rows (indexing dimension) must match."),
+    (INDICES, VALUES, tensor("int64", [3]), "Input should have rank >= 2, but received shape: "),
+    (INDICES, VALUES, tensor("int64", [3, -4]), "Expected shape dimensions to be non-negative"),
+    (INDICES, VALUES, tensor("int64", [1 << 40, 1 << 40]), "Encountered overflow when multiplying")]:
+  error("SparseSoftmax", indices, values, shape, text=text)
