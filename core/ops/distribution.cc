@@ -1,5 +1,6 @@
 #include "core/ops/distribution.h"
 
+#include <optional>
 #include <utility>
 
 #include "core/base/status.h"
@@ -35,12 +36,44 @@ absl::StatusOr<DistributionGeometry> PrepareStatelessDistribution(const Tensor& 
   return DistributionGeometry{std::move(output), samples, columns};
 }
 
+absl::StatusOr<BinomialGeometry> PrepareBinomial(const Tensor& shape,
+                                                 absl::Span<const int64_t> counts,
+                                                 absl::Span<const int64_t> probs) {
+  std::optional<Dims> parameters = BroadcastDims(counts, probs);
+  if (!parameters) {
+    return InvalidArgument("counts and probs must have compatible batch dimensions: ",
+                           DimsText(counts), " vs. ", DimsText(probs));
+  }
+  if (shape.rank() != 1) {
+    return InvalidArgument("Input shape should be a vector, got shape: ", shape.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Shape broadcast, Shape::Make(*parameters));
+  FORMWORK_ASSIGN_OR_RETURN(DistributionGeometry numbers,
+                            PrepareStatelessDistribution(shape, broadcast));
+  return BinomialGeometry{std::move(numbers), *std::move(parameters)};
+}
+
+absl::Status CheckBinomialAlgorithm(const Tensor& algorithm) {
+  if (algorithm.rank() != 0) {
+    return InvalidArgument("algorithm must be of shape [], not ", algorithm.shape().ToString());
+  }
+  if (algorithm.scalar<int64_t>() == kPhiloxAlgorithm) return absl::OkStatus();
+  return InvalidArgument("Unsupported algorithm id: ", algorithm.scalar<int64_t>());
+}
+
 namespace {
 
 // What input 0 lists, as far as it is constant.
 absl::Status StatelessShape(InferenceContext& c) { return shapes::FromShapeInput(c); }
 
-// That, and behind it the dimensions of input 1.
+// What input 2 lists.
+absl::Status StatefulBinomialShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, shapes::ShapeFromInput(c, 2));
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
+// What input 0 of another op lists, and behind it the dimensions of input 1.
 absl::Status SampledShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const PartialShape samples, shapes::ShapeFromInput(c, 0));
   const PartialShape& parameters = c.input(1);
@@ -80,6 +113,16 @@ void RegisterDistributionOps(OpRegistry& registry) {
       "{half, float, double, int32, int64}; dtype: {half, float, double, int32, int64}; T: "
       "indextype; Tseed: indextype = int64",
       stateless);
+  registry.Add(
+      "StatelessRandomBinomial(shape: S, seed: Tseed, counts: T, probs: T) -> (output: dtype); S: "
+      "indextype; Tseed: indextype = int64; T: {half, float, double, int32, int64} = double; "
+      "dtype: {half, float, double, int32, int64} = int64",
+      stateless);
+  registry.Add(
+      "StatefulRandomBinomial(resource: resource, algorithm: int64, shape: S, counts: T, probs: T) "
+      "-> (output: dtype); S: indextype; T: {half, float, double, int32, int64} = double; dtype: "
+      "{half, float, double, int32, int64} = int64",
+      {.shape_fn = StatefulBinomialShape, .effect = Effect::kWrite, .sized_by_value = true});
 }
 
 }  // namespace formwork

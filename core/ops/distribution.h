@@ -1,10 +1,11 @@
 #pragma once
 
-// Numbers of distributions whose parameters are tensors: gamma, Poisson. Errors are
-// kInvalidArgument in TensorFlow's words.
+// Numbers of distributions whose parameters are tensors: gamma, Poisson,
+// binomial. Errors are kInvalidArgument in TensorFlow's words.
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/tensor/shape.h"
@@ -26,5 +27,18 @@ absl::StatusOr<DistributionGeometry> PrepareDistribution(const Tensor& shape,
 /// Stateless ops: `shape` lists all dimensions, and those of the parameters are the last ones.
 absl::StatusOr<DistributionGeometry> PrepareStatelessDistribution(const Tensor& shape,
                                                                   const Shape& parameters);
+
+struct BinomialGeometry {
+  DistributionGeometry numbers;
+  Dims parameters;  ///< What counts and probs broadcast to.
+};
+
+/// As for other stateless ops, with the parameters broadcast.
+absl::StatusOr<BinomialGeometry> PrepareBinomial(const Tensor& shape,
+                                                 absl::Span<const int64_t> counts,
+                                                 absl::Span<const int64_t> probs);
+
+/// StatefulRandomBinomial knows one algorithm alone.
+absl::Status CheckBinomialAlgorithm(const Tensor& algorithm);
 
 }  // namespace formwork

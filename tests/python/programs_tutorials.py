@@ -347,3 +347,17 @@ def drawn_gammas_and_counts(function):
             tf.random.gamma([20], rates, beta=2.0, seed=5), tf.random.poisson([20], rates, seed=6))
 
   return [f(tf.constant([0.5, 1.0, 7.0])) for _ in range(2)]
+
+
+@program
+def drawn_successes(function):
+  generator = tf.random.Generator.from_seed(3)
+
+  @function
+  def f(counts, probs):
+    return (tf.random.stateless_binomial([20, 2, 3], seed=[1, 2], counts=counts, probs=probs),
+            generator.binomial([5, 2, 3], counts, probs), generator.binomial([7], 100., 0.7),
+            generator.uniform([2]))
+
+  counts, probs = tf.constant([3.0, 30.0, 300.0]), tf.constant([[0.2], [0.8]])
+  return [f(counts, probs) for _ in range(2)], generator.state

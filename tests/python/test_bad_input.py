@@ -616,3 +616,10 @@ def test_candidates_that_are_never_drawn(live):
 
   with refused("DEADLINE_EXCEEDED"):
     draw.with_timeout(1)()
+
+
+@pytest.mark.parametrize("count", [np.nan, np.inf])
+def test_binomial_numbers_that_tensorflow_never_finds(live, count):
+  draw = live.function(lambda count: tf.random.stateless_binomial([3], [1, 2], count, 0.5,
+                                                                  tf.float32))
+  np.testing.assert_array_equal(draw(tf.constant(count, tf.float32)), [count] * 3)

@@ -36,6 +36,28 @@ absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx) {
   return Philox(counter.data<uint64_t>()[0], counter.data<uint64_t>()[1], key.data<uint64_t>()[0]);
 }
 
+absl::StatusOr<Philox> SkipGenerator(KernelContext& ctx, int64_t algorithm, uint64_t delta) {
+  FORMWORK_RETURN_IF_ERROR(CheckGeneratorAlgorithm(algorithm));
+  if (ctx.input(0).num_elements() != 1) {
+    return InvalidArgument("resource must be a single handle: shape=",
+                           ctx.input(0).shape().ToString());
+  }
+  const ResourceHandle handle = ctx.input(0).scalar<ResourceHandle>();
+  Philox before;
+  FORMWORK_RETURN_IF_ERROR(ctx.resources().Update(handle, 0, [&](Tensor& state) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(CheckGeneratorState(state));
+    int64_t* words = state.mutable_data<int64_t>();
+    before = Philox(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]),
+                    static_cast<uint64_t>(words[2]));
+    Philox after = before;
+    after.Skip(delta * kReservedGroups);
+    words[0] = static_cast<int64_t>(after.counter_lo());
+    words[1] = static_cast<int64_t>(after.counter_hi());
+    return absl::OkStatus();
+  }));
+  return before;
+}
+
 namespace {
 
 // --- Stateless: inputs shape, key, counter, alg -------------------------------------------------
@@ -173,36 +195,18 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
 
 // --- Generators kept in a variable: counter (2 x int64) and key ---------------------------------
 
-// Moves the generator on by what `delta` numbers set aside; hands out the state before.
-absl::Status SkipState(KernelContext& ctx, int64_t algorithm, uint64_t delta, Tensor* before) {
-  FORMWORK_RETURN_IF_ERROR(CheckGeneratorAlgorithm(algorithm));
-  if (ctx.input(0).num_elements() != 1) {
-    return InvalidArgument("resource must be a single handle: shape=",
-                           ctx.input(0).shape().ToString());
-  }
-  const ResourceHandle handle = ctx.input(0).scalar<ResourceHandle>();
-  return ctx.resources().Update(handle, 0, [&](Tensor& state) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(CheckGeneratorState(state));
-    int64_t* words = state.mutable_data<int64_t>();
-    if (before != nullptr) std::copy_n(words, 3, before->mutable_data<int64_t>());
-    Philox philox(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]),
-                  static_cast<uint64_t>(words[2]));
-    philox.Skip(delta * kReservedGroups);
-    words[0] = static_cast<int64_t>(philox.counter_lo());
-    words[1] = static_cast<int64_t>(philox.counter_hi());
-    return absl::OkStatus();
-  });
-}
-
 absl::StatusOr<KernelFn> MakeReadAndSkip(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(1, ctx.input(1).shape().dims()));
     FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(2, ctx.input(2).shape().dims()));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor before,
-                              Tensor::Allocate(ctx.allocator(), DType::kInt64, Shape({3})));
-    FORMWORK_RETURN_IF_ERROR(
-        SkipState(ctx, ctx.input(1).scalar<int32_t>(), ctx.input(2).scalar<uint64_t>(), &before));
-    ctx.SetOutput(0, std::move(before));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * before, ctx.AllocateOutput(0, DType::kInt64, Shape({3})));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const Philox philox,
+        SkipGenerator(ctx, ctx.input(1).scalar<int32_t>(), ctx.input(2).scalar<uint64_t>()));
+    int64_t* words = before->mutable_data<int64_t>();
+    words[0] = static_cast<int64_t>(philox.counter_lo());
+    words[1] = static_cast<int64_t>(philox.counter_hi());
+    words[2] = static_cast<int64_t>(philox.key());
     return absl::OkStatus();
   });
 }
@@ -211,8 +215,9 @@ absl::StatusOr<KernelFn> MakeSkip(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(1, ctx.input(1).shape().dims()));
     FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(2, ctx.input(2).shape().dims()));
-    return SkipState(ctx, ctx.input(1).scalar<int64_t>(),
-                     static_cast<uint64_t>(ctx.input(2).scalar<int64_t>()), nullptr);
+    return SkipGenerator(ctx, ctx.input(1).scalar<int64_t>(),
+                         static_cast<uint64_t>(ctx.input(2).scalar<int64_t>()))
+        .status();
   });
 }
 
@@ -236,6 +241,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   AddMultinomialCpuKernels(registry);
   AddCandidateCpuKernels(registry);
   AddDistributionCpuKernels(registry);
+  AddBinomialCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -13,9 +13,14 @@ absl::StatusOr<Philox> PhiloxOfSeed(const Tensor& seed);
 /// The one that inputs 1 to 3 of a stateless op say: key, counter, algorithm.
 absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx);
 
+/// Moves the generator that input 0 is the handle of on by what `delta` numbers set aside; the one
+/// before. Errors: those of CheckGeneratorAlgorithm and CheckGeneratorState.
+absl::StatusOr<Philox> SkipGenerator(KernelContext& ctx, int64_t algorithm, uint64_t delta);
+
 // Parts of the family random.
 void AddMultinomialCpuKernels(KernelRegistry& registry);
 void AddCandidateCpuKernels(KernelRegistry& registry);
 void AddDistributionCpuKernels(KernelRegistry& registry);
+void AddBinomialCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -1,4 +1,4 @@
-from generate import case, error, tensor
+from generate import case, error, tensor, variable
 
 KEY = tensor("uint64", [123456789012345])
 COUNTER = tensor("uint64", [5, 7])
@@ -60,3 +60,39 @@ error("StatelessRandomPoisson", [2], [1, 2, 3], 1., dtype="float",
 error("StatelessRandomGammaV3", [2], KEY, COUNTER, 2, 1., text="Unsupported algorithm id: 2")
 error("StatelessRandomGammaV3", [2], COUNTER, COUNTER, 1, 1.,
       text="key must have shape [1], not [2]")
+
+# Binomial numbers: few successes are counted one by one, many are drawn at once.
+COUNTS, PROBS = [0., 1., 7., 19., 21., 40., 100., 1000., 60000.], [0.001, 0.2, 0.5, 0.7, 0.9999]
+for dtype in ["half", "float", "double"] + INTEGERS:
+  for parameters in ["half", "float", "double"]:
+    case("StatelessRandomBinomial", [12, 5, 9], tensor("int64", [1, -2]), tensor(parameters, COUNTS),
+         tensor(parameters, [[p] for p in PROBS]), dtype=dtype)
+  for count, prob in [(NAN, 0.), (NAN, 1.), (NAN, 2.), (-1., NAN), (-INF, 0.5), (-3., 0.5),
+                      (10., -INF), (10., INF), (10., -0.5), (10., 1.5), (10., NAN), (INF, 0.),
+                      (INF, 1.), (INF, NAN), (1e20, 0.5), (1e30, 1e-30)]:
+    if not (prob != prob and count > 0 and dtype in INTEGERS):  # TensorFlow's output has chance bits.
+      case("StatelessRandomBinomial", [2], [1, 2], count, prob, dtype=dtype)
+for shape, counts, probs in [([], 10., 0.5), ([400], 30., 0.4), ([2, 0], tensor("float", []), 0.5),
+                             ([0, 3], [1., 2., 3.], 0.5), ([5, 1, 1], [[3.]], [[0.5]]),
+                             ([3, 2, 4, 3], [[[9.]], [[99.]]], [[0.1, 0.2, 0.3]] * 4)]:
+  case("StatelessRandomBinomial", tensor("int64", shape), [3, 4], counts, probs)
+for op, before in [("StatelessRandomBinomial", lambda shape: (shape, [1, 2])),
+                   ("StatefulRandomBinomial",
+                    lambda shape: (variable(tensor("int64", [1, 2, 3])), tensor("int64", 1), shape))]:
+  error(op, *before([3]), [1., 2., 3.], [0.5, 0.5],
+        text="counts and probs must have compatible batch dimensions: [3] vs. [2]")
+  error(op, *before([3]), [1., 2.], 0.5, text=ENDS)
+  error(op, *before([3]), [[1.]], 0.5, text=ENDS)
+  error(op, *before([-1]), 1., 0.5, text="Dimension -1 must be >= 0")
+  error(op, *before([[2]]), 1., 0.5, text="Input shape should be a vector, got shape:")
+  error(op, *before(2), 1., 0.5, text="Input shape should be a vector, got shape:")
+  error(op, *before([2**30] * 3), 1., 0.5, text="")
+error("StatelessRandomBinomial", [2], [1, 2, 3], 1., 0.5, text="seed must have shape [2], not [3]")
+for algorithm, text in [(2, "Unsupported algorithm id: 2"), (3, "Unsupported algorithm id: 3"),
+                        ([1], "algorithm must be of shape [], not [1]")]:
+  error("StatefulRandomBinomial", variable(tensor("int64", [1, 2, 3])), tensor("int64", algorithm),
+        [2], 1., 0.5, text=text)
+error("StatefulRandomBinomial", variable([1, 2, 3]), tensor("int64", 1), [2], 1., 0.5,
+      text="dtype of RNG state variable must be int64, not int32")
+error("StatefulRandomBinomial", variable(tensor("int64", [1, 2])), tensor("int64", 1), [2], 1., 0.5,
+      text="hilox algorithm, the size of state must be at least 3; got 2")
