@@ -179,6 +179,13 @@ void RegisterMatmulOps(OpRegistry& registry) {
       "T: {floattype, complextype, int32, int64, uint8, uint16, uint32, uint64}; grad_a: bool = "
       "false; grad_b: bool = false",
       {.shape_fn = MatMulShape});
+  // Its attrs that name a side sparse change no result: the product is a dense one all the same.
+  registry.Add(
+      "SparseMatMul(a: Ta, b: Tb) -> (product: float); transpose_a: bool = false; transpose_b: "
+      "bool "
+      "= false; a_is_sparse: bool = false; b_is_sparse: bool = false; Ta: {float, bfloat16} = "
+      "float; Tb: {float, bfloat16} = float",
+      {.shape_fn = MatMulShape});
   registry.Add(
       "BatchMatMulV2(x: T, y: T) -> (output: T); T: {floattype, complextype, int16, int32, int64, "
       "uint8, uint16, uint32, uint64}; adj_x: bool = false; adj_y: bool = false; grad_x: bool = "

@@ -6,6 +6,7 @@
 #include "core/kernels/matmul/batch_matmul.h"
 #include "core/kernels/matmul/product_by_weights.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/widen.h"
 
 namespace formwork {
 
@@ -124,6 +125,23 @@ absl::StatusOr<KernelFn> MakeBatchMatMulV3(KernelInit& init) {
   });
 }
 
+// Of floats and bfloat16s, into floats.
+absl::StatusOr<KernelFn> MakeSparseMatMul(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfMatMul(init.attrs()));
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(
+        const ProductGeometry geometry,
+        PrepareMatMul(attrs, ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor a, Widened(ctx.allocator(), ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor b, Widened(ctx.allocator(), ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor product,
+                              Multiply(ctx.allocator(), geometry, a, {attrs.transpose_x, false}, b,
+                                       {attrs.transpose_y, false}));
+    ctx.SetOutput(0, std::move(product));
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void RegisterMatmulCpuKernels(KernelRegistry& registry) {
@@ -131,6 +149,7 @@ void RegisterMatmulCpuKernels(KernelRegistry& registry) {
   registry.Add("BatchMatMul", MakeBatchMatMul<false>);
   registry.Add("BatchMatMulV2", MakeBatchMatMul<true>);
   registry.Add("BatchMatMulV3", MakeBatchMatMulV3);
+  registry.Add("SparseMatMul", MakeSparseMatMul);
   RegisterEinsumKernel(registry);
   RegisterGateMatMulKernel(registry);
 }

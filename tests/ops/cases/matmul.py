@@ -128,3 +128,15 @@ error("Einsum", [[[1.0, 2.0, 3.0]]], equation="ii->",
 error("Einsum", [[[1.0]]], equation="i->i", text="Expected input 0 to have rank 1 but got: 2")
 error("Einsum", [[[1.0], [2.0]]], equation="...i->i",
       text="Output contains 1 broadcasting dimension(s) but no ellipsis (...) was found")
+
+# --- SparseMatMul
+for a, b in [("float", "float"), ("bfloat16", "float"), ("float", "bfloat16"),
+             ("bfloat16", "bfloat16")]:
+  case("SparseMatMul", uniform([3, 4], -4, 5, 1, a), uniform([4, 2], -4, 5, 2, b),
+       tolerance="rel 1e-5 abs 1e-5")
+  case("SparseMatMul", uniform([4, 3], -4, 5, 1, a), uniform([2, 4], -4, 5, 2, b),
+       transpose_a=True, transpose_b=True, a_is_sparse=True, b_is_sparse=True,
+       tolerance="rel 1e-5 abs 1e-5")
+case("SparseMatMul", tensor("float", [], [2, 0]), tensor("float", [], [0, 3]))
+error("SparseMatMul", [[1.0]], [[1.0], [2.0]], text="Matrix size")
+error("SparseMatMul", [1.0], [[1.0]], text="")
