@@ -23,7 +23,7 @@ class NodeInit final : public KernelInit {
   using Functions =
       absl::FunctionRef<absl::StatusOr<std::shared_ptr<const KernelFunction>>(const FuncAttr&)>;
 
-  // `functions` compiles one that the attrs name.
+  // `functions` compiles one that the attrs name; it outlives this.
   NodeInit(const Graph& graph, const Node& node, Plan& plan, Functions functions)
       : node_(node), plan_(plan), functions_(functions) {
     for (const Edge& edge : node.inputs) input_dtypes_.push_back(graph.dtype(edge));
@@ -235,8 +235,8 @@ void Emitter::AddScalars(Body& body, const FusionUnit& unit) {
 
 absl::StatusOr<KernelFn> Emitter::MakeKernel(const Body& body, const Node& node,
                                              KernelFactory factory) {
-  NodeInit init(body.graph, node, *plan_,
-                [this](const FuncAttr& function) { return KernelFunctionOf(function); });
+  const auto compile = [this](const FuncAttr& function) { return KernelFunctionOf(function); };
+  NodeInit init(body.graph, node, *plan_, compile);
   absl::StatusOr<KernelFn> kernel = factory(init);
   if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("node '", node.name, "'"));
   return kernel;
