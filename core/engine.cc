@@ -289,9 +289,9 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
   for (const FunctionPtr& function : functions_.List(NamespaceOf(name_space), name)) {
     FunctionInfo info = InfoOf(*function);
     absl::StrAppend(&text, text.empty() ? "" : "\n\n", info.pretty_signature,
-                    FallbackText(static_cast<const BoundFunction&>(*function).program()));
+                    FallbackText(static_cast<const EngineFunction&>(*function).program()));
     if (plan) {
-      info.plan = absl::StrCat(PlanText(static_cast<const BoundFunction&>(*function).program()),
+      info.plan = absl::StrCat(PlanText(static_cast<const EngineFunction&>(*function).program()),
                                StateText(*function));
       absl::StrAppend(&text, "\n\n", info.plan);
     }

@@ -55,7 +55,7 @@ class CallTask final : public TaskOf<CallResult> {
     function_ = nullptr;
   }
 
-  const BoundFunction& bound() const { return static_cast<const BoundFunction&>(*function_); }
+  const EngineFunction& bound() const { return static_cast<const EngineFunction&>(*function_); }
   absl::Status Bind(std::vector<AccessRequest>& access);
   absl::Status MakeAtomic(absl::Span<const AccessRequest> access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
@@ -207,7 +207,7 @@ absl::Status CallTask::BindInput(size_t i, Argument& argument, std::vector<Acces
 }
 
 absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
-  const BoundFunction& function = bound();
+  const EngineFunction& function = bound();
   if (spec_.inputs.size() != function.inputs.size()) {
     return InField(InvalidArgument("function '", function.name,
                                    "' was called with a wrong number of inputs: expected=",
@@ -242,7 +242,7 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
 }
 
 bool CallTask::runs_inline() {
-  const BoundFunction& function = bound();
+  const EngineFunction& function = bound();
   if (function.program().open_ended) return false;
   if (function.fixed_work) {
     const float mean = function.mean_us.load(std::memory_order_relaxed);
@@ -261,7 +261,7 @@ size_t CallTask::MostBytes() const {
 }
 
 uint64_t CallTask::WorkOf() const {
-  const BoundFunction& function = bound();
+  const EngineFunction& function = bound();
   const bool by_value = function.program().sized_by_value;
   // Resources and random numbers are values, too.
   if (by_value && (!function.resources.empty() || !function.state.empty())) return 0;
@@ -317,7 +317,7 @@ void CallTask::Run() {
 }
 
 absl::StatusOr<Execution::State> CallTask::RunSlice() {
-  const BoundFunction& function = bound();
+  const EngineFunction& function = bound();
   Running& running = *running_;
   const int64_t start = absl::GetCurrentTimeNanos();
   const bool resumed = running.execution.has_value();
@@ -380,7 +380,7 @@ Effects CallTask::EffectsOf(bool past_last) {
 }
 
 void CallTask::Finish(absl::Status status) {
-  const BoundFunction& function = bound();
+  const EngineFunction& function = bound();
   Running& running = *running_;
   if (streams() != nullptr && !FinishOnStream(status)) return;
   BeginPhase("answer");

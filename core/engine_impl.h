@@ -58,8 +58,8 @@ class QuickWork {
 
 /// A ConcreteFunction with what the engine needs to run it. All functions of the cache are of this
 /// type.
-struct BoundFunction final : ConcreteFunction {
-  explicit BoundFunction(std::shared_ptr<const Plan> made) : frames(made) {
+struct EngineFunction final : ConcreteFunction {
+  explicit EngineFunction(std::shared_ptr<const Plan> made) : frames(made) {
     plan = std::move(made);
   }
 
@@ -204,12 +204,12 @@ class EngineImpl final : public Engine {
   absl::StatusOr<Registered> RegisterNow(const Registration& registration, ErrorDetails& details,
                                          const RestoredFunction* restored = nullptr,
                                          std::optional<GroupCommit::Unit>* unit = nullptr);
-  absl::StatusOr<std::shared_ptr<BoundFunction>> Compile(
+  absl::StatusOr<std::shared_ptr<EngineFunction>> Compile(
       const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
       const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
       const std::vector<TensorSpec>& captures);
   absl::Status BindNamedResources(const std::string& name_space, const Plan& plan,
-                                  BoundFunction& function);
+                                  EngineFunction& function);
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const std::string& key,
                                                       const ImportedGraph& imported,
                                                       const std::vector<PartialShape>& arg_shapes);

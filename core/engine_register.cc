@@ -50,7 +50,7 @@ bool IsItsConst(const HashMap<absl::string_view, const tf::NodeDef*>& consts,
   return constant.ok() && SameElements(*constant, value);
 }
 
-bool HasFixedWork(const BoundFunction& function) {
+bool HasFixedWork(const EngineFunction& function) {
   const auto open = [](const PartialShape& shape) { return !shape.fully_known(); };
   if (function.program().sized_by_value) return false;
   for (const TensorSpec& input : function.inputs) {
@@ -307,7 +307,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
       registration.name_space, registration.name, std::move(identity), registration.replace,
       [&]() -> absl::StatusOr<std::shared_ptr<ConcreteFunction>> {
         FORMWORK_ASSIGN_OR_RETURN(
-            const std::shared_ptr<BoundFunction> function,
+            const std::shared_ptr<EngineFunction> function,
             Compile(registration, *imported, plan_key, arg_shapes, bound, captures));
         if (restored != nullptr) {
           function->id = restored->id;
@@ -331,13 +331,13 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   return Registered{InfoOf(*registered->function), registered->existed};
 }
 
-absl::StatusOr<std::shared_ptr<BoundFunction>> EngineImpl::Compile(
+absl::StatusOr<std::shared_ptr<EngineFunction>> EngineImpl::Compile(
     const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
     const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
     const std::vector<TensorSpec>& captures) {
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             PlanFor(plan_key, imported, arg_shapes));
-  auto function = std::make_shared<BoundFunction>(plan);
+  auto function = std::make_shared<EngineFunction>(plan);
   const size_t num_inputs = registration.inputs.size();
   for (size_t i = 0; i < identity.bindings.size(); ++i) {
     const Binding& binding = identity.bindings[i];
@@ -359,7 +359,7 @@ absl::StatusOr<std::shared_ptr<BoundFunction>> EngineImpl::Compile(
   }
   function->pretty_signature = registration.pretty_signature;
   function->fixed_work = HasFixedWork(*function);
-  function->bytes = plan->bytes + function->bound_bytes + sizeof(BoundFunction) +
+  function->bytes = plan->bytes + function->bound_bytes + sizeof(EngineFunction) +
                     plan->num_state * sizeof(uint64_t);
   if (function->bytes > options_.max_function_bytes) {
     return ResourceExhausted("function '", registration.name,
@@ -375,7 +375,7 @@ absl::StatusOr<std::shared_ptr<BoundFunction>> EngineImpl::Compile(
 
 // Last of all, so that a registration that fails leaves no resource behind.
 absl::Status EngineImpl::BindNamedResources(const std::string& name_space, const Plan& plan,
-                                            BoundFunction& function) {
+                                            EngineFunction& function) {
   if (plan.named_resources.empty()) return absl::OkStatus();
   std::vector<ResourceStore::Declaration> declared;
   for (const NamedResource& named : plan.named_resources) {

@@ -214,7 +214,7 @@ absl::Status Snapshots::Restore() {
     engine_.functions_.set_on_change([this](const ConcreteFunction& function, bool there) {
       if (!there) {
         commits_->AppendNoFunction(function.id);
-      } else if (const auto state = StateOf(static_cast<const BoundFunction&>(function))) {
+      } else if (const auto state = StateOf(static_cast<const EngineFunction&>(function))) {
         commits_->AppendFunction(*state);
       }
     });

@@ -24,7 +24,7 @@ absl::Status TheEngineEnds() { return absl::CancelledError("the engine ends"); }
 
 }  // namespace
 
-std::optional<state::Function> StateOf(const BoundFunction& function) {
+std::optional<state::Function> StateOf(const EngineFunction& function) {
   if (function.stored == nullptr) return std::nullopt;
   state::Function to;
   to.set_id(function.id);
@@ -226,7 +226,7 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
   // Before the resources that they are bound to.
   for (const FunctionPtr& function : engine_.functions_.ListAll()) {
     if (function->broken()) continue;
-    std::optional<state::Function> state = StateOf(static_cast<const BoundFunction&>(*function));
+    std::optional<state::Function> state = StateOf(static_cast<const EngineFunction&>(*function));
     if (state) *snapshot->add_functions() = *std::move(state);
   }
   const std::vector<std::shared_ptr<Resource>> resources = engine_.resources_.ListAll();

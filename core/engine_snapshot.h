@@ -31,7 +31,7 @@ namespace formwork {
 
 class AccessTicket;
 class EngineImpl;
-struct BoundFunction;
+struct EngineFunction;
 
 /// Registrations on disk that no function needs any more. Thread-safe.
 class UnusedRegistrations {
@@ -77,7 +77,7 @@ absl::StatusOr<LogEnd> EndOfLog(const SnapshotStore& store);
 state::Life NextLife(const std::optional<state::Life>& previous, const LogEnd& log);
 
 /// Of one that is stored: which registration it is of, and its hidden state.
-std::optional<state::Function> StateOf(const BoundFunction& function);
+std::optional<state::Function> StateOf(const EngineFunction& function);
 
 /// What there is to say of a resource, without its value.
 void ToMessage(const Resource& resource, uint64_t version, state::Resource* to);
