@@ -223,6 +223,10 @@ struct CallSpec {
   /// and what it prints comes with its result. Random numbers that it has drawn, and files that it
   /// has written, stay so.
   bool atomic = false;
+  /// Whether what comes before its apply region is computed from a snapshot, beside others, as
+  /// resource/README.md describes; not together with `atomic`. Where the function has no such parts
+  /// it runs as any other call. What a failing one has changed stays, as always.
+  bool relaxed = false;
   RequestId request = {};
   /// What its client answers for; null: nothing.
   std::shared_ptr<ClientFunctions> client_functions = nullptr;
@@ -332,6 +336,8 @@ struct EngineStats {
   int64_t calls_running = 0;
   uint64_t ticket_waits = 0;  ///< Calls that had to wait for an earlier one.
   double ticket_wait_seconds = 0;
+  uint64_t relaxed_calls = 0;    ///< Calls that asked to be relaxed and ran so.
+  uint64_t relaxed_ordered = 0;  ///< That asked, and ran as any other.
   uint64_t tensor_bytes = 0;
   uint64_t memory_used_bytes = 0;   ///< Tensors, messages, caches and the heap.
   uint64_t memory_limit_bytes = 0;  ///< 0: none.
@@ -425,7 +431,8 @@ class Engine {
                                                const FunctionType& type, ErrorDetails* details) = 0;
 
   /// Runs a call. Errors, before it runs: kUnimplemented of an atomic one that changes what cannot
-  /// be changed back (an iterator), or on a device; kNotFound (function, variable, kept tensor),
+  /// be changed back (an iterator), or on a device; kInvalidArgument of one that is to be atomic
+  /// and relaxed; kNotFound (function, variable, kept tensor),
   /// kInvalidArgument (inputs), kFailedPrecondition naming a captured variable that was deleted,
   /// kResourceExhausted if too many wait, kUnavailable while draining; then those of its steps, and
   /// kAborted where a drain cut it off. With Durability::kSync kResourceExhausted, of what may

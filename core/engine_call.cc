@@ -153,6 +153,7 @@ absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
   FORMWORK_RETURN_IF_ERROR(Bind(access));
   // What it is answered becomes durable with what it changes.
   if (does_ && is_logged()) ticket_.HoldAll();
+  if (spec_.relaxed) return Unimplemented("calls that are relaxed");
   return spec_.atomic ? MakeAtomic(access) : absl::OkStatus();
 }
 

@@ -36,9 +36,10 @@ constexpr uint32_t kAcknowledged = 17;
 constexpr uint32_t kFirstSentMsAgo = 18;
 constexpr uint32_t kAtomic = 19;
 constexpr uint32_t kAnswersClientFunctions = 20;
+constexpr uint32_t kRelaxed = 21;
 
 // As many as a CallRequest has.
-constexpr int kFieldsBeforeInputs = 20;
+constexpr int kFieldsBeforeInputs = 21;
 
 absl::Status AddInput(WireReader value, Allocator& allocator, CallSpec* spec) {
   if (spec->inputs.size() >= kMaxInputs) {
@@ -95,6 +96,10 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
       case MakeTag(kAtomic, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.atomic = value != 0;
+        break;
+      case MakeTag(kRelaxed, WireType::kVarint):
+        read = reader.ReadVarint(&value);
+        spec.relaxed = value != 0;
         break;
       case MakeTag(kExpectedEpoch, WireType::kVarint):
         read = reader.ReadVarint(&call->expected_epoch);
