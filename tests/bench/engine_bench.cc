@@ -1,7 +1,7 @@
-// engine_bench FOLDER CALLS [THREADS]: runs a dumped function (tests/bench/traced.py) in an engine
-// of this process, with one compute thread or THREADS. For each line on stdin it prints
-// microseconds per call of one round of CALLS calls: CPU time of this process's threads together,
-// and wall time.
+// engine_bench FOLDER CALLS [THREADS [FILES]]: runs a dumped function (tests/bench/traced.py) in an
+// engine of this process, with one compute thread or THREADS, which may read the files of the folder
+// FILES. For each line on stdin it prints microseconds per call of one round of CALLS calls: CPU
+// time of this process's threads together, and wall time.
 
 #include <ctime>
 #include <fstream>
@@ -50,15 +50,16 @@ double Microseconds(clockid_t clock) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 4) {
-    std::cerr << "engine_bench FOLDER CALLS [THREADS]\n";
+  if (argc < 3 || argc > 5) {
+    std::cerr << "engine_bench FOLDER CALLS [THREADS [FILES]]\n";
     return 2;
   }
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // As the server does.
   const std::string folder = argv[1];
   const int calls = std::atoi(argv[2]);
   formwork::EngineOptions options;
-  options.compute_threads = argc == 4 ? std::atoi(argv[3]) : 1;
+  options.compute_threads = argc > 3 ? std::atoi(argv[3]) : 1;
+  if (argc > 4) options.files_dir = argv[4];
   auto engine = formwork::Engine::Create(options);
   if (!engine.ok()) Fail(engine.status());
   const auto cut = nlohmann::json::parse(ReadFile(folder + "/cut.json"));

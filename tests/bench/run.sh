@@ -6,6 +6,7 @@
 # run.sh state: snapshots of a gigabyte of variables, and the calls beside them; increments a second
 # in memory and with each on disk.
 # run.sh ops [NAME...]: single ops beside TensorFlow, by dtypes and sizes.
+# run.sh data [NAME...]: pipelines of tf.data beside TensorFlow's, elements per second.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bash deploy/setup.sh
@@ -41,6 +42,12 @@ if [ "${1:-}" = ops ]; then
   shift
   build/venv/bin/python tests/bench/ops.py --engine "$bin/engine_bench" \
     --out build/bench/ops.json "$@"
+  exit
+fi
+if [ "${1:-}" = data ]; then
+  shift
+  build/venv/bin/python tests/bench/data.py --engine "$bin/engine_bench" \
+    --out build/bench/data.json "$@"
   exit
 fi
 start() {  # LOG COMMAND...: runs a server and waits for its ready line
