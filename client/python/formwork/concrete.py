@@ -89,6 +89,13 @@ class ConcreteFunction:
   def _key(self):
     return self._known[0]
 
+  def answer_python(self):
+    """From now on its calls may ask this process to run Python functions."""
+    if not self._registration.calls_python:
+      self._registration.calls_python = True
+      key, head = self._known
+      self._known = key, head + _ANSWERS
+
   def __call__(self, *inputs: Any, timeout: float | None = None,
                on_print: Callable[[str], Any] | None = None, keep: bool = False,
                keep_for: float | None = None, atomic: bool = False) -> list[Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from formwork import concrete
 from formwork import dtypes
 from formwork import errors
+from formwork import python_functions
 from formwork import resources
 from formwork import types
 from formwork.tf import graph_pb2
@@ -78,26 +79,28 @@ def making_dataset(server, elements, spec, timeout):
                               made + ":0", inputs, fed, spec, timeout))
 
 
-def keeping_graphs_dataset(server, graph_def, output, spec, timeout):
+def keeping_graphs_dataset(server, graph_def, output, spec, timeout, keep_for=math.inf):
   """The Dataset that a graph without inputs makes."""
-  return (yield from _keeping(server, graph_def, output, [], [], spec, timeout))
+  return (yield from _keeping(server, graph_def, output, [], [], spec, timeout, keep_for))
 
 
-def _keeping(server, graph_def, output, inputs, fed, spec, timeout):
+def _keeping(server, graph_def, output, inputs, fed, spec, timeout, keep_for=math.inf):
   made = yield from _registered(server, "make", graph_def, inputs, [output], [], timeout)
   try:
     parts, owners = [None], []
     for value, s in zip(fed, inputs):
       concrete.append_input(server, parts, owners, value, dtypes.number(s.dtype), "dataset")
-    kept, = yield from made._calling(parts, owners, timeout, None, True, math.inf)
+    kept, = yield from made._calling(parts, owners, timeout, None, True, keep_for)
   finally:
     yield from _forgetting(server, made, timeout)
-  return resources.Dataset(server, kept.id, kept._key[0], spec)
+  made = resources.Dataset(server, kept.id, kept._key[0], spec)
+  made.calls_python = python_functions.are_in(graph_def)
+  return made
 
 
-def making_iterator(server, name, dataset, timeout):
-  """The Iterator `name`, at the beginning of a Dataset."""
-  spec, graph = dataset.element_spec, _Graph()
+def making_iterator(server, name, dataset, timeout, spec=None):
+  """The Iterator `name`, at the beginning of a Dataset. spec: of elements; the Dataset's."""
+  spec, graph = spec or dataset.element_spec, _Graph()
   variant = graph.node("Placeholder", dtype=dtypes.number("variant"))
   handle = graph.node("IteratorV2", spec=spec, shared_name=name, container="")
   begin = graph.node("MakeIterator", variant, handle)
@@ -114,6 +117,7 @@ def making_iterator(server, name, dataset, timeout):
   answer = yield "request", "GetVariable", request, timeout
   iterator = resources.from_info(server, answer.variable, answer.epoch)
   iterator.element_spec = spec
+  iterator.calls_python = dataset.calls_python
   return iterator
 
 
@@ -132,6 +136,8 @@ def taking(iterator, timeout):
         server, name, graph.message.SerializeToString(deterministic=True),
         [types.TensorSpec(handle + ":0", "resource", [])],
         ["%s:%d" % (taken, i) for i in range(len(spec))], [], timeout)
+  if iterator.calls_python:
+    known[name].answer_python()
   try:
     return (yield from known[name]._calling([None, None], [(1, iterator)], timeout, None, False,
                                             None))

@@ -1,4 +1,4 @@
-"""tf.Variables and tables that this process has dropped, and what is left of them on the server."""
+"""What this process has dropped of what it has on the server, and what is left of that there."""
 import collections
 import weakref
 
@@ -39,7 +39,7 @@ class Dropped:
 
   def follow(self, bound, name):
     """Notes when the tf.Variable of a Bound, which has this name, is collected."""
-    if name in _UNNAMED:
+    if name in _UNNAMED or isinstance(bound.remote, resources.Iterator):
       weakref.finalize(bound.handle(), self._places.append, bound.place).atexit = False
 
   def made(self, function):

@@ -13,8 +13,8 @@ def append(parts, t):
   """Appends an EagerTensor to the pieces of a request."""
   number = t.dtype.as_datatype_enum
   if number == dtypes.VARIANT:
-    raise errors.Error("UNIMPLEMENTED", "an argument is a variant (a tf.data.Dataset, an Optional "
-                       "or a list of tensors), which cannot be sent: pass its elements")
+    raise errors.Error("UNIMPLEMENTED", "an argument is a variant (an Optional or a list of "
+                       "tensors), which cannot be sent: pass its elements")
   value = t.numpy()
   if not isinstance(value, np.ndarray):
     if number == dtypes.STRING:

@@ -7,6 +7,7 @@ from tensorflow.python.ops import array_ops
 from tensorflow.python.ops import resource_variable_ops
 
 from formwork import concrete
+from formwork import datasets
 from formwork import errors
 from formwork import state
 from formwork import tables
@@ -42,7 +43,7 @@ def passed_on(t):
 
 
 def variable_of(handle):
-  """The tf.Variable that has this handle, or the tables.Local of a table.
+  """The tf.Variable that has this handle, or the Local of a table or an iterator.
 
   Errors: UNIMPLEMENTED where it is the handle of something else.
   """
@@ -51,9 +52,9 @@ def variable_of(handle):
   if isinstance(owner, resource_variable_ops.BaseResourceVariable) and not isinstance(
       owner, d_variable.DVariable):  # Its value lies on a mesh of devices.
     return owner
-  table = tables.local(handle, owner)
-  if table is not None:
-    return table
+  found = tables.local(handle, owner) or datasets.local(handle)
+  if found is not None:
+    return found
   data = getattr(handle, "_handle_data", None)
   if owner is None and data is not None and data.is_set and len(data.shape_and_type) == 1:
     return state.Orphan(handle)
@@ -63,5 +64,5 @@ def variable_of(handle):
   else:
     name = type(owner).__name__
   raise errors.Error("UNIMPLEMENTED", concrete.with_advice(
-      "of what lives in this process a function on a server can use tf.Variables and mutable hash "
-      "tables alone, not a %s" % name))
+      "of what lives in this process a function on a server can use tf.Variables, mutable hash "
+      "tables, datasets and their iterators alone, not a %s" % name))

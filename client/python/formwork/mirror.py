@@ -41,7 +41,7 @@ def bounds_of(handle):
 class Bound:
   """A tf.Variable of this process and the server's variable that holds its value.
 
-  tables.Bound is the same for a table.
+  tables.Bound is the same for a table, datasets.Bound for an iterator.
 
   After a call the server's value is the truth. An eager read here, or a tf.function that runs here
   and uses the variable, fetches it first if a call may have changed it since the last time. An
@@ -85,6 +85,9 @@ class Bound:
 
   def mark_stale(self):
     self._touched = next(self.bindings.clock)
+
+  def refuse_here(self):
+    """Raises an error where a tf.function of this process cannot use it."""
 
   def mark_changed(self):
     """A tf.function may have changed it here."""
@@ -194,11 +197,15 @@ def call_here(fn, inputs, captured, run):
   if not places:
     return run()
   args = list(inputs) + list(captured)
+  for i, written in places:
+    if written:
+      args[i]._formwork_used_here = True
   used = [(b, written) for i, written in places for b in bounds_of(args[i])]
   if not used:
     return run()
   stale = {}
   for bound, _ in used:
+    bound.refuse_here()
     if bound.stale():
       stale.setdefault(bound.bindings, []).append(bound)
   for bindings, bounds in stale.items():

@@ -7,6 +7,7 @@ import functools
 import sys
 
 import tensorflow as tf
+from tensorflow.python.data.ops import iterator_ops
 from tensorflow.python.data.ops import structured_function
 from tensorflow.python.eager import backprop
 from tensorflow.python.eager import context
@@ -14,6 +15,7 @@ from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import auto_control_deps_utils
 from tensorflow.python.framework import dtypes as tf_dtypes
 
+from formwork import datasets
 from formwork import mirror
 
 _KERAS = "keras.src.backend.tensorflow.core"
@@ -28,6 +30,7 @@ def install():
     _follow_local_calls()
     _follow_datasets()
     _follow_generators()
+    _follow_iterators()
     _take_gradients_unread()
     _know_table_reads()
   if "keras" not in _installed and _KERAS in sys.modules:
@@ -86,6 +89,19 @@ def _follow_generators():
     if isinstance(var, mirror.Mirror):
       var._formwork_written()
     return result
+
+
+def _follow_iterators():
+  """What is taken of an iterator eagerly is the server's, where a function there uses it.
+
+  Eagerly these two methods take elements; tf.functions do by the handle (mirror.call_here).
+  """
+  def follow(name, taken):
+    @_wraps(iterator_ops.OwnedIterator, name)
+    def take(old, self):
+      return taken(self, lambda: old(self)) if context.executing_eagerly() else old(self)
+  follow("_next_internal", datasets.taken)
+  follow("get_next_as_optional", datasets.taken_as_optional)
 
 
 def _take_gradients_unread():

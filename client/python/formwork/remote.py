@@ -13,6 +13,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.util import nest
 
 from formwork import concrete
+from formwork import datasets
 from formwork import eager
 from formwork import errors
 from formwork import handles
@@ -71,23 +72,33 @@ def limited(seconds):
 class _Registration(concrete.Registration):
   """A registration whose captured variables are looked up again before it is sent again."""
 
-  def __init__(self, registration, bindings, captured):
+  def __init__(self, registration, bindings, captured, variants):
     super().__init__(registration.request, registration._graph_def, registration.owners)
     self._bindings = bindings
     self._captured = captured  # {graph tensor: Bound}
+    self._variants = variants  # {graph tensor: the EagerTensor of a dataset}
+    self._note_python()
+
+  def _note_python(self):
+    self.calls_python |= any(getattr(owner, "calls_python", False)
+                             for owner in self.owners.values())
 
   def send_first(self, server):
     """As send(), where the server may have lost the variables."""
     try:
       return self.send(server)
     except errors.Error as e:
-      if not self._captured or e.code not in ("NOT_FOUND", "FAILED_PRECONDITION"):
+      if not (self._captured or self._variants) or (
+          e.code not in ("NOT_FOUND", "FAILED_PRECONDITION")):
         raise
     return server._do(self.sending_again(server))
 
   def sending_again(self, server):
     self._bindings.reattach(self._captured.values())
     self.owners.update({tensor: bound.remote for tensor, bound in self._captured.items()})
+    self.owners.update({tensor: datasets.remote(self._bindings, variant, anew=True)
+                        for tensor, variant in self._variants.items()})
+    self._note_python()
     return self.sending(server)
 
 
@@ -197,7 +208,10 @@ class Remote:
     self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
     for b in self._changed:
       b.writers.add(self)
-    captures = {t.name: bound[t.name].remote if t.name in bound else _captured_value(t, value)
+    variants = {t.name: value for t, value in zip(fixed, self.captured)
+                if t.dtype == tf_dtypes.variant and _is_dataset(t, value)}
+    captures = {t.name: bound[t.name].remote if t.name in bound else
+                datasets.remote(self._bindings, value) if t.name in variants else value
                 for t, value in zip(fixed, self.captured)}
     specs = [_spec(t, self._shapes) for t in self._given(self._graph_inputs)]
     signature = None
@@ -219,7 +233,7 @@ class Remote:
           self._owner.name() + self._suffix, graph_def, specs, [t.name for t in self._fetched],
           captures, sorted(op.name for op in self._graph.control_outputs), signature,
           pretty_signature=self._describe() if self._describe else "",
-          retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound)
+          retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound, variants)
       try:
         answer = registration.send_first(server)
       except errors.Error as e:
@@ -266,7 +280,7 @@ class Remote:
   def _run_on(self, args):
     """The outputs of a call with these EagerTensors, as they came."""
     function = self.ensure()
-    parts, kept, variables = [None], [], []
+    parts, kept, variables, variants = [None], [], [], []
     for i, t in enumerate(self._given(args)):
       if intermediates.of(t) is not None:
         kept.append((len(parts), intermediates.of(t)))
@@ -275,21 +289,29 @@ class Remote:
         variables.append((len(parts), getattr(t, "_formwork_handle", t),
                           self._place(i) in self._written))
         parts.append(None)
+      elif datasets.is_one(t):
+        variants.append((len(parts), t))
+        parts.append(None)
       else:
         eager.append(parts, t)
     bounds = self._bind([handle for _, handle, _ in variables])
     changed = [b for b, (_, _, written) in zip(bounds, variables) if written]
-    exchange = lambda: self._exchange(
-        function, parts, kept + [(place, b.remote) for b, (place, _, _) in zip(bounds, variables)],
-        bounds)
+
+    def exchange(anew=False):
+      made = [(place, datasets.remote(self._bindings, t, anew)) for place, t in variants]
+      made += [(place, b.remote) for b, (place, _, _) in zip(bounds, variables)]
+      if any(getattr(owner, "calls_python", False) for _, owner in made):
+        function.answer_python()
+      return self._exchange(function, parts, kept + made, bounds)
+
     try:
       try:
         return exchange()
       except errors.Error as e:
-        if not bounds or e.reason not in _LOST_VARIABLE:
+        if not (bounds and e.reason in _LOST_VARIABLE or variants and datasets.is_gone(e)):
           raise
       self._bindings.reattach(bounds)
-      return exchange()
+      return exchange(anew=True)
     finally:
       for b in changed:
         b.mark_stale()
@@ -411,8 +433,8 @@ def _spec(t, with_shape):
   return types.TensorSpec(t.name, dtype.name, shape)
 
 
-def _captured_value(placeholder, value):
-  if value.dtype == tf_dtypes.variant:
-    raise errors.Error("UNIMPLEMENTED", "capture '%s' is a variant (a dataset or a list of "
-                       "tensors), which cannot be sent: pass its elements" % placeholder.name)
-  return value
+def _is_dataset(placeholder, value):
+  if datasets.is_one(value):
+    return True
+  raise errors.Error("UNIMPLEMENTED", "capture '%s' is a variant (an Optional or a list of "
+                     "tensors), which cannot be sent: pass its elements" % placeholder.name)

@@ -198,15 +198,18 @@ class Iterator(Resource):
   Attributes:
     type: as the server writes it.
     element_spec: a TensorSpec for each component of an element; None where it is not known.
+    calls_python: whether its elements may need Python functions of this process.
   """
 
-  __slots__ = ("type", "element_spec")
+  __slots__ = ("type", "element_spec", "calls_python")
   kind = "iterator"
   type: str
   element_spec: list[types.TensorSpec] | None
+  calls_python: bool
 
   def __init__(self, server, info, epoch, existed=True):
     self.element_spec = None
+    self.calls_python = False
     super().__init__(server, info, epoch, existed)
 
   def next(self, timeout: float | None = None) -> list[np.ndarray]:
@@ -300,15 +303,18 @@ class Dataset(KeptTensor):
 
   Attributes:
     element_spec: a TensorSpec for each component of an element.
+    calls_python: whether they may need Python functions of this process.
   """
 
-  __slots__ = ("element_spec",)
+  __slots__ = ("element_spec", "calls_python")
   element_spec: list[types.TensorSpec]
+  calls_python: bool
 
   def __init__(self, server, tensor_id, epoch, element_spec):
     super().__init__(server, tensor_id, epoch)
     self.dtype, self.shape = "variant", []
     self.element_spec = element_spec
+    self.calls_python = False
 
   def __repr__(self):
     return "<formwork.Dataset id=%d>" % self.id

@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
+from formwork import datasets
 from formwork import dropped
 from formwork import errors
 from formwork import mirror
@@ -152,8 +153,8 @@ class Bindings:
     return {r.name: r for r in self.server._resources()}
 
   def _bound(self, variable, name, there):
-    if isinstance(variable, tables.Local):
-      return tables.Bound(self, variable, name, there)
+    if isinstance(variable, (tables.Local, datasets.Local)):
+      return variable.bound(self, name, there)
     handle = raw_handle(variable)
     return mirror.Bound(self, handle, self.remote_variable(
         name, handle, variable.dtype.base_dtype.name, _shape_list(variable.shape), there))
@@ -227,7 +228,7 @@ class Bindings:
 
   def _read(self, bounds):
     """What the server has, in order: of variables one snapshot."""
-    variables = [b for b in bounds if not isinstance(b, tables.Bound)]
+    variables = [b for b in bounds if not isinstance(b, (tables.Bound, datasets.Bound))]
     values = dict(zip(variables, self.server.read([b.remote for b in variables]))
                   if variables else ())
     return [values[b] if b in values else b.read() for b in bounds]

@@ -103,6 +103,9 @@ class Local:
     self.name = name
     self.type = table_type
 
+  def bound(self, bindings, name, there):
+    return Bound(bindings, self, name, there)
+
 
 def local(handle, owner):
   """The Local of a handle; None where it is not that of a table that can be sent.

@@ -55,7 +55,11 @@ def graph_bytes(graph):
   TensorFlow numbers library functions by what the process traced before; here they are numbered
   in the order in which the graph reaches them, and what it does not reach is left out.
   """
-  graph_def = graph.as_graph_def()
+  return normal_bytes(graph.as_graph_def())
+
+
+def normal_bytes(graph_def):
+  """As graph_bytes(), of a GraphDef, which is changed."""
   library = {f.signature.name: f for f in graph_def.library.function}
   renamed, taken, reached = {}, collections.Counter(), []
   waiting = collections.deque([graph_def.node])
