@@ -148,6 +148,7 @@ bool CannotFailByValue(absl::string_view op) {
       "Xlog1py",
       "Xlogy",
       "ZerosLike",
+      "_Attention",
       "_GateMatMul",
       "_MklLayerNorm",
   };

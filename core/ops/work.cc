@@ -22,6 +22,16 @@ double OfProduct(absl::Span<const PartialShape> inputs, absl::Span<const Partial
   return std::sqrt(Elements(inputs[0]) * Elements(inputs[1])) * std::sqrt(Elements(outputs[0]));
 }
 
+// Of q and k: each row of the one goes with all rows of the other. The longest dimension is how
+// many rows the operand with more of them has.
+double OfAttention(const PartialShape& q, const PartialShape& k) {
+  int64_t rows = 1;
+  for (const PartialShape* shape : {&q, &k}) {
+    for (int64_t dim : shape->dims()) rows = std::max(rows, dim);
+  }
+  return 2 * std::min(Elements(q), Elements(k)) * static_cast<double>(rows);
+}
+
 // `filter` [height, width, in, out], or of volumes, at each of the positions of `map`, which has
 // `out` channels.
 double OfConvolution(const PartialShape& filter, const PartialShape& map) {
@@ -50,6 +60,7 @@ double Multiplications(absl::string_view op, absl::Span<const PartialShape> inpu
       op == "Einsum") {
     return OfProduct(inputs, outputs);
   }
+  if (op == "_Attention") return OfAttention(inputs[0], inputs[1]);
   if (op == "_GateMatMul") {
     double weights = 0;
     for (size_t i = inputs.size() / 2; i + 1 < inputs.size(); ++i) weights += Elements(inputs[i]);

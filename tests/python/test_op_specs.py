@@ -29,7 +29,7 @@ def _ours():
 
 OURS = _ours()
 # Made by passes alone, of what TensorFlow has no op for.
-OF_PASSES = {"_GateMatMul"}
+OF_PASSES = {"_Attention", "_GateMatMul"}
 SHARED = sorted(set(OURS) - OF_PASSES)
 pytestmark = pytest.mark.skipif(not OURS, reason="formwork_print_ops is not built")
 

@@ -14,6 +14,7 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   FuseLayerNorms(graph, context);
+  FuseAttention(graph, context);
   FuseEpilogues(graph, context);
   if (PanelsAreFast()) {  // Else nothing is won.
     Prune(graph);

@@ -31,8 +31,8 @@ struct PassContext {
 };
 
 /// Runs all passes in order: inline calls, simplify (shapes, variables as values, constant folding,
-/// common subexpressions, forwarding ops), prune, fuse layer normalisations, epilogues, gates and
-/// gradients of ReLUs. `arg_shapes`: what is known of the parameters; of a resource, the shape of
+/// common subexpressions, forwarding ops), prune, fuse layer normalisations, attention, epilogues,
+/// gates and gradients of ReLUs. `arg_shapes`: what is known of the parameters; of a resource, the shape of
 /// its variable. A node whose shapes cannot work is left as it is: it fails the call that runs it,
 /// so that a branch never taken may be wrong, as in TensorFlow. Errors: kCancelled,
 /// kDeadlineExceeded of the thread's StopFlag; the graph is of no use then.
@@ -57,6 +57,10 @@ void FuseGates(Graph& graph, const PassContext& context);
 /// Makes one node (_MklLayerNorm) of what normalises the last dimension of floats and has no other
 /// readers, in bodies too. The nodes that they were are left for Prune.
 void FuseLayerNorms(Graph& graph, const PassContext& context);
+/// Makes one node (_Attention) of two products of stacks of floats with a softmax between them, of
+/// what scales and masks the scores, and of Transposes around them, where no one else reads the
+/// parts, in bodies too. The nodes that they were are left for Prune.
+void FuseAttention(Graph& graph, const PassContext& context);
 /// Makes a MaxPoolGrad compute the ReluGrad that alone reads it, where both are of one ReLU's
 /// output (attr _relu), in bodies too. The nodes that they were are left for Prune.
 void FuseReluGradients(Graph& graph);

@@ -11,6 +11,7 @@
 namespace formwork {
 
 void RegisterEinsumKernel(KernelRegistry& registry);      // einsum_cpu.cc
+void RegisterAttentionKernel(KernelRegistry& registry);   // attention_cpu.cc
 void RegisterGateMatMulKernel(KernelRegistry& registry);  // gate_matmul_cpu.cc
 
 namespace {
@@ -151,6 +152,7 @@ void RegisterMatmulCpuKernels(KernelRegistry& registry) {
   registry.Add("BatchMatMulV3", MakeBatchMatMulV3);
   registry.Add("SparseMatMul", MakeSparseMatMul);
   RegisterEinsumKernel(registry);
+  RegisterAttentionKernel(registry);
   RegisterGateMatMulKernel(registry);
 }
 

@@ -94,6 +94,37 @@ struct Softmax {
   }
 };
 
+struct PartOfSoftmax {
+  FORMWORK_ISA_INLINE static void Run(const SoftmaxPart* part) {
+    const SoftmaxPart& p = *part;
+    for (int64_t r = 0; r < p.rows; ++r) {
+      float* __restrict x = p.x + r * p.n;
+      const float* mask = p.mask == nullptr ? nullptr : p.mask + r * p.mask_row;
+      if (mask == nullptr || p.mask_column == 0) {
+        const float add = mask == nullptr ? 0 : *mask;
+        for (int64_t i = 0; i < p.n; ++i) x[i] = x[i] * p.scale + add;
+      } else {
+        for (int64_t i = 0; i < p.n; ++i) x[i] = x[i] * p.scale + mask[i];
+      }
+      const float here = PartMax(x, p.n);
+      const bool first = p.by == nullptr;
+      const float before = first ? here : p.largest[r];
+      const float largest = here > before ? here : before;
+      // Where all is hidden so far, what is seen later must not meet -inf less itself.
+      const float shift = largest == -std::numeric_limits<float>::infinity() ? 0 : largest;
+      for (int64_t i = 0; i < p.n; ++i) x[i] = math::Exp(x[i] - shift);
+      const float sum = PartSum(x, p.n);
+      p.largest[r] = largest;
+      if (first) {
+        p.sum[r] = sum;
+      } else {
+        p.by[r] = math::Exp(before - shift);
+        p.sum[r] = p.sum[r] * p.by[r] + sum;
+      }
+    }
+  }
+};
+
 template <typename R>
 struct LogSoftmax {
   FORMWORK_ISA_INLINE static void Run(int64_t rows, int64_t n, const R* x, R* out) {
@@ -211,6 +242,8 @@ void CrossEntropyRows(int64_t rows, int64_t n, BroadcastRows<R> x, BroadcastRows
     ForHostIsa<CrossEntropy<R>>(begin, end, n, &x, &labels, loss, backprop);
   });
 }
+
+void RunSoftmaxPart(const SoftmaxPart& part) { ForHostIsa<PartOfSoftmax>(&part); }
 
 #define FORMWORK_SOFTMAX_FOR(R)                                                             \
   template void SoftmaxRows(int64_t, int64_t, const R*, R*);                                \

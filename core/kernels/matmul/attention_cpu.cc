@@ -1,0 +1,200 @@
+// _Attention: a block of queries against a block of keys at a time, whose scores stay in the cache
+// (Dao et al., "FlashAttention", 2022), each operand read where it lies.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "core/base/parallel.h"
+#include "core/base/status.h"
+#include "core/base/stop_flag.h"
+#include "core/kernels/gemm/gemm.h"
+#include "core/kernels/isa.h"
+#include "core/kernels/nn/softmax_loops.h"
+#include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/attention.h"
+
+namespace formwork {
+
+void RegisterAttentionKernel(KernelRegistry& registry);
+
+namespace {
+
+// Scores of one block: with the keys and values of it they fit the second level of cache.
+constexpr int64_t kBlockScores = 32 * 1024;
+constexpr int64_t kMostKeys = 256;  // Of a block. Measured: more or fewer are no faster.
+constexpr int64_t kFewestQueries = 16;
+// Multiplications that are worth a task of their own.
+constexpr double kTask = 1 << 20;
+
+// How far apart elements are: by batch dimension (0 where it has one for all), and along what rows
+// and columns are.
+struct Strides {
+  Dims batch;
+  int64_t row = 0;
+  int64_t column = 0;
+
+  int64_t Offset(absl::Span<const int64_t> index) const {
+    int64_t offset = 0;
+    for (size_t b = 0; b < index.size(); ++b) offset += index[b] * batch[b];
+    return offset;
+  }
+};
+
+// `dims` are the last ones of those that places speak of.
+Strides StridesOf(absl::Span<const int64_t> dims, const AttentionDims& places, int64_t row,
+                  int64_t column) {
+  const auto missing =
+      static_cast<int64_t>(places.batch.size() + 2) - static_cast<int64_t>(dims.size());
+  Dims apart(dims.size(), 0);
+  int64_t stride = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (dims[d] != 1) apart[d] = stride;
+    stride *= dims[d];
+  }
+  const auto at = [&](int64_t place) { return place < missing ? 0 : apart[place - missing]; };
+  Strides strides;
+  for (int64_t place : places.batch) strides.batch.push_back(at(place));
+  strides.row = at(row);
+  strides.column = at(column);
+  return strides;
+}
+
+struct Operands {
+  AttentionGeometry g;
+  float scale;
+  const float *q, *k, *v, *mask;  // The mask is null where there is none.
+  float* output;
+  Strides of_q, of_k, of_v, of_mask, of_output;
+  bool keys_last;         // In k, in the place of depth.
+  int64_t queries, keys;  // Of a block.
+  int64_t blocks;         // Of queries.
+};
+
+// Rows of a matrix with one row, or rows of one element, may lie at any distance.
+int64_t Leading(int64_t stride, int64_t columns) { return std::max(stride, columns); }
+
+struct ScaleEachRow {
+  FORMWORK_ISA_INLINE static void Run(int64_t rows, int64_t n, const float* by, float* x,
+                                      int64_t ld) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < n; ++i) x[r * ld + i] *= by[r];
+    }
+  }
+};
+
+// The queries [first, first + rows) of one head; `scratch`: as ScratchSize says.
+void RunBlock(const Operands& o, absl::Span<const int64_t> head, int64_t first, int64_t rows,
+              float* scratch) {
+  const AttentionGeometry& g = o.g;
+  const float* const q = o.q + o.of_q.Offset(head) + first * o.of_q.row;
+  const float* const k = o.k + o.of_k.Offset(head);
+  const float* const v = o.v + o.of_v.Offset(head);
+  float* const output = o.output + o.of_output.Offset(head) + first * o.of_output.row;
+  const int64_t output_row = Leading(o.of_output.row, g.width);
+  float* const sum = scratch;
+  float* const largest = sum + rows;
+  float* const by = largest + rows;
+  float* const scores = by + rows;
+  for (int64_t key = 0; key < g.keys && !WorkIsCut(); key += o.keys) {
+    const int64_t n = std::min(o.keys, g.keys - key);
+    const int64_t k_row = o.keys_last ? Leading(o.of_k.row, g.keys) : Leading(o.of_k.row, g.depth);
+    Gemm(false, !o.keys_last, rows, n, g.depth, q, Leading(o.of_q.row, g.depth),
+         k + key * (o.keys_last ? 1 : o.of_k.row), k_row, 0.0f, scores, n);
+    SoftmaxPart part = {.rows = rows,
+                        .n = n,
+                        .scale = o.scale,
+                        .mask = nullptr,
+                        .mask_row = o.of_mask.row,
+                        .mask_column = o.of_mask.column,
+                        .x = scores,
+                        .largest = largest,
+                        .sum = sum,
+                        .by = key == 0 ? nullptr : by};
+    if (o.mask != nullptr) {
+      part.mask = o.mask + o.of_mask.Offset(head) + first * o.of_mask.row + key * o.of_mask.column;
+    }
+    RunSoftmaxPart(part);
+    if (key > 0) ForHostIsa<ScaleEachRow>(rows, g.width, by, output, output_row);
+    Gemm(false, false, rows, g.width, n, scores, n, v + key * o.of_v.row,
+         Leading(o.of_v.row, g.width), key == 0 ? 0.0f : 1.0f, output, output_row);
+  }
+  for (int64_t r = 0; r < rows; ++r) sum[r] = 1 / sum[r];
+  ForHostIsa<ScaleEachRow>(rows, g.width, sum, output, output_row);
+}
+
+int64_t ScratchSize(const Operands& o) { return o.queries * (o.keys + 3); }
+
+// Blocks [begin, end) of all heads'.
+void RunBlocks(const Operands& o, int64_t begin, int64_t end, float* scratch) {
+  Dims head(o.g.batch.size(), 0);
+  for (int64_t i = begin; i < end && !WorkIsCut(); ++i) {
+    int64_t rest = i / o.blocks;
+    for (size_t b = head.size(); b-- > 0;) {
+      head[b] = rest % o.g.batch[b];
+      rest /= o.g.batch[b];
+    }
+    const int64_t first = i % o.blocks * o.queries;
+    RunBlock(o, head, first, std::min(o.queries, o.g.queries - first), scratch);
+  }
+}
+
+absl::Status Attend(KernelContext& ctx, const AttentionAttrs& attrs) {
+  absl::InlinedVector<absl::Span<const int64_t>, 4> shapes;
+  for (int i = 0; i < ctx.num_inputs(); ++i) shapes.push_back(ctx.input(i).shape().dims());
+  Operands o;
+  FORMWORK_ASSIGN_OR_RETURN(o.g, PrepareAttention(attrs, shapes));
+  const AttentionGeometry& g = o.g;
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(g.output));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kFloat, shape));
+  if (shape.num_elements() == 0) return absl::OkStatus();
+  o.output = output->mutable_data<float>();
+  if (g.keys == 0) {  // Sums of nothing.
+    std::fill_n(o.output, shape.num_elements(), 0.0f);
+    return absl::OkStatus();
+  }
+  o.scale = attrs.scale;
+  o.q = ctx.input(0).data<float>();
+  o.k = ctx.input(1).data<float>();
+  o.v = ctx.input(2).data<float>();
+  o.mask = ctx.num_inputs() > 3 ? ctx.input(3).data<float>() : nullptr;
+  o.keys_last = attrs.k.keys > attrs.k.depth;
+  o.of_q = StridesOf(shapes[0], attrs.q, attrs.q.queries, attrs.q.depth);
+  o.of_k = o.keys_last ? StridesOf(shapes[1], attrs.k, attrs.k.depth, attrs.k.keys)
+                       : StridesOf(shapes[1], attrs.k, attrs.k.keys, attrs.k.depth);
+  o.of_v = StridesOf(shapes[2], attrs.v, attrs.v.keys, attrs.v.width);
+  if (o.mask != nullptr) {
+    o.of_mask = StridesOf(shapes[3], attrs.scores, attrs.scores.queries, attrs.scores.keys);
+  }
+  o.of_output = StridesOf(shape.dims(), attrs.output, attrs.output.queries, attrs.output.width);
+  o.keys = std::min(g.keys, kMostKeys);
+  o.queries = std::min(g.queries, std::max(kBlockScores / o.keys, kFewestQueries));
+  o.blocks = (g.queries + o.queries - 1) / o.queries;
+  int64_t tasks = o.blocks;
+  for (int64_t dim : g.batch) tasks *= dim;
+  const double work = static_cast<double>(o.queries) * static_cast<double>(g.keys) *
+                      static_cast<double>(g.depth + g.width) * static_cast<double>(tasks);
+  const int64_t stripes = std::clamp<int64_t>(static_cast<int64_t>(std::min(work / kTask, 1e6)), 1,
+                                              std::min<int64_t>(tasks, ParallelThreads()));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape scratch_shape, Shape::Make({stripes, ScratchSize(o)}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor scratch,
+                            Tensor::Allocate(ctx.allocator(), DType::kFloat, scratch_shape));
+  float* const floats = scratch.mutable_data<float>();
+  ParallelFor(stripes, 1, [&](int64_t begin, int64_t end) {
+    RunBlocks(o, tasks * begin / stripes, tasks * end / stripes, floats + begin * ScratchSize(o));
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeAttention(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(AttentionAttrs attrs, AttentionAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) { return Attend(ctx, attrs); });
+}
+
+}  // namespace
+
+void RegisterAttentionKernel(KernelRegistry& registry) {
+  registry.Add("_Attention", MakeAttention);
+}
+
+}  // namespace formwork
