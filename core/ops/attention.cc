@@ -84,6 +84,7 @@ absl::StatusOr<AttentionAttrs> AttentionAttrs::FromAttrs(const AttrMap& attrs) {
   FORMWORK_ASSIGN_OR_RETURN(const std::string equation, attrs.Get<std::string>("equation"));
   FORMWORK_ASSIGN_OR_RETURN(AttentionAttrs parsed, Parse(equation));
   FORMWORK_ASSIGN_OR_RETURN(parsed.scale, attrs.Get<float>("scale"));
+  FORMWORK_ASSIGN_OR_RETURN(parsed.hidden, attrs.Get<float>("hidden"));
   FORMWORK_ASSIGN_OR_RETURN(parsed.broadcast, attrs.Get<bool>("broadcast"));
   return parsed;
 }

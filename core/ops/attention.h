@@ -1,7 +1,8 @@
 #pragma once
 
 // _Attention, which FuseAttention makes: softmax(scale q k' + mask) v for each of a batch's heads,
-// wherever these dimensions are in the operands. Shape functions use it, for which dimensions may
+// wherever these dimensions are in the operands. A mask of bools hides: where it is false a score
+// is `hidden`. Shape functions use it, for which dimensions may
 // be unknown (-1), and kernels.
 
 #include <cstdint>
@@ -28,6 +29,7 @@ struct AttentionDims {
 struct AttentionAttrs {
   AttentionDims q, k, v, scores, output;
   float scale = 1;
+  float hidden = 0;
   bool broadcast =
       false;  ///< Batch dimensions of 1 are as long as the others', as BatchMatMulV2's.
 

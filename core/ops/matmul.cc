@@ -209,8 +209,8 @@ void RegisterMatmulOps(OpRegistry& registry) {
       "num_parts: int >= 1; T: {float}",
       {.shape_fn = GateMatMulShape});
   registry.Add(
-      "_Attention(q: T, k: T, v: T, mask: N*T) -> (output: T); equation: string; scale: float; "
-      "broadcast: bool = false; N: int >= 0; T: {float}",
+      "_Attention(q: T, k: T, v: T, mask: N*M) -> (output: T); equation: string; scale: float; "
+      "hidden: float = 0; broadcast: bool = false; N: int >= 0; T: {float}; M: {float, bool}",
       {.shape_fn = AttentionShape});
   registry.Add("Einsum(inputs: N*T) -> (output: T); equation: string; N: int >= 1; T: type",
                {.shape_fn = EinsumShape});

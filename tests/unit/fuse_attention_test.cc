@@ -153,6 +153,29 @@ TEST_F(FuseAttentionTest, AsProductsOfWhatIsTransposedWithAMask) {
                HeadsAfterRows(2, 3, 5, 6, Expected(s, q, k, v, mask, 4.0f)));
 }
 
+TEST_F(FuseAttentionTest, AMaskOfBoolsHides) {
+  const Sizes s = {2, 3, 5, 7, 8, 8};
+  constexpr float kVeryLow = -1e9f;
+  MakePlanOf(
+      "m = EnsureShape(m0) T=float shape=shape:[2,1,5,7]\n"
+      "qs = EnsureShape(q0) T=float shape=shape:[2,5,3,8]\n"
+      "ks = EnsureShape(k0) T=float shape=shape:[2,7,3,8]\n"
+      "s = Einsum(ks, qs) T=float N=2 equation=\"aecd,abcd->acbe\"\nt = Mul(c, s) T=float\n"
+      "z = Const float[] 0\nl = Const float[] -1e9\nh = GreaterEqual(m, z) T=float\n"
+      "u = SelectV2(h, t, l) T=float\nw = Softmax(u) T=float\n"
+      "y = Einsum(w, v0) T=float N=2 equation=\"acbe,aecd->abcd\"\n");
+  EXPECT_THAT(Text(), AllOf(HasSubstr("= _Attention("), Not(HasSubstr("Select"))));
+  const std::vector<float> q = Values(2 * 3 * 5 * 8, 1), k = Values(2 * 3 * 7 * 8, 2),
+                           v = Values(2 * 3 * 7 * 8, 3), mask = Values(2 * 5 * 7, 4);
+  std::vector<float> added;
+  for (float m : mask) added.push_back(m >= 0 ? 0 : kVeryLow);
+  ExpectResult({TensorOf<float>(Shape({2, 5, 3, 8}), HeadsAfterRows(2, 3, 5, 8, q)),
+                TensorOf<float>(Shape({2, 7, 3, 8}), HeadsAfterRows(2, 3, 7, 8, k)),
+                TensorOf<float>(Shape({2, 7, 3, 8}), HeadsAfterRows(2, 3, 7, 8, v)),
+                TensorOf<float>(Shape({2, 1, 5, 7}), mask)},
+               HeadsAfterRows(2, 3, 5, 8, Expected(s, q, k, v, added, 0.25f)));
+}
+
 TEST_F(FuseAttentionTest, WhatSomebodyElseReadsStays) {
   MakePlanOf(kOfKeras, {"y:0", "w:0"});
   EXPECT_THAT(Text(), Not(HasSubstr("_Attention")));
@@ -193,6 +216,8 @@ class AttentionTest : public ::testing::Test {
                      {"N", static_cast<int64_t>(inputs.size()) - 3},
                      {"equation", std::string(equation)},
                      {"scale", 1.0f},
+                     {"hidden", 0.0f},
+                     {"M", DType::kFloat},
                      {"broadcast", broadcast}},
                     std::move(inputs));
   }

@@ -47,18 +47,18 @@ class AttentionFusion {
     Labels of_x = {}, of_y = {}, of_output = {};
     bool broadcast = false;
   };
-  struct Attention {
-    Edge q, k, v;
-    std::optional<Edge> mask;
-    std::string equation = {};
-    float scale = 1;
-    bool broadcast = false;
-  };
   // What lies between two products.
   struct Scores {
     Edge product;
     std::optional<Edge> mask;
     float scale = 1;
+    float hidden = 0;  // What stands for those that a mask of bools hides.
+  };
+  struct Attention {
+    Edge q, k, v;
+    Scores scores;
+    std::string equation = {};
+    bool broadcast = false;
   };
 
   const Node& At(Edge edge) const { return graph_.nodes[edge.node]; }
@@ -99,20 +99,22 @@ class AttentionFusion {
     return std::nullopt;
   }
 
-  // Of one float that all elements are multiplied by.
+  std::optional<float> Scalar(Edge edge) const {
+    const Node& node = At(edge);
+    if (node.kind != NodeKind::kConstant || node.constant.dtype() != DType::kFloat ||
+        node.constant.num_elements() != 1 || node.constant.rank() != 0) {
+      return std::nullopt;
+    }
+    return node.constant.data<float>()[0];
+  }
+
+  // What all elements of the other operand are multiplied by.
   std::optional<float> Factor(const Node& node, int operand) const {
-    if (node.kind != NodeKind::kOp || (node.op->name != "Mul" && node.op->name != "RealDiv")) {
-      return std::nullopt;
-    }
-    const bool divides = node.op->name == "RealDiv";
+    const bool divides = IsOp(node, "RealDiv");
+    if (!divides && !IsOp(node, "Mul")) return std::nullopt;
     if (divides && operand == 0) return std::nullopt;
-    const Node& by = At(node.inputs[operand]);
-    if (by.kind != NodeKind::kConstant || by.constant.dtype() != DType::kFloat ||
-        by.constant.num_elements() != 1 || by.constant.rank() != 0) {
-      return std::nullopt;
-    }
-    const float value = by.constant.data<float>()[0];
-    return divides ? 1 / value : value;
+    const std::optional<float> by = Scalar(node.inputs[operand]);
+    return by && divides ? 1 / *by : by;
   }
 
   // Behind what scales `at` and belongs to this reader alone.
@@ -132,23 +134,26 @@ class AttentionFusion {
   }
 
   std::optional<Scores> ScoresAt(Edge at) const {
-    Scores scores;
-    if (IsOwn(at, "AddV2")) {
-      for (int k = 0; k < 2; ++k) {
-        const Edge masked = At(at).inputs[k], mask = At(at).inputs[1 - k];
-        float scale = 1;
-        const Edge product = Unscaled(masked, scale);
-        if (uses_[product.node] != 1 || !ProductAt(product) || !Fits(mask, product)) continue;
-        return Scores{product, mask, scale};
-      }
-      return std::nullopt;
+    const std::vector<Edge>& inputs = At(at).inputs;
+    if (IsOwn(at, "SelectV2")) {
+      const std::optional<float> hidden = Scalar(inputs[2]);
+      return hidden ? Masked(inputs[1], inputs[0], *hidden) : std::nullopt;
     }
+    if (IsOwn(at, "AddV2")) {
+      std::optional<Scores> scores = Masked(inputs[0], inputs[1], 0);
+      return scores ? scores : Masked(inputs[1], inputs[0], 0);
+    }
+    return Masked(at, std::nullopt, 0);
+  }
+  std::optional<Scores> Masked(Edge at, std::optional<Edge> mask, float hidden) const {
+    Scores scores = {.product = {}, .mask = mask, .scale = 1, .hidden = hidden};
     scores.product = Unscaled(at, scores.scale);
-    if (uses_[scores.product.node] != 1) return std::nullopt;
+    if (uses_[scores.product.node] != 1 || !ProductAt(scores.product)) return std::nullopt;
+    if (mask && !Fits(*mask, scores.product)) return std::nullopt;
     return scores;
   }
 
-  // Whether a sum with it has the shape of the scores, as far as that is known.
+  // Whether what it is applied to keeps the shape of the scores, as far as that is known.
   bool Fits(Edge mask, Edge scores) const {
     const PartialShape &small = graph_.shape(mask), &large = graph_.shape(scores);
     if (!small.known_rank() || !large.known_rank() || small.rank() > large.rank()) return false;
@@ -262,15 +267,14 @@ class AttentionFusion {
     Attention found = {.q = inner.x,
                        .k = inner.y,
                        .v = weights_first ? outer.y : outer.x,
-                       .mask = scores.mask,
-                       .scale = scores.scale,
+                       .scores = scores,
                        .broadcast = inner.broadcast};
     // The softmax is over the last dimension of the scores: the keys'.
     if (x.find(of_scores.back()) != x.npos) {
       std::swap(x, y);
       std::swap(found.q, found.k);
     }
-    found.q = Unscaled(found.q, found.scale);
+    found.q = Unscaled(found.q, found.scores.scale);
     for (const bool transposed : {true, false}) {  // Not all that is transposed can be read.
       Attention attempt = found;
       std::string of_q = x, of_k = y, of_v = v;
@@ -290,13 +294,16 @@ class AttentionFusion {
     node.op = context_.ops.Find("_Attention");
     auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*node.op));
     attrs->Set("T", DType::kFloat);
-    attrs->Set("N", int64_t{found.mask.has_value()});
+    const std::optional<Edge>& mask = found.scores.mask;
+    attrs->Set("N", int64_t{mask.has_value()});
+    attrs->Set("M", mask ? graph_.dtype(*mask) : DType::kFloat);
     attrs->Set("equation", found.equation);
-    attrs->Set("scale", found.scale);
+    attrs->Set("scale", found.scores.scale);
+    attrs->Set("hidden", found.scores.hidden);
     attrs->Set("broadcast", found.broadcast);
     node.attrs = std::move(attrs);
     node.inputs = {found.q, found.k, found.v};
-    if (found.mask) node.inputs.push_back(*found.mask);
+    if (mask) node.inputs.push_back(*mask);
   }
 
   Graph& graph_;

@@ -62,8 +62,10 @@ Strides StridesOf(absl::Span<const int64_t> dims, const AttentionDims& places, i
 
 struct Operands {
   AttentionGeometry g;
-  float scale;
-  const float *q, *k, *v, *mask;  // The mask is null where there is none.
+  float scale, hidden;
+  const float *q, *k, *v;
+  const float* mask;  // Null where there is none; so is that of bools.
+  const bool* shown;
   float* output;
   Strides of_q, of_k, of_v, of_mask, of_output;
   bool keys_last;         // In k, in the place of depth.
@@ -105,15 +107,17 @@ void RunBlock(const Operands& o, absl::Span<const int64_t> head, int64_t first, 
                         .n = n,
                         .scale = o.scale,
                         .mask = nullptr,
+                        .shown = nullptr,
+                        .hidden = o.hidden,
                         .mask_row = o.of_mask.row,
                         .mask_column = o.of_mask.column,
                         .x = scores,
                         .largest = largest,
                         .sum = sum,
                         .by = key == 0 ? nullptr : by};
-    if (o.mask != nullptr) {
-      part.mask = o.mask + o.of_mask.Offset(head) + first * o.of_mask.row + key * o.of_mask.column;
-    }
+    const int64_t masked = first * o.of_mask.row + key * o.of_mask.column;
+    if (o.mask != nullptr) part.mask = o.mask + o.of_mask.Offset(head) + masked;
+    if (o.shown != nullptr) part.shown = o.shown + o.of_mask.Offset(head) + masked;
     RunSoftmaxPart(part);
     if (key > 0) ForHostIsa<ScaleEachRow>(rows, g.width, by, output, output_row);
     Gemm(false, false, rows, g.width, n, scores, n, v + key * o.of_v.row,
@@ -157,15 +161,23 @@ absl::Status Attend(KernelContext& ctx, const AttentionAttrs& attrs) {
   o.q = ctx.input(0).data<float>();
   o.k = ctx.input(1).data<float>();
   o.v = ctx.input(2).data<float>();
-  o.mask = ctx.num_inputs() > 3 ? ctx.input(3).data<float>() : nullptr;
+  o.mask = nullptr;
+  o.shown = nullptr;
+  o.hidden = attrs.hidden;
+  if (ctx.num_inputs() > 3) {
+    const Tensor& mask = ctx.input(3);
+    if (mask.dtype() == DType::kBool) {
+      o.shown = mask.data<bool>();
+    } else {
+      o.mask = mask.data<float>();
+    }
+    o.of_mask = StridesOf(shapes[3], attrs.scores, attrs.scores.queries, attrs.scores.keys);
+  }
   o.keys_last = attrs.k.keys > attrs.k.depth;
   o.of_q = StridesOf(shapes[0], attrs.q, attrs.q.queries, attrs.q.depth);
   o.of_k = o.keys_last ? StridesOf(shapes[1], attrs.k, attrs.k.depth, attrs.k.keys)
                        : StridesOf(shapes[1], attrs.k, attrs.k.keys, attrs.k.depth);
   o.of_v = StridesOf(shapes[2], attrs.v, attrs.v.keys, attrs.v.width);
-  if (o.mask != nullptr) {
-    o.of_mask = StridesOf(shapes[3], attrs.scores, attrs.scores.queries, attrs.scores.keys);
-  }
   o.of_output = StridesOf(shape.dims(), attrs.output, attrs.output.queries, attrs.output.width);
   o.keys = std::min(g.keys, kMostKeys);
   o.queries = std::min(g.queries, std::max(kBlockScores / o.keys, kFewestQueries));

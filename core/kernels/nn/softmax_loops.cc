@@ -95,17 +95,25 @@ struct Softmax {
 };
 
 struct PartOfSoftmax {
+  FORMWORK_ISA_INLINE static void Masked(const SoftmaxPart& p, int64_t r, float* __restrict x) {
+    if (p.shown != nullptr) {
+      const bool* shown = p.shown + r * p.mask_row;
+      for (int64_t i = 0; i < p.n; ++i) {
+        x[i] = shown[i * p.mask_column] ? x[i] * p.scale : p.hidden;
+      }
+    } else if (p.mask != nullptr && p.mask_column != 0) {
+      const float* mask = p.mask + r * p.mask_row;
+      for (int64_t i = 0; i < p.n; ++i) x[i] = x[i] * p.scale + mask[i];
+    } else {
+      const float add = p.mask == nullptr ? 0 : p.mask[r * p.mask_row];
+      for (int64_t i = 0; i < p.n; ++i) x[i] = x[i] * p.scale + add;
+    }
+  }
   FORMWORK_ISA_INLINE static void Run(const SoftmaxPart* part) {
     const SoftmaxPart& p = *part;
     for (int64_t r = 0; r < p.rows; ++r) {
       float* __restrict x = p.x + r * p.n;
-      const float* mask = p.mask == nullptr ? nullptr : p.mask + r * p.mask_row;
-      if (mask == nullptr || p.mask_column == 0) {
-        const float add = mask == nullptr ? 0 : *mask;
-        for (int64_t i = 0; i < p.n; ++i) x[i] = x[i] * p.scale + add;
-      } else {
-        for (int64_t i = 0; i < p.n; ++i) x[i] = x[i] * p.scale + mask[i];
-      }
+      Masked(p, r, x);
       const float here = PartMax(x, p.n);
       const bool first = p.by == nullptr;
       const float before = first ? here : p.largest[r];

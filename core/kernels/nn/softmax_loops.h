@@ -24,7 +24,9 @@ struct SoftmaxPart {
   int64_t rows, n;
   float scale;
   const float* mask;  ///< Null: there is none.
-  int64_t mask_row;
+  const bool* shown;  ///< Null, or a mask whose false makes a logit `hidden`.
+  float hidden;
+  int64_t mask_row;     ///< Of either.
   int64_t mask_column;  ///< 1; 0: a row's first value is for all.
   float* x;
   float *largest, *sum, *by;
