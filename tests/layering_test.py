@@ -15,7 +15,8 @@ BELOW = {
     # A family's headers are its own, but for the families that stand on it.
     "core/kernels/array": ["core/kernels", "core/kernels/variant"],
     "core/kernels/conv": ["core/kernels/elementwise", "core/kernels/gemm"],
-    "core/kernels/data": ["core/kernels/array", "core/kernels/random", "core/kernels/resource"],
+    "core/kernels/data": ["core/kernels/array", "core/kernels/random", "core/kernels/resource",
+                          "core/storage"],
     "core/kernels/debug": ["core/kernels"],
     "core/kernels/elementwise": ["core/kernels", "core/kernels/variant"],
     "core/kernels/fft": ["core/kernels"],

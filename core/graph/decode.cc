@@ -18,6 +18,7 @@ constexpr int64_t kLargestSplat = int64_t{256} << 20;
 template <typename T, typename Field, typename Convert>
 absl::Status FillFrom(const Field& field, Tensor& out, Convert convert) {
   const int64_t n = out.num_elements();
+  if (n == 0) return absl::OkStatus();  // TensorFlow gives tf.zeros([0], tf.string) a value.
   if (field.size() > n) {
     return InvalidArgument("tensor has more values than elements: values=", field.size(),
                            " elements=", n);

@@ -26,6 +26,9 @@ struct KernelFunction {
   std::vector<DType> arg_dtypes, result_dtypes;
   /// The resources that the function names itself: CallScope::named_resource of the node's plan.
   std::vector<int> named;
+  /// Activations may run at once on several threads of one call, as a fork's lanes: the function
+  /// has no effects, no hidden state, no resources that it names itself, and waits for nothing.
+  bool side_by_side = false;
 };
 
 struct BoundFunction {

@@ -24,6 +24,32 @@ absl::Status ElementShapes(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// What makes a dataset of files, which may be others the next time.
+void RegisterFiles(OpRegistry& registry) {
+  const OpTraits traits{.shape_fn = shapes::Scalar, .effect = Effect::kRandom};
+  registry.Add(
+      "TextLineDataset(filenames: string, compression_type: string, buffer_size: int64) -> "
+      "(handle: variant); metadata: string = \"\"",
+      traits);
+  registry.Add(
+      "TFRecordDataset(filenames: string, compression_type: string, buffer_size: int64) -> "
+      "(handle: variant); metadata: string = \"\"",
+      traits);
+  registry.Add(
+      "TFRecordDatasetV2(filenames: string, compression_type: string, buffer_size: int64, "
+      "byte_offsets: int64) -> (handle: variant); metadata: string = \"\"",
+      traits);
+  registry.Add(
+      "FixedLengthRecordDataset(filenames: string, header_bytes: int64, record_bytes: int64, "
+      "footer_bytes: int64, buffer_size: int64) -> (handle: variant); metadata: string = \"\"",
+      traits);
+  registry.Add(
+      "FixedLengthRecordDatasetV2(filenames: string, header_bytes: int64, record_bytes: int64, "
+      "footer_bytes: int64, buffer_size: int64, compression_type: string) -> (handle: variant); "
+      "metadata: string = \"\"",
+      traits);
+}
+
 // What makes a dataset of values. As in TensorFlow it is not folded: elements may be many.
 void RegisterSources(OpRegistry& registry) {
   registry.Add(
@@ -290,6 +316,10 @@ void RegisterReaders(OpRegistry& registry) {
       "list(type) >= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = ElementShapes, .effect = Effect::kWrite});
   registry.Add(
+      "GetElementAtIndex(dataset: variant, index: int64) -> (components: output_types); "
+      "output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
+      {.shape_fn = ElementShapes, .effect = Effect::kWrite});
+  registry.Add(
       "IteratorV2() -> (handle: resource); shared_name: string; container: string; output_types: "
       "list(type) >= 1; output_shapes: list(shape) >= 1",
       {.handle_of = TypeOfIterator});
@@ -399,6 +429,7 @@ absl::Status CheckElement(const ElementSpec& expected, absl::Span<const Tensor> 
 
 void RegisterDataOps(OpRegistry& registry) {
   RegisterSources(registry);
+  RegisterFiles(registry);
   RegisterTransformations(registry);
   RegisterReaders(registry);
 }

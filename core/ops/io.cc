@@ -4,6 +4,14 @@
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
+namespace {
+
+absl::Status VectorOfAnySize(InferenceContext& c) {
+  c.set_output(0, PartialShape::OfRank(1));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void RegisterIoOps(OpRegistry& registry) {
   registry.Add(
@@ -25,6 +33,8 @@ void RegisterIoOps(OpRegistry& registry) {
   // Another time the file may have changed.
   registry.Add("ReadFile(filename: string) -> (contents: string)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRandom, .sized_by_value = true});
+  registry.Add("MatchingFiles(pattern: string) -> (filenames: string)",
+               {.shape_fn = VectorOfAnySize, .effect = Effect::kRandom, .sized_by_value = true});
 }
 
 }  // namespace formwork

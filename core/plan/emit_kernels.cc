@@ -175,6 +175,24 @@ absl::StatusOr<int> Emitter::NamedResourceIndex(const std::string& name, const R
   return index;
 }
 
+namespace {
+
+// Whether it is as KernelFunction::side_by_side says.
+bool RunsSideBySide(const Plan& plan) {
+  if (plan.num_state > 0 || !plan.functions.empty() || !plan.named_resources.empty()) return false;
+  for (size_t i = 0; i < plan.code.size(); ++i) {
+    if (plan.code[i].effect || plan.code[i].releases.count > 0) return false;
+    const OpDef* const op = plan.labels[i].op;
+    if (op == nullptr) continue;  // Of several, none of which has an effect.
+    const bool pure =
+        op->effect == Effect::kNone || op->effect == Effect::kRandom || op->effect == Effect::kRead;
+    if (!pure || op->waits || op->control_flow == ControlFlow::kKernel) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
     const FuncAttr& attr) {
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
@@ -196,6 +214,7 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
   scope_.open_ended = true;  // As often as there are elements.
   function->arg_dtypes = plan->arg_dtypes;
   function->result_dtypes = plan->result_dtypes;
+  function->side_by_side = !on_device() && RunsSideBySide(*plan);
   function->plan = std::move(plan);
   return function;
 }

@@ -45,7 +45,8 @@ def shuffle_repeat_batch(folder):
 
   def f(n):
     d = tf.data.Dataset.from_tensor_slices((values, labels)).shuffle(2000).repeat(n).batch(64)
-    return d.reduce(0.0, lambda total, x, y: total + tf.reduce_sum(x) + tf.cast(y[0], tf.float32))
+    return d.reduce(0.0, lambda total, xy: (
+        total + tf.reduce_sum(xy[0]) + tf.cast(xy[1][0], tf.float32)))
 
   return f, times, rows * times
 

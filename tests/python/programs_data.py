@@ -44,6 +44,70 @@ def elements_of_datasets(function):
 
 
 @program
+def no_elements_of_strings(function):
+  return [function(lambda: tf.zeros([0], tf.string))(),
+          function(lambda: tf.zeros([2, 0], tf.string))()]
+
+
+@program
+def elements_by_their_index(function):
+  def at(d, i):
+    return tf.raw_ops.GetElementAtIndex(dataset=d._variant_tensor, index=i,
+                                        output_types=[tf.int64], output_shapes=[[]])[0]
+
+  @function
+  def f(i):
+    r = Dataset.range(5)
+    return at(r, i), at(r.map(lambda x: x * x).repeat(2), i), at(r.concatenate(r).skip(2), i)
+
+  return [caught(f, tf.constant(i, tf.int64)) for i in (0, 3, 4, 5, -1)]
+
+
+@program
+def maps_several_at_once(function):
+  """Costly enough to be run side by side; some of one fail."""
+  def costly(i):
+    x = tf.fill([128, 128], tf.cast(i, tf.float32) / 100)
+    for _ in range(3):
+      x = tf.matmul(x, x) / 128
+    return i * 2 + tf.cast(tf.reduce_sum(x) > 1e30, tf.int64)
+
+  def failing(i):
+    return tf.gather(tf.range(20, dtype=tf.int64), costly(i))
+
+  @function
+  def f(n):
+    r = Dataset.range(n)
+    return [_gathered(r.map(costly, num_parallel_calls=k)) for k in (1, 3, tf.data.AUTOTUNE)] + [
+        _gathered(r.map(failing, num_parallel_calls=4).ignore_errors()),
+        _gathered(r.map(costly, num_parallel_calls=2).map(costly, num_parallel_calls=5).take(9))]
+
+  return [f(tf.constant(n, tf.int64)) for n in (0, 1, 7, 40)]
+
+
+@program
+def batches_of_all_kinds(function):
+  def text(*components):
+    return tf.strings.join([tf.strings.reduce_join(tf.reshape(
+        x if x.dtype == tf.string else tf.as_string(x), [-1]), separator=",")
+                            for x in components], ";")
+
+  @function
+  def f(n):
+    r = Dataset.range(n)
+    pairs = r.map(lambda i: (tf.as_string(i), tf.fill([3], i), i % 2 == 0))
+    lines = r.map(lambda i: tf.strings.split(
+        [tf.strings.join([tf.as_string(i), tf.as_string(i * i)], " ")]).values[:i % 3])
+    wide = r.map(lambda i: tf.fill([i % 3, 2], i))
+    return [_gathered(d.map(text), tf.string) for d in (
+        pairs.batch(4), pairs.batch(1), pairs.batch(100), lines.padded_batch(3),
+        lines.padded_batch(3, padding_values="-", padded_shapes=[4]), wide.padded_batch(2),
+        pairs.batch(3).unbatch().batch(2, drop_remainder=True))]
+
+  return [f(tf.constant(n, tf.int64)) for n in (0, 1, 9)]
+
+
+@program
 def batches_and_windows(function):
   @function
   def f(n):

@@ -81,7 +81,8 @@ class Bound:
 
   def stale(self):
     """Whether the server may have another value than this process."""
-    return self._touched > self.synced or any(w.last_call > self.synced for w in self.writers)
+    # In this order: a writer that is collected meanwhile leaves the set, and then says when it ran.
+    return any(w.last_call > self.synced for w in self.writers) or self._touched > self.synced
 
   def mark_stale(self):
     self._touched = next(self.bindings.clock)

@@ -1,8 +1,12 @@
 // Datasets of several elements as one, and of the rows of each element.
 
 #include <algorithm>
+#include <cstring>
+#include <string>
+#include <type_traits>
 #include <utility>
 
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/stack.h"
@@ -16,19 +20,34 @@ namespace formwork {
 namespace {
 
 using Made = absl::StatusOr<std::shared_ptr<Dataset>>;
-using Rows = std::vector<Element>;
+using Column = std::vector<Tensor>;  // A component of one element after the other.
 
-// Up to `size` elements; fewer, or none, at the end.
-absl::StatusOr<Rows> TakeRows(IterationContext& ctx, Iterator& it, int64_t size) {
-  Rows rows;
-  while (static_cast<int64_t>(rows.size()) < size) {
-    Element element;
-    FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, element));
-    if (!more) break;
-    rows.push_back(std::move(element));
+// The elements that become a batch. Keeps its room from batch to batch.
+class Rows {
+ public:
+  explicit Rows(size_t components) : columns_(components) {}
+
+  // Up to `size` elements; fewer, or none, at the end.
+  absl::StatusOr<int64_t> Take(IterationContext& ctx, Iterator& it, int64_t size) {
+    for (Column& column : columns_) column.clear();
+    int64_t rows = 0;
+    for (; rows < size; ++rows) {
+      FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, element_));
+      if (!more) break;
+      if (element_.size() != columns_.size()) {
+        return InvalidArgument("an element has a wrong number of components: expected=",
+                               columns_.size(), " given=", element_.size());
+      }
+      for (size_t c = 0; c < columns_.size(); ++c) columns_[c].push_back(std::move(element_[c]));
+    }
+    return rows;
   }
-  return rows;
-}
+  Column& column(size_t c) { return columns_[c]; }
+
+ private:
+  std::vector<Column> columns_;
+  Element element_;
+};
 
 int64_t BatchedCardinality(int64_t cardinality, int64_t size, bool drop_remainder) {
   if (cardinality < 0) return cardinality;
@@ -43,9 +62,9 @@ absl::StatusOr<ElementSpec> BatchedSpec(const ElementSpec& input,
                          input.dtypes.size());
 }
 
-// Joins component `c` of the rows.
+// Joins the rows' component `c`, which may be moved out.
 using JoinFn =
-    absl::AnyInvocable<absl::StatusOr<Tensor>(IterationContext&, const Rows&, size_t c) const>;
+    absl::AnyInvocable<absl::StatusOr<Tensor>(IterationContext&, Column&, size_t c) const>;
 
 std::shared_ptr<Dataset> BatchedDataset(DatasetPtr input, ElementSpec spec, int64_t size,
                                         bool drop_remainder, JoinFn join) {
@@ -55,15 +74,16 @@ std::shared_ptr<Dataset> BatchedDataset(DatasetPtr input, ElementSpec spec, int6
       std::move(spec), cardinality,
       [input = std::move(input), joined, size, drop_remainder](IterationContext& ctx) -> Begun {
         FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-        const size_t components = input->spec.dtypes.size();
-        return NextFn([it = std::move(it), joined, size, drop_remainder, components](
+        return NextFn([it = std::move(it), joined, size, drop_remainder,
+                       rows = Rows(input->spec.dtypes.size()),
+                       components = input->spec.dtypes.size()](
                           IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-          FORMWORK_ASSIGN_OR_RETURN(const Rows rows, TakeRows(ctx, it, size));
-          const bool partial = static_cast<int64_t>(rows.size()) < size;
-          if (rows.empty() || (partial && drop_remainder)) return false;
+          FORMWORK_ASSIGN_OR_RETURN(const int64_t taken, rows.Take(ctx, it, size));
+          if (taken == 0 || (taken < size && drop_remainder)) return false;
           for (size_t c = 0; c < components; ++c) {
-            FORMWORK_ASSIGN_OR_RETURN(Tensor batch, (*joined)(ctx, rows, c));
+            FORMWORK_ASSIGN_OR_RETURN(Tensor batch, (*joined)(ctx, rows.column(c), c));
             FORMWORK_RETURN_IF_ERROR(WorkStatus());
+            rows.column(c).clear();
             element.push_back(std::move(batch));
           }
           return true;
@@ -79,19 +99,65 @@ absl::StatusOr<int64_t> BatchSize(KernelContext& ctx) {
 
 // --- Batches of equal shapes --------------------------------------------------------------------
 
-absl::StatusOr<Tensor> StackRows(IterationContext& ctx, const Rows& rows, size_t c) {
-  std::vector<const Tensor*> parts;
-  parts.reserve(rows.size());
-  const Shape& first = rows[0][c].shape();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i][c].shape() != first) {
+// Datasets give what their specs say; what follows would read memory by another dtype.
+absl::Status CheckOneDType(const Column& rows) {
+  for (const Tensor& row : rows) {
+    if (row.dtype() == rows[0].dtype()) continue;
+    return InvalidArgument("Cannot batch tensors of different types: ", DTypeName(rows[0].dtype()),
+                           " and ", DTypeName(row.dtype()));
+  }
+  return absl::OkStatus();
+}
+
+// Writes the elements of a string tensor, which are taken over where nobody else has them.
+void MoveStrings(Tensor& from, std::string* to) {
+  const size_t n = static_cast<size_t>(from.num_elements());
+  if (from.unique()) {
+    std::string* const texts = from.mutable_data<std::string>();
+    std::move(texts, texts + n, to);
+  } else {
+    std::copy_n(from.data<std::string>(), n, to);
+  }
+}
+
+absl::StatusOr<Tensor> StackRows(IterationContext& ctx, Column& rows, size_t c) {
+  const Shape& first = rows[0].shape();
+  FORMWORK_RETURN_IF_ERROR(CheckOneDType(rows));
+  for (size_t i = 1; i < rows.size(); ++i) {
+    if (rows[i].shape() != first) {
       return InvalidArgument("Cannot batch tensors with different shapes in component ", c,
                              ". First element had shape ", first.ToString(), " and element ", i,
-                             " had shape ", rows[i][c].shape().ToString(), ".");
+                             " had shape ", rows[i].shape().ToString(), ".");
     }
-    parts.push_back(&rows[i][c]);
   }
-  return StackTensors(ctx.allocator(), parts, 0);
+  const DType dtype = rows[0].dtype();
+  const bool strings = dtype == DType::kString;
+  if (rows.size() == 1 || (!strings && !IsPlainData(dtype))) {
+    std::vector<const Tensor*> parts;
+    for (const Tensor& row : rows) parts.push_back(&row);
+    return StackTensors(ctx.allocator(), parts, 0);
+  }
+  Dims dims(first.dims().begin(), first.dims().end());
+  dims.insert(dims.begin(), static_cast<int64_t>(rows.size()));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor batch, Tensor::Allocate(ctx.allocator(), dtype, shape));
+  const int64_t width = first.num_elements();
+  const size_t bytes = rows[0].bytes();
+  constexpr size_t kTaskBytes = size_t{256} << 10;
+  const size_t grain = kTaskBytes / std::max<size_t>(bytes, 64);
+  ParallelFor(static_cast<int64_t>(rows.size()), static_cast<int64_t>(grain),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  Tensor& row = rows[static_cast<size_t>(i)];
+                  if (strings) {
+                    MoveStrings(row, batch.mutable_data<std::string>() + i * width);
+                  } else {
+                    std::memcpy(batch.mutable_data<char>() + static_cast<size_t>(i) * bytes,
+                                row.raw(), bytes);
+                  }
+                }
+              });
+  return batch;
 }
 
 // Whether to drop the remainder stands last.
@@ -117,11 +183,10 @@ struct Padding {
   Tensor value;
 };
 
-absl::StatusOr<Shape> PaddedShape(const Rows& rows, size_t c, const PartialShape& padded) {
+absl::StatusOr<Shape> PaddedShape(const Column& rows, size_t c, const PartialShape& padded) {
   Dims dims(padded.dims().begin(), padded.dims().end());
   dims.insert(dims.begin(), static_cast<int64_t>(rows.size()));
-  for (const Element& row : rows) {
-    const Tensor& part = row[c];
+  for (const Tensor& part : rows) {
     if (part.rank() != padded.rank()) {
       return InvalidArgument(
           "All elements in a batch must have the same rank as the padded shape for component", c,
@@ -150,17 +215,43 @@ void CopyPart(const Tensor& part, absl::Span<const int64_t> to, void* place) {
   CopyStrided(part.dtype(), part.raw(), place, dims);
 }
 
-absl::StatusOr<Tensor> PadRows(IterationContext& ctx, const Rows& rows, size_t c,
+// Rows of vectors, the most frequent: each is copied, and what is behind it filled.
+void PadVectors(Column& rows, const Tensor& value, Tensor& batch) {
+  const int64_t width = batch.dim(1);
+  ByElement(batch.dtype(), [&](auto tag) {
+    using E = typename decltype(tag)::type;
+    const E& padding = *value.data<E>();
+    E* to = batch.mutable_data<E>();
+    for (size_t i = 0; i < rows.size(); ++i, to += width) {
+      if (WorkIsCutAt(static_cast<int64_t>(i), kDearItems)) return;
+      const int64_t n = rows[i].num_elements();
+      if constexpr (std::is_same_v<E, std::string>) {
+        MoveStrings(rows[i], to);
+        if (padding.empty()) continue;  // As they are.
+      } else {
+        std::copy_n(rows[i].template data<E>(), n, to);
+      }
+      std::fill(to + n, to + width, padding);
+    }
+  });
+}
+
+absl::StatusOr<Tensor> PadRows(IterationContext& ctx, Column& rows, size_t c,
                                const Padding& padding) {
+  FORMWORK_RETURN_IF_ERROR(CheckOneDType(rows));
   FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PaddedShape(rows, c, padding.shape));
-  const DType dtype = rows[0][c].dtype();
+  const DType dtype = rows[0].dtype();
   FORMWORK_ASSIGN_OR_RETURN(Tensor batch, Tensor::Allocate(ctx.allocator(), dtype, shape));
   if (batch.num_elements() == 0) return batch;
+  if (batch.rank() == 2) {
+    PadVectors(rows, padding.value, batch);
+    return batch;
+  }
   CopyStrided(dtype, padding.value.raw(), batch.mutable_raw(), {{batch.num_elements(), 0, 1}});
   const Dims strides = RowMajorStrides(shape);
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i][c].num_elements() == 0) continue;
-    CopyPart(rows[i][c], absl::MakeConstSpan(strides).subspan(1),
+    if (rows[i].num_elements() == 0) continue;
+    CopyPart(rows[i], absl::MakeConstSpan(strides).subspan(1),
              ElementAt(dtype, batch.mutable_raw(), static_cast<int64_t>(i) * strides[0]));
   }
   return batch;
@@ -206,7 +297,7 @@ absl::StatusOr<KernelFn> MakePaddedBatch(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, BatchedSpec(input->spec, shapes));
     return BatchedDataset(
         std::move(input), std::move(spec), size, drop_remainder,
-        [paddings = std::move(paddings)](IterationContext& ctx, const Rows& rows, size_t c) {
+        [paddings = std::move(paddings)](IterationContext& ctx, Column& rows, size_t c) {
           return PadRows(ctx, rows, c, paddings[c]);
         });
   }));
@@ -260,7 +351,8 @@ absl::StatusOr<KernelFn> MakeUnbatch(KernelInit& init) {
           }
         }
         for (const Tensor& component : batch) {
-          FORMWORK_ASSIGN_OR_RETURN(Tensor row, RowOf(ctx.allocator(), component, at));
+          FORMWORK_ASSIGN_OR_RETURN(Tensor row,
+                                    RowOf(ctx.allocator(), component, RowShape(component), at));
           element.push_back(std::move(row));
         }
         ++at;

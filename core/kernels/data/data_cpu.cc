@@ -6,6 +6,7 @@ namespace formwork {
 
 void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterSourceDatasets(registry);
+  RegisterFileDatasets(registry);
   RegisterGeneratorDatasets(registry);
   RegisterMapDatasets(registry);
   RegisterFlatMapDatasets(registry);

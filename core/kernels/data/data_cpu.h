@@ -7,6 +7,7 @@
 namespace formwork {
 
 void RegisterSourceDatasets(KernelRegistry& registry);     ///< Of values: range, tensors, slices.
+void RegisterFileDatasets(KernelRegistry& registry);       ///< What files have.
 void RegisterGeneratorDatasets(KernelRegistry& registry);  ///< What functions give.
 void RegisterMapDatasets(KernelRegistry& registry);        ///< An element of each element.
 void RegisterFlatMapDatasets(KernelRegistry& registry);    ///< Datasets of elements, joined.

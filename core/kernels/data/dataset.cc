@@ -1,5 +1,7 @@
 #include "core/kernels/data/dataset.h"
 
+#include <cstring>
+
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/stack.h"
@@ -70,10 +72,25 @@ template absl::StatusOr<int64_t> ScalarInput(KernelContext&, int, absl::string_v
 template absl::StatusOr<bool> ScalarInput(KernelContext&, int, absl::string_view);
 template absl::StatusOr<std::string> ScalarInput(KernelContext&, int, absl::string_view);
 
-absl::StatusOr<Tensor> RowOf(Allocator& allocator, const Tensor& value, int64_t i) {
-  FORMWORK_ASSIGN_OR_RETURN(Tensor row, SliceAlong(allocator, value, 0, i, 1));
-  FORMWORK_RETURN_IF_ERROR(WorkStatus());
-  return std::move(row).Reshaped(Shape::Trusted(value.shape().dims().subspan(1)));
+absl::StatusOr<Tensor> RowOf(Allocator& allocator, const Tensor& value, const Shape& shape,
+                             int64_t i) {
+  constexpr size_t kMostAtOnce = size_t{256} << 10;  // Bytes; of more the copy is split.
+  const DType dtype = value.dtype();
+  const size_t bytes = static_cast<size_t>(shape.num_elements()) * DTypeSize(dtype);
+  if (dtype == DType::kString && shape.rank() == 0) {
+    return Tensor::StringScalar(value.data<std::string>()[i]);
+  }
+  if (!IsPlainData(dtype) || bytes > kMostAtOnce) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor row, SliceAlong(allocator, value, 0, i, 1));
+    FORMWORK_RETURN_IF_ERROR(WorkStatus());
+    return std::move(row).Reshaped(shape);
+  }
+  Tensor row;
+  if (!row.ResetInside(dtype, shape)) {
+    FORMWORK_ASSIGN_OR_RETURN(row, Tensor::Allocate(allocator, dtype, shape));
+  }
+  std::memcpy(row.mutable_raw(), value.data<char>() + static_cast<size_t>(i) * bytes, bytes);
+  return row;
 }
 
 }  // namespace formwork

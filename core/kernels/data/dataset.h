@@ -109,7 +109,13 @@ KernelFn DatasetKernel(MakeOnDataset make);
 template <typename T>
 absl::StatusOr<T> ScalarInput(KernelContext& ctx, int i, absl::string_view name);
 
-/// Row `i` of `value`, which has a first dimension that reaches so far, without that dimension.
-absl::StatusOr<Tensor> RowOf(Allocator& allocator, const Tensor& value, int64_t i);
+/// The shape of a row of `value`, which has a first dimension: without that.
+inline Shape RowShape(const Tensor& value) {
+  return Shape::Trusted(value.shape().dims().subspan(1));
+}
+
+/// Row `i` of `value`, whose first dimension reaches so far; of shape RowShape(value).
+absl::StatusOr<Tensor> RowOf(Allocator& allocator, const Tensor& value, const Shape& shape,
+                             int64_t i);
 
 }  // namespace formwork

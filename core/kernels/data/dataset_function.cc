@@ -6,23 +6,25 @@
 
 namespace formwork {
 
-absl::Status RunningFunction::Run(IterationContext& ctx, Element args, Element& results) {
+absl::Status RunningFunction::Run(IterationContext& ctx, Element&& args, Element& results) {
   args.insert(args.end(), captured_->begin(), captured_->end());
   results.clear();
   results.resize(num_results_);
-  return run_->Run(ctx.call, absl::MakeSpan(args), absl::MakeSpan(results));
+  const absl::Status status = run_->Run(ctx.call, absl::MakeSpan(args), absl::MakeSpan(results));
+  args.clear();
+  return status;
 }
 
 absl::StatusOr<bool> RunningFunction::RunPredicate(IterationContext& ctx, const Element& args) {
-  Element results;
-  FORMWORK_RETURN_IF_ERROR(Run(ctx, args, results));
-  if (results.size() != 1 || results[0].dtype() != DType::kBool || results[0].rank() != 0) {
+  args_ = args;
+  FORMWORK_RETURN_IF_ERROR(Run(ctx, std::move(args_), results_));
+  if (results_.size() != 1 || results_[0].dtype() != DType::kBool || results_[0].rank() != 0) {
     return InvalidArgument("Filter predicate `predicate` must return a scalar bool.");
   }
-  return results[0].scalar<bool>();
+  return results_[0].scalar<bool>();
 }
 
-absl::StatusOr<DatasetPtr> RunningFunction::RunForDataset(IterationContext& ctx, Element args,
+absl::StatusOr<DatasetPtr> RunningFunction::RunForDataset(IterationContext& ctx, Element&& args,
                                                           const std::vector<DType>& dtypes) {
   Element results;
   FORMWORK_RETURN_IF_ERROR(Run(ctx, std::move(args), results));

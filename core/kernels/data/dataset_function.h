@@ -13,14 +13,15 @@ namespace formwork {
 /// One that an iterator runs, with hidden state of its own. Used by one thread at a time.
 class RunningFunction {
  public:
-  /// What the function makes of `args`, which are moved out, and what it has captured. Errors: as
-  /// FunctionRun::Run. Afterwards `results` are as many as the function has.
-  absl::Status Run(IterationContext& ctx, Element args, Element& results);
+  /// What the function makes of `args` and what it has captured. Errors: as FunctionRun::Run.
+  /// Afterwards `args` is empty, and `results` are as many as the function has; both keep their
+  /// room, so that who gives the same ones again allocates nothing.
+  absl::Status Run(IterationContext& ctx, Element&& args, Element& results);
   /// The same of what decides. Errors: kInvalidArgument unless it is a scalar bool.
   absl::StatusOr<bool> RunPredicate(IterationContext& ctx, const Element& args);
   /// The same of what makes a dataset. Errors: kInvalidArgument unless its elements are of
   /// `dtypes`.
-  absl::StatusOr<DatasetPtr> RunForDataset(IterationContext& ctx, Element args,
+  absl::StatusOr<DatasetPtr> RunForDataset(IterationContext& ctx, Element&& args,
                                            const std::vector<DType>& dtypes);
 
  private:
@@ -28,6 +29,7 @@ class RunningFunction {
   std::unique_ptr<FunctionRun> run_;
   std::shared_ptr<const Element> captured_;
   size_t num_results_ = 0;
+  Element args_, results_;  // Room for what decides.
 };
 
 /// One of a dataset, with what it has captured. Immutable, shared by threads.
@@ -38,6 +40,8 @@ class DatasetFunction {
                   int first, int count);
 
   absl::StatusOr<RunningFunction> NewRun(IterationContext& ctx) const;
+  /// As KernelFunction::side_by_side.
+  bool side_by_side() const { return bound_.function->side_by_side; }
 
  private:
   BoundFunction bound_;

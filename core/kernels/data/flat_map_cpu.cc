@@ -24,20 +24,19 @@ absl::StatusOr<KernelFn> MakeFlatMap(KernelInit& init) {
     return NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
       FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
       FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
-      return NextFn(
-          [it = std::move(it), run = std::move(run), dtypes = spec.dtypes, inner = Iterator()](
-              IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-            while (true) {
-              FORMWORK_ASSIGN_OR_RETURN(bool more, inner.Next(ctx, element));
-              if (more) return true;
-              Element args;
-              FORMWORK_ASSIGN_OR_RETURN(more, it.Next(ctx, args));
-              if (!more) return false;
-              FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr dataset,
-                                        run.RunForDataset(ctx, std::move(args), dtypes));
-              FORMWORK_ASSIGN_OR_RETURN(inner, dataset->Begin(ctx));
-            }
-          });
+      return NextFn([it = std::move(it), run = std::move(run), dtypes = spec.dtypes,
+                     inner = Iterator(), args = Element()](
+                        IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
+        while (true) {
+          FORMWORK_ASSIGN_OR_RETURN(bool more, inner.Next(ctx, element));
+          if (more) return true;
+          FORMWORK_ASSIGN_OR_RETURN(more, it.Next(ctx, args));
+          if (!more) return false;
+          FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr dataset,
+                                    run.RunForDataset(ctx, std::move(args), dtypes));
+          FORMWORK_ASSIGN_OR_RETURN(inner, dataset->Begin(ctx));
+        }
+      });
     });
   }));
 }

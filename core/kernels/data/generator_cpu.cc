@@ -23,7 +23,7 @@ class Generator {
       FORMWORK_RETURN_IF_ERROR(init_.Run(ctx, {}, state_));
       begun_ = true;
     }
-    const absl::Status made = next_.Run(ctx, state_, element);
+    const absl::Status made = next_.Run(ctx, Element(state_), element);
     if (made.ok()) return true;
     if (made.code() != absl::StatusCode::kOutOfRange) return made;
     Element nothing;

@@ -1,8 +1,13 @@
 // Datasets of what a function makes of each element: map, scan, filter.
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/time/clock.h"
+#include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/kernels/data/data_cpu.h"
 #include "core/kernels/data/dataset_function.h"
 
@@ -19,22 +24,19 @@ absl::StatusOr<bool> Ends(const absl::Status& status, bool preserve_cardinality)
   return InvalidArgument("Function invocation produced OutOfRangeError: ", status.message());
 }
 
-// `own`: inputs beside the dataset and what the function has captured, which stand last.
-absl::StatusOr<KernelFn> MakeMapBefore(KernelInit& init, int own) {
+absl::StatusOr<KernelFn> MakeMap(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
   FORMWORK_RETURN_IF_ERROR(CheckResults(*function, spec.dtypes));
   FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
   return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
     const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
-    auto map =
-        std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 1 - own);
+    auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 1);
     return NewDataset(spec, cardinality, [input, map, preserve](IterationContext& ctx) -> Begun {
       FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
       FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
-      return NextFn([it = std::move(it), run = std::move(run), preserve](
+      return NextFn([it = std::move(it), run = std::move(run), preserve, args = Element()](
                         IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-        Element args;
         FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, args));
         if (!more) return false;
         const absl::Status status = run.Run(ctx, std::move(args), element);
@@ -46,9 +48,139 @@ absl::StatusOr<KernelFn> MakeMapBefore(KernelInit& init, int own) {
   }));
 }
 
-absl::StatusOr<KernelFn> MakeMap(KernelInit& init) { return MakeMapBefore(init, 0); }
-// num_parallel_calls: elements are made one after the other, in their order.
-absl::StatusOr<KernelFn> MakeParallelMap(KernelInit& init) { return MakeMapBefore(init, 1); }
+// --- Several elements at once
+// ---------------------------------------------------------------------
+
+// Takes a few elements of its input and maps them on all threads, where the function may run so and
+// takes long enough; else one after the other, as they are asked for. Their order is the input's.
+class ParallelMap {
+ public:
+  // `width`: how many elements it may be ahead.
+  ParallelMap(Iterator it, std::shared_ptr<const DatasetFunction> map, RunningFunction run,
+              int64_t width, bool preserve)
+      : it_(std::move(it)), map_(std::move(map)), width_(width), preserve_(preserve) {
+    slots_.push_back({std::move(run)});
+  }
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    if (at_ == filled_) {
+      if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
+      if (width_ > 1 && nanos_ > kCostlyNanos) {
+        FORMWORK_RETURN_IF_ERROR(Fill(ctx));
+      } else {
+        FORMWORK_RETURN_IF_ERROR(FillOne(ctx));
+      }
+      if (filled_ == 0) {
+        if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
+        return false;
+      }
+    }
+    Slot& slot = slots_[at_++];
+    if (slot.status.ok()) {
+      element.swap(slot.results);
+      return true;
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const bool ends, Ends(slot.status, preserve_));
+    return !ends;
+  }
+
+ private:
+  // Below that, threads cost more than they help.
+  static constexpr int64_t kCostlyNanos = 20'000;
+  static constexpr uint32_t kElementsBetweenClocks = 16;
+
+  struct Slot {
+    RunningFunction run;
+    Element args = {}, results = {};
+    absl::Status status = absl::OkStatus();
+  };
+
+  absl::Status FillOne(IterationContext& ctx) {
+    at_ = filled_ = 0;
+    Slot& slot = slots_[0];
+    FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, slot.args));
+    if (!more) return absl::OkStatus();
+    const bool timed = until_clock_ == 0;
+    until_clock_ = timed ? kElementsBetweenClocks : until_clock_ - 1;
+    const int64_t start = timed ? absl::GetCurrentTimeNanos() : 0;
+    slot.status = slot.run.Run(ctx, std::move(slot.args), slot.results);
+    if (timed) nanos_ = absl::GetCurrentTimeNanos() - start;
+    filled_ = 1;
+    return absl::OkStatus();
+  }
+
+  absl::Status Fill(IterationContext& ctx) {
+    at_ = filled_ = 0;
+    size_t taken = 0;
+    for (; taken < static_cast<size_t>(width_); ++taken) {
+      if (taken == slots_.size()) {
+        FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map_->NewRun(ctx));
+        slots_.push_back({std::move(run)});
+      }
+      const absl::StatusOr<bool> more = it_.Next(ctx, slots_[taken].args);
+      input_status_ = more.status();
+      if (!more.ok() || !*more) break;
+    }
+    const int64_t start = absl::GetCurrentTimeNanos();
+    ParallelFor(static_cast<int64_t>(taken), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Slot& slot = slots_[static_cast<size_t>(i)];
+        IterationContext own(ctx.call);
+        slot.status = slot.run.Run(own, std::move(slot.args), slot.results);
+      }
+    });
+    FORMWORK_RETURN_IF_ERROR(WorkStatus());  // Some may not have been run.
+    filled_ = taken;
+    const int64_t at_once = std::min<int64_t>(ParallelThreads(), static_cast<int64_t>(taken));
+    if (taken > 0) {
+      nanos_ = (absl::GetCurrentTimeNanos() - start) * at_once / static_cast<int64_t>(taken);
+    }
+    return absl::OkStatus();
+  }
+
+  Iterator it_;
+  const std::shared_ptr<const DatasetFunction> map_;
+  const int64_t width_;
+  const bool preserve_;
+  std::vector<Slot> slots_;
+  size_t at_ = 0, filled_ = 0;
+  absl::Status input_status_;  // Behind the elements that are filled.
+  int64_t nanos_ = 0;          // What an element takes.
+  uint32_t until_clock_ = 0;
+};
+
+// How many elements to be ahead of the `calls` that are asked for; TensorFlow's kAutotune: -1.
+absl::StatusOr<int64_t> WidthFrom(KernelContext& ctx, int i) {
+  const Tensor& input = ctx.input(i);
+  if (input.rank() != 0) return InvalidArgument("num_parallel_calls must be a scalar");
+  const int64_t calls =
+      input.dtype() == DType::kInt32 ? input.scalar<int32_t>() : input.scalar<int64_t>();
+  const int64_t threads = ParallelThreads();
+  if (calls == -1) return threads == 1 ? 1 : 2 * threads;
+  if (calls < 1) return InvalidArgument("num_parallel_calls must be greater than zero.");
+  return threads == 1 ? 1 : std::min(calls, 4 * threads);
+}
+
+absl::StatusOr<KernelFn> MakeParallelMap(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, spec.dtypes));
+  FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
+  return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t calls, WidthFrom(ctx, ctx.num_inputs() - 1));
+    const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
+    auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 2);
+    const int64_t width = map->side_by_side() ? calls : 1;
+    return NewDataset(spec, cardinality, [=](IterationContext& ctx) -> Begun {
+      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
+      return NextFn([mapped = ParallelMap(std::move(it), map, std::move(run), width, preserve)](
+                        IterationContext& ctx, Element& element) mutable {
+        return mapped.Next(ctx, element);
+      });
+    });
+  }));
+}
 
 absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
@@ -69,12 +201,12 @@ absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
     return NewDataset(spec, cardinality, [=](IterationContext& ctx) -> Begun {
       FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
       FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, scan->NewRun(ctx));
-      return NextFn([it = std::move(it), run = std::move(run), state = *initial, preserve](
+      return NextFn([it = std::move(it), run = std::move(run), state = *initial, preserve,
+                     next = Element(), args = Element()](
                         IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-        Element next;
         FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, next));
         if (!more) return false;
-        Element args = state;
+        args = state;
         args.insert(args.end(), std::make_move_iterator(next.begin()),
                     std::make_move_iterator(next.end()));
         const absl::Status status = run.Run(ctx, std::move(args), next);
@@ -92,7 +224,7 @@ absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
 }
 
 // `ends`: the first element that the predicate refuses ends the dataset; else it is left out.
-// `own`: as of MakeMapBefore.
+// `own`: inputs beside the dataset and what the function has captured, which stand last.
 absl::StatusOr<KernelFn> MakeFilterThat(KernelInit& init, bool ends, int own = 0) {
   FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
   FORMWORK_RETURN_IF_ERROR(CheckResults(*function, {DType::kBool}));

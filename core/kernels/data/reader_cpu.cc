@@ -33,11 +33,11 @@ absl::StatusOr<KernelFn> MakeReduce(KernelInit& init) {
     IterationContext iteration(ctx.call());
     FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, reduce.NewRun(iteration));
     FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(iteration));
+    Element element, args;
     while (true) {
-      Element element;
       FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(iteration, element));
       if (!more) break;
-      Element args = std::move(state);
+      args.swap(state);
       args.insert(args.end(), std::make_move_iterator(element.begin()),
                   std::make_move_iterator(element.end()));
       FORMWORK_RETURN_IF_ERROR(run.Run(iteration, std::move(args), state));
@@ -62,6 +62,32 @@ absl::StatusOr<KernelFn> MakeSingleElement(KernelInit& init) {
   });
 }
 
+// Goes through the elements before it; of a dataset that is shuffled each time that is another one.
+absl::StatusOr<KernelFn> MakeElementAtIndex(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  return KernelFn([spec](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr input, DatasetFromTensor(ctx.input(0)));
+    FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(spec.dtypes, input->spec.dtypes));
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t index, ScalarInput<int64_t>(ctx, 1, "index"));
+    if (input->cardinality < 0) {
+      return FailedPrecondition("a dataset of ",
+                                input->cardinality == Dataset::kInfinite ? "infinite" : "unknown",
+                                " cardinality does not support random access.");
+    }
+    const absl::Status outside = absl::OutOfRangeError(
+        absl::StrCat("Index out of range [0, ", input->cardinality, "):", index));
+    if (index < 0 || index >= input->cardinality) return outside;
+    IterationContext iteration(ctx.call());
+    FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(iteration));
+    Element element;
+    for (int64_t i = 0; i <= index; ++i) {
+      FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(iteration, element));
+      if (!more) return outside;
+    }
+    return SetOutputs(ctx, spec, std::move(element));
+  });
+}
+
 absl::Status Cardinality(KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr input, DatasetFromTensor(ctx.input(0)));
   ctx.SetOutput(0, Tensor::Scalar(input->cardinality));
@@ -75,6 +101,7 @@ absl::StatusOr<KernelFn> MakeCardinality(KernelInit&) { return KernelFn(&Cardina
 void RegisterDatasetReaders(KernelRegistry& registry) {
   registry.Add("ReduceDataset", MakeReduce);
   registry.Add("DatasetToSingleElement", MakeSingleElement);
+  registry.Add("GetElementAtIndex", MakeElementAtIndex);
   registry.Add("DatasetCardinality", MakeCardinality);
 }
 

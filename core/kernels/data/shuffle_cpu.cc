@@ -80,9 +80,10 @@ class Shuffler {
     }
     Slice& slice = slices_.front();
     const uint64_t offset = numbers_.Next() % (slice.end - slice.begin);
+    // Elements change places, and so does the room that they leave.
     Element& chosen = buffer_[PlaceOf(slice.begin + offset)];
-    element = std::move(chosen);
-    chosen = std::move(buffer_[PlaceOf(slice.begin)]);
+    element.swap(chosen);
+    chosen.swap(buffer_[PlaceOf(slice.begin)]);
     ++slice.begin;
     --waiting_;
     return true;
@@ -116,10 +117,9 @@ class Shuffler {
         slices_.push_back({from, from});
         ++epoch_;
       }
-      Element element;
-      FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, element));
+      FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, next_));
       if (more) {
-        Put(std::move(element));
+        Put();
       } else if (!produced_ && sizes_.epochs == -1) {
         break;  // Nothing, for ever.
       }
@@ -127,14 +127,15 @@ class Shuffler {
     return absl::OkStatus();
   }
 
-  void Put(Element element) {
+  // What came last.
+  void Put() {
     produced_ = true;
     if (whole_input() && waiting_ == buffer_.size()) {
-      buffer_.push_back(std::move(element));
+      buffer_.push_back(std::move(next_));
     } else if (const size_t place = PlaceOf(slices_.back().end); place == buffer_.size()) {
-      buffer_.push_back(std::move(element));  // As far as it has been needed.
+      buffer_.push_back(std::move(next_));  // As far as it has been needed.
     } else {
-      buffer_[place] = std::move(element);
+      buffer_[place].swap(next_);
     }
     ++waiting_;
     end_ = ++slices_.back().end;
@@ -148,6 +149,7 @@ class Shuffler {
   int64_t epoch_ = 0;
   bool produced_ = false;
   std::vector<Element> buffer_;
+  Element next_;
   uint64_t waiting_ = 0;
   uint64_t end_ = 0;  // Of the last slice that has been.
   std::deque<Slice> slices_;

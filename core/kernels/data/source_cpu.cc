@@ -106,15 +106,19 @@ absl::StatusOr<KernelFn> MakeTensorSlice(KernelInit& init) {
     }
     if (components->empty()) return InvalidArgument("TensorSliceDataset has no components");
     const int64_t rows = components->front().dim(0);
+    std::vector<Shape> shapes;
+    for (const Tensor& component : *components) shapes.push_back(RowShape(component));
     return NewDataset(
         SpecOfInputs(ctx, declared), rows,
-        [components = std::move(components), rows](IterationContext&) -> Begun {
+        [components = std::move(components), shapes = std::move(shapes),
+         rows](IterationContext&) -> Begun {
           return NextFn(
-              [components, rows, at = int64_t{0}](
+              [components, shapes, rows, at = int64_t{0}](
                   IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
                 if (at == rows) return false;
-                for (const Tensor& component : *components) {
-                  FORMWORK_ASSIGN_OR_RETURN(Tensor row, RowOf(ctx.allocator(), component, at));
+                for (size_t c = 0; c < shapes.size(); ++c) {
+                  FORMWORK_ASSIGN_OR_RETURN(
+                      Tensor row, RowOf(ctx.allocator(), (*components)[c], shapes[c], at));
                   element.push_back(std::move(row));
                 }
                 ++at;

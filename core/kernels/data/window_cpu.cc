@@ -201,7 +201,7 @@ class Groups {
   static absl::StatusOr<int64_t> RunForInteger(IterationContext& ctx, RunningFunction& function,
                                                const Element& args, absl::string_view name) {
     Element results;
-    FORMWORK_RETURN_IF_ERROR(function.Run(ctx, args, results));
+    FORMWORK_RETURN_IF_ERROR(function.Run(ctx, Element(args), results));
     if (results.size() == 1 && results[0].dtype() == DType::kInt64 && results[0].rank() == 0) {
       return results[0].scalar<int64_t>();
     }

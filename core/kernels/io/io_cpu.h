@@ -6,6 +6,7 @@ namespace formwork {
 
 // Parts of the family io.
 void AddFileCpuKernels(KernelRegistry& registry);
+void AddMatchingFilesCpuKernels(KernelRegistry& registry);
 void AddParseExampleCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
