@@ -16,7 +16,7 @@ BELOW = {
     "core/kernels/array": ["core/kernels", "core/kernels/variant"],
     "core/kernels/conv": ["core/kernels/elementwise", "core/kernels/gemm"],
     "core/kernels/data": ["core/kernels/array", "core/kernels/random", "core/kernels/resource",
-                          "core/storage"],
+                          "core/kernels/variant", "core/storage"],
     "core/kernels/debug": ["core/kernels"],
     "core/kernels/elementwise": ["core/kernels", "core/kernels/variant"],
     "core/kernels/fft": ["core/kernels"],

@@ -266,6 +266,10 @@ void RegisterTransformations(OpRegistry& registry) {
       "metadata: string = \"\"",
       {.shape_fn = shapes::Scalar});
   registry.Add(
+      "DenseToSparseBatchDataset(input_dataset: variant, batch_size: int64, row_shape: int64) -> "
+      "(handle: variant); output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
       "UnbatchDataset(input_dataset: variant) -> (handle: variant); output_types: list(type) >= 1; "
       "output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar});

@@ -108,6 +108,22 @@ def batches_of_all_kinds(function):
 
 
 @program
+def batches_as_sparse_tensors(function):
+  @function
+  def f(n, size):
+    r = Dataset.range(n).map(lambda i: tf.fill([i % 4, 2], i))
+    texts = Dataset.range(n).map(lambda i: tf.fill([i % 3], tf.as_string(i)))
+    of = tf.zeros([0], tf.int64), tf.zeros([0], tf.int64), tf.zeros([0], tf.int64)
+    return r.sparse_batch(size, [5, 2]).reduce(of, lambda state, s: tuple(
+        tf.concat([a, tf.reshape(b, [-1])], 0)
+        for a, b in zip(state, (s.indices, s.values, s.dense_shape)))), _gathered(
+            texts.sparse_batch(2, [None]).map(lambda s: tf.sparse.to_dense(s, "-")), tf.string)
+
+  five, two = tf.constant(5, tf.int64), tf.constant(2, tf.int64)
+  return [f(five, two), f(five * 2, five), f(two * 0, two), caught(f, two, two * 0)]
+
+
+@program
 def batches_and_windows(function):
   @function
   def f(n):

@@ -1,5 +1,6 @@
 """Datasets and iterators of this process that a function on the server captures or is given."""
 import gc
+import time
 
 import formwork
 import numpy as np
@@ -180,3 +181,17 @@ def test_after_clear_an_iterator_begins_anew(live):
   assert f() == 0 and len(g()) == 4
   live.clear()
   assert f() == 0 and len(g()) == 4
+
+
+def test_a_deadline_ends_a_parallel_map(live):
+  x = tf.random.stateless_normal([256, 256], [1, 2])
+
+  def costly(i):
+    return tf.reduce_sum(tf.matmul(x, x)) + tf.cast(i, tf.float32)
+
+  f = live.function(lambda: Dataset.range(10 ** 9).map(costly, num_parallel_calls=8).reduce(
+      0., lambda a, b: a + b), timeout=0.5)
+  start = time.monotonic()
+  with pytest.raises(tf.errors.DeadlineExceededError):
+    f()
+  assert time.monotonic() - start < 5

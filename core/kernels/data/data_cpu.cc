@@ -12,6 +12,7 @@ void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterFlatMapDatasets(registry);
   RegisterOrderDatasets(registry);
   RegisterBatchDatasets(registry);
+  RegisterSparseBatchDatasets(registry);
   RegisterWindowDatasets(registry);
   RegisterShuffleDatasets(registry);
   RegisterCacheDatasets(registry);

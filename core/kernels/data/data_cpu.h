@@ -13,6 +13,7 @@ void RegisterMapDatasets(KernelRegistry& registry);        ///< An element of ea
 void RegisterFlatMapDatasets(KernelRegistry& registry);    ///< Datasets of elements, joined.
 void RegisterOrderDatasets(KernelRegistry& registry);      ///< Which elements, and of which input.
 void RegisterBatchDatasets(KernelRegistry& registry);      ///< Several elements as one, and back.
+void RegisterSparseBatchDatasets(KernelRegistry& registry);
 void RegisterWindowDatasets(KernelRegistry& registry);     ///< Several elements as a dataset.
 void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);

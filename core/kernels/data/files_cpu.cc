@@ -2,8 +2,8 @@
 // folder that the server has for them, each looked up when its turn comes.
 //
 // As in TensorFlow a file that ends within the header of a record ends before it; one whose
-// compressed data is cut off, which ends it there, fails here, and what follows an empty member of a
-// gzip file is read.
+// compressed data is cut off, which ends it there, fails here, and what follows an empty member of
+// a gzip file is read.
 
 #include <bit>
 #include <cstring>

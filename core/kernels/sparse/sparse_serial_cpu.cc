@@ -11,26 +11,12 @@
 #include "core/kernels/index_values.h"
 #include "core/kernels/shape_tensor.h"
 #include "core/kernels/sparse/sparse_cpu.h"
-#include "core/kernels/variant/variant_nesting.h"
+#include "core/kernels/variant/tensor_part.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/sparse.h"
 
 namespace formwork {
 namespace {
-
-// A tensor as an element of another.
-class Part final : public VariantObject {
- public:
-  absl::string_view type_name() const override { return "tensorflow::Tensor"; }
-  Tensor tensor;
-};
-
-absl::StatusOr<Variant> PartOf(Tensor tensor) {
-  auto part = std::make_shared<Part>();
-  FORMWORK_RETURN_IF_ERROR(CountNesting(*part, tensor));
-  part->tensor = std::move(tensor);
-  return Variant(std::move(part));
-}
 
 absl::Status CheckParts(KernelContext& ctx) {
   return CheckSparse(
@@ -118,7 +104,7 @@ struct SparseParts {
 absl::StatusOr<SparseParts> PartsAt(const Tensor& serialized, int64_t i, DType dtype) {
   const Tensor* tensors[3];
   for (int k = 0; k < 3; ++k) {
-    const auto* part = dynamic_cast<const Part*>(serialized.data<Variant>()[i * 3 + k].get());
+    const auto* part = dynamic_cast<const TensorPart*>(serialized.data<Variant>()[i * 3 + k].get());
     if (part == nullptr)
       return InvalidArgument("Could not get a tensor from serialized_sparse[", i, ", ", k, "]");
     tensors[k] = &part->tensor;
