@@ -28,7 +28,7 @@ ROUNDS = 7
 
 def map_and_batch(folder):
   import tensorflow as tf
-  elements = 200000
+  elements = 50000
 
   def f(n):
     d = tf.data.Dataset.range(n).map(lambda i: tf.cast(i, tf.float32) * 2.0 + 1.0).batch(64)

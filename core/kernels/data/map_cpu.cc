@@ -156,7 +156,7 @@ absl::StatusOr<int64_t> WidthFrom(KernelContext& ctx, int i) {
   const int64_t calls =
       input.dtype() == DType::kInt32 ? input.scalar<int32_t>() : input.scalar<int64_t>();
   const int64_t threads = ParallelThreads();
-  if (calls == -1) return threads == 1 ? 1 : 2 * threads;
+  if (calls == -1) return threads == 1 ? 1 : 4 * threads;
   if (calls < 1) return InvalidArgument("num_parallel_calls must be greater than zero.");
   return threads == 1 ? 1 : std::min(calls, 4 * threads);
 }
