@@ -1,7 +1,7 @@
 // engine_bench FOLDER CALLS [THREADS [FILES]]: runs a dumped function (tests/bench/traced.py) in an
-// engine of this process, with one compute thread or THREADS, which may read the files of the folder
-// FILES. For each line on stdin it prints microseconds per call of one round of CALLS calls: CPU
-// time of this process's threads together, and wall time.
+// engine of this process, with one compute thread or THREADS, which may read the files of the
+// folder FILES. For each line on stdin it prints microseconds per call of one round of CALLS calls:
+// CPU time of this process's threads together, and wall time.
 
 #include <ctime>
 #include <fstream>

@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,6 +17,7 @@
 #include "core/storage/files_dir.h"
 #include "core/storage/object_graph.h"
 #include "core/storage/tensor_bundle.h"
+#include "tests/support/temp_folder.h"
 
 namespace formwork {
 namespace {
@@ -26,13 +26,7 @@ namespace fs = std::filesystem;
 
 class CheckpointFilesTest : public ::testing::Test {
  protected:
-  CheckpointFilesTest() {
-    std::string name = ::testing::TempDir() + "checkpoint-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~CheckpointFilesTest() override { fs::remove_all(folder_); }
-
-  std::string In(const std::string& name) const { return folder_ + "/" + name; }
+  std::string In(const std::string& name) const { return folder_.path() + "/" + name; }
   Tensor Floats(std::vector<float> values, const Shape& shape) {
     Tensor tensor = *Tensor::Allocate(allocator_, DType::kFloat, shape);
     std::copy(values.begin(), values.end(), tensor.mutable_data<float>());
@@ -46,11 +40,11 @@ class CheckpointFilesTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << content;
   }
   int FilesLeft() const {
-    return static_cast<int>(std::distance(fs::directory_iterator(folder_), {}));
+    return static_cast<int>(std::distance(fs::directory_iterator(folder_.path()), {}));
   }
 
   HostAllocator allocator_;
-  std::string folder_;
+  const testing::TempFolder folder_;
 };
 
 TEST_F(CheckpointFilesTest, CrcIsCastagnolis) {

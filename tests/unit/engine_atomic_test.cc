@@ -1,7 +1,6 @@
 // Calls all of whose changes happen, or none.
 
-#include <filesystem>
-
+#include "tests/support/temp_folder.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -199,10 +198,9 @@ TEST_F(AtomicCallTest, OneWhoseOutputsCannotBeKeptFailsAsAWhole) {
 }
 
 TEST_F(AtomicCallTest, NothingOfOneThatFailsIsLogged) {
-  std::string directory = ::testing::TempDir() + "/atomic_XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const TempFolder folder;
   EngineOptions options;
-  options.data_dir = directory;
+  options.data_dir = folder.path();
   options.durability = Durability::kSync;
   Start(options);
   NewVariable("v", 1);
@@ -220,7 +218,6 @@ TEST_F(AtomicCallTest, NothingOfOneThatFailsIsLogged) {
   EXPECT_EQ(ValueOf("v"), 3);
   EXPECT_EQ(ValueOf("w"), 2);
   engine_.reset();
-  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 // An engine whose answered calls are on disk.
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/engine.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -18,19 +17,12 @@ using ::testing::HasSubstr;
 
 class EngineCommitTest : public EngineTest {
  protected:
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + "/commit_XXXXXX";
-    ASSERT_NE(mkdtemp(directory_.data()), nullptr);
-    Begin();
-  }
-  void TearDown() override {
-    engine_.reset();
-    std::filesystem::remove_all(directory_);
-  }
+  void SetUp() override { Begin(); }
+  void TearDown() override { engine_.reset(); }
   using EngineTest::Begin;
   EngineOptions Options(Durability durability = Durability::kSync) {
     EngineOptions options;
-    options.data_dir = directory_;
+    options.data_dir = folder_.path();
     options.durability = durability;
     return options;
   }
@@ -80,7 +72,7 @@ class EngineCommitTest : public EngineTest {
     return made.ok() ? made->function.id : 0;
   }
 
-  std::string directory_;
+  const TempFolder folder_;
 };
 
 TEST_F(EngineCommitTest, WhatWasAnsweredIsThereAfterACrashAndClientsDoNotNotice) {

@@ -1,7 +1,6 @@
 // What outlives an engine with a data directory.
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 
 #include "core/engine.h"
 #include "core/storage/snapshot_store.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -21,23 +21,10 @@ namespace {
 using absl::StatusCode;
 using ::testing::HasSubstr;
 
-// A new one: tests run side by side.
-std::string NewDirectory() {
-  std::string path = ::testing::TempDir() + "/snapshot_XXXXXX";
-  EXPECT_NE(mkdtemp(path.data()), nullptr);
-  return path;
-}
-
 class EngineSnapshotTest : public EngineTest {
  protected:
-  void SetUp() override {
-    directory_ = NewDirectory();
-    Begin();
-  }
-  void TearDown() override {
-    engine_.reset();
-    std::filesystem::remove_all(directory_);
-  }
+  void SetUp() override { Begin(); }
+  void TearDown() override { engine_.reset(); }
 
   using EngineTest::Begin;
   void Begin() { Start(Options()); }
@@ -50,7 +37,7 @@ class EngineSnapshotTest : public EngineTest {
   }
   EngineOptions Options() {
     EngineOptions options;
-    options.data_dir = directory_;
+    options.data_dir = folder_.path();
     options.on_lost_function = [this](absl::string_view name, const absl::Status& status) {
       lost_[std::string(name)] = status;
     };
@@ -76,7 +63,7 @@ class EngineSnapshotTest : public EngineTest {
     return taken.value_or(SnapshotInfo());
   }
 
-  std::string directory_;
+  const TempFolder folder_;
   HostAllocator allocator_;
   std::map<std::string, absl::Status> lost_;
 };
@@ -363,7 +350,7 @@ TEST_F(EngineSnapshotTest, DamageIsNamedAndNothingIsHalfLoaded) {
       engine_->CreateVariable("ns", "w", DType::kString, Shape({}), Tensor::StringScalar(noise)));
   EndInPeace();
   int damaged = 0;
-  for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
     if (file.path().extension() != ".blob") continue;
     std::fstream bytes(file.path(), std::ios::in | std::ios::out | std::ios::binary);
     bytes.seekp(50000);
@@ -388,16 +375,12 @@ TEST_F(EngineSnapshotTest, WithoutADirectoryThereIsNone) {
 
 class SnapshotStoreTest : public ::testing::Test {
  protected:
-  void TearDown() override {
-    store_.reset();
-    std::filesystem::remove_all(directory_);
-  }
   void Open() {
     store_.reset();
-    store_ = *SnapshotStore::Open(directory_);
+    store_ = *SnapshotStore::Open(folder_.path());
   }
 
-  const std::string directory_ = NewDirectory();
+  const TempFolder folder_;
   HostAllocator allocator_;
   std::unique_ptr<SnapshotStore> store_;
 };
@@ -441,7 +424,7 @@ TEST_F(SnapshotStoreTest, WhatWasRemovedIsGivenBackToTheDisk) {
   std::memset(value.mutable_raw(), 1, value.bytes());
   const auto disk = [this] {
     uintmax_t bytes = 0;
-    for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+    for (const auto& file : std::filesystem::directory_iterator(folder_.path())) {
       bytes += file.file_size();
     }
     return bytes;

@@ -1,12 +1,11 @@
 // Requests that are sent again after the engine's process has ended.
 
-#include <cstdlib>
-#include <filesystem>
 #include <set>
 #include <thread>
 
 #include "core/base/reason.h"
 #include "core/storage/snapshot_store.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -28,8 +27,6 @@ class TextAnswer final : public MessageAnswer {
 class EngineStoredAnswersTest : public EngineTest {
  protected:
   void SetUp() override {
-    directory_ = ::testing::TempDir() + "/answers_XXXXXX";
-    ASSERT_NE(mkdtemp(directory_.data()), nullptr);
     Begin();
     NewVariable("v", 0);
     ASSERT_OK_AND_ASSIGN(
@@ -41,14 +38,11 @@ class EngineStoredAnswersTest : public EngineTest {
                  {Spec("x:0")}, {"y:0"}, {{"v:0", "v"}}, {"a", "p"}));
     add_ = made.function.id;
   }
-  void TearDown() override {
-    engine_.reset();
-    std::filesystem::remove_all(directory_);
-  }
+  void TearDown() override { engine_.reset(); }
   using EngineTest::Begin;
   void Begin(Durability durability = Durability::kSync) {
     EngineOptions options;
-    options.data_dir = directory_;
+    options.data_dir = folder_.path();
     options.durability = durability;
     options.max_answers = max_answers_;
     options.max_answer_bytes = max_answer_bytes_;
@@ -92,7 +86,7 @@ class EngineStoredAnswersTest : public EngineTest {
     engine_.reset();
     int64_t stored = 0;
     {
-      auto store = *SnapshotStore::Open(directory_);
+      auto store = *SnapshotStore::Open(folder_.path());
       EXPECT_OK(store->VisitLog(
           [&](const StoredKey&, const state::Logged& logged) { stored += logged.answer(); }));
     }
@@ -100,7 +94,7 @@ class EngineStoredAnswersTest : public EngineTest {
     return stored;
   }
 
-  std::string directory_;
+  const TempFolder folder_;
   uint64_t add_ = 0;
   int64_t max_answers_ = 1024;
   size_t max_answer_bytes_ = size_t{64} << 20;
@@ -308,7 +302,7 @@ TEST_F(EngineStoredAnswersTest, ADamagedAnswerIsNamedAtTheStart) {
   EXPECT_EQ(Sum(Call(1, 1, absl::ZeroDuration())), 1);
   engine_.reset();
   {
-    auto store = *SnapshotStore::Open(directory_);
+    auto store = *SnapshotStore::Open(folder_.path());
     LoggedValue value;
     value.key = {StoredKey::Of::kLoggedAnswer, 0, 1000};
     value.logged.set_position(1000);
@@ -317,12 +311,12 @@ TEST_F(EngineStoredAnswersTest, ADamagedAnswerIsNamedAtTheStart) {
     ASSERT_OK(store->Log({&value, 1}, {}));
   }
   EngineOptions options;
-  options.data_dir = directory_;
+  options.data_dir = folder_.path();
   options.durability = Durability::kSync;
   EXPECT_THAT(Engine::Create(options),
               StatusIs(StatusCode::kDataLoss, HasSubstr("an answer is damaged")));
   {
-    auto store = *SnapshotStore::Open(directory_);
+    auto store = *SnapshotStore::Open(folder_.path());
     const StoredKey key{StoredKey::Of::kLoggedAnswer, 0, 1000};
     ASSERT_OK(store->Log({}, {&key, 1}));
   }

@@ -51,6 +51,24 @@ Color<T> ToRgb(const Color<T>& hsv) {
           (rest + hsv.b * UnitOf(T(2) - std::abs(sixths - T(4)))) * hsv.c};
 }
 
+// The colour in that sixth of the circle of hues whose largest, middle and smallest part these are.
+Color<float> InSixth(int sixth, float most, float middle, float least) {
+  switch (sixth) {
+    case 0:
+      return {most, middle, least};
+    case 1:
+      return {middle, most, least};
+    case 2:
+      return {least, most, middle};
+    case 3:
+      return {least, middle, most};
+    case 4:
+      return {middle, least, most};
+    default:
+      return {most, least, middle};
+  }
+}
+
 // The largest and the smallest of three, and where on the circle of six sixths the colour is.
 Color<float> TurnHue(const Color<float>& rgb, float by) {
   const auto [r, g, b] = rgb;
@@ -79,20 +97,7 @@ Color<float> TurnHue(const Color<float>& rgb, float by) {
   float part = hue - static_cast<float>(sixth);
   if (sixth % 2 != 0) part = 1 - part;
   const float middle = least + part * (most - least);
-  switch (sixth) {
-    case 0:
-      return {most, middle, least};
-    case 1:
-      return {middle, most, least};
-    case 2:
-      return {least, most, middle};
-    case 3:
-      return {least, middle, most};
-    case 4:
-      return {middle, least, most};
-    default:
-      return {most, least, middle};
-  }
+  return InSixth(sixth, most, middle, least);
 }
 
 Color<float> Saturate(const Color<float>& rgb, float scale) {
@@ -106,20 +111,7 @@ Color<float> Saturate(const Color<float>& rgb, float scale) {
   const float within = sixths - static_cast<float>(sixth / 2 * 2);
   const float middle = chroma * (1 - std::abs(within - 1)) + least;
   const float most = chroma + least;
-  switch (sixth) {
-    case 0:
-      return {most, middle, least};
-    case 1:
-      return {middle, most, least};
-    case 2:
-      return {least, most, middle};
-    case 3:
-      return {least, middle, most};
-    case 4:
-      return {middle, least, most};
-    default:
-      return {most, least, middle};
-  }
+  return InSixth(sixth, most, middle, least);
 }
 
 // to = change(from) for each pixel. T is computed in as Wide.
