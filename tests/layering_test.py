@@ -33,7 +33,8 @@ BELOW = {
     "core/kernels/ragged": ["core/kernels/gather", "core/kernels/variant"],
     "core/kernels/random": ["core/kernels/gather"],
     "core/kernels/reduction": ["core/kernels/elementwise"],
-    "core/kernels/resource": ["core/kernels/gather"],
+    # Tables are read from files.
+    "core/kernels/resource": ["core/kernels/gather", "core/kernels/io"],
     "core/kernels/sparse": ["core/kernels/string", "core/kernels/variant"],
     "core/kernels/string": ["core/kernels"],
     "core/kernels/training": ["core/kernels"],

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/ops/graph_dtype.h"
 #include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
@@ -77,7 +78,51 @@ absl::Status CheckDType(absl::string_view what, DType expected, const Tensor& gi
                          DTypeName(given.dtype()));
 }
 
+absl::Status CheckInitializable(const ResourceType& type) {
+  if (type.kind == &kStaticTableKind) return absl::OkStatus();
+  return InvalidArgument("Table is not initializable: it is a ", type.ToString());
+}
+
+bool IsReadFromText(DType dtype) {
+  return dtype == DType::kInt32 || dtype == DType::kInt64 || dtype == DType::kFloat ||
+         dtype == DType::kDouble || dtype == DType::kString;
+}
+
+// `part`: Key or Value, `index` what of a line it is.
+absl::Status CheckTextPart(absl::string_view part, absl::string_view of, int64_t index,
+                           DType dtype) {
+  if (index == TableTextAttrs::kLineNumber && dtype != DType::kInt64) {
+    return InvalidArgument(part, " index for line number requires table ", of,
+                           " dtype of int64, got ", GraphDTypeName(dtype));
+  }
+  if (index == TableTextAttrs::kWholeLine && !IsInteger(dtype) && dtype != DType::kString) {
+    return InvalidArgument(part, " index for whole line requires table ", of,
+                           " dtype of integer or string, got ", GraphDTypeName(dtype));
+  }
+  if (!IsReadFromText(dtype)) {
+    return InvalidArgument("Data type ", GraphDTypeName(dtype), " not supported.");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<TableTextAttrs> TableTextAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      TableTextAttrs read,
+      ReadAttrs<TableTextAttrs>(attrs, "key_index", &TableTextAttrs::key_index, "value_index",
+                                &TableTextAttrs::value_index, "vocab_size",
+                                &TableTextAttrs::vocab_size, "delimiter",
+                                &TableTextAttrs::delimiter, "offset", &TableTextAttrs::offset));
+  if (read.delimiter.size() != 1) return InvalidArgument("delimiter should be only 1 char");
+  return read;
+}
+
+absl::Status CheckTableText(const ResourceType& type, const TableTextAttrs& attrs) {
+  FORMWORK_RETURN_IF_ERROR(CheckInitializable(type));
+  FORMWORK_RETURN_IF_ERROR(CheckTextPart("Key", "key", attrs.key_index, type.parts[0].dtype));
+  return CheckTextPart("Value", "value", attrs.value_index, type.parts[1].dtype);
+}
 
 absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys) {
   return CheckDType("Key", type.parts[0].dtype, keys);
@@ -94,9 +139,7 @@ absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, con
 
 absl::Status CheckInitialEntries(const ResourceType& type, const Tensor& keys,
                                  const Tensor& values) {
-  if (type.kind != &kStaticTableKind) {
-    return InvalidArgument("Table is not initializable: it is a ", type.ToString());
-  }
+  FORMWORK_RETURN_IF_ERROR(CheckInitializable(type));
   if (keys.rank() != 1) {
     return InvalidArgument("Keys must be a vector, but received shape", keys.shape().ToString());
   }
@@ -148,6 +191,12 @@ void RegisterTableOps(OpRegistry& registry) {
   registry.Add(
       "InitializeTableV2(table_handle: resource, keys: Tkey, values: Tval) -> (); Tkey: type; "
       "Tval: type",
+      {.effect = Effect::kWrite});
+  registry.Add(
+      "InitializeTableFromTextFileV2(table_handle: resource, filename: string) -> (); key_index: "
+      "int "
+      ">= -2; value_index: int >= -2; vocab_size: int >= -1 = -1; delimiter: string = \"\t\"; "
+      "offset: int = 0",
       {.effect = Effect::kWrite});
   registry.Add(
       "LookupTableFindV2(table_handle: resource, keys: Tin, default_value: Tout) -> (values: "

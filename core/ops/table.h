@@ -2,8 +2,12 @@
 
 // Hash tables: what their ops, on any device, have in common.
 
+#include <cstdint>
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/ops/attr.h"
 #include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 
@@ -25,6 +29,23 @@ absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, con
 /// What InitializeTableV2 asks of them besides: vectors that are not empty.
 absl::Status CheckInitialEntries(const ResourceType& type, const Tensor& keys,
                                  const Tensor& values);
+
+/// InitializeTableFromTextFileV2's attrs: what of each line is a key and what is its value.
+struct TableTextAttrs {
+  static constexpr int64_t kWholeLine = -2;
+  static constexpr int64_t kLineNumber = -1;  ///< From 0 on, plus `offset`.
+  /// Errors: kInvalidArgument unless the delimiter is one character.
+  static absl::StatusOr<TableTextAttrs> FromAttrs(const AttrMap& attrs);
+
+  int64_t key_index;    ///< One of these, or a column.
+  int64_t value_index;  ///< The same.
+  int64_t vocab_size;   ///< The number of lines that are read; -1: all.
+  std::string delimiter;
+  int64_t offset;
+};
+
+/// Errors: kInvalidArgument unless lines of text can give the entries of such a table.
+absl::Status CheckTableText(const ResourceType& type, const TableTextAttrs& attrs);
 
 /// The shape of the values that are found for `keys`. Errors: as CheckTableKeys;
 /// kInvalidArgument unless `default_value` is one value, or one for each key.

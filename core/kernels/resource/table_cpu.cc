@@ -10,9 +10,11 @@
 #include "core/base/parallel.h"
 #include "core/base/persistent_map.h"
 #include "core/base/status.h"
+#include "core/kernels/io/whole_file.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
 #include "core/kernels/resource/stored_form.h"
+#include "core/kernels/resource/table_text.h"
 #include "core/ops/table.h"
 
 namespace formwork {
@@ -398,6 +400,26 @@ absl::StatusOr<KernelFn> MakeFind(KernelInit&) {
   });
 }
 
+// What is at [i], as TensorFlow's errors write it.
+std::string EntryText(const Tensor& entries, int64_t i) {
+  switch (entries.dtype()) {
+    case DType::kString:
+      return entries.data<std::string>()[i];
+    case DType::kInt32:
+      return absl::StrCat(entries.data<int32_t>()[i]);
+    case DType::kInt64:
+      return absl::StrCat(entries.data<int64_t>()[i]);
+    case DType::kFloat:
+      return absl::StrCat(entries.data<float>()[i]);
+    case DType::kDouble:
+      return absl::StrCat(entries.data<double>()[i]);
+    case DType::kBool:
+      return entries.data<bool>()[i] ? "1" : "0";
+    default:
+      return absl::StrCat("number ", i);
+  }
+}
+
 // Whether all of them are in `table`, keys that are there twice with one value.
 absl::Status CheckUnambiguous(KernelContext& ctx, const Table& table, const Tensor& keys,
                               const Tensor& values) {
@@ -414,20 +436,28 @@ absl::Status CheckUnambiguous(KernelContext& ctx, const Table& table, const Tens
             : std::memcmp(static_cast<const char*>(found.raw()) + at * width,
                           static_cast<const char*>(values.raw()) + at * width, width) == 0;
     if (!same) {
-      return FailedPrecondition("HashTable has different values for the same key: the key at ", i,
-                                " of keys");
+      return FailedPrecondition("HashTable has different value for same key. Key ",
+                                EntryText(keys, i), " has ", EntryText(values, i),
+                                " and trying to add value ", EntryText(found, i));
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Table>> StaticTableOf(KernelContext& ctx, const ResourceType& type,
+                                                     const Tensor& keys, const Tensor& values) {
+  std::shared_ptr<Table> table = EmptyTable(type)->WithEntries(keys, values);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  FORMWORK_RETURN_IF_ERROR(CheckUnambiguous(ctx, *table, keys, values));
+  return table;
 }
 
 // A second time it stays as it is; TensorFlow looks at the number of entries alone.
 absl::Status Initialize(KernelContext& ctx, const Opened& opened) {
   const Tensor& keys = ctx.input(1);
   FORMWORK_RETURN_IF_ERROR(CheckInitialEntries(opened.type, keys, ctx.input(2)));
-  std::shared_ptr<Table> table = EmptyTable(opened.type)->WithEntries(keys, ctx.input(2));
-  FORMWORK_RETURN_IF_ERROR(WorkStatus());
-  FORMWORK_RETURN_IF_ERROR(CheckUnambiguous(ctx, *table, keys, ctx.input(2)));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Table> table,
+                            StaticTableOf(ctx, opened.type, keys, ctx.input(2)));
   if (!opened.initialized) return Write(ctx, opened.handle, std::move(table));
   if (table->size() == opened.table->size()) return absl::OkStatus();
   return FailedPrecondition("Table was already initialized with different data.");
@@ -438,6 +468,31 @@ absl::StatusOr<KernelFn> MakeInitialize(KernelInit&) {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
     return Initialize(ctx, opened);
   });
+}
+
+// A second time the file has to be there, but what it has is not looked at, as in TensorFlow.
+absl::Status InitializeFromText(KernelContext& ctx, const TableTextAttrs& attrs) {
+  const Tensor& name = ctx.input(1);
+  if (name.num_elements() != 1) {
+    return InvalidArgument("filename should be a single string, but got ", name.shape().ToString());
+  }
+  const std::string& file = *name.data<std::string>();
+  if (file.empty()) return InvalidArgument("filename cannot be empty.");
+  FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+  FORMWORK_RETURN_IF_ERROR(CheckTableText(opened.type, attrs));
+  FORMWORK_ASSIGN_OR_RETURN(const std::string text, WholeFile(ctx.call(), file));
+  if (opened.initialized) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const TableEntries entries,
+                            TableEntriesOf(text, opened.type, attrs, file, ctx.allocator()));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Table> table,
+                            StaticTableOf(ctx, opened.type, entries.keys, entries.values));
+  return Write(ctx, opened.handle, std::move(table));
+}
+
+absl::StatusOr<KernelFn> MakeInitializeFromText(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(TableTextAttrs attrs, TableTextAttrs::FromAttrs(init.attrs()));
+  return KernelFn(
+      [attrs = std::move(attrs)](KernelContext& ctx) { return InitializeFromText(ctx, attrs); });
 }
 
 absl::Status NotOfStaticTables(absl::string_view what) {
@@ -502,6 +557,7 @@ const StoredForm kStoredStaticTable = {kStaticTableKind, StoredParts, ValueOfPar
 void RegisterTableCpuKernels(KernelRegistry& registry) {
   registry.Add("LookupTableFindV2", MakeFind);
   registry.Add("InitializeTableV2", MakeInitialize);
+  registry.Add("InitializeTableFromTextFileV2", MakeInitializeFromText);
   registry.Add("LookupTableInsertV2", MakeInsert<false>);
   registry.Add("LookupTableImportV2", MakeInsert<true>);
   registry.Add("LookupTableRemoveV2", MakeRemove);
