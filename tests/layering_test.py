@@ -14,6 +14,7 @@ BELOW = {
     "core/kernels": ["core/ops", "core/resource"],
     # A family's headers are its own, but for the families that stand on it.
     "core/kernels/array": ["core/kernels", "core/kernels/variant"],
+    "core/kernels/audio": ["core/kernels"],
     "core/kernels/conv": ["core/kernels/elementwise", "core/kernels/gemm"],
     "core/kernels/data": ["core/kernels/array", "core/kernels/random", "core/kernels/resource",
                           "core/kernels/variant", "core/storage"],

@@ -22,6 +22,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTrainingCpuKernels(registry);
   RegisterStringCpuKernels(registry);
   RegisterImageCpuKernels(registry);
+  RegisterAudioCpuKernels(registry);
   RegisterIoCpuKernels(registry);
   RegisterFftCpuKernels(registry);
   RegisterLinalgCpuKernels(registry);

@@ -29,6 +29,7 @@ void RegisterDebugCpuKernels(KernelRegistry& registry);
 void RegisterTrainingCpuKernels(KernelRegistry& registry);
 void RegisterStringCpuKernels(KernelRegistry& registry);
 void RegisterImageCpuKernels(KernelRegistry& registry);
+void RegisterAudioCpuKernels(KernelRegistry& registry);
 void RegisterIoCpuKernels(KernelRegistry& registry);
 void RegisterFftCpuKernels(KernelRegistry& registry);
 void RegisterLinalgCpuKernels(KernelRegistry& registry);

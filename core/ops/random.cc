@@ -190,6 +190,11 @@ void RegisterRandomOps(OpRegistry& registry) {
       {.shape_fn = RandomShape, .effect = Effect::kRandom, .sized_by_value = true});
   registry.Add("RandomShuffle(value: T) -> (output: T); seed: int = 0; seed2: int = 0; T: type",
                {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRandom});
+  registry.Add(
+      "StatelessShuffle(value: T, key: uint64, counter: uint64, alg: host int32) -> (output: T); "
+      "T: "
+      "type",
+      {.shape_fn = shapes::SameAsFirstInput});
   registry.Add("RngSkip(resource: resource, algorithm: host int64, delta: host int64) -> ()",
                {.effect = Effect::kWrite});
   registry.Add(

@@ -35,6 +35,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterImageColorOps(registry);
   RegisterNmsOps(registry);
   RegisterImageFileOps(registry);
+  RegisterAudioOps(registry);
   RegisterIoOps(registry);
   RegisterParseOps(registry);
   RegisterFftOps(registry);

@@ -43,6 +43,7 @@ void RegisterImageOps(OpRegistry& registry);
 void RegisterImageColorOps(OpRegistry& registry);
 void RegisterNmsOps(OpRegistry& registry);
 void RegisterImageFileOps(OpRegistry& registry);
+void RegisterAudioOps(OpRegistry& registry);
 void RegisterIoOps(OpRegistry& registry);
 void RegisterParseOps(OpRegistry& registry);
 void RegisterFftOps(OpRegistry& registry);

@@ -170,25 +170,41 @@ absl::StatusOr<Tensor> ShuffledRows(Allocator& allocator, int64_t n, PhiloxSeque
   return order;
 }
 
+bool HasRowsToShuffle(const Tensor& value) { return value.num_elements() > 1 && value.dim(0) > 1; }
+
+// Output 0: the rows of input 0, of which there are at least two.
+absl::Status ShuffleRows(KernelContext& ctx, const Philox& philox) {
+  const Tensor& value = ctx.input(0);
+  const int64_t n = value.dim(0);
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Tensor order, n <= std::numeric_limits<int32_t>::max()
+                              ? ShuffledRows<int32_t>(ctx.allocator(), n, PhiloxSequence(philox))
+                              : ShuffledRows<int64_t>(ctx.allocator(), n, PhiloxSequence(philox)));
+  FORMWORK_ASSIGN_OR_RETURN(const GatherGeometry geometry,
+                            PrepareGatherRows({}, value.shape().dims(), order.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor output, Gather(ctx.allocator(), geometry, value, order));
+  ctx.SetOutput(0, std::move(output));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
   return KernelFn([position](KernelContext& ctx) -> absl::Status {
-    const Tensor& value = ctx.input(0);
-    if (value.num_elements() <= 1 || value.dim(0) <= 1) {
+    if (!HasRowsToShuffle(ctx.input(0))) {
       ctx.SetOutput(0, ctx.TakeInput(0));
       return absl::OkStatus();
     }
-    const int64_t n = value.dim(0);
     // Numbers come in groups of four.
-    PhiloxSequence sequence(position.Reserve(ctx, (static_cast<uint64_t>(n) + 2) / 4));
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor order,
-                              n <= std::numeric_limits<int32_t>::max()
-                                  ? ShuffledRows<int32_t>(ctx.allocator(), n, sequence)
-                                  : ShuffledRows<int64_t>(ctx.allocator(), n, sequence));
-    FORMWORK_ASSIGN_OR_RETURN(const GatherGeometry geometry,
-                              PrepareGatherRows({}, value.shape().dims(), order.shape().dims()));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor output, Gather(ctx.allocator(), geometry, value, order));
-    ctx.SetOutput(0, std::move(output));
+    const auto groups = (static_cast<uint64_t>(ctx.input(0).dim(0)) + 2) / 4;
+    return ShuffleRows(ctx, position.Reserve(ctx, groups));
+  });
+}
+
+absl::StatusOr<KernelFn> MakeStatelessShuffle(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Philox philox, StatelessPhilox(ctx));
+    if (HasRowsToShuffle(ctx.input(0))) return ShuffleRows(ctx, philox);
+    ctx.SetOutput(0, ctx.TakeInput(0));
     return absl::OkStatus();
   });
 }
@@ -236,6 +252,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   registry.Add("TruncatedNormal", MakeStateful<Distribution::kTruncatedNormal>);
   registry.Add("RandomUniformInt", MakeUniformInt);
   registry.Add("RandomShuffle", MakeShuffle);
+  registry.Add("StatelessShuffle", MakeStatelessShuffle);
   registry.Add("RngReadAndSkip", MakeReadAndSkip);
   registry.Add("RngSkip", MakeSkip);
   AddMultinomialCpuKernels(registry);

@@ -47,6 +47,12 @@ case("RandomShuffle", ["a", "b", "c"], seed=3, seed2=4)
 case("RandomShuffle", list(range(70)), seed=3, seed2=4)
 case("RandomShuffle", 5.0, seed=3, seed2=4)
 case("RandomShuffle", tensor("float", [], [0, 2]), seed=3, seed2=4)
+for value in [list(range(70)), [[0, 1], [2, 3], [4, 5]], ["a", "b", "c"], 5.0,
+              tensor("float", [], [0, 2])]:
+  case("StatelessShuffle", value, KEY, COUNTER, 1)
+case("StatelessShuffle", list(range(9)), KEY, WRAPS, 3)
+error("StatelessShuffle", [1, 2], KEY, COUNTER, 2, text="Unsupported algorithm id: 2")
+error("StatelessShuffle", [1, 2], tensor("uint64", [1, 2]), COUNTER, 1, text="key must have shape [1]")
 
 # --- Multinomial
 for dtype in ["float", "double", "half", "bfloat16"]:
