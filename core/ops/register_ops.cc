@@ -31,6 +31,7 @@ void RegisterOps(OpRegistry& registry) {
   RegisterTrainingOps(registry);
   RegisterStringOps(registry);
   RegisterUnicodeOps(registry);
+  RegisterRawBytesOps(registry);
   RegisterImageOps(registry);
   RegisterImageColorOps(registry);
   RegisterNmsOps(registry);

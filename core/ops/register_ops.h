@@ -39,6 +39,7 @@ void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);
 void RegisterStringOps(OpRegistry& registry);
 void RegisterUnicodeOps(OpRegistry& registry);
+void RegisterRawBytesOps(OpRegistry& registry);
 void RegisterImageOps(OpRegistry& registry);
 void RegisterImageColorOps(OpRegistry& registry);
 void RegisterNmsOps(OpRegistry& registry);

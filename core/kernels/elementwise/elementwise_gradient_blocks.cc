@@ -4,13 +4,20 @@ namespace formwork {
 namespace elementwise {
 namespace {
 
+template <typename U>
+FORMWORK_ISA_INLINE U ZeroWhereZero(U gradient, U result) {
+  return gradient == U(0) ? U(0) : result;
+}
+
 // As TensorFlow orders the operands: TanhGrad(y, dy), ReluGrad(dy, x). It takes the conjugate for
 // some complex gradients alone.
 FORMWORK_BINARY_OP(TanhGradOp, (U(1) - a * a) * b);
 FORMWORK_BINARY_OP(SigmoidGradOp, (U(1) - a) * a * b);
-FORMWORK_BINARY_OP(SqrtGradOp, U(0.5) * b / math::Conj(a));
-FORMWORK_BINARY_OP(RsqrtGradOp, U(-0.5) * b * math::Conj(a * a * a));
-FORMWORK_BINARY_OP(ReciprocalGradOp, -(math::Conj(a* a) * b));
+// Where no gradient comes none goes on, as in TensorFlow: not NaN where the result is infinite or
+// 0.
+FORMWORK_BINARY_OP(SqrtGradOp, ZeroWhereZero(b, U(0.5) * b / math::Conj(a)));
+FORMWORK_BINARY_OP(RsqrtGradOp, ZeroWhereZero(b, U(-0.5) * b * math::Conj(a * a * a)));
+FORMWORK_BINARY_OP(ReciprocalGradOp, ZeroWhereZero(b, -(math::Conj(a* a) * b)));
 // By a product, as TensorFlow: a NaN or infinite gradient is not lost where the unit is off.
 FORMWORK_BINARY_OP(ReluGradOp, math::Mul(a, U(b > U(0) ? U(1) : U(0))));
 FORMWORK_BINARY_OP(Relu6GradOp, math::Mul(a, U(((b > U(0)) & (b < U(6))) ? U(1) : U(0))));

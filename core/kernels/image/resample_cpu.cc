@@ -55,6 +55,11 @@ Taps AreaTaps(int64_t in, int64_t out, bool align_corners) {
   taps.width = static_cast<int64_t>(std::ceil(scale)) + 2;
   for (int64_t i = 0; i < out; ++i) {
     if (WorkIsCutAt(i, kDearItems)) break;
+    if (scale == 0) {  // Corners of one place.
+      taps.Add(0, in, 1);
+      taps.FillUp(i + 1);
+      continue;
+    }
     const float begin = static_cast<float>(i) * scale;
     const float end = static_cast<float>(i + 1) * scale;
     const int64_t first = static_cast<int64_t>(std::floor(begin));

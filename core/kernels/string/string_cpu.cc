@@ -145,9 +145,10 @@ absl::StatusOr<KernelFn> MakeAsString(KernelInit& init) {
             ctx, [](bool value, std::string* out) { *out = value ? "true" : "false"; });
       case DType::kString:
         return WriteAll<std::string>(ctx, [&](const std::string& value, std::string* out) {
-          *out = value;
-          const int64_t padding = width - static_cast<int64_t>(value.size());
-          if (padding > 0) out->insert(left ? value.size() : 0, padding, ' ');
+          // As TensorFlow, which cuts only what it pads.
+          *out = width > -1 && attrs.precision > -1 ? value.substr(0, attrs.precision) : value;
+          const int64_t padding = width - static_cast<int64_t>(out->size());
+          if (padding > 0) out->insert(left ? out->size() : 0, padding, ' ');
         });
       case DType::kVariant:
         return WriteAll<Variant>(
@@ -217,7 +218,8 @@ bool Substring(const std::string& text, int64_t pos, int64_t length, bool utf8, 
   const int64_t size = utf8 ? CountUtf8(text) : static_cast<int64_t>(text.size());
   if (pos > size || pos < -size) return false;
   if (pos < 0) pos += size;
-  if (length < 0) length = size;  // As an unsigned length: to the end.
+  // As TensorFlow: as an unsigned number of bytes, to the end; no characters.
+  if (length < 0) length = utf8 ? 0 : size;
   length = std::min(length, size - pos);
   if (!utf8) {
     *out = text.substr(pos, length);
@@ -299,6 +301,7 @@ void RegisterStringCpuKernels(KernelRegistry& registry) {
   AddStringSplitCpuKernels(registry);
   AddStringCaseCpuKernels(registry);
   AddUnicodeCpuKernels(registry);
+  AddRawBytesCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -11,5 +11,6 @@ void AddStringRegexCpuKernels(KernelRegistry& registry);
 void AddStringSplitCpuKernels(KernelRegistry& registry);
 void AddStringCaseCpuKernels(KernelRegistry& registry);
 void AddUnicodeCpuKernels(KernelRegistry& registry);
+void AddRawBytesCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

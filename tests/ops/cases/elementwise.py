@@ -211,6 +211,12 @@ for name in ["TanhGrad", "SigmoidGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad
     case(name, uniform([2, 5], 0.2, 0.9, 1, dtype), uniform([2, 5], -1, 1, 2, dtype))
   case(name, uniform([], 0.2, 0.9, 1), uniform([], -1, 1, 2))
   error(name, [1.0, 2.0], [1.0, 2.0, 3.0], text="must have")
+for name in ["SqrtGrad", "RsqrtGrad", "ReciprocalGrad"]:  # No gradient is none.
+  for dtype in FLOATS:
+    case(name, tensor(dtype, [0.0, INF, NAN, 2.0] * 5), tensor(dtype, [0.0, -0.0] * 10))
+    case(name, tensor(dtype, 0.0), tensor(dtype, 0.0))
+  for dtype in COMPLEX:
+    case(name, tensor(dtype, [0.0, 2.0j]), tensor(dtype, [0.0, 0.0]))
 for name in ["ReluGrad", "Relu6Grad"]:
   for dtype in INTS + FLOATS:
     begin = 0 if dtype.startswith("u") else -2

@@ -63,6 +63,7 @@ for kernel in ["lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle"
   case("ScaleAndTranslateGrad", uniform([1, 5, 12, 2], seed=4), uniform([1, 9, 8, 2], seed=5),
        [0.5, 1.5], [0.3, -1.2], kernel_type=kernel, tolerance="rel 1e-5 abs 1e-5")
 case("ScaleAndTranslate", uniform([1, 4, 4, 1], seed=4), [6, 6], [0.5, 0.5], [20.0, 1.0])
+case("ResizeArea", uniform([1, 1, 1, 3]), [2, 3], align_corners=True)
 error("ResizeArea", uniform([4, 4, 1]), [2, 2], text="input must be 4-dimensional[4,4,1]")
 error("ResizeArea", uniform([1, 4, 4, 1]), [0, 2], text="output dimensions must be positive")
 error("ResizeBicubic", uniform([1, 4, 4, 1]), [2], text="shape_t must have two elements[1]")

@@ -50,6 +50,9 @@ for dtype in FLOATS + ["complex64", "complex128"]:
     case("AsString", tensor(dtype, VALUES), **form)
   case("AsString", tensor(dtype, [NAN, INF, -INF, 65504]), width=6)
 case("AsString", tensor("double", [1e300, 1.7976931348623157e308]))
+case("AsString", ["", "ab", "abcd", "\u00e9\u4e2d"], precision=3)
+for fill in ["", "-"]:
+  case("AsString", ["", "ab", "abcd", "\u00e9\u4e2d"], precision=3, width=5, fill=fill)
 case("AsString", tensor("double", [0.1]), precision=40)
 for dtype in INTEGERS:
   signed = [1, 0, 100] + ([] if dtype.startswith("u") else [-100])
@@ -83,6 +86,8 @@ error("StringLower", ["a"], encoding="x", text="only utf-8 or '' (no encoding) i
 case("StringStrip", [" a b\t\n", "\r\x0b\x0cx", ""])
 
 case("Substr", "abc", 1, 10)
+for unit in ["BYTE", "UTF8_CHAR"]:
+  case("Substr", ["abc", "a\u00e9c"], 1, -1, unit=unit)
 case("Substr", "abc", -2, 1)
 case("Substr", "abc", 3, 1)
 case("Substr", ["abc", "defg"], [1, 2], [2, -1])
