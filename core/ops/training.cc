@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/base/stop_flag.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/register_ops.h"
 
@@ -14,6 +15,7 @@ OptimizerInputs OptimizerInputs::Of(const OpDef& op) {
     if (arg.name == "grad" || arg.name == "delta") {
       inputs.grad = static_cast<int>(inputs.names.size());
     }
+    if (arg.name == "indices") inputs.indices = static_cast<int>(inputs.names.size());
     inputs.names.push_back(arg.name);
   }
   return inputs;
@@ -31,29 +33,70 @@ absl::Status OptimizerInputs::Check(absl::FunctionRef<const Tensor&(int i)> inpu
     }
   }
   for (int i = variables; i < static_cast<int>(names.size()); ++i) {
-    if (i == grad || input(i).rank() == 0) continue;
+    if (i == grad || i == indices || input(i).rank() == 0) continue;
     return InvalidArgument(names[i], " is not a scalar: ", input(i).shape().ToString());
+  }
+  if (indices >= 0 && input(indices).rank() != 1) {
+    return InvalidArgument("indices must be one-dimensional");
   }
   return absl::OkStatus();
 }
 
-absl::Status OptimizerInputs::CheckVariables(absl::Span<const Tensor* const> values,
-                                             const Tensor& gradient) const {
+absl::Status OptimizerInputs::CheckAlike(absl::Span<const Tensor* const> values,
+                                         DType dtype) const {
   const Shape& shape = values[0]->shape();
   for (int i = 0; i < variables; ++i) {
-    if (values[i]->dtype() != gradient.dtype()) {
+    if (values[i]->dtype() != dtype) {
       return InvalidArgument("Trying to update variable with wrong dtype. Expected ",
-                             GraphDTypeName(values[i]->dtype()), " got ",
-                             GraphDTypeName(gradient.dtype()));
+                             GraphDTypeName(values[i]->dtype()), " got ", GraphDTypeName(dtype));
     }
     if (values[i]->shape() != shape) {
       return InvalidArgument("var and ", names[i], " do not have the same shape", shape.ToString(),
                              " ", values[i]->shape().ToString());
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status OptimizerInputs::CheckVariables(absl::Span<const Tensor* const> values,
+                                             const Tensor& gradient) const {
+  FORMWORK_RETURN_IF_ERROR(CheckAlike(values, gradient.dtype()));
+  const Shape& shape = values[0]->shape();
   if (gradient.shape() != shape) {
     return InvalidArgument("var and ", names[grad], " do not have the same shape", shape.ToString(),
                            " ", gradient.shape().ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OptimizerInputs::CheckRows(absl::Span<const Tensor* const> values,
+                                        const Tensor& gradient, const Tensor& indices) const {
+  FORMWORK_RETURN_IF_ERROR(CheckAlike(values, gradient.dtype()));
+  const Shape& shape = values[0]->shape();
+  if (shape.rank() == 0) return InvalidArgument("var must be at least 1 dimensional");
+  if (gradient.rank() != shape.rank()) {
+    return InvalidArgument("var and grad do not have the same rank: ", shape.ToString(), " ",
+                           gradient.shape().ToString());
+  }
+  for (int d = 1; d < shape.rank(); ++d) {
+    if (shape.dim(d) != gradient.dim(d)) {
+      return InvalidArgument("var and grad must match in dimension ", d);
+    }
+  }
+  if (gradient.dim(0) != indices.dim(0)) {
+    return InvalidArgument("grad must be the same size as indices in the first dimension.");
+  }
+  if (indices.num_elements() > 0 && gradient.num_elements() == 0) {
+    return InvalidArgument("Inner dimension should be greater than zero.");
+  }
+  for (int64_t i = 0; i < indices.num_elements(); ++i) {
+    if (WorkIsCutAt(i)) return WorkStatus();
+    const int64_t row =
+        indices.dtype() == DType::kInt32 ? indices.data<int32_t>()[i] : indices.data<int64_t>()[i];
+    if (row < 0 || row >= shape.dim(0)) {
+      return InvalidArgument("Index ", row, " at offset ", i,
+                             " in indices is out of range: rows=", shape.dim(0));
+    }
   }
   return absl::OkStatus();
 }
@@ -94,6 +137,9 @@ void RegisterTrainingOps(OpRegistry& registry) {
        "use_locking: bool = false; update_slots: bool = true"},
       {"ResourceApplyProximalGradientDescent(var: resource, alpha: T, l1: T, l2: T, delta: T)",
        "use_locking: bool = false"},
+      {"ResourceApplyAdagradDA(var: resource, gradient_accumulator: resource, "
+       "gradient_squared_accumulator: resource, grad: T, lr: T, l1: T, l2: T, global_step: int64)",
+       "use_locking: bool = false"},
       {"ResourceApplyProximalAdagrad(var: resource, accum: resource, lr: T, l1: T, l2: T, grad: T)",
        "use_locking: bool = false"},
   };
@@ -101,6 +147,45 @@ void RegisterTrainingOps(OpRegistry& registry) {
     registry.Add(
         absl::StrCat(optimizer.name_and_inputs, " -> (); T: numbertype; ", optimizer.attrs),
         {.effect = Effect::kWrite});
+  }
+  static constexpr Optimizer kSparseOptimizers[] = {
+      {"ResourceSparseApplyAdadelta(var: resource, accum: resource, accum_update: resource, lr: T, "
+       "rho: T, epsilon: T, grad: T, indices: Tindices)",
+       "use_locking: bool = false"},
+      {"ResourceSparseApplyAdagrad(var: resource, accum: resource, lr: T, grad: T, indices: "
+       "Tindices)",
+       "use_locking: bool = false; update_slots: bool = true"},
+      {"ResourceSparseApplyAdagradV2(var: resource, accum: resource, lr: T, epsilon: T, grad: T, "
+       "indices: Tindices)",
+       "use_locking: bool = false; update_slots: bool = true"},
+      {"ResourceSparseApplyFtrl(var: resource, accum: resource, linear: resource, grad: T, "
+       "indices: "
+       "Tindices, lr: T, l1: T, l2: T, lr_power: T)",
+       "use_locking: bool = false; multiply_linear_by_lr: bool = false"},
+      {"ResourceSparseApplyMomentum(var: resource, accum: resource, lr: T, grad: T, indices: "
+       "Tindices, momentum: T)",
+       "use_locking: bool = false; use_nesterov: bool = false"},
+      {"ResourceSparseApplyKerasMomentum(var: resource, accum: resource, lr: T, grad: T, indices: "
+       "Tindices, momentum: T)",
+       "use_locking: bool = false; use_nesterov: bool = false"},
+      {"ResourceSparseApplyRMSProp(var: resource, ms: resource, mom: resource, lr: T, rho: T, "
+       "momentum: T, epsilon: T, grad: T, indices: Tindices)",
+       "use_locking: bool = false"},
+      {"ResourceSparseApplyCenteredRMSProp(var: resource, mg: resource, ms: resource, mom: "
+       "resource, "
+       "lr: T, rho: T, momentum: T, epsilon: T, grad: T, indices: Tindices)",
+       "use_locking: bool = false"},
+      {"ResourceSparseApplyProximalGradientDescent(var: resource, alpha: T, l1: T, l2: T, grad: T, "
+       "indices: Tindices)",
+       "use_locking: bool = false"},
+      {"ResourceSparseApplyProximalAdagrad(var: resource, accum: resource, lr: T, l1: T, l2: T, "
+       "grad: T, indices: Tindices)",
+       "use_locking: bool = false"},
+  };
+  for (const Optimizer& optimizer : kSparseOptimizers) {
+    registry.Add(absl::StrCat(optimizer.name_and_inputs,
+                              " -> (); T: numbertype; Tindices: indextype; ", optimizer.attrs),
+                 {.effect = Effect::kWrite});
   }
 }
 

@@ -1,6 +1,7 @@
 // Optimizers: one pattern for all. Several variables are updated together, in place where nobody
 // else holds their values; every shape is checked before anything is written.
 
+#include <algorithm>
 #include <array>
 
 #include "core/base/parallel.h"
@@ -67,12 +68,21 @@ void LoopAny(const Rule& rule, T* a, T* b, T* c, T* d, const T* grad, int64_t be
   Loop(rule, a, b, c, d, grad, begin, end);
 }
 
+using Scalars = std::array<const Tensor*, kMaxScalars>;
+
+template <typename C, typename T>
+C ScalarOf(const Tensor& scalar) {
+  if (scalar.dtype() == DType::kInt64) return static_cast<C>(scalar.scalar<int64_t>());
+  return static_cast<C>(scalar.scalar<T>());
+}
+
+// `indices`: of a sparse update, else null. Its rows come in order: one may be there twice.
 template <typename T, typename Rule>
-void Apply(const Variables& variables, const Tensor& grad,
-           const std::array<const Tensor*, kMaxScalars>& scalars, const Options& options) {
+void Apply(const Variables& variables, const Tensor& grad, const Tensor* indices,
+           const Scalars& scalars, const Options& options) {
   using C = ComputeType<T>;
   C values[kMaxScalars] = {};
-  for (int i = 0; i < Rule::kScalars; ++i) values[i] = static_cast<C>(scalars[i]->scalar<T>());
+  for (int i = 0; i < Rule::kScalars; ++i) values[i] = ScalarOf<C, T>(*scalars[i]);
   const Rule rule(values, options);
   T* data[kMaxVariables] = {};
   for (int i = 0; i < Rule::kVariables; ++i) data[i] = variables[i]->mutable_data<T>();
@@ -81,16 +91,29 @@ void Apply(const Variables& variables, const Tensor& grad,
     LoopAny<T>(rule, data[0], data[1], data[2], data[3], gradient, begin, end);
   };
   constexpr int64_t kGrain = 1 << 14;
-  if (grad.num_elements() <= kGrain) {
+  if (indices != nullptr) {
+    if (grad.num_elements() == 0) return;
+    const int64_t width = grad.num_elements() / indices->num_elements();
+    ForBlocks(indices->num_elements(), std::max<int64_t>(kGrain / width, 1),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  const int64_t row = indices->dtype() == DType::kInt32
+                                          ? indices->data<int32_t>()[i]
+                                          : indices->data<int64_t>()[i];
+                  T* at[kMaxVariables] = {};
+                  for (int k = 0; k < Rule::kVariables; ++k) at[k] = data[k] + row * width;
+                  LoopAny<T>(rule, at[0], at[1], at[2], at[3], gradient + i * width, 0, width);
+                }
+              });
+  } else if (grad.num_elements() <= kGrain) {
     run(0, grad.num_elements());
   } else {
     ParallelFor(grad.num_elements(), kGrain, run);
   }
 }
 
-using ApplyFn = void (*)(const Variables& variables, const Tensor& grad,
-                         const std::array<const Tensor*, kMaxScalars>& scalars,
-                         const Options& options);
+using ApplyFn = void (*)(const Variables& variables, const Tensor& grad, const Tensor* indices,
+                         const Scalars& scalars, const Options& options);
 
 // Complex variables are for the rules that need no order among numbers.
 template <template <typename> typename Rule, bool kComplex>
@@ -139,16 +162,18 @@ absl::StatusOr<KernelFn> MakeKernel(KernelInit& init, ApplyFn apply, int variabl
   }
   return KernelFn([apply, options, inputs = std::move(inputs)](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(inputs.Check([&](int i) -> const Tensor& { return ctx.input(i); }));
-    std::array<const Tensor*, kMaxScalars> scalars{};
+    Scalars scalars{};
     int next = 0;
     for (int i = inputs.variables; i < ctx.num_inputs(); ++i) {
-      if (i != inputs.grad) scalars[next++] = &ctx.input(i);
+      if (i != inputs.grad && i != inputs.indices) scalars[next++] = &ctx.input(i);
     }
     const Tensor& grad = ctx.input(inputs.grad);
+    const Tensor* indices = inputs.indices < 0 ? nullptr : &ctx.input(inputs.indices);
     Variables variables{};
     return UpdateAll(ctx, inputs, 0, variables, [&]() -> absl::Status {
-      FORMWORK_RETURN_IF_ERROR(inputs.CheckVariables(variables, grad));
-      apply(variables, grad, scalars, options);
+      FORMWORK_RETURN_IF_ERROR(indices == nullptr ? inputs.CheckVariables(variables, grad)
+                                                  : inputs.CheckRows(variables, grad, *indices));
+      apply(variables, grad, indices, scalars, options);
       return absl::OkStatus();
     });
   });
@@ -216,6 +241,18 @@ void RegisterTrainingCpuKernels(KernelRegistry& registry) {
   registry.Add("ResourceApplyProximalGradientDescent",
                Make<training::ProximalGradientDescent, false>);
   registry.Add("ResourceApplyProximalAdagrad", Make<training::ProximalAdagrad, false>);
+  registry.Add("ResourceApplyAdagradDA", Make<training::AdagradDa, false>);
+  registry.Add("ResourceSparseApplyMomentum", MakeMomentum);
+  registry.Add("ResourceSparseApplyKerasMomentum", MakeKerasMomentum);
+  registry.Add("ResourceSparseApplyAdadelta", Make<training::Adadelta>);
+  registry.Add("ResourceSparseApplyAdagrad", Make<training::Adagrad>);
+  registry.Add("ResourceSparseApplyAdagradV2", Make<training::AdagradV2>);
+  registry.Add("ResourceSparseApplyRMSProp", Make<training::RmsProp>);
+  registry.Add("ResourceSparseApplyCenteredRMSProp", Make<training::CenteredRmsProp>);
+  registry.Add("ResourceSparseApplyFtrl", MakeFtrl);
+  registry.Add("ResourceSparseApplyProximalGradientDescent",
+               Make<training::ProximalGradientDescent, false>);
+  registry.Add("ResourceSparseApplyProximalAdagrad", Make<training::ProximalAdagrad, false>);
 }
 
 }  // namespace formwork

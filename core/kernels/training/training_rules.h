@@ -190,6 +190,21 @@ struct Ftrl {  // accum, linear; lr, l1, l2, lr_power
 };
 
 template <typename C>
+struct AdagradDa {  // gradient_accumulator, gradient_squared_accumulator; lr, l1, l2, global_step
+  static constexpr int kVariables = 3;
+  static constexpr int kScalars = 4;
+  C lr, l1, l2, step;
+  AdagradDa(const C* s, const Options&) : lr(s[0]), l1(s[1]), l2(s[2]), step(s[3]) {}
+  FORMWORK_RULE_INLINE void operator()(C& var, C& sum, C& squares, C&, C grad) const {
+    sum += grad;
+    squares += grad * grad;
+    const C shrunk =
+        l1 > C(0) ? std::copysign(std::max(std::abs(sum) - l1 * step, C(0)), sum) : sum;
+    var = -lr * shrunk / (l2 * step * lr + std::sqrt(squares));
+  }
+};
+
+template <typename C>
 struct ProximalGradientDescent {  // alpha, l1, l2
   static constexpr int kVariables = 1;
   static constexpr int kScalars = 3;
