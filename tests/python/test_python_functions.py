@@ -50,6 +50,29 @@ def test_none_and_nothing(live):
   assert float(live.function(body)(tf.constant(1.))) == 4 and seen == [1.0]
 
 
+def test_a_function_of_numpy_may_return_nothing(live):
+  seen = []
+
+  def body(x):
+    with tf.control_dependencies([tf.numpy_function(lambda a: seen.append(float(a)), [x], [])]):
+      return x + 1.
+
+  _both(live, body, tf.constant(2.))
+  assert seen == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("value,words", [
+    ({"a": 1}, "Unsupported object type dict"),
+    (np.array([], [("a", np.float32)]), "Unsupported numpy data type")], ids=["dict", "records"])
+def test_what_is_no_tensor_is_named(live, value, words):
+  def body():
+    return tf.numpy_function(lambda: value, [], tf.float32)
+
+  for wrap in (tf.function, live.function):
+    with pytest.raises(tf.errors.InternalError, match=words):
+      wrap(body)()
+
+
 def test_what_is_asked_in_order_with_variables(live):
   v = tf.Variable(1.)
   seen = []

@@ -8,15 +8,24 @@ import traceback
 import uuid
 
 import grpc
+import numpy as np
 
+from formwork import errors
 from formwork import wire
 from formwork.v1 import calls_pb2
 
 OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _PROCESS = "@" + uuid.uuid4().hex
+
+
+class _NoValue(Exception):
+  """What a function returned is no tensor's value."""
+
+
 # What TensorFlow makes of exceptions; of others UNKNOWN.
 _CODES = ((StopIteration, "OUT_OF_RANGE"), (MemoryError, "RESOURCE_EXHAUSTED"),
-          (NotImplementedError, "UNIMPLEMENTED"), ((ValueError, TypeError), "INVALID_ARGUMENT"))
+          (NotImplementedError, "UNIMPLEMENTED"), (_NoValue, "INTERNAL"),
+          ((ValueError, TypeError), "INVALID_ARGUMENT"))
 
 
 def are_in(graph_def):
@@ -42,7 +51,7 @@ def answer(question):
   response.id = question.id
   try:
     for value in _run(question):
-      wire.fill_tensor(response.outputs.add().tensor, wire.encoded(value))
+      wire.fill_tensor(response.outputs.add().tensor, _encoded(value))
   except Exception as e:  # pylint: disable=broad-except
     del response.outputs[:]
     code = next((code for kinds, code in _CODES if isinstance(e, kinds)), "UNKNOWN")
@@ -50,6 +59,16 @@ def answer(question):
     response.error.message = "%s: %s\n%s" % (
         type(e).__name__, e, "".join(traceback.format_exception(type(e), e, e.__traceback__)))
   return reply.SerializeToString()
+
+
+def _encoded(value):
+  try:
+    return wire.encoded(value)
+  except errors.Error as e:
+    if isinstance(value, np.ndarray) and value.dtype == object and value.size:
+      raise _NoValue("Unsupported object type %s: %s" % (
+          type(value.flat[0]).__name__, e)) from None
+    raise _NoValue("Unsupported numpy data type: %s" % e) from None
 
 
 @contextlib.contextmanager
@@ -85,6 +104,12 @@ def _run(question):
     args = [wire.from_message(value.tensor) for value in question.inputs]
   with _recording():
     results = script_ops._py_funcs(token, None, args)
-  if results is None:
+  if results is None or _is_none(results):
     return ()
   return results if isinstance(results, (list, tuple)) else (results,)
+
+
+def _is_none(results):
+  """Whether they are the array that TensorFlow makes of None."""
+  return isinstance(results, np.ndarray) and results.dtype == object and results.shape == () and (
+      results.item() is None)
