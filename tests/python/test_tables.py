@@ -266,12 +266,46 @@ def test_a_table_that_nobody_means_any_more_goes(live):
   raise AssertionError(live._resources())
 
 
-@pytest.mark.parametrize("make,name", [
-    (lambda: tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, 0, -2),
-     "DenseHashTable"),
-    (lambda: tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], [2]), 0),
-     "StaticHashTable")])
-def test_what_cannot_be_sent_yet_is_named(live, make, name):
-  table = make()
-  with pytest.raises(tf.errors.UnimplementedError, match="not a %s; lookup tables stay" % name):
+STATIC = [(tf.int32, tf.float32), (tf.int64, tf.int64), (tf.int64, tf.string),
+          (tf.string, tf.bool), (tf.string, tf.int64), (tf.string, tf.string)]
+
+
+@pytest.mark.parametrize("key,value", STATIC, ids=lambda t: t.name)
+def test_a_static_table_does_as_tensorflows(live, key, value):
+  keys = tf.constant(KEYS[key][:3], key)
+  table = tf.lookup.StaticHashTable(
+      tf.lookup.KeyValueTensorInitializer(keys, tf.constant(VALUES[value], value)),
+      _default(value, []))
+  look = lambda more: (table.lookup(more), table.size(), table.export())
+  more = tf.reshape(tf.constant(KEYS[key], key), [2, 2])
+  want, got = look(more), live.function(look)(more)
+  np.testing.assert_array_equal(want[0], got[0])
+  assert want[1] == got[1] and _sorted(want[2]) == _sorted(got[2])
+
+
+def test_static_tables_of_one_name_are_those_that_hold_the_same(live):
+  def table(values):
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
+        tf.constant(["a", "b"]), tf.constant(values, tf.int64)), -1, name="words")
+
+  first, same, other = table([1, 2]), table([1, 2]), table([5, 6])
+  f = live.function(lambda key: (first.lookup(key), same.lookup(key), other.lookup(key)))
+  assert [t.numpy() for t in f(tf.constant("b"))] == [2, 2, 6]
+  with formwork.connect(live._channel.target, namespace=live.namespace) as other:
+    there = {r.id for r in live._resources()}
+    again = table([5, 6])
+    assert other.function(lambda key: again.lookup(key))(tf.constant("a")).numpy() == 5
+    assert {r.id for r in live._resources()} == there
+
+
+def test_a_vocabulary_has_buckets_for_what_it_does_not_know(live):
+  table = tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(
+      ["a", "b"], tf.constant([0, 1], tf.int64)), 3)
+  words = tf.ragged.constant([["a", "x"], [], ["b", "y", "z"]])
+  assert live.function(table.lookup)(words).to_list() == table.lookup(words).to_list()
+
+
+def test_what_cannot_be_sent_yet_is_named(live):
+  table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, 0, -2)
+  with pytest.raises(tf.errors.UnimplementedError, match="not a DenseHashTable; lookup tables of"):
     live.function(lambda: table.size())()

@@ -288,8 +288,8 @@ _INSTEAD = (
                 "elements"),
     ("Iterator", "iterators of this kind stay here: take the elements outside of the function and "
                  "pass them"),
-    ("Table|Lookup", "lookup tables stay here, but for tf.lookup.experimental.MutableHashTable: "
-                     "look keys up outside of the function, or tf.gather from a constant"),
+    ("Table|Lookup", "lookup tables of this kind stay here: look keys up outside of the "
+                     "function, or take a MutableHashTable"),
     ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
     ("Summary", "summaries are written here: return the values and write them outside"))
 

@@ -1,8 +1,9 @@
-"""tf.lookup.experimental.MutableHashTables and their counterparts on the server.
+"""tf.lookup's hash tables and their counterparts on the server.
 
 The server has no requests for what a table holds: functions that are registered for it make one,
 import and export what is in it, insert and remove.
 """
+import hashlib
 import typing
 
 import numpy as np
@@ -11,6 +12,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.ops import gen_lookup_ops
 from tensorflow.python.ops import lookup_ops
 
+from formwork import errors
 from formwork import mirror
 from formwork import resources
 from formwork import types
@@ -18,46 +20,60 @@ from formwork.v1 import variables_pb2
 
 _FUNCTIONS = "formwork.table"  # What the names of the functions begin with.
 _CHANGES = {"import": gen_lookup_ops.lookup_table_import_v2,
+            "initialize": gen_lookup_ops.initialize_table_v2,
             "insert": gen_lookup_ops.lookup_table_insert_v2,
             "remove": gen_lookup_ops.lookup_table_remove_v2}
 
 
 class Type(typing.NamedTuple):
-  """Dtypes of keys and values, and a value's shape: () or (n,)."""
+  """Dtypes of keys and values, and a value's shape: () or (n,). static: it is initialized once."""
 
   key: tf.DType
   value: tf.DType
   shape: tuple
+  static: bool = False
 
   def contents(self, handle):
-    """What a table here holds: arrays of keys and values."""
-    return tuple(_array(t) for t in gen_lookup_ops.lookup_table_export_v2(
-        handle, self.key, self.value))
+    """What a table here holds: arrays of keys and values. None: it is not initialized."""
+    try:
+      return tuple(_array(t) for t in gen_lookup_ops.lookup_table_export_v2(
+          handle, self.key, self.value))
+    except tf.errors.AbortedError:
+      return None
 
   def set_contents(self, handle, contents):
     keys, values = contents
-    gen_lookup_ops.lookup_table_import_v2(
-        handle, tf.constant(keys, self.key, keys.shape),
-        tf.constant(values, self.value, values.shape))
+    change = _CHANGES["initialize" if self.static else "import"]
+    change(handle, tf.constant(keys, self.key, keys.shape),
+           tf.constant(values, self.value, values.shape))
 
   def make(self, server, name):
     """Makes the table `name` on a server, or checks that the one that is there is of this type."""
     with tf.Graph().as_default() as graph:
-      same = dict(shared_name=name, key_dtype=self.key, value_dtype=self.value, name="table")
-      if self.shape:
-        gen_lookup_ops.mutable_hash_table_of_tensors_v2(value_shape=self.shape, **same)
+      same = dict(shared_name=name, value_dtype=self.value, name="table")
+      if self.static:
+        table = gen_lookup_ops.hash_table_v2(key_dtype=self.key, **same)
+      elif self.shape:
+        table = gen_lookup_ops.mutable_hash_table_of_tensors_v2(
+            key_dtype=self.key, value_shape=self.shape, **same)
       else:
-        gen_lookup_ops.mutable_hash_table_v2(**same)
+        table = gen_lookup_ops.mutable_hash_table_v2(key_dtype=self.key, **same)
     # It is made as the function is registered.
     server.register("%s.make/%s" % (_FUNCTIONS, name), graph.as_graph_def().SerializeToString(),
-                    [], ["table:0"]).delete()
+                    [], [table.name]).delete()
 
   def read(self, server, remote):
     """As contents(), of a table on a server."""
-    return tuple(self._function(server, "export")(remote))
+    try:
+      return tuple(self._function(server, "export")(remote))
+    except errors.Error as e:
+      if e.code != "ABORTED":
+        raise
+      return None
 
   def write(self, server, remote, contents):
-    self._function(server, "import")(remote, *contents)
+    if contents is not None and (len(contents[0]) or not self.static):
+      self._function(server, "initialize" if self.static else "import")(remote, *contents)
 
   def insert(self, server, remote, keys, values):
     self._function(server, "insert")(
@@ -107,15 +123,29 @@ class Local:
     return Bound(bindings, self, name, there)
 
 
+_KINDS = (lookup_ops.MutableHashTable, lookup_ops.StaticHashTable)
+
+
+def _type_of(handle, owner):
+  """Name and Type of a table."""
+  key, value, name = owner.key_dtype, owner.value_dtype, owner._name
+  if isinstance(owner, lookup_ops.StaticHashTable):
+    of_static = Type(key, value, (), static=True)
+    # What it holds is a part of its name: two of one name need not hold the same.
+    entries = [a.tolist() for a in of_static.contents(handle) or ()]
+    digest = hashlib.sha256(repr((key, value, sorted(zip(*entries)))).encode())
+    return "%s_%s" % (name, digest.hexdigest()[:16]), of_static
+  return name, Type(key, value, tuple(owner._value_shape.as_list()))
+
+
 def local(handle, owner):
   """The Local of a handle; None where it is not that of a table that can be sent.
 
   owner: the object that it belongs to, or None where that is gone.
   """
-  if isinstance(owner, lookup_ops.MutableHashTable):
-    handle._formwork_table = owner._name, Type(
-        owner.key_dtype, owner.value_dtype, tuple(owner._value_shape.as_list()))
   known = getattr(handle, "_formwork_table", None)
+  if known is None and isinstance(owner, _KINDS):
+    known = handle._formwork_table = _type_of(handle, owner)
   return None if known is None else Local(handle, *known)
 
 
@@ -126,7 +156,7 @@ class Bound(mirror.Bound):
     self._type = table.type
     super().__init__(bindings, table._handle, self._remote(bindings, table._handle, name, there))
     owner = getattr(table._handle, "_parent_trackable", lambda: None)()
-    if owner is not None:
+    if owner is not None and not self._type.static:
       _follow(owner)
 
   def look_up(self, there):
@@ -147,7 +177,8 @@ class Bound(mirror.Bound):
     return self._type.contents(handle)
 
   def set_value(self, handle, value):
-    self._type.set_contents(handle, value)
+    if value is not None:
+      self._type.set_contents(handle, value)
 
   def read(self):
     """What the server has."""
@@ -168,7 +199,7 @@ class Bound(mirror.Bound):
       self._seen = self.value()
 
   def same(self, a, b):
-    return all(map(super().same, a, b))
+    return (a is None) == (b is None) and (a is None or all(map(super().same, a, b)))
 
 
 # ----------------------------------------------------------------------------- eager reads, writes
