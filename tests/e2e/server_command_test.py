@@ -202,6 +202,27 @@ def test_variables_are_listed_and_read(server, client):
   assert ask(server, "variables") == []
 
 
+def test_an_atomic_call_leaves_nothing_where_it_fails(server, client, tmp_path):
+  import tensorflow as tf
+  graph = tf.Graph()
+  with graph.as_default():
+    handle = tf.compat.v1.placeholder(tf.resource, [], name="v")
+    x = tf.compat.v1.placeholder(tf.float32, [], name="x")
+    add = tf.raw_ops.AssignAddVariableOp(resource=handle, value=x, name="add")
+    with tf.control_dependencies([add]):
+      tf.raw_ops.Assert(condition=x > 0, data=[x], name="check")
+  v = client.variable("v", np.float32(1))
+  client.register("add", graph_def=graph.as_graph_def().SerializeToString(),
+                  inputs=[formwork.TensorSpec("x:0", "float32", [])], outputs=[],
+                  captures={"v:0": v}, targets=["check"])
+  run(server, "call", "add", "--input", "1", "--atomic")
+  for more in ([], ["--trace", str(tmp_path / "out.json")]):
+    run(server, "call", "add", "--input", "-5", "--atomic", *more, code=1)
+    assert v.read() == 2
+  run(server, "call", "add", "--input", "-5", code=1)
+  assert v.read() == -3
+
+
 def test_registers_a_graph_from_a_file(server, client, tmp_path):
   graph, output, entry, _ = server_graphs._traced("identity")
   (tmp_path / "g.pb").write_bytes(graph)

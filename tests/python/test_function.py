@@ -1,4 +1,5 @@
 """server.function in the place of tf.function."""
+import copy
 import math
 
 import keras
@@ -106,6 +107,36 @@ def test_lost_functions_come_back(fake, server):
   assert pure(1.).numpy() == 2
   fake.restart()
   assert pure(2.).numpy() == 4
+
+
+def test_calls_are_atomic_where_their_function_is(fake, server):
+  plain = server.function(lambda x: x + 1)
+  atomic = server.function(lambda x: x + 2, atomic=True)
+  for _ in range(2):  # The second time without TensorFlow's dispatch.
+    plain(tf.constant(1.))
+    atomic(tf.constant(1.))
+    atomic.with_timeout(5)(tf.constant(1.))
+    copy.deepcopy(atomic)(tf.constant(1.))
+  assert [r.atomic for r in fake.log if type(r).__name__ == "CallRequest"] == (
+      [False, True, True, True] * 2)
+
+
+def test_an_atomic_function_that_raises_changes_nothing(live):
+  v, w = tf.Variable(1.), tf.Variable(1.)
+
+  def add(x):
+    v.assign_add(x)
+    tf.debugging.assert_positive(x)
+    w.assign_add(x)
+
+  atomic, plain = live.function(add, atomic=True), live.function(add)
+  atomic(tf.constant(1.))
+  with pytest.raises(tf.errors.InvalidArgumentError) as error:
+    atomic(tf.constant(-5.))
+  assert error.value.effects == "none" and (v.numpy(), w.numpy()) == (2, 2)
+  with pytest.raises(tf.errors.InvalidArgumentError):
+    plain(tf.constant(-5.))
+  assert (v.numpy(), w.numpy()) == (-3, 2)
 
 
 def test_calls_have_the_timeout_that_they_are_given(fake, server):

@@ -19,7 +19,8 @@ struct Arguments {
   std::vector<std::string> inputs;  ///< Files or JSON: value_text.h.
   std::string save;                 ///< Where results go as .npy; empty: nowhere.
 
-  std::string trace;  ///< call: where its timeline goes; empty: there is none.
+  std::string trace;    ///< call: where its timeline goes; empty: there is none.
+  bool atomic = false;  ///< call: all of its changes, or none.
 
   // register
   std::string graph;

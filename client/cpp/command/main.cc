@@ -161,6 +161,9 @@ void AddValueCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   call->add_option("--save", arguments.save, "Writes the outputs: PATH.npy, or PATH_0.npy, ...");
   call->add_option("--trace", arguments.trace,
                    "Writes what the call did when, in Chrome's trace format, also where it failed");
+  call->add_flag(
+      "--atomic", arguments.atomic,
+      "All that it changes of variables and tables changes, or, where it fails, nothing");
   CLI::App* bench = AddTargeted(app, "bench", "Measures calls of a function", &command::Bench,
                                 "--function", arguments, chosen);
   bench->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);

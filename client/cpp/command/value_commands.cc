@@ -59,6 +59,7 @@ absl::StatusOr<client::CallRequest> RequestOf(client::Client& client, const Argu
   client::CallRequest request;
   request.function_id = arguments.id;
   request.name = arguments.name;
+  request.atomic = arguments.atomic;
   // Only its dtypes are wanted: a function that is not there is the server's to refuse.
   const auto function = FindFunction(client, arguments, static_cast<int>(arguments.inputs.size()));
   for (size_t i = 0; i < arguments.inputs.size(); ++i) {

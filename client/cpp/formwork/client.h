@@ -60,6 +60,9 @@ struct CallRequest {
   absl::Duration timeout = absl::ZeroDuration();   ///< 0: the client's.
   uint64_t call_id = 0;                            ///< In streams: returned as it came.
   bool timeline = false;                           ///< The response has one.
+  /// All that it changes of resources changes, or, where it fails, nothing. Errors: kUnimplemented
+  /// where that cannot be: of iterators, and on a device.
+  bool atomic = false;
 };
 
 struct CallResponse {

@@ -255,6 +255,7 @@ grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_s
   if (request.keep_for > absl::ZeroDuration()) *head.mutable_keep_for() = ToProto(request.keep_for);
   head.set_call_id(request.call_id);
   head.set_timeline(request.timeline);
+  head.set_atomic(request.atomic);
   if (request.timeout > absl::ZeroDuration()) *head.mutable_timeout() = ToProto(request.timeout);
   Writer writer;
   writer.text() = head.SerializeAsString();

@@ -80,7 +80,8 @@ class Server(namespace_lib.Namespace):
 
   # ----------------------------------------------------------------------------- with TensorFlow
   def function(self, func=None, input_signature=None, *, reduce_retracing: bool = False,
-               scope: str = "", timeout: float | None = None, **options) -> Any:
+               scope: str = "", timeout: float | None = None, atomic: bool = False,
+               **options) -> Any:
     """As tf.function: traces here, runs on the server. Also a decorator without arguments.
 
     Args:
@@ -89,9 +90,12 @@ class Server(namespace_lib.Namespace):
       scope: put before the names of function and variables on the server.
       timeout: of its calls, in seconds; by default they have none. fn.with_timeout(seconds) has
         another one.
+      atomic: each of its calls changes all that it changes of variables and tables, or, where it
+        raises, nothing: as ConcreteFunction's. A gradient that is taken outside of it is a call of
+        its own.
     """
     from formwork import function as function_lib  # Imports TensorFlow.
-    make = lambda f: function_lib.make(self, f, scope, timeout=timeout,
+    make = lambda f: function_lib.make(self, f, scope, timeout=timeout, atomic=atomic,
                                        input_signature=input_signature,
                                        reduce_retracing=reduce_retracing, **options)
     return make if func is None else make(func)

@@ -122,7 +122,8 @@ class ConcreteFunction:
     answer = yield from self._running(*args)
     return [self._server._output(v, answer.epoch) for v in answer.outputs]
 
-  def run(self, parts, timeout=None, on_print=None, owners=(), keep_from=None, keep_for=None):
+  def run(self, parts, timeout=None, on_print=None, owners=(), keep_from=None, keep_for=None,
+          atomic=False):
     """Runs it on encoded inputs: parts[0] is for the head of the request.
 
     owners: [(place in parts, Resource or KeptTensor)]: filled in here.
@@ -132,7 +133,7 @@ class ConcreteFunction:
     a resource.
     """
     answer = self._server._do(self._running(
-        parts, owners, timeout, on_print, keep_from is not None, keep_for, keep_from))
+        parts, owners, timeout, on_print, keep_from is not None, keep_for, keep_from, atomic))
     if keep_from is None:
       return answer.outputs
     return answer.outputs[:keep_from] + [

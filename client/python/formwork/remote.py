@@ -34,14 +34,16 @@ class Owner:
   Attributes:
     traces: how many were registered.
     timeout: of a call, in seconds.
+    atomic: whether each call does all that it does to variables, or nothing.
   """
 
-  def __init__(self, bindings, scope, wanted, timeout=math.inf):
+  def __init__(self, bindings, scope, wanted, timeout=math.inf, atomic=False):
     self.bindings = bindings
     self.scope = scope
     self.wanted = wanted
     self.traces = 0
     self.timeout = timeout
+    self.atomic = atomic
     self._name, self._generation = None, -1
 
   def name(self):
@@ -382,7 +384,7 @@ class Remote:
     self._bindings.before_call([*self._bound, *given] if given else self._bound)
     try:
       outputs = function.run(parts, self._timeout(), self._on_print, owners, self._results,
-                             intermediates.KEEP_FOR)
+                             intermediates.KEEP_FOR, self._owner.atomic)
       self._bindings.dropped.called(function)
       return outputs
     finally:
