@@ -259,6 +259,7 @@ struct ResourceInfo {
   /// The function whose call wrote it last; empty: a client did, or one that is gone. Of
   /// GetResource and ListResources alone.
   std::string last_writer = {};
+  uint64_t snapshot_version = 0;  ///< That the last snapshot has; 0: none.
 };
 
 struct VariableValue {

@@ -186,8 +186,9 @@ absl::Status Snapshots::Restore() {
         [&, &at = value] { return RestoreResource(at.resource, at.key, at.rows); }));
   }
   uint64_t last_registration = 0;
+  auto versions = std::make_shared<Versions>();
   for (const StoredKey& key : start.named) {
-    if (key.of == StoredKey::Of::kResource) versions_.emplace(key.id, key.version);
+    if (key.of == StoredKey::Of::kResource) versions->emplace(key.id, key.version);
     if (key.of == StoredKey::Of::kRegistration) {
       last_registration = std::max(last_registration, key.id);
     }
@@ -223,6 +224,7 @@ absl::Status Snapshots::Restore() {
   }
   {
     absl::MutexLock stats_lock(&mutex_);
+    versions_ = std::move(versions);
     stats_.last.taken = absl::FromUnixMicros(start.unix_micros);
     stats_.last.resources = static_cast<int64_t>(start.resources.size());
     stats_.last.functions = functions;

@@ -94,6 +94,11 @@ SnapshotStats Snapshots::stats() const {
   return stats_;
 }
 
+std::shared_ptr<const Snapshots::Versions> Snapshots::versions() const {
+  absl::MutexLock lock(&mutex_);
+  return versions_;
+}
+
 void Snapshots::Loop() {
   constexpr int kNice = 10;  // Calls go first.
   setpriority(PRIO_PROCESS, 0, kNice);
@@ -243,14 +248,15 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
     granted_ = true;
   });
   if (!granted) FORMWORK_RETURN_IF_ERROR(Await(ticket, deadline, last));
+  const std::shared_ptr<const Versions> stored_versions = versions();
   std::vector<Value> values;
   values.reserve(resources.size());
   for (const auto& resource : resources) {
     Value& value = values.emplace_back();
     value.resource = resource;
     value.version = ticket.ReadVersion({resource->id});
-    const auto stored = versions_.find(resource->id);
-    value.stored = stored != versions_.end() && stored->second == value.version;
+    const auto stored = stored_versions->find(resource->id);
+    value.stored = stored != stored_versions->end() && stored->second == value.version;
     if (value.stored) continue;
     FORMWORK_ASSIGN_OR_RETURN(value.value, ticket.ReadState({resource->id}));
   }
@@ -291,21 +297,25 @@ absl::StatusOr<std::vector<Tensor>> Snapshots::PartsOf(const Resource& resource,
 }
 
 void Snapshots::Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused) {
-  std::map<uint64_t, uint64_t> versions;
+  const std::shared_ptr<const Versions> before = versions();
+  auto now = std::make_shared<Versions>();
   for (const state::Resource& resource : snapshot.resources()) {
-    if (resource.initialized()) versions.emplace(resource.id(), resource.version());
+    if (resource.initialized()) now->emplace(resource.id(), resource.version());
   }
   std::set<uint64_t> registrations;
   for (const state::Function& function : snapshot.functions()) {
     registrations.insert(function.registration());
   }
   // What cannot be removed now is removed when the next life begins.
-  for (const auto& [id, version] : versions_) {
-    const auto now = versions.find(id);
-    if (now != versions.end() && now->second == version) continue;
+  for (const auto& [id, version] : *before) {
+    const auto kept = now->find(id);
+    if (kept != now->end() && kept->second == version) continue;
     (void)store_->Remove({StoredKey::Of::kResource, id, version});
   }
-  versions_ = std::move(versions);
+  {
+    absl::MutexLock lock(&mutex_);
+    versions_ = std::move(now);
+  }
   for (const uint64_t number : unused) {
     if (registrations.contains(number)) {
       unused_->Add(number);

@@ -108,6 +108,9 @@ class Snapshots {
       const std::vector<TensorSpec>& captures, const std::vector<Binding>& bindings);
 
   SnapshotStats stats() const;
+  /// Of the values that the last one has, by resource.
+  using Versions = std::map<uint64_t, uint64_t>;
+  std::shared_ptr<const Versions> versions() const;
   /// Where nobody waits for the disk: null.
   GroupCommit* commits() { return commits_.get(); }
 
@@ -163,8 +166,7 @@ class Snapshots {
   absl::Mutex taking_;  // Held by who takes one.
   state::Life life_ ABSL_GUARDED_BY(taking_);
   uint64_t log_position_ ABSL_GUARDED_BY(taking_) = 0;  // The log up to here is not needed.
-  // Of the last one: the versions of the values that are stored, by resource; all of it.
-  std::map<uint64_t, uint64_t> versions_ ABSL_GUARDED_BY(taking_);
+  // All of the last one.
   std::string committed_ ABSL_GUARDED_BY(taking_);
 
   mutable absl::Mutex mutex_;
@@ -173,6 +175,8 @@ class Snapshots {
   bool granted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // None but the last is to be taken any more.
   SnapshotStats stats_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Versions> versions_ ABSL_GUARDED_BY(mutex_) =
+      std::make_shared<const Versions>();
   std::thread thread_;
   std::unique_ptr<GroupCommit> commits_;
 };

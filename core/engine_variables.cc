@@ -302,11 +302,15 @@ std::vector<ResourceInfo> EngineImpl::InfoOf(
   for (FunctionPtr& function : functions_.List(NamespaceOf(name_space))) {
     writers.emplace(function->id, std::move(function));
   }
+  const auto stored = snapshots_ == nullptr ? nullptr : snapshots_->versions();
   std::vector<ResourceInfo> infos;
   for (const auto& resource : resources) {
     ResourceInfo& info = infos.emplace_back(formwork::InfoOf(*resource));
     const auto writer = writers.find(resource->last_writer());
     if (writer != writers.end()) info.last_writer = writer->second->name;
+    if (stored == nullptr) continue;
+    const auto version = stored->find(resource->id);
+    if (version != stored->end()) info.snapshot_version = version->second;
   }
   return infos;
 }

@@ -43,6 +43,7 @@ void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message) {
   message->set_version(resource.version);
   message->set_bytes(resource.bytes);
   message->set_last_writer(ToValidUtf8(resource.last_writer));
+  message->set_snapshot_version(resource.snapshot_version);
 }
 
 void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool signatures) {

@@ -136,6 +136,8 @@ absl::Status ListVariables(const RequestScope& scope, const v1::ListVariablesReq
           },
           out->mutable_next_page_token()));
   for (const ResourceInfo& resource : page) ToMessage(resource, out->add_variables());
+  const absl::Time snapshot = scope.engine.Stats().snapshots.last.taken;
+  if (snapshot > absl::UnixEpoch()) ToMessage(absl::Now() - snapshot, out->mutable_snapshot_age());
   return absl::OkStatus();
 }
 

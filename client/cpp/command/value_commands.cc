@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "command/chrome_trace.h"
 #include "command/commands.h"
 #include "command/json_tensor.h"
@@ -39,7 +40,15 @@ ordered_json VariableJson(const v1::VariableInfo& variable) {
   json["version"] = variable.version();
   json["bytes"] = variable.bytes();
   json["last_writer"] = variable.last_writer();
+  json["snapshot_version"] = variable.snapshot_version();
   return json;
+}
+
+// What the last snapshot has of it.
+std::string SnapshotText(const v1::VariableInfo& variable, std::optional<absl::Duration> age) {
+  if (variable.snapshot_version() == 0 || !age) return "";
+  return absl::StrCat("version ", variable.snapshot_version(), ", ",
+                      absl::FormatDuration(absl::Ceil(*age, absl::Seconds(1))), " ago");
 }
 
 // PATH.npy for one value, PATH_0.npy, PATH_1.npy, ... for more.
@@ -106,7 +115,8 @@ absl::StatusOr<client::CallResponse> CallTraced(client::Client& client, client::
 }  // namespace
 
 absl::Status ListVariables(client::Client& client, const Arguments& arguments) {
-  const auto listed = client.ListVariables(/*all_kinds=*/true);
+  std::optional<absl::Duration> snapshot_age;
+  const auto listed = client.ListVariables(/*all_kinds=*/true, &snapshot_age);
   if (!listed.ok()) return listed.status();
   if (arguments.json) {
     ordered_json list = ordered_json::array();
@@ -115,14 +125,15 @@ absl::Status ListVariables(client::Client& client, const Arguments& arguments) {
     return absl::OkStatus();
   }
   std::vector<std::vector<std::string>> rows = {
-      {"ID", "NAME", "TYPE", "SIZE", "VERSION", "LAST WRITER"}};
+      {"ID", "NAME", "TYPE", "SIZE", "VERSION", "LAST WRITER", "LAST SNAPSHOT"}};
   for (const auto& variable : *listed) {
     const std::string type = variable.kind().empty() ? client::DataTypeName(variable.dtype()) +
                                                            ShapeText(variable.shape())
                                                      : variable.type();
     rows.push_back({absl::StrCat(variable.id()), variable.name(), type,
                     variable.initialized() ? BytesText(variable.bytes()) : "uninitialized",
-                    absl::StrCat(variable.version()), variable.last_writer()});
+                    absl::StrCat(variable.version()), variable.last_writer(),
+                    SnapshotText(variable, snapshot_age)});
   }
   PrintTable(rows);
   return absl::OkStatus();

@@ -339,7 +339,8 @@ absl::Status Client::DeleteVariable(uint64_t id, const std::string& name) {
   return Ask(&v1::GraphService::Stub::DeleteVariable, std::move(request)).status();
 }
 
-absl::StatusOr<std::vector<v1::VariableInfo>> Client::ListVariables(bool all_kinds) {
+absl::StatusOr<std::vector<v1::VariableInfo>> Client::ListVariables(
+    bool all_kinds, std::optional<absl::Duration>* snapshot_age) {
   std::vector<v1::VariableInfo> variables;
   v1::ListVariablesRequest request;
   request.set_all_kinds(all_kinds);
@@ -348,6 +349,13 @@ absl::StatusOr<std::vector<v1::VariableInfo>> Client::ListVariables(bool all_kin
     if (!page.ok()) return page.status();
     for (v1::VariableInfo& variable : *page->mutable_variables()) {
       variables.push_back(std::move(variable));
+    }
+    if (snapshot_age != nullptr) {
+      const google::protobuf::Duration& age = page->snapshot_age();
+      *snapshot_age = std::nullopt;
+      if (page->has_snapshot_age()) {
+        *snapshot_age = absl::Seconds(age.seconds()) + absl::Nanoseconds(age.nanos());
+      }
     }
     request.set_page_token(page->next_page_token());
   } while (!request.page_token().empty());

@@ -143,8 +143,10 @@ class Client {
   absl::StatusOr<v1::VariableInfo> AssignVariable(uint64_t id, const std::string& name,
                                                   const Tensor& value);
   absl::Status DeleteVariable(uint64_t id, const std::string& name);
-  /// `all_kinds`: other resources, too (VariableInfo::kind).
-  absl::StatusOr<std::vector<v1::VariableInfo>> ListVariables(bool all_kinds = false);
+  /// `all_kinds`: other resources, too (VariableInfo::kind). `snapshot_age`: where the time since
+  /// the last snapshot goes, nullopt if there is none; may be null.
+  absl::StatusOr<std::vector<v1::VariableInfo>> ListVariables(
+      bool all_kinds = false, std::optional<absl::Duration>* snapshot_age = nullptr);
 
   absl::StatusOr<Tensor> ReadTensor(KeptTensor kept);
   absl::StatusOr<int64_t> ReleaseTensors(const std::vector<KeptTensor>& kept);
