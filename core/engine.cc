@@ -78,6 +78,7 @@ EngineOptions Chosen(EngineOptions options) {
   if (options.kept_tensor_ttl <= absl::ZeroDuration()) {
     options.kept_tensor_ttl = absl::InfiniteDuration();
   }
+  if (options.client_ttl <= absl::ZeroDuration()) options.client_ttl = absl::InfiniteDuration();
   return options;
 }
 
@@ -130,9 +131,19 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
       epoch_(life.epoch()),
       memory_(options.memory_limit_bytes, options.max_tensor_bytes),
       allocator_(&memory_, CacheBytes(options)),
-      resources_(life.next_resource_id()),
-      functions_(options.max_functions, options.max_function_bytes, life.next_function_id()),
-      kept_(life.next_kept_tensor_id(), options.max_kept_bytes),
+      usages_(options.namespace_limits),
+      resources_(life.next_resource_id(), &usages_),
+      functions_(options.max_functions, options.max_function_bytes, life.next_function_id(),
+                 &usages_),
+      kept_(life.next_kept_tensor_id(),
+            {.max_bytes = options.max_kept_bytes,
+             .max_client_bytes = options.max_client_kept_bytes,
+             .client_ttl = options_.client_ttl,
+             .is_busy =
+                 [this](absl::string_view name_space, absl::string_view client) {
+                   return answers_.IsBusy(name_space, client);
+                 }},
+            &usages_),
       answers_({.max_answers = options.max_answers,
                 .max_bytes = options.max_answer_bytes,
                 .ttl = options.answer_ttl,
@@ -225,6 +236,7 @@ std::optional<FunctionInfo> EngineImpl::FindFunction(absl::string_view name_spac
 absl::StatusOr<std::shared_ptr<const MessageAnswer>> EngineImpl::AnswerOnce(
     absl::string_view name_space, const RequestId& request, uint64_t content, AnswerOnceFn answer) {
   name_space = NamespaceOf(name_space);
+  kept_.Seen(name_space, request.client);
   FORMWORK_ASSIGN_OR_RETURN(const AnswerWindow::Begun begun,
                             answers_.Begin(name_space, request, content));
   if (begun.place == AnswerWindow::Place::kRuns) {
@@ -323,11 +335,16 @@ std::vector<KeptTensorInfo> EngineImpl::ListTensors(absl::string_view name_space
   return kept_.List(NamespaceOf(name_space));
 }
 
+std::vector<NamespaceHoldings> EngineImpl::ListNamespaces() { return usages_.List(); }
+
 void EngineImpl::Clear(absl::string_view name_space) {
   name_space = NamespaceOf(name_space);
-  functions_.Clear(name_space);
-  kept_.Clear(name_space);
-  resources_.Clear(name_space);
+  {
+    const GroupCommit::Unit unit(commits_);
+    functions_.Clear(name_space);
+    kept_.Clear(name_space);
+    resources_.Clear(name_space);
+  }
   // At once, and again when what is under way has gone, too; not more often.
   if (gives_back_.load()) return;
   deadlines_.Watch(absl::Now() + kLetGo, watch_owner_, [this] {
@@ -362,6 +379,7 @@ EngineStats EngineImpl::Stats() {
   stats.variable_bytes = resources_.bytes();
   stats.kept_tensors = kept_.count();
   stats.kept_bytes = kept_.bytes();
+  stats.kept_leases = kept_.leases();
   stats.kept_evictions = kept_.evictions();
   const AnswerWindow::Stats answers = answers_.stats();
   stats.answers = answers.answers;

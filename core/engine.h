@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "core/base/answer_window.h"
+#include "core/base/namespace_usage.h"
 #include "core/base/request_id.h"
 #include "core/base/timeline.h"
 #include "core/device/host_allocator.h"
@@ -105,8 +106,13 @@ struct EngineOptions {
   /// (core/plan/streams.h); 0: chosen.
   int streams_per_call = 0;
   double least_stream_work = 0;
-  absl::Duration kept_tensor_ttl;  ///< Of a kept tensor that nobody uses; zero: for ever.
-  size_t max_kept_bytes = 0;       ///< Of one namespace's kept tensors; 0: no limit of their own.
+  absl::Duration kept_tensor_ttl;    ///< Of a kept tensor that nobody uses; zero: for ever.
+  size_t max_kept_bytes = 0;         ///< Of one namespace's kept tensors; 0: no limit of their own.
+  size_t max_client_kept_bytes = 0;  ///< Of those of one client in it; 0: the same.
+  /// A client has gone when nothing of it has been under way for so long; then what it has kept
+  /// goes that nobody has used for so long. Zero: it never has.
+  absl::Duration client_ttl;
+  NamespaceLimits namespace_limits;  ///< Of each namespace.
   /// Of one client, that are remembered for requests that are sent again
   /// (core/base/answer_window.h); 0: none.
   int64_t max_answers = 1024;
@@ -256,8 +262,8 @@ struct ResourceInfo {
   bool initialized = false;
   uint64_t version = 0;
   uint64_t bytes = 0;
-  /// The function whose call wrote it last; empty: a client did, or one that is gone. Of
-  /// GetResource and ListResources alone.
+  // These are of GetResource and ListResources alone:
+  /// The function whose call wrote it last; empty: a client did, or one that is gone.
   std::string last_writer = {};
   uint64_t snapshot_version = 0;  ///< That the last snapshot has; 0: none.
 };
@@ -327,8 +333,10 @@ struct EngineStats {
   uint64_t variable_bytes = 0;
   int64_t kept_tensors = 0;
   uint64_t kept_bytes = 0;
-  uint64_t kept_evictions = 0;  ///< That nobody used for their time to live.
-  int64_t answers = 0;          ///< That are remembered for requests that are sent again.
+  int64_t kept_leases = 0;  ///< Of the kept tensors: those that have a time to live.
+  uint64_t kept_evictions =
+      0;                ///< That nobody used for their time to live, or as their client went.
+  int64_t answers = 0;  ///< That are remembered for requests that are sent again.
   uint64_t answer_bytes = 0;
   uint64_t answer_evictions = 0;   ///< That went before their clients acknowledged them.
   uint64_t repeats_answered = 0;   ///< Requests that were sent again and not done again.
@@ -381,8 +389,10 @@ struct DrainResult {
 /// other methods return when they are done and wait for nothing. Lists may be long: where there is
 /// no memory for one it throws std::bad_alloc (core/base/memory_budget.h).
 ///
-/// Everything lives in a namespace; the empty one is "default". Namespaces share the engine: what
-/// one has waiting or running leaves room for the others.
+/// Everything lives in a namespace; the empty one is "default". A namespace is there while
+/// something is in it. Namespaces share the engine: what one has waiting or running leaves room for
+/// the others, and none may hold more than EngineOptions::namespace_limits (kResourceExhausted,
+/// Reason::kQuota).
 class Engine {
  public:
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
@@ -496,7 +506,7 @@ class Engine {
   virtual std::vector<ResourceInfo> ListResources(absl::string_view name_space) = 0;  ///< By name.
 
   /// Keeps a value for `owner`, for `ttl` (zero: EngineOptions::kept_tensor_ttl); its ID.
-  /// Errors: kResourceExhausted (the namespace's quota).
+  /// Errors: kResourceExhausted (the namespace's quota, or the owner's).
   virtual absl::StatusOr<uint64_t> KeepTensor(absl::string_view name_space, absl::string_view owner,
                                               absl::Duration ttl, Tensor tensor) = 0;
   /// Reading, and giving it to a call, puts a kept tensor's end off by its time to live.
@@ -504,7 +514,12 @@ class Engine {
   virtual std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) = 0;  ///< By ID.
   /// How many went.
   virtual int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) = 0;
-  /// Removes all functions, variables and kept tensors of a namespace.
+  /// Those in which something is, by name.
+  virtual std::vector<NamespaceHoldings> ListNamespaces() = 0;
+  /// Removes all functions, variables and other resources, and kept tensors of a namespace, which
+  /// then is not listed any more. Calls that were admitted before go on with what they have. Of
+  /// requests with a number, answers are known as before. With Durability::kSync it is durable at
+  /// once.
   virtual void Clear(absl::string_view name_space) = 0;
 
   /// Runs `done` once all that has been changed so far is on disk, where answers wait for that

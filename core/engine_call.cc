@@ -489,7 +489,7 @@ absl::StatusOr<uint64_t> EngineImpl::Keep(absl::string_view name_space, absl::st
   if (ttl <= absl::ZeroDuration()) ttl = options_.kept_tensor_ttl;
   if (commits_ != nullptr) commits_->AppendMore();  // The ID is gone after a crash.
   // First: it may find no memory, and then nothing has been kept.
-  if (ttl != absl::InfiniteDuration()) WatchKept(kKeptWatchPeriod);
+  if (std::min(ttl, options_.client_ttl) != absl::InfiniteDuration()) WatchKept(kKeptWatchPeriod);
   return kept_.Put(name_space, owner, function_name, ttl, std::move(tensor));
 }
 

@@ -200,6 +200,16 @@ class RestoreRequest final : public CheckpointRequest {
       return InvalidArgument("'", name, "' is ", type.ToString(), ", in the checkpoint ",
                              DTypeName(variable->dtype), variable->shape.ToString());
     }
+    int64_t more = 0;
+    uint64_t more_bytes = 0;
+    for (const auto& [name, variable] : wanted) {
+      const auto info = here.find(name);
+      const uint64_t there = info == here.end() ? 0 : info->second.bytes;
+      const uint64_t bytes = Tensor::ShapeOnly(variable->dtype, variable->shape).bytes();
+      if (info == here.end()) ++more;
+      if (bytes > there) more_bytes += bytes - there;
+    }
+    FORMWORK_RETURN_IF_ERROR(engine_.CheckRoom(spec_.name_space, more, more_bytes));
     for (const auto& [name, variable] : wanted) {
       absl::StatusOr<Tensor> value = reader->Read(*variable, engine_.allocator());
       FORMWORK_RETURN_IF_ERROR(Annotate(value.status(), name));

@@ -72,21 +72,30 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   uint64_t Append(CommitRecord record) override;
 
   /// While one is there nothing that has been appended is written: so all that is appended
-  /// meanwhile by who has it becomes durable at once. He waits for nothing.
+  /// meanwhile by who has it becomes durable at once. He waits for nothing. A thread that has one
+  /// may make another within it.
   class Unit {
    public:
     explicit Unit(GroupCommit* commits) ABSL_NO_THREAD_SAFETY_ANALYSIS
-        : commits_(commits) {  ///< May be null.
-      if (commits_ != nullptr) commits_->units_.ReaderLock();
+        : commits_(commits == held_ ? nullptr : commits),
+          outer_(held_) {  ///< May be null.
+      if (commits_ == nullptr) return;
+      commits_->units_.ReaderLock();
+      held_ = commits_;
     }
     ~Unit() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      if (commits_ != nullptr) commits_->units_.ReaderUnlock();
+      if (commits_ == nullptr) return;
+      held_ = outer_;
+      commits_->units_.ReaderUnlock();
     }
     Unit(const Unit&) = delete;
     Unit& operator=(const Unit&) = delete;
 
    private:
-    GroupCommit* const commits_;
+    static inline thread_local GroupCommit* held_ = nullptr;  // By this thread.
+
+    GroupCommit* const commits_;  // Null where there is nothing to do.
+    GroupCommit* const outer_;
   };
 
   // What the window forgets goes with the next group.

@@ -136,6 +136,10 @@ class EngineImpl final : public Engine {
                                                                   AnswerOnceFn answer) override;
   /// None where there is no such function any more.
   std::optional<FunctionInfo> FindFunction(absl::string_view name_space, uint64_t id);
+  /// Whether a namespace may have so many variables more, and so many bytes in them.
+  absl::Status CheckRoom(absl::string_view name_space, int64_t variables, uint64_t bytes) {
+    return usages_.Of(NamespaceOf(name_space))->CheckRoom(Held::kVariable, variables, bytes);
+  }
   bool has_threads() const { return pool_.threads() > 0 && compilers_.threads() > 0; }
   std::shared_ptr<CallHandle> Register(Registration registration,
                                        absl::AnyInvocable<void(RegisterResult)> done) override;
@@ -171,6 +175,7 @@ class EngineImpl final : public Engine {
                                       absl::Duration ttl, Tensor tensor) override;
   std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) override;
   int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) override;
+  std::vector<NamespaceHoldings> ListNamespaces() override;
   void Clear(absl::string_view name_space) override;
   /// Starts from what is in `store`, which nobody else has.
   absl::Status Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life);
@@ -239,6 +244,7 @@ class EngineImpl final : public Engine {
   KernelRegistry kernels_{ops_};
   KernelRegistry device_kernels_{ops_};  // Of options_.device.
   std::optional<StreamPool> streams_;    // Of options_.device.
+  NamespaceUsages usages_;
   ResourceStore resources_;
   FunctionCache functions_;
   KeptTensors kept_;

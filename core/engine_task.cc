@@ -74,6 +74,7 @@ absl::StatusOr<AnswerWindow::Begun> Task::FindAnswer(std::shared_ptr<Task> waite
 }
 
 void Task::StartOnce() {
+  engine_.kept_.Seen(name_space_, request_.client);
   content_ = ContentHash();
   const absl::StatusOr<AnswerWindow::Begun> begun = FindAnswer(nullptr);
   if (begun.ok() && begun->place == AnswerWindow::Place::kRuns) return AwaitAnswer();
@@ -400,6 +401,7 @@ void ScheduledTasks::AbortAll() {
 
 void Task::Ended() {
   ended_.store(true);
+  if (request_.given()) engine_.kept_.Seen(name_space_, request_.client);
   if (awaits_answer_ && !does_) engine_.answers_.StopWaiting(name_space_, request_, this);
   if (scheduled_.load()) engine_.scheduled_.Remove(this);
   if (admitted_) engine_.CallDone();

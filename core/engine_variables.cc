@@ -164,6 +164,10 @@ class AssignTask final : public VariablesTask<AssignResult> {
       if (placed_->ok()) {
         Write();
         LogWithChanges(std::nullopt);
+      } else {
+        for (const auto& variable : variables_) {  // They stay as large as they are.
+          (void)ticket_.Reserve({variable->id}, variable->bytes());
+        }
       }
       ticket_.ReleaseAll();
     }
@@ -177,9 +181,13 @@ class AssignTask final : public VariablesTask<AssignResult> {
     result_.variables.clear();
     Refuse(*std::move(placed_));
   }
-  // Those of plain data: on the device, where there is one.
+  // What their namespace has room for. Those of plain data: on the device, where there is one.
   absl::Status PlaceValues() {
     for (const auto& variable : variables_) result_.variables.push_back(InfoOf(*variable));
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const absl::Status reserved = ticket_.Reserve({variables_[i]->id}, values_[i].second.bytes());
+      if (!reserved.ok()) return InField(reserved, absl::StrCat("assignments[", i, "].value"));
+    }
     FORMWORK_RETURN_IF_ERROR(OpenStream());
     for (size_t i = 0; streams() != nullptr && i < values_.size(); ++i) {
       Tensor& value = values_[i].second;

@@ -158,6 +158,7 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
   app.parse_complete_callback([tensor, &server, &options] {
     if (tensor->empty()) options.max_tensor_bytes = options.memory_limit_bytes / 4;
     options.kept_tensor_ttl = absl::Seconds(server.kept_tensor_ttl_seconds);
+    options.client_ttl = absl::Seconds(server.client_ttl_seconds);
     options.answer_ttl = absl::Seconds(server.answer_ttl_seconds);
     options.snapshot_interval = absl::Seconds(server.snapshot_interval_seconds);
     options.durability = server.durability == "memory" ? Durability::kMemory
@@ -187,6 +188,13 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
   Add(app, "--max-kept-bytes", options.max_kept_bytes,
       "Bytes of one namespace's kept tensors (as 1G, too); 0: as the memory limit allows")
       ->transform(Bytes(0, kMostBytes));
+  Add(app, "--max-client-kept-bytes", options.max_client_kept_bytes,
+      "Bytes of those of one client in it (as 1G, too); 0: the same")
+      ->transform(Bytes(0, kMostBytes));
+  Add(app, "--client-ttl", server.client_ttl_seconds,
+      "Seconds after a client's last request in which what it has kept stays, or after its last "
+      "use; 0: for ever")
+      ->check(Seconds(kYear));
   Add(app, "--max-answers", options.max_answers,
       "Answers of one client that are remembered for requests that are sent again; 0: none")
       ->check(Whole(0, 1 << 20));
@@ -196,6 +204,22 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
   Add(app, "--answer-ttl", server.answer_ttl_seconds,
       "Seconds after which a client of which nothing comes is forgotten, with its answers")
       ->check(Seconds(kYear));
+}
+
+void AddNamespaces(CLI::App& app, NamespaceLimits& limits) {
+  Add(app, "--max-namespace-bytes", limits.bytes,
+      "Bytes of what one namespace holds: variables, tables, functions and kept tensors (as 1G, "
+      "too); 0: as the memory limit allows")
+      ->transform(Bytes(0, kMostBytes));
+  Add(app, "--max-namespace-variables", limits.resources,
+      "Variables and other resources of one namespace; 0: no limit")
+      ->check(Whole(0, int64_t{1} << 40));
+  Add(app, "--max-namespace-functions", limits.functions,
+      "Functions of one namespace; 0: no limit but --max-functions")
+      ->check(Whole(0, int64_t{1} << 40));
+  Add(app, "--max-namespace-kept-tensors", limits.kept_tensors,
+      "Kept tensors of one namespace; 0: no limit")
+      ->check(Whole(0, int64_t{1} << 40));
 }
 
 void AddState(CLI::App& app, ServerOptions& options) {
@@ -269,6 +293,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, ServerOptions* 
   app.get_formatter()->column_width(36);
   AddServing(app, *options);
   AddEngine(app, *options);
+  AddNamespaces(app, options->engine.namespace_limits);
   AddState(app, *options);
   AddObserving(app, *options);
   try {

@@ -204,6 +204,11 @@ GraphService::Reactor* GraphService::TakeSnapshot(Context* context, const Bytes*
   return Begin({"TakeSnapshot", context, request, response}, &RunTakeSnapshot, nullptr);
 }
 
+GraphService::Reactor* GraphService::ListNamespaces(Context* context, const Bytes* request,
+                                                    Bytes* response) {
+  return Answer({"ListNamespaces", context, request, response}, &methods::ListNamespaces);
+}
+
 GraphService::Reactor* GraphService::Clear(Context* context, const Bytes* request,
                                            Bytes* response) {
   return Answer({"Clear", context, request, response}, &methods::Clear, Memory::kFree,

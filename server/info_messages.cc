@@ -16,18 +16,33 @@ namespace {
 
 // Of formwork.v1, by the names that proto/README.md explains.
 constexpr const char* kFeatures[] = {"answers_in_parts", "client_functions", "element_ranges",
-                                     "timelines",        "unordered_calls",  "values_in_chunks"};
-
-v1::Durability DurabilityOf(const EngineOptions& options) {
-  if (options.data_dir.empty() || options.durability == Durability::kMemory) {
-    return v1::DURABILITY_MEMORY;
-  }
-  return options.durability == Durability::kSync ? v1::DURABILITY_SYNC : v1::DURABILITY_SNAPSHOT;
-}
+                                     "namespaces",       "timelines",        "unordered_calls",
+                                     "values_in_chunks"};
 
 formwork::tf::DataType ToMessage(DType dtype) { return static_cast<formwork::tf::DataType>(dtype); }
 
 }  // namespace
+
+v1::Durability DurabilityOf(const EngineOptions& engine) {
+  if (engine.data_dir.empty() || engine.durability == Durability::kMemory) {
+    return v1::DURABILITY_MEMORY;
+  }
+  return engine.durability == Durability::kSync ? v1::DURABILITY_SYNC : v1::DURABILITY_SNAPSHOT;
+}
+
+void ToMessage(const NamespaceHoldings& holdings, v1::Durability durability,
+               v1::NamespaceInfo* message) {
+  message->set_name(ToValidUtf8(holdings.name));
+  message->set_variables(holdings.of(Held::kVariable).count);
+  message->set_variable_bytes(holdings.of(Held::kVariable).bytes);
+  message->set_other_resources(holdings.of(Held::kOtherResource).count);
+  message->set_other_resource_bytes(holdings.of(Held::kOtherResource).bytes);
+  message->set_functions(holdings.of(Held::kFunction).count);
+  message->set_function_bytes(holdings.of(Held::kFunction).bytes);
+  message->set_kept_tensors(holdings.of(Held::kKeptTensor).count);
+  message->set_kept_tensor_bytes(holdings.of(Held::kKeptTensor).bytes);
+  message->set_durability(durability);
+}
 
 void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message) {
   message->set_id(resource.id);
@@ -97,6 +112,11 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   to->set_function_bytes(limits.max_function_bytes);
   to->set_kept_tensor_bytes(limits.max_kept_bytes);
   to->set_connections(static_cast<uint64_t>(options.max_connections));
+  to->set_namespace_bytes(limits.namespace_limits.bytes);
+  to->set_namespace_variables(static_cast<uint64_t>(limits.namespace_limits.resources));
+  to->set_namespace_functions(static_cast<uint64_t>(limits.namespace_limits.functions));
+  to->set_namespace_kept_tensors(static_cast<uint64_t>(limits.namespace_limits.kept_tensors));
+  to->set_client_kept_tensor_bytes(limits.max_client_kept_bytes);
   for (const char* feature : kFeatures) message->add_features(feature);
   message->set_durability(DurabilityOf(limits));
   message->set_instruction_set(engine.instruction_set);
@@ -112,6 +132,7 @@ void ToMessage(const EngineStats& stats, v1::ServerStats* message) {
   message->set_calls_queued(stats.calls_queued);
   message->set_calls_running(stats.calls_running);
   message->set_memory_bytes(stats.memory_used_bytes);
+  message->set_kept_tensor_leases(stats.kept_leases);
 }
 
 void ToMessage(absl::Duration duration, google::protobuf::Duration* message) {

@@ -182,6 +182,24 @@ absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoReq
   return absl::OkStatus();
 }
 
+absl::Status ListNamespaces(const RequestScope& scope, const v1::ListNamespacesRequest& in,
+                            v1::ListNamespacesResponse* out, ErrorDetails*) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const std::vector<NamespaceHoldings> page,
+      PageOf(
+          scope.engine.ListNamespaces(), in.page_size(), in.page_token(),
+          [](const NamespaceHoldings& holdings) { return PageKey(holdings.name, 0); },
+          [&](const NamespaceHoldings& holdings) {
+            return FitsPattern(holdings.name, in.filter());
+          },
+          out->mutable_next_page_token()));
+  const v1::Durability durability = DurabilityOf(scope.options.engine);
+  for (const NamespaceHoldings& holdings : page) {
+    ToMessage(holdings, durability, out->add_namespaces());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Clear(const RequestScope& scope, const v1::ClearRequest& in, v1::ClearResponse*,
                    ErrorDetails*) {
   scope.engine.Clear(in.namespace_());

@@ -41,6 +41,8 @@ absl::Status ReleaseTensors(const RequestScope& scope, const v1::ReleaseTensorsR
 
 absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoRequest& in,
                            v1::GetServerInfoResponse* out, ErrorDetails* details);
+absl::Status ListNamespaces(const RequestScope& scope, const v1::ListNamespacesRequest& in,
+                            v1::ListNamespacesResponse* out, ErrorDetails* details);
 absl::Status Clear(const RequestScope& scope, const v1::ClearRequest& in, v1::ClearResponse* out,
                    ErrorDetails* details);
 

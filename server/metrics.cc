@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/memory_budget.h"
+#include "core/base/utf8.h"
 #include "prometheus/text_serializer.h"
 #include "server/event_log.h"
 #include "server/process_stats.h"
@@ -69,8 +70,10 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
      FORMWORK_STAT(variable_bytes)},
     {"formwork_kept_tensors", "Kept tensors.", kGauge, FORMWORK_STAT(kept_tensors)},
     {"formwork_kept_tensor_bytes", "Bytes of the kept tensors.", kGauge, FORMWORK_STAT(kept_bytes)},
+    {"formwork_kept_tensor_leases", "Kept tensors that have a time to live.", kGauge,
+     FORMWORK_STAT(kept_leases)},
     {"formwork_kept_tensor_evictions_total",
-     "Kept tensors that nobody used for their time to live.", kCounter,
+     "Kept tensors that nobody used for their time to live, or whose client had gone.", kCounter,
      FORMWORK_STAT(kept_evictions)},
     {"formwork_calls_queued", "Admitted calls that wait for a thread or for an earlier call.",
      kGauge, FORMWORK_STAT(calls_queued)},
@@ -213,6 +216,52 @@ MetricFamily Metrics::CollectFallbacks(const EngineStats& engine) {
   return family;
 }
 
+void Metrics::CollectNamespaces(std::vector<MetricFamily>* families) const {
+  constexpr std::array<const char*, 4> kOf = {"variables", "other_resources", "functions",
+                                              "kept_tensors"};
+  MetricFamily counts{"formwork_namespace_items",
+                      "What a namespace holds (the largest, and \"other\"), by what it is.",
+                      MetricType::Gauge,
+                      {}};
+  MetricFamily bytes{"formwork_namespace_bytes",
+                     "Bytes of what a namespace holds (the largest, and \"other\"), by what it is.",
+                     MetricType::Gauge,
+                     {}};
+  const auto add = [&](const NamespaceHoldings& holdings) {
+    for (size_t i = 0; i < kOf.size(); ++i) {
+      const auto label = [&](ClientMetric& metric) {
+        metric.label = {{"namespace", ToValidUtf8(holdings.name)}, {"of", kOf[i]}};
+      };
+      ClientMetric& count = counts.metric.emplace_back();
+      label(count);
+      count.gauge.value = static_cast<double>(holdings.amounts[i].count);
+      ClientMetric& size = bytes.metric.emplace_back();
+      label(size);
+      size.gauge.value = static_cast<double>(holdings.amounts[i].bytes);
+    }
+  };
+  std::vector<NamespaceHoldings> list;
+  if (options_.namespaces != nullptr) list = options_.namespaces();
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& a, const auto& b) { return a.bytes() > b.bytes(); });
+  NamespaceHoldings others{kOther, {}};
+  int series = 0;
+  for (const NamespaceHoldings& holdings : list) {
+    // What is named "other" shares the others' series.
+    if (holdings.name != kOther && series++ < options_.namespace_series) {
+      add(holdings);
+      continue;
+    }
+    for (size_t i = 0; i < kOf.size(); ++i) {
+      others.amounts[i].count += holdings.amounts[i].count;
+      others.amounts[i].bytes += holdings.amounts[i].bytes;
+    }
+  }
+  add(others);
+  families->push_back(std::move(counts));
+  families->push_back(std::move(bytes));
+}
+
 MetricFamily Metrics::CollectCommits(const CommitStats& commits) {
   MetricFamily family{"formwork_commit_duration_seconds",
                       "Writing one group of changes to the log, with the disk's answer.",
@@ -286,6 +335,7 @@ std::string Metrics::Text() {
   AddFamilies(kEngineFamilies, engine, &families);
   families.push_back(CollectFallbacks(engine));
   families.push_back(CollectCommits(engine.commits));
+  CollectNamespaces(&families);
   AddFamilies(kConnectionFamilies, options_.connections(), &families);
   AddFamilies(kProcessFamilies, ReadProcessStats(), &families);
   for (const Options::Limit& limit : options_.limits) {

@@ -36,8 +36,10 @@ class Metrics {
     /// Called at each scrape, as long as this lives.
     std::function<EngineStats()> engine;
     std::function<ConnectionListener::Stats()> connections;
+    std::function<std::vector<NamespaceHoldings>()> namespaces =
+        nullptr;                ///< Null: there are none.
     int function_series = 20;   ///< Functions with a histogram of their own.
-    int namespace_series = 10;  ///< Namespaces with counters of their own.
+    int namespace_series = 10;  ///< Namespaces with counters and levels of their own.
     absl::Duration slow_call = absl::InfiniteDuration();  ///< What takes longer is logged.
     /// Gauges that never change: name, help, value.
     struct Limit {
@@ -89,6 +91,8 @@ class Metrics {
   // settings; counts it.
   std::optional<absl::string_view> CountRefusal(const absl::Status& status);
   static prometheus::MetricFamily CollectFallbacks(const EngineStats& engine);
+  // Of the largest namespaces, and of the others together.
+  void CollectNamespaces(std::vector<prometheus::MetricFamily>* families) const;
   static prometheus::MetricFamily CollectCommits(const CommitStats& commits);
   prometheus::MetricFamily CollectRefusals() const;
 

@@ -110,6 +110,7 @@ Metrics::Options Server::MetricsOptions() const {
   const EngineOptions& engine = options_.engine;
   Metrics::Options metrics;
   metrics.engine = [this] { return engine_->Stats(); };
+  metrics.namespaces = [this] { return engine_->ListNamespaces(); };
   metrics.connections = [this] { return listener_->GetStats(); };
   metrics.function_series = options_.function_series;
   metrics.namespace_series = options_.namespace_series;

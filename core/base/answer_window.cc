@@ -327,6 +327,13 @@ void AnswerWindow::StopWaiting(absl::string_view name_space, const RequestId& id
   entry->waiters.erase(found);
 }
 
+bool AnswerWindow::IsBusy(absl::string_view name_space, absl::string_view client) {
+  absl::MutexLock lock(&mutex_);
+  const Client* const known = Find(name_space, client);
+  return known != nullptr && std::any_of(known->entries.begin(), known->entries.end(),
+                                         [](const auto& entry) { return entry.second->runs; });
+}
+
 bool AnswerWindow::HasWaiters(absl::string_view name_space, const RequestId& id) {
   absl::MutexLock lock(&mutex_);
   const Entry* const entry = FindRunning(name_space, id);

@@ -160,6 +160,8 @@ class AnswerWindow {
                               std::shared_ptr<Waiter> waiter = nullptr);
   /// The waiter of a request need not be told any more.
   void StopWaiting(absl::string_view name_space, const RequestId& id, const Waiter* waiter);
+  /// Whether a request of the client runs.
+  bool IsBusy(absl::string_view name_space, absl::string_view client);
   /// Whether someone waits for its answer.
   bool HasWaiters(absl::string_view name_space, const RequestId& id);
   /// A request that was begun has ended, and waiters are told. `had_effect`: it is to be

@@ -30,8 +30,9 @@ std::string TypeInUse(absl::string_view name) {
 
 }  // namespace
 
-FunctionCache::FunctionCache(int64_t max_entries, size_t max_bytes, uint64_t first_id)
-    : max_entries_(max_entries), max_bytes_(max_bytes), next_id_(first_id) {}
+FunctionCache::FunctionCache(int64_t max_entries, size_t max_bytes, uint64_t first_id,
+                             NamespaceUsages* usages)
+    : max_entries_(max_entries), max_bytes_(max_bytes), usages_(usages), next_id_(first_id) {}
 
 FunctionCache::Name* FunctionCache::FindName(absl::string_view name_space, absl::string_view name) {
   auto space = name_spaces_.find(name_space);
@@ -176,6 +177,10 @@ absl::StatusOr<FunctionCache::Registered> FunctionCache::Register(
       }
       if (rivals.function != nullptr && !replace) return absl::AlreadyExistsError(TypeInUse(name));
       if (first) {
+        // Before anything is compiled. What it takes is known, and looked at again, afterwards.
+        if (usages_ != nullptr && !rivals.replaces) {
+          FORMWORK_RETURN_IF_ERROR(usages_->Of(name_space)->CheckRoom(Held::kFunction, 1, 0));
+        }
         absl::Cleanup forget = [&] {
           mutex_.AssertHeld();
           ForgetIfEmpty(name_space, name);
@@ -230,9 +235,9 @@ FunctionCache::Rivals FunctionCache::RivalsOf(absl::string_view name_space, absl
   const Name* known = FindName(name_space, name);
   if (known == nullptr) return rivals;
   for (const auto& entry : known->entries) {
-    if (entry->function->type() == type && !entry->function->broken()) {
-      rivals.function = entry->function;
-    }
+    if (entry->function->type() != type) continue;
+    rivals.replaces = true;
+    if (!entry->function->broken()) rivals.function = entry->function;
   }
   rivals.flights = known->flights;
   return rivals;
@@ -248,16 +253,22 @@ absl::StatusOr<FunctionPtr> FunctionCache::Insert(absl::string_view name_space,
                              " limit=", max_bytes_);
   }
   Name& known = *FindName(name_space, name);
-  for (size_t i = 0; i < known.entries.size(); ++i) {
-    if (known.entries[i]->function->type() != function->type()) continue;
+  size_t replaced = 0;
+  for (; replaced < known.entries.size(); ++replaced) {
+    const ConcreteFunction& there = *known.entries[replaced]->function;
+    if (there.type() != function->type()) continue;
     // Somebody else was faster with this type; what cannot be called any more gives way.
-    if (!replace && !known.entries[i]->function->broken()) {
-      return absl::AlreadyExistsError(TypeInUse(name));
-    }
-    Erase(known, i, dropped);
+    if (!replace && !there.broken()) return absl::AlreadyExistsError(TypeInUse(name));
     break;
   }
+  const bool replaces = replaced < known.entries.size();
   auto entry = std::make_shared<Entry>();
+  if (usages_ != nullptr) {
+    FORMWORK_RETURN_IF_ERROR(
+        entry->counted.Begin(usages_->Of(name_space), Held::kFunction, function->bytes,
+                             replaces ? &known.entries[replaced]->counted : nullptr));
+  }
+  if (replaces) Erase(known, replaced, dropped);
   if (function->id == 0) function->id = next_id_++;
   entry->inputs = FlatInputsOf(*function);
   entry->last_used = ++clock_;
@@ -307,6 +318,7 @@ void FunctionCache::Erase(Name& name, size_t index, Dropped& dropped) {
   const FunctionPtr function = name.entries[index]->function;
   dropped.push_back(function);  // First: it may need memory.
   if (on_change_) on_change_(*function, /*there=*/false);
+  name.entries[index]->counted.End();
   by_id_.erase(function->id);
   stats_.bytes -= function->bytes;
   --stats_.entries;

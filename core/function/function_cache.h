@@ -18,6 +18,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/types/span.h"
 #include "core/base/hash_map.h"
+#include "core/base/namespace_usage.h"
 #include "core/function/concrete_function.h"
 #include "core/function/dispatch.h"
 
@@ -47,7 +48,9 @@ class FunctionCache {
   /// the cache is larger.
   /// `first_id`: where IDs start; by another start after a restart an old ID is never a new
   /// function's.
-  FunctionCache(int64_t max_entries, size_t max_bytes, uint64_t first_id = 1);
+  /// `usages`: where what it holds is counted, and limited; outlives it; may be null.
+  FunctionCache(int64_t max_entries, size_t max_bytes, uint64_t first_id = 1,
+                NamespaceUsages* usages = nullptr);
 
   /// Told, from now on, of each function that is there (`there`) or is no longer, in the order in
   /// which that is seen: under the cache's lock, so that it is to be short, and does not throw. To
@@ -75,9 +78,9 @@ class FunctionCache {
   /// fills in all but id (unless it is one of an earlier life), name_space, name and identity;
   /// called without a lock, by one of those who ask for the same identity at once, while the others
   /// wait and share its result. Errors: kAlreadyExists if name and type stand for another identity
-  /// and `replace` is not set; kResourceExhausted if the function is larger than the cache; those
-  /// of `compile`; that of the thread's StopFlag, of one that is stopped while it waits. Where the
-  /// one that compiles is stopped another goes on.
+  /// and `replace` is not set; kResourceExhausted if the function is larger than the cache, or if
+  /// the namespace may not hold it; those of `compile`; that of the thread's StopFlag, of one that
+  /// is stopped while it waits. Where the one that compiles is stopped another goes on.
   absl::StatusOr<Registered> Register(
       absl::string_view name_space, absl::string_view name, FunctionIdentity identity, bool replace,
       absl::FunctionRef<absl::StatusOr<std::shared_ptr<ConcreteFunction>>()> compile);
@@ -100,6 +103,7 @@ class FunctionCache {
     std::shared_ptr<const ConcreteFunction> function;
     std::vector<FlatInput> inputs;  // What dispatch by flat inputs compares.
     uint64_t last_used = 0;
+    UsageItem counted;
   };
   // In order of registration. Shared, so that a search needs no lock.
   using Entries = std::vector<std::shared_ptr<Entry>>;
@@ -120,7 +124,8 @@ class FunctionCache {
   using NameSpace = HashMap<std::string, Name>;
   // What a registration may turn out to be the same as.
   struct Rivals {
-    FunctionPtr function;  // The one of its name and type that can be called; null: none.
+    FunctionPtr function;   // The one of its name and type that can be called; null: none.
+    bool replaces = false;  // One of its name and type, which can be called or not.
     std::vector<std::shared_ptr<Flight>> flights;  // Of its name.
     bool operator==(const Rivals&) const = default;
   };
@@ -148,6 +153,7 @@ class FunctionCache {
   std::function<void(const ConcreteFunction& function, bool there)> on_change_;
   const int64_t max_entries_;
   const size_t max_bytes_;
+  NamespaceUsages* const usages_;
   mutable absl::Mutex mutex_;
   HashMap<std::string, NameSpace> name_spaces_ ABSL_GUARDED_BY(mutex_);
   HashMap<uint64_t, Entry*> by_id_ ABSL_GUARDED_BY(mutex_);

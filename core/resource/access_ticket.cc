@@ -391,6 +391,7 @@ absl::Status AccessTicket::WriteState(ResourceHandle handle, Tensor state, size_
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The state may be unfinished.
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, Get(handle));
   FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  FORMWORK_RETURN_IF_ERROR(entry->resource->Resize(bytes));
   NoteBefore(*entry);
   entry->resource->Set(std::move(state), bytes);
   NoteWrite(*entry);
@@ -411,11 +412,18 @@ absl::Status AccessTicket::CheckFits(const Resource& variable, const Tensor& val
   return absl::OkStatus();
 }
 
+absl::Status AccessTicket::Reserve(ResourceHandle handle, size_t bytes) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  return entry->resource->Resize(bytes);
+}
+
 absl::Status AccessTicket::Assign(ResourceHandle handle, Tensor value) {
   FORMWORK_RETURN_IF_ERROR(WorkStatus());  // The value may be unfinished.
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
   FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
   FORMWORK_RETURN_IF_ERROR(CheckFits(*entry->resource, value));
+  FORMWORK_RETURN_IF_ERROR(entry->resource->Resize(value.bytes()));
   NoteBefore(*entry);
   entry->resource->Set(std::move(value));
   NoteWrite(*entry);
@@ -477,6 +485,7 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
   FORMWORK_RETURN_IF_ERROR(CheckFits(variable, Tensor::ShapeOnly(dtype, shape)));
   const Tensor& value = variable.value_;
   const size_t bytes = Tensor::ShapeOnly(dtype, shape).bytes();
+  FORMWORK_RETURN_IF_ERROR(variable.Resize(bytes));
   EnqueuedWrite write;
   {
     // Who was admitted to read before either holds the value still, or has left his event.
@@ -500,6 +509,7 @@ absl::Status AccessTicket::AssignEnqueued(ResourceHandle handle, Tensor value) {
   FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
   Resource& variable = *entry->resource;
   FORMWORK_RETURN_IF_ERROR(CheckFits(variable, value));
+  FORMWORK_RETURN_IF_ERROR(variable.Resize(value.bytes()));
   if (variable.value_.on_device()) retired_.push_back(variable.value_);
   ReplaceEnqueued(*entry, std::move(value));
   return absl::OkStatus();

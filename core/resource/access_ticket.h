@@ -123,6 +123,10 @@ class AccessTicket final : public ResourceAccess {
   /// Errors: as Assign.
   absl::Status AssignEnqueued(ResourceHandle handle, Tensor value);
 
+  /// Counts a variable as what it is to be assigned, so that Assign does not fail for that. Errors:
+  /// kResourceExhausted if its namespace may not hold so much.
+  absl::Status Reserve(ResourceHandle handle, size_t bytes);
+
   /// Gives back every place that it still has; readers and writers behind are granted.
   void ReleaseAll();
 

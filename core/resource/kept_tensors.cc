@@ -23,12 +23,24 @@ absl::Status NoTensor(uint64_t id) {
 
 uint64_t KeptTensors::BytesOf(const Kept& kept) {
   // Its places in the two trees are about 64 bytes each.
-  return sizeof(Kept) + 128 + kept.owner.size() + kept.function_name.size() + kept.tensor.bytes();
+  return sizeof(Kept) + 128 + kept.owner->first.size() + kept.function_name.size() +
+         kept.tensor.bytes();
 }
 
 KeptTensorInfo KeptTensors::InfoOf(uint64_t id, const Kept& kept) {
-  return {id,         kept.tensor.dtype(), kept.tensor.shape(), BytesOf(kept),
-          kept.owner, kept.function_name,  kept.created,        kept.expires};
+  return {id,
+          kept.tensor.dtype(),
+          kept.tensor.shape(),
+          BytesOf(kept),
+          kept.owner->first,
+          kept.function_name,
+          kept.created,
+          kept.used + kept.ttl};
+}
+
+absl::Time KeptTensors::EndOf(const Kept& kept) const {
+  const absl::Time last = std::max(kept.used, kept.owner->second.seen);
+  return std::min(kept.used + kept.ttl, last + options_.client_ttl);
 }
 
 KeptTensors::NameSpace* KeptTensors::Find(absl::string_view name_space) {
@@ -40,13 +52,40 @@ void KeptTensors::ForgetIfEmpty(NameSpace& space) {
   if (space.tensors.empty()) name_spaces_.erase(name_spaces_.find(space.name));
 }
 
+absl::Status KeptTensors::CheckRoom(const NameSpace& space, const Owners::value_type& owner,
+                                    uint64_t wanted) const {
+  const auto fits = [wanted](uint64_t used, uint64_t limit) {
+    return limit == 0 || wanted <= limit - std::min(limit, used);
+  };
+  if (!fits(space.bytes, options_.max_bytes)) {
+    return WithReason(ResourceExhausted("the kept tensors of namespace '", space.name,
+                                        "' take too much memory: wanted=", wanted,
+                                        " used=", space.bytes, " limit=", options_.max_bytes),
+                      Reason::kQuota,
+                      {{"namespace", space.name},
+                       {"wantedBytes", wanted},
+                       {"usedBytes", space.bytes},
+                       {"limitBytes", options_.max_bytes}});
+  }
+  const auto& [name, used] = owner;
+  if (!fits(used.bytes, options_.max_client_bytes)) {
+    return WithReason(ResourceExhausted("the kept tensors of client '", name, "' in namespace '",
+                                        space.name, "' take too much memory: wanted=", wanted,
+                                        " used=", used.bytes, " limit=", options_.max_client_bytes),
+                      Reason::kQuota,
+                      {{"namespace", space.name},
+                       {"client", name},
+                       {"wantedBytes", wanted},
+                       {"usedBytes", used.bytes},
+                       {"limitBytes", options_.max_client_bytes}});
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::string_view owner,
                                           absl::string_view function_name, absl::Duration ttl,
                                           Tensor tensor) {
   const absl::Time now = absl::Now();
-  Kept kept{
-      std::move(tensor), std::string(owner), std::string(function_name), now, ttl, now + ttl, {}};
-  const uint64_t wanted = BytesOf(kept);
   absl::MutexLock lock(&mutex_);
   auto [named, inserted] = name_spaces_.try_emplace(std::string(name_space));
   NameSpace& space = named->second;
@@ -56,28 +95,42 @@ absl::StatusOr<uint64_t> KeptTensors::Put(absl::string_view name_space, absl::st
     mutex_.AssertHeld();
     ForgetIfEmpty(space);
   };
-  if (max_bytes_ != 0 && wanted > max_bytes_ - std::min<uint64_t>(max_bytes_, space.bytes)) {
-    return WithReason(ResourceExhausted("the kept tensors of namespace '", name_space,
-                                        "' take too much memory: wanted=", wanted,
-                                        " used=", space.bytes, " limit=", max_bytes_),
-                      Reason::kQuota,
-                      {{"namespace", name_space},
-                       {"wantedBytes", wanted},
-                       {"usedBytes", space.bytes},
-                       {"limitBytes", max_bytes_}});
+  Owners::value_type& of = *space.owners.try_emplace(std::string(owner)).first;
+  absl::Cleanup forget_owner = [&] {
+    if (of.second.count == 0) space.owners.erase(space.owners.find(of.first));
+  };
+  of.second.seen = now;
+  Kept kept{std::move(tensor), &of, std::string(function_name), now, ttl, now, ends_.end(), {}};
+  const uint64_t wanted = BytesOf(kept);
+  FORMWORK_RETURN_IF_ERROR(CheckRoom(space, of, wanted));
+  if (usages_ != nullptr) {
+    FORMWORK_RETURN_IF_ERROR(
+        kept.counted.Begin(usages_->Of(name_space), Held::kKeptTensor, wanted));
   }
   const uint64_t id = next_id_++;
-  kept.end = ends_.end();
   const auto at = space.tensors.emplace_hint(space.tensors.end(), id, std::move(kept));
-  if (ttl != absl::InfiniteDuration()) {
+  if (const absl::Time end = EndOf(at->second); end != absl::InfiniteFuture()) {
     absl::Cleanup undo = [&] { space.tensors.erase(at); };
-    at->second.end = ends_.insert({at->second.expires, id, &space}).first;
+    at->second.end = ends_.insert({end, id, &space}).first;
     std::move(undo).Cancel();
   }
+  of.second.bytes += wanted;
+  ++of.second.count;
   space.bytes += wanted;
   bytes_ += wanted;
-  ++count_;
+  leases_ += ttl != absl::InfiniteDuration();
+  count_.fetch_add(1, std::memory_order_relaxed);
   return id;
+}
+
+void KeptTensors::Seen(absl::string_view name_space, absl::string_view owner) {
+  if (options_.client_ttl == absl::InfiniteDuration()) return;
+  if (count_.load(std::memory_order_relaxed) == 0) return;
+  absl::MutexLock lock(&mutex_);
+  NameSpace* const space = Find(name_space);
+  if (space == nullptr) return;
+  const auto found = space->owners.find(owner);
+  if (found != space->owners.end()) found->second.seen = absl::Now();
 }
 
 absl::StatusOr<Tensor> KeptTensors::Use(absl::string_view name_space, uint64_t id) {
@@ -87,10 +140,10 @@ absl::StatusOr<Tensor> KeptTensors::Use(absl::string_view name_space, uint64_t i
   auto found = space->tensors.find(id);
   if (found == space->tensors.end()) return NoTensor(id);
   Kept& kept = found->second;
-  if (kept.ttl != absl::InfiniteDuration()) {
+  if (kept.end != ends_.end()) {
     const absl::Time now = absl::Now();
-    if (now >= kept.expires) return NoTensor(id);
-    kept.expires = now + kept.ttl;
+    if (now >= kept.used + kept.ttl) return NoTensor(id);
+    kept.used = now;
   }
   return kept.tensor;
 }
@@ -116,11 +169,16 @@ bool KeptTensors::Erase(NameSpace& space, uint64_t id, Dropped& dropped) {
   Kept& kept = found->second;
   dropped.push_back(kept.tensor);  // First: it may need memory.
   const uint64_t bytes = BytesOf(kept);
+  Owners::value_type& owner = *kept.owner;
+  owner.second.bytes -= bytes;
+  --owner.second.count;
   space.bytes -= bytes;
   bytes_ -= bytes;
-  --count_;
+  leases_ -= kept.ttl != absl::InfiniteDuration();
+  count_.fetch_sub(1, std::memory_order_relaxed);
   if (kept.end != ends_.end()) ends_.erase(kept.end);
   space.tensors.erase(found);
+  if (owner.second.count == 0) space.owners.erase(space.owners.find(owner.first));
   return true;
 }
 
@@ -164,9 +222,16 @@ absl::Time KeptTensors::Expire(absl::Time now, std::vector<Expired>* expired) {
     const auto [end, id, space] = *ends_.begin();
     if (now < end) return end;
     Kept& kept = space->tensors.find(id)->second;
-    if (now < kept.expires) {  // It has been used.
+    auto& [owner, of] = *kept.owner;
+    // Asked where it is the client's time that has passed.
+    if (now < kept.used + kept.ttl && EndOf(kept) <= now && options_.is_busy != nullptr &&
+        options_.is_busy(space->name, owner)) {
+      of.seen = now;
+    }
+    if (const absl::Time later = EndOf(kept);
+        now < later) {  // It has been used, or its client seen.
       auto node = ends_.extract(kept.end);
-      std::get<0>(node.value()) = kept.expires;
+      std::get<0>(node.value()) = later;
       kept.end = ends_.insert(std::move(node)).position;
       continue;
     }
@@ -183,9 +248,11 @@ uint64_t KeptTensors::next_id() const {
   return next_id_;
 }
 
-int64_t KeptTensors::count() const {
+int64_t KeptTensors::count() const { return count_.load(std::memory_order_relaxed); }
+
+int64_t KeptTensors::leases() const {
   absl::MutexLock lock(&mutex_);
-  return count_;
+  return leases_;
 }
 
 uint64_t KeptTensors::bytes() const {

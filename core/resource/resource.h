@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/namespace_usage.h"
 #include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 
@@ -68,11 +69,15 @@ class Resource {
     bool write;
   };
 
+  // Counts it as what it is to have, before that is Set. Errors: kResourceExhausted if its
+  // namespace may not hold so much; then nothing has changed.
+  absl::Status Resize(size_t bytes) { return counted_.Resize(bytes); }
   void Set(Tensor value) {
     const size_t bytes = value.has_value() ? value.bytes() : 0;
     Set(std::move(value), bytes);
   }
   void Set(Tensor value, size_t bytes) {
+    counted_.ResizeAnyway(bytes);
     value_ = std::move(value);
     version_.fetch_add(1, std::memory_order_relaxed);
     bytes_.store(bytes, std::memory_order_relaxed);
@@ -92,6 +97,7 @@ class Resource {
   std::atomic<bool> destroyed_{false};
   bool logged_ = false;  // Set before others know it.
   std::atomic<uint64_t> log_position_{0};
+  UsageItem counted_;  // Until it is removed.
 };
 
 /// "variable 'w'".

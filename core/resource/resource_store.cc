@@ -47,11 +47,22 @@ absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Check(absl::string_view
                          " asked=", type.ToString());
 }
 
-std::shared_ptr<Resource> ResourceStore::Add(uint64_t id, absl::string_view name_space,
-                                             const Declaration& declared) {
+absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Add(uint64_t id,
+                                                             absl::string_view name_space,
+                                                             const Declaration& declared,
+                                                             size_t bytes, bool anyway) {
   auto resource =
       std::make_shared<Resource>(id, std::string(name_space), declared.name, declared.type);
   resource->logged_ = log_ != nullptr;
+  if (usages_ != nullptr) {
+    const Held what = declared.type.is_variable() ? Held::kVariable : Held::kOtherResource;
+    std::shared_ptr<NamespaceUsage> usage = usages_->Of(name_space);
+    if (anyway) {
+      resource->counted_.BeginAnyway(std::move(usage), what, bytes);
+    } else {
+      FORMWORK_RETURN_IF_ERROR(resource->counted_.Begin(std::move(usage), what, bytes));
+    }
+  }
   // Known by both or, where there is no memory, by neither.
   by_id_.emplace(resource->id, resource);
   absl::Cleanup undo = [&] {
@@ -85,7 +96,7 @@ absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Create(absl::string_vie
                            "': the initial value has another shape: declared=", shape.ToString(),
                            " value=", value->shape().ToString());
   }
-  there = Add(NextId(), name_space, declared);
+  FORMWORK_ASSIGN_OR_RETURN(there, Add(NextId(), name_space, declared, value ? value->bytes() : 0));
   if (value) there->Set(*std::move(value));
   if (log_ != nullptr) LogAdded({there});
   return there;
@@ -108,7 +119,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Resource>>> ResourceStore::FindOrCrea
   };
   for (size_t i = 0; i < declared.size(); ++i) {
     if (resources[i] != nullptr) continue;
-    resources[i] = Add(NextId(), name_space, declared[i]);
+    FORMWORK_ASSIGN_OR_RETURN(resources[i], Add(NextId(), name_space, declared[i], 0));
     added.push_back(resources[i]);
   }
   std::move(take_back).Cancel();
@@ -156,7 +167,7 @@ void ResourceStore::Restore(uint64_t id, absl::string_view name_space, absl::str
                             ResourceType type, uint64_t version, Tensor value, size_t bytes) {
   absl::MutexLock lock(&mutex_);
   const std::shared_ptr<Resource> resource =
-      Add(id, name_space, {std::string(name), std::move(type)});
+      *Add(id, name_space, {std::string(name), std::move(type)}, bytes, /*anyway=*/true);
   resource->Set(std::move(value), bytes);
   resource->version_.store(version, std::memory_order_relaxed);
 }
@@ -207,6 +218,7 @@ std::shared_ptr<Resource> ResourceStore::Erase(const Resource& resource) {
     if (names->second.empty()) namespaces_.erase(names);
   }
   held->destroyed_.store(true, std::memory_order_relaxed);
+  held->counted_.End();
   return held;
 }
 
@@ -221,6 +233,7 @@ void ResourceStore::Clear(absl::string_view name_space) {
   if (log_ != nullptr) removed.reserve(gone.size());
   for (const auto& [name, resource] : gone) {
     resource->destroyed_.store(true, std::memory_order_relaxed);
+    resource->counted_.End();
     by_id_.erase(resource->id);
     if (log_ != nullptr) removed.push_back(resource);
   }

@@ -22,8 +22,10 @@ namespace formwork {
 /// Thread-safe.
 class ResourceStore {
  public:
-  /// `first_id`: where IDs start.
-  explicit ResourceStore(uint64_t first_id = 1) : next_id_(first_id) {}
+  /// `first_id`: where IDs start. `usages`: where what it holds is counted, and limited; outlives
+  /// it; may be null.
+  explicit ResourceStore(uint64_t first_id = 1, NamespaceUsages* usages = nullptr)
+      : usages_(usages), next_id_(first_id) {}
 
   /// From now on all that changes goes to `log`, which outlives the store. To be called before
   /// anybody else knows the store.
@@ -33,8 +35,8 @@ class ResourceStore {
 
   /// Creates, or finds what has that name (then `value` is not used and `*existed` is set).
   /// `value`: a variable's. Errors: kInvalidArgument naming the resource if what is there is of
-  /// another type, or the value does not fit. `exact_shape`: whether a compatible shape will not
-  /// do.
+  /// another type, or the value does not fit; kResourceExhausted if the namespace may not hold it.
+  /// `exact_shape`: whether a compatible shape will not do.
   absl::StatusOr<std::shared_ptr<Resource>> Create(absl::string_view name_space,
                                                    absl::string_view name, ResourceType type,
                                                    std::optional<Tensor> value, bool exact_shape,
@@ -79,8 +81,12 @@ class ResourceStore {
                                                   const Declaration& declared,
                                                   bool exact_shape) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<Resource> Add(uint64_t id, absl::string_view name_space,
-                                const Declaration& declared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // One that is not there, counted as `bytes`. `anyway`: whatever the limits say. Errors:
+  // kResourceExhausted.
+  absl::StatusOr<std::shared_ptr<Resource>> Add(uint64_t id, absl::string_view name_space,
+                                                const Declaration& declared, size_t bytes,
+                                                bool anyway = false)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null where it was gone.
   std::shared_ptr<Resource> Erase(const Resource& resource) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -92,6 +98,7 @@ class ResourceStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Log(CommitRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  NamespaceUsages* const usages_;
   CommitLog* log_ = nullptr;
   mutable absl::Mutex mutex_;
   HashMap<std::string, Names> namespaces_ ABSL_GUARDED_BY(mutex_);

@@ -152,6 +152,7 @@ def seeds(function):
       "ListTensors": tensors_pb2.ListTensorsRequest(owner="x"),
       "ReleaseTensors": tensors_pb2.ReleaseTensorsRequest(ids=[1, 2]),
       "GetServerInfo": server_pb2.GetServerInfoRequest(),
+      "ListNamespaces": server_pb2.ListNamespacesRequest(page_size=3, filter="*a"),
       "Clear": server_pb2.ClearRequest(namespace="cleared"),
   }
 

@@ -73,6 +73,15 @@ TEST_F(EngineAnswersTest, AlsoWhenItsFunctionHasGone) {
   EXPECT_EQ(Sum(Call(add_, 1, 1)), 1);
 }
 
+TEST_F(EngineAnswersTest, AlsoWhenItsNamespaceWasCleared) {
+  EXPECT_EQ(Sum(Call(add_, 1, 1)), 1);
+  engine_->Clear("ns");
+  NewVariable("v", 0);
+  EXPECT_EQ(Sum(Call(add_, 1, 1)), 1);
+  EXPECT_EQ(ValueOf("v"), 0);
+  EXPECT_EQ(engine_->Stats().repeats_answered, 1u);
+}
+
 TEST_F(EngineAnswersTest, WithoutANameNothingIsRemembered) {
   CallSpec unnamed = Call(add_, 1, 1);
   unnamed.request.client.clear();

@@ -86,7 +86,19 @@ TEST(Flags, AreRead) {
                    "--durability",
                    "sync",
                    "--max-commit-bytes",
-                   "2M"},
+                   "2M",
+                   "--max-client-kept-bytes",
+                   "1k",
+                   "--client-ttl",
+                   "1.5",
+                   "--max-namespace-bytes",
+                   "1G",
+                   "--max-namespace-variables",
+                   "4",
+                   "--max-namespace-functions",
+                   "5",
+                   "--max-namespace-kept-tensors",
+                   "6"},
                   &options),
             std::nullopt);
   EXPECT_EQ(options.port, 0);
@@ -107,6 +119,12 @@ TEST(Flags, AreRead) {
   EXPECT_EQ(options.engine.snapshot_interval, absl::Milliseconds(500));
   EXPECT_EQ(options.engine.durability, Durability::kSync);
   EXPECT_EQ(options.engine.max_commit_bytes, uint64_t{2} << 20);
+  EXPECT_EQ(options.engine.max_client_kept_bytes, 1024u);
+  EXPECT_EQ(options.engine.client_ttl, absl::Milliseconds(1500));
+  EXPECT_EQ(options.engine.namespace_limits.bytes, uint64_t{1} << 30);
+  EXPECT_EQ(options.engine.namespace_limits.resources, 4);
+  EXPECT_EQ(options.engine.namespace_limits.functions, 5);
+  EXPECT_EQ(options.engine.namespace_limits.kept_tensors, 6);
 }
 
 TEST(Flags, ComeFromTheEnvironmentUnlessGiven) {

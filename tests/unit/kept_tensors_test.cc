@@ -28,7 +28,7 @@ class KeptTensorsTest : public ::testing::Test {
     }
   }
 
-  KeptTensors kept_{1, 0};
+  KeptTensors kept_{1, {}};
 };
 
 TEST_F(KeptTensorsTest, TheirTimeBeginsAnewWithEachUse) {
@@ -78,8 +78,68 @@ TEST_F(KeptTensorsTest, WhatIsClearedHasNoEndAnyMore) {
   EXPECT_THAT(gone, ElementsAre(other));
 }
 
+TEST_F(KeptTensorsTest, TheyGoWithTheirClient) {
+  bool busy = false;
+  KeptTensors kept(1, {.client_ttl = absl::Minutes(1),
+                       .is_busy = [&](absl::string_view name_space, absl::string_view owner) {
+                         EXPECT_EQ(name_space, "ns");
+                         return busy && owner == "works";
+                       }});
+  const auto put = [&](absl::string_view owner, absl::Duration ttl = absl::InfiniteDuration()) {
+    return *kept.Put("ns", owner, "f", ttl, Tensor::Scalar(1.0f));
+  };
+  const auto gone_at = [&](absl::Time now) {
+    std::vector<KeptTensors::Expired> expired;
+    kept.Expire(now, &expired);
+    std::vector<uint64_t> gone;
+    for (const auto& one : expired) gone.push_back(one.info.id);
+    return gone;
+  };
+  const absl::Time start = absl::Now();
+  const uint64_t left = put("left"), lives = put("lives"), used = put("left"), works = put("works");
+  const uint64_t shorter = put("lives", absl::Seconds(10));
+  EXPECT_EQ(kept.leases(), 1);
+  absl::SleepFor(absl::Milliseconds(20));
+  kept.Seen("ns", "lives");
+  kept.Seen("ns", "nobody");
+  kept.Seen("nowhere", "lives");
+  EXPECT_OK(kept.Use("ns", used));                                        // By whomever.
+  EXPECT_THAT(gone_at(start + absl::Seconds(11)), ElementsAre(shorter));  // Its own time.
+  EXPECT_EQ(kept.leases(), 0);
+  busy = true;
+  EXPECT_THAT(gone_at(start + absl::Minutes(1) + absl::Milliseconds(15)), ElementsAre(left));
+  busy = false;
+  EXPECT_THAT(gone_at(start + absl::Seconds(90)), ::testing::UnorderedElementsAre(lives, used));
+  EXPECT_THAT(gone_at(start + absl::Minutes(3)), ElementsAre(works));
+  EXPECT_EQ(kept.count(), 0);
+}
+
+TEST_F(KeptTensorsTest, AClientHasAQuota) {
+  KeptTensors kept(1, {.max_client_bytes = 1000});
+  const auto put = [&](absl::string_view name_space, absl::string_view owner) {
+    return kept.Put(name_space, owner, "f", absl::InfiniteDuration(), Tensor::Scalar(1.0f));
+  };
+  absl::StatusOr<uint64_t> id = put("ns", "a");
+  uint64_t last = 0;
+  int count = 0;
+  for (; id.ok() && count < 100; ++count) {
+    last = *id;
+    id = put("ns", "a");
+  }
+  EXPECT_THAT(id, ::formwork::testing::StatusIs(
+                      absl::StatusCode::kResourceExhausted,
+                      ::testing::AllOf(::testing::HasSubstr("client 'a' in namespace 'ns'"),
+                                       ::testing::HasSubstr("limit=1000"))));
+  EXPECT_LT(count, 20);
+  EXPECT_EQ(kept.count(), count);
+  EXPECT_OK(put("ns", "b"));
+  EXPECT_OK(put("other", "a"));
+  EXPECT_EQ(kept.Release("ns", {last}), 1);
+  EXPECT_OK(put("ns", "a"));
+}
+
 TEST_F(KeptTensorsTest, ARefusedOneLeavesNothing) {
-  KeptTensors small(1, 1000);
+  KeptTensors small(1, {.max_bytes = 1000});
   Tensor large = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({1000}));
   EXPECT_THAT(small.Put("ns", "owner", "f", absl::Minutes(1), large),
               ::formwork::testing::StatusIs(absl::StatusCode::kResourceExhausted));

@@ -96,6 +96,32 @@ TEST(Metrics, TakeLevelsFromTheirOwners) {
   EXPECT_EQ(ValueOf(text, "formwork_calls_queued_limit"), 9);
 }
 
+TEST(Metrics, SayWhatTheLargestNamespacesHold) {
+  Metrics::Options options = WithoutSources();
+  options.namespace_series = 2;
+  options.namespaces = [] {
+    std::vector<NamespaceHoldings> list;
+    for (uint64_t i = 1; i <= 4; ++i) {
+      NamespaceHoldings& one = list.emplace_back();
+      one.name = i == 4 ? "other" : absl::StrCat("n", i);
+      one.amounts[0] = {1, 100 * i};
+      one.amounts[2] = {2, 10};
+    }
+    return list;
+  };
+  Metrics metrics(options);
+  const std::string text = metrics.Text();
+  const auto series = [](absl::string_view what, absl::string_view name, absl::string_view of) {
+    return absl::StrCat("formwork_namespace_", what, "{namespace=\"", name, "\",of=\"", of, "\"}");
+  };
+  EXPECT_EQ(ValueOf(text, series("bytes", "n3", "variables")), 300);
+  EXPECT_EQ(ValueOf(text, series("items", "n2", "functions")), 2);
+  EXPECT_EQ(ValueOf(text, series("bytes", "n1", "variables")), -1);
+  EXPECT_EQ(ValueOf(text, series("bytes", "other", "variables")), 500);
+  EXPECT_EQ(ValueOf(text, series("items", "other", "functions")), 4);
+  EXPECT_EQ(LinesWith(text, "formwork_namespace_bytes{"), 12);
+}
+
 TEST(Metrics, SayWhatTheSystemSaysOfTheProcess) {
   Metrics metrics(WithoutSources());
   const std::string text = metrics.Text();

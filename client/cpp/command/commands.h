@@ -18,6 +18,7 @@ absl::Status Remove(client::Client& client, const Arguments& arguments);
 absl::Status Export(client::Client& client, const Arguments& arguments);
 absl::Status Restore(client::Client& client, const Arguments& arguments);
 absl::Status TakeSnapshot(client::Client& client, const Arguments& arguments);
+absl::Status ListNamespaces(client::Client& client, const Arguments& arguments);
 absl::Status Clear(client::Client& client, const Arguments& arguments);
 absl::Status AssignVariable(client::Client& client, const Arguments& arguments);
 absl::Status DeleteVariable(client::Client& client, const Arguments& arguments);

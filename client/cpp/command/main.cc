@@ -133,8 +133,12 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   add_checkpoint("export", "Has the server write variables to a TensorFlow checkpoint",
                  &command::Export);
   add_checkpoint("restore", "Has the server read variables from one", &command::Restore);
-  CLI::App* clear = Add(app, "clear", "Removes everything in the namespace; asks on a terminal",
-                        &command::Clear, chosen);
+  Add(app, "namespaces", "Lists the namespaces and what they hold", &command::ListNamespaces,
+      chosen);
+  CLI::App* clear =
+      Add(app, "clear", "Removes the namespace, all that is in it; asks on a terminal",
+          &command::Clear, chosen);
+  clear->alias("reset");
   clear->add_flag("--yes", arguments.yes, "Does not ask");
 }
 

@@ -1,4 +1,4 @@
-// status
+// status, namespaces
 
 #include <unistd.h>
 
@@ -44,7 +44,12 @@ ordered_json ToJson(const v1::GetServerInfoResponse& answer) {
             {"functions", limits.functions()},
             {"function_bytes", limits.function_bytes()},
             {"kept_tensor_bytes", limits.kept_tensor_bytes()},
-            {"connections", limits.connections()}}},
+            {"connections", limits.connections()},
+            {"namespace_bytes", limits.namespace_bytes()},
+            {"namespace_variables", limits.namespace_variables()},
+            {"namespace_functions", limits.namespace_functions()},
+            {"namespace_kept_tensors", limits.namespace_kept_tensors()},
+            {"client_kept_tensor_bytes", limits.client_kept_tensor_bytes()}}},
           {"now",
            {{"functions", stats.functions()},
             {"function_bytes", stats.function_bytes()},
@@ -52,6 +57,7 @@ ordered_json ToJson(const v1::GetServerInfoResponse& answer) {
             {"variable_bytes", stats.variable_bytes()},
             {"kept_tensors", stats.kept_tensors()},
             {"kept_tensor_bytes", stats.kept_tensor_bytes()},
+            {"kept_tensor_leases", stats.kept_tensor_leases()},
             {"calls_queued", stats.calls_queued()},
             {"calls_running", stats.calls_running()},
             {"memory_bytes", stats.memory_bytes()}}}};
@@ -84,7 +90,59 @@ void Print(const v1::GetServerInfoResponse& answer) {
         BytesLimit(limits.kept_tensor_bytes())}});
 }
 
+std::string DurabilityText(v1::Durability durability) {
+  switch (durability) {
+    case v1::DURABILITY_MEMORY:
+      return "memory";
+    case v1::DURABILITY_SNAPSHOT:
+      return "snapshot";
+    case v1::DURABILITY_SYNC:
+      return "sync";
+    default:
+      return "";
+  }
+}
+
+uint64_t BytesOf(const v1::NamespaceInfo& one) {
+  return one.variable_bytes() + one.other_resource_bytes() + one.function_bytes() +
+         one.kept_tensor_bytes();
+}
+
+ordered_json ToJson(const v1::NamespaceInfo& one) {
+  return {{"name", one.name()},
+          {"variables", one.variables()},
+          {"variable_bytes", one.variable_bytes()},
+          {"other_resources", one.other_resources()},
+          {"other_resource_bytes", one.other_resource_bytes()},
+          {"functions", one.functions()},
+          {"function_bytes", one.function_bytes()},
+          {"kept_tensors", one.kept_tensors()},
+          {"kept_tensor_bytes", one.kept_tensor_bytes()},
+          {"bytes", BytesOf(one)},
+          {"durability", DurabilityText(one.durability())}};
+}
+
 }  // namespace
+
+absl::Status ListNamespaces(client::Client& client, const Arguments& arguments) {
+  const auto listed = client.ListNamespaces();
+  if (!listed.ok()) return listed.status();
+  if (arguments.json) {
+    ordered_json list = ordered_json::array();
+    for (const v1::NamespaceInfo& one : *listed) list.push_back(ToJson(one));
+    std::printf("%s\n", list.dump(2).c_str());
+    return absl::OkStatus();
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "VARIABLES", "TABLES ETC.", "FUNCTIONS", "KEPT TENSORS", "SIZE", "DURABILITY"}};
+  for (const v1::NamespaceInfo& one : *listed) {
+    rows.push_back({one.name(), absl::StrCat(one.variables()), absl::StrCat(one.other_resources()),
+                    absl::StrCat(one.functions()), absl::StrCat(one.kept_tensors()),
+                    BytesText(BytesOf(one)), DurabilityText(one.durability())});
+  }
+  PrintTable(rows);
+  return absl::OkStatus();
+}
 
 absl::Status Status(client::Client& client, const Arguments& arguments) {
   while (true) {

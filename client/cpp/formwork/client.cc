@@ -406,6 +406,20 @@ absl::StatusOr<v1::TakeSnapshotResponse> Client::TakeSnapshot() {
   return Ask(&v1::GraphService::Stub::TakeSnapshot, v1::TakeSnapshotRequest());
 }
 
+absl::StatusOr<std::vector<v1::NamespaceInfo>> Client::ListNamespaces() {
+  std::vector<v1::NamespaceInfo> namespaces;
+  v1::ListNamespacesRequest request;
+  do {
+    auto page = Ask(&v1::GraphService::Stub::ListNamespaces, request);
+    if (!page.ok()) return page.status();
+    for (v1::NamespaceInfo& one : *page->mutable_namespaces()) {
+      namespaces.push_back(std::move(one));
+    }
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return namespaces;
+}
+
 absl::Status Client::Clear() {
   return Ask(&v1::GraphService::Stub::Clear, v1::ClearRequest()).status();
 }

@@ -160,7 +160,9 @@ class Client {
       const std::string& path, const std::vector<std::string>& names = {});
   /// Of all namespaces. Errors: kFailedPrecondition where nothing outlives the server.
   absl::StatusOr<v1::TakeSnapshotResponse> TakeSnapshot();
-  /// Removes all of the namespace.
+  /// Those in which something is, by name, and what each holds.
+  absl::StatusOr<std::vector<v1::NamespaceInfo>> ListNamespaces();
+  /// Removes the namespace: all that is in it.
   absl::Status Clear();
 
   const ClientOptions& options() const { return options_; }

@@ -15,6 +15,7 @@ from formwork.client import connect
 from formwork.concrete import ConcreteFunction
 from formwork.errors import Error
 from formwork.errors import NoMatchingSignature
+from formwork.namespace import NamespaceInfo
 from formwork.namespace import ServerInfo
 from formwork.resources import Dataset
 from formwork.resources import Iterator
@@ -26,8 +27,8 @@ from formwork.types import TensorSpec
 
 __version__ = "0.1.0"
 __all__ = ["ConcreteFunction", "Dataset", "Error", "FunctionType", "Iterator", "KeptTensor",
-           "NoMatchingSignature", "Server", "ServerInfo", "Table", "TensorSpec", "Variable",
-           "connect"]
+           "NamespaceInfo", "NoMatchingSignature", "Server", "ServerInfo", "Table", "TensorSpec",
+           "Variable", "connect"]
 
 
 def __getattr__(name):

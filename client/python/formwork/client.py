@@ -52,7 +52,7 @@ class Server(namespace_lib.Namespace):
     self._dropped = collections.deque()  # (the Origin, KeptTensor) that nobody here knows any more.
 
   def clear(self, timeout: float | None = None) -> None:
-    """Removes all functions, variables and kept tensors of the namespace."""
+    """Removes all functions, variables, other resources and kept tensors of the namespace."""
     if self._bindings is not None:
       self._bindings.forget()
     super().clear(timeout)

@@ -367,12 +367,30 @@ class Namespace:
         namespace=self.namespace, path=path, names=[_name_of(v) for v in variables or ()])
     return (yield "request", "RestoreCheckpoint", request, timeout).variables
 
-  def clear(self, timeout: float | None = None) -> None:
-    """Removes all functions, variables and kept tensors of the namespace."""
-    return self._do(self._clearing(timeout))
+  def namespaces(self, filter: str = "", timeout: float | None = None) -> list[NamespaceInfo]:
+    """The NamespaceInfos of the server, by name: a namespace is there while something is in it.
 
-  def _clearing(self, timeout):
-    yield "request", "Clear", server_pb2.ClearRequest(namespace=self.namespace), timeout
+    filter: of names; knows * and ?.
+    """
+    return self._do(self._listing_namespaces(filter, timeout))
+
+  def _listing_namespaces(self, names, timeout):
+    found = yield from resources.pages(
+        "ListNamespaces", server_pb2.ListNamespacesRequest(filter=names), timeout)
+    return [NamespaceInfo(one) for answer in found for one in answer.namespaces]
+
+  def delete_namespace(self, name: str, timeout: float | None = None) -> None:
+    """Removes a namespace, this one or another: all that is in it. Nothing there is no error."""
+    if (name or "default") == (self.namespace or "default"):
+      return self.clear(timeout)
+    return self._do(self._clearing(name, timeout))
+
+  def clear(self, timeout: float | None = None) -> None:
+    """Removes all functions, variables, other resources and kept tensors of the namespace."""
+    return self._do(self._clearing(self.namespace, timeout))
+
+  def _clearing(self, name, timeout):
+    yield "request", "Clear", server_pb2.ClearRequest(namespace=name), timeout
 
   # --------------------------------------------------------------------------- for this package
   def _do(self, operation):
@@ -414,6 +432,35 @@ def _text(value):
   return types.tensor_text(dtypes.name(number), array.shape)
 
 
+class NamespaceInfo:
+  """What a namespace holds.
+
+  Attributes:
+    name: of the namespace.
+    variables, other_resources, functions, kept_tensors: how many; other resources are tables,
+      iterators and the like.
+    nbytes: of all of it.
+    durability: as ServerInfo's.
+  """
+
+  def __init__(self, message):
+    self.name = message.name
+    self.variables = message.variables
+    self.other_resources = message.other_resources
+    self.functions = message.functions
+    self.kept_tensors = message.kept_tensors
+    self.nbytes = (message.variable_bytes + message.other_resource_bytes +
+                   message.function_bytes + message.kept_tensor_bytes)
+    self.durability = _durability(message)
+
+  def __repr__(self):
+    return "<formwork.NamespaceInfo %r, %d bytes>" % (self.name, self.nbytes)
+
+
+def _durability(message):
+  return server_pb2.Durability.Name(message.durability).partition("_")[2].lower()
+
+
 class ServerInfo:
   """What a server says of itself.
 
@@ -438,7 +485,7 @@ class ServerInfo:
     self.ops = list(message.ops)
     self.limits = {field.name: value for field, value in message.limits.ListFields()}
     self.features = list(message.features)
-    self.durability = server_pb2.Durability.Name(message.durability).partition("_")[2].lower()
+    self.durability = _durability(message)
     self.instruction_set = message.instruction_set
 
   def __repr__(self):

@@ -1,0 +1,80 @@
+// What namespaces hold, counted and limited.
+
+#include "core/base/namespace_usage.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork {
+namespace {
+
+using ::formwork::testing::StatusIs;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(NamespaceUsage, AreKnownWhileSomethingIsCounted) {
+  NamespaceUsages usages({});
+  {
+    UsageItem item, moved;
+    ASSERT_OK(item.Begin(usages.Of("a"), Held::kVariable, 7));
+    EXPECT_EQ(usages.List()[0].of(Held::kVariable).bytes, 7u);
+    UsageItem taken(std::move(item));
+    EXPECT_EQ(usages.List()[0].bytes(), 7u);
+    taken.End();
+    taken.End();
+    EXPECT_THAT(usages.List(), IsEmpty());
+    EXPECT_NE(usages.Find("a"), nullptr);
+    EXPECT_OK(taken.Resize(100));  // It is not counted any more.
+    EXPECT_THAT(usages.List(), IsEmpty());
+  }
+  EXPECT_EQ(usages.Find("a"), nullptr);
+  for (int i = 0; i < 1000; ++i) usages.Of(absl::StrCat("n", i));
+  EXPECT_EQ(usages.Find("n0"), nullptr);
+}
+
+TEST(NamespaceUsage, OneThatGoesForAnotherMakesRoom) {
+  NamespaceUsages usages({.bytes = 10, .functions = 1});
+  UsageItem first, second;
+  ASSERT_OK(first.Begin(usages.Of("a"), Held::kFunction, 8));
+  EXPECT_THAT(second.Begin(usages.Of("a"), Held::kFunction, 1),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(second.Begin(usages.Of("a"), Held::kFunction, 11, &first),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(usages.List()[0].bytes(), 8u);
+  ASSERT_OK(second.Begin(usages.Of("a"), Held::kFunction, 10, &first));
+  first.End();
+  EXPECT_EQ(usages.List()[0].of(Held::kFunction).count, 1);
+  EXPECT_EQ(usages.List()[0].bytes(), 10u);
+}
+
+TEST(NamespaceUsage, ManyThreadsStayWithinTheLimitAndLeaveNothing) {
+  constexpr uint64_t kLimit = 1000;
+  NamespaceUsages usages({.bytes = kLimit, .resources = 30});
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 2000; ++i) {
+        std::vector<UsageItem> items(10);
+        for (UsageItem& item : items) {
+          if (!item.Begin(usages.Of("a"), Held::kVariable, (i + t) % 40).ok()) ++refused;
+          if (!item.Resize((i * 7 + t) % 60).ok()) ++refused;
+        }
+        for (const NamespaceHoldings& held : usages.List()) {
+          EXPECT_LE(held.bytes(), kLimit);
+          EXPECT_LE(held.of(Held::kVariable).count, 30);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(refused.load(), 0);
+  EXPECT_EQ(usages.Find("a"), nullptr);
+}
+
+}  // namespace
+}  // namespace formwork
