@@ -14,6 +14,7 @@
 #include "core/base/system_memory.h"
 #include "core/engine_answers.h"
 #include "core/engine_impl.h"
+#include "core/engine_relaxed.h"
 #include "core/kernels/conv/onednn_conv.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
@@ -304,7 +305,8 @@ absl::StatusOr<std::string> EngineImpl::DescribeFunction(absl::string_view name_
                     FallbackText(static_cast<const EngineFunction&>(*function).program()));
     if (plan) {
       info.plan = absl::StrCat(PlanText(static_cast<const EngineFunction&>(*function).program()),
-                               StateText(*function));
+                               StateText(*function),
+                               RelaxedText(static_cast<const EngineFunction&>(*function)));
       absl::StrAppend(&text, "\n\n", info.plan);
     }
     if (functions != nullptr) functions->push_back(std::move(info));
@@ -374,6 +376,8 @@ EngineStats EngineImpl::Stats() {
   stats.cache_hits = cache.hits;
   stats.cache_misses = cache.misses;
   stats.cache_evictions = cache.evictions;
+  stats.relaxed_calls = relaxed_calls_.load(std::memory_order_relaxed);
+  stats.relaxed_ordered = relaxed_ordered_.load(std::memory_order_relaxed);
   stats.retraces = retraces_.load(std::memory_order_relaxed);
   stats.variables = resources_.count();
   stats.variable_bytes = resources_.bytes();

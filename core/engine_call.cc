@@ -11,6 +11,7 @@
 #include "core/base/reason.h"
 #include "core/base/stable_hash.h"
 #include "core/base/status.h"
+#include "core/engine_relaxed.h"
 #include "core/engine_task.h"
 #include "core/ops/data.h"
 
@@ -53,10 +54,28 @@ class CallTask final : public TaskOf<CallResult> {
     spec_.inputs.clear();
     spec_.client_functions = nullptr;
     function_ = nullptr;
+    access_.clear();
+    places_ = nullptr;
+    relaxed_ = nullptr;
+    awaited_ = nullptr;
   }
 
   const EngineFunction& bound() const { return static_cast<const EngineFunction&>(*function_); }
+  // What it runs.
+  const Plan& program() const { return relaxed_ ? *relaxed_->plan : bound().program(); }
+  FramePool& frames() const { return relaxed_ ? relaxed_->frames : bound().frames; }
+  const std::vector<ResourceHandle>& named() const {
+    return relaxed_ ? relaxed_->named : bound().named;
+  }
   absl::Status Bind(std::vector<AccessRequest>& access);
+  // It is to be relaxed: `access` is for its regions, where it has some.
+  absl::Status MakeRelaxed(std::vector<AccessRequest>& access);
+  // Until it is known how it runs and, where that is as any other call, until it has its places.
+  // False where it has left its thread.
+  absl::StatusOr<bool> IsReady();
+  absl::StatusOr<std::vector<std::vector<AccessRequest>>> RequestsOfRegions();
+  // False where it has left its thread, to be run again once `awaited` is over.
+  bool WaitFor(Awaited& awaited, size_t bytes);
   absl::Status MakeAtomic(absl::Span<const AccessRequest> access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
   // It is about to leave its thread, or is back, as its timeline shows it.
@@ -84,9 +103,13 @@ class CallTask final : public TaskOf<CallResult> {
   struct Running {
     explicit Running(CallTask& task)
         : share(task.MostBytes()),
-          call(task.engine_.allocator_, absl::MakeSpan(task.bound().state), &task.bound().named,
+          call(task.engine_.allocator_, absl::MakeSpan(task.bound().state), &task.named(),
                task.stop_) {
-      call.set_resources(&task.ticket_);
+      if (task.places_ != nullptr) {
+        call.set_resources(task.places_.get());
+      } else {
+        call.set_resources(&task.ticket_);
+      }
       if (task.spec_.print && !task.spec_.atomic) call.set_print(&task.spec_.print);
       call.set_files_dir(task.engine_.options_.files_dir);
       call.set_client_functions(task.spec_.client_functions.get());
@@ -104,6 +127,13 @@ class CallTask final : public TaskOf<CallResult> {
   CallSpec spec_;
   FunctionPtr function_;
   std::vector<Tensor> values_;  // Arguments, then results.
+  // Of one that is to be relaxed:
+  enum class Stage : uint8_t { kReady, kNew, kIsBeingPlanned };
+  Stage stage_ = Stage::kReady;
+  std::vector<AccessRequest> access_;              // All of it, by ID, until its places are known.
+  std::shared_ptr<Awaited> awaited_;               // By stage_.
+  std::shared_ptr<RelaxedForm::Program> relaxed_;  // Where it runs by regions.
+  std::unique_ptr<RelaxedPlaces> places_;          // The same.
   std::optional<Running> running_;
   size_t resource_bytes_ = 0;
   uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
@@ -153,8 +183,90 @@ absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
   FORMWORK_RETURN_IF_ERROR(Bind(access));
   // What it is answered becomes durable with what it changes.
   if (does_ && is_logged()) ticket_.HoldAll();
-  if (spec_.relaxed) return Unimplemented("calls that are relaxed");
+  if (spec_.relaxed) return MakeRelaxed(access);
   return spec_.atomic ? MakeAtomic(access) : absl::OkStatus();
+}
+
+absl::Status CallTask::MakeRelaxed(std::vector<AccessRequest>& access) {
+  if (spec_.atomic) return InvalidArgument("a call cannot be both atomic and relaxed");
+  const RelaxedForm* const form = bound().relaxed.get();
+  std::sort(access.begin(), access.end(), [](const AccessRequest& a, const AccessRequest& b) {
+    return a.resource->id < b.resource->id;
+  });
+  // Under two names a resource could be in two regions at once.
+  const bool aliased = std::adjacent_find(access.begin(), access.end(),
+                                          [](const AccessRequest& a, const AccessRequest& b) {
+                                            return a.resource == b.resource;
+                                          }) != access.end();
+  if (form == nullptr || aliased || (form->known() && form->program() == nullptr)) {
+    engine_.relaxed_ordered_.fetch_add(1, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
+  if (engine_.commits_ != nullptr) FORMWORK_RETURN_IF_ERROR(engine_.commits_->Admit(access));
+  access_ = std::exchange(access, {});
+  stage_ = Stage::kNew;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> CallTask::IsReady() {
+  while (stage_ != Stage::kReady || awaited_ != nullptr) {
+    if (awaited_ != nullptr) {
+      if (!awaited_->over()) {
+        if (stop_.Poll()) return stop_.status();
+        if (!WaitFor(*awaited_, 0)) return false;
+        continue;
+      }
+      awaited_ = nullptr;
+      continue;
+    }
+    const RelaxedForm& form = *bound().relaxed;
+    if (stage_ == Stage::kNew) {
+      stage_ = Stage::kIsBeingPlanned;
+      FORMWORK_ASSIGN_OR_RETURN(awaited_, engine_.PlanRelaxed(function_));
+      continue;
+    }
+    FORMWORK_RETURN_IF_ERROR(form.status());
+    stage_ = Stage::kReady;
+    relaxed_ = form.program();
+    if (relaxed_ != nullptr) {
+      FORMWORK_ASSIGN_OR_RETURN(auto requests, RequestsOfRegions());
+      places_ = std::make_unique<RelaxedPlaces>(engine_.resources_, engine_.allocator_, ticket_,
+                                                function_->id, relaxed_->plan, std::move(requests),
+                                                weak_from_this());
+      engine_.relaxed_calls_.fetch_add(1, std::memory_order_relaxed);
+      continue;
+    }
+    engine_.relaxed_ordered_.fetch_add(1, std::memory_order_relaxed);
+    auto opened = std::make_shared<Opened>("places");
+    if (access_.empty()) continue;
+    if (!ticket_.Take(std::exchange(access_, {}),
+                      [self = shared_from_this(), opened] { opened->Open(); })) {
+      awaited_ = std::move(opened);
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<std::vector<std::vector<AccessRequest>>> CallTask::RequestsOfRegions() {
+  std::vector<std::vector<AccessRequest>> requests;
+  for (const Plan::Region& region : relaxed_->plan->regions) {
+    std::vector<AccessRequest>& of_region = requests.emplace_back();
+    for (const auto& [origin, mode] : region.access) {
+      const uint64_t id =
+          (origin >= 0 ? values_[static_cast<size_t>(origin)].scalar<ResourceHandle>()
+                       : relaxed_->named[static_cast<size_t>(-1 - origin)])
+              .id;
+      const auto found = std::lower_bound(
+          access_.begin(), access_.end(), id,
+          [](const AccessRequest& request, uint64_t id) { return request.resource->id < id; });
+      std::shared_ptr<Resource> resource = found != access_.end() && found->resource->id == id
+                                               ? found->resource
+                                               : engine_.resources_.Find(id);
+      if (resource == nullptr) return NoResource({id, ""});
+      of_region.push_back({std::move(resource), mode});
+    }
+  }
+  return requests;
 }
 
 absl::Status CallTask::MakeAtomic(absl::Span<const AccessRequest> access) {
@@ -243,6 +355,7 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
 }
 
 bool CallTask::runs_inline() {
+  if (stage_ != Stage::kReady) return false;
   const EngineFunction& function = bound();
   if (function.program().open_ended) return false;
   if (function.fixed_work) {
@@ -291,9 +404,22 @@ void CallTask::EndAway() {
   if (recorder_ != nullptr) recorder_->Close(std::exchange(away_, TimelineRecorder::kNoSpan));
 }
 
+bool CallTask::WaitFor(Awaited& awaited, size_t bytes) {
+  BeginAway(Timeline::Kind::kWait, "wait", awaited.name());
+  if (Await(awaited, bytes)) return false;
+  awaited.Block(stop_);
+  EndAway();
+  return true;
+}
+
 void CallTask::Run() {
   EndAway();
   if (!running_) {
+    if (stage_ != Stage::kReady || awaited_ != nullptr) {
+      const absl::StatusOr<bool> ready = CatchOutOfMemory([this] { return IsReady(); });
+      if (!ready.ok()) return Stop(ready.status());
+      if (!*ready) return;
+    }
     BeginPhase("run");
     running_.emplace(*this);
   }
@@ -305,9 +431,12 @@ void CallTask::Run() {
       BeginAway(Timeline::Kind::kSuspended, "suspended", "others wait for a thread");
       if (Suspend(running_->share.used())) return;
     } else if (const std::shared_ptr<Awaited> awaited = running_->call.awaited()) {
-      BeginAway(Timeline::Kind::kWait, "wait", awaited->name());
-      if (Await(*awaited, running_->share.used())) return;
-      awaited->Block(stop_);
+      // Who has the places that it waits for may need a thread: for them it does not keep its own,
+      // whatever it holds.
+      const bool for_places = places_ != nullptr && places_->AwaitsBy(*awaited);
+      const size_t bytes = for_places ? 0 : running_->share.used();
+      if (!WaitFor(*awaited, bytes)) return;
+      continue;
     } else {
       BeginAway(Timeline::Kind::kWait, "wait", "what is on its way to the host");
       if (Park(running_->share.used())) return;
@@ -318,7 +447,6 @@ void CallTask::Run() {
 }
 
 absl::StatusOr<Execution::State> CallTask::RunSlice() {
-  const EngineFunction& function = bound();
   Running& running = *running_;
   const int64_t start = absl::GetCurrentTimeNanos();
   const bool resumed = running.execution.has_value();
@@ -327,12 +455,13 @@ absl::StatusOr<Execution::State> CallTask::RunSlice() {
   absl::StatusOr<Execution::State> ended =
       HoldToBudget(engine_.memory_, &running.share, [&]() -> absl::StatusOr<Execution::State> {
         if (!resumed) {
-          FORMWORK_RETURN_IF_ERROR(OpenStream(function.program().num_streams));
+          FORMWORK_RETURN_IF_ERROR(OpenStream(program().num_streams));
           running.call.set_streams(streams());
-          running.frame = function.frames.Take();
-          running.outputs.resize(function.program().results.size());
-          running.execution.emplace(function.program(), *running.frame, running.call,
+          running.frame = frames().Take();
+          running.outputs.resize(program().results.size());
+          running.execution.emplace(program(), *running.frame, running.call,
                                     absl::MakeSpan(values_), recorder_.get());
+          running.execution->set_regions(places_.get());
         }
         FORMWORK_ASSIGN_OR_RETURN(const Execution::State state,
                                   running.execution->Run(absl::MakeSpan(running.outputs), Slice()));
@@ -343,7 +472,11 @@ absl::StatusOr<Execution::State> CallTask::RunSlice() {
   return ended;
 }
 
-void CallTask::Stop(absl::Status status) { Finish(std::move(status)); }
+void CallTask::Stop(absl::Status status) {
+  if (running_) return Finish(std::move(status));
+  if (!ticket_.Abandon()) ticket_.ReleaseAll();
+  Refuse(std::move(status));
+}
 
 bool CallTask::FinishOnStream(absl::Status& status) {
   Running& running = *running_;
@@ -392,20 +525,21 @@ void CallTask::Finish(absl::Status status) {
       running.execution->Stop();
       failed = running.execution->position();
     }
-    function.frames.Return(std::move(running.frame));
+    frames().Return(std::move(running.frame));
   }
+  if (places_ != nullptr) places_->End();
   values_ = std::move(running.outputs);
   // Before the places go back, so that all that it is answered is durable with what it has changed.
   if (result_.status.ok()) {
     result_.status = CatchOutOfMemory([&] { return TakeOutputs(); });
     if (!result_.status.ok()) {
       DropKept();
-      failed = static_cast<int64_t>(function.program().code.size());  // All has run.
+      failed = static_cast<int64_t>(program().code.size());  // All has run.
     }
   }
   result_.printed = std::move(running.call.printed());
   if (!result_.status.ok()) {
-    result_.details.effects = EffectsOf(failed > function.program().last_effect);
+    result_.details.effects = EffectsOf(failed > program().last_effect);
     if (spec_.atomic) Undo();
   } else if (does_) {
     has_changed_ = EffectsOf(true) != Effects::kNone || !function.state.empty() ||
@@ -416,7 +550,8 @@ void CallTask::Finish(absl::Status status) {
     LogWithChanges(function.state.empty() ? std::nullopt : StateOf(function));
   }
   ticket_.ReleaseAll();
-  if (result_.status.ok() && recorder_ == nullptr) {  // Else it took longer than others do.
+  if (result_.status.ok() && recorder_ == nullptr &&
+      places_ == nullptr) {  // Else it took longer than others do.
     const float us = static_cast<float>(running.nanos) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
     // Rising at once, falling slowly: one slow call is enough to leave the caller's thread.

@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/answer_window.h"
+#include "core/base/awaited.h"
 #include "core/base/fair_places.h"
 #include "core/base/hash_map.h"
 #include "core/base/thread_pool.h"
@@ -56,6 +57,8 @@ class QuickWork {
   std::atomic<uint32_t> next_{0};
 };
 
+class RelaxedForm;
+
 /// A ConcreteFunction with what the engine needs to run it. All functions of the cache are of this
 /// type.
 struct EngineFunction final : ConcreteFunction {
@@ -72,6 +75,8 @@ struct EngineFunction final : ConcreteFunction {
   mutable QuickWork quick_work;       ///< Otherwise: which work has been quick.
   std::vector<ResourceHandle> named;  ///< By the plan's numbering of named resources.
   size_t bound_bytes = 0;             ///< Of captured values.
+  /// How its relaxed calls run (engine_relaxed.h); null: as any other.
+  std::shared_ptr<RelaxedForm> relaxed;
   /// What it is made of, on disk; null without a data directory.
   std::shared_ptr<const StoredRegistration> stored;
   /// A moving mean of what calls take, in microseconds; 0 before the first.
@@ -188,6 +193,7 @@ class EngineImpl final : public Engine {
  private:
   friend class Task;
   friend class CallTask;
+  friend class RelaxedForm;
   friend class RegisterTask;
   template <typename Result>
   friend class VariablesTask;
@@ -218,6 +224,12 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const std::string& key,
                                                       const ImportedGraph& imported,
                                                       const std::vector<PartialShape>& arg_shapes);
+  // How relaxed calls of a function run that writes; null: as any other.
+  std::shared_ptr<RelaxedForm> NewRelaxedForm(const Plan& plan, const ImportedGraph& imported,
+                                              const std::vector<PartialShape>& arg_shapes);
+  // Sees to it that it is known how the function's relaxed calls run: null where it is, else what
+  // is over once it is, or once it has failed. Errors: kResourceExhausted.
+  absl::StatusOr<std::shared_ptr<Awaited>> PlanRelaxed(FunctionPtr function);
   // `function_name`: whose output it is, if any. `ttl` zero: kept_tensor_ttl.
   absl::StatusOr<uint64_t> Keep(absl::string_view name_space, absl::string_view owner,
                                 absl::string_view function_name, absl::Duration ttl, Tensor tensor);
@@ -257,6 +269,7 @@ class EngineImpl final : public Engine {
   std::atomic<bool> watches_kept_{false};
   const std::shared_ptr<void> watch_owner_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};
+  std::atomic<uint64_t> relaxed_calls_{0}, relaxed_ordered_{0};
   std::atomic<int64_t> calls_{0};  // Admitted and not done.
   FairPlaces waiting_;             // Of those: for variables or a thread. By namespace.
   MemoryShare suspended_;          // What those hold that have run already.

@@ -10,6 +10,7 @@
 #include "core/base/stable_hash.h"
 #include "core/base/status.h"
 #include "core/base/system_memory.h"
+#include "core/engine_relaxed.h"
 #include "core/engine_task.h"
 #include "core/graph/decode.h"
 #include "core/graph/device_name.h"
@@ -358,9 +359,11 @@ absl::StatusOr<std::shared_ptr<EngineFunction>> EngineImpl::Compile(
         {registration.outputs[i], plan->result_dtypes[i], plan->result_shapes[i]});
   }
   function->pretty_signature = registration.pretty_signature;
+  function->relaxed = NewRelaxedForm(*plan, imported, arg_shapes);
   function->fixed_work = HasFixedWork(*function);
   function->bytes = plan->bytes + function->bound_bytes + sizeof(EngineFunction) +
-                    plan->num_state * sizeof(uint64_t);
+                    plan->num_state * sizeof(uint64_t) +
+                    (function->relaxed == nullptr ? 0 : function->relaxed->bytes());
   if (function->bytes > options_.max_function_bytes) {
     return ResourceExhausted("function '", registration.name,
                              "' is larger than the cache: bytes=", function->bytes,

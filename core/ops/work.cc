@@ -85,6 +85,40 @@ double Multiplications(absl::string_view op, absl::Span<const PartialShape> inpu
 
 }  // namespace
 
+bool IsProductOfMatrices(absl::string_view op) {
+  static constexpr absl::string_view kOps[] = {
+      "BatchMatMul",
+      "BatchMatMulV2",
+      "BatchMatMulV3",
+      "Cholesky",
+      "CholeskyGrad",
+      "Conv2D",
+      "Conv2DBackpropFilter",
+      "Conv2DBackpropInput",
+      "Conv3D",
+      "Conv3DBackpropFilterV2",
+      "Conv3DBackpropInputV2",
+      "DepthwiseConv2dNative",
+      "DepthwiseConv2dNativeBackpropFilter",
+      "DepthwiseConv2dNativeBackpropInput",
+      "Eig",
+      "Einsum",
+      "LogMatrixDeterminant",
+      "Lu",
+      "MatMul",
+      "MatrixDeterminant",
+      "MatrixInverse",
+      "MatrixSolve",
+      "MatrixTriangularSolve",
+      "Qr",
+      "SelfAdjointEigV2",
+      "SparseMatMul",
+      "SparseTensorDenseMatMul",
+      "Svd",
+  };
+  return std::binary_search(std::begin(kOps), std::end(kOps), op);
+}
+
 double EstimateWork(absl::string_view op, absl::Span<const PartialShape> inputs,
                     absl::Span<const PartialShape> outputs) {
   double elements = 0;

@@ -14,4 +14,7 @@ namespace formwork {
 double EstimateWork(absl::string_view op, absl::Span<const PartialShape> inputs,
                     absl::Span<const PartialShape> outputs);
 
+/// Whether it multiplies or factorizes matrices, or convolves: what a model's work mostly is.
+bool IsProductOfMatrices(absl::string_view op);
+
 }  // namespace formwork

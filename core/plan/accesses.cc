@@ -89,7 +89,9 @@ void Accesses::NoteStep(const Step& step, absl::FunctionRef<Access(size_t k)> ac
     for (int32_t origin : *origins) {
       Note(origin, access);
       if (!root_) {
-        if (origin < 0) scope_.releases.Keep(origin);
+        if (origin >= 0) continue;
+        scope_.releases.Keep(origin);
+        scope_.hides_resources = true;
       } else if (holds_handles) {
         scope_.releases.Keep(origin);
       } else if (step.top) {
@@ -124,6 +126,9 @@ void Accesses::NoteLast(int32_t origin, uint32_t instruction) {
 void Accesses::Note(int32_t origin, Access access) {
   Access& noted = AccessTo(origin);
   noted = Stronger(noted, access);
+  if (!region_ || access == Access::kNone) return;
+  Access& in_region = plan_.regions[*region_].access[origin];
+  in_region = Stronger(in_region, access);
 }
 
 }  // namespace formwork

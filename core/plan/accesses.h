@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -45,6 +46,9 @@ class Accesses {
   /// A loop's variable becomes what its first iteration, which had `known`, did not know of.
   void NoteEscaped(const OriginsPtr& origins, const OriginsPtr& known);
 
+  /// What is touched from here on is touched in the root plan's region of that number.
+  void BeginRegion(uint32_t region) { region_ = region; }
+
   /// One step of the plan, its last instruction.
   struct Step {
     const Graph& graph;
@@ -77,6 +81,7 @@ class Accesses {
   HashMap<uint32_t, OriginsPtr> origins_;  // By slot, of handles and variants that may hold them.
   std::vector<uint32_t> handles_;
   HashMap<int32_t, uint32_t> slot_of_;  // The first of them, by origin.
+  std::optional<uint32_t> region_;      // That has begun last.
   std::set<int32_t> touched_;           // Origins, in the branch or loop that is being added.
 };
 

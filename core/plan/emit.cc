@@ -11,6 +11,11 @@ absl::StatusOr<std::shared_ptr<Plan>> Emitter::Run(const Graph& graph) {
   plan_->name = graph.name;
   plan_->arg_dtypes = graph.arg_dtypes;
   plan_->arg_access.assign(graph.args.size(), Access::kNone);
+  if (root_) {
+    for (const RelaxedRegion& region : scope_.regions.regions) {
+      plan_->regions.push_back({region.kind, region.name, {}});
+    }
+  }
   std::vector<Plan::Ref> args;
   for (size_t i = 0; i < graph.args.size(); ++i) {
     const Plan::Memory memory = root_ ? Plan::Memory::kHost : MemoryByDType(graph.arg_dtypes[i]);
@@ -180,6 +185,11 @@ absl::Status Emitter::AddUnit(Body& body, const FusionUnit& unit) {
 
 absl::Status Emitter::AddNode(Body& body, int32_t i) {
   const Node& node = body.graph.nodes[i];
+  if (const std::optional<uint32_t> region = RegionBegunBy(node)) {
+    NewInstruction(Plan::Code::kRegion, node.name, nullptr).target = *region;
+    accesses_.BeginRegion(*region);
+    return absl::OkStatus();
+  }
   const bool fork = node.kind == NodeKind::kFork;
   if (!fork && !node.op->is_control_flow()) return AddKernel(body, i);
   if (body.top && root_) scope_.releases.NoteFunction(Here());

@@ -118,6 +118,7 @@ absl::Status Emitter::AddHandle(Body& body, int32_t i) {
   FORMWORK_ASSIGN_OR_RETURN(ResourceType type, node.op->handle_of(*node.attrs));
   std::string name = node.attrs->GetOr<std::string>("shared_name", "");
   if (name == kAnonymousName || node.op->FindAttr("shared_name") == nullptr) {
+    scope_.hides_resources = true;
     const uint32_t kernel =
         NewKernel([name = node.name, type = std::move(type)](KernelContext& ctx) {
           ctx.SetOutput(0, Tensor::Scalar(ctx.resources().CreateForCall(name, type)));
@@ -205,6 +206,7 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
     Access& access = scope_.named_resources[index].access;
     access = std::max(access, own.access);
     scope_.releases.Keep(-1 - index);
+    scope_.hides_resources = true;
     function->named.push_back(index);
   }
   if (on_device() && (functions_access_ != Access::kNone || !function->named.empty())) {

@@ -4,6 +4,7 @@
 // frame; immutable; shared by every ConcreteFunction that asks for the same cut.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
+#include "core/graph/passes/relaxed_regions.h"
 #include "core/kernels/elementwise/scalar_program.h"
 #include "core/kernels/kernel.h"
 #include "core/resource/resource.h"
@@ -54,6 +56,7 @@ class Plan {
     kFork,     ///< Makes num_targets calls, from calls[target] on, side by side; its inputs and
                ///< outputs are theirs, one after the other.
     kRelease,  ///< Nothing but its releases.
+    kRegion,   ///< Begins regions[target].
     kReturn    ///< The plan's results are there.
   };
 
@@ -139,6 +142,14 @@ class Plan {
     std::string node;
   };
   std::vector<Fallback> fallbacks;
+  /// Of a plan for relaxed calls; else empty. The first instruction begins the first one.
+  struct Region {
+    RegionKind kind = RegionKind::kSnapshot;
+    std::string name;
+    /// What is touched in it: of parameters (>= 0) and named resources (-1 - index).
+    std::map<int32_t, Access> access;
+  };
+  std::vector<Region> regions;
   bool open_ended = false;      ///< It has a loop or may wait: its nodes do not bound its time.
   bool sized_by_value = false;  ///< Small inputs do not bound the work.
   size_t bytes = 0;             ///< About what the plan holds.
@@ -149,7 +160,8 @@ class Plan {
 ///   4: %5 = MatMul(%0 %1!) 'dense/MatMul' drop %1
 /// A `!` marks what is taken over, `#0` a constant; `@host` and `@device`, in a plan for a device,
 /// where a value is made; `stream 1` where a step is enqueued, if not on stream 0, and `wait 3` for
-/// which instruction's work it waits there. Of a long one, the first megabyte.
+/// which instruction's work it waits there; `region 1 'apply region'` where a part of a relaxed
+/// call begins. Of a long one, the first megabyte.
 std::string PlanText(const Plan& plan);
 
 /// Calls `visit` with each node's hidden state, calls of functions followed, until it returns

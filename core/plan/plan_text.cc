@@ -104,6 +104,9 @@ class Writer {
       case Plan::Code::kRelease:
         absl::StrAppend(&text_, "after");
         break;
+      case Plan::Code::kRegion:
+        absl::StrAppend(&text_, "region ", instruction.target);
+        break;
       case Plan::Code::kReturn:
         absl::StrAppend(&text_, "return");
         for (const Plan::Ref& result : plan_.results) absl::StrAppend(&text_, " ", RefText(result));

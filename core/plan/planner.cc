@@ -45,11 +45,14 @@ struct Unplanned {
 };
 
 absl::StatusOr<Unplanned> Prepare(std::string key, Graph graph,
-                                  const std::vector<PartialShape>& arg_shapes,
-                                  PlannerScope& scope) {
-  const PassContext passes{scope.library, scope.context.ops, scope.context.kernels,
-                           scope.context.allocator, scope.budget};
+                                  const std::vector<PartialShape>& arg_shapes, PlannerScope& scope,
+                                  RelaxedRegions* regions = nullptr) {
+  const PassContext passes{scope.library,           scope.context.ops, scope.context.kernels,
+                           scope.context.allocator, scope.budget,      regions};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
+  if (regions != nullptr && !regions->why_none.empty()) {
+    return absl::FailedPreconditionError(regions->why_none);
+  }
   if (scope.context.lanes && !scope.context.device) ForkLanes(graph);
   std::vector<FunctionCall> calls = CallsOf(graph);
   return Unplanned{std::move(key), std::move(graph), std::move(calls)};
@@ -61,7 +64,9 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
                                               const std::vector<PartialShape>& arg_shapes,
                                               PlannerScope& scope, bool is_request) {
   std::vector<Unplanned> nest;
-  FORMWORK_ASSIGN_OR_RETURN(Unplanned whole, Prepare("", root, arg_shapes, scope));
+  FORMWORK_ASSIGN_OR_RETURN(
+      Unplanned whole, Prepare("", root, arg_shapes, scope,
+                               is_request && scope.context.relaxed ? &scope.regions : nullptr));
   nest.push_back(std::move(whole));
   while (true) {
     Unplanned& last = nest.back();
@@ -88,6 +93,31 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
   }
 }
 
+// Why the plan's regions do not keep what they promise, whatever the passes have made of it; or
+// nothing. What small writes read besides is of the snapshot from here on.
+std::string CheckRegions(Plan& plan, const PlannerScope& scope) {
+  if (scope.hides_resources) {
+    return "it makes resources of its own, or functions that are not inlined name some";
+  }
+  Plan::Region& snapshot = plan.regions[0];
+  for (Plan::Region& region : plan.regions) {
+    if (region.kind != RegionKind::kSmallWrite) continue;
+    for (const auto& [origin, access] : region.access) {
+      if (access == Access::kRead) snapshot.access.try_emplace(origin, Access::kRead);
+    }
+    std::erase_if(region.access, [](const auto& touch) { return touch.second != Access::kWrite; });
+  }
+  for (const auto& [origin, access] : snapshot.access) {
+    if (access == Access::kWrite) return "it writes what is not known beforehand";
+    for (const Plan::Region& region : plan.regions) {
+      if (region.kind == RegionKind::kSmallWrite && region.access.contains(origin)) {
+        return absl::StrCat("it reads what it writes elsewhere: ", region.name);
+      }
+    }
+  }
+  return "";
+}
+
 // Gives the outermost plan what its scope has gathered.
 void Complete(Plan& plan, PlannerScope& scope) {
   plan.functions = std::move(scope.functions);
@@ -110,7 +140,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanKernelFunction(const std::string
   }
   PlannerContext context = scope.context;
   context.device.reset();
-  context.lanes = false;
+  context.lanes = context.relaxed = false;
   context.budget = scope.budget;
   PlannerScope inner(scope.library, context);
   inner.kernel_plans = scope.kernel_plans;
@@ -172,6 +202,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
   }
   if (!plan.ok()) return plan.status();
   FORMWORK_RETURN_IF_ERROR(copied);
+  if (context.relaxed) {
+    const std::string why_none = CheckRegions(**plan, scope);
+    if (!why_none.empty()) return absl::FailedPreconditionError(why_none);
+  }
   Complete(**plan, scope);
   return std::shared_ptr<const Plan>(*std::move(plan));
 }

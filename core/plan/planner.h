@@ -31,13 +31,16 @@ struct PlannerContext {
   std::optional<Target> device = std::nullopt;
   PassBudget budget = {};
   bool lanes = false;  ///< On the CPU: whether there are threads to run parts of it side by side.
+  /// Of a plan for relaxed calls, on the CPU alone: it has regions.
+  bool relaxed = false;
 };
 
 /// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable. A plan
 /// for a device has its constants there: it waits until they are.
 /// What the device has no kernel for runs on the host, and is in Plan::fallbacks.
 /// Errors: kUnimplemented lists every op that the host has none for either; kInvalidArgument where
-/// a kernel refuses its attrs, naming the node; kCancelled and kDeadlineExceeded of the thread's
+/// a kernel refuses its attrs, naming the node; kFailedPrecondition, of one for relaxed calls, says
+/// why they are to run as any other; kCancelled and kDeadlineExceeded of the thread's
 /// StopFlag; those of the device's memory.
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& imported,
                                                      const std::vector<PartialShape>& arg_shapes,

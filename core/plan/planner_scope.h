@@ -55,6 +55,9 @@ struct PlannerScope {
   int depth = 0;                     ///< How many functions of kernels this one is in.
   std::vector<std::string> missing;  ///< "Op (node 'x')"
   std::vector<Plan::Fallback> fallbacks;
+  RelaxedRegions regions;  ///< Of the root plan, where it is for relaxed calls.
+  /// Where resources are made for the call, or named in functions that are not inlined.
+  bool hides_resources = false;
 };
 
 /// Flattens a graph, whose nodes of control flow own their bodies, into a program. `root`: the

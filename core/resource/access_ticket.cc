@@ -45,6 +45,8 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
   const auto by_id = [](const AccessRequest& a, const AccessRequest& b) {
     return a.resource->id < b.resource->id;
   };
+  committed_ = false;
+  next_ready_ = nullptr;
   if (!std::is_sorted(requests.begin(), requests.end(), by_id)) {
     std::sort(requests.begin(), requests.end(), by_id);
   }

@@ -7,6 +7,7 @@
 // is pinned as soon as every writer before it has released it, and never makes a later writer wait.
 // A call whose places are all granted never waits for a ticket again, so lines cannot deadlock.
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -60,7 +61,8 @@ class AccessTicket final : public ResourceAccess {
   /// Takes a place at each resource (named twice: once, with the stronger mode); fastest where
   /// `requests` come by ascending ID. True where all are granted; else `on_ready` runs once, on the
   /// thread of whoever releases the last of them, outside the lock; it does not throw. Who takes
-  /// bounds the lines. Where there is no memory for a place it throws, and has taken none.
+  /// bounds the lines. Where there is no memory for a place it throws, and has taken none. May be
+  /// called again once all has been released.
   /// `held`: where it is to say what it waits for; may be null.
   bool Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready,
             std::vector<HeldPlace>* held = nullptr);
@@ -69,6 +71,14 @@ class AccessTicket final : public ResourceAccess {
   bool Abandon();
   /// Who writes by this ticket, as Resource::last_writer and HeldPlace say it: before Take.
   void set_writer(uint64_t writer) { writer_ = writer; }
+  /// Whether the resource is among those that it has places at.
+  bool Has(ResourceHandle handle) { return Find(handle) != nullptr; }
+  /// What another ticket of the same call has read or written counts as this one's in log_position
+  /// and has_logged.
+  void NoteLogged(const AccessTicket& other) {
+    log_position_ = std::max(log_position_, other.log_position_);
+    has_logged_ = has_logged_ || other.has_logged_;
+  }
   /// The version of the value that a granted reader has.
   uint64_t ReadVersion(ResourceHandle handle);
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.

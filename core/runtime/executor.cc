@@ -230,6 +230,12 @@ absl::StatusOr<Execution::State> Execution::RunAs(absl::Span<Tensor> outputs, Ti
       }
       case Plan::Code::kRelease:
         break;
+      case Plan::Code::kRegion: {
+        absl::Status status = regions_->Enter(call_, instruction.target);
+        if (IsWaiting(status)) return State::kWaiting;
+        if (!status.ok()) return Fail(std::move(status), /*named=*/true);
+        break;
+      }
       case Plan::Code::kReturn:
         if (callers_.empty()) {
           TakeResults(outputs.data());

@@ -59,6 +59,16 @@ class TimeSlice {
   bool over_ = false;
 };
 
+/// What a relaxed call has of resources while it is in a region.
+class RegionPlaces {
+ public:
+  virtual ~RegionPlaces() = default;
+  /// Gives back what the region before had, and takes the places of this one of the plan's.
+  /// Errors: Waiting(), with `call`.awaited() set, to be called again once that is over; those of
+  /// the StopFlag; kResourceExhausted.
+  virtual absl::Status Enter(CallScope& call, uint32_t region) = 0;
+};
+
 /// One run of a plan's program, as data: an activation of the root plan and one for each call that
 /// is under way, each with its position. So it can leave its thread between two instructions and go
 /// on with another. Used by one thread at a time; what it is made of outlives it.
@@ -77,6 +87,9 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
   ~Execution();
+
+  /// Before it runs, of a plan that has regions. Outlives this.
+  void set_regions(RegionPlaces* regions) { regions_ = regions; }
 
   /// Runs on from where it is. kFinished: the results have been moved into `outputs`, which may be
   /// the inputs' span. kSuspended: the slice is over; to be run again, or stopped. That is where a
@@ -136,6 +149,7 @@ class Execution {
   PlanFrame& root_frame_;
   CallScope& call_;
   StopFlag& stop_;
+  RegionPlaces* regions_ = nullptr;
   // The activation that runs.
   const Plan* plan_;
   PlanFrame* frame_;

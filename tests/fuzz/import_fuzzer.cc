@@ -49,8 +49,11 @@ void Import(const uint8_t* data, size_t size) {
   HoldToBudget(world->budget, [&]() -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ImportedGraph imported,
                               ImportGraph(graph_def, cut, world->ops, world->allocator, nullptr));
-    const PlannerContext context{world->ops, world->kernels, world->allocator};
-    return MakePlan(imported, std::vector<PartialShape>(cut.feeds.size()), context).status();
+    PlannerContext context{world->ops, world->kernels, world->allocator};
+    const std::vector<PartialShape> shapes(cut.feeds.size());
+    FORMWORK_RETURN_IF_ERROR(MakePlan(imported, shapes, context).status());
+    context.relaxed = true;
+    return MakePlan(imported, shapes, context).status();
   }).IgnoreError();
 }
 

@@ -10,6 +10,7 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   InlineCalls(graph, context);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   Prune(graph);
+  if (context.regions != nullptr) DivideIntoRegions(graph, *context.regions);
   FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());

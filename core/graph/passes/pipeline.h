@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "core/device/buffer.h"
 #include "core/graph/graph.h"
+#include "core/graph/passes/relaxed_regions.h"
 #include "core/kernels/kernel.h"
 
 namespace formwork {
@@ -28,14 +29,17 @@ struct PassContext {
   const KernelRegistry& kernels;  ///< The CPU's, for folding.
   Allocator& allocator;
   PassBudget& budget;
+  /// Of the graph of a relaxed call: it is divided, and these are filled in. Null: it is not.
+  RelaxedRegions* regions = nullptr;
 };
 
-/// Runs all passes in order: inline calls, simplify (shapes, variables as values, constant folding,
-/// common subexpressions, forwarding ops), prune, fuse layer normalisations, attention, epilogues,
-/// gates and gradients of ReLUs. `arg_shapes`: what is known of the parameters; of a resource, the
-/// shape of its variable. A node whose shapes cannot work is left as it is: it fails the call that
-/// runs it, so that a branch never taken may be wrong, as in TensorFlow. Errors: kCancelled,
-/// kDeadlineExceeded of the thread's StopFlag; the graph is of no use then.
+/// Runs all passes in order: inline calls, divide into regions where that is asked for, simplify
+/// (shapes, variables as values, constant folding, common subexpressions, forwarding ops), prune,
+/// fuse layer normalisations, attention, epilogues, gates and gradients of ReLUs. `arg_shapes`:
+/// what is known of the parameters; of a resource, the shape of its variable. A node whose shapes
+/// cannot work is left as it is: it fails the call that runs it, so that a branch never taken may
+/// be wrong, as in TensorFlow. Errors: kCancelled, kDeadlineExceeded of the thread's StopFlag; the
+/// graph is of no use then.
 absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                        const PassContext& context);
 
