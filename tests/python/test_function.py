@@ -121,6 +121,16 @@ def test_calls_are_atomic_where_their_function_is(fake, server):
       [False, True, True, True] * 2)
 
 
+def test_calls_are_relaxed_where_their_function_is(fake, server):
+  relaxed = server.function(lambda x: x + 2, relaxed=True)
+  relaxed(tf.constant(1.))
+  relaxed.with_timeout(5)(tf.constant(1.))
+  copy.deepcopy(relaxed)(tf.constant(1.))
+  server.function(lambda x: x + 3)(tf.constant(1.))
+  assert [r.relaxed for r in fake.log if type(r).__name__ == "CallRequest"] == (
+      [True, True, True, False])
+
+
 def test_an_atomic_function_that_raises_changes_nothing(live):
   v, w = tf.Variable(1.), tf.Variable(1.)
 

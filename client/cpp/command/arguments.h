@@ -19,8 +19,9 @@ struct Arguments {
   std::vector<std::string> inputs;  ///< Files or JSON: value_text.h.
   std::string save;                 ///< Where results go as .npy; empty: nowhere.
 
-  std::string trace;    ///< call: where its timeline goes; empty: there is none.
-  bool atomic = false;  ///< call: all of its changes, or none.
+  std::string trace;     ///< call: where its timeline goes; empty: there is none.
+  bool atomic = false;   ///< call: all of its changes, or none.
+  bool relaxed = false;  ///< call: forward and backward on a snapshot.
 
   // register
   std::string graph;

@@ -168,6 +168,8 @@ void AddValueCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   call->add_flag(
       "--atomic", arguments.atomic,
       "All that it changes of variables and tables changes, or, where it fails, nothing");
+  call->add_flag("--relaxed", arguments.relaxed,
+                 "Of workers that train side by side: forward and backward on a snapshot");
   CLI::App* bench = AddTargeted(app, "bench", "Measures calls of a function", &command::Bench,
                                 "--function", arguments, chosen);
   bench->add_option("--input", arguments.inputs, kInputHelp)->allow_extra_args(false);

@@ -69,6 +69,7 @@ absl::StatusOr<client::CallRequest> RequestOf(client::Client& client, const Argu
   request.function_id = arguments.id;
   request.name = arguments.name;
   request.atomic = arguments.atomic;
+  request.relaxed = arguments.relaxed;
   // Only its dtypes are wanted: a function that is not there is the server's to refuse.
   const auto function = FindFunction(client, arguments, static_cast<int>(arguments.inputs.size()));
   for (size_t i = 0; i < arguments.inputs.size(); ++i) {

@@ -63,6 +63,9 @@ struct CallRequest {
   /// All that it changes of resources changes, or, where it fails, nothing. Errors: kUnimplemented
   /// where that cannot be: of iterators, and on a device.
   bool atomic = false;
+  /// Of workers that train side by side: what comes before its apply region is computed from a
+  /// snapshot (core/resource/README.md). Errors: kInvalidArgument together with `atomic`.
+  bool relaxed = false;
 };
 
 struct CallResponse {

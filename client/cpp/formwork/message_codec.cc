@@ -256,6 +256,7 @@ grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_s
   head.set_call_id(request.call_id);
   head.set_timeline(request.timeline);
   head.set_atomic(request.atomic);
+  head.set_relaxed(request.relaxed);
   if (request.timeout > absl::ZeroDuration()) *head.mutable_timeout() = ToProto(request.timeout);
   Writer writer;
   writer.text() = head.SerializeAsString();

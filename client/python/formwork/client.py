@@ -81,7 +81,7 @@ class Server(namespace_lib.Namespace):
   # ----------------------------------------------------------------------------- with TensorFlow
   def function(self, func=None, input_signature=None, *, reduce_retracing: bool = False,
                scope: str = "", timeout: float | None = None, atomic: bool = False,
-               **options) -> Any:
+               relaxed: bool = False, **options) -> Any:
     """As tf.function: traces here, runs on the server. Also a decorator without arguments.
 
     Args:
@@ -93,9 +93,11 @@ class Server(namespace_lib.Namespace):
       atomic: each of its calls changes all that it changes of variables and tables, or, where it
         raises, nothing: as ConcreteFunction's. A gradient that is taken outside of it is a call of
         its own.
+      relaxed: its calls compute forward and backward from a snapshot, side by side with others':
+        as ConcreteFunction's.
     """
     from formwork import function as function_lib  # Imports TensorFlow.
-    make = lambda f: function_lib.make(self, f, scope, timeout=timeout, atomic=atomic,
+    make = lambda f: function_lib.make(self, f, scope, timeout=timeout, atomic=atomic, relaxed=relaxed,
                                        input_signature=input_signature,
                                        reduce_retracing=reduce_retracing, **options)
     return make if func is None else make(func)

@@ -19,9 +19,9 @@ from formwork.v1 import functions_pb2
 _SENT_AT_ONCE = 64 << 10
 # Fields of a CallRequest.
 (_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM, _TIMELINE,
- _ATOMIC, _ANSWERS) = (
+ _ATOMIC, _ANSWERS, _RELAXED) = (
      b"\x20", b"\x28", b"\x32", b"\x38\x01", b"\x42", b"\x52", b"\x58\x01", b"\x70",
-     b"\x80\x01\x01", b"\x98\x01\x01", b"\xa0\x01\x01")
+     b"\x80\x01\x01", b"\x98\x01\x01", b"\xa0\x01\x01", b"\xa8\x01\x01")
 
 
 def print_to_stderr(text):
@@ -98,7 +98,8 @@ class ConcreteFunction:
 
   def __call__(self, *inputs: Any, timeout: float | None = None,
                on_print: Callable[[str], Any] | None = None, keep: bool = False,
-               keep_for: float | None = None, atomic: bool = False) -> list[Any]:
+               keep_for: float | None = None, atomic: bool = False,
+               relaxed: bool = False) -> list[Any]:
     """Runs it: one value per entry of `inputs`, in order. Returns one per entry of `outputs`.
 
     timeout: seconds; by default the Server's; math.inf: no limit.
@@ -108,6 +109,9 @@ class ConcreteFunction:
     atomic: all that it changes of variables and other resources changes, or, where it raises,
       nothing; then it has printed nothing either, and the error's effects are "none". It holds what
       it writes to its end. Numbers that it has drawn at random stay drawn.
+    relaxed: of workers that train side by side: forward and backward are computed from a snapshot,
+      the optimizer's writes are one part that is not torn (core/resource/README.md). Where the
+      function has no such parts it runs as ever. INVALID_ARGUMENT together with `atomic`.
     """
     if len(inputs) != len(self._numbers):
       raise errors.invalid("%s: number of inputs differs: expected %d, got %d" % (
@@ -116,14 +120,14 @@ class ConcreteFunction:
     for i, value in enumerate(inputs):
       append_input(self._server, parts, owners, value, self._numbers[i], self._what[i])
     return self._server._do(self._calling(parts, owners, timeout, on_print, keep, keep_for, None,
-                                          atomic))
+                                          atomic, relaxed))
 
   def _calling(self, *args):
     answer = yield from self._running(*args)
     return [self._server._output(v, answer.epoch) for v in answer.outputs]
 
   def run(self, parts, timeout=None, on_print=None, owners=(), keep_from=None, keep_for=None,
-          atomic=False):
+          atomic=False, relaxed=False):
     """Runs it on encoded inputs: parts[0] is for the head of the request.
 
     owners: [(place in parts, Resource or KeptTensor)]: filled in here.
@@ -133,14 +137,15 @@ class ConcreteFunction:
     a resource.
     """
     answer = self._server._do(self._running(
-        parts, owners, timeout, on_print, keep_from is not None, keep_for, keep_from, atomic))
+        parts, owners, timeout, on_print, keep_from is not None, keep_for, keep_from, atomic,
+        relaxed))
     if keep_from is None:
       return answer.outputs
     return answer.outputs[:keep_from] + [
         self._server._output(v, answer.epoch) for v in answer.outputs[keep_from:]]
 
   def _running(self, parts, owners=(), timeout=None, on_print=None, keep=False, keep_for=None,
-               keep_from=None, atomic=False):
+               keep_from=None, atomic=False, relaxed=False):
     server = self._server
     for again in (False, True):
       (epoch, _), head = self._known
@@ -149,7 +154,7 @@ class ConcreteFunction:
           if owner._key[0] != epoch:
             raise errors.restarted((yield "request", "GetServerInfo", resources.INFO).epoch)
         return (yield from calling(server, head, parts, owners, timeout, on_print, keep, keep_for,
-                                   keep_from, atomic=atomic))
+                                   keep_from, atomic=atomic, relaxed=relaxed))
       except errors.Error as e:
         if again:
           raise
@@ -223,7 +228,7 @@ def named_head(server, name, epoch):
 
 
 def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep_from=None,
-            on_timeline=None, atomic=False):
+            on_timeline=None, atomic=False, relaxed=False):
   """One call: the pieces of a CallRequest for a wire.Answer.
 
   on_timeline: is told the call's formwork.v1.Timeline, also where it fails; None where the server
@@ -246,6 +251,8 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep
     head += _TIMELINE
   if atomic:
     head += _ATOMIC
+  if relaxed:
+    head += _RELAXED
   origin = server._channel.origin
   number, numbered = origin.encoded()
   parts[0] = head + numbered + wire.duration_field(_TIMEOUT, timeout)

@@ -22,12 +22,13 @@ from formwork import state
 from formwork import traces
 
 
-def make(server, func, scope, name=None, timeout=None, atomic=False, **options):
+def make(server, func, scope, name=None, timeout=None, atomic=False, relaxed=False, **options):
   """server.function on one Python function, or on what tf.function made of one.
 
   name: on the server; by default the Python function's.
   timeout: of its calls, in seconds; by default they have none.
   atomic: whether each of its calls does all that it does to variables, or nothing.
+  relaxed: whether they compute forward and backward from a snapshot.
   options: tf.function's, with the defaults and errors that it has.
   """
   if isinstance(func, polymorphic_function.Function):
@@ -37,7 +38,7 @@ def make(server, func, scope, name=None, timeout=None, atomic=False, **options):
   made.__class__ = RemoteFunction
   plain = getattr(func, "__name__", None) or type(func).__name__
   made._attach(server, scope, name or getattr(func, "__qualname__", plain),
-               math.inf if timeout is None else timeout, bool(atomic))
+               math.inf if timeout is None else timeout, bool(atomic), bool(relaxed))
   return made
 
 
@@ -95,9 +96,9 @@ class RemoteFunction(polymorphic_function.Function):
 
   _owner = None
 
-  def _attach(self, server, scope, qualified_name, timeout, atomic):
+  def _attach(self, server, scope, qualified_name, timeout, atomic, relaxed):
     name = qualified_name.rpartition("<locals>.")[2].replace("<lambda>", "lambda")
-    self._owner = remote.Owner(state.of(server), scope, name, timeout, atomic)
+    self._owner = remote.Owner(state.of(server), scope, name, timeout, atomic, relaxed)
     self._function_cache = _Cache(self._owner)
     self._fast = {}
 
@@ -119,7 +120,8 @@ class RemoteFunction(polymorphic_function.Function):
   def _place(self):
     """What _attach takes, for another one like it."""
     owner = self._owner
-    return owner.bindings.server, owner.scope, owner.wanted, owner.timeout, owner.atomic
+    return (owner.bindings.server, owner.scope, owner.wanted, owner.timeout, owner.atomic,
+            owner.relaxed)
 
   def __getstate__(self):
     """A copy is a function of its own, which has not been traced yet."""

@@ -118,11 +118,13 @@ class Namespace:
   def call(self, name: str, inputs: Iterable[Any], timeout: float | None = None,
            on_print: Callable[[str], Any] | None = None, keep: bool = False,
            keep_for: float | None = None, trace: str | None = None,
-           atomic: bool = False) -> list[Any]:
+           atomic: bool = False, relaxed: bool = False) -> list[Any]:
     """Calls a function by name; the types of the inputs choose the ConcreteFunction.
 
     atomic: all that it changes of variables and other resources changes, or, where it raises,
       nothing; then it has printed nothing either. See ConcreteFunction.
+    relaxed: of workers that train side by side: forward and backward on a snapshot. See
+      ConcreteFunction.
     trace: a file that gets what the call did when, also where it fails, in Chrome's trace format.
     The rest is as ConcreteFunction's. Returns one value per output: numpy arrays, or with `keep`
     KeptTensors.
@@ -134,7 +136,7 @@ class Namespace:
     if trace is not None:
       on_timeline = lambda timeline: chrome_trace.write(timeline, name, trace)
     return self._do(self._calling(name, inputs, parts, owners, timeout, on_print, keep, keep_for,
-                                  None, on_timeline, atomic))
+                                  None, on_timeline, atomic, relaxed))
 
   def _calling(self, name, inputs, parts, owners, *options):
     try:

@@ -35,15 +35,16 @@ class Owner:
     traces: how many were registered.
     timeout: of a call, in seconds.
     atomic: whether each call does all that it does to variables, or nothing.
+    relaxed: whether each computes forward and backward from a snapshot.
   """
 
-  def __init__(self, bindings, scope, wanted, timeout=math.inf, atomic=False):
+  def __init__(self, bindings, scope, wanted, timeout=math.inf, atomic=False, relaxed=False):
     self.bindings = bindings
     self.scope = scope
     self.wanted = wanted
     self.traces = 0
     self.timeout = timeout
-    self.atomic = atomic
+    self.atomic, self.relaxed = atomic, relaxed
     self._name, self._generation = None, -1
 
   def name(self):
@@ -384,7 +385,8 @@ class Remote:
     self._bindings.before_call([*self._bound, *given] if given else self._bound)
     try:
       outputs = function.run(parts, self._timeout(), self._on_print, owners, self._results,
-                             intermediates.KEEP_FOR, self._owner.atomic)
+                             intermediates.KEEP_FOR, self._owner.atomic,
+                             self._owner.relaxed)
       self._bindings.dropped.called(function)
       return outputs
     finally:
