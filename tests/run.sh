@@ -67,9 +67,13 @@ if [ "$mode" != --fast ]; then
 fi
 
 if [ "$mode" = --slow ]; then
-  step "A server killed 200 times under load"
+  step "Servers killed 200 times under load, by durability"
   FORMWORK_KILLS=200 FORMWORK_SEED=$RANDOM attempt build/venv/bin/python -m pytest -q -s \
-    tests/e2e/sync_test.py -k whenever
+    tests/e2e/sync_test.py tests/e2e/counters_test.py -k "whenever or counters"
+
+  step "20,000 histories of concurrent clients"
+  FORMWORK_HISTORIES=20000 FORMWORK_SEED=$RANDOM attempt build/dev/bin/formwork_unit_tests \
+    --gtest_filter='HistoriesTest.*'
 
   step "Op cases at lower levels of vector instructions"
   attempt ctest --test-dir build/dev --output-on-failure -L slow
@@ -83,7 +87,7 @@ if [ "$mode" = --slow ]; then
   build tsan formwork_unit_tests formwork_stream_tests
   # Of the engine's own threads: oneTBB is built without it, so that what kernels split looks racy.
   # Without a test of a hundred rounds of failures, which takes a quarter of an hour.
-  tests='AccessTicket*:Engine*:Execution*:Lanes*:FunctionCache*:Resource*:Metrics*'
+  tests='AccessTicket*:AtomicCall*:RelaxedCall*:Histories*:Engine*:Execution*:Lanes*:FunctionCache*:Resource*:Metrics*'
   attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 \
     --gtest_filter="$tests:-EngineMemoryTest.WhateverFails*"
   # In a process of their own, which has no threads of oneTBB's.
