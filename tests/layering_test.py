@@ -30,7 +30,7 @@ BELOW = {
     "core/kernels/linalg": ["core/kernels/matmul"],
     "core/kernels/list": ["core/kernels/array", "core/kernels/variant"],
     "core/kernels/matmul": ["core/kernels/array", "core/kernels/conv", "core/kernels/reduction"],
-    "core/kernels/nn": ["core/kernels/elementwise", "core/kernels/reduction"],
+    "core/kernels/nn": ["core/kernels/gemm", "core/kernels/reduction"],
     "core/kernels/ragged": ["core/kernels/gather", "core/kernels/variant"],
     "core/kernels/random": ["core/kernels/gather"],
     "core/kernels/reduction": ["core/kernels/elementwise"],

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/ops/attention.h"
 #include "core/ops/dims.h"
 #include "core/ops/einsum.h"
 #include "core/ops/read_attrs.h"
@@ -147,18 +146,6 @@ absl::Status GateMatMulShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status AttentionShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(const AttentionAttrs attrs, AttentionAttrs::FromAttrs(c.attrs()));
-  std::vector<absl::Span<const int64_t>> inputs;
-  for (int i = 0; i < c.num_inputs(); ++i) {
-    if (!c.input(i).known_rank()) return absl::OkStatus();
-    inputs.push_back(c.input(i).dims());
-  }
-  FORMWORK_ASSIGN_OR_RETURN(const AttentionGeometry geometry, PrepareAttention(attrs, inputs));
-  c.set_output(0, PartialShape::Trusted(geometry.output));
-  return absl::OkStatus();
-}
-
 absl::Status EinsumShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(EinsumEquation equation,
                             EinsumEquation::FromAttrs(c.attrs(), c.num_inputs()));
@@ -208,10 +195,6 @@ void RegisterMatmulOps(OpRegistry& registry) {
       "_GateMatMul(a: N*T, b: N*T, bias: T) -> (parts: num_parts*T); N: int >= 1; "
       "num_parts: int >= 1; T: {float}",
       {.shape_fn = GateMatMulShape});
-  registry.Add(
-      "_Attention(q: T, k: T, v: T, mask: N*M) -> (output: T); equation: string; scale: float; "
-      "hidden: float = 0; broadcast: bool = false; N: int >= 0; T: {float}; M: {float, bool}",
-      {.shape_fn = AttentionShape});
   registry.Add("Einsum(inputs: N*T) -> (output: T); equation: string; N: int >= 1; T: type",
                {.shape_fn = EinsumShape});
   registry.Add(

@@ -7,6 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/ops/array_shapes.h"
+#include "core/ops/attention.h"
 #include "core/ops/dims.h"
 #include "core/ops/host_values.h"
 #include "core/ops/register_ops.h"
@@ -194,6 +195,18 @@ absl::Status InTopKShape(InferenceContext& c) {
   return array_shapes::SetOutput(c, 0, {std::max(predictions.dim(0), targets.dim(0))});
 }
 
+absl::Status AttentionShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(const AttentionAttrs attrs, AttentionAttrs::FromAttrs(c.attrs()));
+  std::vector<absl::Span<const int64_t>> inputs;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.input(i).known_rank()) return absl::OkStatus();
+    inputs.push_back(c.input(i).dims());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const AttentionGeometry geometry, PrepareAttention(attrs, inputs));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterNnOps(OpRegistry& registry) {
@@ -205,6 +218,10 @@ void RegisterNnOps(OpRegistry& registry) {
       "BiasAddGrad(out_backprop: T) -> (output: T); T: numbertype; data_format: {\"NHWC\", "
       "\"NCHW\"} = \"NHWC\"",
       {.shape_fn = BiasAddGradShape});
+  registry.Add(
+      "_Attention(q: T, k: T, v: T, mask: N*M) -> (output: T); equation: string; scale: float; "
+      "hidden: float = 0; broadcast: bool = false; N: int >= 0; T: {float}; M: {float, bool}",
+      {.shape_fn = AttentionShape});
   registry.Add(
       "_MklLayerNorm(x: T, scale: T, offset: T) -> (y: T); T: {float, bfloat16, half}; epsilon: "
       "float = 0.001",

@@ -11,7 +11,6 @@
 namespace formwork {
 
 void RegisterEinsumKernel(KernelRegistry& registry);      // einsum_cpu.cc
-void RegisterAttentionKernel(KernelRegistry& registry);   // attention_cpu.cc
 void RegisterGateMatMulKernel(KernelRegistry& registry);  // gate_matmul_cpu.cc
 
 namespace {
@@ -152,7 +151,6 @@ void RegisterMatmulCpuKernels(KernelRegistry& registry) {
   registry.Add("BatchMatMulV3", MakeBatchMatMulV3);
   registry.Add("SparseMatMul", MakeSparseMatMul);
   RegisterEinsumKernel(registry);
-  RegisterAttentionKernel(registry);
   RegisterGateMatMulKernel(registry);
 }
 

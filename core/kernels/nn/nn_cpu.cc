@@ -5,6 +5,7 @@
 namespace formwork {
 
 void RegisterNnCpuKernels(KernelRegistry& registry) {
+  RegisterAttentionKernel(registry);
   RegisterBiasKernels(registry);
   RegisterFakeQuantKernels(registry);
   RegisterLayerNormKernel(registry);

@@ -6,7 +6,8 @@
 
 namespace formwork {
 
-void RegisterBiasKernels(KernelRegistry& registry);  ///< BiasAdd, BiasAddGrad
+void RegisterAttentionKernel(KernelRegistry& registry);  ///< _Attention
+void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
 void RegisterFakeQuantKernels(KernelRegistry& registry);
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
 void RegisterLrnKernels(KernelRegistry& registry);       ///< LRN, LRNGrad

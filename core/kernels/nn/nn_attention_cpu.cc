@@ -10,14 +10,11 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/isa.h"
+#include "core/kernels/nn/nn_cpu.h"
 #include "core/kernels/nn/softmax_loops.h"
-#include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/attention.h"
 
 namespace formwork {
-
-void RegisterAttentionKernel(KernelRegistry& registry);
-
 namespace {
 
 // Scores of one block: with the keys and values of it they fit the second level of cache.
