@@ -55,7 +55,7 @@ def _scalar(kind, value):
     return "true" if value else "false"
   if kind == "string":
     return '"%s"' % value.decode("latin-1").replace("\\", "\\\\").replace("\n", "\\n").replace(
-        '"', '\\"')
+        "\t", "\\t").replace('"', '\\"')
   if kind == "float":
     return "%.9g" % np.float32(value)
   if kind == "shape":
