@@ -164,7 +164,7 @@ TEST_F(EngineStateTest, AStaticTableIsInitializedOnceAndThenOnlyRead) {
   EXPECT_THAT(Run(find.function.id, Owned(Tensor::Scalar(0.0f))).status,
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("Table not initialized")));
   EXPECT_THAT(change("twice", "[2] 5 5", "[2] 1 2", initialize),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("the same key")));
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("for same key. Key 5 has 1")));
   EXPECT_THAT(change("empty", "[0]", "[0]", initialize),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("cannot be empty")));
   EXPECT_THAT(change("rank", "[1,1] 5", "[1,1] 1", initialize),

@@ -32,7 +32,7 @@ case("DecodeWav", wav(EDGES, size=18))
 case("DecodeWav", wav(EDGES, before=chunk(b"JUNK", b"abc")))
 case("DecodeWav", wav(EDGES, behind=chunk(b"LIST", b"abcd")))
 case("DecodeWav", wav(EDGES, behind=b"LIST" + struct.pack("<I", 100)))
-case("EncodeWav", [[0.0, 0.5], [-0.5, 1.0], [-1.0, 2.0], [-3.0, 1e-4]], 8000)
+case("EncodeWav", [[0.0, 0.5], [-0.5, 1.0], [-1.0, 2.0], [-3.0, -1e-4]], 8000)
 case("EncodeWav", [[1.6 / 32768, 2.5 / 32768, -2.5 / 32768]], 44100)
 case("EncodeWav", uniform([50, 3], -1.5, 1.5), 1)
 
