@@ -1,5 +1,7 @@
 #include "core/ops/table.h"
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/ops/graph_dtype.h"
@@ -52,6 +54,18 @@ absl::StatusOr<ResourceType> TableOfTensors(const AttrMap& attrs) {
                            table.value_shape.ToString());
   }
   return TypeOfTable(table);
+}
+
+absl::StatusOr<ResourceType> DenseTable(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Declared table,
+      ReadAttrs<Declared>(attrs, "key_dtype", &Declared::key, "value_dtype", &Declared::value,
+                          "value_shape", &Declared::value_shape));
+  if (!table.value_shape.ToShape() || table.value_shape.rank() > 1) {
+    return InvalidArgument("Empty value must be a scalar or a vector, got shape ",
+                           table.value_shape.ToString());
+  }
+  return TypeOfTable(table, kDenseTableKind);
 }
 
 // With a scalar default the values are scalars.
@@ -164,6 +178,44 @@ absl::StatusOr<Shape> PrepareTableFind(const ResourceType& type, const Tensor& k
                          " for default value, got ", default_value.shape().ToString());
 }
 
+absl::Status CheckNumBuckets(int64_t num_buckets) {
+  if (num_buckets >= 4 && (num_buckets & (num_buckets - 1)) == 0) return absl::OkStatus();
+  return InvalidArgument("Number of buckets must be at least 4 and a power of 2, got: ",
+                         num_buckets);
+}
+
+absl::StatusOr<DenseTableAttrs> DenseTableAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const DenseTableAttrs read,
+      ReadAttrs<DenseTableAttrs>(attrs, "initial_num_buckets", &DenseTableAttrs::num_buckets,
+                                 "max_load_factor", &DenseTableAttrs::max_load_factor));
+  FORMWORK_RETURN_IF_ERROR(CheckNumBuckets(read.num_buckets));
+  if (!(read.max_load_factor > 0 && read.max_load_factor < 1)) {
+    return InvalidArgument("max_load_factor must be between 0 and 1, got: ", read.max_load_factor);
+  }
+  return read;
+}
+
+absl::Status CheckDenseTableKeys(const Tensor& empty_key, const Tensor& deleted_key) {
+  if (empty_key.rank() > 1) {
+    return InvalidArgument("Empty key must be a scalar or a vector, got shape ",
+                           empty_key.shape().ToString());
+  }
+  if (empty_key.shape() != deleted_key.shape()) {
+    return InvalidArgument("Empty and deleted keys must have same shape, got shapes: ",
+                           empty_key.shape().ToString(), " and ", deleted_key.shape().ToString());
+  }
+  if (empty_key.rank() > 0) {
+    return Unimplemented("dense table: keys that are vectors are not supported");
+  }
+  const bool texts = empty_key.dtype() == DType::kString;
+  const bool equal = texts
+                         ? empty_key.scalar<std::string>() == deleted_key.scalar<std::string>()
+                         : std::memcmp(empty_key.raw(), deleted_key.raw(), empty_key.bytes()) == 0;
+  if (equal) return InvalidArgument("Empty and deleted keys cannot be equal");
+  return absl::OkStatus();
+}
+
 void RegisterTableOps(OpRegistry& registry) {
   registry.Add(
       "MutableHashTableV2() -> (table_handle: resource); container: string = \"\"; shared_name: "
@@ -188,6 +240,19 @@ void RegisterTableOps(OpRegistry& registry) {
   registry.Add(
       "AnonymousHashTable() -> (table_handle: resource); key_dtype: type; value_dtype: type",
       {.handle_of = StaticTable});
+  // Their kernels run behind the handle and begin the table with these keys.
+  registry.Add(
+      "MutableDenseHashTableV2(empty_key: key_dtype, deleted_key: key_dtype) -> (table_handle: "
+      "resource); container: string = \"\"; shared_name: string = \"\"; use_node_name_sharing: "
+      "bool "
+      "= false; key_dtype: type; value_dtype: type; value_shape: shape = []; initial_num_buckets: "
+      "int = 131072; max_load_factor: float = 0.8",
+      {.handle_of = DenseTable});
+  registry.Add(
+      "AnonymousMutableDenseHashTable(empty_key: key_dtype, deleted_key: key_dtype) -> "
+      "(table_handle: resource); key_dtype: type; value_dtype: type; value_shape: shape = []; "
+      "initial_num_buckets: int = 131072; max_load_factor: float = 0.8",
+      {.handle_of = DenseTable});
   registry.Add(
       "InitializeTableV2(table_handle: resource, keys: Tkey, values: Tval) -> (); Tkey: type; "
       "Tval: type",

@@ -17,8 +17,12 @@ namespace formwork {
 inline constexpr ResourceKind kTableKind{"table"};
 /// Initialized once, and from then on only read.
 inline constexpr ResourceKind kStaticTableKind{"static table"};
+/// Made with two keys that nothing is kept under: one stands for what is empty, one for what was
+/// removed.
+inline constexpr ResourceKind kDenseTableKind{"dense table"};
 inline bool IsTable(const ResourceType& type) {
-  return type.kind == &kTableKind || type.kind == &kStaticTableKind;
+  return type.kind == &kTableKind || type.kind == &kStaticTableKind ||
+         type.kind == &kDenseTableKind;
 }
 
 /// Errors: kInvalidArgument unless `keys` are keys of a table of that type, of any shape.
@@ -51,5 +55,19 @@ absl::Status CheckTableText(const ResourceType& type, const TableTextAttrs& attr
 /// kInvalidArgument unless `default_value` is one value, or one for each key.
 absl::StatusOr<Shape> PrepareTableFind(const ResourceType& type, const Tensor& keys,
                                        const Tensor& default_value);
+
+/// How many rows a dense table exports: TensorFlow's is an array that doubles as it fills.
+struct DenseTableAttrs {
+  /// Errors: kInvalidArgument unless it is a power of 2, at least 4, and the factor in (0, 1).
+  static absl::StatusOr<DenseTableAttrs> FromAttrs(const AttrMap& attrs);
+
+  int64_t num_buckets = 0;
+  float max_load_factor = 0;
+};
+absl::Status CheckNumBuckets(int64_t num_buckets);
+
+/// Errors: kInvalidArgument unless they are two keys that differ; kUnimplemented for vectors, which
+/// are keys to TensorFlow: the shape of what is found for them is known to the table alone.
+absl::Status CheckDenseTableKeys(const Tensor& empty_key, const Tensor& deleted_key);
 
 }  // namespace formwork

@@ -127,7 +127,7 @@ absl::Status Emitter::AddHandle(Body& body, int32_t i) {
           return absl::OkStatus();
         });
     NewStep(body, i, Plan::Code::kKernel, kernel, {});
-    return absl::OkStatus();
+    return AddBeginning(body, i);
   }
   if (name.empty()) name = node.name;
   const std::string container = node.attrs->GetOr<std::string>("container", "");
@@ -149,15 +149,24 @@ absl::Status Emitter::AddBeginning(Body& body, int32_t i) {
   const KernelFactory factory = context_.kernels.Find(node.op->name);
   if (factory == nullptr) return absl::OkStatus();
   FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+  // It is given the handle, and what the op is.
+  Node begun = node;
+  begun.inputs.insert(begun.inputs.begin(), {i, 0});
+  begun.output_dtypes.clear();
+  std::vector<Plan::Ref> inputs = InputsOf(body, begun);
+  if (on_device() && !node.inputs.empty()) {
+    NodePlacement placement;
+    placement.on_host = true;
+    placement.inputs.assign(inputs.size(), Plan::Memory::kHost);
+    FORMWORK_ASSIGN_OR_RETURN(
+        kernel, PutOnDevice(body, begun, placement, KernelFn(), std::move(kernel), inputs));
+  }
   Plan::Instruction& instruction = NewInstruction(Plan::Code::kKernel, node.name, node.op);
   instruction.target = NewKernel(std::move(kernel));
   instruction.effect = true;
   plan_->last_effect = Here() - 1;
-  AddInput(body.refs[i][0]);
-  Node begun = node;
-  begun.inputs = {{i, 0}};
-  begun.output_dtypes.clear();
-  accesses_.NoteStep({body.graph, begun, body.top, {body.refs[i][0]}, {}},
+  for (const Plan::Ref& input : inputs) AddInput(input);
+  accesses_.NoteStep({body.graph, begun, body.top, std::move(inputs), {}},
                      [](size_t) { return Access::kWrite; });
   return absl::OkStatus();
 }

@@ -41,6 +41,29 @@ def test_a_mutable_table_of_rows(live):
   assert gone.value.code == "NOT_FOUND" and "'m'" in str(gone.value)
 
 
+def test_a_dense_table(live):
+  table = live.table("d", kind="dense", key_dtype="string", value_dtype="float32",
+                     keys=[b"a", b"b"], values=[[1., 2.], [3., 4.]], empty_key=b"", deleted_key="-")
+  np.testing.assert_array_equal(table.lookup([b"b", b"x"]), [[3., 4.], [0., 0.]])
+  table.remove([b"a"])
+  keys, values = table.export()
+  assert sorted(keys)[-2:] == [b"-", b"b"] and table.size() == 1 and values.shape == (131072, 2)
+  again = live.table("d", kind="dense", value_dtype="float32", default_value=[0., 0.],
+                     empty_key=b"", deleted_key=b"-")
+  assert again.existed and again.id == table.id and again.size() == 1
+  for key in (b"", b"-"):
+    with pytest.raises(formwork.Error, match="as a table key is not allowed") as refused:
+      table.insert([key], [[1., 1.]])
+    assert refused.value.code == "INVALID_ARGUMENT"
+
+
+def test_a_dense_tables_keys_differ(live):
+  with pytest.raises(formwork.Error, match="cannot be equal") as refused:
+    live.table("same", kind="dense", empty_key=b"a", deleted_key=b"a")
+  assert refused.value.code == "INVALID_ARGUMENT"
+  assert live._resources() == []
+
+
 def test_strings_and_an_empty_table(live):
   table = live.table("e", value_dtype="string")
   assert table.size() == 0
@@ -52,7 +75,9 @@ def test_strings_and_an_empty_table(live):
 
 @pytest.mark.parametrize("arguments, code, words", [
     (dict(kind="static", keys=[b"a", b"a"], values=[1, 2]), "FAILED_PRECONDITION", "same key"),
-    (dict(kind="dense"), "UNIMPLEMENTED", "dense"),
+    (dict(kind="sparse"), "UNIMPLEMENTED", "mutable, static and dense"),
+    (dict(kind="dense"), "INVALID_ARGUMENT", "takes an empty_key"),
+    (dict(empty_key=b"", deleted_key=b"a"), "INVALID_ARGUMENT", "takes an empty_key"),
     (dict(key_dtype="float32"), "UNIMPLEMENTED", "keys of dtype"),
     (dict(keys=[1, 2], values=[1, 2]), "INVALID_ARGUMENT", "expected strings"),
     (dict(keys=[b"a"], values=[1, 2]), "INVALID_ARGUMENT", r"shape \[1\], got \[2\]"),

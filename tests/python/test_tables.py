@@ -305,7 +305,94 @@ def test_a_vocabulary_has_buckets_for_what_it_does_not_know(live):
   assert live.function(table.lookup)(words).to_list() == table.lookup(words).to_list()
 
 
-def test_what_cannot_be_sent_yet_is_named(live):
-  table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, 0, -2)
-  with pytest.raises(tf.errors.UnimplementedError, match="not a DenseHashTable; lookup tables of"):
+DENSE = [(tf.int32, tf.float32), (tf.int64, tf.bool), (tf.int64, tf.int64),
+         (tf.string, tf.float64), (tf.string, tf.int64)]
+
+
+@pytest.mark.parametrize("row", [[], [2]], ids=["scalars", "vectors"])
+@pytest.mark.parametrize("key,value", DENSE, ids=lambda t: t.name)
+def test_a_dense_table_does_as_tensorflows(live, key, value, row):
+  keys = tf.constant(KEYS[key], key)
+  reserved = ("$", "%") if key == tf.string else (100, 200)
+  values = tf.constant(VALUES[value] + VALUES[value][:1], value)
+  if row:
+    values = tf.stack([values, values[::-1]], 1)
+
+  def work(table):
+    table.insert(keys[1:], values[1:])
+    before = table.lookup(keys), table.lookup(keys[0]), table.size()
+    # Of a key that is there TensorFlow may keep a second one, where another was removed.
+    table.remove(keys[1:2])
+    return before + (table.lookup(keys), table.size(), table.export())
+
+  results = []
+  for make in (tf.function, live.function):
+    table = tf.lookup.experimental.DenseHashTable(
+        key, value, _default(value, row), *reserved, initial_num_buckets=4)
+    table.insert(keys[:1], values[:1])  # What it holds is sent.
+    results.append(make(lambda: work(table))())
+    results[-1] += (table.lookup(keys), table.export())
+  *local, theirs, here, mine = results[0]
+  *remote, ours, back, fetched = results[1]
+  for want, got in zip(local + [here], remote + [back]):
+    np.testing.assert_array_equal(want, got)
+  # What is fetched is put into an array of this process's, where nothing was removed.
+  assert sorted(np.asarray(theirs[0]).tolist()) == sorted(np.asarray(ours[0]).tolist())
+  for want, got in ((theirs, ours), (mine, fetched)):
+    assert [t.shape for t in want] == [t.shape for t in got]
+    held = [[(k, v) for k, v in zip(*map(lambda t: np.asarray(t).tolist(), pair))
+             if k[0] not in (100, 200, b"$", b"%")] for pair in (want, got)]
+    assert sorted(held[0]) == sorted(held[1])
+
+
+@pytest.mark.parametrize("change,words", [
+    (lambda t: t.insert([7], tf.constant([1], tf.int64)), "Using the empty_key as a table key"),
+    (lambda t: t.insert([1], t.lookup(tf.constant([8], tf.int64))),
+     "Using the deleted_key as a table key"),
+    (lambda t: t.remove(tf.constant([7], tf.int64)), "Using the empty_key as a table key")])
+def test_a_dense_table_keeps_nothing_under_its_own_keys(live, change, words):
+  table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, 7, 8)
+
+  def changed():
+    change(table)
+    return table.size()
+
+  with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+    tf.function(changed)()
+  with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+    live.function(changed)()
+
+
+@pytest.mark.parametrize("buckets,factor,keys,words", [
+    (3, .8, (0, 1), "Number of buckets must be at least 4 and a power of 2, got: 3"),
+    (4, 1.5, (0, 1), "max_load_factor must be between 0 and 1, got: 1.5"),
+    (4, .8, (1, 1), "Empty and deleted keys cannot be equal"),
+    (4, .8, ([1], 1), "Empty and deleted keys must have same shape")])
+def test_a_dense_table_that_cannot_be_is_refused(live, buckets, factor, keys, words):
+  def make():
+    return tf.raw_ops.LookupTableSizeV2(table_handle=tf.raw_ops.AnonymousMutableDenseHashTable(
+        empty_key=tf.constant(keys[0], tf.int64), deleted_key=tf.constant(keys[1], tf.int64),
+        value_dtype=tf.int64, initial_num_buckets=buckets, max_load_factor=factor))
+
+  for wrap in (tf.function, live.function):
+    with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+      wrap(make)()
+    assert words in str(refused.value)
+
+
+def test_dense_tables_made_inside_are_each_their_own(live):
+  def work():
+    made = [tf.raw_ops.AnonymousMutableDenseHashTable(
+        empty_key=tf.constant(0, tf.int64), deleted_key=tf.constant(1, tf.int64),
+        value_dtype=tf.int64) for _ in range(2)]
+    tf.raw_ops.LookupTableInsertV2(table_handle=made[0], keys=tf.constant([5], tf.int64),
+                                   values=tf.constant([6], tf.int64))
+    return [tf.raw_ops.LookupTableSizeV2(table_handle=t) for t in made]
+
+  assert [t.numpy() for t in live.function(work)()] == [1, 0]
+
+
+def test_vectors_as_keys_are_not_sent_yet(live):
+  table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, [0, 0], [1, 1])
+  with pytest.raises(tf.errors.UnimplementedError, match="not a DenseHashTable; lookup tables"):
     live.function(lambda: table.size())()

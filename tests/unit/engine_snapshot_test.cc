@@ -245,6 +245,39 @@ TEST_F(EngineSnapshotTest, TablesAndHiddenStateGoOn) {
   for (int i = 2; i < 4; ++i) EXPECT_EQ(Value(draw.function.id, 0), drawn[static_cast<size_t>(i)]);
 }
 
+TEST_F(EngineSnapshotTest, ADenseTableGoesOn) {
+  constexpr absl::string_view kTable =
+      "x = Placeholder dtype=float\ne = Const int64[] 0\nd = Const int64[] 1\n"
+      "t = MutableDenseHashTableV2(e, d) shared_name=\"t\" key_dtype=int64 value_dtype=float "
+      "initial_num_buckets=4\nk = Const int64[1] 7\nv = Reshape(x, k1) T=float\n"
+      "k1 = Const int32[1] 1\ns = Const int32[0]\n";
+  ASSERT_OK_AND_ASSIGN(
+      const Registered insert,
+      Register("insert",
+               absl::StrCat(kTable, "i = LookupTableInsertV2(t, k, v) Tin=int64 Tout=float"),
+               {Spec("x:0")}, {}, {}, {"i"}));
+  ASSERT_OK_AND_ASSIGN(const Registered find,
+                       Register("find",
+                                absl::StrCat(kTable,
+                                             "y = LookupTableFindV2(t, k, x) Tin=int64 Tout=float\n"
+                                             "z = Reshape(y, s) T=float"),
+                                {Spec("x:0")}, {"z:0"}));
+  ASSERT_OK_AND_ASSIGN(
+      const Registered reserved,
+      Register("reserved",
+               absl::StrCat(kTable,
+                            "k2 = ExpandDims(e, s2) T=int64\ns2 = Const int32[] 0\n"
+                            "i = LookupTableInsertV2(t, k2, v) Tin=int64 Tout=float"),
+               {Spec("x:0")}, {}, {}, {"i"}));
+  ASSERT_OK(Run(insert.function.id, Owned(Tensor::Scalar(3.0f))).status);
+  Snapshot();
+  Crash();
+  Begin();
+  EXPECT_EQ(Value(find.function.id, -1), 3);
+  EXPECT_THAT(Run(reserved.function.id, Owned(Tensor::Scalar(0.0f))).status,
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("Using the empty_key")));
+}
+
 TEST_F(EngineSnapshotTest, WhatWasRemovedStaysRemoved) {
   NewVariable("v", 1);
   NewVariable("gone", 1);

@@ -64,5 +64,5 @@ def variable_of(handle):
   else:
     name = type(owner).__name__
   raise errors.Error("UNIMPLEMENTED", concrete.with_advice(
-      "of what lives in this process a function on a server can use tf.Variables, mutable and static "
-      "hash tables, datasets and their iterators alone, not a %s" % name))
+      "of what lives in this process a function on a server can use tf.Variables, hash "
+      "tables, datasets and their iterators alone, not a %s" % name))

@@ -19,7 +19,7 @@ from formwork.v1 import functions_pb2
 from formwork.v1 import variables_pb2
 
 _FUNCTIONS = "formwork.table"  # What the names of the functions begin with.
-_TYPE = re.compile(r"(?:static )?table (\w+)\[\] -> (\w+)\[(\d*)\]$")
+_TYPE = re.compile(r"(?:static |dense )?table (\w+)\[\] -> (\w+)\[(\d*)\]$")
 
 
 class Type:
@@ -77,8 +77,11 @@ class _Graph:
     return self
 
 
-def making(server, name, kind, table_type, keys, values, default, timeout):
-  """The Table `name`: the one that is there, or a new one that holds these."""
+def making(server, name, kind, table_type, keys, values, default, dense_keys, timeout):
+  """The Table `name`: the one that is there, or a new one that holds these.
+
+  dense_keys: an array of the empty and the deleted key of a dense one.
+  """
   request = variables_pb2.GetVariableRequest(namespace=server.namespace)
   request.variable.name = name
   existed = True
@@ -91,28 +94,45 @@ def making(server, name, kind, table_type, keys, values, default, timeout):
   # It is made as the function is registered, which finds one of another type.
   same = dict(shared_name=name, key_dtype=dtypes.number(table_type.key),
               value_dtype=dtypes.number(table_type.value))
-  graph = _Graph()
+  graph, specs = _Graph(), []
   if kind == "static":
     graph.node("table", "HashTableV2", **same)
+  elif kind == "dense":
+    for tensor in ("empty", "deleted"):
+      graph.node(tensor, "Placeholder", dtype=dtypes.number(table_type.key))
+      specs.append(types.TensorSpec(tensor + ":0", table_type.key, []))
+    graph.node("table", "MutableDenseHashTableV2", ["empty", "deleted"],
+               value_shape=table_type.shape, **same)
   elif table_type.shape:
     graph.node("table", "MutableHashTableOfTensorsV2", value_shape=table_type.shape, **same)
   else:
     graph.node("table", "MutableHashTableV2", **same)
-  made = yield from _registered(server, "make/" + name, graph, [], ["table:0"], [], timeout)
-  yield "request", "Unregister", functions_pb2.UnregisterRequest(
-      namespace=server.namespace, function_id=made.id, expected_epoch=made._key[0],
-      allow_missing=True), timeout
-  answer = yield "request", "GetVariable", request, timeout
-  table = resources.from_info(server, answer.variable, answer.epoch, existed)
-  table.default_value = default
-  if not existed and len(keys):
-    change = "initialize" if kind == "static" else "insert"
+  graph.node("size", "LookupTableSizeV2", ["table"])
+  made = yield from _registered(server, "make/" + name, graph, specs, ["size:0"], [], timeout)
+  try:
+    answer = yield "request", "GetVariable", request, timeout
+    table = resources.from_info(server, answer.variable, answer.epoch, existed)
+    table.default_value = default
+    if existed:
+      return table
     try:
-      yield from changing(table, change, [keys, values], timeout)
+      if kind == "dense":  # It gets these keys as the function runs.
+        parts, owners = [None], []
+        for key in dense_keys:
+          concrete.append_input(server, parts, owners, key, dtypes.number(table_type.key),
+                                "table '%s'" % name)
+        yield from made._calling(parts, owners, timeout, None, False, None)
+      if len(keys):
+        change = "initialize" if kind == "static" else "insert"
+        yield from changing(table, change, [keys, values], timeout)
     except errors.Error:
       yield from resources.deleting(table, timeout)  # All of it is made, or nothing.
       raise
-  return table
+    return table
+  finally:
+    yield "request", "Unregister", functions_pb2.UnregisterRequest(
+        namespace=server.namespace, function_id=made.id, expected_epoch=made._key[0],
+        allow_missing=True), timeout
 
 
 def finding(table, keys, default, timeout):
@@ -138,7 +158,9 @@ def changing(table, what, given, timeout):
 
 
 def exporting(table, timeout):
-  return tuple((yield from _running(table, Type.of(table.type), "export", [], timeout)))
+  kind = Type.of(table.type)
+  keys, values = yield from _running(table, kind, "export", [], timeout)
+  return keys.reshape(-1), values.reshape((-1,) + kind.shape)  # A dense one's scalars are rows.
 
 
 def sizing(table, timeout):

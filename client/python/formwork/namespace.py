@@ -208,24 +208,30 @@ class Namespace:
 
   def table(self, name: str, kind: str = "mutable", key_dtype: Any = "string",
             value_dtype: Any = "int64", keys: Any = (), values: Any = (),
-            default_value: Any = None, timeout: float | None = None) -> resources.Table:
+            default_value: Any = None, empty_key: Any = None, deleted_key: Any = None,
+            timeout: float | None = None) -> resources.Table:
     """Makes a hash table, or attaches to the one of this name (what it holds stays as it is).
 
     Args:
-      kind: "mutable", or "static": only read, once it holds `keys`, which then are at least one.
+      kind: "mutable"; "static": only read, once it holds `keys`, which then are at least one;
+        "dense": as TensorFlow's, which keeps nothing under `empty_key` and `deleted_key`, and
+        exports its whole array, with these where it is empty.
       key_dtype: int32, int64 or string. value_dtype: of plain data, or string.
-      values: one for each of `keys`, all of one shape: () or, of a mutable table, (n,).
+      values: one for each of `keys`, all of one shape: () or, unless it is static, (n,).
       default_value: what lookup gives for keys that are not there.
     Errors: INVALID_ARGUMENT where one of another type is there.
     """
-    if kind not in ("mutable", "static"):
-      raise errors.Error("UNIMPLEMENTED", "table '%s': kind %r: there are mutable and static" % (
-          name, kind))
+    if kind not in ("mutable", "static", "dense"):
+      raise errors.Error(
+          "UNIMPLEMENTED", "table '%s': kind %r: there are mutable, static and dense" % (name, kind))
+    if (kind == "dense") != (empty_key is not None and deleted_key is not None):
+      raise errors.invalid("table '%s': a dense one takes an empty_key and a deleted_key" % name)
     key, value = (dtypes.name(dtypes.number(d)) for d in (key_dtype, value_dtype))
     shape = np.shape(values)[1:] if len(keys) else np.shape(default_value)
     table_type = lookup.Type(key, value, tuple(shape))
+    dense_keys = table_type.keys([empty_key, deleted_key], name) if kind == "dense" else None
     return self._do(lookup.making(self, name, kind, table_type, table_type.keys(keys, name), values,
-                                  default_value, timeout))
+                                  default_value, dense_keys, timeout))
 
   def dataset(self, elements: Any = None, element_spec: Any = None, graph_def: bytes | None = None,
               output: str | None = None, timeout: float | None = None) -> resources.Dataset:

@@ -26,12 +26,17 @@ _CHANGES = {"import": gen_lookup_ops.lookup_table_import_v2,
 
 
 class Type(typing.NamedTuple):
-  """Dtypes of keys and values, and a value's shape: () or (n,). static: it is initialized once."""
+  """Dtypes of keys and values, and a value's shape: () or (n,).
+
+  static: it is initialized once. dense: its empty and deleted key and its number of buckets; None
+  of other tables.
+  """
 
   key: tf.DType
   value: tf.DType
   shape: tuple
   static: bool = False
+  dense: tuple = None
 
   def contents(self, handle):
     """What a table here holds: arrays of keys and values. None: it is not initialized."""
@@ -43,6 +48,16 @@ class Type(typing.NamedTuple):
 
   def set_contents(self, handle, contents):
     keys, values = contents
+    if self.dense:  # TensorFlow takes the array as it is, where each key has its place.
+      held = ~np.isin(keys.reshape(-1), self.dense[:2])
+      gen_lookup_ops.lookup_table_import_v2(
+          handle, tf.fill(keys.shape, tf.constant(self.dense[0], self.key)),
+          tf.zeros(values.shape, self.value))
+      keys, values = keys.reshape(-1)[held], values.reshape((-1, *self.shape))[held]
+      gen_lookup_ops.lookup_table_insert_v2(
+          handle, tf.constant(keys, self.key, keys.shape),
+          tf.constant(values, self.value, values.shape))
+      return
     change = _CHANGES["initialize" if self.static else "import"]
     change(handle, tf.constant(keys, self.key, keys.shape),
            tf.constant(values, self.value, values.shape))
@@ -53,14 +68,25 @@ class Type(typing.NamedTuple):
       same = dict(shared_name=name, value_dtype=self.value, name="table")
       if self.static:
         table = gen_lookup_ops.hash_table_v2(key_dtype=self.key, **same)
+      elif self.dense:
+        empty, deleted, buckets = self.dense
+        table = gen_lookup_ops.mutable_dense_hash_table_v2(
+            tf.constant(empty, self.key), tf.constant(deleted, self.key), value_shape=self.shape,
+            initial_num_buckets=buckets, **same)
       elif self.shape:
         table = gen_lookup_ops.mutable_hash_table_of_tensors_v2(
             key_dtype=self.key, value_shape=self.shape, **same)
       else:
         table = gen_lookup_ops.mutable_hash_table_v2(key_dtype=self.key, **same)
-    # It is made as the function is registered.
-    server.register("%s.make/%s" % (_FUNCTIONS, name), graph.as_graph_def().SerializeToString(),
-                    [], [table.name]).delete()
+      size = gen_lookup_ops.lookup_table_size_v2(table)
+    # It is made as the function is registered; a dense one gets its keys as it runs.
+    made = server.register("%s.make/%s" % (_FUNCTIONS, name),
+                           graph.as_graph_def().SerializeToString(), [], [size.name])
+    try:
+      if self.dense:
+        made()
+    finally:
+      made.delete()
 
   def read(self, server, remote):
     """As contents(), of a table on a server."""
@@ -73,7 +99,9 @@ class Type(typing.NamedTuple):
 
   def write(self, server, remote, contents):
     if contents is not None and (len(contents[0]) or not self.static):
-      self._function(server, "initialize" if self.static else "import")(remote, *contents)
+      keys, values = contents
+      self._function(server, "initialize" if self.static else "import")(
+          remote, keys.reshape(-1), values.reshape((-1, *self.shape)))
 
   def insert(self, server, remote, keys, values):
     self._function(server, "insert")(
@@ -123,11 +151,11 @@ class Local:
     return Bound(bindings, self, name, there)
 
 
-_KINDS = (lookup_ops.MutableHashTable, lookup_ops.StaticHashTable)
+_KINDS = (lookup_ops.MutableHashTable, lookup_ops.DenseHashTable, lookup_ops.StaticHashTable)
 
 
 def _type_of(handle, owner):
-  """Name and Type of a table."""
+  """Name and Type of a table; None where it cannot be sent."""
   key, value, name = owner.key_dtype, owner.value_dtype, owner._name
   if isinstance(owner, lookup_ops.StaticHashTable):
     of_static = Type(key, value, (), static=True)
@@ -135,7 +163,14 @@ def _type_of(handle, owner):
     entries = [a.tolist() for a in of_static.contents(handle) or ()]
     digest = hashlib.sha256(repr((key, value, sorted(zip(*entries)))).encode())
     return "%s_%s" % (name, digest.hexdigest()[:16]), of_static
-  return name, Type(key, value, tuple(owner._value_shape.as_list()))
+  shape = tuple(owner._value_shape.as_list())
+  if isinstance(owner, lookup_ops.MutableHashTable):
+    return name, Type(key, value, shape)
+  keys = [tf.convert_to_tensor(k, key) for k in (owner._empty_key, owner._deleted_key)]
+  if keys[0].shape.rank != 0:
+    return None
+  return name, Type(key, value, shape,
+                    dense=(*(k.numpy() for k in keys), owner._initial_num_buckets))
 
 
 def local(handle, owner):

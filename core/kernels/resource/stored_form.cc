@@ -3,8 +3,8 @@
 namespace formwork {
 
 const StoredForm* FindStoredForm(absl::string_view kind) {
-  for (const StoredForm* form :
-       {&kStoredVariable, &kStoredTable, &kStoredStaticTable, &kStoredIterator}) {
+  for (const StoredForm* form : {&kStoredVariable, &kStoredTable, &kStoredStaticTable,
+                                 &kStoredDenseTable, &kStoredIterator}) {
     if (form->kind.name == kind) return form;
   }
   return nullptr;

@@ -30,9 +30,9 @@ struct StoredForm {
                                          const std::vector<Tensor>& parts);
 };
 
-extern const StoredForm kStoredVariable;                   ///< variable_cpu.cc
-extern const StoredForm kStoredTable, kStoredStaticTable;  ///< table_cpu.cc
-extern const StoredForm kStoredIterator;                   ///< data/iterator_cpu.cc
+extern const StoredForm kStoredVariable;                                      ///< variable_cpu.cc
+extern const StoredForm kStoredTable, kStoredStaticTable, kStoredDenseTable;  ///< table_cpu.cc
+extern const StoredForm kStoredIterator;  ///< data/iterator_cpu.cc
 
 /// By the kind's name; null where there is none.
 const StoredForm* FindStoredForm(absl::string_view kind);

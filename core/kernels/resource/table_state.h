@@ -1,0 +1,48 @@
+#pragma once
+
+// What a hash table holds.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/ops/table.h"
+#include "core/tensor/tensor.h"
+
+namespace formwork {
+
+/// The state of a table: never changed, a change makes another one that shares what stays. Tensors
+/// are of the table's dtypes, and values have the shape of the keys and of one value. Where work is
+/// cut, what it made is unfinished.
+class Table : public VariantObject {
+ public:
+  absl::string_view type_name() const override { return "formwork::Table"; }
+  virtual int64_t size() const = 0;
+  virtual size_t bytes() const = 0;
+  /// Whether such keys can be in it. Errors: kInvalidArgument.
+  virtual absl::Status CheckKeys(const Tensor& keys) const;
+  /// For each key its value, or the default: one, or one for each key.
+  virtual void Find(const Tensor& keys, const Tensor& default_value, Tensor& values) const = 0;
+  virtual std::shared_ptr<Table> WithEntries(const Tensor& keys, const Tensor& values) const = 0;
+  virtual std::shared_ptr<Table> WithoutKeys(const Tensor& keys) const = 0;
+  /// With these alone. Errors: kInvalidArgument for what is not exported by such a table; the
+  /// allocator's.
+  virtual absl::StatusOr<std::shared_ptr<Table>> Imported(const Tensor& keys, const Tensor& values,
+                                                          Allocator& allocator) const = 0;
+  /// The number of rows that Export writes.
+  virtual int64_t num_exported() const { return size(); }
+  virtual void Export(Tensor& keys, Tensor& values) const = 0;
+};
+
+/// Keys and values as it exports them, in new tensors. Errors: those of allocating, and of a call
+/// that is to stop.
+absl::StatusOr<std::vector<Tensor>> PartsOfEntries(const ResourceType& type, const Table& table,
+                                                   Allocator& allocator);
+
+/// One of the type's dtypes and value shape.
+std::shared_ptr<Table> EmptyTable(const ResourceType& type);
+
+}  // namespace formwork
