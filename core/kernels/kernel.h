@@ -164,8 +164,8 @@ class KernelRegistry {
 
   /// A second kernel of an op, or one of an op that is not declared or that plans do themselves (it
   /// runs functions, or names a resource), ends the process with a message that names the op. An op
-  /// that names a resource and says how its kernel runs functions (ControlFlow::kKernel) has one
-  /// that begins the resource: it runs behind the handle, which is its input, and has no output.
+  /// that names a resource, and has inputs or functions for its kernel (ControlFlow::kKernel), has
+  /// one that begins the resource: it runs behind the handle, its first input, and has no output.
   void Add(absl::string_view op, KernelFactory factory);
   /// Null where this device has no kernel for the op.
   KernelFactory Find(absl::string_view op) const;
