@@ -44,6 +44,9 @@ TEST(DecodeTensorTest, TheLastValueStandsForTheRest) {
   proto.add_float_val(2);
   EXPECT_THAT(Decoded<float>(proto), ElementsAre(1, 2, 2, 2));
   proto.mutable_tensor_shape()->mutable_dim(0)->set_size(0);
+  EXPECT_THAT(Decoded<float>(proto), ElementsAre());  // tf.zeros([0], tf.string) has one value.
+  proto.mutable_tensor_shape()->mutable_dim(0)->set_size(1);
+  proto.mutable_tensor_shape()->mutable_dim(1)->set_size(1);
   EXPECT_THAT(Decode(proto), StatusIs(StatusCode::kInvalidArgument, HasSubstr("values=2")));
 }
 
