@@ -291,18 +291,22 @@ def _use_new_variable(server, **options):
   server.function(lambda x: v.assign_add(x), scope="f")(tf.constant(1.))
 
 
-def _settled(server, names):
+def _settled(server, names, functions=None):
+  """Whether these are its variables, and as many its functions, soon: deleting is not waited for."""
+  def settled():
+    return sorted(_names(server)) == names and functions in (None, len(server.functions()))
+
   deadline = time.monotonic() + 10
-  while sorted(_names(server)) != names and time.monotonic() < deadline:
+  while not settled() and time.monotonic() < deadline:
     time.sleep(0.02)
-  return sorted(_names(server)) == names
+  return settled()
 
 
 def test_variables_without_names_are_deleted_after_they_were_dropped(live):
   for _ in range(5):
     _use_new_variable(live)
     gc.collect()
-  assert _settled(live, ["f/Variable_4"]) and len(live.functions()) == 1
+  assert _settled(live, ["f/Variable_4"], functions=1)
 
 
 def test_what_is_in_a_scope_can_be_deleted(live):
