@@ -11,19 +11,15 @@ import argparse
 import json
 import os
 import pathlib
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import rounds
 import traced
 
 import numpy as np
-
-ROUNDS = 7
 
 
 def map_and_batch(folder):
@@ -121,26 +117,10 @@ def compare(name, maker, engine):
     given = np.asarray(argument, np.int64)
     concrete = tf.function(f).get_concrete_function(tf.constant(given))
     traced.dump(concrete, [given], str(folder / "traced"))
-    process = subprocess.Popen(
-        [engine, str(folder / "traced"), "1", str(os.cpu_count()), str(folder / "files")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [engine, str(folder / "traced"), "1", str(os.cpu_count()), str(folder / "files")]
     tensor = tf.constant(given)
-    for _ in range(2):
-      concrete(tensor)
-    ours, theirs = [], []
-    for _ in range(ROUNDS):
-      start = time.perf_counter()
-      concrete(tensor)
-      theirs.append(time.perf_counter() - start)
-      process.stdin.write("round\n")
-      process.stdin.flush()
-      line = process.stdout.readline()
-      if not line:
-        sys.exit("%s: the engine has failed" % name)
-      ours.append(float(line.split()[1]) * 1e-6)
-    process.stdin.close()
-    process.wait()
-  mine, other = (elements / statistics.median(times) for times in (ours, theirs))
+    mine, other = (elements / seconds for seconds in rounds.alternate(
+        command, lambda: concrete(tensor), 1, time.perf_counter))
   print("%-24s %12.0f/s %12.0f/s  %.3f" % (name, mine, other, mine / other), flush=True)
   return {"name": name, "unit": "elements_per_second", "ours": mine, "peer": other,
           "peer_name": "tensorflow", "ratio": mine / other}

@@ -9,18 +9,14 @@ rounds are compared.
 import argparse
 import json
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import rounds
 import traced
-
-ROUNDS = 5
 
 
 def one_thread():
@@ -39,25 +35,8 @@ def compare(name, function, values, calls, engine, eager=False):
   peer = function.python_function if eager else concrete
   with tempfile.TemporaryDirectory() as folder:
     traced.dump(concrete, values, folder)
-    process = subprocess.Popen([engine, folder, str(calls)], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
-    for _ in range(2):
-      peer(*tensors)
-    ours, theirs = [], []
-    for _ in range(ROUNDS):
-      start = time.process_time()
-      for _ in range(calls):
-        peer(*tensors)
-      theirs.append((time.process_time() - start) / calls)
-      process.stdin.write("round\n")
-      process.stdin.flush()
-      line = process.stdout.readline()
-      if not line:
-        sys.exit("%s: the engine has failed" % name)
-      ours.append(float(line.split()[0]) * 1e-6)
-    process.stdin.close()
-    process.wait()
-  mine, other = statistics.median(ours) * 1e6, statistics.median(theirs) * 1e6
+    mine, other = (seconds * 1e6 for seconds in rounds.alternate(
+        [engine, folder, str(calls)], lambda: peer(*tensors), calls, time.process_time))
   print("%-28s %12.1f us %12.1f us  %.3f" % (name, mine, other, mine / other), flush=True)
   return {"name": name, "unit": "us_cpu", "ours": mine, "peer": other, "peer_name": "tensorflow",
           "ratio": mine / other}

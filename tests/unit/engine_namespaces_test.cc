@@ -1,9 +1,7 @@
 // Namespaces as a whole: what each holds, how much it may, and that it goes.
 
-#include <cstdlib>
-#include <filesystem>
-
 #include "core/base/reason.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -303,25 +301,17 @@ TEST_F(EngineNamespacesTest, ATableMayNotGrowBeyondThem) {
   ExpectCounted("ns");
 }
 
-// ------------------------------------------------------------------------------------ beyond a
-// life
+// ---------------------------------------------------------------------------- after a restart
 
 class StoredNamespacesTest : public EngineNamespacesTest {
  protected:
-  void SetUp() override {
-    directory_ = ::testing::TempDir() + "/namespaces_XXXXXX";
-    ASSERT_NE(mkdtemp(directory_.data()), nullptr);
-    Restart({});
-  }
-  void TearDown() override {
-    engine_.reset();
-    std::filesystem::remove_all(directory_);
-  }
+  void SetUp() override { Restart({}); }
+  void TearDown() override { engine_.reset(); }
   // As after a crash: nothing is told that it is to end.
   void Restart(const NamespaceLimits& limits) {
     engine_.reset();
     EngineOptions options;
-    options.data_dir = directory_;
+    options.data_dir = directory_.path();
     options.durability = Durability::kSync;
     options.namespace_limits = limits;
     Start(options);
@@ -334,7 +324,7 @@ class StoredNamespacesTest : public EngineNamespacesTest {
     });
     durable.WaitForNotification();
   }
-  std::string directory_;
+  TempFolder directory_;
 };
 
 TEST_F(StoredNamespacesTest, WhatIsClearedIsGoneAfterACrash) {

@@ -1,7 +1,6 @@
 // Relaxed calls: forward and backward on a snapshot, small writes on the way, one apply region.
 
 #include <deque>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/support/temp_folder.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -350,10 +350,9 @@ TEST_F(RelaxedCallTest, ADeletedVariableIsNamed) {
 
 // The answer comes with the last record; a request that is sent again is done once.
 TEST_F(RelaxedCallTest, WhatWasAnsweredIsThereAfterACrash) {
-  std::string directory = ::testing::TempDir() + "/relaxed_XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  TempFolder directory;
   EngineOptions options;
-  options.data_dir = directory;
+  options.data_dir = directory.path();
   options.durability = Durability::kSync;
   Start(options);
   MakeVariables();
@@ -380,7 +379,6 @@ TEST_F(RelaxedCallTest, WhatWasAnsweredIsThereAfterACrash) {
   ExpectWhole(&steps);
   EXPECT_EQ(steps, 1);
   engine_.reset();
-  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ void RegisterFlatMapDatasets(KernelRegistry& registry);    ///< Datasets of elem
 void RegisterOrderDatasets(KernelRegistry& registry);      ///< Which elements, and of which input.
 void RegisterBatchDatasets(KernelRegistry& registry);      ///< Several elements as one, and back.
 void RegisterSparseBatchDatasets(KernelRegistry& registry);
-void RegisterWindowDatasets(KernelRegistry& registry);     ///< Several elements as a dataset.
+void RegisterWindowDatasets(KernelRegistry& registry);  ///< Several elements as a dataset.
 void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);
 void RegisterDatasetReaders(KernelRegistry& registry);  ///< What a dataset comes to.
