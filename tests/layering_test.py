@@ -47,9 +47,10 @@ BELOW = {
     # A snapshot on disk, and how resources and functions are written there; checkpoints.
     "core/storage": ["core/tensor", "proto/state", "proto/tf"],
     "core/function": ["core/plan", "proto/v1"],
+    "core": ["core/function"],
     # Which oneDNN there is; what tables hold.
-    "core": ["core/function", "core/runtime", "core/kernels/conv", "core/kernels/resource",
-             "core/storage"],
+    "core/engine": ["core", "core/runtime", "core/kernels/conv", "core/kernels/resource",
+                    "core/storage"],
     "server": ["core/engine.h", "core/function/type_messages.h", "core/base", "core/tensor",
                "proto/v1"],
     "client": ["proto/v1"],

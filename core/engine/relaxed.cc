@@ -1,4 +1,4 @@
-#include "core/engine_relaxed.h"
+#include "core/engine/relaxed.h"
 
 #include <algorithm>
 

@@ -12,9 +12,9 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/system_memory.h"
-#include "core/engine_answers.h"
-#include "core/engine_impl.h"
-#include "core/engine_relaxed.h"
+#include "core/engine/answers.h"
+#include "core/engine/engine_impl.h"
+#include "core/engine/relaxed.h"
 #include "core/kernels/conv/onednn_conv.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
@@ -324,19 +324,6 @@ absl::StatusOr<int64_t> EngineImpl::Unregister(absl::string_view name_space, con
   return InField(NoFunction(function), function.id != 0 ? "function_id" : "function_name");
 }
 
-absl::StatusOr<Tensor> EngineImpl::ReadTensor(absl::string_view name_space, uint64_t kept_id) {
-  return kept_.Use(NamespaceOf(name_space), kept_id);
-}
-
-int64_t EngineImpl::ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) {
-  return kept_.Release(NamespaceOf(name_space), ids);
-}
-
-std::vector<KeptTensorInfo> EngineImpl::ListTensors(absl::string_view name_space) {
-  const HeapScope held(&memory_);
-  return kept_.List(NamespaceOf(name_space));
-}
-
 std::vector<NamespaceHoldings> EngineImpl::ListNamespaces() { return usages_.List(); }
 
 void EngineImpl::Clear(absl::string_view name_space) {
@@ -404,6 +391,20 @@ EngineStats EngineImpl::Stats() {
   absl::MutexLock lock(&plans_mutex_);
   stats.fallbacks.assign(fallbacks_.begin(), fallbacks_.end());
   return stats;
+}
+
+absl::Status EngineImpl::Admit() {
+  // Counted first: once Drain has seen none, nobody slips in.
+  calls_.fetch_add(1);
+  if (!refuses_.load()) return absl::OkStatus();
+  CallDone();
+  return WithReason(absl::UnavailableError("the server is shutting down"), Reason::kDraining);
+}
+
+void EngineImpl::CallDone() {
+  if (calls_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (!refuses_.load(std::memory_order_relaxed)) return;
+  absl::MutexLock lock(&drain_mutex_);  // Wakes Drain.
 }
 
 DrainResult EngineImpl::Drain(absl::Time deadline, absl::Duration grace) {

@@ -9,7 +9,7 @@
 
 #include "core/base/reason.h"
 #include "core/base/status.h"
-#include "core/engine_task.h"
+#include "core/engine/task.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/files_dir.h"
 

@@ -1,4 +1,4 @@
-#include "core/engine_task.h"
+#include "core/engine/task.h"
 
 #include <algorithm>
 

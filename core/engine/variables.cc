@@ -8,7 +8,7 @@
 #include "core/base/reason.h"
 #include "core/base/stable_hash.h"
 #include "core/base/status.h"
-#include "core/engine_task.h"
+#include "core/engine/task.h"
 
 namespace formwork {
 namespace {

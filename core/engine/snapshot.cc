@@ -1,4 +1,4 @@
-#include "core/engine_snapshot.h"
+#include "core/engine/snapshot.h"
 
 #include <sys/resource.h>
 
@@ -11,8 +11,8 @@
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
-#include "core/engine_answers.h"
-#include "core/engine_impl.h"
+#include "core/engine/answers.h"
+#include "core/engine/engine_impl.h"
 #include "core/function/type_messages.h"
 #include "core/kernels/resource/stored_form.h"
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/answer_window.h"
 #include "core/engine.h"
-#include "core/engine_commit.h"
+#include "core/engine/group_commit.h"
 
 namespace formwork {
 

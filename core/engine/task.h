@@ -16,8 +16,8 @@
 #include "core/base/reason.h"
 #include "core/base/stop_flag.h"
 #include "core/base/timeline.h"
-#include "core/engine_answers.h"
-#include "core/engine_impl.h"
+#include "core/engine/answers.h"
+#include "core/engine/engine_impl.h"
 #include "core/kernels/stream_scope.h"
 #include "core/runtime/executor.h"
 

@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/awaited.h"
-#include "core/engine_impl.h"
+#include "core/engine/engine_impl.h"
 #include "core/resource/access_ticket.h"
 #include "core/runtime/executor.h"
 

@@ -10,9 +10,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
-#include "core/engine_answers.h"
-#include "core/engine_impl.h"
-#include "core/engine_snapshot.h"
+#include "core/engine/answers.h"
+#include "core/engine/engine_impl.h"
+#include "core/engine/snapshot.h"
 #include "core/function/type_messages.h"
 #include "core/kernels/resource/stored_form.h"
 

@@ -1,4 +1,4 @@
-#include "core/engine_commit.h"
+#include "core/engine/group_commit.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
-#include "core/engine_snapshot.h"
+#include "core/engine/snapshot.h"
 
 namespace formwork {
 namespace {

@@ -23,7 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/engine.h"
-#include "core/engine_commit.h"
+#include "core/engine/group_commit.h"
 #include "core/function/function_cache.h"
 #include "core/storage/snapshot_store.h"
 

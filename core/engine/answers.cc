@@ -1,12 +1,12 @@
-#include "core/engine_answers.h"
+#include "core/engine/answers.h"
 
 #include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/time/time.h"
 #include "core/base/status.h"
-#include "core/engine_impl.h"
-#include "core/engine_task.h"
+#include "core/engine/engine_impl.h"
+#include "core/engine/task.h"
 #include "core/function/type_messages.h"
 
 namespace formwork {
