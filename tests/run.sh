@@ -6,8 +6,8 @@
 #              minute of fuzzing the importer
 #   --fast     without the sanitizers and the fuzzing
 #   --slow     also ThreadSanitizer, op cases at every level of vector instructions, 10,000 schedules
-#              of the simulated device, the Python tests on a server that runs on it, and ten minutes
-#              of fuzzing
+#              of the simulated device, the Python tests on a server that runs on it, ten minutes of
+#              what comes and goes, and ten of fuzzing
 #   --attacks  only what clients, peers and machines may do to a server, against the release build
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -74,6 +74,9 @@ if [ "$mode" = --slow ]; then
   step "20,000 histories of concurrent clients"
   FORMWORK_HISTORIES=20000 FORMWORK_SEED=$RANDOM attempt build/dev/bin/formwork_unit_tests \
     --gtest_filter='HistoriesTest.*'
+
+  step "Ten minutes of functions, variables and tables that come and go"
+  FORMWORK_SOAK=600 attempt build/venv/bin/python -m pytest -q -s tests/e2e/soak_test.py
 
   step "Op cases at lower levels of vector instructions"
   attempt ctest --test-dir build/dev --output-on-failure -L slow
