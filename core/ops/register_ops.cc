@@ -2,51 +2,58 @@
 
 namespace formwork {
 
+absl::Span<const OpFamily> OpFamilies() {
+  static constexpr OpFamily kFamilies[] = {
+      {"function", RegisterFunctionOps},
+      {"variable", RegisterVariableOps},
+      {"elementwise", RegisterElementwiseOps},
+      {"reduction", RegisterReductionOps},
+      {"matmul", RegisterMatmulOps},
+      {"segment", RegisterSegmentOps},
+      {"nn", RegisterNnOps},
+      {"fake_quant", RegisterFakeQuantOps},
+      {"conv", RegisterConvOps},
+      {"lrn", RegisterLrnOps},
+      {"conv3d", RegisterConv3dOps},
+      {"pool", RegisterPoolOps},
+      {"pool_argmax", RegisterPoolArgmaxOps},
+      {"pool3d", RegisterPool3dOps},
+      {"dilation", RegisterDilationOps},
+      {"batch_norm", RegisterBatchNormOps},
+      {"array", RegisterArrayOps},
+      {"gather", RegisterGatherOps},
+      {"scatter", RegisterScatterOps},
+      {"list", RegisterListOps},
+      {"optional", RegisterOptionalOps},
+      {"random", RegisterRandomOps},
+      {"candidate", RegisterCandidateOps},
+      {"distribution", RegisterDistributionOps},
+      {"debug", RegisterDebugOps},
+      {"training", RegisterTrainingOps},
+      {"string", RegisterStringOps},
+      {"unicode", RegisterUnicodeOps},
+      {"raw_bytes", RegisterRawBytesOps},
+      {"image", RegisterImageOps},
+      {"image_color", RegisterImageColorOps},
+      {"nms", RegisterNmsOps},
+      {"image_files", RegisterImageFileOps},
+      {"audio", RegisterAudioOps},
+      {"io", RegisterIoOps},
+      {"parse", RegisterParseOps},
+      {"fft", RegisterFftOps},
+      {"linalg", RegisterLinalgOps},
+      {"table", RegisterTableOps},
+      {"ragged", RegisterRaggedOps},
+      {"sparse", RegisterSparseOps},
+      {"composite", RegisterCompositeOps},
+      {"data", RegisterDataOps},
+      {"tensor_map", RegisterTensorMapOps},
+  };
+  return kFamilies;
+}
+
 void RegisterOps(OpRegistry& registry) {
-  RegisterFunctionOps(registry);
-  RegisterVariableOps(registry);
-  RegisterElementwiseOps(registry);
-  RegisterReductionOps(registry);
-  RegisterMatmulOps(registry);
-  RegisterSegmentOps(registry);
-  RegisterNnOps(registry);
-  RegisterFakeQuantOps(registry);
-  RegisterConvOps(registry);
-  RegisterLrnOps(registry);
-  RegisterConv3dOps(registry);
-  RegisterPoolOps(registry);
-  RegisterPoolArgmaxOps(registry);
-  RegisterPool3dOps(registry);
-  RegisterDilationOps(registry);
-  RegisterBatchNormOps(registry);
-  RegisterArrayOps(registry);
-  RegisterGatherOps(registry);
-  RegisterScatterOps(registry);
-  RegisterListOps(registry);
-  RegisterOptionalOps(registry);
-  RegisterRandomOps(registry);
-  RegisterCandidateOps(registry);
-  RegisterDistributionOps(registry);
-  RegisterDebugOps(registry);
-  RegisterTrainingOps(registry);
-  RegisterStringOps(registry);
-  RegisterUnicodeOps(registry);
-  RegisterRawBytesOps(registry);
-  RegisterImageOps(registry);
-  RegisterImageColorOps(registry);
-  RegisterNmsOps(registry);
-  RegisterImageFileOps(registry);
-  RegisterAudioOps(registry);
-  RegisterIoOps(registry);
-  RegisterParseOps(registry);
-  RegisterFftOps(registry);
-  RegisterLinalgOps(registry);
-  RegisterTableOps(registry);
-  RegisterRaggedOps(registry);
-  RegisterSparseOps(registry);
-  RegisterCompositeOps(registry);
-  RegisterDataOps(registry);
-  RegisterTensorMapOps(registry);
+  for (const OpFamily& family : OpFamilies()) family.add(registry);
 }
 
 }  // namespace formwork

@@ -3,12 +3,21 @@
 // The explicit list of op families (static initialisers of a static library would be dropped by the
 // linker).
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/ops/op_def.h"
 
 namespace formwork {
 
 /// Adds every op of every family.
 void RegisterOps(OpRegistry& registry);
+
+/// A family of ops, by its file's name.
+struct OpFamily {
+  absl::string_view name;
+  void (*add)(OpRegistry& registry);
+};
+absl::Span<const OpFamily> OpFamilies();
 
 // One per family file, core/ops/<family>.cc.
 void RegisterFunctionOps(OpRegistry& registry);
