@@ -38,6 +38,8 @@ void RegisterDebugOps(OpRegistry& registry) {
       {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
   registry.Add("CheckNumerics(tensor: T) -> (output: T); T: floattype; message: string",
                {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
+  registry.Add("Timestamp() -> (ts: double)",
+               {.shape_fn = shapes::Scalar, .effect = Effect::kExternal});
   registry.Add("CheckNumericsV2(tensor: T) -> (output: T); T: floattype; message: string",
                {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
 }

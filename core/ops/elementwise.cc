@@ -63,6 +63,23 @@ absl::StatusOr<Dims> PrepareSelect(absl::Span<const int64_t> condition,
   return output;
 }
 
+absl::StatusOr<Dims> PrepareBetainc(absl::Span<const int64_t> a, absl::Span<const int64_t> b,
+                                    absl::Span<const int64_t> x) {
+  const auto agree = [](absl::Span<const int64_t> one, absl::Span<const int64_t> other) {
+    return one.empty() || other.empty() || (one.size() == other.size() && MayBeEqual(one, other));
+  };
+  const auto inconsistent = [](absl::string_view names, absl::Span<const int64_t> one,
+                               absl::Span<const int64_t> other) {
+    return InvalidArgument("Shapes of ", names, " are inconsistent: ", DimsText(one), " vs. ",
+                           DimsText(other));
+  };
+  if (!agree(a, b)) return inconsistent("a and b", a, b);
+  if (!agree(a, x)) return inconsistent("a and x", a, x);
+  if (!agree(b, x)) return inconsistent("b and x", b, x);
+  const absl::Span<const int64_t> shape = !a.empty() ? a : !b.empty() ? b : x;
+  return Dims(shape.begin(), shape.end());
+}
+
 absl::Status CheckClip(absl::Span<const int64_t> t, absl::Span<const int64_t> low,
                        absl::Span<const int64_t> high) {
   for (const absl::Span<const int64_t> limit : {low, high}) {
@@ -142,6 +159,17 @@ absl::Status ClipShape(InferenceContext& c) {
     FORMWORK_RETURN_IF_ERROR(CheckClip(c.input(0).dims(), dims(1).dims(), dims(2).dims()));
   }
   return shapes::SameAsFirstInput(c);
+}
+
+absl::Status BetaincShape(InferenceContext& c) {
+  // What is unknown may be a scalar.
+  for (int i = 0; i < 3; ++i) {
+    if (!c.input(i).known_rank()) return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(
+      const Dims dims, PrepareBetainc(c.input(0).dims(), c.input(1).dims(), c.input(2).dims()));
+  c.set_output(0, PartialShape::Trusted(dims));
+  return absl::OkStatus();
 }
 
 // That the sides do not go together is said where it runs.
@@ -288,6 +316,8 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add("Igamma(a: T, x: T) -> (z: T); T: floattype", kBroadcast);
   registry.Add("Igammac(a: T, x: T) -> (z: T); T: floattype", kBroadcast);
   registry.Add("IgammaGradA(a: T, x: T) -> (z: T); T: {float, double}", kBroadcast);
+  registry.Add("Betainc(a: T, b: T, x: T) -> (z: T); T: {float, double}",
+               {.shape_fn = BetaincShape});
   registry.Add("RandomGammaGrad(alpha: T, sample: T) -> (output: T); T: {float, double}",
                kBroadcast);
   registry.Add("NextAfter(x1: T, x2: T) -> (output: T); T: {double, float} = float", kBroadcast);

@@ -39,6 +39,11 @@ absl::StatusOr<Dims> PrepareSelect(absl::Span<const int64_t> condition,
                                    absl::Span<const int64_t> then,
                                    absl::Span<const int64_t> otherwise);
 
+/// Betainc: of operands that are scalars or have one shape. Errors: kInvalidArgument in
+/// TensorFlow's words where they have two.
+absl::StatusOr<Dims> PrepareBetainc(absl::Span<const int64_t> a, absl::Span<const int64_t> b,
+                                    absl::Span<const int64_t> x);
+
 /// ClipByValue: the limits are scalars or have the shape of what they limit.
 absl::Status CheckClip(absl::Span<const int64_t> t, absl::Span<const int64_t> low,
                        absl::Span<const int64_t> high);

@@ -1,5 +1,8 @@
 #include "core/ops/nms.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "core/base/status.h"
 #include "core/ops/array_shapes.h"
 #include "core/ops/dims.h"
@@ -31,6 +34,29 @@ absl::Status CheckNmsOverlaps(absl::Span<const int64_t> overlaps,
     return InvalidArgument("overlaps must be square", DimsText(overlaps));
   }
   return CheckScores(scores, overlaps[0]);
+}
+
+absl::Status CheckCombinedNms(absl::Span<const int64_t> boxes, absl::Span<const int64_t> scores) {
+  if (boxes.size() != 4) return InvalidArgument("boxes must be 4-D", DimsText(boxes));
+  if (scores.size() != 3) return InvalidArgument("scores must be 3-D", DimsText(scores));
+  if (!MayBeEqual(boxes[0], scores[0])) {
+    return InvalidArgument("boxes and scores must have same batch size");
+  }
+  if (!MayBeEqual(boxes[1], scores[1])) return InvalidArgument("scores has incompatible shape");
+  if (boxes[2] != 1 && !MayBeEqual(boxes[2], scores[2])) {
+    return InvalidArgument("third dimension of boxes must be either 1 or num classes");
+  }
+  if (!MayBeEqual(boxes[3], 4)) return InvalidArgument("boxes must have 4 columns");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> CombinedNmsSize(int64_t per_class, int64_t total, int64_t classes,
+                                        bool pad_per_class) {
+  if (per_class <= 0) return InvalidArgument("max_size_per_class must be positive");
+  if (total <= 0) return InvalidArgument("max_total_size must be > 0");
+  if (!pad_per_class) return total;
+  const std::optional<int64_t> all = MultiplyDims(per_class, classes);
+  return !all ? total : *all < 0 ? -1 : std::min(total, *all);
 }
 
 absl::Status CheckNmsScalar(const Tensor& tensor, absl::string_view what) {
@@ -73,6 +99,26 @@ absl::Status OfOverlaps(InferenceContext& c) {
   return Selected(c);
 }
 
+absl::Status Combined(InferenceContext& c) {
+  const PartialShape boxes = shapes::OrOfRank(c.input(0), 4);
+  const PartialShape scores = shapes::OrOfRank(c.input(1), 3);
+  FORMWORK_RETURN_IF_ERROR(CheckCombinedNms(boxes.dims(), scores.dims()));
+  int64_t size = -1;
+  if (c.constant(2) != nullptr && c.constant(3) != nullptr) {
+    FORMWORK_RETURN_IF_ERROR(CheckNmsScalar(*c.constant(2), "max_size_per_class"));
+    FORMWORK_RETURN_IF_ERROR(CheckNmsScalar(*c.constant(3), "max_total_size"));
+    FORMWORK_ASSIGN_OR_RETURN(const bool pad, c.attrs().Get<bool>("pad_per_class"));
+    FORMWORK_ASSIGN_OR_RETURN(
+        size, CombinedNmsSize(c.constant(2)->scalar<int32_t>(), c.constant(3)->scalar<int32_t>(),
+                              scores.dim(2), pad));
+  }
+  const int64_t batch = std::max(boxes.dim(0), scores.dim(0));
+  FORMWORK_RETURN_IF_ERROR(array_shapes::SetOutput(c, 0, {batch, size, 4}));
+  FORMWORK_RETURN_IF_ERROR(array_shapes::SetOutput(c, 1, {batch, size}));
+  FORMWORK_RETURN_IF_ERROR(array_shapes::SetOutput(c, 2, {batch, size}));
+  return array_shapes::SetOutput(c, 3, {batch});
+}
+
 }  // namespace
 
 void RegisterNmsOps(OpRegistry& registry) {
@@ -101,6 +147,12 @@ void RegisterNmsOps(OpRegistry& registry) {
       "score_threshold: T, soft_nms_sigma: T) -> (selected_indices: int32, selected_scores: T, "
       "valid_outputs: int32); T: {half, float} = float; pad_to_max_output_size: bool = false",
       {.shape_fn = OfBoxes, .sized_by_value = true});
+  registry.Add(
+      "CombinedNonMaxSuppression(boxes: float, scores: float, max_output_size_per_class: int32, "
+      "max_total_size: int32, iou_threshold: float, score_threshold: float) -> (nmsed_boxes: "
+      "float, nmsed_scores: float, nmsed_classes: float, valid_detections: int32); pad_per_class: "
+      "bool = false; clip_boxes: bool = true",
+      {.shape_fn = Combined, .sized_by_value = true});
   registry.Add(
       "NonMaxSuppressionWithOverlaps(overlaps: float, scores: float, max_output_size: int32, "
       "overlap_threshold: float, score_threshold: float) -> (selected_indices: int32)",

@@ -10,6 +10,7 @@
 #include "core/ops/attention.h"
 #include "core/ops/dims.h"
 #include "core/ops/host_values.h"
+#include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
 
@@ -112,6 +113,29 @@ absl::StatusOr<TopKGeometry> PrepareTopK(absl::Span<const int64_t> input, const 
   return geometry;
 }
 
+absl::StatusOr<ApproxTopKAttrs> ApproxTopKAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<ApproxTopKAttrs>(attrs, "k", &ApproxTopKAttrs::k, "reduction_dimension",
+                                    &ApproxTopKAttrs::dimension, "is_max_k",
+                                    &ApproxTopKAttrs::largest);
+}
+
+absl::StatusOr<ApproxTopKGeometry> PrepareApproxTopK(const ApproxTopKAttrs& attrs,
+                                                     absl::Span<const int64_t> input) {
+  if (input.empty()) return InvalidArgument("input must be >= 1-D, got shape ", DimsText(input));
+  ApproxTopKGeometry geometry = {FrontAxis(attrs.dimension, static_cast<int>(input.size())),
+                                 Dims(input.begin(), input.end())};
+  if (geometry.dimension < 0) {
+    return InvalidArgument("reduction_dimension must be in [", -static_cast<int>(input.size()),
+                           ", ", input.size(), "), got ", attrs.dimension);
+  }
+  const int64_t n = input[geometry.dimension];
+  if (n >= 0 && n < attrs.k) {
+    return InvalidArgument("input must have at least k columns. Had ", n, ", needed ", attrs.k);
+  }
+  geometry.output[geometry.dimension] = attrs.k;
+  return geometry;
+}
+
 absl::Status CheckInTopK(absl::Span<const int64_t> predictions, absl::Span<const int64_t> targets,
                          absl::Span<const int64_t> k) {
   if (!k.empty()) return InvalidArgument("k must be 0-D, got shape ", DimsText(k));
@@ -188,6 +212,16 @@ absl::Status TopKShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status ApproxTopKShape(InferenceContext& c) {
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const ApproxTopKAttrs attrs, ApproxTopKAttrs::FromAttrs(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const ApproxTopKGeometry geometry,
+                            PrepareApproxTopK(attrs, c.input(0).dims()));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
+  c.set_output(1, PartialShape::Trusted(geometry.output));
+  return absl::OkStatus();
+}
+
 absl::Status InTopKShape(InferenceContext& c) {
   const PartialShape predictions = shapes::OrOfRank(c.input(0), 2);
   const PartialShape targets = shapes::OrOfRank(c.input(1), 1);
@@ -242,6 +276,12 @@ void RegisterNnOps(OpRegistry& registry) {
       "realnumbertype; Tk: {int16, int32, int64} = int32; index_type: {int16, int32, int64} = "
       "int32",
       {.shape_fn = TopKShape});
+  registry.Add(
+      "ApproxTopK(input: T) -> (values: T, indices: int32); k: int >= 0; reduction_dimension: int "
+      "= -1; recall_target: float = 0.949999988079071; is_max_k: bool = true; "
+      "reduction_input_size_override: int = -1; aggregate_to_topk: bool = true; T: {half, "
+      "bfloat16, float}",
+      {.shape_fn = ApproxTopKShape});
   registry.Add(
       "InTopKV2(predictions: float, targets: T, k: T) -> (precision: bool); T: indextype = int32",
       {.shape_fn = InTopKShape});

@@ -73,6 +73,23 @@ struct TopKGeometry {
 /// it is none or negative, or there are fewer columns.
 absl::StatusOr<TopKGeometry> PrepareTopK(absl::Span<const int64_t> input, const Tensor* k);
 
+struct ApproxTopKAttrs {
+  int64_t k = 0;
+  int64_t dimension = -1;
+  bool largest = true;
+
+  static absl::StatusOr<ApproxTopKAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+/// The dimension that is reduced, from the front, and what it becomes: k. Errors: kInvalidArgument
+/// if there is no such dimension or it is smaller.
+struct ApproxTopKGeometry {
+  int dimension;
+  Dims output;
+};
+absl::StatusOr<ApproxTopKGeometry> PrepareApproxTopK(const ApproxTopKAttrs& attrs,
+                                                     absl::Span<const int64_t> input);
+
 /// Errors: kInvalidArgument in TensorFlow's words if there is not a target for each row of a matrix
 /// of predictions, or k is no scalar.
 absl::Status CheckInTopK(absl::Span<const int64_t> predictions, absl::Span<const int64_t> targets,

@@ -130,6 +130,11 @@ absl::StatusOr<BincountAttrs> BincountAttrs::FromAttrs(const AttrMap& attrs) {
   return ReadAttrs<BincountAttrs>(attrs, "binary_output", &BincountAttrs::binary_output);
 }
 
+absl::StatusOr<CountAttrs> CountAttrs::FromAttrs(const AttrMap& attrs) {
+  return ReadAttrs<CountAttrs>(attrs, "minlength", &CountAttrs::minlength, "maxlength",
+                               &CountAttrs::maxlength, "binary_output", &CountAttrs::binary_output);
+}
+
 absl::StatusOr<Dims> PrepareBincount(absl::Span<const int64_t> dims, const Tensor* size) {
   if (size != nullptr && !size->shape().is_scalar()) {
     return InvalidArgument("Shape must be rank 0 but is rank ", size->rank());
@@ -193,6 +198,27 @@ absl::Status SparseBincountShape(InferenceContext& c) {
   c.set_output(0, PartialShape::Trusted(dims));
   return absl::OkStatus();
 }
+
+// [n, rank], [n] and [rank]: a sparse tensor of which only the rank may be known.
+absl::Status SparseCounts(InferenceContext& c, int64_t rank) {
+  c.set_output(0, PartialShape::Trusted({-1, rank}));
+  c.set_output(1, PartialShape::Trusted({-1}));
+  c.set_output(2, PartialShape::Trusted({rank}));
+  return absl::OkStatus();
+}
+
+absl::Status DenseCountShape(InferenceContext& c) {
+  const PartialShape& values = c.input(0);
+  return SparseCounts(c, values.known_rank() ? std::min(values.rank(), 2) : -1);
+}
+
+absl::Status SparseCountShape(InferenceContext& c) {
+  const PartialShape sizes = shapes::OrOfRank(c.input(2), 1);
+  const int64_t rank = sizes.rank() == 1 ? sizes.dim(0) : -1;
+  return SparseCounts(c, std::min<int64_t>(rank, 2));
+}
+
+absl::Status RaggedCountShape(InferenceContext& c) { return SparseCounts(c, 2); }
 
 absl::Status BincountShape(InferenceContext& c) {
   const PartialShape& values = c.input(0);
@@ -258,6 +284,24 @@ void RegisterReductionOps(OpRegistry& registry) {
       "DenseBincount(input: Tidx, size: host Tidx, weights: T) -> (output: T); Tidx: indextype; T: "
       "{int32, int64, float, double}; binary_output: bool = false",
       {.shape_fn = BincountShape, .sized_by_value = true});
+  registry.Add(
+      "DenseCountSparseOutput(values: T, weights: output_type) -> (output_indices: int64, "
+      "output_values: output_type, output_dense_shape: int64); T: indextype; minlength: int >= -1 "
+      "= -1; maxlength: int >= -1 = -1; binary_output: bool; output_type: {int32, int64, float, "
+      "double}",
+      {.shape_fn = DenseCountShape});
+  registry.Add(
+      "SparseCountSparseOutput(indices: int64, values: T, dense_shape: int64, weights: "
+      "output_type) -> (output_indices: int64, output_values: output_type, output_dense_shape: "
+      "int64); T: indextype; minlength: int >= -1 = -1; maxlength: int >= -1 = -1; binary_output: "
+      "bool; output_type: {int32, int64, float, double}",
+      {.shape_fn = SparseCountShape});
+  registry.Add(
+      "RaggedCountSparseOutput(splits: int64, values: T, weights: output_type) -> (output_indices: "
+      "int64, output_values: output_type, output_dense_shape: int64); T: indextype; minlength: int "
+      ">= -1 = -1; maxlength: int >= -1 = -1; binary_output: bool; output_type: {int32, int64, "
+      "float, double}",
+      {.shape_fn = RaggedCountShape});
   registry.Add("L2Loss(t: T) -> (output: T); T: floattype", {.shape_fn = shapes::Scalar});
   registry.Add(
       "ArgMin(input: T, dimension: host Tidx) -> (output: output_type); T: {realnumbertype, "

@@ -99,4 +99,14 @@ struct BincountAttrs {
 /// is no scalar or negative, or the input has more than two dimensions.
 absl::StatusOr<Dims> PrepareBincount(absl::Span<const int64_t> dims, const Tensor* size);
 
+// --- DenseCountSparseOutput and its like --------------------------------------------------------
+
+struct CountAttrs {
+  int64_t minlength = -1;
+  int64_t maxlength = -1;  ///< Values from here on are left out; -1: none are.
+  bool binary_output = false;
+
+  static absl::StatusOr<CountAttrs> FromAttrs(const AttrMap& attrs);
+};
+
 }  // namespace formwork

@@ -11,6 +11,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"matmul", RegisterMatmulOps},
       {"segment", RegisterSegmentOps},
       {"nn", RegisterNnOps},
+      {"ctc", RegisterCtcOps},
       {"fake_quant", RegisterFakeQuantOps},
       {"conv", RegisterConvOps},
       {"lrn", RegisterLrnOps},

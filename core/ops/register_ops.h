@@ -27,6 +27,7 @@ void RegisterReductionOps(OpRegistry& registry);
 void RegisterMatmulOps(OpRegistry& registry);
 void RegisterSegmentOps(OpRegistry& registry);
 void RegisterNnOps(OpRegistry& registry);
+void RegisterCtcOps(OpRegistry& registry);
 void RegisterFakeQuantOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);
 void RegisterLrnOps(OpRegistry& registry);

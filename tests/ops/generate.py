@@ -36,7 +36,8 @@ import numpy as np  # pylint: disable=wrong-import-position
 HERE = os.path.dirname(os.path.abspath(__file__))
 LARGE = 600  # Outputs of more elements are sampled.
 SAMPLES = 48
-NEEDS_SHAPE = {"block_shape"}  # Inputs whose shape TensorFlow wants to know when it builds the op.
+# Inputs, and ops, whose shapes TensorFlow wants to know when it builds the op.
+NEEDS_SHAPE = {"block_shape", "ApproxTopK"}
 
 _lines = []
 _tf = None
@@ -437,7 +438,7 @@ def _run(op, inputs, attrs):
           # Through a placeholder, beyond which TensorFlow knows nothing when it builds the op.
           nodes.append(tf.raw_ops.PlaceholderWithDefault(input=value.node(), shape=[]))
           continue
-        known = value.array.shape if arg.name in NEEDS_SHAPE else None
+        known = value.array.shape if NEEDS_SHAPE & {arg.name, op} else None
         node = tf.compat.v1.placeholder(tf.as_dtype(value.dtype), known)
         feeds[node] = value.array
         nodes.append(node)

@@ -1,5 +1,6 @@
 // What the caller sees beside the outputs: assertions, printed text, checks of values.
 
+#include <chrono>
 #include <cmath>
 
 #include "core/base/parallel.h"
@@ -158,6 +159,16 @@ absl::StatusOr<KernelFn> MakeCheckNumericsV2(KernelInit& init) {
   });
 }
 
+// Seconds since 1970, to the microsecond.
+absl::StatusOr<KernelFn> MakeTimestamp(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+    ctx.SetOutput(0, Tensor::Scalar<double>(static_cast<double>(micros) / 1e6));
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void RegisterDebugCpuKernels(KernelRegistry& registry) {
@@ -166,6 +177,7 @@ void RegisterDebugCpuKernels(KernelRegistry& registry) {
   registry.Add("Print", MakePrint);
   registry.Add("CheckNumerics", MakeCheckNumerics);
   registry.Add("CheckNumericsV2", MakeCheckNumericsV2);
+  registry.Add("Timestamp", MakeTimestamp);
 }
 
 }  // namespace formwork

@@ -13,6 +13,7 @@
 #include "core/kernels/elementwise/elementwise_objects.h"
 #include "core/kernels/elementwise/elementwise_operand.h"
 #include "core/kernels/elementwise/elementwise_program.h"
+#include "core/kernels/elementwise/special_functions.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/elementwise.h"
 
@@ -254,6 +255,33 @@ absl::StatusOr<KernelFn> MakeSelect(KernelInit& init) {
   });
 }
 
+// Betainc: an operand is a scalar or has the shape of the others.
+template <typename T>
+absl::Status Betainc(KernelContext& ctx) {
+  constexpr int64_t kTask = 1024;  // Elements.
+  const Tensor& a = ctx.input(0);
+  const Tensor& b = ctx.input(1);
+  const Tensor& x = ctx.input(2);
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                            PrepareBetainc(a.shape().dims(), b.shape().dims(), x.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const z,
+                            ctx.AllocateOutput(0, DTypeOf<T>::value, Shape::Trusted(dims)));
+  // A scalar stands where it is.
+  const int64_t a_step = a.rank() > 0, b_step = b.rank() > 0, x_step = x.rank() > 0;
+  ParallelFor(z->num_elements(), kTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      z->mutable_data<T>()[i] =
+          math::Betainc(a.data<T>()[a_step * i], b.data<T>()[b_step * i], x.data<T>()[x_step * i]);
+    }
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeBetainc(KernelInit& init) {
+  if (init.input_dtypes()[0] == DType::kDouble) return KernelFn(Betainc<double>);
+  return KernelFn(Betainc<float>);
+}
+
 absl::StatusOr<KernelFn> MakeAddN(KernelInit& init) {
   if (init.input_dtypes()[0] == DType::kVariant) return MakeObjectElementwise(init);
   const DType dtype = init.input_dtypes()[0];
@@ -330,6 +358,7 @@ void RegisterElementwiseCpuKernels(KernelRegistry& registry) {
   for (const NamedBlockOp& row : GradientBlocks()) kernels[row.name] = MakeGradient;
   // These need more than their rows.
   kernels["ClipByValue"] = MakeClip;
+  kernels["Betainc"] = MakeBetainc;
   kernels["LeakyRelu"] = MakeLeakyRelu;
   kernels["LeakyReluGrad"] = MakeLeakyRelu;
   kernels["SelectV2"] = MakeSelectV2;

@@ -31,6 +31,9 @@ FORMWORK_SPECIAL_BINARY(Igammac, igammac)
 FORMWORK_SPECIAL_BINARY(IgammaGradA, igamma_der_a)
 FORMWORK_SPECIAL_BINARY(RandomGammaGrad, gamma_sample_der_alpha)
 
+float Betainc(float a, float b, float x) { return Eigen::numext::betainc(a, b, x); }
+double Betainc(double a, double b, double x) { return Eigen::numext::betainc(a, b, x); }
+
 // Eigen 3.4 takes what is below 0 for 0, and above 1 for 1.
 float Ndtri(float x) { return x >= 0 && x <= 1 ? Eigen::numext::ndtri(x) : NAN; }
 double Ndtri(double x) { return x >= 0 && x <= 1 ? Eigen::numext::ndtri(x) : NAN; }

@@ -33,6 +33,9 @@ FORMWORK_SPECIAL_BINARY(Igammac)          ///< The upper one.
 FORMWORK_SPECIAL_BINARY(IgammaGradA)      ///< The derivative of Igamma by a.
 FORMWORK_SPECIAL_BINARY(RandomGammaGrad)  ///< Of a sample x of Gamma(a, 1) by a.
 
+float Betainc(float a, float b, float x);  ///< The regularised incomplete beta function.
+double Betainc(double a, double b, double x);
+
 #undef FORMWORK_SPECIAL_UNARY
 #undef FORMWORK_SPECIAL_BINARY
 

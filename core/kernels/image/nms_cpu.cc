@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/image/image_cpu.h"
 #include "core/kernels/widen.h"
 #include "core/ops/nms.h"
@@ -180,6 +181,82 @@ absl::StatusOr<KernelFn> MakeNmsWithOverlaps(KernelInit&) {
   });
 }
 
+// What is selected of each class of one image, the best of all first.
+struct Detection {
+  float score;
+  int32_t box;
+  int32_t class_index;
+};
+
+// `boxes` are [n, columns, 4], `scores` [n, classes]. Fewer where it is stopped.
+std::vector<Detection> DetectionsOf(const float* boxes, int64_t columns, const float* scores,
+                                    int64_t n, int64_t classes, const Rule& rule) {
+  std::vector<Detection> all;
+  std::vector<float> of_class(static_cast<size_t>(n));
+  std::vector<float> box(static_cast<size_t>(n) * 4);
+  for (int64_t c = 0; c < classes && !WorkIsCut(); ++c) {
+    for (int64_t i = 0; i < n; ++i) {
+      of_class[i] = scores[i * classes + c];
+      std::copy_n(boxes + (i * columns + (columns == 1 ? 0 : c)) * 4, 4, box.data() + 4 * i);
+    }
+    const Selection selected = Select(
+        of_class.data(), n, rule, [&](int64_t i, int64_t j) { return Overlap(box.data(), i, j); });
+    for (size_t i = 0; i < selected.boxes.size(); ++i) {
+      all.push_back({selected.scores[i], selected.boxes[i], static_cast<int32_t>(c)});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Detection& a, const Detection& b) { return a.score > b.score; });
+  return all;
+}
+
+absl::StatusOr<KernelFn> MakeCombinedNms(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const bool pad, init.attrs().Get<bool>("pad_per_class"));
+  FORMWORK_ASSIGN_OR_RETURN(const bool clip, init.attrs().Get<bool>("clip_boxes"));
+  return KernelFn([pad, clip](KernelContext& ctx) -> absl::Status {
+    const Tensor& boxes = ctx.input(0);
+    const Tensor& scores = ctx.input(1);
+    FORMWORK_RETURN_IF_ERROR(CheckNmsScalar(ctx.input(2), "max_size_per_class"));
+    FORMWORK_RETURN_IF_ERROR(CheckNmsScalar(ctx.input(3), "max_total_size"));
+    Rule rule = {.most = ctx.input(2).scalar<int32_t>()};
+    FORMWORK_ASSIGN_OR_RETURN(rule.overlap, ScalarOf(ctx.input(4), "iou_threshold"));
+    FORMWORK_ASSIGN_OR_RETURN(rule.score, ScalarOf(ctx.input(5), "score_threshold"));
+    FORMWORK_RETURN_IF_ERROR(CheckCombinedNms(boxes.shape().dims(), scores.shape().dims()));
+    const int64_t batch = scores.dim(0), n = scores.dim(1), classes = scores.dim(2);
+    FORMWORK_ASSIGN_OR_RETURN(
+        const int64_t size,
+        CombinedNmsSize(rule.most, ctx.input(3).scalar<int32_t>(), classes, pad));
+    if (!(rule.overlap >= 0 && rule.overlap <= 1)) {
+      return InvalidArgument("iou_threshold must be in [0, 1]");
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make({batch, size}));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape box_shape, Shape::Make({batch, size, 4}));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * to_boxes, ctx.AllocateOutput(0, DType::kFloat, box_shape));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * to_scores, ctx.AllocateOutput(1, DType::kFloat, shape));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * to_classes, ctx.AllocateOutput(2, DType::kFloat, shape));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * valid, ctx.AllocateOutput(3, DType::kInt32, Shape{batch}));
+    for (Tensor* tensor : {to_boxes, to_scores, to_classes}) ZeroElements(*tensor);
+    const int64_t columns = boxes.dim(2);
+    for (int64_t b = 0; b < batch; ++b) {
+      const float* from = boxes.data<float>() + b * n * columns * 4;
+      const std::vector<Detection> found =
+          DetectionsOf(from, columns, scores.data<float>() + b * n * classes, n, classes, rule);
+      FORMWORK_RETURN_IF_ERROR(WorkStatus());
+      const int64_t count = std::min(size, static_cast<int64_t>(found.size()));
+      valid->mutable_data<int32_t>()[b] = static_cast<int32_t>(count);
+      for (int64_t i = 0; i < count; ++i) {
+        const Detection& one = found[static_cast<size_t>(i)];
+        const float* box = from + (one.box * columns + (columns == 1 ? 0 : one.class_index)) * 4;
+        float* to = to_boxes->mutable_data<float>() + (b * size + i) * 4;
+        for (int k = 0; k < 4; ++k) to[k] = clip ? std::clamp(box[k], 0.0f, 1.0f) : box[k];
+        to_scores->mutable_data<float>()[b * size + i] = one.score;
+        to_classes->mutable_data<float>()[b * size + i] = static_cast<float>(one.class_index);
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void AddNmsCpuKernels(KernelRegistry& registry) {
@@ -187,6 +264,7 @@ void AddNmsCpuKernels(KernelRegistry& registry) {
                          "NonMaxSuppressionV4", "NonMaxSuppressionV5"}) {
     registry.Add(op, MakeNms);
   }
+  registry.Add("CombinedNonMaxSuppression", MakeCombinedNms);
   registry.Add("NonMaxSuppressionWithOverlaps", MakeNmsWithOverlaps);
 }
 

@@ -7,6 +7,7 @@ namespace formwork {
 void RegisterNnCpuKernels(KernelRegistry& registry) {
   RegisterAttentionKernel(registry);
   RegisterBiasKernels(registry);
+  RegisterCtcKernels(registry);
   RegisterFakeQuantKernels(registry);
   RegisterLayerNormKernel(registry);
   RegisterSoftmaxKernels(registry);

@@ -8,10 +8,11 @@ namespace formwork {
 
 void RegisterAttentionKernel(KernelRegistry& registry);  ///< _Attention
 void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
+void RegisterCtcKernels(KernelRegistry& registry);       ///< CTCLoss, CTCGreedyDecoder
 void RegisterFakeQuantKernels(KernelRegistry& registry);
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
 void RegisterLrnKernels(KernelRegistry& registry);       ///< LRN, LRNGrad
 void RegisterSoftmaxKernels(KernelRegistry& registry);   ///< Softmax and its cross entropies
-void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, InTopKV2
+void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, ApproxTopK, InTopKV2
 
 }  // namespace formwork

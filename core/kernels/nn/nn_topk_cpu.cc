@@ -192,6 +192,68 @@ absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
   });
 }
 
+// ApproxTopK, exactly: the k largest, or smallest, along any dimension. Where TensorFlow's compiler
+// would leave more than k for the caller to choose from (aggregate_to_topk is false) these are the
+// k, as its CPU kernel has it.
+template <typename T>
+absl::Status ApproxTopK(KernelContext& ctx, const ApproxTopKAttrs& attrs) {
+  const Tensor& x = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(const ApproxTopKGeometry geometry,
+                            PrepareApproxTopK(attrs, x.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.output));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(0, x.dtype(), shape));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * indices, ctx.AllocateOutput(1, DType::kInt32, shape));
+  if (shape.num_elements() == 0) return absl::OkStatus();
+  const int64_t n = x.dim(geometry.dimension), k = attrs.k;
+  const int64_t rows = shape.num_elements() / k;
+  int64_t inner = 1;
+  for (int d = geometry.dimension + 1; d < x.rank(); ++d) inner *= x.dim(d);
+  if (inner == 1 && attrs.largest) {
+    TopK<T, int32_t>(rows, n, k, /*sorted=*/true, x.raw(), values->mutable_raw(),
+                     indices->mutable_raw());
+    return absl::OkStatus();
+  }
+  // Each line by itself, negated where the smallest are wanted.
+  FORMWORK_ASSIGN_OR_RETURN(Tensor lines,
+                            Tensor::Allocate(ctx.allocator(), x.dtype(), Shape{rows, n}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor best,
+                            Tensor::Allocate(ctx.allocator(), x.dtype(), Shape{rows, k}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor at,
+                            Tensor::Allocate(ctx.allocator(), DType::kInt32, Shape{rows, k}));
+  const bool largest = attrs.largest;
+  const T* from = x.data<T>();
+  T* line = lines.mutable_data<T>();
+  ForBlocks(rows * n, kCheapItems, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / n;
+      const T value = from[(row / inner * n + i % n) * inner + row % inner];
+      line[i] = largest ? value : static_cast<T>(-static_cast<float>(value));
+    }
+  });
+  TopK<T, int32_t>(rows, n, k, /*sorted=*/true, line, best.mutable_raw(), at.mutable_raw());
+  ForBlocks(rows * k, kCheapItems, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / k, to = (row / inner * k + i % k) * inner + row % inner;
+      const T value = best.data<T>()[i];
+      values->mutable_data<T>()[to] = largest ? value : static_cast<T>(-static_cast<float>(value));
+      indices->mutable_data<int32_t>()[to] = at.data<int32_t>()[i];
+    }
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeApproxTopK(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ApproxTopKAttrs attrs, ApproxTopKAttrs::FromAttrs(init.attrs()));
+  switch (init.input_dtypes()[0]) {
+    case DType::kHalf:
+      return KernelFn([attrs](KernelContext& ctx) { return ApproxTopK<half>(ctx, attrs); });
+    case DType::kBfloat16:
+      return KernelFn([attrs](KernelContext& ctx) { return ApproxTopK<bfloat16>(ctx, attrs); });
+    default:
+      return KernelFn([attrs](KernelContext& ctx) { return ApproxTopK<float>(ctx, attrs); });
+  }
+}
+
 // Whether the target is among the k largest; no where a prediction on the way is not finite.
 bool InTop(const float* row, int64_t n, int64_t target, int64_t k) {
   if (target < 0 || target >= n || !std::isfinite(row[target])) return false;
@@ -229,6 +291,7 @@ absl::StatusOr<KernelFn> MakeInTopK(KernelInit&) {
 
 void RegisterTopKKernels(KernelRegistry& registry) {
   registry.Add("TopKV2", MakeTopK);
+  registry.Add("ApproxTopK", MakeApproxTopK);
   registry.Add("InTopKV2", MakeInTopK);
 }
 

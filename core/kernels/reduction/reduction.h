@@ -72,5 +72,6 @@ absl::StatusOr<Tensor> Reduce(Allocator& allocator, ReduceFn reduce, const Tenso
 void RegisterArgReductionKernels(KernelRegistry& registry);  ///< ArgMax, ArgMin
 void RegisterScanKernels(KernelRegistry& registry);          ///< Cumsum, Cumprod
 void RegisterBincountKernels(KernelRegistry& registry);      ///< DenseBincount
+void RegisterCountKernels(KernelRegistry& registry);         ///< DenseCountSparseOutput
 
 }  // namespace formwork

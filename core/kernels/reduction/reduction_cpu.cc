@@ -138,6 +138,7 @@ void RegisterReductionCpuKernels(KernelRegistry& registry) {
   RegisterArgReductionKernels(registry);
   RegisterScanKernels(registry);
   RegisterBincountKernels(registry);
+  RegisterCountKernels(registry);
 }
 
 }  // namespace formwork

@@ -32,3 +32,5 @@ error("Assert", False, [7], summarize=0, text="assertion failed: [...]")
 error("Assert", [True], ["m"], text="In[0] should be a scalar: [1]")
 error("PrintV2", ["a"], text="Input is expected to be scalar, but got [1]")
 error("PrintV2", "a", output_stream="foo", text="Unknown output stream: foo")
+
+case("Timestamp", values=False)

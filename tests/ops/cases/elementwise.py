@@ -291,4 +291,19 @@ for dtype, tolerance in [("float", "rel 1e-4 abs 1e-5"), ("double", "rel 1e-8 ab
   for op in ["Igamma", "Igammac", "IgammaGradA", "RandomGammaGrad"]:
     case(op, uniform([4, 1], 0.2, 9, 3, dtype), uniform([1, 6], 0.1, 12, 4, dtype),
          tolerance=tolerance)
+for dtype, tolerance in [("float", "rel 1e-4 abs 1e-6"), ("double", "rel 1e-8 abs 1e-12")]:
+  a, b, x = uniform([20], 0.1, 9, 3, dtype), uniform([20], 0.1, 9, 4, dtype), uniform(
+      [20], 0, 1, 5, dtype)
+  case("Betainc", a, b, x, tolerance=tolerance)
+  case("Betainc", a, tensor(dtype, 2), x, tolerance=tolerance)
+  case("Betainc", tensor(dtype, 2), tensor(dtype, 0.5), x, tolerance=tolerance)
+  case("Betainc", tensor(dtype, 2), tensor(dtype, 0.5), tensor(dtype, 0.3), tolerance=tolerance)
+  case("Betainc", tensor(dtype, [1, -2, 0, 3, NAN, 2, 2, 2, 2]),
+       tensor(dtype, [1, 2, 1, 0, 1, 2, 2, 2, 2]),
+       tensor(dtype, [0.3, 0.3, 0.3, 0.3, 0.3, -0.1, 1.1, 0, 1]), tolerance=tolerance)
+error("Betainc", [1., 2.], [1., 2., 3.], 0.5,
+      text="Shapes of a and b are inconsistent: [2] vs. [3]")
+error("Betainc", [[1., 2.]], 0.5, [1., 2.],
+      text="Shapes of a and x are inconsistent: [1,2] vs. [2]")
+error("Betainc", 0.5, [1.], [1., 2.], text="Shapes of b and x are inconsistent: [1] vs. [2]")
 case("Igamma", [0.0, 1.0, -1.0, 2.0], [1.0, 0.0, 1.0, float("nan")])

@@ -63,3 +63,29 @@ error(W, zeros([3]), S, 2, 0.5, 0.0, text="overlaps must be 2-D[3]")
 error(W, zeros([3, 4]), S, 2, 0.5, 0.0, text="overlaps must be square[3,4]")
 error(W, zeros([3, 3]), zeros([2]), 2, 0.5, 0.0, text="scores has incompatible shape")
 error(W, zeros([3, 3]), S, 2, [0.5], 0.0, text="overlap_threshold must be 0-D, got shape [1]")
+
+COMBINED = "CombinedNonMaxSuppression"
+DETECTED = uniform([2, 9, 1, 4], -0.2, 1.2, 7)
+CHANCES = uniform([2, 9, 3], 0, 1, 8)
+for most, total in [(2, 4), (9, 50), (1, 2)]:
+  for attrs in [{}, {"pad_per_class": True}, {"clip_boxes": False}]:
+    case(COMBINED, DETECTED, CHANCES, most, total, 0.3, 0.2, **attrs)
+case(COMBINED, uniform([2, 9, 3, 4], -0.2, 1.2, 9), CHANCES, 3, 6, 0.5, 0.5)
+case(COMBINED, zeros([0, 9, 1, 4]), zeros([0, 9, 3]), 3, 6, 0.5, 0.5)
+case(COMBINED, zeros([2, 0, 1, 4]), zeros([2, 0, 3]), 3, 6, 0.5, 0.5)
+case(COMBINED, zeros([2, 9, 1, 4]), zeros([2, 9, 0]), 3, 6, 0.5, 0.5)
+case(COMBINED, DETECTED, CHANCES, 2**31 - 1, 5, 0.5, 0.5, pad_per_class=True)
+B4, S3 = zeros([2, 3, 1, 4]), zeros([2, 3, 2])
+for given, text in [((B, S3, 1, 1, 0.5, 0.5), "boxes must be 4-D"),
+                    ((B4, S, 1, 1, 0.5, 0.5), "scores must be 3-D"),
+                    ((B4, zeros([1, 3, 2]), 1, 1, 0.5, 0.5), "must have same batch size"),
+                    ((B4, zeros([2, 4, 2]), 1, 1, 0.5, 0.5), "scores has incompatible shape"),
+                    ((zeros([2, 3, 3, 4]), S3, 1, 1, 0.5, 0.5),
+                     "third dimension of boxes must be either 1 or num classes"),
+                    ((zeros([2, 3, 1, 5]), S3, 1, 1, 0.5, 0.5), "boxes must have 4 columns"),
+                    ((B4, S3, 0, 1, 0.5, 0.5), "max_size_per_class must be positive"),
+                    ((B4, S3, [1], 1, 0.5, 0.5), "max_size_per_class must be 0-D, got shape [1]"),
+                    ((B4, S3, 1, -1, 0.5, 0.5), "max_total_size must be > 0"),
+                    ((B4, S3, 1, 1, NAN, 0.5), "iou_threshold must be in [0, 1]"),
+                    ((B4, S3, 1, 1, [0.5], 0.5), "iou_threshold must be 0-D, got shape [1]")]:
+  error(COMBINED, *given, text=text)

@@ -196,3 +196,12 @@ error("Dilation2D", uniform([1, 4, 4, 3]), FILTER, strides=[1, 1, 1, 1], rates=[
       padding="SAME", text="input and filter must have the same depth: 3 vs 2")
 error("Dilation2D", uniform([1, 4, 4, 2]), FILTER, strides=[1, 0, 1, 1], rates=[1, 1, 1, 1],
       padding="SAME", text="")
+
+# --- ApproxTopK: exact. TensorFlow's CPU kernel has the largest along the last dimension alone; the
+# rest is in tests/unit/approx_top_k_test.cc.
+for dtype in ["float", "half", "bfloat16"]:
+  for k in [0, 1, 4, 9]:
+    case("ApproxTopK", uniform([3, 9], seed=3, dtype=dtype), k=k)
+case("ApproxTopK", [[3., 1., 2., 3., -1., 7., 7.]], k=5)
+case("ApproxTopK", uniform([2, 4000], seed=3), k=10, aggregate_to_topk=False)
+case("ApproxTopK", zeros([0, 4]), k=2)

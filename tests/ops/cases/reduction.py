@@ -173,3 +173,60 @@ error("RaggedBincount", tensor("int64", [0, 1]), [1], -4, tensor("float", []),
       text="size (-4) must be non-negative")
 error("SparseBincount", tensor("int64", [[5, 0]]), [1], tensor("int64", [3, 4]), 4,
       tensor("float", []), text="")
+
+# --- DenseCountSparseOutput and its like
+DENSE, SPARSE, RAGGED = ["%sCountSparseOutput" % form for form in ["Dense", "Sparse", "Ragged"]]
+for dtype in ["int32", "int64", "float", "double"]:
+  none, some = tensor(dtype, []), tensor(dtype, [[1, 2, 3], [4, 5, 6]])
+  for index in ["int32", "int64"]:
+    values = tensor(index, [[3, 1, 1], [7, 7, 0]])
+    for lengths in [{}, {"maxlength": 5}, {"minlength": 9}, {"minlength": 3, "maxlength": 0}]:
+      case(DENSE, values, none, binary_output=False, **lengths)
+      case(DENSE, values, some, binary_output=False, **lengths)
+      case(DENSE, values, some, binary_output=True, **lengths)
+  at = tensor("int64", [[0, 1], [0, 2], [2, 0], [0, 3]])
+  case(SPARSE, at, [1, 4, 1, 1], tensor("int64", [3, 4]), none, binary_output=False)
+  case(SPARSE, at, [1, 4, 1, 1], tensor("int64", [3, 4]), tensor(dtype, [1, 2, 3, 4]),
+       binary_output=False, maxlength=4)
+  case(SPARSE, tensor("int64", [[0], [2], [5]]), [3, 1, 3], tensor("int64", [6]), none,
+       binary_output=False, minlength=2)
+  for splits in [[0, 2, 4], [0, 0, 4, 4], [0, 3, 1, 4]]:
+    case(RAGGED, tensor("int64", splits), [3, 1, 3, 3], none, binary_output=False)
+    case(RAGGED, tensor("int64", splits), [3, 1, 3, 3], tensor(dtype, [1, 2, 3, 4]),
+         binary_output=False)
+FEW = tensor("float", [])
+case(DENSE, [1, 5, 1], FEW, binary_output=True)
+case(DENSE, tensor("int32", []), FEW, binary_output=False, minlength=3)
+case(DENSE, tensor("int32", [], [2, 0]), FEW, binary_output=False)
+case(SPARSE, tensor("int64", [[1, 1, 1], [0, 0, 2]]), [4, 1], tensor("int64", [3, 3, 3]), FEW,
+     binary_output=False)
+case(DENSE, [1, 1], tensor("int32", [2**31 - 1, 2]), binary_output=False)
+error(DENSE, [1, -1], FEW, binary_output=False, text="Input values must all be non-negative")
+error(DENSE, 1, FEW, binary_output=False, text="Input must be a 1 or 2-dimensional tensor. Got: []")
+error(DENSE, [1], [1., 2.], binary_output=False,
+      text="Weights and data must have the same shape. Weight shape: [2]; data shape: [1]")
+ONE, AT, SIZE = [1], tensor("int64", [[0, 0]]), tensor("int64", [2, 2])
+error(SPARSE, tensor("int64", [0]), ONE, SIZE, FEW, binary_output=False,
+      text="Input indices must be a 2-dimensional tensor. Got: [1]")
+error(SPARSE, AT, [[1]], SIZE, FEW, binary_output=False,
+      text="Input values must be a vector. Got: [1,1]")
+error(SPARSE, AT, ONE, tensor("int64", [[2, 2]]), FEW, binary_output=False,
+      text="Input shape must be a vector. Got: [1,2]")
+error(SPARSE, AT, [1, 2], SIZE, FEW, binary_output=False,
+      text="Number of values must match first dimension of indices.Got 2 values")
+error(SPARSE, AT, ONE, tensor("int64", [2]), FEW, binary_output=False,
+      text="Number of dimensions must match second dimension of indices.Got 1 dimensions")
+error(SPARSE, tensor("int64", [], [0, 2]), tensor("int32", []), tensor("int64", [-1, 2]), FEW,
+      binary_output=False,
+      text="Cannot allocate -1 batches, is the dense shape too wide?")
+for index in [[2, 0], [-1, 0]]:
+  error(SPARSE, tensor("int64", [index]), ONE, SIZE, FEW, binary_output=False,
+        text="Invalid index value at 0: dimension 0 has value %d which is not in [0, 2)" % index[0])
+error(SPARSE, AT, ONE, SIZE, [1., 2.], binary_output=False,
+      text="Weights and values must have the same shape. Weight shape: [2]; values shape: [1]")
+error(RAGGED, tensor("int64", [0]), tensor("int32", []), FEW, binary_output=False,
+      text="Must provide at least 2 elements for the splits argument")
+error(RAGGED, tensor("int64", [1, 1]), ONE, FEW, binary_output=False,
+      text="Splits must start with 0, not with 1")
+error(RAGGED, tensor("int64", [0, 3]), ONE, FEW, binary_output=False,
+      text="Splits must end with the number of values, got 3 instead of 1")
