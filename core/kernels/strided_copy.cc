@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <type_traits>
 
 #include "core/base/parallel.h"
 #include "core/kernels/elements.h"
@@ -27,6 +28,19 @@ bool Collapse(absl::Span<const CopyDim> dims, CopyDims& out) {
   return true;
 }
 
+// dst[0..n) = from[n - 1], ..., from[0]. By words, where elements are such, so that compilers see
+// that vectors can be turned around.
+template <typename E>
+inline void CopyBackwards(const E* __restrict from, int64_t n, E* __restrict dst) {
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_trivially_copyable_v<E> && sizeof(E) <= sizeof(Word8)) {
+      dst[i].bits = from[n - 1 - i].bits;
+    } else {
+      dst[i] = from[n - 1 - i];
+    }
+  }
+}
+
 template <typename E>
 inline void CopyRow(const E* src, int64_t src_stride, E* dst, int64_t dst_stride, int64_t n) {
   if (dst_stride == 1) {
@@ -36,7 +50,7 @@ inline void CopyRow(const E* src, int64_t src_stride, E* dst, int64_t dst_stride
       const E value = *src;
       for (int64_t i = 0; i < n; ++i) dst[i] = value;
     } else if (src_stride == -1) {
-      for (int64_t i = 0; i < n; ++i) dst[i] = src[-i];
+      CopyBackwards(src - (n - 1), n, dst);
     } else {
       for (int64_t i = 0; i < n; ++i) dst[i] = src[i * src_stride];
     }
