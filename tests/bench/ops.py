@@ -2,7 +2,8 @@
 
   ops.py --engine BIN --out results.json [NAME...]
 
-A NAME is a part of what is printed: "exp", "float64", "tanh float32". Measured as by
+A NAME is a part of what is printed: "exp", "float64", "tanh float32"; "families" stands for all of
+op_families.py, whose geometric means are printed by family. Measured as by
 engine_bench.py, but that TensorFlow runs single elementwise ops eagerly: there a function's call can cost
 more than a hundred thousand elements. FORMWORK_ISA lowers the engine's level of vector
 instructions.
@@ -10,8 +11,10 @@ instructions.
 import argparse
 import itertools
 import json
+import math
 
 import engine_bench
+import op_families
 
 import numpy as np
 
@@ -162,6 +165,28 @@ def _filled(name, keys, values):
   return table
 
 
+def of_families(args, results):
+  """Measures those of op_families.py that are asked for, and prints means by family."""
+  import tensorflow as tf
+  ratios = {}
+  for family, name, function, values, calls in op_families.functions():
+    if not args.names or "families" in args.names or any(part in name for part in args.names):
+      result = engine_bench.compare(name, tf.function(function), values, calls, args.engine)
+      results.append(result)
+      ratios.setdefault(family, []).append(result["ratio"])
+  if not ratios:
+    return
+  print("\n%-20s %6s %6s" % ("family", "mean", "worst"))
+  for family, values in ratios.items():
+    print("%-20s %6.2f %6.2f" % (family, _mean(values), max(values)))
+  print("%-20s %6.2f" % ("all families", _mean([_mean(values) for values in ratios.values()])))
+
+
+def _mean(ratios):
+  """The geometric one."""
+  return math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+
+
 def main():
   p = argparse.ArgumentParser(description=__doc__)
   p.add_argument("--engine", required=True)
@@ -175,6 +200,7 @@ def main():
     if not args.names or any(part in name for part in args.names):
       results.append(engine_bench.compare(name, function, values, calls, args.engine,
                                           eager=not name.startswith(("reduced", "table"))))
+  of_families(args, results)
   with open(args.out, "w") as out:
     json.dump(results, out, indent=1)
 

@@ -5,7 +5,8 @@
 # thread and then two. They are installed into build/bench-peers.
 # run.sh state: snapshots of a gigabyte of variables, and the calls beside them; increments a second
 # in memory and with each on disk.
-# run.sh ops [NAME...]: single ops beside TensorFlow, by dtypes and sizes.
+# run.sh ops [NAME...]: single ops beside TensorFlow, by dtypes and sizes, and families of ops with their
+# geometric means (NAME "families": these alone).
 # run.sh data [NAME...]: pipelines of tf.data beside TensorFlow's, elements per second.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
