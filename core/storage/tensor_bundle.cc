@@ -437,6 +437,8 @@ absl::StatusOr<Tensor> BundleReader::Read(absl::string_view key, Allocator& allo
                          DTypeName(entry->dtype));
   }
   FORMWORK_ASSIGN_OR_RETURN(Tensor whole, Tensor::Allocate(allocator, entry->dtype, entry->shape));
+  const size_t size = DTypeSize(entry->dtype);
+  std::vector<bool> there(static_cast<size_t>(entry->shape.num_elements()));
   int64_t covered = 0;
   for (const TensorSlice& slice : entry->slices) {
     FORMWORK_ASSIGN_OR_RETURN(const Entry* part, Find(SliceKey(key, slice)));
@@ -446,12 +448,18 @@ absl::StatusOr<Tensor> BundleReader::Read(absl::string_view key, Allocator& allo
     FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ReadWhole(key, *part, allocator));
     char* to = static_cast<char*>(whole.mutable_raw());
     const char* from = static_cast<const char*>(value.raw());
-    ForRows(slice, DTypeSize(entry->dtype), [&](size_t at, size_t part_at, size_t bytes) {
+    bool overlaps = false;
+    ForRows(slice, size, [&](size_t at, size_t part_at, size_t bytes) {
       std::memcpy(to + at, from + part_at, bytes);
+      const auto first = there.begin() + static_cast<int64_t>(at / size);
+      const auto last = first + static_cast<int64_t>(bytes / size);
+      overlaps |= std::find(first, last, true) != last;
+      std::fill(first, last, true);
     });
-    if (__builtin_add_overflow(covered, part->shape.num_elements(), &covered)) break;
+    // Then there would be room for elements that nothing was read for.
+    if (overlaps) return Damaged(absl::StrCat("tensor '", key, "' has slices that overlap"));
+    covered += part->shape.num_elements();
   }
-  // As the format has it: they do not overlap.
   if (covered == entry->shape.num_elements()) return whole;
   return Damaged(absl::StrCat("of tensor '", key, "' not every slice is there"));
 }

@@ -137,6 +137,17 @@ TEST_F(CheckpointFilesTest, ASliceThatIsMissingIsDataLoss) {
   EXPECT_TRUE(absl::IsDataLoss((*reader)->Read("w", allocator_).status()));
 }
 
+TEST_F(CheckpointFilesTest, SlicesThatOverlapAreDataLoss) {
+  // As many elements as there are, and yet the last is in none.
+  const auto writer = BundleWriter::Create(In("c"));
+  ASSERT_TRUE((*writer)->AddSlice("w", *TensorSlice::Parse("4 0,2"), Floats({1, 2}, {2})).ok());
+  ASSERT_TRUE((*writer)->AddSlice("w", *TensorSlice::Parse("4 1,2"), Floats({2, 3}, {2})).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const absl::Status read = (*BundleReader::Open(In("c")))->Read("w", allocator_).status();
+  EXPECT_TRUE(absl::IsDataLoss(read)) << read;
+  EXPECT_NE(read.message().find("'w' has slices that overlap"), std::string::npos) << read;
+}
+
 TEST_F(CheckpointFilesTest, MergingKeepsEachTensorAndRefusesTwoOfAKey) {
   for (const char* name : {"a", "b"}) {
     const auto writer = BundleWriter::Create(In(name));
