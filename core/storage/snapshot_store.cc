@@ -296,6 +296,8 @@ rocksdb::Options DatabaseOptions() {
   options.disable_auto_compactions = true;  // Compact.
   options.max_open_files = 256;
   options.allow_fallocate = false;  // It takes what it writes.
+  // What was being written when it ended may be cut off; damage before that is no end of the log.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.keep_log_file_num = 2;
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.stats_dump_period_sec = 0;
