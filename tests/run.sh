@@ -3,11 +3,11 @@
 #
 #   (nothing)  what CI runs: unit, op, device and concurrency tests, the client's, conformance with
 #              TensorFlow, end to end; the C++ ones again under AddressSanitizer with UBSan; a
-#              minute of fuzzing the importer
+#              minute of fuzzing the importer, and half of one the readers of files
 #   --fast     without the sanitizers and the fuzzing
 #   --slow     also ThreadSanitizer, op cases at every level of vector instructions, 10,000 schedules
-#              of the simulated device, the Python tests on a server that runs on it, ten minutes of
-#              what comes and goes, and ten of fuzzing
+#              of the simulated device, the Python tests on a server that runs on it, ten minutes of a
+#              server's life, and ten minutes of each fuzzing
 #   --attacks  only what clients, peers and machines may do to a server, against the release build
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,7 +39,8 @@ build dev
 step "Unit, op, graph and concurrency tests"
 attempt ctest --test-dir build/dev -j 2 --output-on-failure -L fast
 
-asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests formwork_stream_tests import_fuzzer)
+asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests formwork_stream_tests import_fuzzer
+              checkpoint_fuzzer store_fuzzer)
 if [ "$mode" != --fast ]; then
   # Python tests leave most of a core idle.
   step "Building asan (clang, with the fuzz targets) meanwhile"
@@ -57,13 +58,20 @@ if [ "$mode" != --fast ]; then
   step "The C++ tests under AddressSanitizer and UBSan"
   export ASAN_OPTIONS=detect_stack_use_after_return=1 FORMWORK_SCHEDULES=50
   attempt ctest --test-dir build/asan -j 2 --output-on-failure -L fast
-  # The same start each time, so that what it finds is of the change; --slow goes elsewhere.
-  fuzz=(-max_total_time=60 -seed=1)
-  [ "$mode" != --slow ] || fuzz=(-max_total_time=600)
+  fuzz() {  # FUZZER SECONDS OPTIONS...
+    local corpus=build/fuzz-corpus/$1 time=(-max_total_time="$2" -seed=1)
+    # The same start each time, so that what it finds is of the change; --slow goes elsewhere.
+    [ "$mode" != --slow ] || time=(-max_total_time=600)
+    rm -rf "$corpus" && mkdir -p "$corpus"
+    attempt "build/asan/bin/$1" "${time[@]}" -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
+      -print_funcs=0 -verbosity=0 "$corpus" "${@:3}"
+  }
   step "Fuzzing the importer"
-  rm -rf build/fuzz-corpus && mkdir -p build/fuzz-corpus
-  attempt build/asan/bin/import_fuzzer "${fuzz[@]}" -rss_limit_mb=4096 -timeout=20 \
-    -print_final_stats=1 -print_funcs=0 -verbosity=0 build/fuzz-corpus tests/fuzz/seeds
+  fuzz import_fuzzer 60 tests/fuzz/seeds
+  # What is edited is short; a long input is damaged in many places, of which one is found.
+  step "Fuzzing the readers of checkpoints and data directories"
+  fuzz checkpoint_fuzzer 15 -len_control=0 -max_len=64
+  fuzz store_fuzzer 15 -len_control=0 -max_len=32 -entropic=0
 fi
 
 if [ "$mode" = --slow ]; then

@@ -292,10 +292,19 @@ absl::Status Snapshots::RestoreResource(const state::Resource& from, const Store
     return FailedPrecondition("data directory: resource '", from.name(),
                               "' is of a kind that is not known: ", from.kind());
   }
+  const auto damaged = [&](absl::string_view what) {
+    return absl::DataLossError(
+        absl::StrCat("data directory: ", form->kind.name, " '", from.name(), "' ", what));
+  };
   ResourceType type{&form->kind, {}};
   for (const state::Resource::Part& part : from.parts()) {
-    FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, ShapeFrom(part.shape()));
-    type.parts.push_back({static_cast<DType>(part.dtype()), std::move(shape)});
+    absl::StatusOr<PartialShape> shape = ShapeFrom(part.shape());
+    const auto dtype = static_cast<DType>(part.dtype());
+    if (!shape.ok() || !IsKnown(dtype)) return damaged("is of no dtype and shape that there are");
+    type.parts.push_back({dtype, *std::move(shape)});
+  }
+  if (form->type_parts != 0 && type.parts.size() != form->type_parts) {
+    return damaged("is of no type that there is");
   }
   ResourceValue value;
   if (from.initialized()) {
@@ -309,6 +318,9 @@ absl::Status Snapshots::RestoreResource(const state::Resource& from, const Store
       FORMWORK_RETURN_IF_ERROR(name(RestoreRows(key, &(*parts)[0])));
     }
     absl::StatusOr<ResourceValue> made = form->value(type, *parts);
+    if (absl::IsInvalidArgument(made.status())) {
+      return damaged(absl::StrCat("has a value that is none: ", made.status().message()));
+    }
     if (!made.ok()) return name(made.status());
     value = *std::move(made);
   }
@@ -321,8 +333,12 @@ absl::Status Snapshots::RestoreFunction(const state::Function& from) {
   FORMWORK_ASSIGN_OR_RETURN(
       std::vector<Tensor> values,
       store_->Get({StoredKey::Of::kRegistration, from.registration(), 0}, engine_.allocator_));
+  const auto is_text = [](const Tensor& value) {
+    return value.dtype() == DType::kString && value.num_elements() == 1;
+  };
   state::Registration message;
-  if (values.size() < 2 || !message.ParseFromString(values[0].scalar<std::string>())) {
+  if (values.size() < 2 || !is_text(values[0]) || !is_text(values[1]) ||
+      !message.ParseFromString(values[0].scalar<std::string>())) {
     return absl::DataLossError(
         absl::StrCat("data directory: registration ", from.registration(), " is damaged"));
   }

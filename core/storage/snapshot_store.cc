@@ -88,9 +88,12 @@ std::optional<StoredKey> FromHeaderKey(absl::string_view text) {
                    LoadBigEndian(text.substr(10, 8))};
 }
 
+// As many as there can be at most, where a damaged one says that they are more.
 uint64_t BytesOf(const state::StoredValue& header) {
   uint64_t bytes = 0;
-  for (const state::StoredValue::Part& part : header.parts()) bytes += part.bytes();
+  for (const state::StoredValue::Part& part : header.parts()) {
+    if (__builtin_add_overflow(bytes, part.bytes(), &bytes)) return UINT64_MAX;
+  }
   return bytes;
 }
 
@@ -190,18 +193,27 @@ class PieceReader {
   PieceReader(rocksdb::DB& db, const StoredKey& key) : db_(db), key_(key) {}
 
   absl::Status Read(char* to, size_t bytes) {
-    while (bytes > 0) {
-      if (left_.empty()) FORMWORK_RETURN_IF_ERROR(Next());
-      const size_t taken = std::min(bytes, left_.size());
-      std::memcpy(to, left_.data(), taken);
-      left_.remove_prefix(taken);
-      to += taken;
-      bytes -= taken;
-    }
-    return absl::OkStatus();
+    return Take(bytes, [&to](absl::string_view part) {
+      std::memcpy(to, part.data(), part.size());
+      to += part.size();
+    });
+  }
+  // Takes memory for what has been read alone, whatever `bytes` says.
+  absl::Status Append(size_t bytes, std::string* to) {
+    return Take(bytes, [to](absl::string_view part) { to->append(part.data(), part.size()); });
   }
 
  private:
+  absl::Status Take(size_t bytes, absl::FunctionRef<void(absl::string_view)> taken) {
+    while (bytes > 0) {
+      if (left_.empty()) FORMWORK_RETURN_IF_ERROR(Next());
+      const size_t part = std::min(bytes, left_.size());
+      taken(left_.substr(0, part));
+      left_.remove_prefix(part);
+      bytes -= part;
+    }
+    return absl::OkStatus();
+  }
   absl::Status Next() {
     piece_.Reset();
     rocksdb::ReadOptions options;
@@ -278,8 +290,7 @@ absl::Status ReadElements(const StoredKey& key, uint64_t bytes, PieceReader& rea
     FORMWORK_RETURN_IF_ERROR(reader.Read(reinterpret_cast<char*>(&size), sizeof(size)));
     bytes -= sizeof(size);
     if (bytes < size) return Damaged(key, "has not the size of its strings");
-    text.resize(size);
-    FORMWORK_RETURN_IF_ERROR(reader.Read(text.data(), size));
+    FORMWORK_RETURN_IF_ERROR(reader.Append(size, &text));
     bytes -= size;
   }
   return bytes == 0 ? absl::OkStatus() : Damaged(key, "has not the size of its strings");
@@ -431,7 +442,13 @@ absl::StatusOr<uint64_t> SnapshotStore::Log(absl::Span<const LoggedValue> values
 absl::Status SnapshotStore::VisitLog(
     const std::function<void(const StoredKey&, const state::Logged&)>& visit) const {
   return VisitHeaders([&](const StoredKey& key, const state::StoredValue& header) {
-    if (IsLogged(key) && header.has_logged()) visit(key, header.logged());
+    if (!IsLogged(key) || !header.has_logged()) return absl::OkStatus();
+    const state::Logged& logged = header.logged();
+    if ((logged.has_resource() && logged.resource().id() != key.id) ||
+        (logged.has_function() && logged.function().id() != key.id)) {
+      return Damaged(key, "says that it is of another");
+    }
+    visit(key, logged);
     return absl::OkStatus();
   });
 }
@@ -491,10 +508,17 @@ absl::Status SnapshotStore::Remove(const StoredKey& key) {
   return Remove(key, *header);
 }
 
-// The header last, for it says which pieces there are.
+// The header last, for it says which pieces there are. Of a value that was not finished, or is
+// damaged, there may be fewer, but never more than all that is stored.
 absl::Status SnapshotStore::Remove(const StoredKey& key, const state::StoredValue& header) {
   const uint64_t bytes = BytesOf(header);
-  for (uint64_t piece = 0; piece * kPieceBytes < bytes; ++piece) {
+  uint64_t most = kPieceBytes;
+  for (const char* stored : {"rocksdb.total-sst-files-size", "rocksdb.total-blob-file-size",
+                             "rocksdb.size-all-mem-tables"}) {
+    uint64_t of_kind = 0;
+    if (bytes > kPieceBytes && db_->GetIntProperty(stored, &of_kind)) most += of_kind;
+  }
+  for (uint64_t piece = 0; piece * kPieceBytes < std::min(bytes, most); ++piece) {
     FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), PieceKey(key, piece))));
   }
   FORMWORK_RETURN_IF_ERROR(ToStatus(db_->Delete(Unlogged(), HeaderKey(key))));
@@ -512,9 +536,10 @@ absl::Status SnapshotStore::VisitHeaders(
   std::unique_ptr<rocksdb::Iterator> found(db_->NewIterator(options));
   for (found->Seek(first); found->Valid(); found->Next()) {
     const std::optional<StoredKey> key = FromHeaderKey({found->key().data(), found->key().size()});
+    if (!key) return absl::DataLossError("data directory: the key of a value is damaged");
     state::StoredValue header;
-    if (!key || !header.ParseFromString(found->value().ToString())) {
-      return absl::DataLossError("data directory: a value's header is damaged");
+    if (!header.ParseFromString(found->value().ToString())) {
+      return Damaged(*key, "has a damaged header");
     }
     FORMWORK_RETURN_IF_ERROR(visit(*key, header));
   }

@@ -28,6 +28,7 @@ struct StoredForm {
   /// Errors: kInvalidArgument if they are not parts of a value of that type; kResourceExhausted.
   absl::StatusOr<ResourceValue> (*value)(const ResourceType& type,
                                          const std::vector<Tensor>& parts);
+  size_t type_parts = 0;  ///< That a resource's type has; 0: any number.
 };
 
 extern const StoredForm kStoredVariable;                                      ///< variable_cpu.cc

@@ -290,9 +290,9 @@ absl::StatusOr<KernelFn> MakeBeginDense(KernelInit& init) {
 
 }  // namespace
 
-const StoredForm kStoredTable = {kTableKind, StoredParts, ValueOfParts};
-const StoredForm kStoredStaticTable = {kStaticTableKind, StoredParts, ValueOfParts};
-const StoredForm kStoredDenseTable = {kDenseTableKind, StoredDenseParts, DenseValueOfParts};
+const StoredForm kStoredTable = {kTableKind, StoredParts, ValueOfParts, 2};
+const StoredForm kStoredStaticTable = {kStaticTableKind, StoredParts, ValueOfParts, 2};
+const StoredForm kStoredDenseTable = {kDenseTableKind, StoredDenseParts, DenseValueOfParts, 2};
 
 void RegisterTableCpuKernels(KernelRegistry& registry) {
   registry.Add("MutableDenseHashTableV2", MakeBeginDense);

@@ -240,7 +240,8 @@ const StoredForm kStoredVariable = {
         return InvalidArgument("a value does not fit a variable ", type.ToString());
       }
       return ResourceValue{parts[0], parts[0].bytes()};
-    }};
+    },
+    1};
 
 void RegisterVariableCpuKernels(KernelRegistry& registry) {
   registry.Add("ReadVariableOp", MakeRead);
