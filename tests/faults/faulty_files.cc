@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -21,6 +22,16 @@ namespace formwork::testing {
 namespace {
 
 std::atomic<FaultyFiles*> faults{nullptr};
+// Held by whoever asks them, so that they do not end meanwhile.
+ABSL_CONST_INIT absl::Mutex asking(absl::kConstInit);
+
+// Has the faults, if there are any of that path, look at it.
+template <typename Look>
+void Have(absl::string_view path, const Look& look) {
+  absl::ReaderMutexLock lock(&asking);
+  FaultyFiles* const now = faults.load();
+  if (now != nullptr && now->IsOf(path)) look(*now);
+}
 
 // The one that this program's stands before.
 template <typename Function>
@@ -50,11 +61,12 @@ using Kind = FaultyFiles::Kind;
 // What the faults say of a call, if it is of theirs; where it fails with nothing of it done, errno.
 struct Asked {
   Asked(Kind kind, const std::string& path, size_t bytes) : bytes(bytes) {
-    FaultyFiles* const now = faults.load();
-    if (now == nullptr || !now->IsOf(path)) return;
-    const FaultyFiles::Outcome outcome = now->Ask(kind, path, bytes);
-    this->bytes = std::min(bytes, outcome.bytes);
-    error = outcome.error;
+    if (faults.load() == nullptr) return;
+    Have(path, [&](FaultyFiles& now) {
+      const FaultyFiles::Outcome outcome = now.Ask(kind, path, bytes);
+      this->bytes = std::min(bytes, outcome.bytes);
+      error = outcome.error;
+    });
   }
   size_t bytes;
   int error = 0;
@@ -76,13 +88,12 @@ ssize_t Move(Kind kind, int descriptor, size_t bytes, const Do& with) {
 
 template <typename Sync>
 int SyncFile(int descriptor, const Sync& sync) {
-  FaultyFiles* const now = faults.load();
-  if (now == nullptr) return sync(descriptor);
+  if (faults.load() == nullptr) return sync(descriptor);
   const std::string path = PathOf(descriptor);
   const Asked asked(Kind::kSync, path, 0);
   if (asked.error != 0) return Fail(asked.error);
   const int done = sync(descriptor);
-  if (done == 0 && now->IsOf(path)) now->Synced(path);
+  if (done == 0) Have(path, [&](FaultyFiles& now) { now.Synced(path); });
   return done;
 }
 
@@ -102,7 +113,10 @@ FaultyFiles::FaultyFiles(std::string folder, Decide decide)
   faults.store(this);
 }
 
-FaultyFiles::~FaultyFiles() { faults.store(nullptr); }
+FaultyFiles::~FaultyFiles() {
+  absl::MutexLock lock(&asking);
+  faults.store(nullptr);
+}
 
 bool FaultyFiles::IsOf(absl::string_view path) const {
   return absl::StartsWith(absl::StrCat(path, "/"), folder_) && !IsMessages(path);
@@ -187,8 +201,9 @@ int rename(const char* from, const char* to) noexcept {
   const Asked asked(Kind::kRename, to, 0);
   if (asked.error != 0) return Fail(asked.error);
   const int done = next(from, to);
-  FaultyFiles* const now = faults.load();
-  if (done == 0 && now != nullptr && now->IsOf(to)) now->Renamed(from, to);
+  if (done == 0 && faults.load() != nullptr) {
+    Have(to, [&](FaultyFiles& now) { now.Renamed(from, to); });
+  }
   return done;
 }
 
