@@ -7,6 +7,7 @@
 
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
+#include "core/graph/decode_variant.h"
 #include "core/tensor/bools.h"
 
 namespace formwork {
@@ -134,6 +135,31 @@ absl::StatusOr<Tensor> DecodeStrings(const std::string& content, const Shape& sh
     }
   }
   if (static_cast<size_t>(input.CurrentPosition()) != content.size()) return wrong_size();
+  return tensor;
+}
+
+// Variants in tensor_content stand there as strings do.
+absl::StatusOr<Tensor> DecodeVariants(const tf::TensorProto& proto, const Shape& shape,
+                                      Allocator& allocator) {
+  const int64_t n = shape.num_elements();
+  Tensor texts;
+  const bool in_content = !proto.tensor_content().empty();
+  if (in_content) {
+    FORMWORK_ASSIGN_OR_RETURN(texts, DecodeStrings(proto.tensor_content(), shape, allocator));
+  } else if (proto.variant_val_size() != n) {
+    return InvalidArgument("tensor has not as many variants as elements: variants=",
+                           proto.variant_val_size(), " elements=", n);
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(allocator, DType::kVariant, shape));
+  for (int64_t i = 0; i < n; ++i) {
+    tf::VariantTensorDataProto parsed;
+    if (in_content && !parsed.ParseFromString(texts.data<std::string>()[i])) {
+      return InvalidArgument("element ", i, " of a tensor is no variant");
+    }
+    FORMWORK_ASSIGN_OR_RETURN(
+        tensor.mutable_data<Variant>()[i],
+        DecodeVariant(in_content ? parsed : proto.variant_val(static_cast<int>(i)), allocator));
+  }
   return tensor;
 }
 
@@ -275,9 +301,10 @@ absl::StatusOr<Tensor> DecodeTensor(const tf::TensorProto& proto, Allocator& all
     return InvalidArgument("tensor of an unknown shape: ", partial.ToString());
   }
   FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(partial.dims()));
-  if (dtype == DType::kResource || dtype == DType::kVariant) {
+  if (dtype == DType::kResource) {
     return Unimplemented("a constant of dtype ", DTypeName(dtype), " is not supported");
   }
+  if (dtype == DType::kVariant) return DecodeVariants(proto, shape, allocator);
   const std::optional<int64_t> bytes =
       CheckedMul(shape.num_elements(), static_cast<int64_t>(DTypeSize(dtype)));
   const std::string& content = proto.tensor_content();

@@ -11,6 +11,7 @@
 #include "core/base/hash_map.h"
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
+#include "core/graph/decode_variant.h"
 
 namespace formwork {
 namespace {
@@ -77,6 +78,11 @@ class Fingerprinter {
       for (const std::string& text : tensor.span<std::string>()) digest.Add(text);
     } else if (IsPlainData(tensor.dtype())) {
       digest.Add(absl::string_view(static_cast<const char*>(tensor.raw()), tensor.bytes()));
+    } else if (tensor.dtype() == DType::kVariant) {
+      for (const Variant& variant : tensor.span<Variant>()) {
+        digest.Add(variant == nullptr ? "" : variant->type_name());
+        for (const Tensor* part : TensorsInside(variant)) AddTensor(*part, digest);
+      }
     }
   }
 

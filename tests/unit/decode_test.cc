@@ -3,6 +3,8 @@
 #include "core/graph/decode.h"
 
 #include "core/device/host_allocator.h"
+#include "core/kernels/ragged/ragged_variant.h"
+#include "core/kernels/variant/tensor_part.h"
 #include "tests/support/graph_text.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
@@ -147,6 +149,79 @@ TEST(DecodeTensorTest, StringsMayComeAsContent) {
   }
   proto.mutable_tensor_shape()->mutable_dim(0)->set_size(int64_t{1} << 22);
   EXPECT_THAT(Decode(proto), StatusIs(StatusCode::kInvalidArgument));
+}
+
+tf::VariantTensorDataProto VariantProto(absl::string_view type,
+                                        std::vector<tf::TensorProto> tensors) {
+  tf::VariantTensorDataProto proto;
+  proto.set_type_name(std::string(type));
+  for (tf::TensorProto& tensor : tensors) *proto.add_tensors() = std::move(tensor);
+  return proto;
+}
+
+// As TensorFlow writes them: the sizes of all, then all.
+std::string AsContent(const std::vector<tf::VariantTensorDataProto>& variants) {
+  std::string sizes, texts;
+  for (const tf::VariantTensorDataProto& variant : variants) {
+    sizes += static_cast<char>(variant.ByteSizeLong());  // Less than 128.
+    texts += variant.SerializeAsString();
+  }
+  return sizes + texts;
+}
+
+TEST(DecodeTensorTest, VariantsAreRaggedTensorsOrTensors) {
+  const tf::VariantTensorDataProto ragged =
+      VariantProto("RaggedTensorVariant",
+                   {ToProto(VectorOf<int64_t>({0, 1, 3})), ToProto(VectorOf<float>({5, 6, 7}))});
+  const tf::VariantTensorDataProto part =
+      VariantProto("tensorflow::Tensor", {ToProto(VectorOf<int64_t>({4, 2}))});
+  tf::TensorProto content = Proto(DType::kVariant, {3}), list = content;
+  content.set_tensor_content(AsContent({ragged, part, VariantProto("", {})}));
+  for (const auto& variant : {ragged, part, VariantProto("", {})})
+    *list.add_variant_val() = variant;
+  for (const tf::TensorProto& proto : {content, list}) {
+    ASSERT_OK_AND_ASSIGN(const Tensor tensor, Decode(proto));
+    const absl::Span<const Variant> variants = tensor.span<Variant>();
+    const auto* first = dynamic_cast<const RaggedVariant*>(variants[0].get());
+    ASSERT_NE(first, nullptr);
+    ASSERT_EQ(first->splits.size(), 1u);
+    EXPECT_THAT(first->splits[0].span<int64_t>(), ElementsAre(0, 1, 3));
+    EXPECT_THAT(first->values.span<float>(), ElementsAre(5, 6, 7));
+    const auto* second = dynamic_cast<const TensorPart*>(variants[1].get());
+    ASSERT_NE(second, nullptr);
+    EXPECT_THAT(second->tensor.span<int64_t>(), ElementsAre(4, 2));
+    EXPECT_EQ(variants[2], nullptr);
+  }
+}
+
+TEST(DecodeTensorTest, VariantsThatCannotBeAreRefused) {
+  const auto decode = [](const tf::VariantTensorDataProto& variant) {
+    tf::TensorProto proto = Proto(DType::kVariant, {1});
+    *proto.add_variant_val() = variant;
+    return Decode(proto).status();
+  };
+  const tf::TensorProto vector = ToProto(VectorOf<int64_t>({0, 1}));
+  EXPECT_THAT(decode(VariantProto("tensorflow::TensorList", {})),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("tensorflow::TensorList")));
+  EXPECT_THAT(decode(VariantProto("tensorflow::Tensor", {Proto(DType::kVariant, {0})})),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("holds variants")));
+  for (const auto& variant :
+       {VariantProto("RaggedTensorVariant", {}), VariantProto("tensorflow::Tensor", {}),
+        VariantProto("tensorflow::Tensor", {vector, vector})}) {
+    EXPECT_THAT(decode(variant), StatusIs(StatusCode::kInvalidArgument, HasSubstr("number of")));
+  }
+  tf::TensorProto damaged = vector;
+  damaged.set_tensor_content("odd");
+  EXPECT_THAT(decode(VariantProto("tensorflow::Tensor", {damaged})),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("wrong size")));
+  tf::TensorProto proto = Proto(DType::kVariant, {2});
+  EXPECT_THAT(Decode(proto), StatusIs(StatusCode::kInvalidArgument, HasSubstr("variants=0")));
+  proto.set_tensor_content(
+      "\x01\x01"
+      "ab");
+  EXPECT_THAT(Decode(proto), StatusIs(StatusCode::kInvalidArgument, HasSubstr("element 0")));
+  proto.set_tensor_content("\x01\x7f");
+  EXPECT_THAT(Decode(proto), StatusIs(StatusCode::kInvalidArgument, HasSubstr("wrong size")));
 }
 
 TEST(DecodeTensorTest, SizesThatCannotBeAreRefused) {
