@@ -72,6 +72,7 @@ absl::Status DecodeAttrs(const tf::NodeDef& def, const OpDef& op, Allocator& all
   }
   for (const auto& [name, value] : def.attr()) {
     if (op.FindAttr(name) != nullptr) continue;
+    if (value.value_case() == tf::AttrValue::VALUE_NOT_SET) continue;  // It says nothing.
     if (name.empty() || name[0] != '_') {
       return InvalidArgument("attr '", Shown(name), "' is not one of the op's");
     }

@@ -67,6 +67,21 @@ TEST_F(ImportTest, AnyTensorCanBeFedAndWhatIsBehindItIsCutOff) {
             "-> y, s:1\n");
 }
 
+TEST_F(ImportTest, AnAttrOfNoOpsSaysNothingWithoutAValue) {
+  ASSERT_OK_AND_ASSIGN(tf::GraphDef graph,
+                       ParseGraph("x = Placeholder dtype=float\ny = Neg(x) T=float"));
+  (*graph.mutable_node(1)->mutable_attr())["seed"];
+  const auto import = [&] {
+    return ImportGraph(graph, {{{"x:0", DType::kFloat}}, {"y:0"}, {}}, world_.ops, world_.allocator,
+                       &world_.culprits)
+        .status();
+  };
+  EXPECT_OK(import());
+  (*graph.mutable_node(1)->mutable_attr())["seed"].set_i(1);
+  EXPECT_THAT(import(), StatusIs(StatusCode::kInvalidArgument,
+                                 HasSubstr("attr 'seed' is not one of the op's")));
+}
+
 TEST_F(ImportTest, FeedsThatAreNotThereOrDoNotFitAreRefused) {
   const char* text = "x = Placeholder dtype=float\ny = Neg(x) T=float";
   auto import = [&](std::vector<std::pair<std::string, DType>> feeds) {
