@@ -48,6 +48,18 @@ void RegisterFiles(OpRegistry& registry) {
       "footer_bytes: int64, buffer_size: int64, compression_type: string) -> (handle: variant); "
       "metadata: string = \"\"",
       traits);
+  registry.Add(
+      "CSVDataset(filenames: string, compression_type: string, buffer_size: int64, header: bool, "
+      "field_delim: string, use_quote_delim: bool, na_value: string, select_cols: int64, "
+      "record_defaults: output_types) -> (handle: variant); output_types: list({float, double, "
+      "int32, int64, string}) >= 1; output_shapes: list(shape) >= 1",
+      traits);
+  registry.Add(
+      "CSVDatasetV2(filenames: string, compression_type: string, buffer_size: int64, header: bool, "
+      "field_delim: string, use_quote_delim: bool, na_value: string, select_cols: int64, "
+      "record_defaults: output_types, exclude_cols: int64) -> (handle: variant); output_types: "
+      "list({float, double, int32, int64, string}) >= 1; output_shapes: list(shape) >= 1",
+      traits);
 }
 
 // What makes a dataset of values. As in TensorFlow it is not folded: elements may be many.
@@ -65,6 +77,15 @@ void RegisterSources(OpRegistry& registry) {
       "TensorSliceDataset(components: Toutput_types) -> (handle: variant); Toutput_types: "
       "list(type) >= 1; output_shapes: list(shape) >= 1; is_files: bool = false; metadata: string "
       "= \"\"; replicate_on_split: bool = false",
+      {.shape_fn = shapes::Scalar, .effect = Effect::kRandom});
+  registry.Add(
+      "ListDataset(tensors: Tinput_types) -> (handle: variant); Tinput_types: list(type) >= 1; "
+      "output_types: list(type) >= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar, .effect = Effect::kRandom});
+  registry.Add(
+      "GlobalShuffleDataset(input_dataset: variant, seed: int64, seed2: int64, seed_generator: "
+      "resource) -> (handle: variant); reshuffle_each_iteration: bool = true; output_types: "
+      "list(type) >= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .effect = Effect::kRandom});
   registry.Add(
       "RandomDataset(seed: int64, seed2: int64) -> (handle: variant); output_types: list(type) >= "
@@ -272,6 +293,10 @@ void RegisterTransformations(OpRegistry& registry) {
   registry.Add(
       "UnbatchDataset(input_dataset: variant) -> (handle: variant); output_types: list(type) >= 1; "
       "output_shapes: list(shape) >= 1; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "RebatchDatasetV2(input_dataset: variant, batch_sizes: int64, drop_remainder: bool) -> "
+      "(handle: variant); output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
       {.shape_fn = shapes::Scalar});
   registry.Add(
       "WindowDataset(input_dataset: variant, size: int64, shift: int64, stride: int64, "

@@ -127,9 +127,28 @@ absl::Status ParseExampleShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status DecodeCsvShape(InferenceContext& c) {
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.input(0));
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    const PartialShape& value = c.input(i);
+    if (value.rank() > 1) return InvalidArgument("Shape of a default must be a scalar or a vector");
+    if (value.rank() == 1 && value.dim(0) > 1) {
+      return InvalidArgument(
+          "Shape of a default must be a length-0 or length-1 vector, or a "
+          "scalar.");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterParseOps(OpRegistry& registry) {
+  registry.Add(
+      "DecodeCSV(records: string, record_defaults: OUT_TYPE) -> (output: OUT_TYPE); OUT_TYPE: "
+      "list({float, double, int32, int64, string}) >= 1; field_delim: string = \",\"; "
+      "use_quote_delim: bool = true; na_value: string = \"\"; select_cols: list(int) = []",
+      {.shape_fn = DecodeCsvShape});
   registry.Add(
       "ParseExampleV2(serialized: string, names: string, sparse_keys: string, dense_keys: string, "
       "ragged_keys: string, dense_defaults: Tdense) -> (sparse_indices: num_sparse*int64, "

@@ -119,6 +119,59 @@ def test_records_of_one_length(folder, server, layout):
     _agree(server, lambda name: Fixed(name, *layout, compression_type=compression), str(path))
 
 
+_CSV = ("Expect \\d fields but have (\\d|more) in record|Unquoted fields cannot have quotes inside|"
+        "Reached end of file without closing quoted field in record|Quote inside a string has to be "
+        "escaped by another quote|Field \\d in record is not a valid int32: \\w+|"
+        "Field \\d is required but missing in record!|Can't read header of file")
+
+
+def _lines_of(server, path, defaults, **more):
+  """What there is of each line, in TensorFlow and on the server: its fields, or what is wrong."""
+  def take(it):
+    return next(it)
+
+  outcomes = []
+  for function in (tf.function, server.function):
+    taken = function(take)
+    it, outcome = iter(tf.data.experimental.CsvDataset(path, defaults, **more)), []
+    while len(outcome) < 10:
+      try:
+        outcome.append([x.numpy() for x in taken(it)])
+      except tf.errors.OutOfRangeError:
+        break
+      except tf.errors.InvalidArgumentError as e:
+        outcome.append(re.search(_CSV, e.message).group())
+    outcomes.append(outcome)
+  assert outcomes[0] == outcomes[1]
+  return outcomes[0]
+
+
+@pytest.mark.parametrize("text", (
+    b"", b"\n", b"a,b\nc,d", b"a,b\r\nc,d\r\n", b"a,b\rc,\r", b"\n\na,b\n\n", b"a\nb,c\n", b"a,b,c\nd,e\n",
+    b'"a,b",c\n"d""e",f\n', b'"a\r\nb",c\n', b'a"b,c\nd,e\n', b'"a"b,c\nd,e\n', b'"a,b\n', b'a,"b"', b'a,"',
+    b'"a""\n"b",c\nd,e"', b'1,2\n3,4,"5\n6"\n7,8\n', b",\n", b"x" * 300000 + b"," + b"y" * 300000 + b"\na,b"))
+def test_lines_of_fields(folder, server, text):
+  (folder / "csv").write_bytes(text)
+  path = str(folder / "csv")
+  _lines_of(server, path, ["d", "e"])
+  _lines_of(server, [path, path], ["d", "e"], header=True)
+  _lines_of(server, path, ["d", "e"], use_quote_delim=False)
+  _lines_of(server, path, ["d"], select_cols=[1])
+  _lines_of(server, path, ["d"], exclude_cols=[0])
+  (folder / "csv.gz").write_bytes(gzip.compress(text))
+  assert _lines_of(server, path, ["d", "e"]) == _lines_of(server, str(folder / "csv.gz"), ["d", "e"],
+                                                          compression_type="GZIP")
+
+
+def test_fields_are_numbers_or_missing(folder, server):
+  (folder / "csv").write_bytes(b"1; 2.5;x\n;;\nNA;3;z\nq;1;y\n-4;inf;NA\n")
+  lines = _lines_of(server, str(folder / "csv"), [tf.constant([7]), tf.constant(0.5), tf.string],
+                    field_delim=";", na_value="NA")
+  assert lines == [[1, 2.5, b"x"], "Field 2 is required but missing in record!", [7, 3.0, b"z"],
+                   "Field 0 in record is not a valid int32: q",
+                   "Field 2 is required but missing in record!"]
+
+
 def test_what_is_wrong_with_a_files_compression_is_said(folder, server):
   text = b"a\nb\n" * 100
   whole = gzip.compress(text)

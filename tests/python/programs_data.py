@@ -108,6 +108,55 @@ def batches_of_all_kinds(function):
 
 
 @program
+def batches_of_other_sizes(function):
+  def lengths(d):
+    return _gathered(d.map(lambda x: tf.size(x, tf.int64)))
+
+  @function
+  def f(n, size):
+    batches = Dataset.range(n).batch(4)
+    pairs = Dataset.zip((batches, batches.map(tf.strings.as_string))).rebatch(size)
+    ragged = Dataset.range(n).map(lambda i: tf.fill([i % 3, 2], i))
+    return [_gathered(batches.rebatch(size)), lengths(batches.rebatch(size)),
+            lengths(batches.rebatch([size, 1])), lengths(batches.rebatch([0, size, 2])),
+            lengths(batches.rebatch(size, drop_remainder=True)),
+            _gathered(pairs.map(lambda i, text: i + tf.cast(tf.strings.length(text), tf.int64))),
+            _gathered(ragged.rebatch(size)), batches.rebatch(size).cardinality()]
+
+  return [f(tf.constant(n, tf.int64), tf.constant(k, tf.int64))
+          for n, k in ((0, 3), (9, 3), (9, 4), (9, 100), (8, 1))]
+
+
+@program
+def elements_of_lists(function):
+  from_list = tf.data.experimental.from_list
+
+  @function
+  def f(x):
+    pairs = from_list([(x, "a"), (x + 1, "bb")])
+    return [_gathered(from_list([x, x * 2, x * 3])), pairs.cardinality(),
+            _gathered(pairs.map(lambda i, text: i + tf.cast(tf.strings.length(text), tf.int64)))]
+
+  return f(tf.constant(5, tf.int64))
+
+
+@program
+def all_elements_shuffled(function):
+  """In an order of the server's own."""
+  from tensorflow.python.data.experimental.ops import global_shuffle_op
+
+  @function
+  def f(n):
+    r = global_shuffle_op._global_shuffle(Dataset.range(n).map(lambda i: i * i), seed=7)
+    once = global_shuffle_op._global_shuffle(Dataset.range(20), seed=7, reshuffle_each_iteration=False)
+    both = _gathered(once.repeat(2))
+    return tf.sort(_gathered(r)), r.cardinality(), tf.reduce_all(both[:20] == both[20:]), (
+        tf.reduce_any(both[:20] != tf.range(20, dtype=tf.int64)))
+
+  return [caught(f, tf.constant(n, tf.int64)) for n in (9, 1, 0)]
+
+
+@program
 def batches_as_sparse_tensors(function):
   @function
   def f(n, size):

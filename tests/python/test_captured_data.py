@@ -81,6 +81,14 @@ def test_functions_share_a_dataset_and_it_goes_when_it_is_dropped(live):
   assert len(live.kept_tensors()) <= before + 1
 
 
+@pytest.mark.parametrize("sizes", ([0], [-1], [2, -1], []))
+def test_batches_of_no_size_are_refused(function, sizes):
+  """TensorFlow crashes, or goes on for ever."""
+  f = function(lambda sizes: _listed(Dataset.range(9).batch(4).rebatch(sizes)))
+  with pytest.raises(tf.errors.InvalidArgumentError, match="batch_sizes"):
+    f(tf.constant(sizes, tf.int64))
+
+
 def test_a_dataset_that_uses_a_variable_is_refused(function):
   v = tf.Variable(3, dtype=tf.int64)
   d = Dataset.range(3).map(lambda i: i + v)
@@ -97,6 +105,32 @@ def test_a_generator_runs_here(function):
   assert f().numpy().tolist() == [5, 6, 7]
   g = function(lambda d: _listed(d))
   assert g(d).numpy().tolist() == [5, 6, 7]
+
+
+def _summed(d):
+  """Of ragged or sparse elements; told apart by where values stand."""
+  total = tf.constant(0, tf.int64)
+  for x in d:
+    dense = x.to_tensor() if isinstance(x, tf.RaggedTensor) else tf.sparse.to_dense(x)
+    total = total * 100 + tf.reduce_sum(dense * tf.range(1, tf.shape(dense, tf.int64)[-1] + 1))
+  return total
+
+
+def test_datasets_of_ragged_and_sparse_tensors(function):
+  slices = Dataset.from_tensor_slices
+  ragged = [tf.ragged.constant(x, dtype=tf.int64) for x in (
+      [[[1], [2, 3]], [[], [4]]], [[[1], [2, 4]], [[], [4]]], [[[1, 2], [3]], [[4], []]])]
+  sparse = [tf.sparse.from_dense(tf.constant(x, tf.int64)) for x in (
+      [[1, 0], [0, 2]], [[0, 1], [0, 2]])]
+  captured = [slices(x) for x in ragged + sparse]
+  captured += [slices(ragged[0]).map(lambda x: x * 2), slices(sparse[0]).batch(2),
+               Dataset.from_tensors(ragged[1]).repeat(2)]
+  given = function(_summed)
+  for d in captured:
+    want = _summed(d)
+    assert given(d) == want
+    assert given(iter(d)) == want
+    assert function(lambda d=d: _summed(d))() == want
 
 
 # -------------------------------------------------------------------------------------- iterators

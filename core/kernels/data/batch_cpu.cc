@@ -305,20 +305,6 @@ absl::StatusOr<KernelFn> MakePaddedBatch(KernelInit& init) {
 
 // --- Rows of elements ---------------------------------------------------------------------------
 
-absl::Status CheckRows(const Element& element) {
-  for (size_t c = 0; c < element.size(); ++c) {
-    if (element[c].rank() == 0) {
-      return InvalidArgument("Input element must have a non-scalar value in each component.");
-    }
-    if (element[c].dim(0) != element[0].dim(0)) {
-      return InvalidArgument("Input element must have the same batch size in each component. ",
-                             "Component 0 had size ", element[0].dim(0), " but component ", c,
-                             " had size ", element[c].dim(0), ".");
-    }
-  }
-  return absl::OkStatus();
-}
-
 int64_t UnbatchedCardinality(const Dataset& input) {
   if (input.cardinality <= 0) return input.cardinality;
   for (const PartialShape& shape : input.spec.shapes) {
@@ -345,7 +331,7 @@ absl::StatusOr<KernelFn> MakeUnbatch(KernelInit& init) {
           FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, batch));
           if (!more) return false;
           at = 0;
-          if (absl::Status checked = CheckRows(batch); !checked.ok()) {
+          if (absl::Status checked = RowsOf(batch).status(); !checked.ok()) {
             batch.clear();
             return checked;
           }

@@ -7,12 +7,14 @@ namespace formwork {
 void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterSourceDatasets(registry);
   RegisterFileDatasets(registry);
+  RegisterCsvDatasets(registry);
   RegisterGeneratorDatasets(registry);
   RegisterMapDatasets(registry);
   RegisterFlatMapDatasets(registry);
   RegisterOrderDatasets(registry);
   RegisterBatchDatasets(registry);
   RegisterSparseBatchDatasets(registry);
+  RegisterRebatchDatasets(registry);
   RegisterWindowDatasets(registry);
   RegisterShuffleDatasets(registry);
   RegisterCacheDatasets(registry);

@@ -6,14 +6,16 @@
 
 namespace formwork {
 
-void RegisterSourceDatasets(KernelRegistry& registry);     ///< Of values: range, tensors, slices.
-void RegisterFileDatasets(KernelRegistry& registry);       ///< What files have.
+void RegisterSourceDatasets(KernelRegistry& registry);  ///< Of values: range, tensors, slices.
+void RegisterFileDatasets(KernelRegistry& registry);    ///< What files have.
+void RegisterCsvDatasets(KernelRegistry& registry);
 void RegisterGeneratorDatasets(KernelRegistry& registry);  ///< What functions give.
 void RegisterMapDatasets(KernelRegistry& registry);        ///< An element of each element.
 void RegisterFlatMapDatasets(KernelRegistry& registry);    ///< Datasets of elements, joined.
 void RegisterOrderDatasets(KernelRegistry& registry);      ///< Which elements, and of which input.
 void RegisterBatchDatasets(KernelRegistry& registry);      ///< Several elements as one, and back.
 void RegisterSparseBatchDatasets(KernelRegistry& registry);
+void RegisterRebatchDatasets(KernelRegistry& registry);
 void RegisterWindowDatasets(KernelRegistry& registry);  ///< Several elements as a dataset.
 void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);

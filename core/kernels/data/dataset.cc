@@ -93,4 +93,18 @@ absl::StatusOr<Tensor> RowOf(Allocator& allocator, const Tensor& value, const Sh
   return row;
 }
 
+absl::StatusOr<int64_t> RowsOf(const Element& element) {
+  for (size_t c = 0; c < element.size(); ++c) {
+    if (element[c].rank() == 0) {
+      return InvalidArgument("Input element must have a non-scalar value in each component.");
+    }
+    if (element[c].dim(0) != element[0].dim(0)) {
+      return InvalidArgument("Input element must have the same batch size in each component. ",
+                             "Component 0 had size ", element[0].dim(0), " but component ", c,
+                             " had size ", element[c].dim(0), ".");
+    }
+  }
+  return element.empty() ? 0 : element[0].dim(0);
+}
+
 }  // namespace formwork

@@ -118,4 +118,8 @@ inline Shape RowShape(const Tensor& value) {
 absl::StatusOr<Tensor> RowOf(Allocator& allocator, const Tensor& value, const Shape& shape,
                              int64_t i);
 
+/// How many rows the components of an element have.
+/// Errors: kInvalidArgument unless they have a first dimension, the same one.
+absl::StatusOr<int64_t> RowsOf(const Element& element);
+
 }  // namespace formwork

@@ -13,119 +13,37 @@
 
 #include "core/base/status.h"
 #include "core/kernels/data/data_cpu.h"
-#include "core/kernels/data/dataset.h"
-#include "core/kernels/format_tensor.h"
+#include "core/kernels/data/files.h"
 #include "core/storage/file.h"
-#include "core/storage/files_dir.h"
-#include "core/storage/input_stream.h"
 
 namespace formwork {
 namespace {
 
 using Made = absl::StatusOr<std::shared_ptr<Dataset>>;
 
-absl::Status CheckText(uint64_t bytes) {
-  if (bytes <= static_cast<uint64_t>(kMaxTextBytes)) return absl::OkStatus();
-  return ResourceExhausted("an element of a file is too large: bytes=", bytes,
-                           " limit=", kMaxTextBytes);
-}
-
-// Reads the elements of one file.
-class FileReader {
+// Elements that are a string each.
+class TextReader : public FileReader {
  public:
-  virtual ~FileReader() = default;
-  // False at the file's end.
-  virtual absl::StatusOr<bool> Next(std::string& element) = 0;
-};
-// Of the `i`-th file; `name` is what errors call it.
-using OpenReader = absl::AnyInvocable<absl::StatusOr<std::unique_ptr<FileReader>>(
-    std::unique_ptr<InputStream>, const std::string& name, size_t i) const>;
-
-struct Files {
-  std::vector<std::string> names;
-  Compression compression = Compression::kNone;
-  OpenReader open;
-};
-
-// The elements of all files, one behind the other. What fails is given up: the next file follows.
-class FilesReader {
- public:
-  explicit FilesReader(std::shared_ptr<const Files> files) : files_(std::move(files)) {}
-
-  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
-    while (reader_ != nullptr || at_ < files_->names.size()) {
-      std::string text;
-      absl::StatusOr<bool> more = NextOfFile(ctx, text);
-      if (more.ok() && *more) {
-        element.push_back(Tensor::StringScalar(std::move(text)));
-        return true;
-      }
-      reader_.reset();
-      FORMWORK_RETURN_IF_ERROR(more.status());
-      FORMWORK_RETURN_IF_ERROR(ctx.Look());
-    }
-    return false;
+  absl::StatusOr<bool> Next(Element& element) final {
+    std::string text;
+    FORMWORK_ASSIGN_OR_RETURN(const bool more, NextText(text));
+    if (more) element.push_back(Tensor::StringScalar(std::move(text)));
+    return more;
   }
 
  private:
-  absl::StatusOr<bool> NextOfFile(IterationContext& ctx, std::string& text) {
-    if (reader_ == nullptr) {
-      const size_t i = at_++;
-      const std::string& name = files_->names[i];
-      FORMWORK_ASSIGN_OR_RETURN(const std::string path, PathInFolder(ctx.call.files_dir(), name));
-      FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<InputStream> stream,
-                                InputStream::Open(path, files_->compression));
-      FORMWORK_ASSIGN_OR_RETURN(reader_, files_->open(std::move(stream), name, i));
-    }
-    return reader_->Next(text);
-  }
-
-  const std::shared_ptr<const Files> files_;
-  size_t at_ = 0;  // The next one.
-  std::unique_ptr<FileReader> reader_;
+  virtual absl::StatusOr<bool> NextText(std::string& text) = 0;
 };
 
-absl::StatusOr<std::vector<std::string>> FileNames(KernelContext& ctx) {
-  const Tensor& names = ctx.input(0);
-  if (names.rank() > 1) return InvalidArgument("`filenames` must be a scalar or a vector.");
-  const absl::Span<const std::string> all = names.span<std::string>();
-  return std::vector<std::string>(all.begin(), all.end());
-}
-
-// Of the input that says it, without which there is none.
-absl::StatusOr<Compression> CompressionFrom(KernelContext& ctx, int i) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string name,
-                            ScalarInput<std::string>(ctx, i, "`compression_type`"));
-  return CompressionFromName(name);
-}
-
-// What TensorFlow reads at once; here blocks have one size.
-// `least`: -1 where that asks for the default.
-absl::Status CheckBufferSize(KernelContext& ctx, int i, int64_t least) {
-  FORMWORK_ASSIGN_OR_RETURN(const int64_t size, ScalarInput<int64_t>(ctx, i, "`buffer_size`"));
-  if (size >= least) return absl::OkStatus();
-  return InvalidArgument("`buffer_size` must be >= 0 (0 == ",
-                         least < 0 ? "no buffering)" : "default)");
-}
-
-std::shared_ptr<Dataset> FilesDataset(Files files) {
-  auto shared = std::make_shared<const Files>(std::move(files));
-  return NewDataset({{DType::kString}, {PartialShape(Shape())}}, Dataset::kUnknown,
-                    [shared](IterationContext&) -> Begun {
-                      return NextFn([reader = FilesReader(shared)](IterationContext& ctx,
-                                                                   Element& element) mutable {
-                        return reader.Next(ctx, element);
-                      });
-                    });
-}
+ElementSpec TextSpec() { return {{DType::kString}, {PartialShape(Shape())}}; }
 
 // --- Lines --------------------------------------------------------------------------------------
 
-class LineReader final : public FileReader {
+class LineReader final : public TextReader {
  public:
   explicit LineReader(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
 
-  absl::StatusOr<bool> Next(std::string& line) override {
+  absl::StatusOr<bool> NextText(std::string& line) override {
     while (true) {
       FORMWORK_ASSIGN_OR_RETURN(const absl::string_view next, stream_->Peek());
       if (next.empty()) return !line.empty();
@@ -166,19 +84,19 @@ absl::StatusOr<KernelFn> MakeTextLine(KernelInit&) {
                     size_t) -> absl::StatusOr<std::unique_ptr<FileReader>> {
       return std::make_unique<LineReader>(std::move(stream));
     };
-    return FilesDataset(std::move(files));
+    return FilesDataset(TextSpec(), std::move(files));
   }));
 }
 
 // --- TFRecords ----------------------------------------------------------------------------------
 
 // A length of 8 bytes and its checksum, as many bytes, and their checksum.
-class RecordReader final : public FileReader {
+class RecordReader final : public TextReader {
  public:
   RecordReader(std::unique_ptr<InputStream> stream, uint64_t offset)
       : stream_(std::move(stream)), offset_(offset) {}
 
-  absl::StatusOr<bool> Next(std::string& record) override {
+  absl::StatusOr<bool> NextText(std::string& record) override {
     scratch_.clear();
     FORMWORK_ASSIGN_OR_RETURN(const size_t got, stream_->Read(kHeaderBytes, scratch_));
     if (got < kHeaderBytes) return false;
@@ -251,7 +169,7 @@ absl::StatusOr<KernelFn> MakeTFRecord(KernelInit&) {
       FORMWORK_RETURN_IF_ERROR(stream->Skip(static_cast<uint64_t>(offset)).status());
       return std::make_unique<RecordReader>(std::move(stream), static_cast<uint64_t>(offset));
     };
-    return FilesDataset(std::move(files));
+    return FilesDataset(TextSpec(), std::move(files));
   }));
 }
 
@@ -272,13 +190,13 @@ struct RecordLayout {
   }
 };
 
-class FixedReader final : public FileReader {
+class FixedReader final : public TextReader {
  public:
   FixedReader(std::unique_ptr<InputStream> stream, std::string name, RecordLayout layout)
       : stream_(std::move(stream)), name_(std::move(name)), layout_(layout) {}
 
   // Keeps as much ahead as the footer has: where no more follows, that is it.
-  absl::StatusOr<bool> Next(std::string& record) override {
+  absl::StatusOr<bool> NextText(std::string& record) override {
     const size_t footer = static_cast<size_t>(layout_.footer);
     const size_t wanted = static_cast<size_t>(layout_.record) + footer - ahead_.size();
     FORMWORK_ASSIGN_OR_RETURN(const size_t got, stream_->Read(wanted, ahead_));
@@ -329,7 +247,7 @@ absl::StatusOr<KernelFn> MakeFixedLength(KernelInit&) {
       FORMWORK_RETURN_IF_ERROR(stream->Skip(static_cast<uint64_t>(layout.header)).status());
       return std::make_unique<FixedReader>(std::move(stream), name, layout);
     };
-    return FilesDataset(std::move(files));
+    return FilesDataset(TextSpec(), std::move(files));
   }));
 }
 

@@ -186,6 +186,30 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
   }));
 }
 
+// TensorFlow takes elements by their index, in an order of its own for each seed, and refuses what
+// has none (batches with a remainder, other shuffles); here all elements wait in memory, so that
+// whatever has an end that is known can be shuffled.
+absl::StatusOr<KernelFn> MakeGlobalShuffle(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const bool reshuffle,
+                            init.attrs().Get<bool>("reshuffle_each_iteration"));
+  return DatasetKernel(MakeOnDataset([reshuffle](KernelContext& ctx, DatasetPtr input) -> Made {
+    FORMWORK_ASSIGN_OR_RETURN(const Seeds seeds, Seeds::FromInputs(ctx, 1));
+    const int64_t cardinality = input->cardinality;
+    if (cardinality == 0) {
+      return InvalidArgument(
+          "`global_shuffle` requires the input dataset to have a non-empty finite cardinality. "
+          "Got cardinality 0.");
+    }
+    if (cardinality < 0) {
+      return FailedPrecondition(
+          "`global_shuffle` requires all upstream transformations be compatible with random "
+          "access: the number of elements is ",
+          cardinality == Dataset::kInfinite ? "infinite" : "unknown");
+    }
+    return ShuffledDataset(std::move(input), {kWholeInput, 1}, seeds, reshuffle, cardinality);
+  }));
+}
+
 absl::StatusOr<KernelFn> MakeRandom(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(spec.dtypes, {DType::kInt64}));
@@ -214,6 +238,7 @@ absl::StatusOr<KernelFn> MakeDummy(KernelInit&) { return KernelFn(&GiveNoHandle)
 void RegisterShuffleDatasets(KernelRegistry& registry) {
   registry.Add("ShuffleDataset", MakeShuffle);
   registry.Add("ShuffleDatasetV3", MakeShuffle);
+  registry.Add("GlobalShuffleDataset", MakeGlobalShuffle);
   registry.Add("RandomDataset", MakeRandom);
   registry.Add("DummySeedGenerator", MakeDummy);
   registry.Add("DummyMemoryCache", MakeDummy);

@@ -128,12 +128,44 @@ absl::StatusOr<KernelFn> MakeTensorSlice(KernelInit& init) {
   }));
 }
 
+// Inputs: the components of one element after the other.
+absl::StatusOr<KernelFn> MakeList(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  const absl::Span<const DType> inputs = init.input_dtypes();
+  const size_t width = spec.dtypes.size();
+  if (width == 0 || inputs.size() % width != 0) {
+    return InvalidArgument("ListDataset needs as many tensors for each element: tensors=",
+                           inputs.size(), " components=", width);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == spec.dtypes[i % width]) continue;
+    return InvalidArgument("ListDataset: tensor ", i, " is no ", DTypeName(spec.dtypes[i % width]),
+                           " but ", DTypeName(inputs[i]));
+  }
+  return DatasetKernel(MakeDataset([spec, width](KernelContext& ctx) -> Made {
+    auto tensors = std::make_shared<Element>();
+    for (int i = 0; i < ctx.num_inputs(); ++i) tensors->push_back(ctx.input(i));
+    return NewDataset(
+        spec, static_cast<int64_t>(tensors->size() / width), [=](IterationContext&) -> Begun {
+          return NextFn([=, at = size_t{0}](IterationContext&,
+                                            Element& element) mutable -> absl::StatusOr<bool> {
+            if (at == tensors->size()) return false;
+            const auto first = tensors->begin() + static_cast<int64_t>(at);
+            element.assign(first, first + static_cast<int64_t>(width));
+            at += width;
+            return true;
+          });
+        });
+  }));
+}
+
 }  // namespace
 
 void RegisterSourceDatasets(KernelRegistry& registry) {
   registry.Add("RangeDataset", MakeRange);
   registry.Add("TensorDataset", MakeTensor);
   registry.Add("TensorSliceDataset", MakeTensorSlice);
+  registry.Add("ListDataset", MakeList);
 }
 
 }  // namespace formwork

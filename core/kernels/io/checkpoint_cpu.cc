@@ -152,6 +152,7 @@ void RegisterIoCpuKernels(KernelRegistry& registry) {
   AddFileCpuKernels(registry);
   AddMatchingFilesCpuKernels(registry);
   AddParseExampleCpuKernels(registry);
+  AddDecodeCsvCpuKernels(registry);
 }
 
 }  // namespace formwork

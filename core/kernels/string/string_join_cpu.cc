@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "core/base/status.h"
+#include "core/kernels/parse_number.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/strided_copy.h"
 #include "core/kernels/string/string_cpu.h"
@@ -102,17 +102,6 @@ absl::StatusOr<KernelFn> MakeSegmentJoin(KernelInit& init) {
 }
 
 // --- StringToNumber -----------------------------------------------------------------------------
-
-template <typename T>
-bool ParseNumber(absl::string_view text, T* number) {
-  if constexpr (std::is_same_v<T, float>) {
-    return absl::SimpleAtof(text, number);
-  } else if constexpr (std::is_same_v<T, double>) {
-    return absl::SimpleAtod(text, number);
-  } else {
-    return absl::SimpleAtoi(text, number);
-  }
-}
 
 template <typename T>
 absl::Status StringToNumber(KernelContext& ctx) {
