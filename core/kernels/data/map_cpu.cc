@@ -48,24 +48,23 @@ absl::StatusOr<KernelFn> MakeMap(KernelInit& init) {
   }));
 }
 
-// --- Several elements at once
-// ---------------------------------------------------------------------
+// --- Several elements at once -------------------------------------------------------------------
 
 // Takes a few elements of its input and maps them on all threads, where the function may run so and
 // takes long enough; else one after the other, as they are asked for. Their order is the input's.
 class ParallelMap {
  public:
-  // `width`: how many elements it may be ahead.
+  // `at_once`: on how many threads at the most.
   ParallelMap(Iterator it, std::shared_ptr<const DatasetFunction> map, RunningFunction run,
-              int64_t width, bool preserve)
-      : it_(std::move(it)), map_(std::move(map)), width_(width), preserve_(preserve) {
+              int64_t at_once, bool preserve)
+      : it_(std::move(it)), map_(std::move(map)), at_once_(at_once), preserve_(preserve) {
     slots_.push_back({std::move(run)});
   }
 
   absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
     if (at_ == filled_) {
       if (!input_status_.ok()) return std::exchange(input_status_, absl::OkStatus());
-      if (width_ > 1 && nanos_ > kCostlyNanos) {
+      if (at_once_ > 1 && nanos_ > kCostlyNanos) {
         FORMWORK_RETURN_IF_ERROR(Fill(ctx));
       } else {
         FORMWORK_RETURN_IF_ERROR(FillOne(ctx));
@@ -88,6 +87,11 @@ class ParallelMap {
   // Below that, threads cost more than they help.
   static constexpr int64_t kCostlyNanos = 20'000;
   static constexpr uint32_t kElementsBetweenClocks = 16;
+  // Threads that are done wait for the last one: for a small part of what takes so long. Who asks
+  // for one element waits for all, and they are held in memory.
+  static constexpr int64_t kLeastAhead = 4, kMostAhead = 16;  // For each thread.
+  static constexpr int64_t kAheadNanos = 20'000'000;
+  static constexpr int64_t kAheadBytes = int64_t{16} << 20;
 
   struct Slot {
     RunningFunction run;
@@ -104,15 +108,19 @@ class ParallelMap {
     until_clock_ = timed ? kElementsBetweenClocks : until_clock_ - 1;
     const int64_t start = timed ? absl::GetCurrentTimeNanos() : 0;
     slot.status = slot.run.Run(ctx, std::move(slot.args), slot.results);
-    if (timed) nanos_ = absl::GetCurrentTimeNanos() - start;
+    if (timed) {
+      nanos_ = absl::GetCurrentTimeNanos() - start;
+      bytes_ = BytesOf(slot.results);
+    }
     filled_ = 1;
     return absl::OkStatus();
   }
 
   absl::Status Fill(IterationContext& ctx) {
     at_ = filled_ = 0;
+    const size_t ahead = static_cast<size_t>(Ahead());
     size_t taken = 0;
-    for (; taken < static_cast<size_t>(width_); ++taken) {
+    for (; taken < ahead; ++taken) {
       if (taken == slots_.size()) {
         FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map_->NewRun(ctx));
         slots_.push_back({std::move(run)});
@@ -122,7 +130,10 @@ class ParallelMap {
       if (!more.ok() || !*more) break;
     }
     const int64_t start = absl::GetCurrentTimeNanos();
-    ParallelFor(static_cast<int64_t>(taken), 1, [&](int64_t begin, int64_t end) {
+    const int64_t all = static_cast<int64_t>(taken);
+    // Each takes the next one, or, where they are to be fewer than there are, a share.
+    const int64_t grain = at_once_ < ParallelThreads() ? (all + at_once_ - 1) / at_once_ : 1;
+    ParallelFor(all, std::max<int64_t>(grain, 1), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Slot& slot = slots_[static_cast<size_t>(i)];
         IterationContext own(ctx.call);
@@ -131,34 +142,48 @@ class ParallelMap {
     });
     FORMWORK_RETURN_IF_ERROR(WorkStatus());  // Some may not have been run.
     filled_ = taken;
-    const int64_t at_once = std::min<int64_t>(ParallelThreads(), static_cast<int64_t>(taken));
-    if (taken > 0) {
-      nanos_ = (absl::GetCurrentTimeNanos() - start) * at_once / static_cast<int64_t>(taken);
-    }
+    if (all == 0) return absl::OkStatus();
+    nanos_ = (absl::GetCurrentTimeNanos() - start) * std::min(at_once_, all) / all;
+    bytes_ = 0;
+    for (size_t i = 0; i < taken; ++i) bytes_ = std::max(bytes_, BytesOf(slots_[i].results));
     return absl::OkStatus();
+  }
+
+  // How many elements to map at a time.
+  int64_t Ahead() const {
+    const int64_t by_time = kAheadNanos * at_once_ / nanos_;
+    const int64_t by_room = kAheadBytes / std::max<int64_t>(bytes_, 1);
+    return std::clamp(std::min(by_time, by_room), kLeastAhead * at_once_, kMostAhead * at_once_);
+  }
+
+  static int64_t BytesOf(const Element& element) {
+    size_t bytes = 0;
+    for (const Tensor& component : element) bytes += component.bytes();
+    return static_cast<int64_t>(bytes);
   }
 
   Iterator it_;
   const std::shared_ptr<const DatasetFunction> map_;
-  const int64_t width_;
+  const int64_t at_once_;
   const bool preserve_;
   std::vector<Slot> slots_;
   size_t at_ = 0, filled_ = 0;
   absl::Status input_status_;  // Behind the elements that are filled.
   int64_t nanos_ = 0;          // What an element takes.
+  int64_t bytes_ = 0;          // What one holds, where they differ the largest.
   uint32_t until_clock_ = 0;
 };
 
-// How many elements to be ahead of the `calls` that are asked for; TensorFlow's kAutotune: -1.
-absl::StatusOr<int64_t> WidthFrom(KernelContext& ctx, int i) {
+// On how many threads to map for the calls that are asked for; TensorFlow's kAutotune: -1.
+absl::StatusOr<int64_t> ThreadsFor(KernelContext& ctx, int i) {
   const Tensor& input = ctx.input(i);
   if (input.rank() != 0) return InvalidArgument("num_parallel_calls must be a scalar");
   const int64_t calls =
       input.dtype() == DType::kInt32 ? input.scalar<int32_t>() : input.scalar<int64_t>();
   const int64_t threads = ParallelThreads();
-  if (calls == -1) return threads == 1 ? 1 : 4 * threads;
+  if (calls == -1) return threads;
   if (calls < 1) return InvalidArgument("num_parallel_calls must be greater than zero.");
-  return threads == 1 ? 1 : std::min(calls, 4 * threads);
+  return std::min(calls, threads);
 }
 
 absl::StatusOr<KernelFn> MakeParallelMap(KernelInit& init) {
@@ -167,14 +192,14 @@ absl::StatusOr<KernelFn> MakeParallelMap(KernelInit& init) {
   FORMWORK_RETURN_IF_ERROR(CheckResults(*function, spec.dtypes));
   FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
   return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
-    FORMWORK_ASSIGN_OR_RETURN(const int64_t calls, WidthFrom(ctx, ctx.num_inputs() - 1));
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t threads, ThreadsFor(ctx, ctx.num_inputs() - 1));
     const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
     auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 2);
-    const int64_t width = map->side_by_side() ? calls : 1;
+    const int64_t at_once = map->side_by_side() ? threads : 1;
     return NewDataset(spec, cardinality, [=](IterationContext& ctx) -> Begun {
       FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
       FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
-      return NextFn([mapped = ParallelMap(std::move(it), map, std::move(run), width, preserve)](
+      return NextFn([mapped = ParallelMap(std::move(it), map, std::move(run), at_once, preserve)](
                         IterationContext& ctx, Element& element) mutable {
         return mapped.Next(ctx, element);
       });
