@@ -56,6 +56,11 @@ TEST_F(VariableKernelsTest, DtypesAndShapesAreChecked) {
       "DType of variable handle and value does not match");
   EXPECT_INVALID(run_.Op("ReadVariableOp", Typed(DType::kInt32), {v}),
                  "Trying to read variable with wrong dtype. Expected int32 got float");
+  EXPECT_INVALID(run_.Op("ResourceGather", Typed(DType::kDouble), {v, VectorOf<int32_t>({0})}),
+                 "Trying to read variable with wrong dtype. Expected double got float");
+  EXPECT_INVALID(run_.Op("ResourceGatherNd", Typed(DType::kDouble),
+                         {v, TensorOf<int32_t>(Shape({1, 1}), {0})}),
+                 "Trying to read variable with wrong dtype. Expected double got float");
   EXPECT_INVALID(run_.Op("AssignVariableOp", Typed(DType::kFloat, {{"validate_shape", true}}),
                          {v, Tensor::Scalar(1.0f)}),
                  "Trying to assign to variable with tensor with wrong shape.");

@@ -164,9 +164,11 @@ absl::StatusOr<KernelFn> MakeDisableCopyOnRead(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeGatherRows(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const GatherAttrs attrs, GatherAttrs::FromAttrs(init.attrs()));
-  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+  const DType dtype = init.output_dtypes()[0];
+  return KernelFn([attrs, dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const Tensor params, ctx.resources().Read(handle));
+    FORMWORK_RETURN_IF_ERROR(CheckVariableRead(dtype, params));
     FORMWORK_ASSIGN_OR_RETURN(
         const GatherGeometry geometry,
         PrepareGatherRows(attrs, params.shape().dims(), ctx.input(1).shape().dims()));
@@ -177,10 +179,12 @@ absl::StatusOr<KernelFn> MakeGatherRows(KernelInit& init) {
   });
 }
 
-absl::StatusOr<KernelFn> MakeGatherNd(KernelInit&) {
-  return KernelFn([](KernelContext& ctx) -> absl::Status {
+absl::StatusOr<KernelFn> MakeGatherNd(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const Tensor params, ctx.resources().Read(handle));
+    FORMWORK_RETURN_IF_ERROR(CheckVariableRead(dtype, params));
     FORMWORK_ASSIGN_OR_RETURN(Tensor output,
                               GatherNd(ctx.allocator(), params, ctx.input(1), BadIndices()));
     ctx.SetOutput(0, std::move(output));
