@@ -332,6 +332,10 @@ absl::StatusOr<KernelFn> MakeNearestGrad(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(s.original()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, grads.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
+    if (grads.num_elements() == 0) {
+      ZeroElements(*out);
+      return absl::OkStatus();
+    }
     switch (grads.dtype()) {
       FORMWORK_FLOAT_CASES(NearestGradient(attrs, s, grads.data<T>(), out->mutable_data<T>());
                            return absl::OkStatus())

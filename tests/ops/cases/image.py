@@ -35,6 +35,8 @@ error("ResizeBilinearGrad", zeros([1, 4, 4]), zeros([1, 2, 2, 3]),
       text="input_grad must be 4-dimensional")
 error("ResizeBilinearGrad", zeros([1, 0, 4, 3]), zeros([1, 2, 2, 3]),
       text="resized dimensions must be positive")
+for shape in [[2, 1, 0, 2], [2, 0, 1, 2]]:
+  case("ResizeNearestNeighborGrad", zeros(shape), [4, 3])
 error("ResizeNearestNeighborGrad", zeros([1, 4, 4, 3]), [0, 2],
       text="shape_t's elements must be positive")
 
