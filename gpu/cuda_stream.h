@@ -51,6 +51,7 @@ class CudaStream final : public Stream {
 
   const std::shared_ptr<CudaQueue>& queue() const { return queue_; }
 
+  bool enqueues() const override { return true; }
   void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) override;
   EventRef Record() override;
   void Wait(const EventRef& event) override;

@@ -62,9 +62,12 @@ class Stream {
   virtual ~Stream() = default;
   /// Itself, or the stream that it stands in front of. For devices, which know their own by type.
   virtual const Stream& inner() const { return *this; }
+  /// Whether what Launch is given enqueues here, and the host cannot reach the device's memory: so
+  /// it is with a GPU. Else it computes, when its turn comes.
+  virtual bool enqueues() const { return false; }
   /// Enqueues `work`. A device that runs on the host calls it when its turn comes; a GPU calls it
-  /// at once, to enqueue kernels on this stream. It may be the caller's thread that runs it, also
-  /// before this returns. `work` never blocks on events.
+  /// at once, to enqueue kernels and copies on this stream. It may be the caller's thread that runs
+  /// it, also before this returns. `work` never blocks on events.
   virtual void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) = 0;
   /// A point after everything enqueued so far.
   virtual EventRef Record() = 0;

@@ -21,6 +21,7 @@ class RecordedStream final : public Stream {
         event_(recorder_->TextOf("what another stream has to do before")) {}
 
   const Stream& inner() const override { return stream_.inner(); }
+  bool enqueues() const override { return stream_.enqueues(); }
 
   void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) override {
     if (recorder_->full()) {

@@ -91,15 +91,14 @@ class Issue {
       access.reads.push_back(&write.before.buffer());
     }
     streams_.NoteRead(value);
-    streams_.stream().Launch(access,
-                             [copy = std::move(copy), status = streams_.status(), step = step_] {
-                               if (!status->FailedBefore(step)) {
-                                 copy->to.Write(copy->from.Read());
-                               } else if (copy->before) {
-                                 copy->to.Write(copy->before->Read());
-                               }
-                               return absl::OkStatus();
-                             });
+    Stream& stream = streams_.stream();
+    stream.Launch(access,
+                  [copy = std::move(copy), status = streams_.status(), step = step_,
+                   on = stream.enqueues() ? &stream : nullptr]() -> absl::Status {
+                    if (!status->FailedBefore(step)) return copy->to.Write(copy->from.Read(on), on);
+                    return copy->before ? copy->to.Write(copy->before->Read(on), on)
+                                        : absl::OkStatus();
+                  });
     return absl::OkStatus();
   }
 

@@ -56,9 +56,9 @@ DeviceView::DeviceView(const Tensor& tensor) : dtype(tensor.dtype()), shape(tens
   block.refs.store(0, std::memory_order_relaxed);
 }
 
-Tensor DeviceView::Read() {
+Tensor DeviceView::Read(Stream* stream) {
   Tensor tensor;
-  if (tensor.ResetInside(dtype, shape)) {
+  if (stream == nullptr && tensor.ResetInside(dtype, shape)) {
     std::memcpy(tensor.mutable_raw(), block.data, block.bytes);
     return tensor;
   }
@@ -66,10 +66,17 @@ Tensor DeviceView::Read() {
   return Tensor::OfBuffer(dtype, shape, Buffer(&block));
 }
 
-void DeviceView::Write(const Tensor& value) {
-  if (block.bytes > 0 && value.raw() != block.data) {
+absl::Status DeviceView::Write(const Tensor& value, Stream* stream) {
+  if (block.bytes == 0 || value.raw() == block.data) return absl::OkStatus();
+  if (stream == nullptr) {
     std::memcpy(block.data, value.raw(), block.bytes);
+    return absl::OkStatus();
   }
+  if (!value.on_device()) return Internal("work of a device makes a value in host memory");
+  block.refs.fetch_add(1, std::memory_order_relaxed);
+  Buffer to(&block);
+  stream->Copy(value.buffer(), to);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<WorkVariable*> WorkScope::Find(ResourceHandle handle) {
@@ -81,8 +88,8 @@ absl::StatusOr<WorkVariable*> WorkScope::Find(ResourceHandle handle) {
 
 absl::StatusOr<Tensor> WorkScope::Read(ResourceHandle handle) {
   FORMWORK_ASSIGN_OR_RETURN(WorkVariable * variable, Find(handle));
-  if (variable->after) return variable->after->Read();
-  return variable->before ? variable->before->Read() : variable->host;
+  if (variable->after) return variable->after->Read(stream_);
+  return variable->before ? variable->before->Read(stream_) : variable->host;
 }
 
 absl::Status WorkScope::Assign(ResourceHandle handle, Tensor value) {
@@ -93,8 +100,7 @@ absl::Status WorkScope::Assign(ResourceHandle handle, Tensor value) {
     return Internal("work changes the shape of a variable: from=", after.shape.ToString(),
                     " to=", value.shape().ToString());
   }
-  after.Write(value);
-  return absl::OkStatus();
+  return after.Write(value, stream_);
 }
 
 absl::Status WorkScope::Update(ResourceHandle handle, size_t /*bytes_moved*/,
@@ -176,21 +182,23 @@ WorkVariable& Work::AddVariable(ResourceHandle handle, const ResourceType& type)
 void Work::Launch(std::unique_ptr<Work> work) {
   Stream& stream = work->streams_.stream();
   const BufferAccess access = std::move(work->access_);
-  stream.Launch(access, [work = std::move(work)] {
-    work->Run();
-    return absl::OkStatus();  // A failure is the call's, not the stream's.
+  stream.Launch(access, [work = std::move(work), on = stream.enqueues() ? &stream : nullptr] {
+    return work->Run(on);
   });
 }
 
-void Work::Run() {
+absl::Status Work::Run(Stream* stream) {
   const StopScope uncut(nullptr);  // On the thread of whoever waits: perhaps another call's.
   for (WorkVariable& variable : variables_) {
-    if (variable.after && variable.before) variable.after->Write(variable.before->Read());
+    if (!variable.after || !variable.before) continue;
+    FORMWORK_RETURN_IF_ERROR(variable.after->Write(variable.before->Read(stream), stream));
   }
-  if (skipped_ || status_->FailedBefore(step_)) return;
-  absl::Status status = CatchOutOfMemory([&] { return RunKernel(); });
+  if (skipped_ || status_->FailedBefore(step_)) return absl::OkStatus();
+  absl::Status status = CatchOutOfMemory([&] { return RunKernel(stream); });
   status.Update(CheckNothingHeld());
+  // A failure is the call's, not the stream's.
   if (!status.ok()) status_->Fail(step_, AtNode(node_, calls_, status), effects_);
+  return absl::OkStatus();
 }
 
 absl::Status Work::CheckNothingHeld() const {
@@ -204,24 +212,31 @@ absl::Status Work::CheckNothingHeld() const {
   return any ? Internal(node_.op->name, " keeps memory of the device") : absl::OkStatus();
 }
 
-absl::Status Work::RunKernel() {
+absl::Status Work::RunKernel(Stream* stream) {
   std::deque<Tensor> inputs;
   std::vector<InputRef> refs;
   for (const Input& input : inputs_) {
-    inputs.push_back(input.view == kNoView ? input.host : views_[input.view].Read());
+    inputs.push_back(input.view == kNoView ? input.host : views_[input.view].Read(stream));
     refs.push_back({&inputs.back(), false});
   }
   std::vector<Tensor> outputs(outputs_.size());
-  OutputAllocator allocator(outputs_, host_);
-  WorkScope scope(allocator, variables_);
-  KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
-  FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
+  if (stream == nullptr) {
+    OutputAllocator allocator(outputs_, host_);
+    WorkScope scope(allocator, variables_);
+    KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
+    FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
+  } else {
+    WorkScope scope(memory_, variables_, outputs_, *stream);
+    KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
+    FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
+    if (stream != nullptr && !outputs[i].has_value()) continue;
     if (outputs[i].dtype() != outputs_[i].dtype || outputs[i].shape() != outputs_[i].shape) {
       return Internal(node_.op->name, " makes a value of another shape than inferred: inferred=",
                       outputs_[i].shape.ToString(), " made=", outputs[i].shape().ToString());
     }
-    outputs_[i].Write(outputs[i]);
+    FORMWORK_RETURN_IF_ERROR(outputs_[i].Write(outputs[i], stream));
   }
   return absl::OkStatus();
 }

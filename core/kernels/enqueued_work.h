@@ -17,13 +17,14 @@
 namespace formwork {
 
 /// The memory of a tensor on the device as the work sees it that runs there. It holds nothing: the
-/// device orders frees behind the work.
+/// device orders frees behind the work. `stream`: where work enqueues; null where it computes.
 struct DeviceView {
   explicit DeviceView(const Tensor& tensor);
 
-  /// The value, while the work runs alone.
-  Tensor Read();
-  void Write(const Tensor& value);
+  /// The value, while the work runs alone. On a stream its elements are the device's to read.
+  Tensor Read(Stream* stream);
+  /// Of a value of as many bytes, which is on the device where there is a stream.
+  absl::Status Write(const Tensor& value, Stream* stream);
   /// Whether somebody holds a value that Read gave, or the memory as an output's.
   bool held() const { return block.refs.load(std::memory_order_relaxed) != 0; }
 
@@ -44,9 +45,17 @@ struct WorkVariable {
 /// The call as work sees it: the variables that its step names, open already.
 class WorkScope final : public CallScope, private ResourceAccess {
  public:
-  /// Both outlive it.
+  /// All outlive it.
   WorkScope(Allocator& allocator, std::deque<WorkVariable>& variables)
       : allocator_(allocator), variables_(variables) {}
+  /// Of work that enqueues on `stream`; `outputs` are to be written there.
+  WorkScope(Allocator& allocator, std::deque<WorkVariable>& variables,
+            std::deque<DeviceView>& outputs, Stream& stream)
+      : allocator_(allocator), variables_(variables), outputs_(&outputs), stream_(&stream) {}
+
+  std::deque<WorkVariable>& variables() { return variables_; }
+  DeviceView& output(int i) { return (*outputs_)[static_cast<size_t>(i)]; }
+  Stream* stream() const { return stream_; }  ///< Null: the work computes.
 
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return *this; }
@@ -73,6 +82,8 @@ class WorkScope final : public CallScope, private ResourceAccess {
 
   Allocator& allocator_;
   std::deque<WorkVariable>& variables_;
+  std::deque<DeviceView>* const outputs_ = nullptr;
+  Stream* const stream_ = nullptr;
   StopFlag stop_;
   std::atomic<uint64_t> state_{0};
 };
@@ -82,11 +93,23 @@ class WorkScope final : public CallScope, private ResourceAccess {
 absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::string>& calls,
                     const absl::Status& status);
 
+// For the kernels of a device whose work enqueues, which run in a WorkScope:
+
+/// Where the step at hand enqueues.
+inline Stream& StreamOf(KernelContext& ctx) {
+  return *static_cast<WorkScope&>(ctx.call()).stream();
+}
+/// Output i, of the shape that was inferred for it. The kernel has it written there, or sets
+/// another value of that shape.
+inline Tensor OutputOf(KernelContext& ctx, int i) {
+  return static_cast<WorkScope&>(ctx.call()).output(i).Read(&StreamOf(ctx));
+}
+
 /// Put together by one thread, then launched.
 class Work {
  public:
-  /// The step `step` of the call. `node` and `host`, for what the kernel allocates beside its
-  /// outputs, outlive the work.
+  /// The step `step` of the call. `node` and `host`, for what a kernel that computes allocates
+  /// beside its outputs, outlive the work.
   Work(const DeviceNode& node, StreamScope& streams, int64_t step, Allocator& host)
       : node_(node),
         streams_(streams),
@@ -94,6 +117,7 @@ class Work {
         status_(streams.status()),
         calls_(streams.calls()),
         effects_(streams.effects()),
+        memory_(streams.memory()),
         host_(host) {}
 
   // Values on the device outlive Launch.
@@ -117,8 +141,9 @@ class Work {
   };
 
   WorkVariable& AddVariable(ResourceHandle handle, const ResourceType& type);
-  void Run();
-  absl::Status RunKernel();
+  // `stream`: where it enqueues; null where it computes.
+  absl::Status Run(Stream* stream);
+  absl::Status RunKernel(Stream* stream);
   // After the kernel: the memory is no longer there for it.
   absl::Status CheckNothingHeld() const;
 
@@ -129,6 +154,7 @@ class Work {
   const std::shared_ptr<EnqueuedStatus> status_;
   const std::shared_ptr<const std::string> calls_;
   const int64_t effects_;  // Of the call, before this.
+  Allocator& memory_;      // The device's.
   Allocator& host_;
   BufferAccess access_;
   std::deque<DeviceView> views_, outputs_;

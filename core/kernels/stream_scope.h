@@ -71,6 +71,8 @@ class StreamScope {
 
   /// The one that work is enqueued on now.
   Stream& stream() { return streams_.stream(); }
+  /// The device's.
+  Allocator& memory() { return memory_; }
   AccessTicket& ticket() { return ticket_; }
   const std::shared_ptr<EnqueuedStatus>& status() const { return status_; }
 

@@ -59,8 +59,10 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   if (node.op->handle_of != nullptr) return AddHandle(body, i);
   std::optional<NodePlacement> placement;
   KernelFn of_device;
+  // A step of the device does these without a kernel.
+  const bool moves_variable = node.op->loads_variable || node.op->stores_variable;
   if (on_device()) placement = PlacementOf(body, node);
-  if (placement && !placement->on_host) {
+  if (placement && !placement->on_host && !moves_variable) {
     FORMWORK_ASSIGN_OR_RETURN(of_device, MakeDeviceKernel(body, node));
     if (of_device == nullptr) {
       placement = PlaceOnHost(body.graph, node);
@@ -81,7 +83,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   }
   std::vector<Plan::Ref> inputs = InputsOf(body, node);
   if (placement) {
-    stream_ = StreamOf(body, i, *placement, of_device != nullptr);
+    stream_ = StreamOf(body, i, *placement, of_device != nullptr || moves_variable);
     FORMWORK_ASSIGN_OR_RETURN(kernel, PutOnDevice(body, node, *placement, std::move(of_device),
                                                   std::move(kernel), inputs));
     if (!placement->on_host) PrepareWaits(stream_, inputs);

@@ -12,10 +12,10 @@ import tensorflow as tf
 from formwork.v1 import functions_pb2
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[["--simulated-device=1"], ["--simulated-device=2"],
+                        ["--simulated-device=3", "--enqueues"]], ids=" ".join)
 def client(request):
-  with server_process.running("--simulated-device=%d" % request.param,
-                              program="simulated/formwork-server") as server:
+  with server_process.running(*request.param, program="simulated/formwork-server") as server:
     with formwork.connect(server.grpc, timeout=60) as made:
       yield made
       with server.channel() as channel:

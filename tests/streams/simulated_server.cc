@@ -1,6 +1,7 @@
 // formwork-server on the simulated device, for tests. As the server itself but for
 // --simulated-device=SEED (or FORMWORK_SIMULATED_DEVICE; 1), from which the order is drawn that the
-// device runs things in, and for --least-stream-work=NANOSECONDS (120), so that calls use several
+// device runs things in, for --enqueues (or FORMWORK_ENQUEUES=1), by which its kernels enqueue as a
+// GPU's do, and for --least-stream-work=NANOSECONDS (120), so that calls use several
 // streams for little work. What the device finds wrong is told on stderr when the server has ended,
 // and is its exit code.
 
@@ -14,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/process.h"
+#include "tests/support/enqueued_kernels.h"
 #include "tests/support/sim_device.h"
 
 namespace {
@@ -28,6 +30,7 @@ int main(int argc, char** argv) {
   const char* given = std::getenv("FORMWORK_SIMULATED_DEVICE");
   std::string seed_text = given == nullptr ? "1" : given;
   std::string work_text = kLeastStreamWork;
+  bool enqueues = std::getenv("FORMWORK_ENQUEUES") != nullptr;
   std::vector<const char*> rest;
   for (int i = 0; i < argc; ++i) {
     absl::string_view argument = argv[i];
@@ -35,6 +38,8 @@ int main(int argc, char** argv) {
       seed_text = std::string(argument);
     } else if (absl::ConsumePrefix(&argument, "--least-stream-work=")) {
       work_text = std::string(argument);
+    } else if (argument == "--enqueues") {
+      enqueues = true;
     } else {
       rest.push_back(argv[i]);
     }
@@ -47,7 +52,8 @@ int main(int argc, char** argv) {
                  seed_text.c_str(), work_text.c_str());
     return 2;
   }
-  formwork::testing::SimDevice device(seed);
+  formwork::testing::SimDevice device(seed, enqueues);
+  if (enqueues) engine.register_device_kernels = &formwork::testing::RegisterEnqueuedKernels;
   device.RunByItself();
   engine.device = &device;
   const int code = formwork::server::RunProcess(static_cast<int>(rest.size()), rest.data(), engine);

@@ -120,7 +120,10 @@ struct SimQueue {
 
 class SimState final : public Allocator {
  public:
-  SimState(const Device& device, uint64_t seed) : device_(device), random_(seed) {}
+  SimState(const Device& device, uint64_t seed, bool enqueues)
+      : device_(device), enqueues_(enqueues), random_(seed) {}
+
+  bool enqueues() const { return enqueues_; }
 
   SimQueue* NewQueue() {
     absl::MutexLock lock(&mutex_);
@@ -206,6 +209,7 @@ class SimState final : public Allocator {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Device& device_;
+  const bool enqueues_;
   absl::Mutex step_mutex_;  // One step at a time; taken before mutex_.
   mutable absl::Mutex mutex_;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
@@ -273,10 +277,16 @@ class SimStream final : public Stream {
 
   SimQueue* queue() const { return queue_; }
 
+  bool enqueues() const override { return state_->enqueues(); }
   void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) override {
-    SimItem item;
-    item.work = std::move(work);
-    state_->Enqueue(queue_, std::move(item), access);
+    if (!enqueues()) return EnqueueWork(access, std::move(work));
+    launched_ = &access;
+    absl::Status status = work();
+    launched_ = nullptr;
+    if (!status.ok()) EnqueueWork({}, [status = std::move(status)] { return status; });
+  }
+  void EnqueueKernel(absl::AnyInvocable<absl::Status()> kernel) const {
+    EnqueueWork(*launched_, std::move(kernel));
   }
   EventRef Record() override {
     auto event = std::make_shared<SimEvent>(state_);
@@ -299,6 +309,13 @@ class SimStream final : public Stream {
     state_->Enqueue(queue_, std::move(item));
   }
   void Copy(const Buffer& src, Buffer& dst) override {
+    if (launched_ != nullptr && src.on_device() && dst.on_device()) {
+      // Of memory that what is launched was said to touch: the buffers may be its views alone.
+      return EnqueueKernel([from = src.data(), to = dst.data(), bytes = dst.bytes()] {
+        std::memcpy(to, from, bytes);
+        return absl::OkStatus();
+      });
+    }
     if (src.bytes() != dst.bytes()) {
       Launch({}, [from = src.bytes(), to = dst.bytes()] {
         return InvalidArgument("Copy: sizes differ: src=", from, " dst=", to);
@@ -320,9 +337,18 @@ class SimStream final : public Stream {
   }
 
  private:
+  void EnqueueWork(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) const {
+    SimItem item;
+    item.work = std::move(work);
+    state_->Enqueue(queue_, std::move(item), access);
+  }
+
+  // What the thread's Launch was told, while that calls its work.
+  static thread_local const BufferAccess* launched_;
   const std::shared_ptr<SimState> state_;
   SimQueue* const queue_;
 };
+thread_local const BufferAccess* SimStream::launched_ = nullptr;
 
 }  // namespace
 
@@ -640,7 +666,8 @@ void SimState::Drive() {
   }
 }
 
-SimDevice::SimDevice(uint64_t seed) : state_(std::make_shared<SimState>(*this, seed)) {}
+SimDevice::SimDevice(uint64_t seed, bool enqueues)
+    : state_(std::make_shared<SimState>(*this, seed, enqueues)) {}
 SimDevice::~SimDevice() {
   state_->Stop();
   if (driver_.joinable()) driver_.join();
@@ -680,5 +707,9 @@ void SimDevice::LeaveOutWaits(std::function<bool(const SimWait&)> which) {
 }
 void SimDevice::Lose() { state_->Lose(); }
 std::vector<std::string> SimDevice::Reports() const { return state_->Reports(); }
+
+void EnqueueKernel(const Stream& stream, absl::AnyInvocable<absl::Status()> kernel) {
+  static_cast<const SimStream&>(stream.inner()).EnqueueKernel(std::move(kernel));
+}
 
 }  // namespace formwork::testing

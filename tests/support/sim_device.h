@@ -33,9 +33,12 @@ struct SimWait {
 
 /// Thread-safe, as every device. It holds the buffers of the host that copies touch: what they are
 /// known by is their address.
+///
+/// One that enqueues is used as a GPU is: what Launch is given is called at once, outside of the
+/// device's work, and enqueues by EnqueueKernel and Copy what it wants to be done with the memory.
 class SimDevice final : public Device {
  public:
-  explicit SimDevice(uint64_t seed);
+  explicit SimDevice(uint64_t seed, bool enqueues = false);
   ~SimDevice() override;
 
   absl::string_view name() const override { return "sim:0"; }
@@ -76,5 +79,9 @@ class SimDevice final : public Device {
   const std::shared_ptr<SimState> state_;
   std::thread driver_;
 };
+
+/// From within what `stream`, of a SimDevice that enqueues, was given to launch: enqueues `kernel`,
+/// which touches what that was said to touch.
+void EnqueueKernel(const Stream& stream, absl::AnyInvocable<absl::Status()> kernel);
 
 }  // namespace formwork::testing

@@ -1,5 +1,7 @@
 // An engine on a device that has kernels for some ops alone.
 
+#include <cmath>
+
 #include "core/kernels/kernel.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
@@ -56,6 +58,33 @@ TEST_F(EngineDeviceTest, WhatTheHostDoesForTheDeviceIsNamedAndCounted) {
   EXPECT_THAT(text, HasSubstr("On the host, for the device has no kernel: Softplus (2 nodes)"));
   EXPECT_THAT(text, Not(HasSubstr("Tanh")));
   EXPECT_THAT(engine_->Stats().fallbacks, ElementsAre(Pair("Softplus", 2)));
+}
+
+// Loads and stores are no kernels: a variable stays on the device, whatever that can compute.
+TEST_F(EngineDeviceTest, VariablesNeedNoKernel) {
+  NewVariable("v", 1);
+  ASSERT_OK_AND_ASSIGN(
+      const Registered made,
+      Register("f", R"(
+                 v = Placeholder dtype=resource
+                 r = ReadVariableOp(v) dtype=float
+                 h = Tanh(r) T=float
+                 s = Softplus(r) T=float
+                 d = Sub(s, h) T=float
+                 a = AssignVariableOp(v, d) dtype=float
+               )",
+               {}, {"h:0"}, {{"v:0", "v"}}, {"a"}));
+  ASSERT_OK_AND_ASSIGN(std::string text, engine_->DescribeFunction("ns", "f", false, nullptr));
+  EXPECT_THAT(text, HasSubstr("On the host, for the device has no kernel: Softplus (1 node), Sub"));
+  EXPECT_THAT(text, Not(HasSubstr("VariableOp")));
+  double v = 1;
+  for (int i = 0; i < 3; ++i) {
+    const CallResult result = Run(made.function.id, {});
+    ASSERT_OK(result.status);
+    EXPECT_NEAR(result.outputs[0].tensor.scalar<float>(), std::tanh(v), 1e-5);
+    v = std::log1p(std::exp(v)) - std::tanh(v);
+    EXPECT_NEAR(ValueOf("v"), v, 1e-5);
+  }
 }
 
 TEST_F(EngineDeviceTest, ADeviceThatIsNotHereIsToldOfOnce) {
