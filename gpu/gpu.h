@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
+#include "core/kernels/kernel.h"
 
 namespace formwork {
 
@@ -14,5 +15,9 @@ namespace formwork {
 /// gpu/cuda_stream.h tells. Then's functions run on one thread of the device.
 /// Errors: kUnavailable if there is no such GPU, or no driver that this build can use.
 absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal);
+
+/// What GPUs compute; all else the host does for them. To be
+/// EngineOptions::register_device_kernels.
+void RegisterCudaKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -246,6 +246,12 @@ void AddState(CLI::App& app, ServerOptions& options) {
       ->check(Seconds(kDay));
 }
 
+void AddDevice(CLI::App& app, ServerOptions& options) {
+  Add(app, "--device", options.device,
+      "What functions run on: cpu, cuda:N (of a build with CUDA), or auto: the first GPU if there "
+      "is one");
+}
+
 void AddObserving(CLI::App& app, ServerOptions& options) {
   Add(app, "--function-series", options.function_series,
       "Functions with a latency histogram of their own; the rest is \"other\"")
@@ -295,6 +301,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, ServerOptions* 
   AddEngine(app, *options);
   AddNamespaces(app, options->engine.namespace_limits);
   AddState(app, *options);
+  AddDevice(app, *options);
   AddObserving(app, *options);
   try {
     app.parse(argc, argv);

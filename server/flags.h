@@ -33,6 +33,7 @@ struct ServerOptions {
   double kept_tensor_ttl_seconds = 0;         ///< EngineOptions::kept_tensor_ttl; 0: for ever.
   double client_ttl_seconds = 86400;          ///< EngineOptions::client_ttl; 0: for ever.
   double answer_ttl_seconds = 600;            ///< EngineOptions::answer_ttl.
+  std::string device = "cpu";                 ///< As OpenDevice (device.h) takes it.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/utf8.h"
+#include "core/device/device.h"
 #include "core/function/type_messages.h"
 #include "server/tensor_codec.h"
 #include "server/version.h"
@@ -103,6 +104,11 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   device->set_name("CPU:0");
   device->set_kind("CPU");
   device->set_threads(limits.compute_threads);
+  if (limits.device != nullptr) {
+    device = message->add_devices();
+    device->set_name(std::string(limits.device->name()));
+    device->set_kind(limits.device->kind() == DeviceKind::kCuda ? "CUDA" : "SIMULATED");
+  }
   message->mutable_ops()->Add(engine.ops.begin(), engine.ops.end());
   v1::ServerInfo::Limits* to = message->mutable_limits();
   to->set_memory_bytes(limits.memory_limit_bytes);

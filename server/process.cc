@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "core/base/system_memory.h"
 #include "core/engine.h"
+#include "server/device.h"
 #include "server/event_log.h"
 #include "server/flags.h"
 #include "server/logging.h"
@@ -118,6 +119,16 @@ int Serve(const ServerOptions& options, sigset_t signals) {
   engine_options.on_missing_device = &LogMissingDevice;
   engine_options.on_snapshot = &LogSnapshot;
   engine_options.on_lost_function = &LogLostFunction;
+  std::unique_ptr<Device> device;  // Behind the engine, which ends first.
+  if (engine_options.device == nullptr) {
+    absl::StatusOr<std::unique_ptr<Device>> opened = OpenDevice(options.device);
+    if (!opened.ok()) {
+      spdlog::error("cannot start: {}", Text(opened.status()));
+      return absl::IsInvalidArgument(opened.status()) ? kBadFlag : kCannotStart;
+    }
+    device = *std::move(opened);
+    if (device != nullptr) UseDevice(*device, &engine_options);
+  }
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(engine_options);
   if (!engine.ok()) {
     spdlog::error("cannot start: {}", Text(engine.status()));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "core/device/device.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
@@ -152,12 +153,13 @@ void Server::LogStart() const {
   getrlimit(RLIMIT_NOFILE, &descriptors);
   spdlog::info(
       "formwork-server {}: {}; flags: {}; limits: memory={} call={} message={} queued_calls={} "
-      "functions={} connections={} descriptors={} threads={} call_threads={}; device=CPU "
+      "functions={} connections={} descriptors={} threads={} call_threads={}; device={} "
       "instructions={}",
       kVersion, Addresses(), options_.changed.empty() ? "none" : options_.changed,
       engine.memory_limit_bytes, engine.max_call_bytes, options_.max_message_bytes,
       engine.max_queued_calls, engine.max_functions, options_.max_connections, descriptors.rlim_cur,
-      engine.compute_threads, engine.call_threads, info.instruction_set);
+      engine.compute_threads, engine.call_threads,
+      engine.device == nullptr ? "CPU" : std::string(engine.device->name()), info.instruction_set);
   if (engine.data_dir.empty() || engine.durability == Durability::kMemory) return;
   const EngineStats stats = engine_->Stats();
   spdlog::info("data directory {}: durability={} variables={} bytes={} functions={} epoch={}",

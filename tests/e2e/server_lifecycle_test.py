@@ -43,6 +43,7 @@ def test_help_and_version():
     (["--no-such"], "not expected"),
     (["--bind", "nowhere"], "not an IPv4 or IPv6 address: nowhere"),
     (["--memory-limit-bytes", "-1"], "not a number of bytes"),
+    (["--device", "tpu"], "wanted: auto, cpu or cuda:N"),
 ])
 def test_a_bad_flag_is_refused_in_a_line(flags, reason):
   code, out, err = run(*flags)

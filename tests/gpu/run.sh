@@ -1,55 +1,63 @@
 #!/usr/bin/env bash
-# run.sh [BINARY]: the device conformance suite on this machine's GPU, and a folder to carry to
-# another machine.
+# run.sh: the device conformance suite and the kernels' tests on this machine's GPU, and a folder to
+# carry to another machine.
 #
-# Builds the preset cuda's formwork_device_tests, unless BINARY is given, and puts it with the
-# shared libraries that it needs into build/gpu-bundle/. There `run` needs no package of ours, only
-# a driver and a glibc at least as new as the one here. Without a GPU it says so, skips, and exits 0.
+# Builds the preset cuda's tests and puts them with the shared libraries that they need, but for
+# CUDA's, into build/gpu-bundle/. There `run` needs no package of ours, only a driver, CUDA 13's
+# libraries and a glibc at least as new as the one here. Without a GPU it says so, skips what needs
+# one, and exits 0.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bundle=build/gpu-bundle
+tests=(formwork_device_tests formwork_gpu_tests)
 
-binary=${1:-}
-if [ -z "$binary" ]; then
-  mkdir -p build
-  cmake --preset cuda >build/configure-cuda.log 2>&1 || { cat build/configure-cuda.log; exit 1; }
-  cmake --build --preset cuda --target formwork_device_tests -- --quiet
-  binary=build/cuda/bin/formwork_device_tests
-fi
+mkdir -p build
+cmake --preset cuda >build/configure-cuda.log 2>&1 || { cat build/configure-cuda.log; exit 1; }
+cmake --build --preset cuda --target "${tests[@]}" -- --quiet
 
 rm -rf "$bundle"
-mkdir -p "$bundle/lib"
-cp "$binary" "$bundle/formwork_device_tests"
-missing=$(ldd "$binary" | awk '/not found/ {print $1}')
-if [ -n "$missing" ]; then
-  echo "libraries not found: $missing" >&2
-  exit 1
-fi
-# The C library and the driver belong to the machine that runs it.
-ldd "$binary" | awk '$2 == "=>" {print $3}' |
-  grep -Ev '/(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[^/]*|libcuda)\.so' |
-  xargs -r -I{} cp -L {} "$bundle/lib/"
+mkdir -p "$bundle/lib" "$bundle/tests/ops"
+for test in "${tests[@]}"; do
+  binary=build/cuda/bin/$test
+  missing=$(ldd "$binary" | awk '/not found/ {print $1}')
+  if [ -n "$missing" ]; then
+    echo "$test: libraries not found: $missing" >&2
+    exit 1
+  fi
+  strip -o "$bundle/$test" "$binary"
+  # The C library, the driver and CUDA belong to the machine that runs it.
+  ldd "$binary" | awk '$2 == "=>" {print $3}' |
+    grep -Ev '/lib(c|m|dl|pthread|rt|resolv|cuda|cudart|nvrtc|cublas|cublasLt)\.so|/ld-linux' |
+    xargs -r -I{} cp -Lu {} "$bundle/lib/"
+done
+cp tests/ops/*.optest "$bundle/tests/ops/"
 
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash
 # run [GTEST FLAGS]: the tests on a GPU, and a last line that counts them. Exits 0 if none failed.
 set -uo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+cd "$(dirname "$0")"
+# CUDA's libraries where its installer, or pip, puts them.
+for folder in /usr/local/cuda/lib64 $(python3 -c 'import site, sys
+for p in site.getsitepackages() + sys.path: print(p)' 2>/dev/null | sed 's:$:/nvidia/*/lib:'); do
+  [ -d "$folder" ] && LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder"
+done
+export LD_LIBRARY_PATH="$PWD/lib:${LD_LIBRARY_PATH:-}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-"$here/formwork_device_tests" --gtest_filter='*/cuda' "$@" 2>&1 | tee "$log"
-status=${PIPESTATUS[0]}
-count() { grep -cE "^\[ +$1 \] [A-Za-z]+/[A-Za-z]+\.[A-Za-z]+/cuda.* \([0-9]+ ms\)$" "$log"; }
+status=0
+./formwork_device_tests --gtest_filter='*/cuda' "$@" 2>&1 | tee "$log" || status=1
+./formwork_gpu_tests "$@" 2>&1 | tee -a "$log" || status=1
+count() { grep -cE "^\[ +$1 \] [A-Za-z]+[/.][A-Za-z/.]+.* \([0-9]+ ms\)$" "$log"; }
 passed=$(count OK); failed=$(count FAILED); skipped=$(count SKIPPED)
 if [ $((passed + failed + skipped)) = 0 ]; then
   echo "no test ran" >&2
   [ "$status" != 0 ] || status=1
 fi
-[ "$skipped" = 0 ] || [ "$passed" != 0 ] || echo "no GPU that this build can use is at hand"
+[ "$skipped" = 0 ] || echo "no GPU that this build can use is at hand"
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"
 RUN
 chmod +x "$bundle/run"
-echo "bundle: $bundle ($(du -sh "$bundle" | cut -f1))"
-"$bundle/run" --gtest_brief=0
+du -sh "$bundle" | sed 's/^/bundle: /'
+exec "$bundle/run"

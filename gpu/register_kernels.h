@@ -1,0 +1,12 @@
+#pragma once
+
+// The families of a GPU's kernels. Private to gpu/; gpu.h has RegisterCudaKernels.
+
+#include "core/kernels/kernel.h"
+
+namespace formwork {
+
+void RegisterElementKernels(KernelRegistry& registry);
+void RegisterProductKernels(KernelRegistry& registry);
+
+}  // namespace formwork

@@ -1,0 +1,21 @@
+#pragma once
+
+// The device that --device names.
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/device/device.h"
+#include "core/engine.h"
+
+namespace formwork::server {
+
+/// "cuda:N": that GPU. "auto": the first one, or null where there is none that can be used, which
+/// is logged. "cpu": null. Errors: kInvalidArgument for another name, or a GPU in a build without
+/// gpu/; kUnavailable if there is no such GPU.
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name);
+/// Has the engine run plans on `device`, one that OpenDevice gave, which outlives it.
+void UseDevice(Device& device, EngineOptions* options);
+
+}  // namespace formwork::server

@@ -1,0 +1,115 @@
+// The GPU's kernels: that their texts compile, which needs no GPU, and on a GPU the op cases.
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/register_ops.h"
+#include "gpu/cuda_kernel.h"
+#include "gpu/element_source.h"
+#include "gpu/gpu.h"
+#include "tests/support/op_case.h"
+#include "tests/unit/engine_fixture.h"
+
+namespace formwork::testing {
+namespace {
+
+constexpr DType kDTypes[] = {DType::kFloat, DType::kDouble, DType::kHalf,   DType::kBfloat16,
+                             DType::kInt8,  DType::kInt16,  DType::kInt32,  DType::kInt64,
+                             DType::kUint8, DType::kUint16, DType::kUint32, DType::kUint64,
+                             DType::kBool};
+
+TEST(ElementSourceTest, EveryTextCompiles) {
+  int compiled = 0;
+  for (const ElementOp& op : ElementOps()) {
+    for (const DType dtype : kDTypes) {
+      if (!op.Takes(dtype)) continue;
+      EXPECT_OK(CompileCuda(ElementSource(op, dtype, ElementOrder::kFlat, 0), 9, 0))
+          << op.name << " of " << DTypeName(dtype);
+      ++compiled;
+    }
+    const DType dtype = op.Takes(DType::kBool) ? DType::kBool : DType::kInt32;
+    const DType shown = op.Takes(dtype) ? dtype : DType::kFloat;
+    EXPECT_OK(CompileCuda(ElementSource(op, shown, ElementOrder::kStrided, 0), 8, 0)) << op.name;
+    EXPECT_OK(CompileCuda(ElementSource(op, shown, ElementOrder::kFlat, 1), 8, 0)) << op.name;
+    compiled += 2;
+  }
+  std::cout << compiled << " texts\n";
+}
+
+class GpuOpCaseTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    absl::StatusOr<std::unique_ptr<Device>> device = NewCudaDevice(0);
+    if (!device.ok()) GTEST_SKIP() << device.status();
+    device_ = *std::move(device);
+    EngineOptions options;
+    options.device = device_.get();
+    options.register_device_kernels = &RegisterCudaKernels;
+    Start(options);
+  }
+  void TearDown() override { engine_.reset(); }
+
+  // The case as a function of its inputs: what it returned is compared with TensorFlow's results.
+  absl::Status RunCase(const OpCase& op_case, const OpDef& op) {
+    FORMWORK_ASSIGN_OR_RETURN(const AttrMap attrs, TypedAttrs(op_case, op));
+    FORMWORK_ASSIGN_OR_RETURN(const std::vector<DType> dtypes, ArgDTypes(op.inputs, attrs));
+    std::string text;
+    std::vector<std::string> names;
+    std::vector<TensorSpec> specs;
+    std::vector<Tensor> values;
+    for (size_t i = 0; i < dtypes.size(); ++i) {
+      names.push_back(absl::StrCat("x", i));
+      absl::StrAppend(&text, names.back(), " = Placeholder dtype=", DTypeName(dtypes[i]), "\n");
+      specs.push_back(Spec(absl::StrCat(names.back(), ":0"), dtypes[i]));
+      FORMWORK_ASSIGN_OR_RETURN(values.emplace_back(),
+                                MakeValue(op_case.inputs[i], engine_->allocator()));
+    }
+    absl::StrAppend(&text, "y = ", op_case.op, "(", absl::StrJoin(names, ", "), ")");
+    for (const auto& [name, value] : op_case.attrs) absl::StrAppend(&text, " ", name, "=", value);
+    std::vector<std::string> outputs;
+    for (size_t i = 0; i < op_case.outputs.size(); ++i) outputs.push_back(absl::StrCat("y:", i));
+    FORMWORK_ASSIGN_OR_RETURN(const Registered made, Register("f", text, specs, outputs, {}, {},
+                                                              /*replace=*/true));
+    const CallResult result = Run(made.function.id, std::move(values));
+    FORMWORK_RETURN_IF_ERROR(result.status);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      FORMWORK_RETURN_IF_ERROR(
+          CompareValue(op_case.outputs[i], result.outputs[i].tensor, op_case.tolerance));
+    }
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
+  OpRegistry ops;
+  RegisterOps(ops);
+  KernelRegistry kernels(ops);
+  RegisterCudaKernels(kernels);
+  int tried = 0;
+  for (const std::string file : {"elementwise", "nn", "matmul"}) {
+    std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
+    std::stringstream text;
+    text << stream.rdbuf();
+    ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases(file, text.str()));
+    for (const OpCase& op_case : cases) {
+      if (kernels.Find(op_case.op) == nullptr || op_case.error != absl::StatusCode::kOk) continue;
+      EXPECT_OK(RunCase(op_case, *ops.Find(op_case.op)))
+          << file << ":" << op_case.line << " " << op_case.op;
+      ++tried;
+    }
+  }
+  int64_t on_host = 0;
+  for (const auto& [op, nodes] : engine_->Stats().fallbacks) on_host += static_cast<int64_t>(nodes);
+  EXPECT_GT(tried, 500);
+  EXPECT_LT(on_host, tried / 2);  // Integers' divisions, complex numbers.
+  std::cout << tried << " cases, " << on_host << " of them on the host\n";
+}
+
+}  // namespace
+}  // namespace formwork::testing
