@@ -63,9 +63,7 @@ TEST_F(EngineDeviceTest, WhatTheHostDoesForTheDeviceIsNamedAndCounted) {
 // Loads and stores are no kernels: a variable stays on the device, whatever that can compute.
 TEST_F(EngineDeviceTest, VariablesNeedNoKernel) {
   NewVariable("v", 1);
-  ASSERT_OK_AND_ASSIGN(
-      const Registered made,
-      Register("f", R"(
+  ASSERT_OK_AND_ASSIGN(const Registered made, Register("f", R"(
                  v = Placeholder dtype=resource
                  r = ReadVariableOp(v) dtype=float
                  h = Tanh(r) T=float
@@ -73,7 +71,7 @@ TEST_F(EngineDeviceTest, VariablesNeedNoKernel) {
                  d = Sub(s, h) T=float
                  a = AssignVariableOp(v, d) dtype=float
                )",
-               {}, {"h:0"}, {{"v:0", "v"}}, {"a"}));
+                                                       {}, {"h:0"}, {{"v:0", "v"}}, {"a"}));
   ASSERT_OK_AND_ASSIGN(std::string text, engine_->DescribeFunction("ns", "f", false, nullptr));
   EXPECT_THAT(text, HasSubstr("On the host, for the device has no kernel: Softplus (1 node), Sub"));
   EXPECT_THAT(text, Not(HasSubstr("VariableOp")));
