@@ -1,4 +1,4 @@
-"""Folders include only what is below them (core/README.md)."""
+"""Folders include only what is below them (core/README.md), and so do the Python client's modules."""
 import pathlib
 import re
 import sys
@@ -110,6 +110,21 @@ def wrong_includes():
   return wrong
 
 
+def circles_of_imports():
+  """Modules of the Python client that import each other when they are loaded."""
+  modules = {f.stem: f.read_text() for f in (ROOT / "client/python/formwork").glob("*.py")}
+  left = {name: set(re.findall(r"^from formwork import (\w+)", text, re.M)) & set(modules) |
+                set(re.findall(r"^from formwork\.(\w+) import", text, re.M)) & set(modules)
+          for name, text in modules.items()}
+  while True:
+    imported = set().union(*left.values())
+    apart = [name for name, imports in left.items()
+             if not imports & set(left) or name not in imported]
+    if not apart:
+      return sorted(left)
+    left = {name: imports for name, imports in left.items() if name not in apart}
+
+
 def long_files():
   return ["%s has %d lines" % (f.relative_to(ROOT), n)
           for top in ("core", "server", "client", "gpu", "tests", "deploy")
@@ -122,11 +137,15 @@ def test_includes_go_down():
   assert wrong_includes() == []
 
 
+def test_the_python_client_has_no_circles_of_imports():
+  assert circles_of_imports() == []
+
+
 def test_no_file_is_longer_than_800_lines():
   assert long_files() == []
 
 
 if __name__ == "__main__":
-  problems = wrong_includes() + long_files()
+  problems = wrong_includes() + circles_of_imports() + long_files()
   print("\n".join(problems))
   sys.exit(1 if problems else 0)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import formwork
-from formwork import resources
+from formwork import kept_tensors
 
 
 def _graph(constant=2.0, padding=0):
@@ -241,8 +241,8 @@ def test_many_variables_are_read_and_set_at_once(either):
 
 
 def test_values_beyond_a_message_travel_in_chunks(fake, server, monkeypatch):
-  monkeypatch.setattr(resources, "SURELY_FITS", 16)
-  monkeypatch.setattr(resources, "_CHUNK", 40)
+  monkeypatch.setattr(kept_tensors, "SURELY_FITS", 16)
+  monkeypatch.setattr(kept_tensors, "_CHUNK", 40)
   monkeypatch.setattr(fake, "message_bytes", (1 << 16) + 100)
   value = np.arange(90, dtype=np.float32).reshape(30, 3)
   v = server.variable("large", initial_value=value)

@@ -13,17 +13,17 @@ formwork.aio is the low level for asyncio.
 from formwork.client import Server
 from formwork.client import connect
 from formwork.concrete import ConcreteFunction
+from formwork.data import Dataset
+from formwork.data import Iterator
 from formwork.errors import Error
 from formwork.errors import NoMatchingSignature
+from formwork.kept_tensors import KeptTensor
+from formwork.lookup import Table
 from formwork.namespace import NamespaceInfo
 from formwork.namespace import ServerInfo
-from formwork.resources import Dataset
-from formwork.resources import Iterator
-from formwork.resources import KeptTensor
-from formwork.resources import Table
-from formwork.resources import Variable
 from formwork.types import FunctionType
 from formwork.types import TensorSpec
+from formwork.variables import Variable
 
 __version__ = "0.1.0"
 __all__ = ["ConcreteFunction", "Dataset", "Error", "FunctionType", "Iterator", "KeptTensor",

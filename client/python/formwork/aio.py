@@ -16,13 +16,14 @@ from formwork import attempts as attempts_lib
 from formwork import channel as channel_lib
 from formwork import errors
 from formwork import namespace as namespace_lib
+from formwork import status
 # Of a Server for asyncio their methods are awaited; aio.pyi has them so.
 from formwork.concrete import ConcreteFunction
-from formwork.resources import Dataset
-from formwork.resources import Iterator
-from formwork.resources import KeptTensor
-from formwork.resources import Table
-from formwork.resources import Variable
+from formwork.data import Dataset
+from formwork.data import Iterator
+from formwork.kept_tensors import KeptTensor
+from formwork.lookup import Table
+from formwork.variables import Variable
 
 __all__ = ["ConcreteFunction", "Dataset", "Iterator", "KeptTensor", "Server", "Table", "Variable",
            "connect"]
@@ -160,7 +161,7 @@ class Channel:
 
   def _failed(self, rpc_error):
     self._check_open()
-    error = errors.from_rpc(rpc_error)
+    error = status.from_rpc(rpc_error)
     self.epoch = error.epoch or self.epoch
     return error
 

@@ -26,6 +26,7 @@ from formwork import attempts as attempts_lib
 from formwork import errors
 from formwork import python_functions
 from formwork import reachability
+from formwork import status
 from formwork.v1 import graph_service_pb2
 
 SERVICE = graph_service_pb2.DESCRIPTOR.services_by_name["GraphService"]
@@ -250,7 +251,7 @@ class Channel:
           self.epoch = answer.epoch
           return answer
         except grpc.RpcError as e:
-          error = self._failed(errors.from_rpc(e))
+          error = self._failed(status.from_rpc(e))
         except ValueError as e:
           raise self._refused(e) from None
         # What is kept would be there twice.
@@ -275,7 +276,7 @@ class Channel:
     while True:
       try:
         self._attempt(sent, attempts.left(), timeout, answer)
-        error = answer.error and errors.from_status(answer.error)
+        error = answer.error and status.from_status(answer.error)
         if not attempts.is_about(error):
           return
       except errors.Error as e:
@@ -298,7 +299,7 @@ class Channel:
     except grpc.RpcError as e:
       if stream.expired:
         raise errors.Error("DEADLINE_EXCEEDED", "no answer within %g s" % timeout) from None
-      raise self._failed(errors.from_rpc(e)) from None
+      raise self._failed(status.from_rpc(e)) from None
     except BaseException:
       stream.cancel()
       raise

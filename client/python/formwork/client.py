@@ -8,8 +8,8 @@ from typing import Any
 
 from formwork import channel as channel_lib
 from formwork import errors
+from formwork import kept_tensors
 from formwork import namespace as namespace_lib
-from formwork import resources
 
 
 def connect(target: str, namespace: str = "default", timeout: float = 60,
@@ -156,4 +156,4 @@ class Server(namespace_lib.Namespace):
       if origin is self._channel.origin:  # Else it is the process's that this one was forked from.
         ids.setdefault(kept._key[0], []).append(kept.id)
     for epoch, some in ids.items():
-      send("ReleaseTensors", resources.release_request(self, epoch, some))
+      send("ReleaseTensors", kept_tensors.release_request(self, epoch, some))

@@ -9,8 +9,10 @@ from typing import Any
 
 from formwork import dtypes
 from formwork import errors
+from formwork import kept_tensors
 from formwork import python_functions
 from formwork import resources
+from formwork import status
 from formwork import types
 from formwork import wire
 from formwork.v1 import functions_pb2
@@ -209,7 +211,7 @@ class ConcreteFunction:
 
 def append_input(server, parts, owners, value, number, what):
   """Appends a value to the pieces of a CallRequest; one with an ID is filled in when it is sent."""
-  if isinstance(value, (resources.Resource, resources.KeptTensor)):
+  if isinstance(value, (resources.Resource, kept_tensors.KeptTensor)):
     resources.belongs(server, value, what)
     owners.append((len(parts), value))
     parts.append(None)
@@ -237,7 +239,7 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep
   for place, owner in owners:
     parts[place] = wire.value_piece(owner._value())
   made, size = (), sum(map(len, parts[1:]))
-  if size > resources.SURELY_FITS and not (yield from server._fits(size)):
+  if size > kept_tensors.SURELY_FITS and not (yield from server._fits(size)):
     parts, made = yield from _sent_apart(server, parts, size, timeout)
   if timeout is None:
     timeout = server._channel.timeout
@@ -262,11 +264,11 @@ def calling(server, head, parts, owners, timeout, on_print, keep, keep_for, keep
   finally:
     origin.end(number)
     if made:
-      yield from resources.dropping(server, made)
+      yield from kept_tensors.dropping(server, made)
   if on_timeline is not None and (answer.error is None or answer.timeline is not None):
     on_timeline(answer.timeline)
   if answer.error is not None:
-    error = errors.from_status(answer.error)
+    error = status.from_status(answer.error)
     server._channel.epoch = error.epoch or server._channel.epoch
     for text in error.printed[answer.printed:]:
       answer.on_print(text)
@@ -282,7 +284,7 @@ def _sent_apart(server, parts, size, timeout):
     encoded = wire.encoded_of(parts[i - 1], parts[i])
     if encoded is None:
       continue
-    made.append((yield from resources.keeping(server, encoded, None, timeout)))
+    made.append((yield from kept_tensors.keeping(server, encoded, None, timeout)))
     size -= len(parts[i])
     parts[i - 1], parts[i] = wire.value_piece(made[-1]._value()), b""
     if (yield from server._fits(size)):

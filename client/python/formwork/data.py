@@ -9,50 +9,68 @@ import math
 
 import numpy as np
 
-from formwork import concrete
 from formwork import dtypes
 from formwork import errors
+from formwork import kept_tensors
 from formwork import python_functions
 from formwork import resources
+from formwork import small_functions
 from formwork import types
-from formwork.tf import graph_pb2
-from formwork.v1 import functions_pb2
 from formwork.v1 import variables_pb2
 
-_FUNCTIONS = "formwork.data"  # What the names of the functions begin with.
+
+class Dataset(kept_tensors.KeptTensor):
+  """A dataset on the server: a value there, until it is released.
+
+  Attributes:
+    element_spec: a TensorSpec for each component of an element.
+    calls_python: whether they may need Python functions of this process.
+  """
+
+  __slots__ = ("element_spec", "calls_python")
+  element_spec: list[types.TensorSpec]
+  calls_python: bool
+
+  def __init__(self, server, tensor_id, epoch, element_spec):
+    super().__init__(server, tensor_id, epoch)
+    self.dtype, self.shape = "variant", []
+    self.element_spec = element_spec
+    self.calls_python = False
+
+  def __repr__(self):
+    return "<formwork.Dataset id=%d>" % self.id
 
 
-class _Graph:
-  """A GraphDef of a few nodes."""
+class Iterator(resources.Resource, of=["iterator"]):
+  """A position in a Dataset, which moves on from call to call, whoever asks.
 
-  def __init__(self):
-    self.message = graph_pb2.GraphDef()
+  Attributes:
+    element_spec: a TensorSpec for each component of an element; None where it is not known.
+    calls_python: whether its elements may need Python functions of this process.
+  """
 
-  def node(self, op, *inputs, spec=None, dtypes_as="output_types", **attrs):
-    """The name of a new one. spec: TensorSpecs of an element; attrs: numbers of dtypes, texts."""
-    name = "n%d" % len(self.message.node)
-    node = self.message.node.add(name=name, op=op, input=inputs)
-    for key, value in attrs.items():
-      if isinstance(value, str):
-        node.attr[key].s = value.encode()
-      else:
-        node.attr[key].type = value
-    if spec is not None:
-      node.attr[dtypes_as].list.type.extend(dtypes.number(s.dtype) for s in spec)
-      shapes = node.attr["output_shapes"].list.shape
-      for s in spec:
-        shape = shapes.add(unknown_rank=s.shape is None)
-        for dim in s.shape or ():
-          shape.dim.add(size=-1 if dim is None else dim)
-    return name
+  __slots__ = ("element_spec", "calls_python")
+  kind = "iterator"
+  element_spec: list[types.TensorSpec] | None
+  calls_python: bool
+
+  def __init__(self, server, info, epoch, existed=True):
+    self.element_spec = None
+    self.calls_python = False
+    super().__init__(server, info, epoch, existed)
+
+  def next(self, timeout: float | None = None) -> list[np.ndarray]:
+    """The next element: a list of its components. Errors: OUT_OF_RANGE at the end."""
+    return self._server._do(taking(self, timeout))
 
 
+# ------------------------------------------------------------------------------------- operations
 def making_dataset(server, elements, spec, timeout):
   """A Dataset that gives these elements, each a list of as many values as `spec` has."""
   arrays = [[_array(value, s, "element %d" % i)
              for value, s in zip(_checked(element, spec, i), spec)]
             for i, element in enumerate(elements)]
-  graph, inputs, fed = _Graph(), [], []
+  graph, inputs, fed = small_functions.Graph(), [], []
 
   def feed(array, s):
     name = graph.node("Placeholder", dtype=dtypes.number(s.dtype))
@@ -65,18 +83,19 @@ def making_dataset(server, elements, spec, timeout):
     stacked = [np.stack([row[c] for row in arrays]) if arrays else
                np.zeros([0] + [d or 0 for d in s.shape or ()], _numpy(s))
                for c, s in enumerate(spec)]
-    made = graph.node("TensorSliceDataset", *[feed(a, s) for a, s in zip(stacked, spec)], spec=spec,
-                      dtypes_as="Toutput_types")
+    made = graph.node_of_elements(
+        "TensorSliceDataset", *[feed(a, s) for a, s in zip(stacked, spec)], spec=spec,
+        dtypes_as="Toutput_types")
   else:
-    parts = [graph.node("TensorDataset", *[feed(a, s) for a, s in zip(row, spec)], spec=spec,
-                        dtypes_as="Toutput_types") for row in arrays]
+    parts = [graph.node_of_elements(
+        "TensorDataset", *[feed(a, s) for a, s in zip(row, spec)], spec=spec,
+        dtypes_as="Toutput_types") for row in arrays]
     while len(parts) > 1:  # By halves: datasets of datasets must not be deep.
       pairs = [parts[i:i + 2] for i in range(0, len(parts), 2)]
-      parts = [graph.node("ConcatenateDataset", *pair, spec=spec) if len(pair) > 1 else pair[0]
-               for pair in pairs]
+      parts = [graph.node_of_elements("ConcatenateDataset", *pair, spec=spec)
+               if len(pair) > 1 else pair[0] for pair in pairs]
     made = parts[0]
-  return (yield from _keeping(server, graph.message.SerializeToString(deterministic=True),
-                              made + ":0", inputs, fed, spec, timeout))
+  return (yield from _keeping(server, graph.serialized(), made + ":0", inputs, fed, spec, timeout))
 
 
 def keeping_graphs_dataset(server, graph_def, output, spec, timeout, keep_for=math.inf):
@@ -85,33 +104,33 @@ def keeping_graphs_dataset(server, graph_def, output, spec, timeout, keep_for=ma
 
 
 def _keeping(server, graph_def, output, inputs, fed, spec, timeout, keep_for=math.inf):
-  made = yield from _registered(server, "make", graph_def, inputs, [output], [], timeout)
+  made = yield from small_functions.registering(
+      server, "data.make", graph_def, inputs, [output], [], timeout)
   try:
-    parts, owners = [None], []
-    for value, s in zip(fed, inputs):
-      concrete.append_input(server, parts, owners, value, dtypes.number(s.dtype), "dataset")
-    kept, = yield from made._calling(parts, owners, timeout, None, True, keep_for)
+    kept, = yield from small_functions.calling(
+        server, made, [(value, dtypes.number(s.dtype)) for value, s in zip(fed, inputs)], "dataset",
+        timeout, keep=True, keep_for=keep_for)
   finally:
-    yield from _forgetting(server, made, timeout)
-  made = resources.Dataset(server, kept.id, kept._key[0], spec)
+    yield from small_functions.forgetting(server, made, timeout)
+  made = Dataset(server, kept.id, kept._key[0], spec)
   made.calls_python = python_functions.are_in(graph_def)
   return made
 
 
 def making_iterator(server, name, dataset, timeout, spec=None):
   """The Iterator `name`, at the beginning of a Dataset. spec: of elements; the Dataset's."""
-  spec, graph = spec or dataset.element_spec, _Graph()
-  variant = graph.node("Placeholder", dtype=dtypes.number("variant"))
-  handle = graph.node("IteratorV2", spec=spec, shared_name=name, container="")
+  spec, graph = spec or dataset.element_spec, small_functions.Graph()
+  variant = graph.node("Placeholder", dtype=dtypes.VARIANT)
+  handle = graph.node_of_elements("IteratorV2", spec=spec, shared_name=name, container="")
   begin = graph.node("MakeIterator", variant, handle)
-  resources.belongs(server, dataset, "iterator '%s'" % name)
-  made = yield from _registered(
-      server, "begin/" + name, graph.message.SerializeToString(deterministic=True),
-      [types.TensorSpec(variant + ":0", "variant", [])], [], [begin], timeout)
+  made = yield from small_functions.registering(
+      server, "data.begin/" + name, graph, [types.TensorSpec(variant + ":0", "variant", [])], [],
+      [begin], timeout)
   try:
-    yield from made._calling([None, None], [(1, dataset)], timeout, None, False, None)
+    yield from small_functions.calling(
+        server, made, [(dataset, dtypes.VARIANT)], "iterator '%s'" % name, timeout)
   finally:
-    yield from _forgetting(server, made, timeout)
+    yield from small_functions.forgetting(server, made, timeout)
   request = variables_pb2.GetVariableRequest(namespace=server.namespace)
   request.variable.name = name
   answer = yield "request", "GetVariable", request, timeout
@@ -126,21 +145,21 @@ def taking(iterator, timeout):
   server, spec = iterator._server, iterator.element_spec
   if spec is None:
     raise errors.invalid("iterator '%s': what its elements are is not known here" % iterator.name)
-  name = "next/" + ";".join("%s%s" % (s.dtype, s.shape) for s in spec)
-  known = server._data_functions
+  name = "data.next/" + ";".join("%s%s" % (s.dtype, s.shape) for s in spec)
+  known = server._small_functions
   if name not in known:
-    graph = _Graph()
+    graph = small_functions.Graph()
     handle = graph.node("Placeholder", dtype=dtypes.RESOURCE)
-    taken = graph.node("IteratorGetNext", handle, spec=spec)
-    known[name] = yield from _registered(
-        server, name, graph.message.SerializeToString(deterministic=True),
-        [types.TensorSpec(handle + ":0", "resource", [])],
+    taken = graph.node_of_elements("IteratorGetNext", handle, spec=spec)
+    known[name] = yield from small_functions.registering(
+        server, name, graph, [types.TensorSpec(handle + ":0", "resource", [])],
         ["%s:%d" % (taken, i) for i in range(len(spec))], [], timeout)
   if iterator.calls_python:
     known[name].answer_python()
   try:
-    return (yield from known[name]._calling([None, None], [(1, iterator)], timeout, None, False,
-                                            None))
+    return (yield from small_functions.calling(
+        server, known[name], [(iterator, dtypes.RESOURCE)], "iterator '%s'" % iterator.name,
+        timeout))
   except errors.Error as e:
     raise resources.named(e, [iterator])
 
@@ -164,15 +183,3 @@ def _array(value, spec, what):
     return array
   raise errors.invalid("dataset: %s: expected shape %s, got %s" % (what, spec.shape,
                                                                    list(array.shape)))
-
-
-def _registered(server, name, graph_def, specs, outputs, targets, timeout):
-  registration = server._registration("%s.%s" % (_FUNCTIONS, name), graph_def, specs, outputs,
-                                      targets=targets)
-  return (yield from server._registering(registration, timeout))
-
-
-def _forgetting(server, function, timeout):
-  yield "request", "Unregister", functions_pb2.UnregisterRequest(
-      namespace=server.namespace, function_id=function.id, expected_epoch=function._key[0],
-      allow_missing=True), timeout

@@ -2,6 +2,7 @@
 import collections
 import weakref
 
+from formwork import data
 from formwork import resources
 from formwork.v1 import functions_pb2
 from formwork.v1 import variables_pb2
@@ -39,7 +40,7 @@ class Dropped:
 
   def follow(self, bound, name):
     """Notes when the tf.Variable of a Bound, which has this name, is collected."""
-    if name in _UNNAMED or isinstance(bound.remote, resources.Iterator):
+    if name in _UNNAMED or isinstance(bound.remote, data.Iterator):
       weakref.finalize(bound.handle(), self._places.append, bound.place).atexit = False
 
   def made(self, function):

@@ -6,20 +6,55 @@ they are needed, make one, find and change what is in it.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
-from formwork import concrete
 from formwork import dtypes
 from formwork import errors
 from formwork import resources
+from formwork import small_functions
 from formwork import types
-from formwork.tf import graph_pb2
-from formwork.v1 import functions_pb2
 from formwork.v1 import variables_pb2
 
-_FUNCTIONS = "formwork.table"  # What the names of the functions begin with.
 _TYPE = re.compile(r"(?:static |dense )?table (\w+)\[\] -> (\w+)\[(\d*)\]$")
+
+
+class Table(resources.Resource, of=["table", "static table", "dense table"]):
+  """A hash table on the server: a mutable one, or a static one, which is only read.
+
+  Attributes:
+    default_value: what lookup gives for a key that is not there; None: zero, or an empty string.
+  """
+
+  __slots__ = ("default_value",)
+  kind = "table"
+  default_value: Any
+
+  def __init__(self, server, info, epoch, existed=True):
+    self.default_value = None
+    super().__init__(server, info, epoch, existed)
+
+  def lookup(self, keys: Any, default_value: Any = None,
+             timeout: float | None = None) -> np.ndarray:
+    """The values of keys of any shape, one for each; default_value: one, or one for each key."""
+    return self._server._do(finding(self, keys, default_value, timeout))
+
+  def insert(self, keys: Any, values: Any, timeout: float | None = None) -> None:
+    """Sets the values of keys. Errors: UNIMPLEMENTED of a static table."""
+    return self._server._do(changing(self, "insert", [keys, values], timeout))
+
+  def remove(self, keys: Any, timeout: float | None = None) -> None:
+    """Removes keys; those that are not there are passed over. Errors: as insert."""
+    return self._server._do(changing(self, "remove", [keys], timeout))
+
+  def export(self, timeout: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """All keys, and their values, in no order."""
+    return self._server._do(exporting(self, timeout))
+
+  def size(self, timeout: float | None = None) -> int:
+    """How many keys it has."""
+    return self._server._do(sizing(self, timeout))
 
 
 class Type:
@@ -56,27 +91,6 @@ def _array(given, dtype, what):
   return array
 
 
-class _Graph:
-  """A GraphDef of a few nodes."""
-
-  def __init__(self):
-    self.message = graph_pb2.GraphDef()
-
-  def node(self, name, op, inputs=(), **attrs):
-    """attrs: dtypes by their numbers; texts; tuples are shapes."""
-    node = self.message.node.add(name=name, op=op, input=inputs)
-    for key, value in attrs.items():
-      if isinstance(value, tuple):
-        for dim in value:
-          node.attr[key].shape.dim.add(size=dim)
-        node.attr[key].shape.SetInParent()
-      elif isinstance(value, str):
-        node.attr[key].s = value.encode()
-      else:
-        node.attr[key].type = value
-    return self
-
-
 def making(server, name, kind, table_type, keys, values, default, dense_keys, timeout):
   """The Table `name`: the one that is there, or a new one that holds these.
 
@@ -94,21 +108,20 @@ def making(server, name, kind, table_type, keys, values, default, dense_keys, ti
   # It is made as the function is registered, which finds one of another type.
   same = dict(shared_name=name, key_dtype=dtypes.number(table_type.key),
               value_dtype=dtypes.number(table_type.value))
-  graph, specs = _Graph(), []
+  graph, specs = small_functions.Graph(), []
   if kind == "static":
-    graph.node("table", "HashTableV2", **same)
+    handle = graph.node("HashTableV2", **same)
   elif kind == "dense":
-    for tensor in ("empty", "deleted"):
-      graph.node(tensor, "Placeholder", dtype=dtypes.number(table_type.key))
-      specs.append(types.TensorSpec(tensor + ":0", table_type.key, []))
-    graph.node("table", "MutableDenseHashTableV2", ["empty", "deleted"],
-               value_shape=table_type.shape, **same)
+    dense = [graph.node("Placeholder", dtype=same["key_dtype"]) for _ in dense_keys]
+    specs = [types.TensorSpec(key + ":0", table_type.key, []) for key in dense]
+    handle = graph.node("MutableDenseHashTableV2", *dense, value_shape=table_type.shape, **same)
   elif table_type.shape:
-    graph.node("table", "MutableHashTableOfTensorsV2", value_shape=table_type.shape, **same)
+    handle = graph.node("MutableHashTableOfTensorsV2", value_shape=table_type.shape, **same)
   else:
-    graph.node("table", "MutableHashTableV2", **same)
-  graph.node("size", "LookupTableSizeV2", ["table"])
-  made = yield from _registered(server, "make/" + name, graph, specs, ["size:0"], [], timeout)
+    handle = graph.node("MutableHashTableV2", **same)
+  size = graph.node("LookupTableSizeV2", handle)
+  made = yield from small_functions.registering(
+      server, "table.make/" + name, graph, specs, [size + ":0"], [], timeout)
   try:
     answer = yield "request", "GetVariable", request, timeout
     table = resources.from_info(server, answer.variable, answer.epoch, existed)
@@ -117,11 +130,9 @@ def making(server, name, kind, table_type, keys, values, default, dense_keys, ti
       return table
     try:
       if kind == "dense":  # It gets these keys as the function runs.
-        parts, owners = [None], []
-        for key in dense_keys:
-          concrete.append_input(server, parts, owners, key, dtypes.number(table_type.key),
-                                "table '%s'" % name)
-        yield from made._calling(parts, owners, timeout, None, False, None)
+        yield from small_functions.calling(
+            server, made, [(key, same["key_dtype"]) for key in dense_keys], "table '%s'" % name,
+            timeout)
       if len(keys):
         change = "initialize" if kind == "static" else "insert"
         yield from changing(table, change, [keys, values], timeout)
@@ -130,9 +141,7 @@ def making(server, name, kind, table_type, keys, values, default, dense_keys, ti
       raise
     return table
   finally:
-    yield "request", "Unregister", functions_pb2.UnregisterRequest(
-        namespace=server.namespace, function_id=made.id, expected_epoch=made._key[0],
-        allow_missing=True), timeout
+    yield from small_functions.forgetting(server, made, timeout)
 
 
 def finding(table, keys, default, timeout):
@@ -181,24 +190,23 @@ _OPS = {
 def _running(table, kind, what, arrays, timeout, suffix=""):
   """Runs the function that does it; its outputs."""
   server = table._server
-  name = "%s/%s%s" % (what, kind.path(), suffix)
-  known = server._lookup_functions
+  name = "table.%s/%s%s" % (what, kind.path(), suffix)
+  known = server._small_functions
   if name not in known:
     known[name] = yield from _one_op(server, name, kind, what, timeout)
-  parts, owners = [None], []
   numbers = [dtypes.RESOURCE, dtypes.number(kind.key), dtypes.number(kind.value)]
-  for value, number in zip([table, *arrays], numbers):
-    concrete.append_input(server, parts, owners, value, number, "table '%s'" % table.name)
   try:
-    return (yield from known[name]._calling(parts, owners, timeout, None, False, None))
+    return (yield from small_functions.calling(
+        server, known[name], zip([table, *arrays], numbers), "table '%s'" % table.name, timeout))
   except errors.Error as e:
     raise resources.named(e, [table])
 
 
 def _one_op(server, name, kind, what, timeout):
   op, key_attr, value_attr, inputs, outputs = _OPS[what]
-  graph = _Graph().node("table", "Placeholder", dtype=dtypes.RESOURCE)
-  specs = [types.TensorSpec("table:0", "resource", [])]
+  graph = small_functions.Graph()
+  nodes = [graph.node("Placeholder", dtype=dtypes.RESOURCE)]
+  specs = [types.TensorSpec(nodes[0] + ":0", "resource", [])]
   for tensor in inputs:
     dtype = kind.key if tensor == "keys" else kind.value
     # Keys of any shape are found; what is found instead has the shape of one value, or of all.
@@ -206,20 +214,14 @@ def _one_op(server, name, kind, what, timeout):
     if tensor == "values":
       shape = list(kind.shape) if what == "find" and not name.endswith("/each") else (
           None if what == "find" else [None, *kind.shape])
-    graph.node(tensor, "Placeholder", dtype=dtypes.number(dtype))
-    specs.append(types.TensorSpec(tensor + ":0", dtype, shape))
+    nodes.append(graph.node("Placeholder", dtype=dtypes.number(dtype)))
+    specs.append(types.TensorSpec(nodes[-1] + ":0", dtype, shape))
   attrs = {}
   if key_attr:
     attrs[key_attr] = dtypes.number(kind.key)
   if value_attr:
     attrs[value_attr] = dtypes.number(kind.value)
-  graph.node("op", op, ["table", *inputs], **attrs)
-  return (yield from _registered(server, name, graph, specs, ["op:%d" % i for i in range(outputs)],
-                                 [] if outputs else ["op"], timeout))
-
-
-def _registered(server, name, graph, specs, outputs, targets, timeout):
-  registration = server._registration(
-      "%s.%s" % (_FUNCTIONS, name), graph.message.SerializeToString(deterministic=True), specs,
-      outputs, targets=targets)
-  return (yield from server._registering(registration, timeout))
+  made = graph.node(op, *nodes, **attrs)
+  return (yield from small_functions.registering(
+      server, name, graph, specs, ["%s:%d" % (made, i) for i in range(outputs)],
+      [] if outputs else [made], timeout))

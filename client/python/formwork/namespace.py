@@ -13,9 +13,11 @@ from formwork import concrete
 from formwork import data
 from formwork import dtypes
 from formwork import errors
+from formwork import kept_tensors
 from formwork import lookup
 from formwork import resources
 from formwork import types
+from formwork import variables as variables_lib
 from formwork import wire
 from formwork.v1 import functions_pb2
 from formwork.v1 import server_pb2
@@ -42,8 +44,7 @@ class Namespace:
     self.namespace = namespace
     encoded = namespace.encode()
     self._head = b"\x0a" + wire.varint(len(encoded)) + encoded  # Of every CallRequest.
-    self._lookup_functions = {}  # {name: ConcreteFunction} that lookup.py has registered.
-    self._data_functions = {}  # And data.py.
+    self._small_functions = {}  # {name: ConcreteFunction} that lookup.py and data.py use again.
 
   def __repr__(self):
     return "<formwork.Server %s, namespace %r>" % (self._channel.target, self.namespace)
@@ -88,7 +89,7 @@ class Namespace:
     owners = {}
     for tensor, value in (captures or {}).items():
       what = "capture '%s'" % tensor
-      if isinstance(value, (resources.Resource, resources.KeptTensor)):
+      if isinstance(value, (resources.Resource, kept_tensors.KeptTensor)):
         resources.belongs(self, value, what)
         owners[tensor] = value
       else:
@@ -169,7 +170,7 @@ class Namespace:
 
   # ------------------------------------------------------------------------------------ variables
   def variable(self, name: str, initial_value: Any = None, dtype: Any = None,
-               shape: Any = _NOT_GIVEN, timeout: float | None = None) -> resources.Variable:
+               shape: Any = _NOT_GIVEN, timeout: float | None = None) -> variables_lib.Variable:
     """Creates a variable, or attaches to the one of this name (its value stays as it is).
 
     Args:
@@ -195,21 +196,21 @@ class Namespace:
     return self._do(self._creating(request, initial, timeout))
 
   def _creating(self, request, initial, timeout):
-    sent, made = yield from resources.fitting(self, initial, timeout)
+    sent, made = yield from kept_tensors.fitting(self, initial, timeout)
     for value in sent:
-      resources.fill_value(request.initial_value, value)
+      kept_tensors.fill_value(request.initial_value, value)
     try:
       if made:
         request.expected_epoch = made[0]._key[0]
       answer = yield "request", "CreateVariable", request, timeout
     finally:
-      yield from resources.dropping(self, made)
-    return resources.Variable(self, answer.variable, answer.epoch, answer.existed)
+      yield from kept_tensors.dropping(self, made)
+    return variables_lib.Variable(self, answer.variable, answer.epoch, answer.existed)
 
   def table(self, name: str, kind: str = "mutable", key_dtype: Any = "string",
             value_dtype: Any = "int64", keys: Any = (), values: Any = (),
             default_value: Any = None, empty_key: Any = None, deleted_key: Any = None,
-            timeout: float | None = None) -> resources.Table:
+            timeout: float | None = None) -> lookup.Table:
     """Makes a hash table, or attaches to the one of this name (what it holds stays as it is).
 
     Args:
@@ -234,7 +235,7 @@ class Namespace:
                                   default_value, dense_keys, timeout))
 
   def dataset(self, elements: Any = None, element_spec: Any = None, graph_def: bytes | None = None,
-              output: str | None = None, timeout: float | None = None) -> resources.Dataset:
+              output: str | None = None, timeout: float | None = None) -> data.Dataset:
     """Makes a dataset, an argument or a capture of functions (dtype "variant").
 
     Args:
@@ -248,8 +249,8 @@ class Namespace:
       return self._do(data.keeping_graphs_dataset(self, graph_def, output, spec, timeout))
     return self._do(data.making_dataset(self, list(elements), spec, timeout))
 
-  def iterator(self, name: str, dataset: resources.Dataset,
-               timeout: float | None = None) -> resources.Iterator:
+  def iterator(self, name: str, dataset: data.Dataset,
+               timeout: float | None = None) -> data.Iterator:
     """Makes an iterator, or begins the one of this name anew, at the beginning of a Dataset.
 
     Errors: INVALID_ARGUMENT where one of other elements is there.
@@ -257,7 +258,7 @@ class Namespace:
     return self._do(data.making_iterator(self, name, dataset, timeout))
 
   def variables(self, filter: str = "",
-                timeout: float | None = None) -> list[resources.Variable]:
+                timeout: float | None = None) -> list[variables_lib.Variable]:
     """The Variables of the namespace, by name; `filter` on names knows * and ?."""
     return self._do(self._listing_variables(filter, timeout))
 
@@ -275,31 +276,31 @@ class Namespace:
     return [resources.from_info(self, info, answer.epoch)
             for answer in found for info in answer.variables]
 
-  def read(self, variables: Iterable[resources.Variable],
+  def read(self, variables: Iterable[variables_lib.Variable],
            timeout: float | None = None) -> list[np.ndarray]:
     """The values of Variables as numpy arrays, in order: one snapshot, no write between them."""
-    return self._do(resources.reading(self, list(variables), timeout))
+    return self._do(variables_lib.reading(self, list(variables), timeout))
 
-  def assign(self, values: Mapping[resources.Variable, Any],
+  def assign(self, values: Mapping[variables_lib.Variable, Any],
              timeout: float | None = None) -> None:
     """Sets the values {Variable: value}: at once, and all of them or none."""
-    return self._do(resources.assigning(self, dict(values), timeout))
+    return self._do(variables_lib.assigning(self, dict(values), timeout))
 
   # --------------------------------------------------------------------------------- kept tensors
   def keep(self, value: Any, dtype: Any = None, keep_for: float | None = None,
-           timeout: float | None = None) -> resources.KeptTensor:
+           timeout: float | None = None) -> kept_tensors.KeptTensor:
     """Sends a value to the server, where it stays as a KeptTensor: an input of many calls.
 
     keep_for: seconds after its last use; by default what the server is set to.
     """
     encoded = wire.encoded(value, None if dtype is None else dtypes.number(dtype), "keep")
-    return self._do(resources.keeping(self, encoded, keep_for, timeout))
+    return self._do(kept_tensors.keeping(self, encoded, keep_for, timeout))
 
   def kept_tensors(self, mine: bool = False,
-                   timeout: float | None = None) -> list[resources.KeptTensor]:
+                   timeout: float | None = None) -> list[kept_tensors.KeptTensor]:
     """The KeptTensors of the namespace; with `mine` those alone that this connection left there."""
     owner = self._channel.origin.client_id if mine else ""
-    return self._do(resources.listing_kept(self, owner, timeout))
+    return self._do(kept_tensors.listing(self, owner, timeout))
 
   # ---------------------------------------------------------------------------------------- whole
   def info(self, timeout: float | None = None) -> ServerInfo:
@@ -323,7 +324,8 @@ class Namespace:
   def _snapshotting(self, timeout):
     yield "request", "TakeSnapshot", server_pb2.TakeSnapshotRequest(), timeout
 
-  def save_checkpoint(self, path: str, variables: Iterable[Variable | str] | None = None,
+  def save_checkpoint(self, path: str,
+                      variables: Iterable[variables_lib.Variable | str] | None = None,
                       timeout: float | None = None) -> int:
     """Has the server write Variables, as they are between two calls, to files of its own.
 
@@ -349,7 +351,8 @@ class Namespace:
         namespace=self.namespace, path=path, names=[_name_of(v) for v in variables or ()])
     return (yield "request", "SaveCheckpoint", request, timeout).variables
 
-  def restore_checkpoint(self, path: str, variables: Iterable[Variable | str] | None = None,
+  def restore_checkpoint(self, path: str,
+                         variables: Iterable[variables_lib.Variable | str] | None = None,
                          timeout: float | None = None) -> int:
     """Assigns Variables what files of the server's have: all at once, or none.
 
@@ -407,7 +410,7 @@ class Namespace:
 
   def _fits(self, nbytes):
     """Whether values of so many bytes can travel in one message."""
-    if nbytes <= resources.SURELY_FITS:
+    if nbytes <= kept_tensors.SURELY_FITS:
       return True
     epoch, limit = self._message_limit
     if not limit or epoch != self._channel.epoch:
@@ -425,16 +428,16 @@ class Namespace:
     if kind == "tensor":
       return wire.from_message(value.tensor)
     if kind == "kept_tensor_id":
-      return resources.KeptTensor(self, value.kept_tensor_id, epoch)
+      return kept_tensors.KeptTensor(self, value.kept_tensor_id, epoch)
     return None
 
 
 def _text(value):
   """The type of an input of a call."""
-  if isinstance(value, (resources.Table, resources.Iterator)):
+  if isinstance(value, (lookup.Table, data.Iterator)):
     return "%s %s" % (type(value).__name__, value.type)
-  if isinstance(value, (resources.Variable, resources.KeptTensor)):
-    kind = "Variable " if isinstance(value, resources.Variable) else "KeptTensor "
+  if isinstance(value, (variables_lib.Variable, kept_tensors.KeptTensor)):
+    kind = "Variable " if isinstance(value, variables_lib.Variable) else "KeptTensor "
     return kind + types.tensor_text(value.dtype or "?", value.shape)
   array, number = wire.to_array(value)
   return types.tensor_text(dtypes.name(number), array.shape)

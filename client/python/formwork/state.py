@@ -14,7 +14,7 @@ from formwork import dropped
 from formwork import errors
 from formwork import mirror
 from formwork import patches
-from formwork import resources
+from formwork import variables as variables_lib
 from formwork import tables
 from formwork.mirror import raw_handle
 
@@ -199,7 +199,7 @@ class Bindings:
     if found is None:
       return self.server.variable(name, initial_value=mirror.local_value(handle, dtype),
                                   dtype=dtype, shape=shape)
-    if not isinstance(found, resources.Variable):
+    if not isinstance(found, variables_lib.Variable):
       raise errors.invalid("variable '%s': on the server this is a %s" % (name, found.kind))
     if found.dtype != dtype or found.shape != shape:
       raise errors.invalid(
