@@ -266,7 +266,7 @@ absl::Status FillEmptyRowsShape(InferenceContext& c) {
 
 absl::Status FillEmptyRowsGradShape(InferenceContext& c) {
   c.set_output(0, shapes::OrOfRank(c.input(0), 1));
-  c.set_output(1, Shape());
+  c.set_output(1, PartialShape::OfRank(0));
   return absl::OkStatus();
 }
 

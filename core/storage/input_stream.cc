@@ -79,7 +79,7 @@ class InflatedStream final : public InputStream {
             absl::StrCat("file '", path_, "' ends within what it compresses"));
       }
     }
-    block.resize(made);
+    block.erase(made);
     return absl::OkStatus();
   }
 
