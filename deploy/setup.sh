@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# setup.sh: installs what building, testing and the demo need on Debian 12 (root or sudo), and makes
-# build/venv with the Python client in it. Does nothing where all is there.
+# setup.sh [--tests] [--cuda]: installs what building and the demo need on Debian 12 (root or sudo),
+# and makes build/venv with the Python client in it. Does nothing where all is there.
+#
+#   --tests  also what tests/run.sh needs
+#   --cuda   also CUDA 13's headers and libraries for the preset cuda, from PyPI, in build/cuda-toolkit
+#            (0.8 GB); no driver, which only the machine with the GPU needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +17,14 @@ packages=(
   libjpeg62-turbo-dev libpng-dev libgif-dev libicu-dev
 )
 test_packages=(libgtest-dev libgmock-dev prometheus clang libclang-rt-14-dev procps curl)
-if [ "${1:-}" = --tests ]; then packages+=("${test_packages[@]}"); fi
+cuda=
+for option; do
+  case $option in
+    --tests) packages+=("${test_packages[@]}") ;;
+    --cuda) cuda=1 ;;
+    *) echo "setup.sh: no such option: $option" >&2; exit 2 ;;
+  esac
+done
 
 missing=()
 for package in "${packages[@]}"; do
@@ -43,4 +54,19 @@ if [ "$(cat build/venv/formwork.stamp 2>/dev/null)" != "$stamp" ]; then
   build/venv/bin/pip install -q --disable-pip-version-check --force-reinstall --no-deps ./client/python
   build/venv/bin/pip install -q --disable-pip-version-check ./client/python
   echo "$stamp" >build/venv/formwork.stamp
+fi
+
+# The runtime, NVRTC and cuBLASLt, and the headers that theirs include: all of one release. Put in
+# place whole, so that what was interrupted is begun again.
+if [ -n "$cuda" ]; then
+  wheels="nvidia-cuda-runtime==13.0.96 nvidia-cuda-nvrtc==13.0.88 nvidia-cublas==13.1.0.3
+          nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85"
+  toolkit=build/cuda-toolkit
+  if [ "$(cat $toolkit/wheels 2>/dev/null)" != "$wheels" ]; then
+    rm -rf $toolkit $toolkit.new
+    # shellcheck disable=SC2086
+    build/venv/bin/pip install -q --disable-pip-version-check --no-deps --target $toolkit.new $wheels
+    echo "$wheels" >$toolkit.new/wheels
+    mv $toolkit.new $toolkit
+  fi
 fi
