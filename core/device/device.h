@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/device/buffer.h"
+#include "core/device/failure_word.h"
 
 namespace formwork {
 
@@ -81,6 +82,19 @@ class Stream {
   /// Calls `on_host` with the stream's status once everything enqueued so far has run; in order
   /// within a stream. On any thread: one that must not be held up. It may drop buffers.
   virtual void Then(absl::AnyInvocable<void(absl::Status)> on_host) = 0;
+
+  // Of a stream that enqueues:
+
+  /// One that no kernel has written, for those of a call: here of the heap, for a device that is
+  /// the host. Errors: kResourceExhausted; the device's.
+  virtual absl::StatusOr<std::shared_ptr<FailureWord>> NewFailureWord() {
+    return std::make_shared<FailureWord>();
+  }
+  /// As Copy, of two buffers of the device, unless a step before it has failed by `word`, which
+  /// outlives it. Only in what Launch is given.
+  virtual void CopyUnlessFailed(FailureWord& /*word*/, const Buffer& /*src*/, Buffer& /*dst*/) {
+    Launch({}, [] { return absl::UnimplementedError("CopyUnlessFailed: it does not enqueue"); });
+  }
 };
 
 enum class DeviceKind { kCpu, kCuda, kSimulated };

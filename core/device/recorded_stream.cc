@@ -58,6 +58,14 @@ class RecordedStream final : public Stream {
     stream_.Then(std::move(on_host));
   }
 
+  absl::StatusOr<std::shared_ptr<FailureWord>> NewFailureWord() override {
+    return stream_.NewFailureWord();
+  }
+
+  void CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& dst) override {
+    stream_.CopyUnlessFailed(word, src, dst);
+  }
+
  private:
   Timeline::Span NewSpan(Kind kind, TimelineRecorder::Text detail = 0) const {
     return {.name = recorder_->step_name(),

@@ -95,9 +95,13 @@ class Issue {
     stream.Launch(access,
                   [copy = std::move(copy), status = streams_.status(), step = step_,
                    on = stream.enqueues() ? &stream : nullptr]() -> absl::Status {
-                    if (!status->FailedBefore(step)) return copy->to.Write(copy->from.Read(on), on);
-                    return copy->before ? copy->to.Write(copy->before->Read(on), on)
-                                        : absl::OkStatus();
+                    FailureWord* const word = on == nullptr ? nullptr : status->word();
+                    const bool failed = status->FailedBefore(step);
+                    if (copy->before && (failed || word != nullptr)) {
+                      FORMWORK_RETURN_IF_ERROR(copy->to.Write(copy->before->Read(on), on));
+                    }
+                    return failed ? absl::OkStatus()
+                                  : copy->to.Write(copy->from.Read(on), on, word);
                   });
     return absl::OkStatus();
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
+#include "core/ops/cannot_fail.h"
 
 namespace formwork {
 namespace {
@@ -66,7 +67,7 @@ Tensor DeviceView::Read(Stream* stream) {
   return Tensor::OfBuffer(dtype, shape, Buffer(&block));
 }
 
-absl::Status DeviceView::Write(const Tensor& value, Stream* stream) {
+absl::Status DeviceView::Write(const Tensor& value, Stream* stream, FailureWord* unless_failed) {
   if (block.bytes == 0 || value.raw() == block.data) return absl::OkStatus();
   if (stream == nullptr) {
     std::memcpy(block.data, value.raw(), block.bytes);
@@ -75,7 +76,11 @@ absl::Status DeviceView::Write(const Tensor& value, Stream* stream) {
   if (!value.on_device()) return Internal("work of a device makes a value in host memory");
   block.refs.fetch_add(1, std::memory_order_relaxed);
   Buffer to(&block);
-  stream->Copy(value.buffer(), to);
+  if (unless_failed == nullptr) {
+    stream->Copy(value.buffer(), to);
+  } else {
+    stream->CopyUnlessFailed(*unless_failed, value.buffer(), to);
+  }
   return absl::OkStatus();
 }
 
@@ -128,6 +133,27 @@ absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::str
   HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
   const absl::Status named = Annotate(status, absl::StrCat("node '", node.name, "'"));
   return calls == nullptr ? named : Annotate(named, *calls);
+}
+
+absl::StatusOr<FailurePlace> MayFail(KernelContext& ctx, EnqueuedStatus::Explain explain) {
+  return static_cast<WorkScope&>(ctx.call()).work().MayFail(std::move(explain));
+}
+
+FailureWord* EarlierFailure(KernelContext& ctx) {
+  return static_cast<WorkScope&>(ctx.call()).work().word();
+}
+
+absl::StatusOr<FailurePlace> Work::MayFail(EnqueuedStatus::Explain explain) const {
+  if (CannotFailByValue(node_.op->name, node_.output_dtypes)) {
+    return Internal(node_.op->name, " was to be one that cannot fail by value");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(FailureWord* const word,
+                            status_->MayFail(
+                                streams_.stream(), step_,
+                                [&node = node_, calls = calls_, explain = std::move(explain)](
+                                    uint64_t where) { return AtNode(node, calls, explain(where)); },
+                                effects_));
+  return FailurePlace{word, static_cast<uint64_t>(step_)};
 }
 
 void Work::AddInput(const Tensor& value) {
@@ -226,7 +252,7 @@ absl::Status Work::RunKernel(Stream* stream) {
     KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
     FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
   } else {
-    WorkScope scope(memory_, variables_, outputs_, *stream);
+    WorkScope scope(memory_, variables_, outputs_, *stream, *this);
     KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
     FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
   }

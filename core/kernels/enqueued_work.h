@@ -23,8 +23,9 @@ struct DeviceView {
 
   /// The value, while the work runs alone. On a stream its elements are the device's to read.
   Tensor Read(Stream* stream);
-  /// Of a value of as many bytes, which is on the device where there is a stream.
-  absl::Status Write(const Tensor& value, Stream* stream);
+  /// Of a value of as many bytes, which is on the device where there is a stream. `unless_failed`:
+  /// of a stream; what is here stays where a step before has failed by that. Null: it does not.
+  absl::Status Write(const Tensor& value, Stream* stream, FailureWord* unless_failed = nullptr);
   /// Whether somebody holds a value that Read gave, or the memory as an output's.
   bool held() const { return block.refs.load(std::memory_order_relaxed) != 0; }
 
@@ -42,20 +43,27 @@ struct WorkVariable {
   Tensor host;  ///< Instead: a value in host memory.
 };
 
+class Work;
+
 /// The call as work sees it: the variables that its step names, open already.
 class WorkScope final : public CallScope, private ResourceAccess {
  public:
   /// All outlive it.
   WorkScope(Allocator& allocator, std::deque<WorkVariable>& variables)
       : allocator_(allocator), variables_(variables) {}
-  /// Of work that enqueues on `stream`; `outputs` are to be written there.
+  /// Of `work`, which enqueues on `stream`; `outputs` are to be written there.
   WorkScope(Allocator& allocator, std::deque<WorkVariable>& variables,
-            std::deque<DeviceView>& outputs, Stream& stream)
-      : allocator_(allocator), variables_(variables), outputs_(&outputs), stream_(&stream) {}
+            std::deque<DeviceView>& outputs, Stream& stream, const Work& work)
+      : allocator_(allocator),
+        variables_(variables),
+        outputs_(&outputs),
+        stream_(&stream),
+        work_(&work) {}
 
   std::deque<WorkVariable>& variables() { return variables_; }
   DeviceView& output(int i) { return (*outputs_)[static_cast<size_t>(i)]; }
   Stream* stream() const { return stream_; }  ///< Null: the work computes.
+  const Work& work() const { return *work_; }
 
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return *this; }
@@ -84,6 +92,7 @@ class WorkScope final : public CallScope, private ResourceAccess {
   std::deque<WorkVariable>& variables_;
   std::deque<DeviceView>* const outputs_ = nullptr;
   Stream* const stream_ = nullptr;
+  const Work* const work_ = nullptr;
   StopFlag stop_;
   std::atomic<uint64_t> state_{0};
 };
@@ -104,6 +113,22 @@ inline Stream& StreamOf(KernelContext& ctx) {
 inline Tensor OutputOf(KernelContext& ctx, int i) {
   return static_cast<WorkScope&>(ctx.call()).output(i).Read(&StreamOf(ctx));
 }
+
+/// Where the kernel of a step says that it has failed: `word->step` is then to be `step`, and
+/// `word->where` the smallest of what its threads have met.
+struct FailurePlace {
+  FailureWord* word;
+  uint64_t step;
+};
+/// Before a kernel is enqueued that may fail by what its inputs' elements are. It writes neither
+/// the word nor a variable where the word has the number of an earlier step by then; its outputs are
+/// of no matter where a step has failed. `explain` makes the error of what it has left in `where`.
+/// Errors: kInternal if the op is known as one that cannot fail (core/ops/cannot_fail.h), so that it
+/// may be on any stream; those of making the word.
+absl::StatusOr<FailurePlace> MayFail(KernelContext& ctx, EnqueuedStatus::Explain explain);
+/// For a kernel that changes a variable, and cannot fail itself: the word in which it finds whether
+/// an earlier step has failed, and then changes nothing. Null where none can have.
+FailureWord* EarlierFailure(KernelContext& ctx);
 
 /// Put together by one thread, then launched.
 class Work {
@@ -132,6 +157,10 @@ class Work {
   void Skip() { skipped_ = true; }
 
   static void Launch(std::unique_ptr<Work> work);
+
+  /// While it is launched, of work that enqueues.
+  absl::StatusOr<FailurePlace> MayFail(EnqueuedStatus::Explain explain) const;
+  FailureWord* word() const { return status_->word(); }
 
  private:
   static constexpr size_t kNoView = ~size_t{0};

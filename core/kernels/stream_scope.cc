@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/base/status.h"
@@ -58,6 +59,40 @@ int64_t EnqueuedStatus::effects_before_failure() const {
 absl::Status EnqueuedStatus::Get() const {
   absl::MutexLock lock(&mutex_);
   return status_;
+}
+
+absl::StatusOr<FailureWord*> EnqueuedStatus::MayFail(Stream& stream, int64_t step, Explain explain,
+                                                     int64_t effects) {
+  absl::MutexLock lock(&mutex_);
+  if (word_ == nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(word_, stream.NewFailureWord());
+  }
+  may_fail_.push_back({step, std::move(explain), effects});
+  return word_.get();
+}
+
+FailureWord* EnqueuedStatus::word() const {
+  absl::MutexLock lock(&mutex_);
+  return word_.get();
+}
+
+bool EnqueuedStatus::Collect(int64_t step) {
+  std::optional<MayFailStep> failed;
+  uint64_t where = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (word_ == nullptr) return true;
+    const auto failed_step = static_cast<int64_t>(word_->failed_step());
+    if (failed_step > step) return false;
+    while (!may_fail_.empty() && may_fail_.front().step <= step) {
+      if (may_fail_.front().step == failed_step) failed = std::move(may_fail_.front());
+      may_fail_.pop_front();
+    }
+    where = word_->where;
+  }
+  // Else it has been collected before, if there is one.
+  if (failed) Fail(failed->step, failed->explain(where), failed->effects);
+  return true;
 }
 
 StreamScope::StreamScope(Allocator& memory, absl::Span<Stream* const> streams, AccessTicket& ticket,
@@ -156,6 +191,8 @@ absl::Status StreamScope::Reach(bool all) {
       waits_for_ =
           all ? streams_.RecordAll() : StreamGroup::Points{streams_.Record(streams_.current())};
       waits_for_all_ = all;
+      // What may fail is on stream 0.
+      reached_step_ = all || streams_.current() == 0 ? steps_ : 0;
       ++host_waits_;
     }
     if (!Happened(waits_for_)) return WaitFor(waits_for_);
@@ -167,6 +204,8 @@ absl::Status StreamScope::Reach(bool all) {
     waits_for_.clear();
     LetGo();
     stream_works_ = device.ok();
+    // Of a step that has failed, and may be running still, all is to be known.
+    all = !status_->Collect(reached_step_) || all;
     // Else it is of a step that the call was ended at.
     if (!waits_for_all_ && all) continue;
     FORMWORK_RETURN_IF_ERROR(status_->Get());
@@ -180,10 +219,12 @@ absl::Status StreamScope::MayGoOn() {
     ++host_waits_;
     return WaitFor(window_end_);
   }
+  status_->Collect(window_end_step_);
   FORMWORK_RETURN_IF_ERROR(status_->Get());  // No later step would do anything.
   for (const StreamGroup::Point& point : window_end_) streams_.NoteAwaited(point);
   LetGo();
   window_end_ = streams_.RecordAll();
+  window_end_step_ = steps_;
   in_window_ = 1;
   return absl::OkStatus();
 }

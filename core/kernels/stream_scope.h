@@ -10,6 +10,7 @@
 // reads is held until that one knows of it.
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,8 +37,15 @@ absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stre
                                     Allocator& host);
 
 /// How the work that a call has enqueued went so far. Thread-safe; kept by that work.
+///
+/// Where work enqueues kernels, these say by a FailureWord what fails when they run. They are on
+/// one stream, one after the other; what they have said counts from when Collect has been told that
+/// they have run.
 class EnqueuedStatus {
  public:
+  /// What went wrong at `where` of a FailureWord, with its node's name.
+  using Explain = absl::AnyInvocable<absl::Status(uint64_t where) const>;
+
   /// Of the steps that fail, by their numbers, the first one holds. `effects`: how many the call
   /// had before what failed.
   void Fail(int64_t step, absl::Status status, int64_t effects);
@@ -46,11 +54,29 @@ class EnqueuedStatus {
   bool FailedBefore(int64_t step) const;
   int64_t effects_before_failure() const;
 
+  /// A kernel of `step`, to be enqueued on `stream`, may fail: by this word, which lives as long as
+  /// this. `effects`: as for Fail. Errors: those of making the word.
+  absl::StatusOr<FailureWord*> MayFail(Stream& stream, int64_t step, Explain explain,
+                                       int64_t effects);
+  /// The word, if a kernel that is enqueued already may fail by it; else null.
+  FailureWord* word() const;
+  /// Steps up to `step` have run. False where a later one has failed, of which more is known once
+  /// it has run to its end.
+  bool Collect(int64_t step);
+
  private:
+  struct MayFailStep {
+    int64_t step;
+    Explain explain;
+    int64_t effects;
+  };
+
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   int64_t step_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t effects_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<FailureWord> word_ ABSL_GUARDED_BY(mutex_);
+  std::deque<MayFailStep> may_fail_ ABSL_GUARDED_BY(mutex_);  // That are not known to have run.
 };
 
 /// Used by one thread at a time. What it is made of outlives it. Before it goes, and before the
@@ -159,7 +185,9 @@ class StreamScope {
   std::vector<Download> downloads_, results_;
   StreamGroup::Points waits_for_;   // What Reach has not seen happen.
   bool waits_for_all_ = false;      // It is of everything.
+  int64_t reached_step_ = 0;        // Up to this, those that may fail have run by then.
   StreamGroup::Points window_end_;  // Of the steps before the latest ones.
+  int64_t window_end_step_ = 0;
   StreamGroup::Points blocks_on_;
   int in_window_ = 0;                       // Of the latest ones.
   std::vector<StreamGroup::Point> points_;  // By the plan's numbers.

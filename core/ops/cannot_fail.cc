@@ -6,7 +6,7 @@ namespace formwork {
 
 // Not here: integer division and powers (by zero, negative exponents), indices, checks, and what
 // draws numbers or is sized by elements.
-bool CannotFailByValue(absl::string_view op) {
+bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
   static const auto* const ops = new absl::flat_hash_set<absl::string_view>{
       "Abs",
       "Acos",
@@ -152,7 +152,8 @@ bool CannotFailByValue(absl::string_view op) {
       "_GateMatMul",
       "_MklLayerNorm",
   };
-  return ops->contains(op);
+  const bool divides_integers = op == "RealDiv" && !outputs.empty() && IsInteger(outputs[0]);
+  return ops->contains(op) && !divides_integers;
 }
 
 }  // namespace formwork

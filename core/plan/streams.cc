@@ -70,7 +70,7 @@ class Assignment {
       of.loads = node.op->loads_variable;
       of.runs = !of.loads && !MakesIntegers(node);
       of.moves = of.runs && node.op->effect == Effect::kNone && node.bodies.empty() &&
-                 !node.wants_host && CannotFailByValue(node.op->name);
+                 !node.wants_host && CannotFailByValue(node.op->name, node.output_dtypes);
       if (!of.runs) continue;
       of.work = WorkOf(graph_, node);
       if (of.moves) all += of.work;

@@ -19,10 +19,13 @@ constexpr int kPrograms = 3;  // In one schedule.
 constexpr int kCalls = 16;
 constexpr int kCallsWithPlainOnes = 128;
 
-// Calls have one stream, or several: by turns.
+// Calls have one stream, or several, of a device that computes or of one whose kernels are
+// enqueued: by turns.
 struct Streams {
-  explicit Streams(int schedule) : of_call(schedule % 3 == 0 ? 1 : 1 + schedule % 4) {}
+  explicit Streams(int schedule)
+      : of_call(schedule % 3 == 0 ? 1 : 1 + schedule / 2 % 4), enqueue(schedule % 2 == 1) {}
   int of_call;
+  bool enqueue;
   int all() const { return 3 * of_call; }
 };
 
@@ -95,7 +98,7 @@ class Case {
 TEST(Schedules, GiveWhatTheCpuGives) {
   constexpr int kSeedsOfACase = 5;
   Programs programs;
-  int failed = 0, at_once = 0;
+  int failed = 0, failed_by_word = 0, at_once = 0;
   int64_t calls = 0, host_waits = 0, on_several = 0;
   for (int schedule = 0; schedule < Schedules();) {
     const Case functions(programs, schedule);
@@ -103,7 +106,7 @@ TEST(Schedules, GiveWhatTheCpuGives) {
     const std::vector<Outcome> expected = functions.Run(cpu);
     for (int seed = 0; seed < kSeedsOfACase; ++seed, ++schedule) {
       const Streams streams(schedule);
-      SimWorld sim(programs, schedule, streams.all());
+      SimWorld sim(programs, schedule, streams.all(), streams.enqueue);
       sim.set_streams_per_call(streams.of_call);
       const std::vector<Outcome> outcomes = functions.Run(sim);
       for (size_t i = 0; i < outcomes.size(); ++i) {
@@ -112,6 +115,7 @@ TEST(Schedules, GiveWhatTheCpuGives) {
             << functions.program(i).text << PlanText(sim.PlanOf(functions.program(i)))
             << "\non the device: " << Text(outcomes[i]) << "\non the CPU: " << Text(expected[i]);
         failed += !outcomes[i].status.ok();
+        failed_by_word += !outcomes[i].status.ok() && streams.enqueue;
         on_several += sim.PlanOf(functions.program(i)).num_streams > 1;
       }
       ASSERT_THAT(sim.Reports(), IsEmpty()) << "schedule " << schedule;
@@ -124,7 +128,9 @@ TEST(Schedules, GiveWhatTheCpuGives) {
   RecordProperty("failed", failed);
   RecordProperty("host_waits", std::to_string(host_waits));
   RecordProperty("on_several_streams", std::to_string(on_several));
-  EXPECT_GT(failed, 0);
+  RecordProperty("failed_by_word", failed_by_word);
+  EXPECT_GT(failed, failed_by_word);
+  EXPECT_GT(failed_by_word, 0);
   EXPECT_GE(on_several, calls / 8) << "of " << calls << " calls, those that used several streams";
   EXPECT_GE(at_once, 3 * Schedules()) << "calls at once, summed over the schedules";
 }
@@ -137,7 +143,7 @@ TEST(Schedules, ThreadsGiveWhatTheCpuGives) {
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
     const Streams streams(schedule);
-    SimWorld sim(programs, schedule, streams.all());
+    SimWorld sim(programs, schedule, streams.all(), streams.enqueue);
     sim.set_streams_per_call(streams.of_call);
     const std::vector<Outcome> outcomes = functions.RunOnThreads(sim);
     for (size_t i = 0; i < outcomes.size(); ++i) {
@@ -157,7 +163,7 @@ TEST(Schedules, CancelledCallsLeaveEverythingInOrder) {
   for (int schedule = 0; schedule < schedules; ++schedule) {
     const Case functions(programs, schedule);
     const Streams streams(schedule);
-    SimWorld sim(programs, schedule, streams.all());
+    SimWorld sim(programs, schedule, streams.all(), streams.enqueue);
     sim.set_streams_per_call(streams.of_call);
     sim.set_cancels();
     for (const Outcome& outcome : functions.Run(sim)) {
@@ -183,7 +189,7 @@ int Reported(const std::function<bool(const SimWait&)>& which) {
     CpuWorld cpu(programs.allocator());
     const std::vector<Outcome> expected = functions.Run(cpu);
     const Streams streams(schedule);
-    SimWorld sim(programs, schedule, streams.all());
+    SimWorld sim(programs, schedule, streams.all(), streams.enqueue);
     sim.set_streams_per_call(streams.of_call);
     bool left_out = false;
     sim.device().LeaveOutWaits([&](const SimWait& wait) {
@@ -222,7 +228,7 @@ TEST(Schedules, ReportThatOneWaitIsMissing) {
   for (int schedule = 0; schedule < 20; ++schedule) {
     const Case functions(programs, schedule, /*plain=*/true);
     const Streams streams(schedule);
-    SimWorld sim(programs, schedule, streams.all());
+    SimWorld sim(programs, schedule, streams.all(), streams.enqueue);
     sim.set_streams_per_call(streams.of_call);
     sim.device().LeaveOutWaits([&](const SimWait& wait) {
       ++sites[wait.site];

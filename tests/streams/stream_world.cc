@@ -9,6 +9,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "core/ops/register_ops.h"
+#include "tests/support/enqueued_kernels.h"
 
 namespace formwork::testing {
 
@@ -102,8 +104,24 @@ struct SimWorld::Running {
   Outcome outcome;
 };
 
-SimWorld::SimWorld(Programs& programs, uint64_t seed, int streams)
-    : World(programs.allocator()), programs_(programs), device_(seed), random_(seed) {
+namespace {
+
+const KernelRegistry& EnqueuedKernels() {
+  static const KernelRegistry* const kernels = [] {
+    auto* const ops = new OpRegistry;
+    RegisterOps(*ops);
+    auto* const made = new KernelRegistry(*ops);
+    RegisterEnqueuedKernels(*made);
+    return made;
+  }();
+  return *kernels;
+}
+
+}  // namespace
+
+SimWorld::SimWorld(Programs& programs, uint64_t seed, int streams, bool enqueues)
+    : World(programs.allocator()), programs_(programs), device_(seed, enqueues), random_(seed) {
+  if (enqueues) kernels_ = &EnqueuedKernels();
   for (int i = 0; i < streams; ++i) {
     streams_.push_back(device_.NewStream().value());
     free_streams_.push_back(streams_.back().get());

@@ -93,7 +93,8 @@ class CpuWorld final : public World {
 
 class SimWorld final : public World {
  public:
-  SimWorld(Programs& programs, uint64_t seed, int streams);
+  /// `enqueues`: of the device, whose kernels are then those of RegisterEnqueuedKernels.
+  SimWorld(Programs& programs, uint64_t seed, int streams, bool enqueues = false);
   ~SimWorld() override;
   std::vector<Outcome> Run(const std::vector<Request>& requests) override;
   /// The same with a thread for each stream, or so many as a call may have, which blocks where its

@@ -6,9 +6,8 @@
 
 namespace formwork::testing {
 
-/// Those of ops that cannot fail by what their inputs' elements are (CannotFailByValue), and of
-/// those that change variables element by element: nothing tells a call yet what fails on such a
-/// device.
+/// All of them. What fails by what its inputs' elements are says so as a GPU's kernel does
+/// (core/device/failure_word.h), and by the CPU's error.
 void RegisterEnqueuedKernels(KernelRegistry& registry);
 
 }  // namespace formwork::testing

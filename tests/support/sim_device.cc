@@ -329,6 +329,12 @@ class SimStream final : public Stream {
     }
     state_->Enqueue(queue_, std::move(item), {.reads = {&src}, .writes = {&dst}});
   }
+  void CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& dst) override {
+    EnqueueKernel([&word, from = src.data(), to = dst.data(), bytes = dst.bytes()] {
+      if (word.failed_step() == 0) std::memcpy(to, from, bytes);
+      return absl::OkStatus();
+    });
+  }
   void Then(absl::AnyInvocable<void(absl::Status)> on_host) override {
     SimItem item;
     item.kind = SimItem::kThen;
