@@ -66,9 +66,23 @@ absl::Status KeepFreedMemory(int ordinal) {
   return absl::OkStatus();
 }
 
+// CUDA says the same of a driver that is too old and of none.
+absl::Status CheckDriver() {
+  int version = 0;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaDriverGetVersion(&version));
+  if (version == 0) return absl::UnavailableError("CUDA: there is no NVIDIA driver");
+  if (version / 1000 < CUDART_VERSION / 1000) {
+    return absl::UnavailableError(
+        absl::StrCat("CUDA: the NVIDIA driver is too old: it is for CUDA ", version / 1000, ".",
+                     version % 1000 / 10, ", wanted: ", CUDART_VERSION / 1000));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal) {
+  FORMWORK_RETURN_IF_ERROR(CheckDriver());
   int count = 0;
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaGetDeviceCount(&count));
   if (ordinal < 0 || ordinal >= count) {

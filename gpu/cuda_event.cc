@@ -1,18 +1,27 @@
 #include "gpu/cuda_event.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "core/base/status.h"
 
 namespace formwork {
+namespace {
+
+constexpr size_t kPinnedBytes = 4096;
+constexpr size_t kFailureWordBytes = 64;  // So that no two share a line of a cache.
+static_assert(sizeof(FailureWord) <= kFailureWordBytes);
+
+}  // namespace
 
 CudaContext::~CudaContext() {
   absl::MutexLock lock(&mutex_);
   for (cudaEvent_t event : events_) {
     health_.Note(CudaStatus(cudaEventDestroy(event), "cudaEventDestroy"));
   }
+  for (void* block : pinned_) health_.Note(CudaStatus(cudaFreeHost(block), "cudaFreeHost"));
 }
 
 absl::Status CudaContext::Use() const {
@@ -39,6 +48,31 @@ absl::StatusOr<cudaEvent_t> CudaContext::TakeEvent() {
 void CudaContext::GiveEvent(cudaEvent_t event) {
   absl::MutexLock lock(&mutex_);
   events_.push_back(event);
+}
+
+absl::StatusOr<std::shared_ptr<FailureWord>> CudaContext::TakeFailureWord() {
+  absl::MutexLock lock(&mutex_);
+  if (failure_words_.empty()) {
+    FORMWORK_RETURN_IF_ERROR(Use());
+    void* block = nullptr;
+    FORMWORK_CUDA_RETURN_IF_ERROR(
+        cudaHostAlloc(&block, kPinnedBytes, cudaHostAllocMapped | cudaHostAllocPortable));
+    pinned_.push_back(block);
+    void* on_device = nullptr;
+    FORMWORK_CUDA_RETURN_IF_ERROR(cudaHostGetDevicePointer(&on_device, block, 0));
+    if (on_device != block) {
+      return absl::UnavailableError("CUDA: host memory has another address on the GPU");
+    }
+    for (size_t at = 0; at < kPinnedBytes; at += kFailureWordBytes) {
+      failure_words_.push_back(reinterpret_cast<FailureWord*>(static_cast<char*>(block) + at));
+    }
+  }
+  FailureWord* const word = new (failure_words_.back()) FailureWord;
+  failure_words_.pop_back();
+  return std::shared_ptr<FailureWord>(word, [self = shared_from_this()](FailureWord* given) {
+    absl::MutexLock lock(&self->mutex_);
+    self->failure_words_.push_back(given);
+  });
 }
 
 CudaEvent::CudaEvent(std::shared_ptr<CudaContext> context, cudaStream_t stream, absl::Status status)

@@ -17,7 +17,7 @@ namespace formwork {
 
 /// What the streams, events and memory of one GPU share. Thread-safe. The device owns it, and holds
 /// on to it until the last of them is gone.
-class CudaContext {
+class CudaContext : public std::enable_shared_from_this<CudaContext> {
  public:
   explicit CudaContext(int ordinal) : ordinal_(ordinal) {}
   ~CudaContext();
@@ -29,12 +29,17 @@ class CudaContext {
   absl::StatusOr<cudaEvent_t> TakeEvent();
   /// An event that something still waits for may go back: a wait is for what was recorded before.
   void GiveEvent(cudaEvent_t event);
+  /// A word that the host and the GPU reach at one address, kept for reuse. The context outlives
+  /// it.
+  absl::StatusOr<std::shared_ptr<FailureWord>> TakeFailureWord();
 
  private:
   const int ordinal_;
   CudaHealth health_;
   absl::Mutex mutex_;
   std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
+  std::vector<FailureWord*> failure_words_ ABSL_GUARDED_BY(mutex_);  // That nobody uses.
+  std::vector<void*> pinned_ ABSL_GUARDED_BY(mutex_);                // What those are of.
 };
 
 class CudaEvent final : public Event {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "gpu/item_kernel.h"
 
 namespace formwork {
 namespace {
@@ -98,6 +99,28 @@ void CudaStream::Then(absl::AnyInvocable<void(absl::Status)> on_host) {
       queue_->stream(),
       std::make_shared<CudaEvent>(queue_->context(), queue_->stream(), queue_->status()),
       std::move(on_host));
+}
+
+absl::StatusOr<std::shared_ptr<FailureWord>> CudaStream::NewFailureWord() {
+  return queue_->context()->TakeFailureWord();
+}
+
+void CudaStream::CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& dst) {
+  if (!queue_->status().ok()) return;
+  // One dimension, and the kernel of the unit that divides it.
+  absl::StatusOr<UnitCopy> copy =
+      UnitCopyOf({.dims = {{static_cast<int64_t>(src.bytes()), 1, 1}}}, 1);
+  absl::Status status = copy.status();
+  if (src.bytes() != dst.bytes()) {
+    status =
+        InvalidArgument("CopyUnlessFailed: sizes differ: src=", src.bytes(), " dst=", dst.bytes());
+  }
+  if (status.ok()) status = queue_->context()->Use();
+  if (status.ok()) {
+    // Any step that has failed is one before this.
+    status = EnqueueUnitCopy(*copy, src.data(), dst.data(), {&word, 0}, queue_->stream());
+  }
+  queue_->Fail(status);
 }
 
 cudaStream_t CudaStreamOf(const Stream& stream) {

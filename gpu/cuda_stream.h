@@ -57,6 +57,8 @@ class CudaStream final : public Stream {
   void Wait(const EventRef& event) override;
   void Copy(const Buffer& src, Buffer& dst) override;
   void Then(absl::AnyInvocable<void(absl::Status)> on_host) override;
+  absl::StatusOr<std::shared_ptr<FailureWord>> NewFailureWord() override;
+  void CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& dst) override;
 
  private:
   const std::shared_ptr<CudaQueue> queue_;

@@ -29,10 +29,10 @@ struct bfloat16 {
 namespace formwork_element {
 
 #ifndef __CUDACC_RTC__
-using std::abs, std::fmod, std::floor, std::ceil, std::rint, std::sqrt, std::exp, std::expm1,
-    std::log, std::log1p, std::sin, std::cos, std::tan, std::asin, std::acos, std::atan, std::sinh,
-    std::cosh, std::tanh, std::asinh, std::acosh, std::atanh, std::erf, std::erfc, std::pow,
-    std::atan2, std::isnan, std::isinf, std::isfinite;
+using std::abs, std::fmod, std::trunc, std::floor, std::ceil, std::rint, std::sqrt, std::exp,
+    std::expm1, std::log, std::log1p, std::sin, std::cos, std::tan, std::asin, std::acos, std::atan,
+    std::sinh, std::cosh, std::tanh, std::asinh, std::acosh, std::atanh, std::erf, std::erfc,
+    std::pow, std::atan2, std::isnan, std::isinf, std::isfinite;
 #endif
 
 template <typename T>
@@ -117,10 +117,45 @@ template <typename T>
 FORMWORK_ELEMENT T Sign(T a) {
   return a != a ? a : static_cast<T>((a > T(0)) - (a < T(0)));
 }
+// Of integers: toward 0; by 0 it is anything, and the kernel tells. The lowest one by -1 wraps.
+template <typename T>
+FORMWORK_ELEMENT T Div(T a, T b) {
+  if constexpr (IsFloat<T>::value) {
+    return a / b;
+  } else {
+    if (b == T(0)) return T(0);
+    return b == static_cast<T>(-1) && T(-1) < T(0) ? Sub(T(0), a) : static_cast<T>(a / b);
+  }
+}
+template <typename T>
+FORMWORK_ELEMENT T TruncateDiv(T a, T b) {
+  if constexpr (IsFloat<T>::value) {
+    return trunc(a / b);
+  } else {
+    return Div(a, b);
+  }
+}
+template <typename T>
+FORMWORK_ELEMENT T TruncateMod(T a, T b) {
+  if constexpr (IsFloat<T>::value) {
+    return fmod(a, b);
+  } else {
+    return Sub(a, Mul(Div(a, b), b));
+  }
+}
 template <typename T>
 FORMWORK_ELEMENT T FloorMod(T a, T b) {
-  const T r = fmod(a, b);
-  return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
+  const T r = TruncateMod(a, b);
+  return r != T(0) && (r < T(0)) != (b < T(0)) ? Add(r, b) : r;
+}
+template <typename T>
+FORMWORK_ELEMENT T FloorDiv(T a, T b) {
+  if constexpr (IsFloat<T>::value) {
+    return floor(a / b);
+  } else {
+    const T q = Div(a, b), r = TruncateMod(a, b);
+    return r != T(0) && (r < T(0)) != (b < T(0)) ? Sub(q, T(1)) : q;
+  }
 }
 template <typename T>
 FORMWORK_ELEMENT T Sigmoid(T x) {

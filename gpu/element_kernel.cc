@@ -6,7 +6,6 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/kernels/enqueued_work.h"
 #include "core/ops/elementwise.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/cuda_stream.h"
@@ -31,8 +30,14 @@ absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
   return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
     absl::InlinedVector<const Tensor*, 3> inputs;
     for (int i = 0; i < ctx.num_inputs(); ++i) inputs.push_back(&ctx.input(i));
+    FailurePlace place{};
+    if (kernel->may_fail()) {
+      FORMWORK_ASSIGN_OR_RETURN(place, MayFail(ctx, [](uint64_t /*where*/) {
+                                  return InvalidArgument("Integer division by zero");
+                                }));
+    }
     Tensor out = OutputOf(ctx, 0);
-    return kernel->Enqueue(inputs, out, CudaStreamOf(StreamOf(ctx)));
+    return kernel->Enqueue(inputs, out, CudaStreamOf(StreamOf(ctx)), place);
   });
 }
 
@@ -52,7 +57,7 @@ absl::StatusOr<cudaKernel_t> ElementKernel::Form(unsigned form) {
 }
 
 absl::Status ElementKernel::Enqueue(absl::Span<const Tensor* const> inputs, Tensor& out,
-                                    cudaStream_t stream) {
+                                    cudaStream_t stream, FailurePlace place) {
   uint64_t n = static_cast<uint64_t>(out.num_elements());
   if (n == 0) return absl::OkStatus();
   unsigned form = 0;
@@ -68,19 +73,26 @@ absl::Status ElementKernel::Enqueue(absl::Span<const Tensor* const> inputs, Tens
   FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, Form(form));
   const void* operands[3] = {};
   void* result = out.mutable_raw();
-  absl::InlinedVector<void*, 6> arguments;
+  absl::InlinedVector<void*, 8> arguments;
   for (size_t k = 0; k < inputs.size(); ++k) {
     operands[k] = inputs[k]->raw();
     arguments.push_back(&operands[k]);
   }
   arguments.push_back(&result);
   arguments.push_back(&n);
+  const auto add_place = [&] {
+    if (!may_fail()) return;
+    arguments.push_back(&place.word);
+    arguments.push_back(&place.step);
+  };
   if (form != kStridedForm) {
+    add_place();
     return LaunchOver(kernel, n / static_cast<uint64_t>(ElementsPerThread(op_, dtype_)) + 1, kBlock,
                       arguments, stream);
   }
   FORMWORK_ASSIGN_OR_RETURN(ElementStrides strides, StridesOf(inputs, out.shape()));
   arguments.push_back(&strides);
+  add_place();
   return LaunchOver(kernel, n, kBlock, arguments, stream);
 }
 

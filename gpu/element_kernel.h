@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "core/kernels/enqueued_work.h"
 #include "core/tensor/tensor.h"
 #include "gpu/element_source.h"
 
@@ -22,10 +23,13 @@ class ElementKernel {
 
   /// Compiles the form whose operands all have the result's shape.
   absl::Status Prepare();
+  /// Whether elements can make it fail, which is then told by `place`.
+  bool may_fail() const { return op_.MayFail(dtype_); }
   /// Enqueues `out` = op of `inputs`, which broadcast to its shape; all are on the GPU. `out` may
   /// be one of them where it has the same shape. Errors: kUnimplemented if more than
   /// ElementStrides::kMostDims dimensions are left of those that differ; CUDA's.
-  absl::Status Enqueue(absl::Span<const Tensor* const> inputs, Tensor& out, cudaStream_t stream);
+  absl::Status Enqueue(absl::Span<const Tensor* const> inputs, Tensor& out, cudaStream_t stream,
+                       FailurePlace place = {});
 
  private:
   static constexpr unsigned kStridedForm = 8;  // Before it: flat ones, by which are scalars.

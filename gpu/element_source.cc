@@ -5,7 +5,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
+#include "gpu/element_access_text.h"
 #include "gpu/element_functions_text.h"
+#include "gpu/item_functions_text.h"
 
 namespace formwork {
 namespace {
@@ -19,7 +21,64 @@ constexpr ElementOp kOps[] = {
 
 constexpr absl::string_view kOperands[] = {"a", "b", "c"};
 
-absl::string_view TypeOf(DType dtype) {
+bool IsSmallFloat(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
+
+// $0: the operands' declarations; $1: the output's type; $2: elements per thread; $3: loads of
+// several elements; values of an element, $4: of one by one, $5: of several; $6: of scalars. Of an
+// op that may fail: $7: more parameters, $8: what comes first, $9: last.
+constexpr char kFlat[] = R"(
+extern "C" __global__ void __launch_bounds__(256) element($0, $1* out,
+                                                          unsigned long long n$7) {
+$8  constexpr int kWidth = $2;
+$6  const unsigned long long stride = 1ull * gridDim.x * blockDim.x;
+  const unsigned long long first = 1ull * blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned long long groups = n / kWidth;
+  for (unsigned long long g = first; g < groups; g += stride) {
+$3    Several<$1, kWidth> result;
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) result.of[k] = Narrow<$1>::Of(Compute($5));
+    reinterpret_cast<Several<$1, kWidth>*>(out)[g] = result;
+  }
+  for (unsigned long long i = groups * kWidth + first; i < n; i += stride) {
+    out[i] = Narrow<$1>::Of(Compute($4));
+  }
+$9}
+)";
+
+// $0 and $1 as above; $2: offsets' declarations; $3: their sums; $4: values; $5, $6 and $7 as $7,
+// $8 and $9 above.
+constexpr char kStrided[] = R"(
+struct ElementStrides {
+  int rank;
+  unsigned dims[8];
+  unsigned strides[3][8];
+};
+extern "C" __global__ void __launch_bounds__(256) element($0, $1* out,
+                                                          unsigned long long n,
+                                                          ElementStrides at$5) {
+$6  const unsigned stride = gridDim.x * blockDim.x;
+  for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+    unsigned left = static_cast<unsigned>(i);
+    unsigned $2;
+    for (int d = 0; d < at.rank; ++d) {
+      const unsigned rest = left / at.dims[d];
+      const unsigned k = left - rest * at.dims[d];
+      left = rest;
+$3    }
+    out[i] = Narrow<$1>::Of(Compute($4));
+  }
+$7}
+)";
+
+constexpr char kMoreParameters[] = ", FailureWord* word, unsigned long long step";
+constexpr char kFirst[] = R"(  if (FailedEarlier(word, step)) return;
+  bool bad = false;
+)";
+constexpr char kLast[] = "  if (bad) Fail({word, step}, 0);\n";
+
+}  // namespace
+
+absl::string_view ElementTypeName(DType dtype) {
   switch (dtype) {
     case DType::kFloat:
       return "float";
@@ -52,105 +111,14 @@ absl::string_view TypeOf(DType dtype) {
   }
 }
 
-bool IsSmallFloat(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
-
-// Behind the functions: how elements are read and written.
-constexpr char kAccess[] = R"(
-__device__ __forceinline__ float Widen(half x) {
-  float wide;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
-  return wide;
-}
-__device__ __forceinline__ float Widen(bfloat16 x) {
-  return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
-}
-template <typename T>
-__device__ __forceinline__ T Widen(T x) {
-  return x;
-}
-template <typename To>
-struct Narrow {
-  template <typename T>
-  static __device__ __forceinline__ To Of(T x) {
-    return static_cast<To>(x);
-  }
-};
-template <>
-struct Narrow<half> {
-  static __device__ __forceinline__ half Of(float x) {
-    half narrow;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(x));
-    return narrow;
-  }
-};
-template <>
-struct Narrow<bfloat16> {
-  static __device__ __forceinline__ bfloat16 Of(float x) {
-    bfloat16 narrow;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(x));
-    return narrow;
-  }
-};
-template <typename T, int kWidth>
-struct alignas(sizeof(T) * kWidth) Several {
-  T of[kWidth];
-};
-)";
-
-// $0: the operands' declarations; $1: the output's type; $2: elements per thread; $3: loads of
-// several elements; values of an element, $4: of one by one, $5: of several; $6: of scalars.
-constexpr char kFlat[] = R"(
-extern "C" __global__ void __launch_bounds__(256) element($0, $1* out,
-                                                          unsigned long long n) {
-  constexpr int kWidth = $2;
-$6  const unsigned long long stride = 1ull * gridDim.x * blockDim.x;
-  const unsigned long long first = 1ull * blockIdx.x * blockDim.x + threadIdx.x;
-  const unsigned long long groups = n / kWidth;
-  for (unsigned long long g = first; g < groups; g += stride) {
-$3    Several<$1, kWidth> result;
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) result.of[k] = Narrow<$1>::Of(Compute($5));
-    reinterpret_cast<Several<$1, kWidth>*>(out)[g] = result;
-  }
-  for (unsigned long long i = groups * kWidth + first; i < n; i += stride) {
-    out[i] = Narrow<$1>::Of(Compute($4));
-  }
-}
-)";
-
-// $0 and $1 as above; $2: offsets' declarations; $3: their sums; $4: values.
-constexpr char kStrided[] = R"(
-struct ElementStrides {
-  int rank;
-  unsigned dims[8];
-  unsigned strides[3][8];
-};
-extern "C" __global__ void __launch_bounds__(256) element($0, $1* out,
-                                                          unsigned long long n,
-                                                          ElementStrides at) {
-  const unsigned stride = gridDim.x * blockDim.x;
-  for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
-    unsigned left = static_cast<unsigned>(i);
-    unsigned $2;
-    for (int d = 0; d < at.rank; ++d) {
-      const unsigned rest = left / at.dims[d];
-      const unsigned k = left - rest * at.dims[d];
-      left = rest;
-$3    }
-    out[i] = Narrow<$1>::Of(Compute($4));
-  }
-}
-)";
-
-}  // namespace
-
 bool ElementOp::Takes(DType dtype) const {
   const bool floating = dtype == DType::kFloat || dtype == DType::kDouble || IsSmallFloat(dtype);
-  const bool integer = IsInteger(dtype) && !TypeOf(dtype).empty();
+  const bool integer = IsInteger(dtype) && !ElementTypeName(dtype).empty();
   switch (dtypes) {
     case DTypes::kFloats:
       return floating;
     case DTypes::kNumbers:
+    case DTypes::kDivided:
       return floating || integer;
     case DTypes::kIntegers:
       return integer;
@@ -158,6 +126,10 @@ bool ElementOp::Takes(DType dtype) const {
       return dtype == DType::kBool;
   }
   return false;
+}
+
+bool ElementOp::MayFail(DType dtype) const {
+  return dtypes == DTypes::kDivided && IsInteger(dtype);
 }
 
 absl::Span<const ElementOp> ElementOps() { return kOps; }
@@ -178,14 +150,17 @@ int ElementsPerThread(const ElementOp& op, DType dtype) {
 }
 
 std::string ElementSource(const ElementOp& op, DType dtype, ElementOrder order, unsigned scalars) {
-  const absl::string_view in = TypeOf(dtype);
+  const absl::string_view in = ElementTypeName(dtype);
   const absl::string_view out = op.result == ElementOp::Result::kBool ? "bool" : in;
-  std::string text =
-      absl::StrCat(kElementFunctionsText, kAccess, "using namespace formwork_element;\n",
-                   "using T = ", IsSmallFloat(dtype) ? "float" : in, ";\n",
-                   "__device__ __forceinline__ auto Compute(");
+  const bool may_fail = op.MayFail(dtype);
+  std::string text = absl::StrCat(
+      kElementFunctionsText, kElementAccessText, may_fail ? kItemFunctionsText : "",
+      "using namespace formwork_element;\n", "using T = ", IsSmallFloat(dtype) ? "float" : in,
+      ";\n", "__device__ __forceinline__ auto Compute(");
   for (int k = 0; k < op.arity; ++k) absl::StrAppend(&text, k > 0 ? ", " : "", "T ", kOperands[k]);
-  absl::StrAppend(&text, ") { return ", op.expression, "; }\n");
+  absl::StrAppend(&text,
+                  may_fail ? ", bool& bad) { bad = bad || b == T(0); return " : ") { return ",
+                  op.expression, "; }\n");
 
   std::string declared, loads, of_scalars, of_one, of_several, offsets, sums, at_offsets;
   for (int k = 0; k < op.arity; ++k) {
@@ -207,11 +182,19 @@ std::string ElementSource(const ElementOp& op, DType dtype, ElementOrder order, 
     absl::StrAppend(&sums, "      at_", name, " += k * at.strides[", k, "][d];\n");
     absl::StrAppend(&at_offsets, comma, "Widen(", name, "[at_", name, "])");
   }
+  if (may_fail) {
+    for (std::string* values : {&of_one, &of_several, &at_offsets}) {
+      absl::StrAppend(values, ", bad");
+    }
+  }
+  const absl::string_view more = may_fail ? kMoreParameters : "", first = may_fail ? kFirst : "",
+                          last = may_fail ? kLast : "";
   if (order == ElementOrder::kFlat) {
     absl::SubstituteAndAppend(&text, kFlat, declared, out, ElementsPerThread(op, dtype), loads,
-                              of_one, of_several, of_scalars);
+                              of_one, of_several, of_scalars, more, first, last);
   } else {
-    absl::SubstituteAndAppend(&text, kStrided, declared, out, offsets, sums, at_offsets);
+    absl::SubstituteAndAppend(&text, kStrided, declared, out, offsets, sums, at_offsets, more,
+                              first, last);
   }
   return text;
 }

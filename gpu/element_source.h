@@ -11,9 +11,12 @@
 
 namespace formwork {
 
+/// The type of elements in kernels' texts; empty where they have none.
+absl::string_view ElementTypeName(DType dtype);
+
 /// An op of element_ops.inc.
 struct ElementOp {
-  enum class DTypes { kFloats, kNumbers, kIntegers, kBools };
+  enum class DTypes { kFloats, kNumbers, kDivided, kIntegers, kBools };
   enum class Result { kSame, kBool };
 
   absl::string_view name;
@@ -24,6 +27,8 @@ struct ElementOp {
 
   /// Whether operands, all of this dtype, can be computed.
   bool Takes(DType dtype) const;
+  /// Whether it fails where an element of b is 0.
+  bool MayFail(DType dtype) const;
 };
 
 /// All of them.
@@ -52,7 +57,8 @@ struct ElementStrides {
 int ElementsPerThread(const ElementOp& op, DType dtype);
 
 /// The text of a kernel `element(const In* a, ..., Out* out, uint64 n)`, by `order` with an
-/// ElementStrides behind that. `scalars`: of kFlat. A kStrided one takes less than 2^32 elements.
+/// ElementStrides behind that, and, of an op that may fail, `FailureWord* word, uint64 step` behind
+/// all. `scalars`: of kFlat. A kStrided one takes less than 2^32 elements.
 std::string ElementSource(const ElementOp& op, DType dtype, ElementOrder order, unsigned scalars);
 
 /// The same name in every text.

@@ -6,7 +6,10 @@ namespace formwork {
 
 void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterElementKernels(registry);
+  RegisterIndexKernels(registry);
+  RegisterMoveKernels(registry);
   RegisterProductKernels(registry);
+  RegisterReductionKernels(registry);
 }
 
 }  // namespace formwork

@@ -7,6 +7,9 @@
 namespace formwork {
 
 void RegisterElementKernels(KernelRegistry& registry);
+void RegisterIndexKernels(KernelRegistry& registry);
+void RegisterMoveKernels(KernelRegistry& registry);
 void RegisterProductKernels(KernelRegistry& registry);
+void RegisterReductionKernels(KernelRegistry& registry);
 
 }  // namespace formwork

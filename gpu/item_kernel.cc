@@ -1,0 +1,73 @@
+#include "gpu/item_kernel.h"
+
+#include <utility>
+
+#include "absl/numeric/bits.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "gpu/cuda_kernel.h"
+#include "gpu/element_functions_text.h"
+#include "gpu/item_functions_text.h"
+
+namespace formwork {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr char kItems[] =
+    R"( item, unsigned long long n, FailureWord* word, unsigned long long step) {
+  if (FailedEarlier(word, step)) return;
+  const unsigned long long stride = 1ull * gridDim.x * blockDim.x;
+  for (unsigned long long i = 1ull * blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
+    item(i);
+  }
+}
+)";
+
+std::string Named(absl::string_view before, size_t bytes, absl::string_view after) {
+  const std::string unit = bytes == 16 ? "Bytes16" : absl::StrCat("uint", 8 * bytes, "_t");
+  return absl::StrCat(before, unit, after);
+}
+
+}  // namespace
+
+std::string ItemSource(absl::string_view item) {
+  return absl::StrCat(kElementFunctionsText, kItemFunctionsText,
+                      "using namespace formwork_element;\n",
+                      "extern \"C\" __global__ void __launch_bounds__(256) items(", item, kItems);
+}
+
+absl::StatusOr<cudaKernel_t> ItemKernel::Kernel() {
+  const cudaKernel_t known = kernel_.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, CudaKernelOf(ItemSource(item_), "items"));
+  kernel_.store(kernel, std::memory_order_release);
+  return kernel;
+}
+
+absl::Status ItemKernel::EnqueueItem(const void* item, uint64_t n, FailurePlace place,
+                                     cudaStream_t stream) {
+  if (n == 0) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, Kernel());
+  void* const arguments[] = {const_cast<void*>(item), &n, &place.word, &place.step};
+  return LaunchOver(kernel, n, kBlock, arguments, stream);
+}
+
+UnitKernels::UnitKernels(absl::string_view before, absl::string_view after)
+    : kernels_{ItemKernel(Named(before, 1, after)), ItemKernel(Named(before, 2, after)),
+               ItemKernel(Named(before, 4, after)), ItemKernel(Named(before, 8, after)),
+               ItemKernel(Named(before, 16, after))} {}
+
+ItemKernel& UnitKernels::Of(size_t bytes) {
+  return kernels_[static_cast<size_t>(absl::countr_zero(bytes))];
+}
+
+absl::Status EnqueueUnitCopy(const UnitCopy& copy, const void* from, void* to, FailurePlace place,
+                             cudaStream_t stream) {
+  static auto* const kernels = new UnitKernels("CopyItem<", ">");
+  return WithUnit(copy.unit, [&](auto unit) {
+    return kernels->Of(copy.unit).Enqueue(CopyItemOf<decltype(unit)>(copy, from, to), copy.units,
+                                          place, stream);
+  });
+}
+
+}  // namespace formwork

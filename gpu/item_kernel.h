@@ -1,0 +1,59 @@
+#pragma once
+
+// Kernels that do one item after the other (item_functions.h), and their launch. Private to gpu/.
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/kernels/enqueued_work.h"
+#include "gpu/moves.h"
+
+namespace formwork {
+
+/// The text of a kernel `items(ITEM item, uint64 n, FailureWord* word, uint64 step)`, which does
+/// nothing where a step other than `step` has failed by the word, unless that is null. `item`: such
+/// as "FillItem<uint32_t>".
+std::string ItemSource(absl::string_view item);
+
+/// One kind of item. Compiled by Prepare, or when it is first used. Thread-safe.
+class ItemKernel {
+ public:
+  explicit ItemKernel(std::string item) : item_(std::move(item)) {}
+
+  absl::Status Prepare() { return Kernel().status(); }
+  /// `item` is of the type that was named. Errors: the compiler's; CUDA's.
+  template <typename Item>
+  absl::Status Enqueue(const Item& item, uint64_t n, FailurePlace place, cudaStream_t stream) {
+    return EnqueueItem(&item, n, place, stream);
+  }
+
+ private:
+  absl::StatusOr<cudaKernel_t> Kernel();
+  absl::Status EnqueueItem(const void* item, uint64_t n, FailurePlace place, cudaStream_t stream);
+
+  const std::string item_;
+  std::atomic<cudaKernel_t> kernel_ = nullptr;
+};
+
+/// One kind of item for each unit of elements that are moved together.
+class UnitKernels {
+ public:
+  /// Such as "GatherItem<" and ", int64_t>".
+  UnitKernels(absl::string_view before, absl::string_view after);
+  /// `bytes`: 1, 2, 4, 8 or 16.
+  ItemKernel& Of(size_t bytes);
+
+ private:
+  std::array<ItemKernel, 5> kernels_;
+};
+
+/// Enqueues a copy of memory of the GPU. `place`: as an ItemKernel's.
+absl::Status EnqueueUnitCopy(const UnitCopy& copy, const void* from, void* to, FailurePlace place,
+                             cudaStream_t stream);
+
+}  // namespace formwork

@@ -1,0 +1,139 @@
+// Reductions on a GPU: one pass over memory, or two where the outputs are few.
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "core/base/status.h"
+#include "gpu/cuda_kernel.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/item_kernel.h"
+#include "gpu/reduction_plan.h"
+#include "gpu/register_kernels.h"
+
+namespace formwork {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr char kReduce[] = "reduce";
+
+const ReductionOp& OpNamed(absl::string_view name) {
+  for (const ReductionOp& op : ReductionOps()) {
+    if (op.op == name) return op;
+  }
+  std::abort();  // Registered by the same table.
+}
+
+class ReductionKernel {
+ public:
+  ReductionKernel(const ReductionOp& op, DType in, DType out) : op_(op), in_(in), out_(out) {}
+
+  absl::Status Prepare() { return Kernel(/*first=*/true, /*last=*/true).status(); }
+
+  absl::Status Run(KernelContext& ctx, const ReducedMask& reduced) {
+    const Tensor& input = ctx.input(0);
+    Tensor out = OutputOf(ctx, 0);
+    if (out.num_elements() == 0) return absl::OkStatus();
+    const ReductionPlan plan = PlanReduction(input.shape().dims(), reduced);
+    const cudaStream_t stream = CudaStreamOf(StreamOf(ctx));
+    const void* from = input.raw();
+    Buffer together, partial;  // Freed behind what reads them.
+    if (plan.together) {
+      FORMWORK_ASSIGN_OR_RETURN(together, Allocate(ctx, input.bytes()));
+      FORMWORK_ASSIGN_OR_RETURN(const UnitCopy copy, UnitCopyOf(*plan.together, DTypeSize(in_)));
+      FORMWORK_RETURN_IF_ERROR(EnqueueUnitCopy(copy, from, together.data(), {}, stream));
+      from = together.data();
+    }
+    for (size_t i = 0; i < plan.passes.size(); ++i) {
+      const ReducePass& pass = plan.passes[i];
+      const bool first = i == 0, last = i + 1 == plan.passes.size();
+      void* to = out.mutable_raw();
+      if (!last) {
+        FORMWORK_ASSIGN_OR_RETURN(partial, Allocate(ctx, pass.outputs() * PartialBytes(op_, in_)));
+        to = partial.data();
+      }
+      FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, Kernel(first, last));
+      void* const arguments[] = {&from, &to,
+                                 const_cast<formwork_element::ReduceSizes*>(&pass.sizes),
+                                 const_cast<formwork_element::ReduceBlock*>(&pass.block)};
+      FORMWORK_RETURN_IF_ERROR(
+          LaunchOver(kernel, pass.outputs() * pass.block.lanes, kBlock, arguments, stream));
+      from = to;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::StatusOr<Buffer> Allocate(KernelContext& ctx, size_t bytes) {
+    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, ctx.allocator().Allocate(bytes, &StreamOf(ctx)));
+    return Buffer(block);
+  }
+
+  absl::StatusOr<cudaKernel_t> Kernel(bool first, bool last) {
+    std::atomic<cudaKernel_t>& known = kernels_[(first ? 1 : 0) + (last ? 2 : 0)];
+    if (const cudaKernel_t kernel = known.load(std::memory_order_acquire)) return kernel;
+    FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel,
+                              CudaKernelOf(ReduceSource(op_, in_, out_, first, last), kReduce));
+    known.store(kernel, std::memory_order_release);
+    return kernel;
+  }
+
+  const ReductionOp& op_;
+  const DType in_, out_;
+  std::array<std::atomic<cudaKernel_t>, 4> kernels_{};
+};
+
+absl::StatusOr<std::unique_ptr<ReductionKernel>> MakeKernel(KernelInit& init) {
+  const ReductionOp& op = OpNamed(init.op().name);
+  const DType dtype = init.input_dtypes()[0];
+  if (!op.Takes(dtype)) return Unimplemented(op.op, " of ", DTypeName(dtype), " on a GPU");
+  auto kernel = std::make_unique<ReductionKernel>(op, dtype, init.output_dtypes()[0]);
+  FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
+  return kernel;
+}
+
+absl::StatusOr<KernelFn> MakeReduction(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ReductionAttrs attrs, ReductionAttrs::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, MakeKernel(init));
+  return KernelFn([attrs, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ReductionGeometry geometry,
+                              PrepareReduction(attrs, ctx.input(0).shape().dims(), ctx.input(1)));
+    return kernel->Run(ctx, geometry.reduced);
+  });
+}
+
+absl::StatusOr<KernelFn> MakeArgReduction(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, MakeKernel(init));
+  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    const absl::Span<const int64_t> dims = ctx.input(0).shape().dims();
+    FORMWORK_ASSIGN_OR_RETURN(const ArgReductionGeometry geometry,
+                              PrepareArgReduction(dims, ctx.input(1)));
+    ReducedMask reduced(dims.size(), false);
+    if (!reduced.empty()) reduced[static_cast<size_t>(geometry.axis)] = true;
+    return kernel->Run(ctx, reduced);
+  });
+}
+
+absl::StatusOr<KernelFn> MakeL2Loss(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, MakeKernel(init));
+  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) {
+    return kernel->Run(ctx, ReducedMask(static_cast<size_t>(ctx.input(0).rank()), true));
+  });
+}
+
+}  // namespace
+
+void RegisterReductionKernels(KernelRegistry& registry) {
+  for (const ReductionOp& op : ReductionOps()) {
+    if (op.op == "ArgMax" || op.op == "ArgMin") {
+      registry.Add(op.op, &MakeArgReduction);
+    } else if (op.op == "L2Loss") {
+      registry.Add(op.op, &MakeL2Loss);
+    } else {
+      registry.Add(op.op, &MakeReduction);
+    }
+  }
+}
+
+}  // namespace formwork

@@ -1,0 +1,150 @@
+#include "gpu/reduction_plan.h"
+
+#include <algorithm>
+
+#include "absl/numeric/bits.h"
+#include "absl/strings/str_cat.h"
+#include "gpu/element_access_text.h"
+#include "gpu/element_functions_text.h"
+#include "gpu/element_source.h"
+#include "gpu/reduce_functions_text.h"
+
+namespace formwork {
+namespace {
+
+using formwork_element::ReduceBlock;
+using formwork_element::ReduceSizes;
+
+constexpr ReductionOp kOps[] = {
+    {"Sum", "SumReduction", ReductionOp::DTypes::kNumbers},
+    {"Prod", "ProdReduction", ReductionOp::DTypes::kNumbers},
+    {"Mean", "MeanReduction", ReductionOp::DTypes::kNumbers},
+    {"Max", "MaxReduction", ReductionOp::DTypes::kNumbers},
+    {"Min", "MinReduction", ReductionOp::DTypes::kNumbers},
+    {"EuclideanNorm", "EuclideanNormReduction", ReductionOp::DTypes::kFloats},
+    {"L2Loss", "L2LossReduction", ReductionOp::DTypes::kFloats},
+    {"All", "AllReduction", ReductionOp::DTypes::kBools},
+    {"Any", "AnyReduction", ReductionOp::DTypes::kBools},
+    {"ArgMax", "ArgMaxReduction", ReductionOp::DTypes::kAny},
+    {"ArgMin", "ArgMinReduction", ReductionOp::DTypes::kAny},
+};
+
+constexpr uint64_t kBlock = 256;
+constexpr uint64_t kEntriesOfLane = 8;  // That a thread sums at least, where there are so many.
+constexpr uint64_t kSideBySide = 32;    // Threads that read one line of memory.
+constexpr uint64_t kThreads = uint64_t{1} << 16;  // Enough to keep a GPU busy.
+
+// Threads for each output, and in what order.
+ReduceBlock BlockOf(uint64_t reduced, uint64_t inner) {
+  const uint64_t wanted = absl::bit_ceil(std::max<uint64_t>(reduced / kEntriesOfLane, 1));
+  uint64_t most = kBlock;
+  if (inner > 1) most /= std::min(absl::bit_ceil(inner), kSideBySide);
+  return {static_cast<unsigned>(std::min(wanted, most)), inner == 1};
+}
+
+ReducePass PassOf(const ReduceSizes& sizes) { return {sizes, BlockOf(sizes.part, sizes.inner)}; }
+
+}  // namespace
+
+bool ReductionOp::Takes(DType dtype) const {
+  const bool real = IsInteger(dtype) || dtype == DType::kFloat || dtype == DType::kDouble ||
+                    dtype == DType::kHalf || dtype == DType::kBfloat16;
+  if (ElementTypeName(dtype).empty()) return false;
+  switch (dtypes) {
+    case DTypes::kFloats:
+      return real && !IsInteger(dtype);
+    case DTypes::kNumbers:
+      return real;
+    case DTypes::kBools:
+      return dtype == DType::kBool;
+    case DTypes::kAny:
+      return real || dtype == DType::kBool;
+  }
+  return false;
+}
+
+absl::Span<const ReductionOp> ReductionOps() { return kOps; }
+
+ReductionPlan PlanReduction(absl::Span<const int64_t> dims, const ReducedMask& reduced,
+                            bool parts) {
+  ReductionPlan plan;
+  ReduceSizes sizes{1, 1, 1, 1, 1, 1};
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) {
+    // Nothing is read: each output is that of no entries.
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!reduced[d]) sizes.outer *= static_cast<uint64_t>(dims[d]);
+    }
+    sizes.reduced = sizes.part = sizes.count = 0;
+    plan.passes.push_back(PassOf(sizes));
+    return plan;
+  }
+  const DimGroups groups = GroupDims(dims, reduced);
+  const auto groups_reduced =
+      std::count_if(groups.begin(), groups.end(), [](const DimGroup& g) { return g.reduced; });
+  if (groups_reduced <= 1) {
+    const ReduceExtent extent = ExtentOf(groups);
+    sizes.outer = static_cast<uint64_t>(extent.outer);
+    sizes.reduced = static_cast<uint64_t>(extent.reduced);
+    sizes.inner = static_cast<uint64_t>(extent.inner);
+  } else {
+    int64_t kept = 1, gone = 1;
+    for (const DimGroup& group : groups) (group.reduced ? gone : kept) *= group.size;
+    sizes.outer = static_cast<uint64_t>(kept);
+    sizes.reduced = static_cast<uint64_t>(gone);
+    // What stays comes first, and what is reduced behind it.
+    int64_t from = kept * gone, to_kept = kept * gone, to_gone = gone;
+    CopyDims copy;
+    for (const DimGroup& group : groups) {
+      from /= group.size;
+      int64_t& to = group.reduced ? to_gone : to_kept;
+      to /= group.size;
+      copy.push_back({group.size, from, to});
+    }
+    plan.together = Move{0, 0, 0, 0, std::move(copy)};
+  }
+  sizes.count = sizes.part = sizes.reduced;
+  const uint64_t outputs = sizes.outer * sizes.inner;
+  const uint64_t lanes = BlockOf(sizes.reduced, sizes.inner).lanes;
+  const uint64_t wanted = std::min(kThreads / std::max<uint64_t>(outputs * lanes, 1),
+                                   sizes.reduced / (lanes * kEntriesOfLane));
+  if (parts && wanted > 1) {
+    sizes.part = (sizes.reduced + wanted - 1) / wanted;
+    sizes.parts = (sizes.reduced + sizes.part - 1) / sizes.part;
+    plan.passes.push_back(PassOf(sizes));
+    const ReduceSizes last{sizes.outer, sizes.parts, sizes.inner, 1, sizes.parts, sizes.count};
+    plan.passes.push_back(PassOf(last));
+  } else {
+    plan.passes.push_back(PassOf(sizes));
+  }
+  return plan;
+}
+
+namespace {
+
+bool IsArg(const ReductionOp& op) { return op.op == "ArgMax" || op.op == "ArgMin"; }
+absl::string_view ComputingType(DType dtype) {
+  return ElementTypeName(DTypeSize(dtype) == 2 && !IsInteger(dtype) ? DType::kFloat : dtype);
+}
+
+}  // namespace
+
+std::string ReduceSource(const ReductionOp& op, DType in, DType out, bool first, bool last) {
+  const std::string reduction = absl::StrCat(op.reduction, "<", ComputingType(in), ">");
+  const std::string partial = absl::StrCat(reduction, "::Partial");
+  return absl::StrCat(
+      kElementFunctionsText, kElementAccessText, kReduceFunctionsText,
+      "using namespace formwork_element;\nextern \"C\" __global__ void __launch_bounds__(256) "
+      "reduce(const ",
+      first ? std::string(ElementTypeName(in)) : partial, "* in, ",
+      last ? std::string(ElementTypeName(out)) : partial,
+      "* out, ReduceSizes sizes, ReduceBlock block) {\n  ReduceAll<", reduction, ", ",
+      first ? "true" : "false", ", ", last ? "true" : "false", ">(in, out, sizes, block);\n}\n");
+}
+
+size_t PartialBytes(const ReductionOp& op, DType in) {
+  const size_t computes = DTypeSize(in) == 2 && !IsInteger(in) ? 4 : DTypeSize(in);
+  if (IsArg(op)) return 16;  // The place is 8 bytes, and the value goes before it.
+  return op.op == "Mean" && IsInteger(in) ? 8 : computes;
+}
+
+}  // namespace formwork

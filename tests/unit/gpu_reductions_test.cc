@@ -1,0 +1,241 @@
+// What GPUs do of reductions (gpu/reduce_functions.h), thread by thread, on the host against the op
+// cases, and how they are planned.
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "core/base/status.h"
+#include "core/kernels/kernel.h"
+#include "core/ops/register_ops.h"
+#include "gpu/reduction_plan.h"
+#include "tests/support/op_case.h"
+#include "tests/support/run_op_case.h"
+#include "tests/support/status_matchers.h"
+
+namespace formwork::testing {
+namespace {
+
+namespace element = formwork_element;
+
+// A pass as a GPU does it: each block's threads, and then their partial results by halves.
+template <typename Reduction, bool kFirst, bool kLast, typename In, typename Out>
+void RunPass(const ReducePass& pass, const In* in, Out* out) {
+  using Partial = typename Reduction::Partial;
+  const element::ReduceBlock& block = pass.block;
+  const uint64_t n = pass.outputs();
+  ASSERT_TRUE(block.lanes >= 1 && block.lanes <= 256 && (block.lanes & (block.lanes - 1)) == 0);
+  for (uint64_t base = 0; base < n; base += block.outputs()) {
+    std::array<Partial, 256> shared;
+    shared.fill(Reduction::First());
+    for (unsigned thread = 0; thread < 256; ++thread) {
+      const unsigned mine = block.OutputOf(thread), lane = block.LaneOf(thread);
+      ASSERT_EQ(block.ThreadOf(mine, lane), thread);
+      if (base + mine >= n) continue;
+      shared[thread] =
+          element::ReduceLane<Reduction, kFirst>(pass.sizes, in, base + mine, lane, block.lanes);
+    }
+    for (unsigned half = block.lanes / 2; half > 0; half /= 2) {
+      for (unsigned thread = 0; thread < 256; ++thread) {
+        const unsigned mine = block.OutputOf(thread), lane = block.LaneOf(thread);
+        if (lane >= half) continue;
+        shared[thread] = Reduction::Join(shared[thread], shared[block.ThreadOf(mine, lane + half)]);
+      }
+    }
+    for (unsigned mine = 0; mine < block.outputs() && base + mine < n; ++mine) {
+      const Partial& total = shared[block.ThreadOf(mine, 0)];
+      if constexpr (kLast) {
+        out[base + mine] = element::Narrow<Out>::Of(Reduction::Result(total, pass.sizes.count));
+      } else {
+        out[base + mine] = total;
+      }
+    }
+  }
+}
+
+template <typename Reduction, typename In, typename Out>
+void RunPlan(const ReductionPlan& plan, const In* in, uint64_t n, Out* out) {
+  const auto together = std::make_unique<In[]>(n);
+  if (plan.together) {
+    const absl::StatusOr<UnitCopy> copy = UnitCopyOf(*plan.together, sizeof(In));
+    ASSERT_OK(copy);
+    WithUnit(copy->unit, [&](auto unit) {
+      const auto item = CopyItemOf<decltype(unit)>(*copy, in, together.get());
+      for (uint64_t i = 0; i < copy->units; ++i) item(i);
+    });
+    in = together.get();
+  }
+  if (plan.passes.size() == 1) {
+    return RunPass<Reduction, true, true>(plan.passes[0], in, out);
+  }
+  ASSERT_EQ(plan.passes.size(), 2u);
+  const auto partial = std::make_unique<typename Reduction::Partial[]>(plan.passes[0].outputs());
+  RunPass<Reduction, true, false>(plan.passes[0], in, partial.get());
+  RunPass<Reduction, false, true>(plan.passes[1], partial.get(), out);
+}
+
+template <typename T>
+using Computes =
+    std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
+
+template <template <typename> typename Reduction, typename In, typename Out>
+void RunReduction(const ReductionPlan& plan, const Tensor& input, Tensor& out) {
+  RunPlan<Reduction<Computes<In>>>(plan, static_cast<const In*>(input.raw()),
+                                   static_cast<uint64_t>(input.num_elements()),
+                                   static_cast<Out*>(out.mutable_raw()));
+}
+
+// Of each op, by dtypes of input and output.
+using Run = void (*)(const ReductionPlan&, const Tensor&, Tensor&);
+using Runs = std::map<std::pair<DType, DType>, Run>;
+
+template <template <typename> typename Reduction, typename... Ts>
+Runs Same() {
+  return {{{DTypeOf<Ts>::value, DTypeOf<Ts>::value}, &RunReduction<Reduction, Ts, Ts>}...};
+}
+template <template <typename> typename Reduction, typename... Ts>
+Runs Places() {
+  Runs runs;
+  ((runs[{DTypeOf<Ts>::value, DType::kInt32}] = &RunReduction<Reduction, Ts, int32_t>,
+    runs[{DTypeOf<Ts>::value, DType::kInt64}] = &RunReduction<Reduction, Ts, int64_t>),
+   ...);
+  return runs;
+}
+#define FLOATS float, double, half, bfloat16
+#define NUMBERS FLOATS, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+template <typename T>
+using Mean = element::MeanReduction<T>;
+
+const std::map<std::string, Runs>& AllRuns() {
+  static const auto* const runs = new std::map<std::string, Runs>{
+      {"Sum", Same<element::SumReduction, NUMBERS>()},
+      {"Prod", Same<element::ProdReduction, NUMBERS>()},
+      {"Mean", Same<Mean, NUMBERS>()},
+      {"Max", Same<element::MaxReduction, NUMBERS>()},
+      {"Min", Same<element::MinReduction, NUMBERS>()},
+      {"EuclideanNorm", Same<element::EuclideanNormReduction, FLOATS>()},
+      {"L2Loss", Same<element::L2LossReduction, FLOATS>()},
+      {"All", Same<element::AllReduction, bool>()},
+      {"Any", Same<element::AnyReduction, bool>()},
+      {"ArgMax", Places<element::ArgMaxReduction, NUMBERS, bool>()},
+      {"ArgMin", Places<element::ArgMinReduction, NUMBERS, bool>()},
+  };
+  return *runs;
+}
+
+absl::StatusOr<KernelFn> MakeReduction(KernelInit& init) {
+  const std::string op(init.op().name);
+  const Runs& runs = AllRuns().at(op);
+  const auto found = runs.find({init.input_dtypes()[0], init.output_dtypes()[0]});
+  if (found == runs.end()) return Unimplemented("a dtype that a GPU leaves to the host");
+  ReductionAttrs attrs;
+  if (init.op().FindAttr("keep_dims") != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(attrs, ReductionAttrs::FromAttrs(init.attrs()));
+  }
+  return KernelFn([op, attrs, run = found->second,
+                   dtype = init.output_dtypes()[0]](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    ReductionGeometry geometry{ReducedMask(static_cast<size_t>(input.rank()), true), {}};
+    if (absl::StartsWith(op, "Arg")) {
+      FORMWORK_ASSIGN_OR_RETURN(const ArgReductionGeometry arg,
+                                PrepareArgReduction(input.shape().dims(), ctx.input(1)));
+      geometry.reduced.assign(static_cast<size_t>(input.rank()), false);
+      geometry.reduced[static_cast<size_t>(arg.axis)] = true;
+      geometry.output = arg.output;
+    } else if (op != "L2Loss") {
+      FORMWORK_ASSIGN_OR_RETURN(geometry,
+                                PrepareReduction(attrs, input.shape().dims(), ctx.input(1)));
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.output));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(ctx.allocator(), dtype, shape));
+    if (shape.num_elements() > 0) {
+      run(PlanReduction(input.shape().dims(), geometry.reduced), input, out);
+    }
+    ctx.SetOutput(0, std::move(out));
+    return absl::OkStatus();
+  });
+}
+
+TEST(GpuReductionsTest, GiveWhatTensorFlowDoes) {
+  OpRegistry ops;
+  RegisterOps(ops);
+  KernelRegistry kernels(ops);
+  for (const auto& [op, runs] : AllRuns()) kernels.Add(op, &MakeReduction);
+  std::map<std::string, int> tried;
+  for (const std::string file : {"reduction", "nn"}) {
+    std::ifstream stream("tests/ops/" + file + ".optest");
+    std::stringstream text;
+    text << stream.rdbuf();
+    ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases(file, text.str()));
+    for (const OpCase& op_case : cases) {
+      if (kernels.Find(op_case.op) == nullptr) continue;
+      const absl::Status status = RunOpCase(op_case, ops, kernels);
+      if (absl::StrContains(status.ToString(), "leaves to the host")) continue;
+      EXPECT_OK(status) << file << ":" << op_case.line << " " << op_case.op;
+      ++tried[op_case.op];
+    }
+  }
+  for (const ReductionOp& op : ReductionOps()) EXPECT_GT(tried[std::string(op.op)], 0) << op.op;
+}
+
+// Whatever the plan, every element is reduced once, to where it belongs.
+TEST(GpuReductionsTest, EveryElementCountsOnce) {
+  const std::vector<std::vector<int64_t>> shapes = {
+      {1000000}, {3, 70000}, {70000, 3}, {513, 257}, {5, 7, 11, 13}, {2, 30000, 2}, {40, 1, 9}};
+  int parted = 0, moved = 0;
+  for (const std::vector<int64_t>& dims : shapes) {
+    for (unsigned mask = 1; mask < 1u << dims.size(); ++mask) {
+      ReducedMask reduced;
+      int64_t n = 1, outputs = 1;
+      for (size_t d = 0; d < dims.size(); ++d) {
+        reduced.push_back((mask >> d & 1) != 0);
+        n *= dims[d];
+        if (!reduced.back()) outputs *= dims[d];
+      }
+      std::vector<int64_t> in(static_cast<size_t>(n)), out(static_cast<size_t>(outputs), -1),
+          expected(static_cast<size_t>(outputs), 0);
+      for (int64_t i = 0; i < n; ++i) {
+        in[i] = i * 2654435761 % 1000003;
+        int64_t left = i, place = 0, step = 1;
+        for (size_t d = dims.size(); d-- > 0;) {
+          if (!reduced[d]) {
+            place += left % dims[d] * step;
+            step *= dims[d];
+          }
+          left /= dims[d];
+        }
+        expected[place] += in[i];
+      }
+      const ReductionPlan plan = PlanReduction(dims, reduced);
+      parted += plan.passes.size() == 2;
+      moved += plan.together.has_value();
+      RunPlan<element::SumReduction<int64_t>>(plan, in.data(), in.size(), out.data());
+      EXPECT_EQ(out, expected) << "of " << dims.size() << " dimensions, " << mask;
+    }
+  }
+  EXPECT_GT(parted, 3);
+  EXPECT_GT(moved, 3);
+}
+
+TEST(GpuReductionsTest, APlanKeepsAGpuBusy) {
+  // One output of many elements: parts, each by a block's threads.
+  const ReductionPlan all = PlanReduction({1 << 26}, {true});
+  ASSERT_EQ(all.passes.size(), 2u);
+  EXPECT_EQ(all.passes[0].block.lanes, 256u);
+  EXPECT_GE(all.passes[0].outputs() * 256, 1u << 16);
+  // Columns: threads that are neighbours read neighbours.
+  const ReductionPlan columns = PlanReduction({4096, 1024}, {true, false});
+  EXPECT_FALSE(columns.passes[0].block.side_by_side);
+  EXPECT_GE(columns.passes[0].block.outputs(), 32u);
+  // Short rows: a few threads each.
+  const ReductionPlan rows = PlanReduction({1 << 20, 16}, {false, true});
+  ASSERT_EQ(rows.passes.size(), 1u);
+  EXPECT_EQ(rows.passes[0].block.lanes, 2u);
+}
+
+}  // namespace
+}  // namespace formwork::testing
