@@ -76,7 +76,8 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, int major, int 
   if (result != NVRTC_SUCCESS) return Internal("NVRTC: ", nvrtcGetErrorString(result));
   const std::string architecture = absl::StrCat("--gpu-architecture=sm_", major, minor);
   const char* const options[] = {architecture.c_str(), "--std=c++17",
-                                 "--extra-device-vectorization"};
+                                 "--extra-device-vectorization",
+                                 "--device-as-default-execution-space"};
   result = nvrtcCompileProgram(program, std::size(options), options);
   std::string code;
   size_t bytes = 0;

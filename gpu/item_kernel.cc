@@ -6,23 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "gpu/cuda_kernel.h"
-#include "gpu/element_functions_text.h"
-#include "gpu/item_functions_text.h"
 
 namespace formwork {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr char kItems[] =
-    R"( item, unsigned long long n, FailureWord* word, unsigned long long step) {
-  if (FailedEarlier(word, step)) return;
-  const unsigned long long stride = 1ull * gridDim.x * blockDim.x;
-  for (unsigned long long i = 1ull * blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
-    item(i);
-  }
-}
-)";
-
 std::string Named(absl::string_view before, size_t bytes, absl::string_view after) {
   const std::string unit = bytes == 16 ? "Bytes16" : absl::StrCat("uint", 8 * bytes, "_t");
   return absl::StrCat(before, unit, after);
@@ -30,16 +18,10 @@ std::string Named(absl::string_view before, size_t bytes, absl::string_view afte
 
 }  // namespace
 
-std::string ItemSource(absl::string_view item) {
-  return absl::StrCat(kElementFunctionsText, kItemFunctionsText,
-                      "using namespace formwork_element;\n",
-                      "extern \"C\" __global__ void __launch_bounds__(256) items(", item, kItems);
-}
-
 absl::StatusOr<cudaKernel_t> ItemKernel::Kernel() {
   const cudaKernel_t known = kernel_.load(std::memory_order_acquire);
   if (known != nullptr) return known;
-  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, CudaKernelOf(ItemSource(item_), "items"));
+  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, CudaKernelOf(text_, "items"));
   kernel_.store(kernel, std::memory_order_release);
   return kernel;
 }

@@ -11,19 +11,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/kernels/enqueued_work.h"
+#include "gpu/item_source.h"
 #include "gpu/moves.h"
 
 namespace formwork {
 
-/// The text of a kernel `items(ITEM item, uint64 n, FailureWord* word, uint64 step)`, which does
-/// nothing where a step other than `step` has failed by the word, unless that is null. `item`: such
-/// as "FillItem<uint32_t>".
-std::string ItemSource(absl::string_view item);
-
 /// One kind of item. Compiled by Prepare, or when it is first used. Thread-safe.
 class ItemKernel {
  public:
-  explicit ItemKernel(std::string item) : item_(std::move(item)) {}
+  /// `item`: as ItemSource's.
+  explicit ItemKernel(absl::string_view item) : text_(ItemSource(item)) {}
+  struct OfText {};
+  ItemKernel(std::string text, OfText) : text_(std::move(text)) {}
 
   absl::Status Prepare() { return Kernel().status(); }
   /// `item` is of the type that was named. Errors: the compiler's; CUDA's.
@@ -36,7 +35,7 @@ class ItemKernel {
   absl::StatusOr<cudaKernel_t> Kernel();
   absl::Status EnqueueItem(const void* item, uint64_t n, FailurePlace place, cudaStream_t stream);
 
-  const std::string item_;
+  const std::string text_;
   std::atomic<cudaKernel_t> kernel_ = nullptr;
 };
 

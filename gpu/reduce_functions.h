@@ -196,7 +196,72 @@ struct ReduceBlock {
   }
 };
 
+// Softmax of a row of `n` elements E, computed as T: what one of `lanes` threads does of it, once
+// for the largest, once for the sum, and once to write.
+template <typename T, bool kLog>
+struct SoftmaxRow {
+  template <typename E>
+  static FORMWORK_ELEMENT T Largest(const E* row, uint64_t n, unsigned lane, unsigned lanes) {
+    T largest = Lowest<T>();
+    for (uint64_t i = lane; i < n; i += lanes)
+      largest = Max(largest, static_cast<T>(Widen(row[i])));
+    return largest;
+  }
+  template <typename E>
+  static FORMWORK_ELEMENT T Sum(const E* row, uint64_t n, T largest, unsigned lane,
+                                unsigned lanes) {
+    T sum = T(0);
+    for (uint64_t i = lane; i < n; i += lanes) sum += exp(static_cast<T>(Widen(row[i])) - largest);
+    return sum;
+  }
+  template <typename E>
+  static FORMWORK_ELEMENT void Write(const E* row, E* out, uint64_t n, T largest, T sum,
+                                     unsigned lane, unsigned lanes) {
+    const T log_sum = kLog ? log(sum) : T(0);
+    for (uint64_t i = lane; i < n; i += lanes) {
+      const T x = static_cast<T>(Widen(row[i])) - largest;
+      out[i] = Narrow<E>::Of(kLog ? x - log_sum : exp(x) / sum);
+    }
+  }
+};
+
 #ifdef __CUDACC_RTC__
+// The total of the lanes of one output, for all of them.
+template <typename T, typename Join>
+__device__ T JoinLanes(T mine, T* shared, const ReduceBlock& block, Join join) {
+  const unsigned output = block.OutputOf(threadIdx.x), lane = block.LaneOf(threadIdx.x);
+  shared[threadIdx.x] = mine;
+  __syncthreads();
+  for (unsigned half = block.lanes / 2; half > 0; half /= 2) {
+    if (lane < half) {
+      shared[threadIdx.x] = join(shared[threadIdx.x], shared[block.ThreadOf(output, lane + half)]);
+    }
+    __syncthreads();
+  }
+  const T total = shared[block.ThreadOf(output, 0)];
+  __syncthreads();
+  return total;
+}
+
+template <typename T, bool kLog, typename E>
+__device__ void SoftmaxAll(const E* in, E* out, uint64_t rows, uint64_t n,
+                           const ReduceBlock& block) {
+  typedef SoftmaxRow<T, kLog> Row;
+  __shared__ T shared[256];
+  const unsigned lane = block.LaneOf(threadIdx.x), lanes = block.lanes;
+  for (uint64_t base = 1ull * blockIdx.x * block.outputs(); base < rows;
+       base += 1ull * gridDim.x * block.outputs()) {
+    const uint64_t at = base + block.OutputOf(threadIdx.x);
+    const bool is_row = at < rows;
+    const E* const row = in + (is_row ? at * n : 0);
+    const T largest = JoinLanes(is_row ? Row::Largest(row, n, lane, lanes) : Lowest<T>(), shared,
+                                block, [](T a, T b) { return Max(a, b); });
+    const T sum = JoinLanes(is_row ? Row::Sum(row, n, largest, lane, lanes) : T(0), shared, block,
+                            [](T a, T b) { return a + b; });
+    if (is_row) Row::Write(row, out + at * n, n, largest, sum, lane, lanes);
+  }
+}
+
 template <typename Reduction, bool kFirst, bool kLast, typename In, typename Out>
 __device__ void ReduceAll(const In* in, Out* out, const ReduceSizes& sizes,
                           const ReduceBlock& block) {

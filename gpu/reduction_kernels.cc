@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/nn.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/element_source.h"
 #include "gpu/item_kernel.h"
 #include "gpu/reduction_plan.h"
 #include "gpu/register_kernels.h"
@@ -122,14 +124,55 @@ absl::StatusOr<KernelFn> MakeL2Loss(KernelInit& init) {
   });
 }
 
+template <bool kLog>
+absl::StatusOr<KernelFn> MakeSoftmax(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  if (ElementTypeName(dtype).empty() || IsInteger(dtype) || dtype == DType::kBool) {
+    return Unimplemented(init.op().name, " of ", DTypeName(dtype), " on a GPU");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel,
+                            CudaKernelOf(SoftmaxSource(dtype, kLog), "softmax"));
+  return KernelFn([kernel](KernelContext& ctx) -> absl::Status {
+    const Tensor& logits = ctx.input(0);
+    FORMWORK_RETURN_IF_ERROR(CheckSoftmax(logits.shape().dims()));
+    Tensor out = OutputOf(ctx, 0);
+    if (out.num_elements() == 0) return absl::OkStatus();
+    const void* from = logits.raw();
+    void* to = out.mutable_raw();
+    auto n = static_cast<uint64_t>(logits.dim(logits.rank() - 1));
+    uint64_t rows = static_cast<uint64_t>(logits.num_elements()) / n;
+    formwork_element::ReduceBlock block = SoftmaxBlock(static_cast<int64_t>(n));
+    void* const arguments[] = {&from, &to, &rows, &n, &block};
+    return LaunchOver(kernel, rows * block.lanes, kBlock, arguments, CudaStreamOf(StreamOf(ctx)));
+  });
+}
+
+// Sums of all but the channels.
+absl::StatusOr<KernelFn> MakeBiasAddGrad(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, MakeKernel(init));
+  return KernelFn([attrs, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    const Shape& value = ctx.input(0).shape();
+    FORMWORK_RETURN_IF_ERROR(PrepareBiasAddGrad(attrs, value.dims()).status());
+    const auto rank = static_cast<size_t>(value.rank());
+    ReducedMask reduced(rank, true);
+    reduced[attrs.channels_first ? 1 : rank - 1] = false;
+    return kernel->Run(ctx, reduced);
+  });
+}
+
 }  // namespace
 
 void RegisterReductionKernels(KernelRegistry& registry) {
+  registry.Add("Softmax", &MakeSoftmax<false>);
+  registry.Add("LogSoftmax", &MakeSoftmax<true>);
   for (const ReductionOp& op : ReductionOps()) {
     if (op.op == "ArgMax" || op.op == "ArgMin") {
       registry.Add(op.op, &MakeArgReduction);
     } else if (op.op == "L2Loss") {
       registry.Add(op.op, &MakeL2Loss);
+    } else if (op.op == "BiasAddGrad") {
+      registry.Add(op.op, &MakeBiasAddGrad);
     } else {
       registry.Add(op.op, &MakeReduction);
     }

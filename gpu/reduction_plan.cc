@@ -27,6 +27,7 @@ constexpr ReductionOp kOps[] = {
     {"Any", "AnyReduction", ReductionOp::DTypes::kBools},
     {"ArgMax", "ArgMaxReduction", ReductionOp::DTypes::kAny},
     {"ArgMin", "ArgMinReduction", ReductionOp::DTypes::kAny},
+    {"BiasAddGrad", "SumReduction", ReductionOp::DTypes::kNumbers},
 };
 
 constexpr uint64_t kBlock = 256;
@@ -139,6 +140,21 @@ std::string ReduceSource(const ReductionOp& op, DType in, DType out, bool first,
       last ? std::string(ElementTypeName(out)) : partial,
       "* out, ReduceSizes sizes, ReduceBlock block) {\n  ReduceAll<", reduction, ", ",
       first ? "true" : "false", ", ", last ? "true" : "false", ">(in, out, sizes, block);\n}\n");
+}
+
+std::string SoftmaxSource(DType dtype, bool log) {
+  const absl::string_view type = ElementTypeName(dtype);
+  return absl::StrCat(
+      kElementFunctionsText, kElementAccessText, kReduceFunctionsText,
+      "using namespace formwork_element;\nextern \"C\" __global__ void __launch_bounds__(256) "
+      "softmax(const ",
+      type, "* in, ", type,
+      "* out, unsigned long long rows, unsigned long long n, ReduceBlock block) {\n  SoftmaxAll<",
+      ComputingType(dtype), ", ", log ? "true" : "false", ">(in, out, rows, n, block);\n}\n");
+}
+
+formwork_element::ReduceBlock SoftmaxBlock(int64_t n) {
+  return BlockOf(static_cast<uint64_t>(n), 1);
 }
 
 size_t PartialBytes(const ReductionOp& op, DType in) {

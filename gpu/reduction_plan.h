@@ -43,12 +43,17 @@ struct ReductionOp {
 
   bool Takes(DType dtype) const;
 };
-/// Sum, Prod, Mean, Max, Min, EuclideanNorm, L2Loss, All, Any, ArgMax, ArgMin.
+/// Sum, Prod, Mean, Max, Min, EuclideanNorm, L2Loss, All, Any, ArgMax, ArgMin, BiasAddGrad.
 absl::Span<const ReductionOp> ReductionOps();
 
 /// The text of a kernel `reduce(const In* in, Out* out, ReduceSizes, ReduceBlock)`. `first`,
 /// `last`: which of the passes it is for; between them are partial results, of `PartialBytes` each.
 std::string ReduceSource(const ReductionOp& op, DType in, DType out, bool first, bool last);
 size_t PartialBytes(const ReductionOp& op, DType in);
+
+/// The text of a kernel `softmax(const E* in, E* out, uint64 rows, uint64 n, ReduceBlock)`, of
+/// LogSoftmax where `log`; and how its blocks are divided for rows of `n` elements.
+std::string SoftmaxSource(DType dtype, bool log);
+formwork_element::ReduceBlock SoftmaxBlock(int64_t n);
 
 }  // namespace formwork

@@ -10,6 +10,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterMoveKernels(registry);
   RegisterProductKernels(registry);
   RegisterReductionKernels(registry);
+  RegisterUpdateKernels(registry);
 }
 
 }  // namespace formwork

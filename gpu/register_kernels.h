@@ -11,5 +11,6 @@ void RegisterIndexKernels(KernelRegistry& registry);
 void RegisterMoveKernels(KernelRegistry& registry);
 void RegisterProductKernels(KernelRegistry& registry);
 void RegisterReductionKernels(KernelRegistry& registry);
+void RegisterUpdateKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh [--fast | --slow | --attacks]: installs what the tests need and runs them.
+# run.sh [--fast | --slow | --attacks | --cuda]: installs what the tests need and runs them.
 #
 #   (nothing)  what CI runs: unit, op, device and concurrency tests, the client's, conformance with
 #              TensorFlow, end to end; the C++ ones again under AddressSanitizer with UBSan; a
@@ -9,6 +9,9 @@
 #              of the simulated device, the Python tests on a server that runs on it, ten minutes of a
 #              server's life, and ten minutes of each fuzzing
 #   --attacks  only what clients, peers and machines may do to a server, against the release build
+#   --cuda     only what the preset cuda adds: CUDA's headers and libraries from PyPI, the build, kernels'
+#              texts through NVRTC, the bundle for a GPU and, where there is one, its tests; the server
+#              without one. Everything else needs no CUDA
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-}
@@ -31,6 +34,23 @@ if [ "$mode" = --attacks ]; then
   build release formwork-server formwork
   step "Attacks"
   FORMWORK_BIN=$PWD/build/release/bin exec build/venv/bin/python tests/attacks/run.py
+fi
+
+if [ "$mode" = --cuda ]; then
+  step "Installing CUDA's headers and libraries"
+  bash deploy/setup.sh --cuda
+  step "Building cuda"
+  build cuda formwork-server
+  step "The GPU's tests, and the bundle"
+  attempt bash tests/gpu/run.sh
+  step "The server"
+  FORMWORK_BIN=$PWD/build/cuda/bin attempt build/venv/bin/python -m pytest -q tests/e2e/gpu_device_test.py
+  step "Done"
+  if [ "${#failed[@]}" -gt 0 ]; then
+    printf 'FAILED: %s\n' "${failed[@]}"
+    exit 1
+  fi
+  exit
 fi
 
 step "Building dev"

@@ -12,6 +12,7 @@
 #include "gpu/element_source.h"
 #include "gpu/gpu.h"
 #include "gpu/item_kernel.h"
+#include "gpu/optimizer_ops.h"
 #include "gpu/reduction_plan.h"
 #include "tests/support/op_case.h"
 #include "tests/unit/engine_fixture.h"
@@ -73,6 +74,29 @@ TEST(ItemSourceTest, EveryTextCompiles) {
   std::cout << items.size() << " texts\n";
 }
 
+TEST(UpdateSourceTest, EveryTextCompiles) {
+  int compiled = 0;
+  for (const OptimizerOp& op : OptimizerOps()) {
+    for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+      for (const bool other : {false, true}) {
+        if (other && op.chosen_by.empty()) continue;
+        AttrMap attrs;
+        if (other) attrs.Set(std::string(op.chosen_by), true);
+        ASSERT_OK_AND_ASSIGN(const std::string item, OptimizerItemName(op, dtype, attrs));
+        ExpectCompiles(UpdateSource(item), item);
+        ++compiled;
+      }
+    }
+  }
+  for (const DType dtype : kDTypes) {
+    if (dtype == DType::kBool) continue;
+    ASSERT_OK_AND_ASSIGN(const std::string item, UpdateItemName(dtype, dtype == DType::kInt32));
+    ExpectCompiles(UpdateSource(item), item);
+    ++compiled;
+  }
+  std::cout << compiled << " texts\n";
+}
+
 TEST(ReduceSourceTest, EveryTextCompiles) {
   int compiled = 0;
   for (const ReductionOp& op : ReductionOps()) {
@@ -89,6 +113,12 @@ TEST(ReduceSourceTest, EveryTextCompiles) {
     ExpectCompiles(ReduceSource(op, dtype, out, true, false), absl::StrCat(op.op, ", first"));
     ExpectCompiles(ReduceSource(op, dtype, out, false, true), absl::StrCat(op.op, ", last"));
     compiled += 2;
+  }
+  for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+    for (const bool log : {false, true}) {
+      ExpectCompiles(SoftmaxSource(dtype, log), absl::StrCat("softmax of ", DTypeName(dtype)));
+      ++compiled;
+    }
   }
   std::cout << compiled << " texts\n";
 }

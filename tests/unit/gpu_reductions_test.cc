@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "core/base/status.h"
 #include "core/kernels/kernel.h"
+#include "core/ops/nn.h"
 #include "core/ops/register_ops.h"
 #include "gpu/reduction_plan.h"
 #include "tests/support/op_case.h"
@@ -119,6 +120,7 @@ const std::map<std::string, Runs>& AllRuns() {
       {"Min", Same<element::MinReduction, NUMBERS>()},
       {"EuclideanNorm", Same<element::EuclideanNormReduction, FLOATS>()},
       {"L2Loss", Same<element::L2LossReduction, FLOATS>()},
+      {"BiasAddGrad", Same<element::SumReduction, NUMBERS>()},
       {"All", Same<element::AllReduction, bool>()},
       {"Any", Same<element::AnyReduction, bool>()},
       {"ArgMax", Places<element::ArgMaxReduction, NUMBERS, bool>()},
@@ -136,7 +138,11 @@ absl::StatusOr<KernelFn> MakeReduction(KernelInit& init) {
   if (init.op().FindAttr("keep_dims") != nullptr) {
     FORMWORK_ASSIGN_OR_RETURN(attrs, ReductionAttrs::FromAttrs(init.attrs()));
   }
-  return KernelFn([op, attrs, run = found->second,
+  BiasAttrs bias_attrs;
+  if (op == "BiasAddGrad") {
+    FORMWORK_ASSIGN_OR_RETURN(bias_attrs, BiasAttrs::FromAttrs(init.attrs()));
+  }
+  return KernelFn([op, attrs, bias_attrs, run = found->second,
                    dtype = init.output_dtypes()[0]](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     ReductionGeometry geometry{ReducedMask(static_cast<size_t>(input.rank()), true), {}};
@@ -146,6 +152,11 @@ absl::StatusOr<KernelFn> MakeReduction(KernelInit& init) {
       geometry.reduced.assign(static_cast<size_t>(input.rank()), false);
       geometry.reduced[static_cast<size_t>(arg.axis)] = true;
       geometry.output = arg.output;
+    } else if (op == "BiasAddGrad") {
+      FORMWORK_ASSIGN_OR_RETURN(const BiasGeometry bias,
+                                PrepareBiasAddGrad(bias_attrs, input.shape().dims()));
+      geometry.reduced[bias_attrs.channels_first ? 1 : geometry.reduced.size() - 1] = false;
+      geometry.output = {bias.channels};
     } else if (op != "L2Loss") {
       FORMWORK_ASSIGN_OR_RETURN(geometry,
                                 PrepareReduction(attrs, input.shape().dims(), ctx.input(1)));
@@ -180,6 +191,68 @@ TEST(GpuReductionsTest, GiveWhatTensorFlowDoes) {
     }
   }
   for (const ReductionOp& op : ReductionOps()) EXPECT_GT(tried[std::string(op.op)], 0) << op.op;
+}
+
+// Rows as a GPU's blocks do them.
+template <typename E, bool kLog>
+absl::Status RunSoftmax(KernelContext& ctx) {
+  using T = Computes<E>;
+  using Row = element::SoftmaxRow<T, kLog>;
+  const Tensor& logits = ctx.input(0);
+  FORMWORK_RETURN_IF_ERROR(CheckSoftmax(logits.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor out,
+                            Tensor::Allocate(ctx.allocator(), logits.dtype(), logits.shape()));
+  const int64_t n = logits.dim(logits.rank() - 1);
+  const unsigned lanes = SoftmaxBlock(n).lanes;
+  for (int64_t at = 0; at < logits.num_elements(); at += n) {
+    const E* const row = logits.data<E>() + at;
+    T largest = element::Lowest<T>(), sum = 0;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      largest = element::Max(largest, Row::Largest(row, static_cast<uint64_t>(n), lane, lanes));
+    }
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      sum += Row::Sum(row, static_cast<uint64_t>(n), largest, lane, lanes);
+    }
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      Row::Write(row, out.mutable_data<E>() + at, static_cast<uint64_t>(n), largest, sum, lane,
+                 lanes);
+    }
+  }
+  ctx.SetOutput(0, std::move(out));
+  return absl::OkStatus();
+}
+
+template <bool kLog>
+absl::StatusOr<KernelFn> MakeSoftmax(KernelInit& init) {
+  switch (init.input_dtypes()[0]) {
+    case DType::kFloat:
+      return KernelFn(&RunSoftmax<float, kLog>);
+    case DType::kDouble:
+      return KernelFn(&RunSoftmax<double, kLog>);
+    case DType::kHalf:
+      return KernelFn(&RunSoftmax<half, kLog>);
+    default:
+      return KernelFn(&RunSoftmax<bfloat16, kLog>);
+  }
+}
+
+TEST(GpuReductionsTest, SoftmaxGivesWhatTensorFlowDoes) {
+  OpRegistry ops;
+  RegisterOps(ops);
+  KernelRegistry kernels(ops);
+  kernels.Add("Softmax", &MakeSoftmax<false>);
+  kernels.Add("LogSoftmax", &MakeSoftmax<true>);
+  std::ifstream stream("tests/ops/nn.optest");
+  std::stringstream text;
+  text << stream.rdbuf();
+  ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases("nn", text.str()));
+  int tried = 0;
+  for (const OpCase& op_case : cases) {
+    if (kernels.Find(op_case.op) == nullptr) continue;
+    EXPECT_OK(RunOpCase(op_case, ops, kernels)) << "nn:" << op_case.line << " " << op_case.op;
+    ++tried;
+  }
+  EXPECT_GT(tried, 8);
 }
 
 // Whatever the plan, every element is reduced once, to where it belongs.

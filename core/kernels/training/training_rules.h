@@ -1,18 +1,17 @@
-#pragma once
-
-// What each optimizer does to one element, as TensorFlow's CPU kernels compute it. Shared by
-// training_cpu.cc alone; a header of its own so that the arithmetic can be read without the
-// plumbing.
+// What each optimizer does to one element, as TensorFlow's CPU kernels compute it. A header of its
+// own so that the arithmetic can be read without the plumbing; it is also compiled for GPUs, as
+// text (gpu/update_functions.h).
 //
 // A rule says how many variables it updates (the first is the model's), how many scalars it takes,
 // in which order, and is made from them once per call. C is the type of the arithmetic.
 
+#ifndef __CUDACC_RTC__
+#pragma once
 #include <algorithm>
 #include <cmath>
 
-#include "core/kernels/kernel.h"
-
 #define FORMWORK_RULE_INLINE inline __attribute__((always_inline))
+#endif
 
 namespace formwork::training {
 
