@@ -13,7 +13,7 @@ namespace formwork {
 namespace {
 
 struct Case {
-  int64_t m, n, taps, depth, step;
+  int64_t m, n, taps, depth;
   bool bias, residual;
   Activation activation;
 };
@@ -32,8 +32,9 @@ double Activated(Activation activation, double x) {
   return x;
 }
 
-// Each number of rows of a tile, panels that are cut, several blocks of rows, rows of pieces that
-// lie anywhere, and columns of the packed matrix that lie side by side or apart.
+// Each number of rows of a tile, each width of a last strip, panels that are cut, several blocks of
+// rows, rows of pieces that lie anywhere, and columns of the packed matrix that lie side by side or
+// apart.
 TEST(PanelProductTest, MatchesPlainSums) {
   std::mt19937 random(5);
   auto values = [&random](int64_t n) {
@@ -43,18 +44,20 @@ TEST(PanelProductTest, MatchesPlainSums) {
   };
   std::vector<Case> cases;
   for (int64_t m = 1; m <= 8; ++m) {
-    cases.push_back({m, 10 + 3 * m, 1, 20, 1, m % 2 == 0, m % 3 == 0, Activation::kNone});
+    cases.push_back({m, 10 + 3 * m, 1, 20, m % 2 == 0, m % 3 == 0, Activation::kNone});
+  }
+  for (int64_t n : {8, 16, 17, 24, 25, 32, 40, 47, 56, 88}) {
+    cases.push_back({11, n, 1, 40, true, n % 16 == 0, Activation::kRelu});
   }
   for (Activation a :
        {Activation::kNone, Activation::kRelu, Activation::kRelu6, Activation::kGelu}) {
-    cases.push_back({49, 33, 9, 16, 1, true, true, a});
-    cases.push_back({500, 48, 1, 70, 3, false, true, a});
-    cases.push_back({13, 7, 3, 5, 2, true, false, a});
+    cases.push_back({49, 33, 9, 16, true, true, a});
+    cases.push_back({500, 56, 1, 70, false, true, a});
+    cases.push_back({13, 7, 3, 5, true, false, a});
   }
   for (const Case& c : cases) {
     const int64_t k = c.taps * c.depth, ldc = c.n + 2;
-    const int64_t row = c.depth * c.step;
-    const std::vector<float> a = values(c.m * c.taps * row), bias = values(c.n);
+    const std::vector<float> a = values(c.m * k), bias = values(c.n);
     const bool by_columns = c.m % 2 == 0;
     const std::vector<float> b = values(k * c.n);
     std::vector<float> panels(PanelElements(k, c.n));
@@ -65,7 +68,6 @@ TEST(PanelProductTest, MatchesPlainSums) {
                             .n = c.n,
                             .taps = c.taps,
                             .depth = c.depth,
-                            .step = c.step,
                             .panels = panels.data(),
                             .bias = c.bias ? bias.data() : nullptr,
                             .residual = c.residual ? got.data() : nullptr,
@@ -73,7 +75,7 @@ TEST(PanelProductTest, MatchesPlainSums) {
                             .c = got.data(),
                             .ldc = ldc};
     // Pieces of a row: the first of all rows, then the second of all.
-    auto at = [&](int64_t i, int64_t t) { return (t * c.m + i) * row; };
+    auto at = [&](int64_t i, int64_t t) { return (t * c.m + i) * c.depth; };
     RunPanelProduct(product, [&](int64_t first, int64_t count, const float** rows) {
       for (int64_t i = 0; i < count; ++i) {
         for (int64_t t = 0; t < c.taps; ++t) rows[t * count + i] = a.data() + at(first + i, t);
@@ -85,7 +87,7 @@ TEST(PanelProductTest, MatchesPlainSums) {
         if (j < c.n) {
           want = (c.residual ? want : 0) + (c.bias ? bias[j] : 0);
           for (int64_t p = 0; p < k; ++p) {
-            want += static_cast<double>(a[at(i, p / c.depth) + p % c.depth * c.step]) *
+            want += static_cast<double>(a[at(i, p / c.depth) + p % c.depth]) *
                     static_cast<double>(by_columns ? b[j * k + p] : b[p * c.n + j]);
           }
           want = Activated(c.activation, want);
@@ -105,8 +107,11 @@ TEST(PanelProductTest, AddsAnotherProductAndCutsColumns) {
     for (float& x : v) x = static_cast<float>(static_cast<int>(random() % 33) - 16) / 16.0f;
     return v;
   };
-  for (const auto& [m, width, parts] :
-       {std::tuple<int64_t, int64_t, int64_t>{1, 16, 1}, {5, 48, 3}, {32, 128, 4}, {400, 16, 2}}) {
+  for (const auto& [m, width, parts] : {std::tuple<int64_t, int64_t, int64_t>{1, 16, 1},
+                                        {5, 48, 3},
+                                        {7, 16, 5},
+                                        {32, 128, 4},
+                                        {400, 16, 2}}) {
     const int64_t n = width * parts, k = 20, l = 33;
     const std::vector<float> a = values(m * k), b = values(k * n), c = values(m * l),
                              d = values(l * n), bias = values(n);

@@ -17,7 +17,7 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   FuseLayerNorms(graph, context);
   FuseAttention(graph, context);
   FuseEpilogues(graph, context);
-  if (PanelsAreFast()) {  // Else nothing is won.
+  if (UsesOfPanels().gates) {  // Else nothing is won.
     Prune(graph);
     FuseGates(graph, context);
   }

@@ -16,6 +16,10 @@ constexpr int64_t kMostDepth = 8192;
 // cache, oneDNN is as fast, and faster on a busy machine.
 constexpr int64_t kMostPixels = 64;
 constexpr int64_t kLeastFilter = 3 << 17;  // Elements: 1.5 MiB.
+// With fewer channels oneDNN is as fast where pixels are left out.
+constexpr int64_t kManyChannels = 512;
+// Channels that are one and a half of AVX-512's registers, of which oneDNN computes two.
+constexpr int64_t kNarrow = 24;
 
 // Where the windows of pixels of the output begin, tap by tap; `zeros` where they leave the image.
 struct Windows {
@@ -26,12 +30,12 @@ struct Windows {
   void Of(int64_t first, int64_t count, const float** rows) const {
     const ConvAxis& y = shape.rows;
     const ConvAxis& x = shape.cols;
+    int64_t out_x = first % x.output;
+    int64_t out_y = first / x.output % y.output;
+    int64_t image = first / x.output / y.output;
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t pixel = first + i;
-      const int64_t line = pixel / x.output;
-      const int64_t image = line / y.output;
-      const int64_t from_y = line % y.output * y.stride - y.pad_before;
-      const int64_t from_x = pixel % x.output * x.stride - x.pad_before;
+      const int64_t from_y = out_y * y.stride - y.pad_before;
+      const int64_t from_x = out_x * x.stride - x.pad_before;
       const float** row = rows + i;
       for (int64_t ty = 0; ty < y.taps; ++ty) {
         const int64_t at_y = from_y + ty * y.dilation;
@@ -42,6 +46,11 @@ struct Windows {
                         : zeros;
         }
       }
+      if (++out_x < x.output) continue;
+      out_x = 0;
+      if (++out_y < y.output) continue;
+      out_y = 0;
+      ++image;
     }
   }
 };
@@ -49,12 +58,20 @@ struct Windows {
 }  // namespace
 
 bool ConvByPanels(const ConvShape& shape) {
-  if (!PanelsAreFast() || shape.channels_first || shape.groups != 1) return false;
+  const PanelUses uses = UsesOfPanels();
+  const int64_t taps = shape.rows.taps * shape.cols.taps;
+  if (shape.channels_first || shape.groups != 1 || shape.in_channels < kLeastDepth ||
+      taps * shape.in_channels > kMostDepth) {
+    return false;
+  }
   const double pixels = static_cast<double>(shape.batch) * static_cast<double>(shape.rows.output) *
                         static_cast<double>(shape.cols.output);
-  return shape.in_channels >= kLeastDepth && pixels <= static_cast<double>(kMostPixels) &&
-         shape.rows.taps * shape.cols.taps * shape.in_channels <= kMostDepth &&
-         shape.filter_elements() >= kLeastFilter;
+  if (pixels <= static_cast<double>(kMostPixels) && shape.filter_elements() >= kLeastFilter) {
+    return uses.few_pixels;
+  }
+  const bool strided = shape.rows.stride > 1 || shape.cols.stride > 1;
+  if (taps == 1 && strided && shape.in_channels >= kManyChannels) return uses.strided;
+  return shape.out_channels == kNarrow && uses.narrow;
 }
 
 void ConvPanelsForward(const ConvShape& shape, const float* input, const float* panels,

@@ -14,7 +14,6 @@
 namespace formwork {
 namespace {
 
-constexpr int kLanes = 8;
 constexpr int kSide = 4;  // Of a tile of the input; it gives 2 x 2 outputs.
 constexpr int kPoints = kSide * kSide;
 // Fewer channels, or less to multiply, are not worth the transforms.
@@ -31,12 +30,34 @@ constexpr int64_t kLeastTiles = 64;
 constexpr int64_t kPadding = 16;
 constexpr int64_t kTaskElements = 1 << 16;  // Transformed: 20 us.
 
-typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+// Channels come in multiples of so many.
+constexpr int64_t kChannels = 8;
 
+// A register of channels.
+template <int kBytes>
+struct Lanes {
+  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(float));
+  typedef float Vector __attribute__((vector_size(kBytes)));
+};
+
+template <typename Vector>
 FORMWORK_ISA_INLINE void Load(const float* from, Vector& v) {
   std::memcpy(&v, from, sizeof(Vector));
 }
-FORMWORK_ISA_INLINE void Store(const Vector& v, float* to) { std::memcpy(to, &v, sizeof(Vector)); }
+template <typename Vector>
+FORMWORK_ISA_INLINE void Store(const Vector& v, float* to) {
+  std::memcpy(to, &v, sizeof(Vector));
+}
+
+// Transform<64> where the machine and the channels are for it.
+template <template <int> typename Transform, typename... Args>
+void RunTransform(int64_t channels, Args... args) {
+  if (HostIsa() == Isa::kAvx512 && channels % Lanes<64>::kLanes == 0) {
+    isa_internal::RunAvx512<Transform<64>>(args...);
+  } else {
+    ForHostIsa<Transform<32>>(args...);
+  }
+}
 
 struct Problem {
   const ConvShape& shape;
@@ -62,7 +83,10 @@ struct Tile {
 };
 
 // to[point * step + i * channels + c]: tile first + i of the input, transformed.
-struct TransformInput {
+template <int kBytes>
+struct TransformInput : Lanes<kBytes> {
+  using Lanes<kBytes>::kLanes;
+  using typename Lanes<kBytes>::Vector;
   FORMWORK_ISA_INLINE static void Run(const Problem* problem, int64_t first, int64_t count,
                                       float* to, int64_t step) {
     const Problem& p = *problem;
@@ -109,7 +133,10 @@ struct TransformInput {
   }
 };
 
-struct TransformOutput {
+template <int kBytes>
+struct TransformOutput : Lanes<kBytes> {
+  using Lanes<kBytes>::kLanes;
+  using typename Lanes<kBytes>::Vector;
   FORMWORK_ISA_INLINE static void Run(const Problem* problem, int64_t first, int64_t count,
                                       const float* from, int64_t step) {
     const Problem& p = *problem;
@@ -161,7 +188,7 @@ struct TransformOutput {
 };
 
 // Rows [begin, end) of each point's panels; the filter is float[3, 3, in, out].
-struct TransformFilter {
+struct TransformFilter : Lanes<32> {
   FORMWORK_ISA_INLINE static void Run(int64_t in, int64_t out, int64_t begin, int64_t end,
                                       const float* filter, float* panels) {
     const int64_t taps = in * out;
@@ -212,7 +239,7 @@ absl::Status RunBlock(const Problem& p, const float* panels, int64_t first, int6
   float* const v = transformed.mutable_data<float>();
   float* const m = products.mutable_data<float>();
   ParallelFor(count, Grain(in), [&](int64_t begin, int64_t end) {
-    ForHostIsa<TransformInput>(&p, first + begin, end - begin, v + begin * in, in_step);
+    RunTransform<TransformInput>(in, &p, first + begin, end - begin, v + begin * in, in_step);
   });
   for (int64_t point = 0; point < kPoints; ++point) {
     const float* rows = v + point * in_step;
@@ -228,7 +255,7 @@ absl::Status RunBlock(const Problem& p, const float* panels, int64_t first, int6
                     });
   }
   ParallelFor(count, Grain(out), [&](int64_t begin, int64_t end) {
-    ForHostIsa<TransformOutput>(&p, first + begin, end - begin, m + begin * out, out_step);
+    RunTransform<TransformOutput>(out, &p, first + begin, end - begin, m + begin * out, out_step);
   });
   return absl::OkStatus();
 }
@@ -240,11 +267,11 @@ bool ConvByWinograd(const ConvShape& shape, Activation activation) {
     return axis.taps == 3 && axis.stride == 1 && axis.dilation == 1;
   };
   auto wide = [](int64_t channels) {
-    return channels >= kLeastChannels && channels <= kMostDepth && channels % kLanes == 0;
+    return channels >= kLeastChannels && channels <= kMostDepth && channels % kChannels == 0;
   };
-  return PanelsAreFast() && !shape.channels_first && shape.groups == 1 && fits(shape.rows) &&
-         fits(shape.cols) && wide(shape.in_channels) && wide(shape.out_channels) &&
-         activation != Activation::kGelu && shape.work() > kLeastWork &&
+  return UsesOfPanels().winograd && !shape.channels_first && shape.groups == 1 &&
+         fits(shape.rows) && fits(shape.cols) && wide(shape.in_channels) &&
+         wide(shape.out_channels) && activation != Activation::kGelu && shape.work() > kLeastWork &&
          shape.batch * ((shape.rows.output + 1) / 2) * ((shape.cols.output + 1) / 2) >= kFewTiles;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "core/base/parallel.h"
@@ -11,11 +12,8 @@
 namespace formwork {
 namespace {
 
-// A tile of c is kMostRows x kPanelColumns: 12 registers of AVX2's 16 for the sums, 2 for a row of
-// the panel, 1 for an element of a.
-constexpr int kLanes = 8;
-constexpr int kVectors = 2;
-static_assert(kPanelColumns == kLanes * kVectors);
+// A tile of c is kMostRows rows by two registers: 12 for the sums, 2 for a row of the panels, 1 for
+// an element of a, which AVX2's 16 can hold. Of AVX-512 it is two panels wide.
 constexpr int kMostRows = 6;
 // Rows that go through all panels before the next ones: what they read stays in the second-level
 // cache, and a panel is read once for all of them.
@@ -27,8 +25,6 @@ constexpr int64_t kAsk = 8;
 // Multiplications that are worth a task: 17 us. Two tasks cost 3 us more than their halves.
 constexpr int64_t kTask = 3 << 18;
 
-typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
-
 // Cut into parts that differ by one at the most.
 struct Even {
   int64_t total, parts;
@@ -38,201 +34,251 @@ struct Even {
 
 // What a tile needs beside the product.
 struct Place {
-  const float* const* rows;  // Where the tile's rows begin, for each tap.
-  const float* panel;
+  const float* const* rows;       // Where the tile's rows begin, for each tap.
   const float* const* plus_rows;  // Of the other product.
-  const float* plus_panel;
-  int64_t row, column;    // Of the product.
-  int64_t columns;        // That there are, of kPanelColumns.
-  float* c;               // The tile's column in row 0,
-  const float* residual;  // and what is added there, or null.
-  // The next panel comes from memory while this one is computed with: a tile asks for a part.
+  int64_t row, column;            // Of the product.
+  int64_t columns;                // That there are, of the tile's.
+  // The panels after the tile's come from memory while these are computed with: a tile asks for a
+  // part.
   const float* next;
-  int64_t share;  // Of each tile, in rows of the panel.
+  int64_t share;  // Of each tile, in floats.
 };
 
-template <Activation kActivation>
-FORMWORK_ISA_INLINE void Finish(const PanelProduct& g, const Place& at, int64_t i,
-                                const float* sum) {
-  const int64_t first = (at.row + i) * g.ldc;
-  for (int64_t j = 0; j < at.columns; ++j) {
-    float x = sum[j];
-    if (g.bias != nullptr) x += g.bias[at.column + j];
-    if (at.residual != nullptr) x += at.residual[first + j];
-    at.c[first + j] = Activate<kActivation>(x);
-  }
+// Where the columns from `column` on of row 0 are in c.
+FORMWORK_ISA_INLINE float* ColumnOf(const PanelProduct& g, int64_t column) {
+  if (g.parts.empty()) return g.c + column;
+  const int64_t width = g.n / static_cast<int64_t>(g.parts.size());
+  return g.parts[column / width] + column % width;
 }
 
-template <int kRows, Activation kActivation>
-FORMWORK_ISA_INLINE void Tile(const PanelProduct& g, const Place& at) {
-  Vector sum[kRows][kVectors] = {};
-  const float* b = at.panel;
-  const float* next = at.next;
-  const float* const next_end = next + at.share * kPanelColumns;
-  const float* const* rows = at.rows;
-  int64_t step = g.step;
-  int64_t end = g.depth * step;
-  const int64_t pieces = g.taps + (g.plus.panels != nullptr ? 1 : 0);
-  for (int64_t t = 0; t < pieces; ++t, rows += kRows) {
-    if (t == g.taps) {  // The other product.
-      rows = at.plus_rows;
-      step = 1;
-      end = g.plus.depth;
-      b = at.plus_panel;
-    }
-    const int64_t stretch = kStretch * step;
-    const float* a[kRows];
-#pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i) a[i] = rows[i];
-    for (int64_t p = 0; p < end;) {
-      for (const float* ask = next; ask < next_end && ask < next + kAsk * kPanelColumns;
-           ask += kPanelColumns) {
-        __builtin_prefetch(ask);
+// kRows rows by kVectors registers of kBytes.
+template <int kBytes, int kVectors, int kRows>
+struct Tile {
+  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(float));
+  static constexpr int kColumns = kLanes * kVectors;
+  static_assert(kPanelColumns % kLanes == 0);
+  typedef float Vector __attribute__((vector_size(kBytes)));
+
+  FORMWORK_ISA_INLINE static void Load(const float* from, Vector& v) {
+    std::memcpy(&v, from, sizeof(Vector));
+  }
+
+  // Register j of a row of the panels, of which the next one is `apart` floats further on.
+  FORMWORK_ISA_INLINE static const float* InRow(const float* b, int64_t apart, int j) {
+    const int column = j * kLanes;
+    return b + column / kPanelColumns * apart + column % kPanelColumns;
+  }
+
+  FORMWORK_ISA_INLINE static void Run(const PanelProduct& g, const Place& at) {
+    Vector sum[kRows][kVectors] = {};
+    const float* b = g.panels + at.column * g.taps * g.depth;
+    int64_t apart = g.taps * g.depth * kPanelColumns;
+    const float* next = at.next;
+    const float* const next_end = next + at.share;
+    const float* const* rows = at.rows;
+    int64_t end = g.depth;
+    const int64_t pieces = g.taps + (g.plus.panels != nullptr ? 1 : 0);
+    for (int64_t t = 0; t < pieces; ++t, rows += kRows) {
+      if (t == g.taps) {  // The other product.
+        rows = at.plus_rows;
+        end = g.plus.depth;
+        b = g.plus.panels + at.column * end;
+        apart = end * kPanelColumns;
       }
-      next += kAsk * kPanelColumns;
-      for (const int64_t until = std::min(p + stretch, end); p < until; p += step) {
-        Vector row[kVectors];
+      const float* a[kRows];
 #pragma GCC unroll 8
-        for (int j = 0; j < kVectors; ++j) std::memcpy(&row[j], b + j * kLanes, sizeof(Vector));
-#pragma GCC unroll 8
-        for (int i = 0; i < kRows; ++i) {
-          const float x = a[i][p];
-#pragma GCC unroll 8
-          for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[j];
+      for (int i = 0; i < kRows; ++i) a[i] = rows[i];
+      for (int64_t p = 0; p < end;) {
+        for (const float* ask = next; ask < next_end && ask < next + kAsk * kColumns;
+             ask += kPanelColumns) {
+          __builtin_prefetch(ask);
         }
-        b += kPanelColumns;
+        next += kAsk * kColumns;
+        for (const int64_t until = std::min(p + kStretch, end); p < until; ++p) {
+          Vector row[kVectors];
+#pragma GCC unroll 8
+          for (int j = 0; j < kVectors; ++j) Load(InRow(b, apart, j), row[j]);
+#pragma GCC unroll 8
+          for (int i = 0; i < kRows; ++i) {
+            const float x = a[i][p];
+#pragma GCC unroll 8
+            for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[j];
+          }
+          b += kPanelColumns;
+        }
       }
     }
+    Finish(g, at, sum);
   }
-  if (at.columns < kPanelColumns) {
-    alignas(64) float edge[kRows][kPanelColumns];
-    std::memcpy(edge, sum, sizeof(edge));
-    for (int i = 0; i < kRows; ++i) Finish<kActivation>(g, at, i, edge[i]);
-    return;
-  }
-  const int64_t first = at.row * g.ldc;
-  if (g.bias != nullptr) {
+
+  // Activation and all that is added, on the way to c.
+  FORMWORK_ISA_INLINE static void Finish(const PanelProduct& g, const Place& at,
+                                         Vector (&sum)[kRows][kVectors]) {
+    if (at.columns < kColumns) {
+      alignas(64) float edge[kRows * kColumns];
+      std::memcpy(edge, sum, sizeof(edge));
+      FinishEdge(g, at, edge);
+      return;
+    }
+    float* to[kVectors];
 #pragma GCC unroll 8
     for (int j = 0; j < kVectors; ++j) {
+      to[j] = ColumnOf(g, at.column + j * kLanes) + at.row * g.ldc;
+      if (g.bias == nullptr) continue;
       Vector bias;
-      std::memcpy(&bias, g.bias + at.column + j * kLanes, sizeof(Vector));
+      Load(g.bias + at.column + j * kLanes, bias);
 #pragma GCC unroll 8
       for (int i = 0; i < kRows; ++i) sum[i][j] += bias;
     }
-  }
+    if (g.residual != nullptr) {
+      const float* from = g.residual + at.row * g.ldc + at.column;
 #pragma GCC unroll 8
-  for (int i = 0; i < kRows; ++i) {
+      for (int i = 0; i < kRows; ++i, from += g.ldc) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) {
-      const int64_t to = first + i * g.ldc + j * kLanes;
-      Vector& x = sum[i][j];
-      if (at.residual != nullptr) {
-        Vector residual;
-        std::memcpy(&residual, at.residual + to, sizeof(Vector));
-        x += residual;
+        for (int j = 0; j < kVectors; ++j) {
+          Vector residual;
+          Load(from + j * kLanes, residual);
+          sum[i][j] += residual;
+        }
       }
-      if (kActivation == Activation::kRelu || kActivation == Activation::kRelu6) {
-        x = x > 0.0f ? x : Vector{};
+    }
+    if (g.activation == Activation::kGelu) {
+      // In memory, where the compiler makes vectors of what is a function of one element.
+      alignas(64) float each[kRows * kColumns];
+      std::memcpy(each, sum, sizeof(each));
+      for (float& x : each) x = Activate<Activation::kGelu>(x);
+      std::memcpy(sum, each, sizeof(each));
+    } else if (g.activation != Activation::kNone) {
+      const float most =
+          g.activation == Activation::kRelu6 ? 6.0f : std::numeric_limits<float>::infinity();
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+        for (int j = 0; j < kVectors; ++j) {
+          Vector& x = sum[i][j];
+          x = x > 0.0f ? x : Vector{};
+          x = x < most ? x : Vector{} + most;
+        }
       }
-      if (kActivation == Activation::kRelu6) x = x < 6.0f ? x : Vector{} + 6.0f;
-      if (kActivation == Activation::kGelu) continue;
-      std::memcpy(at.c + to, &x, sizeof(Vector));
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+      for (int j = 0; j < kVectors; ++j) std::memcpy(to[j] + i * g.ldc, &sum[i][j], sizeof(Vector));
     }
   }
-  if (kActivation != Activation::kGelu) return;
-  // In memory, where the compiler makes vectors of what is a function of one element.
-  alignas(64) float each[kRows * kPanelColumns];
-  std::memcpy(each, sum, sizeof(each));
-  for (int e = 0; e < kRows * kPanelColumns; ++e) each[e] = Activate<kActivation>(each[e]);
-  for (int i = 0; i < kRows; ++i) {
-    std::memcpy(at.c + first + i * g.ldc, each + i * kPanelColumns, sizeof(float) * kPanelColumns);
+
+  FORMWORK_ISA_INLINE static void FinishEdge(const PanelProduct& g, const Place& at,
+                                             const float* edge) {
+    float* const c = ColumnOf(g, at.column);
+    for (int64_t i = 0; i < kRows; ++i) {
+      const int64_t first = (at.row + i) * g.ldc;
+      for (int64_t j = 0; j < at.columns; ++j) {
+        float x = edge[i * kColumns + j];
+        if (g.bias != nullptr) x += g.bias[at.column + j];
+        if (g.residual != nullptr) x += g.residual[first + at.column + j];
+        switch (g.activation) {
+          case Activation::kNone:
+            break;
+          case Activation::kRelu:
+            x = Activate<Activation::kRelu>(x);
+            break;
+          case Activation::kRelu6:
+            x = Activate<Activation::kRelu6>(x);
+            break;
+          case Activation::kGelu:
+            x = Activate<Activation::kGelu>(x);
+        }
+        c[first + j] = x;
+      }
+    }
+  }
+};
+
+template <int kBytes, int kVectors>
+FORMWORK_ISA_INLINE void RunTile(const PanelProduct& g, const Place& at, int64_t rows) {
+  switch (rows) {
+    case 1:
+      return Tile<kBytes, kVectors, 1>::Run(g, at);
+    case 2:
+      return Tile<kBytes, kVectors, 2>::Run(g, at);
+    case 3:
+      return Tile<kBytes, kVectors, 3>::Run(g, at);
+    case 4:
+      return Tile<kBytes, kVectors, 4>::Run(g, at);
+    case 5:
+      return Tile<kBytes, kVectors, 5>::Run(g, at);
+    default:
+      return Tile<kBytes, kVectors, 6>::Run(g, at);
   }
 }
 
-template <Activation kActivation>
-struct Panels {
-  // The panels [begin, end) of `count` rows from `first` on, whose `rows` lie tile by tile;
+// Strips of two registers of kBytes. A last one of AVX-512 that is narrow takes AVX2's, with which
+// less is computed in vain.
+template <int kBytes>
+struct Strips {
+  static constexpr int64_t kColumns = Tile<kBytes, 2, 1>::kColumns;
+
+  // The columns [begin, end) of `count` rows from `first` on, whose `rows` lie tile by tile;
   // `plus_rows`: those of the other product.
   FORMWORK_ISA_INLINE static void Run(const PanelProduct* product, int64_t first, int64_t count,
                                       const float* const* rows, const float* const* plus_rows,
                                       int64_t begin, int64_t end) {
     const PanelProduct& g = *product;
     const Even tiles(count, kMostRows);
-    const int64_t panels = (g.n + kPanelColumns - 1) / kPanelColumns;
     const int64_t depth = g.taps * g.depth;
-    const int64_t share = depth / tiles.parts;
-    for (int64_t panel = begin; panel < end; ++panel) {
+    for (int64_t column = begin; column < end; column += kColumns) {
       Place at;
-      at.column = panel * kPanelColumns;
-      at.columns = std::min<int64_t>(kPanelColumns, g.n - at.column);
-      if (g.parts.empty()) {
-        at.c = g.c + at.column;
-        at.residual = g.residual == nullptr ? nullptr : g.residual + at.column;
-      } else {
-        const int64_t width = g.n / static_cast<int64_t>(g.parts.size());
-        at.c = g.parts[at.column / width] + at.column % width;
-        at.residual = nullptr;
-      }
-      at.plus_panel = g.plus.panels == nullptr ? nullptr : g.plus.panels + at.column * g.plus.depth;
-      at.panel = g.panels + at.column * depth;
-      at.share = panel + 1 < panels ? share : 0;
+      at.column = column;
+      at.columns = std::min(kColumns, end - column);
+      const int64_t after = (column + kColumns) * depth;
+      at.share = column + kColumns < g.n ? kColumns * depth / tiles.parts : 0;
       for (int64_t t = 0; t < tiles.parts; ++t) {
         const int64_t row = tiles.begin(t);
+        const int64_t most = tiles.begin(t + 1) - row;
         at.rows = rows + row * g.taps;
         at.plus_rows = plus_rows + row;
         at.row = first + row;
-        at.next = at.panel + (depth + t * share) * kPanelColumns;
-        switch (tiles.begin(t + 1) - row) {
-          case 1:
-            Tile<1, kActivation>(g, at);
-            break;
-          case 2:
-            Tile<2, kActivation>(g, at);
-            break;
-          case 3:
-            Tile<3, kActivation>(g, at);
-            break;
-          case 4:
-            Tile<4, kActivation>(g, at);
-            break;
-          case 5:
-            Tile<5, kActivation>(g, at);
-            break;
-          default:
-            Tile<6, kActivation>(g, at);
+        at.next = g.panels + after + t * at.share;
+        if (kBytes == 64 && at.columns <= 16) {
+          RunTile<32, 2>(g, at, most);
+        } else if (kBytes == 64 && at.columns <= 24) {
+          RunTile<32, 3>(g, at, most);
+        } else {
+          RunTile<kBytes, 2>(g, at, most);
         }
       }
     }
   }
 };
 
-template <Activation kActivation>
 void RunPanels(const PanelProduct* product, int64_t first, int64_t count, const float* const* rows,
                const float* const* plus_rows, int64_t begin, int64_t end) {
-  if (HostIsa() == Isa::kBaseline) {
-    isa_internal::RunBaseline<Panels<kActivation>>(product, first, count, rows, plus_rows, begin,
-                                                   end);
-  } else {
-    isa_internal::RunAvx2<Panels<kActivation>>(product, first, count, rows, plus_rows, begin, end);
-  }
-}
-
-auto RunnerOf(Activation activation) {
-  switch (activation) {
-    case Activation::kRelu:
-      return RunPanels<Activation::kRelu>;
-    case Activation::kRelu6:
-      return RunPanels<Activation::kRelu6>;
-    case Activation::kGelu:
-      return RunPanels<Activation::kGelu>;
-    default:
-      return RunPanels<Activation::kNone>;
+  switch (HostIsa()) {
+    case Isa::kAvx512:
+      isa_internal::RunAvx512<Strips<64>>(product, first, count, rows, plus_rows, begin, end);
+      break;
+    case Isa::kAvx2:
+      isa_internal::RunAvx2<Strips<32>>(product, first, count, rows, plus_rows, begin, end);
+      break;
+    case Isa::kBaseline:
+      isa_internal::RunBaseline<Strips<32>>(product, first, count, rows, plus_rows, begin, end);
   }
 }
 
 }  // namespace
 
-bool PanelsAreFast() { return HostIsa() == Isa::kAvx2; }
+PanelUses UsesOfPanels() {
+  switch (HostIsa()) {
+    case Isa::kAvx512:
+      return {.gates = true, .winograd = true, .strided = true, .narrow = true};
+    case Isa::kAvx2:
+      return {.gates = true, .winograd = true, .few_pixels = true, .strided = true};
+    case Isa::kBaseline:
+      break;
+  }
+  return {};
+}
 
 int64_t PanelElements(int64_t k, int64_t n) {
   return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k;
@@ -263,13 +309,13 @@ void PackPanels(int64_t k, int64_t n, const float* b, int64_t row_stride, int64_
 
 void RunPanelProduct(const PanelProduct& g, RowsOf rows_of) {
   if (g.m == 0 || g.n == 0) return;
-  const auto run = RunnerOf(g.activation);
   const Even blocks(g.m, kBlockRows);
-  const int64_t panels = (g.n + kPanelColumns - 1) / kPanelColumns;
+  const int64_t strip = HostIsa() == Isa::kAvx512 ? Strips<64>::kColumns : Strips<32>::kColumns;
+  const int64_t strips = (g.n + strip - 1) / strip;
   const int64_t depth = g.taps * g.depth + g.plus.depth;
-  const int64_t panel_work = std::max<int64_t>(1, (g.m / blocks.parts) * kPanelColumns * depth);
-  const Even groups(panels, std::clamp<int64_t>(kTask / panel_work, 1, panels));
-  const int64_t group_work = panels / groups.parts * panel_work;
+  const int64_t strip_work = std::max<int64_t>(1, (g.m / blocks.parts) * strip * depth);
+  const Even groups(strips, std::clamp<int64_t>(kTask / strip_work, 1, strips));
+  const int64_t group_work = strips / groups.parts * strip_work;
   ParallelFor(blocks.parts * groups.parts, std::max<int64_t>(1, kTask / group_work),
               [&](int64_t begin, int64_t end) {
                 std::vector<const float*> rows;
@@ -293,8 +339,9 @@ void RunPanelProduct(const PanelProduct& g, RowsOf rows_of) {
                     filled = block;
                   }
                   const int64_t group = unit % groups.parts;
-                  run(&g, first, count, rows.data(), plus_rows.data(), groups.begin(group),
-                      groups.begin(group + 1));
+                  RunPanels(&g, first, count, rows.data(), plus_rows.data(),
+                            groups.begin(group) * strip,
+                            std::min(g.n, groups.begin(group + 1) * strip));
                 }
               });
 }

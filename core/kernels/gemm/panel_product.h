@@ -1,7 +1,7 @@
 #pragma once
 
 // Products of rows of floats and a matrix that is packed in panels of columns, with an epilogue:
-// the way of products and convolutions by weights where AVX2 is the best there is (README.md).
+// the way of some products and convolutions by weights (README.md).
 
 #include <cstdint>
 
@@ -11,8 +11,16 @@
 
 namespace formwork {
 
-/// Whether this is faster than oneDNN on this machine.
-bool PanelsAreFast();
+/// What is faster by panels than by oneDNN at HostIsa()'s level, as measured (README.md).
+struct PanelUses {
+  bool gates = false;     ///< Products of recurrent cells.
+  bool winograd = false;  ///< Convolutions by conv_winograd.h.
+  // Other convolutions, as they are (conv_panels.h):
+  bool few_pixels = false;  ///< by large filters,
+  bool strided = false;     ///< of 1x1 and many channels, with a stride,
+  bool narrow = false;      ///< to 24 channels.
+};
+PanelUses UsesOfPanels();
 
 /// Panels are kPanelColumns wide: element (p, j) of k rows is at
 /// (j - j % kPanelColumns) * k + p * kPanelColumns + j % kPanelColumns. Columns that are missing
@@ -37,7 +45,6 @@ struct PanelTerm {
 struct PanelProduct {
   int64_t m, n;
   int64_t taps, depth;
-  int64_t step = 1;  ///< From an element of a row to the next one.
   const float* panels;
   const float* bias = nullptr;      ///< n of them, or null.
   const float* residual = nullptr;  ///< As c, which it may be, or null.

@@ -55,7 +55,7 @@ class GateMatMul {
     for (size_t i = 0; i < products && geometry.m >= kFewRows; ++i) {
       settled = memos_[i]->Settled(ctx.input(static_cast<int>(products + i))) && settled;
     }
-    if (settled && PanelsAreFast() && products <= 2 && geometry.part % kPanelColumns == 0) {
+    if (settled && UsesOfPanels().gates && products <= 2 && geometry.part % kPanelColumns == 0) {
       const absl::Status status = RunPanels(ctx, geometry, parts);
       if (status.code() != absl::StatusCode::kResourceExhausted) return status;
       for (auto& memo : memos_) memo->Discourage();

@@ -266,3 +266,8 @@ error("MaxPoolGrad", *doubles([1, 4, 4, 3], [1, 3, 3, 3], [1, 2, 3, 3]), ksize=s
       strides=ONE, padding="VALID", text="Expected grad shape to be [1,3,3,3], but got [1,2,3,3]")
 error("AvgPoolGrad", [1, -4, 4, 3], zeros([1, 3, 3, 3], "double"), ksize=sliding(2, 2), strides=ONE,
       padding="VALID", text="Expected a non-negative size, got -4")
+# One and a half of AVX-512's registers of channels; pixels of many channels that are left out.
+convolutions("Conv2D", ["float"], (2, 9, 11, 48), (1, 1), out_channels=24, tolerance=LONG_SUMS)
+convolutions("Conv2D", ["float"], (1, 9, 12, 16), (3, 3), out_channels=24, tolerance=LONG_SUMS)
+convolutions("Conv2D", ["float"], (1, 7, 8, 512), (1, 1), out_channels=20, strides=(2, 2),
+             tolerance=LONG_SUMS)
