@@ -396,3 +396,17 @@ def test_vectors_as_keys_are_not_sent_yet(live):
   table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, [0, 0], [1, 1])
   with pytest.raises(tf.errors.UnimplementedError, match="not a DenseHashTable; lookup tables"):
     live.function(lambda: table.size())()
+
+
+def test_a_table_that_a_function_makes_while_it_is_traced(live):
+  @live.function
+  def look(words):
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(
+        ["a", "b"], tf.constant([1, 2], tf.int64)), -1)
+    known = tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(
+        ["x", "y"], tf.constant([0, 1], tf.int64)), 1)
+    return table.lookup(words), known.lookup(words)
+
+  for _ in range(2):
+    values, ids = look(tf.constant(["b", "x", "c"]))
+    assert values.numpy().tolist() == [2, -1, -1] and ids.numpy().tolist() == [2, 0, 2]

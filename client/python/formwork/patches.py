@@ -14,9 +14,12 @@ from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import auto_control_deps_utils
 from tensorflow.python.framework import dtypes as tf_dtypes
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import lookup_ops
 
 from formwork import datasets
 from formwork import mirror
+from formwork import tables
 
 _KERAS = "keras.src.backend.tensorflow.core"
 _OPTIMIZERS = "keras.src.optimizers.base_optimizer"
@@ -33,6 +36,7 @@ def install():
     _follow_iterators()
     _take_gradients_unread()
     _know_table_reads()
+    _know_tables_of_functions()
   if "keras" not in _installed and _KERAS in sys.modules:
     _installed.add("keras")
     _follow_keras_paths(sys.modules[_KERAS].Variable)
@@ -125,6 +129,19 @@ def _know_table_reads():
   """
   for op in ("LookupTableExportV2", "LookupTableFindV2", "LookupTableSizeV2"):
     auto_control_deps_utils.register_read_only_resource_op(op)
+
+
+def _know_tables_of_functions():
+  """Notes what a static table is that a function makes while it is traced: the handle outlives it.
+
+  StaticHashTable makes and fills it in an init_scope, eagerly; the function captures its handle.
+  """
+  @_wraps(lookup_ops.StaticHashTable, "__init__")
+  def __init__(old, self, *args, **kwargs):
+    old(self, *args, **kwargs)
+    if tf.inside_function() and isinstance(self.resource_handle, ops.EagerTensor):
+      with ops.init_scope():
+        tables.local(self.resource_handle, self)
 
 
 def _apply_together(cls):
