@@ -181,6 +181,9 @@ class Issue {
       FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ticket_.TypeOf(Handle(i)));
       if (!writes) {
         FORMWORK_ASSIGN_OR_RETURN(held.emplace_back(), ticket_.ReadEnqueued(Handle(i)));
+        if (streams_.stream().enqueues()) {  // Its kernels reach the device's memory alone.
+          FORMWORK_ASSIGN_OR_RETURN(held.back(), streams_.ToDevice(held.back()));
+        }
         work.AddRead(Handle(i), *type, held.back());
         continue;
       }

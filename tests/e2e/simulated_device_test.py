@@ -75,6 +75,41 @@ def test_an_error_of_the_device_names_its_node_and_leaves_what_came_before(clien
   def read():
     return v + 0.
 
-  with pytest.raises(tf.errors.InvalidArgumentError, match="far"):
+  with pytest.raises(formwork.Error, match="far"):
     f(tf.constant([1., 2.]))
   assert read().numpy().tolist() == [1.]
+
+
+def test_a_bad_index_fails_its_call_and_leaves_what_comes_after_it(client):
+  rows = tf.Variable(np.arange(6, dtype=np.float32).reshape(3, 2))  # The client's, so in host memory.
+  count = tf.Variable(0.)
+
+  @client.function
+  def step(i):
+    count.assign_add(1.)
+    row = tf.gather(rows, i)
+    rows.scatter_nd_update([[0]], [[9., 9.]])
+    count.assign_add(100.)
+    return row
+
+  ok = tf.constant([2, 1], tf.int64)
+  np.testing.assert_array_equal(step(ok), [[4, 5], [2, 3]])
+  with pytest.raises(formwork.Error, match=r"indices\[1\] = 7 is not in \[0, 3\)"):
+    step(tf.constant([0, 7], tf.int64))
+  client.pull([rows, count])
+  assert count.numpy() == 102  # Of the call that failed, what came before.
+  np.testing.assert_array_equal(rows.numpy(), [[9, 9], [2, 3], [4, 5]])
+
+  @client.function
+  def divide(x, y):
+    count.assign(7.)
+    quotient = x // y
+    count.assign(tf.cast(quotient[0], tf.float32))
+    return quotient
+
+  sevens = tf.constant([7, -7], tf.int64)
+  np.testing.assert_array_equal(divide(sevens, tf.constant([2, 2], tf.int64)), [3, -4])
+  with pytest.raises(formwork.Error, match="division by zero"):
+    divide(sevens, tf.constant([2, 0], tf.int64))
+  client.pull([count])
+  assert count.numpy() == 7

@@ -12,8 +12,8 @@
 #include "gpu/element_source.h"
 #include "gpu/gpu.h"
 #include "gpu/item_kernel.h"
-#include "gpu/optimizer_ops.h"
 #include "gpu/reduction_plan.h"
+#include "gpu/update_items.h"
 #include "tests/support/op_case.h"
 #include "tests/unit/engine_fixture.h"
 
@@ -86,6 +86,14 @@ TEST(UpdateSourceTest, EveryTextCompiles) {
         ExpectCompiles(UpdateSource(item), item);
         ++compiled;
       }
+    }
+  }
+  for (const DType from : kDTypes) {
+    for (const DType to :
+         {DType::kFloat, DType::kHalf, DType::kInt32, DType::kUint64, DType::kBool}) {
+      ASSERT_OK_AND_ASSIGN(const std::string item, CastItemName(from, to));
+      ExpectCompiles(UpdateSource(item), item);
+      ++compiled;
     }
   }
   for (const DType dtype : kDTypes) {
@@ -183,7 +191,7 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   RegisterCudaKernels(kernels);
   int tried = 0, refused = 0;
   for (const std::string file :
-       {"elementwise", "nn", "matmul", "array", "array_layout", "gather", "reduction"}) {
+       {"elementwise", "nn", "matmul", "array", "array_layout", "cast", "gather", "reduction"}) {
     std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
     std::stringstream text;
     text << stream.rdbuf();

@@ -60,4 +60,5 @@ exit "$status"
 RUN
 chmod +x "$bundle/run"
 du -sh "$bundle" | sed 's/^/bundle: /'
+[ "$(du -sm "$bundle" | cut -f1)" -le 60 ] || { echo "the bundle is larger than 60 MiB" >&2; exit 1; }
 exec "$bundle/run"

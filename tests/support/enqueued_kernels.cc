@@ -96,7 +96,7 @@ absl::StatusOr<KernelFn> MakeEnqueued(KernelInit& init) {
       WorkVariable& copy = run->variables.emplace_back();
       copy.handle = variable.handle;
       copy.type = variable.type;
-      copy.host = variable.host;
+      if (variable.host.has_value()) return Internal("a variable in host memory");
       // What it was has been copied to what it is to be.
       if (variable.after) {
         copy.after.emplace(variable.after->Read(&stream));

@@ -1,6 +1,7 @@
 // What GPUs do to variables, element by element (gpu/update_functions.h), on the host against the
 // op cases.
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -12,8 +13,8 @@
 #include "core/ops/register_ops.h"
 #include "core/ops/training.h"
 #include "core/ops/variable.h"
-#include "gpu/optimizer_ops.h"
 #include "gpu/update_functions.h"
+#include "gpu/update_items.h"
 #include "tests/support/op_case.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
@@ -165,6 +166,64 @@ absl::StatusOr<KernelFn> MakeOptimizer(KernelInit& init) {
       return apply(variables, scalars, grad, update_slots);
     });
   });
+}
+
+template <typename In, typename Out>
+absl::Status RunCast(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(Tensor out,
+                            Tensor::Allocate(ctx.allocator(), DTypeOf<Out>::value, x.shape()));
+  const element::CastItem<In, Out> item{static_cast<const In*>(x.raw()),
+                                        static_cast<Out*>(out.mutable_raw())};
+  for (int64_t i = x.num_elements(); i-- > 0;) item(static_cast<uint64_t>(i));
+  ctx.SetOutput(0, std::move(out));
+  return absl::OkStatus();
+}
+
+using Casts = std::map<std::pair<DType, DType>, absl::Status (*)(KernelContext&)>;
+template <typename In, typename... Outs>
+void AddCasts(Casts& casts) {
+  ((casts[{DTypeOf<In>::value, DTypeOf<Outs>::value}] = &RunCast<In, Outs>), ...);
+}
+#define EVERY_TYPE                                                                               \
+  float, double, half, bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, \
+      uint64_t, bool
+template <typename... Ins>
+Casts AllCasts() {
+  Casts casts;
+  (AddCasts<Ins, EVERY_TYPE>(casts), ...);
+  return casts;
+}
+
+absl::StatusOr<KernelFn> MakeCast(KernelInit& init) {
+  static const auto* const casts = new Casts(AllCasts<EVERY_TYPE>());
+  const auto found = casts->find({init.input_dtypes()[0], init.output_dtypes()[0]});
+  if (found == casts->end()) return Unimplemented("a dtype that a GPU leaves to the host");
+  return KernelFn(found->second);
+}
+
+TEST(GpuUpdatesTest, CastsGiveWhatTensorFlowDoes) {
+  OpRegistry ops;
+  RegisterOps(ops);
+  KernelRegistry kernels(ops);
+  kernels.Add("Cast", &MakeCast);
+  std::ifstream stream("tests/ops/cast.optest");
+  std::stringstream text;
+  text << stream.rdbuf();
+  ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases("cast", text.str()));
+  int tried = 0;
+  for (const OpCase& op_case : cases) {
+    if (op_case.op != "Cast") continue;
+    if (std::any_of(op_case.attrs.begin(), op_case.attrs.end(),
+                    [](const auto& attr) { return attr.first == "Truncate"; })) {
+      continue;
+    }
+    const absl::Status status = RunOpCase(op_case, ops, kernels);
+    if (absl::StrContains(status.ToString(), "leaves to the host")) continue;
+    EXPECT_OK(status) << "cast:" << op_case.line;
+    ++tried;
+  }
+  EXPECT_GT(tried, 150);
 }
 
 TEST(GpuUpdatesTest, GiveWhatTensorFlowDoes) {

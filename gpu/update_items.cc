@@ -1,4 +1,4 @@
-#include "gpu/optimizer_ops.h"
+#include "gpu/update_items.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
@@ -65,6 +65,13 @@ absl::StatusOr<std::string> UpdateItemName(DType dtype, bool subtracts) {
   }
   return absl::StrCat("UpdateItem<", ElementTypeName(dtype), ", ", subtracts ? "SubFrom" : "AddTo",
                       ">");
+}
+
+absl::StatusOr<std::string> CastItemName(DType from, DType to) {
+  if (ElementTypeName(from).empty() || ElementTypeName(to).empty()) {
+    return Unimplemented("Cast of ", DTypeName(from), " to ", DTypeName(to), " on a GPU");
+  }
+  return absl::StrCat("CastItem<", ElementTypeName(from), ", ", ElementTypeName(to), ">");
 }
 
 std::string UpdateSource(absl::string_view item) {
