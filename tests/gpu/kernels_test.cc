@@ -14,6 +14,7 @@
 #include "gpu/item_kernel.h"
 #include "gpu/reduction_plan.h"
 #include "gpu/update_items.h"
+#include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
 #include "tests/unit/engine_fixture.h"
 
@@ -216,6 +217,39 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   EXPECT_LT(on_host, tried / 2);  // Complex numbers, among others.
   std::cout << tried << " cases, " << on_host << " of them on the host, and " << refused
             << " that fail\n";
+}
+
+// The calls of FailureWordTest (tests/streams), on the GPU.
+TEST_F(GpuOpCaseTest, NothingAfterABadIndexHasAnEffect) {
+  NewVariable("v", 1);
+  ASSERT_OK_AND_ASSIGN(const Registered step, Register("step", R"(
+    x = Placeholder dtype=float
+    i = Placeholder dtype=int64
+    v = Placeholder dtype=resource
+    nought = Const int64[] 0
+    two = Const float[2] 10 20
+    a = AssignVariableOp(v, x) dtype=float
+    g = GatherV2(two, i, nought, ^a) Tparams=float Tindices=int64 Taxis=int64
+    b = AssignAddVariableOp(v, g, ^a) dtype=float
+    r = ReadVariableOp(v, ^b) dtype=float
+    m = Mul(r, x) T=float
+    c = AssignVariableOp(v, m) dtype=float
+  )",
+                                                       {Spec("x:0"), Spec("i:0", DType::kInt64)},
+                                                       {"m:0"}, {{"v:0", "v"}}, {"a", "b", "c"}));
+  for (int round = 0; round < 50; ++round) {
+    const CallResult good =
+        Run(step.function.id, Owned(Tensor::Scalar(2.0f), Tensor::Scalar(int64_t{1})));
+    ASSERT_OK(good.status);
+    EXPECT_EQ(good.outputs[0].tensor.scalar<float>(), 44);
+    EXPECT_EQ(ValueOf("v"), 44);
+    const CallResult bad =
+        Run(step.function.id, Owned(Tensor::Scalar(3.0f), Tensor::Scalar(int64_t{7 + round})));
+    EXPECT_THAT(bad.status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                     ::testing::HasSubstr(absl::StrCat(
+                                         "node 'g': indices = ", 7 + round, " is not in [0, 2)"))));
+    EXPECT_EQ(ValueOf("v"), 3);  // What came before stays.
+  }
 }
 
 }  // namespace
