@@ -7,6 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/nn.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/register_kernels.h"
@@ -38,6 +39,26 @@ absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
     }
     Tensor out = OutputOf(ctx, 0);
     return kernel->Enqueue(inputs, out, CudaStreamOf(StreamOf(ctx)), place);
+  });
+}
+
+// A sum, for which the biases broadcast: along the last dimension, or along the second one.
+absl::StatusOr<KernelFn> MakeBiasAdd(KernelInit& init) {
+  const ElementOp& op = *FindElementOp("Add");
+  const DType dtype = init.input_dtypes()[0];
+  if (!op.Takes(dtype)) return Unimplemented("BiasAdd of ", DTypeName(dtype), " on a GPU");
+  FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(init.attrs()));
+  auto kernel = std::make_unique<ElementKernel>(op, dtype);
+  FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
+  return KernelFn([attrs, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    const Tensor& value = ctx.input(0);
+    FORMWORK_RETURN_IF_ERROR(
+        PrepareBiasAdd(attrs, value.shape().dims(), ctx.input(1).shape().dims()).status());
+    Dims dims = {ctx.input(1).dim(0)};
+    if (attrs.channels_first) dims.resize(static_cast<size_t>(value.rank()) - 1, 1);
+    const Tensor biases = Tensor(ctx.input(1)).Reshaped(Shape::Trusted(dims));
+    Tensor out = OutputOf(ctx, 0);
+    return kernel->Enqueue({&value, &biases}, out, CudaStreamOf(StreamOf(ctx)));
   });
 }
 
@@ -138,6 +159,7 @@ absl::StatusOr<ElementStrides> ElementKernel::StridesOf(absl::Span<const Tensor*
 }
 
 void RegisterElementKernels(KernelRegistry& registry) {
+  registry.Add("BiasAdd", &MakeBiasAdd);
   for (const ElementOp& op : ElementOps()) {
     if (op.name[0] != '_') registry.Add(op.name, &MakeElement);
   }

@@ -205,9 +205,10 @@ absl::Status StreamScope::Reach(bool all) {
     LetGo();
     stream_works_ = device.ok();
     // Of a step that has failed, and may be running still, all is to be known.
-    all = !status_->Collect(reached_step_) || all;
+    const bool known = status_->Collect(reached_step_);
+    all = all || !known;
     // Else it is of a step that the call was ended at.
-    if (!waits_for_all_ && all) continue;
+    if (!known || (!waits_for_all_ && all)) continue;
     FORMWORK_RETURN_IF_ERROR(status_->Get());
     return device;
   }
