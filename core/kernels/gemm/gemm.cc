@@ -82,11 +82,36 @@ struct PlainProduct {
       if (!g.accumulate) {
         for (int64_t j = 0; j < g.n; ++j) c[j] = T(0);
       }
-      for (int64_t p = 0; p < g.k; ++p) {
-        const T by = a[p * a_column];
-        const T* b = g.b + p * g.ldb;
-        for (int64_t j = 0; j < g.n; ++j) c[j] += by * b[j];
+      int64_t p = 0;
+      for (; p + kRows <= g.k; p += kRows) AddRows<kRows>(g, a + p * a_column, a_column, p, c);
+      for (; p < g.k; ++p) AddRows<1>(g, a + p * a_column, a_column, p, c);
+    }
+  }
+
+  static constexpr int kRows = 4;
+  static constexpr int kLine = 64 / static_cast<int>(sizeof(T));
+
+  // c += a's elements times the rows of b from p on, while as many further ones are on their way.
+  template <int kCount>
+  FORMWORK_ISA_INLINE static void AddRows(const Operands<T>& g, const T* a, int64_t a_column,
+                                          int64_t p, T* __restrict c) {
+    T by[kCount];
+    const T* b[kCount];
+    for (int r = 0; r < kCount; ++r) {
+      by[r] = a[r * a_column];
+      b[r] = g.b + (p + r) * g.ldb;
+    }
+    int64_t j = 0;
+    for (; j + kLine <= g.n; j += kLine) {
+      for (int r = 0; r < kCount; ++r) __builtin_prefetch(b[r] + j + kCount * g.ldb);
+      for (int i = 0; i < kLine; ++i) {
+        T sum = c[j + i];
+        for (int r = 0; r < kCount; ++r) sum += by[r] * b[r][j + i];
+        c[j + i] = sum;
       }
+    }
+    for (; j < g.n; ++j) {
+      for (int r = 0; r < kCount; ++r) c[j] += by[r] * b[r][j];
     }
   }
 };
@@ -110,6 +135,10 @@ void OneThread(const Operands<T>& g) {
 
 template <>
 void OneThread(const Operands<float>& g) {
+  if (g.m == 1 && !g.trans_b && HostIsa() != Isa::kBaseline) {
+    ForHostIsa<PlainProduct<float>>(&g);
+    return;
+  }
   SetUpOnednn();
   const dnnl_status_t status =
       dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a, g.lda, g.b,
