@@ -1,5 +1,6 @@
 #include "core/kernels/conv/conv_panels.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/kernels/gemm/panel_product.h"
@@ -18,6 +19,8 @@ constexpr int64_t kMostPixels = 64;
 constexpr int64_t kLeastFilter = 3 << 17;  // Elements: 1.5 MiB.
 // With fewer channels oneDNN is as fast where pixels are left out.
 constexpr int64_t kManyChannels = 512;
+// So many in and out are worth it for a GELU, which takes less time here than as oneDNN's post-op.
+constexpr int64_t kChannelsForGelu = 128;
 // Channels that are one and a half of AVX-512's registers, of which oneDNN computes two.
 constexpr int64_t kNarrow = 24;
 
@@ -57,7 +60,7 @@ struct Windows {
 
 }  // namespace
 
-bool ConvByPanels(const ConvShape& shape) {
+bool ConvByPanels(const ConvShape& shape, Activation activation) {
   const PanelUses uses = UsesOfPanels();
   const int64_t taps = shape.rows.taps * shape.cols.taps;
   if (shape.channels_first || shape.groups != 1 || shape.in_channels < kLeastDepth ||
@@ -71,6 +74,10 @@ bool ConvByPanels(const ConvShape& shape) {
   }
   const bool strided = shape.rows.stride > 1 || shape.cols.stride > 1;
   if (taps == 1 && strided && shape.in_channels >= kManyChannels) return uses.strided;
+  if (taps == 1 && activation == Activation::kGelu &&
+      std::min(shape.in_channels, shape.out_channels) >= kChannelsForGelu) {
+    return uses.gelu;
+  }
   return shape.out_channels == kNarrow && uses.narrow;
 }
 

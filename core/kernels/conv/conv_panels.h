@@ -10,7 +10,7 @@ namespace formwork {
 
 /// Whether this is the fastest way on this machine. The filter is then packed by
 /// PackPanels(rows.taps * cols.taps * in_channels, out_channels).
-bool ConvByPanels(const ConvShape& shape);
+bool ConvByPanels(const ConvShape& shape, Activation activation);
 
 /// `bias`, `residual`: null where there is none; the residual may be `output`. Split over the
 /// compute threads.

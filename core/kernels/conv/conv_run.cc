@@ -450,8 +450,9 @@ absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const T
       [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
         const DType dtype = out->dtype();
         const bool large = dtype == DType::kFloat && shape.work() > kSmallWork;
-        const bool winograd = large && ConvByWinograd(shape, epilogue.steps.activation);
-        if (winograd || (large && ConvByPanels(shape))) {
+        const Activation activation = epilogue.steps.activation;
+        const bool winograd = large && ConvByWinograd(shape, activation);
+        if (winograd || (large && ConvByPanels(shape, activation))) {
           return PanelsForward(shape, winograd, in, f, epilogue, memo, keep, allocator, out);
         }
         if (large) {

@@ -271,7 +271,7 @@ void RunPanels(const PanelProduct* product, int64_t first, int64_t count, const 
 PanelUses UsesOfPanels() {
   switch (HostIsa()) {
     case Isa::kAvx512:
-      return {.gates = true, .winograd = true, .strided = true, .narrow = true};
+      return {.gates = true, .winograd = true, .strided = true, .narrow = true, .gelu = true};
     case Isa::kAvx2:
       return {.gates = true, .winograd = true, .few_pixels = true, .strided = true};
     case Isa::kBaseline:

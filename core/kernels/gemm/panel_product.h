@@ -18,7 +18,8 @@ struct PanelUses {
   // Other convolutions, as they are (conv_panels.h):
   bool few_pixels = false;  ///< by large filters,
   bool strided = false;     ///< of 1x1 and many channels, with a stride,
-  bool narrow = false;      ///< to 24 channels.
+  bool narrow = false;      ///< to 24 channels,
+  bool gelu = false;        ///< of 1x1 with a GELU, and so products by weights with one.
 };
 PanelUses UsesOfPanels();
 
