@@ -238,17 +238,32 @@ struct AverageRows {
       for (int64_t ow = 0; ow < s.cols.output; ++ow) {
         const Span1d cols = WindowWithin(s.cols, ow);
         T* out = output + (r * s.cols.output + ow) * channels;
-        for (int64_t c = 0; c < channels; ++c) out[c] = T(0);
-        for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
-          for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
-            const T* in = image + (ih * s.cols.input + iw) * channels;
-            for (int64_t c = 0; c < channels; ++c) out[c] += in[c];
-          }
+        int64_t c = 0;
+        for (; c + kLanes <= channels; c += kLanes) Average<kLanes>(s, rows, cols, image, c, out);
+        for (; c + kFewLanes <= channels; c += kFewLanes) {
+          Average<kFewLanes>(s, rows, cols, image, c, out);
         }
-        const T count = static_cast<T>(rows.size() * cols.size());
-        for (int64_t c = 0; c < channels; ++c) out[c] /= count;
+        for (; c < channels; ++c) Average<1>(s, rows, cols, image, c, out);
       }
     }
+  }
+
+  static constexpr int64_t kLanes = 64 / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kFewLanes = kLanes / 4;
+
+  /// kCount channels from c0 on, held in registers.
+  template <int64_t kCount>
+  FORMWORK_ISA_INLINE static void Average(const ConvShape& s, const Span1d& rows,
+                                          const Span1d& cols, const T* image, int64_t c0, T* out) {
+    T sum[kCount] = {};
+    for (int64_t ih = rows.begin; ih < rows.end; ++ih) {
+      for (int64_t iw = cols.begin; iw < cols.end; ++iw) {
+        const T* in = image + (ih * s.cols.input + iw) * s.in_channels + c0;
+        for (int64_t c = 0; c < kCount; ++c) sum[c] += in[c];
+      }
+    }
+    const T count = static_cast<T>(rows.size() * cols.size());
+    for (int64_t c = 0; c < kCount; ++c) out[c0 + c] = sum[c] / count;
   }
 };
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kTaskElements = 128 * 1024;
 constexpr int64_t kLanes = 32;  // Sums side by side, held in registers.
+constexpr int64_t kFewLanes = 8;
 // After so many float additions a sum goes on in double, so that large batches lose nothing.
 constexpr int64_t kFloatRun = 64;
 
@@ -36,40 +37,42 @@ struct RowSums {
   FORMWORK_ISA_INLINE static void Run(int64_t channels, const T* x, const T* dy, const float* mean,
                                       int64_t begin, int64_t end, double* first, double* second) {
     for (int64_t r0 = begin; r0 < end; r0 += kFloatRun) {
-      const int64_t r1 = r0 + kFloatRun < end ? r0 + kFloatRun : end;
-      int64_t c0 = 0;
-      for (; c0 + kLanes <= channels; c0 += kLanes) {
-        float a[kLanes] = {};
-        float b[kLanes] = {};
-        float m[kLanes] = {};
-        if constexpr (kPass != Pass::kSum) {
-          for (int64_t c = 0; c < kLanes; ++c) m[c] = mean[c0 + c];
-        }
-        for (int64_t r = r0; r < r1; ++r) {
-          const T* row = x + r * channels + c0;
-          const T* gradient = kPass == Pass::kProducts ? dy + r * channels + c0 : row;
-          for (int64_t c = 0; c < kLanes; ++c) {
-            Accumulate<kPass>(static_cast<float>(row[c]), static_cast<float>(gradient[c]), m[c],
-                              &a[c], &b[c]);
-          }
-        }
-        for (int64_t c = 0; c < kLanes; ++c) first[c0 + c] += static_cast<double>(a[c]);
-        if constexpr (kPass == Pass::kProducts) {
-          for (int64_t c = 0; c < kLanes; ++c) second[c0 + c] += static_cast<double>(b[c]);
-        }
+      const int64_t rows = std::min(kFloatRun, end - r0);
+      const T* from = x + r0 * channels;
+      const T* gradient = kPass == Pass::kProducts ? dy + r0 * channels : from;
+      int64_t c = 0;
+      for (; c + kLanes <= channels; c += kLanes) {
+        Add<kLanes>(channels, rows, from, gradient, mean, c, first, second);
       }
-      for (; c0 < channels; ++c0) {
-        float a = 0;
-        float b = 0;
-        const float m = kPass == Pass::kSum ? 0.0f : mean[c0];
-        for (int64_t r = r0; r < r1; ++r) {
-          const float dy_value =
-              kPass == Pass::kProducts ? static_cast<float>(dy[r * channels + c0]) : 0.0f;
-          Accumulate<kPass>(static_cast<float>(x[r * channels + c0]), dy_value, m, &a, &b);
-        }
-        first[c0] += static_cast<double>(a);
-        if constexpr (kPass == Pass::kProducts) second[c0] += static_cast<double>(b);
+      for (; c + kFewLanes <= channels; c += kFewLanes) {
+        Add<kFewLanes>(channels, rows, from, gradient, mean, c, first, second);
       }
+      for (; c < channels; ++c) Add<1>(channels, rows, from, gradient, mean, c, first, second);
+    }
+  }
+
+  /// kCount channels from c0 on.
+  template <int64_t kCount>
+  FORMWORK_ISA_INLINE static void Add(int64_t channels, int64_t rows, const T* x, const T* dy,
+                                      const float* mean, int64_t c0, double* first,
+                                      double* second) {
+    float a[kCount] = {};
+    float b[kCount] = {};
+    float m[kCount] = {};
+    if constexpr (kPass != Pass::kSum) {
+      for (int64_t c = 0; c < kCount; ++c) m[c] = mean[c0 + c];
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row = x + r * channels + c0;
+      const T* gradient = dy + r * channels + c0;
+      for (int64_t c = 0; c < kCount; ++c) {
+        Accumulate<kPass>(static_cast<float>(row[c]), static_cast<float>(gradient[c]), m[c], &a[c],
+                          &b[c]);
+      }
+    }
+    for (int64_t c = 0; c < kCount; ++c) first[c0 + c] += static_cast<double>(a[c]);
+    if constexpr (kPass == Pass::kProducts) {
+      for (int64_t c = 0; c < kCount; ++c) second[c0 + c] += static_cast<double>(b[c]);
     }
   }
 };
