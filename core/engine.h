@@ -62,14 +62,7 @@ struct SnapshotStats {
   uint64_t bytes_written = 0;
 };
 
-/// What is there of an engine after its process has ended, however that was.
-enum class Durability : uint8_t {
-  kMemory,    ///< Nothing.
-  kSnapshot,  ///< The last snapshot.
-  kSync,      ///< All that was answered.
-};
-
-/// Of Durability::kSync.
+/// Of namespaces of Durability::kSync.
 struct CommitStats {
   /// Of what writing one group of changes took, in seconds; the last bucket is of what took longer.
   static constexpr std::array<double, 12> kBounds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,
@@ -121,7 +114,9 @@ struct EngineOptions {
   /// Where functions, resources and their IDs outlive the engine, as snapshots; empty: nowhere. Of
   /// one engine at a time. Not with a device.
   std::string data_dir;
-  /// Of that; without a data directory it is kMemory, and with kMemory there is none.
+  /// Of namespaces that have none of their own (SetDurability); without a data directory all are
+  /// kMemory. What a data directory has already of a namespace makes that kSnapshot where this is
+  /// kMemory.
   Durability durability = Durability::kSnapshot;
   /// Of kSync: what one call may change at the most, by the size that its variables and tables have
   /// before it begins; 0: no bound.
@@ -390,25 +385,26 @@ struct DrainResult {
 /// no memory for one it throws std::bad_alloc (core/base/memory_budget.h).
 ///
 /// Everything lives in a namespace; the empty one is "default". A namespace is there while
-/// something is in it. Namespaces share the engine: what one has waiting or running leaves room for
-/// the others, and none may hold more than EngineOptions::namespace_limits (kResourceExhausted,
-/// Reason::kQuota).
+/// something is in it, or while it has a durability of its own. Namespaces share the engine: what
+/// one has waiting or running leaves room for the others, and none may hold more than
+/// EngineOptions::namespace_limits (kResourceExhausted, Reason::kQuota).
 class Engine {
  public:
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;  ///< Waits for calls that run.
 
-  /// Another number at each start that may have lost something, so that clients notice; an engine
-  /// that starts from the last snapshot of one that ended in peace has the same, and so has one
-  /// that follows one of Durability::kSync, unless that had kept tensors or what cannot be stored.
-  /// IDs are drawn from
-  /// it (53 bits, which JSON's readers keep), so that no two lives of a server share one.
-  virtual uint64_t epoch() const = 0;
+  /// Of a namespace, by its durability: another number at each start that may have lost something
+  /// of it, so that clients notice. An engine that starts from the last snapshot of one that ended
+  /// in peace has the same, but for kMemory, and after one that did not end so kSync has, unless
+  /// there were kept tensors or what cannot be stored. No two lives of a server give the same ID
+  /// (of 53 bits, which JSON's readers keep).
+  virtual uint64_t epoch(absl::string_view name_space = "") const = 0;
   /// For each request that names something by ID, before anything is done with it: whether the IDs
   /// that the client knows are of this life. `known`: the epoch that it got them with; 0: not said,
   /// not checked. `details` may be null.
   /// Errors: kFailedPrecondition: the server was restarted.
-  absl::Status CheckEpoch(uint64_t known, ErrorDetails* details) const;
+  absl::Status CheckEpoch(absl::string_view name_space, uint64_t known,
+                          ErrorDetails* details) const;
   virtual EngineInfo Info() = 0;
   /// Where decoded inputs are to be allocated.
   virtual HostAllocator& allocator() = 0;
@@ -514,16 +510,23 @@ class Engine {
   virtual std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) = 0;  ///< By ID.
   /// How many went.
   virtual int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) = 0;
-  /// Those in which something is, by name.
+  /// Those in which something is, or that have a durability of their own, by name.
   virtual std::vector<NamespaceHoldings> ListNamespaces() = 0;
+  virtual Durability DurabilityOf(absl::string_view name_space) const = 0;
+  /// Gives a namespace in which nothing is a durability of its own, which it has until it is
+  /// cleared, over restarts too. On disk when this returns. Does nothing where it has that already.
+  /// Errors: kFailedPrecondition if something is in it, or if there is no data directory;
+  /// kInvalidArgument if it is no name; kResourceExhausted if the disk is full, or if too many have
+  /// one; kUnavailable if the disk fails.
+  virtual absl::Status SetDurability(absl::string_view name_space, Durability durability) = 0;
   /// Removes all functions, variables and other resources, and kept tensors of a namespace, which
   /// then is not listed any more. Calls that were admitted before go on with what they have. Of
   /// requests with a number, answers are known as before. With Durability::kSync it is durable at
-  /// once.
+  /// once. A durability of its own goes, too.
   virtual void Clear(absl::string_view name_space) = 0;
 
-  /// Runs `done` once all that has been changed so far is on disk, where answers wait for that
-  /// (Durability::kSync); else at once. What gives a CallHandle waits by itself; this is for who
+  /// Runs `done` once all that has been changed so far of namespaces of Durability::kSync is on
+  /// disk; where there is none, at once. What gives a CallHandle waits by itself; this is for who
   /// answers for the other methods. On any thread. Errors: as those of such a call.
   virtual void WhenDurable(absl::AnyInvocable<void(const absl::Status&)> done) = 0;
 

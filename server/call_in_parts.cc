@@ -18,7 +18,7 @@ CallInParts::CallInParts(const RequestScope& scope, OpenStreams& open,
       open_(open),
       context_(context),
       request_(request),
-      parts_(scope.engine.epoch(), 0, scope.max_message_bytes) {}
+      parts_(scope.engine.epoch(NamespaceOf(request)), 0, scope.max_message_bytes) {}
 
 void CallInParts::Start() {
   const absl::Status added = open_.Add(shared_from_this());
@@ -136,7 +136,8 @@ void CallInParts::TakeStep() {
       return;
     }
   }
-  if (!write) return Finish(ToGrpc(status, details, scope_.engine.epoch(), &context_));
+  if (!write)
+    return Finish(ToGrpc(status, details, scope_.engine.epoch(NamespaceOf(request_)), &context_));
   scope_.metrics.CountSent(outgoing_.Length());
   StartWrite(&outgoing_);
 }

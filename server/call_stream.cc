@@ -184,7 +184,7 @@ bool CallStream::TakeStep() {
   }
   if (step == Step::kRun) Begin(std::move(request));
   if (step == Step::kRead) StartRead(&incoming_);
-  if (step == Step::kFinish) Finish(ToGrpc(end, details, scope_.engine.epoch(), &context_));
+  if (step == Step::kFinish) Finish(ToGrpc(end, details, epoch_.load(), &context_));
   return step != Step::kNone;
 }
 
@@ -232,11 +232,12 @@ absl::Status CallStream::Decode(const Request& request, CallSpec* spec, ErrorDet
       ReadCall(scope_, request.message, context_, call.arrival, deadline_, &decoded, details);
   if (decoded.call_id != 0) call.call_id = decoded.call_id;
   call.name_space = decoded.spec.name_space;
+  epoch_.store(scope_.engine.epoch(call.name_space));
   if (decoded.answers_client_functions) {
     decoded.spec.client_functions = std::make_shared<Client>(shared_from_this(), request.call);
   }
   if (decoded.in_parts || decoded.answers_client_functions) {
-    call.parts = std::make_shared<AnswerParts>(scope_.engine.epoch(), call.call_id,
+    call.parts = std::make_shared<AnswerParts>(scope_.engine.epoch(call.name_space), call.call_id,
                                                scope_.max_message_bytes);
     decoded.spec.print = [self = shared_from_this(), parts = call.parts](absl::string_view text) {
       self->Printed(parts, text);
@@ -383,7 +384,7 @@ void CallStream::Encode(const std::shared_ptr<Call>& call, CallResult result, bo
   Guard([&] {
     if (call->parts != nullptr) return;
     const auto encode = [&] {
-      return EncodeCallResponse(result, scope_.engine.epoch(), call->call_id,
+      return EncodeCallResponse(result, scope_.engine.epoch(call->name_space), call->call_id,
                                 scope_.max_message_bytes, &answer.whole);
     };
     const absl::Status encoded =

@@ -113,6 +113,7 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   OpenStreams& open_;
   grpc::CallbackServerContext& context_;
   const absl::Time deadline_;
+  std::atomic<uint64_t> epoch_{0};  // Of the last call's namespace.
 
   absl::Mutex mutex_;
   std::deque<Request> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -230,11 +230,12 @@ void AddState(CLI::App& app, ServerOptions& options) {
       "Folder in which clients may have checkpoints written and read, under names of their choice. "
       "Empty: nowhere");
   Add(app, "--durability", options.durability,
-      "What of the data directory's is there after a crash: \"snapshot\": the last snapshot; "
-      "\"sync\": all that was answered, and answers wait for the disk. \"memory\": none of it")
+      "What of namespaces that have no durability of their own is there after a crash: \"memory\": "
+      "nothing; \"snapshot\": the last snapshot; \"sync\": all that was answered, and answers wait "
+      "for the disk. Without --data-dir it is \"memory\"")
       ->check(OneOf({"memory", "snapshot", "sync"}));
   Add(app, "--max-commit-bytes", options.engine.max_commit_bytes,
-      "With --durability=sync: bytes of the variables and tables that one call may write (as 1G, "
+      "In namespaces of sync: bytes of the variables and tables that one call may write (as 1G, "
       "too); 0: no limit")
       ->transform(Bytes(0, kMostBytes));
   Add(app, "--snapshot-interval", options.snapshot_interval_seconds,

@@ -37,8 +37,11 @@ GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Resp
     ArenaMessage<Response> response;
     absl::Status status = Parse(unary->message(), scope_.engine.memory(), request);
     (void)name;  // Of those that can be sent again.
+    // Before it is done: what is removed need not have the same afterwards.
+    const bool is_sync = status.ok() && waits == Waits::kForDisk &&
+                         scope_.engine.DurabilityOf(request->namespace_()) == Durability::kSync;
     const auto do_it = [&](bool* done) -> absl::Status {
-      response->set_epoch(scope_.engine.epoch());
+      response->set_epoch(scope_.engine.epoch(request->namespace_()));
       FORMWORK_RETURN_IF_ERROR(method(scope_, *request, &*response, &details));
       *done = true;
       return Serialize(*response, scope_.max_message_bytes, unary->response());
@@ -47,8 +50,8 @@ GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Resp
       FORMWORK_RETURN_IF_ERROR(unary->CheckWanted());
       if constexpr (kIsDoneOnce<Request>) {
         if (const RequestId id = RequestIdOf(*request); id.given()) {
-          FORMWORK_RETURN_IF_ERROR(
-              CheckRepeat(scope_.engine, id, request->expected_epoch(), &details));
+          FORMWORK_RETURN_IF_ERROR(CheckRepeat(scope_.engine, request->namespace_(), id,
+                                               request->expected_epoch(), &details));
           return AnswerOnce(scope_.engine, request->namespace_(), id, ContentHash(name, *request),
                             unary->response(), do_it);
         }
@@ -59,7 +62,7 @@ GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Resp
     if (status.ok()) {
       status = memory == Memory::kHeld ? HoldToBudget(scope_.engine.memory(), answer) : answer();
     }
-    if (!status.ok() || waits == Waits::kForNothing) return unary->Finish(status, details);
+    if (!status.ok() || !is_sync) return unary->Finish(status, details);
     scope_.engine.WhenDurable([unary](const absl::Status& durable) {
       ErrorDetails done;
       done.effects = Effects::kAll;
@@ -207,6 +210,12 @@ GraphService::Reactor* GraphService::TakeSnapshot(Context* context, const Bytes*
 GraphService::Reactor* GraphService::ListNamespaces(Context* context, const Bytes* request,
                                                     Bytes* response) {
   return Answer({"ListNamespaces", context, request, response}, &methods::ListNamespaces);
+}
+
+GraphService::Reactor* GraphService::SetDurability(Context* context, const Bytes* request,
+                                                   Bytes* response) {
+  return Answer({"SetDurability", context, request, response}, &methods::SetDurability,
+                Memory::kFree);
 }
 
 GraphService::Reactor* GraphService::Clear(Context* context, const Bytes* request,

@@ -35,8 +35,9 @@ using Variables = V1::WithRawCallbackMethod_CreateVariable<
                 V1::WithRawCallbackMethod_RestoreCheckpoint<Functions>>>>>>>>;
 using Tensors = V1::WithRawCallbackMethod_WriteTensor<V1::WithRawCallbackMethod_ReadTensor<
     V1::WithRawCallbackMethod_ListTensors<V1::WithRawCallbackMethod_ReleaseTensors<Variables>>>>;
-using All = V1::WithRawCallbackMethod_GetServerInfo<V1::WithRawCallbackMethod_TakeSnapshot<
-    V1::WithRawCallbackMethod_ListNamespaces<V1::WithRawCallbackMethod_Clear<Tensors>>>>;
+using All = V1::WithRawCallbackMethod_GetServerInfo<
+    V1::WithRawCallbackMethod_TakeSnapshot<V1::WithRawCallbackMethod_ListNamespaces<
+        V1::WithRawCallbackMethod_SetDurability<V1::WithRawCallbackMethod_Clear<Tensors>>>>>;
 
 }  // namespace raw_methods
 
@@ -77,6 +78,7 @@ class GraphService final : public raw_methods::All {
   Reactor* GetServerInfo(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* TakeSnapshot(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ListNamespaces(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* SetDurability(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* Clear(Context* context, const Bytes* request, Bytes* response) override;
 
  private:

@@ -16,23 +16,44 @@ namespace formwork::server {
 namespace {
 
 // Of formwork.v1, by the names that proto/README.md explains.
-constexpr const char* kFeatures[] = {"answers_in_parts", "client_functions", "element_ranges",
-                                     "namespaces",       "timelines",        "unordered_calls",
-                                     "values_in_chunks"};
+constexpr const char* kFeatures[] = {"answers_in_parts", "client_functions", "durability",
+                                     "element_ranges",   "namespaces",       "timelines",
+                                     "unordered_calls",  "values_in_chunks"};
 
 formwork::tf::DataType ToMessage(DType dtype) { return static_cast<formwork::tf::DataType>(dtype); }
 
 }  // namespace
 
-v1::Durability DurabilityOf(const EngineOptions& engine) {
-  if (engine.data_dir.empty() || engine.durability == Durability::kMemory) {
-    return v1::DURABILITY_MEMORY;
+v1::Durability ToMessage(Durability durability) {
+  switch (durability) {
+    case Durability::kMemory:
+      return v1::DURABILITY_MEMORY;
+    case Durability::kSnapshot:
+      return v1::DURABILITY_SNAPSHOT;
+    case Durability::kSync:
+      break;
   }
-  return engine.durability == Durability::kSync ? v1::DURABILITY_SYNC : v1::DURABILITY_SNAPSHOT;
+  return v1::DURABILITY_SYNC;
 }
 
-void ToMessage(const NamespaceHoldings& holdings, v1::Durability durability,
-               v1::NamespaceInfo* message) {
+absl::StatusOr<Durability> DurabilityFrom(v1::Durability durability) {
+  switch (durability) {
+    case v1::DURABILITY_MEMORY:
+      return Durability::kMemory;
+    case v1::DURABILITY_SNAPSHOT:
+      return Durability::kSnapshot;
+    case v1::DURABILITY_SYNC:
+      return Durability::kSync;
+    default:
+      return InvalidArgument("there is no such durability: ", static_cast<int>(durability));
+  }
+}
+
+v1::Durability DurabilityOf(const EngineOptions& engine) {
+  return engine.data_dir.empty() ? v1::DURABILITY_MEMORY : ToMessage(engine.durability);
+}
+
+void ToMessage(const NamespaceHoldings& holdings, v1::NamespaceInfo* message) {
   message->set_name(ToValidUtf8(holdings.name));
   message->set_variables(holdings.of(Held::kVariable).count);
   message->set_variable_bytes(holdings.of(Held::kVariable).bytes);
@@ -42,7 +63,7 @@ void ToMessage(const NamespaceHoldings& holdings, v1::Durability durability,
   message->set_function_bytes(holdings.of(Held::kFunction).bytes);
   message->set_kept_tensors(holdings.of(Held::kKeptTensor).count);
   message->set_kept_tensor_bytes(holdings.of(Held::kKeptTensor).bytes);
-  message->set_durability(durability);
+  message->set_durability(ToMessage(holdings.durability));
 }
 
 void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message) {

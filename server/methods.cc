@@ -25,17 +25,19 @@ absl::StatusOr<Target> FunctionTarget(const v1::UnregisterRequest& request) {
 }
 
 // A target by name means the same in each life of the server.
-absl::Status CheckEpoch(const RequestScope& scope, const Target& target, uint64_t expected_epoch,
+template <typename Request>
+absl::Status CheckEpoch(const RequestScope& scope, const Target& target, const Request& request,
                         ErrorDetails* details) {
   if (target.id == 0) return absl::OkStatus();
-  return scope.engine.CheckEpoch(expected_epoch, details);
+  return scope.engine.CheckEpoch(request.namespace_(), request.expected_epoch(), details);
 }
 
-absl::StatusOr<Target> VariableTarget(const RequestScope& scope, const v1::VariableTarget& variable,
-                                      uint64_t expected_epoch, ErrorDetails* details) {
-  absl::StatusOr<Target> target = TargetFrom(variable);
+template <typename Request>
+absl::StatusOr<Target> VariableTarget(const RequestScope& scope, const Request& request,
+                                      ErrorDetails* details) {
+  absl::StatusOr<Target> target = TargetFrom(request.variable());
   if (!target.ok()) return InField(target.status(), "variable");
-  FORMWORK_RETURN_IF_ERROR(CheckEpoch(scope, *target, expected_epoch, details));
+  FORMWORK_RETURN_IF_ERROR(CheckEpoch(scope, *target, request, details));
   return target;
 }
 
@@ -44,7 +46,8 @@ absl::StatusOr<Tensor> InitialValue(const RequestScope& scope, const v1::CreateV
   absl::StatusOr<Argument> given = ArgumentFrom(in.initial_value(), scope.engine.allocator());
   if (!given.ok()) return InField(given.status(), "initial_value");
   if (given->kind != Argument::Kind::kTensor) {
-    FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch(), details));
+    FORMWORK_RETURN_IF_ERROR(
+        scope.engine.CheckEpoch(in.namespace_(), in.expected_epoch(), details));
   }
   absl::StatusOr<Tensor> value = ValueOf(scope.engine, in.namespace_(), *std::move(given));
   if (!value.ok()) return InField(value.status(), "initial_value");
@@ -90,7 +93,7 @@ absl::Status DescribeFunction(const RequestScope& scope, const v1::DescribeFunct
 absl::Status Unregister(const RequestScope& scope, const v1::UnregisterRequest& in,
                         v1::UnregisterResponse* out, ErrorDetails* details) {
   FORMWORK_ASSIGN_OR_RETURN(const Target target, FunctionTarget(in));
-  FORMWORK_RETURN_IF_ERROR(CheckEpoch(scope, target, in.expected_epoch(), details));
+  FORMWORK_RETURN_IF_ERROR(CheckEpoch(scope, target, in, details));
   FORMWORK_ASSIGN_OR_RETURN(const int64_t removed,
                             scope.engine.Unregister(in.namespace_(), target, in.allow_missing()));
   out->set_removed(removed);
@@ -115,8 +118,7 @@ absl::Status CreateVariable(const RequestScope& scope, const v1::CreateVariableR
 
 absl::Status GetVariable(const RequestScope& scope, const v1::GetVariableRequest& in,
                          v1::GetVariableResponse* out, ErrorDetails* details) {
-  FORMWORK_ASSIGN_OR_RETURN(const Target target,
-                            VariableTarget(scope, in.variable(), in.expected_epoch(), details));
+  FORMWORK_ASSIGN_OR_RETURN(const Target target, VariableTarget(scope, in, details));
   FORMWORK_ASSIGN_OR_RETURN(const ResourceInfo variable,
                             scope.engine.GetResource(in.namespace_(), target));
   ToMessage(variable, out->mutable_variable());
@@ -143,8 +145,7 @@ absl::Status ListVariables(const RequestScope& scope, const v1::ListVariablesReq
 
 absl::Status DeleteVariable(const RequestScope& scope, const v1::DeleteVariableRequest& in,
                             v1::DeleteVariableResponse* out, ErrorDetails* details) {
-  FORMWORK_ASSIGN_OR_RETURN(const Target target,
-                            VariableTarget(scope, in.variable(), in.expected_epoch(), details));
+  FORMWORK_ASSIGN_OR_RETURN(const Target target, VariableTarget(scope, in, details));
   const absl::Status deleted = scope.engine.DeleteResource(in.namespace_(), target);
   out->set_deleted(deleted.ok());
   return in.allow_missing() && absl::IsNotFound(deleted) ? absl::OkStatus() : deleted;
@@ -170,14 +171,15 @@ absl::Status ReleaseTensors(const RequestScope& scope, const v1::ReleaseTensorsR
   if (in.ids_size() > kMaxReleased) {
     return InField(InvalidArgument("ReleaseTensors: too many IDs: limit=", kMaxReleased), "ids");
   }
-  FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch(), details));
+  FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.namespace_(), in.expected_epoch(), details));
   out->set_released(scope.engine.ReleaseTensors(in.namespace_(), in.ids()));
   return absl::OkStatus();
 }
 
-absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoRequest&,
+absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoRequest& in,
                            v1::GetServerInfoResponse* out, ErrorDetails*) {
   ToMessage(scope.engine.Info(), scope.options, absl::Now() - scope.started, out->mutable_server());
+  out->mutable_server()->set_epoch(scope.engine.epoch(in.namespace_()));
   ToMessage(scope.engine.Stats(), out->mutable_stats());
   return absl::OkStatus();
 }
@@ -193,10 +195,16 @@ absl::Status ListNamespaces(const RequestScope& scope, const v1::ListNamespacesR
             return FitsPattern(holdings.name, in.filter());
           },
           out->mutable_next_page_token()));
-  const v1::Durability durability = DurabilityOf(scope.options.engine);
-  for (const NamespaceHoldings& holdings : page) {
-    ToMessage(holdings, durability, out->add_namespaces());
-  }
+  for (const NamespaceHoldings& holdings : page) ToMessage(holdings, out->add_namespaces());
+  return absl::OkStatus();
+}
+
+absl::Status SetDurability(const RequestScope& scope, const v1::SetDurabilityRequest& in,
+                           v1::SetDurabilityResponse* out, ErrorDetails*) {
+  const absl::StatusOr<Durability> durability = DurabilityFrom(in.durability());
+  if (!durability.ok()) return InField(durability.status(), "durability");
+  FORMWORK_RETURN_IF_ERROR(scope.engine.SetDurability(in.namespace_(), *durability));
+  out->set_epoch(scope.engine.epoch(in.namespace_()));  // It may be another one from now on.
   return absl::OkStatus();
 }
 

@@ -43,6 +43,8 @@ absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoReq
                            v1::GetServerInfoResponse* out, ErrorDetails* details);
 absl::Status ListNamespaces(const RequestScope& scope, const v1::ListNamespacesRequest& in,
                             v1::ListNamespacesResponse* out, ErrorDetails* details);
+absl::Status SetDurability(const RequestScope& scope, const v1::SetDurabilityRequest& in,
+                           v1::SetDurabilityResponse* out, ErrorDetails* details);
 absl::Status Clear(const RequestScope& scope, const v1::ClearRequest& in, v1::ClearResponse* out,
                    ErrorDetails* details);
 

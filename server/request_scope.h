@@ -66,10 +66,11 @@ RequestId RequestIdOf(const Message& message) {
 /// Whether a request may be answered as it was before: one that is sent again names the epoch that
 /// it was first sent in, for another one's server knows nothing of it.
 /// Errors: Engine::CheckEpoch's; kInvalidArgument where it names none.
-inline absl::Status CheckRepeat(Engine& engine, const RequestId& request, uint64_t expected_epoch,
+inline absl::Status CheckRepeat(Engine& engine, absl::string_view name_space,
+                                const RequestId& request, uint64_t expected_epoch,
                                 ErrorDetails* details) {
   if (!request.is_repeat()) return absl::OkStatus();
-  if (expected_epoch != 0) return engine.CheckEpoch(expected_epoch, details);
+  if (expected_epoch != 0) return engine.CheckEpoch(name_space, expected_epoch, details);
   return InField(InvalidArgument("a request that is sent again needs the epoch that it was first "
                                  "sent in"),
                  "expected_epoch");

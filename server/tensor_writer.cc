@@ -185,7 +185,7 @@ absl::Status TensorWriter::TryKeep() {
   if (value_ == nullptr) return InvalidArgument("WriteTensor: there is no value");
   FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, std::move(*value_).Finish());
   v1::WriteTensorResponse out;
-  out.set_epoch(scope_.engine.epoch());
+  out.set_epoch(scope_.engine.epoch(head_.name_space));
   v1::KeptTensorInfo* info = out.mutable_tensor();
   info->set_dtype(static_cast<formwork::tf::DataType>(tensor.dtype()));
   for (int64_t dim : tensor.shape().dims()) info->add_dims(dim);
@@ -205,7 +205,7 @@ void TensorWriter::End(const absl::Status& status) {
   }
   value_ = nullptr;
   scope_.metrics.CountRequest("WriteTensor", status);
-  Finish(ToGrpc(status, NothingDone(), scope_.engine.epoch(), &context_));
+  Finish(ToGrpc(status, NothingDone(), scope_.engine.epoch(head_.name_space), &context_));
 }
 
 void TensorWriter::CloseWhenIdle() {

@@ -14,9 +14,9 @@ void Complete(const RequestScope& scope, UnaryRequest& unary, CallResult result)
   if (!result.status.ok()) return unary.Finish(result.status, result.details, result.printed);
   ErrorDetails details;
   details.effects = Effects::kAll;  // Of a response that cannot be sent: the call has run.
-  const auto encode = [&scope, &response = *unary.response()](const CallResult& answered) {
-    return EncodeCallResponse(answered, scope.engine.epoch(), 0, scope.max_message_bytes,
-                              &response);
+  const auto encode = [&scope, &response = *unary.response(),
+                       epoch = unary.epoch()](const CallResult& answered) {
+    return EncodeCallResponse(answered, epoch, 0, scope.max_message_bytes, &response);
   };
   if (!SlowToEncode(result)) return unary.Finish(encode(result), details);
   unary.AnswerLarge([encode, result = std::move(result)] { return encode(result); },

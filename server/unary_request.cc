@@ -77,6 +77,10 @@ void UnaryRequest::Begin(std::shared_ptr<CallHandle> handle) {
   handle->Start();
 }
 
+uint64_t UnaryRequest::epoch() const {
+  return scope_.engine.epoch(method_ == nullptr ? name_space_ : NamespaceOf(*request_));
+}
+
 void UnaryRequest::OnCancel() {
   std::shared_ptr<CallHandle> handle;
   {
@@ -112,7 +116,7 @@ void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& detail
   } else {
     scope_.metrics.CountCall({name_space_, function_name_, status, absl::Now() - arrival_});
   }
-  grpc::Status answer = ToGrpc(status, details, scope_.engine.epoch(), context_, printed);
+  grpc::Status answer = ToGrpc(status, details, epoch(), context_, printed);
   std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.
   {
     absl::MutexLock lock(&mutex_);

@@ -50,6 +50,8 @@ class UnaryRequest final : public grpc::ServerUnaryReactor,
   /// What a call is counted under; to be set before Begin, and before Finish.
   void set_name_space(absl::string_view name_space) { name_space_ = std::string(name_space); }
   void set_function_name(std::string name) { function_name_ = std::move(name); }
+  /// That of its namespace.
+  uint64_t epoch() const;
   absl::Time deadline() const { return DeadlineOf(*context_); }
 
   /// The error of a request that was cancelled, or is late, while it waited: it must not act.

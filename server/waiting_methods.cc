@@ -27,10 +27,10 @@ absl::Status RegistrationOf(const RequestScope& scope, UnaryRequest& unary,
     return absl::OkStatus();
   }));
   registration->request = RequestIdOf(*in);
-  FORMWORK_RETURN_IF_ERROR(
-      CheckRepeat(scope.engine, registration->request, in->expected_epoch(), details));
+  FORMWORK_RETURN_IF_ERROR(CheckRepeat(scope.engine, in->namespace_(), registration->request,
+                                       in->expected_epoch(), details));
   if (!NamesById(*registration)) return absl::OkStatus();
-  return scope.engine.CheckEpoch(in->expected_epoch(), details);
+  return scope.engine.CheckEpoch(in->namespace_(), in->expected_epoch(), details);
 }
 
 // What is to be read, and whether it is all there to be asked for.
@@ -52,7 +52,8 @@ absl::Status ReadSpecFrom(const RequestScope& scope, const v1::ReadVariablesRequ
     return InField(InvalidArgument("ReadVariables: a range is of one variable that is not kept"),
                    "range");
   }
-  return by_id ? scope.engine.CheckEpoch(in.expected_epoch(), details) : absl::OkStatus();
+  return by_id ? scope.engine.CheckEpoch(in.namespace_(), in.expected_epoch(), details)
+               : absl::OkStatus();
 }
 
 absl::Status ReadSpecOf(const RequestScope& scope, UnaryRequest& unary,
@@ -67,7 +68,8 @@ absl::StatusOr<Tensor> TensorToRead(const RequestScope& scope, UnaryRequest& una
                                     ArenaMessage<v1::ReadTensorRequest>& in,
                                     ErrorDetails* details) {
   FORMWORK_RETURN_IF_ERROR(Parse(unary.message(), scope.engine.memory(), in));
-  FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in->expected_epoch(), details));
+  FORMWORK_RETURN_IF_ERROR(
+      scope.engine.CheckEpoch(in->namespace_(), in->expected_epoch(), details));
   absl::StatusOr<Tensor> tensor = scope.engine.ReadTensor(in->namespace_(), in->id());
   if (!tensor.ok()) return InField(tensor.status(), "id");
   return tensor;
@@ -95,7 +97,7 @@ absl::Status AnswerRead(const RequestScope& scope, UnaryRequest& unary,
     kept.push_back(*id);
     outputs[i].kept_id = *id;
   }
-  return EncodeReadVariables(scope.engine.epoch(), variables, outputs,
+  return EncodeReadVariables(unary.epoch(), variables, outputs,
                              in.has_range() ? &in.range() : nullptr, scope.max_message_bytes,
                              unary.response());
 }
@@ -106,9 +108,10 @@ absl::Status AssignSpecOf(const RequestScope& scope, UnaryRequest& unary, Assign
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(scope.engine.memory(), [&] {
     return DecodeAssignRequest(unary.message(), scope.engine.allocator(), &in);
   }));
-  FORMWORK_RETURN_IF_ERROR(CheckRepeat(scope.engine, in.request, in.expected_epoch, details));
+  FORMWORK_RETURN_IF_ERROR(
+      CheckRepeat(scope.engine, in.name_space, in.request, in.expected_epoch, details));
   if (in.names_by_id()) {
-    FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.expected_epoch, details));
+    FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.name_space, in.expected_epoch, details));
   }
   spec->name_space = in.name_space;
   spec->request = std::move(in.request);
@@ -134,7 +137,7 @@ void RunRegister(const RequestScope& scope, const std::shared_ptr<UnaryRequest>&
     if (!result.registered.existed) scope.metrics.CountCompile(absl::Now() - unary.arrival());
     if (!result.status.ok()) return unary.Finish(result.status, result.details);
     ArenaMessage<v1::RegisterResponse> out;
-    out->set_epoch(scope.engine.epoch());
+    out->set_epoch(unary.epoch());
     ToMessage(result.registered.function, out->mutable_function());
     out->set_existed(result.registered.existed);
     unary.Finish(Serialize(*out, scope.max_message_bytes, unary.response()));
@@ -177,7 +180,7 @@ void RunAssignVariables(const RequestScope& scope, const std::shared_ptr<UnaryRe
   const auto answer = [&scope](UnaryRequest& unary, const AssignResult& result) {
     if (!result.status.ok()) return unary.Finish(result.status, result.details);
     v1::AssignVariablesResponse out;
-    out.set_epoch(scope.engine.epoch());
+    out.set_epoch(unary.epoch());
     for (const ResourceInfo& variable : result.variables) ToMessage(variable, out.add_variables());
     unary.Finish(Serialize(out, scope.max_message_bytes, unary.response()));
   };
@@ -213,7 +216,7 @@ void RunSaveCheckpoint(const RequestScope& scope, const std::shared_ptr<UnaryReq
         unary->Guard([&] {
           if (!result.status.ok()) return unary->Finish(result.status, result.details);
           v1::SaveCheckpointResponse out;
-          out.set_epoch(scope.engine.epoch());
+          out.set_epoch(unary->epoch());
           out.set_variables(result.variables);
           out.set_bytes(result.bytes);
           out.set_left_out(result.left_out);
@@ -231,7 +234,7 @@ void RunRestoreCheckpoint(const RequestScope& scope, const std::shared_ptr<Unary
         unary->Guard([&] {
           if (!result.status.ok()) return unary->Finish(result.status, result.details);
           v1::RestoreCheckpointResponse out;
-          out.set_epoch(scope.engine.epoch());
+          out.set_epoch(unary->epoch());
           out.set_variables(result.variables);
           out.set_created(result.created);
           out.set_bytes(result.bytes);
@@ -248,7 +251,7 @@ void RunTakeSnapshot(const RequestScope& scope, const std::shared_ptr<UnaryReque
     unary->Guard([&] {
       if (!taken.ok()) return unary->Finish(taken.status());
       v1::TakeSnapshotResponse out;
-      out.set_epoch(scope.engine.epoch());
+      out.set_epoch(unary->epoch());
       ToMessage(taken->duration, out.mutable_duration());
       out.set_variables(taken->resources);
       out.set_functions(taken->functions);
@@ -266,9 +269,8 @@ void RunReadTensor(const RequestScope& scope, const std::shared_ptr<UnaryRequest
   if (!tensor.ok()) return unary->Finish(tensor.status(), details);
   const bool slow = SlowToEncode(*tensor);
   auto encode = [&scope, &unary = *unary, in, tensor = *std::move(tensor)] {
-    return EncodeReadTensor(scope.engine.epoch(), tensor,
-                            (*in)->has_range() ? &(*in)->range() : nullptr, scope.max_message_bytes,
-                            unary.response());
+    return EncodeReadTensor(unary.epoch(), tensor, (*in)->has_range() ? &(*in)->range() : nullptr,
+                            scope.max_message_bytes, unary.response());
   };
   if (!slow) return unary->Finish(encode(), NothingDone());
   unary->AnswerLarge(std::move(encode), NothingDone());

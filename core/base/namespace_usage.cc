@@ -21,6 +21,21 @@ absl::Status Refusal(absl::string_view name_space, absl::string_view what, absl:
       {{"namespace", name_space}, {wanted_key, wanted}, {used_key, used}, {limit_key, limit}});
 }
 
+// Namespaces that have a durability of their own stay when nothing is in them.
+constexpr size_t kMostDurabilities = size_t{1} << 14;
+
+absl::string_view NameOf(Durability durability) {
+  switch (durability) {
+    case Durability::kMemory:
+      return "memory";
+    case Durability::kSnapshot:
+      return "snapshot";
+    case Durability::kSync:
+      break;
+  }
+  return "sync";
+}
+
 bool IsResource(Held what) { return what == Held::kVariable || what == Held::kOtherResource; }
 
 }  // namespace
@@ -35,7 +50,18 @@ NamespaceHoldings NamespaceUsage::holdings() const {
   NamespaceHoldings holdings{name, {}};
   absl::MutexLock lock(&mutex_);
   holdings.amounts = amounts_;
+  holdings.durability = durability();
   return holdings;
+}
+
+bool NamespaceUsage::SetDurability(Durability durability) {
+  absl::MutexLock lock(&mutex_);
+  if (std::any_of(amounts_.begin(), amounts_.end(),
+                  [](const Amount& amount) { return amount.count > 0; })) {
+    return false;
+  }
+  durability_.store(durability, std::memory_order_relaxed);
+  return true;
 }
 
 absl::Status NamespaceUsage::Check(Held what, Amount more, Held gone, Amount less) const {
@@ -180,8 +206,47 @@ std::shared_ptr<NamespaceUsage> NamespaceUsages::Of(absl::string_view name) {
   absl::MutexLock lock(&known_->mutex);
   std::weak_ptr<NamespaceUsage>& known = known_->by_name[made->name];
   if (std::shared_ptr<NamespaceUsage> there = known.lock()) return there;
+  made->SetDurability(known_->Of(name, durability_));
   known = made;
   return made;
+}
+
+Durability NamespaceUsages::DurabilityOf(absl::string_view name) const {
+  if (!known_->has_durabilities.load(std::memory_order_acquire)) return durability_;
+  absl::MutexLock lock(&known_->mutex);
+  return known_->Of(name, durability_);
+}
+
+absl::Status NamespaceUsages::SetDurability(absl::string_view name,
+                                            std::optional<Durability> durability) {
+  std::shared_ptr<NamespaceUsage> usage;  // Dropped outside of the lock.
+  absl::MutexLock lock(&known_->mutex);
+  NamespaceUsages::Durabilities& own = known_->durabilities;
+  const Durability before = known_->Of(name, durability_);
+  const Durability now = durability.value_or(durability_);
+  if (own.size() >= kMostDurabilities && durability && !own.contains(name)) {
+    return ResourceExhausted("too many namespaces have a durability of their own: limit=",
+                             kMostDurabilities);
+  }
+  const auto found = known_->by_name.find(name);
+  if (found != known_->by_name.end()) usage = found->second.lock();
+  if (now != before && usage != nullptr && !usage->SetDurability(now)) {
+    return FailedPrecondition("namespace '", name, "' holds something: its durability is set ",
+                              "before, or once it has been removed: there=", NameOf(before),
+                              " asked=", NameOf(now));
+  }
+  if (durability) {
+    own.insert_or_assign(std::string(name), *durability);
+  } else if (const auto there = own.find(name); there != own.end()) {
+    own.erase(there);
+  }
+  known_->has_durabilities.store(!own.empty(), std::memory_order_release);
+  return absl::OkStatus();
+}
+
+NamespaceUsages::Durabilities NamespaceUsages::durabilities() const {
+  absl::MutexLock lock(&known_->mutex);
+  return known_->durabilities;
 }
 
 std::shared_ptr<NamespaceUsage> NamespaceUsages::Find(absl::string_view name) const {
@@ -192,22 +257,29 @@ std::shared_ptr<NamespaceUsage> NamespaceUsages::Find(absl::string_view name) co
 
 std::vector<NamespaceHoldings> NamespaceUsages::List() const {
   std::vector<std::shared_ptr<NamespaceUsage>> usages;  // Dropped outside of the lock.
+  Durabilities own;
   {
     absl::MutexLock lock(&known_->mutex);
+    own = known_->durabilities;
     usages.reserve(known_->by_name.size());
     for (const auto& [name, known] : known_->by_name) {
       if (std::shared_ptr<NamespaceUsage> usage = known.lock()) usages.push_back(std::move(usage));
     }
   }
-  std::vector<NamespaceHoldings> list;
+  std::map<std::string, NamespaceHoldings> by_name;
+  for (const auto& [name, durability] : own) {
+    by_name.emplace(name, NamespaceHoldings{name, {}, durability});
+  }
   for (const auto& usage : usages) {
     NamespaceHoldings holdings = usage->holdings();
     if (std::any_of(holdings.amounts.begin(), holdings.amounts.end(),
                     [](const auto& amount) { return amount.count > 0; })) {
-      list.push_back(std::move(holdings));
+      by_name.insert_or_assign(usage->name, std::move(holdings));
     }
   }
-  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::vector<NamespaceHoldings> list;
+  list.reserve(by_name.size());
+  for (auto& [name, holdings] : by_name) list.push_back(std::move(holdings));
   return list;
 }
 

@@ -1,15 +1,18 @@
 #pragma once
 
-// What each namespace holds, and how much it may.
+// What each namespace holds, how much it may, and what outlives the process of it.
 //
 // Who keeps something for a namespace (a variable, a function, a kept tensor) counts it by a
-// UsageItem; a namespace is known while something is counted in it.
+// UsageItem; a namespace is known while something is counted in it, or while it has a durability of
+// its own.
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +33,13 @@ struct NamespaceLimits {
   int64_t kept_tensors = 0;
 };
 
+/// What is there of a namespace after its process has ended, however that was.
+enum class Durability : uint8_t {
+  kMemory,    ///< Nothing.
+  kSnapshot,  ///< The last snapshot.
+  kSync,      ///< All that was answered.
+};
+
 enum class Held : uint8_t { kVariable, kOtherResource, kFunction, kKeptTensor };
 
 /// What one namespace holds.
@@ -40,6 +50,7 @@ struct NamespaceHoldings {
   };
   std::string name;
   std::array<Amount, 4> amounts;  ///< By Held.
+  Durability durability = Durability::kMemory;
 
   const Amount& of(Held what) const { return amounts[static_cast<size_t>(what)]; }
   uint64_t bytes() const;  ///< Of all together.
@@ -48,16 +59,20 @@ struct NamespaceHoldings {
 /// Of one namespace. Thread-safe.
 class NamespaceUsage {
  public:
-  NamespaceUsage(absl::string_view name, const NamespaceLimits& limits)
-      : name(name), limits_(limits) {}
+  NamespaceUsage(absl::string_view name, const NamespaceLimits& limits,
+                 Durability durability = Durability::kMemory)
+      : name(name), limits_(limits), durability_(durability) {}
 
   const std::string name;
+  /// It does not change while something is counted.
+  Durability durability() const { return durability_.load(std::memory_order_relaxed); }
   NamespaceHoldings holdings() const;
   /// Whether so many more, of so many bytes together, may be counted now. Errors: UsageItem's.
   absl::Status CheckRoom(Held what, int64_t count, uint64_t bytes) const;
 
  private:
   friend class UsageItem;
+  friend class NamespaceUsages;
   using Amount = NamespaceHoldings::Amount;
 
   // Whether there may be `more` of it once there is as much less.
@@ -66,7 +81,11 @@ class NamespaceUsage {
   void Add(Held what, Amount more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(Held what, Amount less) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Whether nothing is counted, and the durability could be another one.
+  bool SetDurability(Durability durability);
+
   const NamespaceLimits limits_;
+  std::atomic<Durability> durability_;  // Is changed under mutex_.
   mutable absl::Mutex mutex_;
   std::array<Amount, 4> amounts_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -105,22 +124,41 @@ class UsageItem {
 /// Those of all namespaces. Thread-safe; what it gives may outlive it.
 class NamespaceUsages {
  public:
-  explicit NamespaceUsages(const NamespaceLimits& limits) : limits_(limits) {}
+  explicit NamespaceUsages(const NamespaceLimits& limits,
+                           Durability durability = Durability::kMemory)
+      : limits_(limits), durability_(durability) {}
 
   /// Made where it is not known.
   std::shared_ptr<NamespaceUsage> Of(absl::string_view name);
   /// Null where it holds nothing.
   std::shared_ptr<NamespaceUsage> Find(absl::string_view name) const;
-  /// Of those that hold something, by name.
+  /// Of those that hold something, or have a durability of their own, by name.
   std::vector<NamespaceHoldings> List() const;
+
+  Durability DurabilityOf(absl::string_view name) const;
+  /// Gives it one of its own; none: it has what those have that have none. Errors, and then nothing
+  /// has changed: kFailedPrecondition if it is another than before and something is counted;
+  /// kResourceExhausted if too many have one.
+  absl::Status SetDurability(absl::string_view name, std::optional<Durability> durability);
+  /// Those that have one of their own.
+  using Durabilities = std::map<std::string, Durability, std::less<>>;
+  Durabilities durabilities() const;
 
  private:
   struct Known {
     absl::Mutex mutex;
     HashMap<std::string, std::weak_ptr<NamespaceUsage>> by_name ABSL_GUARDED_BY(mutex);
+    Durabilities durabilities ABSL_GUARDED_BY(mutex);
+    std::atomic<bool> has_durabilities{false};
+    Durability Of(absl::string_view name, Durability otherwise) const
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+      const auto found = durabilities.find(name);
+      return found == durabilities.end() ? otherwise : found->second;
+    }
   };
 
   const NamespaceLimits limits_;
+  const Durability durability_;  // Of those that have none of their own.
   const std::shared_ptr<Known> known_ = std::make_shared<Known>();
 };
 

@@ -303,7 +303,7 @@ absl::Status CallTask::TakeOutputs() {
                                                  spec_.kept_ttl, std::move(values_[i]));
       if (!id.ok()) return id.status();
       output.kept_id = *id;
-      if (engine_.commits_ != nullptr) NoteLogged(engine_.commits_->AppendMore());
+      if (is_logged()) NoteLogged(log_->AppendMore());
     } else if (dtype == DType::kResource || dtype == DType::kVariant) {
       output.opaque = dtype;
     } else {

@@ -191,7 +191,7 @@ absl::Status CallTask::MakeRelaxed(std::vector<AccessRequest>& access) {
     engine_.relaxed_ordered_.fetch_add(1, std::memory_order_relaxed);
     return absl::OkStatus();
   }
-  if (engine_.commits_ != nullptr) FORMWORK_RETURN_IF_ERROR(engine_.commits_->Admit(access));
+  if (is_logged()) FORMWORK_RETURN_IF_ERROR(log_->Admit(access));
   access_ = std::exchange(access, {});
   stage_ = Stage::kNew;
   return absl::OkStatus();

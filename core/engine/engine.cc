@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "core/base/name.h"
 #include "core/base/parallel.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
@@ -70,6 +71,10 @@ int ChooseCompileThreads() {
   return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 2, 8);
 }
 
+Durability DefaultDurability(const EngineOptions& options) {
+  return options.data_dir.empty() ? Durability::kMemory : options.durability;
+}
+
 EngineOptions Chosen(EngineOptions options) {
   if (options.compute_threads <= 0) options.compute_threads = ParallelThreads();
   if (options.call_threads <= 0) options.call_threads = ChooseCallThreads();
@@ -103,23 +108,23 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (options.durability == Durability::kSync && options.data_dir.empty()) {
     return InvalidArgument("calls can be durable in a data directory alone: there is none");
   }
-  const bool stores = !options.data_dir.empty() && options.durability != Durability::kMemory;
-  if (stores && options.device != nullptr) {
+  const bool has_device = options.device != nullptr;
+  const bool stores =
+      !options.data_dir.empty() && !(has_device && options.durability == Durability::kMemory);
+  if (stores && has_device) {
     return Unimplemented("snapshots of variables on a device");
   }
   SetParallelThreads(options.compute_threads);
   return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Engine>> {
     std::unique_ptr<SnapshotStore> store;
     std::optional<state::Life> previous;
-    LogEnd log;
+    bool log_has_all = true;
     if (stores) {
       FORMWORK_ASSIGN_OR_RETURN(store, SnapshotStore::Open(options.data_dir));
       FORMWORK_ASSIGN_OR_RETURN(previous, store->ReadLife());
-      FORMWORK_ASSIGN_OR_RETURN(log, EndOfLog(*store));
+      FORMWORK_ASSIGN_OR_RETURN(log_has_all, LogHasAll(*store));
     }
-    state::Life life = NextLife(previous, log);
-    life.set_logged(options.durability == Durability::kSync);
-    life.set_answers_logged(life.logged());
+    const state::Life life = NextLife(previous, log_has_all, DefaultDurability(options));
     auto engine = std::make_unique<EngineImpl>(options, life);
     if (!engine->has_threads()) return ResourceExhausted("no thread for calls can be started");
     if (store != nullptr) FORMWORK_RETURN_IF_ERROR(engine->Restore(std::move(store), life));
@@ -129,10 +134,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
 
 EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
     : options_(Chosen(options)),
-      epoch_(life.epoch()),
+      epochs_({life.memory_epoch(), life.snapshot_epoch(), life.epoch()}),
       memory_(options.memory_limit_bytes, options.max_tensor_bytes),
       allocator_(&memory_, CacheBytes(options)),
-      usages_(options.namespace_limits),
+      usages_(options.namespace_limits, DefaultDurability(options)),
       resources_(life.next_resource_id(), &usages_),
       functions_(options.max_functions, options.max_function_bytes, life.next_function_id(),
                  &usages_),
@@ -183,20 +188,23 @@ absl::Status EngineImpl::TakeLastSnapshot(absl::Time deadline) {
 
 EngineImpl::~EngineImpl() { Drain(absl::InfiniteFuture(), absl::ZeroDuration()); }
 
-absl::Status Engine::CheckEpoch(uint64_t known, ErrorDetails* details) const {
-  if (known == 0 || known == epoch()) return absl::OkStatus();
+absl::Status Engine::CheckEpoch(absl::string_view name_space, uint64_t known,
+                                ErrorDetails* details) const {
+  if (known == 0) return absl::OkStatus();
+  const uint64_t now = epoch(name_space);
+  if (known == now) return absl::OkStatus();
   if (details != nullptr) details->effects = Effects::kNone;
   return InField(
       WithReason(FailedPrecondition("the server was restarted and does not have all that it had: "
                                     "what the client knows by ID may be gone: known epoch=",
-                                    known, " server epoch=", epoch()),
-                 Reason::kEpochMismatch, {{"epoch", epoch()}, {"expectedEpoch", known}}),
+                                    known, " server epoch=", now),
+                 Reason::kEpochMismatch, {{"epoch", now}, {"expectedEpoch", known}}),
       "expected_epoch");
 }
 
 EngineInfo EngineImpl::Info() {
   EngineInfo info;
-  info.epoch = epoch_;
+  info.epoch = epochs_[static_cast<size_t>(DefaultDurability(options_))];
   info.options = options_;
   for (const OpDef* op : ops_.All()) {
     if (op->is_control_flow() || op->handle_of != nullptr || kernels_.Find(op->name) != nullptr) {
@@ -252,17 +260,18 @@ absl::StatusOr<std::shared_ptr<const MessageAnswer>> EngineImpl::AnswerOnce(
   bool done = false;
   uint64_t position = 0;
   absl::StatusOr<std::shared_ptr<const MessageAnswer>> answered;
+  GroupCommit* const log = LogOf(name_space);
   {
-    const GroupCommit::Unit unit(commits_);
+    const GroupCommit::Unit unit(log);
     answered = CatchOutOfMemory([&] { return answer(&done); });
-    if (done && commits_ != nullptr && answers_.HasRoomFor(0)) {
+    if (done && log != nullptr && answers_.HasRoomFor(0)) {
       const HeapScope unlimited(nullptr);
       auto commit = std::make_unique<CallCommit>();
       commit->answer = StoredAnswerOf(name_space, request, content);
       if (!answered.ok() || *answered == nullptr || !ToStored(**answered, &*commit->answer)) {
         commit->answer->message.set_lost(true);
       }
-      position = commits_->Append({{}, std::move(commit)});
+      position = log->Append({{}, std::move(commit)});
     }
   }
   answers_.End(name_space, request, answered.ok() ? *answered : nullptr, done, position);
@@ -326,13 +335,42 @@ absl::StatusOr<int64_t> EngineImpl::Unregister(absl::string_view name_space, con
 
 std::vector<NamespaceHoldings> EngineImpl::ListNamespaces() { return usages_.List(); }
 
+absl::Status EngineImpl::SetDurability(absl::string_view name_space, Durability durability) {
+  name_space = NamespaceOf(name_space);
+  FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space), "namespace"));
+  absl::MutexLock lock(&durability_mutex_);
+  if (snapshots_ != nullptr) return ChangeDurability(name_space, durability);
+  if (durability == Durability::kMemory) return absl::OkStatus();
+  return FailedPrecondition("the server has no data directory: nothing outlives it");
+}
+
+absl::Status EngineImpl::ChangeDurability(absl::string_view name_space,
+                                          std::optional<Durability> durability) {
+  NamespaceUsages::Durabilities durabilities = usages_.durabilities();
+  const auto found = durabilities.find(name_space);
+  const std::optional<Durability> before =
+      found == durabilities.end() ? std::nullopt : std::optional(found->second);
+  if (durability == before) return absl::OkStatus();
+  FORMWORK_RETURN_IF_ERROR(usages_.SetDurability(name_space, durability));
+  const absl::Status stored = snapshots_->StoreDurabilities();
+  // Where it is on disk or not is not known then: it is stored with the next change, and in a new
+  // life it is of a namespace in which nothing is that it would not be right for.
+  if (!stored.ok()) usages_.SetDurability(name_space, before).IgnoreError();
+  return stored;
+}
+
 void EngineImpl::Clear(absl::string_view name_space) {
   name_space = NamespaceOf(name_space);
   {
-    const GroupCommit::Unit unit(commits_);
+    const GroupCommit::Unit unit(LogOf(name_space));
     functions_.Clear(name_space);
     kept_.Clear(name_space);
     resources_.Clear(name_space);
+  }
+  if (snapshots_ != nullptr) {
+    absl::MutexLock lock(&durability_mutex_);
+    // Who has put something into it meanwhile has found it as it is, and it stays so.
+    (void)ChangeDurability(name_space, std::nullopt);
   }
   // At once, and again when what is under way has gone, too; not more often.
   if (gives_back_.load()) return;

@@ -130,7 +130,9 @@ class EngineImpl final : public Engine {
   EngineImpl(const EngineOptions& options, const state::Life& life);
   ~EngineImpl() override;
 
-  uint64_t epoch() const override { return epoch_; }
+  uint64_t epoch(absl::string_view name_space) const override {
+    return epochs_[static_cast<size_t>(DurabilityOf(name_space))];
+  }
   EngineInfo Info() override;
   HostAllocator& allocator() override { return allocator_; }
   MemoryBudget& memory() override { return memory_; }
@@ -181,6 +183,10 @@ class EngineImpl final : public Engine {
   std::vector<KeptTensorInfo> ListTensors(absl::string_view name_space) override;
   int64_t ReleaseTensors(absl::string_view name_space, absl::Span<const uint64_t> ids) override;
   std::vector<NamespaceHoldings> ListNamespaces() override;
+  Durability DurabilityOf(absl::string_view name_space) const override {
+    return usages_.DurabilityOf(NamespaceOf(name_space));
+  }
+  absl::Status SetDurability(absl::string_view name_space, Durability durability) override;
   void Clear(absl::string_view name_space) override;
   /// Starts from what is in `store`, which nobody else has.
   absl::Status Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life);
@@ -202,6 +208,14 @@ class EngineImpl final : public Engine {
   friend class FileTask;
   friend class Snapshots;
 
+  // The log, where answers of the namespace wait for the disk; else null.
+  GroupCommit* LogOf(absl::string_view name_space) const {
+    return commits_ != nullptr && DurabilityOf(name_space) == Durability::kSync ? commits_
+                                                                                : nullptr;
+  }
+  // Gives a namespace a durability of its own, or, with none, takes it away, and stores that.
+  absl::Status ChangeDurability(absl::string_view name_space, std::optional<Durability> durability)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(durability_mutex_);
   FunctionInfo InfoOf(const ConcreteFunction& function, bool signatures = true);
   std::vector<ResourceInfo> InfoOf(absl::string_view name_space,
                                    const std::vector<std::shared_ptr<Resource>>& resources);
@@ -247,7 +261,7 @@ class EngineImpl final : public Engine {
   void GiveMemoryBack();
 
   const EngineOptions options_;
-  const uint64_t epoch_;
+  const std::array<uint64_t, 3> epochs_;  // By Durability.
   MemoryBudget memory_;
   std::atomic<bool> gives_back_{false};           // GiveMemoryBack is to run again soon.
   HostAllocator allocator_;                       // Before all that holds tensors.
@@ -281,7 +295,8 @@ class EngineImpl final : public Engine {
   ThreadPool compilers_;
   DeadlineWatch deadlines_;               // What it ends uses all of the above.
   std::unique_ptr<Snapshots> snapshots_;  // As it does; null without a data directory.
-  GroupCommit* commits_ = nullptr;        // Of snapshots_; null where nobody waits for the disk.
+  GroupCommit* commits_ = nullptr;        // Of snapshots_; null without a data directory.
+  absl::Mutex durability_mutex_;          // Held by who changes a namespace's.
 };
 
 }  // namespace formwork

@@ -409,6 +409,11 @@ absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
   return bytes;
 }
 
+absl::Status GroupCommit::Store(absl::Span<const LoggedValue> values) {
+  absl::MutexLock lock(&writing_);
+  return store_.Log(values, {}).status();
+}
+
 absl::Status GroupCommit::Truncate(uint64_t position) {
   absl::MutexLock lock(&writing_);
   std::vector<StoredKey> removed;

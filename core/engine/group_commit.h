@@ -124,6 +124,8 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   void WhenDurable(uint64_t position, absl::AnyInvocable<void(const absl::Status&)> done);
   absl::Status AwaitDurable(uint64_t position);
 
+  /// Stores what nobody waits for, and what nothing is logged of meanwhile.
+  absl::Status Store(absl::Span<const LoggedValue> values);
   /// A snapshot has all up to `position`: it is not needed any more.
   absl::Status Truncate(uint64_t position);
 

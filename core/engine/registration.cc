@@ -192,7 +192,7 @@ class RegisterTask final : public TaskOf<RegisterResult> {
     ticket_.ReleaseAll();
     unit.reset();
     // It may have made resources, too, or found what another has just registered.
-    if (engine_.commits_ != nullptr) NoteLogged(engine_.commits_->last());
+    if (is_logged()) NoteLogged(engine_.commits_->last());
     Answer();
   }
   void DropRequest() override { registration_ = {}; }
@@ -217,6 +217,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
                                                    ErrorDetails& details,
                                                    const RestoredFunction* restored,
                                                    std::optional<GroupCommit::Unit>* unit) {
+  const Durability durability = DurabilityOf(registration.name_space);
   std::shared_ptr<const std::string> known;
   absl::string_view bytes = registration.graph_def;
   if (bytes.empty() && !registration.fingerprint.empty()) {
@@ -317,10 +318,15 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
           FORMWORK_ASSIGN_OR_RETURN(
               function->stored, snapshots_->Store(registration, bytes, captures, bound.bindings));
         }
-        if (unit != nullptr) unit->emplace(commits_);
+        if (unit != nullptr) unit->emplace(LogOf(registration.name_space));
         return function;
       });
   if (!registered.ok()) return registered.status();
+  if (DurabilityOf(registration.name_space) != durability) {
+    functions_.Remove(registration.name_space, registered->function->id);
+    return absl::AbortedError(absl::StrCat("the durability of namespace '", registration.name_space,
+                                           "' was changed meanwhile"));
+  }
   for (const FunctionPtr& gone : registered->evicted) {
     if (!options_.on_eviction) break;
     const HeapScope unlimited(nullptr);  // It is done: to tell of it must not be refused.

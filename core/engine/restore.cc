@@ -24,50 +24,81 @@ uint64_t NewEpoch() {
   return (static_cast<uint64_t>(random()) << 32 | random()) | 1;
 }
 
-// Where all IDs of an epoch start: apart from those of others by the upper bits; within 53, which
-// JSON's readers keep.
+// Where all IDs of a life start that do not go on from one that ended in peace: apart from those of
+// others by the upper bits; within 53, which JSON's readers keep.
 uint64_t FirstId(uint64_t epoch) { return ((epoch >> 32) & 0xfffff) << 32 | 1; }
-
-// Between the last ID that the log names and the first that is given after a crash: those of what
-// was never answered may have been seen in a list.
-constexpr uint64_t kUnansweredIds = 1 << 16;
 
 }  // namespace
 
-absl::StatusOr<LogEnd> EndOfLog(const SnapshotStore& store) {
-  LogEnd end;
-  FORMWORK_RETURN_IF_ERROR(store.VisitLog([&](const StoredKey&, const state::Logged& logged) {
-    end.resource_id = std::max(end.resource_id, logged.resource().id());
-    end.function_id = std::max(end.function_id, logged.function().id());
-    end.more |= logged.more();
-  }));
-  return end;
+state::Durability ToStored(Durability durability) {
+  switch (durability) {
+    case Durability::kMemory:
+      return state::MEMORY;
+    case Durability::kSnapshot:
+      return state::SNAPSHOT;
+    case Durability::kSync:
+      break;
+  }
+  return state::SYNC;
 }
 
-state::Life NextLife(const std::optional<state::Life>& previous, const LogEnd& log) {
+std::optional<Durability> FromStored(state::Durability durability) {
+  switch (durability) {
+    case state::MEMORY:
+      return Durability::kMemory;
+    case state::SNAPSHOT:
+      return Durability::kSnapshot;
+    case state::SYNC:
+      return Durability::kSync;
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::StatusOr<bool> LogHasAll(const SnapshotStore& store) {
+  bool more = false;
+  FORMWORK_RETURN_IF_ERROR(store.VisitLog(
+      [&](const StoredKey&, const state::Logged& logged) { more |= logged.more(); }));
+  return !more;
+}
+
+state::Life NextLife(const std::optional<state::Life>& previous, bool log_has_all,
+                     Durability durability) {
   state::Life life;
   if (previous) life = *previous;
   const bool in_peace = life.complete();
-  life.set_complete(false);
-  if (in_peace) return life;
-  if (life.logged() && !log.more) {
-    const auto next = [](uint64_t known, uint64_t last) {
-      return std::max(known, last + 1) + kUnansweredIds;
-    };
-    life.set_next_resource_id(next(life.next_resource_id(), log.resource_id));
-    life.set_next_function_id(next(life.next_function_id(), log.function_id));
-    life.set_next_kept_tensor_id(next(life.next_kept_tensor_id(), 0));
-    return life;
+  bool new_sync = !in_peace && !(life.logged() && log_has_all);
+  bool new_snapshot = !in_peace;
+  if (life.snapshot_epoch() == 0) life.set_snapshot_epoch(life.epoch());
+  const Durability before =
+      FromStored(life.durability())
+          .value_or(life.logged() ? Durability::kSync : Durability::kSnapshot);
+  // Then the epoch of what has none of its own is another one's: it must not have been that before
+  // something was lost.
+  if (before != durability &&
+      (new_sync || new_snapshot || life.epoch() != life.snapshot_epoch() ||
+       before == Durability::kMemory || durability == Durability::kMemory)) {
+    new_sync = new_snapshot = true;
   }
-  const auto& used = life.first_ids();
-  do {
-    life.set_epoch(NewEpoch());
-  } while (std::find(used.begin(), used.end(), FirstId(life.epoch())) != used.end());
-  const uint64_t first = FirstId(life.epoch());
-  life.add_first_ids(first);
-  life.set_next_resource_id(first);
-  life.set_next_function_id(first);
-  life.set_next_kept_tensor_id(first);
+  if (!in_peace) {
+    const auto& used = life.first_ids();
+    uint64_t first = 0;
+    do {
+      first = FirstId(NewEpoch());
+    } while (std::find(used.begin(), used.end(), first) != used.end());
+    life.add_first_ids(first);
+    life.set_next_resource_id(first);
+    life.set_next_function_id(first);
+    life.set_next_kept_tensor_id(first);
+  }
+  const uint64_t made = NewEpoch();
+  if (new_sync) life.set_epoch(made);
+  if (new_snapshot) life.set_snapshot_epoch(made);
+  life.set_memory_epoch(made);
+  life.set_durability(ToStored(durability));
+  life.set_complete(false);
+  life.set_logged(true);
+  life.set_answers_logged(true);
   return life;
 }
 
@@ -105,8 +136,13 @@ absl::Status Snapshots::ReadStart(Start* start) {
   start->log_position = snapshot->log_position();
   std::vector<std::pair<StoredKey, uint64_t>> rows;  // With the versions that they make.
   FORMWORK_ASSIGN_OR_RETURN(const std::optional<state::Life> previous, store_->ReadLife());
+  if (previous) {
+    const uint64_t of_snapshot =
+        previous->snapshot_epoch() == 0 ? previous->epoch() : previous->snapshot_epoch();
+    goes_on_ = {false, of_snapshot == life_.snapshot_epoch(), previous->epoch() == life_.epoch()};
+  }
   // Else clients are told so by the epoch.
-  const bool goes_on = previous && previous->epoch() == life_.epoch();
+  const bool goes_on = GoesOn(Durability::kSnapshot) || GoesOn(Durability::kSync);
   const bool answers = goes_on && previous->answers_logged();
   // Nothing of this epoch has been done yet.
   if (!goes_on) engine_.answers_.Restore(absl::InfinitePast());
@@ -162,26 +198,36 @@ absl::Status Snapshots::Restore() {
   absl::MutexLock lock(&taking_);
   Start start;
   FORMWORK_RETURN_IF_ERROR(ReadStart(&start));
-  log_position_ = start.log_position;
-  if (engine_.options_.durability == Durability::kSync) {
-    GroupCommit::Options options{.store = *store_};
-    options.parts_of = [this](const Resource& resource, const Tensor& value) {
-      return PartsOf(resource, value);
-    };
-    options.most_bytes = engine_.options_.max_commit_bytes;
-    options.on_large = [this] {
-      absl::MutexLock due_lock(&mutex_);
-      due_ = true;
-    };
-    HashSet<uint64_t> known;
-    for (const auto& [id, function] : start.functions) known.insert(id);
-    std::vector<StoredKey> logged = start.logged;
-    logged.insert(logged.end(), start.answers_of.begin(), start.answers_of.end());
-    commits_ = std::make_unique<GroupCommit>(std::move(options), start.log_position, logged,
-                                             std::move(known));
-    engine_.resources_.set_log(commits_.get());
+  FORMWORK_ASSIGN_OR_RETURN(const std::optional<state::Namespaces> namespaces,
+                            store_->ReadNamespaces());
+  for (int i = 0; namespaces && i < namespaces->namespaces_size(); ++i) {
+    const state::Namespaces::Namespace& one = namespaces->namespaces(i);
+    const std::optional<Durability> durability = FromStored(one.durability());
+    if (!durability) {
+      return FailedPrecondition("data directory: the durability of namespace '", one.name(),
+                                "' is none that is known: ", static_cast<int>(one.durability()));
+    }
+    FORMWORK_RETURN_IF_ERROR(engine_.usages_.SetDurability(one.name(), *durability));
   }
+  const NamespaceUsages::Durabilities stored = engine_.usages_.durabilities();
+  GroupCommit::Options options{.store = *store_};
+  options.parts_of = [this](const Resource& resource, const Tensor& value) {
+    return PartsOf(resource, value);
+  };
+  options.most_bytes = engine_.options_.max_commit_bytes;
+  options.on_large = [this] {
+    absl::MutexLock due_lock(&mutex_);
+    due_ = true;
+  };
+  HashSet<uint64_t> known;
+  for (const auto& [id, function] : start.functions) known.insert(id);
+  std::vector<StoredKey> logged = start.logged;
+  logged.insert(logged.end(), start.answers_of.begin(), start.answers_of.end());
+  commits_ = std::make_unique<GroupCommit>(std::move(options), start.log_position, logged,
+                                           std::move(known));
+  engine_.resources_.set_log(commits_.get());
   for (const auto& [id, value] : start.resources) {
+    KeepStored(value.resource.namespace_());
     FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory(
         [&, &at = value] { return RestoreResource(at.resource, at.key, at.rows); }));
   }
@@ -203,25 +249,21 @@ absl::Status Snapshots::Restore() {
     if (absl::IsDataLoss(restored) || absl::IsUnavailable(restored)) return restored;
     functions += restored.ok();
   }
-  FORMWORK_RETURN_IF_ERROR(RestoreAnswers(start));
-  FORMWORK_RETURN_IF_ERROR(store_->Commit(&life_, nullptr));
   std::vector<StoredKey> old = std::move(start.more);
-  if (commits_ == nullptr) {  // They are stored again at the end of this life.
-    old.insert(old.end(), start.answers.begin(), start.answers.end());
-    old.insert(old.end(), start.answers_of.begin(), start.answers_of.end());
-  }
+  FORMWORK_RETURN_IF_ERROR(RestoreAnswers(start, &old));
+  if (engine_.usages_.durabilities() != stored) FORMWORK_RETURN_IF_ERROR(StoreDurabilities());
+  FORMWORK_RETURN_IF_ERROR(store_->Commit(&life_, nullptr));
   if (!old.empty()) FORMWORK_RETURN_IF_ERROR(store_->Log({}, old).status());
-  if (commits_ != nullptr) {
-    engine_.functions_.set_on_change([this](const ConcreteFunction& function, bool there) {
-      if (!there) {
-        commits_->AppendNoFunction(function.id);
-      } else if (const auto state = StateOf(static_cast<const EngineFunction&>(function))) {
-        commits_->AppendFunction(*state);
-      }
-    });
-    engine_.commits_ = commits_.get();
-    engine_.answers_.set_log(commits_.get());
-  }
+  engine_.functions_.set_on_change([this](const ConcreteFunction& function, bool there) {
+    if (engine_.DurabilityOf(function.name_space) != Durability::kSync) return;
+    if (!there) {
+      commits_->AppendNoFunction(function.id);
+    } else if (const auto state = StateOf(static_cast<const EngineFunction&>(function))) {
+      commits_->AppendFunction(*state);
+    }
+  });
+  engine_.commits_ = commits_.get();
+  engine_.answers_.set_log(commits_.get());
   {
     absl::MutexLock stats_lock(&mutex_);
     versions_ = std::move(versions);
@@ -233,12 +275,23 @@ absl::Status Snapshots::Restore() {
   return absl::OkStatus();
 }
 
-absl::Status Snapshots::RestoreAnswers(const Start& start) {
+void Snapshots::KeepStored(absl::string_view name_space) {
+  if (engine_.DurabilityOf(name_space) != Durability::kMemory) return;
+  // Nothing of it is restored yet.
+  engine_.usages_.SetDurability(name_space, Durability::kSnapshot).IgnoreError();
+}
+
+absl::Status Snapshots::RestoreAnswers(const Start& start, std::vector<StoredKey>* old) {
   for (const AnsweredClient& client : start.clients) {
     if (client.number == 0) engine_.answers_.Restore(client.begins);
   }
-  for (const AnsweredClient& client : start.clients) {
-    if (client.number != 0) engine_.answers_.Restore(client);
+  for (size_t i = 0; i < start.clients.size(); ++i) {
+    const AnsweredClient& client = start.clients[i];
+    if (client.number == 0) continue;
+    const Durability durability = engine_.DurabilityOf(client.name_space);
+    if (GoesOn(durability)) engine_.answers_.Restore(client);
+    // They are stored again at the end of this life.
+    if (durability != Durability::kSync) old->push_back(start.answers_of[i]);
   }
   for (const StoredKey& key : start.answers) {
     FORMWORK_RETURN_IF_ERROR(CatchOutOfMemory([&]() -> absl::Status {
@@ -246,8 +299,12 @@ absl::Status Snapshots::RestoreAnswers(const Start& start) {
       state::Answer message;
       FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const AnswerWindow::Answer> answer,
                                 FromStored(engine_, std::move(parts), &message));
+      const Durability durability = engine_.DurabilityOf(message.namespace_());
+      const bool logged = durability == Durability::kSync && GoesOn(durability);
+      if (!logged) old->push_back(key);
+      if (!GoesOn(durability)) return absl::OkStatus();
       engine_.answers_.Restore(message.namespace_(), message.client(), message.sequence(),
-                               message.content(), std::move(answer), key.version);
+                               message.content(), std::move(answer), logged ? key.version : 0);
       return absl::OkStatus();
     }));
   }
@@ -344,6 +401,7 @@ absl::Status Snapshots::RestoreFunction(const state::Function& from) {
   }
   Registration registration;
   registration.name_space = message.namespace_();
+  KeepStored(registration.name_space);
   registration.name = message.name();
   registration.graph_def = std::move(values[1].mutable_data<std::string>()[0]);
   const auto register_again = [&]() -> absl::Status {

@@ -161,7 +161,7 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   };
   // Whoever has logged a change gives its place back afterwards, so that all that is logged by now
   // is in what is collected; and of what is logged later the log has the last state in any case.
-  snapshot.set_log_position(commits_ == nullptr ? log_position_ : commits_->last());
+  snapshot.set_log_position(commits_->last());
   FORMWORK_ASSIGN_OR_RETURN(std::vector<Value> values, Collect(deadline, last, &snapshot));
   info.taken = absl::Now();
   info.resources = static_cast<int64_t>(values.size());
@@ -172,17 +172,19 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   life.set_next_resource_id(engine_.resources_.next_id());
   life.set_next_function_id(engine_.functions_.next_id());
   life.set_next_kept_tensor_id(engine_.kept_.next_id());
-  life.set_complete(last && info.left_out == 0 && engine_.kept_.count() == 0);
-  // With a log they are there already.
-  if (life.complete() && commits_ == nullptr) {
-    FORMWORK_RETURN_IF_ERROR(StoreAnswers(snapshot.log_position()));
-    life.set_answers_logged(true);
-  }
+  const auto has_kept = [this] {
+    const std::vector<NamespaceHoldings> namespaces = engine_.usages_.List();
+    return std::any_of(namespaces.begin(), namespaces.end(), [](const NamespaceHoldings& one) {
+      return one.durability != Durability::kMemory && one.of(Held::kKeptTensor).count > 0;
+    });
+  };
+  life.set_complete(last && info.left_out == 0 && !has_kept());
+  if (life.complete()) FORMWORK_RETURN_IF_ERROR(StoreAnswers());
   // An engine in which nothing happens does not write.
   if (last || text != committed_) {
     snapshot.set_unix_micros(absl::ToUnixMicros(info.taken));
     // It may have more than the log on disk: then it could not be told what became of it later.
-    if (commits_ != nullptr) FORMWORK_RETURN_IF_ERROR(commits_->AwaitDurable(commits_->last()));
+    FORMWORK_RETURN_IF_ERROR(commits_->AwaitDurable(commits_->last()));
     FORMWORK_RETURN_IF_ERROR(store_->Commit(&life, &snapshot));
     committed_ = std::move(text);
     std::move(keep_unused).Cancel();
@@ -192,12 +194,20 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   return info;
 }
 
-absl::Status Snapshots::StoreAnswers(uint64_t position) {
+absl::Status Snapshots::StoreAnswers() {
+  const auto is_missing = [this](const AnsweredClient& client) {
+    return engine_.DurabilityOf(client.name_space) == Durability::kSnapshot;
+  };
+  uint64_t position = commits_->last();
+  FORMWORK_RETURN_IF_ERROR(commits_->AwaitDurable(position));
   std::vector<LoggedValue> values;
   const absl::Time begins = engine_.answers_.Visit(
-      [&](const AnsweredClient& client) { values.push_back(ToLogged(client)); },
+      [&](const AnsweredClient& client) {
+        if (is_missing(client)) values.push_back(ToLogged(client));
+      },
       [&](const AnswerWindow::Remembered& remembered) {
         const AnsweredClient& client = remembered.client;
+        if (!is_missing(client)) return;
         LoggedAnswer answer = StoredAnswerOf(
             client.name_space, {client.id, remembered.sequence, 0, absl::ZeroDuration()},
             remembered.content);
@@ -205,7 +215,7 @@ absl::Status Snapshots::StoreAnswers(uint64_t position) {
         values.push_back(ToLogged(std::move(answer), ++position));
       });
   values.push_back(ToLogged(UnknownClient(begins)));
-  return store_->Log(values, {}).status();
+  return commits_->Store(values);
 }
 
 absl::Status Snapshots::Await(AccessTicket& ticket, absl::Time deadline, bool last) {
@@ -234,7 +244,10 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
     std::optional<state::Function> state = StateOf(static_cast<const EngineFunction&>(*function));
     if (state) *snapshot->add_functions() = *std::move(state);
   }
-  const std::vector<std::shared_ptr<Resource>> resources = engine_.resources_.ListAll();
+  std::vector<std::shared_ptr<Resource>> resources = engine_.resources_.ListAll();
+  std::erase_if(resources, [this](const auto& resource) {
+    return engine_.DurabilityOf(resource->name_space) == Durability::kMemory;
+  });
   std::vector<AccessRequest> requests;
   requests.reserve(resources.size());
   for (const auto& resource : resources) requests.push_back({resource, Access::kRead});
@@ -323,14 +336,26 @@ void Snapshots::Clean(const state::Snapshot& snapshot, const std::vector<uint64_
       (void)store_->Remove({StoredKey::Of::kRegistration, number, 0});
     }
   }
-  log_position_ = snapshot.log_position();
-  if (commits_ != nullptr) (void)commits_->Truncate(log_position_);
+  (void)commits_->Truncate(snapshot.log_position());
   (void)store_->Compact();
+}
+
+absl::Status Snapshots::StoreDurabilities() {
+  state::Namespaces namespaces;
+  for (const auto& [name, durability] : engine_.usages_.durabilities()) {
+    state::Namespaces::Namespace* one = namespaces.add_namespaces();
+    one->set_name(name);
+    one->set_durability(ToStored(durability));
+  }
+  return store_->Write(namespaces);
 }
 
 absl::StatusOr<std::shared_ptr<const StoredRegistration>> Snapshots::Store(
     const Registration& registration, absl::string_view graph_def,
     const std::vector<TensorSpec>& captures, const std::vector<Binding>& bindings) {
+  const Durability durability = engine_.DurabilityOf(registration.name_space);
+  if (durability == Durability::kMemory) return nullptr;
+  const bool logged = durability == Durability::kSync;
   state::Registration message;
   message.set_namespace_(registration.name_space);
   message.set_name(registration.name);
@@ -356,12 +381,10 @@ absl::StatusOr<std::shared_ptr<const StoredRegistration>> Snapshots::Store(
   values[0] = Tensor::StringScalar(message.SerializeAsString());
   values[1] = Tensor::StringScalar(std::string(graph_def));
   const uint64_t number = next_registration_.fetch_add(1, std::memory_order_relaxed);
-  FORMWORK_RETURN_IF_ERROR(commits_ != nullptr ? commits_->Admit(graph_def.size())
-                                               : store_->CheckRoom(graph_def.size()));
-  FORMWORK_RETURN_IF_ERROR(store_
-                               ->Put({StoredKey::Of::kRegistration, number, 0}, values,
-                                     /*logged=*/commits_ != nullptr)
-                               .status());
+  FORMWORK_RETURN_IF_ERROR(logged ? commits_->Admit(graph_def.size())
+                                  : store_->CheckRoom(graph_def.size()));
+  FORMWORK_RETURN_IF_ERROR(
+      store_->Put({StoredKey::Of::kRegistration, number, 0}, values, logged).status());
   return std::make_shared<const StoredRegistration>(number, unused_);
 }
 

@@ -8,6 +8,7 @@
 // changes a copy. Functions are stored when they are registered, and are there again from the next
 // snapshot that names them.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -65,16 +66,17 @@ struct RestoredFunction {
   std::shared_ptr<const StoredRegistration> stored;
 };
 
-/// Of the log of an earlier life: the highest IDs that it names, and whether there was more than it
-/// has.
-struct LogEnd {
-  uint64_t resource_id = 0, function_id = 0;
-  bool more = false;
-};
-absl::StatusOr<LogEnd> EndOfLog(const SnapshotStore& store);
+/// Of an earlier life: whether nothing that was answered is missing in its log (Logged::more).
+absl::StatusOr<bool> LogHasAll(const SnapshotStore& store);
 
-/// The life that follows `previous`, of which there may be none.
-state::Life NextLife(const std::optional<state::Life>& previous, const LogEnd& log);
+/// The life that follows `previous`, of which there may be none. `durability`: of namespaces that
+/// have none of their own.
+state::Life NextLife(const std::optional<state::Life>& previous, bool log_has_all,
+                     Durability durability);
+
+state::Durability ToStored(Durability durability);
+/// None where it is none that there is.
+std::optional<Durability> FromStored(state::Durability durability);
 
 /// Of one that is stored: which registration it is of, and its hidden state.
 std::optional<state::Function> StateOf(const EngineFunction& function);
@@ -102,17 +104,19 @@ class Snapshots {
   /// Errors: kDeadlineExceeded where the resources are not there to be read by `deadline`.
   absl::Status TakeLast(absl::Time deadline);
 
-  /// Stores what a function is made of. `bindings`: of its `captures`.
+  /// Stores what a function is made of. `bindings`: of its `captures`. Null where nothing of its
+  /// namespace outlives the process.
   absl::StatusOr<std::shared_ptr<const StoredRegistration>> Store(
       const Registration& registration, absl::string_view graph_def,
       const std::vector<TensorSpec>& captures, const std::vector<Binding>& bindings);
+
+  /// Stores which namespaces have a durability of their own.
+  absl::Status StoreDurabilities();
 
   SnapshotStats stats() const;
   /// Of the values that the last one has, by resource.
   using Versions = std::map<uint64_t, uint64_t>;
   std::shared_ptr<const Versions> versions() const;
-  /// Where nobody waits for the disk: null.
-  GroupCommit* commits() { return commits_.get(); }
 
  private:
   using Done = absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)>;
@@ -134,9 +138,14 @@ class Snapshots {
   absl::StatusOr<SnapshotInfo> Take(absl::Time deadline, bool last);
   absl::StatusOr<SnapshotInfo> Write(absl::Time deadline, bool last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
-  // What requests were answered, for the next life: behind `position`.
-  absl::Status StoreAnswers(uint64_t position);
-  absl::Status RestoreAnswers(const Start& start);
+  // What requests were answered that the log does not have, for the next life.
+  absl::Status StoreAnswers();
+  // Those that it has not got again from the log any more go to `old`.
+  absl::Status RestoreAnswers(const Start& start, std::vector<StoredKey>* old);
+  // What is on disk of a namespace is not left there to be removed.
+  void KeepStored(absl::string_view name_space);
+  // Whether the epoch of such namespaces goes on from the life before.
+  bool GoesOn(Durability durability) const { return goes_on_[static_cast<size_t>(durability)]; }
   // Waits until `ticket`, whose on_ready sets `granted_`, is ready; but for the last one, at most
   // until that is asked for.
   absl::Status Await(AccessTicket& ticket, absl::Time deadline, bool last);
@@ -163,9 +172,10 @@ class Snapshots {
   const std::shared_ptr<UnusedRegistrations> unused_ = std::make_shared<UnusedRegistrations>();
   std::atomic<uint64_t> next_registration_{1};
 
+  std::array<bool, 3> goes_on_{};  // By Durability.
+
   absl::Mutex taking_;  // Held by who takes one.
   state::Life life_ ABSL_GUARDED_BY(taking_);
-  uint64_t log_position_ ABSL_GUARDED_BY(taking_) = 0;  // The log up to here is not needed.
   // All of the last one.
   std::string committed_ ABSL_GUARDED_BY(taking_);
 

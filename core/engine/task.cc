@@ -27,7 +27,7 @@ absl::StatusOr<Task::Next> Task::TakePlaces() {
   admitted_ = true;
   std::vector<AccessRequest> access;
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(engine_.memory_, [&] { return Prepare(access); }));
-  if (engine_.commits_ != nullptr) FORMWORK_RETURN_IF_ERROR(engine_.commits_->Admit(access));
+  if (is_logged()) FORMWORK_RETURN_IF_ERROR(log_->Admit(access));
   Next next = Next::kRun;
   std::vector<HeldPlace> held;
   TimelineRecorder::SpanId taking = TimelineRecorder::kNoSpan;

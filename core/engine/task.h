@@ -48,6 +48,7 @@ class Task : public CallHandle,
   Task(EngineImpl& engine, std::string name_space, absl::Time deadline)
       : engine_(engine),
         name_space_(name_space.empty() ? kDefaultNamespace : std::move(name_space)),
+        log_(engine.LogOf(name_space_)),
         stop_(deadline),
         ticket_(engine.resources_, engine.allocator_) {}
 
@@ -99,7 +100,7 @@ class Task : public CallHandle,
   uint64_t content() const { return content_; }
 
   /// Whether what it changes goes to a log.
-  bool is_logged() const { return engine_.commits_ != nullptr; }
+  bool is_logged() const { return log_ != nullptr; }
   /// It tells of what the log has at `position`.
   void NoteLogged(uint64_t position) { log_position_ = std::max(log_position_, position); }
   /// Whether what it tells of is not on disk, and is to be.
@@ -121,7 +122,8 @@ class Task : public CallHandle,
 
   EngineImpl& engine_;
   const std::string name_space_;
-  RequestId request_;  // To be set before Start.
+  GroupCommit* const log_;  // To which what it changes goes; null where that waits for no disk.
+  RequestId request_;       // To be set before Start.
   bool does_ = false;  // What request_ names: it is to be told to the engine's answers_ at the end.
   StopFlag stop_;      // Of its waiting and of its work.
   AccessTicket ticket_;

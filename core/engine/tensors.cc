@@ -30,7 +30,8 @@ absl::StatusOr<uint64_t> EngineImpl::Keep(absl::string_view name_space, absl::st
                                           absl::string_view function_name, absl::Duration ttl,
                                           Tensor tensor) {
   if (ttl <= absl::ZeroDuration()) ttl = options_.kept_tensor_ttl;
-  if (commits_ != nullptr) commits_->AppendMore();  // The ID is gone after a crash.
+  // The ID is gone after a crash.
+  if (GroupCommit* const log = LogOf(name_space)) log->AppendMore();
   // First: it may find no memory, and then nothing has been kept.
   if (std::min(ttl, options_.client_ttl) != absl::InfiniteDuration()) WatchKept(kKeptWatchPeriod);
   return kept_.Put(name_space, owner, function_name, ttl, std::move(tensor));

@@ -143,10 +143,10 @@ class AssignTask final : public VariablesTask<AssignResult> {
       FORMWORK_RETURN_IF_ERROR(InField(Assign(values_[i].first, values_[i].second, access, seen),
                                        absl::StrCat("assignments[", i, "]")));
     }
-    if (engine_.commits_ == nullptr) return absl::OkStatus();
+    if (!is_logged()) return absl::OkStatus();
     uint64_t bytes = 0;
     for (const auto& [target, value] : values_) bytes += value.bytes();
-    return engine_.commits_->Admit(bytes);
+    return log_->Admit(bytes);
   }
   absl::Status Assign(const Target& target, const Tensor& value, std::vector<AccessRequest>& access,
                       HashSet<uint64_t>& seen) {
@@ -242,8 +242,8 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
   name_space = NamespaceOf(name_space);
   FORMWORK_RETURN_IF_ERROR(InField(CheckName("namespace", name_space), "namespace"));
   FORMWORK_RETURN_IF_ERROR(memory_.CheckRoom(name.size()));
-  if (commits_ != nullptr) {
-    FORMWORK_RETURN_IF_ERROR(commits_->Admit(value ? value->bytes() : 0));
+  if (GroupCommit* const log = LogOf(name_space)) {
+    FORMWORK_RETURN_IF_ERROR(log->Admit(value ? value->bytes() : 0));
   }
   CreatedVariable created;
   if (value && resources_.FindByName(name_space, name) == nullptr) {

@@ -58,10 +58,12 @@ absl::StatusOr<std::shared_ptr<Resource>> ResourceStore::Add(uint64_t id,
     const Held what = declared.type.is_variable() ? Held::kVariable : Held::kOtherResource;
     std::shared_ptr<NamespaceUsage> usage = usages_->Of(name_space);
     if (anyway) {
-      resource->counted_.BeginAnyway(std::move(usage), what, bytes);
+      resource->counted_.BeginAnyway(usage, what, bytes);
     } else {
-      FORMWORK_RETURN_IF_ERROR(resource->counted_.Begin(std::move(usage), what, bytes));
+      FORMWORK_RETURN_IF_ERROR(resource->counted_.Begin(usage, what, bytes));
     }
+    // It does not change any more.
+    resource->logged_ &= usage->durability() == Durability::kSync;
   }
   // Known by both or, where there is no memory, by neither.
   by_id_.emplace(resource->id, resource);
@@ -184,6 +186,7 @@ void ResourceStore::LogAdded(absl::Span<const std::shared_ptr<Resource>> added) 
   const HeapScope unlimited(nullptr);  // It has been done.
   CommitRecord record;
   for (const auto& resource : added) {
+    if (!resource->logged()) continue;
     record.resources.push_back({resource, resource->version(), resource->value_});
   }
   Log(std::move(record));
@@ -193,12 +196,14 @@ void ResourceStore::LogRemoved(absl::Span<const std::shared_ptr<Resource>> remov
   const HeapScope unlimited(nullptr);
   CommitRecord record;
   for (const auto& resource : removed) {
+    if (!resource->logged()) continue;
     record.resources.push_back({.resource = resource, .removed = true});
   }
   Log(std::move(record));
 }
 
 void ResourceStore::Log(CommitRecord record) {
+  if (record.resources.empty()) return;
   std::vector<std::shared_ptr<Resource>> resources;
   for (const ResourceCommit& commit : record.resources) resources.push_back(commit.resource);
   const uint64_t position = log_->Append(std::move(record));

@@ -27,8 +27,8 @@ class ResourceStore {
   explicit ResourceStore(uint64_t first_id = 1, NamespaceUsages* usages = nullptr)
       : usages_(usages), next_id_(first_id) {}
 
-  /// From now on all that changes goes to `log`, which outlives the store. To be called before
-  /// anybody else knows the store.
+  /// From now on all that changes in namespaces of Durability::kSync (without `usages`: in all)
+  /// goes to `log`, which outlives the store. To be called before anybody else knows the store.
   void set_log(CommitLog* log) { log_ = log; }
   /// Null where nothing is logged.
   CommitLog* log() const { return log_; }

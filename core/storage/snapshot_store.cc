@@ -32,9 +32,10 @@ static_assert(std::endian::native == std::endian::little, "elements are stored a
 constexpr char kFormatKey[] = "format";
 constexpr char kLifeKey[] = "life";
 constexpr char kSnapshotKey[] = "snapshot";
-constexpr char kFormat[] = "formwork 3";
-// Without a log, and without answers; else the same.
-constexpr absl::string_view kFormatsBefore[] = {"formwork 1", "formwork 2"};
+constexpr char kNamespacesKey[] = "namespaces";
+constexpr char kFormat[] = "formwork 4";
+// Without a log, without answers, and without namespaces' durability; else the same.
+constexpr absl::string_view kFormatsBefore[] = {"formwork 1", "formwork 2", "formwork 3"};
 constexpr char kHeader = 'h';
 constexpr char kAfterHeaders = 'i';
 constexpr char kPiece = 'p';
@@ -600,6 +601,16 @@ absl::StatusOr<std::optional<state::Life>> SnapshotStore::ReadLife() const {
 
 absl::StatusOr<std::optional<state::Snapshot>> SnapshotStore::ReadSnapshot() const {
   return Read<state::Snapshot>(kSnapshotKey);
+}
+
+absl::Status SnapshotStore::Write(const state::Namespaces& namespaces) {
+  const std::string text = namespaces.SerializeAsString();
+  FORMWORK_RETURN_IF_ERROR(CheckRoom(text.size(), kLeastReserveBytes));
+  return Retried([&] { return db_->Put(Synced(), kNamespacesKey, text); });
+}
+
+absl::StatusOr<std::optional<state::Namespaces>> SnapshotStore::ReadNamespaces() const {
+  return Read<state::Namespaces>(kNamespacesKey);
 }
 
 }  // namespace formwork

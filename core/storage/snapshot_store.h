@@ -104,6 +104,9 @@ class SnapshotStore {
   /// As committed last; none before the first time.
   absl::StatusOr<std::optional<state::Life>> ReadLife() const;
   absl::StatusOr<std::optional<state::Snapshot>> ReadSnapshot() const;
+  /// Makes it durable at once, in place of the one before.
+  absl::Status Write(const state::Namespaces& namespaces);
+  absl::StatusOr<std::optional<state::Namespaces>> ReadNamespaces() const;
 
  private:
   explicit SnapshotStore(std::unique_ptr<rocksdb::DB> db);

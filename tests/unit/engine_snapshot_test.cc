@@ -121,7 +121,7 @@ TEST_F(EngineSnapshotTest, ACrashGoesBackToTheLastSnapshotAndIsAnotherEpoch) {
   Crash();
   Begin();
   EXPECT_NE(engine_->epoch(), epoch);
-  EXPECT_THAT(engine_->CheckEpoch(epoch, nullptr),
+  EXPECT_THAT(engine_->CheckEpoch("", epoch, nullptr),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("was restarted")));
   EXPECT_EQ(ValueOf("v"), 1);
   EXPECT_EQ(IdOf("late"), 0u);

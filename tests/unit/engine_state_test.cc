@@ -70,12 +70,12 @@ TEST_F(EngineStateTest, TwoLivesOfAServerShareNoId) {
 
 TEST_F(EngineStateTest, AnotherEpochIsRefused) {
   ErrorDetails details;
-  EXPECT_OK(engine_->CheckEpoch(0, &details));
-  EXPECT_OK(engine_->CheckEpoch(engine_->epoch(), &details));
-  EXPECT_THAT(engine_->CheckEpoch(engine_->epoch() + 2, &details),
+  EXPECT_OK(engine_->CheckEpoch("", 0, &details));
+  EXPECT_OK(engine_->CheckEpoch("", engine_->epoch(), &details));
+  EXPECT_THAT(engine_->CheckEpoch("", engine_->epoch() + 2, &details),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("restarted")));
   EXPECT_EQ(details.effects, Effects::kNone);
-  EXPECT_FALSE(engine_->CheckEpoch(7, nullptr).ok());
+  EXPECT_FALSE(engine_->CheckEpoch("", 7, nullptr).ok());
 }
 
 TEST_F(EngineStateTest, TheEmptyNamespaceIsDefault) {

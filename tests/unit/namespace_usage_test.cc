@@ -36,6 +36,31 @@ TEST(NamespaceUsage, AreKnownWhileSomethingIsCounted) {
   EXPECT_EQ(usages.Find("n0"), nullptr);
 }
 
+TEST(NamespaceUsage, DurabilityIsOfThoseInWhichNothingIsCounted) {
+  NamespaceUsages usages({}, Durability::kSnapshot);
+  EXPECT_EQ(usages.DurabilityOf("a"), Durability::kSnapshot);
+  ASSERT_OK(usages.SetDurability("a", Durability::kSync));
+  EXPECT_EQ(usages.DurabilityOf("a"), Durability::kSync);
+  EXPECT_EQ(usages.DurabilityOf("b"), Durability::kSnapshot);
+  ASSERT_THAT(usages.List(), SizeIs(1));
+  EXPECT_EQ(usages.List()[0].durability, Durability::kSync);
+  UsageItem item;
+  ASSERT_OK(item.Begin(usages.Of("a"), Held::kVariable, 7));
+  EXPECT_EQ(usages.Of("a")->durability(), Durability::kSync);
+  EXPECT_OK(usages.SetDurability("a", Durability::kSync));
+  for (const std::optional<Durability> other :
+       {std::optional(Durability::kMemory), std::optional<Durability>()}) {
+    EXPECT_THAT(usages.SetDurability("a", other), StatusIs(absl::StatusCode::kFailedPrecondition));
+  }
+  EXPECT_EQ(usages.DurabilityOf("a"), Durability::kSync);
+  const std::shared_ptr<NamespaceUsage> held = usages.Of("a");
+  item.End();
+  ASSERT_OK(usages.SetDurability("a", std::nullopt));
+  EXPECT_EQ(held->durability(), Durability::kSnapshot);
+  EXPECT_THAT(usages.List(), IsEmpty());
+  EXPECT_THAT(usages.durabilities(), IsEmpty());
+}
+
 TEST(NamespaceUsage, OneThatGoesForAnotherMakesRoom) {
   NamespaceUsages usages({.bytes = 10, .functions = 1});
   UsageItem first, second;

@@ -39,6 +39,7 @@ struct Arguments {
   std::string value;          ///< assign
   std::vector<uint64_t> ids;  ///< release
   bool watch = false;         ///< status: again every second.
+  std::string durability;     ///< durability
 
   // bench
   int in_flight = 1;

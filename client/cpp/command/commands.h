@@ -19,6 +19,7 @@ absl::Status Export(client::Client& client, const Arguments& arguments);
 absl::Status Restore(client::Client& client, const Arguments& arguments);
 absl::Status TakeSnapshot(client::Client& client, const Arguments& arguments);
 absl::Status ListNamespaces(client::Client& client, const Arguments& arguments);
+absl::Status SetDurability(client::Client& client, const Arguments& arguments);
 absl::Status Clear(client::Client& client, const Arguments& arguments);
 absl::Status AssignVariable(client::Client& client, const Arguments& arguments);
 absl::Status DeleteVariable(client::Client& client, const Arguments& arguments);

@@ -133,6 +133,12 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   add_checkpoint("export", "Has the server write variables to a TensorFlow checkpoint",
                  &command::Export);
   add_checkpoint("restore", "Has the server read variables from one", &command::Restore);
+  CLI::App* durability =
+      Add(app, "durability", "Says what of the namespace, in which nothing is, outlives the server",
+          &command::SetDurability, chosen);
+  durability->add_option("DURABILITY", arguments.durability)
+      ->required()
+      ->check(CLI::IsMember({"memory", "snapshot", "sync"}));
   Add(app, "namespaces", "Lists the namespaces and what they hold", &command::ListNamespaces,
       chosen);
   CLI::App* clear =

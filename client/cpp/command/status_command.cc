@@ -1,4 +1,4 @@
-// status, namespaces
+// status, namespaces, durability
 
 #include <unistd.h>
 
@@ -142,6 +142,23 @@ absl::Status ListNamespaces(client::Client& client, const Arguments& arguments) 
   }
   PrintTable(rows);
   return absl::OkStatus();
+}
+
+absl::Status SetDurability(client::Client& client, const Arguments& arguments) {
+  for (const v1::Durability durability :
+       {v1::DURABILITY_MEMORY, v1::DURABILITY_SNAPSHOT, v1::DURABILITY_SYNC}) {
+    if (DurabilityText(durability) != arguments.durability) continue;
+    const absl::Status set = client.SetDurability(durability);
+    if (!set.ok()) return set;
+    if (arguments.json) {
+      std::printf("%s\n", ordered_json({{"durability", arguments.durability}}).dump(2).c_str());
+    } else {
+      std::printf("durability: %s\n", arguments.durability.c_str());
+    }
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no such durability: '", arguments.durability, "'"));
 }
 
 absl::Status Status(client::Client& client, const Arguments& arguments) {

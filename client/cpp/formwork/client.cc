@@ -420,6 +420,12 @@ absl::StatusOr<std::vector<v1::NamespaceInfo>> Client::ListNamespaces() {
   return namespaces;
 }
 
+absl::Status Client::SetDurability(v1::Durability durability) {
+  v1::SetDurabilityRequest request;
+  request.set_durability(durability);
+  return Ask(&v1::GraphService::Stub::SetDurability, std::move(request)).status();
+}
+
 absl::Status Client::Clear() {
   return Ask(&v1::GraphService::Stub::Clear, v1::ClearRequest()).status();
 }

@@ -163,8 +163,12 @@ class Client {
       const std::string& path, const std::vector<std::string>& names = {});
   /// Of all namespaces. Errors: kFailedPrecondition where nothing outlives the server.
   absl::StatusOr<v1::TakeSnapshotResponse> TakeSnapshot();
-  /// Those in which something is, by name, and what each holds.
+  /// Those in which something is, or that have a durability of their own, by name, and what each
+  /// holds.
   absl::StatusOr<std::vector<v1::NamespaceInfo>> ListNamespaces();
+  /// Gives the namespace, in which nothing is, a durability of its own, which it has until it is
+  /// removed. Errors: kFailedPrecondition if something is in it, or if nothing outlives the server.
+  absl::Status SetDurability(v1::Durability durability);
   /// Removes the namespace: all that is in it.
   absl::Status Clear();
 

@@ -154,7 +154,8 @@ class ConcreteFunction:
       try:
         for _, owner in owners:
           if owner._key[0] != epoch:
-            raise errors.restarted((yield "request", "GetServerInfo", resources.INFO).epoch)
+            info = yield "request", "GetServerInfo", resources.info_request(server)
+            raise errors.restarted(info.epoch)
         return (yield from calling(server, head, parts, owners, timeout, on_print, keep, keep_for,
                                    keep_from, atomic=atomic, relaxed=relaxed))
       except errors.Error as e:

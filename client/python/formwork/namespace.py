@@ -308,7 +308,7 @@ class Namespace:
     return self._do(self._informing(timeout))
 
   def _informing(self, timeout):
-    return ServerInfo((yield "request", "GetServerInfo", resources.INFO, timeout).server)
+    return ServerInfo((yield "request", "GetServerInfo", resources.info_request(self), timeout).server)
 
   def snapshot(self, timeout: float | None = None) -> None:
     """Has the server write what it has, in all namespaces, to its data directory.
@@ -322,7 +322,8 @@ class Namespace:
     return self._do(self._snapshotting(timeout))
 
   def _snapshotting(self, timeout):
-    yield "request", "TakeSnapshot", server_pb2.TakeSnapshotRequest(), timeout
+    yield "request", "TakeSnapshot", server_pb2.TakeSnapshotRequest(
+        namespace=self.namespace), timeout
 
   def save_checkpoint(self, path: str,
                       variables: Iterable[variables_lib.Variable | str] | None = None,
@@ -379,7 +380,9 @@ class Namespace:
     return (yield "request", "RestoreCheckpoint", request, timeout).variables
 
   def namespaces(self, filter: str = "", timeout: float | None = None) -> list[NamespaceInfo]:
-    """The NamespaceInfos of the server, by name: a namespace is there while something is in it.
+    """The NamespaceInfos of the server, by name.
+
+    A namespace is there while something is in it, or while it has a durability of its own.
 
     filter: of names; knows * and ?.
     """
@@ -387,8 +390,31 @@ class Namespace:
 
   def _listing_namespaces(self, names, timeout):
     found = yield from resources.pages(
-        "ListNamespaces", server_pb2.ListNamespacesRequest(filter=names), timeout)
+        "ListNamespaces", server_pb2.ListNamespacesRequest(
+            namespace=self.namespace, filter=names), timeout)
     return [NamespaceInfo(one) for answer in found for one in answer.namespaces]
+
+  def set_durability(self, durability: str, timeout: float | None = None) -> None:
+    """Says what of this namespace, in which nothing is, outlives the server's process.
+
+    It stays so, over restarts too, until the namespace is deleted. Where it is so already nothing is
+    done. By default it is what the server is set to (--durability).
+
+    Args:
+      durability: "memory": nothing; "snapshot": what the last one has; "sync": all that was answered,
+        for which each answer waits.
+    Raises:
+      Error: FAILED_PRECONDITION: something is in it, or the server has no data directory.
+    """
+    if durability not in ("memory", "snapshot", "sync"):
+      raise errors.invalid(
+          "durability: expected \"memory\", \"snapshot\" or \"sync\", got %r" % (durability,))
+    return self._do(self._setting_durability(durability, timeout))
+
+  def _setting_durability(self, durability, timeout):
+    yield "request", "SetDurability", server_pb2.SetDurabilityRequest(
+        namespace=self.namespace,
+        durability=server_pb2.Durability.Value("DURABILITY_" + durability.upper())), timeout
 
   def delete_namespace(self, name: str, timeout: float | None = None) -> None:
     """Removes a namespace, this one or another: all that is in it. Nothing there is no error."""
@@ -414,7 +440,7 @@ class Namespace:
       return True
     epoch, limit = self._message_limit
     if not limit or epoch != self._channel.epoch:
-      info = yield "request", "GetServerInfo", resources.INFO
+      info = yield "request", "GetServerInfo", resources.info_request(self)
       limit = min(channel_lib.MAX_MESSAGE, info.server.limits.message_bytes or math.inf)
       limit -= _ROOM_FOR_REST
       self._message_limit = info.epoch, limit
@@ -451,7 +477,7 @@ class NamespaceInfo:
     variables, other_resources, functions, kept_tensors: how many; other resources are tables,
       iterators and the like.
     nbytes: of all of it.
-    durability: as ServerInfo's.
+    durability: what of it outlives the server's process, as ServerInfo's.
   """
 
   def __init__(self, message):
@@ -477,14 +503,14 @@ class ServerInfo:
 
   Attributes:
     version: of the server's program.
-    epoch: another one at each start after which something may be gone.
+    epoch: of the namespace: another one at each start after which something of it may be gone.
     uptime: seconds.
     devices: [(name, kind, threads)].
     ops: the names of the ops that it has, sorted.
     limits: {name: number}, as "memory_bytes"; what is not there is not limited.
     features: names of what it can do beyond the first release of its API.
-    durability: what outlives its process: "memory": nothing; "snapshot": what the last one has;
-      "sync": all that was answered.
+    durability: what outlives its process of namespaces that have none of their own: "memory":
+      nothing; "snapshot": what the last one has; "sync": all that was answered.
     instruction_set: that its kernels use, as "avx2".
   """
 

@@ -17,7 +17,6 @@ from formwork.v1 import types_pb2
 from formwork.v1 import variables_pb2
 
 _LOG = logging.getLogger("formwork")
-INFO = server_pb2.GetServerInfoRequest()
 
 
 class Resource:
@@ -115,11 +114,16 @@ def from_info(server, info, epoch, existed=True):
 
 
 # ------------------------------------------------------------------------------------- operations
+def info_request(server):
+  """A request for the ServerInfo, whose answer has the epoch of the namespace."""
+  return server_pb2.GetServerInfoRequest(namespace=server.namespace)
+
+
 def by_id(server, owners, ask):
   """Runs the operation ask(epoch) on what has IDs, once more where the server was restarted."""
   for again in (False, True):
     if len({owner._key[0] for owner in owners}) > 1:
-      yield from renew(owners, (yield "request", "GetServerInfo", INFO).epoch)
+      yield from renew(owners, (yield "request", "GetServerInfo", info_request(server)).epoch)
     try:
       return (yield from ask(owners[0]._key[0] if owners else 0))
     except errors.Error as e:
