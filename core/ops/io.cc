@@ -1,4 +1,4 @@
-// Ops that read and write files.
+// Ops that read and write files, and values as bytes.
 
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
@@ -33,6 +33,11 @@ void RegisterIoOps(OpRegistry& registry) {
   // Another time the file may have changed.
   registry.Add("ReadFile(filename: string) -> (contents: string)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRandom, .sized_by_value = true});
+  // Elements that stand for all others may be few for a large value.
+  registry.Add("ParseTensor(serialized: string) -> (output: out_type); out_type: type",
+               {.sized_by_value = true});
+  registry.Add("SerializeTensor(tensor: T) -> (serialized: string); T: type",
+               {.shape_fn = shapes::Scalar});
   registry.Add("MatchingFiles(pattern: string) -> (filenames: string)",
                {.shape_fn = VectorOfAnySize, .effect = Effect::kRandom, .sized_by_value = true});
 }

@@ -420,6 +420,10 @@ void RegisterSparseOps(OpRegistry& registry) {
       "variant} = string",
       {.shape_fn = DeserializeShape});
   registry.Add(
+      "DeserializeManySparse(serialized_sparse: string) -> (sparse_indices: int64, sparse_values: "
+      "dtype, sparse_shape: int64); dtype: type",
+      {.shape_fn = DeserializeShape});
+  registry.Add(
       "SparseCross(indices: N*int64, values: sparse_types, shapes: N*int64, dense_inputs: "
       "dense_types) -> (output_indices: int64, output_values: out_type, output_shape: int64); N: "
       "int >= 0; hashed_output: bool; num_buckets: int >= 0; hash_key: int; sparse_types: "

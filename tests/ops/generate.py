@@ -37,7 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LARGE = 600  # Outputs of more elements are sampled.
 SAMPLES = 48
 # Inputs, and ops, whose shapes TensorFlow wants to know when it builds the op.
-NEEDS_SHAPE = {"block_shape", "ApproxTopK"}
+NEEDS_SHAPE = {"block_shape", "ApproxTopK", "Dequantize"}
 
 _lines = []
 _tf = None
@@ -545,7 +545,9 @@ def case(op, *inputs, tolerance=None, values=True, comment=None, **attrs):
     elif dtype == "variant":
       _lines.extend(_text("out", dtype, array.array, array.text))
     else:
-      _lines.extend(_text("out", dtype, np.asarray(array), None if values else "any"))
+      # As an object: NumPy's own strings end before their last zeros.
+      array = np.array(array, object) if isinstance(array, bytes) else np.asarray(array)
+      _lines.extend(_text("out", dtype, array, None if values else "any"))
   _lines.append("")
 
 

@@ -150,6 +150,7 @@ void RegisterIoCpuKernels(KernelRegistry& registry) {
   registry.Add("MergeV2Checkpoints", MakeMergeV2Checkpoints);
   registry.Add("ShardedFilename", MakeShardedFilename);
   AddFileCpuKernels(registry);
+  AddSerializedTensorCpuKernels(registry);
   AddMatchingFilesCpuKernels(registry);
   AddParseExampleCpuKernels(registry);
   AddDecodeCsvCpuKernels(registry);

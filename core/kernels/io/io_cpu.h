@@ -9,5 +9,6 @@ void AddDecodeCsvCpuKernels(KernelRegistry& registry);
 void AddFileCpuKernels(KernelRegistry& registry);
 void AddMatchingFilesCpuKernels(KernelRegistry& registry);
 void AddParseExampleCpuKernels(KernelRegistry& registry);
+void AddSerializedTensorCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -18,71 +18,13 @@
 #include "core/kernels/io/io_cpu.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/shape_tensor.h"
+#include "core/kernels/wire_format.h"
 #include "core/ops/dims.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/parse.h"
 
 namespace formwork {
 namespace {
-
-// Protocol buffers' wire format.
-constexpr uint32_t kVarint = 0;
-constexpr uint32_t kBytes = 2;
-constexpr uint32_t kFixed32 = 5;
-
-struct WireField {
-  uint32_t number = 0;
-  uint32_t type = 0;
-  uint64_t varint = 0;
-  absl::string_view bytes;  ///< Of what has a length, and of fixed numbers.
-};
-
-// The fields of a message, one after the other.
-class WireReader {
- public:
-  explicit WireReader(absl::string_view message) : rest_(message) {}
-
-  bool done() const { return rest_.empty(); }
-  // False where the message is malformed.
-  bool Next(WireField& field) {
-    uint64_t tag;
-    if (!Varint(tag) || tag > std::numeric_limits<uint32_t>::max() || tag < 8) return false;
-    field.number = static_cast<uint32_t>(tag >> 3);
-    field.type = tag & 7;
-    uint64_t size = 0;
-    switch (field.type) {
-      case kVarint:
-        return Varint(field.varint);
-      case kBytes:
-        return Varint(size) && Take(size, field.bytes);
-      case kFixed32:
-        return Take(4, field.bytes);
-      case 1:
-        return Take(8, field.bytes);
-      default:  // Groups, which none of these messages has.
-        return false;
-    }
-  }
-  bool Varint(uint64_t& value) {
-    value = 0;
-    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<uint8_t>(rest_.front());
-      rest_.remove_prefix(1);
-      value |= uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
-  bool Take(uint64_t size, absl::string_view& bytes) {
-    if (size > rest_.size()) return false;
-    bytes = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return true;
-  }
-
- private:
-  absl::string_view rest_;
-};
 
 // A list of an example, not decoded yet. kInvalid: it has none of that name, or one of no kind.
 struct Feature {

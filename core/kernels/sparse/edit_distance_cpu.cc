@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,15 @@ struct Sequences {
 
 // A few rows of the table of distances at a time. `equal(i, j)` compares elements.
 template <typename T>
+bool AreSame(const T& a, const T& b) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  } else {
+    return a == b;
+  }
+}
+
+template <typename T>
 int64_t Distance(absl::Span<const T> a, absl::Span<const T> b) {
   std::vector<int64_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int64_t>(j);
@@ -49,7 +59,7 @@ int64_t Distance(absl::Span<const T> a, absl::Span<const T> b) {
     row[0] = static_cast<int64_t>(i) + 1;
     for (size_t j = 0; j < b.size(); ++j) {
       if (WorkIsCutAt(static_cast<int64_t>(j))) break;
-      const int64_t replaced = corner + (a[i] == b[j] ? 0 : 1);
+      const int64_t replaced = corner + (AreSame(a[i], b[j]) ? 0 : 1);
       corner = row[j + 1];
       row[j + 1] = std::min({replaced, row[j] + 1, corner + 1});
     }
@@ -126,8 +136,8 @@ absl::StatusOr<KernelFn> MakeEditDistance(KernelInit& init) {
       switch (ctx.input(1).dtype()) {
         FORMWORK_INTEGER_CASES(return Distances<T>(ctx, normalize, out))
         FORMWORK_CASE(bool, return Distances<T>(ctx, normalize, out))
-        FORMWORK_CASE(float, return Distances<T>(ctx, normalize, out))
-        FORMWORK_CASE(double, return Distances<T>(ctx, normalize, out))
+        FORMWORK_FLOAT_CASES(return Distances<T>(ctx, normalize, out))
+        FORMWORK_COMPLEX_CASES(return Distances<T>(ctx, normalize, out))
         FORMWORK_CASE(std::string, return Distances<T>(ctx, normalize, out))
         default:
           return Unimplemented("EditDistance: dtype ", DTypeName(ctx.input(1).dtype()),

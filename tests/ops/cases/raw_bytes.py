@@ -1,5 +1,5 @@
 """Strings as the bytes of elements."""
-from generate import case, error, tensor
+from generate import case, error, tensor, zeros
 
 BYTES = bytes(range(1, 33))
 PADDED = ["float", "double", "int32", "uint16", "uint8", "int16", "int8", "int64", "bfloat16"]
@@ -25,3 +25,32 @@ case("DecodePaddedRaw", tensor("string", [], shape=[2, 0]), 4, out_type="int32")
 error("DecodePaddedRaw", [b"ab"], 3, out_type="int16", text="fixed_length (3) must be a multiple")
 error("DecodePaddedRaw", [b"ab"], 0, out_type="int16", text="fixed_length (0) must be greater")
 error("DecodePaddedRaw", [b"ab"], [2], out_type="int16", text="k must be scalar, got shape [1]")
+
+for dtype in ["float", "double", "half", "bfloat16", "int8", "uint16", "int32", "int64", "uint64", "bool", "complex64",
+              "complex128", "string"]:
+  case("SerializeTensor", tensor(dtype, ["ab", "", "\x00"]) if dtype == "string" else tensor(dtype, [1, 0, 3]))
+case("SerializeTensor", 3.0)
+case("SerializeTensor", zeros([0, 200]))
+case("SerializeTensor", tensor("string", []))
+FLOATS = b"\x08\x01\x12\x04\x12\x02\x08\x03"
+case("ParseTensor", FLOATS + b"\x22\x0c" + b"\x00\x00\x80?" * 3, out_type="float")
+# Elements one by one, packed and not, of which the last stands for the rest; more than there are; none.
+case("ParseTensor", FLOATS + b"\x2a\x08\x00\x00\x80?\x00\x00\x00@", out_type="float")
+case("ParseTensor", FLOATS + b"\x2d\x00\x00\x80?\x2d\x00\x00\x00@", out_type="float")
+case("ParseTensor", FLOATS + b"\x2a\x10" + b"\x00\x00\x80?" * 4, out_type="float")
+case("ParseTensor", FLOATS, out_type="float")
+case("ParseTensor", b"\x08\x01\x12\x00", out_type="float")
+case("ParseTensor", b"\x08\x03\x12\x04\x12\x02\x08\x02:\x0b\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02", out_type="int32")
+case("ParseTensor", b"\x08\x09\x12\x04\x12\x02\x08\x02P\x07", out_type="int64")
+case("ParseTensor", b"\x08\x13\x12\x04\x12\x02\x08\x02\x6a\x03\x80x\x01", out_type="half")
+case("ParseTensor", b"\x08\x0a\x12\x04\x12\x02\x08\x02\x5a\x02\x05\x00", out_type="bool")
+case("ParseTensor", b"\x08\x08\x12\x00J\x08\x00\x00\x80?\x00\x00\x00@", out_type="complex64")
+case("ParseTensor", b"\x08\x07\x12\x04\x12\x02\x08\x03B\x02ab\x42\x00", out_type="string")
+case("ParseTensor", b"\x08\x07\x12\x04\x12\x02\x08\x02\x22\x05\x02\x01xyz", out_type="string")
+error("ParseTensor", FLOATS, out_type="double", text="Type mismatch between parsed tensor (float) and dtype (double)")
+error("ParseTensor", ["a"], out_type="float", text="Expected `serialized` to be a scalar, got shape: [1]")
+error("ParseTensor", b"xx", out_type="float", text="Cannot parse tensor from proto")
+error("ParseTensor", FLOATS + b"\x22\x04aaaa", out_type="float", text="Cannot parse tensor from proto")
+error("ParseTensor", FLOATS + b"\x22\x7f", out_type="float", text="Cannot parse tensor from proto")
+error("ParseTensor", b"\x08\x01\x12\x0d\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", out_type="float",
+      text="Cannot parse tensor from proto")

@@ -393,3 +393,25 @@ for indices, values, shape, text in [
     (INDICES, VALUES, tensor("int64", [3, -4]), "Expected shape dimensions to be non-negative"),
     (INDICES, VALUES, tensor("int64", [1 << 40, 1 << 40]), "Encountered overflow when multiplying")]:
   error("SparseSoftmax", indices, values, shape, text=text)
+
+# Sparse tensors as strings: what TensorFlow has written, it reads.
+for dtype, values in [("float", [1, 2]), ("int64", [1, -2]), ("string", ["ab", ""]), ("bool", [1, 0]), ("half", [1, 2]),
+                      ("complex64", [1, 2])]:
+  case("SerializeSparse", tensor("int64", [[0, 1], [2, 0]]), tensor(dtype, values), tensor("int64", [3, 300]))
+  case("SerializeManySparse", tensor("int64", [[0, 1], [2, 0]]), tensor(dtype, values), tensor("int64", [3, 3]))
+rows = [[b"\x08\x09\x12\x08\x12\x02\x08\x01\x12\x02\x08\x01\x22\x08\x01\x00\x00\x00\x00\x00\x00\x00",
+         b"\x08\x01\x12\x04\x12\x02\x08\x01\x22\x04\x00\x00\x80?",
+         b"\x08\x09\x12\x04\x12\x02\x08\x01\x22\x08\x03\x00\x00\x00\x00\x00\x00\x00"],
+        [b"\x08\x09\x12\x06\x12\x00\x12\x02\x08\x01", b"\x08\x01\x12\x02\x12\x00",
+         b"\x08\x09\x12\x04\x12\x02\x08\x01\x22\x08\x03\x00\x00\x00\x00\x00\x00\x00"]]
+case("DeserializeManySparse", tensor("string", rows), dtype="float")
+case("DeserializeSparse", tensor("string", rows), dtype="float")
+case("DeserializeSparse", tensor("string", rows[0]), dtype="float")
+error("DeserializeSparse", tensor("string", rows), dtype="double",
+      text="Requested SparseTensor of type double but SparseTensor[0].values.dtype() == float")
+error("DeserializeSparse", tensor("string", [[rows[0][0], b"\x08", rows[0][2]]]), dtype="float", text="parse")
+error("DeserializeManySparse", tensor("string", [["", ""]]), dtype="float",
+      text="Serialized sparse should have 3")
+for dtype in ["half", "bfloat16", "complex64", "complex128"]:
+  case("EditDistance", tensor("int64", [[0, 0], [0, 1]]), tensor(dtype, [1, 2]), tensor("int64", [1, 2]),
+       tensor("int64", [[0, 0], [0, 1]]), tensor(dtype, [1, 3]), tensor("int64", [1, 3]))
