@@ -280,6 +280,14 @@ class CaseRuns {
 
 }  // namespace
 
+absl::Status RunForStatus(const OpCase& op_case, const OpRegistry& ops,
+                          const KernelRegistry& kernels) {
+  CaseRuns runs(ops, kernels, ProcessAllocator());
+  FORMWORK_RETURN_IF_ERROR(runs.Prepare(op_case, ops, kernels));
+  StopFlag stop;
+  return runs.Run(stop);
+}
+
 absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
                             const KernelRegistry& kernels) {
   GuardedAllocator allocator;

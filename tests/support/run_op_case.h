@@ -27,4 +27,9 @@ absl::Status RunStoppedCase(const OpCase& op_case, const OpRegistry& ops,
 absl::Status RunLateCase(const OpCase& op_case, const OpRegistry& ops,
                          const KernelRegistry& kernels);
 
+/// Runs the case's kernel once, compares nothing, and gives the status of the factory or the
+/// kernel. Errors: also as RunOpCase, where there is nothing to run.
+absl::Status RunForStatus(const OpCase& op_case, const OpRegistry& ops,
+                          const KernelRegistry& kernels);
+
 }  // namespace formwork::testing

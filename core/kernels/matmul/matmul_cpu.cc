@@ -85,14 +85,17 @@ absl::StatusOr<KernelFn> MakeBatchMatMul(KernelInit& init) {
       });
 }
 
-// int8 and uint8 as int32.
-absl::StatusOr<Tensor> BytesAsInt32(Allocator& allocator, const Tensor& bytes) {
-  FORMWORK_ASSIGN_OR_RETURN(Tensor wide, Tensor::Allocate(allocator, DType::kInt32, bytes.shape()));
-  int32_t* to = wide.mutable_data<int32_t>();
+// int8 and uint8 as int32 or float.
+template <typename T>
+absl::StatusOr<Tensor> BytesAs(Allocator& allocator, const Tensor& bytes) {
+  FORMWORK_ASSIGN_OR_RETURN(Tensor wide,
+                            Tensor::Allocate(allocator, DTypeOf<T>::value, bytes.shape()));
+  T* to = wide.mutable_data<T>();
   const bool is_signed = bytes.dtype() == DType::kInt8;
   ParallelFor(bytes.num_elements(), 1 << 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      to[i] = is_signed ? int32_t{bytes.data<int8_t>()[i]} : int32_t{bytes.data<uint8_t>()[i]};
+      to[i] = is_signed ? static_cast<T>(bytes.data<int8_t>()[i])
+                        : static_cast<T>(bytes.data<uint8_t>()[i]);
     }
   });
   return wide;
@@ -105,22 +108,37 @@ absl::StatusOr<KernelFn> MakeBatchMatMulV3(KernelInit& init) {
   const DType x_dtype = init.input_dtypes()[0];
   const DType y_dtype = init.input_dtypes()[1];
   if (x_dtype == out && y_dtype == out) return MakeBatchMatMul<true>(init);
-  if (out != DType::kInt32 || !IsByte(x_dtype) || !IsByte(y_dtype)) {
+  const bool bytes = out == DType::kInt32 && IsByte(x_dtype) && IsByte(y_dtype);
+  const bool mixed = out == DType::kBfloat16 &&
+                     (x_dtype == out ? IsByte(y_dtype) : y_dtype == out && IsByte(x_dtype));
+  if (!bytes && !mixed) {
     return Unimplemented(init.op().name, ": ", DTypeName(x_dtype), " times ", DTypeName(y_dtype),
                          " into ", DTypeName(out), " is not supported");
   }
   FORMWORK_ASSIGN_OR_RETURN(const ProductAttrs attrs, ProductAttrs::OfBatchMatMul(init.attrs()));
-  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+  return KernelFn([attrs, bytes](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(
         const ProductGeometry geometry,
         PrepareBatchMatMul(attrs, /*broadcast=*/true, ctx.input(0).shape().dims(),
                            ctx.input(1).shape().dims()));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor x, BytesAsInt32(ctx.allocator(), ctx.input(0)));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor y, BytesAsInt32(ctx.allocator(), ctx.input(1)));
+    auto wide = [&](int i) -> absl::StatusOr<Tensor> {
+      const Tensor& input = ctx.input(i);
+      if (bytes) return BytesAs<int32_t>(ctx.allocator(), input);
+      return IsByte(input.dtype()) ? BytesAs<float>(ctx.allocator(), input)
+                                   : Widened(ctx.allocator(), input);
+    };
+    FORMWORK_ASSIGN_OR_RETURN(Tensor x, wide(0));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor y, wide(1));
     FORMWORK_ASSIGN_OR_RETURN(Tensor product,
                               Multiply(ctx.allocator(), geometry, x, {attrs.transpose_x, false}, y,
                                        {attrs.transpose_y, false}));
-    ctx.SetOutput(0, std::move(product));
+    if (bytes) {
+      ctx.SetOutput(0, std::move(product));
+      return absl::OkStatus();
+    }
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * out,
+                              ctx.AllocateOutput(0, DType::kBfloat16, product.shape()));
+    NarrowTo(DType::kBfloat16, product.data<float>(), product.num_elements(), out->mutable_raw());
     return absl::OkStatus();
   });
 }

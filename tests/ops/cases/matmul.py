@@ -140,3 +140,10 @@ for a, b in [("float", "float"), ("bfloat16", "float"), ("float", "bfloat16"),
 case("SparseMatMul", tensor("float", [], [2, 0]), tensor("float", [], [0, 3]))
 error("SparseMatMul", [[1.0]], [[1.0], [2.0]], text="Matrix size")
 error("SparseMatMul", [1.0], [[1.0]], text="")
+
+ROUNDED = "rel 3e-2 abs 0.5"  # TensorFlow rounds each sum, we round once.
+for dtype in ["int8", "uint8"]:
+  case("BatchMatMulV3", uniform([2, 3, 4], seed=1, dtype="bfloat16"), uniform([4, 5], 0, 100, 2, dtype), Tout="bfloat16",
+       tolerance=ROUNDED)
+  case("BatchMatMulV3", uniform([3, 4], 0, 100, 2, dtype), uniform([2, 5, 4], seed=1, dtype="bfloat16"), Tout="bfloat16",
+       adj_y=True, tolerance=ROUNDED)
