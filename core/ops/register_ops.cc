@@ -13,6 +13,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"nn", RegisterNnOps},
       {"ctc", RegisterCtcOps},
       {"fake_quant", RegisterFakeQuantOps},
+      {"quantize", RegisterQuantizeOps},
       {"conv", RegisterConvOps},
       {"lrn", RegisterLrnOps},
       {"conv3d", RegisterConv3dOps},

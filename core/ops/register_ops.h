@@ -29,6 +29,7 @@ void RegisterSegmentOps(OpRegistry& registry);
 void RegisterNnOps(OpRegistry& registry);
 void RegisterCtcOps(OpRegistry& registry);
 void RegisterFakeQuantOps(OpRegistry& registry);
+void RegisterQuantizeOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);
 void RegisterLrnOps(OpRegistry& registry);
 void RegisterConv3dOps(OpRegistry& registry);

@@ -12,6 +12,7 @@ void RegisterNnCpuKernels(KernelRegistry& registry) {
   RegisterLayerNormKernel(registry);
   RegisterSoftmaxKernels(registry);
   RegisterLrnKernels(registry);
+  RegisterQuantizeKernels(registry);
   RegisterTopKKernels(registry);
 }
 

@@ -12,6 +12,7 @@ void RegisterCtcKernels(KernelRegistry& registry);       ///< CTCLoss, CTCGreedy
 void RegisterFakeQuantKernels(KernelRegistry& registry);
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
 void RegisterLrnKernels(KernelRegistry& registry);       ///< LRN, LRNGrad
+void RegisterQuantizeKernels(KernelRegistry& registry);  ///< QuantizeV2, Dequantize, and both
 void RegisterSoftmaxKernels(KernelRegistry& registry);   ///< Softmax and its cross entropies
 void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, ApproxTopK, InTopKV2
 
