@@ -40,6 +40,13 @@ void RegisterDebugOps(OpRegistry& registry) {
                {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
   registry.Add("Timestamp() -> (ts: double)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kExternal});
+  registry.Add("ScalarSummary(tags: string, values: T) -> (summary: string); T: realnumbertype",
+               {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "HistogramSummary(tag: string, values: T) -> (summary: string); T: realnumbertype = float",
+      {.shape_fn = shapes::Scalar});
+  registry.Add("MergeSummary(inputs: N*string) -> (summary: string); N: int >= 1",
+               {.shape_fn = shapes::Scalar});
   registry.Add("CheckNumericsV2(tensor: T) -> (output: T); T: floattype; message: string",
                {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kExternal});
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
+#include "core/kernels/debug/debug_cpu.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/debug.h"
@@ -178,6 +179,7 @@ void RegisterDebugCpuKernels(KernelRegistry& registry) {
   registry.Add("CheckNumerics", MakeCheckNumerics);
   registry.Add("CheckNumericsV2", MakeCheckNumericsV2);
   registry.Add("Timestamp", MakeTimestamp);
+  AddSummaryCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -34,3 +34,21 @@ error("PrintV2", ["a"], text="Input is expected to be scalar, but got [1]")
 error("PrintV2", "a", output_stream="foo", text="Unknown output stream: foo")
 
 case("Timestamp", values=False)
+
+for dtype in ["float", "double", "half", "bfloat16", "int8", "uint16", "int32", "int64", "uint64"]:
+  case("ScalarSummary", ["a", "b"], tensor(dtype, [1, 0]))
+  case("HistogramSummary", "h", tensor(dtype, [[1, 2, 0], [3, 3, 100]]))
+case("ScalarSummary", "a", 1.5)
+case("ScalarSummary", ["a"], [NAN])
+error("ScalarSummary", "a", [1.0, 2.0], text="tags and values are not the same shape: [] != [2]")
+case("HistogramSummary", "h", [1.0, 2.0, -3.0, 0.0, 1e6, -1e-13, 1e30, -3.4e38])
+case("HistogramSummary", "h", tensor("float", []))
+case("HistogramSummary", "", 0.0)
+error("HistogramSummary", ["h"], [1.0], text="tags must be scalar")
+error("HistogramSummary", "h", [1.0, NAN], text="Nan in summary histogram for: case")
+error("HistogramSummary", "h", [1.0, -INF], text="Infinity in Histogram for: case")
+A, B = b"\x0a\x08\x0a\x01a\x15\x00\x00\x80?", b"\x0a\x08\x0a\x01b\x15\x00\x00\x80?"
+case("MergeSummary", [A, [[B, b""]]])
+case("MergeSummary", [b""])
+error("MergeSummary", [A, [B, A]], text="Duplicate tag a found in summary inputs ")
+error("MergeSummary", [A[:-1]], text="Could not parse one of the summary inputs")
