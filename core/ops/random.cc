@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/ops/dims.h"
 #include "core/ops/graph_dtype.h"
@@ -178,6 +179,23 @@ void RegisterRandomOps(OpRegistry& registry) {
   registry.Add(
       "StatelessTruncatedNormalV2(shape: host Tshape, key: uint64, counter: uint64, alg: host "
       "int32) -> (output: dtype); dtype: floattype = float; Tshape: indextype = int32",
+      {.shape_fn = RandomShape, .sized_by_value = true});
+  // The first versions take the seed itself.
+  for (const char* name :
+       {"StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal"}) {
+    registry.Add(absl::StrCat(name,
+                              "(shape: host T, seed: host Tseed) -> (output: dtype); dtype: "
+                              "floattype = float; T: indextype = int32; Tseed: indextype = int64"),
+                 {.shape_fn = RandomShape, .sized_by_value = true});
+  }
+  registry.Add(
+      "StatelessRandomUniformInt(shape: host T, seed: host Tseed, minval: host dtype, maxval: host "
+      "dtype) -> (output: dtype); dtype: indextype; T: indextype; Tseed: indextype = int64",
+      {.shape_fn = RandomShape, .sized_by_value = true});
+  registry.Add(
+      "StatelessRandomUniformFullInt(shape: host T, seed: host Tseed) -> (output: dtype); dtype: "
+      "{int32, int64, uint32, uint64} = uint64; T: indextype = int32; Tseed: {int32, int64, "
+      "uint32, uint64} = int64",
       {.shape_fn = RandomShape, .sized_by_value = true});
   registry.Add("StatelessRandomGetAlg() -> (alg: host int32)", {.shape_fn = shapes::Scalar});
   registry.Add(

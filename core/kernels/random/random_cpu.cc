@@ -81,7 +81,8 @@ absl::StatusOr<KernelFn> MakeGetAlgorithm(KernelInit&) {
   });
 }
 
-template <Distribution kDistribution>
+// kSeeded: the first versions, whose inputs are shape and seed.
+template <Distribution kDistribution, bool kSeeded = false>
 absl::StatusOr<KernelFn> MakeStateless(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   const RandomFillFn fill = RandomFillFor(kDistribution, dtype);
@@ -90,20 +91,23 @@ absl::StatusOr<KernelFn> MakeStateless(KernelInit& init) {
   }
   return KernelFn([dtype, fill](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
-    FORMWORK_ASSIGN_OR_RETURN(const Philox philox, StatelessPhilox(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Philox philox,
+                              kSeeded ? PhiloxOfSeed(ctx.input(1)) : StatelessPhilox(ctx));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
     fill(philox, *output);
     return absl::OkStatus();
   });
 }
 
+template <bool kSeeded>
 absl::StatusOr<KernelFn> MakeStatelessUniformInt(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
-    FORMWORK_ASSIGN_OR_RETURN(const Philox philox, StatelessPhilox(ctx));
-    const Tensor minval = ctx.input(4);
-    const Tensor maxval = ctx.input(5);
+    FORMWORK_ASSIGN_OR_RETURN(const Philox philox,
+                              kSeeded ? PhiloxOfSeed(ctx.input(1)) : StatelessPhilox(ctx));
+    const Tensor minval = ctx.input(kSeeded ? 2 : 4);
+    const Tensor maxval = ctx.input(kSeeded ? 3 : 5);
     FORMWORK_RETURN_IF_ERROR(CheckUniformBounds(minval.shape().dims(), maxval.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
@@ -246,7 +250,12 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   registry.Add("StatelessRandomNormalV2", MakeStateless<Distribution::kNormal>);
   registry.Add("StatelessTruncatedNormalV2", MakeStateless<Distribution::kTruncatedNormal>);
   registry.Add("StatelessRandomUniformFullIntV2", MakeStateless<Distribution::kFullInt>);
-  registry.Add("StatelessRandomUniformIntV2", MakeStatelessUniformInt);
+  registry.Add("StatelessRandomUniformIntV2", MakeStatelessUniformInt<false>);
+  registry.Add("StatelessRandomUniform", MakeStateless<Distribution::kUniform, true>);
+  registry.Add("StatelessRandomNormal", MakeStateless<Distribution::kNormal, true>);
+  registry.Add("StatelessTruncatedNormal", MakeStateless<Distribution::kTruncatedNormal, true>);
+  registry.Add("StatelessRandomUniformFullInt", MakeStateless<Distribution::kFullInt, true>);
+  registry.Add("StatelessRandomUniformInt", MakeStatelessUniformInt<true>);
   registry.Add("RandomUniform", MakeStateful<Distribution::kUniform>);
   registry.Add("RandomStandardNormal", MakeStateful<Distribution::kNormal>);
   registry.Add("TruncatedNormal", MakeStateful<Distribution::kTruncatedNormal>);

@@ -65,3 +65,16 @@ error("Multinomial", [1.0], 7, text="")
 error("Multinomial", [[1.0]], -1, text="num_samples should be non-negative, got -1")
 error("Multinomial", [[1.0]], [1], text="")
 error("Multinomial", tensor("float", [], [2, 0]), 1, text="num_classes should be positive, got 0")
+
+# The first versions, which take the seed itself.
+for op in ["StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal"]:
+  for dtype in FLOATS:
+    case(op, [3, 101], [12, -34], dtype=dtype, tolerance=EXACT)
+  case(op, tensor("int64", [7]), tensor("int64", [2**40, -5]), tolerance=EXACT)
+  error(op, [3], [1, 2, 3], text="seed must have shape [2], not [3]")
+for dtype in ["int32", "int64", "uint32", "uint64"]:
+  case("StatelessRandomUniformFullInt", [70], tensor("int64", [3, 4]), dtype=dtype)
+error("StatelessRandomUniformFullInt", [5], tensor("uint32", [2**32 - 1, 2**31]), dtype="uint64", text="seed")
+for dtype in ["int32", "int64"]:
+  case("StatelessRandomUniformInt", [70], [3, 4], tensor(dtype, -5), tensor(dtype, 1000))
+  error("StatelessRandomUniformInt", [7], [3, 4], tensor(dtype, 5), tensor(dtype, 5), text="Need minval < maxval")
