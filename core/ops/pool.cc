@@ -140,6 +140,17 @@ absl::Status MaxPoolGradShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status MaxPoolGradV2Shape(InferenceContext& c) {
+  c.set_output(0, c.input(0));
+  return absl::OkStatus();
+}
+
+// The gradient of MaxPoolGrad for its gradient: as the pooled image.
+absl::Status MaxPoolGradGradShape(InferenceContext& c) {
+  c.set_output(0, c.input(1));
+  return absl::OkStatus();
+}
+
 absl::Status AvgPoolGradShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(c.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(const PartialShape orig_input, shapes::ShapeFromInput(c, 0));
@@ -173,6 +184,21 @@ void RegisterPoolOps(OpRegistry& registry) {
       "strides: list(int) >= 4; padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} "
       "= \"NHWC\"; T: floattype",
       {.shape_fn = AvgPoolGradShape, .sized_by_value = true});
+  registry.Add(
+      "MaxPoolGradV2(orig_input: T, orig_output: T, grad: T, ksize: host int32, strides: host "
+      "int32) -> (output: T); padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} = "
+      "\"NHWC\"; T: realnumbertype = float",
+      {.shape_fn = MaxPoolGradV2Shape});
+  registry.Add(
+      "MaxPoolGradGrad(orig_input: T, orig_output: T, grad: T) -> (output: T); ksize: list(int) >= "
+      "4; strides: list(int) >= 4; padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", "
+      "\"NCHW\"} = \"NHWC\"; T: realnumbertype",
+      {.shape_fn = MaxPoolGradGradShape});
+  registry.Add(
+      "MaxPoolGradGradV2(orig_input: T, orig_output: T, grad: T, ksize: host int32, strides: host "
+      "int32) -> (output: T); padding: {\"SAME\", \"VALID\"}; data_format: {\"NHWC\", \"NCHW\"} = "
+      "\"NHWC\"; T: realnumbertype",
+      {.shape_fn = MaxPoolGradGradShape});
   registry.Add(
       "MaxPoolV2(input: T, ksize: host int32, strides: host int32) -> (output: T); T: {floattype, "
       "int32, int64, uint8, int16, int8, uint16, qint8} = float; padding: {\"SAME\", \"VALID\"}; "

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/conv/conv_run.h"
 #include "core/kernels/conv/pool_loops.h"
@@ -165,6 +166,22 @@ absl::StatusOr<KernelFn> MakeMaxPoolV2(KernelInit& init) {
   });
 }
 
+absl::Status MaxPoolGrad(const SlidingAttrs& attrs, bool relu, KernelContext& ctx) {
+  const Tensor& input = ctx.input(0);
+  const Tensor& gradient = ctx.input(2);
+  FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PrepareMaxPoolGrad(attrs, input.shape().dims(),
+                                                                      ctx.input(1).shape().dims(),
+                                                                      gradient.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), input.shape()));
+  if (output->num_elements() == 0) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
+                            Prepared(input, shape.channels_first, ctx.allocator()));
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor g,
+                            Prepared(gradient, shape.channels_first, ctx.allocator()));
+  return RunInto(LastInput(shape), shape.channels_first, ctx.allocator(), output,
+                 [&](Tensor& out) { MaxGradientLoops(shape, relu, in, g, out); });
+}
+
 absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfPool(init.attrs()));
   if (!IsMaxType(init.input_dtypes()[0])) {
@@ -174,20 +191,98 @@ absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
     return Unimplemented("MaxPoolingGrad is not yet supported on the depth dimension.");
   }
   const bool relu = OfRelu(init.attrs());
-  return KernelFn([attrs, relu](KernelContext& ctx) -> absl::Status {
-    const Tensor& input = ctx.input(0);
-    const Tensor& gradient = ctx.input(2);
-    FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape, PrepareMaxPoolGrad(attrs, input.shape().dims(),
-                                                                        ctx.input(1).shape().dims(),
-                                                                        gradient.shape().dims()));
-    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), input.shape()));
-    if (output->num_elements() == 0) return absl::OkStatus();
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor in,
-                              Prepared(input, shape.channels_first, ctx.allocator()));
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor g,
-                              Prepared(gradient, shape.channels_first, ctx.allocator()));
-    return RunInto(LastInput(shape), shape.channels_first, ctx.allocator(), output,
-                   [&](Tensor& out) { MaxGradientLoops(shape, relu, in, g, out); });
+  return KernelFn([attrs, relu](KernelContext& ctx) { return MaxPoolGrad(attrs, relu, ctx); });
+}
+
+// Its window and strides are inputs.
+absl::StatusOr<KernelFn> MakeMaxPoolGradV2(KernelInit& init) {
+  if (!IsMaxType(init.input_dtypes()[0])) {
+    return NoSuchType("MaxPoolGradV2", init.input_dtypes()[0]);
+  }
+  return KernelFn([given = init.attrs()](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs,
+                              MaxPoolV2Attrs(given, ctx.input(3), ctx.input(4)));
+    if (attrs.depth_window > 1) {
+      return Unimplemented("MaxPoolingGrad is not yet supported on the depth dimension.");
+    }
+    return MaxPoolGrad(attrs, /*relu=*/false, ctx);
+  });
+}
+
+// Of each window the gradient where the first of its largest elements is; 0 where none is it (NaN).
+template <typename T>
+void GradientsOfLargest(const ConvShape& s, const T* in, const T* largest, const T* gradient,
+                        T* out) {
+  const int64_t channels = s.in_channels;
+  ParallelFor(s.batch * s.rows.output, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t image = line / s.rows.output * s.rows.input * s.cols.input;
+      const int64_t top = line % s.rows.output * s.rows.stride - s.rows.pad_before;
+      const int64_t bottom = std::min(top + s.rows.taps, s.rows.input);
+      for (int64_t col = 0; col < s.cols.output; ++col) {
+        const int64_t left = col * s.cols.stride - s.cols.pad_before;
+        const int64_t right = std::min(left + s.cols.taps, s.cols.input);
+        const int64_t at = (line * s.cols.output + col) * channels;
+        for (int64_t c = 0; c < channels; ++c) {
+          T found = T();
+          bool done = false;
+          for (int64_t y = std::max<int64_t>(top, 0); y < bottom && !done; ++y) {
+            for (int64_t x = std::max<int64_t>(left, 0); x < right && !done; ++x) {
+              const int64_t element = (image + y * s.cols.input + x) * channels + c;
+              done = in[element] == largest[at + c];
+              if (done) found = gradient[element];
+            }
+          }
+          out[at + c] = found;
+        }
+      }
+    }
+  });
+}
+
+absl::Status MaxPoolGradGrad(const SlidingAttrs& attrs, KernelContext& ctx) {
+  const Tensor input = ctx.input(0), largest = ctx.input(1), gradient = ctx.input(2);
+  FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
+                            PrepareMaxPoolGrad(attrs, input.shape().dims(), largest.shape().dims(),
+                                               largest.shape().dims()));
+  if (gradient.shape() != input.shape()) {
+    return InvalidArgument("Expected grad shape to be ", input.shape().ToString(), ", but got ",
+                           gradient.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), largest.shape()));
+  if (output->num_elements() == 0) return absl::OkStatus();
+  const bool first = shape.channels_first;
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor in, Prepared(input, first, ctx.allocator()));
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor top, Prepared(largest, first, ctx.allocator()));
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor g, Prepared(gradient, first, ctx.allocator()));
+  return RunInto(LastOutput(shape), first, ctx.allocator(), output, [&](Tensor& out) {
+    switch (in.dtype()) {
+      FORMWORK_CASE(float, GradientsOfLargest(shape, in.data<T>(), top.data<T>(), g.data<T>(),
+                                              out.mutable_data<T>()))
+      FORMWORK_CASE(double, GradientsOfLargest(shape, in.data<T>(), top.data<T>(), g.data<T>(),
+                                               out.mutable_data<T>()))
+      FORMWORK_INTEGER_CASES(GradientsOfLargest(shape, in.data<T>(), top.data<T>(), g.data<T>(),
+                                                out.mutable_data<T>()))
+      default:
+        break;
+    }
+  });
+}
+
+// kByInputs: window and strides are inputs.
+template <bool kByInputs>
+absl::StatusOr<KernelFn> MakeMaxPoolGradGrad(KernelInit& init) {
+  if (!IsMaxType(init.input_dtypes()[0])) {
+    return NoSuchType(init.op().name, init.input_dtypes()[0]);
+  }
+  return KernelFn([given = init.attrs()](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs,
+                              kByInputs ? MaxPoolV2Attrs(given, ctx.input(3), ctx.input(4))
+                                        : SlidingAttrs::OfPool(given));
+    if (attrs.depth_window > 1) {
+      return Unimplemented("MaxPoolingGradGrad is not yet supported on the depth dimension.");
+    }
+    return MaxPoolGradGrad(attrs, ctx);
   });
 }
 
@@ -251,6 +346,9 @@ void AddPoolCpuKernels(KernelRegistry& registry) {
   registry.Add("MaxPool", MakeMaxPool);
   registry.Add("MaxPoolV2", MakeMaxPoolV2);
   registry.Add("MaxPoolGrad", MakeMaxPoolGrad);
+  registry.Add("MaxPoolGradV2", MakeMaxPoolGradV2);
+  registry.Add("MaxPoolGradGrad", MakeMaxPoolGradGrad<false>);
+  registry.Add("MaxPoolGradGradV2", MakeMaxPoolGradGrad<true>);
   registry.Add("AvgPool", MakeAvgPool);
   registry.Add("AvgPoolGrad", MakeAvgPoolGrad);
   AddPool3dCpuKernels(registry);

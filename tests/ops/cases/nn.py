@@ -1,4 +1,6 @@
-from generate import case, error, tensor, uniform, zeros
+import numpy as np
+
+from generate import Value, case, error, tensor, uniform, zeros
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float", "double", "half", "bfloat16"]
@@ -205,3 +207,25 @@ for dtype in ["float", "half", "bfloat16"]:
 case("ApproxTopK", [[3., 1., 2., 3., -1., 7., 7.]], k=5)
 case("ApproxTopK", uniform([2, 4000], seed=3), k=10, aggregate_to_topk=False)
 case("ApproxTopK", zeros([0, 4]), k=2)
+
+# The gradient of a maximum's gradient is where the maximum was.
+def largest(x, window, stride, padding, data_format):
+  import tensorflow as tf
+  return np.asarray(tf.raw_ops.MaxPool(input=x, ksize=window, strides=stride, padding=padding,
+                                       data_format=data_format))
+
+
+for dtype in ["float", "double", "half", "bfloat16", "int8", "uint8", "int16", "int32", "int64"]:
+  x = uniform([2, 5, 6, 3], 0, 9, 1, dtype)
+  for padding in ["SAME", "VALID"]:
+    top = Value(dtype, largest(x.array, [1, 2, 3, 1], [1, 2, 2, 1], padding, "NHWC"))
+    case("MaxPoolGradGrad", x, top, uniform([2, 5, 6, 3], 0, 9, 2, dtype), ksize=[1, 2, 3, 1], strides=[1, 2, 2, 1],
+         padding=padding)
+  case("MaxPoolGradGradV2", x, top, uniform([2, 5, 6, 3], 0, 9, 2, dtype), [1, 2, 3, 1], [1, 2, 2, 1], padding="VALID")
+  case("MaxPoolGradV2", x, top, uniform(top.array.shape, 0, 9, 2, dtype), [1, 2, 3, 1], [1, 2, 2, 1], padding="VALID")
+case("MaxPoolGradGrad", [[[[1.0], [2.0]], [[float("nan")], [2.0]]]], [[[[float("nan")]]]], [[[[5.0], [6.0]], [[7.0], [8.0]]]],
+     ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+error("MaxPoolGradGrad", uniform([1, 4, 4, 1]), uniform([1, 2, 2, 1]), uniform([1, 4, 3, 1]), ksize=[1, 2, 2, 1],
+      strides=[1, 2, 2, 1], padding="VALID", text="Expected grad shape to be")
+error("MaxPoolGradGrad", uniform([1, 4, 4, 1]), uniform([1, 3, 2, 1]), uniform([1, 4, 4, 1]), ksize=[1, 2, 2, 1],
+      strides=[1, 2, 2, 1], padding="VALID", text="")
