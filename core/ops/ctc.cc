@@ -27,6 +27,7 @@ absl::Status CheckCtcLabels(absl::Span<const int64_t> indices, absl::Span<const 
   if (indices[1] >= 0 && indices[1] <= 1) {
     return InvalidArgument("labels_indices second dimension must be > 1. Received ", indices[1]);
   }
+  if (indices[1] > 2) return InvalidArgument("Order length must be SparseTensor rank.");
   if (values.size() != 1) return InvalidArgument("labels_values is not a vector");
   if (MayBeEqual(indices[0], values[0])) return absl::OkStatus();
   return InvalidArgument(

@@ -48,8 +48,9 @@ absl::StatusOr<Dims> PrepareBetainc(absl::Span<const int64_t> a, absl::Span<cons
 absl::Status CheckClip(absl::Span<const int64_t> t, absl::Span<const int64_t> low,
                        absl::Span<const int64_t> high);
 
-/// A gradient takes as many elements on both sides; LeakyReluGrad, `alike`, one shape.
-absl::Status CheckGradient(absl::string_view op, bool alike, absl::Span<const int64_t> a,
+/// A gradient takes one shape on both sides, or, where it is that of a mathematical function
+/// (TanhGrad), as many elements.
+absl::Status CheckGradient(absl::string_view op, absl::Span<const int64_t> a,
                            absl::Span<const int64_t> b);
 
 }  // namespace formwork

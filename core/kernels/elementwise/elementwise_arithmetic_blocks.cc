@@ -1,3 +1,6 @@
+#include <bit>
+#include <type_traits>
+
 #include "core/kernels/elementwise/elementwise_table.h"
 
 namespace formwork {
@@ -29,6 +32,7 @@ FORMWORK_UNARY_OP(SquareOp, math::Mul(a, a));
 FORMWORK_UNARY_OP(AbsOp, math::Abs(a));
 FORMWORK_UNARY_OP(SignOp, math::Sign(a));
 FORMWORK_UNARY_OP(InvertOp, U(~a));
+FORMWORK_UNARY_OP(PopulationCountOp, std::popcount(std::make_unsigned_t<U>(a)));
 FORMWORK_UNARY_OP(Copy, a);
 FORMWORK_UNARY_OP(RealOp, a.real());
 FORMWORK_UNARY_OP(ImagOp, a.imag());
@@ -100,6 +104,7 @@ Table Make() {
       .Unary<AbsOp, FORMWORK_FLOATS, FORMWORK_INTS>("Abs")
       .Unary<SignOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("Sign")
       .Unary<InvertOp, FORMWORK_INTS>("Invert")
+      .UnaryTo<PopulationCountOp, uint8_t, FORMWORK_INTS>("PopulationCount")
       .Ternary<ClipOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("ClipByValue");
   t.Unary<Copy, int8_t, int16_t, int32_t, int64_t>("Round").Unary<ConjOp, FORMWORK_COMPLEXES>(
       "Conj");

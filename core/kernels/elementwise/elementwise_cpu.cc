@@ -173,8 +173,7 @@ absl::StatusOr<KernelFn> MakeGradient(KernelInit& init) {
     const Tensor& a = ctx.input(0);
     const Tensor& b = ctx.input(1);
     if (a.shape() == b.shape()) return kernel(ctx);
-    FORMWORK_RETURN_IF_ERROR(
-        CheckGradient(name, /*alike=*/false, a.shape().dims(), b.shape().dims()));
+    FORMWORK_RETURN_IF_ERROR(CheckGradient(name, a.shape().dims(), b.shape().dims()));
     const Tensor alike = b.Reshaped(a.shape());
     const InputRef inputs[] = {{&a, false}, {&alike, false}};
     return RunOn(ctx, kernel, inputs);
@@ -218,8 +217,8 @@ absl::StatusOr<KernelFn> MakeLeakyRelu(KernelInit& init) {
   return KernelFn([kernel = std::move(kernel), alpha,
                    gradient](KernelContext& ctx) -> absl::Status {
     if (!gradient) return RunOn(ctx, kernel, {{&ctx.input(0), false}, {&alpha, false}});
-    FORMWORK_RETURN_IF_ERROR(CheckGradient(
-        "LeakyReluGrad", /*alike=*/true, ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
+    FORMWORK_RETURN_IF_ERROR(
+        CheckGradient("LeakyReluGrad", ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
     return RunOn(ctx, kernel, {{&ctx.input(0), false}, {&ctx.input(1), false}, {&alpha, false}});
   });
 }

@@ -18,6 +18,11 @@ FORMWORK_UNARY_OP(BesselK1eOp, math::BesselK1e(a));
 FORMWORK_UNARY_OP(BesselY0Op, math::BesselY0(a));
 FORMWORK_UNARY_OP(BesselY1Op, math::BesselY1(a));
 FORMWORK_UNARY_OP(NdtriOp, math::Ndtri(a));
+FORMWORK_UNARY_OP(DawsnOp, U(math::Dawsn(a)));
+FORMWORK_UNARY_OP(ExpintOp, U(math::Expint(a)));
+FORMWORK_UNARY_OP(FresnelCosOp, U(math::FresnelCos(a)));
+FORMWORK_UNARY_OP(FresnelSinOp, U(math::FresnelSin(a)));
+FORMWORK_UNARY_OP(SpenceOp, U(math::Spence(a)));
 FORMWORK_UNARY_OP(ErfinvOp, math::Erfinv(a));
 FORMWORK_BINARY_OP(PolygammaOp, math::Polygamma(a, b));
 FORMWORK_BINARY_OP(ZetaOp, math::Zeta(a, b));
@@ -42,6 +47,11 @@ Table Make() {
       .Unary<BesselY1Op, float, double, half>("BesselY1")
       .Unary<NdtriOp, float, double>("Ndtri")
       .Unary<ErfinvOp, float, double>("Erfinv")
+      .Unary<DawsnOp, float, double>("Dawsn")
+      .Unary<ExpintOp, float, double>("Expint")
+      .Unary<FresnelCosOp, float, double>("FresnelCos")
+      .Unary<FresnelSinOp, float, double>("FresnelSin")
+      .Unary<SpenceOp, float, double>("Spence")
       .Binary<PolygammaOp, float, double>("Polygamma")
       .Binary<ZetaOp, float, double>("Zeta")
       .Binary<IgammaOp, FORMWORK_FLOATS>("Igamma")

@@ -1,7 +1,7 @@
 #pragma once
 
-// Special functions of one number, by Eigen, which TensorFlow's results come from as well. Compiled
-// once: their loops are far longer than what they cost to call.
+// Special functions of one number, most by Eigen, which TensorFlow's results come from as well.
+// Compiled once: their loops are far longer than what they cost to call.
 
 namespace formwork::math {
 
@@ -26,6 +26,11 @@ FORMWORK_SPECIAL_UNARY(BesselY0)
 FORMWORK_SPECIAL_UNARY(BesselY1)
 FORMWORK_SPECIAL_UNARY(Ndtri)   ///< Inverse of the normal distribution's function.
 FORMWORK_SPECIAL_UNARY(Erfinv)  ///< Inverse of the error function.
+FORMWORK_SPECIAL_UNARY(Dawsn)   ///< Dawson's integral.
+FORMWORK_SPECIAL_UNARY(Expint)  ///< The exponential integral Ei; as TensorFlow's NaN below 0, and of infinity.
+FORMWORK_SPECIAL_UNARY(FresnelCos)
+FORMWORK_SPECIAL_UNARY(FresnelSin)
+FORMWORK_SPECIAL_UNARY(Spence)  ///< The dilogarithm of 1 - x.
 FORMWORK_SPECIAL_BINARY(Polygamma)
 FORMWORK_SPECIAL_BINARY(Zeta)             ///< Hurwitz's.
 FORMWORK_SPECIAL_BINARY(Igamma)           ///< The lower incomplete gamma function.

@@ -258,3 +258,7 @@ case("MatrixDiagV2", uniform([3], seed=1), 1, 5, 4, 5.0)
 case("MatrixSetDiagV2", uniform([2, 3, 3], seed=1), uniform([2, 2, 3], seed=2), [-1, 0])
 error("MatrixSetDiag", uniform([4, 2], seed=1), [7.0], text="")
 error("MatrixDiagPart", [1.0], text="")
+
+# Without elements whatever the axes are.
+case("ReverseV2", tensor("float", [], [3, 0]), [0, 0])
+case("ReverseV2", tensor("float", [], [0]), [[0]])

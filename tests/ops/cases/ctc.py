@@ -70,3 +70,5 @@ for blank in [3, -4]:
         text="blank_index expected to be between -3 and 2 but was %d" % blank)
 for shape in [[0, 2, 3], [4, 2, 0]]:
   error("CTCGreedyDecoder", zeros(shape), [0, 0], text="inputs must not be empty")
+
+error("CTCLoss", uniform([2, 1, 3]), tensor("int64", [[0, 0, 0]]), [1], [2], text="Order length must be SparseTensor rank.")

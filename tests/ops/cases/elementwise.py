@@ -307,3 +307,14 @@ error("Betainc", [[1., 2.]], 0.5, [1., 2.],
       text="Shapes of a and x are inconsistent: [1,2] vs. [2]")
 error("Betainc", 0.5, [1.], [1., 2.], text="Shapes of b and x are inconsistent: [1] vs. [2]")
 case("Igamma", [0.0, 1.0, -1.0, 2.0], [1.0, 0.0, 1.0, float("nan")])
+
+for dtype in INTS:
+  case("PopulationCount", tensor(dtype, [0, 1, 3, 100, 127] + ([-1, -128] if dtype in SIGNED else [255])))
+for op in ["Dawsn", "Expint", "FresnelCos", "FresnelSin", "Spence"]:
+  for dtype in ["float", "double"]:
+    case(op, uniform([3, 40], -4 if op != "Expint" else 0, 12, 1, dtype))
+    case(op, tensor(dtype, SPECIAL + [1e-5, 0.3, -0.3, 1.5, 1.7, 3, 10, 50, 1e5, 1e9]))
+# One shape on both sides, for the functions of networks.
+error("ReluGrad", [[1.0, 2.0]], [1.0, 2.0], text="must have the same size and shape")
+error("SoftplusGrad", [[1.0, 2.0]], [1.0, 2.0], text="must have the same size and shape")
+case("TanhGrad", [[1.0, 2.0]], [1.0, 2.0])
