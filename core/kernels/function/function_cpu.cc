@@ -47,6 +47,19 @@ absl::StatusOr<KernelFn> MakeConst(KernelInit& init) {
   });
 }
 
+// Runs only where nobody fed it. Plans rely on the declared shape.
+absl::StatusOr<KernelFn> MakeDefault(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ShapeAttrs attrs, ShapeAttrs::FromAttrs(init.attrs()));
+  return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
+    if (!attrs.shape.Accepts(ctx.input(0).shape())) {
+      return InvalidArgument("the default of the placeholder has another shape: declared=",
+                             attrs.shape.ToString(), " default=", ctx.input(0).shape().ToString());
+    }
+    ctx.SetOutput(0, ctx.TakeInput(0));
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<KernelFn> MakeEnsureShape(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ShapeAttrs attrs, ShapeAttrs::FromAttrs(init.attrs()));
   return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
@@ -59,8 +72,7 @@ absl::StatusOr<KernelFn> MakeEnsureShape(KernelInit& init) {
 }  // namespace
 
 void RegisterFunctionCpuKernels(KernelRegistry& registry) {
-  for (absl::string_view op :
-       {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "Snapshot"}) {
+  for (absl::string_view op : {"Identity", "StopGradient", "PreventGradient", "Snapshot"}) {
     registry.Add(op, MakeIdentity);
   }
   registry.Add("IdentityN", MakeIdentityN);
@@ -68,6 +80,7 @@ void RegisterFunctionCpuKernels(KernelRegistry& registry) {
   registry.Add("Placeholder", MakePlaceholder);
   registry.Add("Const", MakeConst);
   registry.Add("EnsureShape", MakeEnsureShape);
+  registry.Add("PlaceholderWithDefault", MakeDefault);
 }
 
 }  // namespace formwork

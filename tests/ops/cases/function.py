@@ -19,3 +19,8 @@ error("EnsureShape", uniform([2, 3]), shape=[None, 4],
       text="Shape of tensor input [2,3] is not compatible with expected shape [?,4].")
 error("EnsureShape", uniform([2, 3]), shape=[2],
       text="Shape of tensor input [2,3] is not compatible with expected shape [2].")
+
+case("PlaceholderWithDefault", [[1.0, 2.0]], shape=[None, 2])
+error("PlaceholderWithDefault", [1.0, 2.0], shape=[None, 2], code="INVALID_ARGUMENT",
+      text="the default of the placeholder has another shape: declared=[?,2] default=[2]",
+      comment="TensorFlow lets it pass where it does not know the shape before.")
