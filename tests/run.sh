@@ -3,7 +3,8 @@
 #
 #   (nothing)  what CI runs: unit, op, device and concurrency tests, the client's, conformance with
 #              TensorFlow, end to end; the C++ ones again under AddressSanitizer with UBSan; a
-#              minute of fuzzing the importer, and half of one the readers of files
+#              minute of fuzzing the importer, half of one the ops, and half of one the readers
+#              of files
 #   --fast     without the sanitizers and the fuzzing
 #   --slow     also ThreadSanitizer, op cases at every level of vector instructions, 10,000 schedules
 #              of the simulated device, the Python tests on a server that runs on it, ten minutes of a
@@ -60,7 +61,7 @@ step "Unit, op, graph and concurrency tests"
 attempt ctest --test-dir build/dev -j 2 --output-on-failure -L fast
 
 asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests formwork_stream_tests import_fuzzer
-              checkpoint_fuzzer store_fuzzer)
+              op_fuzzer checkpoint_fuzzer store_fuzzer)
 if [ "$mode" != --fast ]; then
   # Python tests leave most of a core idle.
   step "Building asan (clang, with the fuzz targets) meanwhile"
@@ -88,6 +89,9 @@ if [ "$mode" != --fast ]; then
   }
   step "Fuzzing the importer"
   fuzz import_fuzzer 60 tests/fuzz/seeds
+  step "Fuzzing the ops"
+  # A call is drawn from some hundred bytes; where they have ended all is zeros.
+  fuzz op_fuzzer 30 -len_control=0 -max_len=256
   # What is edited is short; a long input is damaged in many places, of which one is found.
   step "Fuzzing the readers of checkpoints and data directories"
   fuzz checkpoint_fuzzer 15 -len_control=0 -max_len=64
