@@ -87,6 +87,14 @@ class PersistentMap {
     if (root_ != nullptr) VisitAll(*root_.get(), visit);
   }
 
+  /// Runs `set(key, value)` on what this has and `before` has not, or with another value, and
+  /// `gone(key)` on what it has no more, each once, in no certain order, until one returns false:
+  /// false then. Looks at what the two do not share alone. Values have an operator==.
+  template <typename Set, typename Gone>
+  bool VisitChanges(const PersistentMap& before, Set set, Gone gone) const {
+    return Compare(before.root_.get(), root_.get(), Place(), set, gone);
+  }
+
  private:
   static constexpr int kBits = 4;
   static constexpr size_t kWays = 1 << kBits;
@@ -219,6 +227,67 @@ class PersistentMap {
       if (!VisitAll(*child, visit)) return false;
     }
     return true;
+  }
+
+  // Where nodes stand: those of its keys have these as the last `bits` of their hashes.
+  struct Place {
+    size_t hash = 0;
+    int bits = 0;
+    bool Has(size_t of) const {
+      return bits == 0 || ((of ^ hash) & (~size_t{0} >> (kHashBits - bits))) == 0;
+    }
+    Place Child(size_t way, int more) const { return {hash | way << bits, bits + more}; }
+  };
+
+  // Runs `visit(key, value)` on what is in the node and in the place; it may stand in others, too.
+  template <typename Visit>
+  static bool VisitPlace(const Node* node, const Place& place, Visit& visit) {
+    if (node == nullptr) return true;
+    if (!node->leaf) return VisitAll(*node, visit);  // It stands in one place.
+    const auto& leaf = static_cast<const Leaf&>(*node);
+    for (uint32_t i = 0; i < leaf.size; ++i) {
+      const Entry& entry = leaf.entries()[i];
+      if (place.Has(absl::HashOf(entry.first)) && !visit(entry.first, entry.second)) return false;
+    }
+    return true;
+  }
+
+  // The entry of a key in a node, which may be null, that stands behind so many bits of its hash.
+  static const Entry* FindIn(const Node* node, int bits, const K& key, size_t hash) {
+    for (; node != nullptr && !node->leaf; bits += kBits) {
+      node = static_cast<const Branch*>(node)->children[(hash >> bits) % kWays].get();
+    }
+    return node == nullptr ? nullptr : static_cast<const Leaf*>(node)->Find(key, TagOf(hash));
+  }
+
+  template <typename Set, typename Gone>
+  static bool Compare(const Node* before, const Node* after, const Place& place, Set& set,
+                      Gone& gone) {
+    if (before == after) return true;
+    if (before != nullptr && after != nullptr && !before->leaf && !after->leaf) {
+      const auto& olds = static_cast<const Branch*>(before)->children;
+      const auto& news = static_cast<const Branch*>(after)->children;
+      for (size_t way = 0; way < kWays; ++way) {
+        const Node *old = olds[way].get(), *now = news[way].get();
+        int bits = kBits;
+        if (old != nullptr && now != nullptr && old->leaf && now->leaf) {
+          bits = std::max(old->bits, now->bits);
+          if (way >> bits != 0) continue;  // They have been compared already.
+        }
+        if (!Compare(old, now, place.Child(way, bits), set, gone)) return false;
+      }
+      return true;
+    }
+    // As many bits as branches have used: a leaf may stand behind fewer than its place has.
+    const int used = place.bits / kBits * kBits;
+    auto look_for_gone = [&](const K& key, const V&) {
+      return FindIn(after, used, key, absl::HashOf(key)) != nullptr || gone(key);
+    };
+    auto look_for_set = [&](const K& key, const V& value) {
+      const Entry* old = FindIn(before, used, key, absl::HashOf(key));
+      return (old != nullptr && old->second == value) || set(key, value);
+    };
+    return VisitPlace(before, place, look_for_gone) && VisitPlace(after, place, look_for_set);
   }
 
   NodePtr root_;

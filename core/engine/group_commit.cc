@@ -59,6 +59,7 @@ GroupCommit::GroupCommit(Options options, uint64_t position, const std::vector<S
                          HashSet<uint64_t> functions)
     : store_(options.store),
       parts_of_(std::move(options.parts_of)),
+      changes_of_(std::move(options.changes_of)),
       most_bytes_(options.most_bytes),
       on_large_(std::move(options.on_large)),
       functions_(std::move(functions)),
@@ -322,6 +323,30 @@ void GroupCommit::Loop() {
   }
 }
 
+absl::StatusOr<std::optional<LoggedValue>> GroupCommit::ChangesOfLogged(
+    uint64_t id, const Group::Commit& commit) {
+  const ResourceCommit& state = commit.state;
+  const auto before = logged_values_.find(id);
+  if (before == logged_values_.end() || state.removed || !state.value.has_value()) {
+    return std::nullopt;
+  }
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> changes,
+                            changes_of_(*state.resource, before->second, state.value));
+  if (changes.empty()) return std::nullopt;
+  LoggedValue value;
+  value.key = {StoredKey::Of::kLoggedRows, id, commit.position};
+  value.logged.set_position(commit.position);
+  value.logged.mutable_resource()->set_id(id);
+  value.logged.mutable_resource()->set_version(state.version);
+  value.parts = std::move(changes);
+  return value;
+}
+
+void GroupCommit::NoteStored(uint64_t id, Tensor value) {
+  absl::MutexLock lock(&writing_);
+  logged_values_.insert_or_assign(id, std::move(value));
+}
+
 absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
   std::vector<LoggedValue> values;
   std::vector<StoredKey> removed;
@@ -335,8 +360,17 @@ absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
     return value;
   };
   uint64_t more = group.more;
+  HashMap<uint64_t, Tensor> now;  // Of those that are logged by what changes, from now on.
+  HashSet<uint64_t> by_changes;
   for (const auto& [id, commit] : group.resources) {
     const ResourceCommit& state = commit.state;
+    FORMWORK_ASSIGN_OR_RETURN(std::optional<LoggedValue> changes, ChangesOfLogged(id, commit));
+    if (changes) {
+      values.push_back(*std::move(changes));
+      by_changes.insert(id);
+      now[id] = state.value;
+      continue;
+    }
     LoggedValue& value = add(StoredKey::Of::kLoggedResource, id, commit.position);
     state::Resource* to = value.logged.mutable_resource();
     to->set_id(id);
@@ -356,6 +390,7 @@ absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
     FORMWORK_RETURN_IF_ERROR(Annotate(parts.status(), Described(*state.resource)));
     value.parts = *std::move(parts);
     to->set_initialized(true);
+    if (!state.resource->type.is_variable()) now[id] = state.value;
   }
   for (const auto& [id, commits] : group.rows) {
     for (const Group::Commit& commit : commits) {
@@ -389,7 +424,11 @@ absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
   }
   if (more != 0) add(StoredKey::Of::kLoggedMore, 0, more).logged.set_more(true);
   FORMWORK_ASSIGN_OR_RETURN(const uint64_t bytes, store_.Log(values, removed));
-  for (const auto& [id, commit] : group.resources) logged_rows_.erase(id);
+  for (const auto& [id, commit] : group.resources) {
+    logged_values_.erase(id);
+    if (!by_changes.contains(id)) logged_rows_.erase(id);
+  }
+  logged_values_.merge(now);
   for (const LoggedValue& value : values) {
     if (value.key.of == StoredKey::Of::kLoggedAnswer ||
         value.key.of == StoredKey::Of::kLoggedClient) {

@@ -6,7 +6,8 @@
 // What is appended while one group of changes is being written is the next group: one write to the
 // disk for all that wait. Of a resource that has changed several times in a group its last value is
 // written. Since a group is durable at once, what is there after a crash is the state after some
-// append, and no answer that was given is of a later one.
+// append, and no answer that was given is of a later one. Of a table what has changed is written,
+// where that is less.
 
 #include <array>
 #include <atomic>
@@ -56,9 +57,13 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   /// A resource's value as the store takes it. Errors: kUnimplemented for what cannot be stored.
   using PartsOf = absl::AnyInvocable<absl::StatusOr<std::vector<Tensor>>(const Resource& resource,
                                                                          const Tensor& value)>;
+  /// What makes one value of another, less than the second is; empty where there is no such thing.
+  using ChangesOf = absl::AnyInvocable<absl::StatusOr<std::vector<Tensor>>(
+      const Resource& resource, const Tensor& before, const Tensor& after)>;
   struct Options {
     SnapshotStore& store;  ///< Outlives this.
     PartsOf parts_of = {};
+    ChangesOf changes_of = {};
     uint64_t most_bytes = 0;  ///< That a call may change; 0: no bound.
     /// So much has been logged since the last Truncate that a snapshot is due. On the log's thread.
     absl::AnyInvocable<void()> on_large = {};
@@ -124,6 +129,9 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   void WhenDurable(uint64_t position, absl::AnyInvocable<void(const absl::Status&)> done);
   absl::Status AwaitDurable(uint64_t position);
 
+  /// The value is what a resource is by what is stored: what is logged next may be its changes.
+  /// Before anything is appended.
+  void NoteStored(uint64_t id, Tensor value);
   /// Stores what nobody waits for, and what nothing is logged of meanwhile.
   absl::Status Store(absl::Span<const LoggedValue> values);
   /// A snapshot has all up to `position`: it is not needed any more.
@@ -160,6 +168,11 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   uint64_t NextPosition() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
   absl::StatusOr<uint64_t> Write(const Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // An entry of what has changed of a resource since it was logged; none where it is to be logged
+  // as a whole.
+  absl::StatusOr<std::optional<LoggedValue>> ChangesOfLogged(uint64_t id,
+                                                             const Group::Commit& commit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
   // Puts back what could not be written, behind what has come since.
   void PutBack(Group group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells those who wait for what is durable, or has just failed.
@@ -167,6 +180,7 @@ class GroupCommit final : public CommitLog, public AnswerLog {
 
   SnapshotStore& store_;
   PartsOf parts_of_;
+  ChangesOf changes_of_;
   const uint64_t most_bytes_;
   absl::AnyInvocable<void()> on_large_;
 
@@ -174,6 +188,9 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   // What is there: of each resource and function the key of its last state.
   std::map<std::pair<StoredKey::Of, uint64_t>, StoredKey> logged_ ABSL_GUARDED_BY(writing_);
   std::map<uint64_t, std::vector<StoredKey>> logged_rows_ ABSL_GUARDED_BY(writing_);
+  // Of resources whose changes can be logged: the value that is on disk, which shares what has not
+  // changed since.
+  HashMap<uint64_t, Tensor> logged_values_ ABSL_GUARDED_BY(writing_);
   std::atomic<uint64_t> log_bytes_{0};  // Since it was truncated.
   bool is_large_ ABSL_GUARDED_BY(writing_) = false;
 

@@ -214,6 +214,9 @@ absl::Status Snapshots::Restore() {
   options.parts_of = [this](const Resource& resource, const Tensor& value) {
     return PartsOf(resource, value);
   };
+  options.changes_of = [this](const Resource& resource, const Tensor& before, const Tensor& after) {
+    return ChangesOf(resource, before, after);
+  };
   options.most_bytes = engine_.options_.max_commit_bytes;
   options.on_large = [this] {
     absl::MutexLock due_lock(&mutex_);
@@ -370,16 +373,24 @@ absl::Status Snapshots::RestoreResource(const state::Resource& from, const Store
     };
     absl::StatusOr<std::vector<Tensor>> parts = store_->Get(at, engine_.allocator_);
     if (!parts.ok()) return name(parts.status());
+    const bool has_changes = form->with_changes != nullptr;
     for (const StoredKey& key : rows) {
-      if (parts->empty()) break;
+      if (parts->empty() || has_changes) break;
       FORMWORK_RETURN_IF_ERROR(name(RestoreRows(key, &(*parts)[0])));
     }
     absl::StatusOr<ResourceValue> made = form->value(type, *parts);
+    for (const StoredKey& key : rows) {
+      if (!has_changes || !made.ok()) break;
+      const absl::StatusOr<std::vector<Tensor>> changes = store_->Get(key, engine_.allocator_);
+      if (!changes.ok()) return name(changes.status());
+      made = form->with_changes(type, made->value, *changes);
+    }
     if (absl::IsInvalidArgument(made.status())) {
       return damaged(absl::StrCat("has a value that is none: ", made.status().message()));
     }
     if (!made.ok()) return name(made.status());
     value = *std::move(made);
+    if (has_changes) commits_->NoteStored(from.id(), value.value);
   }
   engine_.resources_.Restore(from.id(), from.namespace_(), from.name(), std::move(type),
                              from.version(), std::move(value.value), value.bytes);

@@ -309,6 +309,14 @@ absl::StatusOr<std::vector<Tensor>> Snapshots::PartsOf(const Resource& resource,
   return form->parts(resource.type, value, engine_.allocator_);
 }
 
+absl::StatusOr<std::vector<Tensor>> Snapshots::ChangesOf(const Resource& resource,
+                                                         const Tensor& before,
+                                                         const Tensor& after) {
+  const StoredForm* form = FindStoredForm(resource.type.kind->name);
+  if (form == nullptr || form->changes == nullptr) return std::vector<Tensor>();
+  return form->changes(resource.type, before, after, engine_.allocator_);
+}
+
 void Snapshots::Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused) {
   const std::shared_ptr<const Versions> before = versions();
   auto now = std::make_shared<Versions>();

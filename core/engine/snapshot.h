@@ -166,6 +166,9 @@ class Snapshots {
   absl::Status RestoreRows(const StoredKey& key, Tensor* value);
   absl::Status RestoreFunction(const state::Function& from);
   absl::StatusOr<std::vector<Tensor>> PartsOf(const Resource& resource, const Tensor& value);
+  // As StoredForm says; empty where it has none.
+  absl::StatusOr<std::vector<Tensor>> ChangesOf(const Resource& resource, const Tensor& before,
+                                                const Tensor& after);
 
   EngineImpl& engine_;
   const std::unique_ptr<SnapshotStore> store_;

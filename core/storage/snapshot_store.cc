@@ -107,7 +107,7 @@ std::string Described(const StoredKey& key) {
     case StoredKey::Of::kLoggedResource:
       return absl::StrCat("the logged value of resource id=", key.id);
     case StoredKey::Of::kLoggedRows:
-      return absl::StrCat("logged rows of resource id=", key.id, " position=", key.version);
+      return absl::StrCat("logged changes of resource id=", key.id, " position=", key.version);
     case StoredKey::Of::kLoggedFunction:
       return absl::StrCat("what is logged of function id=", key.id);
     case StoredKey::Of::kLoggedAnswer:

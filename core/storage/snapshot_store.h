@@ -39,7 +39,7 @@ struct StoredKey {
     kResource = 'r',
     kRegistration = 'f',
     kLoggedResource = 'R',
-    kLoggedRows = 'W',  // Of a resource: behind its value, which has all its rows.
+    kLoggedRows = 'W',  // Rows of a variable, entries of a table: behind its value, which has all.
     kLoggedFunction = 'F',
     kLoggedMore = 'M',    // state::Logged::more.
     kLoggedAnswer = 'A',  // Under no ID.

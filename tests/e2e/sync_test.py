@@ -94,6 +94,57 @@ class Churner(threading.Thread):
         self.error = error
 
 
+class Inserter(threading.Thread):
+  """Sets and removes entries of a table, a few of many. there: key -> value, of what has been
+  answered; unsure: {key: value, or None where it is to go} of what it was about to do."""
+  ENTRIES = 2000
+
+  def __init__(self, there=None):
+    super().__init__()
+    self.there, self.unsure, self.error = dict(there or {}), {}, None
+
+  def begin(self, target):
+    made = Inserter(self.there)
+    made.channel = formwork.connect(target, retry_for=0)
+    made.start()
+    return made
+
+  @staticmethod
+  def table(server):
+    return server.table("entries", key_dtype="int64", value_dtype="int64", default_value=-1)
+
+  def run(self):
+    with self.channel:
+      try:
+        table = self.table(self.channel)
+        while True:
+          keys = random.sample(range(self.ENTRIES), 3)
+          if random.random() < 0.3:
+            self.unsure = dict.fromkeys(keys)
+            table.remove(np.array(keys))
+          else:
+            self.unsure = {key: random.randrange(1 << 30) for key in keys}
+            table.insert(np.array(keys), np.array(list(self.unsure.values())))
+          self.done()
+      except formwork.Error as error:
+        self.error = error
+
+  def done(self):
+    for key, value in self.unsure.items():
+      if value is None:
+        self.there.pop(key, None)
+      else:
+        self.there[key] = value
+    self.unsure = {}
+
+  def check(self, server):
+    keys, values = self.table(server).export()
+    now = dict(zip(keys.tolist(), values.tolist()))
+    if now != self.there:
+      self.done()  # All of what was under way has been done, or nothing of it.
+    assert now == self.there
+
+
 def check(server, clients, churner, epoch):
   """That all that was answered is there, once, and as one state."""
   assert server.info().epoch == epoch
@@ -120,6 +171,7 @@ def check(server, clients, churner, epoch):
 def test_whenever_it_is_killed_what_was_answered_is_there_once(tmp_path):
   draw = random.Random(SEED)
   clients, churner, epoch = [Client(i) for i in range(CLIENTS)], Churner(), None
+  inserter = Inserter({key: key for key in range(Inserter.ENTRIES)})
   for kill in range(KILLS + 1):
     flags = ["--data-dir", str(tmp_path), "--durability", "sync", "--snapshot-interval",
              draw.choice(["0", "0.05", "0.3"])]
@@ -133,14 +185,18 @@ def test_whenever_it_is_killed_what_was_answered_is_there_once(tmp_path):
           for i in range(CLIENTS):
             mine = server.variable("mine%d" % i, np.int64(0))
             register_counter(server, "count%d" % i, shared + [mine])
+          keys = np.arange(Inserter.ENTRIES)
+          Inserter.table(server).insert(keys, keys)
         total = check(server, clients, churner, epoch)
+        inserter.check(server)
         if kill < KILLS:
           clients = [client.begin(process.grpc) for client in clients]
           churner = churner.begin(process.grpc)
+          inserter = inserter.begin(process.grpc)
           time.sleep(draw.uniform(0, 0.5))
       process.terminate(signal.SIGKILL)
       process.exit_code()
-      for thread in [*clients, churner] if kill < KILLS else []:
+      for thread in [*clients, churner, inserter] if kill < KILLS else []:
         thread.join()
   print("kills=%d counted=%d seed=%d" % (KILLS, total, SEED))
   assert total > KILLS

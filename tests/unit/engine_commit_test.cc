@@ -1,6 +1,10 @@
 // An engine whose answered calls are on disk.
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -257,6 +261,131 @@ TEST_F(EngineCommitTest, OfAScatterItsRowsAreWritten) {
   ASSERT_OK(AwaitDisk());
   CrashAndBegin();
   EXPECT_EQ(IdOf("v"), 0u);
+}
+
+// Of a table of many entries.
+class TableCommitTest : public EngineCommitTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  static constexpr int64_t kKeys = 20000;
+
+  void SetUp() override {
+    Begin();
+    const std::string table =
+        absl::StrCat("e = Const int64[] -1\nd = Const int64[] -2\nt = ", GetParam(),
+                     " shared_name=\"t\" ", "key_dtype=int64 value_dtype=float\n",
+                     "k = Placeholder dtype=int64\nv = Placeholder dtype=float\n");
+    insert_ = Make("insert", table, "i = LookupTableInsertV2(t, k, v) Tin=int64 Tout=float");
+    remove_ = Make("remove", table, "i = LookupTableRemoveV2(t, k) Tin=int64");
+    find_ = Make("find", table,
+                 "y = LookupTableFindV2(t, k, v) Tin=int64 Tout=float\n"
+                 "n = LookupTableSizeV2(t)\ni = Identity(n) T=int64",
+                 {"y:0", "n:0"});
+  }
+  uint64_t Make(const std::string& name, const std::string& table, const std::string& text,
+                std::vector<std::string> outputs = {}) {
+    const absl::StatusOr<Registered> made =
+        Register(name, table + text, {Spec("k:0", DType::kInt64), Spec("v:0")}, outputs, {}, {"i"});
+    EXPECT_OK(made.status());
+    return made.ok() ? made->function.id : 0;
+  }
+  CallResult RunOf(uint64_t id, const std::vector<int64_t>& keys,
+                   const std::vector<float>& values) {
+    HostAllocator allocator;
+    const auto n = static_cast<int64_t>(keys.size()), m = static_cast<int64_t>(values.size());
+    Tensor k = *Tensor::Allocate(allocator, DType::kInt64, Shape({n}));
+    std::copy(keys.begin(), keys.end(), k.mutable_data<int64_t>());
+    Tensor v = *Tensor::Allocate(allocator, DType::kFloat, Shape({m}));
+    std::copy(values.begin(), values.end(), v.mutable_data<float>());
+    if (id == find_) v = Tensor::Scalar(values[0]);
+    CallResult result = Run(id, Owned(std::move(k), std::move(v)));
+    EXPECT_OK(result.status);
+    return result;
+  }
+  void Insert(const std::vector<int64_t>& keys, float value) {
+    RunOf(insert_, keys, std::vector<float>(keys.size(), value));
+    for (const int64_t key : keys) model_[key] = value;
+  }
+  void Remove(const std::vector<int64_t>& keys) {
+    RunOf(remove_, keys, {});
+    for (const int64_t key : keys) model_.erase(key);
+  }
+  void Check() {
+    std::vector<int64_t> keys(kKeys);
+    std::iota(keys.begin(), keys.end(), 0);
+    const CallResult found = RunOf(find_, keys, {-1});
+    ASSERT_EQ(found.outputs.size(), 2u);
+    EXPECT_EQ(found.outputs[1].tensor.scalar<int64_t>(), static_cast<int64_t>(model_.size()));
+    const float* values = found.outputs[0].tensor.data<float>();
+    for (const int64_t key : keys) {
+      const auto there = model_.find(key);
+      ASSERT_EQ(values[key], there == model_.end() ? -1 : there->second) << "key " << key;
+    }
+  }
+  static std::vector<int64_t> Range(int64_t begin, int64_t end) {
+    std::vector<int64_t> keys;
+    for (int64_t key = begin; key < end; ++key) keys.push_back(key);
+    return keys;
+  }
+  uint64_t BytesOf(const std::function<void()>& work) {
+    const uint64_t before = engine_->Stats().commits.bytes;
+    work();
+    return engine_->Stats().commits.bytes - before;
+  }
+
+  uint64_t insert_ = 0, remove_ = 0, find_ = 0;
+  std::map<int64_t, float> model_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TableCommitTest,
+                         ::testing::Values("MutableHashTableV2", "MutableDenseHashTableV2(e, d)"),
+                         [](const auto& info) {
+                           return std::string(info.param).starts_with("MutableDense") ? "Dense"
+                                                                                      : "Mutable";
+                         });
+
+TEST_P(TableCommitTest, OfATableItsChangesAreWritten) {
+  EXPECT_GT(BytesOf([&] { Insert(Range(0, 10000), 1); }), 100'000u);
+  EXPECT_LT(BytesOf([&] { Insert({3, 15000}, 2); }), 1000u);
+  EXPECT_LT(BytesOf([&] { Remove({7, 8}); }), 1000u);
+  for (int round = 0; round < 2; ++round) {
+    CrashAndBegin();
+    Check();
+  }
+  // As soon as it is there again, too: behind the log, and behind a snapshot.
+  EXPECT_LT(BytesOf([&] { Insert({7}, 3); }), 1000u);
+  Snapshot();
+  EXPECT_LT(BytesOf([&] { Insert({9}, 4); }), 1000u);
+  EndInPeace();
+  Begin();
+  Check();
+  EXPECT_LT(BytesOf([&] { Remove({9}); }), 1000u);
+  // More than half of it: as a whole.
+  Remove(Range(0, 9000));
+  CrashAndBegin();
+  Check();
+  ASSERT_OK(engine_->DeleteResource("ns", {0, "t"}));
+  ASSERT_OK(AwaitDisk());
+  CrashAndBegin();
+  model_.clear();  // Its functions have made another one.
+  Check();
+}
+
+TEST_P(TableCommitTest, ItIsThereWhateverWasDoneToIt) {
+  std::mt19937 random(5);
+  for (int step = 0; step < 120; ++step) {
+    std::vector<int64_t> keys;
+    const size_t count = size_t{1} << (random() % 11);
+    for (size_t i = 0; i < count; ++i) keys.push_back(static_cast<int64_t>(random() % kKeys));
+    if (random() % 3 == 0) {
+      Remove(keys);
+    } else {
+      Insert(keys, static_cast<float>(step));
+    }
+    if (random() % 10 == 0) Snapshot();
+    if (random() % 8 != 0) continue;
+    CrashAndBegin();
+    Check();
+  }
 }
 
 TEST_F(EngineCommitTest, RandomNumbersGoOn) {

@@ -217,7 +217,7 @@ TEST_F(EngineDurabilityTest, ItIsSetWhereNothingIsIn) {
   ASSERT_OK(engine_->KeepTensor("b", "me", absl::ZeroDuration(), Tensor::Scalar(1.0f)).status());
   EXPECT_THAT(engine_->SetDurability("b", Durability::kSync),
               StatusIs(StatusCode::kFailedPrecondition, HasSubstr("there=snapshot asked=sync")));
-  EXPECT_THAT(engine_->SetDurability(std::string(300, 'x'), Durability::kSync),
+  EXPECT_THAT(engine_->SetDurability(std::string(5000, 'x'), Durability::kSync),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("namespace")));
   ASSERT_OK(engine_->DeleteResource("a", {0, "v"}));
   ASSERT_OK(engine_->SetDurability("a", Durability::kSync));

@@ -54,6 +54,82 @@ TEST(PersistentMapTest, DoesAsAStandardMapDoesWhateverIsDoneToIt) {
   for (const auto& [then, content] : earlier) EXPECT_EQ(ContentOf(then), content);
 }
 
+TEST(PersistentMapTest, ChangesAreWhatTwoDoNotShare) {
+  using Map = PersistentMap<int64_t, int64_t>;
+  std::mt19937 random(3);
+  std::vector<std::pair<Map, std::map<int64_t, int64_t>>> states = {{}};
+  for (int batch = 0; batch < 60; ++batch) {
+    auto [map, model] = states.back();
+    Map::Editor editor(map);
+    // Sizes from none to thousands, and batches from one key to many.
+    const int changes = 1 << (random() % 11);
+    const bool shrinks = batch % 20 >= 14;
+    for (int i = 0; i < changes; ++i) {
+      const int64_t key = static_cast<int64_t>(random() % 4000);
+      if (random() % 10 < (shrinks ? 9 : 2)) {
+        editor.Erase(key);
+        model.erase(key);
+      } else {
+        editor.Set(key, model[key] = static_cast<int64_t>(random() % 3));
+      }
+    }
+    states.emplace_back(std::move(editor).Done(), std::move(model));
+  }
+  for (size_t from : {size_t{0}, size_t{13}, size_t{19}, size_t{40}}) {
+    for (const auto& [map, model] : states) {
+      const auto& [before, model_before] = states[from];
+      std::map<int64_t, int64_t> made = model_before;
+      std::map<int64_t, int> told;
+      EXPECT_TRUE(map.VisitChanges(
+          before,
+          [&](int64_t key, int64_t value) {
+            EXPECT_EQ(++told[key], 1);
+            EXPECT_TRUE(!model_before.contains(key) || model_before.at(key) != value);
+            made[key] = value;
+            return true;
+          },
+          [&](int64_t key) {
+            EXPECT_EQ(++told[key], 1);
+            EXPECT_EQ(made.erase(key), 1u);
+            return true;
+          }));
+      EXPECT_EQ(made, model);
+      int64_t left = 3;
+      const bool all = map.VisitChanges(
+          before, [&](int64_t, int64_t) { return --left > 0; },
+          [&](int64_t) { return --left > 0; });
+      EXPECT_EQ(all, told.size() < 3);
+    }
+  }
+}
+
+struct Counted {
+  int64_t value = 0;
+  bool operator==(const Counted& other) const {
+    ++compared;
+    return value == other.value;
+  }
+  inline static int64_t compared = 0;
+};
+
+// However large it is, one key costs a path.
+TEST(PersistentMapTest, WhatIsSharedIsNotLookedAt) {
+  PersistentMap<int64_t, Counted>::Editor large({});
+  for (int64_t i = 0; i < 100'000; ++i) large.Set(i, {i});
+  const auto before = std::move(large).Done();
+  PersistentMap<int64_t, Counted>::Editor editor(before);
+  editor.Set(77, {0});
+  editor.Erase(78);
+  const auto after = std::move(editor).Done();
+  int64_t set = 0, gone = 0;
+  after.VisitChanges(
+      before, [&](int64_t, const Counted&) { return ++set > 0; },
+      [&](int64_t) { return ++gone > 0; });
+  EXPECT_EQ(set, 1);
+  EXPECT_EQ(gone, 1);
+  EXPECT_LE(Counted::compared, 32);
+}
+
 TEST(PersistentMapTest, ManyAreFoundAtOnceAsOneByOne) {
   for (int64_t size : {0, 1, 16, 17, 1000, 100'000}) {
     PersistentMap<int64_t, int64_t>::Editor editor({});

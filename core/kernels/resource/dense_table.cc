@@ -133,6 +133,37 @@ class DenseTable final : public Table {
     return std::make_shared<DenseTable>(keys_, array, 0, std::move(entries));
   }
 
+  absl::StatusOr<std::vector<Tensor>> ChangesSince(const ResourceType& type, const Table& before,
+                                                   Allocator& allocator) const override {
+    const auto& old = static_cast<const DenseTable&>(before);
+    if (old.keys_ != keys_) return std::vector<Tensor>();
+    FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> changes,
+                              entries_->ChangesSince(type, *old.entries_, allocator));
+    if (changes.empty()) return changes;
+    changes.push_back(Tensor::Scalar(array_.num_buckets));
+    changes.push_back(Tensor::Scalar(removed_));
+    return changes;
+  }
+  absl::StatusOr<std::shared_ptr<Table>> With(const ResourceType& type,
+                                              std::vector<Tensor> changes) const {
+    const auto is_count = [](const Tensor& part) {
+      return part.dtype() == DType::kInt64 && part.rank() == 0 && part.scalar<int64_t>() >= 0;
+    };
+    if (changes.size() != 5 || !is_count(changes[3]) || !is_count(changes[4])) {
+      return InvalidArgument("not what a dense table is changed by");
+    }
+    DenseTableAttrs array = array_;
+    array.num_buckets = changes[3].scalar<int64_t>();
+    const int64_t removed = changes[4].scalar<int64_t>();
+    changes.resize(3);
+    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Table> entries,
+                              WithChanges(type, *entries_, changes));
+    if (array.num_buckets < entries->size()) {
+      return InvalidArgument("not what a dense table is changed by");
+    }
+    return std::make_shared<DenseTable>(keys_, array, removed, std::move(entries));
+  }
+
   int64_t num_exported() const override { return array_.num_buckets; }
   void Export(Tensor& keys, Tensor& values) const override {
     entries_->Export(keys, values);
@@ -197,6 +228,12 @@ absl::StatusOr<std::vector<Tensor>> PartsOfDenseTable(const ResourceType& type, 
   parts.push_back(Tensor::Scalar(dense.array().max_load_factor));
   parts.push_back(Tensor::Scalar(dense.removed()));
   return parts;
+}
+
+absl::StatusOr<std::shared_ptr<Table>> WithDenseChanges(const ResourceType& type,
+                                                        const Table& before,
+                                                        const std::vector<Tensor>& changes) {
+  return static_cast<const DenseTable&>(before).With(type, changes);
 }
 
 absl::StatusOr<std::shared_ptr<Table>> DenseTableOfParts(const ResourceType& type,

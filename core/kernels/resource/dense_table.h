@@ -21,6 +21,10 @@ absl::StatusOr<std::shared_ptr<Table>> EmptyDenseTable(const ResourceType& type,
 /// stop.
 absl::StatusOr<std::vector<Tensor>> PartsOfDenseTable(const ResourceType& type, const Table& table,
                                                       Allocator& allocator);
+/// As WithChanges (table_state.h), of one of these.
+absl::StatusOr<std::shared_ptr<Table>> WithDenseChanges(const ResourceType& type,
+                                                        const Table& before,
+                                                        const std::vector<Tensor>& changes);
 /// Errors: kInvalidArgument unless they are such parts.
 absl::StatusOr<std::shared_ptr<Table>> DenseTableOfParts(const ResourceType& type,
                                                          const std::vector<Tensor>& parts);

@@ -29,6 +29,15 @@ struct StoredForm {
   absl::StatusOr<ResourceValue> (*value)(const ResourceType& type,
                                          const std::vector<Tensor>& parts);
   size_t type_parts = 0;  ///< That a resource's type has; 0: any number.
+  /// What makes `after` of `before`, two values of one resource: where that is less than `after`
+  /// itself; else empty. It says what is there afterwards, so that doing it again changes nothing.
+  /// Null where there is no such form. Errors: as `parts`.
+  absl::StatusOr<std::vector<Tensor>> (*changes)(const ResourceType& type, const Tensor& before,
+                                                 const Tensor& after,
+                                                 Allocator& allocator) = nullptr;
+  /// `after` of these. Errors: as `value`.
+  absl::StatusOr<ResourceValue> (*with_changes)(const ResourceType& type, const Tensor& before,
+                                                const std::vector<Tensor>& changes) = nullptr;
 };
 
 extern const StoredForm kStoredVariable;                                      ///< variable_cpu.cc

@@ -57,6 +57,19 @@ absl::StatusOr<ResourceValue> ValueOfParts(const ResourceType& type,
   return ValueOf(std::move(table));
 }
 
+absl::StatusOr<std::vector<Tensor>> StoredChanges(const ResourceType& type, const Tensor& before,
+                                                  const Tensor& after, Allocator& allocator) {
+  return TableOfState(after)->ChangesSince(type, *TableOfState(before), allocator);
+}
+
+template <auto with>
+absl::StatusOr<ResourceValue> ValueWithChanges(const ResourceType& type, const Tensor& before,
+                                               const std::vector<Tensor>& changes) {
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Table> table,
+                            with(type, *TableOfState(before), changes));
+  return ValueOf(std::move(table));
+}
+
 // --- Kernels ------------------------------------------------------------------------------------
 
 struct Opened {
@@ -290,9 +303,12 @@ absl::StatusOr<KernelFn> MakeBeginDense(KernelInit& init) {
 
 }  // namespace
 
-const StoredForm kStoredTable = {kTableKind, StoredParts, ValueOfParts, 2};
+const StoredForm kStoredTable = {kTableKind, StoredParts,   ValueOfParts,
+                                 2,          StoredChanges, ValueWithChanges<WithChanges>};
 const StoredForm kStoredStaticTable = {kStaticTableKind, StoredParts, ValueOfParts, 2};
-const StoredForm kStoredDenseTable = {kDenseTableKind, StoredDenseParts, DenseValueOfParts, 2};
+const StoredForm kStoredDenseTable = {kDenseTableKind,   StoredDenseParts,
+                                      DenseValueOfParts, 2,
+                                      StoredChanges,     ValueWithChanges<WithDenseChanges>};
 
 void RegisterTableCpuKernels(KernelRegistry& registry) {
   registry.Add("MutableDenseHashTableV2", MakeBeginDense);

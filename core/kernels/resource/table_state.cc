@@ -189,6 +189,21 @@ struct StringsRow {
 
 // --- Tables -------------------------------------------------------------------------------------
 
+// Keys and values of so many entries.
+absl::StatusOr<std::vector<Tensor>> NewEntries(const ResourceType& type, int64_t entries,
+                                               Allocator& allocator) {
+  const auto& [key, value] = std::pair(type.parts[0].dtype, type.parts[1].dtype);
+  Dims dims = {entries};
+  FORMWORK_ASSIGN_OR_RETURN(const Shape rows, Shape::Make(dims));
+  const auto& row = type.parts[1].shape.dims();
+  dims.insert(dims.end(), row.begin(), row.end());
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+  std::vector<Tensor> parts(2);
+  FORMWORK_ASSIGN_OR_RETURN(parts[0], Tensor::Allocate(allocator, key, rows));
+  FORMWORK_ASSIGN_OR_RETURN(parts[1], Tensor::Allocate(allocator, value, shape));
+  return parts;
+}
+
 template <typename Key, typename Row>
 class TableOf final : public Table {
   using Map = PersistentMap<typename Key::Type, typename Row::Type>;
@@ -276,6 +291,35 @@ class TableOf final : public Table {
     });
   }
 
+  absl::StatusOr<std::vector<Tensor>> ChangesSince(const ResourceType& type, const Table& before,
+                                                   Allocator& allocator) const override {
+    const Map& old = static_cast<const TableOf&>(before).map_;
+    const int64_t most = size() / 2;
+    int64_t set = 0, gone = 0;
+    const bool few = map_.VisitChanges(
+        old, [&](const auto&, const auto&) { return ++set + gone <= most; },
+        [&](const auto&) { return set + ++gone <= most; });
+    if (!few) return std::vector<Tensor>();
+    FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> changes, NewEntries(type, set, allocator));
+    FORMWORK_ASSIGN_OR_RETURN(changes.emplace_back(),
+                              Tensor::Allocate(allocator, type.parts[0].dtype, Shape({gone})));
+    typename Key::Writer keys(changes[0]), gone_keys(changes[2]);
+    typename Row::Writer rows(changes[1], row_elements_);
+    int64_t next = 0, next_gone = 0;
+    map_.VisitChanges(
+        old,
+        [&](const auto& key, const auto& row) {
+          keys.Put(next, key);
+          rows.Put(next++, row);
+          return true;
+        },
+        [&](const auto& key) {
+          gone_keys.Put(next_gone++, key);
+          return true;
+        });
+    return changes;
+  }
+
  private:
   const int64_t row_elements_;
   Map map_;
@@ -299,18 +343,19 @@ absl::Status Table::CheckKeys(const Tensor&) const { return absl::OkStatus(); }
 
 absl::StatusOr<std::vector<Tensor>> PartsOfEntries(const ResourceType& type, const Table& table,
                                                    Allocator& allocator) {
-  const auto& [key, value] = std::pair(type.parts[0].dtype, type.parts[1].dtype);
-  Dims dims = {table.num_exported()};
-  FORMWORK_ASSIGN_OR_RETURN(const Shape rows, Shape::Make(dims));
-  const auto& row = type.parts[1].shape.dims();
-  dims.insert(dims.end(), row.begin(), row.end());
-  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
-  std::vector<Tensor> parts(2);
-  FORMWORK_ASSIGN_OR_RETURN(parts[0], Tensor::Allocate(allocator, key, rows));
-  FORMWORK_ASSIGN_OR_RETURN(parts[1], Tensor::Allocate(allocator, value, shape));
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> parts,
+                            NewEntries(type, table.num_exported(), allocator));
   table.Export(parts[0], parts[1]);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   return parts;
+}
+
+absl::StatusOr<std::shared_ptr<Table>> WithChanges(const ResourceType& type, const Table& before,
+                                                   const std::vector<Tensor>& changes) {
+  if (changes.size() != 3) return InvalidArgument("not what a table is changed by");
+  FORMWORK_RETURN_IF_ERROR(CheckTableEntries(type, changes[0], changes[1]));
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, changes[2]));
+  return before.WithoutKeys(changes[2])->WithEntries(changes[0], changes[1]);
 }
 
 std::shared_ptr<Table> EmptyTable(const ResourceType& type) {

@@ -35,12 +35,22 @@ class Table : public VariantObject {
   /// The number of rows that Export writes.
   virtual int64_t num_exported() const { return size(); }
   virtual void Export(Tensor& keys, Tensor& values) const = 0;
+  /// What makes it of `before`, an earlier state of the same table: the keys and values that have
+  /// been set, the keys that are gone, and what else changes. Costs what has changed. None where
+  /// that is more than half of what it holds. Errors: those of allocating.
+  virtual absl::StatusOr<std::vector<Tensor>> ChangesSince(const ResourceType& type,
+                                                           const Table& before,
+                                                           Allocator& allocator) const = 0;
 };
 
 /// Keys and values as it exports them, in new tensors. Errors: those of allocating, and of a call
 /// that is to stop.
 absl::StatusOr<std::vector<Tensor>> PartsOfEntries(const ResourceType& type, const Table& table,
                                                    Allocator& allocator);
+
+/// `before` with what ChangesSince says. Errors: kInvalidArgument if it cannot be of that.
+absl::StatusOr<std::shared_ptr<Table>> WithChanges(const ResourceType& type, const Table& before,
+                                                   const std::vector<Tensor>& changes);
 
 /// One of the type's dtypes and value shape.
 std::shared_ptr<Table> EmptyTable(const ResourceType& type);
