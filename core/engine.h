@@ -56,6 +56,15 @@ struct SnapshotInfo {
   int64_t left_out = 0;        ///< Variables of variants, whose values cannot be stored.
 };
 
+/// What is on its way between memory and files.
+struct TransferInfo {
+  enum class Kind : uint8_t { kSnapshot, kSave, kRestore };
+  Kind kind = Kind::kSnapshot;
+  std::string path;    ///< Of a checkpoint, as it was asked for.
+  uint64_t bytes = 0;  ///< That have been written or read.
+  uint64_t total = 0;  ///< Of all; 0: not known yet.
+};
+
 struct SnapshotStats {
   uint64_t taken = 0, failed = 0;
   SnapshotInfo last;  ///< Of those taken; that it started from, at first.
@@ -542,6 +551,8 @@ class Engine {
   virtual absl::Status TakeLastSnapshot(absl::Time deadline) = 0;
 
   virtual EngineStats Stats() = 0;
+  /// What is under way: a snapshot, and checkpoints of the namespace.
+  virtual std::vector<TransferInfo> ListTransfers(absl::string_view name_space) = 0;
   /// Refuses what is new (kUnavailable) and returns when all that was admitted has ended. What has
   /// not by `deadline` is cut off with kAborted, and waited for up to `grace` more.
   virtual DrainResult Drain(absl::Time deadline, absl::Duration grace) = 0;

@@ -66,6 +66,23 @@ void ToMessage(const NamespaceHoldings& holdings, v1::NamespaceInfo* message) {
   message->set_durability(ToMessage(holdings.durability));
 }
 
+void ToMessage(const TransferInfo& transfer, v1::Transfer* message) {
+  switch (transfer.kind) {
+    case TransferInfo::Kind::kSnapshot:
+      message->set_kind(v1::Transfer::SNAPSHOT);
+      break;
+    case TransferInfo::Kind::kSave:
+      message->set_kind(v1::Transfer::SAVE_CHECKPOINT);
+      break;
+    case TransferInfo::Kind::kRestore:
+      message->set_kind(v1::Transfer::RESTORE_CHECKPOINT);
+      break;
+  }
+  message->set_path(ToValidUtf8(transfer.path));
+  message->set_bytes(transfer.bytes);
+  message->set_total_bytes(transfer.total);
+}
+
 void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message) {
   message->set_id(resource.id);
   message->set_name(ToValidUtf8(resource.name));

@@ -20,6 +20,7 @@ void ToMessage(const ResourceInfo& resource, v1::VariableInfo* message);
 /// `signatures`: with what FUNCTION_VIEW_BASIC leaves out.
 void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool signatures = true);
 void ToMessage(const KeptTensorInfo& tensor, v1::KeptTensorInfo* message);
+void ToMessage(const TransferInfo& transfer, v1::Transfer* message);
 /// Errors: kInvalidArgument if it is none.
 absl::StatusOr<Durability> DurabilityFrom(v1::Durability durability);
 void ToMessage(const NamespaceHoldings& holdings, v1::NamespaceInfo* message);

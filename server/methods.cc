@@ -181,6 +181,9 @@ absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoReq
   ToMessage(scope.engine.Info(), scope.options, absl::Now() - scope.started, out->mutable_server());
   out->mutable_server()->set_epoch(scope.engine.epoch(in.namespace_()));
   ToMessage(scope.engine.Stats(), out->mutable_stats());
+  for (const TransferInfo& transfer : scope.engine.ListTransfers(in.namespace_())) {
+    ToMessage(transfer, out->add_transfers());
+  }
   return absl::OkStatus();
 }
 

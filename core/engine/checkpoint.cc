@@ -99,6 +99,10 @@ class CheckpointRequest : public CallHandle,
     std::exchange(done_, nullptr)(std::move(result_));
   }
 
+  std::shared_ptr<Transfer> BeginTransfer(TransferInfo::Kind kind) {
+    return engine_.transfers().Begin(kind, std::string(NamespaceOf(spec_.name_space)), spec_.path);
+  }
+
   EngineImpl& engine_;
   const CheckpointSpec spec_;
   CheckpointResult result_;
@@ -154,11 +158,14 @@ class SaveRequest final : public CheckpointRequest {
   absl::Status Write(std::vector<VariableValue> values) {
     FORMWORK_ASSIGN_OR_RETURN(const std::string path, NewPathInFolder(files_dir_, spec_.path));
     std::map<std::string, Tensor> variables;
+    const std::shared_ptr<Transfer> transfer = BeginTransfer(TransferInfo::Kind::kSave);
     for (VariableValue& value : values) {
+      transfer->total += value.value.bytes();
       variables.emplace(std::move(value.variable.name), std::move(value.value));
     }
     values.clear();
-    FORMWORK_ASSIGN_OR_RETURN(result_.bytes, WriteCheckpoint(path, std::move(variables)));
+    FORMWORK_ASSIGN_OR_RETURN(result_.bytes,
+                              WriteCheckpoint(path, std::move(variables), &transfer->done));
     return absl::OkStatus();
   }
 
@@ -210,10 +217,15 @@ class RestoreRequest final : public CheckpointRequest {
       if (bytes > there) more_bytes += bytes - there;
     }
     FORMWORK_RETURN_IF_ERROR(engine_.CheckRoom(spec_.name_space, more, more_bytes));
+    const std::shared_ptr<Transfer> transfer = BeginTransfer(TransferInfo::Kind::kRestore);
+    for (const auto& [name, variable] : wanted) {
+      transfer->total += Tensor::ShapeOnly(variable->dtype, variable->shape).bytes();
+    }
     for (const auto& [name, variable] : wanted) {
       absl::StatusOr<Tensor> value = reader->Read(*variable, engine_.allocator());
       FORMWORK_RETURN_IF_ERROR(Annotate(value.status(), name));
       result_.bytes += value->bytes();
+      transfer->done = result_.bytes;
       values_.emplace_back(Target{0, name}, *std::move(value));
     }
     result_.variables = static_cast<int64_t>(values_.size());

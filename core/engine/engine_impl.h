@@ -23,6 +23,7 @@
 #include "core/engine.h"
 #include "core/engine/group_commit.h"
 #include "core/engine/snapshot.h"
+#include "core/engine/transfers.h"
 #include "core/function/function_cache.h"
 #include "core/graph/import.h"
 #include "core/plan/planner.h"
@@ -194,6 +195,10 @@ class EngineImpl final : public Engine {
   void TakeSnapshot(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done) override;
   absl::Status TakeLastSnapshot(absl::Time deadline) override;
   EngineStats Stats() override;
+  std::vector<TransferInfo> ListTransfers(absl::string_view name_space) override {
+    return transfers_.List(NamespaceOf(name_space));
+  }
+  Transfers& transfers() { return transfers_; }
   DrainResult Drain(absl::Time deadline, absl::Duration grace) override;
 
  private:
@@ -276,6 +281,7 @@ class EngineImpl final : public Engine {
   KeptTensors kept_;
   AnswerWindow answers_;
   GraphBytes graphs_;
+  Transfers transfers_;
   absl::Mutex plans_mutex_;
   HashMap<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);
   std::map<std::string, uint64_t> fallbacks_ ABSL_GUARDED_BY(plans_mutex_);  // Nodes, by op.

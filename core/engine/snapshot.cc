@@ -278,12 +278,20 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
 
 absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot,
                             SnapshotInfo* info) {
+  const std::shared_ptr<Transfer> transfer =
+      engine_.transfers_.Begin(TransferInfo::Kind::kSnapshot, "", "");
+  uint64_t total = 0;
+  for (const Value& value : values) {
+    if (value.value.has_value()) total += value.resource->bytes();
+  }
+  transfer->total = total;
   for (Value& value : values) {
     const Resource& resource = *value.resource;
     state::Resource* to = snapshot->add_resources();
     ToMessage(resource, value.version, to);
     to->set_initialized(value.stored);
     if (!value.value.has_value()) continue;
+    const uint64_t of_value = resource.bytes();
     const absl::StatusOr<std::vector<Tensor>> parts = PartsOf(resource, value.value);
     if (absl::IsUnimplemented(parts.status())) {
       ++info->left_out;
@@ -296,6 +304,7 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
         const uint64_t bytes,
         store_->Put({StoredKey::Of::kResource, resource.id, value.version}, *parts));
     info->bytes_written += bytes;
+    transfer->done += std::min(of_value, total - transfer->done);  // It may change meanwhile.
     to->set_initialized(true);
     value = {};  // From now on calls may change it in place.
   }

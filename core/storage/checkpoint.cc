@@ -18,13 +18,15 @@ bool IsSafetensors(const std::string& path) { return absl::EndsWith(path, ".safe
 }  // namespace
 
 absl::StatusOr<uint64_t> WriteCheckpoint(const std::string& path,
-                                         std::map<std::string, Tensor> variables) {
-  if (IsSafetensors(path)) return WriteSafetensors(path, std::move(variables));
+                                         std::map<std::string, Tensor> variables,
+                                         std::atomic<uint64_t>* written) {
+  if (IsSafetensors(path)) return WriteSafetensors(path, std::move(variables), written);
   FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer, BundleWriter::Create(path));
   std::vector<std::string> names;
   for (auto& [name, value] : variables) {
     FORMWORK_RETURN_IF_ERROR(Annotate(writer->Add(VariableKey(name), value), name));
     names.push_back(name);
+    if (written != nullptr) *written += value.bytes();
     value = Tensor();
   }
   if (!variables.contains(kSaveCounter)) {

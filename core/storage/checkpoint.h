@@ -3,6 +3,7 @@
 // Values of variables in files that other programs read: of a path that ends in ".safetensors" that
 // format, of any other a TensorFlow checkpoint, whose prefix it is.
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,10 +17,11 @@
 namespace formwork {
 
 /// Writes variables, by name, as tf.train.Checkpoint does, and lets go of each when it is written.
-/// The bytes. Errors: those of the format's
-/// writer.
+/// `*written`, where it is given: the bytes of the variables that are by now. The bytes. Errors:
+/// those of the format's writer.
 absl::StatusOr<uint64_t> WriteCheckpoint(const std::string& path,
-                                         std::map<std::string, Tensor> variables);
+                                         std::map<std::string, Tensor> variables,
+                                         std::atomic<uint64_t>* written = nullptr);
 
 /// Variables by name: in a TensorFlow 2 checkpoint the name that a variable had in its program, or,
 /// where it has none of its own, the path of attributes that leads to it; in one by names those.

@@ -46,7 +46,8 @@ DType DTypeOfName(absl::string_view name) {
 }  // namespace
 
 absl::StatusOr<uint64_t> WriteSafetensors(const std::string& path,
-                                          std::map<std::string, Tensor> values) {
+                                          std::map<std::string, Tensor> values,
+                                          std::atomic<uint64_t>* written) {
   // The wider elements first, so that each stands where its width wants it.
   std::vector<std::pair<const std::string*, Tensor*>> order;
   for (auto& [name, value] : values) {
@@ -77,6 +78,7 @@ absl::StatusOr<uint64_t> WriteSafetensors(const std::string& path,
   for (const auto& [name, value] : order) {
     FORMWORK_RETURN_IF_ERROR(
         file->Append({static_cast<const char*>(value->raw()), value->bytes()}));
+    if (written != nullptr) *written += value->bytes();
     *value = Tensor();
   }
   FORMWORK_RETURN_IF_ERROR(file->Sync());

@@ -3,6 +3,7 @@
 // The safetensors format: the size of a header, a header in JSON, and the elements. Follows
 // https://github.com/huggingface/safetensors, "Format".
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,10 +17,12 @@
 
 namespace formwork {
 
-/// Lets go of each value when it is written. The bytes. Errors: NewFile's; kUnimplemented for
+/// Lets go of each value when it is written, and counts it in `*written`, where that is given. The
+/// bytes. Errors: NewFile's; kUnimplemented for
 /// dtypes that the format has not (strings, the wide complex, quantized and 4-bit ones).
 absl::StatusOr<uint64_t> WriteSafetensors(const std::string& path,
-                                          std::map<std::string, Tensor> values);
+                                          std::map<std::string, Tensor> values,
+                                          std::atomic<uint64_t>* written = nullptr);
 
 /// Reads one. Thread-safe.
 class SafetensorsReader {

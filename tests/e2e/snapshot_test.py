@@ -1,6 +1,8 @@
 """A server with a data directory: what is there after it has ended, and how it ended."""
 import os
 import pathlib
+import pty
+import re
 import signal
 import socket
 import subprocess
@@ -190,3 +192,40 @@ def test_a_full_disk_fails_snapshots_and_nothing_else(tmp_path):
           assert {v.name: v for v in server.variables()}["v"].read() == 2
   finally:
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def on_a_terminal(*arguments):
+  """What a command writes to a terminal that is its stderr, and to its stdout."""
+  ours, theirs = pty.openpty()
+  with subprocess.Popen([server_process.binary("formwork"), *arguments], stdout=subprocess.PIPE,
+                        stderr=theirs, text=True) as process:
+    os.close(theirs)
+    shown = b""
+    try:
+      while part := os.read(ours, 4096):
+        shown += part
+    except OSError:  # It has ended.
+      pass
+    os.close(ours)
+    output = process.stdout.read()
+  assert process.returncode == 0, shown
+  return shown.decode(), output
+
+
+def test_how_far_it_is_stands_on_a_terminal(tmp_path):
+  flags = ["--data-dir", str(tmp_path / "data"), "--files-dir", str(tmp_path),
+           "--snapshot-interval", "0"]
+  with server_process.running(*flags) as process, formwork.connect(process.grpc) as server:
+    value = np.zeros([1 << 22], np.float32)
+    for i in range(12):  # What takes long enough to be seen: 192 MiB.
+      server.variable("v%d" % i, value)
+    asked = ["--server", process.grpc]
+    for what in (["snapshot"], ["export", "c"], ["restore", "c"]):
+      shown, output = on_a_terminal(*asked, *what)
+      assert re.search(r"\[#* *\] +\d+ %  .* of 192.0 MiB", shown), (what, shown)
+      assert shown.endswith("\r\x1b[K")  # Nothing is left of it.
+      assert output.startswith("variables: 12\n")
+    done = subprocess.run([server_process.binary("formwork"), *asked, "export", "c"],
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")  # No terminal.
+    server.clear()  # For its end, which would write it once more.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "command/commands.h"
 #include "command/npy.h"
+#include "command/progress.h"
 #include "command/table.h"
 #include "command/value_text.h"
 
@@ -196,7 +197,10 @@ absl::Status Remove(client::Client& client, const Arguments& arguments) {
 }
 
 absl::Status Export(client::Client& client, const Arguments& arguments) {
-  const auto saved = client.SaveCheckpoint(arguments.path, arguments.names);
+  const auto saved = [&] {
+    const Progress progress(client, v1::Transfer::SAVE_CHECKPOINT, arguments.path);
+    return client.SaveCheckpoint(arguments.path, arguments.names);
+  }();
   if (!saved.ok()) return saved.status();
   std::printf(arguments.json ? "{\"variables\": %lld, \"bytes\": %llu, \"left_out\": %lld}\n"
                              : "variables: %lld\nbytes: %llu\nleft out: %lld\n",
@@ -207,7 +211,10 @@ absl::Status Export(client::Client& client, const Arguments& arguments) {
 }
 
 absl::Status Restore(client::Client& client, const Arguments& arguments) {
-  const auto restored = client.RestoreCheckpoint(arguments.path, arguments.names);
+  const auto restored = [&] {
+    const Progress progress(client, v1::Transfer::RESTORE_CHECKPOINT, arguments.path);
+    return client.RestoreCheckpoint(arguments.path, arguments.names);
+  }();
   if (!restored.ok()) return restored.status();
   std::printf(arguments.json ? "{\"variables\": %lld, \"created\": %lld, \"bytes\": %llu}\n"
                              : "variables: %lld\ncreated: %lld\nbytes: %llu\n",
@@ -218,7 +225,10 @@ absl::Status Restore(client::Client& client, const Arguments& arguments) {
 }
 
 absl::Status TakeSnapshot(client::Client& client, const Arguments& arguments) {
-  const auto taken = client.TakeSnapshot();
+  const auto taken = [&] {
+    const Progress progress(client, v1::Transfer::SNAPSHOT);
+    return client.TakeSnapshot();
+  }();
   if (!taken.ok()) return taken.status();
   const auto& duration = taken->duration();
   const double seconds = static_cast<double>(duration.seconds()) + duration.nanos() * 1e-9;
