@@ -128,6 +128,34 @@ TEST_P(EnginePowerTest, WhereverItGoesOffTheStateIsOneThatWasPromised) {
 INSTANTIATE_TEST_SUITE_P(Durabilities, EnginePowerTest,
                          ::testing::Values(Durability::kSync, Durability::kSnapshot));
 
+TEST_F(EngineFaultsTest, OfADiskThatFailsThoseHearAloneThatWaitForIt) {
+  const TempFolder folder;
+  ASSERT_NO_FATAL_FAILURE(Begin(folder.path(), Durability::kSync));
+  ASSERT_OK(engine_->SetDurability("m", Durability::kMemory));
+  ASSERT_OK(engine_->CreateVariable("m", "v", DType::kFloat, Shape({}), Tensor::Scalar(0.0f)));
+  {
+    const FaultyFiles faults(folder.path(), [](const Call& call) -> Outcome {
+      return call.changes() ? Outcome{.bytes = 0, .error = EIO} : Outcome{};
+    });
+    EXPECT_FALSE(Count().ok());
+    for (int i = 1; i <= 10; ++i) {
+      PendingAssign assign;
+      assign.handle = engine_->AssignVariables(
+          {"m", {{{0, "v"}, Tensor::Scalar(static_cast<float>(i))}}}, assign.Done());
+      assign.handle->Start();
+      ASSERT_OK(assign.Wait().status);
+    }
+    // What is not on the disk has not been set.
+    EXPECT_FALSE(engine_->SetDurability("n", Durability::kMemory).ok());
+    EXPECT_EQ(engine_->DurabilityOf("n"), Durability::kSync);
+  }
+  PendingRead read;
+  read.handle = engine_->ReadVariables({"m", {{0, "v"}}}, read.Done());
+  read.handle->Start();
+  ASSERT_OK(read.Wait().status);
+  EXPECT_EQ(read.result.values[0].value.scalar<float>(), 10);
+}
+
 TEST_F(EngineFaultsTest, ADiskThatFillsUpRefusesWritesAndReadsGoOn) {
   const TempFolder folder;
   ASSERT_NO_FATAL_FAILURE(Begin(folder.path(), Durability::kSync));

@@ -78,7 +78,7 @@ TEST(NamespaceUsage, OneThatGoesForAnotherMakesRoom) {
 
 TEST(NamespaceUsage, ManyThreadsStayWithinTheLimitAndLeaveNothing) {
   constexpr uint64_t kLimit = 1000;
-  NamespaceUsages usages({.bytes = kLimit, .resources = 30});
+  NamespaceUsages usages({.bytes = kLimit, .resources = 8});
   std::atomic<int> refused{0};
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; ++t) {
@@ -91,7 +91,7 @@ TEST(NamespaceUsage, ManyThreadsStayWithinTheLimitAndLeaveNothing) {
         }
         for (const NamespaceHoldings& held : usages.List()) {
           EXPECT_LE(held.bytes(), kLimit);
-          EXPECT_LE(held.of(Held::kVariable).count, 30);
+          EXPECT_LE(held.of(Held::kVariable).count, 8);
         }
       }
     });
