@@ -54,13 +54,17 @@ absl::StatusOr<ChannelGeometry> PrepareChannels(int64_t axis, absl::Span<const i
   ChannelGeometry geometry;
   const auto at = static_cast<size_t>(axis);
   if (axis >= 0 && at >= input.size()) {
-    return InvalidArgument("Shape must be at least rank ", axis + 1, " but is rank ", input.size());
+    return InvalidArgument("Shape must be at least rank ", at + 1, " but is rank ", input.size());
   }
+  // The other dimensions of an empty value may be too large to multiply.
+  const bool empty = CountElements(input) == 0;
   for (size_t d = 0; d < input.size(); ++d) {
-    int64_t& part = axis < 0 || d > at ? geometry.inner
-                    : d == at          ? geometry.channels
-                                       : geometry.outer;
-    part = part < 0 || input[d] < 0 ? -1 : part * input[d];
+    if (axis >= 0 && d == at) {
+      geometry.channels = input[d];
+    } else {
+      int64_t& part = axis < 0 || d > at ? geometry.inner : geometry.outer;
+      part = empty ? 0 : part * input[d];
+    }
   }
   for (const bool lower : {true, false}) {
     const absl::Span<const int64_t> range = lower ? min : max;

@@ -45,8 +45,8 @@ struct ChannelGeometry {
   int64_t channels = 1;
   int64_t inner = 1;
 };
-/// Errors: the axis is none of the input's; `min` or `max` has not one element for each channel.
-/// Dimensions may be unknown.
+/// Of a shape that is known. Errors: the axis is none of the input's; `min` or `max` has not one
+/// element for each channel.
 absl::StatusOr<ChannelGeometry> PrepareChannels(int64_t axis, absl::Span<const int64_t> input,
                                                 absl::Span<const int64_t> min,
                                                 absl::Span<const int64_t> max);

@@ -1,5 +1,7 @@
 #include "core/ops/unicode.h"
 
+#include <limits>
+
 #include "core/base/status.h"
 #include "core/ops/dims.h"
 #include "core/ops/read_attrs.h"
@@ -45,11 +47,9 @@ namespace {
 
 absl::Status DecodeShape(InferenceContext& c) {
   const PartialShape& input = c.input(0);
-  int64_t splits = input.known_rank() ? 1 : -1;
-  if (input.known_rank()) {
-    for (const int64_t dim : input.dims()) splits = dim < 0 || splits < 0 ? -1 : splits * dim;
-  }
-  c.set_output(0, PartialShape::Trusted({splits < 0 ? -1 : splits + 1}));
+  const int64_t texts = input.known_rank() ? CountElements(input.dims()) : -1;
+  const bool countable = texts >= 0 && texts < std::numeric_limits<int64_t>::max();
+  c.set_output(0, PartialShape::Trusted({countable ? texts + 1 : -1}));
   for (int i = 1; i < c.num_outputs(); ++i) c.set_output(i, PartialShape::OfRank(1));
   return absl::OkStatus();
 }
