@@ -155,14 +155,23 @@ absl::StatusOr<KernelFn> MakePushBack(KernelInit& init) {
   });
 }
 
+// TensorFlow gives what is there, but plans rely on the shape that is asked for.
+absl::Status CheckReadItem(const PartialShape& shape, const Tensor& item) {
+  if (shape.Accepts(item.shape())) return absl::OkStatus();
+  return InvalidArgument("Tried to read an item of another shape: item=", item.shape().ToString(),
+                         " element_shape=", shape.ToString());
+}
+
 absl::StatusOr<KernelFn> MakePopBack(KernelInit& init) {
   const DType dtype = init.output_dtypes()[1];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
     if (list->items.empty()) return InvalidArgument("Trying to pop from an empty list.");
     Tensor zeros;
-    if (!list->items.back().has_value()) {
-      FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, ListShapeFrom(ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, ListShapeFrom(ctx.input(1)));
+    if (list->items.back().has_value()) {
+      FORMWORK_RETURN_IF_ERROR(CheckReadItem(shape, list->items.back()));
+    } else {
       FORMWORK_ASSIGN_OR_RETURN(shape, MergeListShapes(shape, list->element_shape));
       FORMWORK_RETURN_IF_ERROR(MergeItemShapes(*list, shape));
       std::optional<Shape> known = shape.ToShape();
@@ -199,11 +208,13 @@ absl::StatusOr<KernelFn> MakeGetItem(KernelInit& init) {
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const TensorList* list, TypedListOf(ctx.input(0), dtype));
     FORMWORK_ASSIGN_OR_RETURN(const int32_t index, ListItemToGet(ctx.input(1), list->items.size()));
-    if (list->items[index].has_value()) {
-      ctx.SetOutput(0, list->items[index]);
+    FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, ListShapeFrom(ctx.input(2)));
+    const Tensor& item = list->items[index];
+    if (item.has_value()) {
+      FORMWORK_RETURN_IF_ERROR(CheckReadItem(shape, item));
+      ctx.SetOutput(0, item);
       return absl::OkStatus();
     }
-    FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, ListShapeFrom(ctx.input(2)));
     FORMWORK_ASSIGN_OR_RETURN(shape, MergeListShapes(shape, list->element_shape));
     if (!shape.fully_known()) FORMWORK_RETURN_IF_ERROR(MergeItemShapes(*list, shape));
     std::optional<Shape> known = shape.ToShape();

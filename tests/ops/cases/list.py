@@ -67,3 +67,7 @@ case("TensorListScatter", [[1.], [2.]], [2, 0], [1])
 case("TensorListScatterV2", [[1.], [2.]], [2, 0], [1], 4)
 error("TensorListScatterV2", [[1.], [2.]], [4, 0], [1], 4, text="Trying to scatter at index 4")
 case("TensorListScatterIntoExistingList", FLOATS, [[7., 7.]], [1])
+for op, inputs in [("TensorListGetItem", [0]), ("TensorListPopBack", [])]:
+  error(op, FLOATS, *inputs, [3], element_dtype="float", code="INVALID_ARGUMENT",
+        text="Tried to read an item of another shape: item=[2] element_shape=[3]",
+        comment="TensorFlow gives what is there.")
