@@ -139,6 +139,8 @@ struct EngineOptions {
   std::function<void(const absl::StatusOr<SnapshotInfo>&)> on_snapshot;
   /// Likewise, of each function of the last snapshot that could not be registered again.
   std::function<void(absl::string_view name, const absl::Status& status)> on_lost_function;
+  /// Likewise, of each iterator whose position could not be restored.
+  std::function<void(absl::string_view name, const absl::Status& status)> on_lost_position;
   /// Likewise, once each, of devices that graphs name and that are not here: nodes there run on
   /// what is.
   std::function<void(absl::string_view device)> on_missing_device;

@@ -84,6 +84,13 @@ void LogLostFunction(absl::string_view name, const absl::Status& status) {
              Shown(name), CodeName(status), TextOf(status));
 }
 
+void LogLostPosition(absl::string_view name, const absl::Status& status) {
+  static LogLimit& limit = *new LogLimit;
+  LogLimited(limit, spdlog::level::warn,
+             "the position of an iterator cannot be restored: iterator={} code={} text={}",
+             Shown(name), CodeName(status), TextOf(status));
+}
+
 void LogMissingDevice(absl::string_view device) {
   static LogLimit& limit = *new LogLimit;
   LogLimited(limit, spdlog::level::warn,

@@ -25,6 +25,8 @@ void LogEviction(const Eviction& eviction);
 void LogSnapshot(const absl::StatusOr<SnapshotInfo>& taken);
 /// A function of the last snapshot that cannot be registered any more.
 void LogLostFunction(absl::string_view name, const absl::Status& status);
+/// An iterator of the last snapshot that is not where it was.
+void LogLostPosition(absl::string_view name, const absl::Status& status);
 /// A device that a graph names and that is not here.
 void LogMissingDevice(absl::string_view device);
 

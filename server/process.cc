@@ -119,6 +119,7 @@ int Serve(const ServerOptions& options, sigset_t signals) {
   engine_options.on_missing_device = &LogMissingDevice;
   engine_options.on_snapshot = &LogSnapshot;
   engine_options.on_lost_function = &LogLostFunction;
+  engine_options.on_lost_position = &LogLostPosition;
   std::unique_ptr<Device> device;  // Behind the engine, which ends first.
   if (engine_options.device == nullptr) {
     absl::StatusOr<std::unique_ptr<Device>> opened = OpenDevice(options.device);

@@ -9,6 +9,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/engine/snapshot.h"
+#include "core/kernels/resource/stored_form.h"
 
 namespace formwork {
 namespace {
@@ -19,6 +20,8 @@ constexpr absl::Duration kRetry = absl::Milliseconds(200);
 // unnecessary.
 constexpr uint64_t kLarge = uint64_t{256} << 20;
 constexpr uint64_t kLargeTimes = 4;
+// Of what changes in place (an iterator): all of it is logged each time.
+constexpr size_t kMostMovingBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -98,8 +101,23 @@ uint64_t GroupCommit::NextPosition() {
   return position;
 }
 
+absl::StatusOr<std::vector<Tensor>> GroupCommit::PartsNow(const ResourceCommit& state) const {
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> parts, parts_of_(*state.resource, state.value));
+  size_t bytes = 0;
+  for (const Tensor& part : parts) bytes += part.bytes();
+  if (bytes <= kMostMovingBytes) return parts;
+  return Unimplemented("it is too large to be logged each time that it moves on: bytes=", bytes);
+}
+
 uint64_t GroupCommit::Append(CommitRecord record) {
   const HeapScope unlimited(nullptr);
+  // Nobody uses what the record is of before this returns.
+  HashMap<uint64_t, absl::StatusOr<std::vector<Tensor>>> moving;
+  for (ResourceCommit& state : record.resources) {
+    const StoredForm* form = FindStoredForm(state.resource->type.kind->name);
+    if (form == nullptr || !form->moves || !state.value.has_value() || state.removed) continue;
+    moving.emplace(state.resource->id, PartsNow(state));
+  }
   absl::MutexLock lock(&mutex_);
   const uint64_t position = NextPosition();
   for (ResourceCommit& state : record.resources) {
@@ -110,7 +128,11 @@ uint64_t GroupCommit::Append(CommitRecord record) {
       pending_.rows[id].push_back({position, std::move(state)});
     } else {
       pending_.rows.erase(id);
-      pending_.resources.insert_or_assign(id, Group::Commit{position, std::move(state)});
+      Group::Commit commit{position, std::move(state)};
+      if (const auto parts = moving.find(id); parts != moving.end()) {
+        commit.parts = std::move(parts->second);
+      }
+      pending_.resources.insert_or_assign(id, std::move(commit));
     }
   }
   if (record.attachment != nullptr) {
@@ -382,7 +404,8 @@ absl::StatusOr<uint64_t> GroupCommit::Write(const Group& group) {
     if (state.removed) continue;
     ToMessage(*state.resource, state.version, to);
     if (!state.value.has_value()) continue;
-    absl::StatusOr<std::vector<Tensor>> parts = parts_of_(*state.resource, state.value);
+    absl::StatusOr<std::vector<Tensor>> parts =
+        commit.parts ? *commit.parts : parts_of_(*state.resource, state.value);
     if (absl::IsUnimplemented(parts.status())) {
       more = std::max(more, commit.position);
       continue;

@@ -55,8 +55,8 @@ AnsweredClient UnknownClient(absl::Time begins);
 class GroupCommit final : public CommitLog, public AnswerLog {
  public:
   /// A resource's value as the store takes it. Errors: kUnimplemented for what cannot be stored.
-  using PartsOf = absl::AnyInvocable<absl::StatusOr<std::vector<Tensor>>(const Resource& resource,
-                                                                         const Tensor& value)>;
+  using PartsOf = absl::AnyInvocable<absl::StatusOr<std::vector<Tensor>>(
+      const Resource& resource, const Tensor& value) const>;
   /// What makes one value of another, less than the second is; empty where there is no such thing.
   using ChangesOf = absl::AnyInvocable<absl::StatusOr<std::vector<Tensor>>(
       const Resource& resource, const Tensor& before, const Tensor& after)>;
@@ -150,6 +150,8 @@ class GroupCommit final : public CommitLog, public AnswerLog {
     struct Commit {
       uint64_t position = 0;
       ResourceCommit state;
+      /// Of a kind that changes in place (StoredForm::moves): its value as it was then.
+      std::optional<absl::StatusOr<std::vector<Tensor>>> parts = {};
     };
     HashMap<uint64_t, Commit> resources;               // Whole.
     HashMap<uint64_t, std::vector<Commit>> rows = {};  // Behind that, or what is on disk.
@@ -163,6 +165,7 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   };
   using Waiters = std::multimap<uint64_t, absl::AnyInvocable<void(const absl::Status&)>>;
 
+  absl::StatusOr<std::vector<Tensor>> PartsNow(const ResourceCommit& state) const;
   void Add(uint64_t position, CallCommit attached) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t NextPosition(Function function) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t NextPosition() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/engine/answers.h"
@@ -252,6 +254,7 @@ absl::Status Snapshots::Restore() {
     if (absl::IsDataLoss(restored) || absl::IsUnavailable(restored)) return restored;
     functions += restored.ok();
   }
+  for (const auto& [id, value] : start.resources) Revive(value.resource);
   std::vector<StoredKey> old = std::move(start.more);
   FORMWORK_RETURN_IF_ERROR(RestoreAnswers(start, &old));
   if (engine_.usages_.durabilities() != stored) FORMWORK_RETURN_IF_ERROR(StoreDurabilities());
@@ -395,6 +398,59 @@ absl::Status Snapshots::RestoreResource(const state::Resource& from, const Store
   engine_.resources_.Restore(from.id(), from.namespace_(), from.name(), std::move(type),
                              from.version(), std::move(value.value), value.bytes);
   return absl::OkStatus();
+}
+
+void Snapshots::Revive(const state::Resource& from) {
+  constexpr absl::Duration kLongest = absl::Seconds(60);
+  const StoredForm* form = FindStoredForm(from.kind());
+  if (form == nullptr || form->revival == nullptr || !from.initialized()) return;
+  const auto revive = [&]() -> absl::Status {
+    const std::shared_ptr<Resource> resource = engine_.resources_.Find(from.id());
+    if (resource == nullptr) return absl::OkStatus();
+    AccessTicket ticket(engine_.resources_, engine_.allocator_);
+    ticket.Take({{resource, Access::kRead}}, [] {});  // At once: nobody else uses it yet.
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor value, ticket.ReadState({from.id()}));
+    std::optional<Revival> revival = form->revival(value);
+    ticket.ReleaseAll();
+    if (!revival) return absl::OkStatus();
+    Registration registration;
+    registration.name_space = from.namespace_();
+    registration.name = absl::StrCat("formwork.revive/", from.name());
+    registration.graph_def = std::move(revival->graph_def);
+    registration.targets = {std::move(revival->target)};
+    const auto capture = [&](std::string tensor, Argument argument) {
+      registration.captures.emplace_back(std::move(tensor), std::move(argument));
+    };
+    for (auto& [name, value] : revival->values) {
+      capture(name, {Argument::Kind::kTensor, std::move(value), 0});
+    }
+    for (const auto& [name, id] : revival->resources) {
+      capture(name, {Argument::Kind::kResource, {}, id});
+    }
+    capture(revival->self, {Argument::Kind::kResource, {}, from.id()});
+    ErrorDetails details;
+    const RestoredFunction not_stored{0, nullptr};
+    FORMWORK_ASSIGN_OR_RETURN(const Registered registered,
+                              engine_.RegisterNow(registration, details, &not_stored));
+    const Target function{registered.function.id, ""};
+    CallSpec call;
+    call.name_space = from.namespace_();
+    call.function = function;
+    call.deadline = absl::Now() + kLongest;
+    absl::Notification done;
+    absl::Status status;
+    const auto handle = engine_.Call(std::move(call), [&](CallResult result) {
+      status = result.status;
+      done.Notify();
+    });
+    handle->Start();
+    done.WaitForNotification();
+    (void)engine_.Unregister(from.namespace_(), function, /*allow_missing=*/true);
+    return status;
+  };
+  const absl::Status status = CatchOutOfMemory(revive);
+  if (status.ok() || !engine_.options_.on_lost_position) return;
+  engine_.options_.on_lost_position(from.name(), status);
 }
 
 absl::Status Snapshots::RestoreFunction(const state::Function& from) {

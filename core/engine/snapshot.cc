@@ -20,6 +20,11 @@ namespace formwork {
 
 namespace {
 
+bool Moves(const Resource& resource) {
+  const StoredForm* form = FindStoredForm(resource.type.kind->name);
+  return form != nullptr && form->moves;
+}
+
 absl::Status TheEngineEnds() { return absl::CancelledError("the engine ends"); }
 
 }  // namespace
@@ -250,7 +255,10 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
   });
   std::vector<AccessRequest> requests;
   requests.reserve(resources.size());
-  for (const auto& resource : resources) requests.push_back({resource, Access::kRead});
+  // What changes in place stands still meanwhile.
+  for (const auto& resource : resources) {
+    requests.push_back({resource, Moves(*resource) ? Access::kWrite : Access::kRead});
+  }
   {
     absl::MutexLock lock(&mutex_);
     granted_ = false;
@@ -267,11 +275,15 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
   for (const auto& resource : resources) {
     Value& value = values.emplace_back();
     value.resource = resource;
-    value.version = ticket.ReadVersion({resource->id});
+    // Where it takes a writer's place nobody else writes.
+    value.version = Moves(*resource) ? resource->version() : ticket.ReadVersion({resource->id});
     const auto stored = stored_versions->find(resource->id);
     value.stored = stored != stored_versions->end() && stored->second == value.version;
     if (value.stored) continue;
     FORMWORK_ASSIGN_OR_RETURN(value.value, ticket.ReadState({resource->id}));
+    if (Moves(*resource) && value.value.has_value()) {
+      value.parts = PartsOf(*resource, value.value);
+    }
   }
   return values;
 }
@@ -292,7 +304,8 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
     to->set_initialized(value.stored);
     if (!value.value.has_value()) continue;
     const uint64_t of_value = resource.bytes();
-    const absl::StatusOr<std::vector<Tensor>> parts = PartsOf(resource, value.value);
+    const absl::StatusOr<std::vector<Tensor>> parts =
+        value.parts ? *std::move(value.parts) : PartsOf(resource, value.value);
     if (absl::IsUnimplemented(parts.status())) {
       ++info->left_out;
       continue;

@@ -126,6 +126,8 @@ class Snapshots {
     uint64_t version = 0;
     bool stored = false;  // By an earlier snapshot.
     Tensor value;         // Pinned, where it is not stored and there is one.
+    /// Of a kind that changes in place (StoredForm::moves).
+    std::optional<absl::StatusOr<std::vector<Tensor>>> parts;
   };
 
   // All that there is to start from: the last snapshot, and what the log has after it.
@@ -165,6 +167,9 @@ class Snapshots {
                                const std::vector<StoredKey>& rows);
   absl::Status RestoreRows(const StoredKey& key, Tensor* value);
   absl::Status RestoreFunction(const state::Function& from);
+  // Makes a value whole (StoredForm::revival). Where that fails it stays as it is, and may be
+  // stored again.
+  void Revive(const state::Resource& from);
   absl::StatusOr<std::vector<Tensor>> PartsOf(const Resource& resource, const Tensor& value);
   // As StoredForm says; empty where it has none.
   absl::StatusOr<std::vector<Tensor>> ChangesOf(const Resource& resource, const Tensor& before,

@@ -57,6 +57,25 @@ absl::StatusOr<std::vector<std::string>> CallOrder(const GraphLibrary& library) 
                          "' is recursive, or is called by a recursive one: that is not supported");
 }
 
+bool KernelsRunFunctions(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op != nullptr && node.op->control_flow == ControlFlow::kKernel;
+  });
+}
+
+// ImportedGraph::definitions.
+std::shared_ptr<const std::string> DefinitionsOf(const ImportedGraph& imported,
+                                                 const ImportScope& scope) {
+  bool run = KernelsRunFunctions(*imported.graph);
+  tf::FunctionDefLibrary library;
+  for (const auto& [name, graph] : imported.library) run = run || KernelsRunFunctions(*graph);
+  if (!run) return nullptr;
+  for (const auto& [name, graph] : imported.library) {
+    *library.add_function() = *scope.functions.at(name);
+  }
+  return std::make_shared<const std::string>(library.SerializeAsString());
+}
+
 // Bytes in blocks, between which parsing can be stopped.
 class BlockStream final : public google::protobuf::io::ZeroCopyInputStream {
  public:
@@ -118,6 +137,7 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
   }
   imported.devices.assign(scope.devices.begin(), scope.devices.end());
   FORMWORK_ASSIGN_OR_RETURN(imported.order, CallOrder(imported.library));
+  imported.definitions = DefinitionsOf(imported, scope);
   return imported;
 }
 

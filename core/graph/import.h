@@ -29,6 +29,8 @@ struct ImportedGraph {
   std::vector<std::string> order;  ///< Their names, those that are called before their callers.
   /// What the reached nodes' device fields name, each once, sorted; of very many some.
   std::vector<std::string> devices;
+  /// The library as a serialized FunctionDefLibrary, where kernels run functions of it; else null.
+  std::shared_ptr<const std::string> definitions;
 };
 
 /// Imports what the fetches and targets reach; the rest of the GraphDef is not looked at, except

@@ -8,7 +8,10 @@
 //
 // So a function may run in another call than the one that bound it: an iterator's.
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,6 +32,8 @@ struct KernelFunction {
   /// Activations may run at once on several threads of one call, as a fork's lanes: the function
   /// has no effects, no hidden state, no resources that it names itself, and waits for nothing.
   bool side_by_side = false;
+  /// A serialized FunctionDefLibrary that has it and all that it calls: of the graph that named it.
+  std::shared_ptr<const std::string> definitions;
 };
 
 struct BoundFunction {
@@ -49,6 +54,8 @@ class FunctionRun {
   /// already; those of the function's kernels, with their nodes; those of the StopFlag.
   virtual absl::Status Run(CallScope& call, absl::Span<Tensor> args,
                            absl::Span<Tensor> results) = 0;
+  /// Its hidden state (KernelInit::NewState); nobody changes it while the function does not run.
+  virtual absl::Span<std::atomic<uint64_t>> state() { return {}; }
 };
 
 }  // namespace formwork

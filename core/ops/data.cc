@@ -92,9 +92,20 @@ void RegisterSources(OpRegistry& registry) {
       "1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .effect = Effect::kRandom});
   registry.Add(
+      "RandomDatasetV2(seed: int64, seed2: int64, seed_generator: resource) -> (handle: variant); "
+      "rerandomize_each_iteration: bool = false; output_types: list(type) >= 1; output_shapes: "
+      "list(shape) >= 1; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar, .effect = Effect::kRandom});
+  registry.Add(
       "ShuffleDatasetV3(input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, "
       "seed_generator: resource) -> (handle: variant); reshuffle_each_iteration: bool = true; "
       "output_types: list(type) >= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar, .effect = Effect::kRandom});
+  registry.Add(
+      "ShuffleAndRepeatDatasetV2(input_dataset: variant, buffer_size: int64, seed: int64, seed2: "
+      "int64, count: int64, seed_generator: resource) -> (handle: variant); "
+      "reshuffle_each_iteration: bool = true; output_types: list(type) >= 1; output_shapes: "
+      "list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .effect = Effect::kRandom});
   registry.Add(
       "CacheDatasetV2(input_dataset: variant, filename: string, cache: resource) -> (handle: "
@@ -126,6 +137,12 @@ void RegisterTransformations(OpRegistry& registry) {
       "output_types: list(type) >= 1; output_shapes: list(shape) >= 1; use_inter_op_parallelism: "
       "bool = true; deterministic: string = \"default\"; preserve_cardinality: bool = false; "
       "use_unbounded_threadpool: bool = false; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
+  registry.Add(
+      "MapAndBatchDataset(input_dataset: variant, other_arguments: Targuments, batch_size: int64, "
+      "num_parallel_calls: int64, drop_remainder: bool) -> (handle: variant); f: func; Targuments: "
+      "list(type) >= 0; output_types: list(type) >= 1; output_shapes: list(shape) >= 1; "
+      "preserve_cardinality: bool = false; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
   registry.Add(
       "ScanDataset(input_dataset: variant, initial_state: Tstate, other_arguments: Targuments) -> "
@@ -186,6 +203,13 @@ void RegisterTransformations(OpRegistry& registry) {
       "prefetch_input_elements: int64, num_parallel_calls: int64) -> (handle: variant); f: func; "
       "deterministic: string = \"default\"; Targuments: list(type) >= 0; output_types: list(type) "
       ">= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
+  registry.Add(
+      "LegacyParallelInterleaveDatasetV2(input_dataset: variant, other_arguments: Targuments, "
+      "cycle_length: int64, block_length: int64, buffer_output_elements: int64, "
+      "prefetch_input_elements: int64) -> (handle: variant); f: func; deterministic: string = "
+      "\"default\"; Targuments: list(type) >= 0; output_types: list(type) >= 1; output_shapes: "
+      "list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
   registry.Add(
       "TakeDataset(input_dataset: variant, count: int64) -> (handle: variant); output_types: "
@@ -291,6 +315,15 @@ void RegisterTransformations(OpRegistry& registry) {
       "(handle: variant); output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
       {.shape_fn = shapes::Scalar});
   registry.Add(
+      "ParseExampleDatasetV2(input_dataset: variant, num_parallel_calls: int64, dense_defaults: "
+      "Tdense) -> (handle: variant); sparse_keys: list(string) >= 0; dense_keys: list(string) >= "
+      "0; sparse_types: list({float, int64, string}) >= 0; Tdense: list({float, int64, string}) >= "
+      "0; dense_shapes: list(shape) >= 0; output_types: list(type) >= 1; output_shapes: "
+      "list(shape) >= 1; deterministic: string = \"default\"; ragged_keys: list(string) >= 0 = "
+      "[]; ragged_value_types: list({float, int64, string}) >= 0 = []; ragged_split_types: "
+      "list(indextype) >= 0 = []",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
       "UnbatchDataset(input_dataset: variant) -> (handle: variant); output_types: list(type) >= 1; "
       "output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar});
@@ -313,14 +346,51 @@ void RegisterTransformations(OpRegistry& registry) {
       "output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
   registry.Add(
+      "GroupByReducerDataset(input_dataset: variant, key_func_other_arguments: "
+      "Tkey_func_other_arguments, init_func_other_arguments: Tinit_func_other_arguments, "
+      "reduce_func_other_arguments: Treduce_func_other_arguments, finalize_func_other_arguments: "
+      "Tfinalize_func_other_arguments) -> (handle: variant); key_func: func; init_func: func; "
+      "reduce_func: func; finalize_func: func; Tkey_func_other_arguments: list(type) >= 0; "
+      "Tinit_func_other_arguments: list(type) >= 0; Treduce_func_other_arguments: list(type) >= 0; "
+      "Tfinalize_func_other_arguments: list(type) >= 0; output_types: list(type) >= 1; "
+      "output_shapes: list(shape) >= 1",
+      {.shape_fn = shapes::Scalar,
+       .effect = Effect::kRandom,
+       .control_flow = ControlFlow::kKernel});
+  registry.Add(
+      "ExperimentalGroupByReducerDataset(input_dataset: variant, key_func_other_arguments: "
+      "Tkey_func_other_arguments, init_func_other_arguments: Tinit_func_other_arguments, "
+      "reduce_func_other_arguments: Treduce_func_other_arguments, finalize_func_other_arguments: "
+      "Tfinalize_func_other_arguments) -> (handle: variant); key_func: func; init_func: func; "
+      "reduce_func: func; finalize_func: func; Tkey_func_other_arguments: list(type) >= 0; "
+      "Tinit_func_other_arguments: list(type) >= 0; Treduce_func_other_arguments: list(type) >= 0; "
+      "Tfinalize_func_other_arguments: list(type) >= 0; output_types: list(type) >= 1; "
+      "output_shapes: list(shape) >= 1",
+      {.shape_fn = shapes::Scalar,
+       .effect = Effect::kRandom,
+       .control_flow = ControlFlow::kKernel});
+  registry.Add(
       "ShuffleDataset(input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64) -> "
       "(handle: variant); reshuffle_each_iteration: bool = true; output_types: list(type) >= 1; "
       "output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar});
   registry.Add(
+      "ShuffleAndRepeatDataset(input_dataset: variant, buffer_size: int64, seed: int64, seed2: "
+      "int64, count: int64) -> (handle: variant); output_types: list(type) >= 1; output_shapes: "
+      "list(shape) >= 1; reshuffle_each_iteration: bool = true; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
       "CacheDataset(input_dataset: variant, filename: string) -> (handle: variant); output_types: "
       "list(type) >= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "SnapshotDatasetV2(input_dataset: variant, path: string, reader_func_other_args: "
+      "Treader_func_args, shard_func_other_args: Tshard_func_args) -> (handle: variant); "
+      "output_types: list(type) >= 1; output_shapes: list(shape) >= 1; compression: string = "
+      "\"\"; reader_prefix: string = \"\"; writer_prefix: string = \"\"; hash_valid: bool = "
+      "false; hash: int = 0; reader_func: func; shard_func: func; Treader_func_args: list(type) >= "
+      "0; Tshard_func_args: list(type) >= 0; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
   registry.Add(
       "DatasetCardinality(input_dataset: variant) -> (cardinality: int64); cardinality_options: "
       "string = \"\"",
@@ -375,6 +445,9 @@ void RegisterReaders(OpRegistry& registry) {
   registry.Add("IteratorToStringHandle(resource_handle: resource) -> (string_handle: string)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add("MakeIterator(dataset: variant, iterator: resource) -> ()",
+               {.effect = Effect::kWrite});
+  // Of ours: in what a start runs (kernels/data/stored_iterator.h).
+  registry.Add("_ReviveIterator(dataset: variant, iterator: resource) -> ()",
                {.effect = Effect::kWrite});
   registry.Add("DeleteIterator(handle: resource, deleter: variant) -> ()",
                {.effect = Effect::kWrite});

@@ -15,16 +15,16 @@ absl::StatusOr<ParseExampleAttrs> ParseExampleAttrs::FromAttrs(const AttrMap& at
   struct Given {
     std::vector<DType> dense;
     std::vector<PartialShape> shapes;
-    int64_t num_sparse = 0;
   };
   using A = ParseExampleAttrs;
   FORMWORK_ASSIGN_OR_RETURN(
       A read, ReadAttrs<A>(attrs, "sparse_types", &A::sparse, "ragged_value_types", &A::ragged,
                            "ragged_split_types", &A::splits));
-  FORMWORK_ASSIGN_OR_RETURN(const Given given,
-                            ReadAttrs<Given>(attrs, "Tdense", &Given::dense, "dense_shapes",
-                                             &Given::shapes, "num_sparse", &Given::num_sparse));
-  if (given.num_sparse != static_cast<int64_t>(read.sparse.size())) {
+  FORMWORK_ASSIGN_OR_RETURN(const Given given, ReadAttrs<Given>(attrs, "Tdense", &Given::dense,
+                                                                "dense_shapes", &Given::shapes));
+  // The op of datasets does not say it.
+  const auto num_sparse = static_cast<int64_t>(read.sparse.size());
+  if (attrs.GetOr<int64_t>("num_sparse", num_sparse) != num_sparse) {
     return InvalidArgument("len(sparse_keys) != len(sparse_types)");
   }
   if (read.ragged.size() != read.splits.size()) {

@@ -24,7 +24,7 @@ struct DenseFeature {
   int64_t row_elements = 1;  ///< Their product.
 };
 
-/// ParseExampleV2.
+/// ParseExampleV2, ParseExampleDatasetV2.
 struct ParseExampleAttrs {
   std::vector<DType> sparse;
   std::vector<DenseFeature> dense;

@@ -228,6 +228,7 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
   function->arg_dtypes = plan->arg_dtypes;
   function->result_dtypes = plan->result_dtypes;
   function->side_by_side = !on_device() && RunsSideBySide(*plan);
+  function->definitions = scope_.definitions;
   function->plan = std::move(plan);
   return function;
 }

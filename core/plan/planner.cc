@@ -144,6 +144,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanKernelFunction(const std::string
   context.budget = scope.budget;
   PlannerScope inner(scope.library, context);
   inner.kernel_plans = scope.kernel_plans;
+  inner.definitions = scope.definitions;
   inner.depth = scope.depth + 1;
   const Graph& function = *scope.library.at(name);
   absl::StatusOr<std::shared_ptr<Plan>> plan =
@@ -181,6 +182,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const ImportedGraph& import
                                                      const std::vector<PartialShape>& arg_shapes,
                                                      const PlannerContext& context) {
   PlannerScope scope(imported.library, context);
+  scope.definitions = imported.definitions;
   absl::StatusOr<std::shared_ptr<Plan>> plan =
       PlanAll(*imported.graph, arg_shapes, scope, /*is_request=*/true);
   absl::Status copied;  // The constants; of a plan that has failed, too: none is on its way then.

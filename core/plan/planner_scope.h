@@ -35,6 +35,7 @@ struct PlannerScope {
 
   const GraphLibrary& library;
   const PlannerContext& context;
+  std::shared_ptr<const std::string> definitions;  ///< ImportedGraph::definitions.
   std::vector<NamedResource> named_resources;
   HashMap<std::string, size_t> named_index;  ///< Their places, by name.
   /// The plan for a call, by its place: for its shapes, else for any. None if there is none yet.

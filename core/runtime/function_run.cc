@@ -62,6 +62,8 @@ class PlanRun final : public FunctionRun {
     return state.status();
   }
 
+  absl::Span<std::atomic<uint64_t>> state() override { return absl::MakeSpan(state_); }
+
  private:
   absl::Status Check(absl::Span<const Tensor> args) const {
     const std::vector<DType>& expected = plan_.arg_dtypes;

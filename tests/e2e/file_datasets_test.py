@@ -254,3 +254,48 @@ def test_listed_files(folder, server):
   def make(pattern):
     return tf.data.Dataset.list_files(pattern, shuffle=False).map(tf.io.read_file)
   assert _agree(server, make, str(folder / "l" / "*")) == [b"a", b"b", b"c"]
+
+
+def _counted(function, path, transformation):
+  """What a dataset over that many elements gives, twice, and how often its function has run."""
+  runs = tf.Variable(0)
+
+  @function
+  def f():
+    def note(i):
+      runs.assign_add(1)
+      return i * i, tf.strings.as_string(i)
+    d = transformation(tf.data.Dataset.range(12).map(note), path)
+    total = tf.constant("")
+    for i, text in d:
+      total = tf.strings.join([total, tf.strings.as_string(i), text], ",")
+    return total
+
+  return [f().numpy() for _ in range(2)] + [int(runs.read_value())]
+
+
+@pytest.mark.parametrize("transformation", [
+    lambda d, path: d.cache(path), lambda d, path: d.snapshot(path)])
+def test_elements_are_kept_in_files(tmp_path, transformation):
+  files = tmp_path / "files"
+  files.mkdir()
+  with server_process.running("--files-dir", str(files)) as process, \
+      formwork.connect(process.grpc) as server:
+    there = _counted(server.function, str(files / "there"), transformation)
+    assert there == _counted(tf.function, str(tmp_path / "here"), transformation)
+    assert there[2] == 12
+    with pytest.raises(formwork.Error, match="outside|folder") as refused:
+      _counted(server.function, str(tmp_path / "outside"), transformation)
+    assert refused.value.code in ("PERMISSION_DENIED", "FAILED_PRECONDITION")
+
+
+def test_a_cache_is_as_tensorflows(tmp_path):
+  cached = lambda d, path: d.cache(path)
+  with server_process.running("--files-dir", str(tmp_path)) as process, \
+      formwork.connect(process.grpc) as server:
+    ours = _counted(server.function, str(tmp_path / "ours"), cached)
+    theirs = _counted(tf.function, str(tmp_path / "theirs"), cached)
+    # What the one has written the other reads: nothing is run.
+    assert _counted(tf.function, str(tmp_path / "ours"), cached)[2] == 0
+    assert _counted(server.function, str(tmp_path / "theirs"), cached)[2] == 0
+    assert ours[:2] == theirs[:2]

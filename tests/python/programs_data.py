@@ -141,6 +141,64 @@ def elements_of_lists(function):
 
 
 @program
+def elements_of_older_transformations(function):
+  """Those that tf.data.experimental, its files of text and its Keras-like helpers still make."""
+  experimental = tf.data.experimental
+  sums = experimental.Reducer(lambda key: key * 100, lambda total, x: total + x,
+                              lambda total: -total)
+
+  @function
+  def f(n):
+    r = Dataset.range(n)
+    return [
+        _gathered(r.apply(experimental.parallel_interleave(
+            lambda i: Dataset.from_tensors(i).repeat(3), cycle_length=3, block_length=2))),
+        _gathered(r.apply(experimental.map_and_batch(lambda i: i * i, 3))),
+        _gathered(r.apply(experimental.map_and_batch(lambda i: i * i, 3, drop_remainder=True,
+                                                     num_parallel_calls=2))),
+        _gathered(r.apply(experimental.shuffle_and_repeat(4, count=3, seed=5))),
+        _gathered(r.apply(experimental.group_by_reducer(lambda i: i * i % 5, sums))),
+        _gathered(Dataset.random(seed=6, rerandomize_each_iteration=True).take(3).repeat(2)),
+        _gathered(Dataset.random(seed=6, rerandomize_each_iteration=False).take(3).repeat(2))]
+
+  return [f(tf.constant(n, tf.int64)) for n in (1, 7, 9)]
+
+
+@program
+def elements_of_parsed_examples(function):
+  def example(**features):
+    kinds = {int: lambda v: tf.train.Feature(int64_list=tf.train.Int64List(value=v)),
+             float: lambda v: tf.train.Feature(float_list=tf.train.FloatList(value=v)),
+             bytes: lambda v: tf.train.Feature(bytes_list=tf.train.BytesList(value=v))}
+    return tf.train.Example(features=tf.train.Features(feature={
+        name: kinds[type(values[0])](values) for name, values in features.items()
+        if values})).SerializeToString()
+
+  examples = [example(z=[i], a=[i + 0.5, 2.], words=[b"w"] * (i % 3), tail=list(range(i)))
+              for i in range(1, 8)]
+  features = {"z": tf.io.FixedLenFeature([], tf.int64), "a": tf.io.FixedLenFeature([2], tf.float32),
+              "words": tf.io.VarLenFeature(tf.string), "tail": tf.io.RaggedFeature(tf.int64),
+              "none": tf.io.FixedLenFeature([], tf.float32, default_value=7.)}
+
+  @function
+  def f(serialized):
+    d = Dataset.from_tensor_slices(serialized).batch(3)
+    d = d.apply(tf.data.experimental.parse_example_dataset(features, num_parallel_calls=2))
+    total = tf.zeros([5])
+    for e in d:
+      words = tf.sparse.to_dense(e["words"])
+      tail = e["tail"].to_tensor()
+      total += tf.stack([
+          tf.cast(tf.reduce_sum(e["z"]), tf.float32), tf.reduce_sum(e["a"]),
+          tf.cast(tf.reduce_sum(tf.strings.length(words)) + tf.size(words), tf.float32),
+          tf.cast(tf.reduce_sum(tail), tf.float32), tf.reduce_sum(e["none"])])
+    return total
+
+  good = tf.constant(examples)
+  return f(good), f(good[:1]), caught(f, tf.constant([b"x"]))
+
+
+@program
 def all_elements_shuffled(function):
   """In an order of the server's own."""
   from tensorflow.python.data.experimental.ops import global_shuffle_op

@@ -43,6 +43,21 @@ def test_an_iterator_begins_anew(live):
   it.delete()
 
 
+def test_one_that_is_there_goes_on_where_it_is(live):
+  it = live.iterator("there", live.dataset(elements=ELEMENTS, element_spec=SPEC))
+  it.next()
+  same = live.iterator("there", element_spec=SPEC)
+  assert same.id == it.id and _listed(same.next()) == [[3., 4.], b"b"]
+  it.delete()
+  with pytest.raises(formwork.Error, match="there") as caught:
+    live.iterator("there", element_spec=SPEC)
+  assert caught.value.code == "NOT_FOUND"
+  v = live.variable("no iterator", np.zeros([1], np.float32))
+  with pytest.raises(formwork.Error, match="is no iterator"):
+    live.iterator("no iterator", element_spec=SPEC)
+  v.delete()
+
+
 def test_a_dataset_without_elements(live):
   it = live.iterator("empty", live.dataset(elements=[], element_spec=SPEC))
   with pytest.raises(formwork.Error, match="End of sequence"):

@@ -131,12 +131,20 @@ def making_iterator(server, name, dataset, timeout, spec=None):
         server, made, [(dataset, dtypes.VARIANT)], "iterator '%s'" % name, timeout)
   finally:
     yield from small_functions.forgetting(server, made, timeout)
+  iterator = yield from attaching_iterator(server, name, spec, timeout)
+  iterator.calls_python = dataset.calls_python
+  return iterator
+
+
+def attaching_iterator(server, name, spec, timeout):
+  """The Iterator `name`, where it is."""
   request = variables_pb2.GetVariableRequest(namespace=server.namespace)
   request.variable.name = name
   answer = yield "request", "GetVariable", request, timeout
   iterator = resources.from_info(server, answer.variable, answer.epoch)
-  iterator.element_spec = spec
-  iterator.calls_python = dataset.calls_python
+  if not isinstance(iterator, Iterator):
+    raise errors.invalid("'%s' is no iterator" % name)
+  iterator.element_spec = None if spec is None else list(spec)
   return iterator
 
 

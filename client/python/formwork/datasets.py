@@ -26,7 +26,9 @@ from formwork import types
 _IGNORE_STATE = 1  # Of TensorFlow's ExternalStatePolicy.
 # What has a handle that TensorFlow's graph of a dataset only stands in for. The server keeps what
 # is behind it with the dataset, so that there any will do.
-_HANDLES = {"ShuffleDatasetV3": "DummySeedGenerator", "CacheDatasetV2": "DummyMemoryCache"}
+_HANDLES = {"ShuffleDatasetV3": "DummySeedGenerator", "CacheDatasetV2": "DummyMemoryCache",
+            "RandomDatasetV2": "DummySeedGenerator",
+            "ShuffleAndRepeatDatasetV2": "DummySeedGenerator"}
 # What the graph of a dataset begins with that functions of the dataset have captured, and its kind.
 _CAPTURED = {"VarHandleOp": "a tf.Variable", "HashTableV2": "a lookup table",
              "MutableHashTableV2": "a lookup table", "MutableDenseHashTableV2": "a lookup table",

@@ -249,12 +249,16 @@ class Namespace:
       return self._do(data.keeping_graphs_dataset(self, graph_def, output, spec, timeout))
     return self._do(data.making_dataset(self, list(elements), spec, timeout))
 
-  def iterator(self, name: str, dataset: data.Dataset,
-               timeout: float | None = None) -> data.Iterator:
+  def iterator(self, name: str, dataset: data.Dataset | None = None,
+               timeout: float | None = None,
+               element_spec: Sequence[types.TensorSpec] | None = None) -> data.Iterator:
     """Makes an iterator, or begins the one of this name anew, at the beginning of a Dataset.
 
-    Errors: INVALID_ARGUMENT where one of other elements is there.
+    Without a dataset: the one that is there, where it is; `element_spec` says what its elements are.
+    Errors: INVALID_ARGUMENT where one of other elements is there; NOT_FOUND.
     """
+    if dataset is None:
+      return self._do(data.attaching_iterator(self, name, element_spec, timeout))
     return self._do(data.making_iterator(self, name, dataset, timeout))
 
   def variables(self, filter: str = "",

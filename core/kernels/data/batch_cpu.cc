@@ -11,7 +11,8 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/data/data_cpu.h"
-#include "core/kernels/data/dataset.h"
+#include "core/kernels/data/position.h"
+#include "core/kernels/data/stages.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
 #include "core/ops/host_values.h"
@@ -66,6 +67,29 @@ absl::StatusOr<ElementSpec> BatchedSpec(const ElementSpec& input,
 using JoinFn =
     absl::AnyInvocable<absl::StatusOr<Tensor>(IterationContext&, Column&, size_t c) const>;
 
+// Between two batches there is nothing but the input.
+struct BatchStage {
+  Iterator it;
+  std::shared_ptr<const JoinFn> joined;
+  int64_t size;
+  bool drop_remainder;
+  size_t components;
+  Rows rows;
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t taken, rows.Take(ctx, it, size));
+    if (taken == 0 || (taken < size && drop_remainder)) return false;
+    for (size_t c = 0; c < components; ++c) {
+      FORMWORK_ASSIGN_OR_RETURN(Tensor batch, (*joined)(ctx, rows.column(c), c));
+      FORMWORK_RETURN_IF_ERROR(WorkStatus());
+      rows.column(c).clear();
+      element.push_back(std::move(batch));
+    }
+    return true;
+  }
+  absl::Status Keep(Position& position) { return position.Keep(it); }
+};
+
 std::shared_ptr<Dataset> BatchedDataset(DatasetPtr input, ElementSpec spec, int64_t size,
                                         bool drop_remainder, JoinFn join) {
   const int64_t cardinality = BatchedCardinality(input->cardinality, size, drop_remainder);
@@ -74,20 +98,9 @@ std::shared_ptr<Dataset> BatchedDataset(DatasetPtr input, ElementSpec spec, int6
       std::move(spec), cardinality,
       [input = std::move(input), joined, size, drop_remainder](IterationContext& ctx) -> Begun {
         FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-        return NextFn([it = std::move(it), joined, size, drop_remainder,
-                       rows = Rows(input->spec.dtypes.size()),
-                       components = input->spec.dtypes.size()](
-                          IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-          FORMWORK_ASSIGN_OR_RETURN(const int64_t taken, rows.Take(ctx, it, size));
-          if (taken == 0 || (taken < size && drop_remainder)) return false;
-          for (size_t c = 0; c < components; ++c) {
-            FORMWORK_ASSIGN_OR_RETURN(Tensor batch, (*joined)(ctx, rows.column(c), c));
-            FORMWORK_RETURN_IF_ERROR(WorkStatus());
-            rows.column(c).clear();
-            element.push_back(std::move(batch));
-          }
-          return true;
-        });
+        const size_t components = input->spec.dtypes.size();
+        return NextFn::Of<BatchStage>(std::move(it), joined, size, drop_remainder, components,
+                                      Rows(components));
       });
 }
 
@@ -164,16 +177,15 @@ absl::StatusOr<Tensor> StackRows(IterationContext& ctx, Column& rows, size_t c) 
 absl::StatusOr<KernelFn> MakeBatch(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const ElementSpec declared, ElementSpec::FromAttrs(init.attrs()));
   return DatasetKernel(
-      MakeOnDataset([shapes = declared.shapes](KernelContext& ctx, DatasetPtr input) -> Made {
+      init, [shapes = declared.shapes](KernelContext& ctx, DatasetPtr input) -> Made {
         FORMWORK_ASSIGN_OR_RETURN(const int64_t size, BatchSize(ctx));
         bool drop_remainder = false;  // As BatchDataset, which does not ask.
         if (ctx.num_inputs() > 2) {
           FORMWORK_ASSIGN_OR_RETURN(drop_remainder,
                                     ScalarInput<bool>(ctx, ctx.num_inputs() - 1, "drop_remainder"));
         }
-        FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, BatchedSpec(input->spec, shapes));
-        return BatchedDataset(std::move(input), std::move(spec), size, drop_remainder, StackRows);
-      }));
+        return BatchDataset(std::move(input), shapes, size, drop_remainder);
+      });
 }
 
 // --- Batches that are padded --------------------------------------------------------------------
@@ -270,37 +282,38 @@ absl::StatusOr<PartialShape> PaddedShapeOf(const Tensor& dims) {
 absl::StatusOr<KernelFn> MakePaddedBatch(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const ElementSpec declared,
                             ElementSpec::FromAttrs(init.attrs(), "Toutput_types"));
-  return DatasetKernel(MakeOnDataset([shapes = declared.shapes](KernelContext& ctx,
-                                                                DatasetPtr input) -> Made {
-    FORMWORK_ASSIGN_OR_RETURN(const int64_t size, BatchSize(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(const bool drop_remainder,
-                              ScalarInput<bool>(ctx, ctx.num_inputs() - 1, "drop_remainder"));
-    const int components = static_cast<int>(input->spec.dtypes.size());
-    if (ctx.num_inputs() != 3 + 2 * components) {
-      return InvalidArgument("Number of padded shapes (", (ctx.num_inputs() - 3) / 2,
-                             ") must match the number of components in the input dataset's "
-                             "elements (",
-                             components, ")");
-    }
-    std::vector<Padding> paddings;
-    for (int c = 0; c < components; ++c) {
-      const Tensor& value = ctx.input(2 + components + c);
-      if (value.rank() != 0) return InvalidArgument("All padding values must be scalars");
-      if (value.dtype() != input->spec.dtypes[static_cast<size_t>(c)]) {
-        return InvalidArgument("Mismatched type between padding value ", c,
-                               " and input dataset's component ", c, ": ", DTypeName(value.dtype()),
-                               " vs. ", DTypeName(input->spec.dtypes[static_cast<size_t>(c)]));
-      }
-      FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, PaddedShapeOf(ctx.input(2 + c)));
-      paddings.push_back({std::move(shape), value});
-    }
-    FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, BatchedSpec(input->spec, shapes));
-    return BatchedDataset(
-        std::move(input), std::move(spec), size, drop_remainder,
-        [paddings = std::move(paddings)](IterationContext& ctx, Column& rows, size_t c) {
-          return PadRows(ctx, rows, c, paddings[c]);
-        });
-  }));
+  return DatasetKernel(
+      init, [shapes = declared.shapes](KernelContext& ctx, DatasetPtr input) -> Made {
+        FORMWORK_ASSIGN_OR_RETURN(const int64_t size, BatchSize(ctx));
+        FORMWORK_ASSIGN_OR_RETURN(const bool drop_remainder,
+                                  ScalarInput<bool>(ctx, ctx.num_inputs() - 1, "drop_remainder"));
+        const int components = static_cast<int>(input->spec.dtypes.size());
+        if (ctx.num_inputs() != 3 + 2 * components) {
+          return InvalidArgument("Number of padded shapes (", (ctx.num_inputs() - 3) / 2,
+                                 ") must match the number of components in the input dataset's "
+                                 "elements (",
+                                 components, ")");
+        }
+        std::vector<Padding> paddings;
+        for (int c = 0; c < components; ++c) {
+          const Tensor& value = ctx.input(2 + components + c);
+          if (value.rank() != 0) return InvalidArgument("All padding values must be scalars");
+          if (value.dtype() != input->spec.dtypes[static_cast<size_t>(c)]) {
+            return InvalidArgument("Mismatched type between padding value ", c,
+                                   " and input dataset's component ", c, ": ",
+                                   DTypeName(value.dtype()), " vs. ",
+                                   DTypeName(input->spec.dtypes[static_cast<size_t>(c)]));
+          }
+          FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, PaddedShapeOf(ctx.input(2 + c)));
+          paddings.push_back({std::move(shape), value});
+        }
+        FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, BatchedSpec(input->spec, shapes));
+        return BatchedDataset(
+            std::move(input), std::move(spec), size, drop_remainder,
+            [paddings = std::move(paddings)](IterationContext& ctx, Column& rows, size_t c) {
+              return PadRows(ctx, rows, c, paddings[c]);
+            });
+      });
 }
 
 // --- Rows of elements ---------------------------------------------------------------------------
@@ -317,38 +330,57 @@ int64_t UnbatchedCardinality(const Dataset& input) {
   return Dataset::kUnknown;
 }
 
+struct UnbatchStage {
+  Iterator it;
+  Element batch = {};
+  int64_t at = 0;
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    while (batch.empty() || at == batch[0].dim(0)) {
+      FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, batch));
+      if (!more) return false;
+      at = 0;
+      if (absl::Status checked = RowsOf(batch).status(); !checked.ok()) {
+        batch.clear();
+        return checked;
+      }
+    }
+    for (const Tensor& component : batch) {
+      FORMWORK_ASSIGN_OR_RETURN(Tensor row,
+                                RowOf(ctx.allocator(), component, RowShape(component), at));
+      element.push_back(std::move(row));
+    }
+    ++at;
+    return true;
+  }
+  absl::Status Keep(Position& position) {
+    if (batch.empty()) at = 0;  // An error has left it so.
+    FORMWORK_RETURN_IF_ERROR(position.Keep(it, batch));
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(batch));
+    return position.KeepUpTo(static_cast<uint64_t>(rows), at);
+  }
+};
+
 absl::StatusOr<KernelFn> MakeUnbatch(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const ElementSpec declared, ElementSpec::FromAttrs(init.attrs()));
-  return DatasetKernel(MakeOnDataset([shapes = declared.shapes](KernelContext&,
-                                                                DatasetPtr input) -> Made {
+  return DatasetKernel(init, [shapes = declared.shapes](KernelContext&, DatasetPtr input) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, BatchedSpec(input->spec, shapes));
     const int64_t cardinality = UnbatchedCardinality(*input);
     return NewDataset(std::move(spec), cardinality, [input](IterationContext& ctx) -> Begun {
       FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-      return NextFn([it = std::move(it), batch = Element(), at = int64_t{0}](
-                        IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-        while (batch.empty() || at == batch[0].dim(0)) {
-          FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, batch));
-          if (!more) return false;
-          at = 0;
-          if (absl::Status checked = RowsOf(batch).status(); !checked.ok()) {
-            batch.clear();
-            return checked;
-          }
-        }
-        for (const Tensor& component : batch) {
-          FORMWORK_ASSIGN_OR_RETURN(Tensor row,
-                                    RowOf(ctx.allocator(), component, RowShape(component), at));
-          element.push_back(std::move(row));
-        }
-        ++at;
-        return true;
-      });
+      return NextFn::Of<UnbatchStage>(std::move(it));
     });
-  }));
+  });
 }
 
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<Dataset>> BatchDataset(DatasetPtr input,
+                                                      const std::vector<PartialShape>& shapes,
+                                                      int64_t size, bool drop_remainder) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, BatchedSpec(input->spec, shapes));
+  return BatchedDataset(std::move(input), std::move(spec), size, drop_remainder, StackRows);
+}
 
 void RegisterBatchDatasets(KernelRegistry& registry) {
   registry.Add("BatchDataset", MakeBatch);

@@ -6,7 +6,8 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
 #include "core/kernels/data/data_cpu.h"
-#include "core/kernels/data/dataset.h"
+#include "core/kernels/data/position.h"
+#include "core/kernels/data/stages.h"
 
 namespace formwork {
 namespace {
@@ -32,40 +33,73 @@ class Cache {
   Elements elements_ ABSL_GUARDED_BY(mutex_);
 };
 
-NextFn ReadCache(Elements elements) {
-  return [elements = std::move(elements), at = size_t{0}](
-             IterationContext&, Element& element) mutable -> absl::StatusOr<bool> {
-    if (at == elements->size()) return false;
-    element = (*elements)[at++];
-    return true;
-  };
-}
+// Reads the cache, or its input, which it puts there. Elements that are held are stored: as in
+// TensorFlow a cache goes with the iterators of it.
+class CacheStage {
+ public:
+  CacheStage(DatasetPtr input, std::shared_ptr<Cache> cache)
+      : input_(std::move(input)), cache_(std::move(cache)), elements_(cache_->Get()) {}
 
-NextFn WriteCache(Iterator it, std::shared_ptr<Cache> cache) {
-  return [it = std::move(it), cache = std::move(cache), seen = std::vector<Element>()](
-             IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-    FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, element));
+  absl::Status Begin(IterationContext& ctx) {
+    if (elements_ != nullptr) return absl::OkStatus();
+    FORMWORK_ASSIGN_OR_RETURN(it_, input_->Begin(ctx));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    if (elements_ != nullptr) {
+      if (at_ == elements_->size()) return false;
+      element = (*elements_)[at_++];
+      return true;
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, element));
     if (more) {
-      seen.push_back(element);
+      seen_.push_back(element);
     } else {
-      cache->Fill(std::move(seen));
+      cache_->Fill(std::move(seen_));
     }
     return more;
-  };
-}
+  }
+  absl::Status Keep(Position& position) {
+    bool cached = elements_ != nullptr;
+    FORMWORK_RETURN_IF_ERROR(position.Keep(cached));
+    if (!cached) {
+      if (position.reads() && elements_ != nullptr) {  // Another one has been read before.
+        elements_.reset();
+        FORMWORK_RETURN_IF_ERROR(Begin(position.ctx()));
+      }
+      return position.Keep(it_, seen_);
+    }
+    std::vector<Element> elements;
+    if (!position.reads()) elements = *elements_;
+    FORMWORK_RETURN_IF_ERROR(position.Keep(elements));
+    if (position.reads()) {
+      cache_->Fill(std::move(elements));
+      elements_ = cache_->Get();
+    }
+    return position.KeepUpTo(elements_->size(), at_);
+  }
 
-absl::StatusOr<KernelFn> MakeCache(KernelInit&) {
-  return DatasetKernel(MakeOnDataset([](KernelContext& ctx, DatasetPtr input) -> Made {
+ private:
+  DatasetPtr input_;
+  std::shared_ptr<Cache> cache_;
+  Elements elements_;
+  size_t at_ = 0;  // In the cache.
+  Iterator it_;
+  std::vector<Element> seen_;
+};
+
+absl::StatusOr<KernelFn> MakeCache(KernelInit& init) {
+  return DatasetKernel(init, [](KernelContext& ctx, DatasetPtr input) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(const std::string file, ScalarInput<std::string>(ctx, 1, "filename"));
-    if (!file.empty()) return Unimplemented("a dataset is not cached in a file: ", file);
+    if (!file.empty()) return FileCachedDataset(std::move(input), file);
     auto cache = std::make_shared<Cache>();
     return NewDataset(input->spec, input->cardinality,
                       [input, cache](IterationContext& ctx) -> Begun {
-                        if (Elements elements = cache->Get()) return ReadCache(std::move(elements));
-                        FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-                        return WriteCache(std::move(it), cache);
+                        CacheStage stage(input, cache);
+                        FORMWORK_RETURN_IF_ERROR(stage.Begin(ctx));
+                        return NextFn::Of<CacheStage>(std::move(stage));
                       });
-  }));
+  });
 }
 
 }  // namespace

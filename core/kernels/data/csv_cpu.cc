@@ -211,7 +211,7 @@ absl::StatusOr<CsvFormat> FormatFrom(KernelContext& ctx) {
 // select_cols, a default for each component, and of the second version exclude_cols.
 absl::StatusOr<KernelFn> MakeCsv(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
-  return DatasetKernel(MakeDataset([spec](KernelContext& ctx) -> Made {
+  return DatasetKernel(init, [spec](KernelContext& ctx) -> Made {
     const int components = static_cast<int>(spec.dtypes.size());
     Files files;
     FORMWORK_ASSIGN_OR_RETURN(files.names, FileNames(ctx));
@@ -238,7 +238,7 @@ absl::StatusOr<KernelFn> MakeCsv(KernelInit& init) {
       return std::make_unique<CsvReader>(std::move(stream), csv);
     };
     return FilesDataset(spec, std::move(files));
-  }));
+  });
 }
 
 }  // namespace

@@ -12,12 +12,16 @@ void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterMapDatasets(registry);
   RegisterFlatMapDatasets(registry);
   RegisterOrderDatasets(registry);
+  RegisterCombineDatasets(registry);
   RegisterBatchDatasets(registry);
   RegisterSparseBatchDatasets(registry);
   RegisterRebatchDatasets(registry);
   RegisterWindowDatasets(registry);
+  RegisterReducerDatasets(registry);
+  RegisterParseExampleDatasets(registry);
   RegisterShuffleDatasets(registry);
   RegisterCacheDatasets(registry);
+  RegisterFileCacheDatasets(registry);
   RegisterDatasetReaders(registry);
   RegisterIterators(registry);
 }

@@ -12,13 +12,17 @@ void RegisterCsvDatasets(KernelRegistry& registry);
 void RegisterGeneratorDatasets(KernelRegistry& registry);  ///< What functions give.
 void RegisterMapDatasets(KernelRegistry& registry);        ///< An element of each element.
 void RegisterFlatMapDatasets(KernelRegistry& registry);    ///< Datasets of elements, joined.
-void RegisterOrderDatasets(KernelRegistry& registry);      ///< Which elements, and of which input.
+void RegisterOrderDatasets(KernelRegistry& registry);      ///< Which elements.
+void RegisterCombineDatasets(KernelRegistry& registry);    ///< Of several inputs.
 void RegisterBatchDatasets(KernelRegistry& registry);      ///< Several elements as one, and back.
 void RegisterSparseBatchDatasets(KernelRegistry& registry);
 void RegisterRebatchDatasets(KernelRegistry& registry);
-void RegisterWindowDatasets(KernelRegistry& registry);  ///< Several elements as a dataset.
+void RegisterWindowDatasets(KernelRegistry& registry);   ///< Several elements as a dataset.
+void RegisterReducerDatasets(KernelRegistry& registry);  ///< Of each key a reduction.
+void RegisterParseExampleDatasets(KernelRegistry& registry);
 void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);
+void RegisterFileCacheDatasets(KernelRegistry& registry);
 void RegisterDatasetReaders(KernelRegistry& registry);  ///< What a dataset comes to.
 void RegisterIterators(KernelRegistry& registry);
 

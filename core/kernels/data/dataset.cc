@@ -1,10 +1,13 @@
 #include "core/kernels/data/dataset.h"
 
 #include <cstring>
+#include <limits>
 
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/stack.h"
+#include "core/kernels/data/position.h"
+#include "core/kernels/kernel_function.h"
 #include "core/kernels/variant/variant_nesting.h"
 
 namespace formwork {
@@ -13,16 +16,25 @@ absl::StatusOr<bool> Iterator::Next(IterationContext& ctx, Element& element) {
   element.clear();
   if (at_end()) return false;
   FORMWORK_RETURN_IF_ERROR(ctx.Look());
-  absl::StatusOr<bool> made = next_(ctx, element);
-  if (made.ok() && !*made) next_ = nullptr;
+  absl::StatusOr<bool> made = (*next_)(ctx, element);
+  if (made.ok() && !*made) next_.reset();
   if (!made.ok() || !*made) element.clear();
   return made;
+}
+
+absl::Status Iterator::Keep(Position& position) {
+  bool open = !at_end();
+  FORMWORK_RETURN_IF_ERROR(position.Keep(open));
+  if (!open) next_.reset();
+  if (at_end()) return open ? position.Unfit() : absl::OkStatus();
+  const absl::Status kept = next_->Keep(position);
+  return absl::IsUnimplemented(kept) && !op_.empty() ? Annotate(kept, op_) : kept;
 }
 
 absl::StatusOr<Iterator> Dataset::Begin(IterationContext& ctx) const {
   FORMWORK_RETURN_IF_ERROR(ctx.Look());
   FORMWORK_ASSIGN_OR_RETURN(NextFn next, begin(ctx));
-  return Iterator(std::move(next));
+  return Iterator(std::move(next), made_by == nullptr ? absl::string_view() : made_by->op);
 }
 
 std::shared_ptr<Dataset> NewDataset(ElementSpec spec, int64_t cardinality, BeginFn begin) {
@@ -31,6 +43,14 @@ std::shared_ptr<Dataset> NewDataset(ElementSpec spec, int64_t cardinality, Begin
   dataset->cardinality = cardinality;
   dataset->begin = std::move(begin);
   return dataset;
+}
+
+int64_t RepeatedCardinality(int64_t once, int64_t count) {
+  if (count == 0 || once == 0) return 0;
+  if (count < 0) return Dataset::kInfinite;
+  if (once < 0) return once;
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  return once > most / count ? most : once * count;
 }
 
 absl::StatusOr<DatasetPtr> DatasetFromTensor(const Tensor& tensor) {
@@ -43,20 +63,30 @@ absl::StatusOr<DatasetPtr> DatasetFromTensor(const Tensor& tensor) {
   return dataset;
 }
 
-KernelFn DatasetKernel(MakeDataset make) {
-  return KernelFn([make = std::move(make)](KernelContext& ctx) -> absl::Status {
+absl::StatusOr<KernelFn> DatasetKernel(KernelInit& init, MakeDataset make) {
+  auto node = std::make_shared<DatasetNode>();
+  node->op = init.op().name;
+  node->attrs = init.attrs();
+  if (init.op().control_flow == ControlFlow::kKernel) {
+    FORMWORK_ASSIGN_OR_RETURN(const auto function, init.Function(0));
+    node->definitions = function->definitions;
+  }
+  return KernelFn([make = std::move(make), node](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Dataset> dataset, make(ctx));
+    dataset->made_by = node;
     for (int i = 0; i < ctx.num_inputs(); ++i) {
       FORMWORK_RETURN_IF_ERROR(CountNesting(*dataset, ctx.input(i)));
+      dataset->inputs.push_back(ctx.input(i));
     }
     ctx.SetOutput(0, Tensor::VariantScalar(std::move(dataset)));
     return absl::OkStatus();
   });
 }
 
-KernelFn DatasetKernel(MakeOnDataset make) {
-  return DatasetKernel(MakeDataset(
-      [make = std::move(make)](KernelContext& ctx) -> absl::StatusOr<std::shared_ptr<Dataset>> {
+absl::StatusOr<KernelFn> DatasetKernel(KernelInit& init, MakeOnDataset make) {
+  return DatasetKernel(
+      init, MakeDataset([make = std::move(make)](
+                            KernelContext& ctx) -> absl::StatusOr<std::shared_ptr<Dataset>> {
         FORMWORK_ASSIGN_OR_RETURN(DatasetPtr input, DatasetFromTensor(ctx.input(0)));
         return make(ctx, std::move(input));
       }));

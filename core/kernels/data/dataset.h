@@ -7,14 +7,21 @@
 //   Element    its components
 //
 // A kernel makes a dataset of its inputs and says how an iterator begins. That is a closure, and
-// what it returns is another, over the iterator's state, that gives one element after the other:
+// what it returns is a stage, which has the iterator's state, gives one element after the other,
+// and says of what it has to be stored where it is (position.h):
+//
+//   struct Taken {
+//     Iterator it;
+//     int64_t left;
+//     absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+//       return left-- > 0 ? it.Next(ctx, element) : false;
+//     }
+//     absl::Status Keep(Position& position) { return position.Keep(it, left); }
+//   };
 //
 //   return NewDataset(input->spec, cardinality, [=](IterationContext& ctx) -> Begun {
 //     FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-//     return NextFn([it = std::move(it), left](IterationContext& ctx, Element& element) mutable
-//                       -> absl::StatusOr<bool> {
-//       return left-- > 0 ? it.Next(ctx, element) : false;
-//     });
+//     return NextFn::Of<Taken>(std::move(it), left);
 //   });
 //
 // Elements are made on the thread that asks for them, in TensorFlow's order, within the call that
@@ -22,6 +29,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,8 +67,60 @@ class IterationContext {
   uint32_t looks_ = 0;
 };
 
-/// Makes the next element; false: there is none, and it is not asked again.
-using NextFn = absl::AnyInvocable<absl::StatusOr<bool>(IterationContext&, Element&)>;
+class Position;
+
+/// Makes elements: a stage of an iterator. It is a closure, or an object of a class that has
+///   absl::StatusOr<bool> Next(IterationContext&, Element&);
+/// and, where it can be stored, Keep (position.h).
+class NextFn {
+ public:
+  template <typename Closure,
+            typename = std::enable_if_t<!std::is_same_v<Closure, NextFn> &&
+                                        std::is_invocable_v<Closure&, IterationContext&, Element&>>>
+  NextFn(Closure closure)  // NOLINT: what a closure returns.
+      : stage_(std::make_unique<Held<Closure>>(std::move(closure))) {}
+  template <typename Stage, typename... Args>
+  static NextFn Of(Args&&... args) {
+    return NextFn(std::unique_ptr<AnyStage>(new Held<Stage>(std::forward<Args>(args)...)));
+  }
+
+  /// Makes the next element; false: there is none, and it is not asked again.
+  absl::StatusOr<bool> operator()(IterationContext& ctx, Element& element) {
+    return stage_->Next(ctx, element);
+  }
+  /// Errors: those of Position::Keep; kUnimplemented of a stage that cannot be stored.
+  absl::Status Keep(Position& position) { return stage_->Keep(position); }
+
+ private:
+  struct AnyStage {
+    virtual ~AnyStage() = default;
+    virtual absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) = 0;
+    virtual absl::Status Keep(Position& position) = 0;
+  };
+  template <typename Stage>
+  struct Held final : AnyStage {
+    template <typename... Args>
+    explicit Held(Args&&... args) : stage{std::forward<Args>(args)...} {}
+    absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) override {
+      if constexpr (requires { stage.Next(ctx, element); }) {
+        return stage.Next(ctx, element);
+      } else {
+        return stage(ctx, element);
+      }
+    }
+    absl::Status Keep(Position& position) override {
+      if constexpr (requires { stage.Keep(position); }) {
+        return stage.Keep(position);
+      } else {
+        return absl::UnimplementedError("it has no position that can be stored");
+      }
+    }
+    Stage stage;
+  };
+  explicit NextFn(std::unique_ptr<AnyStage> stage) : stage_(std::move(stage)) {}
+
+  std::unique_ptr<AnyStage> stage_;
+};
 using Begun = absl::StatusOr<NextFn>;
 using BeginFn = absl::AnyInvocable<Begun(IterationContext&) const>;
 
@@ -66,14 +128,26 @@ using BeginFn = absl::AnyInvocable<Begun(IterationContext&) const>;
 class Iterator {
  public:
   Iterator() = default;  ///< At its end.
-  explicit Iterator(NextFn next) : next_(std::move(next)) {}
+  /// `op`: that of its dataset, for errors; outlives it.
+  Iterator(NextFn next, absl::string_view op) : next_(std::move(next)), op_(op) {}
 
   /// The next element; false at the end, where `element` is left empty.
   absl::StatusOr<bool> Next(IterationContext& ctx, Element& element);
-  bool at_end() const { return next_ == nullptr; }
+  bool at_end() const { return !next_.has_value(); }
+  /// Where it is; read by one that has just begun. Errors: NextFn's, with the dataset's op.
+  absl::Status Keep(Position& position);
 
  private:
-  NextFn next_;  // Null at the end.
+  std::optional<NextFn> next_;  // None at the end.
+  absl::string_view op_;
+};
+
+/// The node that has made a dataset, but for its inputs.
+struct DatasetNode {
+  absl::string_view op;
+  AttrMap attrs;
+  std::shared_ptr<const std::string>
+      definitions;  ///< KernelFunction::definitions of its functions.
 };
 
 class Dataset final : public VariantObject {
@@ -87,8 +161,14 @@ class Dataset final : public VariantObject {
   ElementSpec spec;
   int64_t cardinality = kUnknown;  ///< How many elements.
   BeginFn begin;
+  // What it can be made of again; null and empty of one that no node has made.
+  std::shared_ptr<const DatasetNode> made_by;
+  std::vector<Tensor> inputs;
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
+
+/// Of a dataset of `once` elements that is gone through `count` times; -1: for ever.
+int64_t RepeatedCardinality(int64_t once, int64_t count);
 
 std::shared_ptr<Dataset> NewDataset(ElementSpec spec, int64_t cardinality, BeginFn begin);
 
@@ -98,12 +178,12 @@ absl::StatusOr<DatasetPtr> DatasetFromTensor(const Tensor& tensor);
 /// Makes a dataset in a call.
 using MakeDataset =
     absl::AnyInvocable<absl::StatusOr<std::shared_ptr<Dataset>>(KernelContext&) const>;
-/// The kernel of an op whose output is one.
-KernelFn DatasetKernel(MakeDataset make);
+/// The kernel of a node whose output is one. Errors: those of its functions.
+absl::StatusOr<KernelFn> DatasetKernel(KernelInit& init, MakeDataset make);
 /// The same of what stands on one dataset, input 0.
 using MakeOnDataset =
     absl::AnyInvocable<absl::StatusOr<std::shared_ptr<Dataset>>(KernelContext&, DatasetPtr) const>;
-KernelFn DatasetKernel(MakeOnDataset make);
+absl::StatusOr<KernelFn> DatasetKernel(KernelInit& init, MakeOnDataset make);
 
 /// The scalar that input `i` is. Errors: kInvalidArgument naming it if it is none.
 template <typename T>

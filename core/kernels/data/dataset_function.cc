@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/kernels/data/position.h"
 
 namespace formwork {
 
@@ -24,6 +25,16 @@ absl::StatusOr<bool> RunningFunction::RunPredicate(IterationContext& ctx, const 
   return results_[0].scalar<bool>();
 }
 
+absl::StatusOr<int64_t> RunningFunction::RunForInteger(IterationContext& ctx, const Element& args,
+                                                       absl::string_view name) {
+  args_ = args;
+  FORMWORK_RETURN_IF_ERROR(Run(ctx, std::move(args_), results_));
+  if (results_.size() == 1 && results_[0].dtype() == DType::kInt64 && results_[0].rank() == 0) {
+    return results_[0].scalar<int64_t>();
+  }
+  return InvalidArgument("`", name, "` must return a scalar int64.");
+}
+
 absl::StatusOr<DatasetPtr> RunningFunction::RunForDataset(IterationContext& ctx, Element&& args,
                                                           const std::vector<DType>& dtypes) {
   Element results;
@@ -34,6 +45,15 @@ absl::StatusOr<DatasetPtr> RunningFunction::RunForDataset(IterationContext& ctx,
   FORMWORK_ASSIGN_OR_RETURN(DatasetPtr dataset, DatasetFromTensor(results[0]));
   FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(dtypes, dataset->spec.dtypes));
   return dataset;
+}
+
+absl::Status RunningFunction::Keep(Position& position) {
+  for (std::atomic<uint64_t>& number : run_->state()) {
+    uint64_t value = number.load(std::memory_order_relaxed);
+    FORMWORK_RETURN_IF_ERROR(position.Keep(value));
+    number.store(value, std::memory_order_relaxed);
+  }
+  return absl::OkStatus();
 }
 
 DatasetFunction::DatasetFunction(KernelContext& ctx,

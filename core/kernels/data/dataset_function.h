@@ -19,10 +19,16 @@ class RunningFunction {
   absl::Status Run(IterationContext& ctx, Element&& args, Element& results);
   /// The same of what decides. Errors: kInvalidArgument unless it is a scalar bool.
   absl::StatusOr<bool> RunPredicate(IterationContext& ctx, const Element& args);
+  /// The same of what gives a number; errors call the function `name`.
+  absl::StatusOr<int64_t> RunForInteger(IterationContext& ctx, const Element& args,
+                                        absl::string_view name);
   /// The same of what makes a dataset. Errors: kInvalidArgument unless its elements are of
   /// `dtypes`.
   absl::StatusOr<DatasetPtr> RunForDataset(IterationContext& ctx, Element&& args,
                                            const std::vector<DType>& dtypes);
+
+  /// Its hidden state. Errors: kInvalidArgument if what is read does not fit.
+  absl::Status Keep(Position& position);
 
  private:
   friend class DatasetFunction;

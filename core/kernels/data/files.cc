@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/kernels/data/position.h"
 #include "core/kernels/format_tensor.h"
 #include "core/storage/files_dir.h"
 
@@ -16,7 +17,10 @@ class FilesReader {
   absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
     while (reader_ != nullptr || at_ < files_->names.size()) {
       absl::StatusOr<bool> more = NextOfFile(ctx, element);
-      if (more.ok() && *more) return true;
+      if (more.ok() && *more) {
+        ++given_;
+        return true;
+      }
       const bool goes_on = !more.ok() && reader_ != nullptr && reader_->goes_on();
       if (!goes_on) reader_.reset();
       FORMWORK_RETURN_IF_ERROR(more.status());
@@ -25,10 +29,32 @@ class FilesReader {
     return false;
   }
 
+  // A file is read again up to where it was: what it has before need not be at the same bytes.
+  absl::Status Keep(Position& position) {
+    bool open = reader_ != nullptr;
+    FORMWORK_RETURN_IF_ERROR(position.KeepUpTo(files_->names.size(), at_));
+    FORMWORK_RETURN_IF_ERROR(position.Keep(open, given_));
+    if (!position.reads() || !open) return absl::OkStatus();
+    if (at_ == 0) return position.Unfit();
+    --at_;
+    Element skipped;
+    for (const int64_t given = std::exchange(given_, 0); given_ < given;) {
+      skipped.clear();
+      FORMWORK_RETURN_IF_ERROR(position.ctx().Look());
+      absl::StatusOr<bool> more = NextOfFile(position.ctx(), skipped);
+      if (!more.ok() && reader_ != nullptr && reader_->goes_on()) continue;  // As it was told then.
+      FORMWORK_RETURN_IF_ERROR(more.status());
+      if (!*more) return position.Unfit();
+      ++given_;
+    }
+    return absl::OkStatus();
+  }
+
  private:
   absl::StatusOr<bool> NextOfFile(IterationContext& ctx, Element& element) {
     if (reader_ == nullptr) {
       const size_t i = at_++;
+      given_ = 0;
       const std::string& name = files_->names[i];
       FORMWORK_ASSIGN_OR_RETURN(const std::string path, PathInFolder(ctx.call.files_dir(), name));
       FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<InputStream> stream,
@@ -39,7 +65,8 @@ class FilesReader {
   }
 
   const std::shared_ptr<const Files> files_;
-  size_t at_ = 0;  // The next one.
+  size_t at_ = 0;      // The next one.
+  int64_t given_ = 0;  // Elements of the one that is open.
   std::unique_ptr<FileReader> reader_;
 };
 
@@ -48,9 +75,7 @@ class FilesReader {
 std::shared_ptr<Dataset> FilesDataset(ElementSpec spec, Files files) {
   auto shared = std::make_shared<const Files>(std::move(files));
   return NewDataset(std::move(spec), Dataset::kUnknown, [shared](IterationContext&) -> Begun {
-    return NextFn([reader = FilesReader(shared)](IterationContext& ctx, Element& element) mutable {
-      return reader.Next(ctx, element);
-    });
+    return NextFn::Of<FilesReader>(shared);
   });
 }
 

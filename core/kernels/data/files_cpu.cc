@@ -74,8 +74,8 @@ class LineReader final : public TextReader {
   const std::unique_ptr<InputStream> stream_;
 };
 
-absl::StatusOr<KernelFn> MakeTextLine(KernelInit&) {
-  return DatasetKernel(MakeDataset([](KernelContext& ctx) -> Made {
+absl::StatusOr<KernelFn> MakeTextLine(KernelInit& init) {
+  return DatasetKernel(init, [](KernelContext& ctx) -> Made {
     Files files;
     FORMWORK_ASSIGN_OR_RETURN(files.names, FileNames(ctx));
     FORMWORK_ASSIGN_OR_RETURN(files.compression, CompressionFrom(ctx, 1));
@@ -85,7 +85,7 @@ absl::StatusOr<KernelFn> MakeTextLine(KernelInit&) {
       return std::make_unique<LineReader>(std::move(stream));
     };
     return FilesDataset(TextSpec(), std::move(files));
-  }));
+  });
 }
 
 // --- TFRecords ----------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ absl::StatusOr<std::vector<int64_t>> ByteOffsets(KernelContext& ctx, size_t file
   return std::vector<int64_t>(all.begin(), all.end());
 }
 
-absl::StatusOr<KernelFn> MakeTFRecord(KernelInit&) {
-  return DatasetKernel(MakeDataset([](KernelContext& ctx) -> Made {
+absl::StatusOr<KernelFn> MakeTFRecord(KernelInit& init) {
+  return DatasetKernel(init, [](KernelContext& ctx) -> Made {
     Files files;
     FORMWORK_ASSIGN_OR_RETURN(files.names, FileNames(ctx));
     FORMWORK_ASSIGN_OR_RETURN(files.compression, CompressionFrom(ctx, 1));
@@ -170,7 +170,7 @@ absl::StatusOr<KernelFn> MakeTFRecord(KernelInit&) {
       return std::make_unique<RecordReader>(std::move(stream), static_cast<uint64_t>(offset));
     };
     return FilesDataset(TextSpec(), std::move(files));
-  }));
+  });
 }
 
 // --- Records of one length ----------------------------------------------------------------------
@@ -219,8 +219,8 @@ class FixedReader final : public TextReader {
   int64_t given_ = 0;  // Bytes.
 };
 
-absl::StatusOr<KernelFn> MakeFixedLength(KernelInit&) {
-  return DatasetKernel(MakeDataset([](KernelContext& ctx) -> Made {
+absl::StatusOr<KernelFn> MakeFixedLength(KernelInit& init) {
+  return DatasetKernel(init, [](KernelContext& ctx) -> Made {
     Files files;
     FORMWORK_ASSIGN_OR_RETURN(files.names, FileNames(ctx));
     RecordLayout layout;
@@ -248,7 +248,7 @@ absl::StatusOr<KernelFn> MakeFixedLength(KernelInit&) {
       return std::make_unique<FixedReader>(std::move(stream), name, layout);
     };
     return FilesDataset(TextSpec(), std::move(files));
-  }));
+  });
 }
 
 }  // namespace

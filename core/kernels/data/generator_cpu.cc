@@ -51,7 +51,7 @@ absl::StatusOr<KernelFn> MakeGenerator(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const int for_init, count("Tinit_func_args"));
   FORMWORK_ASSIGN_OR_RETURN(const int for_next, count("Tnext_func_args"));
   FORMWORK_ASSIGN_OR_RETURN(const int for_finalize, count("Tfinalize_func_args"));
-  return DatasetKernel(MakeDataset([=](KernelContext& ctx) -> Made {
+  return DatasetKernel(init, [=](KernelContext& ctx) -> Made {
     const auto bind = [&ctx](const auto& function, int first, int count) {
       return std::make_shared<const DatasetFunction>(ctx, function, first, count);
     };
@@ -67,7 +67,7 @@ absl::StatusOr<KernelFn> MakeGenerator(KernelInit& init) {
         return generator.Next(ctx, element);
       });
     });
-  }));
+  });
 }
 
 }  // namespace

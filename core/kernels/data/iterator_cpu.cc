@@ -1,11 +1,14 @@
 // Iterators as resources: their positions outlive calls.
 
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "core/base/status.h"
 #include "core/kernels/data/data_cpu.h"
 #include "core/kernels/data/dataset_function.h"
+#include "core/kernels/data/position.h"
+#include "core/kernels/data/stored_iterator.h"
 #include "core/kernels/resource/handle.h"
 #include "core/kernels/resource/stored_form.h"
 #include "core/kernels/variant/optional.h"
@@ -17,20 +20,57 @@ namespace {
 
 // The state of an iterator: unlike that of other resources it moves on in place. Who uses it
 // writes, so that calls take turns; there is nothing to go back to if one fails, as in TensorFlow.
+// One that comes from disk is where it was once a call has made its dataset again (Revive).
 class IteratorState final : public VariantObject {
  public:
-  explicit IteratorState(Iterator it) : it_(std::move(it)) {}
+  IteratorState(Iterator it, DatasetPtr dataset)
+      : it_(std::move(it)), dataset_(std::move(dataset)) {}
+  explicit IteratorState(StoredIterator stored) : stored_(std::move(stored)) {}
   absl::string_view type_name() const override { return "formwork::Iterator"; }
 
   absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    if (!whole()) {
+      return FailedPrecondition(
+          "where the iterator was before the server was restarted could not be restored: begin it "
+          "anew");
+    }
     if (busy_) return FailedPrecondition("the iterator is asked by one of its own functions");
     busy_ = true;
     auto done = absl::MakeCleanup([this] { busy_ = false; });
     return it_.Next(ctx, element);
   }
 
+  bool whole() const { return dataset_ != nullptr; }
+  // Of one that is not whole.
+  const StoredIterator& stored() const { return *stored_; }
+
+  // Goes on where it was, in a dataset that is as its own was.
+  absl::Status Revive(IterationContext& ctx, DatasetPtr dataset) {
+    FORMWORK_ASSIGN_OR_RETURN(Iterator it, dataset->Begin(ctx));
+    Position position(stored_->numbers, stored_->tensors, ctx);
+    FORMWORK_RETURN_IF_ERROR(position.Keep(it));
+    if (!position.done()) return position.Unfit();
+    it_ = std::move(it);
+    dataset_ = std::move(dataset);
+    stored_.reset();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<StoredIterator> Store() {
+    if (!whole()) return *stored_;
+    Position position;
+    FORMWORK_RETURN_IF_ERROR(position.Keep(it_));
+    if (!remade_) {
+      FORMWORK_ASSIGN_OR_RETURN(remade_, StoredDataset::Of(*dataset_));
+    }
+    return StoredIterator{*remade_, position.numbers(), position.tensors()};
+  }
+
  private:
   Iterator it_;
+  DatasetPtr dataset_;
+  std::optional<StoredIterator> stored_;  // Until it is whole.
+  std::optional<StoredDataset> remade_;   // Of dataset_, once it has been asked for.
   bool busy_ = false;
 };
 
@@ -42,12 +82,13 @@ absl::StatusOr<const ResourceType*> IteratorType(KernelContext& ctx, ResourceHan
 
 // Begins the iterator anew, with `dataset`.
 absl::Status BeginIterator(KernelContext& ctx, IterationContext& iteration, ResourceHandle handle,
-                           const Dataset& dataset) {
+                           DatasetPtr dataset) {
   FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, IteratorType(ctx, handle));
-  FORMWORK_RETURN_IF_ERROR(CheckElementsFit(ElementSpec::OfIterator(*type), dataset.spec));
-  FORMWORK_ASSIGN_OR_RETURN(Iterator it, dataset.Begin(iteration));
+  FORMWORK_RETURN_IF_ERROR(CheckElementsFit(ElementSpec::OfIterator(*type), dataset->spec));
+  FORMWORK_ASSIGN_OR_RETURN(Iterator it, dataset->Begin(iteration));
   return ctx.resources().WriteState(
-      handle, Tensor::VariantScalar(std::make_shared<IteratorState>(std::move(it))),
+      handle,
+      Tensor::VariantScalar(std::make_shared<IteratorState>(std::move(it), std::move(dataset))),
       sizeof(IteratorState));
 }
 
@@ -59,7 +100,7 @@ absl::StatusOr<KernelFn> MakeMakeIterator(KernelInit&) {
                              ctx.input(1).shape().ToString());
     }
     IterationContext iteration(ctx.call());
-    return BeginIterator(ctx, iteration, ctx.input(1).scalar<ResourceHandle>(), *dataset);
+    return BeginIterator(ctx, iteration, ctx.input(1).scalar<ResourceHandle>(), dataset);
   });
 }
 
@@ -77,7 +118,7 @@ absl::StatusOr<KernelFn> MakeOneShot(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(
         const DatasetPtr dataset,
         factory.RunForDataset(iteration, {}, ElementSpec::OfIterator(*type).dtypes));
-    return BeginIterator(ctx, iteration, handle, *dataset);
+    return BeginIterator(ctx, iteration, handle, dataset);
   });
 }
 
@@ -149,22 +190,58 @@ absl::StatusOr<KernelFn> MakeToString(KernelInit&) {
   });
 }
 
-// --- On disk: that there is one, not where it is ------------------------------------------------
+// --- On disk ------------------------------------------------------------------------------------
 
-absl::StatusOr<std::vector<Tensor>> NoParts(const ResourceType&, const Tensor&, Allocator&) {
-  return Unimplemented("the position of an iterator cannot be stored");
+// Input 0 makes the dataset of the iterator that is input 1, which has been read, again. The state
+// is the same as before: it is not written.
+absl::StatusOr<KernelFn> MakeRevive(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(DatasetPtr dataset, DatasetFromTensor(ctx.input(0)));
+    if (ctx.input(1).num_elements() != 1)
+      return InvalidArgument("iterator must be a single handle");
+    const ResourceHandle handle = ctx.input(1).scalar<ResourceHandle>();
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, IteratorType(ctx, handle));
+    FORMWORK_RETURN_IF_ERROR(CheckElementsFit(ElementSpec::OfIterator(*type), dataset->spec));
+    FORMWORK_ASSIGN_OR_RETURN(const Tensor state, ctx.resources().ReadState(handle));
+    if (!state.has_value()) return absl::OkStatus();
+    auto& iterator = static_cast<IteratorState&>(*state.scalar<Variant>());
+    if (iterator.whole()) return absl::OkStatus();
+    IterationContext iteration(ctx.call());
+    return iterator.Revive(iteration, std::move(dataset));
+  });
 }
 
-absl::StatusOr<ResourceValue> NoValue(const ResourceType&, const std::vector<Tensor>&) {
-  return Unimplemented("the position of an iterator cannot be stored");
+absl::StatusOr<std::vector<Tensor>> StoredParts(const ResourceType&, const Tensor& value,
+                                                Allocator& allocator) {
+  auto& state = static_cast<IteratorState&>(*value.scalar<Variant>());
+  absl::StatusOr<StoredIterator> stored = state.Store();
+  if (absl::IsUnimplemented(stored.status())) {
+    return Annotate(stored.status(), "the position of an iterator cannot be stored");
+  }
+  FORMWORK_RETURN_IF_ERROR(stored.status());
+  return stored->ToParts(allocator);
+}
+
+absl::StatusOr<ResourceValue> ValueOfParts(const ResourceType&, const std::vector<Tensor>& parts) {
+  FORMWORK_ASSIGN_OR_RETURN(StoredIterator stored, StoredIterator::FromParts(parts));
+  return ResourceValue{Tensor::VariantScalar(std::make_shared<IteratorState>(std::move(stored))),
+                       sizeof(IteratorState)};
+}
+
+std::optional<Revival> RevivalOf(const Tensor& value) {
+  const auto& state = static_cast<const IteratorState&>(*value.scalar<Variant>());
+  if (state.whole()) return std::nullopt;
+  return state.stored().dataset.ToRevival();
 }
 
 }  // namespace
 
-const StoredForm kStoredIterator = {kIteratorKind, NoParts, NoValue};
+const StoredForm kStoredIterator = {kIteratorKind,  StoredParts, ValueOfParts, 0,
+                                    /*moves=*/true, RevivalOf};
 
 void RegisterIterators(KernelRegistry& registry) {
   registry.Add("MakeIterator", MakeMakeIterator);
+  registry.Add("_ReviveIterator", MakeRevive);
   registry.Add("OneShotIterator", MakeOneShot);
   registry.Add("IteratorGetNext", MakeGetNext);
   registry.Add("IteratorGetNextSync", MakeGetNext);

@@ -10,6 +10,8 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/data/data_cpu.h"
 #include "core/kernels/data/dataset_function.h"
+#include "core/kernels/data/position.h"
+#include "core/kernels/data/stages.h"
 
 namespace formwork {
 namespace {
@@ -24,28 +26,37 @@ absl::StatusOr<bool> Ends(const absl::Status& status, bool preserve_cardinality)
   return InvalidArgument("Function invocation produced OutOfRangeError: ", status.message());
 }
 
+struct MapStage {
+  Iterator it;
+  RunningFunction run;
+  bool preserve;
+  Element args = {};
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, args));
+    if (!more) return false;
+    const absl::Status status = run.Run(ctx, std::move(args), element);
+    if (status.ok()) return true;
+    FORMWORK_ASSIGN_OR_RETURN(const bool ends, Ends(status, preserve));
+    return !ends;
+  }
+  absl::Status Keep(Position& position) { return position.Keep(it, run); }
+};
+
 absl::StatusOr<KernelFn> MakeMap(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
   FORMWORK_RETURN_IF_ERROR(CheckResults(*function, spec.dtypes));
   FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
-  return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
+  return DatasetKernel(init, [=](KernelContext& ctx, DatasetPtr input) -> Made {
     const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
     auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 1);
     return NewDataset(spec, cardinality, [input, map, preserve](IterationContext& ctx) -> Begun {
       FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
       FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
-      return NextFn([it = std::move(it), run = std::move(run), preserve, args = Element()](
-                        IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-        FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, args));
-        if (!more) return false;
-        const absl::Status status = run.Run(ctx, std::move(args), element);
-        if (status.ok()) return true;
-        FORMWORK_ASSIGN_OR_RETURN(const bool ends, Ends(status, preserve));
-        return !ends;
-      });
+      return NextFn::Of<MapStage>(std::move(it), std::move(run), preserve);
     });
-  }));
+  });
 }
 
 // --- Several elements at once -------------------------------------------------------------------
@@ -81,6 +92,28 @@ class ParallelMap {
     }
     FORMWORK_ASSIGN_OR_RETURN(const bool ends, Ends(slot.status, preserve_));
     return !ends;
+  }
+
+  // What has been made ahead, and where the input is behind that.
+  absl::Status Keep(Position& position) {
+    std::vector<Element> ahead;
+    if (!position.reads()) {
+      for (size_t i = at_; i < filled_; ++i) {
+        if (!slots_[i].status.ok()) return Unimplemented("an element that is held is an error");
+        ahead.push_back(slots_[i].results);
+      }
+      if (!input_status_.ok()) return Unimplemented("an element that is held is an error");
+    }
+    FORMWORK_RETURN_IF_ERROR(position.Keep(it_, slots_[0].run, ahead));
+    if (!position.reads()) return absl::OkStatus();
+    for (size_t i = slots_.size(); i < ahead.size(); ++i) {
+      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map_->NewRun(position.ctx()));
+      slots_.push_back({std::move(run)});
+    }
+    for (size_t i = 0; i < ahead.size(); ++i) slots_[i].results = std::move(ahead[i]);
+    at_ = 0;
+    filled_ = ahead.size();
+    return absl::OkStatus();
   }
 
  private:
@@ -174,7 +207,134 @@ class ParallelMap {
   uint32_t until_clock_ = 0;
 };
 
-// On how many threads to map for the calls that are asked for; TensorFlow's kAutotune: -1.
+absl::StatusOr<KernelFn> MakeParallelMap(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, spec.dtypes));
+  FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
+  return DatasetKernel(init, [=](KernelContext& ctx, DatasetPtr input) -> Made {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t threads, ThreadsFor(ctx, ctx.num_inputs() - 1));
+    auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 2);
+    return ParallelMapDataset(spec, std::move(input), std::move(map), threads, preserve);
+  });
+}
+
+// The batches of what is mapped.
+absl::StatusOr<KernelFn> MakeMapAndBatch(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, spec.dtypes));
+  FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
+  return DatasetKernel(init, [=](KernelContext& ctx, DatasetPtr input) -> Made {
+    const int own = ctx.num_inputs() - 3;
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t size, ScalarInput<int64_t>(ctx, own, "batch_size"));
+    if (size < 1) return InvalidArgument("batch_size must be greater than zero.");
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t threads, ThreadsFor(ctx, own + 1));
+    FORMWORK_ASSIGN_OR_RETURN(const bool drop, ScalarInput<bool>(ctx, own + 2, "drop_remainder"));
+    auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, own - 1);
+    // Of what the function makes the dtypes are known.
+    ElementSpec mapped = spec;
+    for (PartialShape& shape : mapped.shapes) shape = PartialShape();
+    return BatchDataset(
+        ParallelMapDataset(std::move(mapped), std::move(input), std::move(map), threads, preserve),
+        spec.shapes, size, drop);
+  });
+}
+
+struct ScanStage {
+  Iterator it;
+  RunningFunction run;
+  Element state;
+  bool preserve;
+  Element next = {}, args = {};
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, next));
+    if (!more) return false;
+    args = state;
+    args.insert(args.end(), std::make_move_iterator(next.begin()),
+                std::make_move_iterator(next.end()));
+    const absl::Status status = run.Run(ctx, std::move(args), next);
+    if (!status.ok()) {
+      FORMWORK_ASSIGN_OR_RETURN(const bool ends, Ends(status, preserve));
+      return !ends;
+    }
+    const auto outputs = next.begin() + static_cast<int64_t>(state.size());
+    element.assign(std::make_move_iterator(outputs), std::make_move_iterator(next.end()));
+    std::move(next.begin(), outputs, state.begin());
+    return true;
+  }
+  absl::Status Keep(Position& position) {
+    const size_t states = state.size();
+    FORMWORK_RETURN_IF_ERROR(position.Keep(it, run, state));
+    return state.size() == states ? absl::OkStatus() : position.Unfit();
+  }
+};
+
+absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  FORMWORK_ASSIGN_OR_RETURN(const auto state, init.attrs().Get<std::vector<DType>>("Tstate"));
+  FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
+  std::vector<DType> made = state;
+  made.insert(made.end(), spec.dtypes.begin(), spec.dtypes.end());
+  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, made));
+  return DatasetKernel(
+      init, [=, states = state.size()](KernelContext& ctx, DatasetPtr input) -> Made {
+        auto initial = std::make_shared<Element>();
+        for (size_t i = 0; i < states; ++i) initial->push_back(ctx.input(static_cast<int>(i) + 1));
+        const int first = static_cast<int>(states) + 1;
+        auto scan =
+            std::make_shared<const DatasetFunction>(ctx, function, first, ctx.num_inputs() - first);
+        const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
+        return NewDataset(spec, cardinality, [=](IterationContext& ctx) -> Begun {
+          FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+          FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, scan->NewRun(ctx));
+          return NextFn::Of<ScanStage>(std::move(it), std::move(run), *initial, preserve);
+        });
+      });
+}
+
+struct FilterStage {
+  Iterator it;
+  RunningFunction run;
+  bool ends;
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    while (true) {
+      FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, element));
+      if (!more) return false;
+      FORMWORK_ASSIGN_OR_RETURN(const bool kept, run.RunPredicate(ctx, element));
+      if (kept || ends) return kept;
+    }
+  }
+  absl::Status Keep(Position& position) { return position.Keep(it, run); }
+};
+
+// `ends`: the first element that the predicate refuses ends the dataset; else it is left out.
+// `own`: inputs beside the dataset and what the function has captured, which stand last.
+absl::StatusOr<KernelFn> MakeFilterThat(KernelInit& init, bool ends, int own = 0) {
+  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
+  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, {DType::kBool}));
+  return DatasetKernel(init, [=](KernelContext& ctx, DatasetPtr input) -> Made {
+    auto predicate =
+        std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 1 - own);
+    return NewDataset(input->spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
+      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, predicate->NewRun(ctx));
+      return NextFn::Of<FilterStage>(std::move(it), std::move(run), ends);
+    });
+  });
+}
+
+absl::StatusOr<KernelFn> MakeFilter(KernelInit& init) { return MakeFilterThat(init, false); }
+absl::StatusOr<KernelFn> MakeParallelFilter(KernelInit& init) {
+  return MakeFilterThat(init, false, 1);
+}
+absl::StatusOr<KernelFn> MakeTakeWhile(KernelInit& init) { return MakeFilterThat(init, true); }
+
+}  // namespace
+
 absl::StatusOr<int64_t> ThreadsFor(KernelContext& ctx, int i) {
   const Tensor& input = ctx.input(i);
   if (input.rank() != 0) return InvalidArgument("num_parallel_calls must be a scalar");
@@ -186,104 +346,23 @@ absl::StatusOr<int64_t> ThreadsFor(KernelContext& ctx, int i) {
   return std::min(calls, threads);
 }
 
-absl::StatusOr<KernelFn> MakeParallelMap(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
-  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
-  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, spec.dtypes));
-  FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
-  return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
-    FORMWORK_ASSIGN_OR_RETURN(const int64_t threads, ThreadsFor(ctx, ctx.num_inputs() - 1));
-    const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
-    auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 2);
-    const int64_t at_once = map->side_by_side() ? threads : 1;
-    return NewDataset(spec, cardinality, [=](IterationContext& ctx) -> Begun {
-      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
-      return NextFn([mapped = ParallelMap(std::move(it), map, std::move(run), at_once, preserve)](
-                        IterationContext& ctx, Element& element) mutable {
-        return mapped.Next(ctx, element);
-      });
-    });
-  }));
+std::shared_ptr<Dataset> ParallelMapDataset(ElementSpec spec, DatasetPtr input,
+                                            std::shared_ptr<const DatasetFunction> map,
+                                            int64_t threads, bool preserve) {
+  const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
+  const int64_t at_once = map->side_by_side() ? threads : 1;
+  return NewDataset(std::move(spec), cardinality, [=](IterationContext& ctx) -> Begun {
+    FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
+    return NextFn::Of<ParallelMap>(std::move(it), map, std::move(run), at_once, preserve);
+  });
 }
-
-absl::StatusOr<KernelFn> MakeScan(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
-  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
-  FORMWORK_ASSIGN_OR_RETURN(const auto state, init.attrs().Get<std::vector<DType>>("Tstate"));
-  FORMWORK_ASSIGN_OR_RETURN(const bool preserve, init.attrs().Get<bool>("preserve_cardinality"));
-  std::vector<DType> made = state;
-  made.insert(made.end(), spec.dtypes.begin(), spec.dtypes.end());
-  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, made));
-  return DatasetKernel(MakeOnDataset([=, states = state.size()](KernelContext& ctx,
-                                                                DatasetPtr input) -> Made {
-    auto initial = std::make_shared<Element>();
-    for (size_t i = 0; i < states; ++i) initial->push_back(ctx.input(static_cast<int>(i) + 1));
-    const int first = static_cast<int>(states) + 1;
-    auto scan =
-        std::make_shared<const DatasetFunction>(ctx, function, first, ctx.num_inputs() - first);
-    const int64_t cardinality = preserve ? input->cardinality : Dataset::kUnknown;
-    return NewDataset(spec, cardinality, [=](IterationContext& ctx) -> Begun {
-      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, scan->NewRun(ctx));
-      return NextFn([it = std::move(it), run = std::move(run), state = *initial, preserve,
-                     next = Element(), args = Element()](
-                        IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-        FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, next));
-        if (!more) return false;
-        args = state;
-        args.insert(args.end(), std::make_move_iterator(next.begin()),
-                    std::make_move_iterator(next.end()));
-        const absl::Status status = run.Run(ctx, std::move(args), next);
-        if (!status.ok()) {
-          FORMWORK_ASSIGN_OR_RETURN(const bool ends, Ends(status, preserve));
-          return !ends;
-        }
-        const auto outputs = next.begin() + static_cast<int64_t>(state.size());
-        element.assign(std::make_move_iterator(outputs), std::make_move_iterator(next.end()));
-        std::move(next.begin(), outputs, state.begin());
-        return true;
-      });
-    });
-  }));
-}
-
-// `ends`: the first element that the predicate refuses ends the dataset; else it is left out.
-// `own`: inputs beside the dataset and what the function has captured, which stand last.
-absl::StatusOr<KernelFn> MakeFilterThat(KernelInit& init, bool ends, int own = 0) {
-  FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
-  FORMWORK_RETURN_IF_ERROR(CheckResults(*function, {DType::kBool}));
-  return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
-    auto predicate =
-        std::make_shared<const DatasetFunction>(ctx, function, 1, ctx.num_inputs() - 1 - own);
-    return NewDataset(input->spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
-      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-      FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, predicate->NewRun(ctx));
-      return NextFn([it = std::move(it), run = std::move(run), ends](
-                        IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-        while (true) {
-          FORMWORK_ASSIGN_OR_RETURN(const bool more, it.Next(ctx, element));
-          if (!more) return false;
-          FORMWORK_ASSIGN_OR_RETURN(const bool kept, run.RunPredicate(ctx, element));
-          if (kept || ends) return kept;
-        }
-      });
-    });
-  }));
-}
-
-absl::StatusOr<KernelFn> MakeFilter(KernelInit& init) { return MakeFilterThat(init, false); }
-absl::StatusOr<KernelFn> MakeParallelFilter(KernelInit& init) {
-  return MakeFilterThat(init, false, 1);
-}
-absl::StatusOr<KernelFn> MakeTakeWhile(KernelInit& init) { return MakeFilterThat(init, true); }
-
-}  // namespace
 
 void RegisterMapDatasets(KernelRegistry& registry) {
   registry.Add("MapDataset", MakeMap);
   registry.Add("ParallelMapDataset", MakeParallelMap);
   registry.Add("ParallelMapDatasetV2", MakeParallelMap);
+  registry.Add("MapAndBatchDataset", MakeMapAndBatch);
   registry.Add("ScanDataset", MakeScan);
   registry.Add("FilterDataset", MakeFilter);
   registry.Add("ParallelFilterDataset", MakeParallelFilter);

@@ -8,7 +8,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/data/data_cpu.h"
-#include "core/kernels/data/dataset.h"
+#include "core/kernels/data/position.h"
 
 namespace formwork {
 namespace {
@@ -51,6 +51,16 @@ class Rebatcher {
       element.push_back(std::move(joined));
     }
     return true;
+  }
+
+  absl::Status Keep(Position& position) {
+    FORMWORK_RETURN_IF_ERROR(position.KeepUpTo(sizes_.size() - 1, turn_));
+    FORMWORK_RETURN_IF_ERROR(position.Keep(it_, batch_, rows_));
+    if (position.reads() && rows_ != 0) {
+      FORMWORK_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(batch_));
+      if (rows_ != rows) return position.Unfit();
+    }
+    return position.KeepUpTo(static_cast<uint64_t>(rows_), at_);
   }
 
  private:
@@ -109,18 +119,15 @@ absl::StatusOr<std::vector<int64_t>> BatchSizes(KernelContext& ctx) {
 
 absl::StatusOr<KernelFn> MakeRebatch(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
-  return DatasetKernel(MakeOnDataset([spec](KernelContext& ctx, DatasetPtr input) -> Made {
+  return DatasetKernel(init, [spec](KernelContext& ctx, DatasetPtr input) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, BatchSizes(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const bool drop, ScalarInput<bool>(ctx, 2, "drop_remainder"));
     FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(spec.dtypes, input->spec.dtypes));
     return NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
       FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-      return NextFn([batches = Rebatcher(std::move(it), spec, sizes, drop)](
-                        IterationContext& ctx, Element& element) mutable {
-        return batches.Next(ctx, element);
-      });
+      return NextFn::Of<Rebatcher>(std::move(it), spec, sizes, drop);
     });
-  }));
+  });
 }
 
 }  // namespace

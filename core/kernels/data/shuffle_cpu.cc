@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
 #include "core/kernels/data/data_cpu.h"
-#include "core/kernels/data/dataset.h"
+#include "core/kernels/data/position.h"
 #include "core/kernels/random/philox.h"
 
 namespace formwork {
@@ -40,14 +40,18 @@ class SeedGenerator {
       : seeds_(seeds), same_(same), numbers_(Philox(seeds.first, seeds.second)) {}
 
   Seeds Next() {
-    if (same_) return seeds_;
     absl::MutexLock lock(&mutex_);
+    if (same_) return seeds_;
     const uint64_t first = numbers_.Next();
     return {first, numbers_.Next()};
   }
+  absl::Status Keep(Position& position) {
+    absl::MutexLock lock(&mutex_);
+    return position.Keep(seeds_.first, seeds_.second, numbers_);
+  }
 
  private:
-  const Seeds seeds_;
+  Seeds seeds_ ABSL_GUARDED_BY(mutex_);
   const bool same_;
   absl::Mutex mutex_;
   PhiloxSequence numbers_ ABSL_GUARDED_BY(mutex_);
@@ -89,10 +93,36 @@ class Shuffler {
     return true;
   }
 
+  // The seeds of iterators that are begun later are the dataset's; each that is stored has them.
+  absl::Status Keep(Position& position) {
+    FORMWORK_RETURN_IF_ERROR(seeds_->Keep(position));
+    FORMWORK_RETURN_IF_ERROR(position.KeepBegun(it_, input_.get()));
+    FORMWORK_RETURN_IF_ERROR(
+        position.Keep(numbers_, epoch_, produced_, buffer_, waiting_, end_, slices_));
+    return !position.reads() || Fits() ? absl::OkStatus() : position.Unfit();
+  }
+
  private:
   struct Slice {
-    uint64_t begin, end;
+    uint64_t begin = 0, end = 0;
+    absl::Status Keep(Position& position) { return position.Keep(begin, end); }
   };
+
+  // Whether what has been read is a buffer whose elements are where the slices say.
+  bool Fits() const {
+    const uint64_t room = buffer_.size();
+    if (waiting_ > room) return false;
+    if (!whole_input() && room > static_cast<uint64_t>(sizes_.buffer)) return false;
+    uint64_t waiting = 0;
+    for (const Slice& slice : slices_) {
+      if (slice.begin > slice.end || slice.end - slice.begin > room) return false;
+      waiting += slice.end - slice.begin;
+    }
+    // Until the buffer has been filled once, places are those up to its end.
+    const bool filled = whole_input() || room == static_cast<uint64_t>(sizes_.buffer);
+    return waiting == waiting_ && (filled || end_ <= room) &&
+           (slices_.empty() || slices_.back().end == end_);
+  }
 
   void Reseed() {
     const Seeds seeds = seeds_->Next();
@@ -165,25 +195,36 @@ std::shared_ptr<Dataset> ShuffledDataset(DatasetPtr input, ShuffleSizes sizes, S
                                          bool reshuffle, int64_t cardinality) {
   auto generator = std::make_shared<SeedGenerator>(seeds, !reshuffle);
   ElementSpec spec = input->spec;
-  return NewDataset(
-      std::move(spec), cardinality,
-      [input = std::move(input), sizes, generator](IterationContext&) -> Begun {
-        auto shuffler = std::make_unique<Shuffler>(input, sizes, generator);
-        return NextFn([shuffler = std::move(shuffler)](IterationContext& ctx, Element& element) {
-          return shuffler->Next(ctx, element);
-        });
-      });
+  return NewDataset(std::move(spec), cardinality,
+                    [input = std::move(input), sizes, generator](IterationContext&) -> Begun {
+                      return NextFn::Of<Shuffler>(input, sizes, generator);
+                    });
 }
 
 absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const bool reshuffle,
                             init.attrs().Get<bool>("reshuffle_each_iteration"));
-  return DatasetKernel(MakeOnDataset([reshuffle](KernelContext& ctx, DatasetPtr input) -> Made {
+  return DatasetKernel(init, [reshuffle](KernelContext& ctx, DatasetPtr input) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(const int64_t buffer, BufferSize(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const Seeds seeds, Seeds::FromInputs(ctx, 2));
     const int64_t cardinality = input->cardinality;
     return ShuffledDataset(std::move(input), {buffer, 1}, seeds, reshuffle, cardinality);
-  }));
+  });
+}
+
+absl::StatusOr<KernelFn> MakeShuffleAndRepeat(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const bool reshuffle,
+                            init.attrs().Get<bool>("reshuffle_each_iteration"));
+  return DatasetKernel(init, [reshuffle](KernelContext& ctx, DatasetPtr input) -> Made {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t buffer, BufferSize(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const Seeds seeds, Seeds::FromInputs(ctx, 2));
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t count, ScalarInput<int64_t>(ctx, 4, "count"));
+    if (count < 1 && count != -1) {
+      return InvalidArgument("count must be greater than zero or equal to -1.");
+    }
+    const int64_t cardinality = RepeatedCardinality(input->cardinality, count);
+    return ShuffledDataset(std::move(input), {buffer, count}, seeds, reshuffle, cardinality);
+  });
 }
 
 // TensorFlow takes elements by their index, in an order of its own for each seed, and refuses what
@@ -192,7 +233,7 @@ absl::StatusOr<KernelFn> MakeShuffle(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeGlobalShuffle(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const bool reshuffle,
                             init.attrs().Get<bool>("reshuffle_each_iteration"));
-  return DatasetKernel(MakeOnDataset([reshuffle](KernelContext& ctx, DatasetPtr input) -> Made {
+  return DatasetKernel(init, [reshuffle](KernelContext& ctx, DatasetPtr input) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(const Seeds seeds, Seeds::FromInputs(ctx, 1));
     const int64_t cardinality = input->cardinality;
     if (cardinality == 0) {
@@ -207,22 +248,33 @@ absl::StatusOr<KernelFn> MakeGlobalShuffle(KernelInit& init) {
           cardinality == Dataset::kInfinite ? "infinite" : "unknown");
     }
     return ShuffledDataset(std::move(input), {kWholeInput, 1}, seeds, reshuffle, cardinality);
-  }));
+  });
 }
+
+struct RandomStage {
+  std::shared_ptr<SeedGenerator> seeds;
+  PhiloxSequence numbers;
+
+  absl::StatusOr<bool> Next(IterationContext&, Element& element) {
+    element.push_back(Tensor::Scalar(static_cast<int64_t>(numbers.Next())));
+    return true;
+  }
+  absl::Status Keep(Position& position) { return position.Keep(*seeds, numbers); }
+};
 
 absl::StatusOr<KernelFn> MakeRandom(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(spec.dtypes, {DType::kInt64}));
-  return DatasetKernel(MakeDataset([spec](KernelContext& ctx) -> Made {
+  const bool rerandomize = init.attrs().GetOr<bool>("rerandomize_each_iteration", false);
+  return DatasetKernel(init, [=](KernelContext& ctx) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(const Seeds seeds, Seeds::FromInputs(ctx, 0));
-    return NewDataset(spec, Dataset::kInfinite, [seeds](IterationContext&) -> Begun {
-      return NextFn([numbers = PhiloxSequence(Philox(seeds.first, seeds.second))](
-                        IterationContext&, Element& element) mutable -> absl::StatusOr<bool> {
-        element.push_back(Tensor::Scalar(static_cast<int64_t>(numbers.Next())));
-        return true;
-      });
+    // Each iterator has the same numbers, unless they are to be others each time.
+    auto generator = std::make_shared<SeedGenerator>(seeds, !rerandomize);
+    return NewDataset(spec, Dataset::kInfinite, [generator](IterationContext&) -> Begun {
+      const Seeds own = generator->Next();
+      return NextFn::Of<RandomStage>(generator, PhiloxSequence(Philox(own.first, own.second)));
     });
-  }));
+  });
 }
 
 // Datasets keep what TensorFlow keeps in such a resource: nothing is behind the handle.
@@ -238,8 +290,11 @@ absl::StatusOr<KernelFn> MakeDummy(KernelInit&) { return KernelFn(&GiveNoHandle)
 void RegisterShuffleDatasets(KernelRegistry& registry) {
   registry.Add("ShuffleDataset", MakeShuffle);
   registry.Add("ShuffleDatasetV3", MakeShuffle);
+  registry.Add("ShuffleAndRepeatDataset", MakeShuffleAndRepeat);
+  registry.Add("ShuffleAndRepeatDatasetV2", MakeShuffleAndRepeat);
   registry.Add("GlobalShuffleDataset", MakeGlobalShuffle);
   registry.Add("RandomDataset", MakeRandom);
+  registry.Add("RandomDatasetV2", MakeRandom);
   registry.Add("DummySeedGenerator", MakeDummy);
   registry.Add("DummyMemoryCache", MakeDummy);
 }

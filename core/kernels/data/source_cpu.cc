@@ -6,7 +6,7 @@
 #include "core/base/status.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/data/data_cpu.h"
-#include "core/kernels/data/dataset.h"
+#include "core/kernels/data/position.h"
 #include "core/ops/graph_dtype.h"
 
 namespace formwork {
@@ -40,13 +40,29 @@ absl::StatusOr<Tensor> NumberAs(DType dtype, int64_t number) {
   }
 }
 
+struct RangeStage {
+  int64_t start, step;
+  uint64_t count;
+  DType dtype;
+  uint64_t at = 0;
+
+  absl::StatusOr<bool> Next(IterationContext&, Element& element) {
+    if (at == count) return false;
+    const uint64_t number = static_cast<uint64_t>(start) + at++ * static_cast<uint64_t>(step);
+    FORMWORK_ASSIGN_OR_RETURN(Tensor value, NumberAs(dtype, static_cast<int64_t>(number)));
+    element.push_back(std::move(value));
+    return true;
+  }
+  absl::Status Keep(Position& position) { return position.KeepUpTo(count, at); }
+};
+
 absl::StatusOr<KernelFn> MakeRange(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
   if (spec.dtypes.size() != 1) {
     return InvalidArgument("RangeDataset has one component, not ", spec.dtypes.size());
   }
   FORMWORK_RETURN_IF_ERROR(NumberAs(spec.dtypes[0], 0).status());
-  return DatasetKernel(MakeDataset([spec](KernelContext& ctx) -> Made {
+  return DatasetKernel(init, [spec](KernelContext& ctx) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(const int64_t start, ScalarInput<int64_t>(ctx, 0, "start"));
     FORMWORK_ASSIGN_OR_RETURN(const int64_t stop, ScalarInput<int64_t>(ctx, 1, "stop"));
     FORMWORK_ASSIGN_OR_RETURN(const int64_t step, ScalarInput<int64_t>(ctx, 2, "step"));
@@ -55,45 +71,81 @@ absl::StatusOr<KernelFn> MakeRange(KernelInit& init) {
     const int64_t most = std::numeric_limits<int64_t>::max();
     const int64_t cardinality =
         count > static_cast<uint64_t>(most) ? most : static_cast<int64_t>(count);
-    return NewDataset(
-        spec, cardinality,
-        [start, step, count, dtype = spec.dtypes[0]](IterationContext&) -> Begun {
-          return NextFn([start, step, count, dtype, at = uint64_t{0}](
-                            IterationContext&, Element& element) mutable -> absl::StatusOr<bool> {
-            if (at == count) return false;
-            const uint64_t number =
-                static_cast<uint64_t>(start) + at++ * static_cast<uint64_t>(step);
-            FORMWORK_ASSIGN_OR_RETURN(Tensor value, NumberAs(dtype, static_cast<int64_t>(number)));
-            element.push_back(std::move(value));
-            return true;
-          });
-        });
-  }));
+    return NewDataset(spec, cardinality,
+                      [start, step, count, dtype = spec.dtypes[0]](IterationContext&) -> Begun {
+                        return NextFn::Of<RangeStage>(start, step, count, dtype);
+                      });
+  });
 }
+
+struct TensorStage {
+  std::shared_ptr<const Element> components;
+  bool done = false;
+
+  absl::StatusOr<bool> Next(IterationContext&, Element& element) {
+    if (std::exchange(done, true)) return false;
+    element = *components;
+    return true;
+  }
+  absl::Status Keep(Position& position) { return position.Keep(done); }
+};
+
+struct SliceStage {
+  std::shared_ptr<const Element> components;
+  std::vector<Shape> shapes;
+  int64_t rows;
+  int64_t at = 0;
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    if (at == rows) return false;
+    for (size_t c = 0; c < shapes.size(); ++c) {
+      FORMWORK_ASSIGN_OR_RETURN(Tensor row,
+                                RowOf(ctx.allocator(), (*components)[c], shapes[c], at));
+      element.push_back(std::move(row));
+    }
+    ++at;
+    return true;
+  }
+  absl::Status Keep(Position& position) {
+    return position.KeepUpTo(static_cast<uint64_t>(rows), at);
+  }
+};
+
+struct ListStage {
+  std::shared_ptr<const Element> tensors;
+  size_t width;
+  size_t at = 0;
+
+  absl::StatusOr<bool> Next(IterationContext&, Element& element) {
+    if (at >= tensors->size()) return false;
+    const auto first = tensors->begin() + static_cast<int64_t>(at);
+    element.assign(first, first + static_cast<int64_t>(width));
+    at += width;
+    return true;
+  }
+  absl::Status Keep(Position& position) {
+    FORMWORK_RETURN_IF_ERROR(position.KeepUpTo(tensors->size(), at));
+    return at % width == 0 ? absl::OkStatus() : position.Unfit();
+  }
+};
 
 absl::StatusOr<KernelFn> MakeTensor(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec declared,
                             ElementSpec::FromAttrs(init.attrs(), "Toutput_types"));
-  return DatasetKernel(MakeDataset([declared](KernelContext& ctx) -> Made {
+  return DatasetKernel(init, [declared](KernelContext& ctx) -> Made {
     auto components = std::make_shared<Element>();
     for (int i = 0; i < ctx.num_inputs(); ++i) components->push_back(ctx.input(i));
-    return NewDataset(
-        SpecOfInputs(ctx, declared), 1,
-        [components = std::move(components)](IterationContext&) -> Begun {
-          return NextFn([components, done = false](
-                            IterationContext&, Element& element) mutable -> absl::StatusOr<bool> {
-            if (std::exchange(done, true)) return false;
-            element = *components;
-            return true;
-          });
-        });
-  }));
+    return NewDataset(SpecOfInputs(ctx, declared), 1,
+                      [components = std::move(components)](IterationContext&) -> Begun {
+                        return NextFn::Of<TensorStage>(components);
+                      });
+  });
 }
 
 absl::StatusOr<KernelFn> MakeTensorSlice(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec declared,
                             ElementSpec::FromAttrs(init.attrs(), "Toutput_types"));
-  return DatasetKernel(MakeDataset([declared](KernelContext& ctx) -> Made {
+  return DatasetKernel(init, [declared](KernelContext& ctx) -> Made {
     auto components = std::make_shared<Element>();
     for (int i = 0; i < ctx.num_inputs(); ++i) {
       if (ctx.input(i).rank() == 0) {
@@ -108,24 +160,12 @@ absl::StatusOr<KernelFn> MakeTensorSlice(KernelInit& init) {
     const int64_t rows = components->front().dim(0);
     std::vector<Shape> shapes;
     for (const Tensor& component : *components) shapes.push_back(RowShape(component));
-    return NewDataset(
-        SpecOfInputs(ctx, declared), rows,
-        [components = std::move(components), shapes = std::move(shapes),
-         rows](IterationContext&) -> Begun {
-          return NextFn(
-              [components, shapes, rows, at = int64_t{0}](
-                  IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-                if (at == rows) return false;
-                for (size_t c = 0; c < shapes.size(); ++c) {
-                  FORMWORK_ASSIGN_OR_RETURN(
-                      Tensor row, RowOf(ctx.allocator(), (*components)[c], shapes[c], at));
-                  element.push_back(std::move(row));
-                }
-                ++at;
-                return true;
-              });
-        });
-  }));
+    return NewDataset(SpecOfInputs(ctx, declared), rows,
+                      [components = std::move(components), shapes = std::move(shapes),
+                       rows](IterationContext&) -> Begun {
+                        return NextFn::Of<SliceStage>(components, shapes, rows);
+                      });
+  });
 }
 
 // Inputs: the components of one element after the other.
@@ -142,21 +182,13 @@ absl::StatusOr<KernelFn> MakeList(KernelInit& init) {
     return InvalidArgument("ListDataset: tensor ", i, " is no ", DTypeName(spec.dtypes[i % width]),
                            " but ", DTypeName(inputs[i]));
   }
-  return DatasetKernel(MakeDataset([spec, width](KernelContext& ctx) -> Made {
+  return DatasetKernel(init, [spec, width](KernelContext& ctx) -> Made {
     auto tensors = std::make_shared<Element>();
     for (int i = 0; i < ctx.num_inputs(); ++i) tensors->push_back(ctx.input(i));
     return NewDataset(
-        spec, static_cast<int64_t>(tensors->size() / width), [=](IterationContext&) -> Begun {
-          return NextFn([=, at = size_t{0}](IterationContext&,
-                                            Element& element) mutable -> absl::StatusOr<bool> {
-            if (at == tensors->size()) return false;
-            const auto first = tensors->begin() + static_cast<int64_t>(at);
-            element.assign(first, first + static_cast<int64_t>(width));
-            at += width;
-            return true;
-          });
-        });
-  }));
+        spec, static_cast<int64_t>(tensors->size() / width),
+        [=](IterationContext&) -> Begun { return NextFn::Of<ListStage>(tensors, width); });
+  });
 }
 
 }  // namespace

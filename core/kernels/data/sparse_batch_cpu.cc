@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/data/data_cpu.h"
-#include "core/kernels/data/dataset.h"
+#include "core/kernels/data/position.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/variant/tensor_part.h"
 
@@ -104,8 +104,19 @@ absl::StatusOr<bool> NextBatch(IterationContext& ctx, Iterator& it, int64_t size
   return true;
 }
 
-absl::StatusOr<KernelFn> MakeDenseToSparseBatch(KernelInit&) {
-  return DatasetKernel(MakeOnDataset([](KernelContext& ctx, DatasetPtr input) -> Made {
+struct SparseBatchStage {
+  Iterator it;
+  int64_t size;
+  PartialShape row_shape;
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    return NextBatch(ctx, it, size, row_shape, element);
+  }
+  absl::Status Keep(Position& position) { return position.Keep(it); }
+};
+
+absl::StatusOr<KernelFn> MakeDenseToSparseBatch(KernelInit& init) {
+  return DatasetKernel(init, [](KernelContext& ctx, DatasetPtr input) -> Made {
     if (input->spec.dtypes.size() != 1) {
       return InvalidArgument(
           "DenseToSparseBatchDataset only supports inputs with a single "
@@ -125,12 +136,9 @@ absl::StatusOr<KernelFn> MakeDenseToSparseBatch(KernelInit&) {
     return NewDataset({{DType::kVariant}, {PartialShape(Shape{3})}}, cardinality,
                       [input, size, row_shape](IterationContext& ctx) -> Begun {
                         FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-                        return NextFn([it = std::move(it), size, row_shape](
-                                          IterationContext& ctx, Element& element) mutable {
-                          return NextBatch(ctx, it, size, row_shape, element);
-                        });
+                        return NextFn::Of<SparseBatchStage>(std::move(it), size, row_shape);
                       });
-  }));
+  });
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "core/base/status.h"
 #include "core/kernels/data/data_cpu.h"
 #include "core/kernels/data/dataset_function.h"
+#include "core/kernels/data/position.h"
+#include "core/kernels/data/stages.h"
 #include "core/kernels/variant/variant_nesting.h"
 
 namespace formwork {
@@ -16,25 +18,17 @@ namespace {
 
 using Made = absl::StatusOr<std::shared_ptr<Dataset>>;
 
-// A dataset of elements that are there.
-absl::StatusOr<Tensor> DatasetOf(ElementSpec spec, std::vector<Element> elements) {
-  auto held = std::make_shared<const std::vector<Element>>(std::move(elements));
-  auto dataset = NewDataset(
-      std::move(spec), static_cast<int64_t>(held->size()), [held](IterationContext&) -> Begun {
-        return NextFn([held, at = size_t{0}](IterationContext&,
-                                             Element& element) mutable -> absl::StatusOr<bool> {
-          if (at == held->size()) return false;
-          element = (*held)[at++];
-          return true;
-        });
-      });
-  for (const Element& element : *held) {
-    for (const Tensor& component : element) {
-      FORMWORK_RETURN_IF_ERROR(CountNesting(*dataset, component));
-    }
+struct HeldStage {
+  std::shared_ptr<const std::vector<Element>> held;
+  size_t at = 0;
+
+  absl::StatusOr<bool> Next(IterationContext&, Element& element) {
+    if (at == held->size()) return false;
+    element = (*held)[at++];
+    return true;
   }
-  return Tensor::VariantScalar(std::move(dataset));
-}
+  absl::Status Keep(Position& position) { return position.KeepUpTo(held->size(), at); }
+};
 
 // --- Windows ------------------------------------------------------------------------------------
 
@@ -86,6 +80,8 @@ class WindowBuffer {
     return window;
   }
 
+  absl::Status Keep(Position& position) { return position.Keep(it_, elements_); }
+
  private:
   Iterator it_;
   const WindowSizes sizes_;
@@ -104,34 +100,39 @@ absl::StatusOr<WindowSizes> WindowSizesFrom(KernelContext& ctx) {
   return sizes;
 }
 
-absl::StatusOr<KernelFn> MakeWindow(KernelInit&) {
-  return DatasetKernel(MakeOnDataset([](KernelContext& ctx, DatasetPtr input) -> Made {
+struct WindowStage {
+  DatasetPtr input;
+  WindowBuffer buffer;
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    FORMWORK_ASSIGN_OR_RETURN(std::vector<Element> window, buffer.Next(ctx));
+    if (window.empty()) return false;
+    for (size_t c = 0; c < input->spec.dtypes.size(); ++c) {
+      std::vector<Element> of_component;
+      for (const Element& each : window) of_component.push_back({each[c]});
+      ElementSpec spec{{input->spec.dtypes[c]}, {input->spec.shapes[c]}};
+      FORMWORK_ASSIGN_OR_RETURN(Tensor dataset,
+                                HeldDataset(std::move(spec), std::move(of_component)));
+      element.push_back(std::move(dataset));
+    }
+    return true;
+  }
+  absl::Status Keep(Position& position) { return position.Keep(buffer); }
+};
+
+absl::StatusOr<KernelFn> MakeWindow(KernelInit& init) {
+  return DatasetKernel(init, [](KernelContext& ctx, DatasetPtr input) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(const WindowSizes sizes, WindowSizesFrom(ctx));
     const size_t components = input->spec.dtypes.size();
     ElementSpec spec;
     spec.dtypes.assign(components, DType::kVariant);
     spec.shapes.assign(components, Shape());
-    return NewDataset(
-        std::move(spec), sizes.Windows(input->cardinality),
-        [input, sizes](IterationContext& ctx) -> Begun {
-          FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-          return NextFn(
-              [input, buffer = WindowBuffer(std::move(it), sizes)](
-                  IterationContext& ctx, Element& element) mutable -> absl::StatusOr<bool> {
-                FORMWORK_ASSIGN_OR_RETURN(std::vector<Element> window, buffer.Next(ctx));
-                if (window.empty()) return false;
-                for (size_t c = 0; c < input->spec.dtypes.size(); ++c) {
-                  std::vector<Element> of_component;
-                  for (const Element& each : window) of_component.push_back({each[c]});
-                  ElementSpec spec{{input->spec.dtypes[c]}, {input->spec.shapes[c]}};
-                  FORMWORK_ASSIGN_OR_RETURN(Tensor dataset,
-                                            DatasetOf(std::move(spec), std::move(of_component)));
-                  element.push_back(std::move(dataset));
-                }
-                return true;
-              });
-        });
-  }));
+    return NewDataset(std::move(spec), sizes.Windows(input->cardinality),
+                      [input, sizes](IterationContext& ctx) -> Begun {
+                        FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+                        return NextFn::Of<WindowStage>(input, WindowBuffer(std::move(it), sizes));
+                      });
+  });
 }
 
 // --- Groups -------------------------------------------------------------------------------------
@@ -163,6 +164,14 @@ class Groups {
     }
   }
 
+  // What is being given is a function of a group that is no longer there.
+  absl::Status Keep(Position& position) {
+    if (!reduced_.at_end() && !position.reads()) {
+      return Unimplemented("a group is being given out");
+    }
+    return position.Keep(it_, key_, reduce_, size_, sizes_, groups_);
+  }
+
  private:
   // Whether a group has become full: that of `key`. Else there is nothing more.
   absl::StatusOr<bool> Gather(IterationContext& ctx, int64_t& key) {
@@ -170,12 +179,12 @@ class Groups {
       Element element;
       FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, element));
       if (!more) return false;
-      FORMWORK_ASSIGN_OR_RETURN(key, RunForInteger(ctx, key_, element, "key_func"));
+      FORMWORK_ASSIGN_OR_RETURN(key, key_.RunForInteger(ctx, element, "key_func"));
       auto size = sizes_.find(key);
       if (size == sizes_.end()) {
         FORMWORK_ASSIGN_OR_RETURN(
             const int64_t asked,
-            RunForInteger(ctx, size_, {Tensor::Scalar(key)}, "window_size_func"));
+            size_.RunForInteger(ctx, {Tensor::Scalar(key)}, "window_size_func"));
         if (asked <= 0) {
           return InvalidArgument("Window size must be greater than zero, but got ", asked, ".");
         }
@@ -189,23 +198,13 @@ class Groups {
 
   absl::Status Reduce(IterationContext& ctx, int64_t key) {
     auto group = groups_.find(key);
-    FORMWORK_ASSIGN_OR_RETURN(Tensor elements, DatasetOf(input_, std::move(group->second)));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor elements, HeldDataset(input_, std::move(group->second)));
     groups_.erase(group);
     FORMWORK_ASSIGN_OR_RETURN(
         const DatasetPtr reduced,
         reduce_.RunForDataset(ctx, {Tensor::Scalar(key), std::move(elements)}, dtypes_));
     FORMWORK_ASSIGN_OR_RETURN(reduced_, reduced->Begin(ctx));
     return absl::OkStatus();
-  }
-
-  static absl::StatusOr<int64_t> RunForInteger(IterationContext& ctx, RunningFunction& function,
-                                               const Element& args, absl::string_view name) {
-    Element results;
-    FORMWORK_RETURN_IF_ERROR(function.Run(ctx, Element(args), results));
-    if (results.size() == 1 && results[0].dtype() == DType::kInt64 && results[0].rank() == 0) {
-      return results[0].scalar<int64_t>();
-    }
-    return InvalidArgument("`", name, "` must return a scalar int64.");
   }
 
   const ElementSpec input_;
@@ -230,7 +229,7 @@ absl::StatusOr<KernelFn> MakeGroupByWindow(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const auto types, init.attrs().Get<std::vector<DType>>(attr));
     captured.push_back(static_cast<int>(types.size()));
   }
-  return DatasetKernel(MakeOnDataset([=](KernelContext& ctx, DatasetPtr input) -> Made {
+  return DatasetKernel(init, [=](KernelContext& ctx, DatasetPtr input) -> Made {
     std::vector<DatasetFunction> bound;
     int first = 1;
     for (size_t i = 0; i < functions.size(); ++i) {
@@ -244,16 +243,26 @@ absl::StatusOr<KernelFn> MakeGroupByWindow(KernelInit& init) {
           FORMWORK_ASSIGN_OR_RETURN(RunningFunction key, bound[0].NewRun(ctx));
           FORMWORK_ASSIGN_OR_RETURN(RunningFunction reduce, bound[1].NewRun(ctx));
           FORMWORK_ASSIGN_OR_RETURN(RunningFunction size, bound[2].NewRun(ctx));
-          auto groups = std::make_unique<Groups>(input->spec, dtypes, std::move(it), std::move(key),
-                                                 std::move(reduce), std::move(size));
-          return NextFn([groups = std::move(groups)](IterationContext& ctx, Element& element) {
-            return groups->Next(ctx, element);
-          });
+          return NextFn::Of<Groups>(input->spec, dtypes, std::move(it), std::move(key),
+                                    std::move(reduce), std::move(size));
         });
-  }));
+  });
 }
 
 }  // namespace
+
+absl::StatusOr<Tensor> HeldDataset(ElementSpec spec, std::vector<Element> elements) {
+  auto held = std::make_shared<const std::vector<Element>>(std::move(elements));
+  auto dataset =
+      NewDataset(std::move(spec), static_cast<int64_t>(held->size()),
+                 [held](IterationContext&) -> Begun { return NextFn::Of<HeldStage>(held); });
+  for (const Element& element : *held) {
+    for (const Tensor& component : element) {
+      FORMWORK_RETURN_IF_ERROR(CountNesting(*dataset, component));
+    }
+  }
+  return Tensor::VariantScalar(std::move(dataset));
+}
 
 void RegisterWindowDatasets(KernelRegistry& registry) {
   registry.Add("WindowDataset", MakeWindow);

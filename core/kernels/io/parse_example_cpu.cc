@@ -16,6 +16,7 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/io/io_cpu.h"
+#include "core/kernels/io/parse_example.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/shape_tensor.h"
 #include "core/kernels/wire_format.h"
@@ -336,6 +337,12 @@ absl::Status OutputDense(KernelContext& ctx, const Examples& examples, size_t co
 
 absl::StatusOr<KernelFn> MakeParseExampleV2(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ParseExampleAttrs attrs, ParseExampleAttrs::FromAttrs(init.attrs()));
+  return ParseExampleKernel(std::move(attrs));
+}
+
+}  // namespace
+
+KernelFn ParseExampleKernel(ParseExampleAttrs attrs) {
   return KernelFn([attrs = std::move(attrs)](KernelContext& ctx) -> absl::Status {
     const Tensor& sparse_keys = ctx.input(2);
     const Tensor& dense_keys = ctx.input(3);
@@ -377,8 +384,6 @@ absl::StatusOr<KernelFn> MakeParseExampleV2(KernelInit& init) {
     return absl::OkStatus();
   });
 }
-
-}  // namespace
 
 void AddParseExampleCpuKernels(KernelRegistry& registry) {
   registry.Add("ParseExampleV2", MakeParseExampleV2);

@@ -52,9 +52,25 @@ class Philox {
 /// Single numbers of a Philox, in order.
 class PhiloxSequence {
  public:
+  /// Where it is.
+  struct State {
+    uint64_t counter_lo, counter_hi, key;  ///< Of the group that is under way.
+    int used;                              ///< Numbers of that; 4: it is over.
+  };
+
   explicit PhiloxSequence(const Philox& philox) : philox_(philox) {}
+  explicit PhiloxSequence(const State& state)
+      : philox_(state.counter_lo, state.counter_hi, state.key), used_(state.used) {
+    begun_ = philox_;
+    if (used_ < 4) group_ = philox_.Next();
+  }
+  State state() const {
+    const Philox& at = used_ < 4 ? begun_ : philox_;
+    return {at.counter_lo(), at.counter_hi(), at.key(), used_};
+  }
   uint32_t Next() {
     if (used_ == 4) {
+      begun_ = philox_;
       group_ = philox_.Next();
       used_ = 0;
     }
@@ -63,6 +79,7 @@ class PhiloxSequence {
 
  private:
   Philox philox_;
+  Philox begun_;  // As it was before the group.
   Philox::Group group_{};
   int used_ = 4;
 };

@@ -3,6 +3,10 @@
 // How each kind of resource is kept on disk, and made of that again.
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +20,15 @@ namespace formwork {
 struct ResourceValue {
   Tensor value;
   size_t bytes = 0;  ///< About what it takes.
+};
+
+/// A call that makes a value whole which has been read, once resources and functions are there.
+struct Revival {
+  std::string graph_def;
+  std::vector<std::pair<std::string, Tensor>> values;  ///< Tensors of the graph that are these,
+  std::vector<std::pair<std::string, uint64_t>> resources;  ///< and the handles of these IDs.
+  std::string self;                                         ///< The resource's own handle.
+  std::string target;                                       ///< The node that does it.
 };
 
 /// Of one kind: as tensors, in host memory, of plain data or strings.
@@ -38,6 +51,10 @@ struct StoredForm {
   /// `after` of these. Errors: as `value`.
   absl::StatusOr<ResourceValue> (*with_changes)(const ResourceType& type, const Tensor& before,
                                                 const std::vector<Tensor>& changes) = nullptr;
+  /// Its value changes in place: `parts` is called while nobody uses the resource.
+  bool moves = false;
+  /// Null of a kind whose values are whole; nullopt where this one is.
+  std::optional<Revival> (*revival)(const Tensor& value) = nullptr;
 };
 
 extern const StoredForm kStoredVariable;                                      ///< variable_cpu.cc
