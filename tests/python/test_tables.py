@@ -410,3 +410,18 @@ def test_a_table_that_a_function_makes_while_it_is_traced(live):
   for _ in range(2):
     values, ids = look(tf.constant(["b", "x", "c"]))
     assert values.numpy().tolist() == [2, -1, -1] and ids.numpy().tolist() == [2, 0, 2]
+
+
+def test_a_dense_table_whose_deleted_key_is_a_nul(live):
+  table = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, empty_key="",
+                                                deleted_key="\0")
+
+  @live.function
+  def change(keys):
+    table.insert(keys, tf.constant([1, 2, 3], tf.int64))
+    table.remove(keys[:1])
+    return table.size()
+
+  keys = tf.constant(["a", "b", "c"])
+  assert change(keys) == 2
+  assert table.lookup(keys).numpy().tolist() == [-1, 2, 3] and table.size() == 2

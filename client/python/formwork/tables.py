@@ -49,7 +49,8 @@ class Type(typing.NamedTuple):
   def set_contents(self, handle, contents):
     keys, values = contents
     if self.dense:  # TensorFlow takes the array as it is, where each key has its place.
-      held = ~np.isin(keys.reshape(-1), self.dense[:2])
+      # As objects: numpy's own strings do not tell b"\0" from b"".
+      held = ~np.isin(keys.reshape(-1), np.array(self.dense[:2], keys.dtype))
       gen_lookup_ops.lookup_table_import_v2(
           handle, tf.fill(keys.shape, tf.constant(self.dense[0], self.key)),
           tf.zeros(values.shape, self.value))
