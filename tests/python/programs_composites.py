@@ -217,3 +217,57 @@ def sparse_parts(function):
             tf.sparse.to_dense(tf.sparse.concat(0, [a, a])))
 
   return f(tf.constant([[0, 0], [0, 2], [1, 1]], tf.int64), tf.constant([1., 2., 3.]))
+
+
+@program
+def serialized_tensors(function):
+  @function
+  def f(x, words):
+    sparse = tf.sparse.from_dense(x)
+    many = tf.io.deserialize_many_sparse(tf.io.serialize_many_sparse(sparse), tf.float32)
+    bytes_of_words = tf.io.serialize_tensor(words)
+    return (tf.io.serialize_tensor(x), tf.io.parse_tensor(bytes_of_words, tf.string), tf.sparse.to_dense(many),
+            tf.io.serialize_sparse(sparse))
+
+  return f(tf.constant([[1., 0.], [0., 2.]]), tf.constant(["a", "", "bc"]))
+
+
+@program
+def quantized(function):
+  @function
+  def f(x):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = tf.quantization.quantize_and_dequantize_v2(x, -1., 1., range_given=True)
+    whole, low, high = tf.quantization.quantize(x, -1., 1., tf.quint8)
+    return y, tape.gradient(y, x), tf.quantization.dequantize(whole, low, high), tf.cast(whole, tf.int32)
+
+  return f(tf.constant([-2., -0.3, 0.1, 0.9, 3.]))
+
+
+@program
+def special_functions(function):
+  @function
+  def f(x, n):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = tf.math.special.dawsn(x) + tf.math.special.expint(x) + tf.math.special.spence(x)
+      y += tf.math.special.fresnel_cos(x) * tf.math.special.fresnel_sin(x)
+    return y, tape.gradient(y, x), tf.raw_ops.PopulationCount(x=n)
+
+  return f(tf.constant([0.25, 0.75, 1.5, 3.]), tf.constant([7, -1, 256]))
+
+
+@program
+def second_gradient_of_max_pooling(function):
+  @function
+  def f(x):
+    with tf.GradientTape() as outer:
+      outer.watch(x)
+      with tf.GradientTape() as inner:
+        inner.watch(x)
+        y = tf.nn.max_pool2d(x * x, 2, 2, "SAME")
+      gradient = inner.gradient(y, x)
+    return gradient, outer.gradient(gradient, x)
+
+  return f(tf.reshape(tf.range(18.), [1, 3, 3, 2]))
