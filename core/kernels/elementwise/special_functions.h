@@ -27,7 +27,8 @@ FORMWORK_SPECIAL_UNARY(BesselY1)
 FORMWORK_SPECIAL_UNARY(Ndtri)   ///< Inverse of the normal distribution's function.
 FORMWORK_SPECIAL_UNARY(Erfinv)  ///< Inverse of the error function.
 FORMWORK_SPECIAL_UNARY(Dawsn)   ///< Dawson's integral.
-FORMWORK_SPECIAL_UNARY(Expint)  ///< The exponential integral Ei; as TensorFlow's NaN below 0, and of infinity.
+FORMWORK_SPECIAL_UNARY(
+    Expint)  ///< The exponential integral Ei; as TensorFlow's NaN below 0, and of infinity.
 FORMWORK_SPECIAL_UNARY(FresnelCos)
 FORMWORK_SPECIAL_UNARY(FresnelSin)
 FORMWORK_SPECIAL_UNARY(Spence)  ///< The dilogarithm of 1 - x.
