@@ -236,8 +236,11 @@ std::optional<Revival> RevivalOf(const Tensor& value) {
 
 }  // namespace
 
-const StoredForm kStoredIterator = {kIteratorKind,  StoredParts, ValueOfParts, 0,
-                                    /*moves=*/true, RevivalOf};
+const StoredForm kStoredIterator = {.kind = kIteratorKind,
+                                    .parts = StoredParts,
+                                    .value = ValueOfParts,
+                                    .moves = true,
+                                    .revival = RevivalOf};
 
 void RegisterIterators(KernelRegistry& registry) {
   registry.Add("MakeIterator", MakeMakeIterator);
