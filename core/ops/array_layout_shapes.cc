@@ -7,7 +7,6 @@
 #include "core/ops/array_shapes.h"
 #include "core/ops/blocks.h"
 #include "core/ops/diagonal.h"
-#include "core/ops/dims.h"
 #include "core/ops/pad.h"
 #include "core/ops/permute.h"
 #include "core/ops/strided_slice.h"
@@ -123,9 +122,7 @@ absl::Status SpaceToDepth(InferenceContext& c) { return DepthShape(c, PrepareSpa
 absl::Status DepthToSpace(InferenceContext& c) { return DepthShape(c, PrepareDepthToSpace); }
 
 absl::Status ReverseV2(InferenceContext& c) {
-  const int64_t elements = c.input(0).known_rank() ? CountElements(c.input(0).dims()) : -1;
-  // Of no elements whatever the axes are.
-  if (c.input(0).known_rank() && c.constant(1) != nullptr && elements > 0) {
+  if (c.input(0).known_rank() && c.constant(1) != nullptr) {
     FORMWORK_RETURN_IF_ERROR(PrepareReverse(c.input(0).dims(), *c.constant(1)).status());
   }
   return shapes::SameAsFirstInput(c);

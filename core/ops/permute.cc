@@ -37,9 +37,10 @@ absl::StatusOr<TransposeGeometry> PrepareTranspose(absl::Span<const int64_t> inp
 
 absl::StatusOr<ReversedMask> PrepareReverse(absl::Span<const int64_t> input, const Tensor& axes) {
   const int rank = static_cast<int>(input.size());
+  ReversedMask reversed(input.size(), false);
+  if (rank == 0 || CountElements(input) <= 0) return reversed;
   if (axes.rank() != 1) return InvalidArgument("'dims' must be 1-dimension, not ", axes.rank());
   FORMWORK_ASSIGN_OR_RETURN(const Dims values, IntegersOf(axes, "ReverseV2: axis"));
-  ReversedMask reversed(input.size(), false);
   for (size_t i = 0; i < values.size(); ++i) {
     const int at = FrontAxis(values[i], rank);
     if (at < 0) {

@@ -75,10 +75,6 @@ absl::StatusOr<KernelFn> MakeReverseV2(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& x = ctx.input(0);
     const int rank = x.rank();
-    if (rank == 0 || x.num_elements() == 0) {  // Whatever the axes are.
-      ctx.SetOutput(0, ctx.TakeInput(0));
-      return absl::OkStatus();
-    }
     FORMWORK_ASSIGN_OR_RETURN(const ReversedMask reversed,
                               PrepareReverse(x.shape().dims(), ctx.input(1)));
     bool any = false;
