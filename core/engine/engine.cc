@@ -353,8 +353,8 @@ absl::Status EngineImpl::ChangeDurability(absl::string_view name_space,
   if (durability == before) return absl::OkStatus();
   FORMWORK_RETURN_IF_ERROR(usages_.SetDurability(name_space, durability));
   const absl::Status stored = snapshots_->StoreDurabilities();
-  // Whether it got to the disk is not known then. The next change stores what is in force; a new life
-  // that finds the other one finds nothing in the namespace that it would be wrong for.
+  // Whether it got to the disk is not known then. The next change stores what is in force; a new
+  // life that finds the other one finds nothing in the namespace that it would be wrong for.
   if (!stored.ok()) usages_.SetDurability(name_space, before).IgnoreError();
   return stored;
 }

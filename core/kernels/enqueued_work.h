@@ -121,10 +121,10 @@ struct FailurePlace {
   uint64_t step;
 };
 /// Before a kernel is enqueued that may fail by what its inputs' elements are. It writes neither
-/// the word nor a variable where the word has the number of an earlier step by then; its outputs are
-/// of no matter where a step has failed. `explain` makes the error of what it has left in `where`.
-/// Errors: kInternal if the op is known as one that cannot fail (core/ops/cannot_fail.h), so that it
-/// may be on any stream; those of making the word.
+/// the word nor a variable where the word has the number of an earlier step by then; its outputs
+/// are of no matter where a step has failed. `explain` makes the error of what it has left in
+/// `where`. Errors: kInternal if the op is known as one that cannot fail (core/ops/cannot_fail.h),
+/// so that it may be on any stream; those of making the word.
 absl::StatusOr<FailurePlace> MayFail(KernelContext& ctx, EnqueuedStatus::Explain explain);
 /// For a kernel that changes a variable, and cannot fail itself: the word in which it finds whether
 /// an earlier step has failed, and then changes nothing. Null where none can have.

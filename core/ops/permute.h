@@ -23,8 +23,8 @@ struct TransposeGeometry {
 absl::StatusOr<TransposeGeometry> PrepareTranspose(absl::Span<const int64_t> input,
                                                    const Tensor& perm);
 
-/// For each dimension, whether ReverseV2 reverses it: none where there are no dimensions or elements,
-/// or where that is not known, whatever the axes are.
+/// For each dimension, whether ReverseV2 reverses it: none where there are no dimensions or
+/// elements, or where that is not known, whatever the axes are.
 using ReversedMask = absl::InlinedVector<bool, 8>;
 /// Errors: kInvalidArgument in TensorFlow's words if an axis is out of range or given twice.
 absl::StatusOr<ReversedMask> PrepareReverse(absl::Span<const int64_t> input, const Tensor& axes);
