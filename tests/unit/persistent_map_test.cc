@@ -77,7 +77,8 @@ TEST(PersistentMapTest, ChangesAreWhatTwoDoNotShare) {
   }
   for (size_t from : {size_t{0}, size_t{13}, size_t{19}, size_t{40}}) {
     for (const auto& [map, model] : states) {
-      const auto& [before, model_before] = states[from];
+      const auto& before = states[from].first;
+      const auto& model_before = states[from].second;
       std::map<int64_t, int64_t> made = model_before;
       std::map<int64_t, int> told;
       EXPECT_TRUE(map.VisitChanges(
