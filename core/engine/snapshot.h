@@ -162,7 +162,7 @@ class Snapshots {
   // among the `unused`.
   void Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
-  absl::Status ReadStart(Start* start);
+  absl::Status ReadStart(Start* start) ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
   absl::Status RestoreResource(const state::Resource& from, const StoredKey& at,
                                const std::vector<StoredKey>& rows);
   absl::Status RestoreRows(const StoredKey& key, Tensor* value);
