@@ -16,7 +16,8 @@ namespace formwork {
 /// Errors: the file's.
 absl::Status WriteTable(const std::map<std::string, std::string>& entries, NewFile& file);
 /// Calls `entry` for each, in order, until that fails. Errors: that; the file's; kDataLoss if it is
-/// not such a table, or damaged.
+/// not such a table, or damaged; kUnimplemented if its index is compressed, which TensorFlow's is
+/// not.
 absl::Status ReadTable(
     const OldFile& file,
     const std::function<absl::Status(absl::string_view key, absl::string_view value)>& entry);

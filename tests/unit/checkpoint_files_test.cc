@@ -163,6 +163,29 @@ TEST_F(CheckpointFilesTest, MergingKeepsEachTensorAndRefusesTwoOfAKey) {
   EXPECT_EQ((*reader)->Read("b", allocator_)->scalar<float>(), float('b'));
 }
 
+// Before memory of its size is taken.
+TEST_F(CheckpointFilesTest, ABlockThatIsNotThereIsDataLoss) {
+  const auto writer = BundleWriter::Create(In("a"));
+  ASSERT_TRUE((*writer)->Add("a", Floats({1}, {1})).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const std::string whole = Content(In("a.index"));
+  const size_t footer = whole.size() - 48;
+  const std::string huge = "\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
+  // The handles of the meta index and the index: an offset and a size, each in a byte or two here.
+  for (size_t at = 0; at < 4; ++at) {
+    std::string damaged = whole;
+    damaged.replace(footer + at, huge.size(), huge);
+    Write(In("a.index"), damaged);
+    const absl::Status status = BundleReader::Open(In("a")).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << at << ": " << status;
+    EXPECT_NE(status.message().find("a.index' names a block that it does not have"),
+              absl::string_view::npos)
+        << at << ": " << status;
+  }
+  Write(In("a.index"), whole);
+  EXPECT_TRUE(BundleReader::Open(In("a")).ok());
+}
+
 TEST_F(CheckpointFilesTest, NamesOfObjectsThatShareOneAreLeftOut) {
   const auto names = VariableNames(MakeObjectGraph({"a/b", "a", "c.d"}));
   ASSERT_TRUE(names.ok());
