@@ -1,5 +1,6 @@
 #include "core/ops/data.h"
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/read_attrs.h"
@@ -345,30 +346,25 @@ void RegisterTransformations(OpRegistry& registry) {
       "Twindow_size_func_other_arguments: list(type) >= 0; output_types: list(type) >= 1; "
       "output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = shapes::Scalar, .control_flow = ControlFlow::kKernel});
-  registry.Add(
-      "GroupByReducerDataset(input_dataset: variant, key_func_other_arguments: "
-      "Tkey_func_other_arguments, init_func_other_arguments: Tinit_func_other_arguments, "
-      "reduce_func_other_arguments: Treduce_func_other_arguments, finalize_func_other_arguments: "
-      "Tfinalize_func_other_arguments) -> (handle: variant); key_func: func; init_func: func; "
-      "reduce_func: func; finalize_func: func; Tkey_func_other_arguments: list(type) >= 0; "
-      "Tinit_func_other_arguments: list(type) >= 0; Treduce_func_other_arguments: list(type) >= 0; "
-      "Tfinalize_func_other_arguments: list(type) >= 0; output_types: list(type) >= 1; "
-      "output_shapes: list(shape) >= 1",
-      {.shape_fn = shapes::Scalar,
-       .effect = Effect::kRandom,
-       .control_flow = ControlFlow::kKernel});
-  registry.Add(
-      "ExperimentalGroupByReducerDataset(input_dataset: variant, key_func_other_arguments: "
-      "Tkey_func_other_arguments, init_func_other_arguments: Tinit_func_other_arguments, "
-      "reduce_func_other_arguments: Treduce_func_other_arguments, finalize_func_other_arguments: "
-      "Tfinalize_func_other_arguments) -> (handle: variant); key_func: func; init_func: func; "
-      "reduce_func: func; finalize_func: func; Tkey_func_other_arguments: list(type) >= 0; "
-      "Tinit_func_other_arguments: list(type) >= 0; Treduce_func_other_arguments: list(type) >= 0; "
-      "Tfinalize_func_other_arguments: list(type) >= 0; output_types: list(type) >= 1; "
-      "output_shapes: list(shape) >= 1",
-      {.shape_fn = shapes::Scalar,
-       .effect = Effect::kRandom,
-       .control_flow = ControlFlow::kKernel});
+  for (const char* name : {"GroupByReducerDataset", "ExperimentalGroupByReducerDataset"}) {
+    registry.Add(
+        absl::StrCat(
+            name,
+            "(input_dataset: variant, key_func_other_arguments: "
+            "Tkey_func_other_arguments, init_func_other_arguments: Tinit_func_other_arguments, "
+            "reduce_func_other_arguments: Treduce_func_other_arguments, "
+            "finalize_func_other_arguments: "
+            "Tfinalize_func_other_arguments) -> (handle: variant); key_func: func; init_func: "
+            "func; "
+            "reduce_func: func; finalize_func: func; Tkey_func_other_arguments: list(type) >= 0; "
+            "Tinit_func_other_arguments: list(type) >= 0; Treduce_func_other_arguments: list(type) "
+            ">= 0; "
+            "Tfinalize_func_other_arguments: list(type) >= 0; output_types: list(type) >= 1; "
+            "output_shapes: list(shape) >= 1"),
+        {.shape_fn = shapes::Scalar,
+         .effect = Effect::kRandom,
+         .control_flow = ControlFlow::kKernel});
+  }
   registry.Add(
       "ShuffleDataset(input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64) -> "
       "(handle: variant); reshuffle_each_iteration: bool = true; output_types: list(type) >= 1; "
