@@ -514,6 +514,10 @@ absl::Status RunConvFilterGradient(const ConvShape& shape, const Tensor& input,
       input, out_backprop, allocator, filter_backprop,
       [&](const Tensor& in, const Tensor& dy, Tensor* df) -> absl::Status {
         const DType dtype = df->dtype();
+        if (dtype == DType::kFloat && FilterGradientByWinograd(shape)) {
+          return WinogradFilterGradient(shape, in.data<float>(), dy.data<float>(), allocator,
+                                        df->mutable_data<float>());
+        }
         if (dtype == DType::kFloat && shape.work() > kSmallWork) {
           const absl::Status status =
               WithRowsToSplit(shape, in, true, dy, true, false, allocator, df,

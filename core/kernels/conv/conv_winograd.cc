@@ -1,12 +1,12 @@
 #include "core/kernels/conv/conv_winograd.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/conv/conv_run.h"
+#include "core/kernels/conv/winograd_tiles.h"
 #include "core/kernels/gemm/panel_product.h"
 #include "core/kernels/isa.h"
 #include "core/tensor/tensor.h"
@@ -14,8 +14,8 @@
 namespace formwork {
 namespace {
 
-constexpr int kSide = 4;  // Of a tile of the input; it gives 2 x 2 outputs.
-constexpr int kPoints = kSide * kSide;
+using namespace winograd;  // NOLINT: the other half of this file.
+
 // Fewer channels, or less to multiply, are not worth the transforms.
 constexpr int64_t kLeastChannels = 32;
 constexpr double kLeastWork = 1 << 22;
@@ -26,38 +26,9 @@ constexpr int64_t kMostDepth = 8192;
 // in the second-level cache, and enough to multiply each panel by.
 constexpr int64_t kBlockElements = 1 << 17;
 constexpr int64_t kLeastTiles = 64;
-// Between the points of a block: so that they do not all lie in one set of the cache.
-constexpr int64_t kPadding = 16;
-constexpr int64_t kTaskElements = 1 << 16;  // Transformed: 20 us.
 
 // Channels come in multiples of so many.
 constexpr int64_t kChannels = 8;
-
-// A register of channels.
-template <int kBytes>
-struct Lanes {
-  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(float));
-  typedef float Vector __attribute__((vector_size(kBytes)));
-};
-
-template <typename Vector>
-FORMWORK_ISA_INLINE void Load(const float* from, Vector& v) {
-  std::memcpy(&v, from, sizeof(Vector));
-}
-template <typename Vector>
-FORMWORK_ISA_INLINE void Store(const Vector& v, float* to) {
-  std::memcpy(to, &v, sizeof(Vector));
-}
-
-// Transform<64> where the machine and the channels are for it.
-template <template <int> typename Transform, typename... Args>
-void RunTransform(int64_t channels, Args... args) {
-  if (HostIsa() == Isa::kAvx512 && channels % Lanes<64>::kLanes == 0) {
-    isa_internal::RunAvx512<Transform<64>>(args...);
-  } else {
-    ForHostIsa<Transform<32>>(args...);
-  }
-}
 
 struct Problem {
   const ConvShape& shape;
@@ -68,69 +39,7 @@ struct Problem {
   Activation activation;
   float* output;
 
-  int64_t rows() const { return (shape.rows.output + 1) / 2; }
-  int64_t cols() const { return (shape.cols.output + 1) / 2; }
-  int64_t tiles() const { return shape.batch * rows() * cols(); }
-};
-
-// Where a tile's outputs begin.
-struct Tile {
-  int64_t image, row, col;
-  Tile(const Problem& p, int64_t tile)
-      : image(tile / (p.rows() * p.cols())),
-        row(tile / p.cols() % p.rows() * 2),
-        col(tile % p.cols() * 2) {}
-};
-
-// to[point * step + i * channels + c]: tile first + i of the input, transformed.
-template <int kBytes>
-struct TransformInput : Lanes<kBytes> {
-  using Lanes<kBytes>::kLanes;
-  using typename Lanes<kBytes>::Vector;
-  FORMWORK_ISA_INLINE static void Run(const Problem* problem, int64_t first, int64_t count,
-                                      float* to, int64_t step) {
-    const Problem& p = *problem;
-    const int64_t channels = p.shape.in_channels;
-    for (int64_t i = 0; i < count; ++i, to += channels) {
-      const Tile tile(p, first + i);
-      const float* from[kPoints];
-      for (int y = 0; y < kSide; ++y) {
-        const int64_t row = tile.row + y - p.shape.rows.pad_before;
-        for (int x = 0; x < kSide; ++x) {
-          const int64_t col = tile.col + x - p.shape.cols.pad_before;
-          const bool inside =
-              row >= 0 && row < p.shape.rows.input && col >= 0 && col < p.shape.cols.input;
-          const int64_t line = tile.image * p.shape.rows.input + row;
-          from[y * kSide + x] =
-              inside ? p.input + (line * p.shape.cols.input + col) * channels : p.zeros;
-        }
-      }
-      for (int64_t c = 0; c < channels; c += kLanes) {
-        Vector t[kPoints];
-#pragma GCC unroll 4
-        for (int x = 0; x < kSide; ++x) {
-          Vector d0, d1, d2, d3;
-          Load(from[x] + c, d0);
-          Load(from[4 + x] + c, d1);
-          Load(from[8 + x] + c, d2);
-          Load(from[12 + x] + c, d3);
-          t[x] = d0 - d2;
-          t[4 + x] = d1 + d2;
-          t[8 + x] = d2 - d1;
-          t[12 + x] = d1 - d3;
-        }
-#pragma GCC unroll 4
-        for (int y = 0; y < kSide; ++y) {
-          const Vector* r = t + y * kSide;
-          float* at = to + y * kSide * step + c;
-          Store(r[0] - r[2], at);
-          Store(r[1] + r[2], at + step);
-          Store(r[2] - r[1], at + 2 * step);
-          Store(r[1] - r[3], at + 3 * step);
-        }
-      }
-    }
-  }
+  Tiling tiling() const { return {shape}; }
 };
 
 template <int kBytes>
@@ -142,7 +51,7 @@ struct TransformOutput : Lanes<kBytes> {
     const Problem& p = *problem;
     const int64_t channels = p.shape.out_channels;
     for (int64_t i = 0; i < count; ++i, from += channels) {
-      const Tile tile(p, first + i);
+      const Tile tile(p.tiling(), first + i);
       const int64_t line = tile.image * p.shape.rows.output + tile.row;
       const int64_t begin = (line * p.shape.cols.output + tile.col) * channels;
       const int64_t row_step = p.shape.cols.output * channels;
@@ -223,14 +132,11 @@ struct TransformFilter : Lanes<32> {
   }
 };
 
-int64_t Grain(int64_t channels) {
-  return std::max<int64_t>(1, kTaskElements / (kPoints * channels));
-}
-
 // The tiles [first, first + count).
 absl::Status RunBlock(const Problem& p, const float* panels, int64_t first, int64_t count,
                       Allocator& allocator) {
   const int64_t in = p.shape.in_channels, out = p.shape.out_channels;
+  const Tiling tiling = p.tiling();
   const int64_t in_step = count * in + kPadding, out_step = count * out + kPadding;
   FORMWORK_ASSIGN_OR_RETURN(Tensor transformed,
                             Tensor::Allocate(allocator, DType::kFloat, Shape({kPoints * in_step})));
@@ -239,7 +145,8 @@ absl::Status RunBlock(const Problem& p, const float* panels, int64_t first, int6
   float* const v = transformed.mutable_data<float>();
   float* const m = products.mutable_data<float>();
   ParallelFor(count, Grain(in), [&](int64_t begin, int64_t end) {
-    RunTransform<TransformInput>(in, &p, first + begin, end - begin, v + begin * in, in_step);
+    RunTransform<TransformInput>(in, &tiling, p.input, p.zeros, first + begin, end - begin,
+                                 v + begin * in, in_step);
   });
   for (int64_t point = 0; point < kPoints; ++point) {
     const float* rows = v + point * in_step;
@@ -292,7 +199,7 @@ absl::Status ConvWinogradForward(const ConvShape& shape, const float* input, con
   const std::vector<float> zeros(static_cast<size_t>(shape.in_channels));
   const Problem problem = {shape, input, zeros.data(), bias, residual, activation, output};
   const int64_t most = std::max(kLeastTiles, kBlockElements / (kPoints * shape.in_channels));
-  const int64_t tiles = problem.tiles();
+  const int64_t tiles = problem.tiling().tiles();
   const int64_t blocks = (tiles + most - 1) / most;
   FirstError error;
   ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {

@@ -24,4 +24,12 @@ absl::Status ConvWinogradForward(const ConvShape& shape, const float* input, con
                                  const float* bias, const float* residual, Activation activation,
                                  Allocator& allocator, float* output);
 
+/// The gradient of the filter of such a convolution the same way: 16 products where 36 would be
+/// multiplied. Overwrites float[3, 3, in, out]. Errors: kResourceExhausted if there is no memory
+/// for scratch.
+bool FilterGradientByWinograd(const ConvShape& shape);
+absl::Status WinogradFilterGradient(const ConvShape& shape, const float* input,
+                                    const float* out_backprop, Allocator& allocator,
+                                    float* filter_backprop);
+
 }  // namespace formwork

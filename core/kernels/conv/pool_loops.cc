@@ -5,6 +5,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/conv/channel_blocks.h"
 #include "core/kernels/isa.h"
 
 // Before a loop of which no iteration reads what another writes.
@@ -115,12 +116,42 @@ struct MaxRows {
   }
 };
 
-/// Adds to each pixel of a whole window the gradients of those channels of which it is the largest.
-template <typename T, int kPixels>
+/// Adds to each pixel of a whole window the gradients of those channels, a register of them, of
+/// which it is the largest. kFirst: nothing has been added to these pixels, which need not be
+/// initialised.
+template <typename T, int kBytes, int kPixels, bool kFirst>
+FORMWORK_ISA_INLINE void SpreadBlock(const WindowOffsets<kPixels>& offsets, const T* in, bool relu,
+                                     const T* gradient, T* to) {
+  using Block = typename Vector<T, kBytes>::Block;
+  typedef int64_t Bits __attribute__((vector_size(kBytes)));
+  // Each comparison has one reader: of one with two gcc makes a number for each channel.
+  const Block zero = {};
+  Block x[kPixels];
+  for (int k = 0; k < kPixels; ++k) x[k] = *reinterpret_cast<const Block*>(in + offsets.of[k]);
+  Block best = x[0];
+  for (int k = 1; k < kPixels; ++k) best = x[k] > best ? x[k] : best;
+  Block left = *reinterpret_cast<const Block*>(gradient);
+  if (relu) left = best > zero ? left : zero;
+  for (int k = 0; k < kPixels; ++k) {
+    const Block part = k == 0 ? (x[0] < best ? zero : left) : (x[k] == best ? left : zero);
+    left = (Block)((Bits)left ^ (Bits)part);  // `part` is what is left, or 0.
+    Block& sum = *reinterpret_cast<Block*>(to + offsets.of[k]);
+    sum = (kFirst ? zero : sum) + part;
+  }
+}
+
+/// The same of all channels.
+template <typename T, int kBytes, int kPixels, bool kFirst>
 FORMWORK_ISA_INLINE void SpreadOverWindow(const WindowOffsets<kPixels>& offsets, const T* in,
                                           int64_t channels, bool relu, const T* gradient, T* to) {
+  int64_t c = 0;
+  if constexpr (std::is_floating_point_v<T>) {
+    for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
+      SpreadBlock<T, kBytes, kPixels, kFirst>(offsets, in + c, relu, gradient + c, to + c);
+    }
+  }
   FORMWORK_INDEPENDENT
-  for (int64_t c = 0; c < channels; ++c) {
+  for (; c < channels; ++c) {
     T best = in[c];
     int32_t place = 0;
     for (int k = 1; k < kPixels; ++k) {
@@ -131,13 +162,15 @@ FORMWORK_ISA_INLINE void SpreadOverWindow(const WindowOffsets<kPixels>& offsets,
     }
     const T through = !relu || best > T(0) ? gradient[c] : T(0);
     for (int k = 0; k < kPixels; ++k) {
-      to[offsets.of[k] + c] += place == k ? through : T(0);
+      const T part = place == k ? through : T(0);
+      T& sum = to[offsets.of[k] + c];
+      sum = (kFirst ? T(0) : sum) + part;  // Not `part` alone: it may be -0.
     }
   }
 }
 
 /// Images [begin, end): windows may share elements, so an image is one thread's.
-template <typename T>
+template <typename T, int kBytes>
 struct MaxGradientImages {
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, bool relu, const T* input,
                                       const T* out_backprop, T* in_backprop, int64_t begin,
@@ -163,33 +196,58 @@ struct MaxGradientImages {
     const int64_t out_image = s.rows.output * s.cols.output * channels;
     const int64_t rows_between_looks = Grain(RowWork(s));
     const WindowOffsets<kPixels> offsets(s);
+    const bool side_by_side = s.rows.stride == s.rows.taps && s.cols.stride == s.cols.taps;
     for (int64_t n = begin; n < end; ++n) {
       const T* image = input + n * in_image;
       const T* gradients = out_backprop + n * out_image;
       T* to = in_backprop + n * in_image;
-      // Just before the first window that reaches them, so that they are in the cache then.
       int64_t rows_cleared = 0;
       for (int64_t oh = 0; oh < s.rows.output; ++oh) {
         if ((oh + 1) % rows_between_looks == 0 && WorkIsCut()) return;
         const Span1d rows = WindowWithin(s.rows, oh);
+        // Just before the first window that reaches them, so that they are in the cache then.
+        // Windows side by side are written without that.
         if (rows.end > rows_cleared) {
-          std::fill(to + rows_cleared * in_row, to + rows.end * in_row, T(0));
+          if (!side_by_side) Clear(s, rows_cleared, rows.end, 0, to);
           rows_cleared = rows.end;
         }
+        int64_t cols_done = 0;
         for (int64_t ow = 0; ow < s.cols.output; ++ow) {
           const Span1d cols = WindowWithin(s.cols, ow);
           if (rows.size() == 0 || cols.size() == 0) continue;
           const T* gradient = gradients + (oh * s.cols.output + ow) * channels;
           const int64_t origin = (rows.begin * s.cols.input + cols.begin) * channels;
-          if (kPixels > 1 && rows.size() * cols.size() == kPixels) {
-            SpreadOverWindow<T, kPixels>(offsets, image + origin, channels, relu, gradient,
-                                         to + origin);
+          const bool whole = kPixels > 1 && rows.size() * cols.size() == kPixels;
+          if (whole && side_by_side) {
+            SpreadOverWindow<T, kBytes, kPixels, true>(offsets, image + origin, channels, relu,
+                                                       gradient, to + origin);
+            cols_done = cols.end;
+            continue;
+          }
+          if (side_by_side) {
+            // What is not a whole window is at an edge: it and all that follows in its rows.
+            Clear(s, rows.begin, rows.end, cols_done, to);
+            cols_done = s.cols.input;
+          }
+          if (whole) {
+            SpreadOverWindow<T, kBytes, kPixels, false>(offsets, image + origin, channels, relu,
+                                                        gradient, to + origin);
           } else {
             ScatterWindow(s, rows, cols, image + origin, relu, gradient, to + origin);
           }
         }
+        if (side_by_side) Clear(s, rows.begin, rows.end, cols_done, to);
       }
-      std::fill(to + rows_cleared * in_row, to + in_image, T(0));
+      Clear(s, rows_cleared, s.rows.input, 0, to);
+    }
+  }
+
+  /// Rows [begin, end) of an image, from column `col` on.
+  FORMWORK_ISA_INLINE static void Clear(const ConvShape& s, int64_t begin, int64_t end, int64_t col,
+                                        T* image) {
+    const int64_t row = s.cols.input * s.in_channels;
+    for (int64_t r = begin; r < end; ++r) {
+      std::fill(image + r * row + col * s.in_channels, image + (r + 1) * row, T(0));
     }
   }
 
@@ -324,8 +382,13 @@ void MaxPoolInputGradient(const ConvShape& shape, bool relu, const T* input, con
                           T* in_backprop) {
   ParallelFor(shape.batch, Grain(RowWork(shape) * static_cast<double>(shape.rows.output)),
               [&](int64_t begin, int64_t end) {
-                RunLoop<T, MaxGradientImages<T>>(&shape, relu, input, out_backprop, in_backprop,
-                                                 begin, end);
+                if constexpr (std::is_floating_point_v<T>) {
+                  ForBlocksOfHost<MaxGradientImages, T>(&shape, relu, input, out_backprop,
+                                                        in_backprop, begin, end);
+                } else {
+                  MaxGradientImages<T, 16>::Run(&shape, relu, input, out_backprop, in_backprop,
+                                                begin, end);
+                }
               });
 }
 

@@ -4,228 +4,21 @@
 
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/conv/channel_blocks.h"
+#include "core/kernels/conv/depthwise_blocks.h"
 #include "core/kernels/isa.h"
 
 namespace formwork {
 namespace {
 
-constexpr int64_t kTaskWork = 256 * 1024;  // Multiplications, about 20 us.
+using depthwise::InteriorOutputs;
+using depthwise::RowGrain;
+using depthwise::TapRange;
+using depthwise::TapsWithin;
 
-// Channels that are worked on together, a vector of kBytes: one register of the host's, because gcc
-// keeps wider vectors in memory, as it does arrays.
-template <typename T, int kBytes>
-constexpr int64_t kBlock = kBytes / static_cast<int64_t>(sizeof(T));
-template <typename T, int kBytes>
-struct Vector {
-  // Wherever the channels begin.
-  typedef T Block __attribute__((vector_size(kBytes), aligned(alignof(T)), may_alias));
-};
 // Where it is an array that is summed in.
 template <typename T>
 constexpr int64_t kArrayBlock = 64 / static_cast<int64_t>(sizeof(T));
-
-/// The taps [begin, end) of an axis that lie within the input for one output.
-struct TapRange {
-  int64_t begin;
-  int64_t end;
-};
-
-FORMWORK_ISA_INLINE TapRange TapsWithin(const ConvAxis& a, int64_t output) {
-  const int64_t start = output * a.stride - a.pad_before;
-  TapRange range;
-  range.begin = start >= 0 ? 0 : (-start + a.dilation - 1) / a.dilation;
-  range.end = start >= a.input ? 0 : (a.input - 1 - start) / a.dilation + 1;
-  range.end = std::min(range.end, a.taps);
-  range.begin = std::min(range.begin, range.end);
-  return range;
-}
-
-/// The outputs [begin, end) for which every tap lies within the input.
-FORMWORK_ISA_INLINE TapRange InteriorOutputs(const ConvAxis& a) {
-  const int64_t reach = (a.taps - 1) * a.dilation;
-  TapRange range;
-  range.begin = std::max<int64_t>(0, (a.pad_before + a.stride - 1) / a.stride);
-  const int64_t last = a.input - 1 - reach + a.pad_before;
-  range.end = last < 0 ? 0 : last / a.stride + 1;
-  range.end = std::min(range.end, a.output);
-  range.begin = std::min(range.begin, range.end);
-  return range;
-}
-
-template <typename T>
-FORMWORK_ISA_INLINE T Clamped(T x, T high) {
-  const T positive = x > T(0) ? x : T(0);
-  return positive < high ? positive : high;
-}
-
-/// The part of an epilogue for the channels from `c` on.
-template <typename T>
-FORMWORK_ISA_INLINE DepthwiseEpilogue<T> From(DepthwiseEpilogue<T> epilogue, int64_t c) {
-  if (epilogue.bias != nullptr) epilogue.bias += c;
-  return epilogue;
-}
-
-/// What comes after the sums of `kPixels` outputs side by side.
-template <typename T, int kBytes, int kPixels>
-FORMWORK_ISA_INLINE void Finish(typename Vector<T, kBytes>::Block* sum, int64_t channels,
-                                const DepthwiseEpilogue<T>& epilogue, T* out) {
-  using Block = typename Vector<T, kBytes>::Block;
-  const Block zero = {};
-  if (epilogue.clamp) {
-    const Block high = zero + epilogue.high;
-    for (int p = 0; p < kPixels; ++p) {
-      const Block positive = sum[p] > zero ? sum[p] : zero;
-      sum[p] = positive < high ? positive : high;
-    }
-  }
-  for (int p = 0; p < kPixels; ++p) *reinterpret_cast<Block*>(out + p * channels) = sum[p];
-}
-
-/// `kPixels` outputs side by side, a block of channels: out[p][c] = sum of taps. `in` and `filter`
-/// point to the first tap within the input.
-template <typename T, int kBytes, int kPixels>
-FORMWORK_ISA_INLINE void BlockOfPixels(int64_t tap_rows, int64_t tap_cols, int64_t tap_row_step,
-                                       int64_t tap_col_step, int64_t pixel_step,
-                                       int64_t filter_row_step, int64_t channels, const T* in,
-                                       const T* filter, const DepthwiseEpilogue<T>& epilogue,
-                                       T* out) {
-  using Block = typename Vector<T, kBytes>::Block;
-  const Block zero = {};
-  Block sum[kPixels];
-  for (int p = 0; p < kPixels; ++p) {
-    sum[p] = epilogue.bias == nullptr ? zero : *reinterpret_cast<const Block*>(epilogue.bias);
-  }
-  for (int64_t i = 0; i < tap_rows; ++i) {
-    const T* row = in + i * tap_row_step;
-    const T* weights = filter + i * filter_row_step;
-    for (int64_t j = 0; j < tap_cols; ++j) {
-      const Block weight = *reinterpret_cast<const Block*>(weights);
-      for (int p = 0; p < kPixels; ++p) {
-        sum[p] += *reinterpret_cast<const Block*>(row + p * pixel_step) * weight;
-      }
-      row += tap_col_step;
-      weights += channels;
-    }
-  }
-  Finish<T, kBytes, kPixels>(sum, channels, epilogue, out);
-}
-
-/// The same for windows of 3x3 within the input, side by side, one pixel apart: what neighbours
-/// share is loaded once.
-template <typename T, int kBytes, int kPixels>
-FORMWORK_ISA_INLINE void BlockOfThrees(int64_t in_row, int64_t channels, const T* in,
-                                       const T* filter, const DepthwiseEpilogue<T>& epilogue,
-                                       T* out) {
-  using Block = typename Vector<T, kBytes>::Block;
-  const Block zero = {};
-  Block sum[kPixels];
-  for (int p = 0; p < kPixels; ++p) {
-    sum[p] = epilogue.bias == nullptr ? zero : *reinterpret_cast<const Block*>(epilogue.bias);
-  }
-  for (int i = 0; i < 3; ++i) {
-    Block x[kPixels + 2];
-    for (int p = 0; p < kPixels + 2; ++p) {
-      x[p] = *reinterpret_cast<const Block*>(in + i * in_row + p * channels);
-    }
-    for (int j = 0; j < 3; ++j) {
-      const Block weight = *reinterpret_cast<const Block*>(filter + (i * 3 + j) * channels);
-      for (int p = 0; p < kPixels; ++p) sum[p] += x[p + j] * weight;
-    }
-  }
-  Finish<T, kBytes, kPixels>(sum, channels, epilogue, out);
-}
-
-/// The same for channels that do not fill a block, one pixel.
-template <typename T>
-FORMWORK_ISA_INLINE void FewChannels(int64_t tap_rows, int64_t tap_cols, int64_t tap_row_step,
-                                     int64_t tap_col_step, int64_t filter_row_step,
-                                     int64_t channels, int64_t count, const T* in, const T* filter,
-                                     const DepthwiseEpilogue<T>& epilogue, T* out) {
-  for (int64_t c = 0; c < count; ++c) out[c] = epilogue.bias == nullptr ? T(0) : epilogue.bias[c];
-  for (int64_t i = 0; i < tap_rows; ++i) {
-    for (int64_t j = 0; j < tap_cols; ++j) {
-      const T* x = in + i * tap_row_step + j * tap_col_step;
-      const T* w = filter + i * filter_row_step + j * channels;
-      for (int64_t c = 0; c < count; ++c) out[c] += x[c] * w[c];
-    }
-  }
-  for (int64_t c = 0; c < count && epilogue.clamp; ++c) out[c] = Clamped(out[c], epilogue.high);
-}
-
-/// Output rows [begin, end), counted over the whole batch.
-template <typename T, int kBytes>
-struct ForwardRows {
-  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, const T* filter,
-                                      const DepthwiseEpilogue<T>* epilogue, T* output,
-                                      int64_t begin, int64_t end) {
-    const ConvShape& s = *shape;
-    const int64_t channels = s.in_channels;
-    const int64_t in_row = s.cols.input * channels;
-    const int64_t filter_row = s.cols.taps * channels;
-    const TapRange interior = InteriorOutputs(s.cols);
-    const bool threes = s.rows.taps == 3 && s.rows.dilation == 1 && s.cols.taps == 3 &&
-                        s.cols.dilation == 1 && s.cols.stride == 1;
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t n = r / s.rows.output;
-      const int64_t oh = r % s.rows.output;
-      const TapRange taps_r = TapsWithin(s.rows, oh);
-      const int64_t rows = taps_r.end - taps_r.begin;
-      const T* in = input + (n * s.rows.input + oh * s.rows.stride - s.rows.pad_before +
-                             taps_r.begin * s.rows.dilation) *
-                                in_row;
-      const T* weights = filter + taps_r.begin * filter_row;
-      T* out = output + r * s.cols.output * channels;
-      for (int64_t ow = 0; ow < s.cols.output;) {
-        const bool inside = ow >= interior.begin && ow + 4 <= interior.end;
-        const TapRange taps_c = inside ? TapRange{0, s.cols.taps} : TapsWithin(s.cols, ow);
-        const int64_t cols = taps_c.end - taps_c.begin;
-        // Formed only where a tap is within: else it would be outside of the input.
-        const T* x =
-            rows == 0 || cols == 0
-                ? input
-                : in + (ow * s.cols.stride - s.cols.pad_before + taps_c.begin * s.cols.dilation) *
-                           channels;
-        const T* w = weights + taps_c.begin * channels;
-        const int64_t row_step = s.rows.dilation * in_row;
-        const int64_t col_step = s.cols.dilation * channels;
-        T* to = out + ow * channels;
-        int64_t c = 0;
-        if (inside) {
-          const int64_t pixel_step = s.cols.stride * channels;
-          if (threes && rows == 3) {
-            for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
-              BlockOfThrees<T, kBytes, 4>(in_row, channels, x + c, w + c, From(*epilogue, c),
-                                          to + c);
-            }
-          }
-          for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
-            BlockOfPixels<T, kBytes, 4>(rows, cols, row_step, col_step, pixel_step, filter_row,
-                                        channels, x + c, w + c, From(*epilogue, c), to + c);
-          }
-          if (c < channels) {
-            for (int64_t p = 0; p < 4; ++p) {
-              FewChannels<T>(rows, cols, row_step, col_step, filter_row, channels, channels - c,
-                             x + p * pixel_step + c, w + c, From(*epilogue, c),
-                             to + p * channels + c);
-            }
-          }
-          ow += 4;
-          continue;
-        }
-        const int64_t live_rows = cols == 0 ? 0 : rows;
-        for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
-          BlockOfPixels<T, kBytes, 1>(live_rows, cols, row_step, col_step, 0, filter_row, channels,
-                                      x + c, w + c, From(*epilogue, c), to + c);
-        }
-        if (c < channels) {
-          FewChannels<T>(live_rows, cols, row_step, col_step, filter_row, channels, channels - c,
-                         x + c, w + c, From(*epilogue, c), to + c);
-        }
-        ++ow;
-      }
-    }
-  }
-};
 
 /// How far a tap is, in strides and a rest: divisions would cost more than the sums themselves.
 struct TapDistances {
@@ -432,36 +225,7 @@ struct FilterGradientRows {
   }
 };
 
-/// Rows<T, bytes of the host's vectors>::Run(args...) compiled for this machine.
-template <template <typename, int> typename Rows, typename T, typename... Args>
-void ForBlocksOfHost(Args... args) {
-  switch (HostIsa()) {
-    case Isa::kAvx512:
-      return ForHostIsa<Rows<T, 64>>(args...);
-    case Isa::kAvx2:
-      return ForHostIsa<Rows<T, 32>>(args...);
-    case Isa::kBaseline:
-      return ForHostIsa<Rows<T, 16>>(args...);
-  }
-}
-
-int64_t RowGrain(const ConvShape& s, int64_t cols) {
-  const double work = static_cast<double>(cols) * static_cast<double>(s.in_channels) *
-                      static_cast<double>(s.rows.taps) * static_cast<double>(s.cols.taps);
-  return std::max<int64_t>(1, static_cast<int64_t>(kTaskWork / std::max(work, 1.0)));
-}
-
 }  // namespace
-
-template <typename T>
-void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter,
-                      const DepthwiseEpilogue<T>& epilogue, T* output) {
-  ParallelFor(shape.batch * shape.rows.output, RowGrain(shape, shape.cols.output),
-              [&](int64_t begin, int64_t end) {
-                ForBlocksOfHost<ForwardRows, T>(&shape, input, filter, &epilogue, output, begin,
-                                                end);
-              });
-}
 
 template <typename T>
 void DepthwiseInputGradient(const ConvShape& shape, const T* filter, const T* out_backprop,
@@ -525,8 +289,6 @@ void DepthwiseFilterGradient(const ConvShape& shape, const T* input, const T* ou
 }
 
 #define FORMWORK_DEPTHWISE(T)                                                            \
-  template void DepthwiseForward<T>(const ConvShape&, const T*, const T*,                \
-                                    const DepthwiseEpilogue<T>&, T*);                    \
   template void DepthwiseInputGradient<T>(const ConvShape&, const T*, const T*, T*, T*); \
   template void DepthwiseFilterGradient<T>(const ConvShape&, const T*, const T*, T*, T*);
 FORMWORK_DEPTHWISE(float)
