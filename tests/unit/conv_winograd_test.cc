@@ -172,5 +172,43 @@ TEST(ConvWinogradTest, ANodeTakesImagesOfAnySize) {
   }
 }
 
+// The gradient of the filter: one block of tiles and several, even and odd sizes.
+TEST(ConvWinogradTest, TheFiltersGradientIsSumsOfTiles) {
+  struct Case {
+    int64_t batch, rows, cols, pad, in, out;
+  };
+  for (const Case& c : {Case{2, 8, 9, 1, 32, 40}, Case{3, 23, 30, 0, 40, 32},
+                        Case{1, 3, 4, 0, 8, 8}, Case{1, 3, 3, 1, 8, 16}}) {
+    ConvShape s;
+    s.batch = c.batch;
+    s.in_channels = c.in;
+    s.out_channels = c.out;
+    s.rows = Axis(c.rows, c.pad);
+    s.cols = Axis(c.cols, c.pad);
+    const std::vector<float> input = Values(s.input_elements(), 1);
+    const std::vector<float> gradient = Values(s.output_elements(), 2);
+    std::vector<double> want(s.filter_elements());
+    for (int64_t pixel = 0; pixel < s.output_elements() / c.out; ++pixel) {
+      const int64_t image = pixel / (s.rows.output * s.cols.output);
+      for (int64_t tap = 0; tap < 9; ++tap) {
+        const int64_t y = pixel / s.cols.output % s.rows.output + tap / 3 - c.pad;
+        const int64_t x = pixel % s.cols.output + tap % 3 - c.pad;
+        if (y < 0 || y >= c.rows || x < 0 || x >= c.cols) continue;
+        const float* in = input.data() + ((image * c.rows + y) * c.cols + x) * c.in;
+        for (int64_t i = 0; i < c.in; ++i) {
+          for (int64_t j = 0; j < c.out; ++j) {
+            want[(tap * c.in + i) * c.out + j] +=
+                static_cast<double>(in[i]) * static_cast<double>(gradient[pixel * c.out + j]);
+          }
+        }
+      }
+    }
+    std::vector<float> got(want.size(), -1);
+    ASSERT_OK(
+        WinogradFilterGradient(s, input.data(), gradient.data(), ProcessAllocator(), got.data()));
+    for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-4) << i;
+  }
+}
+
 }  // namespace
 }  // namespace formwork::testing
