@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/base/hash_map.h"
 #include "core/base/reason.h"
 #include "core/base/stable_hash.h"
 #include "core/base/status.h"
@@ -161,6 +162,41 @@ absl::Status CallTask::Bind(std::vector<AccessRequest>& access) {
                           ? binding.value
                           : Tensor::Scalar(ResourceHandle{binding.resource_id}));
   }
+  return BindUses(access);
+}
+
+absl::Status CallTask::BindUses(std::vector<AccessRequest>& access) {
+  HashMap<uint64_t, Access> known;  // What has come to `access` here.
+  const auto note = [&](const UsedResources& uses, bool needed) -> absl::Status {
+    for (const UsedResource& used : uses) {
+      Access& noted = known[used.id];
+      if (noted >= used.access) continue;
+      noted = used.access;
+      std::shared_ptr<Resource> resource = engine_.resources_.Find(used.id);
+      if (resource == nullptr || resource->name_space != name_space_ || resource->destroyed()) {
+        if (!needed) continue;  // An iterator may be about to begin anew.
+        return WithReason(
+            FailedPrecondition("a dataset uses a resource that has been deleted: id=", used.id),
+            Reason::kVariableDeleted, {{"functionName", bound().name}});
+      }
+      resource_bytes_ += resource->bytes();
+      access.push_back({std::move(resource), used.access});
+    }
+    has_uses_ = true;
+    return absl::OkStatus();
+  };
+  for (const Tensor& value : values_) {
+    if (value.dtype() != DType::kVariant || value.rank() != 0) continue;
+    const auto* const user = dynamic_cast<const UsesResources*>(value.scalar<Variant>().get());
+    const auto uses = user == nullptr ? nullptr : user->uses();
+    if (uses != nullptr) FORMWORK_RETURN_IF_ERROR(note(*uses, true));
+  }
+  for (size_t i = 0; i < access.size(); ++i) {  // Which may grow.
+    const auto uses = access[i].resource->uses();
+    if (uses != nullptr) FORMWORK_RETURN_IF_ERROR(note(*uses, false));
+  }
+  // The plan does not know when they are used last.
+  if (has_uses_) ticket_.HoldAll();
   return absl::OkStatus();
 }
 
@@ -187,7 +223,8 @@ absl::Status CallTask::MakeRelaxed(std::vector<AccessRequest>& access) {
                                           [](const AccessRequest& a, const AccessRequest& b) {
                                             return a.resource == b.resource;
                                           }) != access.end();
-  if (form == nullptr || aliased || (form->known() && form->program() == nullptr)) {
+  // Nor is it known in which regions a dataset uses what it has.
+  if (form == nullptr || aliased || has_uses_ || (form->known() && form->program() == nullptr)) {
     engine_.relaxed_ordered_.fetch_add(1, std::memory_order_relaxed);
     return absl::OkStatus();
   }

@@ -58,6 +58,8 @@ class CallTask final : public TaskOf<CallResult> {
   bool WaitFor(Awaited& awaited, size_t bytes);
   absl::Status MakeAtomic(absl::Span<const AccessRequest> access);
   absl::Status BindInput(size_t i, Argument& argument, std::vector<AccessRequest>& access);
+  // What datasets that it is given use, and those of iterators among `access`, comes to `access`.
+  absl::Status BindUses(std::vector<AccessRequest>& access);
   // It is about to leave its thread, or is back, as its timeline shows it.
   void BeginAway(Timeline::Kind kind, absl::string_view name, absl::string_view reason);
   void EndAway();
@@ -116,7 +118,8 @@ class CallTask final : public TaskOf<CallResult> {
   std::unique_ptr<RelaxedPlaces> places_;          // The same.
   std::optional<Running> running_;
   size_t resource_bytes_ = 0;
-  uint64_t work_ = 0;  // Of a function without fixed work; 0: not to be known.
+  bool has_uses_ = false;  // As BindUses.
+  uint64_t work_ = 0;      // Of a function without fixed work; 0: not to be known.
   TimelineRecorder::SpanId away_ = TimelineRecorder::kNoSpan;
   bool has_changed_ = false;
 };

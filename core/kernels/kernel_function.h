@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/kernels/kernel.h"
+#include "core/resource/used_resources.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
@@ -29,6 +30,8 @@ struct KernelFunction {
   std::vector<DType> arg_dtypes, result_dtypes;
   /// The resources that the function names itself: CallScope::named_resource of the node's plan.
   std::vector<int> named;
+  /// The strongest use that it makes of any resource that it is given or names.
+  Access access = Access::kNone;
   /// Activations may run at once on several threads of one call, as a fork's lanes: the function
   /// has no effects, no hidden state, no resources that it names itself, and waits for nothing.
   bool side_by_side = false;

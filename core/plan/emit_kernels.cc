@@ -210,12 +210,14 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             PlanKernelFunction(attr.name, scope_));
   auto function = std::make_shared<KernelFunction>();
-  for (Access access : plan->arg_access) functions_access_ = std::max(functions_access_, access);
+  for (Access access : plan->arg_access) function->access = std::max(function->access, access);
+  functions_access_ = std::max(functions_access_, function->access);
   for (const NamedResource& own : plan->named_resources) {
     FORMWORK_ASSIGN_OR_RETURN(const int index, NamedResourceIndex(own.name, own.type));
     // It may run as long as the call does.
     Access& access = scope_.named_resources[index].access;
     access = std::max(access, own.access);
+    function->access = std::max(function->access, own.access);
     scope_.releases.Keep(-1 - index);
     scope_.hides_resources = true;
     function->named.push_back(index);

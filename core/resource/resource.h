@@ -10,7 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/namespace_usage.h"
+#include "core/resource/used_resources.h"
 #include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 
@@ -18,9 +21,6 @@ namespace formwork {
 
 class AccessTicket;
 class Event;
-
-/// How a call uses a resource.
-enum class Access : uint8_t { kNone, kRead, kWrite };
 
 /// Stable ID -> current value. Owned by the ResourceStore and by the calls that use it; the value
 /// is read and written through an AccessTicket alone, which keeps the order. What is public may be
@@ -52,6 +52,12 @@ class Resource {
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   bool initialized() const { return initialized_.load(std::memory_order_relaxed); }
   bool destroyed() const { return destroyed_.load(std::memory_order_relaxed); }
+  /// Those of its state, of the last one that was set; null: none.
+  std::shared_ptr<const UsedResources> uses() const {
+    if (!has_uses_.load(std::memory_order_acquire)) return nullptr;
+    const absl::MutexLock lock(&uses_mutex_);
+    return uses_;
+  }
   /// Whether its changes go to the store's CommitLog.
   bool logged() const { return logged_; }
   /// Of its last change there; 0: none.
@@ -78,11 +84,15 @@ class Resource {
   }
   void Set(Tensor value, size_t bytes) {
     counted_.ResizeAnyway(bytes);
+    if (value.dtype() == DType::kVariant && value.rank() == 0) NoteUses(value);
     value_ = std::move(value);
     version_.fetch_add(1, std::memory_order_relaxed);
     bytes_.store(bytes, std::memory_order_relaxed);
     initialized_.store(value_.has_value(), std::memory_order_relaxed);
   }
+
+  // `state` is to be the next one.
+  void NoteUses(const Tensor& state);
 
   Tensor value_;            // By the writer at the head of the line, or under the store's lock.
   std::deque<Place> line_;  // Under the store's lock.
@@ -98,6 +108,9 @@ class Resource {
   bool logged_ = false;  // Set before others know it.
   std::atomic<uint64_t> log_position_{0};
   UsageItem counted_;  // Until it is removed.
+  std::atomic<bool> has_uses_{false};
+  mutable absl::Mutex uses_mutex_;
+  std::shared_ptr<const UsedResources> uses_ ABSL_GUARDED_BY(uses_mutex_);
 };
 
 /// "variable 'w'".

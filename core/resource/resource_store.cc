@@ -21,6 +21,18 @@ absl::Status CheckVariable(absl::string_view name, const ResourceType& type) {
 
 }  // namespace
 
+void Resource::NoteUses(const Tensor& state) {
+  const Variant& next = state.scalar<Variant>();
+  // One that moves on in place is set again each time.
+  if (value_.has_value() && value_.scalar<Variant>() == next) return;
+  const auto* const user = dynamic_cast<const UsesResources*>(next.get());
+  std::shared_ptr<const UsedResources> uses = user == nullptr ? nullptr : user->uses();
+  if (uses == nullptr && !has_uses_.load(std::memory_order_relaxed)) return;
+  const absl::MutexLock lock(&uses_mutex_);
+  has_uses_.store(uses != nullptr, std::memory_order_release);
+  uses_ = std::move(uses);
+}
+
 Resource::~Resource() {
   for (const std::shared_ptr<Event>& read : reads_) (void)read->Await(absl::InfiniteFuture());
   if (defined_ != nullptr) (void)defined_->Await(absl::InfiniteFuture());

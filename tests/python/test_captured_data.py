@@ -1,5 +1,6 @@
 """Datasets and iterators of this process that a function on the server captures or is given."""
 import gc
+import threading
 import time
 
 import formwork
@@ -89,11 +90,124 @@ def test_batches_of_no_size_are_refused(function, sizes):
     f(tf.constant(sizes, tf.int64))
 
 
-def test_a_dataset_that_uses_a_variable_is_refused(function):
+def _tables():
+  """Lookup tables of each kind: {name: what finds the numbers of words}."""
+  words, numbers = tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64)
+  initializer = lambda: tf.lookup.KeyValueTensorInitializer(words, numbers)
+  mutable = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+  dense = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, -1, "", "-")
+  for table in (mutable, dense):
+    table.insert(words, numbers)
+  return {"static": tf.lookup.StaticHashTable(initializer(), -1).lookup, "mutable": mutable.lookup,
+          "dense": dense.lookup, "vocabulary": tf.lookup.StaticVocabularyTable(
+              tf.lookup.KeyValueTensorInitializer(words, numbers - 1), 3).lookup}
+
+
+@pytest.mark.parametrize("kind", _tables())
+def test_datasets_that_use_a_table(function, kind):
+  find = _tables()[kind]
+  words = Dataset.from_tensor_slices(["b", "c", "a", "x"])
+  given = function(lambda d: _listed(d))
+  for d in (words.map(find), words.batch(3).map(find, num_parallel_calls=2).prefetch(1),
+            words.map(find).shuffle(4, seed=3, reshuffle_each_iteration=False),
+            words.flat_map(lambda w: Dataset.range(2).map(lambda i: find(w) * 10 + i)),
+            words.filter(lambda w: find(w) > 0).map(find)):
+    want = _listed(d).numpy().tolist()
+    assert given(d).numpy().tolist() == want
+    assert function(lambda d=d: _listed(d))().numpy().tolist() == want
+
+
+def test_a_dataset_sees_what_a_variable_is_now(function):
+  v, w = tf.Variable(3, dtype=tf.int64), tf.Variable(1, dtype=tf.int64)
+  inner = Dataset.range(2).map(lambda i: i * w)
+  d = Dataset.range(3).map(lambda i: i + v).concatenate(Dataset.range(1).flat_map(lambda _: inner))
+  captures, given = function(lambda: _listed(d)), function(lambda d: _listed(d))
+  assert captures().numpy().tolist() == [3, 4, 5, 0, 1]
+  v.assign(10)
+  assert given(d).numpy().tolist() == captures().numpy().tolist() == [10, 11, 12, 0, 1]
+
+  @function
+  def change(by):
+    before = _listed(d)
+    v.assign_add(by)
+    w.assign(2)
+    return before, _listed(d)
+
+  before, after = change(tf.constant(5, tf.int64))
+  assert before.numpy().tolist() == [10, 11, 12, 0, 1]
+  assert after.numpy().tolist() == [15, 16, 17, 0, 2]
+  assert v == 15 and _listed(d).numpy().tolist() == [15, 16, 17, 0, 2]
+
+
+def test_a_dataset_changes_variables_and_tables(function):
+  seen = tf.Variable(0, dtype=tf.int64)
+  counts = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, 0)
+
+  def count(i):
+    seen.assign_add(1)
+    counts.insert(i % 2, counts.lookup(i % 2) + 1)
+    return seen + 0
+
+  d = Dataset.range(5).map(count)
+  captures, given = function(lambda: _listed(d)), function(lambda d: _listed(d))
+  assert captures().numpy().tolist() == [1, 2, 3, 4, 5]
+  assert seen == 5
+  assert given(d).numpy().tolist() == [6, 7, 8, 9, 10]
+  assert seen == 10 and counts.lookup(tf.constant([0, 1], tf.int64)).numpy().tolist() == [6, 4]
+
+  @function
+  def both():
+    before = seen.read_value()
+    last = d.reduce(tf.constant(0, tf.int64), lambda _, i: i)
+    return before, last, seen.read_value()
+
+  assert [int(x) for x in both()] == [10, 15, 15]
+
+
+def test_an_iterator_of_a_dataset_that_uses_a_variable(function):
   v = tf.Variable(3, dtype=tf.int64)
-  d = Dataset.range(3).map(lambda i: i + v)
-  with pytest.raises(tf.errors.UnimplementedError, match="uses a tf.Variable: make the dataset"):
-    function(lambda: _listed(d))()
+  it = iter(Dataset.range(9).map(lambda i: i * v))
+  captures, given = function(lambda: next(it)), function(lambda it: next(it))
+  assert captures() == 0 and given(it) == 3
+  v.assign(100)
+  assert captures() == 200 and next(it) == 300
+  function(lambda: v.assign(1))()
+  assert given(it) == 4 and next(it) == 5 and next(it) == 6
+
+
+def test_what_a_dataset_uses_may_be_changed_by_others(live):
+  """Calls that are given one take their places at what it uses, in line with those who change it."""
+  v = tf.Variable([0, 0], dtype=tf.int64)
+  d = Dataset.range(200).map(lambda i: v[0] - v[1])
+  differ = live.function(lambda: tf.reduce_any(_listed(d) != 0))
+  change = live.function(lambda: v.assign_add([1, 1]))
+  change()
+  failed = []
+
+  def work():
+    for _ in range(20):
+      change()
+
+  threads = [threading.Thread(target=work) for _ in range(2)]
+  for t in threads:
+    t.start()
+  for _ in range(20):
+    if differ():
+      failed.append(1)
+  for t in threads:
+    t.join()
+  assert not failed and v.numpy().tolist() == [41, 41]
+
+
+def test_a_dataset_of_a_variable_after_clear_and_deletion(live):
+  v = tf.Variable(3, dtype=tf.int64)
+  d = Dataset.range(2).map(lambda i: i + v)
+  captures, given = live.function(lambda: _listed(d)), live.function(lambda d: _listed(d))
+  assert captures().numpy().tolist() == given(d).numpy().tolist() == [3, 4]
+  live.clear()
+  assert captures().numpy().tolist() == given(d).numpy().tolist() == [3, 4]
+  live.clear()
+  assert given(d).numpy().tolist() == captures().numpy().tolist() == [3, 4]
 
 
 def test_a_generator_runs_here(function):

@@ -98,9 +98,13 @@ def making_dataset(server, elements, spec, timeout):
   return (yield from _keeping(server, graph.serialized(), made + ":0", inputs, fed, spec, timeout))
 
 
-def keeping_graphs_dataset(server, graph_def, output, spec, timeout, keep_for=math.inf):
-  """The Dataset that a graph without inputs makes."""
-  return (yield from _keeping(server, graph_def, output, [], [], spec, timeout, keep_for))
+def keeping_graphs_dataset(server, graph_def, output, spec, timeout, keep_for=math.inf,
+                           resources=None):
+  """The Dataset that a graph makes, whose inputs are `resources`: {tensor: what is on the server}."""
+  resources = resources or {}
+  inputs = [types.TensorSpec(tensor, "resource", []) for tensor in resources]
+  return (yield from _keeping(server, graph_def, output, inputs, list(resources.values()), spec,
+                              timeout, keep_for))
 
 
 def _keeping(server, graph_def, output, inputs, fed, spec, timeout, keep_for=math.inf):

@@ -58,6 +58,8 @@ class Bound:
       before and fetched after every call.
   """
 
+  uses = ()  # Of an iterator, what the functions of its dataset use: [(Bound, whether changed)].
+
   def __init__(self, bindings, handle, remote):
     self.bindings = bindings
     self.place = dropped.Place(remote, bindings.server._channel.origin)

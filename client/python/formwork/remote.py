@@ -75,9 +75,10 @@ def limited(seconds):
 class _Registration(concrete.Registration):
   """A registration whose captured variables are looked up again before it is sent again."""
 
-  def __init__(self, registration, bindings, captured, variants):
+  def __init__(self, registration, bindings, captured, variants, bind):
     super().__init__(registration.request, registration._graph_def, registration.owners)
     self._bindings = bindings
+    self._bind = bind  # Gives the Bounds of handles.
     self._captured = captured  # {graph tensor: Bound}
     self._variants = variants  # {graph tensor: the EagerTensor of a dataset}
     self._note_python()
@@ -99,7 +100,7 @@ class _Registration(concrete.Registration):
   def sending_again(self, server):
     self._bindings.reattach(self._captured.values())
     self.owners.update({tensor: bound.remote for tensor, bound in self._captured.items()})
-    self.owners.update({tensor: datasets.remote(self._bindings, variant, anew=True)
+    self.owners.update({tensor: datasets.remote(self._bindings, variant, self._bind, anew=True)
                         for tensor, variant in self._variants.items()})
     self._note_python()
     return self.sending(server)
@@ -207,15 +208,17 @@ class Remote:
                if t.dtype == tf_dtypes.resource]
     bounds = self._bind([h for _, h, _ in handles])
     bound = {name: b for (name, _, _), b in zip(handles, bounds)}
-    self._bound = bounds
-    self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
-    for b in self._changed:
-      b.writers.add(self)
     variants = {t.name: value for t, value in zip(fixed, self.captured)
                 if t.dtype == tf_dtypes.variant and _is_dataset(t, value)}
     captures = {t.name: bound[t.name].remote if t.name in bound else
-                datasets.remote(self._bindings, value) if t.name in variants else value
+                datasets.remote(self._bindings, value, self._bind) if t.name in variants else value
                 for t, value in zip(fixed, self.captured)}
+    uses = self._uses(bounds, variants.values())
+    self._bound = bounds + [b for b, _ in uses]
+    self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
+    self._changed += [b for b, written in uses if written]
+    for b in self._changed:
+      b.writers.add(self)
     specs = [_spec(t, self._shapes) for t in self._given(self._graph_inputs)]
     signature = None
     if self._function_type is not None and self._end == len(self._graph_inputs):
@@ -236,7 +239,8 @@ class Remote:
           self._owner.name() + self._suffix, graph_def, specs, [t.name for t in self._fetched],
           captures, sorted(op.name for op in self._graph.control_outputs), signature,
           pretty_signature=self._describe() if self._describe else "",
-          retrace=self._owner.traces > 1 and self._describe is not None), self._bindings, bound, variants)
+          retrace=self._owner.traces > 1 and self._describe is not None),
+          self._bindings, bound, variants, self._bind)
       try:
         answer = registration.send_first(server)
       except errors.Error as e:
@@ -252,6 +256,11 @@ class Remote:
       # Another process's: each has a place of its own in the sequences.
       self._owner.rename("_" + server._channel.origin.client_id[:8])
     raise errors.Error("ALREADY_EXISTS", "no free name for function '%s'" % self._owner.wanted)
+
+  def _uses(self, bounds, variants):
+    """What datasets and iterators use besides, as datasets.uses() has it."""
+    return [use for b in bounds for use in b.uses] + [
+        use for variant in variants for use in datasets.uses(self._bindings, variant)]
 
   def _bind(self, given):
     """The Bounds of the variables that the given handles belong to."""
@@ -301,11 +310,14 @@ class Remote:
     changed = [b for b, (_, _, written) in zip(bounds, variables) if written]
 
     def exchange(anew=False):
-      made = [(place, datasets.remote(self._bindings, t, anew)) for place, t in variants]
+      made = [(place, datasets.remote(self._bindings, t, self._bind, anew))
+              for place, t in variants]
       made += [(place, b.remote) for b, (place, _, _) in zip(bounds, variables)]
       if any(getattr(owner, "calls_python", False) for _, owner in made):
         function.answer_python()
-      return self._exchange(function, parts, kept + made, bounds)
+      uses = self._uses(bounds, [t for _, t in variants])
+      changed.extend(b for b, written in uses if written and b not in changed)
+      return self._exchange(function, parts, kept + made, bounds + [b for b, _ in uses])
 
     try:
       try:

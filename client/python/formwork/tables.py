@@ -209,6 +209,10 @@ class Bound(mirror.Bound):
       self._type.write(server, remote, self._type.contents(handle))
     return remote
 
+  def follow_dataset(self):
+    if not self._type.static:  # Which never changes.
+      super().follow_dataset()
+
   def value_of(self, handle):
     return self._type.contents(handle)
 

@@ -148,6 +148,12 @@ def _function_names(node):
       yield from value.list.func
 
 
+def function_name(concrete):
+  """The name that a tf.data function has in graphs."""
+  name = concrete.name
+  return name.decode() if isinstance(name, bytes) else name
+
+
 # -------------------------------------------------------------------------------------- signature
 _CLIENT = uuid.uuid4().hex
 

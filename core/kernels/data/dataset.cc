@@ -1,5 +1,6 @@
 #include "core/kernels/data/dataset.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -63,17 +64,68 @@ absl::StatusOr<DatasetPtr> DatasetFromTensor(const Tensor& tensor) {
   return dataset;
 }
 
+namespace {
+
+// What a node's functions do to resources.
+using Functions = std::vector<std::shared_ptr<const KernelFunction>>;
+
+// What a dataset of these inputs uses, where `functions` have captured the resources among them.
+std::shared_ptr<const UsedResources> UsesOf(KernelContext& ctx, const Functions& functions) {
+  UsedResources own;
+  const auto note = [&own](ResourceHandle handle, Access access) {
+    if (handle.id != 0 && access != Access::kNone) own.push_back({handle.id, access});
+  };
+  Access access = Access::kNone;
+  for (const auto& function : functions) {
+    access = std::max(access, function->access);
+    for (int named : function->named) note(ctx.call().named_resource(named), function->access);
+  }
+  std::shared_ptr<const UsedResources> all;  // Of the inputs: often of one alone, which is shared.
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    const Tensor& input = ctx.input(i);
+    if (input.dtype() == DType::kResource) {
+      for (int64_t k = 0; k < input.num_elements(); ++k) {
+        note(input.data<ResourceHandle>()[k], access);
+      }
+    } else if (input.dtype() == DType::kVariant && input.rank() == 0) {
+      const auto* const below = dynamic_cast<const Dataset*>(input.scalar<Variant>().get());
+      if (below == nullptr || below->used == nullptr || below->used == all) continue;
+      if (all != nullptr) own.insert(own.end(), all->begin(), all->end());
+      all = below->used;
+    }
+  }
+  if (own.empty()) return all;
+  if (all != nullptr) own.insert(own.end(), all->begin(), all->end());
+  // Of several uses of one resource the strongest comes first.
+  std::sort(own.begin(), own.end(), [](const UsedResource& a, const UsedResource& b) {
+    return a.id != b.id ? a.id < b.id : a.access > b.access;
+  });
+  own.erase(std::unique(own.begin(), own.end(),
+                        [](const UsedResource& a, const UsedResource& b) { return a.id == b.id; }),
+            own.end());
+  return std::make_shared<const UsedResources>(std::move(own));
+}
+
+}  // namespace
+
 absl::StatusOr<KernelFn> DatasetKernel(KernelInit& init, MakeDataset make) {
   auto node = std::make_shared<DatasetNode>();
   node->op = init.op().name;
   node->attrs = init.attrs();
+  Functions functions;
   if (init.op().control_flow == ControlFlow::kKernel) {
-    FORMWORK_ASSIGN_OR_RETURN(const auto function, init.Function(0));
-    node->definitions = function->definitions;
+    functions.resize(FunctionsOf(init.op(), init.attrs()).size());
+    for (size_t i = 0; i < functions.size(); ++i) {
+      FORMWORK_ASSIGN_OR_RETURN(functions[i], init.Function(i));
+    }
+    if (functions.empty()) return InvalidArgument("it names no function");
+    node->definitions = functions[0]->definitions;
   }
-  return KernelFn([make = std::move(make), node](KernelContext& ctx) -> absl::Status {
+  return KernelFn([make = std::move(make), node,
+                   functions = std::move(functions)](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Dataset> dataset, make(ctx));
     dataset->made_by = node;
+    dataset->used = UsesOf(ctx, functions);
     for (int i = 0; i < ctx.num_inputs(); ++i) {
       FORMWORK_RETURN_IF_ERROR(CountNesting(*dataset, ctx.input(i)));
       dataset->inputs.push_back(ctx.input(i));

@@ -40,6 +40,7 @@
 #include "absl/status/statusor.h"
 #include "core/kernels/kernel.h"
 #include "core/ops/data.h"
+#include "core/resource/used_resources.h"
 #include "core/tensor/tensor.h"
 
 namespace formwork {
@@ -150,12 +151,13 @@ struct DatasetNode {
       definitions;  ///< KernelFunction::definitions of its functions.
 };
 
-class Dataset final : public VariantObject {
+class Dataset final : public VariantObject, public UsesResources {
  public:
   static constexpr int64_t kInfinite = -1;
   static constexpr int64_t kUnknown = -2;
 
   absl::string_view type_name() const override { return "tensorflow::DatasetVariant"; }
+  std::shared_ptr<const UsedResources> uses() const override { return used; }
   absl::StatusOr<Iterator> Begin(IterationContext& ctx) const;
 
   ElementSpec spec;
@@ -164,6 +166,8 @@ class Dataset final : public VariantObject {
   // What it can be made of again; null and empty of one that no node has made.
   std::shared_ptr<const DatasetNode> made_by;
   std::vector<Tensor> inputs;
+  // What its functions, and those of the datasets below, have captured or name; null: nothing.
+  std::shared_ptr<const UsedResources> used;
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
 

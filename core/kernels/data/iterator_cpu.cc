@@ -21,12 +21,16 @@ namespace {
 // The state of an iterator: unlike that of other resources it moves on in place. Who uses it
 // writes, so that calls take turns; there is nothing to go back to if one fails, as in TensorFlow.
 // One that comes from disk is where it was once a call has made its dataset again (Revive).
-class IteratorState final : public VariantObject {
+class IteratorState final : public VariantObject, public UsesResources {
  public:
   IteratorState(Iterator it, DatasetPtr dataset)
       : it_(std::move(it)), dataset_(std::move(dataset)) {}
   explicit IteratorState(StoredIterator stored) : stored_(std::move(stored)) {}
   absl::string_view type_name() const override { return "formwork::Iterator"; }
+  // Those of its dataset; of one that is not whole those that it is to have.
+  std::shared_ptr<const UsedResources> uses() const override {
+    return whole() ? dataset_->used : stored_->dataset.ToUses();
+  }
 
   absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
     if (!whole()) {

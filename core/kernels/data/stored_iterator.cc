@@ -125,6 +125,18 @@ absl::StatusOr<StoredDataset> StoredDataset::Of(const Dataset& dataset) {
   return writer.Finish(name);
 }
 
+std::shared_ptr<const UsedResources> StoredDataset::ToUses() const {
+  if (resources.empty()) return nullptr;
+  UsedResources uses;
+  for (uint64_t id : resources) uses.push_back({id, Access::kWrite});
+  std::sort(uses.begin(), uses.end(),
+            [](const UsedResource& a, const UsedResource& b) { return a.id < b.id; });
+  uses.erase(std::unique(uses.begin(), uses.end(),
+                         [](const UsedResource& a, const UsedResource& b) { return a.id == b.id; }),
+             uses.end());
+  return std::make_shared<const UsedResources>(std::move(uses));
+}
+
 Revival StoredDataset::ToRevival() const {
   Revival revival{graph_def, {}, {}, "iterator:0", "revive"};
   for (size_t i = 0; i < values.size(); ++i) {

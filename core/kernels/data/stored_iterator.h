@@ -23,6 +23,8 @@ struct StoredDataset {
   /// no dataset, or calls Python.
   static absl::StatusOr<StoredDataset> Of(const Dataset& dataset);
   Revival ToRevival() const;
+  /// What the dataset is to use, as strongly as it may; null: nothing.
+  std::shared_ptr<const UsedResources> ToUses() const;
 };
 
 struct StoredIterator {
