@@ -100,6 +100,12 @@ absl::Status Slice(InferenceContext& c) {
   SliceBounds bounds;
   FORMWORK_RETURN_IF_ERROR(ResolveSlice(fits(begin) ? &*begin : nullptr,
                                         fits(size) ? &*size : nullptr, dims.dims(), bounds));
+  if (const Dims* sizes = c.elements(2);
+      sizes != nullptr && static_cast<int>(sizes->size()) == rank) {
+    for (int d = 0; d < rank; ++d) {
+      if ((*sizes)[d] >= 0) bounds.output[d] = (*sizes)[d];
+    }
+  }
   return SetOutput(c, 0, bounds.output);
 }
 

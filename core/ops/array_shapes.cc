@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
 #include "core/ops/fill.h"
 #include "core/ops/join.h"
 #include "core/ops/reshape.h"
@@ -16,11 +17,31 @@ namespace {
 
 // What a tensor of sizes says of a shape; nothing where it says something impossible.
 PartialShape ShapeFrom(const InferenceContext& c, int i) {
-  if (c.constant(i) == nullptr) return OfLength(c.input(i));
   std::optional<Dims> dims = ConstantIntegers(c, i);
+  if (c.constant(i) == nullptr) {
+    if (c.elements(i) == nullptr) return OfLength(c.input(i));
+    dims = *c.elements(i);
+  }
   if (!dims) return PartialShape::Unknown();
   absl::StatusOr<PartialShape> shape = PartialShape::Make(*dims);
   return shape.ok() ? *std::move(shape) : PartialShape::Unknown();
+}
+
+// The one size that is not known of a value of so many elements. Beside a 0 it may be anything.
+void FillOpenSize(int64_t elements, PartialShape& shape) {
+  int open = -1;
+  int64_t product = 1;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape.dim(d) >= 0) {
+      product = MultiplyDims(product, shape.dim(d)).value_or(0);
+    } else if (open >= 0) {
+      return;
+    } else {
+      open = d;
+    }
+  }
+  if (open < 0 || elements <= 0 || product <= 0 || elements % product != 0) return;
+  shape.set_dim(open, elements / product);
 }
 
 }  // namespace
@@ -55,7 +76,9 @@ absl::Status ShapeOf(InferenceContext& c) {
 
 absl::Status Reshape(InferenceContext& c) {
   if (c.constant(1) == nullptr) {
-    c.set_output(0, OfLength(c.input(1)));
+    PartialShape output = ShapeFrom(c, 1);
+    if (c.input(0).known_rank()) FillOpenSize(CountElements(c.input(0).dims()), output);
+    c.set_output(0, std::move(output));
     return absl::OkStatus();
   }
   // Of an unknown rank: a vector of so many elements.
@@ -205,8 +228,13 @@ absl::Status Tile(InferenceContext& c) {
     return absl::OkStatus();
   }
   if (c.constant(1) == nullptr) {
-    c.set_output(0, PartialShape::OfRank(input.rank()));
-    return absl::OkStatus();
+    Dims dims(static_cast<size_t>(input.rank()), -1);
+    if (const Dims* times = c.elements(1); times != nullptr && times->size() == dims.size()) {
+      for (int d = 0; d < input.rank(); ++d) {
+        dims[d] = MultiplyDims(input.dim(d), (*times)[d]).value_or(-1);
+      }
+    }
+    return SetOutput(c, 0, dims);
   }
   FORMWORK_ASSIGN_OR_RETURN(const TileGeometry geometry, PrepareTile(input.dims(), *c.constant(1)));
   return SetOutput(c, 0, geometry.output);

@@ -115,7 +115,8 @@ absl::Status EqualityShape(InferenceContext& c) {
   }
   if (!shape.ok()) {
     c.set_output(0, PartialShape::OfRank(0));
-  } else if (c.input(0).fully_known() && c.input(1).fully_known()) {
+  } else if ((c.input(0).fully_known() && c.input(1).fully_known()) || c.input(0).rank() == 0 ||
+             c.input(1).rank() == 0) {
     c.set_output(0, *std::move(shape));
   }
   return absl::OkStatus();

@@ -133,6 +133,14 @@ absl::Status DecodeShape(InferenceContext& c) {
   return array_shapes::SetOutput(c, 0, {-1, -1, channels > 0 ? channels : -1});
 }
 
+absl::Status CropJpegShape(InferenceContext& c) {
+  FORMWORK_RETURN_IF_ERROR(DecodeShape(c));
+  if (c.constant(1) == nullptr) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const CropWindow window, CropWindowFrom(*c.constant(1)));
+  if (window.rows < 0 || window.cols < 0) return absl::OkStatus();
+  return array_shapes::SetOutput(c, 0, {window.rows, window.cols, c.outputs()[0].dim(2)});
+}
+
 absl::Status DecodeGifShape(InferenceContext& c) {
   return array_shapes::SetOutput(c, 0, {-1, -1, -1, 3});
 }
@@ -162,7 +170,7 @@ void RegisterImageFileOps(OpRegistry& registry) {
       "DecodeAndCropJpeg(contents: string, crop_window: int32) -> (image: uint8); channels: int = "
       "0; ratio: int = 1; fancy_upscaling: bool = true; try_recover_truncated: bool = false; "
       "acceptable_fraction: float = 1.0; dct_method: string = \"\"",
-      {.shape_fn = DecodeShape, .sized_by_value = true});
+      {.shape_fn = CropJpegShape, .sized_by_value = true});
   registry.Add(
       "DecodePng(contents: string) -> (image: dtype); channels: int = 0; dtype: {uint8, uint16} = "
       "uint8",

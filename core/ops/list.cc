@@ -189,10 +189,45 @@ absl::Status CheckListRows(absl::Span<const int64_t> tensor) {
 
 namespace {
 
-// The element shape that input i gives; unknown where it is not constant.
+// The element shape that input i gives, as far as it is known.
 absl::StatusOr<PartialShape> ElementShape(const InferenceContext& c, int i) {
-  if (c.constant(i) == nullptr) return PartialShape::Unknown();
+  if (c.constant(i) == nullptr) return shapes::ShapeFromInput(c, i);
   return ListShapeFrom(*c.constant(i));
+}
+
+// The shape of an item of the list that input 0 is, where input i says what is wanted.
+absl::StatusOr<PartialShape> ItemShape(const InferenceContext& c, int i) {
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape wanted, ElementShape(c, i));
+  return wanted.Merge(c.items(0)).value_or(wanted);
+}
+
+// A list that begins with items of the shape that input i gives.
+template <int kInput>
+absl::Status NewListShape(InferenceContext& c) {
+  c.set_output(0, Shape());
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ElementShape(c, kInput));
+  c.set_output_items(0, std::move(element));
+  return absl::OkStatus();
+}
+
+// A list made of the one that input 0 is.
+absl::Status SameListShape(InferenceContext& c) {
+  c.set_output(0, Shape());
+  c.set_output_items(0, c.items(0));
+  return absl::OkStatus();
+}
+
+// A list of the rows of input 0.
+template <int kElementShape>
+absl::Status ListOfRowsShape(InferenceContext& c) {
+  c.set_output(0, Shape());
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ElementShape(c, kElementShape));
+  if (c.input(0).rank() > 0) {
+    const PartialShape row = PartialShape::Trusted(c.input(0).dims().subspan(1));
+    element = element.Merge(row).value_or(element);
+  }
+  c.set_output_items(0, std::move(element));
+  return absl::OkStatus();
 }
 
 PartialShape WithLeading(int64_t leading, const PartialShape& shape) {
@@ -203,28 +238,28 @@ PartialShape WithLeading(int64_t leading, const PartialShape& shape) {
 }
 
 absl::Status GetItemShape(InferenceContext& c) {
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ElementShape(c, 2));
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ItemShape(c, 2));
   c.set_output(0, std::move(element));
   return absl::OkStatus();
 }
 
 absl::Status PopBackShape(InferenceContext& c) {
-  c.set_output(0, Shape());
-  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ElementShape(c, 1));
+  FORMWORK_RETURN_IF_ERROR(SameListShape(c));
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape element, ItemShape(c, 1));
   c.set_output(1, std::move(element));
   return absl::OkStatus();
 }
 
 absl::Status StackShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const ListStackAttrs attrs, ListStackAttrs::FromAttrs(c.attrs()));
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape element, ElementShape(c, 1));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape element, ItemShape(c, 1));
   c.set_output(0, WithLeading(std::max<int64_t>(attrs.num_elements, -1), element));
   return absl::OkStatus();
 }
 
 absl::Status GatherShape(InferenceContext& c) {
   const PartialShape& indices = c.input(1);
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape element, ElementShape(c, 2));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape element, ItemShape(c, 2));
   c.set_output(0, WithLeading(indices.rank() == 1 ? indices.dim(0) : -1, element));
   return absl::OkStatus();
 }
@@ -240,11 +275,11 @@ void RegisterListOps(OpRegistry& registry) {
   registry.Add(
       "TensorListReserve(element_shape: host shape_type, num_elements: host int32) -> (handle: "
       "variant); element_dtype: type; shape_type: indextype",
-      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+      {.shape_fn = NewListShape<0>, .sized_by_value = true});
   registry.Add(
       "TensorListFromTensor(tensor: element_dtype, element_shape: host shape_type) -> "
       "(output_handle: variant); element_dtype: type; shape_type: indextype",
-      {.shape_fn = shapes::Scalar});
+      {.shape_fn = ListOfRowsShape<1>});
   registry.Add(
       "TensorListGetItem(input_handle: variant, index: host int32, element_shape: host Tshape) -> "
       "(item: element_dtype); element_dtype: type; Tshape: indextype = int32",
@@ -252,7 +287,7 @@ void RegisterListOps(OpRegistry& registry) {
   registry.Add(
       "TensorListSetItem(input_handle: variant, index: host int32, item: element_dtype) -> "
       "(output_handle: variant); element_dtype: type; resize_if_index_out_of_bounds: bool = false",
-      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+      {.shape_fn = SameListShape, .sized_by_value = true});
   registry.Add(
       "TensorListStack(input_handle: variant, element_shape: host int32) -> (tensor: "
       "element_dtype); element_dtype: type; num_elements: int = -1",
@@ -260,7 +295,7 @@ void RegisterListOps(OpRegistry& registry) {
   registry.Add(
       "EmptyTensorList(element_shape: host shape_type, max_num_elements: host int32) -> (handle: "
       "variant); element_dtype: type; shape_type: indextype",
-      {.shape_fn = shapes::Scalar});
+      {.shape_fn = NewListShape<0>});
   registry.Add(
       "TensorListPopBack(input_handle: variant, element_shape: host int32) -> (output_handle: "
       "variant, tensor: element_dtype); element_dtype: type",
@@ -268,7 +303,7 @@ void RegisterListOps(OpRegistry& registry) {
   registry.Add(
       "TensorListPushBack(input_handle: variant, tensor: element_dtype) -> (output_handle: "
       "variant); element_dtype: type",
-      {.shape_fn = shapes::Scalar});
+      {.shape_fn = SameListShape});
   registry.Add("TensorListLength(input_handle: variant) -> (length: host int32)",
                {.shape_fn = shapes::Scalar});
   registry.Add(
@@ -277,7 +312,7 @@ void RegisterListOps(OpRegistry& registry) {
       {});
   registry.Add(
       "TensorListResize(input_handle: variant, size: host int32) -> (output_handle: variant)",
-      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+      {.shape_fn = SameListShape, .sized_by_value = true});
   registry.Add(
       "TensorListConcat(input_handle: variant) -> (tensor: element_dtype, lengths: host int64); "
       "element_dtype: type; element_shape: shape = ?",
@@ -294,12 +329,12 @@ void RegisterListOps(OpRegistry& registry) {
   registry.Add(
       "TensorListScatter(tensor: element_dtype, indices: host int32, element_shape: host "
       "shape_type) -> (output_handle: variant); element_dtype: type; shape_type: indextype",
-      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+      {.shape_fn = ListOfRowsShape<2>, .sized_by_value = true});
   registry.Add(
       "TensorListScatterV2(tensor: element_dtype, indices: host int32, element_shape: host "
       "shape_type, num_elements: host int32) -> (output_handle: variant); element_dtype: type; "
       "shape_type: indextype",
-      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+      {.shape_fn = ListOfRowsShape<2>, .sized_by_value = true});
   registry.Add(
       "TensorListSplit(tensor: element_dtype, element_shape: host shape_type, lengths: host int64) "
       "-> (output_handle: variant); element_dtype: type; shape_type: indextype",
@@ -315,7 +350,7 @@ void RegisterListOps(OpRegistry& registry) {
   registry.Add(
       "TensorListScatterIntoExistingList(input_handle: variant, tensor: element_dtype, indices: "
       "host int32) -> (output_handle: variant); element_dtype: type",
-      {.shape_fn = shapes::Scalar, .sized_by_value = true});
+      {.shape_fn = SameListShape, .sized_by_value = true});
 }
 
 }  // namespace formwork

@@ -51,6 +51,7 @@ absl::StatusOr<PartialShape> ShapeFromInput(const InferenceContext& c, int i) {
     }
     return PartialShape::Make(dims);
   }
+  if (const Dims* elements = c.elements(i)) return PartialShape::Make(*elements);
   const PartialShape& shape = c.input(i);
   if (shape.known_rank() && shape.rank() > 1) {
     return InvalidArgument("shape must be a vector: shape=", shape.ToString());

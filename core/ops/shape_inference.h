@@ -3,6 +3,7 @@
 // What a shape function sees of a node, and the steps that shape functions share.
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,6 +34,29 @@ class InferenceContext {
   DType input_dtype(int i) const { return input_dtypes_[i]; }
   /// The value of input i where it is constant, else null.
   const Tensor* constant(int i) const { return constants_[i]; }
+  /// The elements of input i, a vector of integers that is not constant, as far as they are known:
+  /// none of them is negative, -1 stands for those that are not. Null where nothing is known.
+  const Dims* elements(int i) const {
+    for (const auto& [input, elements] : elements_) {
+      if (input == i) return &elements;
+    }
+    return nullptr;
+  }
+  void set_elements(int i, Dims elements) { elements_.emplace_back(i, std::move(elements)); }
+
+  /// What is known of the shapes of the items of a list, which input i is.
+  PartialShape items(int i) const {
+    for (const auto& [input, items] : items_) {
+      if (input == i) return items;
+    }
+    return PartialShape();
+  }
+  void set_items(int i, PartialShape items) { items_.emplace_back(i, std::move(items)); }
+  /// The same of a list that output i is.
+  void set_output_items(int i, PartialShape items) {
+    output_items_.emplace_back(i, std::move(items));
+  }
+  absl::Span<const std::pair<int, PartialShape>> output_items() const { return output_items_; }
 
   void set_output(int i, PartialShape shape) { outputs_[i] = std::move(shape); }
   absl::Span<const PartialShape> outputs() const { return outputs_; }
@@ -42,6 +66,8 @@ class InferenceContext {
   std::vector<PartialShape> inputs_;
   std::vector<const Tensor*> constants_;
   std::vector<DType> input_dtypes_;
+  std::vector<std::pair<int, Dims>> elements_;
+  std::vector<std::pair<int, PartialShape>> items_, output_items_;
   std::vector<PartialShape> outputs_;
 };
 

@@ -334,8 +334,13 @@ absl::Status SetOperationShape(InferenceContext& c) {
 }
 
 absl::Status RaggedCrossShape(InferenceContext& c) {
+  // As many splits as the first ragged input has.
+  FORMWORK_ASSIGN_OR_RETURN(const auto types,
+                            c.attrs().Get<std::vector<DType>>("ragged_values_types"));
+  const PartialShape splits =
+      types.empty() ? PartialShape() : c.input(static_cast<int>(types.size()));
   c.set_output(0, PartialShape::OfRank(1));
-  c.set_output(1, PartialShape::OfRank(1));
+  c.set_output(1, splits.rank() == 1 ? splits : PartialShape::OfRank(1));
   return absl::OkStatus();
 }
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import conftest
+import inferred_shapes
 import programs
 import programs_arguments  # This one and the others add to the programs.
 import programs_composites
@@ -30,13 +32,36 @@ def _outcome(run, function):
   return run(function)
 
 
+@pytest.fixture(scope="module")
+def shapes():
+  """What compares shapes; None where its program is not built."""
+  server = conftest.find_server()
+  if server is None or not (server.parent / "formwork_infer_shapes").exists():
+    yield None
+    return
+  made = inferred_shapes.ShapeInference(server.parent)
+  yield made
+  made.close()
+
+
 @pytest.mark.parametrize("name", programs.PROGRAMS)
-def test_program_agrees(live, name, capfd):
+def test_program_agrees(live, shapes, name, capfd):
   run = programs.PROGRAMS[name]
-  want = _outcome(run, tf.function)
+  with inferred_shapes.traced() as graphs:
+    want = _outcome(run, tf.function)
   want_printed = printed(capfd)
   assert_agree(_outcome(run, live.function), want)
   assert printed(capfd) == want_printed
+  if shapes is not None:
+    for graph in graphs:
+      shapes.check(graph)
+
+
+def test_exceptions_of_inferred_shapes_are_met(shapes):
+  if shapes is None or shapes.graphs < 3000:
+    pytest.skip("not all programs have been compared")
+  assert shapes.tensors > 80000
+  assert set(shapes.excepted) == {*inferred_shapes.CONTRADICTS, *inferred_shapes.KNOWS_LESS}
 
 
 def test_what_was_printed_comes_to_this_process(live, capfd):

@@ -114,7 +114,7 @@ absl::Status RunOnce(const OpCase& op_case, const Registries& registries, const 
 }
 
 // Of the inputs: of kHalf every second dimension, of kRanks none, and the values of both.
-enum class Known { kAll, kHalf, kRanks, kShapes, kNothing };
+enum class Known { kAll, kHalf, kRanks, kShapes, kElements, kNothing };
 
 absl::string_view NameOf(Known known) {
   switch (known) {
@@ -126,6 +126,8 @@ absl::string_view NameOf(Known known) {
       return "values and ranks known";
     case Known::kShapes:
       return "shapes known";
+    case Known::kElements:
+      return "shapes and half of the elements known";
     case Known::kNothing:
       return "nothing known";
   }
@@ -138,6 +140,22 @@ PartialShape AsKnown(PartialShape shape, Known known) {
     if (known == Known::kRanks || (known == Known::kHalf && d % 2 == 0)) shape.set_dim(d, -1);
   }
   return shape;
+}
+
+// Of each vector that may hold sizes, as where they are computed from dimensions.
+void SetHalfOfElements(const std::vector<Tensor>& values, InferenceContext& context) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Tensor& value = values[i];
+    if (!value.has_value() || value.rank() != 1 || value.num_elements() > kMaxRank ||
+        (value.dtype() != DType::kInt32 && value.dtype() != DType::kInt64)) {
+      continue;
+    }
+    Dims elements = *IntegersOf(value, "elements");
+    for (size_t k = 0; k < elements.size(); ++k) {
+      elements[k] = k % 2 == 0 ? -1 : std::max<int64_t>(elements[k], -1);
+    }
+    context.set_elements(static_cast<int>(i), std::move(elements));
+  }
 }
 
 absl::Status CheckShapes(const OpCase& op_case, const OpDef& op, const AttrMap& attrs,
@@ -162,6 +180,7 @@ absl::Status CheckShapes(const OpCase& op_case, const OpDef& op, const AttrMap& 
   }
   InferenceContext context(attrs, std::move(shapes), std::move(constants), dtypes,
                            static_cast<int>(op_case.outputs.size()));
+  if (known == Known::kElements) SetHalfOfElements(values, context);
   const absl::string_view what = NameOf(known);
   absl::Status status = op.shape_fn(context);
   if (!status.ok()) {
@@ -232,7 +251,8 @@ absl::Status RunOpCase(const OpCase& op_case, const OpRegistry& ops,
   FORMWORK_RETURN_IF_ERROR(
       RunOnce(op_case, {ops, kernels}, *made.kernel, made.outputs.size(), true));
   if (fails || made.op->shape_fn == nullptr) return absl::OkStatus();
-  for (Known known : {Known::kAll, Known::kHalf, Known::kRanks, Known::kShapes, Known::kNothing}) {
+  for (Known known : {Known::kAll, Known::kHalf, Known::kRanks, Known::kShapes, Known::kElements,
+                      Known::kNothing}) {
     FORMWORK_RETURN_IF_ERROR(CheckShapes(op_case, *made.op, made.attrs, made.inputs, known));
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/hash_map.h"
 #include "core/base/status.h"
+#include "core/graph/passes/known_elements.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/graph/passes/state_values.h"
 #include "core/kernels/elementwise/elementwise_blocks.h"
@@ -86,6 +87,7 @@ std::optional<std::string> ConstantKey(const Tensor& value) {
 // What is known of a body's parameters.
 struct Parameters {
   std::vector<PartialShape> shapes;
+  std::vector<PartialShape> items;    // Of lists. Empty: none is known.
   std::vector<const Tensor*> values;  // Null where unknown. Empty: none is known.
   std::vector<KnownVariable> variables;
 };
@@ -104,6 +106,8 @@ class Simplifier {
       args[i] = static_cast<int32_t>(nodes_.size());
       Node& arg = graph.nodes[graph.args[i]];
       arg.output_shapes = {parameters.shapes[i]};
+      made_items_.clear();
+      if (!parameters.items.empty()) made_items_.emplace_back(0, parameters.items[i]);
       Keep(body, graph.args[i]);
       if (!parameters.values.empty() && parameters.values[i] != nullptr) {
         body.moved[graph.args[i]] = {AddConstant(nodes_.back().name, *parameters.values[i])};
@@ -118,6 +122,12 @@ class Simplifier {
     for (Edge& result : graph.results) result = body.moved[result.node][result.index];
     graph.nodes = std::move(nodes_);
     return absl::OkStatus();
+  }
+
+  // After Run: what is known of the items of a list among its nodes.
+  PartialShape ItemsOf(Edge edge) const {
+    const auto found = items_.find(edge);
+    return found == items_.end() ? PartialShape() : found->second;
   }
 
  private:
@@ -153,7 +163,7 @@ class Simplifier {
     FORMWORK_RETURN_IF_ERROR(InferShapes(node));
     if (!node.bodies.empty()) return VisitControlFlow(body, i);
     if (node.op->effect == Effect::kNone && !HasResource(node)) {
-      if (Fold(node, moved[i])) return absl::OkStatus();
+      if (Fold(node, moved[i]) || FoldElements(node, moved[i])) return absl::OkStatus();
       auto [found, inserted] = known_.try_emplace(NodeKey(node), nodes_.size());
       if (!inserted) {
         for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
@@ -271,19 +281,24 @@ class Simplifier {
 
   absl::Status SimplifyBranches(Node& node, const std::vector<KnownVariable>& variables) {
     const Parameters parameters = ParametersOf(node, variables);
-    std::vector<PartialShape> common;
+    std::vector<PartialShape> common, items;
     for (Graph& branch : node.bodies) {
-      FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(branch, parameters));
+      Simplifier simplifier(context_);
+      FORMWORK_RETURN_IF_ERROR(simplifier.Run(branch, parameters));
       const bool first = common.empty();
       for (size_t k = 0; k < branch.results.size(); ++k) {
         const PartialShape& shape = branch.shape(branch.results[k]);
+        const PartialShape of_items = simplifier.ItemsOf(branch.results[k]);
         if (first) {
           common.push_back(shape);
+          items.push_back(of_items);
         } else {
           common[k] = common[k].CommonSupertype(shape);
+          items[k] = items[k].CommonSupertype(of_items);
         }
       }
     }
+    SetMadeItems(items);
     for (size_t k = 0; k < common.size(); ++k) {
       node.output_shapes[k] = node.output_shapes[k].Merge(common[k]).value_or(common[k]);
     }
@@ -297,6 +312,9 @@ class Simplifier {
     Graph& body = node.bodies[1];
     const size_t n = node.inputs.size();
     Parameters parameters = ParametersOf(node, variables);
+    // Tracing records the shapes that the variables have in each iteration.
+    std::vector<PartialShape> recorded = std::move(node.output_shapes);
+    recorded.resize(n);
     std::vector<bool> kept(n);
     for (size_t k = 0; k < n; ++k) {
       kept[k] = ResultIsParameter(body, k);
@@ -309,20 +327,22 @@ class Simplifier {
       const bool last = attempt == kMostAttempts || size > context_.budget.inlined;
       if (last) {
         for (size_t k = 0; k < n; ++k) {
-          if (!kept[k]) parameters.shapes[k] = PartialShape();
+          if (kept[k]) continue;
+          parameters.shapes[k] = recorded[k];
+          parameters.items[k] = PartialShape();
         }
       } else {
         context_.budget.inlined -= size;
       }
       Graph trial = last ? std::move(body) : body;
-      FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(trial, parameters));
+      Simplifier simplifier(context_);
+      FORMWORK_RETURN_IF_ERROR(simplifier.Run(trial, parameters));
       bool holds = true;
       for (size_t k = 0; k < n && !last; ++k) {
         if (kept[k]) continue;
         const PartialShape& shape = trial.shape(trial.results[k]);
-        if (shape.IsSubtypeOf(parameters.shapes[k])) continue;
-        holds = false;
-        parameters.shapes[k] = parameters.shapes[k].CommonSupertype(shape);
+        holds &= Generalize(shape.Merge(recorded[k]).value_or(shape), parameters.shapes[k]);
+        holds &= Generalize(simplifier.ItemsOf(trial.results[k]), parameters.items[k]);
       }
       if (!holds) continue;
       body = std::move(trial);
@@ -333,7 +353,15 @@ class Simplifier {
     }
     FORMWORK_RETURN_IF_ERROR(Simplifier(context_).Run(cond, parameters));
     node.output_shapes = std::move(parameters.shapes);
+    SetMadeItems(parameters.items);
     return kept;
+  }
+
+  // Makes `known` what is true of `shape` too. Whether it was before.
+  static bool Generalize(const PartialShape& shape, PartialShape& known) {
+    if (shape.IsSubtypeOf(known)) return true;
+    known = known.CommonSupertype(shape);
+    return false;
   }
 
   // Whether result k is parameter k, passed on.
@@ -357,6 +385,7 @@ class Simplifier {
     for (size_t k = node.op->inputs_before_functions(); k < node.inputs.size(); ++k) {
       const Edge edge = node.inputs[k];
       parameters.shapes.push_back(nodes_[edge.node].output_shapes[edge.index]);
+      parameters.items.push_back(ItemsOf(edge));
       const Tensor* value = ConstantOf(edge);
       const bool small = value != nullptr && value->bytes() <= kLargestIntoBody;
       parameters.values.push_back(small ? value : nullptr);
@@ -364,7 +393,17 @@ class Simplifier {
     return parameters;
   }
 
+  void SetMadeItems(const std::vector<PartialShape>& items) {
+    made_items_.clear();
+    for (size_t k = 0; k < items.size(); ++k) made_items_.emplace_back(k, items[k]);
+  }
+
   void Keep(Body& body, int32_t i) {
+    for (auto& [k, items] : made_items_) {
+      if (!items.known_rank()) continue;
+      items_[{static_cast<int32_t>(nodes_.size()), static_cast<int32_t>(k)}] = std::move(items);
+    }
+    made_items_.clear();
     for (size_t k = 0; k < body.graph.nodes[i].output_dtypes.size(); ++k) {
       body.moved[i].push_back({static_cast<int32_t>(nodes_.size()), static_cast<int32_t>(k)});
     }
@@ -403,6 +442,7 @@ class Simplifier {
 
   absl::Status InferShapes(Node& node) {
     const size_t n = node.output_dtypes.size();
+    made_items_.clear();
     node.output_shapes.assign(n, PartialShape());
     if (node.op->shape_fn == nullptr) return absl::OkStatus();
     std::vector<PartialShape> shapes;
@@ -415,10 +455,22 @@ class Simplifier {
     }
     InferenceContext inference(*node.attrs, std::move(shapes), std::move(constants),
                                std::move(dtypes), static_cast<int>(n));
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Edge edge = node.inputs[i];
+      if (inference.input_dtype(static_cast<int>(i)) == DType::kVariant) {
+        inference.set_items(static_cast<int>(i), ItemsOf(edge));
+        continue;
+      }
+      if (ConstantOf(edge) != nullptr || inference.input(static_cast<int>(i)).rank() != 1) continue;
+      if (auto elements = KnownElements(nodes_, nodes_[edge.node], edge.index)) {
+        inference.set_elements(static_cast<int>(i), *std::move(elements));
+      }
+    }
     // A node that cannot work fails the call that runs it, not the whole graph: TensorFlow too
     // lets a branch that is never taken be wrong.
     if (!node.op->shape_fn(inference).ok()) return absl::OkStatus();
     for (size_t k = 0; k < n; ++k) node.output_shapes[k] = inference.outputs()[k];
+    made_items_.assign(inference.output_items().begin(), inference.output_items().end());
     return absl::OkStatus();
   }
 
@@ -470,10 +522,21 @@ class Simplifier {
     return true;
   }
 
+  // The same for a few integers that follow from dimensions which are known, of a shape that is not
+  // known as a whole.
+  bool FoldElements(const Node& node, std::vector<Edge>& moved) {
+    if (node.output_dtypes.size() != 1 || node.inputs.empty()) return false;
+    std::optional<Tensor> value = KnownValue(nodes_, node, context_.allocator);
+    if (value) moved.push_back(AddConstant(node.name, *std::move(value)));
+    return value.has_value();
+  }
+
   const PassContext& context_;
   const std::shared_ptr<const AttrMap> no_attrs_ = std::make_shared<AttrMap>();
   std::vector<Node> nodes_;
   HashMap<std::string, size_t> known_;
+  HashMap<Edge, PartialShape> items_;                        // Of lists, where their rank is known.
+  std::vector<std::pair<size_t, PartialShape>> made_items_;  // Of the outputs of the node at hand.
   StateValues state_{nodes_};
 };
 
@@ -481,7 +544,7 @@ class Simplifier {
 
 absl::Status Simplify(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                       const PassContext& context) {
-  return Simplifier(context).Run(graph, {arg_shapes, {}, {}});
+  return Simplifier(context).Run(graph, {arg_shapes, {}, {}, {}});
 }
 
 }  // namespace formwork
