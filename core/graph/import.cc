@@ -63,6 +63,16 @@ bool KernelsRunFunctions(const Graph& graph) {
   });
 }
 
+// Makes a SymbolicGradient a call of the gradient that the library names.
+void CallGradient(const ImportScope& scope, tf::NodeDef& node) {
+  if (node.op() != "SymbolicGradient") return;
+  tf::NameAttrList& function = *(*node.mutable_attr())["f"].mutable_func();
+  const auto gradient = scope.gradients.find(function.name());
+  if (gradient == scope.gradients.end()) return;  // It is not reached.
+  node.set_op("PartitionedCall");
+  function.set_name(gradient->second);
+}
+
 // ImportedGraph::definitions.
 std::shared_ptr<const std::string> DefinitionsOf(const ImportedGraph& imported,
                                                  const ImportScope& scope) {
@@ -71,7 +81,9 @@ std::shared_ptr<const std::string> DefinitionsOf(const ImportedGraph& imported,
   for (const auto& [name, graph] : imported.library) run = run || KernelsRunFunctions(*graph);
   if (!run) return nullptr;
   for (const auto& [name, graph] : imported.library) {
-    *library.add_function() = *scope.functions.at(name);
+    tf::FunctionDef& definition = *library.add_function();
+    definition = *scope.functions.at(name);
+    for (tf::NodeDef& node : *definition.mutable_node_def()) CallGradient(scope, node);
   }
   return std::make_shared<const std::string>(library.SerializeAsString());
 }
@@ -112,11 +124,17 @@ absl::Status ParseGraphDef(absl::string_view bytes, tf::GraphDef& graph_def) {
 absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const Cut& cut,
                                           const OpRegistry& ops, Allocator& allocator,
                                           std::vector<std::string>* culprits) {
-  ImportScope scope{ops, allocator, {}, {}, {}, {}, 0, 0};
+  ImportScope scope{ops, allocator, {}, {}, {}, {}, {}, 0, 0};
   for (const tf::FunctionDef& function : graph_def.library().function()) {
     if (!scope.functions.try_emplace(function.signature().name(), &function).second) {
       scope.problems.Wrong(
           absl::StrCat("function '", Shown(function.signature().name()), "' is defined twice"));
+    }
+  }
+  for (const tf::GradientDef& gradient : graph_def.library().gradient()) {
+    if (!scope.gradients.try_emplace(gradient.function_name(), gradient.gradient_func()).second) {
+      scope.problems.Wrong(
+          absl::StrCat("function '", Shown(gradient.function_name()), "' has two gradients"));
     }
   }
   ImportedGraph imported;

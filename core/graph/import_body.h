@@ -21,6 +21,7 @@ struct ImportScope {
   const OpRegistry& ops;
   Allocator& allocator;
   HashMap<std::string, const tf::FunctionDef*> functions;
+  HashMap<std::string, std::string> gradients;  ///< What the library says is whose gradient.
   ImportProblems problems;
   /// Names of functions that reached nodes call; filled while bodies are imported.
   std::vector<std::string> called;

@@ -99,6 +99,19 @@ const OpDef* ImportCallOp(const tf::FunctionDef& function, const ImportScope& sc
   return op;
 }
 
+// Makes a SymbolicGradient's node, whose attr names the function that is derived, a call of the
+// function that the library names as its gradient.
+absl::Status TakeGradient(const ImportScope& scope, AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const FuncAttr function, attrs.Get<FuncAttr>("f"));
+  const auto gradient = scope.gradients.find(function.name);
+  if (gradient != scope.gradients.end()) {
+    attrs.Set("f", FuncAttr{gradient->second, function.attrs});
+    return absl::OkStatus();
+  }
+  return Unimplemented("the graph's library has no gradient of '", Shown(function.name),
+                       "', and none is derived here: let the client derive it");
+}
+
 // Makes a Const's node a constant.
 absl::Status TakeConstant(const tf::NodeDef& def, ImportScope& scope, Node& node) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor value, node.attrs->Get<Tensor>("value"));
@@ -126,6 +139,9 @@ absl::Status Import(const tf::NodeDef& def, ImportScope& scope, ImportedNode& ou
                                kMostExpandedBytes);
     }
     FORMWORK_RETURN_IF_ERROR(DecodeAttrs(def, *node.op, scope.allocator, *attrs));
+    if (node.op->name == "SymbolicGradient") {
+      FORMWORK_RETURN_IF_ERROR(TakeGradient(scope, *attrs));
+    }
   }
   for (const FuncAttr* function : FunctionsOf(*node.op, *attrs)) {
     if (!scope.functions.contains(function->name)) {

@@ -38,6 +38,14 @@ absl::Status EachAsInput(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// Of each input of the function, which come before the gradients of its results.
+absl::Status GradientShape(InferenceContext& c) {
+  if (c.num_inputs() < c.num_outputs()) {
+    return InvalidArgument("len(inputs) < len(outputs)");
+  }
+  return EachAsInput(c);
+}
+
 // Tracing records the shapes that the branches have in common.
 absl::Status FromOutputShapes(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const auto shapes,
@@ -104,6 +112,11 @@ void RegisterFunctionOps(OpRegistry& registry) {
       "PartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: list(type) >= 0; "
       "f: func; config: string = \"\"; config_proto: string = \"\"; executor_type: string = \"\"",
       {.control_flow = ControlFlow::kCall});
+  // The importer makes it a call of the function that the graph's library names as f's gradient.
+  registry.Add(
+      "SymbolicGradient(input: Tin) -> (output: Tout); Tin: list(type) >= 1; Tout: list(type) >= "
+      "1; f: func",
+      {.shape_fn = GradientShape, .control_flow = ControlFlow::kCall});
   registry.Add("PlaceholderWithDefault(input: dtype) -> (output: dtype); dtype: type; shape: shape",
                {.shape_fn = shapes::FromShapeAttr});
   registry.Add(

@@ -589,6 +589,34 @@ def test_a_function_that_does_not_hold_together(live, functions, words):
     register(live, graph(placeholder(), call("y", "f"), functions=functions))
 
 
+def _with_gradients(functions, *gradients):
+  """A graph whose y is the gradient of function f at x."""
+  made = graph_pb2.GraphDef.FromString(graph(
+      placeholder(), node("y", "SymbolicGradient", ["x", "x"], f="f", Tin=[FLOAT, FLOAT],
+                          Tout=[FLOAT]), functions=functions))
+  for pair in gradients:
+    made.library.gradient.add(function_name=pair[0], gradient_func=pair[1])
+  return made.SerializeToString()
+
+
+def test_gradients_of_functions(live):
+  product = function("g", [node("m", "Mul", ["x", "dy"], T=FLOAT)], "m:z:0", parameters=("x", "dy"))
+  f = register(live, _with_gradients([product], ("f", "g")))
+  assert f(np.float32([3]))[0].tolist() == [9]
+  with refused("UNIMPLEMENTED", "'y'", "SymbolicGradient", "gradient of 'f'"):
+    register(live, _with_gradients([function("f", [], "x")]))
+  with refused("INVALID_ARGUMENT", "'y'", "'g' is not in the library"):
+    register(live, _with_gradients([], ("f", "g")))
+  with refused("INVALID_ARGUMENT", "'f' has two gradients"):
+    register(live, _with_gradients([product], ("f", "g"), ("f", "g")))
+  with refused("INVALID_ARGUMENT", "'g'", "parameters"):
+    register(live, _with_gradients([function("g", [], "x")], ("f", "g")))
+  with refused("INVALID_ARGUMENT", "'g' is recursive"):
+    register(live, _with_gradients([function("g", [
+        node("m", "SymbolicGradient", ["x", "dy"], f="f", Tin=[FLOAT, FLOAT], Tout=[FLOAT])],
+        "m:output:0", parameters=("x", "dy"))], ("f", "g")))
+
+
 def test_many_bad_requests_at_once_leave_the_server_as_it_was(live, channel):
   """Nothing of a refused registration stays."""
   before = len(live.functions()), len(live.variables())

@@ -2,8 +2,10 @@
 import os
 import time
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import function as function_lib
 
 import formwork
 
@@ -96,3 +98,43 @@ def test_a_forked_child_releases_nothing_of_its_parents(live):
     os._exit(len(live._dropped))
   assert os.waitpid(child, 0)[1] == 0
   assert tape.gradient(y, w).shape == [200, 200]
+
+
+def _squared():
+  """A function of version 1 that says which one its gradient is: five times what it would be."""
+  @function_lib.Defun(tf.float32, tf.float32)
+  def ten_times(x, dy):
+    return dy * 10. * x
+
+  @function_lib.Defun(tf.float32, grad_func=ten_times)
+  def squared(x):
+    return x * x
+
+  return squared
+
+
+def test_a_function_has_the_gradient_that_it_names(live):
+  with tf.Graph().as_default() as g:
+    x = tf.compat.v1.placeholder(tf.float32, [None], name="x")
+    gradient = tf.gradients(_squared()(x) + x, x)[0]
+    with tf.compat.v1.Session() as session:
+      want = session.run(gradient, {x: [3., 4.]})
+  assert want.tolist() == [31, 41]
+  assert any(n.op == "SymbolicGradient" for n in g.as_graph_def().node)
+  f = live.register("f", g.as_graph_def().SerializeToString(), outputs=[gradient.name],
+                    inputs=[formwork.TensorSpec("x:0", "float32", [None])])
+  assert f(np.float32([3, 4]))[0].tolist() == want.tolist()
+
+
+def test_a_traced_function_has_the_gradient_that_it_names(live):
+  """Which tf.function itself forgets."""
+  squared = _squared()
+  f = live.function(lambda x: tf.gradients(squared(x), x)[0])
+  assert f(tf.constant([3., 4.])).numpy().tolist() == [30, 40]
+
+  @live.function
+  def over_elements(x):
+    return tf.data.Dataset.from_tensor_slices(x).map(
+        lambda e: tf.gradients(squared(e), e)[0]).reduce(0., lambda a, b: a + b)
+
+  assert over_elements(tf.constant([3., 4.])).numpy() == 70

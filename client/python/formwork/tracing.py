@@ -61,6 +61,7 @@ def graph_bytes(graph):
 def normal_bytes(graph_def):
   """As graph_bytes(), of a GraphDef, which is changed."""
   library = {f.signature.name: f for f in graph_def.library.function}
+  gradients = {g.function_name: g.gradient_func for g in graph_def.library.gradient}
   renamed, taken, reached = {}, collections.Counter(), []
   waiting = collections.deque([graph_def.node])
   while waiting:
@@ -68,6 +69,7 @@ def normal_bytes(graph_def):
       for attr in _PROCESS_ATTRS:
         if attr in node.attr:
           del node.attr[attr]
+      _call_gradient(node, gradients)
       if node.op in python_functions.OPS:
         python_functions.name_process(node)
       _sort_control_inputs(node)
@@ -101,6 +103,13 @@ def normal_bytes(graph_def):
   del graph_def.library.gradient[:]
   graph_def.library.function.extend(functions)
   return graph_def.SerializeToString(deterministic=True)
+
+
+def _call_gradient(node, gradients):
+  """Makes a SymbolicGradient a call of the gradient that the library names."""
+  if node.op == "SymbolicGradient" and node.attr["f"].func.name in gradients:
+    node.op = "PartitionedCall"
+    node.attr["f"].func.name = gradients[node.attr["f"].func.name]
 
 
 def _sort_control_inputs(node):
