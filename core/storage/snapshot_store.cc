@@ -353,6 +353,16 @@ absl::Status SnapshotStore::CheckFormat() {
   const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kFormatKey, &format);
   const bool before = std::find(std::begin(kFormatsBefore), std::end(kFormatsBefore), format) !=
                       std::end(kFormatsBefore);
+  if (got.IsNotFound()) {
+    // A new one has nothing in it, also one that was made and not used yet when its process ended.
+    const std::unique_ptr<rocksdb::Iterator> any(db_->NewIterator(rocksdb::ReadOptions()));
+    any->SeekToFirst();
+    if (any->Valid()) {
+      return FailedPrecondition("data directory '", db_->GetName(),
+                                "' is the database of another program");
+    }
+    FORMWORK_RETURN_IF_ERROR(ToStatus(any->status()));
+  }
   if (got.IsNotFound() || (got.ok() && before)) {
     return ToStatus(db_->Put(Synced(), kFormatKey, kFormat));
   }
