@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
 
@@ -35,6 +36,45 @@ absl::string_view NameOf(Durability durability) {
   }
   return "sync";
 }
+
+// How often the durability of a namespace has changed, of any NamespaceUsages.
+std::atomic<uint64_t> durability_changes{1};
+
+// What a thread has found last, under names that are short, as far as it is not older than the
+// last change: each call asks a few times, and need not wait for other threads' calls.
+class FoundDurabilities {
+ public:
+  std::optional<Durability> Find(const void* of, absl::string_view name, uint64_t changes) const {
+    const Found& found = found_[PlaceOf(name)];
+    if (found.changes != changes || found.of != of || found.size != name.size() ||
+        name.compare({found.name.data(), found.size}) != 0) {
+      return std::nullopt;
+    }
+    return found.durability;
+  }
+  void Note(const void* of, absl::string_view name, uint64_t changes, Durability durability) {
+    Found& found = found_[PlaceOf(name)];
+    if (name.size() > found.name.size()) return;
+    found.of = of;
+    found.changes = changes;
+    found.durability = durability;
+    found.size = name.size();
+    std::copy(name.begin(), name.end(), found.name.begin());
+  }
+
+ private:
+  struct Found {
+    const void* of = nullptr;
+    uint64_t changes = 0;
+    Durability durability = Durability::kMemory;
+    size_t size = 0;
+    std::array<char, 64> name;
+  };
+  static constexpr size_t kPlaces = 8;
+  static size_t PlaceOf(absl::string_view name) { return absl::HashOf(name) % kPlaces; }
+
+  std::array<Found, kPlaces> found_;
+};
 
 bool IsResource(Held what) { return what == Held::kVariable || what == Held::kOtherResource; }
 
@@ -213,8 +253,15 @@ std::shared_ptr<NamespaceUsage> NamespaceUsages::Of(absl::string_view name) {
 
 Durability NamespaceUsages::DurabilityOf(absl::string_view name) const {
   if (!known_->has_durabilities.load(std::memory_order_acquire)) return durability_;
+  static thread_local FoundDurabilities found;
+  // Before it is looked up: what changes meanwhile is looked up again.
+  const uint64_t changes = durability_changes.load(std::memory_order_acquire);
+  if (const std::optional<Durability> known = found.Find(known_.get(), name, changes))
+    return *known;
   absl::MutexLock lock(&known_->mutex);
-  return known_->Of(name, durability_);
+  const Durability durability = known_->Of(name, durability_);
+  found.Note(known_.get(), name, changes, durability);
+  return durability;
 }
 
 absl::Status NamespaceUsages::SetDurability(absl::string_view name,
@@ -240,6 +287,7 @@ absl::Status NamespaceUsages::SetDurability(absl::string_view name,
   } else if (const auto there = own.find(name); there != own.end()) {
     own.erase(there);
   }
+  durability_changes.fetch_add(1, std::memory_order_release);
   known_->has_durabilities.store(!own.empty(), std::memory_order_release);
   return absl::OkStatus();
 }

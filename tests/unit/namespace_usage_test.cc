@@ -61,6 +61,42 @@ TEST(NamespaceUsage, DurabilityIsOfThoseInWhichNothingIsCounted) {
   EXPECT_THAT(usages.durabilities(), IsEmpty());
 }
 
+TEST(NamespaceUsage, AChangeOfDurabilityIsSeenByAllThreadsAtOnce) {
+  NamespaceUsages usages({}, Durability::kSnapshot), others({}, Durability::kSnapshot);
+  const std::string long_name(100, 'n');
+  ASSERT_OK(others.SetDurability("b", Durability::kMemory));
+  ASSERT_OK(usages.SetDurability("b", Durability::kSync));
+  std::atomic<int> turn{0}, seen{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 1; i <= 200; ++i) {
+        while (turn.load() < i) std::this_thread::yield();
+        for (const std::string& name : {std::string("a"), long_name}) {
+          for (int twice = 0; twice < 2; ++twice) {
+            EXPECT_EQ(usages.DurabilityOf(name), i % 3 == 0   ? Durability::kSnapshot
+                                                 : i % 3 == 1 ? Durability::kSync
+                                                              : Durability::kMemory);
+          }
+        }
+        EXPECT_EQ(usages.DurabilityOf("b"), Durability::kSync);
+        EXPECT_EQ(others.DurabilityOf("b"), Durability::kMemory);
+        ++seen;
+      }
+    });
+  }
+  for (int i = 1; i <= 200; ++i) {
+    const std::optional<Durability> own =
+        i % 3 == 0 ? std::nullopt
+                   : std::optional(i % 3 == 1 ? Durability::kSync : Durability::kMemory);
+    ASSERT_OK(usages.SetDurability("a", own));
+    ASSERT_OK(usages.SetDurability(long_name, own));
+    turn = i;
+    while (seen.load() < 2 * i) std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(NamespaceUsage, OneThatGoesForAnotherMakesRoom) {
   NamespaceUsages usages({.bytes = 10, .functions = 1});
   UsageItem first, second;
