@@ -416,6 +416,14 @@ class Engine {
   /// Errors: kFailedPrecondition: the server was restarted.
   absl::Status CheckEpoch(absl::string_view name_space, uint64_t known,
                           ErrorDetails* details) const;
+  /// For each request that is sent again, before CheckEpoch: whether it can be told what became of
+  /// it. `known`: the epoch that it was first sent in; the namespace's may be another one by now
+  /// without a restart, where it was removed together with its durability. Errors: as CheckEpoch.
+  virtual absl::Status CheckRepeat(absl::string_view name_space, const RequestId& request,
+                                   uint64_t known, ErrorDetails* details) = 0;
+  /// Whether a request is being done or has been, so that it will be answered as it was then,
+  /// whatever has become of what it names.
+  virtual bool Remembers(absl::string_view name_space, const RequestId& request) = 0;
   virtual EngineInfo Info() = 0;
   /// Where decoded inputs are to be allocated.
   virtual HostAllocator& allocator() = 0;

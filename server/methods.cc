@@ -211,9 +211,10 @@ absl::Status SetDurability(const RequestScope& scope, const v1::SetDurabilityReq
   return absl::OkStatus();
 }
 
-absl::Status Clear(const RequestScope& scope, const v1::ClearRequest& in, v1::ClearResponse*,
+absl::Status Clear(const RequestScope& scope, const v1::ClearRequest& in, v1::ClearResponse* out,
                    ErrorDetails*) {
   scope.engine.Clear(in.namespace_());
+  out->set_epoch(scope.engine.epoch(in.namespace_()));  // It may be another one from now on.
   return absl::OkStatus();
 }
 

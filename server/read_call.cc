@@ -34,7 +34,8 @@ absl::Status ReadCall(const RequestScope& scope, const grpc::ByteBuffer& message
   FORMWORK_RETURN_IF_ERROR(
       CheckRepeat(engine, spec.name_space, spec.request, call->expected_epoch, details));
   if (call->names_by_id()) {
-    FORMWORK_RETURN_IF_ERROR(engine.CheckEpoch(spec.name_space, call->expected_epoch, details));
+    FORMWORK_RETURN_IF_ERROR(
+        CheckIds(engine, spec.name_space, spec.request, call->expected_epoch, details));
   }
   spec.deadline = deadline;
   if (call->timeout) spec.deadline = std::min(deadline, arrival + *call->timeout);

@@ -65,15 +65,23 @@ RequestId RequestIdOf(const Message& message) {
 
 /// Whether a request may be answered as it was before: one that is sent again names the epoch that
 /// it was first sent in, for another one's server knows nothing of it.
-/// Errors: Engine::CheckEpoch's; kInvalidArgument where it names none.
+/// Errors: Engine::CheckRepeat's; kInvalidArgument where it names none.
 inline absl::Status CheckRepeat(Engine& engine, absl::string_view name_space,
                                 const RequestId& request, uint64_t expected_epoch,
                                 ErrorDetails* details) {
   if (!request.is_repeat()) return absl::OkStatus();
-  if (expected_epoch != 0) return engine.CheckEpoch(name_space, expected_epoch, details);
+  if (expected_epoch != 0) return engine.CheckRepeat(name_space, request, expected_epoch, details);
   return InField(InvalidArgument("a request that is sent again needs the epoch that it was first "
                                  "sent in"),
                  "expected_epoch");
+}
+
+/// Whether the IDs that a request names are of this life, where it is not answered as it was
+/// before. Errors: Engine::CheckEpoch's.
+inline absl::Status CheckIds(Engine& engine, absl::string_view name_space, const RequestId& request,
+                             uint64_t expected_epoch, ErrorDetails* details) {
+  if (request.is_repeat() && engine.Remembers(name_space, request)) return absl::OkStatus();
+  return engine.CheckEpoch(name_space, expected_epoch, details);
 }
 
 /// Gives `answer` a `result` that is SlowToEncode: on a thread of the pool, or here where too much

@@ -30,7 +30,8 @@ absl::Status RegistrationOf(const RequestScope& scope, UnaryRequest& unary,
   FORMWORK_RETURN_IF_ERROR(CheckRepeat(scope.engine, in->namespace_(), registration->request,
                                        in->expected_epoch(), details));
   if (!NamesById(*registration)) return absl::OkStatus();
-  return scope.engine.CheckEpoch(in->namespace_(), in->expected_epoch(), details);
+  return CheckIds(scope.engine, in->namespace_(), registration->request, in->expected_epoch(),
+                  details);
 }
 
 // What is to be read, and whether it is all there to be asked for.
@@ -111,7 +112,8 @@ absl::Status AssignSpecOf(const RequestScope& scope, UnaryRequest& unary, Assign
   FORMWORK_RETURN_IF_ERROR(
       CheckRepeat(scope.engine, in.name_space, in.request, in.expected_epoch, details));
   if (in.names_by_id()) {
-    FORMWORK_RETURN_IF_ERROR(scope.engine.CheckEpoch(in.name_space, in.expected_epoch, details));
+    FORMWORK_RETURN_IF_ERROR(
+        CheckIds(scope.engine, in.name_space, in.request, in.expected_epoch, details));
   }
   spec->name_space = in.name_space;
   spec->request = std::move(in.request);

@@ -15,8 +15,6 @@ constexpr size_t kMostClientBytes = 128;
 // Some hundred bytes each, beside the answers' own.
 constexpr size_t kMostClients = size_t{1} << 14;
 constexpr size_t kMostAnswers = size_t{1} << 16;
-// How much older a request may be than it says: it was on its way since.
-constexpr absl::Duration kMostTravel = absl::Seconds(2);
 
 class LostAnswer final : public AnswerWindow::Answer {
  public:
@@ -305,6 +303,12 @@ absl::StatusOr<AnswerWindow::Begun> AnswerWindow::Begin(absl::string_view name_s
   client->entries.emplace(id.sequence, made.begin());
   running_.splice(running_.end(), made);
   return Begun();
+}
+
+bool AnswerWindow::Remembers(absl::string_view name_space, const RequestId& id) {
+  absl::MutexLock lock(&mutex_);
+  const Client* const client = Find(name_space, id.client);
+  return client != nullptr && client->entries.contains(id.sequence);
 }
 
 AnswerWindow::Entry* AnswerWindow::FindRunning(absl::string_view name_space, const RequestId& id) {

@@ -115,6 +115,9 @@ class AnswerWindow {
     uint64_t forgotten = 0;  ///< Requests that came again, too late.
   };
 
+  /// How much older a request may be than it says (RequestId::age): it was on its way since.
+  static constexpr absl::Duration kMostTravel = absl::Seconds(2);
+
   explicit AnswerWindow(const Options& options);
 
   /// What an earlier process knew, all before the first Begin: since when it did, its clients, and
@@ -158,6 +161,8 @@ class AnswerWindow {
   /// is too long.
   absl::StatusOr<Begun> Begin(absl::string_view name_space, const RequestId& id, uint64_t content,
                               std::shared_ptr<Waiter> waiter = nullptr);
+  /// Whether a request is being done, or has been and its answer is there.
+  bool Remembers(absl::string_view name_space, const RequestId& id);
   /// The waiter of a request need not be told any more.
   void StopWaiting(absl::string_view name_space, const RequestId& id, const Waiter* waiter);
   /// Whether a request of the client runs.

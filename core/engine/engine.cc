@@ -202,6 +202,14 @@ absl::Status Engine::CheckEpoch(absl::string_view name_space, uint64_t known,
       "expected_epoch");
 }
 
+absl::Status EngineImpl::CheckRepeat(absl::string_view name_space, const RequestId& request,
+                                     uint64_t known, ErrorDetails* details) {
+  const bool is_this_server = std::find(epochs_.begin(), epochs_.end(), known) != epochs_.end();
+  const absl::Time sent = absl::Now() - request.age - AnswerWindow::kMostTravel;
+  if ((is_this_server && sent > began_) || Remembers(name_space, request)) return absl::OkStatus();
+  return CheckEpoch(name_space, known, details);
+}
+
 EngineInfo EngineImpl::Info() {
   EngineInfo info;
   info.epoch = epochs_[static_cast<size_t>(DefaultDurability(options_))];

@@ -134,6 +134,11 @@ class EngineImpl final : public Engine {
   uint64_t epoch(absl::string_view name_space) const override {
     return epochs_[static_cast<size_t>(DurabilityOf(name_space))];
   }
+  absl::Status CheckRepeat(absl::string_view name_space, const RequestId& request, uint64_t known,
+                           ErrorDetails* details) override;
+  bool Remembers(absl::string_view name_space, const RequestId& request) override {
+    return answers_.Remembers(NamespaceOf(name_space), request);
+  }
   EngineInfo Info() override;
   HostAllocator& allocator() override { return allocator_; }
   MemoryBudget& memory() override { return memory_; }
@@ -267,6 +272,7 @@ class EngineImpl final : public Engine {
 
   const EngineOptions options_;
   const std::array<uint64_t, 3> epochs_;  // By Durability.
+  const absl::Time began_ = absl::Now();  // From then on answers_ knows all that is done.
   MemoryBudget memory_;
   std::atomic<bool> gives_back_{false};           // GiveMemoryBack is to run again soon.
   HostAllocator allocator_;                       // Before all that holds tensors.

@@ -291,10 +291,16 @@ absl::Status Snapshots::RestoreAnswers(const Start& start, std::vector<StoredKey
   for (const AnsweredClient& client : start.clients) {
     if (client.number == 0) engine_.answers_.Restore(client.begins);
   }
+  // After a crash all that is stored is of the log: what its namespaces were when it was done was
+  // kSync, whatever they are since they were removed.
+  const bool crashed = !GoesOn(Durability::kSnapshot);
+  const auto durability_of = [&](absl::string_view name_space) {
+    return crashed ? Durability::kSync : engine_.DurabilityOf(name_space);
+  };
   for (size_t i = 0; i < start.clients.size(); ++i) {
     const AnsweredClient& client = start.clients[i];
     if (client.number == 0) continue;
-    const Durability durability = engine_.DurabilityOf(client.name_space);
+    const Durability durability = durability_of(client.name_space);
     if (GoesOn(durability)) engine_.answers_.Restore(client);
     // They are stored again at the end of this life.
     if (durability != Durability::kSync) old->push_back(start.answers_of[i]);
@@ -305,7 +311,7 @@ absl::Status Snapshots::RestoreAnswers(const Start& start, std::vector<StoredKey
       state::Answer message;
       FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const AnswerWindow::Answer> answer,
                                 FromStored(engine_, std::move(parts), &message));
-      const Durability durability = engine_.DurabilityOf(message.namespace_());
+      const Durability durability = durability_of(message.namespace_());
       const bool logged = durability == Durability::kSync && GoesOn(durability);
       if (!logged) old->push_back(key);
       if (!GoesOn(durability)) return absl::OkStatus();

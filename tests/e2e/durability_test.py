@@ -3,11 +3,14 @@ import json
 import re
 import signal
 import subprocess
+import threading
+import time
 
 import formwork
 import numpy as np
 import pytest
 
+import lost_connections_test
 import server_process
 import sync_test
 
@@ -89,6 +92,66 @@ def test_each_namespace_has_what_it_is_set_to(tmp_path):
         "lost": "memory", "as_of_snapshot": "snapshot"}
     for server in servers:
       server.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_removal_whose_answer_was_lost_is_done_once(tmp_path, killed):
+  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0"]
+  with server_process.running(*flags, exit_code=-signal.SIGKILL) as process:
+    process.terminate(signal.SIGKILL)  # From now on the epoch of "sync" is one of its own.
+    process.exit_code()
+  exit_code = -signal.SIGKILL if killed else 0
+  with server_process.running(*flags, exit_code=exit_code) as process:
+    cutter = lost_connections_test.Cutter(process.grpc, 1, 10**9, 10**9 + 1)
+    flags += ["--port", process.grpc.rpartition(":")[2]]
+    with formwork.connect(process.grpc, namespace="all") as other:
+      other.set_durability("sync")
+      client = formwork.connect(cutter.target, namespace="all", retry_for=30)
+      client.variable("v", np.int64(1))
+      epoch = client.info().epoch
+      cutter.deaf = True
+      failed = []
+
+      def clear():
+        try:
+          client.clear()
+        except formwork.Error as e:
+          failed.append(e)
+
+      clearing = threading.Thread(target=clear)
+      clearing.start()
+      while other.variables():
+        time.sleep(.01)
+      assert other.info().epoch != epoch
+      # Answered: it is on disk.
+      while not re.search(r'requests_total\{[^}]*"Clear"[^}]*\} 1$', process.get("/metrics")[1], re.M):
+        time.sleep(.01)
+      if not killed:
+        other.variable("v", np.int64(9))
+      assert clearing.is_alive()  # It has not heard of it.
+    if killed:
+      process.terminate(signal.SIGKILL)
+      process.exit_code()
+    else:
+      cutter.deaf = False
+      cutter.cut()
+      clearing.join(20)
+      assert not clearing.is_alive() and not failed
+      assert client.variables()[0].read() == 9
+      assert lost_connections_test.metric(process, "formwork_repeats_answered_total") == 1
+  if killed:
+    with server_process.running(*flags) as process, \
+        formwork.connect(process.grpc, namespace="all") as other:
+      assert other.variables() == []
+      other.variable("v", np.int64(9))
+      cutter.deaf = False
+      cutter.cut()
+      clearing.join(20)
+      assert not clearing.is_alive() and not failed
+      assert other.variables()[0].read() == 9
+      assert lost_connections_test.metric(process, "formwork_repeats_answered_total") == 1
+  client.close()
+  cutter.close()
 
 
 def test_memory_is_the_default_of_those_that_have_none(tmp_path):

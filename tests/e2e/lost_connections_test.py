@@ -73,6 +73,14 @@ class Cutter:
       except OSError:
         pass
 
+  def cut(self):
+    """Breaks the connections that there are."""
+    for end in self._open:
+      try:
+        end.shutdown(socket.SHUT_RDWR)
+      except OSError:
+        pass
+
   def close(self):
     self._listener.close()
     for end in self._open:

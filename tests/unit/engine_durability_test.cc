@@ -13,6 +13,12 @@ using absl::StatusCode;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+class TextAnswer final : public MessageAnswer {
+ public:
+  size_t bytes() const override { return 1; }
+  std::string Text() const override { return "c"; }
+};
+
 class EngineDurabilityTest : public EngineTest {
  protected:
   void SetUp() override { Begin(Durability::kSnapshot); }
@@ -99,6 +105,23 @@ class EngineDurabilityTest : public EngineTest {
     spec.request = {"client", sequence, 0, repeat ? absl::Milliseconds(1) : absl::ZeroDuration()};
     return std::move(EngineTest::Begin(std::move(spec))->Wait());
   }
+  // As the server's Clear. How often it has been done goes to cleared_.
+  absl::Status Clear(const std::string& name_space, uint64_t sequence, uint64_t known_epoch,
+                     absl::Duration age = absl::ZeroDuration()) {
+    const RequestId request = {"client", sequence, 0, age};
+    if (request.is_repeat()) {
+      FORMWORK_RETURN_IF_ERROR(engine_->CheckRepeat(name_space, request, known_epoch, nullptr));
+    }
+    return engine_
+        ->AnswerOnce(name_space, request, 1,
+                     [&](bool* done) -> absl::StatusOr<std::shared_ptr<const MessageAnswer>> {
+                       engine_->Clear(name_space);
+                       ++cleared_;
+                       *done = true;
+                       return std::make_shared<const TextAnswer>();
+                     })
+        .status();
+  }
   float Sum(const CallResult& result) {
     EXPECT_OK(result.status);
     return result.outputs.size() == 1 ? result.outputs[0].tensor.scalar<float>() : NAN;
@@ -121,7 +144,17 @@ class EngineDurabilityTest : public EngineTest {
     AwaitDisk();
   }
 
+  // In a new directory all are the same.
+  void LetEpochsDiffer() {
+    CrashAndBegin();
+    EndInPeaceAndBegin();
+    const auto epochs = Epochs();
+    ASSERT_NE(epochs.at("m"), epochs.at("d"));
+    ASSERT_NE(epochs.at("s"), epochs.at("d"));
+  }
+
   const TempFolder folder_;
+  int cleared_ = 0;
 };
 
 TEST_F(EngineDurabilityTest, EachHasAfterACrashWhatItIsSetTo) {
@@ -205,6 +238,61 @@ TEST_F(EngineDurabilityTest, ACallOfMemoryWritesNothingToTheLog) {
   EXPECT_EQ(engine_->epoch("s"), epoch);  // What was kept elsewhere is no loss of its.
   EXPECT_EQ(Sum(Add("s", 1, 1, /*repeat=*/true)), 2);
   EXPECT_EQ(ValueIn("s"), 2);
+}
+
+// What is removed goes with its durability, and so has another epoch from then on.
+TEST_F(EngineDurabilityTest, ARemovalThatIsSentAgainIsDoneOnce) {
+  MakeThree();
+  LetEpochsDiffer();
+  for (const char* name_space : {"m", "s"}) {
+    const uint64_t known = engine_->epoch(name_space);
+    ASSERT_OK(Clear(name_space, 1, known));
+    EXPECT_NE(engine_->epoch(name_space), known);
+    Make(name_space, 9);  // By another client.
+    EXPECT_OK(Clear(name_space, 1, known, absl::Milliseconds(1)));
+    EXPECT_EQ(ValueIn(name_space), 9);
+  }
+  EXPECT_EQ(cleared_, 2);
+}
+
+TEST_F(EngineDurabilityTest, SoIsOneOfSyncThatIsSentAgainAfterACrash) {
+  MakeThree();
+  const uint64_t known = engine_->epoch("s");
+  RegisterAddIn("s");
+  EXPECT_EQ(Sum(Add("s", 1, 1)), 2);
+  ASSERT_OK(Clear("s", 2, known));
+  AwaitDisk();
+  for (int crashes = 0; crashes < 2; ++crashes) {
+    CrashAndBegin();
+    EXPECT_TRUE(std::isnan(ValueIn("s")));
+    Make("s", 9);
+    EXPECT_OK(Clear("s", 2, known, absl::Milliseconds(1)));
+    EXPECT_EQ(ValueIn("s"), 9);
+    EXPECT_EQ(Sum(Add("s", 1, 1, /*repeat=*/true)), 2);  // What was done before it, likewise.
+  }
+  EXPECT_EQ(cleared_, 1);
+  // One that is not known, and may have been done under either durability, is not done.
+  EXPECT_THAT(Clear("s", 3, known, absl::Hours(1)),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("restarted")));
+  EXPECT_EQ(ValueIn("s"), 9);
+  EndInPeaceAndBegin();
+  EXPECT_OK(Clear("s", 2, known, absl::Milliseconds(1)));
+  EXPECT_EQ(ValueIn("s"), 9);
+}
+
+TEST_F(EngineDurabilityTest, ARemovalThatWasNotDoneIsDoneWhenItIsSentAgain) {
+  MakeThree();
+  Snapshot();
+  LetEpochsDiffer();
+  // The client knows another namespace's epoch, or what was this one's when it was first sent.
+  absl::SleepFor(absl::Seconds(2.1));  // What was on its way before may be an earlier life's.
+  EXPECT_OK(Clear("s", 1, engine_->epoch("m"), absl::Milliseconds(1)));
+  EXPECT_TRUE(std::isnan(ValueIn("s")));
+  // Of an earlier life, or of another server, it may have been done.
+  EXPECT_FALSE(Clear("d", 2, engine_->epoch("m"), absl::Hours(1)).ok());
+  EXPECT_FALSE(Clear("d", 2, engine_->epoch("d") + 1, absl::Milliseconds(1)).ok());
+  EXPECT_EQ(ValueIn("d"), 1);
+  EXPECT_EQ(cleared_, 1);
 }
 
 TEST_F(EngineDurabilityTest, ItIsSetWhereNothingIsIn) {
