@@ -16,6 +16,7 @@ from formwork import attempts as attempts_lib
 from formwork import channel as channel_lib
 from formwork import errors
 from formwork import namespace as namespace_lib
+from formwork import progress
 from formwork import status
 # Of a Server for asyncio their methods are awaited; aio.pyi has them so.
 from formwork.concrete import ConcreteFunction
@@ -102,13 +103,13 @@ class Channel:
         pause = await asyncio.to_thread(waiting.failed, e)
       await asyncio.sleep(pause)
 
-  async def request(self, name, message, timeout=None):
-    return await self._ask(name, message, timeout, None)
+  async def request(self, name, message, timeout=None, watch=None):
+    return await self._ask(name, message, timeout, None, watch)
 
   async def upload(self, name, first, rest, timeout=None):
     return await self._ask(name, first, timeout, rest)
 
-  async def _ask(self, name, message, timeout, rest):
+  async def _ask(self, name, message, timeout, rest, watch=None):
     self._check_open()
     if name not in self._methods:
       method = channel_lib.Method(name)
@@ -120,8 +121,9 @@ class Channel:
     try:
       while True:
         try:
-          answer = await call(message if rest is None else itertools.chain((message,), rest),
-                              **_limits(attempts.left()))
+          sent = call(message if rest is None else itertools.chain((message,), rest),
+                      **_limits(attempts.left()))
+          answer = await (sent if watch is None else self._awaited(sent, watch))
           self.epoch = answer.epoch
           return answer
         except grpc.RpcError as e:
@@ -134,6 +136,20 @@ class Channel:
     finally:
       if changes:
         self.origin.end(number)
+
+  async def _awaited(self, sent, watch):
+    answer = asyncio.ensure_future(sent)
+    try:
+      while not (await asyncio.wait([answer], timeout=progress.LOOK_EVERY))[0]:
+        try:
+          info = await self.request("GetServerInfo", watch.question, progress.LOOK_TIMEOUT)
+        except errors.Error:  # Who waits for the answer says what is wrong.
+          continue
+        watch.take(info)
+    except BaseException:
+      answer.cancel()
+      raise
+    return answer.result()
 
   async def call(self, data, timeout, answer):
     self._check_open()

@@ -24,6 +24,7 @@ from grpc._cython import cygrpc
 
 from formwork import attempts as attempts_lib
 from formwork import errors
+from formwork import progress
 from formwork import python_functions
 from formwork import reachability
 from formwork import status
@@ -210,9 +211,9 @@ class Channel:
         pause = waiting.failed(e)
       time.sleep(pause)
 
-  def request(self, name, message, timeout=None):
-    """One request of the service, by the name of its method."""
-    return self._ask(self._method(name), name, message, timeout)
+  def request(self, name, message, timeout=None, watch=None):
+    """One request of the service, by the name of its method. watch: a progress.Watch."""
+    return self._ask(self._method(name), name, message, timeout, watch=watch)
 
   def post(self, name, message):
     """As request(), without waiting for the answer: whether it succeeds nobody is told."""
@@ -238,7 +239,7 @@ class Channel:
       found = self._methods[name] = method.bind(self._grpc()), method.changes
     return found
 
-  def _ask(self, method, name, message, timeout, rest=None):
+  def _ask(self, method, name, message, timeout, rest=None, watch=None):
     call, changes = method
     number = self.origin.sign(message) if changes else 0
     timeout = self.timeout if timeout is None else timeout
@@ -246,8 +247,12 @@ class Channel:
     try:
       while True:
         try:
-          answer = call(message if rest is None else itertools.chain((message,), rest),
-                        timeout=self._limit(attempts.left()), metadata=ROOM)
+          sent = message if rest is None else itertools.chain((message,), rest)
+          limits = {"timeout": self._limit(attempts.left()), "metadata": ROOM}
+          if watch is None:
+            answer = call(sent, **limits)
+          else:
+            answer = self._awaited(call.future(sent, **limits), watch)
           self.epoch = answer.epoch
           return answer
         except grpc.RpcError as e:
@@ -262,6 +267,23 @@ class Channel:
     finally:
       if changes:
         self.origin.end(number)
+
+  def _awaited(self, sent, watch):
+    """The answer to what was sent; `watch` is told meanwhile how far it is."""
+    try:
+      while True:
+        try:
+          return sent.result(timeout=progress.LOOK_EVERY)
+        except grpc.FutureTimeoutError:
+          pass
+        try:
+          info = self.request("GetServerInfo", watch.question, progress.LOOK_TIMEOUT)
+        except errors.Error:  # Who waits for the answer says what is wrong.
+          continue
+        watch.take(info)
+    except BaseException:
+      sent.cancel()
+      raise
 
   def call(self, data, timeout, answer):
     """One call: a serialized CallRequest; answer.take(part) is given each serialized CallResponse.

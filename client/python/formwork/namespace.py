@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import math
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from formwork import dtypes
 from formwork import errors
 from formwork import kept_tensors
 from formwork import lookup
+from formwork import progress as progress_lib
 from formwork import resources
 from formwork import types
 from formwork import variables as variables_lib
@@ -24,6 +25,7 @@ from formwork.v1 import server_pb2
 from formwork.v1 import variables_pb2
 
 _NOT_GIVEN = object()
+Progress = Union[Callable[[int, int], Any], bool, None]
 _ROOM_FOR_REST = 1 << 16  # Bytes of a message besides the values.
 
 
@@ -314,24 +316,31 @@ class Namespace:
   def _informing(self, timeout):
     return ServerInfo((yield "request", "GetServerInfo", resources.info_request(self), timeout).server)
 
-  def snapshot(self, timeout: float | None = None) -> None:
+  def snapshot(self, timeout: float | None = None, progress: Progress = None) -> None:
     """Has the server write what it has, in all namespaces, to its data directory.
 
     What is there now, functions, variables and tables under their IDs, is then there after a
     restart, however the server ends.
 
+    Args:
+      progress: how far it is, some times a second: a callable that is given (bytes done, bytes in
+        all), here, and where it succeeds once more at the end; what that raises ends the wait.
+        True: a bar of tqdm's.
+
     Raises:
       Error: FAILED_PRECONDITION: nothing outlives the server (--data-dir).
     """
-    return self._do(self._snapshotting(timeout))
+    return self._do(self._snapshotting(timeout, progress))
 
-  def _snapshotting(self, timeout):
-    yield "request", "TakeSnapshot", server_pb2.TakeSnapshotRequest(
-        namespace=self.namespace), timeout
+  def _snapshotting(self, timeout, progress):
+    request = server_pb2.TakeSnapshotRequest(namespace=self.namespace)
+    yield from progress_lib.watched(self, progress, "SNAPSHOT", "",
+                                    ("TakeSnapshot", request, timeout),
+                                    lambda answer: answer.bytes_written)
 
   def save_checkpoint(self, path: str,
                       variables: Iterable[variables_lib.Variable | str] | None = None,
-                      timeout: float | None = None) -> int:
+                      timeout: float | None = None, progress: Progress = None) -> int:
     """Has the server write Variables, as they are between two calls, to files of its own.
 
     tf.train.Checkpoint restores them (a variable "dense/kernel" as the attribute `kernel` of the
@@ -341,6 +350,7 @@ class Namespace:
       path: relative to the server's --files-dir; "….safetensors": in that format, else the prefix of
         a TensorFlow checkpoint.
       variables: they, or their names; None: all of the namespace that are initialised.
+      progress: as in snapshot.
 
     Returns:
       How many were written.
@@ -349,16 +359,18 @@ class Namespace:
       Error: FAILED_PRECONDITION: the server has no folder for files; PERMISSION_DENIED: `path` leads
         out of it.
     """
-    return self._do(self._saving(path, variables, timeout))
+    return self._do(self._saving(path, variables, timeout, progress))
 
-  def _saving(self, path, variables, timeout):
+  def _saving(self, path, variables, timeout, progress):
     request = variables_pb2.SaveCheckpointRequest(
         namespace=self.namespace, path=path, names=[_name_of(v) for v in variables or ()])
-    return (yield "request", "SaveCheckpoint", request, timeout).variables
+    return (yield from progress_lib.watched(self, progress, "SAVE_CHECKPOINT", path,
+                                            ("SaveCheckpoint", request, timeout),
+                                            lambda answer: answer.bytes)).variables
 
   def restore_checkpoint(self, path: str,
                          variables: Iterable[variables_lib.Variable | str] | None = None,
-                         timeout: float | None = None) -> int:
+                         timeout: float | None = None, progress: Progress = None) -> int:
     """Assigns Variables what files of the server's have: all at once, or none.
 
     Takes what save_checkpoint writes, what tf.train.Checkpoint writes (variables are found by the
@@ -368,6 +380,7 @@ class Namespace:
     Args:
       path: as in save_checkpoint.
       variables: they, or their names; None: all that the checkpoint has.
+      progress: as in snapshot.
 
     Returns:
       How many were assigned.
@@ -376,12 +389,14 @@ class Namespace:
       Error: NOT_FOUND: there is no such checkpoint, or it has no such variable; INVALID_ARGUMENT: one
         is of another dtype or shape, which the text names; DATA_LOSS: the files are damaged.
     """
-    return self._do(self._restoring(path, variables, timeout))
+    return self._do(self._restoring(path, variables, timeout, progress))
 
-  def _restoring(self, path, variables, timeout):
+  def _restoring(self, path, variables, timeout, progress):
     request = variables_pb2.RestoreCheckpointRequest(
         namespace=self.namespace, path=path, names=[_name_of(v) for v in variables or ()])
-    return (yield "request", "RestoreCheckpoint", request, timeout).variables
+    return (yield from progress_lib.watched(self, progress, "RESTORE_CHECKPOINT", path,
+                                            ("RestoreCheckpoint", request, timeout),
+                                            lambda answer: answer.bytes)).variables
 
   def namespaces(self, filter: str = "", timeout: float | None = None) -> list[NamespaceInfo]:
     """The NamespaceInfos of the server, by name.
