@@ -353,6 +353,9 @@ struct EngineStats {
   double ticket_wait_seconds = 0;
   uint64_t relaxed_calls = 0;    ///< Calls that asked to be relaxed and ran so.
   uint64_t relaxed_ordered = 0;  ///< That asked, and ran as any other.
+  /// Calls in which only a step itself knows which resource it is of: they had places at all that
+  /// it may be.
+  uint64_t late_handle_calls = 0;
   uint64_t tensor_bytes = 0;
   uint64_t memory_used_bytes = 0;   ///< Tensors, messages, caches and the heap.
   uint64_t memory_limit_bytes = 0;  ///< 0: none.

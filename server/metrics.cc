@@ -83,6 +83,10 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
     {"formwork_ticket_wait_seconds_total",
      "Time that calls waited for earlier calls' variables or tables.", kCounter,
      FORMWORK_STAT(ticket_wait_seconds)},
+    {"formwork_late_handle_calls_total",
+     "Calls that had places at more resources than they touch, because only their steps know "
+     "which.",
+     kCounter, FORMWORK_STAT(late_handle_calls)},
     {"formwork_relaxed_calls_total", "Calls that asked to be relaxed and were.", kCounter,
      FORMWORK_STAT(relaxed_calls)},
     {"formwork_relaxed_calls_ordered_total", "Calls that asked to be relaxed and ran as any other.",

@@ -409,6 +409,7 @@ EngineStats EngineImpl::Stats() {
   stats.cache_hits = cache.hits;
   stats.cache_misses = cache.misses;
   stats.cache_evictions = cache.evictions;
+  stats.late_handle_calls = late_handle_calls_.load(std::memory_order_relaxed);
   stats.relaxed_calls = relaxed_calls_.load(std::memory_order_relaxed);
   stats.relaxed_ordered = relaxed_ordered_.load(std::memory_order_relaxed);
   stats.retraces = retraces_.load(std::memory_order_relaxed);

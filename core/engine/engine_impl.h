@@ -296,6 +296,7 @@ class EngineImpl final : public Engine {
   const std::shared_ptr<void> watch_owner_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};
   std::atomic<uint64_t> relaxed_calls_{0}, relaxed_ordered_{0};
+  std::atomic<uint64_t> late_handle_calls_{0};
   std::atomic<int64_t> calls_{0};  // Admitted and not done.
   FairPlaces waiting_;             // Of those: for variables or a thread. By namespace.
   MemoryShare suspended_;          // What those hold that have run already.

@@ -76,8 +76,11 @@ void Accesses::NoteStep(const Step& step, absl::FunctionRef<Access(size_t k)> ac
     OriginsPtr origins = OriginsOf(step.inputs[k]);
     if (origins == nullptr) continue;
     const bool handle = step.graph.dtype(node.inputs[k]) == DType::kResource;
+    const bool late = origins->size() > 1;
     Access& access = sources[std::move(origins)];
-    if (handle) access = Stronger(access, access_by(k));
+    if (!handle) continue;
+    access = Stronger(access, access_by(k));
+    if (late && access != Access::kNone) scope_.late_handles = true;
   }
   if (sources.empty()) return;
   // A handle may go into a variant, and be taken out of it again.

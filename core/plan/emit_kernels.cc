@@ -210,6 +210,7 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
                             PlanKernelFunction(attr.name, scope_));
   auto function = std::make_shared<KernelFunction>();
+  if (plan->late_handles) scope_.late_handles = true;
   for (Access access : plan->arg_access) function->access = std::max(function->access, access);
   functions_access_ = std::max(functions_access_, function->access);
   for (const NamedResource& own : plan->named_resources) {

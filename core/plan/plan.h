@@ -152,7 +152,10 @@ class Plan {
   std::vector<Region> regions;
   bool open_ended = false;      ///< It has a loop or may wait: its nodes do not bound its time.
   bool sized_by_value = false;  ///< Small inputs do not bound the work.
-  size_t bytes = 0;             ///< About what the plan holds.
+  /// Some step's handle is one of several, and which is known only when it runs. The plan's access
+  /// is to all of them.
+  bool late_handles = false;
+  size_t bytes = 0;  ///< About what the plan holds.
 };
 
 /// The program as text, an instruction a line, for people and for tests:

@@ -125,6 +125,7 @@ void Complete(Plan& plan, PlannerScope& scope) {
   plan.fallbacks = std::move(scope.fallbacks);
   plan.open_ended = scope.open_ended;
   plan.sized_by_value = scope.sized_by_value;
+  plan.late_handles = scope.late_handles;
   plan.bytes = scope.bytes;
 }
 

@@ -48,6 +48,7 @@ struct PlannerScope {
   Releases releases;                              ///< Of the root plan.
   bool open_ended = false;
   bool sized_by_value = false;
+  bool late_handles = false;
   size_t bytes = 0;
   PassBudget budget;
   /// Those that kernels run, by name; shared with the scopes in which they are planned.

@@ -289,6 +289,33 @@ TEST_F(EngineTest, ACallWaitingInLineCanBeCancelled) {
   EXPECT_EQ(ValueOf("v"), -7);
 }
 
+TEST_F(EngineTest, CallsOfLateHandlesAreCounted) {
+  NewVariable("a", 1);
+  NewVariable("b", 2);
+  ASSERT_OK_AND_ASSIGN(const Registered chosen, Register("choose", R"(
+    p = Placeholder dtype=bool
+    a = Placeholder dtype=resource
+    b = Placeholder dtype=resource
+    chosen = If(p, a, b) then_branch=@first else_branch=@second Tcond=bool Tin=[resource,resource] Tout=[resource]
+    r = ReadVariableOp(chosen) dtype=float
+    function first(x: resource, y: resource) -> (z: resource = x)
+    end
+    function second(x: resource, y: resource) -> (z: resource = y)
+    end
+  )",
+                                                         {Spec("p:0", DType::kBool)}, {"r:0"},
+                                                         {{"a:0", "a"}, {"b:0", "b"}}));
+  for (const bool first : {true, false}) {
+    const CallResult result = Run(chosen.function.id, Owned(Tensor::Scalar(first)));
+    ASSERT_OK(result.status);
+    EXPECT_EQ(result.outputs[0].tensor.scalar<float>(), first ? 1 : 2);
+  }
+  EXPECT_EQ(engine_->Stats().late_handle_calls, 2u);
+  ASSERT_OK_AND_ASSIGN(const Registered add, RegisterAdd("add", 1));
+  EXPECT_EQ(Value(add.function.id, 1), 2);
+  EXPECT_EQ(engine_->Stats().late_handle_calls, 2u);
+}
+
 TEST_F(EngineTest, AVariableGoesOnAfterItsLastAccess) {
   NewVariable("v", 0);
   ASSERT_OK_AND_ASSIGN(

@@ -96,6 +96,60 @@ TEST(Metrics, TakeLevelsFromTheirOwners) {
   EXPECT_EQ(ValueOf(text, "formwork_calls_queued_limit"), 9);
 }
 
+TEST(Metrics, TellOfOrderRepeatsAndTheDisk) {
+  Metrics metrics({.engine =
+                       [] {
+                         EngineStats stats;
+                         stats.ticket_waits = 3;
+                         stats.late_handle_calls = 4;
+                         stats.relaxed_calls = 5;
+                         stats.relaxed_ordered = 6;
+                         stats.kept_leases = 7;
+                         stats.kept_evictions = 8;
+                         stats.answers = 9;
+                         stats.answer_evictions = 10;
+                         stats.repeats_answered = 11;
+                         stats.repeats_forgotten = 12;
+                         stats.snapshots.taken = 13;
+                         stats.snapshots.failed = 14;
+                         stats.snapshots.bytes_written = 15;
+                         stats.snapshots.last.taken = absl::FromUnixSeconds(16);
+                         stats.snapshots.last.duration = absl::Seconds(17);
+                         stats.commits.buckets[0] = 1;
+                         stats.commits.buckets[3] = 2;
+                         stats.commits.seconds = 18;
+                         stats.commits.records = 19;
+                         stats.commits.waiting = 20;
+                         return stats;
+                       },
+                   .connections = [] { return ConnectionListener::Stats(); }});
+  const std::string text = metrics.Text();
+  const std::pair<const char*, double> wanted[] = {
+      {"formwork_ticket_waits_total", 3},
+      {"formwork_late_handle_calls_total", 4},
+      {"formwork_relaxed_calls_total", 5},
+      {"formwork_relaxed_calls_ordered_total", 6},
+      {"formwork_kept_tensor_leases", 7},
+      {"formwork_kept_tensor_evictions_total", 8},
+      {"formwork_answers", 9},
+      {"formwork_answer_evictions_total", 10},
+      {"formwork_repeats_answered_total", 11},
+      {"formwork_repeats_forgotten_total", 12},
+      {"formwork_snapshots_total", 13},
+      {"formwork_snapshot_failures_total", 14},
+      {"formwork_snapshot_written_bytes_total", 15},
+      {"formwork_snapshot_timestamp_seconds", 16},
+      {"formwork_snapshot_duration_seconds", 17},
+      {"formwork_commit_duration_seconds_sum", 18},
+      {"formwork_commit_duration_seconds_count", 3},
+      {"formwork_commit_duration_seconds_bucket{le=\"0.0001\"}", 1},
+      {"formwork_commit_duration_seconds_bucket{le=\"0.001\"}", 3},
+      {"formwork_commits_total", 19},
+      {"formwork_commits_waiting", 20},
+  };
+  for (const auto& [series, value] : wanted) EXPECT_EQ(ValueOf(text, series), value) << series;
+}
+
 TEST(Metrics, SayWhatTheLargestNamespacesHold) {
   Metrics::Options options = WithoutSources();
   options.namespace_series = 2;

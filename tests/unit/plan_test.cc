@@ -94,6 +94,35 @@ TEST_F(PlanTest, AccessIsKnownThroughFunctionsOfEveryKind) {
   EXPECT_TRUE(plan->open_ended);
 }
 
+TEST_F(PlanTest, AHandleThatIsKnownOnlyWhenItRuns) {
+  constexpr absl::string_view kChoose = R"(
+    p = Placeholder dtype=bool
+    a = Placeholder dtype=resource
+    b = Placeholder dtype=resource
+    c = Placeholder dtype=resource
+    chosen = If(p, a, b) then_branch=@first else_branch=@second Tcond=bool Tin=[resource,resource] Tout=[resource]
+    function first(x: resource, y: resource) -> (z: resource = x)
+    end
+    function second(x: resource, y: resource) -> (z: resource = y)
+    end
+  )";
+  const Feeds feeds = {{"p:0", DType::kBool},
+                       {"a:0", DType::kResource},
+                       {"b:0", DType::kResource},
+                       {"c:0", DType::kResource}};
+  ASSERT_OK_AND_ASSIGN(auto late,
+                       Make(absl::StrCat(kChoose, "r = ReadVariableOp(chosen) dtype=float\n",
+                                         "w = AssignVariableOp(c, r) dtype=float\n"),
+                            feeds, {}, {"w"}));
+  EXPECT_TRUE(late->late_handles);
+  EXPECT_THAT(late->arg_access,
+              ElementsAre(Access::kNone, Access::kRead, Access::kRead, Access::kWrite));
+  ASSERT_OK_AND_ASSIGN(auto known, Make(absl::StrCat(kChoose, "r = ReadVariableOp(a) dtype=float\n",
+                                                     "w = AssignVariableOp(c, r) dtype=float\n"),
+                                        feeds, {}, {"w"}));
+  EXPECT_FALSE(known->late_handles);
+}
+
 TEST_F(PlanTest, AHandleThatComesOutOfALoopIsStillTheVariable) {
   ASSERT_OK_AND_ASSIGN(auto plan,
                        Make(absl::StrCat(kWritesDeepInside,
