@@ -131,6 +131,8 @@ struct EngineOptions {
   /// before it begins; 0: no bound.
   uint64_t max_commit_bytes = 0;
   absl::Duration snapshot_interval;  ///< Between two of them; zero: only where one is asked for.
+  /// After so many calls and writes of variables that have changed something; 0: whatever they are.
+  int64_t snapshot_calls = 0;
   /// Where requests and graphs may name files: checkpoints. Empty: nowhere.
   std::string files_dir;
   /// Told of each, on any thread; may be null.
@@ -351,11 +353,11 @@ struct EngineStats {
   int64_t calls_running = 0;
   uint64_t ticket_waits = 0;  ///< Calls that had to wait for an earlier one.
   double ticket_wait_seconds = 0;
-  uint64_t relaxed_calls = 0;    ///< Calls that asked to be relaxed and ran so.
-  uint64_t relaxed_ordered = 0;  ///< That asked, and ran as any other.
   /// Calls in which only a step itself knows which resource it is of: they had places at all that
   /// it may be.
   uint64_t late_handle_calls = 0;
+  uint64_t relaxed_calls = 0;    ///< Calls that asked to be relaxed and ran so.
+  uint64_t relaxed_ordered = 0;  ///< That asked, and ran as any other.
   uint64_t tensor_bytes = 0;
   uint64_t memory_used_bytes = 0;   ///< Tensors, messages, caches and the heap.
   uint64_t memory_limit_bytes = 0;  ///< 0: none.

@@ -242,6 +242,10 @@ void AddState(CLI::App& app, ServerOptions& options) {
       "Seconds between snapshots, of which each writes what has changed; 0: only at the end and on "
       "request")
       ->check(Seconds(kYear));
+  Add(app, "--snapshot-calls", options.engine.snapshot_calls,
+      "Calls and writes of variables that have changed something, after which a snapshot is taken, "
+      "too; 0: after any number none")
+      ->check(Whole(0, int64_t{1} << 53));
   Add(app, "--snapshot-timeout", options.snapshot_timeout_seconds,
       "Seconds that the last snapshot may take, after SIGTERM and the drain")
       ->check(Seconds(kDay));

@@ -274,6 +274,9 @@ void CallTask::Finish(absl::Status status) {
     LogWithChanges(function.state.empty() ? std::nullopt : StateOf(function));
   }
   ticket_.ReleaseAll();
+  if (engine_.snapshots_ != nullptr && running.call.has_effects()) {
+    engine_.snapshots_->CountChange(name_space_);
+  }
   if (result_.status.ok() && recorder_ == nullptr &&
       places_ == nullptr) {  // Else it took longer than others do.
     const float us = static_cast<float>(running.nanos) * 1e-3f;

@@ -94,6 +94,14 @@ void Snapshots::Request(Done done) {
   done(TheEngineEnds());
 }
 
+void Snapshots::CountChange(absl::string_view name_space) {
+  const int64_t calls = engine_.options_.snapshot_calls;
+  if (calls == 0 || engine_.DurabilityOf(name_space) == Durability::kMemory) return;
+  if (changes_.fetch_add(1, std::memory_order_relaxed) + 1 != calls) return;
+  absl::MutexLock lock(&mutex_);
+  due_ = true;
+}
+
 SnapshotStats Snapshots::stats() const {
   absl::MutexLock lock(&mutex_);
   return stats_;
@@ -157,6 +165,7 @@ absl::StatusOr<SnapshotInfo> Snapshots::Take(absl::Time deadline, bool last) {
 
 absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   const absl::Time begun = absl::Now();
+  changes_.store(0, std::memory_order_relaxed);
   SnapshotInfo info;
   state::Snapshot snapshot;
   // First: what goes from now on may be in what the log had at last.

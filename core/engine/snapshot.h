@@ -100,6 +100,8 @@ class Snapshots {
   /// Has one taken after those that are under way; `done` runs on a thread of its own, or where the
   /// engine ends.
   void Request(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done);
+  /// Counts a call or a write that has changed something, after it has (options().snapshot_calls).
+  void CountChange(absl::string_view name_space);
   /// The last one, of an engine that has been drained; from then on nothing may be changed.
   /// Errors: kDeadlineExceeded where the resources are not there to be read by `deadline`.
   absl::Status TakeLast(absl::Time deadline);
@@ -179,6 +181,7 @@ class Snapshots {
   const std::unique_ptr<SnapshotStore> store_;
   const std::shared_ptr<UnusedRegistrations> unused_ = std::make_shared<UnusedRegistrations>();
   std::atomic<uint64_t> next_registration_{1};
+  std::atomic<int64_t> changes_{0};  // That were counted since the last one was begun.
 
   std::array<bool, 3> goes_on_{};  // By Durability.
 

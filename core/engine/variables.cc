@@ -170,6 +170,9 @@ class AssignTask final : public VariablesTask<AssignResult> {
         }
       }
       ticket_.ReleaseAll();
+      if (engine_.snapshots_ != nullptr && placed_->ok()) {
+        engine_.snapshots_->CountChange(name_space_);
+      }
     }
     if (streams() != nullptr) {
       const std::optional<absl::Status> ran = OnceReady(0, [this] { return streams()->Ready(); });

@@ -134,6 +134,42 @@ TEST_F(EngineSnapshotTest, ACrashGoesBackToTheLastSnapshotAndIsAnotherEpoch) {
   EXPECT_NE(other.function.id, later.function.id);
 }
 
+TEST_F(EngineSnapshotTest, OneIsTakenAfterSoManyChanges) {
+  EngineOptions options = Options();
+  options.snapshot_calls = 5;
+  engine_.reset();
+  Start(options);
+  NewVariable("v", 0);
+  ASSERT_OK_AND_ASSIGN(const Registered add, RegisterAddToV());
+  ASSERT_OK_AND_ASSIGN(const Registered count,
+                       Register("count",
+                                "v = Placeholder dtype=resource\nx = Placeholder dtype=float\n"
+                                "a = AssignAddVariableOp(v, x) dtype=float",
+                                {Spec("x:0")}, {}, {{"v:0", "v"}}, {"a"}));
+  ASSERT_OK(engine_->SetDurability("memory", Durability::kMemory));
+  const auto change = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      EXPECT_OK(Run(count.function.id, Owned(Tensor::Scalar(1.0f))).status);
+      Value(add.function.id, 1);  // Changes nothing.
+      ASSERT_OK(engine_->CreateVariable("memory", absl::StrCat("v", i), DType::kFloat, Shape({}),
+                                        Tensor::Scalar(1.0f)));
+    }
+  };
+  const auto await = [&](uint64_t taken) {
+    while (engine_->Stats().snapshots.taken < taken) absl::SleepFor(absl::Milliseconds(1));
+  };
+  change(4);
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(engine_->Stats().snapshots.taken, 0u);
+  ASSERT_OK(Assign({{{0, "v"}, Tensor::Scalar(10.0f)}}).status);
+  await(1);
+  change(5);
+  await(2);
+  Crash();
+  Start(options);
+  EXPECT_EQ(ValueOf("v"), 15);
+}
+
 TEST_F(EngineSnapshotTest, WithoutASnapshotACrashLeavesNothing) {
   NewVariable("v", 1);
   ASSERT_OK(RegisterAddToV());

@@ -83,6 +83,8 @@ TEST(Flags, AreRead) {
                    "/tmp/f",
                    "--snapshot-interval",
                    "0.5",
+                   "--snapshot-calls",
+                   "12",
                    "--durability",
                    "sync",
                    "--max-commit-bytes",
@@ -117,6 +119,7 @@ TEST(Flags, AreRead) {
   EXPECT_EQ(options.engine.data_dir, "/tmp/d");
   EXPECT_EQ(options.engine.files_dir, "/tmp/f");
   EXPECT_EQ(options.engine.snapshot_interval, absl::Milliseconds(500));
+  EXPECT_EQ(options.engine.snapshot_calls, 12);
   EXPECT_EQ(options.engine.durability, Durability::kSync);
   EXPECT_EQ(options.engine.max_commit_bytes, uint64_t{2} << 20);
   EXPECT_EQ(options.engine.max_client_kept_bytes, 1024u);
