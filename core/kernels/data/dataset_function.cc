@@ -74,6 +74,38 @@ absl::StatusOr<RunningFunction> DatasetFunction::NewRun(IterationContext& ctx) c
   return running;
 }
 
+absl::StatusOr<NodeFunctions> NodeFunctions::Of(KernelInit& init,
+                                                std::initializer_list<absl::string_view> captured) {
+  NodeFunctions made;
+  for (absl::string_view attr : captured) {
+    FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(made.functions_.size()));
+    FORMWORK_ASSIGN_OR_RETURN(const auto types, init.attrs().Get<std::vector<DType>>(attr));
+    made.functions_.emplace_back(std::move(function), static_cast<int>(types.size()));
+  }
+  return made;
+}
+
+std::vector<DatasetFunction> NodeFunctions::Bind(KernelContext& ctx, int first) const {
+  std::vector<DatasetFunction> bound;
+  bound.reserve(functions_.size());
+  for (const auto& [function, count] : functions_) {
+    bound.emplace_back(ctx, function, first, count);
+    first += count;
+  }
+  return bound;
+}
+
+absl::StatusOr<std::vector<RunningFunction>> NewRuns(const std::vector<DatasetFunction>& functions,
+                                                     IterationContext& ctx) {
+  std::vector<RunningFunction> runs;
+  runs.reserve(functions.size());
+  for (const DatasetFunction& function : functions) {
+    FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, function.NewRun(ctx));
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 absl::Status CheckResults(const KernelFunction& function, const std::vector<DType>& dtypes) {
   return CheckDTypesFit(dtypes, function.result_dtypes);
 }

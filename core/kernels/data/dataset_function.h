@@ -2,7 +2,9 @@
 
 // The functions of datasets.
 
+#include <initializer_list>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/kernels/data/dataset.h"
@@ -53,6 +55,27 @@ class DatasetFunction {
   BoundFunction bound_;
   std::shared_ptr<const Element> captured_;
 };
+
+/// Several functions of one node, whose captured inputs come one function's after the other's.
+class NodeFunctions {
+ public:
+  /// `captured`: of each function, in the node's order, the attr that lists the dtypes of what it
+  /// has captured. Errors: those of the functions; kInvalidArgument where there is no such attr.
+  static absl::StatusOr<NodeFunctions> Of(KernelInit& init,
+                                          std::initializer_list<absl::string_view> captured);
+
+  const KernelFunction& operator[](size_t i) const { return *functions_[i].first; }
+  /// In a kernel's call: the first has captured the inputs from `first` on.
+  std::vector<DatasetFunction> Bind(KernelContext& ctx, int first) const;
+
+ private:
+  // And how many inputs it has captured.
+  std::vector<std::pair<std::shared_ptr<const KernelFunction>, int>> functions_;
+};
+
+/// What an iterator runs of them: one of each.
+absl::StatusOr<std::vector<RunningFunction>> NewRuns(const std::vector<DatasetFunction>& functions,
+                                                     IterationContext& ctx);
 
 /// Errors: kInvalidArgument if the function's results are not of those dtypes.
 absl::Status CheckResults(const KernelFunction& function, const std::vector<DType>& dtypes);

@@ -40,33 +40,20 @@ class Generator {
 // An iterator that is not run to its end does not finalize: that takes a call.
 absl::StatusOr<KernelFn> MakeGenerator(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
-  FORMWORK_ASSIGN_OR_RETURN(auto init_func, init.Function(0));
-  FORMWORK_ASSIGN_OR_RETURN(auto next_func, init.Function(1));
-  FORMWORK_ASSIGN_OR_RETURN(auto finalize_func, init.Function(2));
-  FORMWORK_RETURN_IF_ERROR(CheckResults(*next_func, spec.dtypes));
-  const auto count = [&](absl::string_view name) -> absl::StatusOr<int> {
-    FORMWORK_ASSIGN_OR_RETURN(const auto dtypes, init.attrs().Get<std::vector<DType>>(name));
-    return static_cast<int>(dtypes.size());
-  };
-  FORMWORK_ASSIGN_OR_RETURN(const int for_init, count("Tinit_func_args"));
-  FORMWORK_ASSIGN_OR_RETURN(const int for_next, count("Tnext_func_args"));
-  FORMWORK_ASSIGN_OR_RETURN(const int for_finalize, count("Tfinalize_func_args"));
+  FORMWORK_ASSIGN_OR_RETURN(
+      const NodeFunctions functions,
+      NodeFunctions::Of(init, {"Tinit_func_args", "Tnext_func_args", "Tfinalize_func_args"}));
+  FORMWORK_RETURN_IF_ERROR(CheckResults(functions[1], spec.dtypes));
   return DatasetKernel(init, [=](KernelContext& ctx) -> Made {
-    const auto bind = [&ctx](const auto& function, int first, int count) {
-      return std::make_shared<const DatasetFunction>(ctx, function, first, count);
-    };
-    const auto begins = bind(init_func, 0, for_init);
-    const auto next = bind(next_func, for_init, for_next);
-    const auto ends = bind(finalize_func, for_init + for_next, for_finalize);
-    return NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
-      FORMWORK_ASSIGN_OR_RETURN(RunningFunction begin, begins->NewRun(ctx));
-      FORMWORK_ASSIGN_OR_RETURN(RunningFunction step, next->NewRun(ctx));
-      FORMWORK_ASSIGN_OR_RETURN(RunningFunction end, ends->NewRun(ctx));
-      return NextFn([generator = Generator(std::move(begin), std::move(step), std::move(end))](
-                        IterationContext& ctx, Element& element) mutable {
-        return generator.Next(ctx, element);
-      });
-    });
+    return NewDataset(
+        spec, Dataset::kUnknown, [bound = functions.Bind(ctx, 0)](IterationContext& ctx) -> Begun {
+          FORMWORK_ASSIGN_OR_RETURN(std::vector<RunningFunction> runs, NewRuns(bound, ctx));
+          return NextFn(
+              [generator = Generator(std::move(runs[0]), std::move(runs[1]), std::move(runs[2]))](
+                  IterationContext& ctx, Element& element) mutable {
+                return generator.Next(ctx, element);
+              });
+        });
   });
 }
 

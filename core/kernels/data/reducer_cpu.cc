@@ -62,33 +62,18 @@ class Reducer {
 
 absl::StatusOr<KernelFn> MakeGroupByReducer(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
-  std::vector<std::shared_ptr<const KernelFunction>> functions;
-  std::vector<int> captured;
-  for (absl::string_view attr :
-       {"Tkey_func_other_arguments", "Tinit_func_other_arguments", "Treduce_func_other_arguments",
-        "Tfinalize_func_other_arguments"}) {
-    FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(functions.size()));
-    functions.push_back(std::move(function));
-    FORMWORK_ASSIGN_OR_RETURN(const auto types, init.attrs().Get<std::vector<DType>>(attr));
-    captured.push_back(static_cast<int>(types.size()));
-  }
-  FORMWORK_RETURN_IF_ERROR(CheckResults(*functions[2], functions[1]->result_dtypes));
-  FORMWORK_RETURN_IF_ERROR(CheckResults(*functions[3], spec.dtypes));
+  FORMWORK_ASSIGN_OR_RETURN(
+      const NodeFunctions functions,
+      NodeFunctions::Of(init, {"Tkey_func_other_arguments", "Tinit_func_other_arguments",
+                               "Treduce_func_other_arguments", "Tfinalize_func_other_arguments"}));
+  FORMWORK_RETURN_IF_ERROR(CheckResults(functions[2], functions[1].result_dtypes));
+  FORMWORK_RETURN_IF_ERROR(CheckResults(functions[3], spec.dtypes));
   return DatasetKernel(init, [=](KernelContext& ctx, DatasetPtr input) -> Made {
-    std::vector<DatasetFunction> bound;
-    int first = 1;
-    for (size_t i = 0; i < functions.size(); ++i) {
-      bound.emplace_back(ctx, functions[i], first, captured[i]);
-      first += captured[i];
-    }
     return NewDataset(spec, Dataset::kUnknown,
-                      [input, bound = std::move(bound)](IterationContext& ctx) -> Begun {
+                      [input, bound = functions.Bind(ctx, 1)](IterationContext& ctx) -> Begun {
                         FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-                        std::vector<RunningFunction> runs;
-                        for (const DatasetFunction& function : bound) {
-                          FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, function.NewRun(ctx));
-                          runs.push_back(std::move(run));
-                        }
+                        FORMWORK_ASSIGN_OR_RETURN(std::vector<RunningFunction> runs,
+                                                  NewRuns(bound, ctx));
                         return NextFn::Of<Reducer>(std::move(it), std::move(runs));
                       });
   });

@@ -141,14 +141,15 @@ absl::StatusOr<KernelFn> MakeWindow(KernelInit& init) {
 // comes; then what the reduce function makes of them is given.
 class Groups {
  public:
-  Groups(ElementSpec input, std::vector<DType> dtypes, Iterator it, RunningFunction key,
-         RunningFunction reduce, RunningFunction size)
+  // The functions: key, reduce, window size.
+  Groups(ElementSpec input, std::vector<DType> dtypes, Iterator it,
+         std::vector<RunningFunction> functions)
       : input_(std::move(input)),
         dtypes_(std::move(dtypes)),
         it_(std::move(it)),
-        key_(std::move(key)),
-        reduce_(std::move(reduce)),
-        size_(std::move(size)) {}
+        key_(std::move(functions[0])),
+        reduce_(std::move(functions[1])),
+        size_(std::move(functions[2])) {}
 
   absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
     while (true) {
@@ -218,33 +219,18 @@ class Groups {
 
 absl::StatusOr<KernelFn> MakeGroupByWindow(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
-  std::vector<std::shared_ptr<const KernelFunction>> functions;
-  std::vector<int> captured;
-  for (size_t i = 0; i < 3; ++i) {
-    FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(i));
-    functions.push_back(std::move(function));
-  }
-  for (absl::string_view attr : {"Tkey_func_other_arguments", "Treduce_func_other_arguments",
-                                 "Twindow_size_func_other_arguments"}) {
-    FORMWORK_ASSIGN_OR_RETURN(const auto types, init.attrs().Get<std::vector<DType>>(attr));
-    captured.push_back(static_cast<int>(types.size()));
-  }
+  FORMWORK_ASSIGN_OR_RETURN(
+      const NodeFunctions functions,
+      NodeFunctions::Of(init, {"Tkey_func_other_arguments", "Treduce_func_other_arguments",
+                               "Twindow_size_func_other_arguments"}));
   return DatasetKernel(init, [=](KernelContext& ctx, DatasetPtr input) -> Made {
-    std::vector<DatasetFunction> bound;
-    int first = 1;
-    for (size_t i = 0; i < functions.size(); ++i) {
-      bound.emplace_back(ctx, functions[i], first, captured[i]);
-      first += captured[i];
-    }
     return NewDataset(
         spec, Dataset::kUnknown,
-        [input, bound = std::move(bound), dtypes = spec.dtypes](IterationContext& ctx) -> Begun {
+        [input, bound = functions.Bind(ctx, 1),
+         dtypes = spec.dtypes](IterationContext& ctx) -> Begun {
           FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
-          FORMWORK_ASSIGN_OR_RETURN(RunningFunction key, bound[0].NewRun(ctx));
-          FORMWORK_ASSIGN_OR_RETURN(RunningFunction reduce, bound[1].NewRun(ctx));
-          FORMWORK_ASSIGN_OR_RETURN(RunningFunction size, bound[2].NewRun(ctx));
-          return NextFn::Of<Groups>(input->spec, dtypes, std::move(it), std::move(key),
-                                    std::move(reduce), std::move(size));
+          FORMWORK_ASSIGN_OR_RETURN(std::vector<RunningFunction> runs, NewRuns(bound, ctx));
+          return NextFn::Of<Groups>(input->spec, dtypes, std::move(it), std::move(runs));
         });
   });
 }
