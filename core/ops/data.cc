@@ -459,6 +459,14 @@ void RegisterReaders(OpRegistry& registry) {
       "IteratorGetNextAsOptional(iterator: resource) -> (optional: variant); output_types: "
       "list(type) >= 1; output_shapes: list(shape) >= 1",
       {.shape_fn = shapes::Scalar, .effect = Effect::kWrite});
+  registry.Add(
+      "CompressElement(components: input_types) -> (compressed: variant); input_types: list(type) "
+      ">= 1",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "UncompressElement(compressed: variant) -> (components: output_types); output_types: "
+      "list(type) >= 1; output_shapes: list(shape) >= 1",
+      {.shape_fn = ElementShapes});
 }
 
 }  // namespace

@@ -50,6 +50,30 @@ def no_elements_of_strings(function):
 
 
 @program
+def elements_that_are_compressed(function):
+  from tensorflow.python.data.experimental.ops import compression_ops
+  spec = {"n": tf.TensorSpec([], tf.int64), "text": tf.TensorSpec([None], tf.string)}
+
+  @function
+  def f(n):
+    d = Dataset.range(n).map(lambda i: compression_ops.compress(
+        {"n": i, "text": tf.fill([i], tf.as_string(i))}))
+    back = d.map(lambda element: compression_ops.uncompress(element, spec))
+    texts = back.reduce("", lambda all_, e: all_ + tf.strings.reduce_join(e["text"]))
+    return _gathered(back.map(lambda e: e["n"])), texts
+
+  @function
+  def wrong(types):
+    return tf.raw_ops.UncompressElement(
+        compressed=compression_ops.compress((tf.constant(1), tf.constant("a"))),
+        output_types=types, output_shapes=[[]] * len(types))
+
+  return [f(tf.constant(n, tf.int64)) for n in (0, 4)] + [
+      caught(lambda types=types: wrong(types)) for types in (
+          (tf.int32, tf.string), (tf.int32,), (tf.int64, tf.string))]
+
+
+@program
 def elements_by_their_index(function):
   def at(d, i):
     return tf.raw_ops.GetElementAtIndex(dataset=d._variant_tensor, index=i,

@@ -22,6 +22,7 @@ void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterShuffleDatasets(registry);
   RegisterCacheDatasets(registry);
   RegisterFileCacheDatasets(registry);
+  RegisterCompressedElements(registry);
   RegisterDatasetReaders(registry);
   RegisterIterators(registry);
 }

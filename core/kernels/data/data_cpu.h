@@ -23,7 +23,8 @@ void RegisterParseExampleDatasets(KernelRegistry& registry);
 void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);
 void RegisterFileCacheDatasets(KernelRegistry& registry);
-void RegisterDatasetReaders(KernelRegistry& registry);  ///< What a dataset comes to.
+void RegisterCompressedElements(KernelRegistry& registry);  ///< An element as one variant.
+void RegisterDatasetReaders(KernelRegistry& registry);      ///< What a dataset comes to.
 void RegisterIterators(KernelRegistry& registry);
 
 }  // namespace formwork
