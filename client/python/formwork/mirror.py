@@ -67,6 +67,7 @@ class Bound:
     self.epoch = bindings.server._channel.epoch
     self.writers = weakref.WeakSet()
     self.in_dataset = False
+    self._lock = threading.RLock()  # Over the value here and _seen, where both change.
     # The value that both had last, where a tf.data function uses it or its handle was given out.
     self._seen = None
     self.synced = next(bindings.clock)
@@ -104,12 +105,13 @@ class Bound:
 
   def take(self, value, asked):
     """Sets the variable here to the value, an array, that the server was asked for at that time."""
-    if asked < self.synced:
-      return  # Another thread has taken, or given, a later one.
-    handle = self.handle()
-    if handle is not None:
-      self.set_value(handle, value)
-    self.agree(value, asked)
+    with self._lock:
+      if asked < self.synced:
+        return  # Another thread has taken, or given, a later one.
+      handle = self.handle()
+      if handle is not None:
+        self.set_value(handle, value)
+      self.agree(value, asked)
 
   def look_up(self, there):
     """Its counterpart among {name: what is on the server}, or a new one with the value here."""
@@ -164,13 +166,14 @@ class Bound:
     given_out = self in self.bindings.given_out
     if not self.in_dataset and not given_out:
       return False
-    value = self.value()
-    if value is not None and (self._seen is None or not self.same(value, self._seen)):
-      return True
-    if given_out:
-      self.bindings.given_out.discard(self)
-      self._seen = None
-    return False
+    with self._lock:
+      value = self.value()
+      if value is not None and (self._seen is None or not self.same(value, self._seen)):
+        return True
+      if given_out:
+        self.bindings.given_out.discard(self)
+        self._seen = None
+      return False
 
 
 def local_value(handle, dtype):
