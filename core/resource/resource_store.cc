@@ -24,7 +24,8 @@ absl::Status CheckVariable(absl::string_view name, const ResourceType& type) {
 void Resource::NoteUses(const Tensor& state) {
   const Variant& next = state.scalar<Variant>();
   // One that moves on in place is set again each time.
-  if (value_.has_value() && value_.scalar<Variant>() == next) return;
+  const bool has_state = value_.dtype() == DType::kVariant && value_.rank() == 0;
+  if (has_state && value_.scalar<Variant>() == next) return;
   const auto* const user = dynamic_cast<const UsesResources*>(next.get());
   std::shared_ptr<const UsedResources> uses = user == nullptr ? nullptr : user->uses();
   if (uses == nullptr && !has_uses_.load(std::memory_order_relaxed)) return;

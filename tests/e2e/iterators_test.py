@@ -29,6 +29,11 @@ def _sleeves(x):
   return tf.fill([x % 3], x)
 
 
+def _of_a_variable():
+  v = tf.Variable(7, dtype=tf.int64, name="offset")
+  return Dataset.range(20).map(lambda x: x + v)
+
+
 # Each of int64s; all that does not end has an order of its own that seeds tell.
 PIPELINES = {
     "range": lambda: Dataset.range(20),
@@ -38,6 +43,7 @@ PIPELINES = {
         tf.strings.length).map(lambda n: tf.cast(n, tf.int64)),
     "map": lambda: Dataset.range(20).map(lambda x: x * x + 1),
     "map_captures": lambda c=tf.constant(7, tf.int64): Dataset.range(20).map(lambda x: x + c),
+    "map_variable": _of_a_variable,
     "parallel_map": lambda: Dataset.range(20).map(lambda x: x * 2, num_parallel_calls=2),
     "random_map": lambda: Dataset.range(20).map(
         lambda x: x + tf.random.uniform([], 0, 1000, tf.int64, seed=5)),
