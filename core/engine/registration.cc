@@ -15,6 +15,7 @@
 #include "core/graph/decode.h"
 #include "core/graph/device_name.h"
 #include "core/graph/fingerprint.h"
+#include "core/ops/table.h"
 #include "google/protobuf/arena.h"
 
 namespace formwork {
@@ -265,6 +266,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     };
     Binding binding;
     TensorSpec spec{tensor, DType::kResource, PartialShape()};
+    bool keys_are_scalars = false;  // Of a table, whose work they do not bound.
     if (argument.kind == Argument::Kind::kResource) {
       std::shared_ptr<Resource> resource = resources_.Find(argument.id);
       if (resource == nullptr || resource->name_space != registration.name_space) {
@@ -272,6 +274,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
       }
       binding.resource_id = argument.id;
       if (resource->type.is_variable()) spec.shape = resource->shape();
+      keys_are_scalars = IsTable(resource->type) && resource->type.kind != &kDenseTableKind;
     } else {
       binding.value = argument.tensor;
       if (argument.kind == Argument::Kind::kKeptTensor) {
@@ -288,6 +291,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     }
     cut.feeds.emplace_back(tensor, spec.dtype);
     arg_shapes.push_back(spec.shape);
+    if (keys_are_scalars) arg_shapes.back() = Shape();
     captures.push_back(std::move(spec));
     identity.bindings.push_back(std::move(binding));
   }

@@ -1,5 +1,6 @@
 #include "core/ops/table.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -68,19 +69,27 @@ absl::StatusOr<ResourceType> DenseTable(const AttrMap& attrs) {
   return TypeOfTable(table, kDenseTableKind);
 }
 
+// What is behind a table's handle, as shapes have it: the shape of a key, where it is known.
+absl::Status KeyOfDense(InferenceContext& c) {
+  c.set_output(0, c.input(0));
+  return absl::OkStatus();
+}
+
 // With a scalar default the values are scalars.
 absl::Status FindShape(InferenceContext& c) {
-  if (c.input(2).rank() == 0) c.set_output(0, c.input(1));
+  const bool scalar_keys = c.input(0).rank() == 0 || c.input(1).rank() == 0;
+  if (c.input(2).rank() == 0 && scalar_keys) c.set_output(0, c.input(1));
   return absl::OkStatus();
 }
 
 absl::Status ExportShape(InferenceContext& c) {
-  c.set_output(0, PartialShape::OfRank(1));
+  if (c.input(0).rank() == 0) c.set_output(0, PartialShape::OfRank(1));
   return absl::OkStatus();
 }
 
-absl::StatusOr<Shape> ValuesShape(const ResourceType& type, const Shape& keys) {
-  Dims dims(keys.dims().begin(), keys.dims().end());
+// Of keys that have passed CheckTableKeys.
+absl::StatusOr<Shape> ValuesShape(const ResourceType& type, const Shape& keys, const Shape& key) {
+  Dims dims(keys.dims().begin(), keys.dims().end() - key.rank());
   const PartialShape& value = type.parts[1].shape;
   dims.insert(dims.end(), value.dims().begin(), value.dims().end());
   return Shape::Make(dims);
@@ -138,14 +147,19 @@ absl::Status CheckTableText(const ResourceType& type, const TableTextAttrs& attr
   return CheckTextPart("Value", "value", attrs.value_index, type.parts[1].dtype);
 }
 
-absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys) {
-  return CheckDType("Key", type.parts[0].dtype, keys);
+absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys, const Shape& key) {
+  FORMWORK_RETURN_IF_ERROR(CheckDType("Key", type.parts[0].dtype, keys));
+  const int rank = keys.rank();
+  if (key.rank() == 0 || (rank > 0 && keys.dim(rank - 1) == key.dim(0))) return absl::OkStatus();
+  return InvalidArgument("Expected keys that are vectors of ", key.dim(0), " elements, got shape ",
+                         keys.shape().ToString());
 }
 
-absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, const Tensor& values) {
-  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, keys));
+absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, const Tensor& values,
+                               const Shape& key) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, keys, key));
   FORMWORK_RETURN_IF_ERROR(CheckDType("Value", type.parts[1].dtype, values));
-  FORMWORK_ASSIGN_OR_RETURN(const Shape expected, ValuesShape(type, keys.shape()));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape expected, ValuesShape(type, keys.shape(), key));
   if (values.shape() == expected) return absl::OkStatus();
   return InvalidArgument("Expected shape ", expected.ToString(), " for value, got ",
                          values.shape().ToString());
@@ -168,10 +182,10 @@ absl::Status CheckInitialEntries(const ResourceType& type, const Tensor& keys,
 }
 
 absl::StatusOr<Shape> PrepareTableFind(const ResourceType& type, const Tensor& keys,
-                                       const Tensor& default_value) {
-  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, keys));
+                                       const Tensor& default_value, const Shape& key) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, keys, key));
   FORMWORK_RETURN_IF_ERROR(CheckDType("Default value", type.parts[1].dtype, default_value));
-  FORMWORK_ASSIGN_OR_RETURN(Shape values, ValuesShape(type, keys.shape()));
+  FORMWORK_ASSIGN_OR_RETURN(Shape values, ValuesShape(type, keys.shape(), key));
   const PartialShape& one = type.parts[1].shape;
   if (one.Accepts(default_value.shape()) || default_value.shape() == values) return values;
   return InvalidArgument("Expected shape ", one.ToString(), " or ", values.ToString(),
@@ -205,12 +219,12 @@ absl::Status CheckDenseTableKeys(const Tensor& empty_key, const Tensor& deleted_
     return InvalidArgument("Empty and deleted keys must have same shape, got shapes: ",
                            empty_key.shape().ToString(), " and ", deleted_key.shape().ToString());
   }
-  if (empty_key.rank() > 0) {
-    return Unimplemented("dense table: keys that are vectors are not supported");
-  }
+  if (empty_key.num_elements() == 0) return InvalidArgument("Empty key must have an element");
   const bool texts = empty_key.dtype() == DType::kString;
   const bool equal = texts
-                         ? empty_key.scalar<std::string>() == deleted_key.scalar<std::string>()
+                         ? std::equal(empty_key.data<std::string>(),
+                                      empty_key.data<std::string>() + empty_key.num_elements(),
+                                      deleted_key.data<std::string>())
                          : std::memcmp(empty_key.raw(), deleted_key.raw(), empty_key.bytes()) == 0;
   if (equal) return InvalidArgument("Empty and deleted keys cannot be equal");
   return absl::OkStatus();
@@ -220,26 +234,26 @@ void RegisterTableOps(OpRegistry& registry) {
   registry.Add(
       "MutableHashTableV2() -> (table_handle: resource); container: string = \"\"; shared_name: "
       "string = \"\"; use_node_name_sharing: bool = false; key_dtype: type; value_dtype: type",
-      {.handle_of = TableOfScalars});
+      {.shape_fn = shapes::Scalar, .handle_of = TableOfScalars});
   registry.Add(
       "MutableHashTableOfTensorsV2() -> (table_handle: resource); container: string = \"\"; "
       "shared_name: string = \"\"; use_node_name_sharing: bool = false; key_dtype: type; "
       "value_dtype: type; value_shape: shape = []",
-      {.handle_of = TableOfTensors});
+      {.shape_fn = shapes::Scalar, .handle_of = TableOfTensors});
   registry.Add(
       "AnonymousMutableHashTable() -> (table_handle: resource); key_dtype: type; value_dtype: type",
-      {.handle_of = TableOfScalars});
+      {.shape_fn = shapes::Scalar, .handle_of = TableOfScalars});
   registry.Add(
       "AnonymousMutableHashTableOfTensors() -> (table_handle: resource); key_dtype: type; "
       "value_dtype: type; value_shape: shape = []",
-      {.handle_of = TableOfTensors});
+      {.shape_fn = shapes::Scalar, .handle_of = TableOfTensors});
   registry.Add(
       "HashTableV2() -> (table_handle: resource); container: string = \"\"; shared_name: string = "
       "\"\"; use_node_name_sharing: bool = false; key_dtype: type; value_dtype: type",
-      {.handle_of = StaticTable});
+      {.shape_fn = shapes::Scalar, .handle_of = StaticTable});
   registry.Add(
       "AnonymousHashTable() -> (table_handle: resource); key_dtype: type; value_dtype: type",
-      {.handle_of = StaticTable});
+      {.shape_fn = shapes::Scalar, .handle_of = StaticTable});
   // Their kernels run behind the handle and begin the table with these keys.
   registry.Add(
       "MutableDenseHashTableV2(empty_key: key_dtype, deleted_key: key_dtype) -> (table_handle: "
@@ -247,12 +261,12 @@ void RegisterTableOps(OpRegistry& registry) {
       "bool "
       "= false; key_dtype: type; value_dtype: type; value_shape: shape = []; initial_num_buckets: "
       "int = 131072; max_load_factor: float = 0.8",
-      {.handle_of = DenseTable});
+      {.shape_fn = KeyOfDense, .handle_of = DenseTable});
   registry.Add(
       "AnonymousMutableDenseHashTable(empty_key: key_dtype, deleted_key: key_dtype) -> "
       "(table_handle: resource); key_dtype: type; value_dtype: type; value_shape: shape = []; "
       "initial_num_buckets: int = 131072; max_load_factor: float = 0.8",
-      {.handle_of = DenseTable});
+      {.shape_fn = KeyOfDense, .handle_of = DenseTable});
   registry.Add(
       "InitializeTableV2(table_handle: resource, keys: Tkey, values: Tval) -> (); Tkey: type; "
       "Tval: type",

@@ -25,10 +25,13 @@ inline bool IsTable(const ResourceType& type) {
          type.kind == &kDenseTableKind;
 }
 
-/// Errors: kInvalidArgument unless `keys` are keys of a table of that type, of any shape.
-absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys);
+/// Errors: kInvalidArgument unless `keys` are keys of a table of that type, in any order. `key`:
+/// the shape of one, which of a dense table may be a vector: its type does not say that.
+absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys,
+                            const Shape& key = Shape());
 /// Errors: also unless there is a value for each.
-absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, const Tensor& values);
+absl::Status CheckTableEntries(const ResourceType& type, const Tensor& keys, const Tensor& values,
+                               const Shape& key = Shape());
 
 /// What InitializeTableV2 asks of them besides: vectors that are not empty.
 absl::Status CheckInitialEntries(const ResourceType& type, const Tensor& keys,
@@ -54,7 +57,7 @@ absl::Status CheckTableText(const ResourceType& type, const TableTextAttrs& attr
 /// The shape of the values that are found for `keys`. Errors: as CheckTableKeys;
 /// kInvalidArgument unless `default_value` is one value, or one for each key.
 absl::StatusOr<Shape> PrepareTableFind(const ResourceType& type, const Tensor& keys,
-                                       const Tensor& default_value);
+                                       const Tensor& default_value, const Shape& key = Shape());
 
 /// How many rows a dense table exports: TensorFlow's is an array that doubles as it fills.
 struct DenseTableAttrs {
@@ -66,8 +69,7 @@ struct DenseTableAttrs {
 };
 absl::Status CheckNumBuckets(int64_t num_buckets);
 
-/// Errors: kInvalidArgument unless they are two keys that differ; kUnimplemented for vectors, which
-/// are keys to TensorFlow: the shape of what is found for them is known to the table alone.
+/// Errors: kInvalidArgument unless they are two keys, scalars or vectors, that differ.
 absl::Status CheckDenseTableKeys(const Tensor& empty_key, const Tensor& deleted_key);
 
 }  // namespace formwork

@@ -57,6 +57,35 @@ def test_a_dense_table(live):
     assert refused.value.code == "INVALID_ARGUMENT"
 
 
+def test_a_dense_table_whose_keys_are_vectors(live):
+  table = live.table("d", kind="dense", key_dtype="int64", keys=[[1, 2], [3, 4]], values=[5, 6],
+                     empty_key=[0, 0], deleted_key=[-1, -1], default_value=-7)
+  np.testing.assert_array_equal(table.lookup([[3, 4], [3, 5]]), [6, -7])
+  np.testing.assert_array_equal(table.lookup([[[3, 4]], [[1, 2]]], [[0], [0]]), [[6], [5]])
+  assert table.lookup([1, 2]) == 5
+  table.insert([[[8, 8]]], [[9]])
+  table.remove([[1, 2]])
+  keys, values = table.export()
+  held = {tuple(k): v for k, v in zip(keys, values) if k[0] > 0}
+  assert held == {(3, 4): 6, (8, 8): 9} and table.size() == 2
+  again = live.table("d", kind="dense", key_dtype="int64", empty_key=[0, 0], deleted_key=[-1, -1])
+  assert again.existed and again.lookup([[8, 8]]) == 9
+  with pytest.raises(formwork.Error, match="expected keys of 2 elements") as refused:
+    table.lookup([1, 2, 3])
+  assert refused.value.code == "INVALID_ARGUMENT"
+  with pytest.raises(formwork.Error, match="as a table key is not allowed") as refused:
+    table.insert([[0, 0]], [1])
+  assert refused.value.code == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize("empty, deleted", [([0, 0], [1]), (0, [1]), ([[0]], [[1]]), ([], [])])
+def test_what_are_no_keys_of_a_dense_table(live, empty, deleted):
+  with pytest.raises(formwork.Error) as refused:
+    live.table("no", kind="dense", key_dtype="int64", empty_key=empty, deleted_key=deleted)
+  assert refused.value.code == "INVALID_ARGUMENT"
+  assert live._resources() == []
+
+
 def test_a_dense_tables_keys_differ(live):
   with pytest.raises(formwork.Error, match="cannot be equal") as refused:
     live.table("same", kind="dense", empty_key=b"a", deleted_key=b"a")

@@ -254,7 +254,6 @@ def test_what_another_process_has_pushed_is_attached_to(fake, server):
 
 
 def test_what_is_no_variable_is_named(server, tmp_path):
-  table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, [0, 0], [1, 1])
   queue = tf.queue.FIFOQueue(3, [tf.float32])
   writer = tf.summary.create_file_writer(str(tmp_path))
 
@@ -263,7 +262,6 @@ def test_what_is_no_variable_is_named(server, tmp_path):
       return tf.summary.write("a", 1.)
 
   for function, words in (
-      (lambda: table.size(), "DenseHashTable; lookup tables whose keys are vectors stay here"),
       (queue.size, "QueueInterface; queues stay here"),
       (write, "SummaryWriterInterface; summaries are written here")):
     with pytest.raises(tf.errors.UnimplementedError, match=words):

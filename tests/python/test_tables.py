@@ -392,10 +392,67 @@ def test_dense_tables_made_inside_are_each_their_own(live):
   assert [t.numpy() for t in live.function(work)()] == [1, 0]
 
 
-def test_vectors_as_keys_are_not_sent_yet(live):
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.string], ids=lambda t: t.name)
+@pytest.mark.parametrize("row", [(), (2,)], ids=["scalars", "vectors"])
+def test_vectors_as_keys(live, dtype, row):
+  key = lambda rows: tf.cast(rows, dtype) if dtype.is_integer else tf.strings.as_string(rows)
+  keys = key([[0, 1], [1, 2], [1, 3], [1, 0]])
+  values = tf.reshape(tf.range(4 * (row or (1,))[0], dtype=tf.float32), (4, *row))
+
+  def work(table, found):
+    table.insert(keys, values)
+    table.insert(keys[:1], values[3:])
+    table.remove(keys[1:2])
+    return table.lookup(found), table.size(), table.export()
+
+  results = []
+  for make in (tf.function, live.function):
+    table = tf.lookup.experimental.DenseHashTable(
+        dtype, tf.float32, tf.fill(row, -1.), key([0, 3]), key([9, 9]), initial_num_buckets=8)
+    table.insert(key([[5, 5]]), values[:1])  # What it holds is sent.
+    found = make(work)(table, key([[0, 1], [1, 2], [5, 5], [7, 7]])) + (
+        table.size(), table.lookup(keys), table.export())
+    # What TensorFlow exports changes with the table.
+    found = tf.nest.map_structure(lambda t: np.array(t.numpy()), found)
+    table.insert(key([[6, 6]]), values[1:2])
+    table.remove(key([[5, 5]]))
+    results.append(found + (make(lambda t, k: t.lookup(k))(table, key([[6, 6], [5, 5]])),))
+  for want, got in zip(*results):
+    if isinstance(want, (list, tuple)):
+      assert want[0].shape == got[0].shape and want[1].shape == got[1].shape
+      by_key = lambda pair: sorted(zip(pair[0].tolist(), pair[1].tolist()))
+      named = lambda pair: [p for p in by_key(pair) if p[0] not in (
+          key([0, 3]).numpy().tolist(), key([9, 9]).numpy().tolist())]
+      assert named(want) == named(got)
+    else:
+      np.testing.assert_array_equal(want, got)
+
+
+def test_keys_that_are_no_such_vectors(live):
   table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, [0, 0], [1, 1])
-  with pytest.raises(tf.errors.UnimplementedError, match="not a DenseHashTable; lookup tables"):
-    live.function(lambda: table.size())()
+  find = live.function(lambda keys: table.lookup(keys))
+  with pytest.raises(tf.errors.InvalidArgumentError, match="Expected keys that are vectors of 2"):
+    find(tf.constant([[1, 2, 3]], tf.int64))
+  with pytest.raises(tf.errors.InvalidArgumentError, match="deleted_key as a table key"):
+    find(tf.constant([[1, 2], [1, 1]], tf.int64))
+  assert find(tf.zeros([0, 2], tf.int64)).shape == [0]
+  # TensorFlow takes rows of keys alone.
+  assert find(tf.constant([3, 4], tf.int64)).shape == []
+  assert find(tf.zeros([3, 1, 2], tf.int64) + 5).shape == [3, 1]
+
+
+def test_the_shape_of_what_is_found_by_vectors_is_not_guessed(live):
+  table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, [0, 0], [1, 1])
+  table.insert([[3, 4]], [5])
+
+  @live.function
+  def f(keys):
+    found = table.lookup(keys)
+    return found, tf.shape(found), tf.ones_like(found)
+
+  found, shape, ones = f(tf.constant([[3, 4], [0, 1], [1, 0]], tf.int64))
+  assert found.numpy().tolist() == [5, -1, -1]
+  assert shape.numpy().tolist() == [3] and ones.numpy().tolist() == [1, 1, 1]
 
 
 def test_a_table_that_a_function_makes_while_it_is_traced(live):

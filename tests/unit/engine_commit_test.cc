@@ -268,16 +268,26 @@ class TableCommitTest : public EngineCommitTest, public ::testing::WithParamInte
  protected:
   static constexpr int64_t kKeys = 20000;
 
+ public:
+  static std::string KindOf(const std::string& op) {
+    if (!op.starts_with("MutableDense")) return "Mutable";
+    return op.find("e1") != std::string::npos ? "DenseOfVectors" : "Dense";
+  }
+
+ protected:
   void SetUp() override {
     Begin();
-    const std::string table =
-        absl::StrCat("e = Const int64[] -1\nd = Const int64[] -2\nt = ", GetParam(),
-                     " shared_name=\"t\" ", "key_dtype=int64 value_dtype=float\n",
-                     "k = Placeholder dtype=int64\nv = Placeholder dtype=float\n");
-    insert_ = Make("insert", table, "i = LookupTableInsertV2(t, k, v) Tin=int64 Tout=float");
-    remove_ = Make("remove", table, "i = LookupTableRemoveV2(t, k) Tin=int64");
+    const std::string table = absl::StrCat(
+        "e = Const int64[] -1\nd = Const int64[] -2\ne1 = Const int64[1] -1\n",
+        "d1 = Const int64[1] -2\nt = ", GetParam(), " shared_name=\"t\" ",
+        "key_dtype=int64 value_dtype=float\nk = Placeholder dtype=int64\n",
+        "v = Placeholder dtype=float\nm = Const int32[] -1\n",
+        "q = ", KindOf(GetParam()) == "DenseOfVectors" ? "ExpandDims(k, m)" : "Identity(k)",
+        " T=int64\n");
+    insert_ = Make("insert", table, "i = LookupTableInsertV2(t, q, v) Tin=int64 Tout=float");
+    remove_ = Make("remove", table, "i = LookupTableRemoveV2(t, q) Tin=int64");
     find_ = Make("find", table,
-                 "y = LookupTableFindV2(t, k, v) Tin=int64 Tout=float\n"
+                 "y = LookupTableFindV2(t, q, v) Tin=int64 Tout=float\n"
                  "n = LookupTableSizeV2(t)\ni = Identity(n) T=int64",
                  {"y:0", "n:0"});
   }
@@ -337,11 +347,9 @@ class TableCommitTest : public EngineCommitTest, public ::testing::WithParamInte
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, TableCommitTest,
-                         ::testing::Values("MutableHashTableV2", "MutableDenseHashTableV2(e, d)"),
-                         [](const auto& info) {
-                           return std::string(info.param).starts_with("MutableDense") ? "Dense"
-                                                                                      : "Mutable";
-                         });
+                         ::testing::Values("MutableHashTableV2", "MutableDenseHashTableV2(e, d)",
+                                           "MutableDenseHashTableV2(e1, d1)"),
+                         [](const auto& info) { return TableCommitTest::KindOf(info.param); });
 
 TEST_P(TableCommitTest, OfATableItsChangesAreWritten) {
   EXPECT_GT(BytesOf([&] { Insert(Range(0, 10000), 1); }), 100'000u);

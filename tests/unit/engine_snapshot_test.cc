@@ -314,6 +314,31 @@ TEST_F(EngineSnapshotTest, ADenseTableGoesOn) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("Using the empty_key")));
 }
 
+TEST_F(EngineSnapshotTest, ADenseTableOfVectorsGoesOn) {
+  constexpr absl::string_view kTable =
+      "x = Placeholder dtype=float\ne = Const string[2] \"\" \"\"\nd = Const string[2] \"-\" \"\"\n"
+      "t = MutableDenseHashTableV2(e, d) shared_name=\"t\" key_dtype=string value_dtype=float "
+      "initial_num_buckets=4\nk = Const string[1,2] \"a\" \"\"\n";
+  ASSERT_OK_AND_ASSIGN(
+      const Registered insert,
+      Register("insert",
+               absl::StrCat(kTable,
+                            "v = Reshape(x, n) T=float\nn = Const int32[1] 1\n"
+                            "i = LookupTableInsertV2(t, k, v) Tin=string Tout=float"),
+               {Spec("x:0")}, {}, {}, {"i"}));
+  ASSERT_OK_AND_ASSIGN(
+      const Registered find,
+      Register("find",
+               absl::StrCat(kTable, "y = LookupTableFindV2(t, k, x) Tin=string Tout=float\n",
+                            "s = Const int32[0]\nz = Reshape(y, s) T=float"),
+               {Spec("x:0")}, {"z:0"}));
+  ASSERT_OK(Run(insert.function.id, Owned(Tensor::Scalar(3.0f))).status);
+  Snapshot();
+  Crash();
+  Begin();
+  EXPECT_EQ(Value(find.function.id, -1), 3);
+}
+
 TEST_F(EngineSnapshotTest, WhatWasRemovedStaysRemoved) {
   NewVariable("v", 1);
   NewVariable("gone", 1);

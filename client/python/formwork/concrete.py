@@ -299,8 +299,7 @@ _INSTEAD = (
                 "elements"),
     ("Iterator", "iterators of this kind stay here: take the elements outside of the function and "
                  "pass them"),
-    ("Table|Lookup", "lookup tables whose keys are vectors stay here: look keys up outside of the "
-                     "function"),
+    ("Table|Lookup", "lookup tables of this kind stay here: look keys up outside of the function"),
     ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
     ("Summary", "summaries are written here: return the values and write them outside"))
 

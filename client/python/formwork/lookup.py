@@ -25,19 +25,25 @@ class Table(resources.Resource, of=["table", "static table", "dense table"]):
 
   Attributes:
     default_value: what lookup gives for a key that is not there; None: zero, or an empty string.
+    key_shape: of a dense one, whose type does not say it: () or (n,).
   """
 
-  __slots__ = ("default_value",)
+  __slots__ = ("default_value", "key_shape")
   kind = "table"
   default_value: Any
+  key_shape: tuple[int, ...]
 
   def __init__(self, server, info, epoch, existed=True):
     self.default_value = None
+    self.key_shape = ()
     super().__init__(server, info, epoch, existed)
 
   def lookup(self, keys: Any, default_value: Any = None,
              timeout: float | None = None) -> np.ndarray:
-    """The values of keys of any shape, one for each; default_value: one, or one for each key."""
+    """The values of keys of any shape, one for each; default_value: one, or one for each key.
+
+    Where keys are vectors, the last dimension is theirs.
+    """
     return self._server._do(finding(self, keys, default_value, timeout))
 
   def insert(self, keys: Any, values: Any, timeout: float | None = None) -> None:
@@ -58,22 +64,36 @@ class Table(resources.Resource, of=["table", "static table", "dense table"]):
 
 
 class Type:
-  """Dtypes of keys and values by their names, and a value's shape: () or (n,)."""
+  """Dtypes of keys and values by their names, and a value's and a key's shape: () or (n,)."""
 
-  def __init__(self, key, value, shape):
-    self.key, self.value, self.shape = key, value, shape
+  def __init__(self, key, value, shape, key_shape=()):
+    self.key, self.value, self.shape, self.key_shape = key, value, shape, key_shape
 
   @classmethod
-  def of(cls, text):
+  def of(cls, table):
     """Of what the server writes: "table string[] -> int64[]"."""
-    key, value, n = _TYPE.match(text).groups()
-    return cls(key, value, (int(n),) if n else ())
+    key, value, n = _TYPE.match(table.type).groups()
+    return cls(key, value, (int(n),) if n else (), table.key_shape)
 
   def path(self):
-    return "/".join([self.key, self.value, *map(str, self.shape)])
+    return "/".join([self.key, *map(str, self.key_shape), self.value, *map(str, self.shape)])
 
   def keys(self, given, name):
-    return _array(given, self.key, "table '%s': keys" % name)
+    keys = _array(given, self.key, "table '%s': keys" % name)
+    return self._checked_keys(keys, name)
+
+  def _checked_keys(self, keys, name):
+    rank = len(self.key_shape)
+    if keys.size == 0 and keys.ndim < 1 + rank:
+      return keys.reshape((0, *self.key_shape))
+    if rank and keys.shape[-1:] != self.key_shape:
+      raise errors.invalid("table '%s': expected keys of %d elements, got shape %s" % (
+          name, self.key_shape[0], list(keys.shape)))
+    return keys
+
+  def each(self, keys):
+    """The shape that keys have beside that of one."""
+    return keys.shape[:keys.ndim - len(self.key_shape)]
 
   def values(self, given, shapes, name):
     """shapes: that it may have."""
@@ -113,7 +133,8 @@ def making(server, name, kind, table_type, keys, values, default, dense_keys, ti
     handle = graph.node("HashTableV2", **same)
   elif kind == "dense":
     dense = [graph.node("Placeholder", dtype=same["key_dtype"]) for _ in dense_keys]
-    specs = [types.TensorSpec(key + ":0", table_type.key, []) for key in dense]
+    specs = [types.TensorSpec(key + ":0", table_type.key, list(table_type.key_shape))
+             for key in dense]
     handle = graph.node("MutableDenseHashTableV2", *dense, value_shape=table_type.shape, **same)
   elif table_type.shape:
     handle = graph.node("MutableHashTableOfTensorsV2", value_shape=table_type.shape, **same)
@@ -126,6 +147,7 @@ def making(server, name, kind, table_type, keys, values, default, dense_keys, ti
     answer = yield "request", "GetVariable", request, timeout
     table = resources.from_info(server, answer.variable, answer.epoch, existed)
     table.default_value = default
+    table.key_shape = table_type.key_shape
     if existed:
       return table
     try:
@@ -145,35 +167,36 @@ def making(server, name, kind, table_type, keys, values, default, dense_keys, ti
 
 
 def finding(table, keys, default, timeout):
-  kind = Type.of(table.type)
+  kind = Type.of(table)
   keys = kind.keys(keys, table.name)
   if default is None:
     default = table.default_value
   if default is None:
     default = np.full(kind.shape, b"", object) if kind.value == "string" else np.zeros(kind.shape)
-  values = kind.values(default, [kind.shape, keys.shape + kind.shape], table.name)
+  values = kind.values(default, [kind.shape, kind.each(keys) + kind.shape], table.name)
   return (yield from _running(table, kind, "find", [keys, values], timeout,
                               "/each" if values.shape != kind.shape else ""))[0]
 
 
 def changing(table, what, given, timeout):
-  kind = Type.of(table.type)
+  kind = Type.of(table)
   arrays = [kind.keys(given[0], table.name)]
   if len(given) > 1:
-    arrays.append(kind.values(given[1], [arrays[0].shape + kind.shape], table.name))
-  arrays = [np.ascontiguousarray(arrays[0].reshape(-1))] + [
+    arrays.append(kind.values(given[1], [kind.each(arrays[0]) + kind.shape], table.name))
+  arrays = [np.ascontiguousarray(arrays[0].reshape((-1, *kind.key_shape)))] + [
       np.ascontiguousarray(a.reshape((-1,) + kind.shape)) for a in arrays[1:]]
   yield from _running(table, kind, what, arrays, timeout)
 
 
 def exporting(table, timeout):
-  kind = Type.of(table.type)
+  kind = Type.of(table)
   keys, values = yield from _running(table, kind, "export", [], timeout)
-  return keys.reshape(-1), values.reshape((-1,) + kind.shape)  # A dense one's scalars are rows.
+  # A dense one's scalars are rows.
+  return keys.reshape((-1, *kind.key_shape)), values.reshape((-1,) + kind.shape)
 
 
 def sizing(table, timeout):
-  return int((yield from _running(table, Type.of(table.type), "size", [], timeout))[0])
+  return int((yield from _running(table, Type.of(table), "size", [], timeout))[0])
 
 
 _OPS = {
@@ -210,7 +233,7 @@ def _one_op(server, name, kind, what, timeout):
   for tensor in inputs:
     dtype = kind.key if tensor == "keys" else kind.value
     # Keys of any shape are found; what is found instead has the shape of one value, or of all.
-    shape = [None] if what != "find" else None
+    shape = [None, *kind.key_shape] if what != "find" else None
     if tensor == "values":
       shape = list(kind.shape) if what == "find" and not name.endswith("/each") else (
           None if what == "find" else [None, *kind.shape])

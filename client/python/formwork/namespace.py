@@ -218,7 +218,7 @@ class Namespace:
     Args:
       kind: "mutable"; "static": only read, once it holds `keys`, which then are at least one;
         "dense": as TensorFlow's, which keeps nothing under `empty_key` and `deleted_key`, and
-        exports its whole array, with these where it is empty.
+        exports its whole array, with these where it is empty. Keys are of their shape: () or (n,).
       key_dtype: int32, int64 or string. value_dtype: of plain data, or string.
       values: one for each of `keys`, all of one shape: () or, unless it is static, (n,).
       default_value: what lookup gives for keys that are not there.
@@ -229,9 +229,13 @@ class Namespace:
           "UNIMPLEMENTED", "table '%s': kind %r: there are mutable, static and dense" % (name, kind))
     if (kind == "dense") != (empty_key is not None and deleted_key is not None):
       raise errors.invalid("table '%s': a dense one takes an empty_key and a deleted_key" % name)
+    if np.shape(empty_key) != np.shape(deleted_key) or np.ndim(empty_key) > 1:
+      raise errors.invalid("table '%s': empty_key and deleted_key are two keys of one shape, () or "
+                           "(n,)" % name)
     key, value = (dtypes.name(dtypes.number(d)) for d in (key_dtype, value_dtype))
     shape = np.shape(values)[1:] if len(keys) else np.shape(default_value)
-    table_type = lookup.Type(key, value, tuple(shape))
+    table_type = lookup.Type(key, value, tuple(shape),
+                             tuple(np.shape(empty_key)) if kind == "dense" else ())
     dense_keys = table_type.keys([empty_key, deleted_key], name) if kind == "dense" else None
     return self._do(lookup.making(self, name, kind, table_type, table_type.keys(keys, name), values,
                                   default_value, dense_keys, timeout))

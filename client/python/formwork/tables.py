@@ -15,6 +15,7 @@ from tensorflow.python.ops import lookup_ops
 from formwork import errors
 from formwork import mirror
 from formwork import resources
+from formwork import tracing
 from formwork import types
 from formwork.v1 import variables_pb2
 
@@ -28,8 +29,8 @@ _CHANGES = {"import": gen_lookup_ops.lookup_table_import_v2,
 class Type(typing.NamedTuple):
   """Dtypes of keys and values, and a value's shape: () or (n,).
 
-  static: it is initialized once. dense: its empty and deleted key and its number of buckets; None
-  of other tables.
+  static: it is initialized once. dense: its empty and deleted key, which are tuples where keys are
+  vectors, and its number of buckets; None of other tables.
   """
 
   key: tf.DType
@@ -37,6 +38,11 @@ class Type(typing.NamedTuple):
   shape: tuple
   static: bool = False
   dense: tuple = None
+
+  @property
+  def key_shape(self):
+    """() or (n,)."""
+    return np.shape(self.dense[0]) if self.dense else ()
 
   def contents(self, handle):
     """What a table here holds: arrays of keys and values. None: it is not initialized."""
@@ -49,12 +55,15 @@ class Type(typing.NamedTuple):
   def set_contents(self, handle, contents):
     keys, values = contents
     if self.dense:  # TensorFlow takes the array as it is, where each key has its place.
-      # As objects: numpy's own strings do not tell b"\0" from b"".
-      held = ~np.isin(keys.reshape(-1), np.array(self.dense[:2], keys.dtype))
       gen_lookup_ops.lookup_table_import_v2(
-          handle, tf.fill(keys.shape, tf.constant(self.dense[0], self.key)),
+          handle, tf.broadcast_to(tf.constant(self.dense[0], self.key), keys.shape),
           tf.zeros(values.shape, self.value))
-      keys, values = keys.reshape(-1)[held], values.reshape((-1, *self.shape))[held]
+      rows = keys.reshape((len(keys), -1))
+      # As objects: numpy's own strings do not tell b"\0" from b"".
+      held = ~np.logical_or(*((rows == np.array(key, keys.dtype)).all(1)
+                              for key in self.dense[:2]))
+      keys = rows[held].reshape((-1, *self.key_shape))
+      values = values.reshape((-1, *self.shape))[held]
       gen_lookup_ops.lookup_table_insert_v2(
           handle, tf.constant(keys, self.key, keys.shape),
           tf.constant(values, self.value, values.shape))
@@ -102,14 +111,15 @@ class Type(typing.NamedTuple):
     if contents is not None and (len(contents[0]) or not self.static):
       keys, values = contents
       self._function(server, "initialize" if self.static else "import")(
-          remote, keys.reshape(-1), values.reshape((-1, *self.shape)))
+          remote, keys.reshape((-1, *self.key_shape)), values.reshape((-1, *self.shape)))
 
   def insert(self, server, remote, keys, values):
     self._function(server, "insert")(
-        remote, _array(tf.reshape(keys, [-1])), _array(tf.reshape(values, [-1, *self.shape])))
+        remote, _array(tf.reshape(keys, [-1, *self.key_shape])),
+        _array(tf.reshape(values, [-1, *self.shape])))
 
   def remove(self, server, remote, keys):
-    self._function(server, "remove")(remote, _array(tf.reshape(keys, [-1])))
+    self._function(server, "remove")(remote, _array(tf.reshape(keys, [-1, *self.key_shape])))
 
   def _function(self, server, what):
     known = server._table_functions
@@ -124,13 +134,16 @@ class Type(typing.NamedTuple):
       if what == "export":
         outputs = gen_lookup_ops.lookup_table_export_v2(inputs[0], self.key, self.value)
       else:
-        inputs.append(tf.compat.v1.placeholder(self.key, [None], "keys"))
+        # That keys may be vectors is not what TensorFlow's shape function of an import says.
+        keys = None if what == "import" and self.key_shape else [None, *self.key_shape]
+        inputs.append(tf.compat.v1.placeholder(self.key, keys, "keys"))
         if what != "remove":
           inputs.append(tf.compat.v1.placeholder(self.value, [None, *self.shape], "values"))
         targets = [_CHANGES[what](*inputs).name]
-    name = "%s.%s/%s/%s%s" % (_FUNCTIONS, what, self.key.name, self.value.name,
-                              "/%d" % self.shape if self.shape else "")
-    specs = [types.TensorSpec(t.name, t.dtype.name, t.shape.as_list()) for t in inputs]
+    name = "%s.%s/%s%s/%s%s" % (
+        _FUNCTIONS, what, self.key.name, "".join("/%d" % n for n in self.key_shape),
+        self.value.name, "/%d" % self.shape if self.shape else "")
+    specs = [types.TensorSpec(t.name, t.dtype.name, tracing.shape_list(t.shape)) for t in inputs]
     return server.register(name, graph.as_graph_def().SerializeToString(), specs,
                            [t.name for t in outputs], targets=targets)
 
@@ -167,11 +180,9 @@ def _type_of(handle, owner):
   shape = tuple(owner._value_shape.as_list())
   if isinstance(owner, lookup_ops.MutableHashTable):
     return name, Type(key, value, shape)
-  keys = [tf.convert_to_tensor(k, key) for k in (owner._empty_key, owner._deleted_key)]
-  if keys[0].shape.rank != 0:
-    return None
-  return name, Type(key, value, shape,
-                    dense=(*(k.numpy() for k in keys), owner._initial_num_buckets))
+  keys = [tf.convert_to_tensor(k, key).numpy() for k in (owner._empty_key, owner._deleted_key)]
+  return name, Type(key, value, shape, dense=(
+      *(tuple(k.tolist()) if np.ndim(k) else k for k in keys), owner._initial_num_buckets))
 
 
 def local(handle, owner):
@@ -259,7 +270,8 @@ class Mirror:
     if context.executing_eagerly():
       keys = tf.convert_to_tensor(keys, self._key_dtype)
       values = tf.convert_to_tensor(values, self._value_dtype)
-      if values.shape == keys.shape + self._value_shape:  # Else TensorFlow says what it is.
+      # Else TensorFlow says what it is.
+      if values.shape == keys.shape[:keys.shape.rank - _key_rank(self)] + self._value_shape:
         return self._change(lambda bound: bound.insert(keys, values),
                             lambda: super(Mirror, self).insert(keys, values, name))
     return super().insert(keys, values, name)
@@ -289,6 +301,10 @@ class Mirror:
       for bound in mirror.bounds_of(self._resource_handle):
         bound.mark_changed()
     return result
+
+
+def _key_rank(table):
+  return np.ndim(getattr(table, "_empty_key", 0))
 
 
 _MIRRORS = {}

@@ -8,6 +8,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/device/host_allocator.h"
 
 namespace formwork {
 namespace {
@@ -15,23 +16,28 @@ namespace {
 // A tiny load factor must not take the doubling past what is a size.
 constexpr int64_t kMostBuckets = int64_t{1} << 40;
 
+// Whether row `i` of `keys` is `key`.
 bool Equals(const Tensor& keys, int64_t i, const Tensor& key) {
-  if (keys.dtype() == DType::kString)
-    return keys.data<std::string>()[i] == key.scalar<std::string>();
-  const size_t width = DTypeSize(keys.dtype());
-  return std::memcmp(static_cast<const char*>(keys.raw()) + static_cast<size_t>(i) * width,
-                     key.raw(), width) == 0;
+  const int64_t n = key.num_elements();
+  if (keys.dtype() == DType::kString) {
+    const std::string* const texts = keys.data<std::string>() + i * n;
+    return std::equal(texts, texts + n, key.data<std::string>());
+  }
+  return std::memcmp(static_cast<const char*>(keys.raw()) + static_cast<size_t>(i) * key.bytes(),
+                     key.raw(), key.bytes()) == 0;
 }
 
 // Rows [begin, end) of `to` become `key`.
 void FillKeys(Tensor& to, int64_t begin, int64_t end, const Tensor& key) {
+  const int64_t n = key.num_elements();
   ForBlocks(end - begin, kCheapItems, [&](int64_t first, int64_t last) {
     for (int64_t i = begin + first; i < begin + last; ++i) {
       if (to.dtype() == DType::kString) {
-        to.mutable_data<std::string>()[i] = key.scalar<std::string>();
+        const std::string* const texts = key.data<std::string>();
+        std::copy(texts, texts + n, to.mutable_data<std::string>() + i * n);
       } else {
-        const size_t width = DTypeSize(to.dtype());
-        std::memcpy(to.mutable_data<char>() + static_cast<size_t>(i) * width, key.raw(), width);
+        std::memcpy(to.mutable_data<char>() + static_cast<size_t>(i) * key.bytes(), key.raw(),
+                    key.bytes());
       }
     }
   });
@@ -72,10 +78,13 @@ class DenseTable final : public Table {
   const Table& entries() const { return *entries_; }
 
   int64_t size() const override { return entries_->size(); }
-  size_t bytes() const override { return sizeof(*this) + entries_->bytes(); }
+  size_t bytes() const override {
+    return sizeof(*this) + keys_->empty.bytes() + keys_->deleted.bytes() + entries_->bytes();
+  }
+  const Shape& key_shape() const override { return entries_->key_shape(); }
 
   absl::Status CheckKeys(const Tensor& keys) const override {
-    for (int64_t i = 0; i < keys.num_elements(); ++i) {
+    for (int64_t i = 0; i < keys.num_elements() / keys_->empty.num_elements(); ++i) {
       if (WorkIsCutAt(i)) return WorkStatus();
       if (Equals(keys, i, keys_->empty)) {
         return InvalidArgument("Using the empty_key as a table key is not allowed");
@@ -94,7 +103,8 @@ class DenseTable final : public Table {
   // As if each key were a new one.
   std::shared_ptr<Table> WithEntries(const Tensor& keys, const Tensor& values) const override {
     DenseTableAttrs array = array_;
-    const double wanted = static_cast<double>(size()) + static_cast<double>(keys.num_elements());
+    const double given = static_cast<double>(keys.num_elements() / keys_->empty.num_elements());
+    const double wanted = static_cast<double>(size()) + given;
     while (wanted > static_cast<double>(array.num_buckets) * array.max_load_factor &&
            array.num_buckets < kMostBuckets) {
       array.num_buckets *= 2;
@@ -114,7 +124,8 @@ class DenseTable final : public Table {
   absl::StatusOr<std::shared_ptr<Table>> Imported(const Tensor& keys, const Tensor& values,
                                                   Allocator& allocator) const override {
     DenseTableAttrs array = array_;
-    array.num_buckets = keys.rank() == 1 ? keys.dim(0) : 0;
+    const Shape& key = key_shape();
+    array.num_buckets = keys.rank() == 1 + key.rank() ? keys.dim(0) : 0;
     FORMWORK_RETURN_IF_ERROR(CheckNumBuckets(array.num_buckets));
     FORMWORK_ASSIGN_OR_RETURN(Tensor kept_keys, keys.Clone(allocator));
     FORMWORK_ASSIGN_OR_RETURN(Tensor kept_values, values.Clone(allocator));
@@ -123,13 +134,15 @@ class DenseTable final : public Table {
     for (int64_t i = 0; i < array.num_buckets; ++i) {
       if (WorkIsCutAt(i)) return WorkStatus();
       if (Equals(keys, i, keys_->empty) || Equals(keys, i, keys_->deleted)) continue;
-      MoveRow(kept_keys, 1, i, kept);
+      MoveRow(kept_keys, key.num_elements(), i, kept);
       MoveRow(kept_values, row_elements, i, kept++);
     }
     // A shape of fewer rows: what is behind them is not looked at.
+    Dims rows = {kept};
+    rows.insert(rows.end(), key.dims().begin(), key.dims().end());
     FORMWORK_ASSIGN_OR_RETURN(
         std::shared_ptr<Table> entries,
-        entries_->Imported(kept_keys.Reshaped(Shape({kept})), kept_values, allocator));
+        entries_->Imported(kept_keys.Reshaped(Shape::Trusted(rows)), kept_values, allocator));
     return std::make_shared<DenseTable>(keys_, array, 0, std::move(entries));
   }
 
@@ -183,18 +196,6 @@ class DenseTable final : public Table {
   std::shared_ptr<const Table> entries_;
 };
 
-// In no memory of the call's.
-Tensor OwnKey(const Tensor& key) {
-  switch (key.dtype()) {
-    case DType::kString:
-      return Tensor::StringScalar(key.scalar<std::string>());
-    case DType::kInt32:
-      return Tensor::Scalar(key.scalar<int32_t>());
-    default:
-      return Tensor::Scalar(key.scalar<int64_t>());
-  }
-}
-
 absl::StatusOr<std::shared_ptr<const DenseTable::Keys>> KeysOf(const ResourceType& type,
                                                                const Tensor& empty_key,
                                                                const Tensor& deleted_key) {
@@ -202,8 +203,9 @@ absl::StatusOr<std::shared_ptr<const DenseTable::Keys>> KeysOf(const ResourceTyp
   FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, deleted_key));
   FORMWORK_RETURN_IF_ERROR(CheckDenseTableKeys(empty_key, deleted_key));
   auto keys = std::make_shared<DenseTable::Keys>();
-  keys->empty = OwnKey(empty_key);
-  keys->deleted = OwnKey(deleted_key);
+  // In no memory of the call's.
+  FORMWORK_ASSIGN_OR_RETURN(keys->empty, empty_key.Clone(ProcessAllocator()));
+  FORMWORK_ASSIGN_OR_RETURN(keys->deleted, deleted_key.Clone(ProcessAllocator()));
   return keys;
 }
 
@@ -214,7 +216,7 @@ absl::StatusOr<std::shared_ptr<Table>> EmptyDenseTable(const ResourceType& type,
                                                        const Tensor& deleted_key,
                                                        const DenseTableAttrs& attrs) {
   FORMWORK_ASSIGN_OR_RETURN(auto keys, KeysOf(type, empty_key, deleted_key));
-  return std::make_shared<DenseTable>(std::move(keys), attrs, 0, EmptyTable(type));
+  return std::make_shared<DenseTable>(keys, attrs, 0, EmptyTable(type, keys->empty.shape()));
 }
 
 absl::StatusOr<std::vector<Tensor>> PartsOfDenseTable(const ResourceType& type, const Table& table,
@@ -242,10 +244,11 @@ absl::StatusOr<std::shared_ptr<Table>> DenseTableOfParts(const ResourceType& typ
                    parts[5].dtype() == DType::kFloat && parts[5].rank() == 0 &&
                    parts[6].dtype() == DType::kInt64 && parts[6].rank() == 0;
   if (!fit) return InvalidArgument("not the parts of a dense table");
-  FORMWORK_RETURN_IF_ERROR(CheckTableEntries(type, parts[0], parts[1]));
   FORMWORK_ASSIGN_OR_RETURN(auto keys, KeysOf(type, parts[2], parts[3]));
+  const Shape& key = keys->empty.shape();
+  FORMWORK_RETURN_IF_ERROR(CheckTableEntries(type, parts[0], parts[1], key));
   const DenseTableAttrs array = {parts[4].scalar<int64_t>(), parts[5].scalar<float>()};
-  std::shared_ptr<Table> entries = EmptyTable(type)->WithEntries(parts[0], parts[1]);
+  std::shared_ptr<Table> entries = EmptyTable(type, key)->WithEntries(parts[0], parts[1]);
   if (array.num_buckets < entries->size()) return InvalidArgument("not the parts of a dense table");
   return std::make_shared<DenseTable>(std::move(keys), array, parts[6].scalar<int64_t>(),
                                       std::move(entries));

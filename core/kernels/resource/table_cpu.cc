@@ -107,8 +107,9 @@ absl::StatusOr<KernelFn> MakeFind(KernelInit&) {
       return FailedPrecondition("Table not initialized.");
     }
     const Tensor& default_value = ctx.input(2);
-    FORMWORK_ASSIGN_OR_RETURN(const Shape shape,
-                              PrepareTableFind(opened.type, ctx.input(1), default_value));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const Shape shape,
+        PrepareTableFind(opened.type, ctx.input(1), default_value, opened.table->key_shape()));
     FORMWORK_RETURN_IF_ERROR(opened.table->CheckKeys(ctx.input(1)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(0, default_value.dtype(), shape));
     opened.table->Find(ctx.input(1), default_value, *values);
@@ -228,17 +229,18 @@ absl::StatusOr<KernelFn> MakeInsert(KernelInit&) {
     if (opened.is_static()) {
       return kImport ? Initialize(ctx, opened) : NotOfStaticTables("Insert");
     }
+    const Shape& key = opened.table->key_shape();
     if (kImport) {
       const bool dense = opened.type.kind == &kDenseTableKind;
-      const Tensor keys = dense ? AsVector(ctx.input(1)) : ctx.input(1);
+      const Tensor keys = dense && key.rank() == 0 ? AsVector(ctx.input(1)) : ctx.input(1);
       const Tensor values =
           dense && opened.type.parts[1].shape.rank() == 0 ? AsVector(ctx.input(2)) : ctx.input(2);
-      FORMWORK_RETURN_IF_ERROR(CheckTableEntries(opened.type, keys, values));
+      FORMWORK_RETURN_IF_ERROR(CheckTableEntries(opened.type, keys, values, key));
       FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Table> imported,
                                 opened.table->Imported(keys, values, ctx.allocator()));
       return Write(ctx, opened.handle, std::move(imported));
     }
-    FORMWORK_RETURN_IF_ERROR(CheckTableEntries(opened.type, ctx.input(1), ctx.input(2)));
+    FORMWORK_RETURN_IF_ERROR(CheckTableEntries(opened.type, ctx.input(1), ctx.input(2), key));
     FORMWORK_RETURN_IF_ERROR(opened.table->CheckKeys(ctx.input(1)));
     return Write(ctx, opened.handle, opened.table->WithEntries(ctx.input(1), ctx.input(2)));
   });
@@ -248,7 +250,7 @@ absl::StatusOr<KernelFn> MakeRemove(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
     if (opened.is_static()) return NotOfStaticTables("Remove");
-    FORMWORK_RETURN_IF_ERROR(CheckTableKeys(opened.type, ctx.input(1)));
+    FORMWORK_RETURN_IF_ERROR(CheckTableKeys(opened.type, ctx.input(1), opened.table->key_shape()));
     FORMWORK_RETURN_IF_ERROR(opened.table->CheckKeys(ctx.input(1)));
     return Write(ctx, opened.handle, opened.table->WithoutKeys(ctx.input(1)));
   });

@@ -34,7 +34,7 @@ struct IntegerKey {
   using Type = int64_t;
   class Reader {
    public:
-    explicit Reader(const Tensor& keys)
+    Reader(const Tensor& keys, int64_t)
         : narrow_(keys.dtype() == DType::kInt32), data_(static_cast<const char*>(keys.raw())) {}
     int64_t operator[](int64_t i) const {
       return narrow_ ? reinterpret_cast<const int32_t*>(data_)[i]
@@ -47,7 +47,7 @@ struct IntegerKey {
   };
   class Writer {
    public:
-    explicit Writer(Tensor& keys) : keys_(keys) {}
+    Writer(Tensor& keys, int64_t) : keys_(keys) {}
     void Put(int64_t i, int64_t key) {
       if (keys_.dtype() == DType::kInt32) {
         keys_.mutable_data<int32_t>()[i] = static_cast<int32_t>(key);
@@ -65,7 +65,7 @@ struct StringKey {
   using Type = std::string;
   class Reader {
    public:
-    explicit Reader(const Tensor& keys) : data_(keys.data<std::string>()) {}
+    Reader(const Tensor& keys, int64_t) : data_(keys.data<std::string>()) {}
     const std::string& operator[](int64_t i) const { return data_[i]; }
 
    private:
@@ -73,7 +73,7 @@ struct StringKey {
   };
   class Writer {
    public:
-    explicit Writer(Tensor& keys) : data_(keys.mutable_data<std::string>()) {}
+    Writer(Tensor& keys, int64_t) : data_(keys.mutable_data<std::string>()) {}
     void Put(int64_t i, const std::string& key) { data_[i] = key; }
 
    private:
@@ -153,13 +153,24 @@ struct BytesRow {
   };
 };
 
+// Keys that are vectors: of integers their bytes, of strings these.
+struct IntegersKey {
+  using Type = std::string;
+  struct Reader : BytesRow::Reader {
+    Reader(const Tensor& keys, int64_t n) : BytesRow::Reader(keys, n) {}
+  };
+  struct Writer : BytesRow::Writer {
+    Writer(Tensor& keys, int64_t n) : BytesRow::Writer(keys, n) {}
+  };
+};
+
 struct StringRow {
   using Type = std::string;
   struct Reader : StringKey::Reader {
-    Reader(const Tensor& values, int64_t) : StringKey::Reader(values) {}
+    Reader(const Tensor& values, int64_t n) : StringKey::Reader(values, n) {}
   };
   struct Writer : StringKey::Writer {
-    Writer(Tensor& values, int64_t) : StringKey::Writer(values) {}
+    Writer(Tensor& values, int64_t n) : StringKey::Writer(values, n) {}
   };
 };
 
@@ -189,18 +200,22 @@ struct StringsRow {
 
 // --- Tables -------------------------------------------------------------------------------------
 
-// Keys and values of so many entries.
-absl::StatusOr<std::vector<Tensor>> NewEntries(const ResourceType& type, int64_t entries,
-                                               Allocator& allocator) {
-  const auto& [key, value] = std::pair(type.parts[0].dtype, type.parts[1].dtype);
-  Dims dims = {entries};
-  FORMWORK_ASSIGN_OR_RETURN(const Shape rows, Shape::Make(dims));
-  const auto& row = type.parts[1].shape.dims();
+// So many rows of that shape.
+absl::StatusOr<Tensor> NewRows(DType dtype, int64_t rows, absl::Span<const int64_t> row,
+                               Allocator& allocator) {
+  Dims dims = {rows};
   dims.insert(dims.end(), row.begin(), row.end());
   FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+  return Tensor::Allocate(allocator, dtype, shape);
+}
+
+// Keys and values of so many entries.
+absl::StatusOr<std::vector<Tensor>> NewEntries(const ResourceType& type, const Shape& key,
+                                               int64_t entries, Allocator& allocator) {
   std::vector<Tensor> parts(2);
-  FORMWORK_ASSIGN_OR_RETURN(parts[0], Tensor::Allocate(allocator, key, rows));
-  FORMWORK_ASSIGN_OR_RETURN(parts[1], Tensor::Allocate(allocator, value, shape));
+  FORMWORK_ASSIGN_OR_RETURN(parts[0], NewRows(type.parts[0].dtype, entries, key.dims(), allocator));
+  FORMWORK_ASSIGN_OR_RETURN(parts[1], NewRows(type.parts[1].dtype, entries,
+                                              type.parts[1].shape.ToShape()->dims(), allocator));
   return parts;
 }
 
@@ -209,18 +224,20 @@ class TableOf final : public Table {
   using Map = PersistentMap<typename Key::Type, typename Row::Type>;
 
  public:
-  explicit TableOf(int64_t row_elements) : row_elements_(row_elements) {}
+  TableOf(const Shape& key, int64_t row_elements)
+      : key_shape_(key), key_elements_(key.num_elements()), row_elements_(row_elements) {}
 
   int64_t size() const override { return static_cast<int64_t>(map_.size()); }
+  const Shape& key_shape() const override { return key_shape_; }
   // A leaf that is half full takes as much again.
   size_t bytes() const override { return 2 * map_.size() * sizeof(typename Map::Entry) + heap_; }
 
   void Find(const Tensor& keys, const Tensor& default_value, Tensor& values) const override {
-    const typename Key::Reader key(keys);
+    const typename Key::Reader key(keys, key_elements_);
     const typename Row::Reader defaults(default_value, row_elements_);
     const bool one_default = default_value.num_elements() == row_elements_;
     typename Row::Writer writer(values, row_elements_);
-    ParallelFor(keys.num_elements(), 1 << 10, [&](int64_t begin, int64_t end) {
+    ParallelFor(keys.num_elements() / key_elements_, 1 << 10, [&](int64_t begin, int64_t end) {
       typename Row::Writer rows = writer;
       map_.FindAll(
           begin, end, [&](int64_t i) -> decltype(auto) { return key[i]; },
@@ -235,12 +252,12 @@ class TableOf final : public Table {
   }
 
   std::shared_ptr<Table> WithEntries(const Tensor& keys, const Tensor& values) const override {
-    auto made = std::make_shared<TableOf>(row_elements_);
+    auto made = std::make_shared<TableOf>(key_shape_, row_elements_);
     typename Map::Editor editor(map_);
-    const typename Key::Reader key(keys);
+    const typename Key::Reader key(keys, key_elements_);
     const typename Row::Reader rows(values, row_elements_);
     size_t added = 0, gone = 0;
-    ForBlocks(keys.num_elements(), kDearItems, [&](int64_t begin, int64_t end) {
+    ForBlocks(keys.num_elements() / key_elements_, kDearItems, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         bool is_new;
         typename Row::Type& row = editor.At(key[i], &is_new);
@@ -259,11 +276,11 @@ class TableOf final : public Table {
   }
 
   std::shared_ptr<Table> WithoutKeys(const Tensor& keys) const override {
-    auto made = std::make_shared<TableOf>(row_elements_);
+    auto made = std::make_shared<TableOf>(key_shape_, row_elements_);
     typename Map::Editor editor(map_);
-    const typename Key::Reader key(keys);
+    const typename Key::Reader key(keys, key_elements_);
     size_t gone = 0;
-    ForBlocks(keys.num_elements(), kDearItems, [&](int64_t begin, int64_t end) {
+    ForBlocks(keys.num_elements() / key_elements_, kDearItems, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         editor.Erase(key[i], [&gone](const auto& k, const auto& row) {
           gone += HeapBytes(k) + HeapBytes(row);
@@ -277,11 +294,11 @@ class TableOf final : public Table {
 
   absl::StatusOr<std::shared_ptr<Table>> Imported(const Tensor& keys, const Tensor& values,
                                                   Allocator&) const override {
-    return TableOf(row_elements_).WithEntries(keys, values);
+    return TableOf(key_shape_, row_elements_).WithEntries(keys, values);
   }
 
   void Export(Tensor& keys, Tensor& values) const override {
-    typename Key::Writer key_writer(keys);
+    typename Key::Writer key_writer(keys, key_elements_);
     typename Row::Writer row_writer(values, row_elements_);
     int64_t i = 0;
     map_.ForEach([&](const auto& key, const auto& row) {
@@ -300,10 +317,11 @@ class TableOf final : public Table {
         old, [&](const auto&, const auto&) { return ++set + gone <= most; },
         [&](const auto&) { return set + ++gone <= most; });
     if (!few) return std::vector<Tensor>();
-    FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> changes, NewEntries(type, set, allocator));
+    FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> changes,
+                              NewEntries(type, key_shape_, set, allocator));
     FORMWORK_ASSIGN_OR_RETURN(changes.emplace_back(),
-                              Tensor::Allocate(allocator, type.parts[0].dtype, Shape({gone})));
-    typename Key::Writer keys(changes[0]), gone_keys(changes[2]);
+                              NewRows(type.parts[0].dtype, gone, key_shape_.dims(), allocator));
+    typename Key::Writer keys(changes[0], key_elements_), gone_keys(changes[2], key_elements_);
     typename Row::Writer rows(changes[1], row_elements_);
     int64_t next = 0, next_gone = 0;
     map_.VisitChanges(
@@ -321,20 +339,23 @@ class TableOf final : public Table {
   }
 
  private:
-  const int64_t row_elements_;
+  const Shape key_shape_;
+  const int64_t key_elements_, row_elements_;
   Map map_;
   size_t heap_ = 0;  // Bytes that keys and values have beside the entries.
 };
 
 template <typename Key>
-std::shared_ptr<Table> EmptyTableOf(DType value, const Shape& row) {
+std::shared_ptr<Table> EmptyTableOf(const Shape& key, DType value, const Shape& row) {
   const int64_t n = row.num_elements();
   if (value == DType::kString) {
-    if (row.rank() > 0) return std::make_shared<TableOf<Key, StringsRow>>(n);
-    return std::make_shared<TableOf<Key, StringRow>>(n);
+    if (row.rank() > 0) return std::make_shared<TableOf<Key, StringsRow>>(key, n);
+    return std::make_shared<TableOf<Key, StringRow>>(key, n);
   }
-  if (row.rank() == 0 && DTypeSize(value) <= 8) return std::make_shared<TableOf<Key, WordRow>>(n);
-  return std::make_shared<TableOf<Key, BytesRow>>(n);
+  if (row.rank() == 0 && DTypeSize(value) <= 8) {
+    return std::make_shared<TableOf<Key, WordRow>>(key, n);
+  }
+  return std::make_shared<TableOf<Key, BytesRow>>(key, n);
 }
 
 }  // namespace
@@ -344,7 +365,7 @@ absl::Status Table::CheckKeys(const Tensor&) const { return absl::OkStatus(); }
 absl::StatusOr<std::vector<Tensor>> PartsOfEntries(const ResourceType& type, const Table& table,
                                                    Allocator& allocator) {
   FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> parts,
-                            NewEntries(type, table.num_exported(), allocator));
+                            NewEntries(type, table.key_shape(), table.num_exported(), allocator));
   table.Export(parts[0], parts[1]);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   return parts;
@@ -353,15 +374,22 @@ absl::StatusOr<std::vector<Tensor>> PartsOfEntries(const ResourceType& type, con
 absl::StatusOr<std::shared_ptr<Table>> WithChanges(const ResourceType& type, const Table& before,
                                                    const std::vector<Tensor>& changes) {
   if (changes.size() != 3) return InvalidArgument("not what a table is changed by");
-  FORMWORK_RETURN_IF_ERROR(CheckTableEntries(type, changes[0], changes[1]));
-  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, changes[2]));
+  const Shape& key = before.key_shape();
+  FORMWORK_RETURN_IF_ERROR(CheckTableEntries(type, changes[0], changes[1], key));
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeys(type, changes[2], key));
   return before.WithoutKeys(changes[2])->WithEntries(changes[0], changes[1]);
 }
 
-std::shared_ptr<Table> EmptyTable(const ResourceType& type) {
-  const auto& [value, row] = type.parts[1];
-  if (type.parts[0].dtype == DType::kString) return EmptyTableOf<StringKey>(value, *row.ToShape());
-  return EmptyTableOf<IntegerKey>(value, *row.ToShape());
+std::shared_ptr<Table> EmptyTable(const ResourceType& type, const Shape& key) {
+  const DType value = type.parts[1].dtype;
+  const Shape row = *type.parts[1].shape.ToShape();
+  const bool texts = type.parts[0].dtype == DType::kString;
+  if (key.rank() > 0) {
+    return texts ? EmptyTableOf<StringsRow>(key, value, row)
+                 : EmptyTableOf<IntegersKey>(key, value, row);
+  }
+  return texts ? EmptyTableOf<StringKey>(key, value, row)
+               : EmptyTableOf<IntegerKey>(key, value, row);
 }
 
 }  // namespace formwork

@@ -15,13 +15,15 @@
 namespace formwork {
 
 /// The state of a table: never changed, a change makes another one that shares what stays. Tensors
-/// are of the table's dtypes, and values have the shape of the keys and of one value. Where work is
-/// cut, what it made is unfinished.
+/// are of the table's dtypes, keys have some shape and that of one key, and values the same and
+/// that of one value. Where work is cut, what it made is unfinished.
 class Table : public VariantObject {
  public:
   absl::string_view type_name() const override { return "formwork::Table"; }
   virtual int64_t size() const = 0;
   virtual size_t bytes() const = 0;
+  /// Of one key: a scalar's, or a vector's.
+  virtual const Shape& key_shape() const = 0;
   /// Whether such keys can be in it. Errors: kInvalidArgument.
   virtual absl::Status CheckKeys(const Tensor& keys) const;
   /// For each key its value, or the default: one, or one for each key.
@@ -52,7 +54,7 @@ absl::StatusOr<std::vector<Tensor>> PartsOfEntries(const ResourceType& type, con
 absl::StatusOr<std::shared_ptr<Table>> WithChanges(const ResourceType& type, const Table& before,
                                                    const std::vector<Tensor>& changes);
 
-/// One of the type's dtypes and value shape.
-std::shared_ptr<Table> EmptyTable(const ResourceType& type);
+/// One of the type's dtypes and value shape. `key`: as Table::key_shape, of one element at least.
+std::shared_ptr<Table> EmptyTable(const ResourceType& type, const Shape& key = Shape());
 
 }  // namespace formwork
