@@ -17,6 +17,15 @@ namespace formwork {
 /// kInvalidArgument in TensorFlow's words if there are fewer.
 absl::Status CheckFft(int rank, absl::Span<const int64_t> input);
 
+/// FFTND and its like: how many dimensions `axes` lists, which are the last ones in their order.
+/// Errors: kInvalidArgument in TensorFlow's words if they are others, or there are fewer.
+absl::StatusOr<int> PrepareFftAxes(absl::Span<const int64_t> input, const Tensor& axes);
+
+/// FFTND and IFFTND: the output's dimensions; of longer dimensions the beginnings are transformed.
+/// Errors: as below. (TensorFlow reads behind a dimension that is shorter than its length.)
+absl::StatusOr<Dims> PrepareFftNd(int rank, absl::Span<const int64_t> input,
+                                  const Tensor& fft_length);
+
 struct RealFftGeometry {
   Dims lengths;  ///< Of the transform, in the last dimensions.
   Dims output;

@@ -1,4 +1,5 @@
-// FFT, RFFT and their inverses, over the last one to three dimensions.
+// FFT, RFFT and their inverses, over the last one to three dimensions, or as many as axes are
+// listed.
 
 #include <algorithm>
 #include <complex>
@@ -230,6 +231,29 @@ absl::Status InverseRealFft(KernelContext& ctx, int rank) {
   return absl::OkStatus();
 }
 
+template <typename R>
+absl::Status FftNd(KernelContext& ctx, bool inverse) {
+  using C = std::complex<R>;
+  const Tensor& input = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(const int rank, PrepareFftAxes(input.shape().dims(), ctx.input(2)));
+  FORMWORK_ASSIGN_OR_RETURN(const Dims dims,
+                            PrepareFftNd(rank, input.shape().dims(), ctx.input(1)));
+  FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(dims));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const output, ctx.AllocateOutput(0, input.dtype(), shape));
+  if (shape.num_elements() == 0) return absl::OkStatus();
+  const C* const from = input.data<C>();
+  C* const to = output->mutable_data<C>();
+  const int64_t n = dims.back();
+  ParallelFor(shape.num_elements() / n, LinesPerTask(n), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const C* const at = from + BeginOf(line, shape.dims(), input.shape().dims());
+      std::copy(at, at + n, to + line * n);
+    }
+  });
+  TransformDims(shape.dims(), rank, /*with_last=*/true, inverse, to);
+  return absl::OkStatus();
+}
+
 template <int kRank, bool kInverse>
 absl::StatusOr<KernelFn> MakeFft(KernelInit& init) {
   const bool wide = init.input_dtypes()[0] == DType::kComplex128;
@@ -238,6 +262,15 @@ absl::StatusOr<KernelFn> MakeFft(KernelInit& init) {
   });
 }
 
+template <bool kInverse>
+absl::StatusOr<KernelFn> MakeFftNd(KernelInit& init) {
+  const bool wide = init.input_dtypes()[0] == DType::kComplex128;
+  return KernelFn([wide](KernelContext& ctx) {
+    return wide ? FftNd<double>(ctx, kInverse) : FftNd<float>(ctx, kInverse);
+  });
+}
+
+// kRank 0: as many as input 2 lists.
 template <int kRank, bool kForward>
 absl::StatusOr<KernelFn> MakeRealFft(KernelInit& init) {
   const DType in = init.input_dtypes()[0], out = init.output_dtypes()[0];
@@ -246,9 +279,13 @@ absl::StatusOr<KernelFn> MakeRealFft(KernelInit& init) {
     return InvalidArgument("Wrong types for ", kForward ? "forward" : "backward",
                            " real FFT: in=", static_cast<int>(in), " out=", static_cast<int>(out));
   }
-  return KernelFn([wide](KernelContext& ctx) {
-    if (kForward) return wide ? RealFft<double>(ctx, kRank) : RealFft<float>(ctx, kRank);
-    return wide ? InverseRealFft<double>(ctx, kRank) : InverseRealFft<float>(ctx, kRank);
+  return KernelFn([wide](KernelContext& ctx) -> absl::Status {
+    int rank = kRank;
+    if (kRank == 0) {
+      FORMWORK_ASSIGN_OR_RETURN(rank, PrepareFftAxes(ctx.input(0).shape().dims(), ctx.input(2)));
+    }
+    if (kForward) return wide ? RealFft<double>(ctx, rank) : RealFft<float>(ctx, rank);
+    return wide ? InverseRealFft<double>(ctx, rank) : InverseRealFft<float>(ctx, rank);
   });
 }
 
@@ -267,6 +304,10 @@ void RegisterFftCpuKernels(KernelRegistry& registry) {
   registry.Add("IRFFT", MakeRealFft<1, false>);
   registry.Add("IRFFT2D", MakeRealFft<2, false>);
   registry.Add("IRFFT3D", MakeRealFft<3, false>);
+  registry.Add("FFTND", MakeFftNd<false>);
+  registry.Add("IFFTND", MakeFftNd<true>);
+  registry.Add("RFFTND", MakeRealFft<0, true>);
+  registry.Add("IRFFTND", MakeRealFft<0, false>);
 }
 
 }  // namespace formwork
