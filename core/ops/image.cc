@@ -176,6 +176,32 @@ absl::StatusOr<TransformGeometry> PrepareTransform(absl::Span<const int64_t> ima
   return s;
 }
 
+absl::Status CheckDrawBoxes(absl::Span<const int64_t> images, absl::Span<const int64_t> boxes,
+                            const Shape* colors) {
+  if (images.size() != 4) return InvalidArgument("The rank of the images should be 4");
+  if (boxes.size() != 3) return InvalidArgument("The rank of the boxes tensor should be 3");
+  if (!MayBeEqual(images[0], boxes[0])) {
+    return InvalidArgument("The batch sizes should be the same");
+  }
+  const int64_t depth = images[3];
+  if (depth >= 0 && depth != 1 && depth != 3 && depth != 4) {
+    return InvalidArgument("Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)");
+  }
+  if (!MayBeEqual(boxes[2], 4)) {
+    return InvalidArgument("The size of the third dimension of the box must be 4. Received: ",
+                           boxes[2]);
+  }
+  if (colors == nullptr) return absl::OkStatus();
+  if (colors->rank() != 2) {
+    return InvalidArgument("colors must be a 2-D matrix", colors->ToString());
+  }
+  if (colors->dim(1) < depth) {
+    return InvalidArgument("colors must have equal or more channels than the image provided: ",
+                           colors->ToString());
+  }
+  return absl::OkStatus();
+}
+
 namespace {
 
 absl::Status InferSize(InferenceContext& c) {
@@ -191,6 +217,14 @@ absl::Status InferOriginal(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const ResizeGeometry geometry,
                             PrepareBilinearGrad(grads.dims(), original.dims()));
   return array_shapes::SetOutput(c, 0, geometry.original());
+}
+
+absl::Status InferDrawBoxes(InferenceContext& c) {
+  const PartialShape images = shapes::OrOfRank(c.input(0), 4);
+  const PartialShape boxes = shapes::OrOfRank(c.input(1), 3);
+  FORMWORK_RETURN_IF_ERROR(CheckDrawBoxes(images.dims(), boxes.dims(), nullptr));
+  c.set_output(0, images);
+  return absl::OkStatus();
 }
 
 absl::Status InferTransform(InferenceContext& c) {
@@ -280,6 +314,13 @@ void RegisterImageOps(OpRegistry& registry) {
       "fill_value: host float) -> (transformed_images: dtype); dtype: {floattype, uint8, int32, "
       "int64}; interpolation: string; fill_mode: string = \"CONSTANT\"",
       {.shape_fn = InferTransform, .sized_by_value = true});
+  registry.Add(
+      "DrawBoundingBoxes(images: T, boxes: float) -> (output: T); T: {float, half} = float",
+      {.shape_fn = InferDrawBoxes});
+  registry.Add(
+      "DrawBoundingBoxesV2(images: T, boxes: float, colors: float) -> (output: T); T: {float, "
+      "half} = float",
+      {.shape_fn = InferDrawBoxes});
   RegisterCropOps(registry);
   RegisterPatchOps(registry);
   RegisterHistogramOps(registry);

@@ -85,4 +85,9 @@ absl::StatusOr<TransformGeometry> PrepareTransform(absl::Span<const int64_t> ima
                                                    absl::Span<const int64_t> transforms,
                                                    const Tensor* output_shape);
 
+/// DrawBoundingBoxes; `colors` is null where boxes have none of their own. Errors: kInvalidArgument
+/// in TensorFlow's words if images, boxes and colors do not fit.
+absl::Status CheckDrawBoxes(absl::Span<const int64_t> images, absl::Span<const int64_t> boxes,
+                            const Shape* colors);
+
 }  // namespace formwork

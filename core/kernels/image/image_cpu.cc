@@ -368,6 +368,7 @@ void RegisterImageCpuKernels(KernelRegistry& registry) {
   AddPatchCpuKernels(registry);
   AddHistogramCpuKernels(registry);
   AddNmsCpuKernels(registry);
+  AddDrawBoxesCpuKernels(registry);
 }
 
 }  // namespace formwork

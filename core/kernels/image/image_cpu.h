@@ -13,5 +13,6 @@ void AddCropCpuKernels(KernelRegistry& registry);
 void AddPatchCpuKernels(KernelRegistry& registry);
 void AddHistogramCpuKernels(KernelRegistry& registry);
 void AddNmsCpuKernels(KernelRegistry& registry);
+void AddDrawBoxesCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

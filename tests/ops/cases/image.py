@@ -95,3 +95,26 @@ error("ImageProjectiveTransformV3", uniform([2, 5, 6, 2]), [TURN], [7, 0], 0.5,
 error("ImageProjectiveTransformV3", uniform([2, 5, 6, 2]), [TURN], [7, 6], 0.5,
       interpolation="CUBIC", code="INVALID_ARGUMENT",
       comment="TensorFlow takes the nearest.", text="Invalid interpolation CUBIC. Supported types: NEAREST, BILINEAR")
+
+BOXES = [[[0.1, 0.2, 0.7, 0.9], [-0.5, 0.3, 1.5, 0.6], [0.0, 0.0, 1.0, 1.0], [0.6, 0.1, 0.2, 0.9],
+          [1.2, 0.1, 1.5, 0.9], [0.5, 0.5, 0.5, 0.5]],
+         [[0.3, 0.3, 0.8, 2.0], [-2.0, -2.0, -1.5, -1.5], [0.2, -0.1, 0.9, 0.4],
+          [0.0, 0.0, 0.0, 1.0], [0.25, 0.25, 0.75, 0.75], [-0.1, -0.1, 1.1, 1.1]]]
+for dtype in ["float", "half"]:
+  for depth in [1, 3, 4]:
+    images = uniform([2, 6, 7, depth], 0, 1, 1, dtype)
+    case("DrawBoundingBoxes", images, BOXES)
+    case("DrawBoundingBoxesV2", images, BOXES, [[0.25] * 4, [0.5, 0.75, 1.0, 2.0]])
+case("DrawBoundingBoxesV2", uniform([2, 6, 7, 3]), BOXES, zeros([0, 4]))
+case("DrawBoundingBoxes", uniform([1, 20, 30, 1]), uniform([1, 13, 4], 0, 1))
+case("DrawBoundingBoxes", zeros([2, 0, 7, 3]), BOXES)
+case("DrawBoundingBoxes", uniform([1, 3, 4, 3]), zeros([1, 0, 4]))
+X = uniform([2, 6, 7, 3])
+error("DrawBoundingBoxes", zeros([6, 7, 3]), BOXES, text="The rank of the images should be 4")
+error("DrawBoundingBoxes", X, BOXES[0], text="The rank of the boxes tensor should be 3")
+error("DrawBoundingBoxes", X, BOXES[:1], text="The batch sizes should be the same")
+error("DrawBoundingBoxes", zeros([2, 6, 7, 2]), BOXES, text="Channel depth should be either 1")
+error("DrawBoundingBoxes", X, zeros([2, 1, 3]),
+      text="The size of the third dimension of the box must be 4. Received: 3")
+error("DrawBoundingBoxesV2", X, BOXES, [1.0], text="colors must be a 2-D matrix")
+error("DrawBoundingBoxesV2", X, BOXES, [[1.0]], text="colors must have equal or more channels")
