@@ -222,6 +222,12 @@ absl::Status ApproxTopKShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status IsotonicShape(InferenceContext& c) {
+  c.set_output(0, c.input(0));
+  c.set_output(1, c.input(0));
+  return absl::OkStatus();
+}
+
 absl::Status InTopKShape(InferenceContext& c) {
   const PartialShape predictions = shapes::OrOfRank(c.input(0), 2);
   const PartialShape targets = shapes::OrOfRank(c.input(1), 1);
@@ -285,6 +291,10 @@ void RegisterNnOps(OpRegistry& registry) {
   registry.Add(
       "InTopKV2(predictions: float, targets: T, k: T) -> (precision: bool); T: indextype = int32",
       {.shape_fn = InTopKShape});
+  registry.Add(
+      "IsotonicRegression(input: T) -> (output: output_dtype, segments: int32); T: "
+      "realnumbertype; output_dtype: floattype = float",
+      {.shape_fn = IsotonicShape});
 }
 
 }  // namespace formwork

@@ -9,6 +9,7 @@ void RegisterNnCpuKernels(KernelRegistry& registry) {
   RegisterBiasKernels(registry);
   RegisterCtcKernels(registry);
   RegisterFakeQuantKernels(registry);
+  RegisterIsotonicKernel(registry);
   RegisterLayerNormKernel(registry);
   RegisterSoftmaxKernels(registry);
   RegisterLrnKernels(registry);

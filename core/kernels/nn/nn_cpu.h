@@ -10,6 +10,7 @@ void RegisterAttentionKernel(KernelRegistry& registry);  ///< _Attention
 void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
 void RegisterCtcKernels(KernelRegistry& registry);       ///< CTCLoss, CTCGreedyDecoder
 void RegisterFakeQuantKernels(KernelRegistry& registry);
+void RegisterIsotonicKernel(KernelRegistry& registry);   ///< IsotonicRegression
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
 void RegisterLrnKernels(KernelRegistry& registry);       ///< LRN, LRNGrad
 void RegisterQuantizeKernels(KernelRegistry& registry);  ///< QuantizeV2, Dequantize, and both

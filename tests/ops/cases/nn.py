@@ -229,3 +229,15 @@ error("MaxPoolGradGrad", uniform([1, 4, 4, 1]), uniform([1, 2, 2, 1]), uniform([
       strides=[1, 2, 2, 1], padding="VALID", text="Expected grad shape to be")
 error("MaxPoolGradGrad", uniform([1, 4, 4, 1]), uniform([1, 3, 2, 1]), uniform([1, 4, 4, 1]), ksize=[1, 2, 2, 1],
       strides=[1, 2, 2, 1], padding="VALID", text="")
+
+# --- IsotonicRegression
+for dtype in FLOATS:
+  case("IsotonicRegression", uniform([3, 17], dtype=dtype), output_dtype=dtype)
+for dtype, result in [("int8", "float"), ("int16", "float"), ("int32", "double"),
+                      ("int64", "double")]:
+  case("IsotonicRegression", uniform([2, 3, 9], -9, 9, 1, dtype), output_dtype=result)
+case("IsotonicRegression", [3., 1., 2., 2., 5., -1., 0.])
+case("IsotonicRegression", [1., 1., 1., NAN, 0., INF, -INF])
+case("IsotonicRegression", zeros([2, 0]))
+case("IsotonicRegression", zeros([0, 3]))
+case("IsotonicRegression", uniform([1000]))
