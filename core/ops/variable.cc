@@ -85,6 +85,8 @@ void RegisterVariableOps(OpRegistry& registry) {
                {.effect = Effect::kWrite});
   registry.Add("AssignSubVariableOp(resource: resource, value: dtype) -> (); dtype: type",
                {.effect = Effect::kWrite});
+  registry.Add("ResourceCountUpTo(resource: resource) -> (output: T); limit: int; T: indextype",
+               {.shape_fn = shapes::Scalar, .effect = Effect::kWrite});
   registry.Add(
       "ResourceStridedSliceAssign(ref: resource, begin: host Index, end: host Index, strides: host "
       "Index, value: T) -> (); T: type; Index: indextype; begin_mask: int = 0; end_mask: int = 0; "

@@ -492,3 +492,15 @@ def what_the_trace_sees(function):
 
   c = f.get_concrete_function(tf.TensorSpec([], tf.int32))
   return [o.name for o in c.graph.get_operations()], f(tf.constant(1)), seen
+
+
+@program
+def counting_up_to_a_limit(function):
+  v, wide = tf.Variable(1), tf.Variable(tf.constant(-3, tf.int64))
+
+  @function
+  def count():
+    return (tf.raw_ops.ResourceCountUpTo(resource=v.handle, limit=3, T=tf.int32),
+            tf.raw_ops.ResourceCountUpTo(resource=wide.handle, limit=-1, T=tf.int64))
+
+  return count(), count(), caught(count), v, wide

@@ -100,6 +100,33 @@ absl::StatusOr<KernelFn> MakeAccumulate(KernelInit& init) {
   });
 }
 
+template <typename T>
+absl::StatusOr<KernelFn> CountUpTo(int64_t limit) {
+  return KernelFn([limit](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor* const output,
+                              ctx.AllocateOutput(0, DTypeOf<T>::value, Shape()));
+    return ctx.resources().Update(handle, 0, [&](Tensor& value) -> absl::Status {
+      FORMWORK_RETURN_IF_ERROR(CheckVariableRead(DTypeOf<T>::value, value));
+      if (value.rank() != 0) {
+        return InvalidArgument("Shape must be rank 0 but is rank ", value.rank());
+      }
+      const T before = value.scalar<T>();
+      if (before >= limit) return absl::OutOfRangeError(absl::StrCat("Reached limit of ", limit));
+      *output->mutable_data<T>() = before;
+      *value.mutable_data<T>() = before + 1;
+      return absl::OkStatus();
+    });
+  });
+}
+
+// Counts up by one, as far as the limit.
+absl::StatusOr<KernelFn> MakeCountUpTo(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t limit, init.attrs().Get<int64_t>("limit"));
+  return init.output_dtypes()[0] == DType::kInt64 ? CountUpTo<int64_t>(limit)
+                                                  : CountUpTo<int32_t>(limit);
+}
+
 // Changes what a slice of the value holds.
 absl::StatusOr<KernelFn> MakeAssignSlice(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
@@ -252,6 +279,7 @@ void RegisterVariableCpuKernels(KernelRegistry& registry) {
   registry.Add("AssignVariableOp", MakeAssign);
   registry.Add("AssignAddVariableOp", MakeAccumulate<false>);
   registry.Add("AssignSubVariableOp", MakeAccumulate<true>);
+  registry.Add("ResourceCountUpTo", MakeCountUpTo);
   registry.Add("ResourceStridedSliceAssign", MakeAssignSlice);
   registry.Add("VariableShape", MakeVariableShape);
   registry.Add("VarIsInitializedOp", MakeIsInitialized);
