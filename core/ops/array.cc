@@ -18,6 +18,8 @@ void RegisterArrayOps(OpRegistry& registry) {
   registry.Add(
       "ExpandDims(input: T, dim: host Tdim) -> (output: T); T: type; Tdim: indextype = int32",
       {.shape_fn = array_shapes::ExpandDims});
+  registry.Add("ParallelConcat(values: N*T) -> (output: T); N: int >= 1; T: type; shape: shape",
+               {.shape_fn = array_shapes::ParallelConcat});
   registry.Add(
       "ConcatV2(values: N*T, axis: host Tidx) -> (output: T); N: int >= 2; T: type; Tidx: "
       "indextype = int32",

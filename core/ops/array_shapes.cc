@@ -162,6 +162,12 @@ absl::Status ConcatV2(InferenceContext& c) {
   return SetOutput(c, 0, geometry.output);
 }
 
+absl::Status ParallelConcat(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, c.attrs().Get<PartialShape>("shape"));
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
 absl::Status Split(InferenceContext& c) {
   const PartialShape& value = c.input(1);
   if (!value.known_rank()) return absl::OkStatus();

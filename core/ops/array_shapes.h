@@ -14,6 +14,7 @@ absl::Status Bitcast(InferenceContext& c);
 absl::Status Pack(InferenceContext& c);
 absl::Status Unpack(InferenceContext& c);
 absl::Status ConcatV2(InferenceContext& c);
+absl::Status ParallelConcat(InferenceContext& c);
 absl::Status Split(InferenceContext& c);
 absl::Status SplitV(InferenceContext& c);
 absl::Status ConcatOffset(InferenceContext& c);

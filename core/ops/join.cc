@@ -75,4 +75,23 @@ absl::StatusOr<JoinGeometry> PrepareConcat(int n, DimsOfValue dims, const Tensor
   return PrepareConcat(n, dims, at);
 }
 
+absl::StatusOr<Shape> PrepareParallelConcat(const PartialShape& shape, int n, DimsOfValue dims) {
+  const std::optional<Shape> output = shape.ToShape();
+  if (!output) return InvalidArgument("shape attr must be fully defined.");
+  if (output->rank() == 0 || output->dim(0) != n) {
+    return InvalidArgument("shape attr must have as many rows as there are values: shape=",
+                           output->ToString(), " values=", n);
+  }
+  Dims row(output->dims().begin(), output->dims().end());
+  row[0] = 1;
+  for (int i = 0; i < n; ++i) {
+    const absl::Span<const int64_t> value = dims(i);
+    if (value.size() == row.size() && MayBeEqual(value, row)) continue;
+    return InvalidArgument(
+        "All input shapes must be fully defined, and a row of the output: value ", i, " has shape ",
+        DimsText(value), ", not ", DimsText(row));
+  }
+  return *output;
+}
+
 }  // namespace formwork

@@ -38,4 +38,8 @@ absl::StatusOr<JoinGeometry> PrepareConcat(int n, DimsOfValue dims, int64_t axis
 /// ConcatV2, whose axis has one element. Errors: as above.
 absl::StatusOr<JoinGeometry> PrepareConcat(int n, DimsOfValue dims, const Tensor& axis);
 
+/// ParallelConcat: `n` rows to the value whose shape is the attr. Errors: kInvalidArgument if the
+/// attr is not fully known or is not that of `n` rows, or a value is not a row of it.
+absl::StatusOr<Shape> PrepareParallelConcat(const PartialShape& shape, int n, DimsOfValue dims);
+
 }  // namespace formwork

@@ -37,7 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LARGE = 600  # Outputs of more elements are sampled.
 SAMPLES = 48
 # Inputs, and ops, whose shapes TensorFlow wants to know when it builds the op.
-NEEDS_SHAPE = {"block_shape", "ApproxTopK", "Dequantize"}
+NEEDS_SHAPE = {"block_shape", "ApproxTopK", "Dequantize", "ParallelConcat"}
 
 _lines = []
 _tf = None

@@ -65,6 +65,21 @@ absl::StatusOr<KernelFn> MakeConcatV2(KernelInit&) {
   });
 }
 
+absl::StatusOr<KernelFn> MakeParallelConcat(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, init.attrs().Get<PartialShape>("shape"));
+  return KernelFn([shape](KernelContext& ctx) -> absl::Status {
+    TensorPtrs tensors;
+    for (int i = 0; i < ctx.num_inputs(); ++i) tensors.push_back(&ctx.input(i));
+    const auto dims = [&](int i) { return tensors[i]->shape().dims(); };
+    FORMWORK_RETURN_IF_ERROR(PrepareParallelConcat(shape, ctx.num_inputs(), dims).status());
+    FORMWORK_ASSIGN_OR_RETURN(const JoinGeometry geometry,
+                              PrepareConcat(ctx.num_inputs(), dims, /*axis=*/int64_t{0}));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor result, ConcatTensors(ctx.allocator(), tensors, geometry));
+    ctx.SetOutput(0, std::move(result));
+    return absl::OkStatus();
+  });
+}
+
 // Writes value[..., begin : begin + size, ...] along `axis` to output i, as `shape`.
 absl::Status OutputPart(KernelContext& ctx, int i, const Tensor& value, int axis, int64_t begin,
                         int64_t size, const Shape& shape) {
@@ -148,6 +163,7 @@ void RegisterArrayJoinKernels(KernelRegistry& registry) {
   registry.Add("Pack", MakePack);
   registry.Add("Unpack", MakeUnpack);
   registry.Add("ConcatV2", MakeConcatV2);
+  registry.Add("ParallelConcat", MakeParallelConcat);
   registry.Add("Split", MakeSplit);
   registry.Add("SplitV", MakeSplitV);
 }

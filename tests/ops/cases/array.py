@@ -222,3 +222,12 @@ error("InvertPermutation", [0, 0], text="0 is duplicated in the input.")
 error("InvertPermutation", [0, 5], text="5 is not between 0 and 2")
 error("InvertPermutation", [[0]], text="invert_permutation expects a 1D vector.")
 case("OnesLike", ones([3]))
+
+for dtype in WIDTHS:
+  case("ParallelConcat", [uniform([1, 3], 0, 2, 1, dtype), uniform([1, 3], 0, 2, 2, dtype)],
+       shape=[2, 3])
+case("ParallelConcat", [["a"], ["b"], ["c"]], shape=[3])
+case("ParallelConcat", [zeros([1, 0])], shape=[1, 0])
+error("ParallelConcat", [[1.], [2.]], shape=[3], code="INVALID_ARGUMENT",
+      text="as many rows as there are values",
+      comment="TensorFlow writes the rows that there are.")
