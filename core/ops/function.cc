@@ -77,6 +77,7 @@ void RegisterFunctionOps(OpRegistry& registry) {
                {.shape_fn = shapes::FromShapeAttr});
   registry.Add("Const() -> (output: dtype); value: tensor; dtype: type", {.shape_fn = ConstShape});
   registry.Add("NoOp() -> ()", {});
+  registry.Add("ControlTrigger() -> ()", {});
   registry.Add(
       "StatefulPartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: "
       "list(type) >= 0; f: func; config: string = \"\"; config_proto: string = \"\"; "
@@ -132,6 +133,8 @@ void RegisterFunctionOps(OpRegistry& registry) {
   registry.Add("EnsureShape(input: T) -> (output: T); shape: shape; T: type",
                {.shape_fn = EnsureShapeShape});
   registry.Add("PreventGradient(input: T) -> (output: T); T: type; message: string = \"\"",
+               {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
+  registry.Add("GuaranteeConst(input: T) -> (output: T); T: type",
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   registry.Add("Snapshot(input: T) -> (output: T); T: type",
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});

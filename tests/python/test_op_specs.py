@@ -111,7 +111,10 @@ def test_op_is_declared_as_tensorflow_does(theirs, name):
 # Ops whose effect is of another kind than TensorFlow's is_stateful says, and why.
 OTHERWISE = {
     "PyFuncStateless": "what Python does may differ each time, whatever its caller says of it",
+    "FractionalAvgPool": "without seeds each call draws other regions",
+    "FractionalMaxPool": "without seeds each call draws other regions",
     "GetElementAtIndex": "what the dataset's functions do comes with it",
+    "GuaranteeConst": "what is promised of a value does not change it",
     "MatchingFiles": "there may be other files, so that it is neither folded nor done once for two",
     "Empty": "any elements will do, so that two of them may be one",
     "ReadFile": "the file may have changed, so that it is neither folded nor read once for two",

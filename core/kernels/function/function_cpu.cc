@@ -72,11 +72,13 @@ absl::StatusOr<KernelFn> MakeEnsureShape(KernelInit& init) {
 }  // namespace
 
 void RegisterFunctionCpuKernels(KernelRegistry& registry) {
-  for (absl::string_view op : {"Identity", "StopGradient", "PreventGradient", "Snapshot"}) {
+  for (absl::string_view op :
+       {"Identity", "StopGradient", "PreventGradient", "Snapshot", "GuaranteeConst"}) {
     registry.Add(op, MakeIdentity);
   }
   registry.Add("IdentityN", MakeIdentityN);
   registry.Add("NoOp", MakeNoOp);
+  registry.Add("ControlTrigger", MakeNoOp);
   registry.Add("Placeholder", MakePlaceholder);
   registry.Add("Const", MakeConst);
   registry.Add("EnsureShape", MakeEnsureShape);
