@@ -29,6 +29,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"optional", RegisterOptionalOps},
       {"random", RegisterRandomOps},
       {"candidate", RegisterCandidateOps},
+      {"sampled_box", RegisterSampledBoxOps},
       {"distribution", RegisterDistributionOps},
       {"debug", RegisterDebugOps},
       {"training", RegisterTrainingOps},

@@ -45,6 +45,7 @@ void RegisterListOps(OpRegistry& registry);
 void RegisterOptionalOps(OpRegistry& registry);
 void RegisterRandomOps(OpRegistry& registry);
 void RegisterCandidateOps(OpRegistry& registry);
+void RegisterSampledBoxOps(OpRegistry& registry);
 void RegisterDistributionOps(OpRegistry& registry);
 void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);

@@ -22,5 +22,6 @@ void AddMultinomialCpuKernels(KernelRegistry& registry);
 void AddCandidateCpuKernels(KernelRegistry& registry);
 void AddDistributionCpuKernels(KernelRegistry& registry);
 void AddBinomialCpuKernels(KernelRegistry& registry);
+void AddSampledBoxCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
