@@ -121,6 +121,13 @@ absl::Status RandomShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// What input 2 lists, behind the handle of a generator and its algorithm.
+absl::Status GeneratorShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(PartialShape shape, shapes::ShapeFromInput(c, 2));
+  c.set_output(0, std::move(shape));
+  return absl::OkStatus();
+}
+
 absl::Status KeyCounterShape(InferenceContext& c) {
   FORMWORK_RETURN_IF_ERROR(CheckSeed(shapes::OrOfRank(c.input(0), 1).dims()));
   c.set_output(0, Shape({1}));
@@ -215,6 +222,24 @@ void RegisterRandomOps(OpRegistry& registry) {
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add("RngSkip(resource: resource, algorithm: host int64, delta: host int64) -> ()",
                {.effect = Effect::kWrite});
+  // Of a tf.random.Generator, which goes on by what they draw.
+  for (const char* name :
+       {"StatefulUniform", "StatefulStandardNormalV2", "StatefulTruncatedNormal"}) {
+    registry.Add(absl::StrCat(name,
+                              "(resource: resource, algorithm: host int64, shape: host "
+                              "shape_dtype) -> (output: dtype); dtype: type = float; shape_dtype: "
+                              "type = int64"),
+                 {.shape_fn = GeneratorShape, .effect = Effect::kWrite, .sized_by_value = true});
+  }
+  registry.Add(
+      "StatefulUniformFullInt(resource: resource, algorithm: host int64, shape: host shape_dtype) "
+      "-> (output: dtype); dtype: type = uint64; shape_dtype: type = int64",
+      {.shape_fn = GeneratorShape, .effect = Effect::kWrite, .sized_by_value = true});
+  registry.Add(
+      "StatefulUniformInt(resource: resource, algorithm: host int64, shape: host shape_dtype, "
+      "minval: host dtype, maxval: host dtype) -> (output: dtype); dtype: type = int64; "
+      "shape_dtype: type = int64",
+      {.shape_fn = GeneratorShape, .effect = Effect::kWrite, .sized_by_value = true});
   registry.Add(
       "Multinomial(logits: T, num_samples: host int32) -> (output: output_dtype); seed: int = 0; "
       "seed2: int = 0; T: realnumbertype; output_dtype: indextype = int64",

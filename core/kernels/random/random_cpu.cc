@@ -268,6 +268,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   AddCandidateCpuKernels(registry);
   AddDistributionCpuKernels(registry);
   AddBinomialCpuKernels(registry);
+  AddGeneratorCpuKernels(registry);
   AddSampledBoxCpuKernels(registry);
 }
 

@@ -22,6 +22,7 @@ void AddMultinomialCpuKernels(KernelRegistry& registry);
 void AddCandidateCpuKernels(KernelRegistry& registry);
 void AddDistributionCpuKernels(KernelRegistry& registry);
 void AddBinomialCpuKernels(KernelRegistry& registry);
+void AddGeneratorCpuKernels(KernelRegistry& registry);
 void AddSampledBoxCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -1,4 +1,4 @@
-from generate import case, error, tensor, uniform
+from generate import case, error, tensor, uniform, variable
 
 KEY = tensor("uint64", [123456789012345])
 COUNTER = tensor("uint64", [5, 7])
@@ -78,3 +78,37 @@ error("StatelessRandomUniformFullInt", [5], tensor("uint32", [2**32 - 1, 2**31])
 for dtype in ["int32", "int64"]:
   case("StatelessRandomUniformInt", [70], [3, 4], tensor(dtype, -5), tensor(dtype, 1000))
   error("StatelessRandomUniformInt", [7], [3, 4], tensor(dtype, 5), tensor(dtype, 5), text="Need minval < maxval")
+
+# --- Generators: counter and key in a variable.
+PHILOX = tensor("int64", 1)
+STATE = [5, 7, 123456789012345]
+
+
+def generator(state=STATE, dtype="int64"):
+  return variable(tensor(dtype, state))
+
+
+for op in ["StatefulUniform", "StatefulStandardNormalV2", "StatefulTruncatedNormal"]:
+  for dtype in FLOATS:
+    case(op, generator(), PHILOX, tensor("int64", [3, 7]), dtype=dtype, tolerance=EXACT)
+  case(op, generator([-1, -1, 3]), PHILOX, [70], tolerance=EXACT)
+  case(op, generator(), PHILOX, [0, 2])
+for dtype in ["int32", "int64", "uint32", "uint64"]:
+  case("StatefulUniformFullInt", generator(), PHILOX, [103], dtype=dtype)
+for dtype in ["int32", "int64"]:
+  case("StatefulUniformInt", generator(), PHILOX, [103], tensor(dtype, 3), tensor(dtype, 100))
+case("StatefulUniformInt", generator(), PHILOX, [5], tensor("int64", -2**62),
+     tensor("int64", 2**62))
+error("StatefulUniformInt", generator(), PHILOX, [3], 5, 5,
+      text="Need minval < maxval, got 5 >= 5")
+error("StatefulUniformInt", generator(), PHILOX, [3], [5], 7,
+      text="minval must be 0-D, got shape [1]")
+for op in ["StatefulUniform", "StatefulUniformFullInt"]:
+  error(op, generator(), PHILOX, [-3], text="Dimension -3 must be >= 0")
+  error(op, generator(), tensor("int64", [1]), [3],
+        text="input 1 (0-based) must have shape [], not [1]")
+  error(op, generator(), tensor("int64", 7), [3], text="Unsupported algorithm id: 7")
+  error(op, generator([1, 2]), PHILOX, [3],
+        text="For the Philox algorithm, the size of state must be at least 3; got 2")
+  error(op, generator(dtype="int32", state=[1, 2, 3]), PHILOX, [3],
+        text="dtype of RNG state variable must be int64, not int32")
