@@ -44,6 +44,12 @@ absl::StatusOr<int64_t> PrepareDecodePaddedRaw(const Tensor& fixed_length, DType
   return bytes / width;
 }
 
+absl::Status CheckCompressionType(absl::string_view type) {
+  if (type.empty() || type == "ZLIB" || type == "GZIP") return absl::OkStatus();
+  if (type == "ZSTD") return Unimplemented("compression_type ZSTD is not supported");
+  return InvalidArgument("Only ZLIB, ZSTD, GZIP or NONE are supported compressions");
+}
+
 namespace {
 
 // The strings' shape, and one dimension more, of that size.
@@ -71,6 +77,9 @@ void RegisterRawBytesOps(OpRegistry& registry) {
       "uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16}; little_endian: "
       "bool = true",
       {.shape_fn = DecodeRawShape, .sized_by_value = true});
+  registry.Add(
+      "DecodeCompressed(bytes: string) -> (output: string); compression_type: string = \"\"",
+      {.shape_fn = shapes::SameAsFirstInput, .sized_by_value = true});
   registry.Add(
       "DecodePaddedRaw(input_bytes: string, fixed_length: int32) -> (output: out_type); out_type: "
       "{half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}; little_endian: "

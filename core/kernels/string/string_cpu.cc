@@ -302,6 +302,7 @@ void RegisterStringCpuKernels(KernelRegistry& registry) {
   AddStringCaseCpuKernels(registry);
   AddUnicodeCpuKernels(registry);
   AddRawBytesCpuKernels(registry);
+  AddDecompressCpuKernels(registry);
 }
 
 }  // namespace formwork

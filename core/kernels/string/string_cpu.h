@@ -12,5 +12,6 @@ void AddStringSplitCpuKernels(KernelRegistry& registry);
 void AddStringCaseCpuKernels(KernelRegistry& registry);
 void AddUnicodeCpuKernels(KernelRegistry& registry);
 void AddRawBytesCpuKernels(KernelRegistry& registry);
+void AddDecompressCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

@@ -1,4 +1,7 @@
-"""Strings as the bytes of elements."""
+"""Strings as the bytes of elements, and compressed ones."""
+import gzip
+import zlib
+
 from generate import case, error, tensor, zeros
 
 BYTES = bytes(range(1, 33))
@@ -54,3 +57,22 @@ error("ParseTensor", FLOATS + b"\x22\x04aaaa", out_type="float", text="Cannot pa
 error("ParseTensor", FLOATS + b"\x22\x7f", out_type="float", text="Cannot parse tensor from proto")
 error("ParseTensor", b"\x08\x01\x12\x0d\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", out_type="float",
       text="Cannot parse tensor from proto")
+
+# --- DecodeCompressed
+TEXT = b"some text, some text, \x00\xff and some text"
+ZIPPED = gzip.compress(TEXT, mtime=0)
+case("DecodeCompressed", [[TEXT, b""]])
+for made, kind in [(zlib.compress(TEXT), "ZLIB"), (ZIPPED, "GZIP")]:
+  case("DecodeCompressed", made, compression_type=kind)
+  case("DecodeCompressed", [[made, b""], [made, made]], compression_type=kind)
+  case("DecodeCompressed", made[:20], compression_type=kind)
+  case("DecodeCompressed", tensor("string", [], [0, 2]), compression_type=kind)
+  error("DecodeCompressed", TEXT, compression_type=kind, code="DATA_LOSS",
+        text="incorrect header check")
+  damaged = made[:-5] + bytes([made[-5] ^ 1]) + made[-4:]
+  error("DecodeCompressed", damaged, compression_type=kind, code="DATA_LOSS", text="inflate() failed")
+case("DecodeCompressed", zlib.compress(bytes(100000)), compression_type="ZLIB")
+case("DecodeCompressed", ZIPPED + ZIPPED, compression_type="GZIP")
+error("DecodeCompressed", TEXT, compression_type="LZ4",
+      text="Only ZLIB, ZSTD, GZIP or NONE are supported compressions")
+error("DecodeCompressed", TEXT, compression_type="ZSTD", code="UNIMPLEMENTED", text="ZSTD")
