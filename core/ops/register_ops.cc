@@ -30,6 +30,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"random", RegisterRandomOps},
       {"candidate", RegisterCandidateOps},
       {"sampled_box", RegisterSampledBoxOps},
+      {"index_shuffle", RegisterIndexShuffleOps},
       {"distribution", RegisterDistributionOps},
       {"debug", RegisterDebugOps},
       {"training", RegisterTrainingOps},

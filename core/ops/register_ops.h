@@ -46,6 +46,7 @@ void RegisterOptionalOps(OpRegistry& registry);
 void RegisterRandomOps(OpRegistry& registry);
 void RegisterCandidateOps(OpRegistry& registry);
 void RegisterSampledBoxOps(OpRegistry& registry);
+void RegisterIndexShuffleOps(OpRegistry& registry);
 void RegisterDistributionOps(OpRegistry& registry);
 void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);

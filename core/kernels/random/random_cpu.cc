@@ -270,6 +270,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   AddBinomialCpuKernels(registry);
   AddGeneratorCpuKernels(registry);
   AddSampledBoxCpuKernels(registry);
+  AddIndexShuffleCpuKernels(registry);
 }
 
 }  // namespace formwork

@@ -24,5 +24,6 @@ void AddDistributionCpuKernels(KernelRegistry& registry);
 void AddBinomialCpuKernels(KernelRegistry& registry);
 void AddGeneratorCpuKernels(KernelRegistry& registry);
 void AddSampledBoxCpuKernels(KernelRegistry& registry);
+void AddIndexShuffleCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
