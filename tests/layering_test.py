@@ -15,7 +15,7 @@ BELOW = {
     # A family's headers are its own, but for the families that stand on it.
     "core/kernels/array": ["core/kernels", "core/kernels/variant"],
     "core/kernels/audio": ["core/kernels"],
-    "core/kernels/conv": ["core/kernels/elementwise", "core/kernels/gemm"],
+    "core/kernels/conv": ["core/kernels/elementwise", "core/kernels/gemm", "core/kernels/random"],
     "core/kernels/data": ["core/kernels/array", "core/kernels/ragged", "core/kernels/random",
                           "core/kernels/resource", "core/kernels/variant", "core/storage"],
     "core/kernels/debug": ["core/kernels"],

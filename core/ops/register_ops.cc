@@ -19,6 +19,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"conv3d", RegisterConv3dOps},
       {"pool", RegisterPoolOps},
       {"pool_argmax", RegisterPoolArgmaxOps},
+      {"fractional_pool", RegisterFractionalPoolOps},
       {"pool3d", RegisterPool3dOps},
       {"dilation", RegisterDilationOps},
       {"batch_norm", RegisterBatchNormOps},

@@ -35,6 +35,7 @@ void RegisterLrnOps(OpRegistry& registry);
 void RegisterConv3dOps(OpRegistry& registry);
 void RegisterPoolOps(OpRegistry& registry);
 void RegisterPoolArgmaxOps(OpRegistry& registry);
+void RegisterFractionalPoolOps(OpRegistry& registry);
 void RegisterPool3dOps(OpRegistry& registry);
 void RegisterDilationOps(OpRegistry& registry);
 void RegisterBatchNormOps(OpRegistry& registry);

@@ -353,6 +353,7 @@ void AddPoolCpuKernels(KernelRegistry& registry) {
   registry.Add("AvgPoolGrad", MakeAvgPoolGrad);
   AddPool3dCpuKernels(registry);
   AddPoolArgmaxCpuKernels(registry);
+  AddFractionalPoolCpuKernels(registry);
   AddDilationCpuKernels(registry);
 }
 
