@@ -110,6 +110,9 @@ if [ "$mode" = --slow ]; then
   step "Ten minutes of functions, variables and tables that come and go"
   FORMWORK_SOAK=600 attempt build/venv/bin/python -m pytest -q -s tests/e2e/soak_test.py
 
+  step "Checkpoints of more than 2 GiB"
+  FORMWORK_LARGE=1 attempt build/venv/bin/python -m pytest -q tests/e2e/checkpoint_test.py -k count
+
   step "Op cases at lower levels of vector instructions"
   attempt ctest --test-dir build/dev --output-on-failure -L slow
   attempt ctest --test-dir build/asan --output-on-failure -L slow

@@ -285,6 +285,48 @@ def test_calls_go_on_while_variables_are_saved_and_no_half_is_saved(server, file
   assert len(seen) > 1
 
 
+@pytest.mark.skipif("FORMWORK_LARGE" not in os.environ, reason="takes 5 GiB: FORMWORK_LARGE=1")
+def test_more_than_a_message_and_an_int32_can_count(files):
+  """2.3 GiB in one variable, which no message takes: made, saved, restored on the server."""
+  import tensorflow as tf
+  files.mkdir()
+  with server_process.running("--files-dir", str(files), "--max-call-bytes", "8G") as process, \
+      formwork.connect(process.grpc) as server:
+    rows, columns = 600, 1 << 20
+    v = server.variable("v", dtype="float32", shape=[rows, columns])
+    graph = tf.Graph()
+    with graph.as_default():
+      handle = tf.compat.v1.placeholder(tf.resource, [], name="v")
+      x = tf.compat.v1.placeholder(tf.float32, [], name="x")
+      assigned = tf.raw_ops.AssignVariableOp(resource=handle, value=tf.fill([rows, columns], x))
+      with tf.control_dependencies([assigned]):
+        tf.raw_ops.ResourceScatterUpdate(resource=handle, indices=[rows - 1], name="last",
+                                         updates=tf.fill([1, columns], x + 1))
+      tf.raw_ops.ResourceGather(resource=handle, indices=[0, rows - 1], dtype=tf.float32,
+                                name="ends")
+    text = graph.as_graph_def().SerializeToString()
+    fill = server.register("fill", text, [formwork.TensorSpec("x:0", "float32", [])], [],
+                           captures={"v:0": v}, targets=["last"])
+    ends = server.register("ends", text, [], ["ends:0"], captures={"v:0": v})
+    for path in ("large", "large.safetensors"):
+      fill(np.float32(5))
+      assert server.save_checkpoint(path) == 1
+      fill(np.float32(0))
+      assert server.restore_checkpoint(path) == 1
+      (read,) = ends()
+      assert (read[0] == 5).all() and (read[1] == 6).all()
+      files_there = [f for f in os.listdir(files) if f.startswith("large")]
+      assert sum(os.path.getsize(files / f) for f in files_there) > 2**31
+      if path == "large":
+        value = tf.train.load_checkpoint(str(files / path)).get_tensor(
+            "v/.ATTRIBUTES/VARIABLE_VALUE")
+        assert value.shape == (rows, columns) and value[0, 0] == value[-2, -1] == 5
+        assert (value[-1] == 6).all()
+        del value
+      for f in files_there:
+        os.remove(files / f)
+
+
 def savers():
   """What a SavedModel saves and restores by."""
   import tensorflow as tf
