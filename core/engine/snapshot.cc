@@ -1,7 +1,5 @@
 #include "core/engine/snapshot.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -9,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
+#include "core/base/background_thread.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/engine/answers.h"
@@ -114,7 +113,7 @@ std::shared_ptr<const Snapshots::Versions> Snapshots::versions() const {
 
 void Snapshots::Loop() {
   constexpr int kNice = 10;  // Calls go first.
-  setpriority(PRIO_PROCESS, 0, kNice);
+  StayInBackground(kNice);
   const absl::Duration interval = engine_.options_.snapshot_interval;
   const bool timed = interval > absl::ZeroDuration();
   while (true) {
@@ -167,6 +166,7 @@ absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
   const absl::Time begun = absl::Now();
   changes_.store(0, std::memory_order_relaxed);
   SnapshotInfo info;
+  const absl::Cleanup hurry = [this] { store_->SetPace(0); };
   state::Snapshot snapshot;
   // First: what goes from now on may be in what the log had at last.
   const std::vector<uint64_t> unused = unused_->Take();
@@ -306,6 +306,7 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
     if (value.value.has_value()) total += value.resource->bytes();
   }
   transfer->total = total;
+  absl::Time calls_until = absl::InfinitePast();
   for (Value& value : values) {
     const Resource& resource = *value.resource;
     state::Resource* to = snapshot->add_resources();
@@ -322,6 +323,7 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
     FORMWORK_RETURN_IF_ERROR(Annotate(parts.status(), Described(resource)));
     // Rather than find it full half-way: what is left is for the log and for what is under way.
     FORMWORK_RETURN_IF_ERROR(store_->CheckRoom(value.value.bytes()));
+    store_->SetPace(Pace(&calls_until));
     FORMWORK_ASSIGN_OR_RETURN(
         const uint64_t bytes,
         store_->Put({StoredKey::Of::kResource, resource.id, value.version}, *parts));
@@ -331,6 +333,23 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
     value = {};  // From now on calls may change it in place.
   }
   return absl::OkStatus();
+}
+
+uint64_t Snapshots::Pace(absl::Time* calls_until) const {
+  // About a twelfth of what a core does: what is written beside calls they shall not notice.
+  constexpr uint64_t kBytesPerCore = uint64_t{64} << 20;
+  constexpr absl::Duration kCallsGoOn = absl::Seconds(1);
+  // Calls of kSync wait for the same database.
+  const auto is_sync = [](const auto& own) { return own.second == Durability::kSync; };
+  const NamespaceUsages::Durabilities own = engine_.usages_.durabilities();
+  if (engine_.options_.durability == Durability::kSync ||
+      std::any_of(own.begin(), own.end(), is_sync)) {
+    return 0;
+  }
+  const absl::Time now = absl::Now();
+  if (engine_.calls_.load(std::memory_order_relaxed) > 0) *calls_until = now + kCallsGoOn;
+  if (now > *calls_until) return 0;
+  return kBytesPerCore * std::max(1u, std::thread::hardware_concurrency());
 }
 
 absl::StatusOr<std::vector<Tensor>> Snapshots::PartsOf(const Resource& resource,

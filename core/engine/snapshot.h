@@ -160,6 +160,9 @@ class Snapshots {
   // Writes those that are not stored yet, and says so in `snapshot`.
   absl::Status Put(std::vector<Value> values, state::Snapshot* snapshot, SnapshotInfo* info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  // How fast values may be written now, in bytes a second; 0: as fast as can be. `calls_until`:
+  // until when others are taken to call, once they have.
+  uint64_t Pace(absl::Time* calls_until) const;
   // `snapshot` is the last one now: removes what it does not name, of registrations where they are
   // among the `unused`.
   void Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused)

@@ -1,6 +1,8 @@
 #include "core/storage/snapshot_store.h"
 
+#include <fcntl.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,10 +17,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/background_thread.h"
 #include "core/base/status.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
+#include "rocksdb/rate_limiter.h"
 #include "rocksdb/write_batch.h"
 
 namespace formwork {
@@ -52,6 +56,15 @@ constexpr uint64_t kLoggedAtOnce = kBufferBytes;
 // Of the disk, that is left to what has begun when nothing new may begin.
 constexpr uint64_t kReserveBytes = uint64_t{16} << 20;
 constexpr uint64_t kLeastReserveBytes = uint64_t{4} << 20;
+
+// Of the database's threads.
+constexpr int kNice = 19;
+// Files are written in such pieces, and the pace is kept to the period: what calls notice is short.
+constexpr size_t kWrittenAtOnce = size_t{256} << 10;
+constexpr int64_t kPacePeriodMicros = 10000;
+// As fast as can be, in bytes a second: more than one thread writes. What a period has left stays
+// for the next pace, so it is no more than that.
+constexpr int64_t kNoPace = int64_t{2} << 30;
 
 // When what has been removed is given back to the disk: at so many bytes, and parts of what is
 // stored; or at so many files of keys.
@@ -297,7 +310,19 @@ absl::Status ReadElements(const StoredKey& key, uint64_t bytes, PieceReader& rea
   return bytes == 0 ? absl::OkStatus() : Damaged(key, "has not the size of its strings");
 }
 
-rocksdb::Options DatabaseOptions() {
+// Whether files there can be written past the page cache, which not all file systems know.
+bool TakesDirectWrites(const std::string& directory) {
+  constexpr size_t kBlockBytes = 4096;
+  alignas(kBlockBytes) static constexpr char kBlock[kBlockBytes] = {};
+  const std::string path = directory + "/direct.probe";
+  const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_DIRECT | O_CLOEXEC, 0600);
+  const bool takes = file >= 0 && pwrite(file, kBlock, kBlockBytes, 0) == kBlockBytes;
+  if (file >= 0) close(file);
+  unlink(path.c_str());
+  return takes;
+}
+
+rocksdb::Options DatabaseOptions(const std::string& directory) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.write_buffer_size = kBufferBytes;
@@ -308,6 +333,10 @@ rocksdb::Options DatabaseOptions() {
   options.disable_auto_compactions = true;  // Compact.
   options.max_open_files = 256;
   options.allow_fallocate = false;  // It takes what it writes.
+  // What goes through the page cache is copied once more, by threads that are not in the
+  // background.
+  options.writable_file_max_buffer_size = kWrittenAtOnce;
+  options.use_direct_io_for_flush_and_compaction = TakesDirectWrites(directory);
   // What was being written when it ended may be cut off; damage before that is no end of the log.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.keep_log_file_num = 2;
@@ -319,7 +348,9 @@ rocksdb::Options DatabaseOptions() {
 
 }  // namespace
 
-SnapshotStore::SnapshotStore(std::unique_ptr<rocksdb::DB> db) : db_(std::move(db)) {}
+SnapshotStore::SnapshotStore(std::unique_ptr<rocksdb::DB> db,
+                             std::shared_ptr<rocksdb::RateLimiter> pace)
+    : db_(std::move(db)), pace_(std::move(pace)) {}
 
 SnapshotStore::~SnapshotStore() { db_->Close(); }
 
@@ -329,12 +360,12 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::st
   if (made) {
     return FailedPrecondition("data directory '", directory, "' cannot be made: ", made.message());
   }
-  // Calls go first.
-  for (const auto pool : {rocksdb::Env::Priority::HIGH, rocksdb::Env::Priority::LOW}) {
-    (void)rocksdb::Env::Default()->LowerThreadPoolCPUPriority(pool, rocksdb::CpuPriority::kLow);
-  }
   rocksdb::DB* opened = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(DatabaseOptions(), directory, &opened);
+  const std::shared_ptr<rocksdb::RateLimiter> pace(
+      rocksdb::NewGenericRateLimiter(kNoPace, kPacePeriodMicros));
+  rocksdb::Options options = DatabaseOptions(directory);
+  options.rate_limiter = pace;
+  const rocksdb::Status status = rocksdb::DB::Open(options, directory, &opened);
   if (!status.ok()) {
     const absl::Status error = ToStatus(status);
     if (absl::StrContains(error.message(), "LOCK")) {
@@ -343,9 +374,21 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::st
     }
     return Annotate(error, absl::StrCat("'", directory, "'"));
   }
-  std::unique_ptr<SnapshotStore> store(new SnapshotStore(std::unique_ptr<rocksdb::DB>(opened)));
+  // Calls go first. Of each pool there is one thread; what the pool does to it, it does before.
+  for (const auto pool : {rocksdb::Env::Priority::HIGH, rocksdb::Env::Priority::LOW}) {
+    (void)rocksdb::Env::Default()->LowerThreadPoolCPUPriority(pool, rocksdb::CpuPriority::kLow);
+    rocksdb::Env::Default()->Schedule([](void*) { StayInBackground(kNice); }, nullptr, pool);
+  }
+  std::unique_ptr<SnapshotStore> store(
+      new SnapshotStore(std::unique_ptr<rocksdb::DB>(opened), pace));
   FORMWORK_RETURN_IF_ERROR(store->CheckFormat());
   return store;
+}
+
+void SnapshotStore::SetPace(uint64_t bytes_per_second) {
+  const auto pace = static_cast<int64_t>(std::min<uint64_t>(bytes_per_second, kNoPace));
+  const int64_t wanted = pace == 0 ? kNoPace : pace;
+  if (pace_->GetBytesPerSecond() != wanted) pace_->SetBytesPerSecond(wanted);
 }
 
 absl::Status SnapshotStore::CheckFormat() {

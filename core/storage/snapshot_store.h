@@ -27,6 +27,7 @@
 
 namespace rocksdb {
 class DB;
+class RateLimiter;
 class Status;
 struct WriteOptions;
 }  // namespace rocksdb
@@ -78,6 +79,9 @@ class SnapshotStore {
                                bool logged = false);
   /// Errors: also kNotFound; kResourceExhausted if there is no memory for them.
   absl::StatusOr<std::vector<Tensor>> Get(const StoredKey& key, Allocator& allocator) const;
+  /// Thread-safe beside all else: from now on the database's files are written at so many bytes a
+  /// second at the most; 0: as fast as can be.
+  void SetPace(uint64_t bytes_per_second);
   /// Does nothing where there is none.
   absl::Status Remove(const StoredKey& key);
   /// Gives back to the disk what has been removed, where that is worth it.
@@ -109,7 +113,7 @@ class SnapshotStore {
   absl::StatusOr<std::optional<state::Namespaces>> ReadNamespaces() const;
 
  private:
-  explicit SnapshotStore(std::unique_ptr<rocksdb::DB> db);
+  SnapshotStore(std::unique_ptr<rocksdb::DB> db, std::shared_ptr<rocksdb::RateLimiter> pace);
   absl::Status CheckFormat();
   absl::Status CheckRoom(uint64_t bytes, uint64_t reserve) const;
   absl::Status VisitHeaders(
@@ -126,6 +130,7 @@ class SnapshotStore {
   absl::Status Retried(const std::function<rocksdb::Status()>& write);
 
   std::unique_ptr<rocksdb::DB> db_;
+  const std::shared_ptr<rocksdb::RateLimiter> pace_;
   std::atomic<uint64_t> stored_bytes_{0};   // Of values.
   std::atomic<uint64_t> removed_bytes_{0};  // That are still on the disk.
 };

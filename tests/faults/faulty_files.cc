@@ -164,8 +164,13 @@ ssize_t write(int descriptor, const void* data, size_t bytes) {
 
 ssize_t pwrite(int descriptor, const void* data, size_t bytes, off_t offset) {
   static auto* const next = Next<ssize_t(int, const void*, size_t, off_t)>("pwrite");
-  return Move(Kind::kWrite, descriptor, bytes,
-              [&](size_t count) { return next(descriptor, data, count, offset); });
+  // Past the page cache whole blocks are written, of less too.
+  constexpr size_t kBlock = 512;
+  const bool direct = bytes % kBlock == 0 && (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
+  return Move(Kind::kWrite, descriptor, bytes, [&](size_t count) {
+    if (direct) count = (count + kBlock - 1) / kBlock * kBlock;
+    return next(descriptor, data, count, offset);
+  });
 }
 
 ssize_t pread(int descriptor, void* data, size_t bytes, off_t offset) {
