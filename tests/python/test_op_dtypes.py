@@ -6,11 +6,16 @@ here with its reason.
 """
 import collections
 import itertools
+import pathlib
 import subprocess
+import sys
 
 import pytest
 
 import conftest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "ops"))
+import op_table
 
 # What any dtype means, where TensorFlow says nothing of an attr.
 ANY = ("float", "double", "half", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16",
@@ -73,8 +78,7 @@ def _combinations(op_def, kernels):
   return {combination for combination in found if not _is_undefined(op_def.name, combination)}
 
 
-@pytest.fixture(scope="module")
-def verdicts():
+def find_verdicts():
   """{op: {verdict: [combination as text]}}."""
   import tensorflow  # noqa: F401  (fills the registry)
   from tensorflow.core.framework import op_def_pb2
@@ -96,6 +100,18 @@ def verdicts():
   return found
 
 
+@pytest.fixture(scope="module")
+def verdicts():
+  return find_verdicts()
+
+
+def table(verdicts):
+  """What core/ops/TABLE.md is to be."""
+  printed = subprocess.run([str(_binary().parent / "formwork_print_ops")], capture_output=True,
+                           text=True, check=True).stdout
+  return op_table.text(op_table.declared(printed), verdicts, _names, ANY)
+
+
 def _is_excepted(op, combination):
   return any(part in combination for part in REFUSED.get(op, ([], ""))[0])
 
@@ -114,3 +130,7 @@ def test_exceptions_are_refused(verdicts, op):
 
 def test_most_are_tried(verdicts):
   assert sum(len(of_op["runs"]) for of_op in verdicts.values()) > 9000
+
+
+def test_the_table_is_up_to_date(verdicts):
+  assert op_table.PATH.read_text() == table(verdicts), "run tests/ops/op_table.py"
