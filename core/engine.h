@@ -325,6 +325,13 @@ struct AssignResult {
 };
 
 /// What there is to know of an engine that does not change.
+/// An op that functions may use.
+struct OpInfo {
+  std::string name;
+  std::string signature;  ///< SignatureOf (core/ops/op_text.h).
+  bool on_device;         ///< EngineOptions::device has a kernel for it, too.
+};
+
 struct EngineInfo {
   uint64_t epoch = 0;
   EngineOptions options;         ///< As they took effect: what was left to choose is chosen.
@@ -430,6 +437,7 @@ class Engine {
   /// whatever has become of what it names.
   virtual bool Remembers(absl::string_view name_space, const RequestId& request) = 0;
   virtual EngineInfo Info() = 0;
+  virtual std::vector<OpInfo> ListOps() = 0;  ///< By name.
   /// Where decoded inputs are to be allocated.
   virtual HostAllocator& allocator() = 0;
   /// What messages are to be reserved of while they wait, and decoding is to be held to.

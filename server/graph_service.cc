@@ -202,6 +202,11 @@ GraphService::Reactor* GraphService::GetServerInfo(Context* context, const Bytes
                 Memory::kFree);
 }
 
+GraphService::Reactor* GraphService::ListOps(Context* context, const Bytes* request,
+                                             Bytes* response) {
+  return Answer({"ListOps", context, request, response}, &methods::ListOps);
+}
+
 GraphService::Reactor* GraphService::TakeSnapshot(Context* context, const Bytes* request,
                                                   Bytes* response) {
   return Begin({"TakeSnapshot", context, request, response}, &RunTakeSnapshot, nullptr);

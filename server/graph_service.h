@@ -35,9 +35,9 @@ using Variables = V1::WithRawCallbackMethod_CreateVariable<
                 V1::WithRawCallbackMethod_RestoreCheckpoint<Functions>>>>>>>>;
 using Tensors = V1::WithRawCallbackMethod_WriteTensor<V1::WithRawCallbackMethod_ReadTensor<
     V1::WithRawCallbackMethod_ListTensors<V1::WithRawCallbackMethod_ReleaseTensors<Variables>>>>;
-using All = V1::WithRawCallbackMethod_GetServerInfo<
+using All = V1::WithRawCallbackMethod_GetServerInfo<V1::WithRawCallbackMethod_ListOps<
     V1::WithRawCallbackMethod_TakeSnapshot<V1::WithRawCallbackMethod_ListNamespaces<
-        V1::WithRawCallbackMethod_SetDurability<V1::WithRawCallbackMethod_Clear<Tensors>>>>>;
+        V1::WithRawCallbackMethod_SetDurability<V1::WithRawCallbackMethod_Clear<Tensors>>>>>>;
 
 }  // namespace raw_methods
 
@@ -76,6 +76,7 @@ class GraphService final : public raw_methods::All {
   Reactor* ListTensors(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ReleaseTensors(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* GetServerInfo(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* ListOps(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* TakeSnapshot(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ListNamespaces(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* SetDurability(Context* context, const Bytes* request, Bytes* response) override;

@@ -17,10 +17,12 @@ namespace {
 
 // Of formwork.v1, by the names that proto/README.md explains.
 constexpr const char* kFeatures[] = {"answers_in_parts", "client_functions", "durability",
-                                     "element_ranges",   "namespaces",       "timelines",
-                                     "unordered_calls",  "values_in_chunks"};
+                                     "element_ranges",   "namespaces",       "ops",
+                                     "timelines",        "unordered_calls",  "values_in_chunks"};
 
 formwork::tf::DataType ToMessage(DType dtype) { return static_cast<formwork::tf::DataType>(dtype); }
+
+constexpr char kCpuName[] = "CPU:0";
 
 }  // namespace
 
@@ -139,7 +141,7 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   message->set_epoch(engine.epoch);
   ToMessage(uptime, message->mutable_uptime());
   v1::ServerInfo::Device* device = message->add_devices();
-  device->set_name("CPU:0");
+  device->set_name(kCpuName);
   device->set_kind("CPU");
   device->set_threads(limits.compute_threads);
   if (limits.device != nullptr) {
@@ -164,6 +166,13 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   for (const char* feature : kFeatures) message->add_features(feature);
   message->set_durability(DurabilityOf(limits));
   message->set_instruction_set(engine.instruction_set);
+}
+
+void ToMessage(const OpInfo& op, const Device* device, v1::OpInfo* message) {
+  message->set_name(op.name);
+  message->set_signature(op.signature);
+  message->add_devices(kCpuName);
+  if (op.on_device) message->add_devices(std::string(device->name()));
 }
 
 void ToMessage(const EngineStats& stats, v1::ServerStats* message) {

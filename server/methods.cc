@@ -187,6 +187,19 @@ absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoReq
   return absl::OkStatus();
 }
 
+absl::Status ListOps(const RequestScope& scope, const v1::ListOpsRequest& in,
+                     v1::ListOpsResponse* out, ErrorDetails*) {
+  FORMWORK_ASSIGN_OR_RETURN(std::vector<OpInfo> page,
+                            PageOf(
+                                scope.engine.ListOps(), in.page_size(), in.page_token(),
+                                [](const OpInfo& op) { return PageKey(op.name, 0); },
+                                [&](const OpInfo& op) { return FitsPattern(op.name, in.filter()); },
+                                out->mutable_next_page_token()));
+  const Device* const device = scope.engine.Info().options.device;
+  for (const OpInfo& op : page) ToMessage(op, device, out->add_ops());
+  return absl::OkStatus();
+}
+
 absl::Status ListNamespaces(const RequestScope& scope, const v1::ListNamespacesRequest& in,
                             v1::ListNamespacesResponse* out, ErrorDetails*) {
   FORMWORK_ASSIGN_OR_RETURN(

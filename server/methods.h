@@ -41,6 +41,8 @@ absl::Status ReleaseTensors(const RequestScope& scope, const v1::ReleaseTensorsR
 
 absl::Status GetServerInfo(const RequestScope& scope, const v1::GetServerInfoRequest& in,
                            v1::GetServerInfoResponse* out, ErrorDetails* details);
+absl::Status ListOps(const RequestScope& scope, const v1::ListOpsRequest& in,
+                     v1::ListOpsResponse* out, ErrorDetails* details);
 absl::Status ListNamespaces(const RequestScope& scope, const v1::ListNamespacesRequest& in,
                             v1::ListNamespacesResponse* out, ErrorDetails* details);
 absl::Status SetDurability(const RequestScope& scope, const v1::SetDurabilityRequest& in,

@@ -19,6 +19,7 @@
 #include "core/kernels/conv/onednn_conv.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/ops/op_text.h"
 #include "core/ops/register_ops.h"
 
 namespace formwork {
@@ -215,12 +216,23 @@ EngineInfo EngineImpl::Info() {
   info.epoch = epochs_[static_cast<size_t>(DefaultDurability(options_))];
   info.options = options_;
   for (const OpDef* op : ops_.All()) {
-    if (op->is_control_flow() || op->handle_of != nullptr || kernels_.Find(op->name) != nullptr) {
-      info.ops.push_back(op->name);
-    }
+    if (MayUse(*op)) info.ops.push_back(op->name);
   }
   info.instruction_set = IsaName(HostIsa());
   return info;
+}
+
+bool EngineImpl::MayUse(const OpDef& op) const {
+  return op.is_control_flow() || op.handle_of != nullptr || kernels_.Find(op.name) != nullptr;
+}
+
+std::vector<OpInfo> EngineImpl::ListOps() {
+  std::vector<OpInfo> ops;
+  for (const OpDef* op : ops_.All()) {
+    if (!MayUse(*op)) continue;
+    ops.push_back({op->name, SignatureOf(*op), device_kernels_.Find(op->name) != nullptr});
+  }
+  return ops;
 }
 
 FunctionInfo EngineImpl::InfoOf(const ConcreteFunction& function, bool signatures) {

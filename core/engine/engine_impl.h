@@ -140,6 +140,7 @@ class EngineImpl final : public Engine {
     return answers_.Remembers(NamespaceOf(name_space), request);
   }
   EngineInfo Info() override;
+  std::vector<OpInfo> ListOps() override;
   HostAllocator& allocator() override { return allocator_; }
   MemoryBudget& memory() override { return memory_; }
   AnswerWindow& answers() { return answers_; }
@@ -226,6 +227,7 @@ class EngineImpl final : public Engine {
   // Gives a namespace a durability of its own, or, with none, takes it away, and stores that.
   absl::Status ChangeDurability(absl::string_view name_space, std::optional<Durability> durability)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(durability_mutex_);
+  bool MayUse(const OpDef& op) const;  // A function.
   FunctionInfo InfoOf(const ConcreteFunction& function, bool signatures = true);
   std::vector<ResourceInfo> InfoOf(absl::string_view name_space,
                                    const std::vector<std::shared_ptr<Resource>>& resources);

@@ -254,6 +254,19 @@ def test_shows_the_server(server, client):
   assert "calls queued" in run(server, "status")[0]
 
 
+def test_lists_ops(server, client):
+  everything = ask(server, "ops")
+  names = [op["name"] for op in everything]
+  assert names == sorted(names) == client.info().ops == list(client.ops())
+  assert {"If", "VarHandleOp", "MatMul"} <= set(names) and "FIFOQueueV2" not in names
+  rint = ("Rint(x: T) -> (y: T); T: type in bfloat16 float16 float32 float64")
+  assert ask(server, "ops", "Rint") == [
+      {"name": "Rint", "signature": rint, "devices": ["CPU:0"]}]
+  assert client.ops("R?nt") == {"Rint": rint}
+  assert rint in run(server, "ops", "Rin*")[0]
+  assert "no op 'rint'" in run(server, "ops", "rint", code=1)[1]
+
+
 def test_bench_measures(server, client):
   server_graphs.register(client, "identity")
   result = ask(server, "bench", "--function", "identity", "--in-flight", "4", "--seconds", "0.3")

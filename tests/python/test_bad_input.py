@@ -248,7 +248,7 @@ def test_a_cut_that_is_not_in_the_graph(live, inputs, outputs, targets, words):
 METHODS = sorted(m.name for m in channel_lib.SERVICE.methods if not m.client_streaming)
 # What needs no more than a namespace, which is "default" where none is given.
 ANSWERED = {"ListFunctions", "ListVariables", "ListTensors", "ReleaseTensors", "ReadVariables",
-            "AssignVariables", "GetServerInfo", "ListNamespaces", "Clear"}
+            "AssignVariables", "GetServerInfo", "ListOps", "ListNamespaces", "Clear"}
 
 
 @pytest.fixture(scope="module")

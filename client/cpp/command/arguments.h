@@ -34,6 +34,7 @@ struct Arguments {
   std::string path;                ///< export, restore: of the server's files.
   std::vector<std::string> names;  ///< Of variables; none: all.
 
+  std::string filter;         ///< ops: of names.
   bool plan = false;          ///< describe: with the plans.
   bool yes = false;           ///< clear: does not ask.
   std::string value;          ///< assign

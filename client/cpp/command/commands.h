@@ -17,6 +17,7 @@ absl::Status Register(client::Client& client, const Arguments& arguments);
 absl::Status Remove(client::Client& client, const Arguments& arguments);
 absl::Status Export(client::Client& client, const Arguments& arguments);
 absl::Status Restore(client::Client& client, const Arguments& arguments);
+absl::Status ListOps(client::Client& client, const Arguments& arguments);
 absl::Status TakeSnapshot(client::Client& client, const Arguments& arguments);
 absl::Status ListNamespaces(client::Client& client, const Arguments& arguments);
 absl::Status SetDurability(client::Client& client, const Arguments& arguments);

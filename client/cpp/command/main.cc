@@ -119,6 +119,9 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   CLI::App* status = Add(app, "status", "Shows the server: version, limits, what it holds",
                          &command::Status, chosen);
   status->add_flag("--watch", arguments.watch, "Again every second");
+  CLI::App* ops = Add(app, "ops", "Lists the ops that functions may use, with their dtypes",
+                      &command::ListOps, chosen);
+  ops->add_option("NAME", arguments.filter, "Those of it alone; knows * and ?");
   Add(app, "snapshot", "Has the server write what there is to its data directory",
       &command::TakeSnapshot, chosen);
   const auto add_checkpoint = [&](const char* name, const char* help, auto* command) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "command/commands.h"
 #include "command/table.h"
@@ -123,6 +124,29 @@ ordered_json ToJson(const v1::NamespaceInfo& one) {
 }
 
 }  // namespace
+
+absl::Status ListOps(client::Client& client, const Arguments& arguments) {
+  const auto listed = client.ListOps(arguments.filter);
+  if (!listed.ok()) return listed.status();
+  if (listed->empty() && !arguments.filter.empty()) {
+    return absl::NotFoundError(absl::StrCat("no op '", arguments.filter, "'"));
+  }
+  if (arguments.json) {
+    ordered_json list = ordered_json::array();
+    for (const v1::OpInfo& op : *listed) {
+      list.push_back(
+          {{"name", op.name()}, {"signature", op.signature()}, {"devices", op.devices()}});
+    }
+    std::printf("%s\n", list.dump(2).c_str());
+    return absl::OkStatus();
+  }
+  std::vector<std::vector<std::string>> rows = {{"DEVICES", "OP"}};
+  for (const v1::OpInfo& op : *listed) {
+    rows.push_back({absl::StrJoin(op.devices(), " "), op.signature()});
+  }
+  PrintTable(rows);
+  return absl::OkStatus();
+}
 
 absl::Status ListNamespaces(client::Client& client, const Arguments& arguments) {
   const auto listed = client.ListNamespaces();

@@ -402,6 +402,19 @@ absl::StatusOr<v1::RestoreCheckpointResponse> Client::RestoreCheckpoint(
   return Ask(&v1::GraphService::Stub::RestoreCheckpoint, std::move(request));
 }
 
+absl::StatusOr<std::vector<v1::OpInfo>> Client::ListOps(const std::string& filter) {
+  std::vector<v1::OpInfo> ops;
+  v1::ListOpsRequest request;
+  request.set_filter(filter);
+  do {
+    auto page = Ask(&v1::GraphService::Stub::ListOps, request);
+    if (!page.ok()) return page.status();
+    for (v1::OpInfo& op : *page->mutable_ops()) ops.push_back(std::move(op));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return ops;
+}
+
 absl::StatusOr<v1::TakeSnapshotResponse> Client::TakeSnapshot() {
   return Ask(&v1::GraphService::Stub::TakeSnapshot, v1::TakeSnapshotRequest());
 }

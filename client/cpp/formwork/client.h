@@ -161,6 +161,8 @@ class Client {
       const std::string& path, const std::vector<std::string>& names = {});
   absl::StatusOr<v1::RestoreCheckpointResponse> RestoreCheckpoint(
       const std::string& path, const std::vector<std::string>& names = {});
+  /// Which ops functions may use, whose name fits `filter` (* and ?; empty: all), by name.
+  absl::StatusOr<std::vector<v1::OpInfo>> ListOps(const std::string& filter = "");
   /// Of all namespaces. Errors: kFailedPrecondition where nothing outlives the server.
   absl::StatusOr<v1::TakeSnapshotResponse> TakeSnapshot();
   /// Those in which something is, or that have a durability of their own, by name, and what each

@@ -402,6 +402,21 @@ class Namespace:
                                             ("RestoreCheckpoint", request, timeout),
                                             lambda answer: answer.bytes)).variables
 
+  def ops(self, filter: str = "", timeout: float | None = None) -> dict[str, str]:
+    """Which ops functions may use: {name: signature}, by name.
+
+    A signature has the dtypes of the op, for people; what of them a function may use is told when
+    it is registered or called.
+
+    filter: of names; knows * and ?.
+    """
+    return self._do(self._listing_ops(filter, timeout))
+
+  def _listing_ops(self, names, timeout):
+    found = yield from resources.pages(
+        "ListOps", server_pb2.ListOpsRequest(namespace=self.namespace, filter=names), timeout)
+    return {op.name: op.signature for answer in found for op in answer.ops}
+
   def namespaces(self, filter: str = "", timeout: float | None = None) -> list[NamespaceInfo]:
     """The NamespaceInfos of the server, by name.
 
