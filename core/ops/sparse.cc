@@ -334,11 +334,14 @@ absl::Status SetOperationShape(InferenceContext& c) {
 }
 
 absl::Status RaggedCrossShape(InferenceContext& c) {
-  // As many splits as the first ragged input has.
-  FORMWORK_ASSIGN_OR_RETURN(const auto types,
+  // As many splits as the first ragged input has. That there are as many splits as values is the
+  // kernel's to check.
+  FORMWORK_ASSIGN_OR_RETURN(const auto values,
                             c.attrs().Get<std::vector<DType>>("ragged_values_types"));
+  FORMWORK_ASSIGN_OR_RETURN(const auto row_splits,
+                            c.attrs().Get<std::vector<DType>>("ragged_splits_types"));
   const PartialShape splits =
-      types.empty() ? PartialShape() : c.input(static_cast<int>(types.size()));
+      row_splits.empty() ? PartialShape() : c.input(static_cast<int>(values.size()));
   c.set_output(0, PartialShape::OfRank(1));
   c.set_output(1, splits.rank() == 1 ? splits : PartialShape::OfRank(1));
   return absl::OkStatus();
