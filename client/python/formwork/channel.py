@@ -218,14 +218,22 @@ class Channel:
   def post(self, name, message):
     """As request(), without waiting for the answer: whether it succeeds nobody is told."""
     call, changes = self._method(name)
-    if changes:
-      self.origin.end(self.origin.sign(message))
+    number = self.origin.sign(message) if changes else 0
+    posted, origin = self._posted, self.origin
+
+    def ended(sent=None):
+      posted.discard(sent)
+      # Not before: a request that is overtaken by one that acknowledges it would be refused.
+      if changes:
+        origin.end(number)
+
     try:
       sent = call.future(message, timeout=self._limit(self.timeout), metadata=ROOM)
     except ValueError:  # Closed meanwhile.
+      ended()
       return
-    self._posted.add(sent)  # One that is collected is cancelled.
-    sent.add_done_callback(self._posted.discard)
+    posted.add(sent)  # One that is collected is cancelled.
+    sent.add_done_callback(ended)
 
   def upload(self, name, first, rest, timeout=None):
     """A request that is a stream of messages: the first one, and what `rest` yields."""
