@@ -14,7 +14,7 @@
 namespace formwork {
 namespace {
 
-using namespace winograd;  // NOLINT: the other half of this file.
+using namespace winograd;
 
 // Fewer channels, or less to multiply, are not worth the transforms.
 constexpr int64_t kLeastChannels = 32;
