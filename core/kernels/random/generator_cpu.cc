@@ -3,7 +3,6 @@
 
 #include "core/base/status.h"
 #include "core/kernels/random/random_cpu.h"
-#include "core/kernels/random/random_fill.h"
 #include "core/ops/random.h"
 
 namespace formwork {
@@ -19,10 +18,7 @@ absl::StatusOr<Philox> GeneratorFor(KernelContext& ctx, const Tensor& output) {
 template <Distribution kDistribution>
 absl::StatusOr<KernelFn> MakeStateful(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
-  const RandomFillFn fill = RandomFillFor(kDistribution, dtype);
-  if (fill == nullptr) {
-    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const RandomFillFn fill, RandomFillOf(init, kDistribution));
   return KernelFn([dtype, fill](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(2)));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
@@ -34,9 +30,7 @@ absl::StatusOr<KernelFn> MakeStateful(KernelInit& init) {
 
 absl::StatusOr<KernelFn> MakeStatefulUniformInt(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
-  if (RandomFillFor(Distribution::kFullInt, dtype) == nullptr) {
-    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
-  }
+  FORMWORK_RETURN_IF_ERROR(RandomFillOf(init, Distribution::kFullInt).status());
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(2)));
     const Tensor minval = ctx.input(3);

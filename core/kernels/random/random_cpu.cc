@@ -10,12 +10,18 @@
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/random/philox.h"
 #include "core/kernels/random/random_cpu.h"
-#include "core/kernels/random/random_fill.h"
 #include "core/kernels/random/sequence_position.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/random.h"
 
 namespace formwork {
+
+absl::StatusOr<RandomFillFn> RandomFillOf(const KernelInit& init, Distribution distribution) {
+  const DType dtype = init.output_dtypes()[0];
+  const RandomFillFn fill = RandomFillFor(distribution, dtype);
+  if (fill != nullptr) return fill;
+  return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+}
 
 absl::StatusOr<Philox> PhiloxOfSeed(const Tensor& seed) {
   FORMWORK_RETURN_IF_ERROR(CheckSeed(seed.shape().dims()));
@@ -85,10 +91,7 @@ absl::StatusOr<KernelFn> MakeGetAlgorithm(KernelInit&) {
 template <Distribution kDistribution, bool kSeeded = false>
 absl::StatusOr<KernelFn> MakeStateless(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
-  const RandomFillFn fill = RandomFillFor(kDistribution, dtype);
-  if (fill == nullptr) {
-    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const RandomFillFn fill, RandomFillOf(init, kDistribution));
   return KernelFn([dtype, fill](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
     FORMWORK_ASSIGN_OR_RETURN(const Philox philox,
@@ -120,10 +123,7 @@ absl::StatusOr<KernelFn> MakeStatelessUniformInt(KernelInit& init) {
 template <Distribution kDistribution>
 absl::StatusOr<KernelFn> MakeStateful(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
-  const RandomFillFn fill = RandomFillFor(kDistribution, dtype);
-  if (fill == nullptr) {
-    return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const RandomFillFn fill, RandomFillOf(init, kDistribution));
   FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
   return KernelFn([dtype, fill, position](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));

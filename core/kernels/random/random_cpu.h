@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/random/philox.h"
+#include "core/kernels/random/random_fill.h"
 
 namespace formwork {
 
@@ -16,6 +17,9 @@ absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx);
 /// Moves the generator that input 0 is the handle of on by what `delta` numbers set aside; the one
 /// before. Errors: those of CheckGeneratorAlgorithm and CheckGeneratorState.
 absl::StatusOr<Philox> SkipGenerator(KernelContext& ctx, int64_t algorithm, uint64_t delta);
+
+/// RandomFillFor the dtype of output 0. Errors: kUnimplemented where there is none.
+absl::StatusOr<RandomFillFn> RandomFillOf(const KernelInit& init, Distribution distribution);
 
 // Parts of the family random.
 void AddMultinomialCpuKernels(KernelRegistry& registry);

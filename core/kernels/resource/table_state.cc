@@ -153,26 +153,9 @@ struct BytesRow {
   };
 };
 
-// Keys that are vectors: of integers their bytes, of strings these.
-struct IntegersKey {
-  using Type = std::string;
-  struct Reader : BytesRow::Reader {
-    Reader(const Tensor& keys, int64_t n) : BytesRow::Reader(keys, n) {}
-  };
-  struct Writer : BytesRow::Writer {
-    Writer(Tensor& keys, int64_t n) : BytesRow::Writer(keys, n) {}
-  };
-};
-
-struct StringRow {
-  using Type = std::string;
-  struct Reader : StringKey::Reader {
-    Reader(const Tensor& values, int64_t n) : StringKey::Reader(values, n) {}
-  };
-  struct Writer : StringKey::Writer {
-    Writer(Tensor& values, int64_t n) : StringKey::Writer(values, n) {}
-  };
-};
+// Keys that are vectors of integers.
+using IntegersKey = BytesRow;
+using StringRow = StringKey;
 
 struct StringsRow {
   using Type = std::vector<std::string>;
