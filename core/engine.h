@@ -329,7 +329,7 @@ struct AssignResult {
 struct OpInfo {
   std::string name;
   std::string signature;  ///< SignatureOf (core/ops/op_text.h).
-  bool on_device;         ///< EngineOptions::device has a kernel for it, too.
+  std::string device;     ///< The name of EngineOptions::device, where that has a kernel for it.
 };
 
 struct EngineInfo {

@@ -168,11 +168,11 @@ void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Dur
   message->set_instruction_set(engine.instruction_set);
 }
 
-void ToMessage(const OpInfo& op, const Device* device, v1::OpInfo* message) {
+void ToMessage(const OpInfo& op, v1::OpInfo* message) {
   message->set_name(op.name);
   message->set_signature(op.signature);
   message->add_devices(kCpuName);
-  if (op.on_device) message->add_devices(std::string(device->name()));
+  if (!op.device.empty()) message->add_devices(op.device);
 }
 
 void ToMessage(const EngineStats& stats, v1::ServerStats* message) {

@@ -28,8 +28,7 @@ void ToMessage(const NamespaceHoldings& holdings, v1::NamespaceInfo* message);
 v1::Durability DurabilityOf(const EngineOptions& engine);
 void ToMessage(const EngineInfo& engine, const ServerOptions& options, absl::Duration uptime,
                v1::ServerInfo* message);
-/// `device`: the engine's, or null.
-void ToMessage(const OpInfo& op, const Device* device, v1::OpInfo* message);
+void ToMessage(const OpInfo& op, v1::OpInfo* message);
 void ToMessage(const EngineStats& stats, v1::ServerStats* message);
 void ToMessage(absl::Duration duration, google::protobuf::Duration* message);
 

@@ -195,8 +195,7 @@ absl::Status ListOps(const RequestScope& scope, const v1::ListOpsRequest& in,
                                 [](const OpInfo& op) { return PageKey(op.name, 0); },
                                 [&](const OpInfo& op) { return FitsPattern(op.name, in.filter()); },
                                 out->mutable_next_page_token()));
-  const Device* const device = scope.engine.Info().options.device;
-  for (const OpInfo& op : page) ToMessage(op, device, out->add_ops());
+  for (const OpInfo& op : page) ToMessage(op, out->add_ops());
   return absl::OkStatus();
 }
 

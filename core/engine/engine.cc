@@ -230,7 +230,9 @@ std::vector<OpInfo> EngineImpl::ListOps() {
   std::vector<OpInfo> ops;
   for (const OpDef* op : ops_.All()) {
     if (!MayUse(*op)) continue;
-    ops.push_back({op->name, SignatureOf(*op), device_kernels_.Find(op->name) != nullptr});
+    const bool on_device = device_kernels_.Find(op->name) != nullptr;
+    ops.push_back({op->name, SignatureOf(*op),
+                   on_device ? std::string(options_.device->name()) : std::string()});
   }
   return ops;
 }

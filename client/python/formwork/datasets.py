@@ -179,8 +179,7 @@ def _feed_uses(graph_def, variant):
   TensorFlow's graph has copies of what is behind them. Whose they are is known by the functions'
   names: the Python objects of the datasets have the functions, and these what they have captured.
   """
-  functions = {}
-  _find_functions(variant, functions, set())
+  functions = _functions_of(variant)
   used = {}  # By the handle's id.
   for node in graph_def.node:
     names = [a.func.name for a in node.attr.values() if a.HasField("func")]
@@ -202,8 +201,9 @@ def _feed_uses(graph_def, variant):
 _Function = collections.namedtuple("_Function", ["place", "handles"])
 
 
-def _find_functions(variant, found, seen):
-  """Adds the functions of a dataset, and of those below it: {name: _Function}."""
+def _functions_of(variant):
+  """The functions of a dataset, and of those below it: {name: _Function}."""
+  found, seen = {}, set()
   open_ = [_python_dataset(variant)]
   while open_:
     dataset = open_.pop()
@@ -221,6 +221,7 @@ def _find_functions(variant, found, seen):
           if t.dtype == tf_dtypes.resource])
       open_.extend(_python_dataset(t) for t in traced.captured_inputs
                    if t.dtype == tf_dtypes.variant)
+  return found
 
 
 def _python_dataset(variant):

@@ -71,7 +71,7 @@ class Type:
 
   @classmethod
   def of(cls, table):
-    """Of what the server writes: "table string[] -> int64[]"."""
+    """Of a Table; the server writes "table string[] -> int64[]"."""
     key, value, n = _TYPE.match(table.type).groups()
     return cls(key, value, (int(n),) if n else (), table.key_shape)
 
