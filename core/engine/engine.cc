@@ -457,6 +457,7 @@ EngineStats EngineImpl::Stats() {
 absl::Status EngineImpl::Admit() {
   // Counted first: once Drain has seen none, nobody slips in.
   calls_.fetch_add(1);
+  calls_begun_.fetch_add(1, std::memory_order_relaxed);
   if (!refuses_.load()) return absl::OkStatus();
   CallDone();
   return WithReason(absl::UnavailableError("the server is shutting down"), Reason::kDraining);

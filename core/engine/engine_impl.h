@@ -299,9 +299,10 @@ class EngineImpl final : public Engine {
   std::atomic<uint64_t> retraces_{0};
   std::atomic<uint64_t> relaxed_calls_{0}, relaxed_ordered_{0};
   std::atomic<uint64_t> late_handle_calls_{0};
-  std::atomic<int64_t> calls_{0};  // Admitted and not done.
-  FairPlaces waiting_;             // Of those: for variables or a thread. By namespace.
-  MemoryShare suspended_;          // What those hold that have run already.
+  std::atomic<int64_t> calls_{0};         // Admitted and not done.
+  std::atomic<uint64_t> calls_begun_{0};  // Admitted since the start.
+  FairPlaces waiting_;                    // Of those: for variables or a thread. By namespace.
+  MemoryShare suspended_;                 // What those hold that have run already.
   absl::Mutex drain_mutex_;
   std::atomic<bool> refuses_{false};
   std::atomic<bool> aborts_{false};  // What is admitted, too.

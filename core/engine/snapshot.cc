@@ -306,7 +306,7 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
     if (value.value.has_value()) total += value.resource->bytes();
   }
   transfer->total = total;
-  absl::Time calls_until = absl::InfinitePast();
+  OthersCalls calls{engine_.calls_begun_.load(std::memory_order_relaxed)};
   for (Value& value : values) {
     const Resource& resource = *value.resource;
     state::Resource* to = snapshot->add_resources();
@@ -323,7 +323,7 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
     FORMWORK_RETURN_IF_ERROR(Annotate(parts.status(), Described(resource)));
     // Rather than find it full half-way: what is left is for the log and for what is under way.
     FORMWORK_RETURN_IF_ERROR(store_->CheckRoom(value.value.bytes()));
-    store_->SetPace(Pace(&calls_until));
+    store_->SetPace(Pace(&calls));
     FORMWORK_ASSIGN_OR_RETURN(
         const uint64_t bytes,
         store_->Put({StoredKey::Of::kResource, resource.id, value.version}, *parts));
@@ -335,7 +335,7 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
   return absl::OkStatus();
 }
 
-uint64_t Snapshots::Pace(absl::Time* calls_until) const {
+uint64_t Snapshots::Pace(OthersCalls* calls) const {
   // About a twelfth of what a core does: what is written beside calls they shall not notice.
   constexpr uint64_t kBytesPerCore = uint64_t{64} << 20;
   constexpr absl::Duration kCallsGoOn = absl::Seconds(1);
@@ -347,8 +347,13 @@ uint64_t Snapshots::Pace(absl::Time* calls_until) const {
     return 0;
   }
   const absl::Time now = absl::Now();
-  if (engine_.calls_.load(std::memory_order_relaxed) > 0) *calls_until = now + kCallsGoOn;
-  if (now > *calls_until) return 0;
+  // By what has begun: short calls are never under way when this thread, which goes after them, has
+  // a core.
+  const uint64_t begun = engine_.calls_begun_.load(std::memory_order_relaxed);
+  if (begun != calls->begun || engine_.calls_.load(std::memory_order_relaxed) > 0) {
+    *calls = {begun, now + kCallsGoOn};
+  }
+  if (now > calls->until) return 0;
   return kBytesPerCore * std::max(1u, std::thread::hardware_concurrency());
 }
 

@@ -160,9 +160,13 @@ class Snapshots {
   // Writes those that are not stored yet, and says so in `snapshot`.
   absl::Status Put(std::vector<Value> values, state::Snapshot* snapshot, SnapshotInfo* info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
-  // How fast values may be written now, in bytes a second; 0: as fast as can be. `calls_until`:
-  // until when others are taken to call, once they have.
-  uint64_t Pace(absl::Time* calls_until) const;
+  // Whether others call, while values are written.
+  struct OthersCalls {
+    uint64_t begun;  // As the engine had counted when it was looked at last.
+    absl::Time until = absl::InfinitePast();  // They are taken to go on until then.
+  };
+  // How fast values may be written now, in bytes a second; 0: as fast as can be.
+  uint64_t Pace(OthersCalls* calls) const;
   // `snapshot` is the last one now: removes what it does not name, of registrations where they are
   // among the `unused`.
   void Clean(const state::Snapshot& snapshot, const std::vector<uint64_t>& unused)
