@@ -80,7 +80,11 @@ class Buffer {
   /// Whether it is there, and not the host's.
   bool on_device() const { return block_ != nullptr && block_->device != nullptr; }
   /// True where nobody else holds the block, so that its holder may write in place.
-  bool unique() const { return block_->refs.load(std::memory_order_acquire) == 1; }
+  bool unique() const { return HasHolders(1); }
+  /// True where just so many hold the block, which is not empty.
+  bool HasHolders(int32_t count) const {
+    return block_->refs.load(std::memory_order_acquire) == count;
+  }
 
  private:
   BufferBlock* block_ = nullptr;

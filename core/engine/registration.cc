@@ -52,6 +52,20 @@ bool IsItsConst(const HashMap<absl::string_view, const tf::NodeDef*>& consts,
   return constant.ok() && SameElements(*constant, value);
 }
 
+// Of the feeds, the last of which are bound: those that are handles of resources which are bound
+// once. What a caller passes may be any of them.
+std::vector<bool> DistinctHandles(const Cut& cut, const std::vector<Binding>& bindings) {
+  HashMap<uint64_t, int> uses;
+  for (const Binding& binding : bindings) ++uses[binding.resource_id];
+  std::vector<bool> distinct(cut.feeds.size(), false);
+  const size_t inputs = cut.feeds.size() - bindings.size();
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const uint64_t id = bindings[i].resource_id;
+    distinct[inputs + i] = id != 0 && uses[id] == 1;
+  }
+  return distinct;
+}
+
 bool HasFixedWork(const EngineFunction& function) {
   const auto open = [](const PartialShape& shape) { return !shape.fully_known(); };
   if (function.program().sized_by_value) return false;
@@ -297,6 +311,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   }
   cut.fetches = registration.outputs;
   cut.targets = registration.targets;
+  cut.distinct = DistinctHandles(cut, identity.bindings);
   absl::StatusOr<ImportedGraph> imported =
       ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits);
   if (!imported.ok()) return imported.status();

@@ -118,6 +118,12 @@ class RelaxedPlaces final : public RegionPlaces, public ResourceAccess {
                           absl::FunctionRef<absl::Status(Tensor& value)> update) override {
     return Of(handle).UpdateRows(handle, rows, bytes_moved, update);
   }
+  bool LeaveValue(ResourceHandle handle, const Tensor& value, size_t bytes_moved) override {
+    return Of(handle).LeaveValue(handle, value, bytes_moved);
+  }
+  void PutBack(ResourceHandle handle, Tensor value) override {
+    Of(handle).PutBack(handle, std::move(value));
+  }
   absl::StatusOr<Tensor> ReadState(ResourceHandle handle) override {
     return Of(handle).ReadState(handle);
   }

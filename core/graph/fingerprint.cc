@@ -89,6 +89,7 @@ class Fingerprinter {
   void AddNode(const Node& node, Digest& digest) {
     digest.Add(static_cast<int64_t>(node.kind));
     digest.Add(node.arg);
+    if (node.distinct) digest.Add("distinct");
     if (node.op != nullptr) digest.Add(node.op->name);
     if (node.wants_host) digest.Add("on the host");
     for (const Edge& edge : node.inputs) AddEdge(edge, digest);

@@ -48,6 +48,10 @@ bool ChangesState(const Node& node) {
   return true;
 }
 
+bool AreDistinct(const std::vector<Node>& nodes, Edge a, Edge b) {
+  return a != b && nodes[a.node].distinct && nodes[b.node].distinct;
+}
+
 std::string NameInside(absl::string_view call, absl::string_view name) {
   if (call.empty()) return std::string(name);
   std::string full = absl::StrCat(call, "/", name);

@@ -49,6 +49,8 @@ struct Node {
   std::vector<PartialShape> output_shapes;
   int32_t arg = -1;
   bool wants_host = false;  ///< Its device field names a CPU.
+  /// Of a parameter that is a handle: it is of another resource than every other one that says so.
+  bool distinct = false;
   Tensor constant;
   /// Of a node of control flow, once InlineCalls has been there: the functions that its attrs name,
   /// in their order. Parameter i of each is the i-th of the node's inputs after those of its own.
@@ -73,6 +75,8 @@ struct Graph {
   }
 };
 
+/// Whether two handles are known to be of two resources.
+bool AreDistinct(const std::vector<Node>& nodes, Edge a, Edge b);
 /// Whether running the node, or one in its bodies, does something besides its outputs: it must run
 /// although nobody needs them.
 bool HasEffect(const Node& node);

@@ -21,6 +21,8 @@ struct Cut {
   std::vector<std::pair<std::string, DType>> feeds;
   std::vector<std::string> fetches;
   std::vector<std::string> targets;
+  /// By feed, of handles: what Node::distinct says. Shorter: it does not hold of the rest.
+  std::vector<bool> distinct = {};
 };
 
 struct ImportedGraph {

@@ -66,11 +66,12 @@ class BodyImporter {
   }
 
   // Declares a parameter.
-  int AddArg(absl::string_view name, DType dtype) {
+  int AddArg(absl::string_view name, DType dtype, bool distinct = false) {
     Node node;
     node.kind = NodeKind::kArg;
     node.name = std::string(name);
     node.output_dtypes = {dtype};
+    node.distinct = distinct;
     node.arg = static_cast<int32_t>(args_.size());
     args_.push_back(std::move(node));
     return static_cast<int>(args_.size()) - 1;
@@ -337,10 +338,11 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
 std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut& cut,
                                        ImportScope& scope) {
   BodyImporter importer(graph_def.node(), "", scope);
-  for (const auto& [tensor, dtype] : cut.feeds) {
+  for (size_t i = 0; i < cut.feeds.size(); ++i) {
+    const auto& [tensor, dtype] = cut.feeds[i];
     const InputName name = ParseInput(tensor);
     std::optional<int> def = importer.FindDef(name.node);
-    const int arg = importer.AddArg(tensor, dtype);
+    const int arg = importer.AddArg(tensor, dtype, i < cut.distinct.size() && cut.distinct[i]);
     if (!name.valid || name.control || !def) {
       importer.Wrong(name.node,
                      absl::StrCat("the fed tensor '", Shown(tensor), "' is not in the graph"));

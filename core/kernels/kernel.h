@@ -115,6 +115,7 @@ class KernelContext {
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   const Tensor& input(int i) const { return *inputs_[i].tensor; }
+  absl::Span<const InputRef> inputs() const { return inputs_; }
 
   /// Moves input i out where this step is its last use, else copies (sharing the elements). Use at
   /// most once for each input, and not input(i) afterwards.

@@ -167,7 +167,7 @@ absl::Status Emitter::AddUnit(Body& body, const FusionUnit& unit) {
     AddScalars(body, unit);
     return absl::OkStatus();
   }
-  if (unit.nodes.size() > 1) {
+  if (unit.nodes.size() > 1 || !unit.stores.empty()) {
     FORMWORK_ASSIGN_OR_RETURN(const bool fused, AddFused(body, unit));
     if (fused) return absl::OkStatus();
   }
@@ -180,6 +180,7 @@ absl::Status Emitter::AddUnit(Body& body, const FusionUnit& unit) {
     }
     FORMWORK_RETURN_IF_ERROR(AddNode(body, i));
   }
+  for (int32_t i : unit.stores) FORMWORK_RETURN_IF_ERROR(AddNode(body, i));
   return absl::OkStatus();
 }
 

@@ -195,7 +195,7 @@ bool RunsSideBySide(const Plan& plan) {
   for (size_t i = 0; i < plan.code.size(); ++i) {
     if (plan.code[i].effect || plan.code[i].releases.count > 0) return false;
     const OpDef* const op = plan.labels[i].op;
-    if (op == nullptr) continue;  // Of several, none of which has an effect.
+    if (op == nullptr) continue;  // Of several, without effects.
     const bool pure =
         op->effect == Effect::kNone || op->effect == Effect::kRandom || op->effect == Effect::kRead;
     if (!pure || op->waits || op->control_flow == ControlFlow::kKernel) return false;
@@ -250,6 +250,16 @@ absl::StatusOr<bool> Emitter::AddFused(Body& body, const FusionUnit& unit) {
   if (!fused.has_value()) return false;
   NewUnitStep(body, unit, Plan::Code::kKernel, NewKernel(std::move(fused->kernel)));
   for (const Edge& edge : fused->inputs) AddInput(body.ref(edge));
+  for (int32_t i : unit.stores) AddInput(body.ref(body.graph.nodes[i].inputs[0]));
+  for (int32_t i : unit.stores) {
+    plan_->code.back().effect = true;
+    plan_->last_effect = Here() - 1;
+    const Node& store = body.graph.nodes[i];
+    // The value stays inside of the step.
+    accesses_.NoteStep(
+        {body.graph, store, body.top, {body.ref(store.inputs[0]), {.constant = true}}, {}},
+        [](size_t) { return Access::kWrite; });
+  }
   return true;
 }
 
@@ -352,12 +362,14 @@ void Emitter::NewUnitStep(Body& body, const FusionUnit& unit, Plan::Code code, s
       NewInstruction(code, body.graph.nodes[unit.nodes.back()].name, nullptr);
   instruction.outputs = {first, static_cast<uint32_t>(unit.outputs.size())};
   instruction.target = static_cast<uint32_t>(target);
-  for (int32_t i : unit.nodes) {
+  const auto add_part = [&](int32_t i) {
     const Node& node = body.graph.nodes[i];
-    if (node.kind != NodeKind::kOp) continue;
+    if (node.kind != NodeKind::kOp) return;
     plan_->labels.back().parts.push_back(node.name);
     scope_.bytes += sizeof(std::string) + node.name.size();
-  }
+  };
+  std::for_each(unit.nodes.begin(), unit.nodes.end(), add_part);
+  std::for_each(unit.stores.begin(), unit.stores.end(), add_part);
 }
 
 void Emitter::NoteAccess(const Body& body, int32_t i,

@@ -110,12 +110,140 @@ KernelFn Fused(std::shared_ptr<const Program> program, std::shared_ptr<const One
   });
 }
 
+// A program whose last outputs, perhaps all, are the next values of variables.
+class StoringStep {
+ public:
+  struct Store {
+    std::string node;
+    size_t output;  // Of the program.
+  };
+
+  // `num_outputs`: how many of the program's are the step's.
+  StoringStep(std::shared_ptr<const ElementwiseProgram> program,
+              std::shared_ptr<const OneByOne> steps, std::vector<uint16_t> made, size_t num_outputs,
+              std::vector<Store> stores)
+      : program_(std::move(program)),
+        run_(Fused(program_, std::move(steps))),
+        made_(std::move(made)),
+        num_outputs_(num_outputs),
+        stores_(std::move(stores)) {}
+
+  absl::Status Run(KernelContext& ctx) const {
+    const absl::Span<const InputRef> inputs = ctx.inputs().first(program_->num_inputs());
+    absl::InlinedVector<Tensor, 4> made(made_.size());
+    KernelContext inner(ctx.call(), inputs, absl::MakeSpan(made));
+    std::optional<UncutScope> uncut;  // A value that is overwritten must be whole in the end.
+    absl::InlinedVector<Left, 4> left(stores_.size());
+    for (size_t k = 0; k < stores_.size(); ++k) {
+      left[k].handle = ctx.input(static_cast<int>(inputs.size() + k)).scalar<ResourceHandle>();
+    }
+    if (const std::optional<Shape> shape = SharedShape(inner)) {
+      uncut.emplace();
+      for (size_t k = 0; k < stores_.size(); ++k) Leave(ctx, *shape, stores_[k], left[k]);
+      const auto has_left = [](const Left& variable) { return variable.block != nullptr; };
+      if (std::none_of(left.begin(), left.end(), has_left)) uncut.reset();
+    }
+    const absl::Status status = run_(inner);
+    if (!status.ok()) {
+      for (const Left& l : left) PutBack(ctx, l, inputs, absl::MakeSpan(made));
+      return status;
+    }
+    absl::Status stored;
+    for (size_t k = 0; k < stores_.size(); ++k) {
+      // What has left its variable goes back to it, whatever happens to others.
+      if (!stored.ok() && left[k].block == nullptr) continue;
+      Tensor& value = made[stores_[k].output];
+      const bool again = stores_[k].output < num_outputs_ || IsStoredLater(k);
+      absl::Status status =
+          ctx.resources().Assign(left[k].handle, again ? Tensor(value) : std::move(value));
+      if (!status.ok() && stored.ok()) {
+        const HeapScope unlimited_text(nullptr);
+        stored = Annotate(status, absl::StrCat("node '", stores_[k].node, "'"));
+      }
+    }
+    FORMWORK_RETURN_IF_ERROR(stored);
+    for (size_t k = 0; k < num_outputs_; ++k)
+      ctx.SetOutput(static_cast<int>(k), std::move(made[k]));
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int64_t kFewestInPlace = 1024;
+
+  // A variable, and its value where it has left it.
+  struct Left {
+    ResourceHandle handle;
+    const BufferBlock* block = nullptr;
+  };
+
+  // What all results have, where the program can run, and they are large enough for it to matter
+  // where they go.
+  std::optional<Shape> SharedShape(const KernelContext& inner) const {
+    const auto is_large = [](const InputRef& input) {
+      return input.tensor->num_elements() >= kFewestInPlace;
+    };
+    const absl::Span<const InputRef> inputs = inner.inputs();
+    if (std::none_of(inputs.begin(), inputs.end(), is_large)) return std::nullopt;
+    absl::StatusOr<std::optional<Shape>> shape = program_->CommonShape(inner);
+    return shape.ok() ? *std::move(shape) : std::nullopt;
+  }
+
+  void Leave(KernelContext& ctx, const Shape& shape, const Store& store, Left& left) const {
+    const DType dtype = program_->dtype(made_[store.output]);
+    const size_t moved = (program_->num_inputs() + made_.size()) *
+                         static_cast<size_t>(shape.num_elements()) * DTypeSize(dtype);
+    for (size_t i = 0; i < program_->num_inputs(); ++i) {
+      const InputRef& input = ctx.inputs()[i];
+      if (!input.owned || input.tensor->dtype() != dtype || input.tensor->shape() != shape)
+        continue;
+      if (ctx.resources().LeaveValue(left.handle, *input.tensor, moved)) {
+        left.block = input.tensor->buffer().block();
+        return;
+      }
+    }
+  }
+
+  // The program has failed before it has written: the value is where it was, or in a result that
+  // was to be made in its place.
+  static void PutBack(KernelContext& ctx, const Left& left, absl::Span<const InputRef> inputs,
+                      absl::Span<Tensor> made) {
+    if (left.block == nullptr) return;
+    for (const InputRef& input : inputs) {
+      if (input.tensor->buffer().block() == left.block) {
+        return ctx.resources().PutBack(left.handle, *input.tensor);
+      }
+    }
+    for (const Tensor& value : made) {
+      if (value.buffer().block() == left.block) {
+        return ctx.resources().PutBack(left.handle, value);
+      }
+    }
+  }
+
+  bool IsStoredLater(size_t k) const {
+    return std::any_of(stores_.begin() + static_cast<ptrdiff_t>(k) + 1, stores_.end(),
+                       [&](const Store& later) { return later.output == stores_[k].output; });
+  }
+
+  const std::shared_ptr<const ElementwiseProgram> program_;
+  const KernelFn run_;
+  const std::vector<uint16_t> made_;  // The program's outputs.
+  const size_t num_outputs_;
+  const std::vector<Store> stores_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const FusionUnit& unit,
                                                        std::vector<KernelFn> one_by_one) {
   if (unit.bands) return MakeBandStep(graph, unit, std::move(one_by_one));
-  if (unit.outputs.empty()) return std::nullopt;
+  // What is stored is made, too.
+  std::vector<Edge> made = unit.outputs;
+  for (const int32_t store : unit.stores) {
+    const Edge value = graph.nodes[store].inputs[1];
+    if (std::find(made.begin(), made.end(), value) == made.end()) made.push_back(value);
+  }
+  if (made.empty()) return std::nullopt;
   FusedStep fused;
   HashMap<int32_t, uint16_t> step_of, instruction_of;  // By node.
   for (size_t i = 0; i < unit.nodes.size(); ++i) {
@@ -170,7 +298,7 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
     item.axes = input_of[node.inputs[1]];
   }
   std::vector<uint16_t> wanted, outputs;
-  for (const Edge& edge : unit.outputs) {
+  for (const Edge& edge : made) {
     outputs.push_back(value(edge, step_of, fused.inputs.size()));
     if (instruction_of.contains(edge.node)) {
       wanted.push_back(value(edge, instruction_of, dtypes.size()));
@@ -178,7 +306,19 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
   }
   auto one =
       std::make_shared<const OneByOne>(fused.inputs.size(), std::move(steps), std::move(outputs));
-  if (reductions.empty()) {
+  if (!unit.stores.empty()) {
+    std::vector<StoringStep::Store> stores;
+    for (const int32_t store : unit.stores) {
+      const auto value = std::find(made.begin(), made.end(), graph.nodes[store].inputs[1]);
+      stores.push_back({graph.nodes[store].name, static_cast<size_t>(value - made.begin())});
+    }
+    auto program = std::make_shared<const ElementwiseProgram>(std::move(dtypes),
+                                                              std::move(instructions), wanted);
+    auto step =
+        std::make_shared<const StoringStep>(std::move(program), std::move(one), std::move(wanted),
+                                            unit.outputs.size(), std::move(stores));
+    fused.kernel = KernelFn([step](KernelContext& ctx) { return step->Run(ctx); });
+  } else if (reductions.empty()) {
     fused.kernel = Fused(std::make_shared<const ElementwiseProgram>(
                              std::move(dtypes), std::move(instructions), std::move(wanted)),
                          std::move(one));

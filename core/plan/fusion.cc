@@ -1,7 +1,9 @@
 #include "core/plan/fusion.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/reduction/reduced_program.h"
 #include "core/plan/scalars.h"
@@ -97,7 +99,8 @@ class Grouping {
   struct Group {
     std::vector<int32_t> nodes;  // Empty once emitted or united with another.
     bool scalars = false;
-    int trailing = 0;  // Dimensions that its reductions reduce; 0: it has none.
+    int trailing = 0;                  // Dimensions that its reductions reduce; 0: it has none.
+    std::vector<int32_t> stores = {};  // Of what it makes, which wait with it.
   };
 
   static bool IsFloat(const Node& node, absl::string_view op) {
@@ -111,6 +114,8 @@ class Grouping {
 
   void Visit(int32_t i) {
     const Node& node = graph_.nodes[i];
+    if (!MayPassStores(node)) EmitStores();
+    if (StoreWaits(i)) return;
     if (const std::optional<size_t> registers = ScalarRegisters(graph_, node, kernels_)) {
       return VisitScalar(i, *registers);
     }
@@ -144,6 +149,38 @@ class Grouping {
     if (joined < 0) joined = NewGroup(false);
     groups_[joined].nodes.push_back(i);
     group_of_[i] = joined;
+  }
+
+  // Whether it is a store that waits with the group that makes its value: an optimizer's step
+  // stores one value after the other, and all of them are to be one group.
+  bool StoreWaits(int32_t i) {
+    const Node& node = graph_.nodes[i];
+    if (node.kind != NodeKind::kOp || !node.op->stores_variable) return false;
+    const int32_t g = Find(group_of_[node.inputs[1].node]);
+    if (g < 0 || groups_[g].nodes.empty() || groups_[g].scalars || reduces_[node.inputs[1].node] ||
+        !graph_.nodes[node.inputs[0].node].distinct ||
+        node.attrs->GetOr<bool>("validate_shape", false)) {
+      return false;
+    }
+    groups_[g].stores.push_back(i);
+    waiting_[node.inputs[0]] = i;
+    return true;
+  }
+  // Whether it may go ahead of the stores that wait: it takes next to no time, cannot fail, and is
+  // on another variable if it is on one.
+  bool MayPassStores(const Node& node) const {
+    if (waiting_.empty() || node.kind != NodeKind::kOp) return node.kind != NodeKind::kFork;
+    if (node.op->loads_variable || node.op->stores_variable) {
+      return graph_.nodes[node.inputs[0].node].distinct && !waiting_.contains(node.inputs[0]);
+    }
+    if (FusableOp(graph_, node) != nullptr) return true;
+    return ScalarRegisters(graph_, node, kernels_).has_value() && !MayEndCall(graph_, node);
+  }
+  void EmitStores() {
+    std::vector<int32_t> stores;
+    for (const auto& [handle, store] : waiting_) stores.push_back(store);
+    std::sort(stores.begin(), stores.end());
+    for (const int32_t store : stores) Emit(Find(group_of_[graph_.nodes[store].inputs[1].node]));
   }
 
   // Whether it has joined the group that makes what it reduces.
@@ -200,6 +237,9 @@ class Grouping {
     groups_[a].nodes.insert(groups_[a].nodes.end(), groups_[b].nodes.begin(),
                             groups_[b].nodes.end());
     groups_[b].nodes.clear();
+    groups_[a].stores.insert(groups_[a].stores.end(), groups_[b].stores.begin(),
+                             groups_[b].stores.end());
+    groups_[b].stores.clear();
     groups_[a].trailing = std::max(groups_[a].trailing, groups_[b].trailing);
     parent_[b] = a;
     return a;
@@ -209,6 +249,14 @@ class Grouping {
     std::sort(groups_[g].nodes.begin(), groups_[g].nodes.end());
     units_.push_back({std::move(groups_[g].nodes), groups_[g].scalars});
     groups_[g].nodes.clear();
+    std::vector<int32_t> stores = std::exchange(groups_[g].stores, {});
+    std::sort(stores.begin(), stores.end());
+    for (const int32_t store : stores) waiting_.erase(graph_.nodes[store].inputs[0]);
+    if (groups_[g].trailing == 0) {
+      units_.back().stores = std::move(stores);
+    } else {
+      for (const int32_t store : stores) units_.push_back({{store}});
+    }
     if (g == scalars_) {
       scalars_ = -1;
       registers_ = 0;
@@ -224,6 +272,7 @@ class Grouping {
   std::vector<bool> depthwise_inputs_;  // By node: whether a depthwise convolution's input.
   std::vector<bool> reduces_;           // By node: whether a reduction in a group.
   std::vector<Group> groups_;
+  HashMap<Edge, int32_t> waiting_;  // The stores of all groups, by their handles.
   // The group of scalars that waits; -1: none.
   int32_t scalars_ = -1;
   size_t registers_ = 0;
@@ -258,6 +307,7 @@ std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& ker
   std::vector<int32_t> unit_of(graph.nodes.size(), -1);
   for (size_t u = 0; u < units.size(); ++u) {
     for (int32_t n : units[u].nodes) unit_of[n] = static_cast<int32_t>(u);
+    for (int32_t n : units[u].stores) unit_of[n] = static_cast<int32_t>(u);
   }
   std::vector<std::vector<bool>> read(graph.nodes.size());
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

@@ -27,17 +27,22 @@ struct FusionUnit {
   bool bands = false;    ///< A convolution and the depthwise one that alone reads it.
   /// What another unit, or a result, needs: what reductions give comes last.
   std::vector<Edge> outputs = {};
+  /// Of a group without reductions: what stores values of it, in order, behind all of its nodes.
+  std::vector<int32_t> stores = {};
 };
 
 /// All nodes of the graph, grouped, in an order in which they may run. What computes scalars alone
 /// waits until somebody else needs it, and so do pure elementwise nodes, which join the groups of
 /// what they read where the same is known of their shapes. Whether those are equal is for the step
 /// to find out. A reduction along trailing dimensions of what a group makes is a part of the group,
-/// and nobody in it reads what that gives.
+/// and nobody in it reads what that gives. A store of what a group makes waits with it, where the
+/// variable is known to be another than those of what comes between, so that the values that a step
+/// of training gives a parameter and its moments are one group.
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels);
 
 /// One step for a whole unit of elementwise nodes and reductions, or of two convolutions; its
-/// outputs are the unit's, and its errors name the node that they are of.
+/// outputs are the unit's, and its errors name the node that they are of. The handles of the unit's
+/// stores are more inputs, behind these. A variable that nobody else holds is changed in place.
 struct FusedStep {
   std::vector<Edge> inputs;
   KernelFn kernel;

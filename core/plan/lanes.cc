@@ -9,6 +9,7 @@
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/fixed_nodes.h"
+#include "core/plan/fusion.h"
 #include "core/plan/node_work.h"
 
 namespace formwork {
@@ -93,7 +94,9 @@ class Forker {
       for (const Edge& edge : node.inputs) ++uses_[edge.node];
       window_[i + 1] = window_[i] + (HasEffect(node) ? 1 : 0);
       fits_[i] = node.kind == NodeKind::kOp && !fixed[i] && FitsLane(node);
-      if (fits_[i]) all += work_[i] = WorkOf(graph_, node);
+      // Elementwise steps are split over the threads as they are, and lanes would part those that
+      // are to be one step.
+      if (fits_[i] && FusableOp(graph_, node) == nullptr) all += work_[i] = WorkOf(graph_, node);
     }
     for (const Edge& edge : graph_.results) ++uses_[edge.node];
     return all >= 2 * kLeastLaneNanos;

@@ -21,6 +21,10 @@ double WorkOf(const Graph& graph) {
 
 double WorkOf(const Graph& graph, const Node& node) {
   if (node.kind != NodeKind::kOp) return 0;
+  // These share what they read.
+  if (node.op->loads_variable || node.op->forwards_inputs) {
+    return EstimateWork(node.op->name, {}, {});
+  }
   if (node.bodies.empty()) {
     std::vector<PartialShape> inputs;
     for (const Edge& edge : node.inputs) inputs.push_back(graph.shape(edge));

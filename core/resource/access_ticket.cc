@@ -24,14 +24,21 @@ absl::Status Uninitialized(const Resource& variable) {
 // Events that have happened are dropped from a variable's reads beyond so many.
 constexpr size_t kManyReads = 16;
 
-// Whether `value`, which could be changed in place, is rather copied, so that a stop can cut the
-// work. What moves less than kLongUpdate is done within 50 ms.
-bool IsWorthACopy(const Tensor& value, size_t bytes_moved) {
-  constexpr size_t kLongUpdate = size_t{128} << 20;
+// What moves less is done within 50 ms.
+constexpr size_t kLongUpdate = size_t{128} << 20;
+
+// Whether a stop is near that would have to wait for a change in place.
+bool IsInTheWay(size_t bytes_moved) {
   constexpr double kSlowestBytesPerSecond = 1e9;
-  if (bytes_moved < kLongUpdate) return false;
-  return value.bytes() <= bytes_moved / 4 ||
+  return bytes_moved >= kLongUpdate &&
          WorkStopsWithin(absl::Seconds(static_cast<double>(bytes_moved) / kSlowestBytesPerSecond));
+}
+
+// Whether `value`, which could be changed in place, is rather copied, so that a stop can cut the
+// work.
+bool IsWorthACopy(const Tensor& value, size_t bytes_moved) {
+  return (bytes_moved >= kLongUpdate && value.bytes() <= bytes_moved / 4) ||
+         IsInTheWay(bytes_moved);
 }
 
 }  // namespace
@@ -609,6 +616,27 @@ void AccessTicket::Retire() {
 absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,
                                   absl::FunctionRef<absl::Status(Tensor& value)> update) {
   return Change(handle, nullptr, bytes_moved, update);
+}
+
+bool AccessTicket::LeaveValue(ResourceHandle handle, const Tensor& value, size_t bytes_moved) {
+  const Entry* entry = Find(handle);
+  if (entry == nullptr || !entry->write || entry->destroyed || entry->released || atomic_ ||
+      streams_ != nullptr || !entry->resource->type.is_variable()) {
+    return false;
+  }
+  Tensor& own = entry->resource->value_;
+  const BufferBlock* const block = value.buffer().block();
+  if (block == nullptr || own.buffer().block() != block || !value.buffer().HasHolders(2) ||
+      own.dtype() != value.dtype() || own.shape() != value.shape() || WorkIsCut() ||
+      IsInTheWay(bytes_moved)) {
+    return false;
+  }
+  own = Tensor();
+  return true;
+}
+
+void AccessTicket::PutBack(ResourceHandle handle, Tensor value) {
+  if (const Entry* const entry = Find(handle)) entry->resource->value_ = std::move(value);
 }
 
 absl::Status AccessTicket::UpdateRows(ResourceHandle handle, const RowIndices& rows,

@@ -149,6 +149,8 @@ class AccessTicket final : public ResourceAccess {
                       absl::FunctionRef<absl::Status(Tensor& value)> update) override;
   absl::Status UpdateRows(ResourceHandle handle, const RowIndices& rows, size_t bytes_moved,
                           absl::FunctionRef<absl::Status(Tensor& value)> update) override;
+  bool LeaveValue(ResourceHandle handle, const Tensor& value, size_t bytes_moved) override;
+  void PutBack(ResourceHandle handle, Tensor value) override;
   absl::StatusOr<Tensor> ReadState(ResourceHandle handle) override;
   absl::Status WriteState(ResourceHandle handle, Tensor state, size_t bytes) override;
   void Release(ResourceHandle handle) override;

@@ -50,6 +50,18 @@ class ResourceAccess {
     return Update(handle, bytes_moved, update);
   }
 
+  /// Where `value`, which has been read of the variable, is held by the caller and the variable
+  /// alone, leaves it to the caller, who may write into it then, and gives true. In an UncutScope
+  /// that ends after the Assign or PutBack which has to follow for each such variable: until then
+  /// it has no value. Assign does not fail then, if dtype and shape are as before. `bytes_moved`:
+  /// by the work on it.
+  virtual bool LeaveValue(ResourceHandle handle, const Tensor& value, size_t bytes_moved) {
+    (void)handle, (void)value, (void)bytes_moved;
+    return false;
+  }
+  /// Unwritten.
+  virtual void PutBack(ResourceHandle handle, Tensor value) { (void)handle, (void)value; }
+
   /// The state of a resource of another kind, without value at first. It is never changed: who
   /// holds it holds a snapshot.
   virtual absl::StatusOr<Tensor> ReadState(ResourceHandle handle) = 0;

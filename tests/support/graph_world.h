@@ -23,15 +23,17 @@ class GraphWorld {
     RegisterCpuKernels(kernels);
   }
 
-  /// Of a text (graph_text.h). `feeds`: tensors of the graph with their dtypes.
+  /// Of a text (graph_text.h). `feeds`: tensors of the graph with their dtypes. `distinct`: as
+  /// Cut's.
   absl::StatusOr<ImportedGraph> Import(absl::string_view text,
                                        std::vector<std::pair<std::string, DType>> feeds,
                                        std::vector<std::string> fetches,
-                                       std::vector<std::string> targets = {}) {
+                                       std::vector<std::string> targets = {},
+                                       std::vector<bool> distinct = {}) {
     FORMWORK_ASSIGN_OR_RETURN(tf::GraphDef graph_def, ParseGraph(text));
     culprits.clear();
-    return ImportGraph(graph_def, {std::move(feeds), std::move(fetches), std::move(targets)}, ops,
-                       allocator, &culprits);
+    const Cut cut = {std::move(feeds), std::move(fetches), std::move(targets), std::move(distinct)};
+    return ImportGraph(graph_def, cut, ops, allocator, &culprits);
   }
 
   HostAllocator allocator;

@@ -98,7 +98,7 @@ void TryPrograms(int programs, uint32_t seed) {
   const char* const kNames[] = {"AddV2",   "Sub",   "Mul",     "RealDiv", "Maximum",
                                 "Minimum", "Neg",   "Abs",     "Square",  "Reciprocal",
                                 "Relu",    "Relu6", "Maximum", "AddV2",   "SquaredDifference",
-                                "Mul",     "Floor", "Sign"};
+                                "Mul",     "Sqrt",  "Rsqrt",   "Floor",   "Sign"};
   const Shape kShapes[] = {{3}, {16}, {17}, {95}, {768}, {769}, {7, 200}, {3000}};
   std::mt19937 random(seed);
   KernelRunner runner;

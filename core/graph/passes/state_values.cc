@@ -55,7 +55,8 @@ void StateValues::Note(const Node& node, int32_t at) {
     const Edge value = node.inputs[1];
     const DType stored = nodes_[value.node].output_dtypes[value.index];
     std::erase_if(values_, [&](const auto& known) {
-      return nodes_[known.second.node].output_dtypes[known.second.index] == stored;
+      return nodes_[known.second.node].output_dtypes[known.second.index] == stored &&
+             !AreDistinct(nodes_, known.first, node.inputs[0]);
     });
     values_[node.inputs[0]] = value;
   } else if (ChangesState(node)) {

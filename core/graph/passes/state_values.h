@@ -11,7 +11,8 @@
 namespace formwork {
 
 /// Walks along with a pass over a graph's nodes, in their order. Two handles may turn out to be one
-/// variable only when a function is called: a store leaves known what has another dtype alone.
+/// variable only when a function is called: a store leaves known what has another dtype, and what
+/// is behind a handle that is known to be of another variable, alone.
 class StateValues {
  public:
   /// `nodes`: the list that edges speak of; it may grow. Outlives this.

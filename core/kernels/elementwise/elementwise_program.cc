@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/container/inlined_vector.h"
+#include "core/base/memory_budget.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 
@@ -134,6 +135,9 @@ void ElementwiseProgram::AssignRegisters() {
     const Instruction& instruction = instructions_[order_[place]];
     for (int k = 0; k < instruction.op->arity; ++k) last_use[instruction.operands[k]] = place;
   }
+  place_of_.assign(last_use.begin(), last_use.begin() + static_cast<ptrdiff_t>(num_inputs));
+  place_of_.resize(num_values);
+  for (size_t place = 0; place < order_.size(); ++place) place_of_[ValueOf(order_[place])] = place;
   // Scratch blocks: the inputs' come first (for what has to be broadcast), then those of results.
   register_of_.resize(num_values);
   for (size_t i = 0; i < num_inputs; ++i) register_of_[i] = num_registers_++;
@@ -257,6 +261,8 @@ absl::Status ElementwiseProgram::RunBlocks(KernelContext& ctx, const Shape& shap
     outputs.push_back(output);
   }
   const int64_t n = shape.num_elements();
+  // An input may be overwritten from here on: scratch memory must not be refused half-way.
+  const HeapScope unlimited(nullptr);
   ParallelFor((n + kBlockElements - 1) / kBlockElements, grain() / kBlockElements,
               [&](int64_t first, int64_t last_block) {
                 const int64_t begin = first * kBlockElements;

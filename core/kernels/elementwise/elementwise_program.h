@@ -87,7 +87,8 @@ class ElementwiseProgram {
   std::vector<Stage> stages_;
   std::vector<ChainStep> steps_;
   bool has_chains_ = false;
-  std::vector<int32_t> output_of_;     // By value: which output, or -1.
+  std::vector<size_t> place_of_;    // By value, in order_: an input's last reader, or who makes it.
+  std::vector<int32_t> output_of_;  // By value: which output, or -1.
   std::vector<uint16_t> register_of_;  // By value: scratch block (instructions that are no output).
   uint16_t num_registers_ = 0;
   size_t max_width_ = 1;

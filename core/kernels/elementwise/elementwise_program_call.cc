@@ -24,17 +24,15 @@ ElementwiseProgram::Call::Call(const ElementwiseProgram& program, const KernelCo
   Bind();
 }
 
-// An output may be written where a whole input is: block by block, every read of a block comes
-// before the next block, but not before other instructions of this one. So only the last
-// instruction's output may.
+// An output may be written where a whole input is that no later instruction reads: block by block,
+// and in a chain tile by tile, every read comes before what is written there.
 absl::StatusOr<char*> ElementwiseProgram::Call::MakeOutput(KernelContext& ctx, size_t k) const {
-  const std::vector<uint16_t>& outputs = program_.outputs_;
-  const DType out = program_.dtype(outputs[k]);
-  const size_t num_inputs = program_.num_inputs();
-  const bool last = outputs[k] + 1u == num_inputs + program_.instructions_.size();
+  const DType out = program_.dtype(program_.outputs_[k]);
+  const size_t made_at = program_.place_of_[program_.outputs_[k]];
   absl::InlinedVector<int, 8> candidates;
-  for (size_t i = 0; last && outputs.size() == 1 && i < num_inputs; ++i) {
-    if (DTypeSize(program_.input_dtypes_[i]) == DTypeSize(out) && ctx.input(i).shape() == shape_) {
+  for (size_t i = 0; i < program_.num_inputs(); ++i) {
+    if (program_.place_of_[i] <= made_at &&
+        DTypeSize(program_.input_dtypes_[i]) == DTypeSize(out) && ctx.input(i).shape() == shape_) {
       candidates.push_back(static_cast<int>(i));
     }
   }

@@ -1,5 +1,7 @@
 #include "core/kernels/elementwise/elementwise_tile.h"
 
+#include <cmath>
+
 #include "core/kernels/elementwise/elementwise_operand.h"
 #include "core/kernels/isa.h"
 
@@ -74,6 +76,14 @@ struct TileLoop {
   FORMWORK_ISA_INLINE static void Unary(Tile& a) {
 #pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) Op::F(a.v[j], a.v[j], a.v[j]);
+  }
+  // By way of memory: gcc makes a vector instruction of a loop over it, not of one over a vector's
+  // elements.
+  FORMWORK_ISA_INLINE static void Sqrt(Tile& a) {
+    alignas(kBytes) T values[kElements];
+    Store(a, values);
+    for (T& value : values) value = std::sqrt(value);
+    Load(values, a);
   }
   template <typename Op>
   FORMWORK_ISA_INLINE static void Block(const T* b, Tile& a) {
@@ -155,6 +165,8 @@ struct TileLoop {
           FORMWORK_TILE_UNARY(Reciprocal);
           FORMWORK_TILE_UNARY(Relu);
           FORMWORK_TILE_UNARY(Relu6);
+          FORMWORK_TILE_CASE(Unary, Sqrt, Sqrt(a));
+          FORMWORK_TILE_CASE(Unary, Rsqrt, Sqrt(a); Unary<Reciprocal>(a));
           default:
             __builtin_unreachable();
         }
@@ -200,6 +212,8 @@ constexpr NamedTileOp kTileOps[] = {
     {"Abs", TileOp::kAbs},
     {"Square", TileOp::kSquare},
     {"Reciprocal", TileOp::kReciprocal},
+    {"Sqrt", TileOp::kSqrt},
+    {"Rsqrt", TileOp::kRsqrt},
     {"Relu", TileOp::kRelu},
     {"Relu6", TileOp::kRelu6},
 };

@@ -29,6 +29,8 @@ enum class TileOp : uint8_t {
   kAbs,
   kSquare,
   kReciprocal,
+  kSqrt,
+  kRsqrt,
   kRelu,
   kRelu6,
 };
