@@ -9,6 +9,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterIndexKernels(registry);
   RegisterMoveKernels(registry);
   RegisterProductKernels(registry);
+  RegisterRandomKernels(registry);
   RegisterReductionKernels(registry);
   RegisterUpdateKernels(registry);
 }

@@ -10,6 +10,7 @@ void RegisterElementKernels(KernelRegistry& registry);
 void RegisterIndexKernels(KernelRegistry& registry);
 void RegisterMoveKernels(KernelRegistry& registry);
 void RegisterProductKernels(KernelRegistry& registry);
+void RegisterRandomKernels(KernelRegistry& registry);
 void RegisterReductionKernels(KernelRegistry& registry);
 void RegisterUpdateKernels(KernelRegistry& registry);
 

@@ -42,16 +42,23 @@ absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx) {
   return Philox(counter.data<uint64_t>()[0], counter.data<uint64_t>()[1], key.data<uint64_t>()[0]);
 }
 
-absl::StatusOr<Philox> SkipGenerator(KernelContext& ctx, int64_t algorithm, uint64_t delta) {
+absl::Status UpdateGenerator(KernelContext& ctx, int64_t algorithm,
+                             absl::FunctionRef<absl::Status(Tensor& state)> update) {
   FORMWORK_RETURN_IF_ERROR(CheckGeneratorAlgorithm(algorithm));
   if (ctx.input(0).num_elements() != 1) {
     return InvalidArgument("resource must be a single handle: shape=",
                            ctx.input(0).shape().ToString());
   }
   const ResourceHandle handle = ctx.input(0).scalar<ResourceHandle>();
-  Philox before;
-  FORMWORK_RETURN_IF_ERROR(ctx.resources().Update(handle, 0, [&](Tensor& state) -> absl::Status {
+  return ctx.resources().Update(handle, 0, [&](Tensor& state) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(CheckGeneratorState(state));
+    return update(state);
+  });
+}
+
+absl::StatusOr<Philox> SkipGenerator(KernelContext& ctx, int64_t algorithm, uint64_t delta) {
+  Philox before;
+  FORMWORK_RETURN_IF_ERROR(UpdateGenerator(ctx, algorithm, [&](Tensor& state) {
     int64_t* words = state.mutable_data<int64_t>();
     before = Philox(static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1]),
                     static_cast<uint64_t>(words[2]));

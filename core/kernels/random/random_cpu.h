@@ -1,5 +1,6 @@
 #pragma once
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/random/philox.h"
@@ -14,8 +15,13 @@ absl::StatusOr<Philox> PhiloxOfSeed(const Tensor& seed);
 /// The one that inputs 1 to 3 of a stateless op say: key, counter, algorithm.
 absl::StatusOr<Philox> StatelessPhilox(const KernelContext& ctx);
 
+/// Calls `update` with the variable that keeps the generator that input 0 is the handle of: counter
+/// and key. Errors: those of CheckGeneratorAlgorithm and CheckGeneratorState.
+absl::Status UpdateGenerator(KernelContext& ctx, int64_t algorithm,
+                             absl::FunctionRef<absl::Status(Tensor& state)> update);
+
 /// Moves the generator that input 0 is the handle of on by what `delta` numbers set aside; the one
-/// before. Errors: those of CheckGeneratorAlgorithm and CheckGeneratorState.
+/// before. Errors: those of UpdateGenerator.
 absl::StatusOr<Philox> SkipGenerator(KernelContext& ctx, int64_t algorithm, uint64_t delta);
 
 /// RandomFillFor the dtype of output 0. Errors: kUnimplemented where there is none.
