@@ -1,5 +1,6 @@
 #include "gpu/random_items.h"
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "core/base/status.h"
 #include "core/kernels/random/random_cpu.h"
 #include "core/kernels/random/random_fill.h"
+#include "core/kernels/random/sequence_position.h"
 #include "core/ops/random.h"
 #include "gpu/element_access_text.h"
 #include "gpu/element_source.h"
@@ -32,6 +34,9 @@ constexpr RandomOp kOps[] = {
     {"StatelessTruncatedNormal", "TruncatedNormalDraw", From::kSeed, 0, 0},
     {"StatelessRandomUniformFullInt", "FullIntDraw", From::kSeed, 0, 0},
     {"StatelessRandomUniformInt", "RangeDraw", From::kSeed, 0, 2},
+    {"RandomUniform", "UniformDraw", From::kSequence, 0, 0},
+    {"RandomStandardNormal", "NormalDraw", From::kSequence, 0, 0},
+    {"TruncatedNormal", "TruncatedNormalDraw", From::kSequence, 0, 0},
     {"StatefulUniform", "UniformDraw", From::kGenerator, 2, 0},
     {"StatefulStandardNormalV2", "NormalDraw", From::kGenerator, 2, 0},
     {"StatefulTruncatedNormal", "TruncatedNormalDraw", From::kGenerator, 2, 0},
@@ -43,7 +48,10 @@ PhiloxSource Known(const Philox& philox) {
   return {nullptr, nullptr, PhiloxAt{philox.counter_lo(), philox.counter_hi(), philox.key()}};
 }
 
-absl::StatusOr<PhiloxSource> SourceOf(const RandomOp& op, KernelContext& ctx) {
+// `sequence`: of From::kSequence, of which `n` elements are drawn.
+absl::StatusOr<PhiloxSource> SourceOf(const RandomOp& op,
+                                      const std::optional<SequencePosition>& sequence, uint64_t n,
+                                      KernelContext& ctx) {
   switch (op.from) {
     case From::kKeyCounter: {
       const Tensor &key = ctx.input(1), &counter = ctx.input(2);
@@ -56,6 +64,8 @@ absl::StatusOr<PhiloxSource> SourceOf(const RandomOp& op, KernelContext& ctx) {
       FORMWORK_ASSIGN_OR_RETURN(const Philox philox, PhiloxOfSeed(ctx.input(1)));
       return Known(philox);
     }
+    case From::kSequence:
+      return Known(sequence->Reserve(ctx, n * kReservedGroups));
     case From::kGenerator:
       FORMWORK_RETURN_IF_ERROR(CheckRandomScalar(1, ctx.input(1).shape().dims()));
       return PhiloxSource{};
@@ -98,17 +108,22 @@ const RandomOp* FindRandomOp(absl::string_view name) {
   return nullptr;
 }
 
-absl::StatusOr<RandomPlanner> MakeRandomPlanner(const RandomOp& op, KernelInit& /*init*/) {
-  return RandomPlanner([&op](KernelContext& ctx) -> absl::StatusOr<RandomCall> {
+absl::StatusOr<RandomPlanner> MakeRandomPlanner(const RandomOp& op, KernelInit& init) {
+  std::optional<SequencePosition> sequence;
+  if (op.from == From::kSequence) {
+    FORMWORK_ASSIGN_OR_RETURN(sequence, SequencePosition::Of(init));
+  }
+  return RandomPlanner([&op, sequence](KernelContext& ctx) -> absl::StatusOr<RandomCall> {
     RandomCall call;
     FORMWORK_ASSIGN_OR_RETURN(call.shape, PrepareRandomShape(ctx.input(op.shape)));
     if (op.minval > 0) {
       FORMWORK_RETURN_IF_ERROR(CheckUniformBounds(ctx.input(op.minval).shape().dims(),
                                                   ctx.input(op.minval + 1).shape().dims()));
     }
-    FORMWORK_ASSIGN_OR_RETURN(call.source, SourceOf(op, ctx));
+    const auto n = static_cast<uint64_t>(call.shape.num_elements());
+    FORMWORK_ASSIGN_OR_RETURN(call.source, SourceOf(op, sequence, n, ctx));
     // A generator's bounds are wrong even where nothing is drawn.
-    if (op.minval > 0 && (call.shape.num_elements() > 0 || op.from == From::kGenerator)) {
+    if (op.minval > 0 && (n > 0 || op.from == From::kGenerator)) {
       FORMWORK_ASSIGN_OR_RETURN(call.range,
                                 RangeOf(ctx.input(op.minval), ctx.input(op.minval + 1)));
     }

@@ -22,6 +22,7 @@ struct RandomOp {
   enum class From {
     kKeyCounter,  ///< Inputs 1 and 2, which are on the GPU.
     kSeed,        ///< Input 1, two integers in host memory.
+    kSequence,    ///< Attrs; each call goes on where the last one stopped, which the host knows.
     kGenerator,   ///< A variable, whose handle is input 0, and which goes on by what is drawn.
   };
 

@@ -40,6 +40,8 @@ class Issue {
                                              true) != node_.host_outputs.end()) {
       return RunOnHost();
     }
+    // Its place in a sequence is taken when it is issued; work that computes runs later.
+    if (node_.op->effect == Effect::kRandom && !streams_.stream().enqueues()) return RunOnHost();
     const bool has_handles = std::find(node_.input_dtypes.begin(), node_.input_dtypes.end(),
                                        DType::kResource) != node_.input_dtypes.end();
     if (has_handles) {
@@ -150,7 +152,7 @@ class Issue {
   }
 
   absl::Status Enqueue(const std::vector<Shape>& shapes) {
-    auto work = std::make_unique<Work>(node_, streams_, step_, ctx_.allocator());
+    auto work = std::make_unique<Work>(node_, streams_, step_, ctx_.call());
     std::deque<Tensor> held;  // Until the work is enqueued.
     for (size_t k = 0; k < shapes.size(); ++k) {
       FORMWORK_ASSIGN_OR_RETURN(held.emplace_back(),

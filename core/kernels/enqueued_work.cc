@@ -252,7 +252,7 @@ absl::Status Work::RunKernel(Stream* stream) {
     KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
     FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
   } else {
-    WorkScope scope(memory_, variables_, outputs_, *stream, *this);
+    WorkScope scope(memory_, variables_, outputs_, *stream, *this, call_);
     KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
     FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
   }

@@ -51,14 +51,15 @@ class WorkScope final : public CallScope, private ResourceAccess {
   /// All outlive it.
   WorkScope(Allocator& allocator, std::deque<WorkVariable>& variables)
       : allocator_(allocator), variables_(variables) {}
-  /// Of `work`, which enqueues on `stream`; `outputs` are to be written there.
+  /// Of `work` of `call`, which enqueues on `stream`; `outputs` are to be written there.
   WorkScope(Allocator& allocator, std::deque<WorkVariable>& variables,
-            std::deque<DeviceView>& outputs, Stream& stream, const Work& work)
+            std::deque<DeviceView>& outputs, Stream& stream, const Work& work, CallScope& call)
       : allocator_(allocator),
         variables_(variables),
         outputs_(&outputs),
         stream_(&stream),
-        work_(&work) {}
+        work_(&work),
+        call_(&call) {}
 
   std::deque<WorkVariable>& variables() { return variables_; }
   DeviceView& output(int i) { return (*outputs_)[static_cast<size_t>(i)]; }
@@ -68,9 +69,12 @@ class WorkScope final : public CallScope, private ResourceAccess {
   Allocator& allocator() override { return allocator_; }
   ResourceAccess& resources() override { return *this; }
   StopFlag& stop() override { return stop_; }
-  // Steps that print, draw numbers or name resources run on the host.
+  // Steps that print or name resources run on the host; those that draw numbers too, where work
+  // computes.
   void Print(absl::string_view /*text*/) override {}
-  std::atomic<uint64_t>& state(int /*index*/) override { return state_; }
+  std::atomic<uint64_t>& state(int index) override {
+    return call_ == nullptr ? state_ : call_->state(index);
+  }
   ResourceHandle named_resource(int /*index*/) override { return {}; }
 
  private:
@@ -93,6 +97,7 @@ class WorkScope final : public CallScope, private ResourceAccess {
   std::deque<DeviceView>* const outputs_ = nullptr;
   Stream* const stream_ = nullptr;
   const Work* const work_ = nullptr;
+  CallScope* const call_ = nullptr;  // While a step of it is issued.
   StopFlag stop_;
   std::atomic<uint64_t> state_{0};
 };
@@ -133,17 +138,18 @@ FailureWord* EarlierFailure(KernelContext& ctx);
 /// Put together by one thread, then launched.
 class Work {
  public:
-  /// The step `step` of the call. `node` and `host`, for what a kernel that computes allocates
-  /// beside its outputs, outlive the work.
-  Work(const DeviceNode& node, StreamScope& streams, int64_t step, Allocator& host)
+  /// The step `step` of the call. `node` outlives the work, and so does the call's allocator, for
+  /// what a kernel that computes allocates beside its outputs.
+  Work(const DeviceNode& node, StreamScope& streams, int64_t step, CallScope& call)
       : node_(node),
         streams_(streams),
+        call_(call),
         step_(step),
         status_(streams.status()),
         calls_(streams.calls()),
         effects_(streams.effects()),
         memory_(streams.memory()),
-        host_(host) {}
+        host_(call.allocator()) {}
 
   // Values on the device outlive Launch.
   void AddInput(const Tensor& value);
@@ -178,6 +184,7 @@ class Work {
 
   const DeviceNode& node_;
   StreamScope& streams_;  // Until it is launched.
+  CallScope& call_;       // While it is launched, where it enqueues then.
   const int64_t step_;
   bool skipped_ = false;
   const std::shared_ptr<EnqueuedStatus> status_;

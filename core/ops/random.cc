@@ -16,6 +16,11 @@ absl::StatusOr<SeedAttrs> SeedAttrs::FromAttrs(const AttrMap& attrs) {
   return ReadAttrs<SeedAttrs>(attrs, "seed", &SeedAttrs::seed, "seed2", &SeedAttrs::seed2);
 }
 
+// Not RandomUniformInt: integers that follow from what the host knows stay there.
+bool FillsFromSequence(absl::string_view op) {
+  return op == "RandomUniform" || op == "RandomStandardNormal" || op == "TruncatedNormal";
+}
+
 namespace {
 
 constexpr int64_t kThreeFryAlgorithm = 2;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
 #include "core/tensor/shape.h"
@@ -22,6 +23,10 @@ struct SeedAttrs {
   bool seeded() const { return seed != 0 || seed2 != 0; }
   static absl::StatusOr<SeedAttrs> FromAttrs(const AttrMap& attrs);
 };
+
+/// Whether a device may make what the op gives, once the host has said where in the sequence of the
+/// node that begins.
+bool FillsFromSequence(absl::string_view op);
 
 /// The one algorithm that there is.
 inline constexpr int32_t kPhiloxAlgorithm = 1;

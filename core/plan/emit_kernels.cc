@@ -23,9 +23,11 @@ class NodeInit final : public KernelInit {
   using Functions =
       absl::FunctionRef<absl::StatusOr<std::shared_ptr<const KernelFunction>>(const FuncAttr&)>;
 
-  // `functions` compiles one that the attrs name; it outlives this.
-  NodeInit(const Graph& graph, const Node& node, Plan& plan, Functions functions)
-      : node_(node), plan_(plan), functions_(functions) {
+  // `functions` compiles one that the attrs name; it outlives this. `first_state`: of the plan's
+  // states; those from there on are the node's, which its other kernel has made.
+  NodeInit(const Graph& graph, const Node& node, Plan& plan, size_t first_state,
+           Functions functions)
+      : node_(node), plan_(plan), next_state_(first_state), functions_(functions) {
     for (const Edge& edge : node.inputs) input_dtypes_.push_back(graph.dtype(edge));
   }
 
@@ -35,9 +37,11 @@ class NodeInit final : public KernelInit {
   absl::Span<const DType> input_dtypes() const override { return input_dtypes_; }
   absl::Span<const DType> output_dtypes() const override { return node_.output_dtypes; }
   int NewState(int count) override {
-    plan_.states.push_back({node_.name, {plan_.num_state, static_cast<uint32_t>(count)}, {}});
-    plan_.num_state += static_cast<uint32_t>(count);
-    return static_cast<int>(plan_.states.back().numbers.first);
+    if (next_state_ == plan_.states.size()) {
+      plan_.states.push_back({node_.name, {plan_.num_state, static_cast<uint32_t>(count)}, {}});
+      plan_.num_state += static_cast<uint32_t>(count);
+    }
+    return static_cast<int>(plan_.states[next_state_++].numbers.first);
   }
   absl::StatusOr<std::shared_ptr<const KernelFunction>> Function(size_t index) override {
     const std::vector<const FuncAttr*> named = FunctionsOf(*node_.op, *node_.attrs);
@@ -48,6 +52,7 @@ class NodeInit final : public KernelInit {
  private:
   const Node& node_;
   Plan& plan_;
+  size_t next_state_;
   const Functions functions_;
   std::vector<DType> input_dtypes_;
 };
@@ -59,6 +64,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   if (node.op->handle_of != nullptr) return AddHandle(body, i);
   std::optional<NodePlacement> placement;
   KernelFn of_device;
+  const size_t first_state = plan_->states.size();
   // A step of the device does these without a kernel.
   const bool moves_variable = node.op->loads_variable || node.op->stores_variable;
   if (on_device()) placement = PlacementOf(body, node);
@@ -79,7 +85,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   KernelFn kernel;
   functions_access_ = Access::kNone;
   if (factory != nullptr) {
-    FORMWORK_ASSIGN_OR_RETURN(kernel, MakeKernel(body, node, factory));
+    FORMWORK_ASSIGN_OR_RETURN(kernel, MakeKernel(body, node, factory, first_state));
   }
   std::vector<Plan::Ref> inputs = InputsOf(body, node);
   if (placement) {
@@ -150,7 +156,7 @@ absl::Status Emitter::AddBeginning(Body& body, int32_t i) {
   const Node& node = body.graph.nodes[i];
   const KernelFactory factory = context_.kernels.Find(node.op->name);
   if (factory == nullptr) return absl::OkStatus();
-  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory, plan_->states.size()));
   // It is given the handle, and what the op is.
   Node begun = node;
   begun.inputs.insert(begun.inputs.begin(), {i, 0});
@@ -242,7 +248,8 @@ absl::StatusOr<bool> Emitter::AddFused(Body& body, const FusionUnit& unit) {
     const Node& node = body.graph.nodes[i];
     const KernelFactory factory = context_.kernels.Find(node.op->name);
     if (factory == nullptr) return false;
-    FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory));
+    FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel,
+                              MakeKernel(body, node, factory, plan_->states.size()));
     kernels.push_back(std::move(kernel));
   }
   FORMWORK_ASSIGN_OR_RETURN(std::optional<FusedStep> fused,
@@ -280,9 +287,9 @@ void Emitter::AddScalars(Body& body, const FusionUnit& unit) {
 }
 
 absl::StatusOr<KernelFn> Emitter::MakeKernel(const Body& body, const Node& node,
-                                             KernelFactory factory) {
+                                             KernelFactory factory, size_t first_state) {
   const auto compile = [this](const FuncAttr& function) { return KernelFunctionOf(function); };
-  NodeInit init(body.graph, node, *plan_, compile);
+  NodeInit init(body.graph, node, *plan_, first_state, compile);
   absl::StatusOr<KernelFn> kernel = factory(init);
   if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("node '", node.name, "'"));
   return kernel;
@@ -305,7 +312,7 @@ int Emitter::StreamOf(const Body& body, int32_t i, const NodePlacement& placemen
 absl::StatusOr<KernelFn> Emitter::MakeDeviceKernel(const Body& body, const Node& node) {
   const KernelFactory factory = device().kernels.Find(node.op->name);
   if (factory == nullptr) return KernelFn();
-  absl::StatusOr<KernelFn> kernel = MakeKernel(body, node, factory);
+  absl::StatusOr<KernelFn> kernel = MakeKernel(body, node, factory, plan_->states.size());
   // Of a dtype, say, that the host's takes.
   if (absl::IsUnimplemented(kernel.status())) return KernelFn();
   return kernel;

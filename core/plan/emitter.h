@@ -77,7 +77,9 @@ class Emitter : private ProgramBuilder {
   // False where the unit is to be single steps.
   absl::StatusOr<bool> AddFused(Body& body, const FusionUnit& unit);
   void AddScalars(Body& body, const FusionUnit& unit);
-  absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node, KernelFactory factory);
+  // `first_state`: how many of the plan's states came before the node's.
+  absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node, KernelFactory factory,
+                                      size_t first_state);
   // Of a plan for a device.
   NodePlacement PlacementOf(const Body& body, const Node& node) const;
   // Where its work goes. `enqueued`: it is the device's.

@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "core/kernels/stream_scope.h"
+#include "core/ops/random.h"
 
 namespace formwork {
 namespace {
@@ -81,7 +82,8 @@ NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memor
     case Effect::kExternal:
       return on_host(true);
     case Effect::kRandom:
-      return on_host(false);
+      if (!FillsFromSequence(op.name)) return on_host(false);
+      break;
     case Effect::kRead:
     case Effect::kWrite: {
       const bool handles_alone =

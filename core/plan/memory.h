@@ -5,8 +5,9 @@
 // What decides is known by the host: strings, variants, handles, what ops want there
 // (ArgDef::host), and integers and booleans that follow from such, as in shape arithmetic,
 // predicates and counters. Such nodes run on the host when they are issued, and so does what others
-// see (Print). Everything else is enqueued. Where a value is wanted in the other memory the plan
-// has a step that copies it.
+// see (Print) or draws numbers, but for those that follow from a place in a sequence alone
+// (FillsFromSequence). Everything else is enqueued. Where a value is wanted in the other memory the
+// plan has a step that copies it.
 
 #include <optional>
 #include <vector>

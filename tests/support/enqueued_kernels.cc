@@ -12,6 +12,7 @@
 #include "core/kernels/enqueued_work.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/cannot_fail.h"
+#include "core/ops/random.h"
 #include "core/ops/register_ops.h"
 #include "tests/support/sim_device.h"
 
@@ -109,10 +110,50 @@ absl::StatusOr<KernelFn> MakeEnqueued(KernelInit& init) {
   });
 }
 
+// The call for a kernel that draws when it is issued: its sequence, and memory of the host.
+class DrawScope final : public CallScope {
+ public:
+  explicit DrawScope(CallScope& call) : call_(call) {}
+
+  Allocator& allocator() override {
+    static HostAllocator* const host = new HostAllocator;
+    return *host;
+  }
+  ResourceAccess& resources() override { return call_.resources(); }
+  void Print(absl::string_view /*text*/) override {}
+  StopFlag& stop() override { return call_.stop(); }
+  std::atomic<uint64_t>& state(int index) override { return call_.state(index); }
+  ResourceHandle named_resource(int /*index*/) override { return {}; }
+
+ private:
+  CallScope& call_;
+};
+
+// A GPU's kernel takes its place in a sequence when it is issued. This one draws then, too, and
+// enqueues that what it has drawn is put where it belongs.
+absl::StatusOr<KernelFn> MakeDrawn(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn made, CpuKernels().Find(init.op().name)(init));
+  const auto kernel = std::make_shared<const KernelFn>(std::move(made));
+  return KernelFn([kernel](KernelContext& ctx) -> absl::Status {
+    std::vector<InputRef> refs;
+    for (int i = 0; i < ctx.num_inputs(); ++i) refs.push_back({&ctx.input(i), false});
+    std::vector<Tensor> drawn(1);
+    DrawScope scope(ctx.call());
+    KernelContext now(scope, refs, absl::MakeSpan(drawn));
+    FORMWORK_RETURN_IF_ERROR((*kernel)(now));
+    EnqueueKernel(StreamOf(ctx),
+                  [output = std::make_shared<DeviceView>(OutputOf(ctx, 0)),
+                   value = std::move(drawn[0])] { return output->Write(value, nullptr); });
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 void RegisterEnqueuedKernels(KernelRegistry& registry) {
-  for (const std::string& op : CpuKernels().Names()) registry.Add(op, &MakeEnqueued);
+  for (const std::string& op : CpuKernels().Names()) {
+    registry.Add(op, FillsFromSequence(op) ? &MakeDrawn : &MakeEnqueued);
+  }
 }
 
 }  // namespace formwork::testing
