@@ -97,6 +97,12 @@ template <typename T>
 FORMWORK_ELEMENT T Min(T a, T b) {
   return b != b ? b : b < a ? b : a;
 }
+// A NaN among the limits limits nothing; where they contradict each other the lower one holds.
+template <typename T>
+FORMWORK_ELEMENT T Clip(T a, T low, T high) {
+  const T below = high < a ? high : a;
+  return below < low ? low : below;
+}
 template <typename T>
 FORMWORK_ELEMENT T Abs(T a) {
   if constexpr (IsFloat<T>::value) {

@@ -261,5 +261,13 @@ struct FillItem {
 
   FORMWORK_ELEMENT void operator()(uint64_t i) const { to[i] = *value; }
 };
+// The same of a value that the host knows.
+template <typename E>
+struct SetItem {
+  E value;
+  E* to;
+
+  FORMWORK_ELEMENT void operator()(uint64_t i) const { to[i] = value; }
+};
 
 }  // namespace formwork_element

@@ -1,5 +1,6 @@
 // Ops that move elements on a GPU: a copy between strided views for each part (moves.h).
 
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -24,6 +25,18 @@ absl::Status FillWith(const Tensor& value, Tensor& out, cudaStream_t stream) {
   });
 }
 
+// The same with the element that `value` begins with.
+absl::Status FillWith(const formwork_element::Bytes16& value, Tensor& out, cudaStream_t stream) {
+  static auto* const kernels = new UnitKernels("SetItem<", ">");
+  const size_t bytes = DTypeSize(out.dtype());
+  return WithUnit(bytes, [&](auto e) {
+    formwork_element::SetItem<decltype(e)> item{};
+    std::memcpy(&item.value, &value, bytes);
+    item.to = static_cast<decltype(e)*>(out.mutable_raw());
+    return kernels->Of(bytes).Enqueue(item, static_cast<uint64_t>(out.num_elements()), {}, stream);
+  });
+}
+
 absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(MovePlanner made, MakeMovePlanner(init));
   auto planner = std::make_unique<const MovePlanner>(std::move(made));
@@ -34,6 +47,8 @@ absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
       Tensor out = OutputOf(ctx, 0);
       if (out.bytes() > 0 && plan.fill == MovePlan::Fill::kZeros) {
         FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(out.mutable_raw(), 0, out.bytes(), stream));
+      } else if (out.bytes() > 0 && plan.fill == MovePlan::Fill::kValue) {
+        FORMWORK_RETURN_IF_ERROR(FillWith(plan.fill_value, out, stream));
       } else if (out.bytes() > 0) {
         FORMWORK_RETURN_IF_ERROR(FillWith(ctx.input(plan.fill_input), out, stream));
       }

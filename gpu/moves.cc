@@ -1,11 +1,13 @@
 #include "gpu/moves.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/status.h"
 #include "core/ops/fill.h"
+#include "core/ops/host_values.h"
 #include "core/ops/join.h"
 #include "core/ops/pad.h"
 #include "core/ops/permute.h"
@@ -86,18 +88,27 @@ absl::StatusOr<MovePlanner> BroadcastTo(KernelInit&) {
   });
 }
 
-absl::StatusOr<MovePlan> PlanSlice(const Shape& x, const SliceBounds& bounds) {
+// The elements of `x` in a slice: where the first one is, and from that on where each is, and goes
+// in a value of their own.
+CopyDims SliceDims(const Shape& x, const SliceBounds& bounds, int64_t& first) {
   const Dims strides = RowMajorStrides(x);
   CopyDims dims(bounds.dims.size());
-  int64_t from = 0, to = 1;
+  first = 0;
+  int64_t to = 1;
   for (size_t d = bounds.dims.size(); d-- > 0;) {
     const SliceDim& dim = bounds.dims[d];
-    from += dim.begin * strides[d];
+    first += dim.begin * strides[d];
     // A stride beyond the value is never taken; its product may overflow.
     dims[d] = {dim.size, dim.size > 1 ? strides[d] * dim.stride : 0, to};
     to *= dim.size;
   }
-  return OneMove(bounds.output, 0, from, 0, std::move(dims));
+  return dims;
+}
+
+absl::StatusOr<MovePlan> PlanSlice(const Shape& x, const SliceBounds& bounds) {
+  int64_t first = 0;
+  CopyDims dims = SliceDims(x, bounds, first);
+  return OneMove(bounds.output, 0, first, 0, std::move(dims));
 }
 
 absl::StatusOr<MovePlanner> Slice(KernelInit&) {
@@ -117,6 +128,25 @@ absl::StatusOr<MovePlanner> StridedSlice(KernelInit& init) {
         const SliceBounds bounds,
         PrepareStridedSlice(masks, x.dims(), ctx.input(1), ctx.input(2), ctx.input(3)));
     return PlanSlice(x, bounds);
+  });
+}
+
+absl::StatusOr<MovePlanner> StridedSliceGrad(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const SliceMasks masks, SliceMasks::FromAttrs(init.attrs()));
+  return MovePlanner([masks](KernelContext& ctx) -> absl::StatusOr<MovePlan> {
+    const Shape& dy = ctx.input(4).shape();
+    FORMWORK_ASSIGN_OR_RETURN(const StridedSliceGradGeometry geometry,
+                              PrepareStridedSliceGrad(masks, ctx.input(0), ctx.input(1),
+                                                      ctx.input(2), ctx.input(3), dy.dims()));
+    MovePlan plan;
+    plan.outputs.push_back(geometry.output);
+    if (!geometry.bounds.whole) plan.fill = MovePlan::Fill::kZeros;
+    if (dy.num_elements() == 0) return plan;
+    int64_t first = 0;
+    CopyDims dims = SliceDims(geometry.output, geometry.bounds, first);
+    for (CopyDim& dim : dims) std::swap(dim.src, dim.dst);
+    plan.moves.push_back({4, 0, 0, first, std::move(dims)});
+    return plan;
   });
 }
 
@@ -260,10 +290,71 @@ absl::StatusOr<MovePlanner> Pad(KernelInit&) {
   });
 }
 
+// A plan of one output, of which all elements are alike.
+MovePlan Filled(Shape shape, MovePlan::Fill fill) {
+  MovePlan plan;
+  plan.outputs.push_back(std::move(shape));
+  plan.fill = fill;
+  return plan;
+}
+
+absl::StatusOr<MovePlanner> Fill(KernelInit&) {
+  return MovePlanner([](KernelContext& ctx) -> absl::StatusOr<MovePlan> {
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(ctx.input(0), "dims"));
+    const Shape& value = ctx.input(1).shape();
+    if (value.num_elements() != 1) {
+      return InvalidArgument("value must represent a scalar, got shape ", value.ToString());
+    }
+    MovePlan plan = Filled(std::move(shape), MovePlan::Fill::kInput);
+    plan.fill_input = 1;
+    return plan;
+  });
+}
+
+absl::StatusOr<MovePlanner> Empty(KernelInit&) {
+  return MovePlanner([](KernelContext& ctx) -> absl::StatusOr<MovePlan> {
+    FORMWORK_ASSIGN_OR_RETURN(Shape shape, ShapeFromTensor(ctx.input(0), "shape"));
+    return Filled(std::move(shape), MovePlan::Fill::kZeros);  // Of other calls nothing is seen.
+  });
+}
+
+absl::StatusOr<MovePlanner> ZerosLike(KernelInit&) {
+  return MovePlanner([](KernelContext& ctx) -> absl::StatusOr<MovePlan> {
+    return Filled(ctx.input(0).shape(), MovePlan::Fill::kZeros);
+  });
+}
+
+absl::StatusOr<MovePlanner> OnesLike(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  formwork_element::Bytes16 one{};
+  const auto set = [&](auto value) { std::memcpy(&one, &value, sizeof(value)); };
+  if (dtype == DType::kFloat || dtype == DType::kComplex64) {
+    set(1.0f);
+  } else if (dtype == DType::kDouble || dtype == DType::kComplex128) {
+    set(1.0);
+  } else if (dtype == DType::kHalf) {
+    set(half(1.0f));
+  } else if (dtype == DType::kBfloat16) {
+    set(bfloat16(1.0f));
+  } else if (IsInteger(dtype) || dtype == DType::kBool) {
+    set(uint64_t{1});
+  } else {
+    return Unimplemented("OnesLike of ", DTypeName(dtype), " on a GPU");
+  }
+  return MovePlanner([one](KernelContext& ctx) -> absl::StatusOr<MovePlan> {
+    MovePlan plan = Filled(ctx.input(0).shape(), MovePlan::Fill::kValue);
+    plan.fill_value = one;
+    return plan;
+  });
+}
+
 const absl::flat_hash_map<absl::string_view, PlannerFactory>& Planners() {
   static const auto* const planners = new absl::flat_hash_map<absl::string_view, PlannerFactory>{
       {"BroadcastTo", &BroadcastTo},
       {"ConcatV2", &ConcatV2},
+      {"Empty", &Empty},
+      {"Fill", &Fill},
+      {"OnesLike", &OnesLike},
       {"Pack", &Pack},
       {"Pad", &Pad<false>},
       {"PadV2", &Pad<true>},
@@ -272,9 +363,11 @@ const absl::flat_hash_map<absl::string_view, PlannerFactory>& Planners() {
       {"Split", &Split},
       {"SplitV", &SplitV},
       {"StridedSlice", &StridedSlice},
+      {"StridedSliceGrad", &StridedSliceGrad},
       {"Tile", &Tile},
       {"Transpose", &Transpose},
       {"Unpack", &Unpack},
+      {"ZerosLike", &ZerosLike},
   };
   return *planners;
 }
@@ -295,56 +388,6 @@ absl::StatusOr<MovePlanner> MakeMovePlanner(KernelInit& init) {
     }
   }
   return Planners().at(init.op().name)(init);
-}
-
-absl::StatusOr<UnitCopy> UnitCopyOf(const Move& move, size_t bytes) {
-  CopyDims dims;  // Without those of one entry; the last one first.
-  for (size_t d = move.dims.size(); d-- > 0;) {
-    const CopyDim& dim = move.dims[d];
-    if (dim.size == 0) return UnitCopy{bytes, 0, 0, 0, {}};
-    if (dim.size == 1) continue;
-    if (!dims.empty() && dim.src == dims.back().size * dims.back().src &&
-        dim.dst == dims.back().size * dims.back().dst) {
-      dims.back().size *= dim.size;
-    } else {
-      dims.push_back(dim);
-    }
-  }
-  // As many elements at a time as lie side by side, on both sides, wherever a run begins.
-  int64_t together = 1;
-  if (!dims.empty() && dims[0].src == 1 && dims[0].dst == 1) {
-    const auto begins_at = [&](int64_t n) {
-      const auto multiple = [n](int64_t value) { return value % n == 0; };
-      bool all = multiple(dims[0].size) && multiple(move.from) && multiple(move.to);
-      for (size_t d = 1; d < dims.size(); ++d) {
-        all = all && multiple(dims[d].src) && multiple(dims[d].dst);
-      }
-      return all;
-    };
-    while (bytes * static_cast<size_t>(together) < 16 && begins_at(2 * together)) together *= 2;
-  }
-  UnitCopy copy{
-      bytes * static_cast<size_t>(together), 1, move.from / together, move.to / together, {}};
-  for (size_t d = 0; d < dims.size(); ++d) {
-    CopyDim dim = dims[d];
-    if (together > 1 && d == 0) {
-      dim.size /= together;
-      if (dim.size == 1) continue;
-    } else {
-      dim.src /= together;
-      dim.dst /= together;
-    }
-    const int rank = copy.dimensions.rank;
-    if (rank == formwork_element::kMostCopyDims) {
-      return Unimplemented("a copy of more than ", rank, " dimensions on a GPU");
-    }
-    copy.units *= static_cast<uint64_t>(dim.size);
-    copy.dimensions.sizes[rank] = static_cast<uint64_t>(dim.size);
-    copy.dimensions.from_strides[rank] = dim.src;
-    copy.dimensions.to_strides[rank] = dim.dst;
-    ++copy.dimensions.rank;
-  }
-  return copy;
 }
 
 }  // namespace formwork

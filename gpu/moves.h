@@ -26,11 +26,12 @@ struct Move {
 };
 
 struct MovePlan {
-  enum class Fill { kNone, kZeros, kInput };
+  enum class Fill { kNone, kZeros, kInput, kValue };
 
   std::vector<Shape> outputs;
-  Fill fill = Fill::kNone;  ///< Of output 0, before anything is copied there:
-  int fill_input = 0;       ///< of kInput, with the only element of this.
+  Fill fill = Fill::kNone;                 ///< Of output 0, before anything is copied there:
+  int fill_input = 0;                      ///< of kInput, with the only element of this;
+  formwork_element::Bytes16 fill_value{};  ///< of kValue, with the element that begins with this.
   std::vector<Move> moves;
 };
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
+#include "gpu/array_items.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/element_source.h"
 #include "gpu/gpu.h"
@@ -58,6 +59,7 @@ TEST(ItemSourceTest, EveryTextCompiles) {
   for (const std::string& unit : units) {
     items.push_back(absl::StrCat("CopyItem<", unit, ">"));
     items.push_back(absl::StrCat("FillItem<", unit, ">"));
+    items.push_back(absl::StrCat("SetItem<", unit, ">"));
   }
   for (const std::string index : {"int32_t", "int64_t"}) {
     items.push_back(absl::StrCat("CheckIndicesItem<", index, ">"));
@@ -75,6 +77,24 @@ TEST(ItemSourceTest, EveryTextCompiles) {
     }
   }
   for (const std::string& item : items) ExpectCompiles(ItemSource(item), item);
+  std::cout << items.size() << " texts\n";
+}
+
+TEST(ArraySourceTest, EveryTextCompiles) {
+  std::vector<std::string> items;
+  for (const std::string unit : {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "Bytes16"}) {
+    items.push_back(absl::StrCat("SelectItem<", unit, ">"));
+    items.push_back(absl::StrCat("BandItem<", unit, ">"));
+    for (const std::string index : {"uint8_t", "int8_t", "int32_t", "int64_t"}) {
+      items.push_back(absl::StrCat("OneHotItem<", unit, ", ", index, ">"));
+    }
+  }
+  for (const DType dtype : kDTypes) {
+    if (dtype == DType::kBool) continue;
+    items.push_back(absl::StrCat("RangeItem<", ElementTypeName(dtype), ">"));
+    items.push_back(absl::StrCat("SumItem<", ElementTypeName(dtype), ">"));
+  }
+  for (const std::string& item : items) ExpectCompiles(ArraySource(item), item);
   std::cout << items.size() << " texts\n";
 }
 

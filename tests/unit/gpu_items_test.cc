@@ -50,8 +50,12 @@ void RunItems(const Item& item, uint64_t n) {
 }
 
 absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(MovePlanner made, MakeMovePlanner(init));
-  auto planner = std::make_shared<const MovePlanner>(std::move(made));
+  absl::StatusOr<MovePlanner> made = MakeMovePlanner(init);
+  if (absl::IsUnimplemented(made.status())) {
+    return Unimplemented("a dtype that a GPU leaves to the host");
+  }
+  FORMWORK_RETURN_IF_ERROR(made.status());
+  auto planner = std::make_shared<const MovePlanner>(*std::move(made));
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([planner, dtype](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const MovePlan plan, (*planner)(ctx));
@@ -66,13 +70,16 @@ absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
     if (plan.fill != MovePlan::Fill::kNone) {
       WithUnit(size, [&](auto e) {
         using E = decltype(e);
-        const E zero{};
-        const void* value =
-            plan.fill == MovePlan::Fill::kInput ? ctx.input(plan.fill_input).raw() : &zero;
-        E copied;
-        std::memcpy(&copied, value, sizeof(E));
-        RunItems(element::FillItem<E>{&copied, reinterpret_cast<E*>(memory[0].data())},
-                 static_cast<uint64_t>(outputs[0].num_elements()));
+        const auto n = static_cast<uint64_t>(outputs[0].num_elements());
+        E* const to = reinterpret_cast<E*>(memory[0].data());
+        E value{};
+        if (plan.fill == MovePlan::Fill::kInput) {
+          std::memcpy(&value, ctx.input(plan.fill_input).raw(), sizeof(E));
+          return RunItems(element::FillItem<E>{&value, to}, n);
+        }
+        // Zeros are set by CUDA.
+        if (plan.fill == MovePlan::Fill::kValue) std::memcpy(&value, &plan.fill_value, sizeof(E));
+        RunItems(element::SetItem<E>{value, to}, n);
       });
     }
     for (const Move& move : plan.moves) {
