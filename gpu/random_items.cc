@@ -57,6 +57,10 @@ absl::StatusOr<PhiloxSource> SourceOf(const RandomOp& op,
       const Tensor &key = ctx.input(1), &counter = ctx.input(2);
       FORMWORK_RETURN_IF_ERROR(
           CheckStatelessRandom(key.shape().dims(), counter.shape().dims(), ctx.input(3)));
+      if (!key.on_device()) {
+        const uint64_t* const words = counter.data<uint64_t>();
+        return Known(Philox(words[0], words[1], key.data<uint64_t>()[0]));
+      }
       return PhiloxSource{static_cast<const uint64_t*>(counter.raw()),
                           static_cast<const uint64_t*>(key.raw()), PhiloxAt{}};
     }

@@ -20,7 +20,7 @@ namespace formwork {
 struct RandomOp {
   /// What says where its numbers begin.
   enum class From {
-    kKeyCounter,  ///< Inputs 1 and 2, which are on the GPU.
+    kKeyCounter,  ///< Inputs 1 and 2, both on the GPU or both in host memory.
     kSeed,        ///< Input 1, two integers in host memory.
     kSequence,    ///< Attrs; each call goes on where the last one stopped, which the host knows.
     kGenerator,   ///< A variable, whose handle is input 0, and which goes on by what is drawn.

@@ -21,6 +21,12 @@ bool FillsFromSequence(absl::string_view op) {
   return op == "RandomUniform" || op == "RandomStandardNormal" || op == "TruncatedNormal";
 }
 
+bool TakesKeyAndCounter(absl::string_view op) {
+  return op == "StatelessRandomUniformV2" || op == "StatelessRandomNormalV2" ||
+         op == "StatelessTruncatedNormalV2" || op == "StatelessRandomUniformIntV2" ||
+         op == "StatelessRandomUniformFullIntV2";
+}
+
 namespace {
 
 constexpr int64_t kThreeFryAlgorithm = 2;

@@ -28,6 +28,10 @@ struct SeedAttrs {
 /// node that begins.
 bool FillsFromSequence(absl::string_view op);
 
+/// Whether the op's inputs 1 and 2 are key and counter, which kernels take in either memory: they
+/// are small, and most often made on the host.
+bool TakesKeyAndCounter(absl::string_view op);
+
 /// The one algorithm that there is.
 inline constexpr int32_t kPhiloxAlgorithm = 1;
 

@@ -105,6 +105,9 @@ NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memor
     const bool host = host_inputs[i] || dtypes[i] == DType::kResource;
     placement.inputs.push_back(host ? Memory::kHost : Memory::kDevice);
   }
+  if (TakesKeyAndCounter(op.name) && inputs[1] == Memory::kHost && inputs[2] == Memory::kHost) {
+    placement.inputs[1] = placement.inputs[2] = std::nullopt;
+  }
   for (bool host : host_outputs) {
     placement.outputs.push_back(host ? Memory::kHost : Memory::kDevice);
   }

@@ -95,6 +95,50 @@ TEST_P(DrawnNumbersTest, AreMadeByTheHostWhereTheDeviceHasNoKernel) {
   ExpectTheCpus(sim);
 }
 
+// A key and a counter that the host has are not copied to the device.
+TEST_P(DrawnNumbersTest, BeginWhereEitherMemorySays) {
+  ASSERT_OK_AND_ASSIGN(
+      program_,
+      programs_.Make(R"(
+    seed = Placeholder dtype=int64
+    x = Placeholder dtype=double
+    s = Const int32[1] 7
+    alg = Const int32[] 1
+    k = StatelessRandomGetKeyCounter(seed) Tseed=int64
+    a = StatelessRandomUniformV2(s, k, k:1, alg) dtype=float Tshape=int32
+    h = Tanh(x) T=double
+    key = Bitcast(h) T=double type=uint64
+    b = StatelessRandomUniformV2(s, key, k:1, alg) dtype=float Tshape=int32
+  )",
+                     {{"seed:0", DType::kInt64}, {"x:0", DType::kDouble}}, {"a:0", "b:0"}, {}));
+  std::vector<Request> requests;
+  for (const int64_t seed : {3, 4}) {
+    requests.push_back({&program_, Owned(VectorOf<int64_t>({seed, 5}), VectorOf<double>({0.5}))});
+  }
+  CpuWorld cpu(programs_.allocator());
+  SimWorld sim(programs_, 1, 2, GetParam());
+  const std::vector<Outcome> expected = cpu.Run(requests), outcomes = sim.Run(requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_OK(expected[i].status);
+    ASSERT_OK(outcomes[i].status);
+    for (int k = 0; k < 2; ++k) {
+      EXPECT_EQ(ValuesOf<float>(outcomes[i].results[k]), ValuesOf<float>(expected[i].results[k]));
+    }
+  }
+  EXPECT_EQ(PlanText(sim.PlanOf(program_)), R"(#0 = int32[1] 7
+#1 = int32[] 1
+0: %2@host %3@host = StatelessRandomGetKeyCounter(%0!) 'k' drop %0
+1: %4@device = StatelessRandomUniformV2(#0 %2! %3 #1) 'a' drop %2
+2: %5@device = copy(%1!) drop %1
+3: %6@device = Tanh(%5!) 'h' drop %5
+4: %7@device = Bitcast(%6!) 'key' drop %6
+5: %8@device = copy(%3!) drop %3
+6: %9@device = StatelessRandomUniformV2(#0 %7! %8! #1) 'b' drop %7 %8
+7: return %4! %9!
+)");
+  EXPECT_THAT(sim.Reports(), IsEmpty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Enqueues, DrawnNumbersTest, ::testing::Bool());
 
 }  // namespace
