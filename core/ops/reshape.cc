@@ -24,6 +24,11 @@ int64_t ProductOfNonzero(absl::Span<const int64_t> dims) {
 
 }  // namespace
 
+bool KeepsElements(absl::string_view op) {
+  return op == "Reshape" || op == "ExpandDims" || op == "Squeeze" || op == "Bitcast" ||
+         op == "EnsureShape";
+}
+
 absl::StatusOr<Dims> PrepareReshape(absl::Span<const int64_t> input, const Tensor& sizes) {
   if (sizes.rank() > 1) {
     return InvalidArgument("sizes input must be 1-D, not ", sizes.shape().ToString());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
 #include "core/tensor/dtype.h"
@@ -14,6 +15,10 @@
 #include "core/tensor/tensor.h"
 
 namespace formwork {
+
+/// Whether output 0 has the elements of input 0 as they are, whatever memory those are in: of the
+/// ops here, and of EnsureShape.
+bool KeepsElements(absl::string_view op);
 
 /// Reshape to `sizes`, of which one may be -1. Errors: kInvalidArgument in TensorFlow's words if
 /// the elements do not fit.

@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "core/kernels/enqueued_step.h"
 #include "core/kernels/kernel_function.h"
+#include "core/ops/reshape.h"
 #include "core/plan/emitter.h"
 #include "core/plan/scalars.h"
 
@@ -103,6 +104,8 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
       NoteStep(stream_, inputs);
     } else if (node.op->forwards_inputs) {
       for (size_t k = 0; k < inputs.size(); ++k) clocks_.NoteSame(body.refs[i][k].index, inputs[k]);
+    } else if (KeepsElements(node.op->name)) {
+      clocks_.NoteSame(body.refs[i][0].index, inputs[0]);
     }
     stream_ = 0;
   }

@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "core/kernels/stream_scope.h"
 #include "core/ops/random.h"
+#include "core/ops/reshape.h"
 
 namespace formwork {
 namespace {
@@ -71,6 +72,12 @@ NodePlacement Place(const Graph& graph, const Node& node, absl::Span<const Memor
     on_host(false);
     placement.inputs.assign(dtypes.size(), std::nullopt);
     if (op.forwards_inputs) placement.outputs.assign(inputs.begin(), inputs.end());
+    return placement;
+  }
+  if (KeepsElements(op.name)) {
+    on_host(false);
+    placement.inputs[0] = std::nullopt;
+    placement.outputs[0] = inputs[0];
     return placement;
   }
   if (node.wants_host && MayRunAnywhere(node)) return PlaceOnHost(graph, node);

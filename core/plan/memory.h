@@ -6,7 +6,8 @@
 // (ArgDef::host), and integers and booleans that follow from such, as in shape arithmetic,
 // predicates and counters. Such nodes run on the host when they are issued, and so does what others
 // see (Print) or draws numbers, but for those that follow from a place in a sequence alone
-// (FillsFromSequence). Everything else is enqueued. Where a value is wanted in the other memory the
+// (FillsFromSequence). Elements that are given on under another shape stay where they are
+// (KeepsElements). Everything else is enqueued. Where a value is wanted in the other memory the
 // plan has a step that copies it.
 
 #include <optional>

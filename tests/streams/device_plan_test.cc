@@ -54,6 +54,41 @@ TEST_F(DevicePlanTest, ShapeArithmeticStaysOnTheHost) {
 )");
 }
 
+TEST_F(DevicePlanTest, ElementsUnderAnotherShapeStayWhereTheyAre) {
+  Make(R"(
+    x = Placeholder dtype=float
+    sizes = Const int32[2] 2 -1
+    nought = Const int32[] 0
+    h = Tanh(x) T=float
+    r = Reshape(h, sizes) T=float Tshape=int32
+    e = ExpandDims(r, nought) T=float Tdim=int32
+    q = Squeeze(e) T=float
+    n = EnsureShape(q) T=float shape=shape:[2,?]
+    b = Bitcast(n) T=float type=int32
+    f = Bitcast(b) T=int32 type=float
+    y = Exp(f) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0", "b:0"});
+  EXPECT_EQ(Text(), R"(#0 = int32[2] 2 -1
+#1 = int32[] 0
+0: %1@device = copy(%0!) drop %0
+1: %2@device = Tanh(%1!) 'h' drop %1
+2: %3@device = Reshape(%2! #0) 'r' drop %2
+3: %4@device = ExpandDims(%3! #1) 'e' drop %3
+4: %5@device = Squeeze(%4!) 'q' drop %4
+5: %6@device = EnsureShape(%5!) 'n' drop %5
+6: %7@device = Bitcast(%6!) 'b' drop %6
+7: %8@device = Bitcast(%7) 'f'
+8: %9@device = Exp(%8!) 'y' drop %8
+9: return %9! %7!
+)");
+  Outcome outcome = Run(Owned(VectorOf<float>({0, 0, 0, 0})));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(ValuesOf<float>(outcome.results[0]), (std::vector<float>{1, 1, 1, 1}));
+  EXPECT_EQ(outcome.results[0].shape(), Shape({2, 2}));
+  EXPECT_EQ(ValuesOf<int32_t>(outcome.results[1]), (std::vector<int32_t>{0, 0, 0, 0}));
+}
+
 TEST_F(DevicePlanTest, APredicateOfTheDeviceIsCopiedToTheHost) {
   Make(R"(
     x = Placeholder dtype=float
