@@ -8,6 +8,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterArrayKernels(registry);
   RegisterElementKernels(registry);
   RegisterIndexKernels(registry);
+  RegisterLossKernels(registry);
   RegisterMoveKernels(registry);
   RegisterProductKernels(registry);
   RegisterRandomKernels(registry);

@@ -9,6 +9,7 @@ namespace formwork {
 void RegisterArrayKernels(KernelRegistry& registry);
 void RegisterElementKernels(KernelRegistry& registry);
 void RegisterIndexKernels(KernelRegistry& registry);
+void RegisterLossKernels(KernelRegistry& registry);
 void RegisterMoveKernels(KernelRegistry& registry);
 void RegisterProductKernels(KernelRegistry& registry);
 void RegisterRandomKernels(KernelRegistry& registry);

@@ -15,6 +15,7 @@
 #include "gpu/element_source.h"
 #include "gpu/gpu.h"
 #include "gpu/item_kernel.h"
+#include "gpu/loss_rows.h"
 #include "gpu/random_items.h"
 #include "gpu/reduction_plan.h"
 #include "gpu/update_items.h"
@@ -141,6 +142,14 @@ TEST(RandomSourceTest, EveryTextCompiles) {
   for (const std::string& item : items) ExpectCompiles(RandomSource(item), item);
   EXPECT_EQ(items.size(), 20u);
   std::cout << items.size() << " texts\n";
+}
+
+TEST(LossSourceTest, EveryTextCompiles) {
+  for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+    for (const DType labels : {DType::kInvalid, DType::kInt32, DType::kInt64}) {
+      ExpectCompiles(LossSource(dtype, labels), absl::StrCat("loss of ", DTypeName(dtype)));
+    }
+  }
 }
 
 TEST(ReduceSourceTest, EveryTextCompiles) {
