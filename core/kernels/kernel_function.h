@@ -35,6 +35,9 @@ struct KernelFunction {
   /// Activations may run at once on several threads of one call, as a fork's lanes: the function
   /// has no effects, no hidden state, no resources that it names itself, and waits for nothing.
   bool side_by_side = false;
+  /// Nobody can tell when it runs, or beside what: it has no effects, uses no resources and waits
+  /// for nothing, nor does what its kernels run.
+  bool quiet = false;
   /// A serialized FunctionDefLibrary that has it and all that it calls: of the graph that named it.
   std::shared_ptr<const std::string> definitions;
 };

@@ -198,18 +198,38 @@ absl::StatusOr<int> Emitter::NamedResourceIndex(const std::string& name, const R
 
 namespace {
 
-// Whether it is as KernelFunction::side_by_side says.
-bool RunsSideBySide(const Plan& plan) {
-  if (plan.num_state > 0 || !plan.functions.empty() || !plan.named_resources.empty()) return false;
+// Whether no step of it has an effect or waits.
+bool HasQuietSteps(const Plan& plan) {
   for (size_t i = 0; i < plan.code.size(); ++i) {
     if (plan.code[i].effect || plan.code[i].releases.count > 0) return false;
     const OpDef* const op = plan.labels[i].op;
     if (op == nullptr) continue;  // Of several, without effects.
     const bool pure =
         op->effect == Effect::kNone || op->effect == Effect::kRandom || op->effect == Effect::kRead;
-    if (!pure || op->waits || op->control_flow == ControlFlow::kKernel) return false;
+    if (!pure || op->waits || op->handle_of != nullptr) return false;
   }
   return true;
+}
+
+// Whether it is as KernelFunction::side_by_side says.
+bool RunsSideBySide(const Plan& plan) {
+  if (plan.num_state > 0 || !plan.functions.empty() || !plan.named_resources.empty()) return false;
+  const auto runs_functions = [](const Plan::Label& label) {
+    return label.op != nullptr && label.op->control_flow == ControlFlow::kKernel;
+  };
+  return HasQuietSteps(plan) &&
+         std::none_of(plan.labels.begin(), plan.labels.end(), runs_functions);
+}
+
+// Whether it is as KernelFunction::quiet says.
+bool IsQuiet(const Plan& plan) {
+  if (!plan.quiet_kernels || plan.late_handles || !plan.named_resources.empty()) return false;
+  for (Access access : plan.arg_access) {
+    if (access != Access::kNone) return false;
+  }
+  return HasQuietSteps(plan) &&
+         std::all_of(plan.functions.begin(), plan.functions.end(),
+                     [](const auto& called) { return HasQuietSteps(*called); });
 }
 
 }  // namespace
@@ -240,6 +260,8 @@ absl::StatusOr<std::shared_ptr<const KernelFunction>> Emitter::KernelFunctionOf(
   function->arg_dtypes = plan->arg_dtypes;
   function->result_dtypes = plan->result_dtypes;
   function->side_by_side = !on_device() && RunsSideBySide(*plan);
+  function->quiet = !on_device() && IsQuiet(*plan);
+  scope_.quiet_kernels = scope_.quiet_kernels && function->quiet;
   function->definitions = scope_.definitions;
   function->plan = std::move(plan);
   return function;

@@ -155,7 +155,8 @@ class Plan {
   /// Some step's handle is one of several, and which is known only when it runs. The plan's access
   /// is to all of them.
   bool late_handles = false;
-  size_t bytes = 0;  ///< About what the plan holds.
+  bool quiet_kernels = true;  ///< What its kernels run is quiet (KernelFunction).
+  size_t bytes = 0;           ///< About what the plan holds.
 };
 
 /// The program as text, an instruction a line, for people and for tests:

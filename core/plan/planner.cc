@@ -126,6 +126,7 @@ void Complete(Plan& plan, PlannerScope& scope) {
   plan.open_ended = scope.open_ended;
   plan.sized_by_value = scope.sized_by_value;
   plan.late_handles = scope.late_handles;
+  plan.quiet_kernels = scope.quiet_kernels;
   plan.bytes = scope.bytes;
 }
 

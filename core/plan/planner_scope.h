@@ -49,6 +49,7 @@ struct PlannerScope {
   bool open_ended = false;
   bool sized_by_value = false;
   bool late_handles = false;
+  bool quiet_kernels = true;
   size_t bytes = 0;
   PassBudget budget;
   /// Those that kernels run, by name; shared with the scopes in which they are planned.

@@ -98,12 +98,31 @@ def padded_strings(folder):
   return f, 32, elements
 
 
+def prefetch(folder):
+  import tensorflow as tf
+  elements = 1000
+  weights = np.random.default_rng(0).normal(size=(128, 128)).astype(np.float32) / 11
+
+  def layers(x):
+    for _ in range(8):
+      x = tf.tanh(tf.matmul(x, weights))
+    return x
+
+  def f(n):
+    d = tf.data.Dataset.range(n).map(
+        lambda i: layers(tf.fill([32, 128], tf.cast(i, tf.float32) / elements))).prefetch(4)
+    return d.reduce(0.0, lambda total, x: total + tf.reduce_mean(layers(x)))
+
+  return f, elements, elements
+
+
 PIPELINES = {
     "map+batch": map_and_batch,
     "shuffle+repeat+batch": shuffle_repeat_batch,
     "interleave of files": interleaved_files,
     "parallel map": parallel_map,
     "padded batch of strings": padded_strings,
+    "prefetch": prefetch,
 }
 
 

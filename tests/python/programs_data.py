@@ -43,6 +43,72 @@ def elements_of_datasets(function):
   return [f(tf.constant(n, tf.int64), values) for n in (0, 1, 7, 8)]
 
 
+def _costly(i):
+  """i, after some time."""
+  x = tf.fill([64, 64], tf.cast(i % 7, tf.float32))
+  for _ in range(4):
+    x = tf.tanh(tf.matmul(x, x))
+  return i + tf.cast(x[0, 0] > 2, tf.int64)
+
+
+def _used(d):
+  """As _gathered, and takes its time."""
+  return d.reduce(tf.zeros([0], tf.int64),
+                  lambda all_, x: tf.concat([all_, tf.reshape(_costly(x), [-1])], 0))
+
+
+@program
+def elements_made_ahead(function):
+  @function
+  def f(n):
+    d = Dataset.range(n).map(_costly)
+    inner = lambda i: Dataset.range(i % 4).map(lambda j: _costly(i * 10 + j)).prefetch(2)
+    return [
+        _used(d.prefetch(1)), _used(d.prefetch(tf.data.AUTOTUNE)), _used(d.prefetch(0)),
+        _used(d.prefetch(2).map(_costly).prefetch(3)), _used(d.batch(3).prefetch(2).unbatch()),
+        _used(d.prefetch(1 << 40).repeat(2)), _used(d.repeat(2).prefetch(5).take(30)),
+        _used(Dataset.zip((d.prefetch(1), d.skip(3).prefetch(4))).map(lambda a, b: a * 100 + b)),
+        _used(d.flat_map(inner)), _used(d.flat_map(inner).prefetch(3)),
+        _used(d.shuffle(5, seed=3).repeat(2).prefetch(4)), _used(d.prefetch(4).shuffle(5, seed=3)),
+        _used(d.interleave(inner, cycle_length=3, num_parallel_calls=tf.data.AUTOTUNE)),
+        _used(d.window(4).flat_map(lambda w: w.prefetch(2))), _used(d.prefetch(2).cache().repeat(2)),
+        _used(d.map(_costly, num_parallel_calls=2).prefetch(2)),
+        _used(d.take_while(lambda i: i < 9).prefetch(3)), _used(d.concatenate(d).prefetch(2)),
+        d.prefetch(3).cardinality(), d.prefetch(0).cardinality(),
+    ]
+
+  return [f(tf.constant(n, tf.int64)) for n in (0, 1, 20)]
+
+
+@program
+def loops_over_prefetched_datasets(function):
+  seen = tf.Variable(0, dtype=tf.int64)
+  table = tf.constant([3, 1, 4, 1, 5], tf.int64)
+
+  @function
+  def f(n, most):
+    d = Dataset.range(n).map(lambda i: _costly(tf.gather(table, i))).prefetch(2)
+    total = tf.constant(0, tf.int64)
+    for x in d:
+      seen.assign_add(1)
+      total = total * 10 + _costly(x)
+      if seen >= most:
+        break
+    return total
+
+  @function
+  def size(n):
+    from tensorflow.python.data.ops import dataset_ops
+    d = Dataset.range(3)
+    variant = tf.raw_ops.PrefetchDataset(
+        input_dataset=d._variant_tensor, buffer_size=n, output_types=[tf.int64], output_shapes=[[]])
+    return _used(dataset_ops._VariantDataset(variant, d.element_spec))
+
+  five, many = tf.constant(5, tf.int64), tf.constant(100, tf.int64)
+  return (f(five, many), seen.numpy(), caught(f, five + 1, many), seen.numpy(), f(five, five * 2),
+          seen.numpy(), f(five, seen + 3), seen.numpy(), caught(size, five * 0 - 2), size(five * 0 - 1))
+
+
 @program
 def no_elements_of_strings(function):
   return [function(lambda: tf.zeros([0], tf.string))(),

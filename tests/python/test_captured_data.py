@@ -175,6 +175,26 @@ def test_an_iterator_of_a_dataset_that_uses_a_variable(function):
   assert given(it) == 4 and next(it) == 5 and next(it) == 6
 
 
+def test_a_prefetch_does_not_run_ahead_of_what_a_loop_writes(function):
+  v = tf.Variable(0, dtype=tf.int64)
+
+  def costly(i):
+    x = tf.fill([64, 64], tf.cast(i % 7, tf.float32))
+    for _ in range(4):
+      x = tf.tanh(tf.matmul(x, x))
+    return i + tf.cast(x[0, 0] > 2, tf.int64)
+
+  @function
+  def f():
+    wrong = tf.constant(0, tf.int64)
+    for i, seen in Dataset.range(100).map(lambda i: (costly(i), v + 0)).prefetch(4):
+      wrong += tf.cast(tf.logical_or(seen != i, costly(seen) != v), tf.int64)
+      v.assign_add(1)
+    return wrong
+
+  assert f() == 0 and v.numpy() == 100
+
+
 def test_what_a_dataset_uses_may_be_changed_by_others(live):
   """Calls that are given one take their places at what it uses, in line with those who change it."""
   v = tf.Variable([0, 0], dtype=tf.int64)

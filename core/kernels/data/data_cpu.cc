@@ -12,6 +12,7 @@ void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterMapDatasets(registry);
   RegisterFlatMapDatasets(registry);
   RegisterOrderDatasets(registry);
+  RegisterPrefetchDatasets(registry);
   RegisterCombineDatasets(registry);
   RegisterBatchDatasets(registry);
   RegisterSparseBatchDatasets(registry);

@@ -13,6 +13,7 @@ void RegisterGeneratorDatasets(KernelRegistry& registry);  ///< What functions g
 void RegisterMapDatasets(KernelRegistry& registry);        ///< An element of each element.
 void RegisterFlatMapDatasets(KernelRegistry& registry);    ///< Datasets of elements, joined.
 void RegisterOrderDatasets(KernelRegistry& registry);      ///< Which elements.
+void RegisterPrefetchDatasets(KernelRegistry& registry);   ///< Elements before they are needed.
 void RegisterCombineDatasets(KernelRegistry& registry);    ///< Of several inputs.
 void RegisterBatchDatasets(KernelRegistry& registry);      ///< Several elements as one, and back.
 void RegisterSparseBatchDatasets(KernelRegistry& registry);

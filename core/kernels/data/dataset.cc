@@ -64,6 +64,20 @@ absl::StatusOr<DatasetPtr> DatasetFromTensor(const Tensor& tensor) {
   return dataset;
 }
 
+bool IsQuiet(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kVariant) return true;
+  if (tensor.rank() != 0) return false;
+  const auto* const dataset = dynamic_cast<const Dataset*>(tensor.scalar<Variant>().get());
+  return dataset != nullptr && dataset->quiet;
+}
+
+bool InputsAreQuiet(KernelContext& ctx) {
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    if (!IsQuiet(ctx.input(i))) return false;
+  }
+  return true;
+}
+
 namespace {
 
 // What a node's functions do to resources.
@@ -126,6 +140,9 @@ absl::StatusOr<KernelFn> DatasetKernel(KernelInit& init, MakeDataset make) {
     FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<Dataset> dataset, make(ctx));
     dataset->made_by = node;
     dataset->used = UsesOf(ctx, functions);
+    dataset->quiet =
+        InputsAreQuiet(ctx) && std::all_of(functions.begin(), functions.end(),
+                                           [](const auto& function) { return function->quiet; });
     for (int i = 0; i < ctx.num_inputs(); ++i) {
       FORMWORK_RETURN_IF_ERROR(CountNesting(*dataset, ctx.input(i)));
       dataset->inputs.push_back(ctx.input(i));

@@ -24,8 +24,10 @@
 //     return NextFn::Of<Taken>(std::move(it), left);
 //   });
 //
-// Elements are made on the thread that asks for them, in TensorFlow's order, within the call that
-// asks: its memory, its resources, its StopFlag. Iterators have no thread of their own.
+// Elements are made in TensorFlow's order, within the call that asks: its memory, its resources,
+// its deadline. Iterators have no thread of their own: elements are made on the one that asks for
+// them, or ahead, on a compute thread (prefetch_cpu.cc), which has stopped before the kernel that
+// asks ends.
 
 #include <cstdint>
 #include <memory>
@@ -51,6 +53,14 @@ using Element = std::vector<Tensor>;
 class IterationContext {
  public:
   explicit IterationContext(CallScope& call) : call(call) {}
+  /// All iterators that it asks end before it does: what they have made ahead, or have been stopped
+  /// at, nobody misses.
+  static IterationContext OfWhatEnds(CallScope& call) {
+    IterationContext ctx(call);
+    ctx.may_go_ahead_ = true;
+    return ctx;
+  }
+  bool may_go_ahead() const { return may_go_ahead_; }
   Allocator& allocator() const { return call.allocator(); }
   /// Once for each element that is made: the status to end with, as in a loop's iteration.
   absl::Status Look() {
@@ -66,6 +76,7 @@ class IterationContext {
  private:
   static constexpr uint32_t kLooksBetweenPolls = 16;
   uint32_t looks_ = 0;
+  bool may_go_ahead_ = false;
 };
 
 class Position;
@@ -168,6 +179,8 @@ class Dataset final : public VariantObject, public UsesResources {
   std::vector<Tensor> inputs;
   // What its functions, and those of the datasets below, have captured or name; null: nothing.
   std::shared_ptr<const UsedResources> used;
+  // As KernelFunction::quiet, of all that makes its elements.
+  bool quiet = false;
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
 
@@ -178,6 +191,11 @@ std::shared_ptr<Dataset> NewDataset(ElementSpec spec, int64_t cardinality, Begin
 
 /// The one that a tensor holds. Errors: kInvalidArgument unless it is a scalar that holds one.
 absl::StatusOr<DatasetPtr> DatasetFromTensor(const Tensor& tensor);
+
+/// Whether a tensor brings a dataset nothing that is not quiet: it is plain, or a quiet dataset.
+bool IsQuiet(const Tensor& tensor);
+/// The same of all inputs of the kernel.
+bool InputsAreQuiet(KernelContext& ctx);
 
 /// Makes a dataset in a call.
 using MakeDataset =

@@ -8,14 +8,12 @@
 #include "core/kernels/data/data_cpu.h"
 #include "core/kernels/data/dataset_function.h"
 #include "core/kernels/data/position.h"
+#include "core/kernels/data/stages.h"
 
 namespace formwork {
 namespace {
 
 using Made = absl::StatusOr<std::shared_ptr<Dataset>>;
-
-// TensorFlow's kAutotune: as it thinks best.
-constexpr int64_t kAutotune = -1;
 
 // A dataset that a function has made, and what of: stored as that, and made again.
 class Inner {
@@ -152,7 +150,8 @@ class Interleaved {
   int64_t in_block_ = 0;
 };
 
-// `inputs_behind`: how many inputs stand behind block_length.
+// `inputs_behind`: how many inputs stand behind block_length; where there are some, elements are
+// made ahead.
 absl::StatusOr<KernelFn> MakeInterleaveWith(KernelInit& init, int inputs_behind) {
   FORMWORK_ASSIGN_OR_RETURN(ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(auto function, init.Function(0));
@@ -169,11 +168,14 @@ absl::StatusOr<KernelFn> MakeInterleaveWith(KernelInit& init, int inputs_behind)
         if (cycle < 1) return InvalidArgument("cycle_length must be greater than zero.");
         if (block < 1) return InvalidArgument("block_length must be greater than zero.");
         auto map = std::make_shared<const DatasetFunction>(ctx, function, 1, count);
-        return NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
+        auto interleaved = NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
           FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
           FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map->NewRun(ctx));
           return NextFn::Of<Interleaved>(std::move(it), std::move(run), spec.dtypes, cycle, block);
         });
+        if (inputs_behind == 0) return interleaved;
+        interleaved->quiet = function->quiet && InputsAreQuiet(ctx);
+        return PrefetchedDataset(std::move(interleaved), kAutotune);
       });
 }
 

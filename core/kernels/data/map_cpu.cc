@@ -341,7 +341,7 @@ absl::StatusOr<int64_t> ThreadsFor(KernelContext& ctx, int i) {
   const int64_t calls =
       input.dtype() == DType::kInt32 ? input.scalar<int32_t>() : input.scalar<int64_t>();
   const int64_t threads = ParallelThreads();
-  if (calls == -1) return threads;
+  if (calls == kAutotune) return threads;
   if (calls < 1) return InvalidArgument("num_parallel_calls must be greater than zero.");
   return std::min(calls, threads);
 }

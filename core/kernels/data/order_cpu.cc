@@ -180,7 +180,7 @@ absl::StatusOr<KernelFn> MakeShard(KernelInit& init) {
 
 // --- As they are --------------------------------------------------------------------------------
 
-// What says how TensorFlow is to run a dataset, or runs it ahead, changes no element.
+// What says how TensorFlow is to run a dataset changes no element.
 absl::StatusOr<KernelFn> MakeForward(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(DatasetFromTensor(ctx.input(0)).status());
@@ -322,7 +322,7 @@ void RegisterOrderDatasets(KernelRegistry& registry) {
   registry.Add("AssertCardinalityDataset", MakeAssertCardinality);
   registry.Add("UniqueDataset", MakeUnique);
   for (absl::string_view op :
-       {"OptionsDataset", "RewriteDataset", "PrefetchDataset", "ModelDataset", "OptimizeDatasetV2",
+       {"OptionsDataset", "RewriteDataset", "ModelDataset", "OptimizeDatasetV2",
         "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "FinalizeDataset"}) {
     registry.Add(op, MakeForward);
   }

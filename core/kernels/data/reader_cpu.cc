@@ -30,7 +30,7 @@ absl::StatusOr<KernelFn> MakeReduce(KernelInit& init) {
     const DatasetFunction reduce(ctx, function, first, ctx.num_inputs() - first);
     Element state;
     for (int i = 0; i < states; ++i) state.push_back(ctx.TakeInput(i + 1));
-    IterationContext iteration(ctx.call());
+    IterationContext iteration = IterationContext::OfWhatEnds(ctx.call());
     FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, reduce.NewRun(iteration));
     FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(iteration));
     Element element, args;

@@ -13,6 +13,9 @@
 
 namespace formwork {
 
+/// TensorFlow's: as it thinks best.
+inline constexpr int64_t kAutotune = -1;
+
 /// How often a function runs at once where input `i`, a scalar, says for how many calls is asked.
 /// Errors: kInvalidArgument, in TensorFlow's words.
 absl::StatusOr<int64_t> ThreadsFor(KernelContext& ctx, int i);
@@ -22,6 +25,10 @@ absl::StatusOr<int64_t> ThreadsFor(KernelContext& ctx, int i);
 std::shared_ptr<Dataset> ParallelMapDataset(ElementSpec spec, DatasetPtr input,
                                             std::shared_ptr<const DatasetFunction> map,
                                             int64_t threads, bool preserve);
+
+/// The same elements; up to `most` of them are made while those before them are used, where nobody
+/// can tell (prefetch_cpu.cc). `most`: kAutotune: as many as are of use.
+std::shared_ptr<Dataset> PrefetchedDataset(DatasetPtr input, int64_t most);
 
 /// The elements, `size` as one. `shapes`: of the batches. Errors: kInvalidArgument.
 absl::StatusOr<std::shared_ptr<Dataset>> BatchDataset(DatasetPtr input,

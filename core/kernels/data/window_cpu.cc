@@ -242,9 +242,11 @@ absl::StatusOr<Tensor> HeldDataset(ElementSpec spec, std::vector<Element> elemen
   auto dataset =
       NewDataset(std::move(spec), static_cast<int64_t>(held->size()),
                  [held](IterationContext&) -> Begun { return NextFn::Of<HeldStage>(held); });
+  dataset->quiet = true;
   for (const Element& element : *held) {
     for (const Tensor& component : element) {
       FORMWORK_RETURN_IF_ERROR(CountNesting(*dataset, component));
+      dataset->quiet = dataset->quiet && IsQuiet(component);
     }
   }
   return Tensor::VariantScalar(std::move(dataset));
