@@ -264,8 +264,17 @@ absl::Status GatherShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// TensorListConcat has the items' shape as an attr, TensorListConcatV2 as an input.
 absl::Status ConcatShape(InferenceContext& c) {
   c.set_output(1, PartialShape::OfRank(1));
+  PartialShape item = c.attrs().GetOr<PartialShape>("element_shape", PartialShape());
+  if (c.num_inputs() > 1) {
+    FORMWORK_ASSIGN_OR_RETURN(item, ElementShape(c, 1));
+  }
+  item = item.Merge(c.items(0)).value_or(item);
+  if (item.rank() > 0) {
+    c.set_output(0, WithLeading(-1, PartialShape::Trusted(item.dims().subspan(1))));
+  }
   return absl::OkStatus();
 }
 

@@ -107,6 +107,25 @@ TEST_F(DatasetTest, ABatchOrABufferWithoutEndIsRefused) {
   }
 }
 
+TEST_F(DatasetTest, ASnapshotOfElementsThatAreNotAsItSaysIsRefused) {
+  MakeSum(R"(
+    path = Const string[] "there"
+    s = SnapshotDatasetV2(range, path) reader_func=@reader shard_func=@shard Treader_func_args=[] Tshard_func_args=[] output_types=[string] output_shapes=[shape:?]
+    d = MapDataset(s) f=@length Targuments=[] output_types=[int64] output_shapes=[shape:?]
+)",
+          R"(
+    function reader(d: variant) -> (all: variant = d)
+    end
+    function shard(s: string) -> (i: int64 = zero:output:0)
+      zero = Const int64[] 0
+    end
+    function length(s: string) -> (n: int64 = zero:output:0)
+      zero = Const int64[] 0
+    end
+)");
+  EXPECT_THAT(Sum(3).status(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 's'")));
+}
+
 TEST_F(DatasetTest, ErrorsNameTheNodeInsideAFunction) {
   MakeSum(R"(
     d = MapDataset(range) f=@refuse Targuments=[] output_types=[int64] output_shapes=[shape:?]

@@ -224,6 +224,7 @@ absl::Status MaxGradient(KernelContext& ctx, bool overlapping) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor* const output,
                             ctx.AllocateOutput(0, DTypeOf<T>::value, input.shape()));
   ZeroElements(*output);
+  if (input.num_elements() == 0) return absl::OkStatus();
   const int64_t depth = input.dim(3);
   const T* const in = input.data<T>();
   const T* const pooled = output_before.data<T>();
@@ -258,6 +259,7 @@ absl::Status AvgGradient(KernelContext& ctx, bool overlapping) {
   // Summed in double, whatever the result is.
   FORMWORK_ASSIGN_OR_RETURN(Tensor sums, Tensor::Allocate(ctx.allocator(), DType::kDouble, shape));
   ZeroElements(sums);
+  if (shape.num_elements() == 0) return absl::OkStatus();
   const int64_t depth = shape.dim(3);
   const T* const from = grad.data<T>();
   double* const to = sums.mutable_data<double>();

@@ -115,6 +115,7 @@ absl::StatusOr<KernelFn> MakeSnapshot(KernelInit& init) {
   return DatasetKernel(
       init,
       [=, count = static_cast<int>(captured.size())](KernelContext& ctx, DatasetPtr input) -> Made {
+        FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(spec.dtypes, input->spec.dtypes));
         FORMWORK_ASSIGN_OR_RETURN(const std::string path, ScalarInput<std::string>(ctx, 1, "path"));
         const std::string name = absl::StrCat(path, "/elements");
         auto read = std::make_shared<const DatasetFunction>(ctx, function, 2, count);

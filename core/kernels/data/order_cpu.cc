@@ -191,6 +191,7 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeWrap(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(DatasetFromTensor(ctx.input(0)).status());
     ctx.SetOutput(0, ctx.TakeInput(0));
     return absl::OkStatus();
   });

@@ -117,6 +117,9 @@ absl::StatusOr<Operand> SumLonely(Allocator& allocator, Operand operand, const L
   }
   if (kept.size() == operand.labels.size()) return operand;
   const ReduceFn sum = FindReduction(Reduction::kSum, operand.value.dtype());
+  if (sum == nullptr) {
+    return Unimplemented("Einsum: there are no sums of ", DTypeName(operand.value.dtype()));
+  }
   const ReductionGeometry geometry =
       MakeReductionGeometry(std::move(reduced), operand.value.shape().dims(), /*keep_dims=*/false);
   FORMWORK_ASSIGN_OR_RETURN(Tensor value, Reduce(allocator, sum, operand.value, geometry));

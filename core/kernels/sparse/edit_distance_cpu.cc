@@ -67,14 +67,15 @@ int64_t Distance(absl::Span<const T> a, absl::Span<const T> b) {
   return row.back();
 }
 
-// Where a group's distance goes. Errors: kInternal, as TensorFlow's, if it is not in the output.
+// Where a group's distance goes. Errors: kInvalidArgument (of TensorFlow kInternal) if it is not in
+// the output.
 absl::StatusOr<int64_t> PlaceOf(absl::Span<const int64_t> group, const Tensor& out,
                                 const Dims& strides) {
   int64_t place = 0;
   for (size_t d = 0; d < group.size(); ++d) {
     if (group[d] < 0 || group[d] >= out.dim(static_cast<int>(d))) {
-      return Internal("Got an inner index ", IndexText(group),
-                      ", which is out of the output's shape ", out.shape().ToString());
+      return InvalidArgument("Got an inner index ", IndexText(group),
+                             ", which is out of the output's shape ", out.shape().ToString());
     }
     place += group[d] * strides[d];
   }

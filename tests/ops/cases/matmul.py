@@ -128,6 +128,8 @@ error("Einsum", [[[1.0, 2.0, 3.0]]], equation="ii->",
 error("Einsum", [[[1.0]]], equation="i->i", text="Expected input 0 to have rank 1 but got: 2")
 error("Einsum", [[[1.0], [2.0]]], equation="...i->i",
       text="Output contains 1 broadcasting dimension(s) but no ellipsis (...) was found")
+error("Einsum", [tensor("uint4", [1, 2])], equation="i->", code="UNIMPLEMENTED",
+      text="Einsum: there are no sums of uint4")
 
 # --- SparseMatMul
 for a, b in [("float", "float"), ("bfloat16", "float"), ("float", "bfloat16"),

@@ -147,7 +147,8 @@ error("EditDistance", tensor("int64", [[0]]), ["a"], tensor("int64", [1]),
       tensor("int64", [[0]]), ["a"], tensor("int64", [1]), text="")
 for group, other in [(7, 0), (0, 5), (-1, 0), (0, -1)]:
   error("EditDistance", tensor("int64", [[group, 0]]), ["a"], tensor("int64", [1, 1]),
-        tensor("int64", [[other, 0]]), ["a"], tensor("int64", [1, 1]), text="Got an inner ")
+        tensor("int64", [[other, 0]]), ["a"], tensor("int64", [1, 1]), text="Got an inner ",
+        code="INVALID_ARGUMENT", comment="TensorFlow says INTERNAL.")
 
 # --- The larger and the smaller
 for op in ["SparseSparseMaximum", "SparseSparseMinimum"]:
