@@ -82,7 +82,7 @@ if [ "$mode" != --fast ]; then
   fuzz() {  # FUZZER SECONDS OPTIONS...
     local corpus=build/fuzz-corpus/$1 time=(-max_total_time="$2" -seed=1)
     # The same start each time, so that what it finds is of the change; --slow goes elsewhere.
-    [ "$mode" != --slow ] || time=(-max_total_time=600)
+    [ "$mode" != --slow ] || time=(-max_total_time="${slow_seconds:-600}")
     rm -rf "$corpus" && mkdir -p "$corpus"
     attempt "build/asan/bin/$1" "${time[@]}" -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
       -print_funcs=0 -verbosity=0 "$corpus" "${@:3}"
@@ -91,7 +91,15 @@ if [ "$mode" != --fast ]; then
   fuzz import_fuzzer 60 tests/fuzz/seeds
   step "Fuzzing the ops"
   # A call is drawn from some hundred bytes; where they have ended all is zeros.
-  fuzz op_fuzzer 30 -len_control=0 -max_len=256
+  ops=(op_fuzzer 30 -len_control=0 -max_len=256 -malloc_limit_mb=1024)
+  if [ "$mode" = --slow ]; then
+    for family in $(build/dev/bin/formwork_draw_ops --families); do
+      echo "$family"
+      slow_seconds=15 FORMWORK_FUZZ_FAMILY=$family fuzz "${ops[@]}"
+    done
+  else
+    fuzz "${ops[@]}"
+  fi
   # What is edited is short; a long input is damaged in many places, of which one is found.
   step "Fuzzing the readers of checkpoints and data directories"
   fuzz checkpoint_fuzzer 15 -len_control=0 -max_len=64

@@ -157,15 +157,21 @@ inline testing::ValueText DrawValue(FuzzBytes& bytes, DType dtype, const Shape& 
                                          "(list string (string \"a\"))",
                                          "(optional)",
                                          "(optional (float[2] 1 2) (int32 3))"};
-    text.shape = Shape();
-    text.tokens = {kVariants[bytes.Byte() % std::size(kVariants)]};
+    const bool several = shape.rank() == 1 && shape.num_elements() < 4;
+    text.shape = several ? shape : Shape();
+    for (int64_t i = 0; i < text.shape.num_elements(); ++i) {
+      text.tokens.push_back(kVariants[bytes.Byte() % std::size(kVariants)]);
+    }
     return text;
   }
   if (dtype == DType::kResource) {
-    constexpr const char* kResources[] = {
-        "(variable float[2] 1 2)",          "(variable float[2,3] 1 2 3 4 5 6)",
-        "(variable shape=[?] float none)",  "(variable int64 3)",
-        "(variable string[2] \"a\" \"b\")", "(table string[2] \"a\" \"b\" -> int64[2] 1 2)"};
+    constexpr const char* kResources[] = {"(variable float[2] 1 2)",
+                                          "(variable float[2,3] 1 2 3 4 5 6)",
+                                          "(variable shape=[?] float none)",
+                                          "(variable int64 3)",
+                                          "(variable int64[3] 1 2 3)",
+                                          "(variable string[2] \"a\" \"b\")",
+                                          "(table string[2] \"a\" \"b\" -> int64[2] 1 2)"};
     text.shape = Shape();
     text.tokens = {kResources[bytes.Byte() % std::size(kResources)]};
     return text;
@@ -188,11 +194,17 @@ inline PartialShape PartialShapeOf(FuzzBytes& bytes) {
 }
 
 inline DType DTypeOfAttr(FuzzBytes& bytes, const AttrDef& attr) {
-  if (attr.allowed_types.empty()) return DrawDType(bytes);
+  if (attr.allowed_types.empty()) {
+    constexpr DType kUsual[] = {DType::kFloat, DType::kInt64, DType::kString};
+    const uint8_t what = bytes.Byte();
+    return what % 2 == 0 ? kUsual[what / 2 % 3] : DrawDType(bytes);
+  }
   return attr.allowed_types[bytes.Byte() % attr.allowed_types.size()];
 }
 
 inline std::string StringOfAttr(FuzzBytes& bytes, const AttrDef& attr) {
+  // Of a composite tensor: a message whose first field is one, whose first is a number.
+  if (attr.name == "metadata" && bytes.Byte() % 4 != 0) return "\x0a\x02\x08\x05";
   if (attr.allowed_strings.empty()) return DrawString(bytes);
   return attr.allowed_strings[bytes.Byte() % attr.allowed_strings.size()];
 }

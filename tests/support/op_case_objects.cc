@@ -243,6 +243,20 @@ absl::StatusOr<std::vector<Tensor>> CaseResources::RunOp(absl::string_view op,
   return made;
 }
 
+absl::StatusOr<Tensor> CaseResources::Add(ResourceType type, std::optional<Tensor> value) {
+  bool existed = false;
+  FORMWORK_ASSIGN_OR_RETURN(
+      std::shared_ptr<Resource> resource,
+      store_.Create("", absl::StrCat("r", requests_.size()), std::move(type), std::move(value),
+                    /*exact_shape=*/true, &existed));
+  Tensor handle = Tensor::Scalar(ResourceHandle{resource->id});
+  requests_.push_back({std::move(resource), Access::kWrite});
+  ticket_ = nullptr;  // Releases before the next one takes its places.
+  ticket_ = std::make_unique<AccessTicket>(store_, allocator_);
+  ticket_->Take(requests_, [] {});
+  return handle;
+}
+
 absl::StatusOr<Tensor> CaseResources::Add(const ValueText& text) {
   FORMWORK_ASSIGN_OR_RETURN(ResourceText parsed, ParseResource(text));
   const bool is_table = !parsed.type.is_variable();
@@ -250,16 +264,7 @@ absl::StatusOr<Tensor> CaseResources::Add(const ValueText& text) {
   if (parsed.value) {
     FORMWORK_ASSIGN_OR_RETURN(value, MakeValue(*parsed.value, allocator_));
   }
-  bool existed = false;
-  FORMWORK_ASSIGN_OR_RETURN(
-      std::shared_ptr<Resource> resource,
-      store_.Create("", absl::StrCat("r", requests_.size()), std::move(parsed.type),
-                    std::move(value), /*exact_shape=*/true, &existed));
-  const Tensor handle = Tensor::Scalar(ResourceHandle{resource->id});
-  requests_.push_back({std::move(resource), Access::kWrite});
-  ticket_ = nullptr;  // Releases before the next one takes its places.
-  ticket_ = std::make_unique<AccessTicket>(store_, allocator_);
-  ticket_->Take(requests_, [] {});
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor handle, Add(std::move(parsed.type), std::move(value)));
   if (is_table) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor keys, MakeValue(parsed.keys, allocator_));
     FORMWORK_ASSIGN_OR_RETURN(Tensor values, MakeValue(parsed.values, allocator_));

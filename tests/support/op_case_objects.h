@@ -45,6 +45,8 @@ class CaseResources {
 
   /// A handle of what `text` says.
   absl::StatusOr<Tensor> Add(const ValueText& text);
+  /// A handle of a new one of that type, with that value or without any.
+  absl::StatusOr<Tensor> Add(ResourceType type, std::optional<Tensor> value = std::nullopt);
   /// Errors: kFailedPrecondition unless resource `i` is what `expected` says.
   absl::Status Compare(size_t i, const ValueText& expected,
                        const std::optional<Tolerance>& tolerance);
