@@ -70,6 +70,8 @@ PIPELINES = {
     "flat_map": lambda: Dataset.range(9).flat_map(lambda x: Dataset.range(x).map(lambda y: x + y)),
     "interleave": lambda: Dataset.range(9).interleave(
         lambda x: Dataset.from_tensors(x).repeat(3), cycle_length=4, block_length=2),
+    "parallel_interleave": lambda: Dataset.range(9).interleave(
+        lambda x: Dataset.from_tensors(x).repeat(3), cycle_length=2, num_parallel_calls=2),
     "shuffle": lambda: Dataset.range(30).shuffle(7, seed=2),
     "reshuffled": lambda: Dataset.range(6).shuffle(4, seed=2).repeat(4),
     "same_shuffle": lambda: Dataset.range(6).shuffle(4, seed=2,

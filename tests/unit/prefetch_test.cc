@@ -299,6 +299,28 @@ TEST_F(PrefetchTest, ABufferOfANegativeSizeIsRefused) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("buffer_size must be >= 0")));
 }
 
+TEST_F(PrefetchTest, CallsThatShareTheThreadsEachHaveTheirElements) {
+  MakeSum(kPrefetched);
+  steps_.make = steps_.use = absl::Microseconds(50);
+  std::vector<std::thread> calls;
+  for (int k = 0; k < 6; ++k) {
+    calls.emplace_back([this, k] {
+      for (int64_t n = 20; n < 40; ++n) {
+        PlanFrame frame(*plan_);
+        std::vector<std::atomic<uint64_t>> state(plan_->num_state);
+        const std::vector<ResourceHandle> named;
+        StopFlag stop;
+        Call call(*allocator_, absl::MakeSpan(state), &named, stop);
+        std::vector<Tensor> inputs = Owned(Tensor::Scalar(n + k)), outputs(1);
+        Execution execution(*plan_, frame, call, absl::MakeSpan(inputs));
+        EXPECT_OK(execution.Run(absl::MakeSpan(outputs)).status());
+        EXPECT_EQ(outputs[0].scalar<int64_t>(), SumTo(n + k));
+      }
+    });
+  }
+  for (std::thread& call : calls) call.join();
+}
+
 // Pipelines at random give the same with prefetches between their stages as without.
 class RandomPipelines : public PrefetchTest, public ::testing::WithParamInterface<int> {
  protected:
