@@ -16,12 +16,15 @@ from tensorflow.python.ops import handle_data_util
 # {op: why TensorFlow's shapes are wrong}.
 CONTRADICTS = {
     "Eig": "without vectors TensorFlow says [0] of them, and its kernel gives a scalar",
-    "SelfAdjointEigV2": "the same",
-    "Svd": "the same",
+    "FractionalAvgPool": "a sequence of borders has one more than there are regions",
+    "FractionalMaxPool": "the same",
+    "SelfAdjointEigV2": "the same as Eig",
+    "Svd": "the same as Eig",
 }
 # {op: why less is known of its results than TensorFlow knows}.
 KNOWS_LESS = {
     "Equal": "TensorFlow sees that two unknown dimensions are the same one, so that they broadcast",
+    "FusedBatchNormGradV3": "TensorFlow says [0] of two results that are scalars where oneDNN computes",
     "TensorListElementShape": "a list may declare less than what is known of its items",
 }
 
@@ -31,6 +34,7 @@ class ShapeInference:
 
   def __init__(self, folder):
     self.graphs = self.tensors = 0
+    self.ops = set()  # Of the graphs.
     self.excepted = collections.Counter()  # By op.
     self._process = subprocess.Popen([str(folder / "formwork_infer_shapes")],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -44,6 +48,7 @@ class ShapeInference:
 
   def check(self, graph):
     """Fails where what is inferred of a FuncGraph's tensors is wrong, or too little."""
+    self.ops.update(op.type for op in graph.get_operations())
     tensors = self._comparable(graph)
     if not tensors:
       return

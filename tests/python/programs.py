@@ -24,6 +24,27 @@ def caught(f, *args, **kwargs):
     return e
 
 
+def programs_of(family, functions):
+  """A program for each {name: (f, arguments...)}: that one function, called once."""
+  for name, (f, *arguments) in functions.items():
+    PROGRAMS["%s_%s" % (family, name)] = lambda function, f=f, arguments=arguments: (
+        function(f, autograph=False)(*arguments))
+
+
+def with_gradient(f):
+  """What f gives, and the gradients of the sum of all of it: those of the arguments that are of
+  floating point."""
+  def both(*arguments):
+    with tf.GradientTape() as tape:
+      sources = [x for x in arguments if x.dtype.is_floating or x.dtype.is_complex]
+      tape.watch(sources)
+      results = f(*arguments)
+      parts = [y for y in tf.nest.flatten(results) if y.dtype.is_floating or y.dtype.is_complex]
+      loss = tf.add_n([tf.reduce_sum(tf.cast(tf.abs(y) ** 2, tf.float32)) for y in parts])
+    return results, tape.gradient(loss, sources)
+  return both
+
+
 # -------------------------------------------------------------------------------------- gradients
 @program
 def tape_outside(function):

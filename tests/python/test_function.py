@@ -1,6 +1,8 @@
 """server.function in the place of tf.function."""
 import copy
 import math
+import pathlib
+import re
 
 import keras
 import numpy as np
@@ -20,7 +22,11 @@ import programs_images
 import programs_keras
 import programs_layers
 import programs_linalg
+import programs_of_arrays
+import programs_of_math
+import programs_of_texts
 import programs_state
+import programs_training
 import programs_tutorials
 from agreement import assert_agree
 from agreement import printed
@@ -62,6 +68,45 @@ def test_exceptions_of_inferred_shapes_are_met(shapes):
     pytest.skip("not all programs have been compared")
   assert shapes.tensors > 80000
   assert set(shapes.excepted) == {*inferred_shapes.CONTRADICTS, *inferred_shapes.KNOWS_LESS}
+
+
+# Ops that neither a program has nor a case of tests/ops, by the reason. formwork_draw_ops
+# (tests/fuzz) runs those of them that have kernels.
+ELSEWHERE = {
+    "make or remove what functions capture: test_tables.py, test_iterators.py, test_lookup.py": """
+        AnonymousHashTable AnonymousIterator AnonymousIteratorV2 AnonymousMutableDenseHashTable
+        AnonymousMutableHashTable AnonymousMutableHashTableOfTensors DeleteIterator
+        DestroyResourceOp DisableCopyOnRead HashTableV2 InitializeTableFromTextFileV2
+        InitializeTableV2 Iterator MutableDenseHashTableV2 MutableHashTableOfTensorsV2
+        MutableHashTableV2 VarHandleOp""",
+    "files of the server's folder, which TensorFlow does not see: tests/e2e": """
+        CSVDataset CSVDatasetV2 FixedLengthRecordDataset FixedLengthRecordDatasetV2 MatchingFiles
+        MergeV2Checkpoints ReadFile RestoreV2 SaveV2 SnapshotDatasetV2 TFRecordDataset
+        TFRecordDatasetV2 TextLineDataset""",
+    "TensorFlow has no kernel on the CPU: test_fourier.py": "FFTND IFFTND IRFFTND RFFTND",
+    "the call's client runs it: test_python_functions.py": "EagerPyFunc PyFunc PyFuncStateless",
+    "other names of what programs have, or of what is passed on as it is": """
+        BatchDataset CacheDataset FinalizeDataset GroupByReducerDataset IteratorGetNextSync
+        MaxIntraOpParallelismDataset ModelDataset OptimizeDatasetV2 ParallelBatchDataset
+        ParallelFilterDataset ParallelInterleaveDatasetV2 ParallelInterleaveDatasetV3
+        ParallelMapDataset PrivateThreadPoolDataset ShuffleAndRepeatDatasetV2 ShuffleDataset
+        UnwrapDatasetVariant WrapDatasetVariant""",
+    "test_python_functions.py has from_generator": "GeneratorDataset",
+    "test_gradients.py": "SymbolicGradient",
+    "no function of TensorFlow's makes it on the CPU, or its result is no case's": """
+        AssertCardinalityDataset RaggedTensorToVariantGradient RngSkip StatelessRandomGetAlg
+        TensorListPushBackBatch""",
+}
+
+
+def test_every_op_is_in_a_program_or_a_case(shapes):
+  if shapes is None or shapes.graphs < 3000:
+    pytest.skip("not all programs have been compared")
+  root = pathlib.Path(__file__).resolve().parents[2]
+  ops = set(re.findall(r"^\| (\w+) \|", (root / "core/ops/TABLE.md").read_text(), re.M)) - {"op"}
+  tested = {op for path in (root / "tests/ops").glob("*.optest")
+            for op in re.findall(r"^op (\w+)", path.read_text(), re.M)}
+  assert ops - tested - shapes.ops == set(" ".join(ELSEWHERE.values()).split())
 
 
 def test_what_was_printed_comes_to_this_process(live, capfd):
