@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "core/device/host_allocator.h"
+#include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
 
 namespace formwork {
@@ -47,6 +48,16 @@ TEST(FractionalPoolTest, ImagesFit) {
   EXPECT_THAT(CheckFractionalMaxPoolGrad(input, other, other).ToString(), HasSubstr("do not fit"));
   EXPECT_THAT(PrepareFractionalAvgPoolGrad(VectorOf(input), other).status().ToString(),
               HasSubstr("do not fit"));
+}
+
+TEST(FractionalPoolTest, ImagesWithoutChannelsHaveGradients) {
+  testing::KernelRunner run;
+  const Tensor grad = *Tensor::Allocate(ProcessAllocator(), DType::kFloat, Shape({1, 2, 2, 0}));
+  const Tensor borders = VectorOf({0, 2, 4});
+  const auto made = run.One("FractionalAvgPoolGrad", {{"T", DType::kFloat}},
+                            {VectorOf({1, 4, 4, 0}), grad, borders, borders});
+  ASSERT_OK(made);
+  EXPECT_EQ(made->shape(), Shape({1, 4, 4, 0}));
 }
 
 }  // namespace
