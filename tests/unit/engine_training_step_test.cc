@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/engine_fixture.h"
 
 namespace formwork::testing {
@@ -31,7 +32,7 @@ class TrainingStepTest : public EngineTest {
   uint64_t RegisterStep(const std::string& m, const std::string& w, const std::string& more = "",
                         std::vector<std::string> outputs = {}) {
     absl::StatusOr<Registered> made =
-        Register("step",
+        Register(absl::StrCat("step_", m, "_", w),
                  R"(
       m = Placeholder dtype=resource
       w = Placeholder dtype=resource
