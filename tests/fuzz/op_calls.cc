@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/data/dataset.h"
 #include "core/ops/data.h"
+#include "core/ops/default_attrs.h"
 #include "core/ops/table.h"
 
 namespace formwork {
@@ -246,8 +247,17 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
     const DType key = TableDType(call.attrs, {"Tin", "Tkeys", "Tkey", "key_dtype"}, DType::kString);
     const DType value =
         TableDType(call.attrs, {"Tout", "Tvalues", "Tval", "value_dtype"}, DType::kInt64);
-    const ResourceKind* const kinds[] = {&kTableKind, &kStaticTableKind, &kDenseTableKind};
-    type = ResourceType{kinds[bytes_.Byte() % 3], {{key, Shape()}, {value, Shape()}}};
+    const char* const kTables[] = {"MutableHashTableV2", "HashTableV2", "MutableDenseHashTableV2"};
+    // As an op declares it, which refuses some dtypes.
+    const absl::string_view table = kTables[bytes_.Byte() % 3];
+    for (const FuzzedOp* known : surroundings_.world.All()) {
+      if (known->op->name != table) continue;
+      AttrMap attrs = DefaultAttrs(*known->op);
+      attrs.Set("key_dtype", key);
+      attrs.Set("value_dtype", value);
+      const absl::StatusOr<ResourceType> declared = known->op->handle_of(attrs);
+      if (declared.ok()) type = *declared;
+    }
   }
   if (!type) return false;
   absl::StatusOr<Tensor> added = surroundings_.resources.Add(*type);
