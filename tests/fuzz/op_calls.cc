@@ -249,15 +249,12 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
         TableDType(call.attrs, {"Tout", "Tvalues", "Tval", "value_dtype"}, DType::kInt64);
     const char* const kTables[] = {"MutableHashTableV2", "HashTableV2", "MutableDenseHashTableV2"};
     // As an op declares it, which refuses some dtypes.
-    const absl::string_view table = kTables[bytes_.Byte() % 3];
-    for (const FuzzedOp* known : surroundings_.world.All()) {
-      if (known->op->name != table) continue;
-      AttrMap attrs = DefaultAttrs(*known->op);
-      attrs.Set("key_dtype", key);
-      attrs.Set("value_dtype", value);
-      const absl::StatusOr<ResourceType> declared = known->op->handle_of(attrs);
-      if (declared.ok()) type = *declared;
-    }
+    const OpDef& table = *surroundings_.world.ops.Find(kTables[bytes_.Byte() % 3]);
+    AttrMap attrs = DefaultAttrs(table);
+    attrs.Set("key_dtype", key);
+    attrs.Set("value_dtype", value);
+    const absl::StatusOr<ResourceType> declared = table.handle_of(attrs);
+    if (declared.ok()) type = *declared;
   }
   if (!type) return false;
   absl::StatusOr<Tensor> added = surroundings_.resources.Add(*type);
