@@ -78,15 +78,6 @@ struct FileWriteStage {
   }
 };
 
-struct PassStage {
-  Iterator it;
-
-  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
-    return it.Next(ctx, element);
-  }
-  absl::Status Keep(Position& position) { return position.Keep(it); }
-};
-
 // What is in the bundle of that name; null: there is none yet.
 absl::StatusOr<std::unique_ptr<BundleReader>> OpenElements(IterationContext& ctx,
                                                            const std::string& name) {

@@ -205,16 +205,6 @@ class Ahead {
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Where nothing is made ahead.
-struct PassStage {
-  Iterator it;
-
-  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
-    return it.Next(ctx, element);
-  }
-  absl::Status Keep(Position& position) { return position.Keep(it); }
-};
-
 class PrefetchStage {
  public:
   PrefetchStage(Iterator it, size_t most) : it_(std::move(it)), most_(most) {}

@@ -10,8 +10,19 @@
 #include "absl/status/statusor.h"
 #include "core/kernels/data/dataset.h"
 #include "core/kernels/data/dataset_function.h"
+#include "core/kernels/data/position.h"
 
 namespace formwork {
+
+/// Of a dataset that sometimes has nothing to do: gives what another iterator gives.
+struct PassStage {
+  Iterator it;
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    return it.Next(ctx, element);
+  }
+  absl::Status Keep(Position& position) { return position.Keep(it); }
+};
 
 /// TensorFlow's: as it thinks best.
 inline constexpr int64_t kAutotune = -1;
