@@ -17,6 +17,7 @@
 #include "tests/support/op_case.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/gpu_cases.h"
 
 namespace formwork::testing {
 namespace {
@@ -148,20 +149,9 @@ TEST(GpuArraysTest, GiveWhatTensorFlowDoes) {
   kernels.Add("Range", &MakeRange);
   kernels.Add("Select", &MakeSelect<true>);
   kernels.Add("SelectV2", &MakeSelect<false>);
-  std::map<std::string, int> tried;
-  for (const std::string file : {"array", "array_layout", "elementwise", "gather"}) {
-    std::ifstream stream("tests/ops/" + file + ".optest");
-    std::stringstream text;
-    text << stream.rdbuf();
-    ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases(file, text.str()));
-    for (const OpCase& op_case : cases) {
-      if (kernels.Find(op_case.op) == nullptr) continue;
-      const absl::Status status = RunOpCase(op_case, ops, kernels);
-      if (absl::StrContains(status.ToString(), "leaves to the host")) continue;
-      EXPECT_OK(status) << file << ":" << op_case.line << " " << op_case.op;
-      ++tried[op_case.op];
-    }
-  }
+  std::map<std::string, int> tried = RunGpuCases(
+      {.files = {"array", "array_layout", "elementwise", "gather"}, .some_are_hosts = true}, ops,
+      kernels);
   for (const std::string& op : kernels.Names()) EXPECT_GT(tried[op], 4) << op;
 }
 

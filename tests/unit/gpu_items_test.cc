@@ -16,6 +16,7 @@
 #include "tests/support/op_case.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/gpu_cases.h"
 
 namespace formwork::testing {
 namespace {
@@ -315,27 +316,14 @@ class GpuItemsTest : public ::testing::Test {
 
   // Every case of the registry's ops in these files; how many of each op there were.
   std::map<std::string, int> RunCases(const std::vector<std::string>& files) {
-    std::map<std::string, int> tried;
-    for (const std::string& file : files) {
-      std::ifstream stream("tests/ops/" + file + ".optest");
-      std::stringstream text;
-      text << stream.rdbuf();
-      const absl::StatusOr<std::vector<OpCase>> cases = ParseOpCases(file, text.str());
-      EXPECT_OK(cases);
-      for (OpCase op_case : *cases) {
-        // Of rows of indices a word tells the position alone.
-        const size_t row = op_case.error_text.find(" = ["), end = op_case.error_text.find("] does");
-        if (row < end && end != std::string::npos) op_case.error_text.erase(row, end + 1 - row);
-        if (kernels_.Find(op_case.op) == nullptr || !OnGpu(op_case)) continue;
-        const absl::Status status = RunOpCase(op_case, ops_, kernels_);
-        // The dtypes that stay with the host.
-        if (absl::StrContains(status.ToString(), "leaves to the host")) continue;
-        EXPECT_OK(status) << file << ":" << op_case.line << " " << op_case.op;
-        ++tried[op_case.op];
-      }
-    }
-    for (const std::string& op : kernels_.Names()) EXPECT_GT(tried[op], 0) << op;
-    return tried;
+    const auto as_a_word_tells = [](OpCase& op_case) {
+      // Of rows of indices a word tells the position alone.
+      const size_t row = op_case.error_text.find(" = ["), end = op_case.error_text.find("] does");
+      if (row < end && end != std::string::npos) op_case.error_text.erase(row, end + 1 - row);
+      return OnGpu(op_case);
+    };
+    return RunGpuCases({.files = files, .some_are_hosts = true, .edit = as_a_word_tells}, ops_,
+                       kernels_);
   }
 
   OpRegistry ops_;

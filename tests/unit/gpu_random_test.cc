@@ -18,6 +18,7 @@
 #include "tests/support/op_case.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/gpu_cases.h"
 
 namespace formwork::testing {
 namespace {
@@ -100,16 +101,7 @@ TEST(GpuRandomTest, DrawsWhatTensorFlowDoes) {
   RegisterOps(ops);
   KernelRegistry kernels(ops);
   for (const RandomOp& op : RandomOps()) kernels.Add(op.op, &MakeRandom);
-  std::ifstream stream("tests/ops/random.optest");
-  std::stringstream text;
-  text << stream.rdbuf();
-  ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases("random", text.str()));
-  std::map<std::string, int> tried;
-  for (const OpCase& op_case : cases) {
-    if (kernels.Find(op_case.op) == nullptr) continue;
-    EXPECT_OK(RunOpCase(op_case, ops, kernels)) << "random:" << op_case.line << " " << op_case.op;
-    ++tried[op_case.op];
-  }
+  std::map<std::string, int> tried = RunGpuCases({.files = {"random"}}, ops, kernels);
   for (const std::string& op : kernels.Names()) EXPECT_GT(tried[op], 2) << op;
 }
 

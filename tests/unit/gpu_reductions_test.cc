@@ -16,6 +16,7 @@
 #include "tests/support/op_case.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/gpu_cases.h"
 
 namespace formwork::testing {
 namespace {
@@ -176,20 +177,8 @@ TEST(GpuReductionsTest, GiveWhatTensorFlowDoes) {
   RegisterOps(ops);
   KernelRegistry kernels(ops);
   for (const auto& [op, runs] : AllRuns()) kernels.Add(op, &MakeReduction);
-  std::map<std::string, int> tried;
-  for (const std::string file : {"reduction", "nn"}) {
-    std::ifstream stream("tests/ops/" + file + ".optest");
-    std::stringstream text;
-    text << stream.rdbuf();
-    ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases(file, text.str()));
-    for (const OpCase& op_case : cases) {
-      if (kernels.Find(op_case.op) == nullptr) continue;
-      const absl::Status status = RunOpCase(op_case, ops, kernels);
-      if (absl::StrContains(status.ToString(), "leaves to the host")) continue;
-      EXPECT_OK(status) << file << ":" << op_case.line << " " << op_case.op;
-      ++tried[op_case.op];
-    }
-  }
+  std::map<std::string, int> tried =
+      RunGpuCases({.files = {"reduction", "nn"}, .some_are_hosts = true}, ops, kernels);
   for (const ReductionOp& op : ReductionOps()) EXPECT_GT(tried[std::string(op.op)], 0) << op.op;
 }
 
@@ -242,17 +231,8 @@ TEST(GpuReductionsTest, SoftmaxGivesWhatTensorFlowDoes) {
   KernelRegistry kernels(ops);
   kernels.Add("Softmax", &MakeSoftmax<false>);
   kernels.Add("LogSoftmax", &MakeSoftmax<true>);
-  std::ifstream stream("tests/ops/nn.optest");
-  std::stringstream text;
-  text << stream.rdbuf();
-  ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases("nn", text.str()));
-  int tried = 0;
-  for (const OpCase& op_case : cases) {
-    if (kernels.Find(op_case.op) == nullptr) continue;
-    EXPECT_OK(RunOpCase(op_case, ops, kernels)) << "nn:" << op_case.line << " " << op_case.op;
-    ++tried;
-  }
-  EXPECT_GT(tried, 8);
+  std::map<std::string, int> tried = RunGpuCases({.files = {"nn"}}, ops, kernels);
+  EXPECT_GT(tried["Softmax"] + tried["LogSoftmax"], 8);
 }
 
 // Whatever the plan, every element is reduced once, to where it belongs.

@@ -18,6 +18,7 @@
 #include "tests/support/op_case.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/gpu_cases.h"
 
 namespace formwork::testing {
 namespace {
@@ -207,23 +208,13 @@ TEST(GpuUpdatesTest, CastsGiveWhatTensorFlowDoes) {
   RegisterOps(ops);
   KernelRegistry kernels(ops);
   kernels.Add("Cast", &MakeCast);
-  std::ifstream stream("tests/ops/cast.optest");
-  std::stringstream text;
-  text << stream.rdbuf();
-  ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases("cast", text.str()));
-  int tried = 0;
-  for (const OpCase& op_case : cases) {
-    if (op_case.op != "Cast") continue;
-    if (std::any_of(op_case.attrs.begin(), op_case.attrs.end(),
-                    [](const auto& attr) { return attr.first == "Truncate"; })) {
-      continue;
-    }
-    const absl::Status status = RunOpCase(op_case, ops, kernels);
-    if (absl::StrContains(status.ToString(), "leaves to the host")) continue;
-    EXPECT_OK(status) << "cast:" << op_case.line;
-    ++tried;
-  }
-  EXPECT_GT(tried, 150);
+  const auto does_not_truncate = [](OpCase& op_case) {
+    return std::none_of(op_case.attrs.begin(), op_case.attrs.end(),
+                        [](const auto& attr) { return attr.first == "Truncate"; });
+  };
+  std::map<std::string, int> tried = RunGpuCases(
+      {.files = {"cast"}, .some_are_hosts = true, .edit = does_not_truncate}, ops, kernels);
+  EXPECT_GT(tried["Cast"], 150);
 }
 
 TEST(GpuUpdatesTest, GiveWhatTensorFlowDoes) {
@@ -233,18 +224,8 @@ TEST(GpuUpdatesTest, GiveWhatTensorFlowDoes) {
   kernels.Add("AssignAddVariableOp", &MakeUpdate<element::AddTo>);
   kernels.Add("AssignSubVariableOp", &MakeUpdate<element::SubFrom>);
   for (const OptimizerOp& op : OptimizerOps()) kernels.Add(op.op, &MakeOptimizer);
-  std::ifstream stream("tests/ops/variable.optest");
-  std::stringstream text;
-  text << stream.rdbuf();
-  ASSERT_OK_AND_ASSIGN(const std::vector<OpCase> cases, ParseOpCases("variable", text.str()));
-  std::map<std::string, int> tried;
-  for (const OpCase& op_case : cases) {
-    if (kernels.Find(op_case.op) == nullptr) continue;
-    const absl::Status status = RunOpCase(op_case, ops, kernels);
-    if (absl::StrContains(status.ToString(), "leaves to the host")) continue;
-    EXPECT_OK(status) << "variable:" << op_case.line << " " << op_case.op;
-    ++tried[op_case.op];
-  }
+  std::map<std::string, int> tried =
+      RunGpuCases({.files = {"variable"}, .some_are_hosts = true}, ops, kernels);
   for (const std::string& op : kernels.Names()) EXPECT_GT(tried[op], 0) << op;
 }
 
