@@ -19,6 +19,7 @@
 #include "core/storage/sorted_table.h"
 #include "formwork/tf/tensor_bundle.pb.h"
 #include "tests/fuzz/edits.h"
+#include "tests/support/temp_folder.h"
 
 namespace formwork {
 namespace {
@@ -38,9 +39,6 @@ std::string Content(const fs::path& path) {
 struct World {
   World() {
     google::protobuf::SetLogHandler(nullptr);
-    std::string name = (fs::temp_directory_path() / "checkpoint_fuzzer_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    folder = name;
     std::map<std::string, Tensor> values;
     values["half"] = Zeros(DType::kHalf, Shape({3, 2}));
     values["scalar"] = Tensor::Scalar(7.0f);
@@ -85,7 +83,8 @@ struct World {
 
   MemoryBudget budget{size_t{256} << 20};
   HostAllocator allocator{&budget};
-  std::string folder;
+  const testing::TempFolder made;
+  const std::string folder = made.path();
   Files files;
   std::map<std::string, std::map<std::string, std::string>> entries;  // Of the indices, by file.
 };

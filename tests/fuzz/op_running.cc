@@ -172,18 +172,13 @@ std::string Call::ToString() const {
   return text;
 }
 
-FuzzFolder::~FuzzFolder() {
-  if (!path_.empty()) std::filesystem::remove_all(path_);
-}
-
 const std::string& FuzzFolder::path() {
-  if (!path_.empty()) return path_;
-  path_ = (std::filesystem::temp_directory_path() / "formwork_fuzz_XXXXXX").string();
-  if (mkdtemp(path_.data()) == nullptr) std::abort();
+  if (folder_) return folder_->path();
+  folder_.emplace();
   for (const File& file : kFiles) {
-    std::ofstream(absl::StrCat(path_, "/", file.name), std::ios::binary) << file.bytes;
+    std::ofstream(absl::StrCat(folder_->path(), "/", file.name), std::ios::binary) << file.bytes;
   }
-  return path_;
+  return folder_->path();
 }
 
 std::vector<std::string> FuzzFileNames() {

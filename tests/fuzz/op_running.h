@@ -4,6 +4,7 @@
 // of the datasets that it makes.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "core/ops/attr.h"
 #include "tests/fuzz/op_world.h"
 #include "tests/support/op_case_objects.h"
+#include "tests/support/temp_folder.h"
 
 namespace formwork {
 
@@ -30,11 +32,10 @@ struct Call {
 /// A folder with some files, of one input of the fuzzer; made once a graph names a file.
 class FuzzFolder {
  public:
-  ~FuzzFolder();
   const std::string& path();
 
  private:
-  std::string path_;
+  std::optional<testing::TempFolder> folder_;
 };
 /// The names of these files, and of others.
 std::vector<std::string> FuzzFileNames();

@@ -16,6 +16,7 @@
 #include "rocksdb/db.h"
 #include "tests/fuzz/edits.h"
 #include "tests/support/graph_text.h"
+#include "tests/support/temp_folder.h"
 
 namespace formwork {
 namespace {
@@ -121,12 +122,10 @@ Records MadeWell(const std::string& folder) {
 struct World {
   World() {
     google::protobuf::SetLogHandler(nullptr);
-    std::string name = (fs::temp_directory_path() / "store_fuzzer_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    folder = name;
     records = MadeWell(folder + "/base");
   }
-  std::string folder;
+  const testing::TempFolder made;
+  const std::string folder = made.path();
   Records records;
 };
 
