@@ -21,6 +21,7 @@
 #include "core/base/status.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
+#include "rocksdb/listener.h"
 #include "rocksdb/options.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/write_batch.h"
@@ -322,6 +323,18 @@ bool TakesDirectWrites(const std::string& directory) {
   return takes;
 }
 
+// Looking whether there is space again, every few seconds, begins with a new file of the log. Where
+// that cannot be made the database would be read-only until it is opened again; but nothing is lost
+// by it, so that it may look once more.
+class FullDiskListener : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/,
+                         rocksdb::Status* error) override {
+    constexpr auto kHard = rocksdb::Status::Severity::kHardError;
+    if (error->IsNoSpace() && error->severity() > kHard) *error = rocksdb::Status(*error, kHard);
+  }
+};
+
 rocksdb::Options DatabaseOptions(const std::string& directory) {
   rocksdb::Options options;
   options.create_if_missing = true;
@@ -343,6 +356,7 @@ rocksdb::Options DatabaseOptions(const std::string& directory) {
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
+  options.listeners.push_back(std::make_shared<FullDiskListener>());
   return options;
 }
 

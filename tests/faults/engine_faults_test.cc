@@ -161,10 +161,14 @@ TEST_F(EngineFaultsTest, ADiskThatFillsUpRefusesWritesAndReadsGoOn) {
   ASSERT_NO_FATAL_FAILURE(Begin(folder.path(), Durability::kSync));
   ASSERT_OK(Count());
   {
-    const FaultyFiles faults(folder.path(), [](const Call& call) -> Outcome {
-      return call.changes() ? Outcome{.bytes = call.bytes / 2, .error = ENOSPC} : Outcome{};
+    absl::Notification tried;  // To make a new file of the log, with which trying again begins.
+    const FaultyFiles faults(folder.path(), [&](const Call& call) -> Outcome {
+      if (!call.changes()) return {};
+      if (call.kind == FaultyFiles::Kind::kCreate && !tried.HasBeenNotified()) tried.Notify();
+      return {.bytes = call.bytes / 2, .error = ENOSPC};
     });
     EXPECT_THAT(Count(), StatusIs(StatusCode::kResourceExhausted));
+    ASSERT_TRUE(tried.WaitForNotificationWithTimeout(absl::Seconds(30)));
     EXPECT_THAT(Snapshot(), StatusIs(StatusCode::kResourceExhausted));
     EXPECT_EQ(ValueOf("other"), 7);
     // What is not on the disk is not told.
