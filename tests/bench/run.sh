@@ -4,7 +4,7 @@
 # run.sh peers [NAME...]: the engine beside TensorFlow, XLA, ONNX Runtime and OpenVINO on models, one
 # thread and then two. They are installed into build/bench-peers.
 # run.sh state: snapshots of a gigabyte of variables, and the calls beside them; increments a second
-# in memory and with each on disk.
+# in memory and with each on disk, and beside TensorFlow's remote runtime; readers beside a writer.
 # run.sh ops [NAME...]: single ops beside TensorFlow, by dtypes and sizes, and families of ops with their
 # geometric means (NAME "families": these alone).
 # run.sh data [NAME...]: pipelines of tf.data beside TensorFlow's, elements per second.
@@ -37,6 +37,8 @@ if [ "${1:-}" = state ]; then
     --out build/bench/state.json
   build/venv/bin/python tests/bench/commit_bench.py --server "$bin/formwork-server" \
     --bench "$bin/commit_bench" --out build/bench/commit.json
+  build/venv/bin/python tests/bench/readers_bench.py --server "$bin/formwork-server" \
+    --bench "$bin/commit_bench" --out build/bench/readers.json
   exit
 fi
 if [ "${1:-}" = ops ]; then

@@ -2,7 +2,8 @@
 
 Prints what a snapshot takes that writes all of it and one that has little to write, the time to
 start again, and the latency of calls (p50, p99) with no snapshot under way and with one. The calls
-add to one of the variables, of 4 MiB, which a snapshot holds on to.
+add to one of the variables, of 4 MiB, which a snapshot holds on to; and, in turn, to a counter in a
+namespace of durability "sync", each of whose calls waits for the same disk.
 """
 import argparse
 import json
@@ -48,6 +49,13 @@ def latencies(count, until):
   return took
 
 
+def ratio(alone, beside):
+  """A row: the latencies of both, and of their p99."""
+  row = {"calls_alone": percentiles(alone), "calls_beside": percentiles(beside)}
+  row["p99_ratio"] = row["calls_beside"]["p99_ms"] / row["calls_alone"]["p99_ms"]
+  return row
+
+
 def percentiles(took):
   return {"calls": len(took), "p50_ms": float(np.percentile(took, 50)),
           "p99_ms": float(np.percentile(took, 99)), "most_ms": max(took)}
@@ -62,14 +70,17 @@ def main():
   options = parser.parse_args()
   directory = tempfile.mkdtemp(dir="build")
   process, address, _ = start(options.server, directory)
-  results = {"full_seconds": [], "beside_seconds": [], "small_seconds": []}
-  alone, beside = [], []
+  results = {"full_seconds": [], "small_seconds": [], "snapshot_beside_seconds": [],
+             "sync_beside_seconds": []}
+  took = {kind: ([], []) for kind in ("snapshot", "sync")}
   try:
-    with formwork.connect(address) as server:
+    with formwork.connect(address) as server, \
+        formwork.connect(address, namespace="sync") as synced:
       value = np.zeros([1 << 20], np.float32)
       variables = [server.variable("v%d" % i, value) for i in range(options.mib // 4)]
-      count = counter(server, variables[0])
-      count(np.float32(1))
+      synced.set_durability("sync")
+      counts = {"snapshot": counter(server, variables[0]),
+                "sync": counter(synced, synced.variable("v", np.float32(0)))}
 
       def snapshot(into):
         began = time.monotonic()
@@ -79,15 +90,18 @@ def main():
       for _ in range(options.rounds):
         server.assign(dict.fromkeys(variables, value))
         snapshot("full_seconds")
-        count(np.float32(1))
+        counts["snapshot"](np.float32(1))
         snapshot("small_seconds")
-        end = time.monotonic() + max(1, results["full_seconds"][-1])
-        alone += latencies(count, lambda: time.monotonic() > end)
-        server.assign(dict.fromkeys(variables, value))
-        taking = threading.Thread(target=snapshot, args=["beside_seconds"])
-        taking.start()
-        beside += latencies(count, lambda: not taking.is_alive())
-        taking.join()
+        for kind, count in counts.items():
+          count(np.float32(1))
+          alone, beside = took[kind]
+          end = time.monotonic() + max(1, results["full_seconds"][-1])
+          alone += latencies(count, lambda: time.monotonic() > end)
+          server.assign(dict.fromkeys(variables, value))
+          taking = threading.Thread(target=snapshot, args=[kind + "_beside_seconds"])
+          taking.start()
+          beside += latencies(count, lambda: not taking.is_alive())
+          taking.join()
     process.terminate()
     began = time.monotonic()
     process.wait()
@@ -98,10 +112,10 @@ def main():
     process.terminate()
     process.wait()
     shutil.rmtree(directory)
-  for name in ("full_seconds", "beside_seconds", "small_seconds"):
+  for name in [name for name, value in results.items() if isinstance(value, list)]:
     results[name] = float(np.median(results[name]))
-  results["calls_alone"], results["calls_beside"] = percentiles(alone), percentiles(beside)
-  results["p99_ratio"] = results["calls_beside"]["p99_ms"] / results["calls_alone"]["p99_ms"]
+  for kind, (alone, beside) in took.items():
+    results["calls_of_" + kind] = ratio(alone, beside)
   print(json.dumps(results, indent=2))
   if options.out:
     pathlib.Path(options.out).write_text(json.dumps(results))
