@@ -22,9 +22,7 @@ struct Declared {
 
 absl::StatusOr<ResourceType> TypeOfTable(const Declared& table,
                                          const ResourceKind& kind = kTableKind) {
-  if (table.key != DType::kInt32 && table.key != DType::kInt64 && table.key != DType::kString) {
-    return Unimplemented("table: keys of dtype ", DTypeName(table.key), " are not supported");
-  }
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeyDType(table.key));
   if (!IsPlainData(table.value) && table.value != DType::kString) {
     return Unimplemented("table: values of dtype ", DTypeName(table.value), " are not supported");
   }
@@ -145,6 +143,13 @@ absl::Status CheckTableText(const ResourceType& type, const TableTextAttrs& attr
   FORMWORK_RETURN_IF_ERROR(CheckInitializable(type));
   FORMWORK_RETURN_IF_ERROR(CheckTextPart("Key", "key", attrs.key_index, type.parts[0].dtype));
   return CheckTextPart("Value", "value", attrs.value_index, type.parts[1].dtype);
+}
+
+absl::Status CheckTableKeyDType(DType key) {
+  if (key == DType::kInt32 || key == DType::kInt64 || key == DType::kString) {
+    return absl::OkStatus();
+  }
+  return Unimplemented("table: keys of dtype ", DTypeName(key), " are not supported");
 }
 
 absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys, const Shape& key) {

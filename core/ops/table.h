@@ -25,6 +25,9 @@ inline bool IsTable(const ResourceType& type) {
          type.kind == &kDenseTableKind;
 }
 
+/// Errors: kUnimplemented unless there are tables with such keys.
+absl::Status CheckTableKeyDType(DType key);
+
 /// Errors: kInvalidArgument unless `keys` are keys of a table of that type, in any order. `key`:
 /// the shape of one, which of a dense table may be a vector: its type does not say that.
 absl::Status CheckTableKeys(const ResourceType& type, const Tensor& keys,

@@ -7,7 +7,8 @@
 // prints each line with the verdict before it:
 //
 //   runs      the kernel ran, or found a value wrong
-//   refused   it is UNIMPLEMENTED: when the kernel is made, or when it runs
+//   refused   it is UNIMPLEMENTED: when the kernel is made, or when it runs; of an op that names a
+//             resource, when that is declared
 //   untried   there is no case that could be told so; the kernel was made, or was not to be made
 
 #include <algorithm>
@@ -152,7 +153,9 @@ class Tries {
 
   const char* Verdict(absl::string_view name, const TypeAttrs& types) {
     const OpDef* op = ops_.Find(name);
-    if (op == nullptr || kernels_.Find(name) == nullptr) return "untried";
+    if (op == nullptr) return "untried";
+    if (op->handle_of != nullptr) return RefusedByDeclaration(*op, types) ? "refused" : "untried";
+    if (kernels_.Find(name) == nullptr) return "untried";
     bool ran = false;
     for (const OpCase& op_case : cases_[std::string(name)]) {
       const std::optional<OpCase> typed = WithTypes(op_case, *op, types);
@@ -198,9 +201,19 @@ class Tries {
     }
   }
 
-  bool RefusedByFactory(const OpDef& op, const TypeAttrs& types) {
+  static AttrMap AttrsWith(const OpDef& op, const TypeAttrs& types) {
     AttrMap attrs = DefaultAttrs(op);
     for (const auto& [name, dtype] : types) attrs.Set(name, dtype);
+    return attrs;
+  }
+
+  static bool RefusedByDeclaration(const OpDef& op, const TypeAttrs& types) {
+    const absl::StatusOr<ResourceType> declared = op.handle_of(AttrsWith(op, types));
+    return declared.status().code() == absl::StatusCode::kUnimplemented;
+  }
+
+  bool RefusedByFactory(const OpDef& op, const TypeAttrs& types) {
+    const AttrMap attrs = AttrsWith(op, types);
     for (const AttrDef& attr : op.attrs) {
       if (attrs.Find(attr.name) == nullptr) return false;
     }

@@ -21,8 +21,19 @@ import op_table
 ANY = ("float", "double", "half", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16",
        "uint32", "uint64", "bool", "complex64", "complex128", "string")
 
+NO_KEYS = [dtype for dtype in ANY if dtype not in ("int32", "int64", "string")]
+
+
+def _no_table(keys):
+  return (["%s=%s" % (keys, dtype) for dtype in NO_KEYS], "TensorFlow has no table with such keys")
+
+
+NO_TENSORS = "tables hold numbers, truth values and strings"
+
 # {op: (what is refused, as a part of combinations, and why)}.
 REFUSED = {
+    "AnonymousMutableDenseHashTable": (["value_dtype=resource", "value_dtype=variant"], NO_TENSORS),
+    "AnonymousMutableHashTable": (["value_dtype=variant"], NO_TENSORS),
     "Cast": (["=string"], "TensorFlow's kernel takes any, and then knows of no cast of strings"),
     "ComplexAbs": (["T=complex128 Tout=float", "T=complex64 Tout=double"],
                    "TensorFlow finds no kernel for these that fits the op's signature"),
@@ -30,6 +41,14 @@ REFUSED = {
     "Eig": (["T=complex128 Tout=complex64", "T=complex64 Tout=complex128",
              "T=double Tout=complex64", "T=float Tout=complex128"],
             "TensorFlow's kernel writes elements of another size than the output's"),
+    "InitializeTableV2": _no_table("Tkey"),
+    "LookupTableExportV2": _no_table("Tkeys"),
+    "LookupTableFindV2": _no_table("Tin"),
+    "LookupTableImportV2": _no_table("Tin"),
+    "LookupTableInsertV2": _no_table("Tin"),
+    "LookupTableRemoveV2": _no_table("Tin"),
+    "MutableDenseHashTableV2": (["value_dtype=resource", "value_dtype=variant"], NO_TENSORS),
+    "MutableHashTableV2": (["value_dtype=variant"], NO_TENSORS),
     "ResourceScatterNdSub": (["T=bool"], "there is no difference of truth values"),
     "Select": (["T=resource"], "a plan is to know which resource a handle is of"),
     "SelectV2": (["T=resource"], "a plan is to know which resource a handle is of"),
@@ -129,7 +148,7 @@ def test_exceptions_are_refused(verdicts, op):
 
 
 def test_most_are_tried(verdicts):
-  assert sum(len(of_op["runs"]) for of_op in verdicts.values()) > 9000
+  assert sum(len(of_op["runs"]) for of_op in verdicts.values()) > 8500
 
 
 def test_the_table_is_up_to_date(verdicts):

@@ -100,7 +100,8 @@ absl::Status Write(KernelContext& ctx, ResourceHandle handle, std::shared_ptr<Ta
   return ctx.resources().WriteState(handle, std::move(value.value), value.bytes);
 }
 
-absl::StatusOr<KernelFn> MakeFind(KernelInit&) {
+absl::StatusOr<KernelFn> MakeFind(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeyDType(init.input_dtypes()[1]));
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
     if (opened.is_static() && !opened.initialized) {
@@ -180,7 +181,8 @@ absl::Status Initialize(KernelContext& ctx, const Opened& opened) {
   return FailedPrecondition("Table was already initialized with different data.");
 }
 
-absl::StatusOr<KernelFn> MakeInitialize(KernelInit&) {
+absl::StatusOr<KernelFn> MakeInitialize(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeyDType(init.input_dtypes()[1]));
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
     return Initialize(ctx, opened);
@@ -223,7 +225,8 @@ Tensor AsVector(const Tensor& rows) {
 
 // kImport: what was there before goes.
 template <bool kImport>
-absl::StatusOr<KernelFn> MakeInsert(KernelInit&) {
+absl::StatusOr<KernelFn> MakeInsert(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeyDType(init.input_dtypes()[1]));
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
     if (opened.is_static()) {
@@ -246,7 +249,8 @@ absl::StatusOr<KernelFn> MakeInsert(KernelInit&) {
   });
 }
 
-absl::StatusOr<KernelFn> MakeRemove(KernelInit&) {
+absl::StatusOr<KernelFn> MakeRemove(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeyDType(init.input_dtypes()[1]));
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
     if (opened.is_static()) return NotOfStaticTables("Remove");
@@ -266,6 +270,7 @@ absl::StatusOr<KernelFn> MakeSize(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeExport(KernelInit& init) {
   const DType key = init.output_dtypes()[0], value = init.output_dtypes()[1];
+  FORMWORK_RETURN_IF_ERROR(CheckTableKeyDType(key));
   return KernelFn([key, value](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
     if (opened.is_static() && !opened.initialized) {
