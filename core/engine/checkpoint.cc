@@ -156,7 +156,7 @@ class SaveRequest final : public CheckpointRequest {
     return absl::OkStatus();
   }
   absl::Status Write(std::vector<VariableValue> values) {
-    FORMWORK_ASSIGN_OR_RETURN(const std::string path, NewPathInFolder(files_dir_, spec_.path));
+    FORMWORK_ASSIGN_OR_RETURN(const FilePath path, NewPathInFolder(files_dir_, spec_.path));
     std::map<std::string, Tensor> variables;
     const std::shared_ptr<Transfer> transfer = BeginTransfer(TransferInfo::Kind::kSave);
     for (VariableValue& value : values) {
@@ -186,7 +186,7 @@ class RestoreRequest final : public CheckpointRequest {
   using Variable = CheckpointReader::Variable;
 
   absl::Status Read() {
-    const absl::StatusOr<std::string> path = PathInFolder(files_dir_, spec_.path);
+    const absl::StatusOr<FilePath> path = PathInFolder(files_dir_, spec_.path);
     FORMWORK_RETURN_IF_ERROR(InField(path.status(), "path"));
     FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointReader> reader,
                               CheckpointReader::Open(*path, engine_.allocator()));

@@ -13,11 +13,11 @@ namespace {
 // tf.train.Checkpoint counts its saves in a variable of its own, and wants to find it.
 constexpr char kSaveCounter[] = "save_counter";
 
-bool IsSafetensors(const std::string& path) { return absl::EndsWith(path, ".safetensors"); }
+bool IsSafetensors(const FilePath& file) { return absl::EndsWith(file.path, ".safetensors"); }
 
 }  // namespace
 
-absl::StatusOr<uint64_t> WriteCheckpoint(const std::string& path,
+absl::StatusOr<uint64_t> WriteCheckpoint(const FilePath& path,
                                          std::map<std::string, Tensor> variables,
                                          std::atomic<uint64_t>* written) {
   if (IsSafetensors(path)) return WriteSafetensors(path, std::move(variables), written);
@@ -39,7 +39,7 @@ absl::StatusOr<uint64_t> WriteCheckpoint(const std::string& path,
   return writer->bytes();
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const std::string& path,
+absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(const FilePath& path,
                                                                          Allocator& allocator) {
   auto reader = std::make_unique<CheckpointReader>();
   if (IsSafetensors(path)) {

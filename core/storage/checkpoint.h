@@ -19,7 +19,7 @@ namespace formwork {
 /// Writes variables, by name, as tf.train.Checkpoint does, and lets go of each when it is written.
 /// `*written`, where it is given: the bytes of the variables that are by now. The bytes. Errors:
 /// those of the format's writer.
-absl::StatusOr<uint64_t> WriteCheckpoint(const std::string& path,
+absl::StatusOr<uint64_t> WriteCheckpoint(const FilePath& path,
                                          std::map<std::string, Tensor> variables,
                                          std::atomic<uint64_t>* written = nullptr);
 
@@ -35,7 +35,7 @@ class CheckpointReader {
   };
 
   /// Errors: those of the format's reader.
-  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& path,
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const FilePath& path,
                                                                 Allocator& allocator);
 
   const std::map<std::string, Variable>& variables() const { return variables_; }

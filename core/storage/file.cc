@@ -24,9 +24,9 @@ constexpr size_t kBufferBytes = size_t{64} << 10;
 // checksum, which takes an int.
 constexpr size_t kMostAtOnce = size_t{16} << 20;
 
-absl::Status FileError(absl::string_view path, int error) {
+absl::Status FileError(absl::string_view name, int error) {
   const std::string text =
-      absl::StrCat("file '", path, "': ", std::generic_category().message(error));
+      absl::StrCat("file '", name, "': ", std::generic_category().message(error));
   switch (error) {
     case ENOSPC:
     case EDQUOT:
@@ -60,16 +60,20 @@ uint32_t ExtendCrc32c(uint32_t crc, absl::string_view bytes) {
   return crc;
 }
 
-NewFile::NewFile(std::string path, std::string temporary, int descriptor)
+FilePath FilePath::With(absl::string_view suffix) const {
+  return FilePath(absl::StrCat(path, suffix), absl::StrCat(name, suffix));
+}
+
+NewFile::NewFile(FilePath path, std::string temporary, int descriptor)
     : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
 
-absl::StatusOr<std::unique_ptr<NewFile>> NewFile::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<NewFile>> NewFile::Create(const FilePath& path) {
   static std::atomic<uint64_t> number{0};
   while (true) {
-    std::string temporary = absl::StrCat(path, ".tmp-", getpid(), "-", number.fetch_add(1));
+    std::string temporary = absl::StrCat(path.path, ".tmp-", getpid(), "-", number.fetch_add(1));
     const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0 && errno == EEXIST) continue;  // Left behind by a process that was killed.
-    if (descriptor < 0) return FileError(path, errno);
+    if (descriptor < 0) return FileError(path.name, errno);
     return std::unique_ptr<NewFile>(new NewFile(path, std::move(temporary), descriptor));
   }
 }
@@ -98,7 +102,7 @@ absl::Status NewFile::Write(absl::string_view bytes) {
     if (WorkIsCut()) return WorkStatus();
     const ssize_t written = write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return FileError(path_, written < 0 ? errno : ENOSPC);
+    if (written <= 0) return FileError(path_.name, written < 0 ? errno : ENOSPC);
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
@@ -106,42 +110,42 @@ absl::Status NewFile::Write(absl::string_view bytes) {
 
 absl::Status NewFile::Sync() {
   FORMWORK_RETURN_IF_ERROR(Flush());
-  return fsync(descriptor_) == 0 ? absl::OkStatus() : FileError(path_, errno);
+  return fsync(descriptor_) == 0 ? absl::OkStatus() : FileError(path_.name, errno);
 }
 
 absl::Status NewFile::Keep() {
-  FORMWORK_RETURN_IF_ERROR(RenameFile(temporary_, path_));
+  FORMWORK_RETURN_IF_ERROR(RenameFile(FilePath(temporary_, path_.name), path_));
   kept_ = true;
   return absl::OkStatus();
 }
 
-absl::Status MakeFolderOf(const std::string& path) {
+absl::Status MakeFolderOf(const FilePath& path) {
   std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  return error ? FileError(path, error.value()) : absl::OkStatus();
+  std::filesystem::create_directories(std::filesystem::path(path.path).parent_path(), error);
+  return error ? FileError(path.name, error.value()) : absl::OkStatus();
 }
 
-absl::Status RenameFile(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) return FileError(from, errno);
-  const std::string folder = std::filesystem::path(to).parent_path().string();
+absl::Status RenameFile(const FilePath& from, const FilePath& to) {
+  if (rename(from.path.c_str(), to.path.c_str()) != 0) return FileError(from.name, errno);
+  const std::string folder = std::filesystem::path(to.path).parent_path().string();
   const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return FileError(to, errno);
+  if (descriptor < 0) return FileError(to.name, errno);
   const int error = fsync(descriptor) == 0 ? 0 : errno;
   close(descriptor);
-  return error == 0 ? absl::OkStatus() : FileError(to, error);
+  return error == 0 ? absl::OkStatus() : FileError(to.name, error);
 }
 
-absl::StatusOr<std::unique_ptr<OldFile>> OldFile::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<OldFile>> OldFile::Open(const FilePath& path) {
   // Of a pipe the opening would wait.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return FileError(path, errno);
+  const int descriptor = open(path.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return FileError(path.name, errno);
   struct stat info {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(descriptor);
-    return InvalidArgument("file '", path, "' is not a plain file");
+    return InvalidArgument("file '", path.name, "' is not a plain file");
   }
   return std::unique_ptr<OldFile>(
-      new OldFile(path, descriptor, static_cast<uint64_t>(info.st_size)));
+      new OldFile(path.name, descriptor, static_cast<uint64_t>(info.st_size)));
 }
 
 OldFile::~OldFile() { close(descriptor_); }
@@ -153,9 +157,9 @@ absl::Status OldFile::Read(uint64_t offset, size_t bytes, void* to) const {
     const ssize_t got =
         pread(descriptor_, next, std::min(bytes, kMostAtOnce), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError(path_, errno);
+    if (got < 0) return FileError(name_, errno);
     if (got == 0) {
-      return absl::DataLossError(absl::StrCat("file '", path_, "' ends at byte ", offset));
+      return absl::DataLossError(absl::StrCat("file '", name_, "' ends at byte ", offset));
     }
     next += got;
     offset += static_cast<uint64_t>(got);

@@ -6,13 +6,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/storage/file.h"
 
 namespace formwork {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<std::string> PathInFolder(absl::string_view root, absl::string_view path) {
+absl::StatusOr<FilePath> PathInFolder(absl::string_view root, absl::string_view path) {
   constexpr size_t kMostBytes = 4096;
   if (root.empty()) {
     return FailedPrecondition("the server has no folder for files that requests name: --files-dir");
@@ -22,7 +21,7 @@ absl::StatusOr<std::string> PathInFolder(absl::string_view root, absl::string_vi
   }
   std::error_code error;
   const fs::path folder = fs::canonical(fs::path(std::string(root)), error);
-  if (error) return FailedPrecondition("--files-dir ", root, ": ", error.message());
+  if (error) return FailedPrecondition("the server's folder for files: ", error.message());
   // Resolves what is there of it, and then what is not, of which ".." is taken as written.
   const fs::path resolved = fs::weakly_canonical(folder / fs::path(std::string(path)), error);
   if (error) return InvalidArgument("not the path of a file: ", path, ": ", error.message());
@@ -31,11 +30,11 @@ absl::StatusOr<std::string> PathInFolder(absl::string_view root, absl::string_vi
     return absl::PermissionDeniedError(
         absl::StrCat("'", path, "' is not in the server's folder for files"));
   }
-  return resolved.string();
+  return FilePath(resolved.string(), std::string(path));
 }
 
-absl::StatusOr<std::string> NewPathInFolder(absl::string_view root, absl::string_view path) {
-  FORMWORK_ASSIGN_OR_RETURN(std::string resolved, PathInFolder(root, path));
+absl::StatusOr<FilePath> NewPathInFolder(absl::string_view root, absl::string_view path) {
+  FORMWORK_ASSIGN_OR_RETURN(FilePath resolved, PathInFolder(root, path));
   FORMWORK_RETURN_IF_ERROR(MakeFolderOf(resolved));
   return resolved;
 }

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/storage/file.h"
 
 namespace formwork {
 namespace {
@@ -18,7 +17,7 @@ constexpr size_t kBlockBytes = size_t{128} << 10;
 
 class PlainStream final : public InputStream {
  public:
-  PlainStream(std::string path, uint64_t bytes) : InputStream(bytes), path_(std::move(path)) {}
+  PlainStream(FilePath path, uint64_t bytes) : InputStream(bytes), path_(std::move(path)) {}
 
   absl::Status Fill(std::string& block) override {
     const uint64_t left = file_bytes() - offset_;
@@ -36,16 +35,16 @@ class PlainStream final : public InputStream {
   }
 
  private:
-  const std::string path_;
+  const FilePath path_;
   uint64_t offset_ = 0;  // Of what has not been read.
 };
 
 class InflatedStream final : public InputStream {
  public:
-  InflatedStream(std::string path, uint64_t bytes, Compression compression)
+  InflatedStream(FilePath path, uint64_t bytes, Compression compression)
       : InputStream(bytes),
         plain_(path, bytes),
-        path_(std::move(path)),
+        name_(std::move(path.name)),
         format_(compression == Compression::kGzip ? ISAL_GZIP : ISAL_ZLIB),
         state_(std::make_unique<inflate_state>()) {
     isal_inflate_init(state_.get());
@@ -76,7 +75,7 @@ class InflatedStream final : public InputStream {
       made = block.size() - state_->avail_out;
       if (made == 0 && at_end && state_->block_state != ISAL_BLOCK_FINISH) {
         return absl::DataLossError(
-            absl::StrCat("file '", path_, "' ends within what it compresses"));
+            absl::StrCat("file '", name_, "' ends within what it compresses"));
       }
     }
     block.erase(made);
@@ -102,11 +101,11 @@ class InflatedStream final : public InputStream {
                              : result == ISAL_INVALID_WRAPPER || result == ISAL_UNSUPPORTED_METHOD
                                  ? "is not compressed as it should be"
                                  : "is damaged within what it compresses";
-    return absl::DataLossError(absl::StrCat("file '", path_, "' ", what));
+    return absl::DataLossError(absl::StrCat("file '", name_, "' ", what));
   }
 
   PlainStream plain_;
-  const std::string path_;
+  const std::string name_;
   const uint32_t format_;
   const std::unique_ptr<inflate_state> state_;
   std::string input_;
@@ -122,7 +121,7 @@ absl::StatusOr<Compression> CompressionFromName(absl::string_view name) {
   return InvalidArgument("Unsupported compression_type: ", name.substr(0, 100), ".");
 }
 
-absl::StatusOr<std::unique_ptr<InputStream>> InputStream::Open(const std::string& path,
+absl::StatusOr<std::unique_ptr<InputStream>> InputStream::Open(const FilePath& path,
                                                                Compression compression) {
   FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<OldFile> file, OldFile::Open(path));
   std::unique_ptr<InputStream> stream;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/storage/file.h"
 
 namespace formwork {
 
@@ -28,7 +29,7 @@ absl::StatusOr<Compression> CompressionFromName(absl::string_view name);
 class InputStream {
  public:
   /// Errors: OldFile::Open's.
-  static absl::StatusOr<std::unique_ptr<InputStream>> Open(const std::string& path,
+  static absl::StatusOr<std::unique_ptr<InputStream>> Open(const FilePath& path,
                                                            Compression compression);
   virtual ~InputStream() = default;
   InputStream(const InputStream&) = delete;

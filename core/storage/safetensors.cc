@@ -45,7 +45,7 @@ DType DTypeOfName(absl::string_view name) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> WriteSafetensors(const std::string& path,
+absl::StatusOr<uint64_t> WriteSafetensors(const FilePath& path,
                                           std::map<std::string, Tensor> values,
                                           std::atomic<uint64_t>* written) {
   // The wider elements first, so that each stands where its width wants it.
@@ -86,13 +86,12 @@ absl::StatusOr<uint64_t> WriteSafetensors(const std::string& path,
   return file->size();
 }
 
-absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(
-    const std::string& path) {
+absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const FilePath& path) {
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<OldFile> opened, OldFile::Open(path));
   std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader(std::move(opened)));
   const OldFile& file = *reader->file_;
   const auto damaged = [&](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat("safetensors file '", path, "' ", what));
+    return absl::DataLossError(absl::StrCat("safetensors file '", path.name, "' ", what));
   };
   uint64_t header_bytes = 0;
   if (file.size() < sizeof(header_bytes)) return damaged("is cut off");
@@ -124,7 +123,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(
     const auto& dtype = value["dtype"].get_ref<const std::string&>();
     entry.dtype = DTypeOfName(dtype);
     if (entry.dtype == DType::kInvalid) {
-      return Unimplemented("safetensors file '", path, "': '", name, "' is of dtype ", dtype);
+      return Unimplemented("safetensors file '", path.name, "': '", name, "' is of dtype ", dtype);
     }
     Dims dims;
     for (const auto& dim : value["shape"]) dims.push_back(dim.get<int64_t>());

@@ -20,7 +20,7 @@ namespace formwork {
 /// Lets go of each value when it is written, and counts it in `*written`, where that is given. The
 /// bytes. Errors: NewFile's; kUnimplemented for
 /// dtypes that the format has not (strings, the wide complex, quantized and 4-bit ones).
-absl::StatusOr<uint64_t> WriteSafetensors(const std::string& path,
+absl::StatusOr<uint64_t> WriteSafetensors(const FilePath& path,
                                           std::map<std::string, Tensor> values,
                                           std::atomic<uint64_t>* written = nullptr);
 
@@ -35,7 +35,7 @@ class SafetensorsReader {
 
   /// Errors: OldFile's; kDataLoss naming the tensor if the header is damaged, kUnimplemented for a
   /// dtype that is not known.
-  static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const FilePath& path);
 
   const std::map<std::string, Entry>& entries() const { return entries_; }
   /// `name` is among them. Errors: OldFile's; kResourceExhausted.

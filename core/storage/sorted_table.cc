@@ -74,19 +74,19 @@ absl::Status CheckHandles(const OldFile& file) {
       file.Read(file.size() - kFooterBytes, kFooterBytes, reinterpret_cast<char*>(footer)));
   if (std::memcmp(footer + kFooterBytes - 8, kMagic, 8) != 0) return absl::OkStatus();
   const absl::Status damaged = absl::DataLossError(
-      absl::StrCat("file '", file.path(), "' names a block that it does not have"));
+      absl::StrCat("file '", file.name(), "' names a block that it does not have"));
   uint64_t offset = 0, size = 0;
   CodedInputStream handles(footer, kFooterBytes);
   if (!ReadHandle(handles, file.size(), &offset, &size)) return damaged;  // Of the meta index.
   if (!ReadHandle(handles, file.size(), &offset, &size)) return damaged;
   if (size > kMostIndexBytes) {
     return absl::DataLossError(
-        absl::StrCat("file '", file.path(), "': its index has ", size, " bytes"));
+        absl::StrCat("file '", file.name(), "': its index has ", size, " bytes"));
   }
   std::string index(static_cast<size_t>(size) + 1, '\0');
   FORMWORK_RETURN_IF_ERROR(file.Read(offset, index.size(), index.data()));
   if (index.back() != leveldb::kNoCompression) {
-    return Unimplemented("file '", file.path(), "': its index is compressed");
+    return Unimplemented("file '", file.name(), "': its index is compressed");
   }
   // Entries, where they can be begun at, and how many such places there are.
   const auto* data = reinterpret_cast<const uint8_t*>(index.data());
@@ -131,7 +131,7 @@ absl::Status ReadTable(
   ReadFile read(file);
   const auto failed = [&](const leveldb::Status& status) {
     if (!read.status.ok()) return read.status;
-    return absl::DataLossError(absl::StrCat("file '", file.path(), "': ", status.ToString()));
+    return absl::DataLossError(absl::StrCat("file '", file.name(), "': ", status.ToString()));
   };
   leveldb::Options options;
   options.paranoid_checks = true;

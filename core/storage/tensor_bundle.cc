@@ -27,7 +27,7 @@ constexpr int kMostShards = 100'000;
 // What is read at once, so that its checksum is taken while it is in the cache.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-std::string IndexFile(absl::string_view prefix) { return absl::StrCat(prefix, ".index"); }
+FilePath IndexFile(const FilePath& prefix) { return prefix.With(".index"); }
 
 // As the format stores them: so a checksum of bytes that hold one is no fixed point.
 uint32_t Masked(uint32_t crc) { return std::rotl(crc, 17) + 0xa282ead8u; }
@@ -161,7 +161,7 @@ absl::Status AddEntry(std::map<std::string, tf::BundleEntryProto>& entries, std:
 }
 
 // The index last: a checkpoint without one is none. An old one goes before its data does.
-absl::Status KeepIndex(const std::string& prefix, int shards,
+absl::Status KeepIndex(const FilePath& prefix, int shards,
                        const std::map<std::string, tf::BundleEntryProto>& entries,
                        const std::function<absl::Status()>& keep_data) {
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<NewFile> index, NewFile::Create(IndexFile(prefix)));
@@ -173,7 +173,7 @@ absl::Status KeepIndex(const std::string& prefix, int shards,
   for (const auto& [key, entry] : entries) table.emplace(key, entry.SerializeAsString());
   FORMWORK_RETURN_IF_ERROR(WriteTable(table, *index));
   FORMWORK_RETURN_IF_ERROR(index->Sync());
-  unlink(IndexFile(prefix).c_str());
+  unlink(IndexFile(prefix).path.c_str());
   FORMWORK_RETURN_IF_ERROR(keep_data());
   return index->Keep();
 }
@@ -227,8 +227,8 @@ absl::StatusOr<BundleReader::Entry> EntryOf(const tf::BundleEntryProto& message,
 
 }  // namespace
 
-std::string BundleDataFile(absl::string_view prefix, int shard, int shards) {
-  return absl::StrFormat("%s.data-%05d-of-%05d", prefix, shard, shards);
+FilePath BundleDataFile(const FilePath& prefix, int shard, int shards) {
+  return prefix.With(absl::StrFormat(".data-%05d-of-%05d", shard, shards));
 }
 
 absl::StatusOr<TensorSlice> TensorSlice::Parse(absl::string_view text) {
@@ -266,7 +266,7 @@ Shape TensorSlice::shape() const {
   return Shape::Trusted(dims);
 }
 
-absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(const std::string& prefix) {
+absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(const FilePath& prefix) {
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<NewFile> data,
                             NewFile::Create(BundleDataFile(prefix, 0, 1)));
   return std::unique_ptr<BundleWriter>(new BundleWriter(prefix, std::move(data)));
@@ -314,9 +314,9 @@ absl::Status BundleWriter::Finish() {
   return KeepIndex(prefix_, 1, entries_, [this] { return data_->Keep(); });
 }
 
-absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(const std::string& prefix) {
+absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(const FilePath& prefix) {
   FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<OldFile> index, OldFile::Open(IndexFile(prefix)));
-  std::unique_ptr<BundleReader> reader(new BundleReader(prefix));
+  std::unique_ptr<BundleReader> reader(new BundleReader(prefix.name));
   int shards = -1;
   FORMWORK_RETURN_IF_ERROR(
       ReadTable(*index, [&](absl::string_view key, absl::string_view value) -> absl::Status {
@@ -328,10 +328,10 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(const std::stri
             return reader->Damaged("has no header");
           }
           if (header.endianness() != tf::BundleHeaderProto::LITTLE) {
-            return Unimplemented("checkpoint '", prefix, "' is of a big-endian machine");
+            return Unimplemented("checkpoint '", prefix.name, "' is of a big-endian machine");
           }
           if (header.version().min_consumer() > kProducer) {
-            return Unimplemented("checkpoint '", prefix, "' is of a newer format");
+            return Unimplemented("checkpoint '", prefix.name, "' is of a newer format");
           }
           shards = header.num_shards();
           return absl::OkStatus();
@@ -356,7 +356,7 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(const std::stri
 }
 
 absl::Status BundleReader::Damaged(absl::string_view what) const {
-  return absl::DataLossError(absl::StrCat("checkpoint '", prefix_, "': ", what));
+  return absl::DataLossError(absl::StrCat("checkpoint '", name_, "': ", what));
 }
 
 absl::StatusOr<const BundleReader::Entry*> BundleReader::Find(absl::string_view key) const {
@@ -369,7 +369,7 @@ absl::StatusOr<Tensor> BundleReader::ReadWhole(absl::string_view key, const Entr
                                                Allocator& allocator) const {
   const OldFile& file = *shards_[entry.shard];
   const auto damaged = [&](absl::string_view what) {
-    return Damaged(absl::StrCat("tensor '", key, "' ", what, " (", file.path(), ")"));
+    return Damaged(absl::StrCat("tensor '", key, "' ", what, " (", file.name(), ")"));
   };
   if (entry.offset > file.size() || entry.bytes > file.size() - entry.offset) {
     return damaged("is cut off");
@@ -390,7 +390,7 @@ absl::StatusOr<Tensor> BundleReader::ReadWhole(absl::string_view key, const Entr
     return value;
   }
   if (entry.dtype != DType::kString) {
-    return Unimplemented("checkpoint '", prefix_, "': tensor '", key, "' is of ",
+    return Unimplemented("checkpoint '", name_, "': tensor '", key, "' is of ",
                          DTypeName(entry.dtype));
   }
   // A string takes a byte at least, and as many as all there are at most.
@@ -433,7 +433,7 @@ absl::StatusOr<Tensor> BundleReader::Read(absl::string_view key, Allocator& allo
   FORMWORK_ASSIGN_OR_RETURN(const Entry* entry, Find(key));
   if (entry->slices.empty()) return ReadWhole(key, *entry, allocator);
   if (!IsPlainData(entry->dtype)) {
-    return Unimplemented("checkpoint '", prefix_, "': '", key, "' is a partitioned tensor of ",
+    return Unimplemented("checkpoint '", name_, "': '", key, "' is a partitioned tensor of ",
                          DTypeName(entry->dtype));
   }
   FORMWORK_ASSIGN_OR_RETURN(Tensor whole, Tensor::Allocate(allocator, entry->dtype, entry->shape));
@@ -488,10 +488,10 @@ absl::StatusOr<Tensor> BundleReader::ReadSlice(absl::string_view key, const Tens
   return part;
 }
 
-absl::Status MergeBundles(absl::Span<const std::string> prefixes, const std::string& destination) {
+absl::Status MergeBundles(absl::Span<const FilePath> prefixes, const FilePath& destination) {
   std::map<std::string, tf::BundleEntryProto> entries;
-  std::vector<std::string> data;  // By the number of the shard that it becomes.
-  for (const std::string& prefix : prefixes) {
+  std::vector<FilePath> data;  // By the number of the shard that it becomes.
+  for (const FilePath& prefix : prefixes) {
     FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<OldFile> index,
                               OldFile::Open(IndexFile(prefix)));
     // What it says is checked here.
@@ -529,8 +529,8 @@ absl::Status MergeBundles(absl::Span<const std::string> prefixes, const std::str
     }
     return absl::OkStatus();
   }));
-  for (const std::string& prefix : prefixes) {
-    if (prefix != destination) unlink(IndexFile(prefix).c_str());
+  for (const FilePath& prefix : prefixes) {
+    if (prefix.path != destination.path) unlink(IndexFile(prefix).path.c_str());
   }
   return absl::OkStatus();
 }

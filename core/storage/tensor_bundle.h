@@ -39,7 +39,7 @@ struct TensorSlice {
 /// kUnimplemented for dtypes that have no bytes.
 class BundleWriter {
  public:
-  static absl::StatusOr<std::unique_ptr<BundleWriter>> Create(const std::string& prefix);
+  static absl::StatusOr<std::unique_ptr<BundleWriter>> Create(const FilePath& prefix);
 
   absl::Status Add(absl::string_view key, const Tensor& value);
   /// A part of the tensor of that key. The parts must not overlap; whoever reads them wants all.
@@ -49,10 +49,10 @@ class BundleWriter {
   uint64_t bytes() const { return data_->size(); }
 
  private:
-  BundleWriter(std::string prefix, std::unique_ptr<NewFile> data)
+  BundleWriter(FilePath prefix, std::unique_ptr<NewFile> data)
       : prefix_(std::move(prefix)), data_(std::move(data)) {}
 
-  const std::string prefix_;
+  const FilePath prefix_;
   std::unique_ptr<NewFile> data_;
   std::map<std::string, tf::BundleEntryProto> entries_;
 };
@@ -71,7 +71,7 @@ class BundleReader {
   };
 
   /// Errors: also kUnimplemented if another kind of machine has written it.
-  static absl::StatusOr<std::unique_ptr<BundleReader>> Open(const std::string& prefix);
+  static absl::StatusOr<std::unique_ptr<BundleReader>> Open(const FilePath& prefix);
 
   /// By key; those of slices, whose keys begin with a NUL, among them.
   const std::map<std::string, Entry>& entries() const { return entries_; }
@@ -82,13 +82,13 @@ class BundleReader {
                                    Allocator& allocator) const;
 
  private:
-  explicit BundleReader(std::string prefix) : prefix_(std::move(prefix)) {}
+  explicit BundleReader(std::string name) : name_(std::move(name)) {}
   absl::StatusOr<Tensor> ReadWhole(absl::string_view key, const Entry& entry,
                                    Allocator& allocator) const;
   absl::StatusOr<const Entry*> Find(absl::string_view key) const;
   absl::Status Damaged(absl::string_view what) const;
 
-  const std::string prefix_;
+  const std::string name_;  // Of the checkpoint, as errors have it.
   std::map<std::string, Entry> entries_;
   std::vector<std::unique_ptr<OldFile>> shards_;
 };
@@ -96,9 +96,9 @@ class BundleReader {
 /// Makes of the checkpoints `prefixes` one, `destination`: their data files are renamed, their
 /// index files removed. Slices of one tensor that several of them have come together. Errors: also
 /// kInvalidArgument if two have a tensor of the same key.
-absl::Status MergeBundles(absl::Span<const std::string> prefixes, const std::string& destination);
+absl::Status MergeBundles(absl::Span<const FilePath> prefixes, const FilePath& destination);
 
 /// "PREFIX.data-00000-of-00002".
-std::string BundleDataFile(absl::string_view prefix, int shard, int shards);
+FilePath BundleDataFile(const FilePath& prefix, int shard, int shards);
 
 }  // namespace formwork

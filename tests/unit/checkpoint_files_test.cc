@@ -228,7 +228,7 @@ TEST_F(CheckpointFilesTest, SafetensorsHeadersAreChecked) {
 TEST_F(CheckpointFilesTest, PathsStayInTheFolder) {
   fs::create_directory(In("in"));
   fs::create_directory_symlink("/tmp", In("in/out"));
-  EXPECT_EQ(*PathInFolder(In("in"), "a/../b"), fs::canonical(In("in")).string() + "/b");
+  EXPECT_EQ(PathInFolder(In("in"), "a/../b")->path, fs::canonical(In("in")).string() + "/b");
   for (const char* wrong : {"..", "../in2/x", "out/x", "/etc/passwd", ".", "a/.."}) {
     EXPECT_TRUE(absl::IsPermissionDenied(PathInFolder(In("in"), wrong).status())) << wrong;
   }

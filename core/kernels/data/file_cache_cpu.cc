@@ -81,14 +81,14 @@ struct FileWriteStage {
 // What is in the bundle of that name; null: there is none yet.
 absl::StatusOr<std::unique_ptr<BundleReader>> OpenElements(IterationContext& ctx,
                                                            const std::string& name) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string path, PathInFolder(ctx.call.files_dir(), name));
+  FORMWORK_ASSIGN_OR_RETURN(const FilePath path, PathInFolder(ctx.call.files_dir(), name));
   absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(path);
   if (absl::IsNotFound(reader.status())) return nullptr;
   return reader;
 }
 
 Begun WriteElements(IterationContext& ctx, const Dataset& input, const std::string& name) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string path, NewPathInFolder(ctx.call.files_dir(), name));
+  FORMWORK_ASSIGN_OR_RETURN(const FilePath path, NewPathInFolder(ctx.call.files_dir(), name));
   FORMWORK_ASSIGN_OR_RETURN(Iterator it, input.Begin(ctx));
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<BundleWriter> writer, BundleWriter::Create(path));
   return NextFn::Of<FileWriteStage>(std::move(it), std::move(writer));

@@ -56,7 +56,7 @@ class FilesReader {
       const size_t i = at_++;
       given_ = 0;
       const std::string& name = files_->names[i];
-      FORMWORK_ASSIGN_OR_RETURN(const std::string path, PathInFolder(ctx.call.files_dir(), name));
+      FORMWORK_ASSIGN_OR_RETURN(const FilePath path, PathInFolder(ctx.call.files_dir(), name));
       FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<InputStream> stream,
                                 InputStream::Open(path, files_->compression));
       FORMWORK_ASSIGN_OR_RETURN(reader_, files_->open(std::move(stream), name, i));

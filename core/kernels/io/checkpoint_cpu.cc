@@ -51,7 +51,7 @@ absl::StatusOr<NamedSlices> NamedSlicesOf(KernelContext& ctx, int tensors) {
 absl::StatusOr<KernelFn> MakeSaveV2(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const NamedSlices given, NamedSlicesOf(ctx, ctx.num_inputs() - 3));
-    FORMWORK_ASSIGN_OR_RETURN(const std::string prefix,
+    FORMWORK_ASSIGN_OR_RETURN(const FilePath prefix,
                               NewPathInFolder(ctx.call().files_dir(), given.prefix));
     FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer,
                               BundleWriter::Create(prefix));
@@ -73,7 +73,7 @@ absl::StatusOr<KernelFn> MakeRestoreV2(KernelInit& init) {
   return KernelFn([dtypes = std::vector<DType>(dtypes.begin(), dtypes.end())](
                       KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const NamedSlices given, NamedSlicesOf(ctx, ctx.num_outputs()));
-    FORMWORK_ASSIGN_OR_RETURN(const std::string prefix,
+    FORMWORK_ASSIGN_OR_RETURN(const FilePath prefix,
                               PathInFolder(ctx.call().files_dir(), given.prefix));
     FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
                               BundleReader::Open(prefix));
@@ -110,18 +110,18 @@ absl::StatusOr<KernelFn> MakeMergeV2Checkpoints(KernelInit& init) {
     }
     FORMWORK_ASSIGN_OR_RETURN(const std::string text,
                               ScalarText(ctx.input(1), "destination_prefix"));
-    FORMWORK_ASSIGN_OR_RETURN(const std::string destination,
+    FORMWORK_ASSIGN_OR_RETURN(const FilePath destination,
                               NewPathInFolder(ctx.call().files_dir(), text));
-    std::vector<std::string> prefixes;
+    std::vector<FilePath> prefixes;
     for (const std::string& prefix : given.span<std::string>()) {
-      FORMWORK_ASSIGN_OR_RETURN(std::string path, PathInFolder(ctx.call().files_dir(), prefix));
-      if (allow_missing && !std::filesystem::exists(path + ".index")) continue;
+      FORMWORK_ASSIGN_OR_RETURN(FilePath path, PathInFolder(ctx.call().files_dir(), prefix));
+      if (allow_missing && !std::filesystem::exists(path.path + ".index")) continue;
       prefixes.push_back(std::move(path));
     }
     FORMWORK_RETURN_IF_ERROR(MergeBundles(prefixes, destination));
-    const std::filesystem::path kept = std::filesystem::path(destination).parent_path();
-    for (const std::string& prefix : prefixes) {
-      const std::filesystem::path folder = std::filesystem::path(prefix).parent_path();
+    const std::filesystem::path kept = std::filesystem::path(destination.path).parent_path();
+    for (const FilePath& prefix : prefixes) {
+      const std::filesystem::path folder = std::filesystem::path(prefix.path).parent_path();
       if (delete_dirs && folder != kept) rmdir(folder.c_str());  // Where nothing else is in it.
     }
     return absl::OkStatus();

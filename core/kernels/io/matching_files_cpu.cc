@@ -31,7 +31,7 @@ bool IsPattern(absl::string_view part) {
 absl::StatusOr<std::vector<std::string>> NamesIn(absl::string_view root,
                                                  const std::string& folder) {
   std::vector<std::string> names;
-  const absl::StatusOr<std::string> path = PathInFolder(root, folder + "/.");
+  const absl::StatusOr<FilePath> path = PathInFolder(root, folder + "/.");
   // The folder itself is not a path in it.
   std::error_code error;
   const fs::path canonical = fs::canonical(fs::path(std::string(root)) / folder, error);

@@ -52,8 +52,8 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path, absl::string_view
 }  // namespace
 
 absl::StatusOr<std::string> WholeFile(CallScope& call, const std::string& name) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string path, PathInFolder(call.files_dir(), name));
-  return ReadWhole(path, name);
+  FORMWORK_ASSIGN_OR_RETURN(const FilePath file, PathInFolder(call.files_dir(), name));
+  return ReadWhole(file.path, name);
 }
 
 }  // namespace formwork
