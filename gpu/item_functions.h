@@ -147,26 +147,27 @@ struct CheckIndicesItem {
 };
 
 #ifdef __CUDACC_RTC__
-// Of elements of 4 and 8 bytes: what another thread writes meanwhile is not lost.
+// Word: as wide as T.
+template <typename Word, typename T, typename Change>
+__device__ __forceinline__ void ExchangeWord(T* to, Change change) {
+  static_assert(sizeof(T) == sizeof(Word));
+  Word* const word = reinterpret_cast<Word*>(to);
+  Word seen = *word, before;
+  do {
+    before = seen;
+    T value = change(*reinterpret_cast<T*>(&before));
+    seen = atomicCAS(word, before, *reinterpret_cast<Word*>(&value));
+  } while (seen != before);
+}
+// Of elements of 2, 4 and 8 bytes: what another thread writes meanwhile is not lost.
 template <typename T, typename Change>
 __device__ __forceinline__ void Exchange(T* to, Change change) {
-  if constexpr (sizeof(T) == 4) {
-    unsigned* const word = reinterpret_cast<unsigned*>(to);
-    unsigned seen = *word, before;
-    do {
-      before = seen;
-      T value = change(*reinterpret_cast<T*>(&before));
-      seen = atomicCAS(word, before, *reinterpret_cast<unsigned*>(&value));
-    } while (seen != before);
+  if constexpr (sizeof(T) == 2) {
+    ExchangeWord<uint16_t>(to, change);
+  } else if constexpr (sizeof(T) == 4) {
+    ExchangeWord<unsigned>(to, change);
   } else {
-    static_assert(sizeof(T) == 8);
-    uint64_t* const word = reinterpret_cast<uint64_t*>(to);
-    uint64_t seen = *word, before;
-    do {
-      before = seen;
-      T value = change(*reinterpret_cast<T*>(&before));
-      seen = atomicCAS(word, before, *reinterpret_cast<uint64_t*>(&value));
-    } while (seen != before);
+    ExchangeWord<uint64_t>(to, change);
   }
 }
 #else

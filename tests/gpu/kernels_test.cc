@@ -18,6 +18,7 @@
 #include "gpu/loss_rows.h"
 #include "gpu/random_items.h"
 #include "gpu/reduction_plan.h"
+#include "gpu/segment_items.h"
 #include "gpu/update_items.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
@@ -97,6 +98,26 @@ TEST(ArraySourceTest, EveryTextCompiles) {
   }
   for (const std::string& item : items) ExpectCompiles(ArraySource(item), item);
   std::cout << items.size() << " texts\n";
+}
+
+TEST(SegmentSourceTest, EveryTextCompiles) {
+  int compiled = 0;
+  for (const DType index : {DType::kInt32, DType::kInt64}) {
+    for (const DType dtype : kDTypes) {
+      for (const SegmentOp& op : SegmentOps()) {
+        const absl::StatusOr<std::string> item = SegmentItemName(op, dtype, index);
+        if (!item.ok()) continue;
+        ExpectCompiles(SegmentSource(*item), *item);
+        ++compiled;
+      }
+    }
+    for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kInt32, DType::kInt64}) {
+      ASSERT_OK_AND_ASSIGN(const std::string item, CountItemName(dtype, index));
+      ExpectCompiles(SegmentSource(item), item);
+      ++compiled;
+    }
+  }
+  std::cout << compiled << " texts\n";
 }
 
 TEST(UpdateSourceTest, EveryTextCompiles) {
@@ -238,7 +259,7 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   RegisterCudaKernels(kernels);
   int tried = 0, refused = 0;
   for (const std::string file : {"elementwise", "nn", "matmul", "array", "array_layout", "cast",
-                                 "gather", "random", "reduction"}) {
+                                 "gather", "random", "reduction", "segment"}) {
     std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
     std::stringstream text;
     text << stream.rdbuf();
