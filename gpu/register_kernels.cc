@@ -13,6 +13,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterProductKernels(registry);
   RegisterRandomKernels(registry);
   RegisterReductionKernels(registry);
+  RegisterGpuScanKernels(registry);
   RegisterSegmentKernels(registry);
   RegisterUpdateKernels(registry);
 }

@@ -18,6 +18,7 @@
 #include "gpu/loss_rows.h"
 #include "gpu/random_items.h"
 #include "gpu/reduction_plan.h"
+#include "gpu/scan_items.h"
 #include "gpu/segment_items.h"
 #include "gpu/update_items.h"
 #include "tests/support/kernel_runner.h"
@@ -114,6 +115,19 @@ TEST(SegmentSourceTest, EveryTextCompiles) {
     for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kInt32, DType::kInt64}) {
       ASSERT_OK_AND_ASSIGN(const std::string item, CountItemName(dtype, index));
       ExpectCompiles(SegmentSource(item), item);
+      ++compiled;
+    }
+  }
+  std::cout << compiled << " texts\n";
+}
+
+TEST(ScanSourceTest, EveryTextCompiles) {
+  int compiled = 0;
+  for (const ScanOp& op : ScanOps()) {
+    for (const DType dtype : kDTypes) {
+      const absl::StatusOr<std::string> item = ScanItemName(op, dtype);
+      if (!item.ok()) continue;
+      ExpectCompiles(ScanSource(*item), *item);
       ++compiled;
     }
   }
