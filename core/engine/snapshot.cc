@@ -339,13 +339,6 @@ uint64_t Snapshots::Pace(OthersCalls* calls) const {
   // About a twelfth of what a core does: what is written beside calls they shall not notice.
   constexpr uint64_t kBytesPerCore = uint64_t{64} << 20;
   constexpr absl::Duration kCallsGoOn = absl::Seconds(1);
-  // Calls of kSync wait for the same database.
-  const auto is_sync = [](const auto& own) { return own.second == Durability::kSync; };
-  const NamespaceUsages::Durabilities own = engine_.usages_.durabilities();
-  if (engine_.options_.durability == Durability::kSync ||
-      std::any_of(own.begin(), own.end(), is_sync)) {
-    return 0;
-  }
   const absl::Time now = absl::Now();
   // By what has begun: short calls are never under way when this thread, which goes after them, has
   // a core.

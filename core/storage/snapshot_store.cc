@@ -12,7 +12,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -23,7 +22,6 @@
 #include "rocksdb/env.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/options.h"
-#include "rocksdb/rate_limiter.h"
 #include "rocksdb/write_batch.h"
 
 namespace formwork {
@@ -60,12 +58,8 @@ constexpr uint64_t kLeastReserveBytes = uint64_t{4} << 20;
 
 // Of the database's threads.
 constexpr int kNice = 19;
-// Files are written in such pieces, and the pace is kept to the period: what calls notice is short.
+// Files are written in such pieces: what calls notice is short.
 constexpr size_t kWrittenAtOnce = size_t{256} << 10;
-constexpr int64_t kPacePeriodMicros = 10000;
-// As fast as can be, in bytes a second: more than one thread writes. What a period has left stays
-// for the next pace, so it is no more than that.
-constexpr int64_t kNoPace = int64_t{2} << 30;
 
 // When what has been removed is given back to the disk: at so many bytes, and parts of what is
 // stored; or at so many files of keys.
@@ -362,8 +356,7 @@ rocksdb::Options DatabaseOptions(const std::string& directory) {
 
 }  // namespace
 
-SnapshotStore::SnapshotStore(std::unique_ptr<rocksdb::DB> db,
-                             std::shared_ptr<rocksdb::RateLimiter> pace)
+SnapshotStore::SnapshotStore(std::unique_ptr<rocksdb::DB> db, std::unique_ptr<WritePace> pace)
     : db_(std::move(db)), pace_(std::move(pace)) {}
 
 SnapshotStore::~SnapshotStore() { db_->Close(); }
@@ -375,10 +368,9 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::st
     return FailedPrecondition("data directory '", directory, "' cannot be made: ", made.message());
   }
   rocksdb::DB* opened = nullptr;
-  const std::shared_ptr<rocksdb::RateLimiter> pace(
-      rocksdb::NewGenericRateLimiter(kNoPace, kPacePeriodMicros));
+  auto pace = std::make_unique<WritePace>();
   rocksdb::Options options = DatabaseOptions(directory);
-  options.rate_limiter = pace;
+  options.rate_limiter = pace->files();
   const rocksdb::Status status = rocksdb::DB::Open(options, directory, &opened);
   if (!status.ok()) {
     const absl::Status error = ToStatus(status);
@@ -394,16 +386,12 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(const std::st
     rocksdb::Env::Default()->Schedule([](void*) { StayInBackground(kNice); }, nullptr, pool);
   }
   std::unique_ptr<SnapshotStore> store(
-      new SnapshotStore(std::unique_ptr<rocksdb::DB>(opened), pace));
+      new SnapshotStore(std::unique_ptr<rocksdb::DB>(opened), std::move(pace)));
   FORMWORK_RETURN_IF_ERROR(store->CheckFormat());
   return store;
 }
 
-void SnapshotStore::SetPace(uint64_t bytes_per_second) {
-  const auto pace = static_cast<int64_t>(std::min<uint64_t>(bytes_per_second, kNoPace));
-  const int64_t wanted = pace == 0 ? kNoPace : pace;
-  if (pace_->GetBytesPerSecond() != wanted) pace_->SetBytesPerSecond(wanted);
-}
+void SnapshotStore::SetPace(uint64_t bytes_per_second) { pace_->Set(bytes_per_second); }
 
 absl::Status SnapshotStore::CheckFormat() {
   std::string format;
@@ -440,17 +428,20 @@ absl::Status SnapshotStore::Retried(const std::function<rocksdb::Status()>& writ
 
 absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<const Tensor> values,
                                             bool logged) {
-  return Put(key, values, logged ? rocksdb::WriteOptions() : Unlogged());
+  if (logged) return Put(key, values, rocksdb::WriteOptions(), [](uint64_t) {});
+  return Put(key, values, Unlogged(), [this](uint64_t bytes) { pace_->AwaitTurn(bytes); });
 }
 
 absl::StatusOr<uint64_t> SnapshotStore::Put(const StoredKey& key, absl::Span<const Tensor> values,
-                                            const rocksdb::WriteOptions& options) {
+                                            const rocksdb::WriteOptions& options,
+                                            absl::FunctionRef<void(uint64_t)> before) {
   FORMWORK_ASSIGN_OR_RETURN(const state::StoredValue header, HeaderOf(key, values));
   FORMWORK_RETURN_IF_ERROR(Retried([&] {
     // First, so that there are no pieces without one, wherever it ends.
     const rocksdb::Status begun = db_->Put(options, HeaderKey(key), header.SerializeAsString());
     if (!begun.ok()) return begun;
     return WritePieces(key, values, [&](const std::string& piece_key, absl::string_view piece) {
+      before(piece.size());
       return db_->Put(options, piece_key, Of(piece));
     });
   }));
@@ -481,7 +472,7 @@ absl::StatusOr<uint64_t> SnapshotStore::Log(absl::Span<const LoggedValue> values
     if (at_once) {
       FORMWORK_RETURN_IF_ERROR(ToStatus(WritePieces(key, values[i].parts, put)));
     } else {
-      FORMWORK_RETURN_IF_ERROR(Put(key, values[i].parts, Unlogged()).status());
+      FORMWORK_RETURN_IF_ERROR(Put(key, values[i].parts, Unlogged(), [](uint64_t) {}).status());
       stored_bytes_.fetch_sub(BytesOf(headers[i]), std::memory_order_relaxed);  // Not yet.
     }
     batch.Put(HeaderKey(key), headers[i].SerializeAsString());
@@ -501,6 +492,7 @@ absl::StatusOr<uint64_t> SnapshotStore::Log(absl::Span<const LoggedValue> values
     FORMWORK_RETURN_IF_ERROR(Retried([&] { return db_->Flush(rocksdb::FlushOptions()); }));
   }
   FORMWORK_RETURN_IF_ERROR(Retried([&] { return db_->Write(Synced(), &batch); }));
+  pace_->Logged(batch.GetDataSize());
   stored_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   stored_bytes_.fetch_sub(removed_bytes, std::memory_order_relaxed);
   removed_bytes_.fetch_add(removed_bytes, std::memory_order_relaxed);

@@ -22,12 +22,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/storage/write_pace.h"
 #include "core/tensor/tensor.h"
 #include "formwork/state/snapshot.pb.h"
 
 namespace rocksdb {
 class DB;
-class RateLimiter;
 class Status;
 struct WriteOptions;
 }  // namespace rocksdb
@@ -79,8 +79,9 @@ class SnapshotStore {
                                bool logged = false);
   /// Errors: also kNotFound; kResourceExhausted if there is no memory for them.
   absl::StatusOr<std::vector<Tensor>> Get(const StoredKey& key, Allocator& allocator) const;
-  /// Thread-safe beside all else: from now on the database's files are written at so many bytes a
-  /// second at the most; 0: as fast as can be.
+  /// Thread-safe beside all else: from now on what is not logged is put at so many bytes a second,
+  /// which Put waits for, and files are written as that needs it (write_pace.h); 0: as fast as can
+  /// be.
   void SetPace(uint64_t bytes_per_second);
   /// Does nothing where there is none.
   absl::Status Remove(const StoredKey& key);
@@ -113,7 +114,7 @@ class SnapshotStore {
   absl::StatusOr<std::optional<state::Namespaces>> ReadNamespaces() const;
 
  private:
-  SnapshotStore(std::unique_ptr<rocksdb::DB> db, std::shared_ptr<rocksdb::RateLimiter> pace);
+  SnapshotStore(std::unique_ptr<rocksdb::DB> db, std::unique_ptr<WritePace> pace);
   absl::Status CheckFormat();
   absl::Status CheckRoom(uint64_t bytes, uint64_t reserve) const;
   absl::Status VisitHeaders(
@@ -124,13 +125,15 @@ class SnapshotStore {
   // What is stored under the key, without the values themselves; none where there is nothing.
   absl::StatusOr<std::optional<state::StoredValue>> Header(const StoredKey& key) const;
   absl::Status Remove(const StoredKey& key, const state::StoredValue& header);
+  // `before` is called with the bytes that are put next.
   absl::StatusOr<uint64_t> Put(const StoredKey& key, absl::Span<const Tensor> values,
-                               const rocksdb::WriteOptions& options);
+                               const rocksdb::WriteOptions& options,
+                               absl::FunctionRef<void(uint64_t)> before);
   // After an error the database refuses to write until it is told that things may be better.
   absl::Status Retried(const std::function<rocksdb::Status()>& write);
 
   std::unique_ptr<rocksdb::DB> db_;
-  const std::shared_ptr<rocksdb::RateLimiter> pace_;
+  const std::unique_ptr<WritePace> pace_;
   std::atomic<uint64_t> stored_bytes_{0};   // Of values.
   std::atomic<uint64_t> removed_bytes_{0};  // That are still on the disk.
 };
