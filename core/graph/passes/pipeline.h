@@ -3,6 +3,7 @@
 // The passes over a Graph, in their explicit order. A pass takes a list of nodes that may run in
 // that order and gives another; effects never change places.
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -74,5 +75,9 @@ void FuseReluGradients(Graph& graph);
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node,
                                                  const std::vector<const Tensor*>& inputs,
                                                  const PassContext& context);
+/// The outputs of a pure node, which is to follow `nodes`, where they are known now and small, and
+/// there is budget left for them.
+std::optional<std::vector<Tensor>> FoldedValues(const std::vector<Node>& nodes, const Node& node,
+                                                const PassContext& context);
 
 }  // namespace formwork

@@ -1,88 +1,24 @@
-#include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/hash_map.h"
 #include "core/base/status.h"
+#include "core/graph/passes/expand_update.h"
 #include "core/graph/passes/known_elements.h"
+#include "core/graph/passes/node_key.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/graph/passes/state_values.h"
-#include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/ops/control_flow.h"
-#include "core/ops/default_attrs.h"
 #include "core/ops/shape_inference.h"
 
 namespace formwork {
 namespace {
 
-// A folded value is kept for good: larger ones are cheaper to compute again.
-constexpr size_t kLargestFolded = size_t{1} << 20;
-constexpr int64_t kLargestSizedByValue = 1 << 14;  // Elements.
 // A larger constant is not a constant of the bodies that it goes into.
 constexpr size_t kLargestIntoBody = size_t{1} << 16;
 // How often a loop's body is simplified until its variables' shapes hold.
 constexpr int kMostAttempts = 4;
-// Of a variable: updating a smaller one takes about as long as looking at it.
-constexpr int64_t kSmallestExpandedUpdate = 256;  // Elements.
-
-void AppendKey(std::string& key, const AttrValue& value) {
-  absl::StrAppend(&key, value.index(), ":");
-  auto scalar = [&key](const auto& x) {
-    using X = std::decay_t<decltype(x)>;
-    if constexpr (std::is_same_v<X, DType>) {
-      absl::StrAppend(&key, static_cast<int>(x), ",");
-    } else if constexpr (std::is_same_v<X, PartialShape>) {
-      absl::StrAppend(&key, x.ToString(), ",");
-    } else if constexpr (std::is_same_v<X, std::string>) {
-      absl::StrAppend(&key, x.size(), "=", x, ",");
-    } else if constexpr (std::is_same_v<X, float>) {
-      key.append(reinterpret_cast<const char*>(&x), sizeof(x));
-    } else if constexpr (std::is_arithmetic_v<X>) {
-      absl::StrAppend(&key, x, ",");
-    } else {
-      // Tensors and functions: equal only to themselves.
-      absl::StrAppend(&key, reinterpret_cast<uintptr_t>(&x), ",");
-    }
-  };
-  std::visit(
-      [&](const auto& x) {
-        using X = std::decay_t<decltype(x)>;
-        if constexpr (std::is_same_v<X, std::monostate>) {
-          key += "-";
-        } else if constexpr (std::is_same_v<X, std::vector<bool>>) {
-          for (bool b : x) key += b ? '1' : '0';
-        } else if constexpr (requires { x.begin(); } && !std::is_same_v<X, std::string>) {
-          for (const auto& element : x) scalar(element);
-        } else {
-          scalar(x);
-        }
-      },
-      value);
-}
-
-std::string NodeKey(const Node& node) {
-  std::string key = absl::StrCat(node.op->name, "(");
-  std::vector<Edge> inputs = node.inputs;
-  if (node.op->commutative && inputs.size() == 2 &&
-      std::make_pair(inputs[1].node, inputs[1].index) <
-          std::make_pair(inputs[0].node, inputs[0].index)) {
-    std::swap(inputs[0], inputs[1]);
-  }
-  for (const Edge& edge : inputs) absl::StrAppend(&key, edge.node, ".", edge.index, ",");
-  for (const auto& [name, value] : node.attrs->entries()) {
-    if (name[0] == '_') continue;
-    absl::StrAppend(&key, name, "=");
-    AppendKey(key, value);
-  }
-  return key;
-}
-
-// Small constants are merged by value.
-std::optional<std::string> ConstantKey(const Tensor& value) {
-  if (!IsPlainData(value.dtype()) || value.bytes() > 256) return std::nullopt;
-  return absl::StrCat("const ", static_cast<int>(value.dtype()), value.shape().ToString(),
-                      absl::string_view(static_cast<const char*>(value.raw()), value.bytes()));
-}
 
 // What is known of a body's parameters.
 struct Parameters {
@@ -176,68 +112,10 @@ class Simplifier {
       moved[i] = {*value};
       return absl::OkStatus();
     }
-    ExpandUpdate(node);
+    ExpandUpdate(node, nodes_, state_, context_.ops);
     Keep(body, i);
     state_.Note(nodes_.back(), static_cast<int32_t>(nodes_.size()) - 1);
     return absl::OkStatus();
-  }
-
-  // Makes a store of an AssignAddVariableOp or AssignSubVariableOp whose operand is computed
-  // element by element, so that the sum is too and the whole is one fused step. `node` becomes the
-  // store.
-  void ExpandUpdate(Node& node) {
-    const bool add = node.op->name == "AssignAddVariableOp";
-    if (!add && node.op->name != "AssignSubVariableOp") return;
-    const Edge handle = node.inputs[0];
-    const Edge delta = node.inputs[1];
-    const DType dtype = nodes_[delta.node].output_dtypes[delta.index];
-    const PartialShape shape = nodes_[delta.node].output_shapes[delta.index];
-    const std::optional<Shape> known = shape.ToShape();
-    const char* const op = add ? "AddV2" : "Sub";
-    if (!known || known->num_elements() < kSmallestExpandedUpdate || !IsElementwise(delta.node) ||
-        nodes_[handle.node].output_shapes[handle.index] != shape ||
-        FindBlockOp(op, {dtype, dtype}, dtype) == nullptr) {
-      return;
-    }
-    Edge value;
-    Node load = NodeLike(node, "ReadVariableOp", "dtype", dtype, {handle}, shape);
-    if (const std::optional<Edge> before = state_.Known(load)) {
-      value = *before;
-    } else {
-      value = Append(std::move(load));
-      state_.Note(nodes_.back(), value.node);
-    }
-    const Edge sum = Append(NodeLike(node, op, "T", dtype, {value, delta}, shape));
-    node = NodeLike(node, "AssignVariableOp", "dtype", dtype, {handle, sum}, {});
-    node.output_dtypes.clear();
-    node.output_shapes.clear();
-  }
-  bool IsElementwise(int32_t n) const {
-    const Node& node = nodes_[n];
-    if (node.kind != NodeKind::kOp || node.output_dtypes.size() != 1) return false;
-    absl::InlinedVector<DType, 3> dtypes;
-    for (const Edge& edge : node.inputs) {
-      dtypes.push_back(nodes_[edge.node].output_dtypes[edge.index]);
-    }
-    return FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]) != nullptr;
-  }
-  // A node of one output, by the name of `node`.
-  Node NodeLike(const Node& node, absl::string_view op, const char* dtype_attr, DType dtype,
-                std::vector<Edge> inputs, const PartialShape& shape) const {
-    Node made;
-    made.name = node.name;
-    made.op = context_.ops.Find(op);
-    auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*made.op));
-    attrs->Set(dtype_attr, dtype);
-    made.attrs = std::move(attrs);
-    made.inputs = std::move(inputs);
-    made.output_dtypes = {dtype};
-    made.output_shapes = {shape};
-    return made;
-  }
-  Edge Append(Node node) {
-    nodes_.push_back(std::move(node));
-    return {static_cast<int32_t>(nodes_.size()) - 1, 0};
   }
 
   absl::Status VisitControlFlow(Body& body, int32_t i) {
@@ -476,48 +354,8 @@ class Simplifier {
 
   // Replaces a node by constants where they are known now; `moved`: where its outputs are then.
   bool Fold(const Node& node, std::vector<Edge>& moved) {
-    if (node.output_dtypes.empty()) return false;
-    std::vector<const Tensor*> inputs;
-    std::vector<Tensor> stand_ins;
-    stand_ins.reserve(node.inputs.size());
-    size_t input_bytes = 0;
-    for (const Edge& edge : node.inputs) {
-      const Tensor* constant = ConstantOf(edge);
-      if (constant == nullptr) {
-        if (!node.op->shape_only) return false;
-        const DType dtype = nodes_[edge.node].output_dtypes[edge.index];
-        std::optional<Shape> shape = nodes_[edge.node].output_shapes[edge.index].ToShape();
-        if (!shape || !IsPlainData(dtype)) return false;
-        stand_ins.push_back(Tensor::ShapeOnly(dtype, *shape));
-        constant = &stand_ins.back();
-      } else {
-        input_bytes += constant->bytes();
-      }
-      inputs.push_back(constant);
-    }
-    size_t output_bytes = 0;
-    for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
-      if (node.output_dtypes[k] == DType::kVariant) return false;
-      std::optional<Shape> shape = node.output_shapes[k].ToShape();
-      if (!shape) {
-        if (node.op->sized_by_value) return false;
-        continue;
-      }
-      if (node.op->sized_by_value && shape->num_elements() > kLargestSizedByValue) return false;
-      output_bytes += static_cast<size_t>(shape->num_elements()) * DTypeSize(node.output_dtypes[k]);
-    }
-    if (output_bytes > kLargestFolded || input_bytes > kLargestFolded) return false;
-    PassBudget& budget = context_.budget;
-    if (budget.folding <= absl::ZeroDuration() || output_bytes > budget.folded_bytes) return false;
-    absl::StatusOr<std::vector<Tensor>> values = EvaluateNode(node, inputs, context_);
-    if (!values.ok()) return false;
-    size_t folded_bytes = 0;
-    for (const Tensor& value : *values) {
-      if (!value.has_value() || value.bytes() > kLargestFolded) return false;
-      folded_bytes += value.bytes();
-    }
-    if (folded_bytes > budget.folded_bytes) return false;
-    budget.folded_bytes -= folded_bytes;
+    std::optional<std::vector<Tensor>> values = FoldedValues(nodes_, node, context_);
+    if (!values) return false;
     for (Tensor& value : *values) moved.push_back(AddConstant(node.name, std::move(value)));
     return true;
   }

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "core/base/status.h"
@@ -10,6 +13,9 @@ namespace {
 // Of one node. What takes more is left to the calls, which have deadlines and limits of their own.
 constexpr absl::Duration kLongestFold = absl::Milliseconds(50);
 constexpr size_t kMostFoldMemory = size_t{64} << 20;
+// A folded value is kept for good: larger ones are cheaper to compute again.
+constexpr size_t kLargestFolded = size_t{1} << 20;
+constexpr int64_t kLargestSizedByValue = 1 << 14;  // Elements.
 
 // Counts what is asked for, given back or not.
 class FoldAllocator final : public Allocator {
@@ -111,6 +117,56 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node,
   if (scope.stop().cut()) status = scope.stop().status();
   FORMWORK_RETURN_IF_ERROR(status);
   return outputs;
+}
+
+std::optional<std::vector<Tensor>> FoldedValues(const std::vector<Node>& nodes, const Node& node,
+                                                const PassContext& context) {
+  if (node.output_dtypes.empty()) return std::nullopt;
+  std::vector<const Tensor*> inputs;
+  std::vector<Tensor> stand_ins;
+  stand_ins.reserve(node.inputs.size());
+  size_t input_bytes = 0;
+  for (const Edge& edge : node.inputs) {
+    const Node& input = nodes[edge.node];
+    const Tensor* constant = input.kind == NodeKind::kConstant ? &input.constant : nullptr;
+    if (constant == nullptr) {
+      if (!node.op->shape_only) return std::nullopt;
+      const DType dtype = input.output_dtypes[edge.index];
+      std::optional<Shape> shape = input.output_shapes[edge.index].ToShape();
+      if (!shape || !IsPlainData(dtype)) return std::nullopt;
+      stand_ins.push_back(Tensor::ShapeOnly(dtype, *shape));
+      constant = &stand_ins.back();
+    } else {
+      input_bytes += constant->bytes();
+    }
+    inputs.push_back(constant);
+  }
+  size_t output_bytes = 0;
+  for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
+    if (node.output_dtypes[k] == DType::kVariant) return std::nullopt;
+    std::optional<Shape> shape = node.output_shapes[k].ToShape();
+    if (!shape) {
+      if (node.op->sized_by_value) return std::nullopt;
+      continue;
+    }
+    const int64_t elements = shape->num_elements();
+    if (node.op->sized_by_value && elements > kLargestSizedByValue) return std::nullopt;
+    output_bytes += static_cast<size_t>(elements) * DTypeSize(node.output_dtypes[k]);
+  }
+  if (output_bytes > kLargestFolded || input_bytes > kLargestFolded) return std::nullopt;
+  PassBudget& budget = context.budget;
+  if (budget.folding <= absl::ZeroDuration()) return std::nullopt;
+  if (output_bytes > budget.folded_bytes) return std::nullopt;
+  absl::StatusOr<std::vector<Tensor>> values = EvaluateNode(node, inputs, context);
+  if (!values.ok()) return std::nullopt;
+  size_t folded_bytes = 0;
+  for (const Tensor& value : *values) {
+    if (!value.has_value() || value.bytes() > kLargestFolded) return std::nullopt;
+    folded_bytes += value.bytes();
+  }
+  if (folded_bytes > budget.folded_bytes) return std::nullopt;
+  budget.folded_bytes -= folded_bytes;
+  return *std::move(values);
 }
 
 }  // namespace formwork
