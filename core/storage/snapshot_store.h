@@ -10,7 +10,6 @@
 // it reads, and keeps large values apart from its tree, so that they are written once.
 
 #include <atomic>
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/storage/stored_key.h"
 #include "core/storage/write_pace.h"
 #include "core/tensor/tensor.h"
 #include "formwork/state/snapshot.pb.h"
@@ -33,24 +33,6 @@ struct WriteOptions;
 }  // namespace rocksdb
 
 namespace formwork {
-
-/// What a stored value is of.
-struct StoredKey {
-  enum class Of : uint8_t {
-    kResource = 'r',
-    kRegistration = 'f',
-    kLoggedResource = 'R',
-    kLoggedRows = 'W',  // Rows of a variable, entries of a table: behind its value, which has all.
-    kLoggedFunction = 'F',
-    kLoggedMore = 'M',    // state::Logged::more.
-    kLoggedAnswer = 'A',  // Under no ID.
-    kLoggedClient = 'C',  // By its number; under no position.
-  };
-  Of of = Of::kResource;
-  uint64_t id = 0;
-  uint64_t version = 0;  // Of what is logged: its position.
-  auto operator<=>(const StoredKey&) const = default;
-};
 
 /// One entry of the log; `parts`: as Put takes them.
 struct LoggedValue {
