@@ -6,6 +6,9 @@
 // Conflicting calls follow that order, others run side by side. A resource that a call only reads
 // is pinned as soon as every writer before it has released it, and never makes a later writer wait.
 // A call whose places are all granted never waits for a ticket again, so lines cannot deadlock.
+//
+// access_ticket.cc has the lines, ticket_values.cc what is done to values, ticket_streams.cc what
+// that means on a device.
 
 #include <algorithm>
 #include <array>
@@ -205,11 +208,17 @@ class AccessTicket final : public ResourceAccess {
 
   // Grants a reader what is there. Under the line lock.
   static void Pin(Entry& entry);
-  // The entry of a handle, or null.
-  Entry* Find(ResourceHandle handle);
+  // The entry of a handle, or null. Here, because each access begins with it.
+  Entry* Find(ResourceHandle handle) {
+    const auto found =
+        std::lower_bound(entries_.begin(), entries_.end(), handle.id,
+                         [](const Entry& entry, uint64_t id) { return entry.resource->id < id; });
+    return found == entries_.end() || found->resource->id != handle.id ? nullptr : &*found;
+  }
   absl::StatusOr<Entry*> Get(ResourceHandle handle);
   absl::StatusOr<Entry*> GetVariable(ResourceHandle handle);
   static absl::Status CheckWritten(const Entry& entry);
+  static absl::Status Uninitialized(const Resource& variable);
   static const Tensor& ValueOf(const Entry& entry) {
     return entry.write ? entry.resource->value_ : entry.pinned;
   }
