@@ -123,7 +123,7 @@ class StoringStep {
               std::shared_ptr<const OneByOne> steps, std::vector<uint16_t> made, size_t num_outputs,
               std::vector<Store> stores)
       : program_(std::move(program)),
-        run_(Fused(program_, std::move(steps))),
+        steps_(std::move(steps)),
         made_(std::move(made)),
         num_outputs_(num_outputs),
         stores_(std::move(stores)) {}
@@ -137,13 +137,16 @@ class StoringStep {
     for (size_t k = 0; k < stores_.size(); ++k) {
       left[k].handle = ctx.input(static_cast<int>(inputs.size() + k)).scalar<ResourceHandle>();
     }
-    if (const std::optional<Shape> shape = SharedShape(inner)) {
+    const absl::StatusOr<std::optional<Shape>> common = program_->CommonShape(inner);
+    const Shape* const shape = common.ok() && *common ? &**common : nullptr;
+    // Where they are large enough for it to matter where results go.
+    if (shape != nullptr && shape->num_elements() >= kFewestInPlace) {
       uncut.emplace();
       for (size_t k = 0; k < stores_.size(); ++k) Leave(ctx, *shape, stores_[k], left[k]);
       const auto has_left = [](const Left& variable) { return variable.block != nullptr; };
       if (std::none_of(left.begin(), left.end(), has_left)) uncut.reset();
     }
-    const absl::Status status = run_(inner);
+    const absl::Status status = shape == nullptr ? steps_->Run(inner) : RunOver(inner, *shape);
     if (!status.ok()) {
       for (const Left& l : left) PutBack(ctx, l, inputs, absl::MakeSpan(made));
       return status;
@@ -176,16 +179,10 @@ class StoringStep {
     const BufferBlock* block = nullptr;
   };
 
-  // What all results have, where the program can run, and they are large enough for it to matter
-  // where they go.
-  std::optional<Shape> SharedShape(const KernelContext& inner) const {
-    const auto is_large = [](const InputRef& input) {
-      return input.tensor->num_elements() >= kFewestInPlace;
-    };
-    const absl::Span<const InputRef> inputs = inner.inputs();
-    if (std::none_of(inputs.begin(), inputs.end(), is_large)) return std::nullopt;
-    absl::StatusOr<std::optional<Shape>> shape = program_->CommonShape(inner);
-    return shape.ok() ? *std::move(shape) : std::nullopt;
+  absl::Status RunOver(KernelContext& inner, const Shape& shape) const {
+    const absl::Status done = CatchOutOfMemory([&] { return program_->RunOver(inner, shape); });
+    if (absl::IsResourceExhausted(done)) return steps_->AtLast(done);  // As in Fused.
+    return done.ok() ? done : steps_->Run(inner);
   }
 
   void Leave(KernelContext& ctx, const Shape& shape, const Store& store, Left& left) const {
@@ -226,7 +223,7 @@ class StoringStep {
   }
 
   const std::shared_ptr<const ElementwiseProgram> program_;
-  const KernelFn run_;
+  const std::shared_ptr<const OneByOne> steps_;
   const std::vector<uint16_t> made_;  // The program's outputs.
   const size_t num_outputs_;
   const std::vector<Store> stores_;

@@ -198,16 +198,18 @@ absl::StatusOr<bool> ElementwiseProgram::Run(KernelContext& ctx) const {
   std::optional<Shape> shape;
   FORMWORK_ASSIGN_OR_RETURN(shape, CommonShape(ctx));
   if (!shape.has_value()) return false;
-  if (shape->num_elements() == 0) {
-    for (size_t k = 0; k < outputs_.size(); ++k) {
-      FORMWORK_RETURN_IF_ERROR(
-          ctx.AllocateOutput(static_cast<int>(k), dtype(outputs_[k]), *shape).status());
-    }
-    return true;
-  }
-  FORMWORK_RETURN_IF_ERROR(shape->num_elements() <= kSmallElements ? RunSmall(ctx, *shape)
-                                                                   : RunBlocks(ctx, *shape));
+  FORMWORK_RETURN_IF_ERROR(RunOver(ctx, *shape));
   return true;
+}
+
+absl::Status ElementwiseProgram::RunOver(KernelContext& ctx, const Shape& shape) const {
+  if (shape.num_elements() > kSmallElements) return RunBlocks(ctx, shape);
+  if (shape.num_elements() > 0) return RunSmall(ctx, shape);
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    FORMWORK_RETURN_IF_ERROR(
+        ctx.AllocateOutput(static_cast<int>(k), dtype(outputs_[k]), shape).status());
+  }
+  return absl::OkStatus();
 }
 
 int64_t ElementwiseProgram::grain() const {

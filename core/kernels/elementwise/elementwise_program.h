@@ -42,6 +42,8 @@ class ElementwiseProgram {
   /// The shape of each result, for ctx's inputs; nullopt where Run would give false. Errors: as
   /// Run.
   absl::StatusOr<std::optional<Shape>> CommonShape(const KernelContext& ctx) const;
+  /// Run, where it is known by now that all results have this shape.
+  absl::Status RunOver(KernelContext& ctx, const Shape& shape) const;
 
   class Call;
   class Worker;
