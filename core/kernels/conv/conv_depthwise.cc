@@ -12,9 +12,9 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/conv/conv_packed_filter.h"
-#include "core/kernels/conv/conv_run.h"
 #include "core/kernels/conv/depthwise_cpu.h"
 #include "core/kernels/conv/epilogue.h"
+#include "core/kernels/conv/first_error.h"
 #include "core/ops/conv.h"
 
 namespace formwork {

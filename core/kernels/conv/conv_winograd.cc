@@ -5,7 +5,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
-#include "core/kernels/conv/conv_run.h"
+#include "core/kernels/conv/first_error.h"
 #include "core/kernels/conv/winograd_tiles.h"
 #include "core/kernels/gemm/panel_product.h"
 #include "core/kernels/isa.h"

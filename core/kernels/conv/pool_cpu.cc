@@ -6,7 +6,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
-#include "core/kernels/conv/conv_run.h"
+#include "core/kernels/conv/channel_order.h"
 #include "core/kernels/conv/pool_loops.h"
 #include "core/kernels/widen.h"
 #include "core/ops/pool.h"
