@@ -34,10 +34,10 @@ absl::Status ItemKernel::EnqueueItem(const void* item, uint64_t n, FailurePlace 
   return LaunchOver(kernel, n, kBlock, arguments, stream);
 }
 
-UnitKernels::UnitKernels(absl::string_view before, absl::string_view after)
-    : kernels_{ItemKernel(Named(before, 1, after)), ItemKernel(Named(before, 2, after)),
-               ItemKernel(Named(before, 4, after)), ItemKernel(Named(before, 8, after)),
-               ItemKernel(Named(before, 16, after))} {}
+UnitKernels::UnitKernels(absl::string_view before, absl::string_view after, absl::string_view more)
+    : kernels_{ItemKernel(Named(before, 1, after), more), ItemKernel(Named(before, 2, after), more),
+               ItemKernel(Named(before, 4, after), more), ItemKernel(Named(before, 8, after), more),
+               ItemKernel(Named(before, 16, after), more)} {}
 
 ItemKernel& UnitKernels::Of(size_t bytes) {
   return kernels_[static_cast<size_t>(absl::countr_zero(bytes))];

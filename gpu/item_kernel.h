@@ -19,8 +19,9 @@ namespace formwork {
 /// One kind of item. Compiled by Prepare, or when it is first used. Thread-safe.
 class ItemKernel {
  public:
-  /// `item`: as ItemSource's.
-  explicit ItemKernel(absl::string_view item) : text_(ItemSource(item)) {}
+  /// As ItemSource's.
+  explicit ItemKernel(absl::string_view item, absl::string_view more = "")
+      : text_(ItemSource(item, more)) {}
   struct OfText {};
   ItemKernel(std::string text, OfText) : text_(std::move(text)) {}
 
@@ -42,8 +43,8 @@ class ItemKernel {
 /// One kind of item for each unit of elements that are moved together.
 class UnitKernels {
  public:
-  /// Such as "GatherItem<" and ", int64_t>".
-  UnitKernels(absl::string_view before, absl::string_view after);
+  /// Such as "GatherItem<" and ", int64_t>"; `more`: as ItemSource's.
+  UnitKernels(absl::string_view before, absl::string_view after, absl::string_view more = "");
   /// `bytes`: 1, 2, 4, 8 or 16.
   ItemKernel& Of(size_t bytes);
 

@@ -352,6 +352,9 @@ const absl::flat_hash_map<absl::string_view, PlannerFactory>& Planners() {
   static const auto* const planners = new absl::flat_hash_map<absl::string_view, PlannerFactory>{
       {"BroadcastTo", &BroadcastTo},
       {"ConcatV2", &ConcatV2},
+      {"DepthToSpace", &PlanDepthToSpace},
+      {"Diag", &PlanDiag},
+      {"DiagPart", &PlanDiagPart},
       {"Empty", &Empty},
       {"Fill", &Fill},
       {"OnesLike", &OnesLike},
@@ -360,6 +363,7 @@ const absl::flat_hash_map<absl::string_view, PlannerFactory>& Planners() {
       {"PadV2", &Pad<true>},
       {"ReverseV2", &ReverseV2},
       {"Slice", &Slice},
+      {"SpaceToDepth", &PlanSpaceToDepth},
       {"Split", &Split},
       {"SplitV", &SplitV},
       {"StridedSlice", &StridedSlice},

@@ -44,6 +44,12 @@ std::vector<absl::string_view> MovingOps();
 /// Of a node of one of them. Errors: kUnimplemented for dtypes that are not plain data.
 absl::StatusOr<MovePlanner> MakeMovePlanner(KernelInit& init);
 
+// Those of depth_moves.cc, which the list of ops names.
+absl::StatusOr<MovePlanner> PlanDepthToSpace(KernelInit& init);
+absl::StatusOr<MovePlanner> PlanDiag(KernelInit& init);
+absl::StatusOr<MovePlanner> PlanDiagPart(KernelInit& init);
+absl::StatusOr<MovePlanner> PlanSpaceToDepth(KernelInit& init);
+
 /// Calls `call` with a value of the unit's type.
 template <typename Call>
 auto WithUnit(size_t bytes, Call call) {

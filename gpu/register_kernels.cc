@@ -5,6 +5,7 @@
 namespace formwork {
 
 void RegisterCudaKernels(KernelRegistry& registry) {
+  RegisterArrangeKernels(registry);
   RegisterArrayKernels(registry);
   RegisterElementKernels(registry);
   RegisterIndexKernels(registry);

@@ -6,6 +6,7 @@
 
 namespace formwork {
 
+void RegisterArrangeKernels(KernelRegistry& registry);
 void RegisterArrayKernels(KernelRegistry& registry);
 void RegisterElementKernels(KernelRegistry& registry);
 void RegisterIndexKernels(KernelRegistry& registry);

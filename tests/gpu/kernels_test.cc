@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
+#include "gpu/arrange_items.h"
 #include "gpu/array_items.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/element_source.h"
@@ -80,6 +81,20 @@ TEST(ItemSourceTest, EveryTextCompiles) {
     }
   }
   for (const std::string& item : items) ExpectCompiles(ItemSource(item), item);
+  std::cout << items.size() << " texts\n";
+}
+
+TEST(ArrangeSourceTest, EveryTextCompiles) {
+  std::vector<std::string> items = {"CheckLengthsItem<int32_t>", "CheckLengthsItem<int64_t>"};
+  for (const std::string unit : {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "Bytes16"}) {
+    for (const std::string item : {"ShiftItem", "BlocksItem", "DiagonalPartItem", "DiagonalItem"}) {
+      items.push_back(absl::StrCat(item, "<", unit, ">"));
+    }
+    for (const std::string length : {"int32_t", "int64_t"}) {
+      items.push_back(absl::StrCat("ReverseSequenceItem<", unit, ", ", length, ">"));
+    }
+  }
+  for (const std::string& item : items) ExpectCompiles(ItemSource(item, ArrangeText()), item);
   std::cout << items.size() << " texts\n";
 }
 

@@ -2,6 +2,7 @@
 
 // The cases of tests/ops on kernels that run a GPU's functions on the host.
 
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -10,10 +11,32 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "gpu/item_functions.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
 
 namespace formwork::testing {
+
+/// Memory as a GPU's is: it begins at a multiple of 16 bytes, and what the kernel must not touch
+/// lies around it.
+class Aligned {
+ public:
+  explicit Aligned(const Tensor& tensor)
+      : bytes_(tensor.bytes()),
+        blocks_(bytes_ / 16 + 3, formwork_element::Bytes16{{~0ull, ~0ull}}) {
+    if (bytes_ > 0) std::memcpy(data(), tensor.raw(), bytes_);
+  }
+  char* data() { return reinterpret_cast<char*>(blocks_.data() + 1); }
+  void CopyTo(Tensor& tensor) {
+    if (bytes_ > 0) std::memcpy(tensor.mutable_raw(), data(), bytes_);
+    EXPECT_EQ(blocks_[0].of[1], ~0ull);
+    for (size_t i = bytes_; i < (blocks_.size() - 1) * 16; ++i) EXPECT_EQ(data()[i], '\xff');
+  }
+
+ private:
+  const size_t bytes_;
+  std::vector<formwork_element::Bytes16> blocks_;
+};
 
 struct GpuCases {
   std::vector<std::string> files;  ///< Of tests/ops, without what they end with.
