@@ -14,6 +14,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterProductKernels(registry);
   RegisterRandomKernels(registry);
   RegisterReductionKernels(registry);
+  RegisterResizeKernels(registry);
   RegisterGpuScanKernels(registry);
   RegisterSegmentKernels(registry);
   RegisterUpdateKernels(registry);

@@ -15,6 +15,7 @@ void RegisterMoveKernels(KernelRegistry& registry);
 void RegisterProductKernels(KernelRegistry& registry);
 void RegisterRandomKernels(KernelRegistry& registry);
 void RegisterReductionKernels(KernelRegistry& registry);
+void RegisterResizeKernels(KernelRegistry& registry);
 void RegisterGpuScanKernels(KernelRegistry& registry);
 void RegisterSegmentKernels(KernelRegistry& registry);
 void RegisterUpdateKernels(KernelRegistry& registry);

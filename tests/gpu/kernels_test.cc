@@ -19,6 +19,7 @@
 #include "gpu/loss_rows.h"
 #include "gpu/random_items.h"
 #include "gpu/reduction_plan.h"
+#include "gpu/resize_items.h"
 #include "gpu/scan_items.h"
 #include "gpu/segment_items.h"
 #include "gpu/update_items.h"
@@ -134,6 +135,22 @@ TEST(SegmentSourceTest, EveryTextCompiles) {
     }
   }
   std::cout << compiled << " texts\n";
+}
+
+TEST(ResizeSourceTest, EveryTextCompiles) {
+  std::vector<std::string> items;
+  for (const std::string unit : {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "Bytes16"}) {
+    items.push_back(absl::StrCat("NearestItem<", unit, ">"));
+  }
+  for (const std::string op :
+       {"ResizeBilinear", "ResizeBilinearGrad", "ResizeNearestNeighborGrad"}) {
+    for (const DType dtype : kDTypes) {
+      const absl::StatusOr<std::string> item = ResizeItemName(op, dtype);
+      if (item.ok()) items.push_back(*item);
+    }
+  }
+  for (const std::string& item : items) ExpectCompiles(ItemSource(item, ResizeText()), item);
+  std::cout << items.size() << " texts\n";
 }
 
 TEST(ScanSourceTest, EveryTextCompiles) {
@@ -288,7 +305,7 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   RegisterCudaKernels(kernels);
   int tried = 0, refused = 0;
   for (const std::string file : {"elementwise", "nn", "matmul", "array", "array_layout", "cast",
-                                 "gather", "random", "reduction", "segment"}) {
+                                 "gather", "image", "random", "reduction", "segment"}) {
     std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
     std::stringstream text;
     text << stream.rdbuf();
