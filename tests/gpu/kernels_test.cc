@@ -12,6 +12,7 @@
 #include "core/ops/register_ops.h"
 #include "gpu/arrange_items.h"
 #include "gpu/array_items.h"
+#include "gpu/crop_items.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/element_source.h"
 #include "gpu/gpu.h"
@@ -150,6 +151,16 @@ TEST(ResizeSourceTest, EveryTextCompiles) {
     }
   }
   for (const std::string& item : items) ExpectCompiles(ItemSource(item, ResizeText()), item);
+  std::cout << items.size() << " texts\n";
+}
+
+TEST(CropSourceTest, EveryTextCompiles) {
+  std::vector<std::string> items = {"CheckBoxesItem"};
+  for (const DType dtype : kDTypes) {
+    const absl::StatusOr<std::string> item = CropItemName(dtype);
+    if (item.ok()) items.push_back(*item);
+  }
+  for (const std::string& item : items) ExpectCompiles(ItemSource(item, CropText()), item);
   std::cout << items.size() << " texts\n";
 }
 
@@ -305,7 +316,7 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   RegisterCudaKernels(kernels);
   int tried = 0, refused = 0;
   for (const std::string file : {"elementwise", "nn", "matmul", "array", "array_layout", "cast",
-                                 "gather", "image", "random", "reduction", "segment"}) {
+                                 "crop", "gather", "image", "random", "reduction", "segment"}) {
     std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
     std::stringstream text;
     text << stream.rdbuf();

@@ -1,0 +1,79 @@
+// What GPUs do of crops of images (gpu/crop_functions.h), item by item, on the host against the op
+// cases: results, and what a word says of bad boxes.
+
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/kernels/kernel.h"
+#include "core/ops/register_ops.h"
+#include "gpu/crop_items.h"
+#include "tests/support/kernel_runner.h"
+#include "tests/support/op_case.h"
+#include "tests/support/run_op_case.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/gpu_cases.h"
+
+namespace formwork::testing {
+namespace {
+
+namespace element = formwork_element;
+
+// Items of a kernel run in any order: here from the last to the first.
+template <typename Item>
+void RunItems(const Item& item, int64_t n) {
+  while (n-- > 0) item(static_cast<uint64_t>(n));
+}
+
+absl::StatusOr<KernelFn> MakeCrop(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const CropAttrs attrs, CropAttrs::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const float outside, init.attrs().Get<float>("extrapolation_value"));
+  const DType dtype = init.input_dtypes()[0];
+  FORMWORK_RETURN_IF_ERROR(CropItemName(dtype).status());
+  return KernelFn([attrs, outside, dtype](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const CropGeometry geometry,
+                              PrepareCrop(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(),
+                                          ctx.input(2).shape().dims(), &ctx.input(3)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.crops()));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(ctx.allocator(), DType::kFloat, shape));
+    FailureWord word;
+    RunItems(CheckBoxesItemOf(geometry, ctx, element::MayFailItem{&word, 5}), geometry.boxes);
+    if (word.failed_step() != 0) return BadBoxes(word.where);
+    switch (dtype) {
+      FORMWORK_REAL_CASES(
+          RunItems(CropItemOf<T>(geometry, ctx, attrs.nearest, outside, out), out.num_elements());
+          break)
+      default:
+        return Internal("no number");
+    }
+    ctx.SetOutput(0, std::move(out));
+    return absl::OkStatus();
+  });
+}
+
+TEST(GpuCropsTest, GiveWhatTensorFlowDoes) {
+  OpRegistry ops;
+  RegisterOps(ops);
+  KernelRegistry kernels(ops);
+  kernels.Add("CropAndResize", &MakeCrop);
+  std::map<std::string, int> tried = RunGpuCases({.files = {"crop"}}, ops, kernels);
+  EXPECT_GT(tried["CropAndResize"], 10);
+}
+
+// Whichever box comes first, the host names an index before a corner.
+TEST(GpuCropsTest, AnIndexIsWorseThanACorner) {
+  const float corners[] = {0, 0, 1, std::numeric_limits<float>::infinity(), 0, 0, 1, 1};
+  const auto found = [&](int32_t second) {
+    const int32_t image[] = {0, second};
+    FailureWord word;
+    RunItems(element::CheckBoxesItem{corners, image, 2, element::MayFailItem{&word, 5}}, 2);
+    return BadBoxes(word.where);
+  };
+  EXPECT_THAT(found(1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(found(2), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(found(-1), StatusIs(absl::StatusCode::kOutOfRange));
+}
+
+}  // namespace
+}  // namespace formwork::testing
