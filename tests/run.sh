@@ -135,6 +135,7 @@ if [ "$mode" = --slow ]; then
   # Without a test of a hundred rounds of failures, which takes a quarter of an hour.
   tests='AccessTicket*:AtomicCall*:RelaxedCall*:Histories*:Engine*:Execution*:Lanes*:FunctionCache*:Resource*:Metrics*'
   tests+=':Beside*:Prefetch*:*RandomPipelines*'
+  export TSAN_OPTIONS=suppressions=$PWD/tests/tsan-suppressions.txt
   attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 \
     --gtest_filter="$tests:-EngineMemoryTest.WhateverFails*"
   # In a process of their own, which has no threads of oneTBB's.
