@@ -113,11 +113,10 @@ class PrefetchTest : public PlanFixture {
     for (int64_t i = 0; i < n; ++i) sum = sum * 31 + static_cast<uint64_t>(i);
     return static_cast<int64_t>(sum);
   }
-  // How many it is depends on who else needs the cores.
-  void ExpectSomeAhead() {
+  void ExpectAheadOf(int64_t least) {
     EXPECT_EQ(steps_.used_elsewhere, 0);
     if (ParallelThreads() > 1) {
-      EXPECT_GT(steps_.made_elsewhere, 0);
+      EXPECT_GT(steps_.made_elsewhere, least);
     } else {
       EXPECT_EQ(steps_.made_elsewhere, 0);
     }
@@ -138,7 +137,12 @@ TEST_F(PrefetchTest, ElementsAreMadeWhileThoseBeforeAreUsed) {
   EXPECT_EQ(steps_.made, 103);
   EXPECT_EQ(steps_.used, 103);
   EXPECT_LE(steps_.most_ahead, 4 + 2);  // One that is made, one that is used.
-  ExpectSomeAhead();
+  // Others may need the cores during one sum, but not during all.
+  for (int again = 0; ParallelThreads() > 1 && steps_.made_elsewhere <= 30 && again < 20; ++again) {
+    steps_.made_elsewhere = 0;
+    ASSERT_OK(Sum(100));
+  }
+  ExpectAheadOf(30);
   EXPECT_EQ(Held(), 0);
 }
 
@@ -201,7 +205,7 @@ TEST_F(PrefetchTest, AParallelInterleaveIsMadeAhead) {
   absl::StatusOr<int64_t> sum = Sum(60);
   ASSERT_OK(sum);
   EXPECT_EQ(*sum, SumTo(60));
-  ExpectSomeAhead();
+  ExpectAheadOf(15);
 }
 
 TEST_F(PrefetchTest, AnErrorComesAtItsElement) {
@@ -211,7 +215,7 @@ TEST_F(PrefetchTest, AnErrorComesAtItsElement) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("element that fails")));
   EXPECT_EQ(steps_.used, 40);
   EXPECT_EQ(steps_.made, 41);
-  ExpectSomeAhead();
+  ExpectAheadOf(10);
   EXPECT_EQ(Held(), 0);
 }
 
@@ -223,7 +227,7 @@ TEST_F(PrefetchTest, ElementsBehindAnErrorFollow) {
   steps_.fails_at = 40;
   ASSERT_OK(Sum(100));
   EXPECT_EQ(steps_.used, 99);
-  ExpectSomeAhead();
+  ExpectAheadOf(10);
 }
 
 TEST_F(PrefetchTest, ACallThatIsToStopDoesNotWaitForAnElement) {
@@ -262,7 +266,7 @@ TEST_F(PrefetchTest, WhatNobodyNeedsAnyMoreIsStopped) {
   absl::StatusOr<int64_t> sum = Sum(100);
   ASSERT_OK(sum);
   EXPECT_EQ(*sum, SumTo(40));
-  ExpectSomeAhead();
+  ExpectAheadOf(10);
 }
 
 TEST_F(PrefetchTest, WhatIsHeldIsBounded) {
