@@ -54,6 +54,13 @@ def disk_ms(directory, rounds=200):
   return float(np.median(took))
 
 
+def call_from_clients(options, address, function, clients):
+  """What commit_bench prints, as a dictionary."""
+  text = subprocess.run([options.bench, address, function, str(clients), str(options.seconds)],
+                        capture_output=True, text=True, check=True).stdout
+  return json.loads(text)
+
+
 def measure(options, durability, directory):
   """{clients: row} on a server of its own."""
   process = subprocess.Popen([options.server, "--port", "0", "--http-port", "-1", "--data-dir",
@@ -67,10 +74,7 @@ def measure(options, durability, directory):
       for clients in CLIENTS:
         rounds = []
         for _ in range(options.rounds):
-          text = subprocess.run([options.bench, address, "count", str(clients),
-                                 str(options.seconds)], capture_output=True, text=True,
-                                check=True).stdout
-          rounds.append(json.loads(text))
+          rounds.append(call_from_clients(options, address, "count", clients))
           calls += rounds[-1]["calls"]
         rows[clients] = sorted(rounds, key=lambda row: row["per_second"])[len(rounds) // 2]
       assert variable.read() == calls  # Each once.

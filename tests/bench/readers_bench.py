@@ -16,6 +16,8 @@ import numpy as np
 
 import formwork
 
+from commit_bench import call_from_clients
+
 CLIENTS, ELEMENTS = 8, 1 << 16
 PAUSES = {"without_pause": 0, "100_a_second": 0.01}
 
@@ -81,9 +83,8 @@ def main():
       add, add_to_other = register(server)
 
       def read(name):
-        text = subprocess.run([options.bench, address, "sum", str(CLIENTS), str(options.seconds)],
-                              capture_output=True, text=True, check=True).stdout
-        rounds.setdefault(name, []).append(json.loads(text)["per_second"])
+        row = call_from_clients(options, address, "sum", CLIENTS)
+        rounds.setdefault(name, []).append(row["per_second"])
 
       for _ in range(options.rounds):
         read("alone")
