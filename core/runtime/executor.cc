@@ -1,12 +1,9 @@
 #include "core/runtime/executor.h"
 
-#include <limits>
 #include <type_traits>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/awaited.h"
 #include "core/base/memory_budget.h"
@@ -19,7 +16,6 @@
 namespace formwork {
 namespace {
 
-constexpr size_t kMostIdleFrames = 16;
 // Reading the clock costs as much as a trivial step. Long steps look at it themselves.
 constexpr uint32_t kStepsBetweenPolls = 32;
 constexpr uint32_t kIterationsBetweenPolls = 16;
@@ -29,9 +25,6 @@ constexpr uint32_t kCallsBetweenStops = 1024;
 // After an effect the steps that are left may take so long together once the call is to stop: time
 // for the rest of a training step, not for as much work as a graph may have.
 constexpr int64_t kLongestEndNanos = 500'000'000;
-// While others wait for a thread the clock is looked at about so often.
-constexpr int64_t kLookNanos = 100'000;
-constexpr uint32_t kLongestStride = 256;  // Steps, iterations and calls.
 // Of the calls that an error is in, the outermost and the innermost ones are named: so many each.
 constexpr size_t kNamedCalls = 8;
 
@@ -83,32 +76,6 @@ struct Execution::Lane {
 };
 
 Execution::~Execution() = default;
-
-PlanFrame::PlanFrame(const Plan& plan) : slots(plan.num_slots), registers(plan.num_registers) {
-  inputs.reserve(plan.refs.size());
-  for (const Plan::Ref& ref : plan.refs) {
-    inputs.push_back({ref.constant ? &plan.constants[ref.index] : &slots[ref.index], ref.owned});
-  }
-}
-
-TimeSlice::TimeSlice(const std::atomic<bool>& others_wait, absl::Duration length)
-    : others_wait_(others_wait),
-      ends_(length == absl::InfiniteDuration()
-                ? std::numeric_limits<int64_t>::max()
-                : absl::GetCurrentTimeNanos() + absl::ToInt64Nanoseconds(length)) {}
-
-bool TimeSlice::Look() {
-  const int64_t now = absl::GetCurrentTimeNanos();
-  const int64_t passed = now - std::exchange(last_look_, now);
-  if (passed > kLookNanos) {
-    stride_ = 1;
-  } else if (stride_ < kLongestStride) {
-    stride_ *= 2;
-  }
-  until_look_ = stride_;
-  over_ = now >= ends_;
-  return over_;
-}
 
 Execution::Execution(const Plan& root, PlanFrame& frame, CallScope& call, absl::Span<Tensor> inputs,
                      TimelineRecorder* recorder, uint16_t track)
@@ -467,36 +434,6 @@ void Execution::Stop() {
   lanes_.clear();
   Empty(*frame_);
   for (const Caller& caller : callers_) Empty(*caller.frame);
-}
-
-struct FramePool::Idle {
-  absl::Mutex mutex;
-  std::vector<std::unique_ptr<PlanFrame>> frames ABSL_GUARDED_BY(mutex);
-};
-
-FramePool::FramePool(std::shared_ptr<const Plan> plan)
-    : plan_(std::move(plan)), idle_(std::make_unique<Idle>()) {
-  absl::MutexLock lock(&idle_->mutex);
-  idle_->frames.reserve(kMostIdleFrames);  // To give one back takes no memory.
-}
-
-FramePool::~FramePool() = default;
-
-std::unique_ptr<PlanFrame> FramePool::Take() {
-  {
-    absl::MutexLock lock(&idle_->mutex);
-    if (!idle_->frames.empty()) {
-      std::unique_ptr<PlanFrame> frame = std::move(idle_->frames.back());
-      idle_->frames.pop_back();
-      return frame;
-    }
-  }
-  return std::make_unique<PlanFrame>(*plan_);
-}
-
-void FramePool::Return(std::unique_ptr<PlanFrame> frame) {
-  absl::MutexLock lock(&idle_->mutex);
-  if (idle_->frames.size() < kMostIdleFrames) idle_->frames.push_back(std::move(frame));
 }
 
 }  // namespace formwork

@@ -4,60 +4,20 @@
 // no allocation per instruction but for the kernels' results. No state stays on the thread's stack
 // between instructions.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "core/base/timeline.h"
 #include "core/kernels/kernel.h"
 #include "core/plan/plan.h"
+#include "core/runtime/plan_frame.h"
+#include "core/runtime/time_slice.h"
 
 namespace formwork {
-
-/// The value slots of one activation of a plan, and those of the functions that it calls. Used by
-/// one thread at a time; may be used again for another activation of the same plan.
-class PlanFrame {
- public:
-  explicit PlanFrame(const Plan& plan);
-
-  std::vector<Tensor> slots;
-  std::vector<InputRef> inputs;  ///< The plan's refs, resolved against these slots.
-  std::vector<ScalarProgram::Register> registers;  ///< Of the program of scalars that runs.
-  /// Of a root plan: one for each of its functions and lanes, made when it is called first. One
-  /// cannot be called while it runs, so that one frame is enough.
-  std::vector<std::unique_ptr<PlanFrame>> functions;
-};
-
-/// How long a call may keep its thread once others wait for one. For one thread at a time.
-class TimeSlice {
- public:
-  TimeSlice() : TimeSlice(nobody_waits_, absl::InfiniteDuration()) {}  ///< For ever.
-  /// From now on. `others_wait` outlives it, and may change on any thread.
-  TimeSlice(const std::atomic<bool>& others_wait, absl::Duration length);
-
-  /// To be asked before each step: a load while nobody waits, and then a look at the clock now and
-  /// then, as often as steps are long. Not before the first one, so that each slice gets on.
-  bool Over() {
-    return others_wait_.load(std::memory_order_relaxed) &&
-           (over_ || (--until_look_ == 0 && Look()));
-  }
-
- private:
-  static constexpr std::atomic<bool> nobody_waits_{false};
-  bool Look();
-
-  const std::atomic<bool>& others_wait_;
-  const int64_t ends_;  // Nanoseconds; the clock's end: never.
-  int64_t last_look_ = 0;
-  uint32_t stride_ = 1;
-  uint32_t until_look_ = 2;
-  bool over_ = false;
-};
 
 /// What a relaxed call has of resources while it is in a region.
 class RegionPlaces {
@@ -164,20 +124,6 @@ class Execution {
   const uint16_t track_;      // Of the recorder's.
   int64_t ending_since_ = 0;  // When the first step past a stop was begun nevertheless; 0: none.
   TimelineRecorder* const recorder_;  // Null: its steps are not recorded.
-};
-
-/// Frames of one plan, kept for reuse between calls. Thread-safe.
-class FramePool {
- public:
-  explicit FramePool(std::shared_ptr<const Plan> plan);
-  ~FramePool();
-  std::unique_ptr<PlanFrame> Take();
-  void Return(std::unique_ptr<PlanFrame> frame);
-
- private:
-  struct Idle;
-  const std::shared_ptr<const Plan> plan_;
-  const std::unique_ptr<Idle> idle_;
 };
 
 }  // namespace formwork
