@@ -8,12 +8,8 @@
 #include <functional>
 #include <utility>
 
-#include "absl/numeric/bits.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "core/base/checked_math.h"
 #include "core/base/status.h"
 #include "core/storage/sorted_table.h"
 
@@ -36,86 +32,8 @@ absl::string_view Bytes(const void* data, size_t bytes) {
   return {static_cast<const char*>(data), bytes};
 }
 
-// OrderedCode, in which the keys of slices are written: order is kept, and each part says its end.
-void AppendUnsigned(uint64_t value, std::string* key) {
-  const int bytes = (64 - absl::countl_zero(value) + 7) / 8;
-  key->push_back(static_cast<char>(bytes));
-  for (int i = bytes; i-- > 0;) key->push_back(static_cast<char>(value >> (8 * i)));
-}
-
-void AppendText(absl::string_view text, std::string* key) {
-  for (const char c : text) {
-    key->push_back(c);
-    if (c == '\0') key->push_back('\xff');
-    if (c == '\xff') key->push_back('\0');
-  }
-  key->append("\0\1", 2);
-}
-
-void AppendSigned(int64_t value, std::string* key) {
-  const uint64_t magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
-  // Seven bits to a byte, one of them for the sign.
-  const int bytes = (64 - absl::countl_zero(magnitude)) / 7 + 1;
-  std::string text(10, value < 0 ? '\xff' : '\0');
-  for (int i = 0; i < 8; ++i) text[9 - i] = static_cast<char>(value >> (8 * i));
-  text.erase(0, static_cast<size_t>(10 - bytes));
-  // In front, as many ones as bytes (or, of what is negative, zeros).
-  const uint32_t header = bytes < 10 ? (0xffffu << (16 - bytes)) & 0xffffu : 0xffc0u;
-  text[0] = static_cast<char>(text[0] ^ static_cast<char>(header >> 8));
-  if (bytes > 1) text[1] = static_cast<char>(text[1] ^ static_cast<char>(header & 0xff));
-  key->append(text);
-}
-
-std::string SliceKey(absl::string_view key, const TensorSlice& slice) {
-  std::string text;
-  AppendUnsigned(0, &text);
-  AppendText(key, &text);
-  AppendUnsigned(slice.ranges.size(), &text);
-  for (const TensorSlice::Range& range : slice.ranges) {
-    AppendSigned(range.start, &text);
-    AppendSigned(range.length, &text);
-  }
-  return text;
-}
-
 void ShapeToMessage(const Shape& shape, tf::TensorShapeProto* message) {
   for (const int64_t dim : shape.dims()) message->add_dim()->set_size(dim);
-}
-
-// Errors: kInvalidArgument if a range leaves its dimension.
-absl::Status CheckRanges(const TensorSlice& slice) {
-  for (size_t i = 0; i < slice.ranges.size(); ++i) {
-    const TensorSlice::Range& range = slice.ranges[i];
-    const int64_t dim = slice.full.dim(static_cast<int>(i));
-    if (range.length == -1 && range.start == 0) continue;
-    if (range.start < 0 || range.length < 0 || range.start > dim ||
-        range.length > dim - range.start) {
-      return InvalidArgument("the slice leaves dimension ", i, ": start=", range.start,
-                             " length=", range.length, " size=", dim);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Copies between the whole and the part, whose elements have `size` bytes: the part's rows of the
-// innermost dimension stand together in both.
-template <typename Copy>  // (bytes into the whole, bytes into the part, bytes)
-void ForRows(const TensorSlice& slice, size_t size, const Copy& copy) {
-  const Shape part = slice.shape();
-  if (part.num_elements() == 0) return;
-  const int rank = part.rank();
-  const int64_t row = rank == 0 ? 1 : part.dim(rank - 1);
-  Dims at(static_cast<size_t>(std::max(rank - 1, 0)), 0);
-  for (int64_t done = 0; done < part.num_elements(); done += row) {
-    int64_t whole = 0;
-    for (int i = 0; i < rank; ++i) {
-      const int64_t index = slice.ranges[i].start + (i < rank - 1 ? at[i] : 0);
-      whole = whole * slice.full.dim(i) + index;
-    }
-    copy(static_cast<size_t>(whole) * size, static_cast<size_t>(done) * size,
-         static_cast<size_t>(row) * size);
-    for (int i = rank - 2; i >= 0 && ++at[i] == part.dim(i); --i) at[i] = 0;
-  }
 }
 
 // The elements: of plain data their bytes; of strings the lengths, a checksum of them, the texts.
@@ -188,7 +106,7 @@ absl::StatusOr<TensorSlice> SliceOf(const tf::TensorSliceProto& message, const S
     const bool whole = extent.has_length_case() == tf::TensorSliceProto::Extent::HAS_LENGTH_NOT_SET;
     slice.ranges.push_back({extent.start(), whole ? -1 : extent.length()});
   }
-  FORMWORK_RETURN_IF_ERROR(CheckRanges(slice));
+  FORMWORK_RETURN_IF_ERROR(slice.Check());
   return slice;
 }
 
@@ -229,41 +147,6 @@ absl::StatusOr<BundleReader::Entry> EntryOf(const tf::BundleEntryProto& message,
 
 FilePath BundleDataFile(const FilePath& prefix, int shard, int shards) {
   return prefix.With(absl::StrFormat(".data-%05d-of-%05d", shard, shards));
-}
-
-absl::StatusOr<TensorSlice> TensorSlice::Parse(absl::string_view text) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, ' ');
-  const auto malformed = [&] {
-    return InvalidArgument("not a shape and slice, as in '3 4 0,2:-': '", text, "'");
-  };
-  Dims dims;
-  for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    if (!absl::SimpleAtoi(parts[i], &dims.emplace_back())) return malformed();
-  }
-  TensorSlice slice;
-  FORMWORK_ASSIGN_OR_RETURN(slice.full, Shape::Make(dims));
-  const std::vector<absl::string_view> ranges = absl::StrSplit(parts.back(), ':');
-  if (ranges.size() != dims.size()) return malformed();
-  for (const absl::string_view range : ranges) {
-    Range& to = slice.ranges.emplace_back();
-    if (range == "-") continue;
-    const std::pair<absl::string_view, absl::string_view> numbers =
-        absl::StrSplit(range, absl::MaxSplits(',', 1));
-    if (!absl::SimpleAtoi(numbers.first, &to.start) ||
-        !absl::SimpleAtoi(numbers.second, &to.length) || to.length < 0) {
-      return malformed();
-    }
-  }
-  FORMWORK_RETURN_IF_ERROR(CheckRanges(slice));
-  return slice;
-}
-
-Shape TensorSlice::shape() const {
-  Dims dims;
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    dims.push_back(ranges[i].length == -1 ? full.dim(static_cast<int>(i)) : ranges[i].length);
-  }
-  return Shape::Trusted(dims);
 }
 
 absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(const FilePath& prefix) {

@@ -16,24 +16,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/storage/file.h"
+#include "core/storage/tensor_slice.h"
 #include "core/tensor/tensor.h"
 #include "formwork/tf/tensor_bundle.pb.h"
 
 namespace formwork {
-
-/// A part of a tensor, as SaveV2 and RestoreV2 name it: a range of each dimension.
-struct TensorSlice {
-  struct Range {
-    int64_t start = 0;
-    int64_t length = -1;  ///< -1: the whole dimension.
-  };
-  /// "3 4 0,2:-" is the first two rows of a tensor of shape [3,4]. Errors: kInvalidArgument.
-  static absl::StatusOr<TensorSlice> Parse(absl::string_view shape_and_slice);
-
-  Shape full;  ///< Of the whole tensor.
-  std::vector<Range> ranges;
-  Shape shape() const;  ///< The part's own.
-};
 
 /// Writes one. For one thread. Errors: NewFile's; kInvalidArgument if a key comes twice;
 /// kUnimplemented for dtypes that have no bytes.
