@@ -22,9 +22,11 @@ constexpr char kFormatKey[] = "format";
 constexpr char kLifeKey[] = "life";
 constexpr char kSnapshotKey[] = "snapshot";
 constexpr char kNamespacesKey[] = "namespaces";
-constexpr char kFormat[] = "formwork 4";
-// Without a log, without answers, and without namespaces' durability; else the same.
-constexpr absl::string_view kFormatsBefore[] = {"formwork 1", "formwork 2", "formwork 3"};
+constexpr char kFormat[] = "formwork 5";
+// Without a log, without answers, without namespaces' durability, and with larger pieces; else the
+// same.
+constexpr absl::string_view kFormatsBefore[] = {"formwork 1", "formwork 2", "formwork 3",
+                                                "formwork 4"};
 // What is logged at once goes through RocksDB's own log up to so many bytes; more is flushed first.
 constexpr uint64_t kLoggedAtOnce = kBufferBytes;
 // Of the disk, that is left to what has begun when nothing new may begin.

@@ -25,8 +25,9 @@ namespace formwork {
 /// What the keys of headers begin with, and what is behind all of these.
 inline constexpr char kHeader = 'h';
 inline constexpr char kAfterHeaders = 'i';
-/// A value's bytes are stored in pieces of so many.
-inline constexpr size_t kPieceBytes = size_t{4} << 20;
+/// A value's bytes are written in pieces of so many: what is logged beside them waits while one is
+/// copied. Formats before the fifth had larger ones, and they are read, and removed, all the same.
+inline constexpr size_t kPieceBytes = size_t{512} << 10;
 
 std::string HeaderKey(const StoredKey& key);
 std::string PieceKey(const StoredKey& key, uint64_t piece);

@@ -267,7 +267,7 @@ class OldFormatsTest : public EngineTest {
 };
 
 TEST_F(OldFormatsTest, OneThatEndedInPeaceGoesOn) {
-  for (const char* format : {"formwork 1", "formwork 2", "formwork 3"}) {
+  for (const char* format : {"formwork 1", "formwork 2", "formwork 3", "formwork 4"}) {
     SCOPED_TRACE(format);
     engine_.reset();
     std::filesystem::remove_all(folder_.path());
@@ -281,12 +281,12 @@ TEST_F(OldFormatsTest, OneThatEndedInPeaceGoesOn) {
     NewVariable("new", 1);
     EXPECT_EQ(IdOf("new"), kFirstId + 10);
     engine_.reset();
-    EXPECT_EQ(Format(), "formwork 4");
+    EXPECT_EQ(Format(), "formwork 5");
   }
 }
 
 TEST_F(OldFormatsTest, AfterACrashThereIsTheLastSnapshotUnderAnotherEpoch) {
-  for (const char* format : {"formwork 1", "formwork 2", "formwork 3"}) {
+  for (const char* format : {"formwork 1", "formwork 2", "formwork 3", "formwork 4"}) {
     SCOPED_TRACE(format);
     engine_.reset();
     std::filesystem::remove_all(folder_.path());
@@ -304,7 +304,7 @@ TEST_F(OldFormatsTest, AfterACrashThereIsTheLastSnapshotUnderAnotherEpoch) {
 }
 
 TEST_F(OldFormatsTest, WhatIsLoggedIsThereUnderTheSameEpoch) {
-  for (const char* format : {"formwork 2", "formwork 3"}) {
+  for (const char* format : {"formwork 2", "formwork 3", "formwork 4"}) {
     SCOPED_TRACE(format);
     engine_.reset();
     std::filesystem::remove_all(folder_.path());
@@ -393,12 +393,12 @@ TEST_F(OldFormatsTest, TheAnswersOfFormat3AreKnown) {
 
 TEST_F(OldFormatsTest, OneThatIsNotKnownIsRefusedByName) {
   { ASSERT_OK(SnapshotStore::Open(folder_.path()).status()); }
-  for (const char* format : {"formwork 5", "formwork 0", "", "\xff"}) {
+  for (const char* format : {"formwork 6", "formwork 0", "", "\xff"}) {
     SetFormat(format);
     EXPECT_THAT(Engine::Create(Options()).status(),
                 StatusIs(StatusCode::kFailedPrecondition,
                          ::testing::AllOf(HasSubstr(folder_.path()), HasSubstr("of another format"),
-                                          HasSubstr("known=formwork 4"))));
+                                          HasSubstr("known=formwork 5"))));
     EXPECT_EQ(Format(), format);
   }
 }
