@@ -118,8 +118,9 @@ struct EngineOptions {
   /// Of one client, that are remembered for requests that are sent again
   /// (core/base/answer_window.h); 0: none.
   int64_t max_answers = 1024;
-  size_t max_answer_bytes = size_t{64} << 20;     ///< Of all clients; of one: a quarter.
-  absl::Duration answer_ttl = absl::Minutes(10);  ///< Of a client of which nothing comes.
+  size_t max_answer_bytes = size_t{64} << 20;           ///< Of all clients; of one: a quarter.
+  absl::Duration answer_ttl = absl::Minutes(10);        ///< Of a client of which nothing comes.
+  absl::Duration disconnected_ttl = absl::Seconds(10);  ///< See CallHandle::Disconnected.
   /// Where functions, resources and their IDs outlive the engine, as snapshots; empty: nowhere. Of
   /// one engine at a time. Not with a device.
   std::string data_dir;
@@ -394,6 +395,11 @@ class CallHandle {
   /// Ends it with kCancelled: at once while it waits, and then it never takes effect; one that runs
   /// at its next look. At any time, before Start and after the end too.
   virtual void Cancel() = 0;
+  /// Its client's connection is lost: where the request has a number, the client may send it again,
+  /// and be answered as if nothing had happened. So it goes on while someone waits who has sent it
+  /// again, and for EngineOptions::disconnected_ttl in any case; then, and without a number at
+  /// once, as Cancel. Before the engine's end.
+  virtual void Disconnected() = 0;
 };
 
 /// Calls that were left when Drain's patience ended.

@@ -173,7 +173,7 @@ void CallInParts::Abandon() {
     cancelled_ = true;
     handle = handle_;
   }
-  if (handle != nullptr) handle->Cancel();
+  if (handle != nullptr) EndCancelled(scope_, context_, *handle);
 }
 
 void CallInParts::EndIfIdle(absl::Time since) {

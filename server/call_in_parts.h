@@ -50,7 +50,7 @@ class CallInParts final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void End(CallResult result);
   void Advance();
   void Break(const absl::Status& status) override;
-  // Nobody gets any more parts: the call is cancelled.
+  // Nobody gets any more parts.
   void Abandon();
 
   const RequestScope& scope_;

@@ -506,7 +506,7 @@ void CallStream::Abandon() {
       if (running.handle != nullptr) handles.push_back(running.handle);
     }
   }
-  for (const auto& handle : handles) handle->Cancel();
+  for (const auto& handle : handles) EndCancelled(scope_, context_, *handle);
 }
 
 void CallStream::OnDone() {

@@ -102,7 +102,7 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void Complete(const std::shared_ptr<Call>& call, CallResult result);
   void Encode(const std::shared_ptr<Call>& call, CallResult result, bool large);
   void Break(const absl::Status& status) override;
-  // Nobody gets any more answers: calls are cancelled.
+  // Nobody gets any more answers: what waits is dropped, and what runs is ended.
   void Abandon();
 
   Running* FindRunning(const Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

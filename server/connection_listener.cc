@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,12 +26,6 @@ constexpr absl::Duration kFirstBytes = absl::Seconds(1);
 // How often all connections are looked through for idle ones, at most.
 constexpr absl::Duration kSearchPeriod = absl::Milliseconds(250);
 constexpr int kSweepMilliseconds = 1000;
-
-// 0 where `fd` is closed, or no socket.
-ino_t SocketOf(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
 
 // For how long the peer of a TCP connection that nobody can miss has been silent.
 std::optional<absl::Duration> Silence(int fd, absl::Duration age) {

@@ -22,11 +22,17 @@ absl::Duration IdleTimeout(const ServerOptions& options) {
 
 }  // namespace
 
-GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics)
+GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics,
+                           PeerConnections& connections)
     : streams_(IdleTimeout(options), engine.memory()),
       requests_(4, kMaxQueued),
-      scope_{engine,  metrics,    requests_, static_cast<size_t>(options.max_message_bytes),
-             options, absl::Now()} {}
+      scope_{engine,
+             metrics,
+             requests_,
+             connections,
+             static_cast<size_t>(options.max_message_bytes),
+             options,
+             absl::Now()} {}
 
 template <typename Request, typename Response>
 GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Response> method,

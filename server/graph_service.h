@@ -42,11 +42,12 @@ using All = V1::WithRawCallbackMethod_GetServerInfo<V1::WithRawCallbackMethod_Li
 }  // namespace raw_methods
 
 /// gRPC's side of each method: on which thread it runs, what it is counted under. What it does is
-/// in methods.h and waiting_methods.h. Thread-safe. Options, engine and metrics outlive it; it
-/// outlives the gRPC server that it is registered with.
+/// in methods.h and waiting_methods.h. Thread-safe. What it is made of outlives it; it outlives the
+/// gRPC server that it is registered with.
 class GraphService final : public raw_methods::All {
  public:
-  GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics);
+  GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics,
+               PeerConnections& connections);
 
   /// Ends the open streams of calls, each when it has answered what it has read.
   void CloseStreams() { streams_.CloseWhenIdle(); }

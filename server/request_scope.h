@@ -17,6 +17,7 @@
 #include "grpcpp/server_context.h"
 #include "server/flags.h"
 #include "server/metrics.h"
+#include "server/peer_connections.h"
 #include "server/task_pool.h"
 
 namespace formwork::server {
@@ -30,6 +31,7 @@ struct RequestScope {
   Engine& engine;
   Metrics& metrics;
   TaskPool& transfers;  ///< Decodes and encodes what is large.
+  PeerConnections& connections;
   size_t max_message_bytes;
   const ServerOptions& options;
   absl::Time started;
@@ -48,6 +50,13 @@ inline absl::StatusOr<std::string> OwnerOf(const std::string& client_id,
         "client_id");
   }
   return client_id.empty() ? context.peer() : client_id;
+}
+
+/// Ends a request that has begun and that gRPC calls cancelled: at once where its client wants
+/// that, else as CallHandle::Disconnected.
+inline void EndCancelled(const RequestScope& scope, const grpc::CallbackServerContext& context,
+                         CallHandle& request) {
+  scope.connections.IsUp(context.peer()) ? request.Cancel() : request.Disconnected();
 }
 
 /// A message's first_sent_ms_ago.

@@ -105,7 +105,7 @@ Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
     : options_(std::move(options)),
       engine_(std::move(engine)),
       metrics_(MetricsOptions()),
-      service_(options_, *engine_, metrics_) {}
+      service_(options_, *engine_, metrics_, connections_) {}
 
 Metrics::Options Server::MetricsOptions() const {
   const EngineOptions& engine = options_.engine;
@@ -190,7 +190,8 @@ absl::Status Server::StartGrpc() {
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
   listener_ = std::make_unique<ConnectionListener>(
       std::move(sockets), static_cast<size_t>(options_.max_connections),
-      [acceptor = std::move(acceptor)](int fd) {
+      [this, acceptor = std::move(acceptor)](int fd) {
+        connections_.Add(fd);
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.fd = fd;
         acceptor->HandleNewConnection(&connection);

@@ -53,6 +53,7 @@ class Server {
   const ServerOptions options_;  // As they took effect.
   const std::unique_ptr<Engine> engine_;
   Metrics metrics_;
+  PeerConnections connections_;
   GraphService service_;
   std::atomic<bool> serving_{false};
   int port_ = 0;

@@ -88,7 +88,7 @@ void UnaryRequest::OnCancel() {
     cancelled_ = true;
     handle = handle_;
   }
-  if (handle != nullptr) handle->Cancel();
+  if (handle != nullptr) EndCancelled(scope_, *context_, *handle);
 }
 
 void UnaryRequest::OnDone() {

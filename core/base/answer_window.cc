@@ -338,10 +338,13 @@ bool AnswerWindow::IsBusy(absl::string_view name_space, absl::string_view client
                                          [](const auto& entry) { return entry.second->runs; });
 }
 
-bool AnswerWindow::HasWaiters(absl::string_view name_space, const RequestId& id) {
+bool AnswerWindow::IsAwaited(absl::string_view name_space, const RequestId& id,
+                             const Waiter* doer) {
   absl::MutexLock lock(&mutex_);
   const Entry* const entry = FindRunning(name_space, id);
-  return entry != nullptr && !entry->waiters.empty();
+  return entry != nullptr && !entry->waiters.empty() &&
+         std::none_of(entry->waiters.begin(), entry->waiters.end(),
+                      [doer](const auto& waiter) { return waiter.get() == doer; });
 }
 
 void AnswerWindow::End(absl::string_view name_space, const RequestId& id,

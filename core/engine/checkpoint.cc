@@ -66,6 +66,7 @@ class CheckpointRequest : public CallHandle,
     }
     if (current != nullptr) current->Cancel();
   }
+  void Disconnected() final { Cancel(); }  // It has no number.
 
  protected:
   void Begin(std::shared_ptr<CallHandle> request) {

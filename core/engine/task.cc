@@ -399,6 +399,20 @@ void ScheduledTasks::AbortAll() {
   for (const std::shared_ptr<Task>& task : tasks) task->Abort();
 }
 
+void Task::Disconnected() {
+  if (ended_.load()) return;
+  if (!request_.given()) return Cancel();
+  const absl::Status watched = CatchOutOfMemory([this] {
+    engine_.deadlines_.Watch(
+        absl::Now() + engine_.options_.disconnected_ttl, weak_from_this(), [this] {
+          const bool wanted = engine_.answers_.IsAwaited(name_space_, request_, this);
+          wanted ? Disconnected() : Cancel();
+        });
+    return absl::OkStatus();
+  });
+  if (!watched.ok()) Cancel();
+}
+
 void Task::Ended() {
   ended_.store(true);
   if (request_.given()) engine_.kept_.Seen(name_space_, request_.client);

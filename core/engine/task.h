@@ -37,6 +37,7 @@ class Task : public CallHandle,
     stop_.Cancel();
     Stopped();
   }
+  void Disconnected() final;
   /// As Cancel, with kAborted: the engine shuts down.
   void Abort() {
     stop_.Abort();
@@ -318,7 +319,7 @@ class TaskOf : public Task {
     const bool ok = result_.status.ok();
     const bool remembers = had_effect();
     std::shared_ptr<const AnswerWindow::Answer> answer;
-    if (remembers || (ok && engine_.answers().HasWaiters(name_space_, request_))) {
+    if (remembers || (ok && engine_.answers().IsAwaited(name_space_, request_, this))) {
       const HeapScope unlimited(nullptr);
       CatchOutOfMemory([&] {
         answer = std::make_shared<const Remembered>(CopyOf(result_));

@@ -14,6 +14,7 @@ import formwork.aio
 import numpy as np
 import pytest
 
+import server_graphs
 import server_process
 import snapshot_test
 
@@ -131,6 +132,32 @@ def test_counters_are_exact_while_connections_break():
     # What clients acknowledge goes: a client's last answers are left.
     assert metric(process, "formwork_answers") <= 4 * clients
     assert metric(process, "formwork_repeats_forgotten_total") == 0
+
+
+def test_what_runs_while_its_connection_breaks_goes_on():
+  """It answers who sends it again, and is neither cut short nor done twice."""
+  import tensorflow as tf
+  total, answers = tf.Variable(0), []
+  with server_process.running() as process:
+    cutter = Cutter(process.grpc, 0)
+    cutter.calm = True
+    with formwork.connect(cutter.target, retry_for=20) as client:
+      @client.function
+      def count(n):
+        for _ in tf.range(n):
+          total.assign_add(1)
+        return total.read_value()
+
+      counted = server_graphs.turns_of(lambda n: answers.append(int(count(tf.constant(n)))), 1)
+      thread = threading.Thread(target=lambda: answers.append(int(count(tf.constant(counted)))))
+      thread.start()
+      while metric(process, "formwork_calls_running") < 1:
+        time.sleep(.01)
+      cutter.cut()
+      thread.join()
+    cutter.close()
+    assert answers[-1] == answers[-2] + counted
+    assert metric(process, "formwork_repeats_answered_total") == 1
 
 
 def test_it_is_not_sent_again_where_that_is_switched_off():

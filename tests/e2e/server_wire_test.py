@@ -282,16 +282,18 @@ def running_calls(server):
 
 
 def wait_until_idle(server):
-  deadline = time.monotonic() + 10
+  deadline = time.monotonic() + 5
   while running_calls(server) > 0:
     assert time.monotonic() < deadline, "the call goes on"
     time.sleep(0.02)
 
 
-def test_cancelling_a_call_stops_it(channel, server, spin):
+# Also one that its client might send again, had it lost its connection instead.
+@pytest.mark.parametrize("number", [{}, {"client_id": "cancels", "sequence": 1}])
+def test_cancelling_a_call_stops_it(channel, server, spin, number):
   wait_until_idle(server)
   future = server_process.unary(channel, "Call").future(
-      call_request(spin, np.int32(2**31 - 1)).SerializeToString(), timeout=60)
+      call_request(spin, np.int32(2**31 - 1), **number).SerializeToString(), timeout=60)
   deadline = time.monotonic() + 10
   while running_calls(server) == 0 and time.monotonic() < deadline:
     time.sleep(0.02)
@@ -333,11 +335,12 @@ def test_a_call_of_a_stream_has_its_own_deadline(channel, identity, spin):
   assert stream.end() == []
 
 
-def test_cancelling_a_stream_stops_its_call(channel, server, spin):
+@pytest.mark.parametrize("client_id", ["", "cancels a stream"])
+def test_cancelling_a_stream_stops_its_call(channel, server, spin, client_id):
   wait_until_idle(server)
   stream = Stream(channel)
-  for _ in range(3):
-    stream.send(call_request(spin, np.int32(2**31 - 1)))
+  for i in range(3):
+    stream.send(call_request(spin, np.int32(2**31 - 1), client_id=client_id, sequence=i + 1))
   deadline = time.monotonic() + 10
   while running_calls(server) == 0 and time.monotonic() < deadline:
     time.sleep(0.02)

@@ -104,13 +104,14 @@ TEST_F(AnswerWindowTest, ANumberIsOfOneRequest) {
 
 TEST_F(AnswerWindowTest, WhoWaitsIsToldOnce) {
   Begin(Request(1));
-  EXPECT_FALSE(window().HasWaiters("ns", Request(1)));
+  EXPECT_FALSE(window().IsAwaited("ns", Request(1), nullptr));
   const auto first = std::make_shared<Listener>(), second = std::make_shared<Listener>(),
              gone = std::make_shared<Listener>();
   for (const auto& listener : {first, second, gone}) {
     EXPECT_EQ(window().Begin("ns", Repeat(1), 7, listener)->place, Place::kRuns);
   }
-  EXPECT_TRUE(window().HasWaiters("ns", Request(1)));
+  EXPECT_TRUE(window().IsAwaited("ns", Request(1), nullptr));
+  EXPECT_FALSE(window().IsAwaited("ns", Request(1), second.get()));
   window().StopWaiting("ns", Repeat(1), gone.get());
   End(Request(1), "one");
   EXPECT_EQ(first->text(), "one");

@@ -165,6 +165,65 @@ TEST_F(EngineAnswersTest, WhenTheFirstIsCancelledBeforeItsEffectTheRepeatRuns) {
   EXPECT_EQ(ValueOf("v"), 0);
 }
 
+// Calls whose clients lose their connections while they run.
+class DisconnectedTest : public EngineAnswersTest {
+ protected:
+  static constexpr absl::Duration kTtl = absl::Milliseconds(100);
+
+  void SetUp() override {
+    EngineOptions options;
+    options.disconnected_ttl = kTtl;
+    Start(options);
+    Prepare();
+  }
+};
+
+TEST_F(DisconnectedTest, OneWithoutANumberEndsAtOnce) {
+  const auto call = Begin(Call(spin_, 0, 0));
+  call->handle->Disconnected();
+  EXPECT_THAT(call->Wait().status, StatusIs(StatusCode::kCancelled));
+}
+
+TEST_F(DisconnectedTest, OneThatNobodyAsksForEndsAfterAWhile) {
+  const auto call = Begin(Call(spin_, 0, 1));
+  const absl::Time lost = absl::Now();
+  call->handle->Disconnected();
+  EXPECT_THAT(call->Wait().status, StatusIs(StatusCode::kCancelled));
+  EXPECT_GE(absl::Now() - lost, kTtl);
+}
+
+TEST_F(DisconnectedTest, OneThatIsAskedForAgainGoesOn) {
+  const auto call = Begin(Call(spin_, 0, 1));
+  call->handle->Disconnected();
+  const auto repeat = Begin(Call(spin_, 0, 1));
+  EXPECT_FALSE(call->done.WaitForNotificationWithTimeout(4 * kTtl));
+  // The second connection is lost, too, and nobody comes for a third time.
+  repeat->handle->Disconnected();
+  EXPECT_THAT(repeat->Wait().status, StatusIs(StatusCode::kCancelled));
+  EXPECT_THAT(call->Wait().status, StatusIs(StatusCode::kCancelled));
+}
+
+TEST_F(DisconnectedTest, AndIsAnsweredAsIfNothingHadHappened) {
+  const auto holder = Begin(Call(spin_, 0, 1));
+  const auto call = Begin(Call(add_, 1, 2));
+  AwaitQueued(1);
+  call->handle->Disconnected();
+  const auto repeat = Begin(Call(add_, 1, 2));
+  AwaitQueued(2);
+  absl::SleepFor(2 * kTtl);
+  holder->handle->Cancel();
+  EXPECT_OK(call->Wait().status);
+  EXPECT_OK(repeat->Wait().status);
+  EXPECT_EQ(ValueOf("v"), 1);
+}
+
+TEST_F(DisconnectedTest, WhatItsClientCancelsEndsAtOnceAllTheSame) {
+  const auto call = Begin(Call(spin_, 0, 1));
+  call->handle->Disconnected();
+  call->handle->Cancel();
+  EXPECT_THAT(call->Wait().status, StatusIs(StatusCode::kCancelled));
+}
+
 TEST_F(EngineAnswersTest, AFailureAfterAnEffectIsRemembered) {
   const absl::StatusOr<Registered> made =
       Register("half",
