@@ -53,9 +53,10 @@ inline absl::StatusOr<std::string> OwnerOf(const std::string& client_id,
 }
 
 /// Ends a request that has begun and that gRPC calls cancelled: at once where its client wants
-/// that, else as CallHandle::Disconnected.
+/// that, else as CallHandle::Disconnected. Does not throw.
 inline void EndCancelled(const RequestScope& scope, const grpc::CallbackServerContext& context,
                          CallHandle& request) {
+  const HeapScope unlimited(nullptr);
   scope.connections.IsUp(context.peer()) ? request.Cancel() : request.Disconnected();
 }
 
