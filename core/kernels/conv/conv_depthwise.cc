@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/first_error.h"
 #include "core/base/memory_budget.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
@@ -14,7 +15,6 @@
 #include "core/kernels/conv/conv_packed_filter.h"
 #include "core/kernels/conv/depthwise_cpu.h"
 #include "core/kernels/conv/epilogue.h"
-#include "core/kernels/conv/first_error.h"
 #include "core/ops/conv.h"
 
 namespace formwork {

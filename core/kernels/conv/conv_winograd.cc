@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/first_error.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
-#include "core/kernels/conv/first_error.h"
 #include "core/kernels/conv/winograd_tiles.h"
 #include "core/kernels/gemm/panel_product.h"
 #include "core/kernels/isa.h"

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/first_error.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/conv/first_error.h"
 #include "core/kernels/conv/onednn_conv.h"
 #include "core/kernels/conv/scratch.h"
 

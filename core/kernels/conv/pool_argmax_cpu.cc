@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "core/base/first_error.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/arithmetic.h"
-#include "core/kernels/conv/first_error.h"
 #include "core/kernels/conv/pool_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/ops/pool_argmax.h"
