@@ -1,6 +1,8 @@
 #include "core/kernels/elementwise/special_functions.h"
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <unsupported/Eigen/SpecialFunctions>
 
 namespace formwork::math {
@@ -24,12 +26,39 @@ FORMWORK_SPECIAL_UNARY(BesselK1, bessel_k1)
 FORMWORK_SPECIAL_UNARY(BesselK1e, bessel_k1e)
 FORMWORK_SPECIAL_UNARY(BesselY0, bessel_y0)
 FORMWORK_SPECIAL_UNARY(BesselY1, bessel_y1)
-FORMWORK_SPECIAL_BINARY(Polygamma, polygamma)
-FORMWORK_SPECIAL_BINARY(Zeta, zeta)
 FORMWORK_SPECIAL_BINARY(Igamma, igamma)
 FORMWORK_SPECIAL_BINARY(Igammac, igammac)
 FORMWORK_SPECIAL_BINARY(IgammaGradA, igamma_der_a)
 FORMWORK_SPECIAL_BINARY(RandomGammaGrad, gamma_sample_der_alpha)
+
+namespace {
+
+template <typename T>
+T ZetaOf(T order, T x) {
+  const bool is_pole = x <= 0 && x == std::floor(x);
+  // There Eigen 3.4 casts the order to long, to see whether it is even: from 2^53 on all are.
+  constexpr T kAllEven = T(int64_t{1} << 53);
+  const T sum = Eigen::numext::zeta(is_pole && order > kAllEven ? kAllEven : order, x);
+  if (is_pole || !std::isnan(sum) || !(order > 1)) return sum;
+  // Where the terms are too small for T, it goes on to a tail whose factors are too large.
+  const T first = std::pow(x, -order);
+  return first == 0 ? first : sum;
+}
+
+template <typename T>
+T PolygammaOf(T n, T x) {
+  if (n < 0 || n != std::floor(n)) return std::numeric_limits<T>::quiet_NaN();
+  if (n == 0) return Eigen::numext::digamma(x);
+  const T order = n + 1;
+  return std::pow(T(-1), order) * std::exp(Eigen::numext::lgamma(order)) * ZetaOf(order, x);
+}
+
+}  // namespace
+
+float Polygamma(float a, float x) { return PolygammaOf(a, x); }
+double Polygamma(double a, double x) { return PolygammaOf(a, x); }
+float Zeta(float a, float x) { return ZetaOf(a, x); }
+double Zeta(double a, double x) { return ZetaOf(a, x); }
 
 float Betainc(float a, float b, float x) { return Eigen::numext::betainc(a, b, x); }
 double Betainc(double a, double b, double x) { return Eigen::numext::betainc(a, b, x); }
