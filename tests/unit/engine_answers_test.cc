@@ -212,6 +212,7 @@ TEST_F(DisconnectedTest, AndIsAnsweredAsIfNothingHadHappened) {
   AwaitQueued(2);
   absl::SleepFor(2 * kTtl);
   holder->handle->Cancel();
+  EXPECT_THAT(holder->Wait().status, StatusIs(StatusCode::kCancelled));
   EXPECT_OK(call->Wait().status);
   EXPECT_OK(repeat->Wait().status);
   EXPECT_EQ(ValueOf("v"), 1);
