@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "formwork/client.h"
 #include "server/server.h"
 #include "tests/support/graph_text.h"
@@ -41,6 +42,11 @@ class Cutter {
   }
   std::string target() const { return absl::StrCat("127.0.0.1:", port_); }
   int cuts() const { return cuts_; }
+  // Breaks the connections that are there.
+  void CutAll() {
+    ++cut_all_;
+    while (open_ > 0) absl::SleepFor(absl::Milliseconds(1));
+  }
 
  private:
   static sockaddr_in Loopback(int port) {
@@ -58,12 +64,15 @@ class Cutter {
       const int server = socket(AF_INET, SOCK_STREAM, 0);
       const sockaddr_in address = Loopback(server_port_);
       EXPECT_EQ(connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-      threads_.emplace_back([this, client, server, bytes = 1000 + random_() % 6000] {
-        PassOn(client, server, static_cast<int64_t>(bytes));
-      });
+      ++open_;
+      threads_.emplace_back(
+          [this, client, server, bytes = 1000 + random_() % 6000, until = cut_all_.load()] {
+            PassOn(client, server, static_cast<int64_t>(bytes), until);
+            --open_;
+          });
     }
   }
-  void PassOn(int client, int server, int64_t left) {
+  void PassOn(int client, int server, int64_t left, int until) {
     const auto pass = [&](int from, int to) {
       char bytes[1024];
       const ssize_t size = recv(from, bytes, sizeof(bytes), 0);
@@ -74,7 +83,7 @@ class Cutter {
       return true;
     };
     bool open = true;
-    while (open && left > 0 && !closing_) {
+    while (open && left > 0 && cut_all_ == until && !closing_) {
       pollfd wait[2] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
       poll(wait, 2, 20);
       if (wait[0].revents != 0) open = pass(client, server);
@@ -91,6 +100,8 @@ class Cutter {
   std::minstd_rand random_{7};
   std::atomic<bool> closing_{false};
   std::atomic<int> cuts_{0};
+  std::atomic<int> cut_all_{0};
+  std::atomic<int> open_{0};
   std::vector<std::thread> threads_;  // The acceptor's.
   std::thread acceptor_;
 };
@@ -197,6 +208,26 @@ TEST_F(LostConnectionsTest, AStreamGoesOnWhereItBroke) {
   EXPECT_FALSE(stream->Read());
   EXPECT_OK(stream->Finish());
   EXPECT_GT(cutter_->cuts(), 2);
+}
+
+TEST_F(LostConnectionsTest, AStreamWithNothingUnansweredLosesNothing) {
+  const std::unique_ptr<Client> client = Connect();
+  const std::unique_ptr<CallStream> stream = client->OpenStream();
+  std::atomic<int> answered{0};
+  std::thread reader([&] {
+    while (const std::optional<CallResponse> response = stream->Read()) {
+      EXPECT_EQ(ValueOf(*response), ++answered);
+    }
+  });
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(stream->Write(Count()));
+    while (answered < i) absl::SleepFor(absl::Milliseconds(1));
+    cutter_->CutAll();
+  }
+  stream->WritesDone();
+  reader.join();
+  EXPECT_OK(stream->Finish());
+  EXPECT_EQ(answered, 3);
 }
 
 TEST_F(LostConnectionsTest, AStreamEndsWhereItIsNotToBeOpenedAgain) {

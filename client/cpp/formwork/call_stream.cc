@@ -135,7 +135,19 @@ class SyncCallStream final : public CallStream {
     origin_->NoteEpoch(status);
     {
       absl::MutexLock lock(&mutex_);
-      bool again = !status.ok() && !unanswered_.empty();
+      if (unanswered_.empty() && absl::IsUnavailable(status) &&
+          options_.retry_for > absl::ZeroDuration()) {
+        // Nothing is lost: another one is opened when there is something to send on it.
+        const auto ended_or_more = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return writes_done_ || !unanswered_.empty();
+        };
+        if (!mutex_.AwaitWithDeadline(absl::Condition(&ended_or_more), deadline_)) {
+          status = absl::DeadlineExceededError("the stream's time is up");
+        } else if (unanswered_.empty()) {
+          status = absl::OkStatus();
+        }
+      }
+      const bool again = !status.ok() && !unanswered_.empty();
       if (again && !attempts_) {
         attempts_.emplace(unanswered_.front().epoch, options_.retry_for, deadline_ - absl::Now(),
                           /*numbered=*/true);

@@ -92,7 +92,7 @@ struct ClientOptions {
 
 /// Calls in the order sent on one stream. Write and Read may each be used by one thread at a time.
 /// Where the connection breaks, Read opens another and sends again what is not answered
-/// (ClientOptions::retry_for).
+/// (ClientOptions::retry_for); where nothing is, once there is something to send.
 class CallStream {
  public:
   virtual ~CallStream() = default;  ///< Cancels what is not answered.
