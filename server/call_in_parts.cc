@@ -170,7 +170,7 @@ void CallInParts::Abandon() {
   std::shared_ptr<CallHandle> handle;
   {
     absl::MutexLock lock(&mutex_);
-    cancelled_ = true;
+    if (std::exchange(cancelled_, true)) return;
     handle = handle_;
   }
   if (handle != nullptr) EndCancelled(scope_, context_, *handle);

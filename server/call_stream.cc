@@ -499,7 +499,7 @@ void CallStream::Abandon() {
   absl::InlinedVector<std::shared_ptr<CallHandle>, kMaxRunning> handles;
   {
     absl::MutexLock lock(&mutex_);
-    cancelled_ = true;
+    if (std::exchange(cancelled_, true)) return;
     waiting_.clear();
     waiting_bytes_ = 0;
     for (const Running& running : running_) {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +14,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "server/listen_socket.h"
@@ -27,6 +30,12 @@ constexpr absl::Duration kFirstBytes = absl::Seconds(1);
 constexpr absl::Duration kSearchPeriod = absl::Milliseconds(250);
 constexpr int kSweepMilliseconds = 1000;
 
+// 0 where `fd` is closed, or no socket.
+ino_t SocketOf(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
 // For how long the peer of a TCP connection that nobody can miss has been silent.
 std::optional<absl::Duration> Silence(int fd, absl::Duration age) {
   tcp_info info{};
@@ -40,13 +49,14 @@ std::optional<absl::Duration> Silence(int fd, absl::Duration age) {
 
 }  // namespace
 
-ConnectionListener::ConnectionListener(std::vector<UniqueFd> sockets, size_t max_connections,
-                                       std::function<void(int)> take)
-    : sockets_(std::move(sockets)),
-      max_connections_(max_connections),
-      take_(std::move(take)),
-      stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_([this] { Run(); }) {}
+ConnectionListener::ConnectionListener(size_t max_connections)
+    : max_connections_(max_connections), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void ConnectionListener::Start(std::vector<UniqueFd> sockets, std::function<void(int)> take) {
+  sockets_ = std::move(sockets);
+  take_ = std::move(take);
+  thread_ = std::thread([this] { Run(); });
+}
 
 void ConnectionListener::Stop() {
   if (!thread_.joinable()) return;
@@ -59,6 +69,18 @@ ConnectionListener::Stats ConnectionListener::GetStats() {
   absl::MutexLock lock(&mutex_);
   Sweep();
   return stats_;
+}
+
+bool ConnectionListener::IsUp(const std::string& peer) {
+  if (!absl::StartsWith(peer, "ipv")) return true;
+  absl::MutexLock lock(&mutex_);
+  // gRPC encodes the brackets of IPv6.
+  const auto found = by_peer_.find(absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}));
+  if (found == by_peer_.end()) return false;
+  const int fd = found->second;
+  if (SocketOf(fd) != connections_[fd].socket) return false;  // Closed.
+  pollfd polled{fd, POLLRDHUP, 0};
+  return poll(&polled, 1, 0) <= 0;
 }
 
 void ConnectionListener::Run() {
@@ -115,6 +137,7 @@ void ConnectionListener::Admit(UniqueFd connection) {
   if (connections_.size() <= static_cast<size_t>(fd)) connections_.resize(fd + 1);
   if (connections_[fd].socket != 0) Forget(fd);
   spdlog::debug("client {} connects", peer);
+  by_peer_[peer] = fd;
   connections_[fd] = {SocketOf(fd), absl::Now(), std::move(peer)};
   ++stats_.open;
   ++stats_.accepted;
@@ -126,6 +149,8 @@ void ConnectionListener::Forget(int fd) {
   spdlog::debug(
       "client {} has gone after {}", connection.peer,
       absl::FormatDuration(absl::Trunc(absl::Now() - connection.since, absl::Milliseconds(1))));
+  const auto by_peer = by_peer_.find(connection.peer);
+  if (by_peer != by_peer_.end() && by_peer->second == fd) by_peer_.erase(by_peer);
   connection = {};
   --stats_.open;
 }

@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/base/hash_map.h"
 #include "server/logging.h"
 #include "server/unique_fd.h"
 
@@ -40,15 +41,19 @@ class ConnectionListener {
     uint64_t cut_off = 0;   ///< Closed for new ones.
   };
 
-  /// `take` gets each connection's file descriptor, and closes it some time.
-  ConnectionListener(std::vector<UniqueFd> sockets, size_t max_connections,
-                     std::function<void(int)> take);
+  explicit ConnectionListener(size_t max_connections);
   ConnectionListener(const ConnectionListener&) = delete;
   ConnectionListener& operator=(const ConnectionListener&) = delete;
   ~ConnectionListener() { Stop(); }
 
+  /// Accepts from `sockets` from now on; `take` gets each connection's file descriptor, and closes
+  /// it some time. Once. Not thread-safe.
+  void Start(std::vector<UniqueFd> sockets, std::function<void(int)> take);
   /// Closes the sockets, not the connections. Not thread-safe.
   void Stop();
+  /// Whether both sides still have the connection of `peer`, as gRPC writes it. True where that
+  /// cannot be told, because it has no address of its own: over a UNIX socket.
+  bool IsUp(const std::string& peer);
   Stats GetStats();
   size_t max_connections() const { return max_connections_; }
 
@@ -73,13 +78,14 @@ class ConnectionListener {
 
   std::vector<UniqueFd> sockets_;
   const size_t max_connections_;
-  const std::function<void(int)> take_;
+  std::function<void(int)> take_;
   const UniqueFd stop_;  // An eventfd.
   LogLimit refusals_log_;
   LogLimit errors_log_;
 
   absl::Mutex mutex_;
   std::vector<Connection> connections_ ABSL_GUARDED_BY(mutex_);  // By descriptor.
+  HashMap<std::string, int> by_peer_ ABSL_GUARDED_BY(mutex_);    // Their descriptors.
   Stats stats_ ABSL_GUARDED_BY(mutex_);
   std::deque<int> idle_ ABSL_GUARDED_BY(mutex_);  // The longest silent first.
   absl::Time searched_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -23,7 +23,7 @@ absl::Duration IdleTimeout(const ServerOptions& options) {
 }  // namespace
 
 GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics,
-                           PeerConnections& connections)
+                           ConnectionListener& connections)
     : streams_(IdleTimeout(options), engine.memory()),
       requests_(4, kMaxQueued),
       scope_{engine,

@@ -47,7 +47,7 @@ using All = V1::WithRawCallbackMethod_GetServerInfo<V1::WithRawCallbackMethod_Li
 class GraphService final : public raw_methods::All {
  public:
   GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics,
-               PeerConnections& connections);
+               ConnectionListener& connections);
 
   /// Ends the open streams of calls, each when it has answered what it has read.
   void CloseStreams() { streams_.CloseWhenIdle(); }

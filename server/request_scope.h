@@ -15,9 +15,9 @@
 #include "core/base/status.h"
 #include "core/engine.h"
 #include "grpcpp/server_context.h"
+#include "server/connection_listener.h"
 #include "server/flags.h"
 #include "server/metrics.h"
-#include "server/peer_connections.h"
 #include "server/task_pool.h"
 
 namespace formwork::server {
@@ -31,7 +31,7 @@ struct RequestScope {
   Engine& engine;
   Metrics& metrics;
   TaskPool& transfers;  ///< Decodes and encodes what is large.
-  PeerConnections& connections;
+  ConnectionListener& connections;
   size_t max_message_bytes;
   const ServerOptions& options;
   absl::Time started;

@@ -105,14 +105,15 @@ Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
     : options_(std::move(options)),
       engine_(std::move(engine)),
       metrics_(MetricsOptions()),
-      service_(options_, *engine_, metrics_, connections_) {}
+      listener_(static_cast<size_t>(options_.max_connections)),
+      service_(options_, *engine_, metrics_, listener_) {}
 
-Metrics::Options Server::MetricsOptions() const {
+Metrics::Options Server::MetricsOptions() {
   const EngineOptions& engine = options_.engine;
   Metrics::Options metrics;
   metrics.engine = [this] { return engine_->Stats(); };
   metrics.namespaces = [this] { return engine_->ListNamespaces(); };
-  metrics.connections = [this] { return listener_->GetStats(); };
+  metrics.connections = [this] { return listener_.GetStats(); };
   metrics.function_series = options_.function_series;
   metrics.namespace_series = options_.namespace_series;
   if (options_.slow_call_ms > 0) metrics.slow_call = absl::Milliseconds(options_.slow_call_ms);
@@ -188,14 +189,11 @@ absl::Status Server::StartGrpc() {
   builder.RegisterService(&service_);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
-  listener_ = std::make_unique<ConnectionListener>(
-      std::move(sockets), static_cast<size_t>(options_.max_connections),
-      [this, acceptor = std::move(acceptor)](int fd) {
-        connections_.Add(fd);
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-        connection.fd = fd;
-        acceptor->HandleNewConnection(&connection);
-      });
+  listener_.Start(std::move(sockets), [acceptor = std::move(acceptor)](int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  });
   return absl::OkStatus();
 }
 
@@ -254,7 +252,7 @@ void Server::StopServing() {
 absl::Status Server::Shutdown(absl::Time deadline) {
   if (serving_) StopServing();
   const DrainResult drained = engine_->Drain(deadline, kAbortGrace);
-  listener_->Stop();
+  listener_.Stop();
   service_.CloseStreams();
   grpc_->Shutdown(absl::ToChronoTime(absl::Now() + kStreamGrace));
   grpc_ = nullptr;
@@ -270,7 +268,7 @@ absl::Status Server::SaveState(absl::Time deadline) { return engine_->TakeLastSn
 
 Server::~Server() {
   http_ = nullptr;
-  listener_ = nullptr;
+  listener_.Stop();
   if (grpc_ != nullptr) grpc_->Shutdown(absl::ToChronoTime(absl::Now()));
 }
 

@@ -44,7 +44,7 @@ class Server {
 
  private:
   Server(ServerOptions options, std::unique_ptr<Engine> engine);
-  Metrics::Options MetricsOptions() const;
+  Metrics::Options MetricsOptions();
   absl::Status StartGrpc();
   absl::StatusOr<std::vector<UniqueFd>> Listen();
   absl::Status StartHttp();
@@ -53,12 +53,11 @@ class Server {
   const ServerOptions options_;  // As they took effect.
   const std::unique_ptr<Engine> engine_;
   Metrics metrics_;
-  PeerConnections connections_;
+  ConnectionListener listener_;
   GraphService service_;
   std::atomic<bool> serving_{false};
   int port_ = 0;
   std::unique_ptr<grpc::Server> grpc_;
-  std::unique_ptr<ConnectionListener> listener_;
   std::unique_ptr<Readiness> readiness_;
   std::unique_ptr<HttpServer> http_;
 };

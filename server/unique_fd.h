@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/stat.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <utility>
@@ -28,12 +26,5 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
-
-/// Of the socket that `fd` stands for, a number that no other open one has; 0 where `fd` is closed,
-/// or no socket.
-inline ino_t SocketOf(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
 
 }  // namespace formwork::server

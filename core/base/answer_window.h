@@ -167,7 +167,8 @@ class AnswerWindow {
   void StopWaiting(absl::string_view name_space, const RequestId& id, const Waiter* waiter);
   /// Whether a request of the client runs.
   bool IsBusy(absl::string_view name_space, absl::string_view client);
-  /// Whether someone waits for its answer, and `doer` not: who does it, or has stopped waiting.
+  /// Whether a request runs and others wait for its answer; false where `doer` is itself one of
+  /// those.
   bool IsAwaited(absl::string_view name_space, const RequestId& id, const Waiter* doer);
   /// A request that was begun has ended, and waiters are told. `had_effect`: it is to be
   /// remembered, and `answer` is null where there was no memory for it. Else `answer` is for those

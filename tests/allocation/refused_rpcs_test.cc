@@ -249,7 +249,7 @@ class RefusedRpcsTest : public testing::EngineTest, public ::testing::WithParamI
   Metrics metrics_{{.engine = [] { return EngineStats(); },
                     .connections = [] { return ConnectionListener::Stats(); }}};
   TaskPool transfers_{2, 16};
-  PeerConnections connections_;
+  ConnectionListener connections_{1};
   std::unique_ptr<RequestScope> scope_;
   std::unique_ptr<OpenStreams> open_;
 };

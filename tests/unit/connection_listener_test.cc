@@ -1,0 +1,85 @@
+// Whether a connection is there, told by its peer's address.
+
+#include "server/connection_listener.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <future>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/listen_socket.h"
+#include "server/unique_fd.h"
+
+namespace formwork::server {
+namespace {
+
+// Both ends of a connection over the loopback.
+struct Connection {
+  UniqueFd ours, theirs;
+};
+
+class ConnectionListenerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<UniqueFd> sockets;
+    sockets.push_back(*ListenOnTcp("127.0.0.1", 0, &port_));
+    listener_.Start(std::move(sockets), [this](int fd) { taken_.set_value(fd); });
+  }
+
+  static UniqueFd NewSocket() { return UniqueFd(socket(AF_INET, SOCK_STREAM, 0)); }
+  Connection Connect(UniqueFd theirs = NewSocket()) {
+    taken_ = std::promise<int>();
+    Connection made;
+    made.theirs = std::move(theirs);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port_));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(
+        connect(made.theirs.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+        0);
+    made.ours = UniqueFd(taken_.get_future().get());
+    return made;
+  }
+
+  int port_ = 0;
+  std::promise<int> taken_;
+  ConnectionListener listener_{8};
+};
+
+TEST_F(ConnectionListenerTest, AConnectionIsUpUntilEitherSideHasEndedIt) {
+  Connection first = Connect(), second = Connect();
+  const std::string of_first = PeerOf(first.ours.get()), of_second = PeerOf(second.ours.get());
+  EXPECT_TRUE(listener_.IsUp(of_first));
+  EXPECT_TRUE(listener_.IsUp(of_second));
+  first.theirs = UniqueFd();
+  EXPECT_FALSE(listener_.IsUp(of_first));
+  second.ours = UniqueFd();
+  EXPECT_FALSE(listener_.IsUp(of_second));
+}
+
+TEST_F(ConnectionListenerTest, ADescriptorThatComesAgainIsAnotherConnections) {
+  Connection first = Connect();
+  const int fd = first.ours.get();
+  const std::string peer = PeerOf(fd);
+  UniqueFd theirs = NewSocket();
+  first.ours = UniqueFd();
+  const Connection second = Connect(std::move(theirs));
+  ASSERT_EQ(second.ours.get(), fd);
+  EXPECT_FALSE(listener_.IsUp(peer));
+  EXPECT_TRUE(listener_.IsUp(PeerOf(fd)));
+  EXPECT_EQ(listener_.GetStats().open, 1u);
+}
+
+TEST_F(ConnectionListenerTest, WhatHasNoAddressCannotBeTold) {
+  EXPECT_TRUE(listener_.IsUp("unix:"));
+  EXPECT_FALSE(listener_.IsUp("ipv4:127.0.0.1:1"));
+}
+
+}  // namespace
+}  // namespace formwork::server
