@@ -76,15 +76,18 @@ template <typename T>
 struct MaxRows {
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, T lowest, T* output,
                                       int64_t begin, int64_t end) {
-    // Windows of 2x2 and 3x3 are by far the most common: their maxima stay in registers.
-    switch (shape->rows.taps * shape->cols.taps) {
-      case 4:
-        return Rows<4>(*shape, input, lowest, output, begin, end);
-      case 9:
-        return Rows<9>(*shape, input, lowest, output, begin, end);
-      default:
-        return Rows<1>(*shape, input, lowest, output, begin, end);
+    if constexpr (std::is_floating_point_v<T>) {
+      // Windows of 2x2 and 3x3 are by far the most common: their maxima stay in registers.
+      switch (shape->rows.taps * shape->cols.taps) {
+        case 4:
+          return Rows<4>(*shape, input, lowest, output, begin, end);
+        case 9:
+          return Rows<9>(*shape, input, lowest, output, begin, end);
+        default:
+          break;
+      }
     }
+    Rows<1>(*shape, input, lowest, output, begin, end);
   }
 
   /// `kPixels`: of a whole window; 1: any number.
@@ -145,10 +148,8 @@ template <typename T, int kBytes, int kPixels, bool kFirst>
 FORMWORK_ISA_INLINE void SpreadOverWindow(const WindowOffsets<kPixels>& offsets, const T* in,
                                           int64_t channels, bool relu, const T* gradient, T* to) {
   int64_t c = 0;
-  if constexpr (std::is_floating_point_v<T>) {
-    for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
-      SpreadBlock<T, kBytes, kPixels, kFirst>(offsets, in + c, relu, gradient + c, to + c);
-    }
+  for (; c + kBlock<T, kBytes> <= channels; c += kBlock<T, kBytes>) {
+    SpreadBlock<T, kBytes, kPixels, kFirst>(offsets, in + c, relu, gradient + c, to + c);
   }
   FORMWORK_INDEPENDENT
   for (; c < channels; ++c) {
@@ -175,14 +176,17 @@ struct MaxGradientImages {
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, bool relu, const T* input,
                                       const T* out_backprop, T* in_backprop, int64_t begin,
                                       int64_t end) {
-    switch (shape->rows.taps * shape->cols.taps) {
-      case 4:
-        return Images<4>(*shape, relu, input, out_backprop, in_backprop, begin, end);
-      case 9:
-        return Images<9>(*shape, relu, input, out_backprop, in_backprop, begin, end);
-      default:
-        return Images<1>(*shape, relu, input, out_backprop, in_backprop, begin, end);
+    if constexpr (std::is_floating_point_v<T>) {
+      switch (shape->rows.taps * shape->cols.taps) {
+        case 4:
+          return Images<4>(*shape, relu, input, out_backprop, in_backprop, begin, end);
+        case 9:
+          return Images<9>(*shape, relu, input, out_backprop, in_backprop, begin, end);
+        default:
+          break;
+      }
     }
+    Images<1>(*shape, relu, input, out_backprop, in_backprop, begin, end);
   }
 
   /// `kPixels`: of a whole window; 1: any number.
@@ -357,7 +361,8 @@ struct AverageGradientImages {
   }
 };
 
-/// Images are floats: loops over integers, which few pool, are compiled for the baseline alone.
+/// Images are floats: loops over integers, which few pool, are compiled once, for the baseline and
+/// any window.
 template <typename T, typename Loop, typename... Args>
 void RunLoop(Args... args) {
   if constexpr (std::is_floating_point_v<T>) {
