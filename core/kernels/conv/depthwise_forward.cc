@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "core/base/parallel.h"
 #include "core/kernels/conv/channel_blocks.h"
@@ -167,13 +168,16 @@ struct ForwardRows {
   // Channels of a cache line: all that is done with a line of the input is done before the next
   // line of channels, while the rows that it is read for are near.
   static constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  // Images are floats: of doubles it would take as long again to compile.
+  static constexpr bool kMayWalk = std::is_same_v<T, float>;
 
   FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, const T* input, const T* filter,
                                       const DepthwiseEpilogue<T>* epilogue, T* output,
                                       int64_t begin, int64_t end) {
     const ConvShape& s = *shape;
     const int64_t channels = s.in_channels;
-    const bool walk = IsNear(s.rows) && IsNear(s.cols) && s.rows.stride == s.cols.stride;
+    const bool walk =
+        kMayWalk && IsNear(s.rows) && IsNear(s.cols) && s.rows.stride == s.cols.stride;
     while (begin < end) {
       const int64_t n = begin / s.rows.output;
       const int64_t first = begin - n * s.rows.output;
@@ -191,13 +195,17 @@ struct ForwardRows {
           const int64_t at = std::min(c, channels - kC);
           const BlockEpilogue<T, kBytes> block(*epilogue, at);
           const Image from = image.From(at);
-          if (!walk) {
-            AllTaps(s, from, first, last, block);
-          } else if (s.cols.stride == 1) {
-            Walk<1>(s, from, first, last, block);
-          } else {
-            Walk<2>(s, from, first, last, block);
+          if constexpr (kMayWalk) {
+            if (walk) {
+              if (s.cols.stride == 1) {
+                Walk<1>(s, from, first, last, block);
+              } else {
+                Walk<2>(s, from, first, last, block);
+              }
+              continue;
+            }
           }
+          AllTaps(s, from, first, last, block);
         }
       }
       begin = n * s.rows.output + last;

@@ -47,6 +47,17 @@ double RowWork(const ConvShape& s) {
          static_cast<double>(std::min(s.cols.taps, s.cols.input));
 }
 
+/// Images are floats: loops over integers, which few pool, are compiled once, for the baseline and
+/// any window.
+template <typename T, typename Loop, typename... Args>
+void RunLoop(Args... args) {
+  if constexpr (std::is_floating_point_v<T>) {
+    ForHostIsa<Loop>(args...);
+  } else {
+    Loop::Run(args...);
+  }
+}
+
 /// The pixels of a whole window, from its first element on.
 template <int kPixels>
 struct WindowOffsets {
@@ -170,6 +181,43 @@ FORMWORK_ISA_INLINE void SpreadOverWindow(const WindowOffsets<kPixels>& offsets,
   }
 }
 
+/// Adds a window's gradients to what is the largest of each channel: any window.
+template <typename T>
+struct ScatterWindow {
+  FORMWORK_ISA_INLINE static void Run(const ConvShape* shape, Span1d rows, Span1d cols, const T* in,
+                                      bool relu, const T* gradient, T* to) {
+    const ConvShape& s = *shape;
+    const int64_t channels = s.in_channels;
+    T best[kChannelBlock];
+    int32_t place[kChannelBlock];
+    for (int64_t c0 = 0; c0 < channels; c0 += kChannelBlock) {
+      const int64_t count = std::min(kChannelBlock, channels - c0);
+      const T* first = in + c0;
+      for (int64_t c = 0; c < count; ++c) {
+        best[c] = first[c];
+        place[c] = 0;
+      }
+      // Places count from the window's first element, in pixels.
+      for (int64_t i = 0; i < rows.size(); ++i) {
+        for (int64_t j = i == 0 ? 1 : 0; j < cols.size(); ++j) {
+          const int64_t pixel = i * s.cols.input + j;
+          const T* x = first + pixel * channels;
+          const int32_t at = static_cast<int32_t>(pixel);
+          for (int64_t c = 0; c < count; ++c) {
+            const bool larger = x[c] > best[c];
+            best[c] = larger ? x[c] : best[c];
+            place[c] = larger ? at : place[c];
+          }
+        }
+      }
+      T* corner = to + c0;
+      for (int64_t c = 0; c < count; ++c) {
+        if (!relu || best[c] > T(0)) corner[place[c] * channels + c] += gradient[c0 + c];
+      }
+    }
+  }
+};
+
 /// Images [begin, end): windows may share elements, so an image is one thread's.
 template <typename T, int kBytes>
 struct MaxGradientImages {
@@ -237,7 +285,8 @@ struct MaxGradientImages {
             SpreadOverWindow<T, kBytes, kPixels, false>(offsets, image + origin, channels, relu,
                                                         gradient, to + origin);
           } else {
-            ScatterWindow(s, rows, cols, image + origin, relu, gradient, to + origin);
+            RunLoop<T, ScatterWindow<T>>(&s, rows, cols, image + origin, relu, gradient,
+                                         to + origin);
           }
         }
         if (side_by_side) Clear(s, rows.begin, rows.end, cols_done, to);
@@ -252,38 +301,6 @@ struct MaxGradientImages {
     const int64_t row = s.cols.input * s.in_channels;
     for (int64_t r = begin; r < end; ++r) {
       std::fill(image + r * row + col * s.in_channels, image + (r + 1) * row, T(0));
-    }
-  }
-
-  FORMWORK_ISA_INLINE static void ScatterWindow(const ConvShape& s, Span1d rows, Span1d cols,
-                                                const T* in, bool relu, const T* gradient, T* to) {
-    const int64_t channels = s.in_channels;
-    T best[kChannelBlock];
-    int32_t place[kChannelBlock];
-    for (int64_t c0 = 0; c0 < channels; c0 += kChannelBlock) {
-      const int64_t count = std::min(kChannelBlock, channels - c0);
-      const T* first = in + c0;
-      for (int64_t c = 0; c < count; ++c) {
-        best[c] = first[c];
-        place[c] = 0;
-      }
-      // Places count from the window's first element, in pixels.
-      for (int64_t i = 0; i < rows.size(); ++i) {
-        for (int64_t j = i == 0 ? 1 : 0; j < cols.size(); ++j) {
-          const int64_t pixel = i * s.cols.input + j;
-          const T* x = first + pixel * channels;
-          const int32_t at = static_cast<int32_t>(pixel);
-          for (int64_t c = 0; c < count; ++c) {
-            const bool larger = x[c] > best[c];
-            best[c] = larger ? x[c] : best[c];
-            place[c] = larger ? at : place[c];
-          }
-        }
-      }
-      T* corner = to + c0;
-      for (int64_t c = 0; c < count; ++c) {
-        if (!relu || best[c] > T(0)) corner[place[c] * channels + c] += gradient[c0 + c];
-      }
     }
   }
 };
@@ -360,17 +377,6 @@ struct AverageGradientImages {
     }
   }
 };
-
-/// Images are floats: loops over integers, which few pool, are compiled once, for the baseline and
-/// any window.
-template <typename T, typename Loop, typename... Args>
-void RunLoop(Args... args) {
-  if constexpr (std::is_floating_point_v<T>) {
-    ForHostIsa<Loop>(args...);
-  } else {
-    Loop::Run(args...);
-  }
-}
 
 }  // namespace
 
