@@ -9,10 +9,13 @@
 
 #include <atomic>
 #include <random>
+#include <set>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "formwork/client.h"
 #include "server/server.h"
@@ -42,10 +45,14 @@ class Cutter {
   }
   std::string target() const { return absl::StrCat("127.0.0.1:", port_); }
   int cuts() const { return cuts_; }
-  // Breaks the connections that are there.
+  // Breaks the connections that are there, and returns when they are broken.
   void CutAll() {
-    ++cut_all_;
-    while (open_ > 0) absl::SleepFor(absl::Milliseconds(1));
+    absl::MutexLock lock(&mutex_);
+    const int broken = ++cut_all_;
+    const auto are_broken = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return open_.empty() || *open_.begin() >= broken;
+    };
+    mutex_.Await(absl::Condition(&are_broken));
   }
 
  private:
@@ -64,12 +71,16 @@ class Cutter {
       const int server = socket(AF_INET, SOCK_STREAM, 0);
       const sockaddr_in address = Loopback(server_port_);
       EXPECT_EQ(connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-      ++open_;
-      threads_.emplace_back(
-          [this, client, server, bytes = 1000 + random_() % 6000, until = cut_all_.load()] {
-            PassOn(client, server, static_cast<int64_t>(bytes), until);
-            --open_;
-          });
+      int until;
+      {
+        absl::MutexLock lock(&mutex_);
+        open_.insert(until = cut_all_);
+      }
+      threads_.emplace_back([this, client, server, until, bytes = 1000 + random_() % 6000] {
+        PassOn(client, server, static_cast<int64_t>(bytes), until);
+        absl::MutexLock lock(&mutex_);
+        open_.erase(open_.find(until));
+      });
     }
   }
   void PassOn(int client, int server, int64_t left, int until) {
@@ -100,9 +111,10 @@ class Cutter {
   std::minstd_rand random_{7};
   std::atomic<bool> closing_{false};
   std::atomic<int> cuts_{0};
-  std::atomic<int> cut_all_{0};
-  std::atomic<int> open_{0};
-  std::vector<std::thread> threads_;  // The acceptor's.
+  std::atomic<int> cut_all_{0};  // How often.
+  absl::Mutex mutex_;
+  std::multiset<int> open_ ABSL_GUARDED_BY(mutex_);  // By how often that was before.
+  std::vector<std::thread> threads_;                 // The acceptor's.
   std::thread acceptor_;
 };
 
@@ -213,21 +225,21 @@ TEST_F(LostConnectionsTest, AStreamGoesOnWhereItBroke) {
 TEST_F(LostConnectionsTest, AStreamWithNothingUnansweredLosesNothing) {
   const std::unique_ptr<Client> client = Connect();
   const std::unique_ptr<CallStream> stream = client->OpenStream();
-  std::atomic<int> answered{0};
-  std::thread reader([&] {
-    while (const std::optional<CallResponse> response = stream->Read()) {
-      EXPECT_EQ(ValueOf(*response), ++answered);
-    }
-  });
   for (int i = 1; i <= 3; ++i) {
-    EXPECT_TRUE(stream->Write(Count()));
-    while (answered < i) absl::SleepFor(absl::Milliseconds(1));
+    // Read waits for it where the connection is broken.
+    std::thread writer([&] {
+      absl::SleepFor(absl::Milliseconds(20));
+      EXPECT_TRUE(stream->Write(Count()));
+    });
+    const std::optional<CallResponse> response = stream->Read();
+    writer.join();
+    ASSERT_TRUE(response) << stream->Finish();
+    ASSERT_EQ(ValueOf(*response), i);
     cutter_->CutAll();
   }
   stream->WritesDone();
-  reader.join();
+  EXPECT_FALSE(stream->Read());
   EXPECT_OK(stream->Finish());
-  EXPECT_EQ(answered, 3);
 }
 
 TEST_F(LostConnectionsTest, AStreamEndsWhereItIsNotToBeOpenedAgain) {

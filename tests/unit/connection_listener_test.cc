@@ -7,11 +7,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <future>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "server/listen_socket.h"
 #include "server/unique_fd.h"
 
@@ -28,12 +29,14 @@ class ConnectionListenerTest : public ::testing::Test {
   void SetUp() override {
     std::vector<UniqueFd> sockets;
     sockets.push_back(*ListenOnTcp("127.0.0.1", 0, &port_));
-    listener_.Start(std::move(sockets), [this](int fd) { taken_.set_value(fd); });
+    listener_.Start(std::move(sockets), [this](int fd) {
+      absl::MutexLock lock(&mutex_);
+      taken_ = fd;
+    });
   }
 
   static UniqueFd NewSocket() { return UniqueFd(socket(AF_INET, SOCK_STREAM, 0)); }
   Connection Connect(UniqueFd theirs = NewSocket()) {
-    taken_ = std::promise<int>();
     Connection made;
     made.theirs = std::move(theirs);
     sockaddr_in address{};
@@ -43,12 +46,16 @@ class ConnectionListenerTest : public ::testing::Test {
     EXPECT_EQ(
         connect(made.theirs.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
         0);
-    made.ours = UniqueFd(taken_.get_future().get());
+    absl::MutexLock lock(&mutex_);
+    const auto is_taken = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_ >= 0; };
+    mutex_.Await(absl::Condition(&is_taken));
+    made.ours = UniqueFd(std::exchange(taken_, -1));
     return made;
   }
 
   int port_ = 0;
-  std::promise<int> taken_;
+  absl::Mutex mutex_;
+  int taken_ ABSL_GUARDED_BY(mutex_) = -1;
   ConnectionListener listener_{8};
 };
 
