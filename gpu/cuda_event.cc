@@ -14,7 +14,14 @@ constexpr size_t kPinnedBytes = 4096;
 constexpr size_t kFailureWordBytes = 64;  // So that no two share a line of a cache.
 static_assert(sizeof(FailureWord) <= kFailureWordBytes);
 
+constexpr absl::Duration kAtOnce = absl::Microseconds(100);
+
 }  // namespace
+
+absl::Duration EventPause::Next() const {
+  const absl::Duration passed = absl::Now() - begin_;
+  return passed < kAtOnce ? absl::ZeroDuration() : std::min(passed / 8, absl::Milliseconds(1));
+}
 
 CudaContext::~CudaContext() {
   absl::MutexLock lock(&mutex_);
@@ -40,8 +47,7 @@ absl::StatusOr<cudaEvent_t> CudaContext::TakeEvent() {
   }
   FORMWORK_RETURN_IF_ERROR(Use());
   cudaEvent_t event = nullptr;
-  FORMWORK_CUDA_RETURN_IF_ERROR(
-      cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   return event;
 }
 
@@ -107,19 +113,13 @@ absl::Status CudaEvent::Result() const {
 
 absl::Status CudaEvent::Await(absl::Time deadline) {
   if (event_ == nullptr) return status_;
-  if (deadline == absl::InfiniteFuture()) {
-    FORMWORK_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(event_));
-    return Result();
-  }
-  // CUDA waits without a deadline: look, and sleep a little longer each time.
-  absl::Duration pause = absl::Microseconds(5);
+  const EventPause pause;
   while (!Done()) {
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError("Await: the event has not happened");
     }
-    absl::SleepFor(std::min(pause, left));
-    pause = std::min(pause * 2, absl::Milliseconds(1));
+    absl::SleepFor(std::min(pause.Next(), left));
   }
   return Result();
 }

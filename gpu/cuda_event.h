@@ -10,6 +10,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/device/device.h"
 #include "gpu/cuda_status.h"
 
@@ -40,6 +42,17 @@ class CudaContext : public std::enable_shared_from_this<CudaContext> {
   std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<FailureWord*> failure_words_ ABSL_GUARDED_BY(mutex_);  // That nobody uses.
   std::vector<void*> pinned_ ABSL_GUARDED_BY(mutex_);                // What those are of.
+};
+
+/// How long to wait between two looks at events that have not happened.
+class EventPause {
+ public:
+  /// None at first, since to sleep and wake takes longer than short work does, and then an eighth
+  /// of the time that has passed, at most 1 ms.
+  absl::Duration Next() const;
+
+ private:
+  absl::Time begin_ = absl::Now();
 };
 
 class CudaEvent final : public Event {

@@ -87,16 +87,11 @@ void CudaStream::Copy(const Buffer& src, Buffer& dst) {
   if (!queue_->status().ok()) return;
   absl::Status status = queue_->context()->Use();
   if (status.ok()) status = CopyOn(queue_->stream(), src, dst);
-  queue_->Fail(status);
-  for (const Buffer* buffer : {&src, static_cast<const Buffer*>(&dst)}) {
-    // Pageable memory has been read or written by now; pinned memory may not have been.
-    if (status.ok() && !buffer->on_device()) Then([held = *buffer](const absl::Status&) {});
-  }
+  queue_->Fail(status);  // The host's memory is pageable, and has been read or written by now.
 }
 
 void CudaStream::Then(absl::AnyInvocable<void(absl::Status)> on_host) {
   completion_.Add(
-      queue_->stream(),
       std::make_shared<CudaEvent>(queue_->context(), queue_->stream(), queue_->status()),
       std::move(on_host));
 }

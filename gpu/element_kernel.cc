@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "core/base/status.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/nn.h"
@@ -28,9 +29,14 @@ absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
   }
   auto kernel = std::make_unique<ElementKernel>(op, dtype);
   FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
-  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+  const bool gradient = op.arity == 2 && absl::EndsWith(op.name, "Grad");
+  return KernelFn([&op, gradient, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
     absl::InlinedVector<const Tensor*, 3> inputs;
     for (int i = 0; i < ctx.num_inputs(); ++i) inputs.push_back(&ctx.input(i));
+    if (gradient) {
+      FORMWORK_RETURN_IF_ERROR(
+          CheckGradient(op.name, inputs[0]->shape().dims(), inputs[1]->shape().dims()));
+    }
     FailurePlace place{};
     if (kernel->may_fail()) {
       FORMWORK_ASSIGN_OR_RETURN(place, MayFail(ctx, [](uint64_t /*where*/) {

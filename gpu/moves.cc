@@ -282,8 +282,8 @@ absl::StatusOr<MovePlanner> Pad(KernelInit&) {
     MovePlan plan;
     plan.outputs.push_back(shape);
     if (shape != x) {
-      plan.fill = kWithValue ? MovePlan::Fill::kInput : MovePlan::Fill::kZeros;
-      plan.fill_input = 2;
+      plan.fill = kWithValue ? MovePlan::Fill::kValue : MovePlan::Fill::kZeros;
+      if (kWithValue) std::memcpy(&plan.fill_value, ctx.input(2).raw(), ctx.input(2).bytes());
     }
     if (x.num_elements() > 0) plan.moves.push_back({0, 0, 0, first, std::move(dims)});
     return plan;

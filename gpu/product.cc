@@ -16,6 +16,7 @@
 #include "core/ops/dims.h"
 #include "core/ops/epilogue.h"
 #include "core/ops/matmul.h"
+#include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/element_kernel.h"
 #include "gpu/register_kernels.h"
@@ -130,9 +131,14 @@ class ProductKernel {
     Tensor out = OutputOf(ctx, 0);
     const cudaStream_t stream = CudaStreamOf(StreamOf(ctx));
     if (out.num_elements() == 0) return absl::OkStatus();
-    if (geometry.k == 0 || epilogue_.scale) {
-      return Unimplemented(geometry.k == 0 ? "a product over no elements on a GPU"
-                                           : "a product with factors on a GPU");
+    if (epilogue_.scale) return Unimplemented("a product with factors on a GPU");
+    if (geometry.k == 0) {
+      if (epilogue_.bias || epilogue_.residual) {
+        return Unimplemented("a sum with a product over no elements on a GPU");
+      }
+      // Zeros, and so is what an activation makes of them.
+      FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(out.mutable_raw(), 0, out.bytes(), stream));
+      return absl::OkStatus();
     }
     int operand = 2;
     const void* const bias = epilogue_.bias ? ctx.input(operand++).raw() : nullptr;
@@ -196,14 +202,13 @@ class ProductKernel {
                        const void* bias, const void* residual, void* out,
                        cudaStream_t stream) const {
     FORMWORK_ASSIGN_OR_RETURN(const cublasLtHandle_t handle, Handle());
-    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Product> product,
+    FORMWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const Product> product,
                               Find(handle, geometry, count, x_stride, y_stride));
+    // A bias is part of the description, which other threads use with theirs: so it is of a copy.
+    cublasLtMatmulDescOpaque_t description = *product->description;
     if (bias != nullptr) {
-      // The pointer is part of the description, which other threads use for theirs.
-      FORMWORK_ASSIGN_OR_RETURN(
-          Product own, Make(geometry, count, x_stride, y_stride, &product->algorithm, bias));
-      own.workspace_bytes = product->workspace_bytes;
-      product = std::make_shared<const Product>(std::move(own));
+      FORMWORK_CUBLAS_RETURN_IF_ERROR(cublasLtMatmulDescSetAttribute(
+          &description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)));
     }
     Buffer workspace;
     if (product->workspace_bytes > 0) {
@@ -218,9 +223,9 @@ class ProductKernel {
     const void* const beta =
         residual == nullptr ? (in_double ? static_cast<const void*>(&zero) : &zero_float) : alpha;
     FORMWORK_CUBLAS_RETURN_IF_ERROR(
-        cublasLtMatmul(handle, product->description.get(), alpha, y, product->y.get(), x,
-                       product->x.get(), beta, residual == nullptr ? out : residual,
-                       product->out.get(), out, product->out.get(), &product->algorithm,
+        cublasLtMatmul(handle, &description, alpha, y, product->y.get(), x, product->x.get(), beta,
+                       residual == nullptr ? out : residual, product->out.get(), out,
+                       product->out.get(), &product->algorithm,
                        workspace ? workspace.data() : nullptr, product->workspace_bytes, stream));
     return absl::OkStatus();
   }
@@ -236,8 +241,7 @@ class ProductKernel {
       const auto found = products_.find(key);
       if (found != products_.end()) return found->second;
     }
-    FORMWORK_ASSIGN_OR_RETURN(Product made,
-                              Make(geometry, count, x_stride, y_stride, nullptr, nullptr));
+    FORMWORK_ASSIGN_OR_RETURN(Product made, Make(geometry, count, x_stride, y_stride));
     cublasLtMatmulPreference_t given = nullptr;
     FORMWORK_CUBLAS_RETURN_IF_ERROR(cublasLtMatmulPreferenceCreate(&given));
     const Preference preference(given);
@@ -260,10 +264,8 @@ class ProductKernel {
   }
 
   absl::StatusOr<Product> Make(const ProductGeometry& geometry, int64_t count, int64_t x_stride,
-                               int64_t y_stride, const cublasLtMatmulAlgo_t* algorithm,
-                               const void* bias) const {
+                               int64_t y_stride) const {
     Product product{};
-    if (algorithm != nullptr) product.algorithm = *algorithm;
     cublasLtMatmulDesc_t made = nullptr;
     FORMWORK_CUBLAS_RETURN_IF_ERROR(cublasLtMatmulDescCreate(&made, types_.compute, types_.scale));
     product.description.reset(made);
@@ -279,9 +281,6 @@ class ProductKernel {
         epilogue_.bias ? (relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS)
                        : (relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT);
     FORMWORK_CUBLAS_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    if (bias != nullptr) {
-      FORMWORK_CUBLAS_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
-    }
     const int32_t batch = static_cast<int32_t>(count);
     const auto layout = [&](bool transposed, int64_t rows, int64_t columns, int64_t stride) {
       return MakeLayout(types_.data, transposed ? columns : rows, transposed ? rows : columns,

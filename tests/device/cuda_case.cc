@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "core/base/status.h"
+#include "gpu/cuda_kernel.h"
 #include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/gpu.h"
@@ -15,26 +15,36 @@
 namespace formwork::testing {
 namespace {
 
+// Not a host function: CUDA may run those of all streams one after the other, on one thread.
+constexpr char kGateText[] = R"cuda(
+extern "C" __global__ void gate(const volatile unsigned long long* open) {
+  const unsigned long long most = 20000000000;  // 20 s, in nanoseconds.
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+  do {
+    __nanosleep(1000);
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  } while (*open == 0 && now - begin < most);
+})cuda";
+
 class CudaGate final : public Gate {
  public:
   explicit CudaGate(Stream& stream) {
-    // The callback has its own hold: it may return after this object is gone.
-    auto* held = new std::shared_ptr<absl::Notification>(open_);
-    stream.Launch({}, [&stream, held]() -> absl::Status {
-      FORMWORK_CUDA_RETURN_IF_ERROR(cudaLaunchHostFunc(CudaStreamOf(stream), &WaitForOpen, held));
-      return absl::OkStatus();
+    stream.Launch({}, [&]() -> absl::Status {
+      FORMWORK_ASSIGN_OR_RETURN(open_, stream.NewFailureWord());
+      FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, CudaKernelOf(kGateText, "gate"));
+      const void* word = &open_->step;
+      void* const arguments[] = {&word};
+      return LaunchOver(kernel, 1, 1, arguments, CudaStreamOf(stream));
     });
+    stream.Then([open = open_](const absl::Status&) {});  // The kernel still looks at it.
   }
-  ~CudaGate() override { open_->Notify(); }
+  ~CudaGate() override {
+    if (open_ != nullptr) open_->Fail(1, 0);
+  }
 
  private:
-  static void WaitForOpen(void* held) {
-    auto* open = static_cast<std::shared_ptr<absl::Notification>*>(held);
-    (*open)->WaitForNotificationWithTimeout(absl::Seconds(20));
-    delete open;
-  }
-
-  const std::shared_ptr<absl::Notification> open_ = std::make_shared<absl::Notification>();
+  std::shared_ptr<FailureWord> open_;
 };
 
 class CudaUnderTest final : public DeviceUnderTest {

@@ -38,7 +38,7 @@ absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
   FORMWORK_RETURN_IF_ERROR(made.status());
   auto planner = std::make_shared<const MovePlanner>(*std::move(made));
   const DType dtype = init.output_dtypes()[0];
-  return KernelFn([planner, dtype](KernelContext& ctx) -> absl::Status {
+  return KernelFn([planner, dtype, op = &init.op()](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const MovePlan plan, (*planner)(ctx));
     std::vector<Tensor> outputs;
     std::vector<Aligned> memory;
@@ -55,6 +55,7 @@ absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
         E* const to = reinterpret_cast<E*>(memory[0].data());
         E value{};
         if (plan.fill == MovePlan::Fill::kInput) {
+          EXPECT_FALSE(op->inputs[static_cast<size_t>(plan.fill_input)].host) << op->name;
           std::memcpy(&value, ctx.input(plan.fill_input).raw(), sizeof(E));
           return RunItems(element::FillItem<E>{&value, to}, n);
         }
