@@ -1,13 +1,17 @@
 #include "gpu/cuda_stream.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "absl/numeric/bits.h"
 #include "core/base/status.h"
 #include "gpu/item_kernel.h"
 
 namespace formwork {
 namespace {
+
+// Of what a stream keeps: larger blocks are worth a call of CUDA's.
+constexpr size_t kLargestKept = size_t{4} << 20, kMostKept = size_t{32} << 20;
+constexpr size_t kSmallestBlock = 512;
 
 // Keeps its stream for as long as it lives.
 struct CudaBlock final : BufferBlock {
@@ -37,7 +41,51 @@ absl::StatusOr<std::shared_ptr<CudaQueue>> CudaQueue::Make(std::shared_ptr<CudaC
   return std::shared_ptr<CudaQueue>(new CudaQueue(std::move(context), stream));
 }
 
+size_t CudaQueue::TakenBytes(size_t bytes) {
+  if (bytes <= kSmallestBlock) return kSmallestBlock;
+  if (bytes > kLargestKept) return bytes;
+  const size_t quarter = absl::bit_floor(bytes) / 4;
+  return (bytes + quarter - 1) / quarter * quarter;
+}
+
+absl::StatusOr<void*> CudaQueue::Take(size_t bytes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = kept_.find(bytes);
+    if (found != kept_.end() && !found->second.empty()) {
+      void* const data = found->second.back();
+      found->second.pop_back();
+      kept_bytes_ -= bytes;
+      return data;
+    }
+  }
+  FORMWORK_RETURN_IF_ERROR(context_->Use());
+  void* data = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMallocAsync(&data, bytes, stream_));
+  return data;
+}
+
+void CudaQueue::Give(void* data, size_t bytes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (bytes <= kLargestKept && kept_bytes_ + bytes <= kMostKept) {
+      kept_[bytes].push_back(data);
+      kept_bytes_ += bytes;
+      return;
+    }
+  }
+  context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
+}
+
 CudaQueue::~CudaQueue() {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [bytes, blocks] : kept_) {
+      for (void* data : blocks) {
+        context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
+      }
+    }
+  }
   // Returns at once; CUDA lets what is enqueued finish.
   context_->health().Note(CudaStatus(cudaStreamDestroy(stream_), "cudaStreamDestroy"));
 }
@@ -47,11 +95,10 @@ absl::StatusOr<BufferBlock*> CudaMemory::Allocate(size_t bytes, Stream* stream) 
       stream == nullptr ? nullptr : dynamic_cast<const CudaStream*>(&stream->inner());
   if (cuda_stream == nullptr) return InvalidArgument("Allocate: a stream of a GPU is wanted");
   const std::shared_ptr<CudaQueue>& queue = cuda_stream->queue();
-  FORMWORK_RETURN_IF_ERROR(queue->context()->Use());
   auto block = std::make_unique<CudaBlock>();
   block->bytes = bytes;
-  block->capacity = std::max<size_t>(bytes, 1);
-  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMallocAsync(&block->data, block->capacity, queue->stream()));
+  block->capacity = CudaQueue::TakenBytes(bytes);
+  FORMWORK_ASSIGN_OR_RETURN(block->data, queue->Take(block->capacity));
   block->allocator = this;
   block->device = &device_;
   block->home = queue;
@@ -60,9 +107,7 @@ absl::StatusOr<BufferBlock*> CudaMemory::Allocate(size_t bytes, Stream* stream) 
 
 void CudaMemory::Free(BufferBlock* block) {
   const std::unique_ptr<CudaBlock> cuda_block(static_cast<CudaBlock*>(block));
-  const CudaQueue& queue = *cuda_block->home;
-  queue.context()->health().Note(
-      CudaStatus(cudaFreeAsync(cuda_block->data, queue.stream()), "cudaFreeAsync"));
+  cuda_block->home->Give(cuda_block->data, cuda_block->capacity);
 }
 
 void CudaStream::Launch(const BufferAccess& /*access*/, absl::AnyInvocable<absl::Status()> work) {

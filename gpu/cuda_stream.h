@@ -5,7 +5,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -34,6 +36,15 @@ class CudaQueue final {
     if (status_.ok()) status_ = status;
   }
 
+  /// Memory for what is enqueued from here on: `bytes`, as TakenBytes says. Small blocks that were given
+  /// back are taken first, which CUDA is not asked for: its pools are under a lock that all streams
+  /// share. Errors: kResourceExhausted.
+  absl::StatusOr<void*> Take(size_t bytes);
+  /// Once what is enqueued has run. Errors are the context's.
+  void Give(void* data, size_t bytes);
+  /// What is taken for a block: at most a quarter more.
+  static size_t TakenBytes(size_t bytes);
+
  private:
   CudaQueue(std::shared_ptr<CudaContext> context, cudaStream_t stream)
       : context_(std::move(context)), stream_(stream) {}
@@ -42,6 +53,9 @@ class CudaQueue final {
   const cudaStream_t stream_;
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  // Blocks that were given back, by size; the last one is the first to be taken again.
+  std::map<size_t, std::vector<void*>> kept_ ABSL_GUARDED_BY(mutex_);
+  size_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class CudaStream final : public Stream {
@@ -65,7 +79,8 @@ class CudaStream final : public Stream {
   CudaCompletion& completion_;
 };
 
-/// The memory of `device`, a GPU: from CUDA's own pool, in the order of the block's stream.
+/// The memory of `device`, a GPU, in the order of the block's stream: from CUDA's own pool, of
+/// which a stream keeps up to 32 MiB.
 class CudaMemory final : public Allocator {
  public:
   explicit CudaMemory(const Device& device) : device_(device) {}
