@@ -10,7 +10,7 @@
 namespace formwork {
 namespace {
 
-constexpr size_t kPinnedBytes = 4096;
+constexpr size_t kWordsBytes = 4096;      // Of words that are made together.
 constexpr size_t kFailureWordBytes = 64;  // So that no two share a line of a cache.
 static_assert(sizeof(FailureWord) <= kFailureWordBytes);
 
@@ -28,6 +28,7 @@ CudaContext::~CudaContext() {
   for (cudaEvent_t event : events_) {
     health_.Note(CudaStatus(cudaEventDestroy(event), "cudaEventDestroy"));
   }
+  for (void* block : on_device_) health_.Note(CudaStatus(cudaFree(block), "cudaFree"));
   for (void* block : pinned_) health_.Note(CudaStatus(cudaFreeHost(block), "cudaFreeHost"));
 }
 
@@ -58,27 +59,53 @@ void CudaContext::GiveEvent(cudaEvent_t event) {
 
 absl::StatusOr<std::shared_ptr<FailureWord>> CudaContext::TakeFailureWord() {
   absl::MutexLock lock(&mutex_);
-  if (failure_words_.empty()) {
-    FORMWORK_RETURN_IF_ERROR(Use());
-    void* block = nullptr;
-    FORMWORK_CUDA_RETURN_IF_ERROR(
-        cudaHostAlloc(&block, kPinnedBytes, cudaHostAllocMapped | cudaHostAllocPortable));
-    pinned_.push_back(block);
-    void* on_device = nullptr;
-    FORMWORK_CUDA_RETURN_IF_ERROR(cudaHostGetDevicePointer(&on_device, block, 0));
-    if (on_device != block) {
-      return absl::UnavailableError("CUDA: host memory has another address on the GPU");
-    }
-    for (size_t at = 0; at < kPinnedBytes; at += kFailureWordBytes) {
-      failure_words_.push_back(reinterpret_cast<FailureWord*>(static_cast<char*>(block) + at));
-    }
-  }
-  FailureWord* const word = new (failure_words_.back()) FailureWord;
+  if (failure_words_.empty()) FORMWORK_RETURN_IF_ERROR(MakeFailureWords());
+  FailureWord* const word = failure_words_.back();
   failure_words_.pop_back();
-  return std::shared_ptr<FailureWord>(word, [self = shared_from_this()](FailureWord* given) {
-    absl::MutexLock lock(&self->mutex_);
-    self->failure_words_.push_back(given);
-  });
+  return std::shared_ptr<FailureWord>(
+      word, [self = shared_from_this()](FailureWord* given) { self->GiveFailureWord(given); });
+}
+
+absl::Status CudaContext::MakeFailureWords() {
+  FORMWORK_RETURN_IF_ERROR(Use());
+  void* block = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(
+      cudaHostAlloc(&block, kWordsBytes, cudaHostAllocMapped | cudaHostAllocPortable));
+  pinned_.push_back(block);
+  void* on_device = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaHostGetDevicePointer(&on_device, block, 0));
+  if (on_device != block) {
+    return absl::UnavailableError("CUDA: host memory has another address on the GPU");
+  }
+  void* twins = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMalloc(&twins, kWordsBytes));
+  on_device_.push_back(twins);
+  for (size_t at = 0; at < kWordsBytes; at += kFailureWordBytes) {
+    auto* const word = new (static_cast<char*>(block) + at) FailureWord;
+    word->twin = reinterpret_cast<FailureWord*>(static_cast<char*>(twins) + at);
+    FORMWORK_RETURN_IF_ERROR(ResetTwin(*word));
+    failure_words_.push_back(word);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaContext::ResetTwin(FailureWord& word) const {
+  const FailureWord twin{.twin = &word};
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemcpy(word.twin, &twin, sizeof(twin), cudaMemcpyHostToDevice));
+  return absl::OkStatus();
+}
+
+void CudaContext::GiveFailureWord(FailureWord* word) {
+  if (word->failed_step() != 0) {
+    absl::Status reset = Use();
+    if (reset.ok()) reset = ResetTwin(*word);
+    health_.Note(reset);
+    if (!reset.ok()) return;  // Not to be used again.
+    word->step = 0;
+    word->where = FailureWord::kNowhere;
+  }
+  absl::MutexLock lock(&mutex_);
+  failure_words_.push_back(word);
 }
 
 CudaEvent::CudaEvent(std::shared_ptr<CudaContext> context, cudaStream_t stream, absl::Status status)

@@ -31,17 +31,22 @@ class CudaContext : public std::enable_shared_from_this<CudaContext> {
   absl::StatusOr<cudaEvent_t> TakeEvent();
   /// An event that something still waits for may go back: a wait is for what was recorded before.
   void GiveEvent(cudaEvent_t event);
-  /// A word that the host and the GPU reach at one address, kept for reuse. The context outlives
-  /// it.
+  /// A word in pinned host memory, with a twin in the GPU's, kept for reuse. The context outlives
+  /// it. It is given back once no kernel uses it.
   absl::StatusOr<std::shared_ptr<FailureWord>> TakeFailureWord();
 
  private:
+  absl::Status MakeFailureWords() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ResetTwin(FailureWord& word) const;
+  void GiveFailureWord(FailureWord* word);
+
   const int ordinal_;
   CudaHealth health_;
   absl::Mutex mutex_;
   std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<FailureWord*> failure_words_ ABSL_GUARDED_BY(mutex_);  // That nobody uses.
-  std::vector<void*> pinned_ ABSL_GUARDED_BY(mutex_);                // What those are of.
+  std::vector<void*> pinned_ ABSL_GUARDED_BY(mutex_);                // What those are of,
+  std::vector<void*> on_device_ ABSL_GUARDED_BY(mutex_);             // and their twins.
 };
 
 /// How long to wait between two looks at events that have not happened.

@@ -7,6 +7,7 @@
 struct FailureWord {  // core/device/failure_word.h
   uint64_t step;
   uint64_t where;
+  FailureWord* twin;
 };
 #else
 #pragma once
@@ -42,7 +43,8 @@ struct MayFailItem {
 
 #ifdef __CUDACC_RTC__
 // Whether a step before `step` has failed: then the kernel does nothing. For all threads of a
-// block, of which one looks, since the word is the host's memory. Null: none can have.
+// block, of which one looks. The word is in the GPU's memory: each look at the host's would take a
+// microsecond, one block after the other. Null: none can have.
 __device__ __forceinline__ bool FailedEarlier(const FailureWord* word, uint64_t step) {
   if (word == nullptr) return false;
   __shared__ uint64_t failed;
@@ -54,8 +56,10 @@ __device__ __forceinline__ bool FailedEarlier(const FailureWord* word, uint64_t 
 
 FORMWORK_ELEMENT void Fail(const MayFailItem& may_fail, uint64_t where) {
 #ifdef __CUDACC_RTC__
-  // The first among the GPU's own threads; the host looks when the kernel has ended.
-  atomicMin(&may_fail.word->where, where);
+  // The first among the GPU's own threads; the host looks at its word when the kernel has ended.
+  FailureWord* const of_host = may_fail.word->twin;
+  atomicMin(&of_host->where, where);
+  *static_cast<volatile uint64_t*>(&of_host->step) = may_fail.step;
   *static_cast<volatile uint64_t*>(&may_fail.word->step) = may_fail.step;
 #else
   may_fail.word->Fail(may_fail.step, std::min(may_fail.word->where, where));

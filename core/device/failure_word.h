@@ -16,7 +16,12 @@ struct FailureWord {
 
   uint64_t step = 0;          ///< The number of the step that has failed; 0: none has.
   uint64_t where = kNowhere;  ///< The smallest of what its threads have said, of its own meaning.
+  /// Of a device that reaches host memory slowly: the word in its own memory, at which its kernels
+  /// look. There it is the host's word, which the one that fails writes as well. Null: there is
+  /// one.
+  FailureWord* twin = nullptr;
 
+  FailureWord* of_kernels() { return twin == nullptr ? this : twin; }
   uint64_t failed_step() { return std::atomic_ref(step).load(std::memory_order_acquire); }
   /// As a kernel does that runs on the host.
   void Fail(uint64_t of_step, uint64_t at) {

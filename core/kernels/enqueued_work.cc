@@ -140,7 +140,8 @@ absl::StatusOr<FailurePlace> MayFail(KernelContext& ctx, EnqueuedStatus::Explain
 }
 
 FailureWord* EarlierFailure(KernelContext& ctx) {
-  return static_cast<WorkScope&>(ctx.call()).work().word();
+  FailureWord* const word = static_cast<WorkScope&>(ctx.call()).work().word();
+  return word == nullptr ? nullptr : word->of_kernels();
 }
 
 absl::StatusOr<FailurePlace> Work::MayFail(EnqueuedStatus::Explain explain) const {
@@ -153,7 +154,7 @@ absl::StatusOr<FailurePlace> Work::MayFail(EnqueuedStatus::Explain explain) cons
                                 [&node = node_, calls = calls_, explain = std::move(explain)](
                                     uint64_t where) { return AtNode(node, calls, explain(where)); },
                                 effects_));
-  return FailurePlace{word, static_cast<uint64_t>(step_)};
+  return FailurePlace{word->of_kernels(), static_cast<uint64_t>(step_)};
 }
 
 void Work::AddInput(const Tensor& value) {
