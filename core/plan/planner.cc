@@ -47,8 +47,15 @@ struct Unplanned {
 absl::StatusOr<Unplanned> Prepare(std::string key, Graph graph,
                                   const std::vector<PartialShape>& arg_shapes, PlannerScope& scope,
                                   RelaxedRegions* regions = nullptr) {
-  const PassContext passes{scope.library,           scope.context.ops, scope.context.kernels,
-                           scope.context.allocator, scope.budget,      regions};
+  const KernelRegistry* const of_device =
+      scope.context.device ? &scope.context.device->kernels : nullptr;
+  const PassContext passes{scope.library,
+                           scope.context.ops,
+                           scope.context.kernels,
+                           scope.context.allocator,
+                           scope.budget,
+                           of_device,
+                           regions};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
   if (regions != nullptr && !regions->why_none.empty()) {
     return absl::FailedPreconditionError(regions->why_none);

@@ -133,8 +133,10 @@ FUNCTIONS = [
 ]
 
 
-def dump(concrete, inputs, folder):
-  """Writes graph.pb, cut.json and raw little-endian values."""
+def dump(concrete, inputs, folder, most_bytes=None):
+  """Writes graph.pb, cut.json and raw little-endian values; of those that are larger than
+  `most_bytes` the beginning, which is repeated.
+  """
   import tensorflow as tf
   os.makedirs(folder, exist_ok=True)
   with open(os.path.join(folder, "graph.pb"), "wb") as f:
@@ -144,8 +146,12 @@ def dump(concrete, inputs, folder):
   def entry(name, array):
     path = "v%d.bin" % (len(cut["inputs"]) + len(cut["captures"]))
     array = np.asarray(array)
-    array.tofile(os.path.join(folder, path))
-    return {"name": name, "dtype": array.dtype.name, "shape": list(array.shape), "file": path}
+    data = array.tobytes()
+    repeats = most_bytes is not None and len(data) > most_bytes
+    with open(os.path.join(folder, path), "wb") as f:
+      f.write(data[:most_bytes] if repeats else data)
+    return {"name": name, "dtype": array.dtype.name, "shape": list(array.shape), "file": path,
+            "repeats": repeats}
 
   specs = [t for t in concrete.inputs][:len(inputs)]
   for spec, value in zip(specs, inputs):

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# run.sh: the device conformance suite and the kernels' tests on this machine's GPU, and a folder to
-# carry to another machine.
+# run.sh: the device conformance suite, the kernels' tests and a benchmark on this machine's GPU, and
+# a folder to carry to another machine.
 #
 # Builds the preset cuda's tests and puts them with the shared libraries that they need, but for
 # CUDA's, into build/gpu-bundle/, and that into build/gpu-bundle.tar.gz, to be carried. There `run`
 # needs no package of ours, only a driver, CUDA 13's libraries and a glibc at least as new as the one
-# here. Without a GPU it says so, skips what needs one, and exits 0.
+# here; the benchmark (bench.py) needs PyTorch. Without a GPU it says so, skips what needs one, and
+# exits 0.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bundle=build/gpu-bundle
-tests=(formwork_device_tests formwork_gpu_tests)
+tests=(formwork_device_tests formwork_gpu_tests engine_bench)
 
 mkdir -p build
-cmake --preset cuda >build/configure-cuda.log 2>&1 || { cat build/configure-cuda.log; exit 1; }
+cmake --preset cuda -DFORMWORK_BUILD_BENCH=ON >build/configure-cuda.log 2>&1 ||
+  { cat build/configure-cuda.log; exit 1; }
 cmake --build --preset cuda --target "${tests[@]}" -- --quiet
 
 rm -rf "$bundle"
@@ -31,10 +33,14 @@ for test in "${tests[@]}"; do
     xargs -r -I{} cp -Lu {} "$bundle/lib/"
 done
 cp tests/ops/*.optest "$bundle/tests/ops/"
+cp tests/gpu/bench.py tests/bench/rounds.py "$bundle/"
+build/venv/bin/python tests/gpu/functions.py "$bundle/functions" 2>build/gpu-functions.log ||
+  { cat build/gpu-functions.log; exit 1; }
 
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash
-# run [GTEST FLAGS]: the tests on a GPU, and a last line that counts them. Exits 0 if none failed.
+# run [GTEST FLAGS]: the tests on a GPU, the benchmark beside PyTorch, whose results are in
+# results.json, and a last line that counts the tests. Exits 0 if none failed.
 set -uo pipefail
 cd "$(dirname "$0")"
 # CUDA's libraries where its installer, or pip, puts them.
@@ -54,7 +60,11 @@ if [ $((passed + failed + skipped)) = 0 ]; then
   echo "no test ran" >&2
   [ "$status" != 0 ] || status=1
 fi
-[ "$skipped" = 0 ] || echo "no GPU that this build can use is at hand"
+if [ "$skipped" = 0 ]; then
+  python3 bench.py --engine ./engine_bench --functions functions --out results.json
+else
+  echo "no GPU that this build can use is at hand"
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"
 RUN

@@ -25,8 +25,8 @@ class PassTest : public ::testing::Test {
     if (!imported.ok()) return imported.status().ToString();
     Graph graph = *imported->graph;
     PassBudget budget = budget_;
-    const PassContext context{imported->library, world_.ops, world_.kernels, world_.allocator,
-                              budget};
+    const PassContext context{imported->library, world_.ops, world_.kernels,
+                              world_.allocator,  budget,     device_kernels_};
     switch (pass) {
       case Pass::kInline:
         InlineCalls(graph, context);
@@ -62,8 +62,39 @@ class PassTest : public ::testing::Test {
   }
 
   GraphWorld world_;
+  const KernelRegistry* device_kernels_ = nullptr;
   PassBudget budget_{.inlined = 1000};
 };
+
+TEST_F(PassTest, NodesBecomeOneWhereTheDeviceHasAKernelForIt) {
+  const auto after = [this] {
+    return After(Pass::kAll, R"(
+      x0 = Placeholder dtype=float
+      x = EnsureShape(x0) T=float shape=shape:[24,50]
+      g = Const float[1,50] 2
+      b = Const float[1,50] 3
+      a = Const int32[1] -1
+      e = Const float[] 0.01
+      m = Mean(x, a) T=float Tidx=int32 keep_dims=true
+      d = SquaredDifference(x, m) T=float
+      v = Mean(d, a) T=float Tidx=int32 keep_dims=true
+      s = AddV2(v, e) T=float
+      r = Rsqrt(s) T=float
+      i = Mul(r, g) T=float
+      n = Neg(m) T=float
+      k = Mul(n, i) T=float
+      q = AddV2(k, b) T=float
+      p = Mul(x, i) T=float
+      y = AddV2(p, q) T=float
+    )",
+                 {{"x0:0", DType::kFloat}}, {"y:0"});
+  };
+  EXPECT_THAT(after(), ::testing::HasSubstr("_MklLayerNorm"));
+  KernelRegistry device(world_.ops);
+  device_kernels_ = &device;
+  EXPECT_THAT(after(), ::testing::AllOf(::testing::HasSubstr("Rsqrt"),
+                                        ::testing::Not(::testing::HasSubstr("_MklLayerNorm"))));
+}
 
 TEST_F(PassTest, AnUpdateByWhatIsComputedIsAStoreOfTheSum) {
   EXPECT_EQ(After(Pass::kSimplify,

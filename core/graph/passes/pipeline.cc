@@ -14,10 +14,10 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
-  FuseLayerNorms(graph, context);
-  FuseAttention(graph, context);
+  if (context.Runs("_MklLayerNorm")) FuseLayerNorms(graph, context);
+  if (context.Runs("_Attention")) FuseAttention(graph, context);
   FuseEpilogues(graph, context);
-  if (UsesOfPanels().gates) {  // Else nothing is won.
+  if (UsesOfPanels().gates && context.Runs("_GateMatMul")) {  // Else nothing is won.
     Prune(graph);
     FuseGates(graph, context);
   }

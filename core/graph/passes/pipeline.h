@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/device/buffer.h"
 #include "core/graph/graph.h"
@@ -30,8 +31,16 @@ struct PassContext {
   const KernelRegistry& kernels;  ///< The CPU's, for folding.
   Allocator& allocator;
   PassBudget& budget;
+  /// Of a plan for a device, the device's: several nodes become one only where it has a kernel for
+  /// that. Null: the CPU runs all.
+  const KernelRegistry* device_kernels = nullptr;
   /// Of the graph of a relaxed call: it is divided, and these are filled in. Null: it is not.
   RelaxedRegions* regions = nullptr;
+
+  /// Whether there is a kernel for what several nodes would become.
+  bool Runs(absl::string_view fused) const {
+    return device_kernels == nullptr || device_kernels->Find(fused) != nullptr;
+  }
 };
 
 /// Runs all passes in order: inline calls, divide into regions where that is asked for, simplify
