@@ -21,7 +21,7 @@ cuda=
 for option; do
   case $option in
     --tests) packages+=("${test_packages[@]}") ;;
-    --cuda) cuda=1 ;;
+    --cuda) cuda=1; packages+=(xz-utils) ;;
     *) echo "setup.sh: no such option: $option" >&2; exit 2 ;;
   esac
 done

@@ -3,7 +3,7 @@
 # a folder to carry to another machine.
 #
 # Builds the preset cuda's tests and puts them with the shared libraries that they need, but for
-# CUDA's, into build/gpu-bundle/, and that into build/gpu-bundle.tar.gz, to be carried. There `run`
+# CUDA's, into build/gpu-bundle/, and that into build/gpu-bundle.tar.xz, to be carried. There `run`
 # needs no package of ours, only a driver, CUDA 13's libraries and a glibc at least as new as the one
 # here; the benchmark (bench.py) needs PyTorch. Without a GPU it says so, skips what needs one, and
 # exits 0.
@@ -69,8 +69,8 @@ echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"
 RUN
 chmod +x "$bundle/run"
-tar -C build -czf "$bundle.tar.gz" "${bundle#build/}"
-mib=$(du -m --apparent-size "$bundle.tar.gz" | cut -f1)
-echo "$bundle.tar.gz: $mib MiB, $(du -sm "$bundle" | cut -f1) unpacked"
+XZ_OPT=-T0 tar -C build -cJf "$bundle.tar.xz" "${bundle#build/}"
+mib=$(du -m --apparent-size "$bundle.tar.xz" | cut -f1)
+echo "$bundle.tar.xz: $mib MiB, $(du -sm "$bundle" | cut -f1) unpacked"
 [ "$mib" -le 60 ] || { echo "the bundle is larger than 60 MiB" >&2; exit 1; }
 exec "$bundle/run"
