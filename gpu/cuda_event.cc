@@ -20,7 +20,7 @@ constexpr absl::Duration kAtOnce = absl::Microseconds(100);
 
 absl::Duration EventPause::Next() const {
   const absl::Duration passed = absl::Now() - begin_;
-  return passed < kAtOnce ? absl::ZeroDuration() : std::min(passed / 8, absl::Milliseconds(1));
+  return passed < kAtOnce ? absl::ZeroDuration() : std::min(passed / 32, absl::Microseconds(250));
 }
 
 CudaContext::~CudaContext() {
@@ -48,7 +48,8 @@ absl::StatusOr<cudaEvent_t> CudaContext::TakeEvent() {
   }
   FORMWORK_RETURN_IF_ERROR(Use());
   cudaEvent_t event = nullptr;
-  FORMWORK_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  FORMWORK_CUDA_RETURN_IF_ERROR(
+      cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
   return event;
 }
 
@@ -142,6 +143,10 @@ absl::Status CudaEvent::Await(absl::Time deadline) {
   if (event_ == nullptr) return status_;
   const EventPause pause;
   while (!Done()) {
+    if (deadline == absl::InfiniteFuture() && pause.Next() > absl::ZeroDuration()) {
+      FORMWORK_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(event_));
+      break;
+    }
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError("Await: the event has not happened");

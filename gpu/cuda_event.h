@@ -52,8 +52,8 @@ class CudaContext : public std::enable_shared_from_this<CudaContext> {
 /// How long to wait between two looks at events that have not happened.
 class EventPause {
  public:
-  /// None at first, since to sleep and wake takes longer than short work does, and then an eighth
-  /// of the time that has passed, at most 1 ms.
+  /// None for the first 100 us, since to sleep and wake takes longer than short work does, and then
+  /// a 32nd of the time that has passed, at most 250 us.
   absl::Duration Next() const;
 
  private:
