@@ -1,39 +1,41 @@
 #!/usr/bin/env bash
-# run.sh: the device conformance suite, the kernels' tests and a benchmark on this machine's GPU, and
-# a folder to carry to another machine.
+# run.sh: the device conformance suite, the kernels' tests, a server's and a benchmark on this
+# machine's GPU, and a folder to carry to another machine.
 #
 # Builds the preset cuda's tests and puts them with the shared libraries that they need, but for
 # CUDA's, into build/gpu-bundle/, and that into build/gpu-bundle.tar.xz, to be carried. There `run`
 # needs no package of ours, only a driver, CUDA 13's libraries and a glibc at least as new as the one
-# here; the benchmark (bench.py) needs PyTorch. Without a GPU it says so, skips what needs one, and
-# exits 0.
+# here; what is of a server needs the client's dependencies, and the benchmark PyTorch. Without a GPU
+# it says so, skips what needs one, and exits 0.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bundle=build/gpu-bundle
-tests=(formwork_device_tests formwork_gpu_tests engine_bench)
+programs=(formwork_device_tests formwork_gpu_tests engine_bench formwork-server)
 
 mkdir -p build
 cmake --preset cuda -DFORMWORK_BUILD_BENCH=ON >build/configure-cuda.log 2>&1 ||
   { cat build/configure-cuda.log; exit 1; }
-cmake --build --preset cuda --target "${tests[@]}" -- --quiet
+cmake --build --preset cuda --target "${programs[@]}" -- --quiet
 
 rm -rf "$bundle"
 mkdir -p "$bundle/lib" "$bundle/tests/ops"
-for test in "${tests[@]}"; do
-  binary=build/cuda/bin/$test
+for program in "${programs[@]}"; do
+  binary=build/cuda/bin/$program
   missing=$(ldd "$binary" | awk '/not found/ {print $1}')
   if [ -n "$missing" ]; then
-    echo "$test: libraries not found: $missing" >&2
+    echo "$program: libraries not found: $missing" >&2
     exit 1
   fi
-  strip -o "$bundle/$test" "$binary"
+  strip -o "$bundle/$program" "$binary"
   # The C library, the driver and CUDA belong to the machine that runs it.
   ldd "$binary" | awk '$2 == "=>" {print $3}' |
     grep -Ev '/lib(c|m|dl|pthread|rt|resolv|cuda|cudart|nvrtc|cublas|cublasLt)\.so|/ld-linux' |
     xargs -r -I{} cp -Lu {} "$bundle/lib/"
 done
 cp tests/ops/*.optest "$bundle/tests/ops/"
-cp tests/gpu/bench.py tests/bench/rounds.py "$bundle/"
+cp tests/gpu/bench.py tests/gpu/server_checks.py tests/bench/rounds.py "$bundle/"
+mkdir "$bundle/python"
+cp -r build/venv/lib/python3*/site-packages/formwork "$bundle/python/"
 build/venv/bin/python tests/gpu/functions.py "$bundle/functions" 2>build/gpu-functions.log ||
   { cat build/gpu-functions.log; exit 1; }
 
@@ -55,6 +57,14 @@ status=0
 ./formwork_device_tests --gtest_filter='*/cuda' "$@" 2>&1 | tee "$log" || status=1
 ./formwork_gpu_tests "$@" 2>&1 | tee -a "$log" || status=1
 count() { grep -cE "^\[ +$1 \] [A-Za-z]+[/.][A-Za-z/.]+.* \([0-9]+ ms\)$" "$log"; }
+if [ "$(count SKIPPED)" = 0 ]; then
+  if python3 -c 'import google.protobuf, grpc, ml_dtypes, numpy' 2>/dev/null; then
+    PYTHONPATH=python python3 server_checks.py --server ./formwork-server --functions functions 2>&1 |
+      tee -a "$log" || status=1
+  else
+    echo "no grpcio, protobuf, ml_dtypes or numpy: the server is not tried"
+  fi
+fi
 passed=$(count OK); failed=$(count FAILED); skipped=$(count SKIPPED)
 if [ $((passed + failed + skipped)) = 0 ]; then
   echo "no test ran" >&2
