@@ -70,9 +70,11 @@ TEST_F(PassTest, NodesBecomeOneWhereTheDeviceHasAKernelForIt) {
   const auto after = [this] {
     return After(Pass::kAll, R"(
       x0 = Placeholder dtype=float
+      g0 = Placeholder dtype=float
+      b0 = Placeholder dtype=float
       x = EnsureShape(x0) T=float shape=shape:[24,50]
-      g = Const float[1,50] 2
-      b = Const float[1,50] 3
+      g = EnsureShape(g0) T=float shape=shape:[1,50]
+      b = EnsureShape(b0) T=float shape=shape:[1,50]
       a = Const int32[1] -1
       e = Const float[] 0.01
       m = Mean(x, a) T=float Tidx=int32 keep_dims=true
@@ -87,7 +89,8 @@ TEST_F(PassTest, NodesBecomeOneWhereTheDeviceHasAKernelForIt) {
       p = Mul(x, i) T=float
       y = AddV2(p, q) T=float
     )",
-                 {{"x0:0", DType::kFloat}}, {"y:0"});
+                 {{"x0:0", DType::kFloat}, {"g0:0", DType::kFloat}, {"b0:0", DType::kFloat}},
+                 {"y:0"});
   };
   EXPECT_THAT(after(), ::testing::HasSubstr("_MklLayerNorm"));
   KernelRegistry device(world_.ops);
