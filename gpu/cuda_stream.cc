@@ -158,7 +158,8 @@ void CudaStream::CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& 
   if (status.ok()) status = queue_->context()->Use();
   if (status.ok()) {
     // Any step that has failed is one before this.
-    status = EnqueueUnitCopy(*copy, src.data(), dst.data(), {word.of_kernels(), 0}, queue_->stream());
+    status =
+        EnqueueUnitCopy(*copy, src.data(), dst.data(), {word.of_kernels(), 0}, queue_->stream());
   }
   queue_->Fail(status);
 }

@@ -36,9 +36,9 @@ class CudaQueue final {
     if (status_.ok()) status_ = status;
   }
 
-  /// Memory for what is enqueued from here on: `bytes`, as TakenBytes says. Small blocks that were given
-  /// back are taken first, which CUDA is not asked for: its pools are under a lock that all streams
-  /// share. Errors: kResourceExhausted.
+  /// Memory for what is enqueued from here on: `bytes`, as TakenBytes says. Small blocks that were
+  /// given back are taken first, which CUDA is not asked for: its pools are under a lock that all
+  /// streams share. Errors: kResourceExhausted.
   absl::StatusOr<void*> Take(size_t bytes);
   /// Once what is enqueued has run. Errors are the context's.
   void Give(void* data, size_t bytes);
