@@ -5,6 +5,8 @@
 // so many threads call side by side, each with a function and variables of its own; wall time is
 // then of the round, by the calls of all of them.
 
+#include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iostream>
@@ -45,8 +47,8 @@ formwork::Tensor ReadTensor(const std::string& folder, const nlohmann::json& ent
   auto tensor =
       formwork::Tensor::Allocate(engine.allocator(), dtype, formwork::Shape::Trusted(dims));
   if (!tensor.ok()) Fail(tensor.status());
-  const bool repeats =
-      entry.value("repeats", false);  // The file is the beginning, again and again.
+  // Then the file is the value's beginning, of which it is made again and again.
+  const bool repeats = entry.value("repeats", false);
   if (repeats ? bytes.empty() : bytes.size() != tensor->bytes()) {
     Fail(absl::InternalError("a dumped value has a wrong size"));
   }
