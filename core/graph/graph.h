@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/hash_map.h"
 #include "core/ops/attr.h"
+#include "core/ops/element_group.h"
 #include "core/ops/op_def.h"
 
 namespace formwork {
@@ -52,6 +53,9 @@ struct Node {
   /// Of a parameter that is a handle: it is of another resource than every other one that says so.
   bool distinct = false;
   Tensor constant;
+  /// Of a plan for a device: the node is several, of elementwise ops, and its op is
+  /// ElementGroupOp's.
+  std::shared_ptr<const ElementGroup> group = nullptr;
   /// Of a node of control flow, once InlineCalls has been there: the functions that its attrs name,
   /// in their order. Parameter i of each is the i-th of the node's inputs after those of its own.
   /// A fork's inputs and outputs are those of its bodies, one after the other.

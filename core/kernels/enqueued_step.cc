@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/kernels/enqueued_work.h"
@@ -26,6 +29,9 @@ class Issue {
         ticket_(streams_.ticket()),
         step_(streams_.NextStep()) {}
 
+  /// Whether the error that Run gave has a node's name already.
+  bool names_itself() const { return names_itself_; }
+
   absl::Status Run() {
     for (int i = 0; i < ctx_.num_inputs(); ++i) {
       const Tensor& input = ctx_.input(i);
@@ -36,6 +42,7 @@ class Issue {
     }
     if (node_.op->loads_variable) return Load();
     if (node_.op->stores_variable) return Store();
+    if (node_.group != nullptr) return RunGroup();
     if (node_.kernel == nullptr || std::find(node_.host_outputs.begin(), node_.host_outputs.end(),
                                              true) != node_.host_outputs.end()) {
       return RunOnHost();
@@ -69,14 +76,21 @@ class Issue {
   }
 
   absl::Status Store() {
-    const ResourceHandle handle = Handle(0);
     const Tensor& value = ctx_.input(1);
-    FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ticket_.TypeOf(handle));
-    if (!type->parts[0].shape.Accepts(value.shape()) || !ticket_.IsInitialized(handle) ||
-        ShapeOf(handle) != value.shape()) {
+    if (!HasValueOf(Handle(0), value.dtype(), value.shape())) {
       // What the variable was could not be kept if an earlier step has failed: so it must not.
       FORMWORK_RETURN_IF_ERROR(streams_.Ready());
     }
+    return StoreIn(Handle(0), value);
+  }
+
+  bool HasValueOf(ResourceHandle handle, DType dtype, const Shape& shape) {
+    const absl::StatusOr<Tensor> value = ticket_.Read(handle);
+    return value.ok() && value->dtype() == dtype && value->shape() == shape;
+  }
+
+  // A copy of `value`, which work before it makes.
+  absl::Status StoreIn(ResourceHandle handle, const Tensor& value) {
     FORMWORK_ASSIGN_OR_RETURN(const Tensor before, HostValueOnDevice(handle));
     FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
                               ticket_.WriteEnqueued(handle, value.dtype(), value.shape()));
@@ -106,6 +120,98 @@ class Issue {
                                   : copy->to.Write(copy->from.Read(on), on, word);
                   });
     return absl::OkStatus();
+  }
+
+  // Where the step is the last to hold a variable's value, it lets go of that before the store, so
+  // that the variable is changed in place: each element is read before it is written.
+  absl::Status RunGroup() {
+    const ElementGroup& group = *node_.group;
+    const int inputs = static_cast<int>(group.inputs.size());
+    absl::InlinedVector<const Shape*, 16> of_inputs;
+    for (int i = 0; i < inputs; ++i) of_inputs.push_back(&ctx_.input(i).shape());
+    absl::InlinedVector<Shape, 4> shapes(group.outputs.size());
+    names_itself_ = true;
+    FORMWORK_RETURN_IF_ERROR(group.OutputShapes(of_inputs, absl::MakeSpan(shapes)));
+    // The store that each output is the memory of: of those to a variable of its shape the first.
+    absl::InlinedVector<int, 4> store_of(group.outputs.size(), -1);
+    absl::InlinedVector<ResourceHandle, 4> handles;
+    bool late = false;
+    for (size_t s = 0; s < group.stores.size(); ++s) {
+      const uint16_t k = group.stores[s].output;
+      const DType dtype = group.dtype(group.outputs[k]);
+      handles.push_back(Handle(inputs + static_cast<int>(s)));
+      const absl::Status fits = ticket_.CheckAssign(handles[s], dtype, shapes[k]);
+      if (!fits.ok()) return Annotate(fits, absl::StrCat("node '", group.stores[s].node, "'"));
+      const bool has_value = HasValueOf(handles[s], dtype, shapes[k]);
+      late = late || !has_value;
+      if (has_value && store_of[k] < 0) store_of[k] = static_cast<int>(s);
+    }
+    names_itself_ = false;
+    if (late) FORMWORK_RETURN_IF_ERROR(streams_.Ready());  // As Store.
+    auto work = std::make_unique<Work>(node_, streams_, step_, ctx_.call());
+    // The variables' memory that may be written while it is read. Not where the work computes: a
+    // result could then be there before all is read.
+    absl::InlinedVector<const BufferBlock*, 4> in_place;
+    if (streams_.stream().enqueues() &&
+        std::all_of(shapes.begin(), shapes.end(),
+                    [&](const Shape& shape) { return shape == shapes[0]; })) {
+      for (const int s : store_of) {
+        if (s >= 0) in_place.push_back(ticket_.Read(handles[s])->buffer().block());
+      }
+    }
+    for (int i = 0; i < inputs; ++i) {
+      const Tensor& input = ctx_.input(i);
+      if (ctx_.inputs()[i].owned && input.on_device() && input.shape() == shapes[0] &&
+          absl::c_linear_search(in_place, input.buffer().block())) {
+        work->AddInputInPlace(input);
+        ctx_.TakeInput(i);  // And let go of.
+      } else {
+        work->AddInput(input);
+      }
+    }
+    std::deque<Tensor> held;  // Until the work is enqueued.
+    absl::Status opened;
+    for (size_t k = 0; k < shapes.size() && opened.ok(); ++k) {
+      const DType dtype = group.dtype(group.outputs[k]);
+      opened = store_of[k] < 0 ? AddOutput(*work, k, dtype, shapes[k])
+                               : AddStored(*work, k, handles[store_of[k]], dtype, shapes[k], held);
+    }
+    Launch(std::move(work), opened);
+    FORMWORK_RETURN_IF_ERROR(opened);
+    for (size_t s = 0; s < handles.size(); ++s) {
+      const uint16_t k = group.stores[s].output;
+      if (store_of[k] == static_cast<int>(s)) continue;
+      FORMWORK_RETURN_IF_ERROR(StoreIn(handles[s], ctx_.output(k)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddOutput(Work& work, size_t k, DType dtype, const Shape& shape) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor output, streams_.Allocate(dtype, shape));
+    ctx_.SetOutput(static_cast<int>(k), std::move(output));
+    work.AddOutput(ctx_.output(static_cast<int>(k)));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddStored(Work& work, size_t k, ResourceHandle handle, DType dtype,
+                         const Shape& shape, std::deque<Tensor>& held) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor before, HostValueOnDevice(handle));
+    FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
+                              ticket_.WriteEnqueued(handle, dtype, shape));
+    held.push_back(before.has_value() ? std::move(before) : std::move(write.before));
+    ctx_.SetOutput(static_cast<int>(k), std::move(write.after));
+    work.AddStored(held.back(), ctx_.output(static_cast<int>(k)));
+    return absl::OkStatus();
+  }
+
+  // Where it has not been put together as a whole, variables that are open already keep their
+  // values.
+  void Launch(std::unique_ptr<Work> work, const absl::Status& opened) {
+    if (!opened.ok()) {
+      streams_.status()->Fail(step_, AtNode(node_, streams_.calls(), opened), streams_.effects());
+      work->Skip();
+    }
+    Work::Launch(std::move(work));
   }
 
   // Of a variable whose value is in host memory, a copy; else no value.
@@ -155,18 +261,11 @@ class Issue {
     auto work = std::make_unique<Work>(node_, streams_, step_, ctx_.call());
     std::deque<Tensor> held;  // Until the work is enqueued.
     for (size_t k = 0; k < shapes.size(); ++k) {
-      FORMWORK_ASSIGN_OR_RETURN(held.emplace_back(),
-                                streams_.Allocate(node_.output_dtypes[k], shapes[k]));
-      work->AddOutput(held.back());
-      ctx_.SetOutput(static_cast<int>(k), held.back());
+      FORMWORK_RETURN_IF_ERROR(AddOutput(*work, k, node_.output_dtypes[k], shapes[k]));
     }
     for (int i = 0; i < ctx_.num_inputs(); ++i) work->AddInput(ctx_.input(i));
     const absl::Status opened = OpenVariables(*work, held);
-    if (!opened.ok()) {
-      streams_.status()->Fail(step_, AtNode(node_, streams_.calls(), opened), streams_.effects());
-      work->Skip();  // A variable that is open already keeps its value.
-    }
-    Work::Launch(std::move(work));
+    Launch(std::move(work), opened);
     return opened;
   }
 
@@ -272,6 +371,7 @@ class Issue {
   StreamScope& streams_;
   AccessTicket& ticket_;
   const int64_t step_;
+  bool names_itself_ = false;
 };
 
 }  // namespace
@@ -280,11 +380,14 @@ KernelFn MakeEnqueuedStep(DeviceNode node) {
   return KernelFn([node = std::move(node)](KernelContext& ctx) -> absl::Status {
     StreamScope& streams = *ctx.call().streams();
     FORMWORK_RETURN_IF_ERROR(streams.MayGoOn());
-    const absl::Status status = Issue(node, ctx).Run();
+    Issue issue(node, ctx);
+    const absl::Status status = issue.Run();
     if (status.ok() && node.effect) streams.NoteEffect();
     if (status.ok() || IsWaiting(status)) return status;
     const absl::Status earlier = streams.status()->Get();
-    return earlier.ok() ? AtNode(node, streams.calls(), status) : earlier;
+    if (!earlier.ok()) return earlier;
+    return issue.names_itself() ? InCalls(streams.calls(), status)
+                                : AtNode(node, streams.calls(), status);
   });
 }
 

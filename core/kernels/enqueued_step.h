@@ -26,6 +26,9 @@ struct DeviceNode {
   const OpDef* op = nullptr;
   std::shared_ptr<const AttrMap> attrs;
   std::vector<DType> input_dtypes, output_dtypes;
+  /// Of a node that is a group, whose stores the step does itself: a variable that has a value of
+  /// the result's shape becomes the memory that the kernel writes.
+  std::shared_ptr<const ElementGroup> group = nullptr;
   bool effect = false;             ///< That others can see.
   std::vector<bool> host_outputs;  ///< Those that are made in host memory (ArgDef::host).
   /// The device's. Null: it has none, or the node is of the host.

@@ -131,8 +131,22 @@ absl::Status WorkScope::Destroy(ResourceHandle /*handle*/, bool /*ignore_missing
 absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::string>& calls,
                     const absl::Status& status) {
   HeapScope unlimited(nullptr);  // To say what was refused must not be refused.
-  const absl::Status named = Annotate(status, absl::StrCat("node '", node.name, "'"));
-  return calls == nullptr ? named : Annotate(named, *calls);
+  return InCalls(calls, Annotate(status, absl::StrCat("node '", node.name, "'")));
+}
+
+absl::Status InCalls(const std::shared_ptr<const std::string>& calls, const absl::Status& status) {
+  const HeapScope unlimited(nullptr);  // As above.
+  return calls == nullptr ? status : Annotate(status, *calls);
+}
+
+bool IsStored(KernelContext& ctx, int i) {
+  return static_cast<WorkScope&>(ctx.call()).work().stored(static_cast<size_t>(i)) != nullptr;
+}
+
+Tensor ValueBefore(KernelContext& ctx, int i) {
+  Work::Stored* const stored =
+      static_cast<WorkScope&>(ctx.call()).work().stored(static_cast<size_t>(i));
+  return stored != nullptr && stored->before ? stored->before->Read(&StreamOf(ctx)) : Tensor();
 }
 
 absl::StatusOr<FailurePlace> MayFail(KernelContext& ctx, EnqueuedStatus::Explain explain) {
@@ -158,19 +172,38 @@ absl::StatusOr<FailurePlace> Work::MayFail(EnqueuedStatus::Explain explain) cons
 }
 
 void Work::AddInput(const Tensor& value) {
-  if (value.on_device()) {
-    streams_.NoteRead(value);
-    access_.reads.push_back(&value.buffer());
-    inputs_.push_back({views_.size(), Tensor()});
-    views_.emplace_back(value);
-  } else {
+  if (!value.on_device()) {
     inputs_.push_back({kNoView, value});
+    return;
   }
+  access_.reads.push_back(&value.buffer());
+  AddInputInPlace(value);
+}
+
+void Work::AddInputInPlace(const Tensor& value) {
+  streams_.NoteRead(value);
+  inputs_.push_back({views_.size(), Tensor()});
+  views_.emplace_back(value);
 }
 
 void Work::AddOutput(const Tensor& value) {
   access_.writes.push_back(&value.buffer());
   outputs_.emplace_back(value);
+}
+
+void Work::AddStored(const Tensor& before, const Tensor& after) {
+  Stored& stored = stored_.emplace_back();
+  stored.output = outputs_.size();
+  AddOutput(after);
+  if (before.buffer().block() == after.buffer().block()) return;
+  access_.reads.push_back(&before.buffer());
+  stored.before.emplace(before);
+}
+
+Work::Stored* Work::stored(size_t output) const {
+  const auto found = std::find_if(stored_.begin(), stored_.end(),
+                                  [&](const Stored& stored) { return stored.output == output; });
+  return found == stored_.end() ? nullptr : &*found;
 }
 
 void Work::AddRead(ResourceHandle handle, const ResourceType& type, const Tensor& value) {
@@ -220,7 +253,13 @@ absl::Status Work::Run(Stream* stream) {
     if (!variable.after || !variable.before) continue;
     FORMWORK_RETURN_IF_ERROR(variable.after->Write(variable.before->Read(stream), stream));
   }
-  if (skipped_ || status_->FailedBefore(step_)) return absl::OkStatus();
+  if (skipped_ || status_->FailedBefore(step_)) {
+    for (Stored& stored : stored_) {
+      if (!stored.before) continue;
+      FORMWORK_RETURN_IF_ERROR(outputs_[stored.output].Write(stored.before->Read(stream), stream));
+    }
+    return absl::OkStatus();
+  }
   absl::Status status = CatchOutOfMemory([&] { return RunKernel(stream); });
   status.Update(CheckNothingHeld());
   // A failure is the call's, not the stream's.
@@ -232,11 +271,28 @@ absl::Status Work::CheckNothingHeld() const {
   const auto held = [](const DeviceView& view) { return view.held(); };
   bool any = std::any_of(views_.begin(), views_.end(), held) ||
              std::any_of(outputs_.begin(), outputs_.end(), held);
+  any |= std::any_of(stored_.begin(), stored_.end(), [&](const Stored& stored) {
+    return stored.before && stored.before->held();
+  });
   for (const WorkVariable& variable : variables_) {
     any |=
         (variable.before && variable.before->held()) || (variable.after && variable.after->held());
   }
   return any ? Internal(node_.op->name, " keeps memory of the device") : absl::OkStatus();
+}
+
+absl::Status Work::MoveApart(absl::Span<Tensor> outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool in_others = std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& view) {
+      return &view != &outputs_[i] && view.block.data == outputs[i].raw();
+    });
+    if (!in_others) continue;
+    FORMWORK_ASSIGN_OR_RETURN(
+        Tensor apart, Tensor::Allocate(host_, outputs[i].dtype(), outputs[i].shape()));
+    if (apart.bytes() > 0) std::memcpy(apart.mutable_raw(), outputs[i].raw(), apart.bytes());
+    outputs[i] = std::move(apart);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Work::RunKernel(Stream* stream) {
@@ -256,6 +312,9 @@ absl::Status Work::RunKernel(Stream* stream) {
     WorkScope scope(memory_, variables_, outputs_, *stream, *this, call_);
     KernelContext ctx(scope, refs, absl::MakeSpan(outputs));
     FORMWORK_RETURN_IF_ERROR((*node_.kernel)(ctx));
+  }
+  if (stream == nullptr) {
+    FORMWORK_RETURN_IF_ERROR(MoveApart(absl::MakeSpan(outputs)));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (stream != nullptr && !outputs[i].has_value()) continue;

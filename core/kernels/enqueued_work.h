@@ -106,6 +106,8 @@ class WorkScope final : public CallScope, private ResourceAccess {
 /// in.
 absl::Status AtNode(const DeviceNode& node, const std::shared_ptr<const std::string>& calls,
                     const absl::Status& status);
+/// The same of what has a node's name already.
+absl::Status InCalls(const std::shared_ptr<const std::string>& calls, const absl::Status& status);
 
 // For the kernels of a device whose work enqueues, which run in a WorkScope:
 
@@ -118,6 +120,11 @@ inline Stream& StreamOf(KernelContext& ctx) {
 inline Tensor OutputOf(KernelContext& ctx, int i) {
   return static_cast<WorkScope&>(ctx.call()).output(i).Read(&StreamOf(ctx));
 }
+/// Of a group: whether its output i is the next value of a variable.
+bool IsStored(KernelContext& ctx, int i);
+/// What such an output has to be where an earlier step has failed (EarlierFailure): the value that
+/// the variable had. Without value where that is there already, for the memory is the same.
+Tensor ValueBefore(KernelContext& ctx, int i);
 
 /// Where the kernel of a step says that it has failed: `word->step` is then to be `step`, and
 /// `word->where` the smallest of what its threads have met.
@@ -153,7 +160,12 @@ class Work {
 
   // Values on the device outlive Launch.
   void AddInput(const Tensor& value);
+  /// The same of one on the device that need not live on: its memory is one of those that are
+  /// stored to.
+  void AddInputInPlace(const Tensor& value);
   void AddOutput(const Tensor& value);
+  /// The same of an output that is a variable's next value, and what it was; both on the device.
+  void AddStored(const Tensor& before, const Tensor& after);
   void AddRead(ResourceHandle handle, const ResourceType& type, const Tensor& value);
   /// Both on the device.
   void AddWrite(ResourceHandle handle, const ResourceType& type, const Tensor& before,
@@ -167,6 +179,12 @@ class Work {
   /// While it is launched, of work that enqueues.
   absl::StatusOr<FailurePlace> MayFail(EnqueuedStatus::Explain explain) const;
   FailureWord* word() const { return status_->word(); }
+  struct Stored {
+    size_t output = 0;
+    std::optional<DeviceView> before = {};  ///< Where that is other memory.
+  };
+  /// Null where the output is none.
+  Stored* stored(size_t output) const;
 
  private:
   static constexpr size_t kNoView = ~size_t{0};
@@ -179,6 +197,8 @@ class Work {
   // `stream`: where it enqueues; null where it computes.
   absl::Status Run(Stream* stream);
   absl::Status RunKernel(Stream* stream);
+  // Of what computes: a kernel may have been given the memory of its outputs in another order.
+  absl::Status MoveApart(absl::Span<Tensor> outputs);
   // After the kernel: the memory is no longer there for it.
   absl::Status CheckNothingHeld() const;
 
@@ -194,6 +214,7 @@ class Work {
   Allocator& host_;
   BufferAccess access_;
   std::deque<DeviceView> views_, outputs_;
+  mutable std::deque<Stored> stored_;  // Its views count who reads them.
   std::vector<Input> inputs_;
   std::deque<WorkVariable> variables_;
 };

@@ -29,6 +29,7 @@
 #include "core/base/stop_flag.h"
 #include "core/device/buffer.h"
 #include "core/ops/attr.h"
+#include "core/ops/element_group.h"
 #include "core/ops/op_def.h"
 #include "core/resource/resource_access.h"
 #include "core/tensor/tensor.h"
@@ -127,6 +128,7 @@ class KernelContext {
   bool CanOverwrite(int i) const { return inputs_[i].owned && inputs_[i].tensor->unique(); }
 
   void SetOutput(int i, Tensor value) { outputs_[i] = std::move(value); }
+  const Tensor& output(int i) const { return outputs_[i]; }  ///< As it has been set.
   /// Allocates output i; the pointer holds until the kernel returns. Plain data is uninitialised.
   absl::StatusOr<Tensor*> AllocateOutput(int i, DType dtype, const Shape& shape) {
     // Most values of a loop are small: they need no allocator and no copy.
@@ -157,6 +159,15 @@ class KernelContext {
 using KernelFn = absl::AnyInvocable<absl::Status(KernelContext&) const>;
 using KernelFactory = absl::StatusOr<KernelFn> (*)(KernelInit&);
 
+/// How a device runs groups of elementwise nodes (core/ops/element_group.h).
+struct GroupKernels {
+  /// Its inputs are the group's, its outputs too; handles of what is stored come behind the inputs,
+  /// and are not the kernel's to look at.
+  absl::StatusOr<KernelFn> (*make)(const ElementGroup& group) = nullptr;
+  /// Whether a group may have such an instruction.
+  bool (*takes)(absl::string_view op, absl::Span<const DType> operands, DType result) = nullptr;
+};
+
 /// The kernels of one device. Built once by a Register function, then read by many threads.
 class KernelRegistry {
  public:
@@ -172,8 +183,13 @@ class KernelRegistry {
   KernelFactory Find(absl::string_view op) const;
   std::vector<std::string> Names() const;  ///< Sorted.
 
+  void SetGroups(const GroupKernels& groups) { groups_ = groups; }
+  /// Null where the device has none.
+  const GroupKernels* groups() const { return groups_.make == nullptr ? nullptr : &groups_; }
+
  private:
   const OpRegistry& ops_;
+  GroupKernels groups_;
   absl::flat_hash_map<std::string, KernelFactory> factories_;
 };
 

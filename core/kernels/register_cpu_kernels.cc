@@ -7,6 +7,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterClientFunctionCpuKernels(registry);
   RegisterVariableCpuKernels(registry);
   RegisterElementwiseCpuKernels(registry);
+  RegisterGroupCpuKernels(registry);
   RegisterReductionCpuKernels(registry);
   RegisterMatmulCpuKernels(registry);
   RegisterSegmentCpuKernels(registry);

@@ -14,6 +14,7 @@ void RegisterFunctionCpuKernels(KernelRegistry& registry);
 void RegisterClientFunctionCpuKernels(KernelRegistry& registry);
 void RegisterVariableCpuKernels(KernelRegistry& registry);
 void RegisterElementwiseCpuKernels(KernelRegistry& registry);
+void RegisterGroupCpuKernels(KernelRegistry& registry);
 void RegisterReductionCpuKernels(KernelRegistry& registry);
 void RegisterMatmulCpuKernels(KernelRegistry& registry);
 void RegisterSegmentCpuKernels(KernelRegistry& registry);

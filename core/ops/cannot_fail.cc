@@ -151,6 +151,7 @@ bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
       "_Attention",
       "_GateMatMul",
       "_MklLayerNorm",
+      "fused",  // ElementGroupOp: refused before it is enqueued, or never.
   };
   const bool divides_integers = op == "RealDiv" && !outputs.empty() && IsInteger(outputs[0]);
   return ops->contains(op) && !divides_integers;

@@ -77,16 +77,13 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
       scope_.bytes += sizeof(Plan::Fallback) + node.name.size();
     }
   }
-  const KernelFactory factory = context_.kernels.Find(node.op->name);
-  if (factory == nullptr && of_device == nullptr) {
+  functions_access_ = Access::kNone;
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel,
+                            MakeKernel(body, node, context_.kernels, first_state));
+  if (kernel == nullptr && of_device == nullptr) {
     scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
     body.refs[i].resize(node.output_dtypes.size());
     return absl::OkStatus();
-  }
-  KernelFn kernel;
-  functions_access_ = Access::kNone;
-  if (factory != nullptr) {
-    FORMWORK_ASSIGN_OR_RETURN(kernel, MakeKernel(body, node, factory, first_state));
   }
   std::vector<Plan::Ref> inputs = InputsOf(body, node);
   if (placement) {
@@ -97,6 +94,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   }
   const uint32_t index = NewKernel(std::move(kernel));
   Plan::Instruction& instruction = NewStep(body, i, Plan::Code::kKernel, index, inputs);
+  if (node.group != nullptr) NoteParts(*node.group);
   if (placement) {
     std::copy(placement->outputs.begin(), placement->outputs.end(),
               plan_->memory.end() - placement->outputs.size());
@@ -157,9 +155,9 @@ absl::Status Emitter::AddHandle(Body& body, int32_t i) {
 
 absl::Status Emitter::AddBeginning(Body& body, int32_t i) {
   const Node& node = body.graph.nodes[i];
-  const KernelFactory factory = context_.kernels.Find(node.op->name);
-  if (factory == nullptr) return absl::OkStatus();
-  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, factory, plan_->states.size()));
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel,
+                            MakeKernel(body, node, context_.kernels, plan_->states.size()));
+  if (kernel == nullptr) return absl::OkStatus();
   // It is given the handle, and what the op is.
   Node begun = node;
   begun.inputs.insert(begun.inputs.begin(), {i, 0});
@@ -271,10 +269,9 @@ absl::StatusOr<bool> Emitter::AddFused(Body& body, const FusionUnit& unit) {
   std::vector<KernelFn> kernels;
   for (int32_t i : unit.nodes) {
     const Node& node = body.graph.nodes[i];
-    const KernelFactory factory = context_.kernels.Find(node.op->name);
-    if (factory == nullptr) return false;
     FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel,
-                              MakeKernel(body, node, factory, plan_->states.size()));
+                              MakeKernel(body, node, context_.kernels, plan_->states.size()));
+    if (kernel == nullptr) return false;
     kernels.push_back(std::move(kernel));
   }
   FORMWORK_ASSIGN_OR_RETURN(std::optional<FusedStep> fused,
@@ -312,10 +309,15 @@ void Emitter::AddScalars(Body& body, const FusionUnit& unit) {
 }
 
 absl::StatusOr<KernelFn> Emitter::MakeKernel(const Body& body, const Node& node,
-                                             KernelFactory factory, size_t first_state) {
+                                             const KernelRegistry& kernels, size_t first_state) {
   const auto compile = [this](const FuncAttr& function) { return KernelFunctionOf(function); };
-  NodeInit init(body.graph, node, *plan_, first_state, compile);
-  absl::StatusOr<KernelFn> kernel = factory(init);
+  absl::StatusOr<KernelFn> kernel = KernelFn();
+  if (node.group != nullptr) {
+    kernel = kernels.groups()->make(*node.group);
+  } else if (const KernelFactory factory = kernels.Find(node.op->name)) {
+    NodeInit init(body.graph, node, *plan_, first_state, compile);
+    kernel = factory(init);
+  }
   if (!kernel.ok()) return Annotate(kernel.status(), absl::StrCat("node '", node.name, "'"));
   return kernel;
 }
@@ -335,9 +337,8 @@ int Emitter::StreamOf(const Body& body, int32_t i, const NodePlacement& placemen
 }
 
 absl::StatusOr<KernelFn> Emitter::MakeDeviceKernel(const Body& body, const Node& node) {
-  const KernelFactory factory = device().kernels.Find(node.op->name);
-  if (factory == nullptr) return KernelFn();
-  absl::StatusOr<KernelFn> kernel = MakeKernel(body, node, factory, plan_->states.size());
+  absl::StatusOr<KernelFn> kernel =
+      MakeKernel(body, node, device().kernels, plan_->states.size());
   // Of a dtype, say, that the host's takes.
   if (absl::IsUnimplemented(kernel.status())) return KernelFn();
   return kernel;
@@ -352,6 +353,7 @@ absl::StatusOr<KernelFn> Emitter::PutOnDevice(Body& body, const Node& node,
   step.op = node.op;
   step.attrs = node.attrs;
   step.output_dtypes = node.output_dtypes;
+  step.group = node.group;
   step.effect = HasEffect(node);
   for (size_t k = 0; k < inputs.size(); ++k) {
     step.input_dtypes.push_back(body.graph.dtype(node.inputs[k]));
@@ -396,12 +398,22 @@ void Emitter::NewUnitStep(Body& body, const FusionUnit& unit, Plan::Code code, s
   instruction.target = static_cast<uint32_t>(target);
   const auto add_part = [&](int32_t i) {
     const Node& node = body.graph.nodes[i];
-    if (node.kind != NodeKind::kOp) return;
-    plan_->labels.back().parts.push_back(node.name);
-    scope_.bytes += sizeof(std::string) + node.name.size();
+    if (node.kind == NodeKind::kOp) NotePart(node.name);
   };
   std::for_each(unit.nodes.begin(), unit.nodes.end(), add_part);
   std::for_each(unit.stores.begin(), unit.stores.end(), add_part);
+}
+
+void Emitter::NotePart(const std::string& node) {
+  plan_->labels.back().parts.push_back(node);
+  scope_.bytes += sizeof(std::string) + node.size();
+}
+
+void Emitter::NoteParts(const ElementGroup& group) {
+  for (const ElementGroup::Instruction& instruction : group.instructions) {
+    NotePart(instruction.node);
+  }
+  for (const ElementGroup::Store& store : group.stores) NotePart(store.node);
 }
 
 void Emitter::NoteAccess(const Body& body, int32_t i,

@@ -77,9 +77,10 @@ class Emitter : private ProgramBuilder {
   // False where the unit is to be single steps.
   absl::StatusOr<bool> AddFused(Body& body, const FusionUnit& unit);
   void AddScalars(Body& body, const FusionUnit& unit);
-  // `first_state`: how many of the plan's states came before the node's.
-  absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node, KernelFactory factory,
-                                      size_t first_state);
+  // Empty: `kernels` have none. `first_state`: how many of the plan's states came before the
+  // node's.
+  absl::StatusOr<KernelFn> MakeKernel(const Body& body, const Node& node,
+                                      const KernelRegistry& kernels, size_t first_state);
   // Of a plan for a device.
   NodePlacement PlacementOf(const Body& body, const Node& node) const;
   // Where its work goes. `enqueued`: it is the device's.
@@ -96,6 +97,9 @@ class Emitter : private ProgramBuilder {
                              const std::vector<Plan::Ref>& inputs);
   // An instruction whose outputs are those of the unit. Its inputs are to be added.
   void NewUnitStep(Body& body, const FusionUnit& unit, Plan::Code code, size_t target);
+  // That the step that has just been added is of several nodes.
+  void NotePart(const std::string& node);
+  void NoteParts(const ElementGroup& group);
   // What the step that has just been added does to resources.
   void NoteAccess(const Body& body, int32_t i, absl::FunctionRef<Access(size_t k)> access_by);
   static std::vector<Plan::Ref> InputsOf(const Body& body, const Node& node);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/match.h"
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/reduction/reduced_program.h"
@@ -13,6 +15,8 @@ namespace {
 
 // A block of each live register has to stay in the first-level cache.
 constexpr size_t kMostNodesInUnit = 128;
+// Of a device: what a kernel has in registers, and its arguments.
+constexpr size_t kMostNodesOnDevice = 64;
 
 // A size that may be unknown: then it is taken to be large.
 int64_t Times(int64_t size, int64_t dim) {
@@ -72,9 +76,12 @@ bool MayEndCall(const Graph& graph, const Node& node) {
 // groups never depend on each other in a circle.
 class Grouping {
  public:
-  Grouping(const Graph& graph, const KernelRegistry& kernels)
+  Grouping(const Graph& graph, const KernelRegistry& kernels, const KernelRegistry* device)
       : graph_(graph),
         kernels_(kernels),
+        device_(device),
+        most_nodes_(device == nullptr ? kMostNodesInUnit : kMostNodesOnDevice),
+        elements_(graph.nodes.size()),
         group_of_(graph.nodes.size(), -1),
         readers_(graph.nodes.size()),
         depthwise_inputs_(graph.nodes.size()),
@@ -107,16 +114,41 @@ class Grouping {
     return node.kind == NodeKind::kOp && node.op->name == op &&
            node.output_dtypes[0] == DType::kFloat;
   }
+  // Of a device: whether it is its work. Integers and truth values that do not come of floats may
+  // be what the host decides by.
+  bool RunsOnDevice(const Node& node) const {
+    if (node.wants_host) return false;
+    bool floats = IsFloating(node.output_dtypes[0]);
+    absl::InlinedVector<DType, 3> dtypes;
+    for (const Edge& edge : node.inputs) {
+      dtypes.push_back(graph_.dtype(edge));
+      floats = floats || IsFloating(dtypes.back()) || elements_[edge.node];
+    }
+    if (!floats || !device_->groups()->takes(node.op->name, dtypes, node.output_dtypes[0])) {
+      return false;
+    }
+    // Its operands may have as many elements and differ all the same.
+    return !absl::EndsWith(node.op->name, "Grad") ||
+           (graph_.shape(node.inputs[0]).known_rank() &&
+            graph_.shape(node.inputs[0]) == graph_.shape(node.inputs[1]));
+  }
+  // Of a node that computes scalars alone, which a device has no program of.
+  std::optional<size_t> RegistersOf(const Node& node) const {
+    if (device_ != nullptr) return std::nullopt;
+    return ScalarRegisters(graph_, node, kernels_);
+  }
+
   // Whether it is a convolution that a depthwise one alone reads.
   bool WaitsForDepthwise(int32_t i) const {
-    return depthwise_inputs_[i] && readers_[i] == 1 && IsFloat(graph_.nodes[i], "Conv2D");
+    return device_ == nullptr && depthwise_inputs_[i] && readers_[i] == 1 && IsFloat(graph_.nodes[i], "Conv2D");
   }
 
   void Visit(int32_t i) {
     const Node& node = graph_.nodes[i];
+    elements_[i] = FusableOp(graph_, node) != nullptr && (device_ == nullptr || RunsOnDevice(node));
     if (!MayPassStores(node)) EmitStores();
     if (StoreWaits(i)) return;
-    if (const std::optional<size_t> registers = ScalarRegisters(graph_, node, kernels_)) {
+    if (const std::optional<size_t> registers = RegistersOf(node)) {
       return VisitScalar(i, *registers);
     }
     if (scalars_may_end_call_ && HasEffect(node)) Emit(scalars_);
@@ -125,7 +157,7 @@ class Grouping {
       if (reduces_[edge.node]) Emit(Find(group_of_[edge.node]));
     }
     if (VisitReduction(i)) return;
-    const bool waits = FusableOp(graph_, node) != nullptr;
+    const bool waits = elements_[i];
     int32_t joined = -1;
     for (const Edge& edge : node.inputs) {
       const int32_t g = Find(group_of_[edge.node]);
@@ -174,7 +206,7 @@ class Grouping {
       return graph_.nodes[node.inputs[0].node].distinct && !waiting_.contains(node.inputs[0]);
     }
     if (FusableOp(graph_, node) != nullptr) return true;
-    return ScalarRegisters(graph_, node, kernels_).has_value() && !MayEndCall(graph_, node);
+    return RegistersOf(node).has_value() && !MayEndCall(graph_, node);
   }
   void EmitStores() {
     std::vector<int32_t> stores;
@@ -185,12 +217,13 @@ class Grouping {
 
   // Whether it has joined the group that makes what it reduces.
   bool VisitReduction(int32_t i) {
+    if (device_ != nullptr) return false;
     const int trailing = TrailingDimsReduced(graph_, graph_.nodes[i]);
     if (trailing == 0) return false;
     const int32_t g = Find(group_of_[graph_.nodes[i].inputs[0].node]);
     if (g < 0) return false;
     Group& group = groups_[g];
-    if (group.nodes.empty() || group.scalars || group.nodes.size() >= kMostNodesInUnit ||
+    if (group.nodes.empty() || group.scalars || group.nodes.size() >= most_nodes_ ||
         (group.trailing != 0 && group.trailing != trailing)) {
       return false;
     }
@@ -219,7 +252,7 @@ class Grouping {
   bool CanJoin(const Node& node, int32_t g, int32_t joined) const {
     const size_t size = groups_[g].nodes.size() + (joined < 0 ? 0 : groups_[joined].nodes.size());
     const int a = groups_[g].trailing, b = joined < 0 ? 0 : groups_[joined].trailing;
-    return !groups_[g].scalars && size < kMostNodesInUnit && (a == 0 || b == 0 || a == b) &&
+    return !groups_[g].scalars && size < most_nodes_ && (a == 0 || b == 0 || a == b) &&
            graph_.nodes[groups_[g].nodes.front()].output_shapes[0] == node.output_shapes[0];
   }
 
@@ -266,6 +299,9 @@ class Grouping {
 
   const Graph& graph_;
   const KernelRegistry& kernels_;
+  const KernelRegistry* const device_;
+  const size_t most_nodes_;
+  std::vector<bool> elements_;  // By node, as far as visited: whether it may be in a group.
   std::vector<int32_t> group_of_;
   std::vector<int32_t> parent_;
   std::vector<int32_t> readers_;        // By node: how often its outputs are read.
@@ -302,8 +338,9 @@ const BlockOp* FusableOp(const Graph& graph, const Node& node) {
   return op;
 }
 
-std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels) {
-  std::vector<FusionUnit> units = Grouping(graph, kernels).Run();
+std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels,
+                                   const KernelRegistry* device) {
+  std::vector<FusionUnit> units = Grouping(graph, kernels, device).Run();
   std::vector<int32_t> unit_of(graph.nodes.size(), -1);
   for (size_t u = 0; u < units.size(); ++u) {
     for (int32_t n : units[u].nodes) unit_of[n] = static_cast<int32_t>(u);

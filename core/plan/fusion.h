@@ -37,8 +37,10 @@ struct FusionUnit {
 /// to find out. A reduction along trailing dimensions of what a group makes is a part of the group,
 /// and nobody in it reads what that gives. A store of what a group makes waits with it, where the
 /// variable is known to be another than those of what comes between, so that the values that a step
-/// of training gives a parameter and its moments are one group.
-std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels);
+/// of training gives a parameter and its moments are one group. `kernels`: the CPU's. `device`: of
+/// a plan for that, which has groups, in which nothing is reduced.
+std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels,
+                                   const KernelRegistry* device = nullptr);
 
 /// One step for a whole unit of elementwise nodes and reductions, or of two convolutions; its
 /// outputs are the unit's, and its errors name the node that they are of. The handles of the unit's

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
+#include "core/plan/element_groups.h"
 #include "core/plan/lanes.h"
 #include "core/plan/planner_scope.h"
 
@@ -60,7 +61,11 @@ absl::StatusOr<Unplanned> Prepare(std::string key, Graph graph,
   if (regions != nullptr && !regions->why_none.empty()) {
     return absl::FailedPreconditionError(regions->why_none);
   }
-  if (scope.context.lanes && !scope.context.device) ForkLanes(graph);
+  if (of_device != nullptr) {
+    GroupElements(graph, scope.context.kernels, *of_device);
+  } else if (scope.context.lanes) {
+    ForkLanes(graph);
+  }
   std::vector<FunctionCall> calls = CallsOf(graph);
   return Unplanned{std::move(key), std::move(graph), std::move(calls)};
 }

@@ -136,6 +136,9 @@ class AccessTicket final : public ResourceAccess {
   /// Errors: as Assign.
   absl::Status AssignEnqueued(ResourceHandle handle, Tensor value);
 
+  /// Whether the variable could be assigned such a value: what Assign would refuse for that.
+  absl::Status CheckAssign(ResourceHandle handle, DType dtype, const Shape& shape);
+
   /// Counts a variable as what it is to be assigned, so that Assign does not fail for that. Errors:
   /// kResourceExhausted if its namespace may not hold so much.
   absl::Status Reserve(ResourceHandle handle, size_t bytes);

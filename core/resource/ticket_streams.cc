@@ -88,6 +88,12 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
   return write;
 }
 
+absl::Status AccessTicket::CheckAssign(ResourceHandle handle, DType dtype, const Shape& shape) {
+  FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
+  FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));
+  return CheckFits(*entry->resource, Tensor::ShapeOnly(dtype, shape));
+}
+
 absl::Status AccessTicket::AssignEnqueued(ResourceHandle handle, Tensor value) {
   FORMWORK_ASSIGN_OR_RETURN(Entry * entry, GetVariable(handle));
   FORMWORK_RETURN_IF_ERROR(CheckWritten(*entry));

@@ -26,6 +26,7 @@ constexpr absl::string_view kHead = R"(
   first = Const int32[1] 0
   both = Const int32[2] 0 1
   flat = Const int32[1] 16
+  square = Const int32[2] 4 4
   rate = Const float[] 0.125
   nought = Const float[] 0
 )";
@@ -120,7 +121,7 @@ class Writer {
   }
 
   void Add() {
-    switch (Random(18)) {
+    switch (Random(20)) {
       case 0:
         return NewValue(Line("AddV2($0, $1) T=float", Value(), Value()));
       case 1:
@@ -171,7 +172,10 @@ class Writer {
       case 13: {
         const std::string mean = Line("Mean($0, both) T=float", Value());
         Target("AssignAddVariableOp(s, $0) dtype=float", mean);
-        const std::string scale = Line("ReadVariableOp(s) dtype=float");
+        // Used at once, where a group would wait: a missing wait could not be seen once the host
+        // has waited meanwhile.
+        const std::string scale = Line("BroadcastTo($0, square) T=float Tidx=int32",
+                                       Line("ReadVariableOp(s) dtype=float"));
         return NewValue(Line("Mul($0, $1) T=float", Value(), scale));
       }
       case 14: {
@@ -182,11 +186,23 @@ class Writer {
         const std::string scale = Line("Cast($0) SrcT=int32 DstT=float", count);
         return NewValue(Line("RealDiv($0, $1) T=float", Value(), scale));
       }
-      case 15:
+      case 15: {  // One step, which changes both where they are.
+        const std::string moment =
+            Line("Mul($0, rate) T=float", Line("ReadVariableOp(a) dtype=float"));
+        const std::string next = Line("AddV2($0, $1) T=float", moment, Value());
+        const std::string by = Line("Mul($0, rate) T=float", next);
+        const std::string less =
+            Line("Sub($0, $1) T=float", Line("ReadVariableOp(b) dtype=float"), by);
+        Target("AssignVariableOp(a, $0) dtype=float", next);
+        return Target("AssignVariableOp(b, $0) dtype=float", less);
+      }
+      case 16:  // Its size is that of other values, too.
+        return Target("AssignVariableOp(d, $0) dtype=float", Line("Neg($0) T=float", Value()));
+      case 17:
         return Call(
             "StatefulPartitionedCall($0, $1, i) Tin=[resource,float,int32] Tout=[float] f=@step",
             Variable(), Value());
-      case 16:
+      case 18:
         return Call(
             "StatefulPartitionedCall($0, $1, i) Tin=[resource,float,int32] Tout=[float] "
             "f=@steps",

@@ -71,10 +71,8 @@ TEST_F(SeveralStreamsTest, ABranchGoesToAStreamOfItsOwnAndComesBack) {
 3: %4@device = MatMul(%2 %1!) 'b' stream 1 wait 1 drop %1
 4: %5@device = MatMul(%3! %2) 'c' drop %3
 5: %6@device = MatMul(%4! %2!) 'd' stream 1 drop %4 %2
-6: %7@device = Exp(%5!) 'e' drop %5
-7: %8@device = Exp(%6!) 'f' stream 1 drop %6
-8: %9@device = AddV2(%7! %8!) 'y' wait 7 drop %7 %8
-9: return %9!
+6: %7@device = fused(%5! %6!) 'y' wait 5 drop %5 %6
+7: return %7!
 )");
   RunAsOnTheCpu(Matrix());
 }
@@ -95,9 +93,9 @@ TEST_F(SeveralStreamsTest, OneChainStaysOnOneStream) {
 TEST_F(SeveralStreamsTest, WhatMayFailByValueStaysOnStreamZero) {
   Make(R"(
     x = Placeholder dtype=float
-    i = Placeholder dtype=int64
+    i = Placeholder dtype=float
     axis = Const int32[] 0
-    f = Cast(i) SrcT=int64 DstT=float
+    f = Softmax(i) T=float
     j = Cast(f) SrcT=float DstT=int64
     a = MatMul(x, x) T=float
     b = MatMul(a, x) T=float
@@ -106,18 +104,18 @@ TEST_F(SeveralStreamsTest, WhatMayFailByValueStaysOnStreamZero) {
     k = GatherV2(h, j, axis) Tparams=float Tindices=int64 Taxis=int32
     y = AddV2(b, k) T=float
   )",
-       {{"x:0", DType::kFloat}, {"i:0", DType::kInt64}}, {"y:0"});
+       {{"x:0", DType::kFloat}, {"i:0", DType::kFloat}}, {"y:0"});
   EXPECT_EQ(Text(), R"(#0 = int32[] 0
 0: %2@device = copy(%1!) drop %1
-1: %3@device = Cast(%2!) 'f' drop %2
-2: %4@device = Cast(%3!) 'j' drop %3
-3: %5@device = copy(%0!) stream 1 drop %0
-4: %6@device = MatMul(%5 %5) 'a' stream 1
-5: %7@device = MatMul(%6! %5) 'b' stream 1 drop %6
-6: %8@device = GatherV2(%5! %4 #0) 'g' wait 3 drop %5
-7: %9@device = GatherV2(%8! %4 #0) 'h' drop %8
-8: %10@device = GatherV2(%9! %4! #0) 'k' drop %9 %4
-9: %11@device = AddV2(%7! %10!) 'y' wait 5 drop %7 %10
+1: %3@device = Softmax(%2!) 'f' drop %2
+2: %4@device = copy(%0!) stream 1 drop %0
+3: %5@device = MatMul(%4 %4) 'a' stream 1
+4: %6@device = MatMul(%5! %4) 'b' stream 1 drop %5
+5: %7@device = Cast(%3!) 'j' drop %3
+6: %8@device = GatherV2(%4! %7 #0) 'g' wait 2 drop %4
+7: %9@device = GatherV2(%8! %7 #0) 'h' drop %8
+8: %10@device = GatherV2(%9! %7! #0) 'k' drop %9 %7
+9: %11@device = AddV2(%6! %10!) 'y' wait 4 drop %6 %10
 10: return %11!
 )");
 }
@@ -136,9 +134,9 @@ TEST_F(SeveralStreamsTest, ALoopsBodyForksFromStreamZeroAndJoinsIt) {
       next = AddV2(k, one:output:0) T=int32
       a = MatMul(t, t) T=float
       b = MatMul(t, t) T=float transpose_a=true
-      c = Tanh(a:product:0) T=float
-      d = Tanh(b:product:0) T=float
-      y = AddV2(c:y:0, d:y:0) T=float
+      c = Softmax(a:product:0) T=float
+      d = Softmax(b:product:0) T=float
+      y = AddV2(c:softmax:0, d:softmax:0) T=float
     end
   )",
        {{"x:0", DType::kFloat}}, {"w:1"});
@@ -152,8 +150,8 @@ TEST_F(SeveralStreamsTest, ALoopsBodyForksFromStreamZeroAndJoinsIt) {
 4: %4@host = AddV2(%2! #1) 'w/body/next' drop %2
 5: %5@device = MatMul(%3 %3) 'w/body/a'
 6: %6@device = MatMul(%3 %3) 'w/body/b' stream 1 wait 3 drop %3
-7: %7@device = Tanh(%5!) 'w/body/c' drop %5
-8: %8@device = Tanh(%6!) 'w/body/d' stream 1 drop %6
+7: %7@device = Softmax(%5!) 'w/body/c' drop %5
+8: %8@device = Softmax(%6!) 'w/body/d' stream 1 drop %6
 9: %9@device = AddV2(%7! %8!) 'w/body/y' wait 8 drop %7 %8
 10: %2@host %3@device = %4! %9!
 11: %10@host = Less(%2 #2) 'w/cond/l'
@@ -183,14 +181,14 @@ TEST_F(SeveralStreamsTest, AVariableIsReadWhereItIsUsedAndWrittenOnStreamZero) {
 2: AssignVariableOp(%1 %2) 'i'
 3: %3@device = MatMul(%2 %2) 'p' stream 1 wait 1
 4: %4@device = MatMul(%3! %2) 'q' stream 1 drop %3
-5: %5@device = Tanh(%4!) 'r' stream 1 drop %4
-6: %6@device = ReadVariableOp(%1) 'o' stream 2
-7: %7@device = MatMul(%6! %2!) 's' stream 2 wait 1 drop %6 %2
-8: %8@device = Tanh(%7!) 't' stream 2 drop %7
-9: AssignAddVariableOp(%1 %5!) 'w' wait 5 drop %5
-10: %9@device = ReadVariableOp(%1) 'z'
-11: point wait 8
-12: return %8! %9!
+5: %5@device = ReadVariableOp(%1) 'o' stream 2
+6: %6@device = MatMul(%5! %2!) 's' stream 2 wait 1 drop %5 %2
+7: %7@device = Tanh(%4!) 'r' stream 1 drop %4
+8: AssignAddVariableOp(%1 %7!) 'w' wait 7 drop %7
+9: %8@device = ReadVariableOp(%1) 'z'
+10: %9@device = Tanh(%6!) 't' stream 2 drop %6
+11: point wait 10
+12: return %9! %8!
 )");
   RunAsOnTheCpu(Matrix(), 4);
 }

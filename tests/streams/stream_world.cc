@@ -18,6 +18,13 @@ absl::StatusOr<Program> Programs::Make(const std::string& text, const Feeds& fee
                                        const std::vector<std::string>& fetches,
                                        const std::vector<std::string>& targets, int64_t inlined) {
   FORMWORK_ASSIGN_OR_RETURN(ImportedGraph imported, world_.Import(text, feeds, fetches, targets));
+  // They name their variables, each once, and are given no handles: so that stores may wait, as
+  // those to variables that a registration binds do.
+  auto graph = std::make_shared<Graph>(*imported.graph);
+  for (Node& node : graph->nodes) {
+    node.distinct = node.kind == NodeKind::kOp && node.op->handle_of != nullptr;
+  }
+  imported.graph = std::move(graph);
   Program program{text, inlined, std::make_shared<ImportedGraph>(std::move(imported)), nullptr};
   FORMWORK_ASSIGN_OR_RETURN(program.cpu, PlanFrom(program, std::nullopt));
   return program;

@@ -36,6 +36,8 @@ struct Enqueued {
   std::optional<FailurePlace> may_fail;  // Else its op cannot.
   std::shared_ptr<absl::Status> failure;
   std::deque<DeviceView> views, outputs;
+  std::vector<bool> stored;                          // By output: it is a variable's next value,
+  std::vector<std::unique_ptr<DeviceView>> befores;  // and was this; null: it lies there.
   std::vector<std::pair<DeviceView*, Tensor>> inputs;  // One of both.
   std::deque<WorkVariable> variables;
 
@@ -44,7 +46,13 @@ struct Enqueued {
     if (!may_fail) return RunKernel();
     if (may_fail->word->failed_step() != 0) {
       // Undefined elsewhere; here no more than that a bool is one.
-      for (DeviceView& output : outputs) std::memset(output.block.data, 0, output.block.bytes);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        if (befores[i] != nullptr) {
+          FORMWORK_RETURN_IF_ERROR(outputs[i].Write(befores[i]->Read(nullptr), nullptr));
+        } else if (!stored[i]) {
+          std::memset(outputs[i].block.data, 0, outputs[i].block.bytes);
+        }
+      }
       return absl::OkStatus();
     }
     *failure = RunKernel();
@@ -71,10 +79,9 @@ struct Enqueued {
   }
 };
 
-absl::StatusOr<KernelFn> MakeEnqueued(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(KernelFn made, CpuKernels().Find(init.op().name)(init));
+// `may_fail`: or changes variables.
+KernelFn EnqueuedFrom(KernelFn made, bool may_fail) {
   const auto kernel = std::make_shared<const KernelFn>(std::move(made));
-  const bool may_fail = !CannotFailByValue(init.op().name, init.output_dtypes());
   return KernelFn([kernel, may_fail](KernelContext& ctx) -> absl::Status {
     Stream& stream = StreamOf(ctx);
     auto run = std::make_unique<Enqueued>();
@@ -92,7 +99,12 @@ absl::StatusOr<KernelFn> MakeEnqueued(KernelInit& init) {
         run->inputs.emplace_back(nullptr, input);
       }
     }
-    for (int i = 0; i < ctx.num_outputs(); ++i) run->outputs.emplace_back(OutputOf(ctx, i));
+    for (int i = 0; i < ctx.num_outputs(); ++i) {
+      run->outputs.emplace_back(OutputOf(ctx, i));
+      run->stored.push_back(IsStored(ctx, i));
+      const Tensor before = ValueBefore(ctx, i);
+      run->befores.push_back(before.has_value() ? std::make_unique<DeviceView>(before) : nullptr);
+    }
     for (WorkVariable& variable : static_cast<WorkScope&>(ctx.call()).variables()) {
       WorkVariable& copy = run->variables.emplace_back();
       copy.handle = variable.handle;
@@ -108,6 +120,16 @@ absl::StatusOr<KernelFn> MakeEnqueued(KernelInit& init) {
     EnqueueKernel(stream, [run = std::move(run)] { return run->Run(); });
     return absl::OkStatus();
   });
+}
+
+absl::StatusOr<KernelFn> MakeEnqueued(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn made, CpuKernels().Find(init.op().name)(init));
+  return EnqueuedFrom(std::move(made), !CannotFailByValue(init.op().name, init.output_dtypes()));
+}
+
+absl::StatusOr<KernelFn> MakeEnqueuedGroup(const ElementGroup& group) {
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn made, CpuKernels().groups()->make(group));
+  return EnqueuedFrom(std::move(made), !group.stores.empty());
 }
 
 // The call for a kernel that draws when it is issued: its sequence, and memory of the host.
@@ -154,6 +176,7 @@ void RegisterEnqueuedKernels(KernelRegistry& registry) {
   for (const std::string& op : CpuKernels().Names()) {
     registry.Add(op, FillsFromSequence(op) ? &MakeDrawn : &MakeEnqueued);
   }
+  registry.SetGroups({&MakeEnqueuedGroup, CpuKernels().groups()->takes});
 }
 
 }  // namespace formwork::testing
