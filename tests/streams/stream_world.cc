@@ -63,6 +63,17 @@ std::vector<AccessRequest> World::Requests(const Plan& plan) {
   return requests;
 }
 
+const void* World::AddressOf(const std::string& variable) {
+  const ResourceType type = ResourceType::Variable(DType::kFloat, PartialShape::OfRank(1));
+  bool existed = false;
+  std::shared_ptr<Resource> resource =
+      store_.Create("test", variable, type, std::nullopt, false, &existed).value();
+  const ResourceHandle handle = {resource->id};
+  AccessTicket ticket(store_, allocator_);
+  EXPECT_TRUE(ticket.Take({{std::move(resource), Access::kRead}}, [] {}));
+  return ticket.Read(handle)->buffer().data();
+}
+
 std::vector<Outcome> CpuWorld::Run(const std::vector<Request>& requests) {
   std::vector<Outcome> outcomes;
   for (const Request& request : requests) {

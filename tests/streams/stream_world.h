@@ -72,6 +72,8 @@ class World {
 
   /// They are admitted in this order.
   virtual std::vector<Outcome> Run(const std::vector<Request>& requests) = 0;
+  /// Where the value of a variable lies that has one. Between two runs.
+  const void* AddressOf(const std::string& variable);
 
  protected:
   std::vector<AccessRequest> Requests(const Plan& plan);
