@@ -40,14 +40,14 @@ const absl::StatusOr<Gpu>& TheGpu() {
   return *gpu;
 }
 
-class Kernels {
+// Texts, compiled.
+class Libraries {
  public:
-  absl::StatusOr<cudaKernel_t> Find(const std::string& text, const char* name) {
-    const std::string key = absl::StrCat(name, "\n", text);
+  absl::StatusOr<cudaLibrary_t> Find(const std::string& text) {
     {
       absl::MutexLock lock(&mutex_);
-      const auto found = kernels_.find(key);
-      if (found != kernels_.end()) return found->second;
+      const auto found = libraries_.find(text);
+      if (found != libraries_.end()) return found->second;
     }
     // Not under the lock: it takes a tenth of a second. Who comes second drops his.
     const absl::StatusOr<Gpu>& gpu = TheGpu();
@@ -56,15 +56,13 @@ class Kernels {
     cudaLibrary_t library = nullptr;
     FORMWORK_CUDA_RETURN_IF_ERROR(
         cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    cudaKernel_t kernel = nullptr;
-    FORMWORK_CUDA_RETURN_IF_ERROR(cudaLibraryGetKernel(&kernel, library, name));
     absl::MutexLock lock(&mutex_);
-    return kernels_.emplace(key, kernel).first->second;
+    return libraries_.emplace(text, library).first->second;
   }
 
  private:
   absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, cudaKernel_t> kernels_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, cudaLibrary_t> libraries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -75,7 +73,8 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, int major, int 
       nvrtcCreateProgram(&program, text.c_str(), "formwork.cu", 0, nullptr, nullptr);
   if (result != NVRTC_SUCCESS) return Internal("NVRTC: ", nvrtcGetErrorString(result));
   const std::string architecture = absl::StrCat("--gpu-architecture=sm_", major, minor);
-  const char* const options[] = {architecture.c_str(), "--std=c++17",
+  // Each operation rounds, as where it is a kernel of its own, and on the CPU.
+  const char* const options[] = {architecture.c_str(), "--std=c++17", "--fmad=false",
                                  "--extra-device-vectorization",
                                  "--device-as-default-execution-space"};
   result = nvrtcCompileProgram(program, std::size(options), options);
@@ -101,8 +100,11 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, int major, int 
 }
 
 absl::StatusOr<cudaKernel_t> CudaKernelOf(const std::string& text, const char* name) {
-  static auto* const kernels = new Kernels;
-  return kernels->Find(text, name);
+  static auto* const libraries = new Libraries;
+  FORMWORK_ASSIGN_OR_RETURN(const cudaLibrary_t library, libraries->Find(text));
+  cudaKernel_t kernel = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaLibraryGetKernel(&kernel, library, name));
+  return kernel;
 }
 
 absl::Status LaunchOver(cudaKernel_t kernel, uint64_t items, unsigned block,

@@ -1,7 +1,6 @@
 #include "gpu/element_kernel.h"
 
-#include <cstdint>
-#include <limits>
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -11,12 +10,19 @@
 #include "core/ops/nn.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/element_launch.h"
 #include "gpu/register_kernels.h"
 
 namespace formwork {
 namespace {
 
 constexpr unsigned kBlock = 256;
+
+absl::StatusOr<std::unique_ptr<const ElementKernel>> Prepared(ElementProgram program) {
+  auto kernel = std::make_unique<ElementKernel>(std::move(program));
+  FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
+  return kernel;
+}
 
 absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
   const ElementOp& op = *FindElementOp(init.op().name);
@@ -27,15 +33,17 @@ absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
   if (!RefusesShapes(init.attrs())) {
     return Unimplemented(op.name, " of shapes that do not broadcast on a GPU");
   }
-  auto kernel = std::make_unique<ElementKernel>(op, dtype);
-  FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, Prepared(ElementProgram::Of(op, dtype)));
   const bool gradient = op.arity == 2 && absl::EndsWith(op.name, "Grad");
   return KernelFn([&op, gradient, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
     absl::InlinedVector<const Tensor*, 3> inputs;
     for (int i = 0; i < ctx.num_inputs(); ++i) inputs.push_back(&ctx.input(i));
+    Tensor alike;  // Of another shape it may be, with as many elements.
     if (gradient) {
       FORMWORK_RETURN_IF_ERROR(
           CheckGradient(op.name, inputs[0]->shape().dims(), inputs[1]->shape().dims()));
+      alike = Tensor(*inputs[1]).Reshaped(inputs[0]->shape());
+      inputs[1] = &alike;
     }
     FailurePlace place{};
     if (kernel->may_fail()) {
@@ -54,8 +62,7 @@ absl::StatusOr<KernelFn> MakeBiasAdd(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0];
   if (!op.Takes(dtype)) return Unimplemented("BiasAdd of ", DTypeName(dtype), " on a GPU");
   FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(init.attrs()));
-  auto kernel = std::make_unique<ElementKernel>(op, dtype);
-  FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, Prepared(ElementProgram::Of(op, dtype)));
   return KernelFn([attrs, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
     const Tensor& value = ctx.input(0);
     FORMWORK_RETURN_IF_ERROR(
@@ -68,104 +75,82 @@ absl::StatusOr<KernelFn> MakeBiasAdd(KernelInit& init) {
   });
 }
 
+absl::StatusOr<KernelFn> MakeCast(KernelInit& init) {
+  if (init.attrs().GetOr<bool>("Truncate", false)) {
+    return Unimplemented("Cast that truncates on a GPU");
+  }
+  const DType from = init.input_dtypes()[0], to = init.output_dtypes()[0];
+  if (!TakesInstruction("Cast", {from}, to)) {
+    return Unimplemented("Cast of ", DTypeName(from), " to ", DTypeName(to), " on a GPU");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, Prepared(ElementProgram::OfCast(from, to)));
+  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    Tensor out = OutputOf(ctx, 0);
+    return kernel->Enqueue({&ctx.input(0)}, out, CudaStreamOf(StreamOf(ctx)));
+  });
+}
+
+absl::StatusOr<KernelFn> MakeGroup(const ElementGroup& group) {
+  const size_t num_inputs = group.inputs.size();
+  FORMWORK_ASSIGN_OR_RETURN(auto kernel, Prepared(ElementProgram::Of(group)));
+  return KernelFn([num_inputs, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    absl::InlinedVector<const Tensor*, 8> inputs;
+    for (size_t i = 0; i < num_inputs; ++i) inputs.push_back(&ctx.input(static_cast<int>(i)));
+    absl::InlinedVector<Tensor, 4> outputs, befores;
+    for (int k = 0; k < ctx.num_outputs(); ++k) {
+      outputs.push_back(OutputOf(ctx, k));
+      befores.push_back(ValueBefore(ctx, k));
+    }
+    return kernel->Enqueue(inputs, absl::MakeSpan(outputs), befores, {EarlierFailure(ctx), 0},
+                           CudaStreamOf(StreamOf(ctx)));
+  });
+}
+
 }  // namespace
 
-absl::Status ElementKernel::Prepare() { return Form(0).status(); }
-
-absl::StatusOr<cudaKernel_t> ElementKernel::Form(unsigned form) {
-  const cudaKernel_t known = forms_[form].load(std::memory_order_acquire);
-  if (known != nullptr) return known;
-  const bool strided = form == kStridedForm;
-  const std::string text = ElementSource(
-      op_, dtype_, strided ? ElementOrder::kStrided : ElementOrder::kFlat, strided ? 0 : form);
-  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, CudaKernelOf(text, kElementKernel));
-  forms_[form].store(kernel, std::memory_order_release);
-  return kernel;
+absl::Status ElementKernel::Prepare() {
+  const std::string text = ElementSource(program_);
+  FORMWORK_ASSIGN_OR_RETURN(wide_, CudaKernelOf(text, kElementsKernel));
+  FORMWORK_ASSIGN_OR_RETURN(one_, CudaKernelOf(text, kElementsOneKernel));
+  return absl::OkStatus();
 }
 
-absl::Status ElementKernel::Enqueue(absl::Span<const Tensor* const> inputs, Tensor& out,
-                                    cudaStream_t stream, FailurePlace place) {
-  uint64_t n = static_cast<uint64_t>(out.num_elements());
-  if (n == 0) return absl::OkStatus();
-  unsigned form = 0;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    const int64_t elements = inputs[k]->num_elements();
-    if (elements == out.num_elements()) continue;  // It broadcasts, so nothing is repeated.
-    if (elements == 1 && form != kStridedForm) {
-      form |= 1u << k;
-    } else {
-      form = kStridedForm;
+absl::Status ElementKernel::Enqueue(absl::Span<const Tensor* const> inputs,
+                                    absl::Span<Tensor> outputs, absl::Span<const Tensor> befores,
+                                    FailurePlace place, cudaStream_t stream) const {
+  absl::InlinedVector<Shape, 8> shapes;
+  absl::InlinedVector<ElementInput, 8> from;
+  shapes.reserve(inputs.size());
+  for (const Tensor* input : inputs) {
+    shapes.push_back(input->shape());
+    from.push_back({input->raw(), &shapes.back()});
+  }
+  // One launch for each shape that outputs have.
+  for (size_t first = 0; first < outputs.size(); ++first) {
+    const Shape shape = outputs[first].shape();
+    const auto has_shape = [&](const Tensor& output) { return output.shape() == shape; };
+    if (shape.num_elements() == 0 ||
+        std::any_of(outputs.begin(), outputs.begin() + static_cast<ptrdiff_t>(first), has_shape)) {
+      continue;
     }
-  }
-  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, Form(form));
-  const void* operands[3] = {};
-  void* result = out.mutable_raw();
-  absl::InlinedVector<void*, 8> arguments;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    operands[k] = inputs[k]->raw();
-    arguments.push_back(&operands[k]);
-  }
-  arguments.push_back(&result);
-  arguments.push_back(&n);
-  const auto add_place = [&] {
-    if (!may_fail()) return;
-    arguments.push_back(&place.word);
-    arguments.push_back(&place.step);
-  };
-  if (form != kStridedForm) {
-    add_place();
-    return LaunchOver(kernel, n / static_cast<uint64_t>(ElementsPerThread(op_, dtype_)) + 1, kBlock,
-                      arguments, stream);
-  }
-  FORMWORK_ASSIGN_OR_RETURN(ElementStrides strides, StridesOf(inputs, out.shape()));
-  arguments.push_back(&strides);
-  add_place();
-  return LaunchOver(kernel, n, kBlock, arguments, stream);
-}
-
-// Neighbouring dimensions in which every operand goes on in the same way are one.
-absl::StatusOr<ElementStrides> ElementKernel::StridesOf(absl::Span<const Tensor* const> inputs,
-                                                        const Shape& out) const {
-  if (out.num_elements() > std::numeric_limits<int32_t>::max()) {
-    return Unimplemented(op_.name, " of ", out.num_elements(),
-                         " elements, of which some are repeated, on a GPU");
-  }
-  ElementStrides strides{};
-  uint32_t reached[3] = {1, 1, 1};  // Elements of each operand in the dimensions so far.
-  bool repeated_before[3] = {};
-  for (int d = 0; d < out.rank(); ++d) {  // From the last one.
-    const int64_t dim = out.dim(out.rank() - 1 - d);
-    if (dim == 1) continue;
-    bool repeated[3] = {};
-    bool as_before = strides.rank > 0;
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      const Shape& shape = inputs[k]->shape();
-      repeated[k] = d >= shape.rank() || shape.dim(shape.rank() - 1 - d) == 1;
-      as_before = as_before && repeated[k] == repeated_before[k];
+    absl::InlinedVector<ElementOutput, 4> to;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const bool made = has_shape(outputs[k]);
+      const bool keeps = made && k < befores.size() && befores[k].has_value();
+      to.push_back({made ? outputs[k].mutable_raw() : nullptr, keeps ? befores[k].raw() : nullptr});
     }
-    if (as_before) {
-      strides.dims[strides.rank - 1] *= static_cast<uint32_t>(dim);
-    } else {
-      if (strides.rank == ElementStrides::kMostDims) {
-        return Unimplemented(op_.name, ": a broadcast of more than ", ElementStrides::kMostDims,
-                             " dimensions on a GPU");
-      }
-      strides.dims[strides.rank] = static_cast<uint32_t>(dim);
-      for (size_t k = 0; k < inputs.size(); ++k) {
-        strides.strides[k][strides.rank] = repeated[k] ? 0 : reached[k];
-        repeated_before[k] = repeated[k];
-      }
-      ++strides.rank;
-    }
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      if (!repeated[k]) reached[k] *= static_cast<uint32_t>(dim);
-    }
+    FORMWORK_ASSIGN_OR_RETURN(ElementLaunch launch, ElementLaunch::Make(program_, from, to, shape));
+    void* const arguments[] = {launch.argument.data(), &place.word, &place.step};
+    FORMWORK_RETURN_IF_ERROR(
+        LaunchOver(launch.wide ? wide_ : one_, launch.threads, kBlock, arguments, stream));
   }
-  return strides;
+  return absl::OkStatus();
 }
 
 void RegisterElementKernels(KernelRegistry& registry) {
+  registry.SetGroups({&MakeGroup, &TakesInstruction});
   registry.Add("BiasAdd", &MakeBiasAdd);
+  registry.Add("Cast", &MakeCast);
   for (const ElementOp& op : ElementOps()) {
     if (op.name[0] != '_') registry.Add(op.name, &MakeElement);
   }

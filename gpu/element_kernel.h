@@ -1,11 +1,10 @@
 #pragma once
 
-// Elementwise ops on a GPU. Private to gpu/.
+// Elementwise programs on a GPU. Private to gpu/.
 
 #include <cuda_runtime_api.h>
 
-#include <array>
-#include <atomic>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -15,31 +14,31 @@
 
 namespace formwork {
 
-/// One op at one dtype. Each form is compiled when a call first needs it; the plainest by Prepare.
-/// Thread-safe.
+/// Thread-safe once it is prepared.
 class ElementKernel {
  public:
-  ElementKernel(const ElementOp& op, DType dtype) : op_(op), dtype_(dtype) {}
+  explicit ElementKernel(ElementProgram program) : program_(std::move(program)) {}
 
-  /// Compiles the form whose operands all have the result's shape.
+  /// Compiles it. Once, before it is enqueued.
   absl::Status Prepare();
   /// Whether elements can make it fail, which is then told by `place`.
-  bool may_fail() const { return op_.MayFail(dtype_); }
-  /// Enqueues `out` = op of `inputs`, which broadcast to its shape; all are on the GPU. `out` may
-  /// be one of them where it has the same shape. Errors: kUnimplemented if more than
-  /// ElementStrides::kMostDims dimensions are left of those that differ; CUDA's.
-  absl::Status Enqueue(absl::Span<const Tensor* const> inputs, Tensor& out, cudaStream_t stream,
-                       FailurePlace place = {});
+  bool may_fail() const { return program_.MayFail(); }
+  /// Enqueues that `outputs` are made of `inputs`, which broadcast to their shapes; all are on the
+  /// GPU. An output may be an input of the same shape, if all outputs have that. `befores`: what
+  /// outputs are to be where an earlier step has failed by `place.word`, of those that keep a
+  /// value; without value: what they are already. Errors: ElementLaunch's; CUDA's.
+  absl::Status Enqueue(absl::Span<const Tensor* const> inputs, absl::Span<Tensor> outputs,
+                       absl::Span<const Tensor> befores, FailurePlace place,
+                       cudaStream_t stream) const;
+  /// The same of one output, which keeps nothing.
+  absl::Status Enqueue(absl::Span<const Tensor* const> inputs, Tensor& output, cudaStream_t stream,
+                       FailurePlace place = {}) const {
+    return Enqueue(inputs, absl::MakeSpan(&output, 1), {}, place, stream);
+  }
 
  private:
-  static constexpr unsigned kStridedForm = 8;  // Before it: flat ones, by which are scalars.
-  absl::StatusOr<cudaKernel_t> Form(unsigned form);
-  absl::StatusOr<ElementStrides> StridesOf(absl::Span<const Tensor* const> inputs,
-                                           const Shape& out) const;
-
-  const ElementOp& op_;
-  const DType dtype_;
-  std::array<std::atomic<cudaKernel_t>, kStridedForm + 1> forms_{};
+  const ElementProgram program_;
+  cudaKernel_t wide_ = nullptr, one_ = nullptr;
 };
 
 }  // namespace formwork

@@ -1,12 +1,16 @@
 #pragma once
 
-// The text of CUDA kernels for elementwise ops, which a GPU's device compiles when a plan wants
-// them. Needs no CUDA itself.
+// The text of CUDA kernels for elementwise programs, which a GPU's device compiles when a plan
+// wants them. Needs no CUDA itself.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/ops/element_group.h"
 #include "core/tensor/dtype.h"
 
 namespace formwork {
@@ -29,6 +33,7 @@ struct ElementOp {
   bool Takes(DType dtype) const;
   /// Whether it fails where an element of b is 0.
   bool MayFail(DType dtype) const;
+  DType ResultOf(DType dtype) const { return result == Result::kBool ? DType::kBool : dtype; }
 };
 
 /// All of them.
@@ -36,32 +41,52 @@ absl::Span<const ElementOp> ElementOps();
 /// Null where there is none.
 const ElementOp* FindElementOp(absl::string_view name);
 
-/// How a kernel finds its operands.
-enum class ElementOrder {
-  /// Each has the output's elements, or is one element: bit k of `scalars`, counted from the first.
-  kFlat,
-  /// By strides, in `ElementStrides`.
-  kStrided,
+/// What one kernel computes: a value after the other, each an element of its own. Every value is
+/// rounded to its dtype, as where each op is a kernel.
+struct ElementProgram {
+  struct Instruction {
+    /// Null: the only operand is cast, or of three operands the first one chooses.
+    const ElementOp* op = nullptr;
+    absl::InlinedVector<uint16_t, 3> operands = {};
+    DType dtype = DType::kInvalid;  ///< Of the result.
+  };
+
+  /// Of operands that are all inputs.
+  static ElementProgram Of(const ElementOp& op, DType dtype);
+  static ElementProgram OfCast(DType from, DType to);
+  /// One that TakesInstruction says can be.
+  static ElementProgram Of(const ElementGroup& group);
+
+  std::vector<DType> inputs;
+  std::vector<Instruction> instructions;  ///< Values are numbered as an ElementGroup's.
+  std::vector<uint16_t> outputs;
+  /// By output: whether it keeps another value where an earlier step has failed.
+  std::vector<bool> keeps;
+
+  DType dtype(uint16_t value) const {
+    return value < inputs.size() ? inputs[value] : instructions[value - inputs.size()].dtype;
+  }
+  bool MayFail() const;
+  bool Keeps() const;
+  /// The elements that one thread computes at a time: 16 bytes of the largest type.
+  int ElementsPerThread() const;
 };
 
-/// What a strided kernel is told: the output's dimensions, the last one first, and by how many
-/// elements each operand goes on in them, 0 where it is repeated.
-struct ElementStrides {
-  static constexpr int kMostDims = 8;
-  int32_t rank;
-  uint32_t dims[kMostDims];
-  uint32_t strides[3][kMostDims];
-};
+/// Whether there is such an instruction.
+bool TakesInstruction(absl::string_view op, absl::Span<const DType> operands, DType result);
 
-/// The elements that one thread of a flat kernel computes at a time: 16 bytes of the largest type.
-int ElementsPerThread(const ElementOp& op, DType dtype);
+/// What a kernel is told beside its operands (element_launch.h).
+inline constexpr int kMostElementDims = 8;
 
-/// The text of a kernel `element(const In* a, ..., Out* out, uint64 n)`, by `order` with an
-/// ElementStrides behind that, and, of an op that may fail, `FailureWord* word, uint64 step` behind
-/// all. `scalars`: of kFlat. A kStrided one takes less than 2^32 elements.
-std::string ElementSource(const ElementOp& op, DType dtype, ElementOrder order, unsigned scalars);
+/// The text of two kernels, `elements` and, for shapes that do not go by ElementsPerThread,
+/// `elements_one`. Their parameters: what ElementLaunch makes; `FailureWord* word, uint64 step`,
+/// which are looked at where the program MayFail or Keeps.
+std::string ElementSource(const ElementProgram& program);
+/// The part of it that is the program's own, behind the texts of functions. Compiled for the host
+/// by tests.
+std::string ElementSourceOfProgram(const ElementProgram& program);
 
-/// The same name in every text.
-inline constexpr char kElementKernel[] = "element";
+inline constexpr char kElementsKernel[] = "elements";
+inline constexpr char kElementsOneKernel[] = "elements_one";
 
 }  // namespace formwork

@@ -116,7 +116,7 @@ class ProductKernel {
     const absl::string_view after = epilogue.activation == Activation::kGelu    ? "_Gelu"
                                     : epilogue.activation == Activation::kRelu6 ? "Relu6"
                                                                                 : "";
-    if (!after.empty()) activation_.emplace(*FindElementOp(after), dtype);
+    if (!after.empty()) activation_.emplace(ElementProgram::Of(*FindElementOp(after), dtype));
   }
 
   absl::Status Prepare() { return activation_ ? activation_->Prepare() : absl::OkStatus(); }
@@ -303,7 +303,7 @@ class ProductKernel {
   const Epilogue epilogue_;
   const DType dtype_;
   const Types types_;
-  mutable std::optional<ElementKernel> activation_;  // Which cuBLASLt has not.
+  std::optional<ElementKernel> activation_;  // Which cuBLASLt has not.
   mutable absl::Mutex mutex_;
   mutable std::map<Key, std::shared_ptr<const Product>> products_ ABSL_GUARDED_BY(mutex_);
 };

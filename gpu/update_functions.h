@@ -1,6 +1,6 @@
-// What is done to one element of variables, and how one becomes of another dtype: compiled for GPUs
-// at run time, from this text behind those of item_functions.h, element_access.h and the
-// optimizers' rules, and by the host's compiler for the op cases.
+// What is done to one element of variables: compiled for GPUs at run time, from this text behind
+// those of item_functions.h, element_access.h and the optimizers' rules, and by the host's compiler
+// for the op cases.
 #ifndef __CUDACC_RTC__
 #pragma once
 #include "core/kernels/training/training_rules.h"
@@ -9,51 +9,6 @@
 #endif
 
 namespace formwork_element {
-
-// A number that an integer cannot hold becomes what x86's conversions make of it, as on the CPU:
-// the lowest one of 32 bits or 64, cut to size.
-template <typename To, typename From>
-FORMWORK_ELEMENT To ConvertTo(From x) {
-  constexpr int64_t kLowest = -9223372036854775807ll - 1;
-  constexpr bool kSigned = static_cast<To>(-1) < To(0);
-  if constexpr (IsFloat<To>::value || !IsFloat<From>::value) {
-    return static_cast<To>(x);
-  } else if constexpr (sizeof(To) <= 4 && kSigned) {
-    const bool fits = x > From(-2147483649.0) && x < From(2147483648.0);
-    return static_cast<To>(fits ? static_cast<int32_t>(x) : static_cast<int32_t>(kLowest >> 32));
-  } else {
-    if constexpr (sizeof(To) == 8 && !kSigned) {
-      if (x > From(-1) && x < From(18446744073709551616.0)) return static_cast<To>(x);
-    }
-    const bool fits = x >= From(-9223372036854775808.0) && x < From(9223372036854775808.0);
-    return static_cast<To>(fits ? static_cast<int64_t>(x) : kLowest);
-  }
-}
-template <typename T>
-struct IsBool {
-  static constexpr bool value = false;
-};
-template <>
-struct IsBool<bool> {
-  static constexpr bool value = true;
-};
-
-// Cast.
-template <typename In, typename Out>
-struct CastItem {
-  const In* from;
-  Out* to;
-
-  FORMWORK_ELEMENT void operator()(uint64_t i) const {
-    typedef decltype(Widen(Out())) C;
-    const auto x = Widen(from[i]);
-    if constexpr (IsBool<Out>::value) {
-      to[i] = x != decltype(x)(0);
-    } else {
-      to[i] = Narrow<Out>::Of(ConvertTo<C>(x));
-    }
-  }
-};
 
 struct AddTo {
   template <typename T>

@@ -67,13 +67,6 @@ absl::StatusOr<std::string> UpdateItemName(DType dtype, bool subtracts) {
                       ">");
 }
 
-absl::StatusOr<std::string> CastItemName(DType from, DType to) {
-  if (ElementTypeName(from).empty() || ElementTypeName(to).empty()) {
-    return Unimplemented("Cast of ", DTypeName(from), " to ", DTypeName(to), " on a GPU");
-  }
-  return absl::StrCat("CastItem<", ElementTypeName(from), ", ", ElementTypeName(to), ">");
-}
-
 std::string UpdateSource(absl::string_view item) {
   return ItemSource(
       item, absl::StrCat(kElementAccessText, kStd, kTrainingRulesText, kUpdateFunctionsText));

@@ -30,9 +30,6 @@ absl::StatusOr<std::string> OptimizerItemName(const OptimizerOp& op, DType dtype
 /// The item of AssignAdd or, where `subtracts`, AssignSub. Errors: as above; integers are taken.
 absl::StatusOr<std::string> UpdateItemName(DType dtype, bool subtracts);
 
-/// The item of Cast. Errors: kUnimplemented for dtypes without an element type.
-absl::StatusOr<std::string> CastItemName(DType from, DType to);
-
 /// The text of a kernel of such an item, as ItemSource's (item_source.h).
 std::string UpdateSource(absl::string_view item);
 

@@ -1,5 +1,5 @@
 // What changes variables element by element on a GPU: AssignAdd, AssignSub and optimizers. Where a
-// step before has failed by the call's word, they change nothing. And Cast.
+// step before has failed by the call's word, they change nothing.
 
 #include <array>
 #include <memory>
@@ -41,23 +41,6 @@ absl::StatusOr<KernelFn> MakeUpdate(KernelInit& init) {
                              {EarlierFailure(ctx), 0}, CudaStreamOf(StreamOf(ctx)));
     };
     return ctx.resources().Update(ctx.input(0).scalar<ResourceHandle>(), 3 * by.bytes(), change);
-  });
-}
-
-absl::StatusOr<KernelFn> MakeCast(KernelInit& init) {
-  if (init.attrs().GetOr<bool>("Truncate", false)) {
-    return Unimplemented("Cast that truncates on a GPU");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(const std::string item,
-                            CastItemName(init.input_dtypes()[0], init.output_dtypes()[0]));
-  auto kernel = KernelOf(item);
-  FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
-  return KernelFn([kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
-    Tensor out = OutputOf(ctx, 0);
-    const element::CastItem<char, char> made{static_cast<const char*>(ctx.input(0).raw()),
-                                             static_cast<char*>(out.mutable_raw())};
-    return kernel->Enqueue(made, static_cast<uint64_t>(out.num_elements()), {},
-                           CudaStreamOf(StreamOf(ctx)));
   });
 }
 
@@ -117,7 +100,6 @@ absl::StatusOr<KernelFn> MakeOptimizer(KernelInit& init) {
 }  // namespace
 
 void RegisterUpdateKernels(KernelRegistry& registry) {
-  registry.Add("Cast", &MakeCast);
   registry.Add("AssignAddVariableOp", &MakeUpdate<false>);
   registry.Add("AssignSubVariableOp", &MakeUpdate<true>);
   for (const OptimizerOp& op : OptimizerOps()) registry.Add(op.op, &MakeOptimizer);

@@ -271,9 +271,8 @@ absl::Status Work::CheckNothingHeld() const {
   const auto held = [](const DeviceView& view) { return view.held(); };
   bool any = std::any_of(views_.begin(), views_.end(), held) ||
              std::any_of(outputs_.begin(), outputs_.end(), held);
-  any |= std::any_of(stored_.begin(), stored_.end(), [&](const Stored& stored) {
-    return stored.before && stored.before->held();
-  });
+  any |= std::any_of(stored_.begin(), stored_.end(),
+                     [&](const Stored& stored) { return stored.before && stored.before->held(); });
   for (const WorkVariable& variable : variables_) {
     any |=
         (variable.before && variable.before->held()) || (variable.after && variable.after->held());
@@ -287,8 +286,8 @@ absl::Status Work::MoveApart(absl::Span<Tensor> outputs) {
       return &view != &outputs_[i] && view.block.data == outputs[i].raw();
     });
     if (!in_others) continue;
-    FORMWORK_ASSIGN_OR_RETURN(
-        Tensor apart, Tensor::Allocate(host_, outputs[i].dtype(), outputs[i].shape()));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor apart,
+                              Tensor::Allocate(host_, outputs[i].dtype(), outputs[i].shape()));
     if (apart.bytes() > 0) std::memcpy(apart.mutable_raw(), outputs[i].raw(), apart.bytes());
     outputs[i] = std::move(apart);
   }

@@ -78,8 +78,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
     }
   }
   functions_access_ = Access::kNone;
-  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel,
-                            MakeKernel(body, node, context_.kernels, first_state));
+  FORMWORK_ASSIGN_OR_RETURN(KernelFn kernel, MakeKernel(body, node, context_.kernels, first_state));
   if (kernel == nullptr && of_device == nullptr) {
     scope_.missing.push_back(absl::StrCat(node.op->name, " (node '", node.name, "')"));
     body.refs[i].resize(node.output_dtypes.size());
@@ -337,8 +336,7 @@ int Emitter::StreamOf(const Body& body, int32_t i, const NodePlacement& placemen
 }
 
 absl::StatusOr<KernelFn> Emitter::MakeDeviceKernel(const Body& body, const Node& node) {
-  absl::StatusOr<KernelFn> kernel =
-      MakeKernel(body, node, device().kernels, plan_->states.size());
+  absl::StatusOr<KernelFn> kernel = MakeKernel(body, node, device().kernels, plan_->states.size());
   // Of a dtype, say, that the host's takes.
   if (absl::IsUnimplemented(kernel.status())) return KernelFn();
   return kernel;

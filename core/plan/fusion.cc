@@ -140,7 +140,8 @@ class Grouping {
 
   // Whether it is a convolution that a depthwise one alone reads.
   bool WaitsForDepthwise(int32_t i) const {
-    return device_ == nullptr && depthwise_inputs_[i] && readers_[i] == 1 && IsFloat(graph_.nodes[i], "Conv2D");
+    return device_ == nullptr && depthwise_inputs_[i] && readers_[i] == 1 &&
+           IsFloat(graph_.nodes[i], "Conv2D");
   }
 
   void Visit(int32_t i) {

@@ -36,27 +36,46 @@ constexpr DType kDTypes[] = {DType::kFloat, DType::kDouble, DType::kHalf,   DTyp
                              DType::kUint8, DType::kUint16, DType::kUint32, DType::kUint64,
                              DType::kBool};
 
+// For the oldest and the newest GPU that there are texts for.
+void ExpectCompiles(const std::string& text, const std::string& what) {
+  for (const int major : {8, 9}) EXPECT_OK(CompileCuda(text, major, 0)) << what << " sm_" << major;
+}
+
+// Chooses, casts, and stores two of what it makes.
+ElementGroup StepOf(DType dtype) {
+  ElementGroup group;
+  group.inputs = {dtype, dtype, dtype};
+  group.instructions = {{"m", "Mul", dtype, {0, 2}},         {"l", "Less", DType::kBool, {3, 1}},
+                        {"s", "SelectV2", dtype, {4, 3, 1}}, {"c", "Cast", DType::kFloat, {5}},
+                        {"r", "Rsqrt", DType::kFloat, {6}},  {"t", "Tanh", dtype, {5}}};
+  group.outputs = {3, 7, 8};
+  group.stores = {{"a", 0}, {"b", 2}};
+  return group;
+}
+
 TEST(ElementSourceTest, EveryTextCompiles) {
   int compiled = 0;
   for (const ElementOp& op : ElementOps()) {
     for (const DType dtype : kDTypes) {
       if (!op.Takes(dtype)) continue;
-      EXPECT_OK(CompileCuda(ElementSource(op, dtype, ElementOrder::kFlat, 0), 9, 0))
-          << op.name << " of " << DTypeName(dtype);
+      const std::string text = ElementSource(ElementProgram::Of(op, dtype));
+      EXPECT_OK(CompileCuda(text, 9, 0)) << op.name << " of " << DTypeName(dtype);
       ++compiled;
     }
-    const DType dtype = op.Takes(DType::kBool) ? DType::kBool : DType::kInt32;
-    const DType shown = op.Takes(dtype) ? dtype : DType::kFloat;
-    EXPECT_OK(CompileCuda(ElementSource(op, shown, ElementOrder::kStrided, 0), 8, 0)) << op.name;
-    EXPECT_OK(CompileCuda(ElementSource(op, shown, ElementOrder::kFlat, 1), 8, 0)) << op.name;
-    compiled += 2;
+  }
+  for (const DType from : kDTypes) {
+    for (const DType to :
+         {DType::kFloat, DType::kHalf, DType::kInt32, DType::kUint64, DType::kBool}) {
+      ExpectCompiles(ElementSource(ElementProgram::OfCast(from, to)),
+                     absl::StrCat("Cast of ", DTypeName(from), " to ", DTypeName(to)));
+      ++compiled;
+    }
+  }
+  for (const DType dtype : {DType::kFloat, DType::kHalf, DType::kDouble}) {
+    ExpectCompiles(ElementSource(ElementProgram::Of(StepOf(dtype))), "a step of training");
+    ++compiled;
   }
   std::cout << compiled << " texts\n";
-}
-
-// For the oldest and the newest GPU that there are texts for.
-void ExpectCompiles(const std::string& text, const std::string& what) {
-  for (const int major : {8, 9}) EXPECT_OK(CompileCuda(text, major, 0)) << what << " sm_" << major;
 }
 
 TEST(ItemSourceTest, EveryTextCompiles) {
@@ -189,14 +208,6 @@ TEST(UpdateSourceTest, EveryTextCompiles) {
         ExpectCompiles(UpdateSource(item), item);
         ++compiled;
       }
-    }
-  }
-  for (const DType from : kDTypes) {
-    for (const DType to :
-         {DType::kFloat, DType::kHalf, DType::kInt32, DType::kUint64, DType::kBool}) {
-      ASSERT_OK_AND_ASSIGN(const std::string item, CastItemName(from, to));
-      ExpectCompiles(UpdateSource(item), item);
-      ++compiled;
     }
   }
   for (const DType dtype : kDTypes) {

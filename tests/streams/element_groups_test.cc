@@ -37,8 +37,7 @@ class ElementGroupsTest : public ::testing::TestWithParam<bool> {
     return made_.emplace_back(*std::move(program));
   }
   Outcome Run(const Program& program, Tensor x, int64_t i = 0) {
-    Outcome outcome =
-        std::move(sim_.Run({{&program, Owned(std::move(x), Tensor::Scalar(i))}})[0]);
+    Outcome outcome = std::move(sim_.Run({{&program, Owned(std::move(x), Tensor::Scalar(i))}})[0]);
     sim_.device().RunAll();
     EXPECT_THAT(sim_.device().Reports(), IsEmpty());
     return outcome;
@@ -48,7 +47,7 @@ class ElementGroupsTest : public ::testing::TestWithParam<bool> {
       a = AssignVariableOp(m, x) dtype=float
       b = AssignVariableOp(v, x) dtype=float
     )",
-                                {}, {"a", "b"});
+                                 {}, {"a", "b"});
     ASSERT_OK(Run(assign, VectorOf<float>({value, value, value})).status);
   }
   std::vector<float> ValueOf(absl::string_view variable) {
@@ -99,8 +98,8 @@ TEST_P(ElementGroupsTest, AStepOfTrainingChangesItsVariablesInOneStep) {
 
 TEST_P(ElementGroupsTest, NothingIsStoredAfterAFailure) {
   Give(4);
-  const std::string fails = absl::StrCat(
-      "f = GatherV2(x, i, nought) Tparams=float Tindices=int64 Taxis=int64\n", kStep);
+  const std::string fails =
+      absl::StrCat("f = GatherV2(x, i, nought) Tparams=float Tindices=int64 Taxis=int64\n", kStep);
   const Program& step = Make(fails, {"f:0"}, {"a", "b"});
   ASSERT_OK(Run(step, VectorOf<float>({1, 2, 4}), 2).status);
   EXPECT_THAT(Run(step, VectorOf<float>({1, 2, 4}), 3).status,
@@ -112,8 +111,8 @@ TEST_P(ElementGroupsTest, NothingIsStoredAfterAFailure) {
 // Its value is a result, too, so that the store is not in its place.
 TEST_P(ElementGroupsTest, AValueThatOthersHoldIsLeftToThem) {
   Give(4);
-  const std::string fails = absl::StrCat(
-      "f = GatherV2(x, i, nought) Tparams=float Tindices=int64 Taxis=int64\n", kStep);
+  const std::string fails =
+      absl::StrCat("f = GatherV2(x, i, nought) Tparams=float Tindices=int64 Taxis=int64\n", kStep);
   const Program& step = Make(fails, {"r:0", "f:0"}, {"a", "b"});
   const Outcome good = Run(step, VectorOf<float>({1, 2, 4}), 2);
   ASSERT_OK(good.status);
@@ -131,7 +130,7 @@ TEST_P(ElementGroupsTest, AVariableGetsItsFirstValue) {
     a = AssignVariableOp(m, n) dtype=float
     b = AssignVariableOp(v, n) dtype=float
   )",
-                             {"n:0"}, {"a", "b"});
+                              {"n:0"}, {"a", "b"});
   const Outcome outcome = Run(first, VectorOf<float>({2, 4, 6}));
   ASSERT_OK(outcome.status);
   EXPECT_EQ(ValuesOf<float>(outcome.results[0]), (std::vector<float>{3, 6, 9}));
@@ -154,11 +153,12 @@ TEST_P(ElementGroupsTest, AStoreThatDoesNotFitIsNamed) {
     b = AssignVariableOp(v, s) dtype=float
     t = AddV2(k, h) T=float
   )",
-                             {"t:0"}, {"a", "b"});
+                              {"t:0"}, {"a", "b"});
   EXPECT_THAT(PlanText(sim_.PlanOf(wrong)), HasSubstr("fused_store"));
-  EXPECT_THAT(Run(wrong, Tensor::Scalar(1.0f)).status,
-              StatusIs(StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("node 'b'"), HasSubstr("variable 'v'"), Not(HasSubstr("'t'")))));
+  EXPECT_THAT(
+      Run(wrong, Tensor::Scalar(1.0f)).status,
+      StatusIs(StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("node 'b'"), HasSubstr("variable 'v'"), Not(HasSubstr("'t'")))));
   EXPECT_EQ(ValueOf("v"), (std::vector<float>{4, 4, 4}));
 }
 
@@ -170,7 +170,7 @@ TEST_P(ElementGroupsTest, ResultsOfSeveralShapesAreOneStep) {
     e = Exp(s) T=float
     q = Neg(t) T=float
   )",
-                               {"e:0", "q:0"});
+                                {"e:0", "q:0"});
   EXPECT_THAT(PlanText(sim_.PlanOf(program)), HasSubstr("= fused(%"));
   const Outcome outcome = Run(program, VectorOf<float>({0, 0, 0}));
   ASSERT_OK(outcome.status);
@@ -186,7 +186,7 @@ TEST_P(ElementGroupsTest, AnErrorNamesTheNodeThatItIsOf) {
     s = AddV2(t, two) T=float
     e = Exp(s) T=float
   )",
-                               {"e:0"});
+                                {"e:0"});
   EXPECT_THAT(Run(program, VectorOf<float>({1, 2, 3})).status,
               StatusIs(StatusCode::kInvalidArgument, "node 's': Incompatible shapes: [3] vs. [2]"));
 }
@@ -198,7 +198,7 @@ TEST_P(ElementGroupsTest, WhatTheHostDecidesByIsNotTheDevices) {
     f = Cast(s) SrcT=int64 DstT=float
     e = Mul(f, x) T=float
   )",
-                               {"s:0", "e:0"});
+                                {"s:0", "e:0"});
   EXPECT_THAT(PlanText(sim_.PlanOf(program)),
               AllOf(HasSubstr("@host = Mul("), HasSubstr("@host = AddV2("), HasSubstr("fused(")));
 }

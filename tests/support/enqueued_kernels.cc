@@ -36,8 +36,8 @@ struct Enqueued {
   std::optional<FailurePlace> may_fail;  // Else its op cannot.
   std::shared_ptr<absl::Status> failure;
   std::deque<DeviceView> views, outputs;
-  std::vector<bool> stored;                          // By output: it is a variable's next value,
-  std::vector<std::unique_ptr<DeviceView>> befores;  // and was this; null: it lies there.
+  std::vector<bool> stored;                            // By output: it is a variable's next value,
+  std::vector<std::unique_ptr<DeviceView>> befores;    // and was this; null: it lies there.
   std::vector<std::pair<DeviceView*, Tensor>> inputs;  // One of both.
   std::deque<WorkVariable> variables;
 

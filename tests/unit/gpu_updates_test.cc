@@ -174,9 +174,8 @@ absl::Status RunCast(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   FORMWORK_ASSIGN_OR_RETURN(Tensor out,
                             Tensor::Allocate(ctx.allocator(), DTypeOf<Out>::value, x.shape()));
-  const element::CastItem<In, Out> item{static_cast<const In*>(x.raw()),
-                                        static_cast<Out*>(out.mutable_raw())};
-  for (int64_t i = x.num_elements(); i-- > 0;) item(static_cast<uint64_t>(i));
+  Out* const to = static_cast<Out*>(out.mutable_raw());
+  for (int64_t i = 0; i < x.num_elements(); ++i) to[i] = element::CastTo<Out>(x.data<In>()[i]);
   ctx.SetOutput(0, std::move(out));
   return absl::OkStatus();
 }

@@ -82,8 +82,6 @@ bool Takes(absl::string_view op, absl::Span<const DType> operands, DType result)
 
 }  // namespace
 
-void RegisterGroupCpuKernels(KernelRegistry& registry) {
-  registry.SetGroups({&MakeGroup, &Takes});
-}
+void RegisterGroupCpuKernels(KernelRegistry& registry) { registry.SetGroups({&MakeGroup, &Takes}); }
 
 }  // namespace formwork
