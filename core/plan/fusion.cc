@@ -114,17 +114,19 @@ class Grouping {
     return node.kind == NodeKind::kOp && node.op->name == op &&
            node.output_dtypes[0] == DType::kFloat;
   }
-  // Of a device: whether it is its work. Integers and truth values that do not come of floats may
-  // be what the host decides by.
+  // Of a device: whether it is its work. Integers and truth values that come neither of floats nor
+  // of variables may be what the host decides by.
   bool RunsOnDevice(const Node& node) const {
     if (node.wants_host) return false;
-    bool floats = IsFloating(node.output_dtypes[0]);
+    bool there = IsFloating(node.output_dtypes[0]);
     absl::InlinedVector<DType, 3> dtypes;
     for (const Edge& edge : node.inputs) {
       dtypes.push_back(graph_.dtype(edge));
-      floats = floats || IsFloating(dtypes.back()) || elements_[edge.node];
+      const Node& from = graph_.nodes[edge.node];
+      there = there || IsFloating(dtypes.back()) || elements_[edge.node] ||
+              (from.kind == NodeKind::kOp && from.op->loads_variable);
     }
-    if (!floats || !device_->groups()->takes(node.op->name, dtypes, node.output_dtypes[0])) {
+    if (!there || !device_->groups()->takes(node.op->name, dtypes, node.output_dtypes[0])) {
       return false;
     }
     // Its operands may have as many elements and differ all the same.

@@ -11,9 +11,6 @@
 namespace formwork {
 namespace {
 
-// Of a variable: updating a smaller one takes about as long as looking at it.
-constexpr int64_t kSmallestExpandedUpdate = 256;  // Elements.
-
 bool IsElementwise(const Node& node, const std::vector<Node>& nodes) {
   if (node.kind != NodeKind::kOp || node.output_dtypes.size() != 1) return false;
   absl::InlinedVector<DType, 3> dtypes;
@@ -45,7 +42,8 @@ Edge Append(Node node, std::vector<Node>& nodes) {
 
 }  // namespace
 
-void ExpandUpdate(Node& node, std::vector<Node>& nodes, StateValues& state, const OpRegistry& ops) {
+void ExpandUpdate(Node& node, std::vector<Node>& nodes, StateValues& state, const OpRegistry& ops,
+                  int64_t fewest_elements) {
   const bool add = node.op->name == "AssignAddVariableOp";
   if (!add && node.op->name != "AssignSubVariableOp") return;
   const Edge handle = node.inputs[0];
@@ -54,7 +52,7 @@ void ExpandUpdate(Node& node, std::vector<Node>& nodes, StateValues& state, cons
   const PartialShape shape = nodes[delta.node].output_shapes[delta.index];
   const std::optional<Shape> known = shape.ToShape();
   const char* const op = add ? "AddV2" : "Sub";
-  if (!known || known->num_elements() < kSmallestExpandedUpdate ||
+  if (!known || known->num_elements() < fewest_elements ||
       !IsElementwise(nodes[delta.node], nodes) ||
       nodes[handle.node].output_shapes[handle.index] != shape ||
       FindBlockOp(op, {dtype, dtype}, dtype) == nullptr) {

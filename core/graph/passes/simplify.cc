@@ -112,10 +112,17 @@ class Simplifier {
       moved[i] = {*value};
       return absl::OkStatus();
     }
-    ExpandUpdate(node, nodes_, state_, context_.ops);
+    ExpandUpdate(node, nodes_, state_, context_.ops, FewestExpanded());
     Keep(body, i);
     state_.Note(nodes_.back(), static_cast<int32_t>(nodes_.size()) - 1);
     return absl::OkStatus();
+  }
+
+  // On the CPU updating a small variable takes about as long as looking at it; on a device each step
+  // is a launch.
+  int64_t FewestExpanded() const {
+    const KernelRegistry* const device = context_.device_kernels;
+    return device != nullptr && device->groups() != nullptr ? 1 : 256;
   }
 
   absl::Status VisitControlFlow(Body& body, int32_t i) {
