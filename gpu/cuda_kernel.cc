@@ -3,6 +3,7 @@
 #include <nvrtc.h>
 
 #include <algorithm>
+#include <list>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -40,29 +41,53 @@ const absl::StatusOr<Gpu>& TheGpu() {
   return *gpu;
 }
 
-// Texts, compiled.
+absl::StatusOr<std::shared_ptr<const CudaLibrary>> Load(const std::string& text) {
+  const absl::StatusOr<Gpu>& gpu = TheGpu();
+  FORMWORK_RETURN_IF_ERROR(gpu.status());
+  FORMWORK_ASSIGN_OR_RETURN(const std::string code, CompileCuda(text, gpu->major, gpu->minor));
+  cudaLibrary_t library = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(
+      cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  return std::make_shared<const CudaLibrary>(library);
+}
+
+// Those that were asked for last. Clients' graphs make texts, so that all would be too many.
 class Libraries {
  public:
-  absl::StatusOr<cudaLibrary_t> Find(const std::string& text) {
+  absl::StatusOr<std::shared_ptr<const CudaLibrary>> Find(const std::string& text) {
     {
       absl::MutexLock lock(&mutex_);
-      const auto found = libraries_.find(text);
-      if (found != libraries_.end()) return found->second;
+      const auto found = places_.find(text);
+      if (found != places_.end()) {
+        recent_.splice(recent_.begin(), recent_, found->second);
+        return found->second->library;
+      }
     }
     // Not under the lock: it takes a tenth of a second. Who comes second drops his.
-    const absl::StatusOr<Gpu>& gpu = TheGpu();
-    FORMWORK_RETURN_IF_ERROR(gpu.status());
-    FORMWORK_ASSIGN_OR_RETURN(const std::string code, CompileCuda(text, gpu->major, gpu->minor));
-    cudaLibrary_t library = nullptr;
-    FORMWORK_CUDA_RETURN_IF_ERROR(
-        cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const CudaLibrary> library, Load(text));
     absl::MutexLock lock(&mutex_);
-    return libraries_.emplace(text, library).first->second;
+    const auto found = places_.find(text);
+    if (found != places_.end()) return found->second->library;
+    recent_.push_front({text, std::move(library)});
+    places_[recent_.front().text] = recent_.begin();
+    if (recent_.size() > kMost) {
+      places_.erase(recent_.back().text);
+      recent_.pop_back();
+    }
+    return recent_.front().library;
   }
 
  private:
+  static constexpr size_t kMost = 512;
+  struct Recent {
+    const std::string text;
+    const std::shared_ptr<const CudaLibrary> library;
+  };
+
   absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, cudaLibrary_t> libraries_ ABSL_GUARDED_BY(mutex_);
+  std::list<Recent> recent_ ABSL_GUARDED_BY(mutex_);  // The last one first.
+  absl::flat_hash_map<absl::string_view, std::list<Recent>::iterator> places_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -99,12 +124,32 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, int major, int 
   return code;
 }
 
-absl::StatusOr<cudaKernel_t> CudaKernelOf(const std::string& text, const char* name) {
+absl::StatusOr<std::shared_ptr<const CudaLibrary>> CudaLibrary::Of(const std::string& text) {
   static auto* const libraries = new Libraries;
-  FORMWORK_ASSIGN_OR_RETURN(const cudaLibrary_t library, libraries->Find(text));
+  return libraries->Find(text);
+}
+
+// What goes wrong here is a lost device, of which whoever uses it next is told.
+CudaLibrary::~CudaLibrary() { static_cast<void>(cudaLibraryUnload(library_)); }
+
+absl::StatusOr<cudaKernel_t> CudaLibrary::Kernel(const char* name) const {
   cudaKernel_t kernel = nullptr;
-  FORMWORK_CUDA_RETURN_IF_ERROR(cudaLibraryGetKernel(&kernel, library, name));
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaLibraryGetKernel(&kernel, library_, name));
   return kernel;
+}
+
+absl::StatusOr<cudaKernel_t> CudaKernelOf(const std::string& text, const char* name) {
+  static auto* const mutex = new absl::Mutex;
+  static auto* const kept =
+      new absl::flat_hash_map<std::string, std::shared_ptr<const CudaLibrary>>;
+  {
+    absl::MutexLock lock(mutex);
+    const auto found = kept->find(text);
+    if (found != kept->end()) return found->second->Kernel(name);
+  }
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const CudaLibrary> library, CudaLibrary::Of(text));
+  absl::MutexLock lock(mutex);
+  return kept->emplace(text, std::move(library)).first->second->Kernel(name);
 }
 
 absl::Status LaunchOver(cudaKernel_t kernel, uint64_t items, unsigned block,

@@ -8,7 +8,6 @@
 #include "core/base/status.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/nn.h"
-#include "gpu/cuda_kernel.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/element_launch.h"
 #include "gpu/register_kernels.h"
@@ -109,9 +108,9 @@ absl::StatusOr<KernelFn> MakeGroup(const ElementGroup& group) {
 }  // namespace
 
 absl::Status ElementKernel::Prepare() {
-  const std::string text = ElementSource(program_);
-  FORMWORK_ASSIGN_OR_RETURN(wide_, CudaKernelOf(text, kElementsKernel));
-  FORMWORK_ASSIGN_OR_RETURN(one_, CudaKernelOf(text, kElementsOneKernel));
+  FORMWORK_ASSIGN_OR_RETURN(library_, CudaLibrary::Of(ElementSource(program_)));
+  FORMWORK_ASSIGN_OR_RETURN(wide_, library_->Kernel(kElementsKernel));
+  FORMWORK_ASSIGN_OR_RETURN(one_, library_->Kernel(kElementsOneKernel));
   return absl::OkStatus();
 }
 

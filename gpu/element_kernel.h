@@ -4,12 +4,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/kernels/enqueued_work.h"
 #include "core/tensor/tensor.h"
+#include "gpu/cuda_kernel.h"
 #include "gpu/element_source.h"
 
 namespace formwork {
@@ -38,6 +40,7 @@ class ElementKernel {
 
  private:
   const ElementProgram program_;
+  std::shared_ptr<const CudaLibrary> library_;
   cudaKernel_t wide_ = nullptr, one_ = nullptr;
 };
 

@@ -81,7 +81,33 @@ class Issue {
       // What the variable was could not be kept if an earlier step has failed: so it must not.
       FORMWORK_RETURN_IF_ERROR(streams_.Ready());
     }
-    return StoreIn(Handle(0), value);
+    // What a kernel may yet say about an earlier step would have to be looked at on the device; and
+    // what other streams have read is not the variable's stream's.
+    const bool is_own = ctx_.inputs()[1].owned && value.on_device() && value.unique() &&
+                        !streams_.several() && streams_.status()->word() == nullptr;
+    return is_own ? TakeOver(Handle(0), ctx_.TakeInput(1)) : StoreIn(Handle(0), value);
+  }
+
+  // `value`, which work before it makes and nobody else holds, becomes the variable's.
+  absl::Status TakeOver(ResourceHandle handle, const Tensor& value) {
+    FORMWORK_ASSIGN_OR_RETURN(Tensor before, HostValueOnDevice(handle));
+    if (!before.has_value() && ticket_.IsInitialized(handle)) {
+      FORMWORK_ASSIGN_OR_RETURN(before, ticket_.Read(handle));
+    }
+    FORMWORK_RETURN_IF_ERROR(ticket_.AssignEnqueued(handle, value));
+    if (!before.has_value() || before.shape() != value.shape()) return absl::OkStatus();
+    struct Views {
+      DeviceView value, before;
+    };
+    std::unique_ptr<Views> views(new Views{DeviceView(value), DeviceView(before)});
+    Stream& stream = streams_.stream();
+    stream.Launch({.reads = {&before.buffer()}, .writes = {&value.buffer()}},
+                  [views = std::move(views), status = streams_.status(), step = step_,
+                   on = stream.enqueues() ? &stream : nullptr]() -> absl::Status {
+                    if (!status->FailedBefore(step)) return absl::OkStatus();
+                    return views->value.Write(views->before.Read(on), on);
+                  });
+    return absl::OkStatus();
   }
 
   bool HasValueOf(ResourceHandle handle, DType dtype, const Shape& shape) {

@@ -97,6 +97,7 @@ class StreamScope {
 
   /// The one that work is enqueued on now.
   Stream& stream() { return streams_.stream(); }
+  bool several() const { return streams_.size() > 1; }
   /// The device's.
   Allocator& memory() { return memory_; }
   AccessTicket& ticket() { return ticket_; }

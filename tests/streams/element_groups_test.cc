@@ -162,6 +162,28 @@ TEST_P(ElementGroupsTest, AStoreThatDoesNotFitIsNamed) {
   EXPECT_EQ(ValueOf("v"), (std::vector<float>{4, 4, 4}));
 }
 
+TEST_P(ElementGroupsTest, AVariableTakesOverWhatNobodyElseHolds) {
+  const Program& product = Make(R"(
+    k = Const float[3,3] 2 0 0 0 2 0 0 0 2
+    row = Const int32[2] 1 3
+    flat = Const int32[1] 3
+    e = Reshape(x, row) T=float
+    p = MatMul(e, k) T=float
+    q = Reshape(p, flat) T=float
+    a = AssignVariableOp(m, q) dtype=float
+    b = AssignVariableOp(v, q) dtype=float
+  )",
+                                {}, {"a", "b"});
+  Give(4);
+  const void* const of_m = sim_.AddressOf("m");
+  const void* const of_v = sim_.AddressOf("v");
+  ASSERT_OK(Run(product, VectorOf<float>({1, 2, 3})).status);
+  EXPECT_EQ(ValueOf("m"), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(ValueOf("v"), (std::vector<float>{2, 4, 6}));
+  EXPECT_EQ(sim_.AddressOf("m"), of_m);  // A copy, for the value is still needed.
+  EXPECT_NE(sim_.AddressOf("v"), of_v);
+}
+
 TEST_P(ElementGroupsTest, ResultsOfSeveralShapesAreOneStep) {
   const Program& program = Make(R"(
     one = Const float[2,1] 1 2
