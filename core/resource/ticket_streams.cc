@@ -85,6 +85,9 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
   }
   write.before = value;
   ReplaceEnqueued(*entry, write.after);
+  if (streams_->size() > 1) {  // A step's result it may be, too, which others read.
+    variables_[write.after.buffer().block()] = static_cast<uint32_t>(entry - entries_.data());
+  }
   return write;
 }
 
@@ -110,6 +113,9 @@ void AccessTicket::ReplaceEnqueued(Entry& entry, Tensor after) {
   Uses& uses = UsesOf(entry);
   Stream& stream = streams_->stream(0);
   const bool in_place = variable.value_.buffer().block() == after.buffer().block();
+  // Who still reads the value before has not waited for the next one, and is no reader of that. It
+  // is kept until all is done (retired_).
+  if (!in_place) variables_.erase(variable.value_.buffer().block());
   std::vector<EventRef> reads;
   {
     absl::MutexLock lock(&store_.line_mutex_);
