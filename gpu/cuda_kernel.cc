@@ -3,15 +3,21 @@
 #include <nvrtc.h>
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <list>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
+#include "gpu/code_cache.h"
 #include "gpu/cuda_status.h"
+#include "gpu/gpu.h"
 
 namespace formwork {
 namespace {
@@ -19,6 +25,10 @@ namespace {
 // Blocks that the GPU is given for each of its processors: enough to hide latency, few enough that
 // each does several rounds.
 constexpr int kBlocksPerProcessor = 8;
+
+// Each operation rounds, as where it is a kernel of its own, and on the CPU.
+constexpr const char* kOptions[] = {"--std=c++17", "--fmad=false", "--extra-device-vectorization",
+                                    "--device-as-default-execution-space"};
 
 // What a kernel is compiled for, and spread over: of the first GPU, and all are taken to be alike.
 struct Gpu {
@@ -41,10 +51,27 @@ const absl::StatusOr<Gpu>& TheGpu() {
   return *gpu;
 }
 
+std::atomic<const CodeCache*> code_cache = nullptr;  // Lives on, once there is one.
+
+// As CompileCuda; of the disk where it is there.
+absl::StatusOr<std::string> CodeOf(const std::string& text, const Gpu& gpu) {
+  const CodeCache* const cache = code_cache.load(std::memory_order_acquire);
+  if (cache == nullptr) return CompileCuda(text, gpu.major, gpu.minor);
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  const std::string compiler = absl::StrCat("nvrtc ", major, ".", minor, " sm_", gpu.major,
+                                            gpu.minor, " ", absl::StrJoin(kOptions, " "), "\n");
+  std::string code = cache->Find(compiler, text);
+  if (!code.empty()) return code;
+  FORMWORK_ASSIGN_OR_RETURN(code, CompileCuda(text, gpu.major, gpu.minor));
+  cache->Keep(compiler, text, code);
+  return code;
+}
+
 absl::StatusOr<std::shared_ptr<const CudaLibrary>> Load(const std::string& text) {
   const absl::StatusOr<Gpu>& gpu = TheGpu();
   FORMWORK_RETURN_IF_ERROR(gpu.status());
-  FORMWORK_ASSIGN_OR_RETURN(const std::string code, CompileCuda(text, gpu->major, gpu->minor));
+  FORMWORK_ASSIGN_OR_RETURN(const std::string code, CodeOf(text, *gpu));
   cudaLibrary_t library = nullptr;
   FORMWORK_CUDA_RETURN_IF_ERROR(
       cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
@@ -98,11 +125,9 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, int major, int 
       nvrtcCreateProgram(&program, text.c_str(), "formwork.cu", 0, nullptr, nullptr);
   if (result != NVRTC_SUCCESS) return Internal("NVRTC: ", nvrtcGetErrorString(result));
   const std::string architecture = absl::StrCat("--gpu-architecture=sm_", major, minor);
-  // Each operation rounds, as where it is a kernel of its own, and on the CPU.
-  const char* const options[] = {architecture.c_str(), "--std=c++17", "--fmad=false",
-                                 "--extra-device-vectorization",
-                                 "--device-as-default-execution-space"};
-  result = nvrtcCompileProgram(program, std::size(options), options);
+  std::vector<const char*> options = {architecture.c_str()};
+  options.insert(options.end(), std::begin(kOptions), std::end(kOptions));
+  result = nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
   std::string code;
   size_t bytes = 0;
   if (result != NVRTC_SUCCESS) {
@@ -127,6 +152,10 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, int major, int 
 absl::StatusOr<std::shared_ptr<const CudaLibrary>> CudaLibrary::Of(const std::string& text) {
   static auto* const libraries = new Libraries;
   return libraries->Find(text);
+}
+
+void KeepCudaCode(const std::string& folder) {
+  code_cache.store(new CodeCache(folder), std::memory_order_release);
 }
 
 // What goes wrong here is a lost device, of which whoever uses it next is told.

@@ -3,6 +3,7 @@
 // NVIDIA GPUs. The one header of this folder that others include; no CUDA type is in it.
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
@@ -15,6 +16,10 @@ namespace formwork {
 /// gpu/cuda_stream.h tells. Then's functions run on one thread of the device.
 /// Errors: kUnavailable if there is no such GPU, or no driver that this build can use.
 absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal);
+
+/// Kernels that are compiled from now on are kept in `folder`, and found there (code_cache.h). Once,
+/// before there are any.
+void KeepCudaCode(const std::string& folder);
 
 /// What GPUs compute; all else the host does for them. To be
 /// EngineOptions::register_device_kernels.

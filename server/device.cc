@@ -47,6 +47,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name) {
 void UseDevice(Device& device, EngineOptions* options) {
   options->device = &device;
   options->register_device_kernels = kRegisterGpuKernels;
+#ifdef FORMWORK_CUDA
+  if (!options->data_dir.empty()) KeepCudaCode(options->data_dir + "/gpu-kernels");
+#endif
 }
 
 }  // namespace formwork::server
