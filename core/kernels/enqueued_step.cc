@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
+#include "core/kernels/enqueued_stores.h"
 #include "core/kernels/enqueued_work.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/shape_inference.h"
@@ -27,7 +28,8 @@ class Issue {
         ctx_(ctx),
         streams_(*ctx.call().streams()),
         ticket_(streams_.ticket()),
-        step_(streams_.NextStep()) {}
+        step_(streams_.NextStep()),
+        stores_(streams_, step_) {}
 
   /// Whether the error that Run gave has a node's name already.
   bool names_itself() const { return names_itself_; }
@@ -77,7 +79,7 @@ class Issue {
 
   absl::Status Store() {
     const Tensor& value = ctx_.input(1);
-    if (!HasValueOf(Handle(0), value.dtype(), value.shape())) {
+    if (!stores_.HasValueOf(Handle(0), value.dtype(), value.shape())) {
       // What the variable was could not be kept if an earlier step has failed: so it must not.
       FORMWORK_RETURN_IF_ERROR(streams_.Ready());
     }
@@ -85,67 +87,7 @@ class Issue {
     // what other streams have read is not the variable's stream's.
     const bool is_own = ctx_.inputs()[1].owned && value.on_device() && value.unique() &&
                         !streams_.several() && streams_.status()->word() == nullptr;
-    return is_own ? TakeOver(Handle(0), ctx_.TakeInput(1)) : StoreIn(Handle(0), value);
-  }
-
-  // `value`, which work before it makes and nobody else holds, becomes the variable's.
-  absl::Status TakeOver(ResourceHandle handle, const Tensor& value) {
-    FORMWORK_ASSIGN_OR_RETURN(Tensor before, HostValueOnDevice(handle));
-    if (!before.has_value() && ticket_.IsInitialized(handle)) {
-      FORMWORK_ASSIGN_OR_RETURN(before, ticket_.Read(handle));
-    }
-    FORMWORK_RETURN_IF_ERROR(ticket_.AssignEnqueued(handle, value));
-    if (!before.has_value() || before.shape() != value.shape()) return absl::OkStatus();
-    struct Views {
-      DeviceView value, before;
-    };
-    std::unique_ptr<Views> views(new Views{DeviceView(value), DeviceView(before)});
-    Stream& stream = streams_.stream();
-    stream.Launch({.reads = {&before.buffer()}, .writes = {&value.buffer()}},
-                  [views = std::move(views), status = streams_.status(), step = step_,
-                   on = stream.enqueues() ? &stream : nullptr]() -> absl::Status {
-                    if (!status->FailedBefore(step)) return absl::OkStatus();
-                    return views->value.Write(views->before.Read(on), on);
-                  });
-    return absl::OkStatus();
-  }
-
-  bool HasValueOf(ResourceHandle handle, DType dtype, const Shape& shape) {
-    const absl::StatusOr<Tensor> value = ticket_.Read(handle);
-    return value.ok() && value->dtype() == dtype && value->shape() == shape;
-  }
-
-  // A copy of `value`, which work before it makes.
-  absl::Status StoreIn(ResourceHandle handle, const Tensor& value) {
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor before, HostValueOnDevice(handle));
-    FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
-                              ticket_.WriteEnqueued(handle, value.dtype(), value.shape()));
-    if (before.has_value()) write.before = before;
-    const bool keeps = write.before.has_value() && write.before.shape() == value.shape();
-    struct Copy {
-      DeviceView from, to;
-      std::optional<DeviceView> before;
-    };
-    std::unique_ptr<Copy> copy(new Copy{DeviceView(value), DeviceView(write.after), {}});
-    BufferAccess access{.reads = {&value.buffer()}, .writes = {&write.after.buffer()}};
-    if (keeps && write.before.buffer().block() != write.after.buffer().block()) {
-      copy->before.emplace(write.before);
-      access.reads.push_back(&write.before.buffer());
-    }
-    streams_.NoteRead(value);
-    Stream& stream = streams_.stream();
-    stream.Launch(access,
-                  [copy = std::move(copy), status = streams_.status(), step = step_,
-                   on = stream.enqueues() ? &stream : nullptr]() -> absl::Status {
-                    FailureWord* const word = on == nullptr ? nullptr : status->word();
-                    const bool failed = status->FailedBefore(step);
-                    if (copy->before && (failed || word != nullptr)) {
-                      FORMWORK_RETURN_IF_ERROR(copy->to.Write(copy->before->Read(on), on));
-                    }
-                    return failed ? absl::OkStatus()
-                                  : copy->to.Write(copy->from.Read(on), on, word);
-                  });
-    return absl::OkStatus();
+    return is_own ? stores_.TakeOver(Handle(0), ctx_.TakeInput(1)) : stores_.Copy(Handle(0), value);
   }
 
   // Where the step is the last to hold a variable's value, it lets go of that before the store, so
@@ -168,7 +110,7 @@ class Issue {
       handles.push_back(Handle(inputs + static_cast<int>(s)));
       const absl::Status fits = ticket_.CheckAssign(handles[s], dtype, shapes[k]);
       if (!fits.ok()) return Annotate(fits, absl::StrCat("node '", group.stores[s].node, "'"));
-      const bool has_value = HasValueOf(handles[s], dtype, shapes[k]);
+      const bool has_value = stores_.HasValueOf(handles[s], dtype, shapes[k]);
       late = late || !has_value;
       if (has_value && store_of[k] < 0) store_of[k] = static_cast<int>(s);
     }
@@ -207,7 +149,7 @@ class Issue {
     for (size_t s = 0; s < handles.size(); ++s) {
       const uint16_t k = group.stores[s].output;
       if (store_of[k] == static_cast<int>(s)) continue;
-      FORMWORK_RETURN_IF_ERROR(StoreIn(handles[s], ctx_.output(k)));
+      FORMWORK_RETURN_IF_ERROR(stores_.Copy(handles[s], ctx_.output(k)));
     }
     return absl::OkStatus();
   }
@@ -221,7 +163,7 @@ class Issue {
 
   absl::Status AddStored(Work& work, size_t k, ResourceHandle handle, DType dtype,
                          const Shape& shape, std::deque<Tensor>& held) {
-    FORMWORK_ASSIGN_OR_RETURN(Tensor before, HostValueOnDevice(handle));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor before, stores_.HostValueOnDevice(handle));
     FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
                               ticket_.WriteEnqueued(handle, dtype, shape));
     held.push_back(before.has_value() ? std::move(before) : std::move(write.before));
@@ -238,13 +180,6 @@ class Issue {
       work->Skip();
     }
     Work::Launch(std::move(work));
-  }
-
-  // Of a variable whose value is in host memory, a copy; else no value.
-  absl::StatusOr<Tensor> HostValueOnDevice(ResourceHandle handle) {
-    const absl::StatusOr<Tensor> value = ticket_.Read(handle);
-    if (!value.ok() || value->on_device()) return Tensor();
-    return streams_.ToDevice(*value);
   }
 
   Shape ShapeOf(ResourceHandle handle) {
@@ -314,7 +249,7 @@ class Issue {
         work.AddRead(Handle(i), *type, held.back());
         continue;
       }
-      FORMWORK_ASSIGN_OR_RETURN(Tensor before, HostValueOnDevice(Handle(i)));
+      FORMWORK_ASSIGN_OR_RETURN(Tensor before, stores_.HostValueOnDevice(Handle(i)));
       const Shape shape = ShapeOf(Handle(i));
       FORMWORK_ASSIGN_OR_RETURN(AccessTicket::EnqueuedWrite write,
                                 ticket_.WriteEnqueued(Handle(i), type->parts[0].dtype, shape));
@@ -397,6 +332,7 @@ class Issue {
   StreamScope& streams_;
   AccessTicket& ticket_;
   const int64_t step_;
+  EnqueuedStores stores_;
   bool names_itself_ = false;
 };
 
