@@ -12,6 +12,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterIndexKernels(registry);
   RegisterLossKernels(registry);
   RegisterMoveKernels(registry);
+  RegisterPoolKernels(registry);
   RegisterProductKernels(registry);
   RegisterRandomKernels(registry);
   RegisterReductionKernels(registry);

@@ -18,6 +18,7 @@
 #include "gpu/gpu.h"
 #include "gpu/item_kernel.h"
 #include "gpu/loss_rows.h"
+#include "gpu/pool_items.h"
 #include "gpu/random_items.h"
 #include "gpu/reduction_plan.h"
 #include "gpu/resize_items.h"
@@ -217,6 +218,15 @@ TEST(UpdateSourceTest, EveryTextCompiles) {
     ++compiled;
   }
   std::cout << compiled << " texts\n";
+}
+
+TEST(PoolSourceTest, EveryTextCompiles) {
+  for (const std::string op : {"AvgPool", "AvgPoolGrad", "MaxPool", "MaxPoolGrad"}) {
+    for (const DType dtype : kDTypes) {
+      const absl::StatusOr<std::string> item = PoolItemName(op, dtype);
+      if (item.ok()) ExpectCompiles(ItemSource(*item, PoolText()), *item);
+    }
+  }
 }
 
 TEST(RandomSourceTest, EveryTextCompiles) {
