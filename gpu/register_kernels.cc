@@ -12,6 +12,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterIndexKernels(registry);
   RegisterLossKernels(registry);
   RegisterMoveKernels(registry);
+  RegisterNormKernels(registry);
   RegisterPoolKernels(registry);
   RegisterProductKernels(registry);
   RegisterRandomKernels(registry);

@@ -13,6 +13,7 @@ void RegisterElementKernels(KernelRegistry& registry);
 void RegisterIndexKernels(KernelRegistry& registry);
 void RegisterLossKernels(KernelRegistry& registry);
 void RegisterMoveKernels(KernelRegistry& registry);
+void RegisterNormKernels(KernelRegistry& registry);
 void RegisterPoolKernels(KernelRegistry& registry);
 void RegisterProductKernels(KernelRegistry& registry);
 void RegisterRandomKernels(KernelRegistry& registry);

@@ -60,6 +60,10 @@ absl::StatusOr<BatchNormAttrs> BatchNormAttrs::OfForward(const AttrMap& attrs) {
   return read;
 }
 
+bool IsOfOnednn(const BatchNormAttrs& attrs, DType dtype) {
+  return attrs.rank == 4 && (dtype == DType::kFloat || dtype == DType::kBfloat16);
+}
+
 absl::StatusOr<BatchNormGeometry> PrepareBatchNorm(const BatchNormAttrs& attrs,
                                                    absl::Span<const int64_t> x,
                                                    const BatchNormVectors& vectors) {
@@ -93,6 +97,10 @@ absl::StatusOr<BatchNormGeometry> PrepareBatchNormGrad(const BatchNormAttrs& att
 
 namespace {
 
+PartialShape UnusedShape(bool empty) {
+  return empty ? PartialShape::Trusted({0}) : PartialShape::OfRank(0);
+}
+
 absl::Status InferForward(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, BatchNormAttrs::OfForward(c.attrs()));
   const PartialShape x = shapes::OrOfRank(c.input(0), attrs.rank);
@@ -108,6 +116,7 @@ absl::Status InferForward(InferenceContext& c) {
                                               .variance = variance.dims()}));
   c.set_output(0, x);
   for (int i = 1; i <= 4; ++i) c.set_output(i, PartialShape::Trusted({geometry.channels}));
+  c.set_output(5, UnusedShape(IsOfOnednn(attrs, c.input_dtype(0))));
   return absl::OkStatus();
 }
 
@@ -126,6 +135,9 @@ absl::Status InferGradient(InferenceContext& c) {
   c.set_output(0, x);
   c.set_output(1, PartialShape::Trusted({geometry.channels}));
   c.set_output(2, PartialShape::Trusted({geometry.channels}));
+  for (int i = 3; i <= 4; ++i) {
+    c.set_output(i, UnusedShape(!IsOfOnednn(attrs, c.input_dtype(1))));
+  }
   return absl::OkStatus();
 }
 

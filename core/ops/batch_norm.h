@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
 
 namespace formwork {
@@ -25,6 +26,11 @@ struct BatchNormAttrs {
   static absl::StatusOr<BatchNormAttrs> OfForward(const AttrMap& attrs);
   static absl::StatusOr<BatchNormAttrs> OfGradient(const AttrMap& attrs);
 };
+
+/// Whether TensorFlow computes such values by oneDNN: then, of the outputs that neither of its
+/// kernels uses, the forward one has shape [0] and those of the gradient are a zero each, and else
+/// the other way round.
+bool IsOfOnednn(const BatchNormAttrs& attrs, DType dtype);
 
 /// Where the elements of a channel are: [outer, channels, inner]; inner is 1 where channels are
 /// last, outer is 0 where there are no elements.

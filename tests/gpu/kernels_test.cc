@@ -18,6 +18,7 @@
 #include "gpu/gpu.h"
 #include "gpu/item_kernel.h"
 #include "gpu/loss_rows.h"
+#include "gpu/norm_items.h"
 #include "gpu/pool_items.h"
 #include "gpu/random_items.h"
 #include "gpu/reduction_plan.h"
@@ -218,6 +219,15 @@ TEST(UpdateSourceTest, EveryTextCompiles) {
     ++compiled;
   }
   std::cout << compiled << " texts\n";
+}
+
+TEST(NormSourceTest, EveryTextCompiles) {
+  for (int stage = 0; stage < kNormStages; ++stage) {
+    for (const DType dtype : {DType::kFloat, DType::kHalf, DType::kBfloat16}) {
+      const std::string item = NormItemName(static_cast<NormStage>(stage), dtype);
+      ExpectCompiles(ItemSource(item, NormText()), item);
+    }
+  }
 }
 
 TEST(PoolSourceTest, EveryTextCompiles) {

@@ -18,13 +18,13 @@ CONTRADICTS = {
     "Eig": "without vectors TensorFlow says [0] of them, and its kernel gives a scalar",
     "FractionalAvgPool": "a sequence of borders has one more than there are regions",
     "FractionalMaxPool": "the same",
+    "FusedBatchNormGradV3": "TensorFlow says [0] of two results that are scalars where oneDNN computes",
     "SelfAdjointEigV2": "the same as Eig",
     "Svd": "the same as Eig",
 }
 # {op: why less is known of its results than TensorFlow knows}.
 KNOWS_LESS = {
     "Equal": "TensorFlow sees that two unknown dimensions are the same one, so that they broadcast",
-    "FusedBatchNormGradV3": "TensorFlow says [0] of two results that are scalars where oneDNN computes",
     "TensorListElementShape": "a list may declare less than what is known of its items",
 }
 

@@ -31,11 +31,6 @@ absl::Status CheckDTypes(absl::string_view op, DType t, DType u) {
   return absl::OkStatus();
 }
 
-/// TensorFlow has other kernels, which leave other things in unused outputs, for these.
-bool IsOnednnCase(const BatchNormAttrs& attrs, DType dtype) {
-  return attrs.rank == 4 && (dtype == DType::kFloat || dtype == DType::kBfloat16);
-}
-
 absl::Status FillReserve(KernelContext& ctx, int output, bool empty) {
   FORMWORK_ASSIGN_OR_RETURN(
       Tensor * reserve, ctx.AllocateOutput(output, DType::kFloat, empty ? Shape({0}) : Shape()));
@@ -82,7 +77,7 @@ absl::Status Forward(const BatchNormAttrs& attrs, KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(float* const batch_variance, ChannelOutput(ctx, 2, channels));
   FORMWORK_ASSIGN_OR_RETURN(float* const mean, ChannelOutput(ctx, 3, channels));
   FORMWORK_ASSIGN_OR_RETURN(float* const variance, ChannelOutput(ctx, 4, channels));
-  FORMWORK_RETURN_IF_ERROR(FillReserve(ctx, 5, IsOnednnCase(attrs, dtype)));
+  FORMWORK_RETURN_IF_ERROR(FillReserve(ctx, 5, IsOfOnednn(attrs, dtype)));
   const size_t n = static_cast<size_t>(channels);
 
   if (x_shape.num_elements() == 0) {
@@ -154,7 +149,7 @@ absl::Status Gradient(const BatchNormAttrs& attrs, KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor * dx, ctx.AllocateOutput(0, dtype, x.shape()));
   FORMWORK_ASSIGN_OR_RETURN(float* const scale_gradient, ChannelOutput(ctx, 1, channels));
   FORMWORK_ASSIGN_OR_RETURN(float* const offset_gradient, ChannelOutput(ctx, 2, channels));
-  const bool empty_reserve = !IsOnednnCase(attrs, dtype);
+  const bool empty_reserve = !IsOfOnednn(attrs, dtype);
   FORMWORK_RETURN_IF_ERROR(FillReserve(ctx, 3, empty_reserve));
   FORMWORK_RETURN_IF_ERROR(FillReserve(ctx, 4, empty_reserve));
   const size_t n = static_cast<size_t>(channels);
