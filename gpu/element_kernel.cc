@@ -117,13 +117,8 @@ absl::Status ElementKernel::Prepare() {
 absl::Status ElementKernel::Enqueue(absl::Span<const Tensor* const> inputs,
                                     absl::Span<Tensor> outputs, absl::Span<const Tensor> befores,
                                     FailurePlace place, cudaStream_t stream) const {
-  absl::InlinedVector<Shape, 8> shapes;
   absl::InlinedVector<ElementInput, 8> from;
-  shapes.reserve(inputs.size());
-  for (const Tensor* input : inputs) {
-    shapes.push_back(input->shape());
-    from.push_back({input->raw(), &shapes.back()});
-  }
+  for (const Tensor* input : inputs) from.push_back({input->raw(), &input->shape()});
   // One launch for each shape that outputs have.
   for (size_t first = 0; first < outputs.size(); ++first) {
     const Shape shape = outputs[first].shape();

@@ -36,8 +36,8 @@ constexpr char kRun[] = R"(
 struct Elements {
 $0  unsigned long long n;
   unsigned rank;
-  unsigned dims[8];  // The last one first; of it, groups.
-  unsigned strides[$1][8];
+  unsigned dims[kMostDims];  // The last one first; of it, groups.
+  unsigned strides[$1][kMostDims];
 };
 template <int kWidth>
 __device__ __forceinline__ void Run(const Elements& at, bool& bad) {
@@ -334,7 +334,8 @@ std::string ElementSourceOfProgram(const ElementProgram& program) {
     first = absl::Substitute(kKeep, keep);
   }
   return absl::StrCat(
-      "using namespace formwork_element;\n", ComputeText(program), RunText(program),
+      "using namespace formwork_element;\n", ComputeText(program),
+      "constexpr int kMostDims = ", kMostElementDims, ";\n", RunText(program),
       absl::Substitute(kKernel, kElementsKernel, program.ElementsPerThread(), first, last),
       absl::Substitute(kKernel, kElementsOneKernel, 1, first, last));
 }

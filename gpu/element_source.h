@@ -75,7 +75,7 @@ struct ElementProgram {
 /// Whether there is such an instruction.
 bool TakesInstruction(absl::string_view op, absl::Span<const DType> operands, DType result);
 
-/// What a kernel is told beside its operands (element_launch.h).
+/// Dimensions that a kernel takes apart (element_launch.h).
 inline constexpr int kMostElementDims = 8;
 
 /// The text of two kernels, `elements` and, for shapes that do not go by ElementsPerThread,

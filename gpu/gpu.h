@@ -17,8 +17,8 @@ namespace formwork {
 /// Errors: kUnavailable if there is no such GPU, or no driver that this build can use.
 absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal);
 
-/// Kernels that are compiled from now on are kept in `folder`, and found there (code_cache.h). Once,
-/// before there are any.
+/// Kernels that are compiled from now on are kept in `folder`, and found there (code_cache.h).
+/// Once, before there are any.
 void KeepCudaCode(const std::string& folder);
 
 /// What GPUs compute; all else the host does for them. To be

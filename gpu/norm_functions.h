@@ -16,7 +16,9 @@ struct NormSizes {
 
   FORMWORK_ELEMENT int64_t PerChannel() const { return outer * inner; }
   FORMWORK_ELEMENT int64_t ChannelOf(uint64_t i) const {
-    return static_cast<int64_t>(i) / inner % channels;
+    const uint64_t line = DividedBy(i, static_cast<uint64_t>(inner));
+    const uint64_t all = static_cast<uint64_t>(channels);
+    return static_cast<int64_t>(line - DividedBy(line, all) * all);
   }
 };
 

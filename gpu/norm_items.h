@@ -26,7 +26,7 @@ enum class NormStage : uint8_t {
   kCoefficients,
   kGradient
 };
-inline constexpr int kNormStages = 9;
+inline constexpr int kNormStages = static_cast<int>(NormStage::kGradient) + 1;
 
 /// Such as "NormScaleItem<half>".
 std::string NormItemName(NormStage stage, DType dtype);

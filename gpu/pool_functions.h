@@ -37,12 +37,6 @@ struct PoolPlace {
   int64_t image, row, col, channel;
 };
 
-// 32 bits where they are enough: dividing by more takes several times as long.
-FORMWORK_ELEMENT uint64_t DividedBy(uint64_t a, uint64_t b) {
-  if (((a | b) >> 32) != 0) return a / b;
-  return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
-}
-
 struct PoolSizes {
   int64_t channels;
   bool channels_first;
@@ -98,16 +92,6 @@ template <>
 struct LowestOf<bfloat16> {
   static FORMWORK_ELEMENT float Value() { return -3.3895313892515355e+38f; }
 };
-
-// A sum, of integers one that wraps around.
-template <typename C>
-FORMWORK_ELEMENT C Plus(C a, C b) {
-  if constexpr (IsFloat<C>::value) {
-    return a + b;
-  } else {
-    return Add(a, b);
-  }
-}
 
 // MaxPool: an item is an element of the output. NaN is passed over.
 template <typename E>
@@ -169,7 +153,7 @@ struct MaxPoolGradItem {
       for (int64_t row = sizes.rows.FirstWith(p.row); row < behind_rows; ++row) {
         for (int64_t col = sizes.cols.FirstWith(p.col); col < behind_cols; ++col) {
           if (!IsOfWindow<C>(p, value, row, col)) continue;
-          sum = Plus(sum, C(Widen(grad[sizes.OutputAt(p, row, col)])));
+          sum = Add(sum, C(Widen(grad[sizes.OutputAt(p, row, col)])));
         }
       }
     }

@@ -79,7 +79,7 @@ class Issue {
 
   absl::Status Store() {
     const Tensor& value = ctx_.input(1);
-    if (!stores_.HasValueOf(Handle(0), value.dtype(), value.shape())) {
+    if (!ticket_.IsInitialized(Handle(0)) || ShapeOf(Handle(0)) != value.shape()) {
       // What the variable was could not be kept if an earlier step has failed: so it must not.
       FORMWORK_RETURN_IF_ERROR(streams_.Ready());
     }
@@ -90,47 +90,61 @@ class Issue {
     return is_own ? stores_.TakeOver(Handle(0), ctx_.TakeInput(1)) : stores_.Copy(Handle(0), value);
   }
 
+  // A group's stores as they are found.
+  struct Stores {
+    absl::InlinedVector<ResourceHandle, 4> handles;
+    // By output: the store that it is the memory of, the first of those to a variable of its shape,
+    // or -1; and where that variable's value is.
+    absl::InlinedVector<int, 4> of_output;
+    absl::InlinedVector<const BufferBlock*, 4> blocks;
+    bool late = false;  // One is to a variable of another shape, or of none.
+  };
+
+  // Errors name the store's node.
+  absl::Status FindStores(const ElementGroup& group, absl::Span<const Shape> shapes,
+                          Stores& stores) {
+    stores.of_output.resize(shapes.size(), -1);
+    stores.blocks.resize(shapes.size(), nullptr);
+    for (size_t s = 0; s < group.stores.size(); ++s) {
+      const uint16_t k = group.stores[s].output;
+      const ResourceHandle handle = Handle(static_cast<int>(group.inputs.size() + s));
+      const absl::Status fits =
+          ticket_.CheckAssign(handle, group.dtype(group.outputs[k]), shapes[k]);
+      if (!fits.ok()) return Annotate(fits, absl::StrCat("node '", group.stores[s].node, "'"));
+      stores.handles.push_back(handle);
+      const absl::StatusOr<Tensor> value = ticket_.Read(handle);
+      if (!value.ok() || value->shape() != shapes[k]) {
+        stores.late = true;
+      } else if (stores.of_output[k] < 0) {
+        stores.of_output[k] = static_cast<int>(s);
+        stores.blocks[k] = value->buffer().block();
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Where the step is the last to hold a variable's value, it lets go of that before the store, so
-  // that the variable is changed in place: each element is read before it is written.
+  // that the variable is changed in place: each element is read before it is written. Not where the
+  // work computes: a result could then be there before all is read.
   absl::Status RunGroup() {
     const ElementGroup& group = *node_.group;
     const int inputs = static_cast<int>(group.inputs.size());
     absl::InlinedVector<const Shape*, 16> of_inputs;
     for (int i = 0; i < inputs; ++i) of_inputs.push_back(&ctx_.input(i).shape());
     absl::InlinedVector<Shape, 4> shapes(group.outputs.size());
+    Stores stores;
     names_itself_ = true;
     FORMWORK_RETURN_IF_ERROR(group.OutputShapes(of_inputs, absl::MakeSpan(shapes)));
-    // The store that each output is the memory of: of those to a variable of its shape the first.
-    absl::InlinedVector<int, 4> store_of(group.outputs.size(), -1);
-    absl::InlinedVector<ResourceHandle, 4> handles;
-    bool late = false;
-    for (size_t s = 0; s < group.stores.size(); ++s) {
-      const uint16_t k = group.stores[s].output;
-      const DType dtype = group.dtype(group.outputs[k]);
-      handles.push_back(Handle(inputs + static_cast<int>(s)));
-      const absl::Status fits = ticket_.CheckAssign(handles[s], dtype, shapes[k]);
-      if (!fits.ok()) return Annotate(fits, absl::StrCat("node '", group.stores[s].node, "'"));
-      const bool has_value = stores_.HasValueOf(handles[s], dtype, shapes[k]);
-      late = late || !has_value;
-      if (has_value && store_of[k] < 0) store_of[k] = static_cast<int>(s);
-    }
+    FORMWORK_RETURN_IF_ERROR(FindStores(group, shapes, stores));
     names_itself_ = false;
-    if (late) FORMWORK_RETURN_IF_ERROR(streams_.Ready());  // As Store.
+    if (stores.late) FORMWORK_RETURN_IF_ERROR(streams_.Ready());  // As Store.
+    const bool in_place = streams_.stream().enqueues() &&
+                          absl::c_all_of(shapes, [&](const Shape& s) { return s == shapes[0]; });
     auto work = std::make_unique<Work>(node_, streams_, step_, ctx_.call());
-    // The variables' memory that may be written while it is read. Not where the work computes: a
-    // result could then be there before all is read.
-    absl::InlinedVector<const BufferBlock*, 4> in_place;
-    if (streams_.stream().enqueues() &&
-        std::all_of(shapes.begin(), shapes.end(),
-                    [&](const Shape& shape) { return shape == shapes[0]; })) {
-      for (const int s : store_of) {
-        if (s >= 0) in_place.push_back(ticket_.Read(handles[s])->buffer().block());
-      }
-    }
     for (int i = 0; i < inputs; ++i) {
       const Tensor& input = ctx_.input(i);
-      if (ctx_.inputs()[i].owned && input.on_device() && input.shape() == shapes[0] &&
-          absl::c_linear_search(in_place, input.buffer().block())) {
+      if (in_place && ctx_.inputs()[i].owned && input.on_device() && input.shape() == shapes[0] &&
+          absl::c_linear_search(stores.blocks, input.buffer().block())) {
         work->AddInputInPlace(input);
         ctx_.TakeInput(i);  // And let go of.
       } else {
@@ -141,15 +155,16 @@ class Issue {
     absl::Status opened;
     for (size_t k = 0; k < shapes.size() && opened.ok(); ++k) {
       const DType dtype = group.dtype(group.outputs[k]);
-      opened = store_of[k] < 0 ? AddOutput(*work, k, dtype, shapes[k])
-                               : AddStored(*work, k, handles[store_of[k]], dtype, shapes[k], held);
+      const int s = stores.of_output[k];
+      opened = s < 0 ? AddOutput(*work, k, dtype, shapes[k])
+                     : AddStored(*work, k, stores.handles[s], dtype, shapes[k], held);
     }
     Launch(std::move(work), opened);
     FORMWORK_RETURN_IF_ERROR(opened);
-    for (size_t s = 0; s < handles.size(); ++s) {
+    for (size_t s = 0; s < stores.handles.size(); ++s) {
       const uint16_t k = group.stores[s].output;
-      if (store_of[k] == static_cast<int>(s)) continue;
-      FORMWORK_RETURN_IF_ERROR(stores_.Copy(handles[s], ctx_.output(k)));
+      if (stores.of_output[k] == static_cast<int>(s)) continue;
+      FORMWORK_RETURN_IF_ERROR(stores_.Copy(stores.handles[s], ctx_.output(k)));
     }
     return absl::OkStatus();
   }

@@ -9,11 +9,6 @@
 
 namespace formwork {
 
-bool EnqueuedStores::HasValueOf(ResourceHandle handle, DType dtype, const Shape& shape) {
-  const absl::StatusOr<Tensor> value = ticket_.Read(handle);
-  return value.ok() && value->dtype() == dtype && value->shape() == shape;
-}
-
 absl::StatusOr<Tensor> EnqueuedStores::HostValueOnDevice(ResourceHandle handle) {
   const absl::StatusOr<Tensor> value = ticket_.Read(handle);
   if (!value.ok() || value->on_device()) return Tensor();

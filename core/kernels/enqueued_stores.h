@@ -11,15 +11,14 @@
 
 namespace formwork {
 
-/// Of the step that is issued. Errors are the ticket's, and the device's.
+/// Of the step that is issued. What a variable without a value, or of another shape, was could not
+/// be kept: before it is stored to, no earlier step may have failed (StreamScope::Ready). Errors
+/// are the ticket's, and the device's.
 class EnqueuedStores {
  public:
   EnqueuedStores(StreamScope& streams, int64_t step)
       : streams_(streams), ticket_(streams.ticket()), step_(step) {}
 
-  /// Whether it has a value of that dtype and shape. What a variable of another shape was could not
-  /// be kept if an earlier step has failed: so it must not, StreamScope::Ready.
-  bool HasValueOf(ResourceHandle handle, DType dtype, const Shape& shape);
   /// Of a variable whose value is in host memory, a copy; else no value.
   absl::StatusOr<Tensor> HostValueOnDevice(ResourceHandle handle);
 

@@ -139,10 +139,6 @@ absl::Status InCalls(const std::shared_ptr<const std::string>& calls, const absl
   return calls == nullptr ? status : Annotate(status, *calls);
 }
 
-bool IsStored(KernelContext& ctx, int i) {
-  return static_cast<WorkScope&>(ctx.call()).work().stored(static_cast<size_t>(i)) != nullptr;
-}
-
 Tensor ValueBefore(KernelContext& ctx, int i) {
   Work::Stored* const stored =
       static_cast<WorkScope&>(ctx.call()).work().stored(static_cast<size_t>(i));

@@ -120,10 +120,9 @@ inline Stream& StreamOf(KernelContext& ctx) {
 inline Tensor OutputOf(KernelContext& ctx, int i) {
   return static_cast<WorkScope&>(ctx.call()).output(i).Read(&StreamOf(ctx));
 }
-/// Of a group: whether its output i is the next value of a variable.
-bool IsStored(KernelContext& ctx, int i);
-/// What such an output has to be where an earlier step has failed (EarlierFailure): the value that
-/// the variable had. Without value where that is there already, for the memory is the same.
+/// Of a group's output i, where that is the next value of a variable: what it has to be where an
+/// earlier step has failed (EarlierFailure), the value that the variable had. Without value where
+/// that is there already, for the memory is the same.
 Tensor ValueBefore(KernelContext& ctx, int i);
 
 /// Where the kernel of a step says that it has failed: `word->step` is then to be `step`, and

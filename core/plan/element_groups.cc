@@ -1,12 +1,10 @@
 #include "core/plan/element_groups.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/base/hash_map.h"
-#include "core/base/stop_flag.h"
 #include "core/plan/fusion.h"
 
 namespace formwork {
@@ -112,7 +110,7 @@ void GroupElements(Graph& graph, const KernelRegistry& host, const KernelRegistr
     Graph& next = *open.back();
     open.pop_back();
     const std::vector<FusionUnit> units = PlanFusion(next, host, &device);
-    if (WorkIsCut()) return;
+    if (units.empty() != next.nodes.empty()) return;  // Cut.
     Rewriter(next).Run(units);
     for (Node& node : next.nodes) {
       for (Graph& body : node.bodies) open.push_back(&body);

@@ -10,8 +10,8 @@ namespace formwork {
 
 /// Makes one node (ElementGroup) of elementwise nodes that PlanFusion has together, and of the
 /// stores of what they make, in `graph` and in the bodies of its nodes. `host`: the CPU's kernels;
-/// `device` says what its groups may have. Where the thread's work is cut, the graph is left as it
-/// is.
+/// `device` says what its groups may have. Where the thread's work is cut, graphs that are left
+/// stay as they are.
 void GroupElements(Graph& graph, const KernelRegistry& host, const KernelRegistry& device);
 
 }  // namespace formwork

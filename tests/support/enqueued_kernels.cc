@@ -36,7 +36,7 @@ struct Enqueued {
   std::optional<FailurePlace> may_fail;  // Else its op cannot.
   std::shared_ptr<absl::Status> failure;
   std::deque<DeviceView> views, outputs;
-  std::vector<bool> stored;                            // By output: it is a variable's next value,
+  std::vector<bool> stored;                            // By output: it may be a variable's value,
   std::vector<std::unique_ptr<DeviceView>> befores;    // and was this; null: it lies there.
   std::vector<std::pair<DeviceView*, Tensor>> inputs;  // One of both.
   std::deque<WorkVariable> variables;
@@ -79,13 +79,15 @@ struct Enqueued {
   }
 };
 
-// `may_fail`: or changes variables.
-KernelFn EnqueuedFrom(KernelFn made, bool may_fail) {
+// `may_fail`: or changes variables. `stored`: outputs that may be variables' next values.
+KernelFn EnqueuedFrom(KernelFn made, bool may_fail, std::vector<bool> stored) {
   const auto kernel = std::make_shared<const KernelFn>(std::move(made));
-  return KernelFn([kernel, may_fail](KernelContext& ctx) -> absl::Status {
+  return KernelFn([kernel, may_fail,
+                   stored = std::move(stored)](KernelContext& ctx) -> absl::Status {
     Stream& stream = StreamOf(ctx);
     auto run = std::make_unique<Enqueued>();
     run->kernel = kernel;
+    run->stored = stored;
     if (may_fail) {
       run->failure = std::make_shared<absl::Status>();
       FORMWORK_ASSIGN_OR_RETURN(
@@ -101,7 +103,6 @@ KernelFn EnqueuedFrom(KernelFn made, bool may_fail) {
     }
     for (int i = 0; i < ctx.num_outputs(); ++i) {
       run->outputs.emplace_back(OutputOf(ctx, i));
-      run->stored.push_back(IsStored(ctx, i));
       const Tensor before = ValueBefore(ctx, i);
       run->befores.push_back(before.has_value() ? std::make_unique<DeviceView>(before) : nullptr);
     }
@@ -124,12 +125,15 @@ KernelFn EnqueuedFrom(KernelFn made, bool may_fail) {
 
 absl::StatusOr<KernelFn> MakeEnqueued(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(KernelFn made, CpuKernels().Find(init.op().name)(init));
-  return EnqueuedFrom(std::move(made), !CannotFailByValue(init.op().name, init.output_dtypes()));
+  return EnqueuedFrom(std::move(made), !CannotFailByValue(init.op().name, init.output_dtypes()),
+                      std::vector<bool>(init.output_dtypes().size()));
 }
 
 absl::StatusOr<KernelFn> MakeEnqueuedGroup(const ElementGroup& group) {
   FORMWORK_ASSIGN_OR_RETURN(KernelFn made, CpuKernels().groups()->make(group));
-  return EnqueuedFrom(std::move(made), !group.stores.empty());
+  std::vector<bool> stored(group.outputs.size());
+  for (const ElementGroup::Store& store : group.stores) stored[store.output] = true;
+  return EnqueuedFrom(std::move(made), !group.stores.empty(), std::move(stored));
 }
 
 // The call for a kernel that draws when it is issued: its sequence, and memory of the host.

@@ -170,12 +170,10 @@ class ElementProgramsTest : public ::testing::Test {
                                                FailureWord* word = nullptr, unsigned blocks = 2) {
     const ElementGroup group = Cases()[static_cast<size_t>(number)].group;
     const ElementProgram program = ElementProgram::Of(group);
-    std::vector<Shape> of_inputs;
     std::vector<const Shape*> shapes;
     std::vector<ElementInput> from;
-    of_inputs.reserve(inputs.size());
     for (const Tensor& input : inputs) {
-      shapes.push_back(&of_inputs.emplace_back(input.shape()));
+      shapes.push_back(&input.shape());
       from.push_back({input.raw(), shapes.back()});
     }
     std::vector<Shape> made(group.outputs.size());

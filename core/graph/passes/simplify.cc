@@ -118,8 +118,8 @@ class Simplifier {
     return absl::OkStatus();
   }
 
-  // On the CPU updating a small variable takes about as long as looking at it; on a device each step
-  // is a launch.
+  // On the CPU updating a small variable takes about as long as looking at it; on a device each
+  // step is a launch.
   int64_t FewestExpanded() const {
     const KernelRegistry* const device = context_.device_kernels;
     return device != nullptr && device->groups() != nullptr ? 1 : 256;
