@@ -193,5 +193,53 @@ TEST_F(SeveralStreamsTest, AVariableIsReadWhereItIsUsedAndWrittenOnStreamZero) {
   RunAsOnTheCpu(Matrix(), 4);
 }
 
+// Who reads the value before, on another stream and after the store, has not waited for the store:
+// the next call has to.
+TEST_F(SeveralStreamsTest, AnOldValueIsReadBehindTheStoreOfTheNextOne) {
+  Make(R"(
+    x = Placeholder dtype=float
+    v = VarHandleOp dtype=float shape=shape:[2,2] shared_name="v"
+    i = AssignVariableOp(v, x) dtype=float
+    o = ReadVariableOp(v, ^i) dtype=float
+    p = MatMul(x, x) T=float
+    q = MatMul(p, x) T=float
+    w = AssignAddVariableOp(v, q, ^o) dtype=float
+    s = MatMul(o, x, ^w) T=float
+    z = ReadVariableOp(v, ^s) dtype=float
+    t = MatMul(s, x, ^z) T=float
+    r = MatMul(q, q, ^z) T=float
+    y = MatMul(r, r) T=float
+    u = AddV2(t, y) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"u:0", "z:0"}, {"i", "w"});
+  const std::string text = Text();
+  EXPECT_THAT(text.substr(text.find("AssignAddVariableOp")), HasSubstr("'s' stream")) << text;
+  RunAsOnTheCpu(Matrix(), 4);
+}
+
+// What a group stores is the variable's memory: who reads it on another stream comes before the
+// next change in place.
+TEST_F(SeveralStreamsTest, WhatAGroupHasStoredIsReadBeforeItIsChanged) {
+  Make(R"(
+    x = Placeholder dtype=float
+    two = Const float[] 2
+    v = VarHandleOp dtype=float shape=shape:[2,2] shared_name="v"
+    i = AssignVariableOp(v, x) dtype=float
+    h = Mul(x, two) T=float
+    n = AddV2(h, x) T=float
+    a = AssignVariableOp(v, n, ^i) dtype=float
+    p = MatMul(n, x, ^a) T=float
+    s = MatMul(n, n, ^p) T=float
+    q = MatMul(p, p, ^s) T=float
+    t = MatMul(s, x) T=float
+    w = AssignAddVariableOp(v, x, ^s) dtype=float
+    u = AddV2(t, q) T=float
+    z = ReadVariableOp(v, ^w) dtype=float
+  )",
+       {{"x:0", DType::kFloat}}, {"u:0", "z:0"}, {"i", "a", "w"});
+  EXPECT_THAT(Text(), HasSubstr("fused_store"));
+  RunAsOnTheCpu(Matrix(), 4);
+}
+
 }  // namespace
 }  // namespace formwork::testing
