@@ -21,7 +21,8 @@ std::string Named(absl::string_view before, size_t bytes, absl::string_view afte
 absl::StatusOr<cudaKernel_t> ItemKernel::Kernel() {
   const cudaKernel_t known = kernel_.load(std::memory_order_acquire);
   if (known != nullptr) return known;
-  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, CudaKernelOf(text_, "items"));
+  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel,
+                            CudaKernelOf(is_whole_ ? text_ : ItemSource(text_, more_), "items"));
   kernel_.store(kernel, std::memory_order_release);
   return kernel;
 }

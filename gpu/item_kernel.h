@@ -19,11 +19,11 @@ namespace formwork {
 /// One kind of item. Compiled by Prepare, or when it is first used. Thread-safe.
 class ItemKernel {
  public:
-  /// As ItemSource's.
+  /// As ItemSource's; `more` is not copied.
   explicit ItemKernel(absl::string_view item, absl::string_view more = "")
-      : text_(ItemSource(item, more)) {}
+      : text_(item), more_(more) {}
   struct OfText {};
-  ItemKernel(std::string text, OfText) : text_(std::move(text)) {}
+  ItemKernel(std::string text, OfText) : text_(std::move(text)), is_whole_(true) {}
 
   absl::Status Prepare() { return Kernel().status(); }
   /// `item` is of the type that was named. Errors: the compiler's; CUDA's.
@@ -36,7 +36,9 @@ class ItemKernel {
   absl::StatusOr<cudaKernel_t> Kernel();
   absl::Status EnqueueItem(const void* item, uint64_t n, FailurePlace place, cudaStream_t stream);
 
-  const std::string text_;
+  const std::string text_;  // The item's, unless it is the kernel's.
+  const absl::string_view more_;
+  const bool is_whole_ = false;
   std::atomic<cudaKernel_t> kernel_ = nullptr;
 };
 

@@ -47,18 +47,12 @@ absl::StatusOr<Norm> MakeNorm(const KernelInit& init, BatchNormAttrs attrs, DTyp
   return norm;
 }
 
-absl::StatusOr<Buffer> ScratchFor(KernelContext& ctx, const element::NormSizes& sizes) {
-  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block,
-                            ctx.allocator().Allocate(NormScratch::BytesFor(sizes), &StreamOf(ctx)));
-  return Buffer(block);
-}
-
 // Of any element type, here and below: pointers and numbers alone.
 const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
 const float* Channels(KernelContext& ctx, int i) {
   return static_cast<const float*>(ctx.input(i).raw());
 }
-void* Out(KernelContext& ctx, int i) { return OutputOf(ctx, i).mutable_raw(); }
+void* Out(KernelContext& ctx, int i) { return OutputOf(ctx, i).buffer().data(); }
 float* OutChannels(KernelContext& ctx, int i) { return static_cast<float*>(Out(ctx, i)); }
 
 absl::Status Fill(KernelContext& ctx, std::initializer_list<int> outputs, int byte) {
@@ -85,7 +79,7 @@ absl::Status Forward(const Norm& norm, KernelContext& ctx) {
     return Fill(ctx, {3, 4}, 0);
   }
   const element::NormSizes sizes = NormSizesOf(geometry);
-  FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchFor(ctx, sizes));
+  FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchOf(ctx, NormScratch::BytesFor(sizes)));
   const NormScratch scratch(sizes, memory.data());
   const NormForward<char> forward{
       In(ctx, 0),
@@ -109,7 +103,7 @@ absl::Status Gradient(const Norm& norm, KernelContext& ctx) {
   FORMWORK_RETURN_IF_ERROR(Fill(ctx, {3, 4}, 0));
   if (ctx.input(1).num_elements() == 0) return Fill(ctx, {1, 2}, 0);
   const element::NormSizes sizes = NormSizesOf(geometry);
-  FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchFor(ctx, sizes));
+  FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchOf(ctx, NormScratch::BytesFor(sizes)));
   const NormGradient<char> gradient{In(ctx, 0),          In(ctx, 1),
                                     Channels(ctx, 2),    Channels(ctx, 3),
                                     Channels(ctx, 4),    static_cast<char*>(Out(ctx, 0)),

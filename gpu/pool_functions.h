@@ -1,11 +1,11 @@
 // What kernels do for one element of pooled images and of their gradients: compiled for GPUs at run
-// time, from this text behind those of item_functions.h and element_access.h, and by the host's
+// time, from this text behind those of image_functions.h and element_access.h, and by the host's
 // compiler for the op cases. Gradients are gathered: an element asks the windows that it lies in,
 // so that nothing is added by two threads, and in the order in which the CPU adds.
 #ifndef __CUDACC_RTC__
 #pragma once
 #include "gpu/element_access.h"
-#include "gpu/item_functions.h"
+#include "gpu/image_functions.h"
 #endif
 
 namespace formwork_element {
@@ -33,38 +33,23 @@ struct PoolAxis {
   }
 };
 
-struct PoolPlace {
-  int64_t image, row, col, channel;
-};
-
 struct PoolSizes {
   int64_t channels;
   bool channels_first;
   PoolAxis rows, cols;
 
-  // Of element i of images that are `height` times `width`.
-  FORMWORK_ELEMENT PoolPlace PlaceOf(uint64_t i, int64_t height, int64_t width) const {
-    const uint64_t inner = static_cast<uint64_t>(channels_first ? width : channels);
-    const uint64_t middle = static_cast<uint64_t>(channels_first ? height : width);
-    const uint64_t outer = static_cast<uint64_t>(channels_first ? channels : height);
-    const uint64_t line = DividedBy(i, inner), plane = DividedBy(line, middle);
-    const uint64_t image = DividedBy(plane, outer);
-    const int64_t a = static_cast<int64_t>(plane - image * outer);
-    const int64_t b = static_cast<int64_t>(line - plane * middle);
-    const int64_t c = static_cast<int64_t>(i - line * inner);
-    const int64_t n = static_cast<int64_t>(image);
-    return channels_first ? PoolPlace{n, b, c, a} : PoolPlace{n, a, b, c};
+  FORMWORK_ELEMENT Images Inputs() const {
+    return {rows.input, cols.input, channels, channels_first};
   }
-  FORMWORK_ELEMENT int64_t At(const PoolPlace& p, int64_t row, int64_t col, int64_t height,
-                              int64_t width) const {
-    return channels_first ? ((p.image * channels + p.channel) * height + row) * width + col
-                          : ((p.image * height + row) * width + col) * channels + p.channel;
+  FORMWORK_ELEMENT Images Outputs() const {
+    return {rows.output, cols.output, channels, channels_first};
   }
-  FORMWORK_ELEMENT int64_t InputAt(const PoolPlace& p, int64_t row, int64_t col) const {
-    return At(p, row, col, rows.input, cols.input);
+  // Of the image and channel of p.
+  FORMWORK_ELEMENT int64_t InputAt(const ImagePlace& p, int64_t row, int64_t col) const {
+    return Inputs().At({p.image, row, col, p.channel});
   }
-  FORMWORK_ELEMENT int64_t OutputAt(const PoolPlace& p, int64_t row, int64_t col) const {
-    return At(p, row, col, rows.output, cols.output);
+  FORMWORK_ELEMENT int64_t OutputAt(const ImagePlace& p, int64_t row, int64_t col) const {
+    return Outputs().At({p.image, row, col, p.channel});
   }
 };
 
@@ -101,7 +86,7 @@ struct MaxPoolItem {
   PoolSizes sizes;
 
   FORMWORK_ELEMENT void operator()(uint64_t i) const {
-    const PoolPlace p = sizes.PlaceOf(i, sizes.rows.output, sizes.cols.output);
+    const ImagePlace p = sizes.Outputs().PlaceOf(i);
     auto largest = LowestOf<E>::Value();
     for (int64_t y = sizes.rows.Begin(p.row); y < sizes.rows.End(p.row); ++y) {
       for (int64_t x = sizes.cols.Begin(p.col); x < sizes.cols.End(p.col); ++x) {
@@ -124,7 +109,7 @@ struct MaxPoolGradItem {
   bool relu;
 
   template <typename C>
-  FORMWORK_ELEMENT bool IsOfWindow(const PoolPlace& p, C value, int64_t row, int64_t col) const {
+  FORMWORK_ELEMENT bool IsOfWindow(const ImagePlace& p, C value, int64_t row, int64_t col) const {
     const int64_t top = sizes.rows.Begin(row), left = sizes.cols.Begin(col);
     const C first = Widen(in[sizes.InputAt(p, top, left)]);
     if (first != first) return p.row == top && p.col == left;
@@ -143,7 +128,7 @@ struct MaxPoolGradItem {
   }
 
   FORMWORK_ELEMENT void operator()(uint64_t i) const {
-    const PoolPlace p = sizes.PlaceOf(i, sizes.rows.input, sizes.cols.input);
+    const ImagePlace p = sizes.Inputs().PlaceOf(i);
     const auto value = Widen(in[i]);
     typedef decltype(Widen(E())) C;
     C sum = C(0);
@@ -170,7 +155,7 @@ struct AvgPoolItem {
 
   FORMWORK_ELEMENT void operator()(uint64_t i) const {
     typedef decltype(Widen(E())) C;
-    const PoolPlace p = sizes.PlaceOf(i, sizes.rows.output, sizes.cols.output);
+    const ImagePlace p = sizes.Outputs().PlaceOf(i);
     const int64_t top = sizes.rows.Begin(p.row), bottom = sizes.rows.End(p.row);
     const int64_t left = sizes.cols.Begin(p.col), right = sizes.cols.End(p.col);
     C sum = C(0);
@@ -191,7 +176,7 @@ struct AvgPoolGradItem {
 
   FORMWORK_ELEMENT void operator()(uint64_t i) const {
     typedef decltype(Widen(E())) C;
-    const PoolPlace p = sizes.PlaceOf(i, sizes.rows.input, sizes.cols.input);
+    const ImagePlace p = sizes.Inputs().PlaceOf(i);
     const int64_t behind_rows = sizes.rows.BehindWith(p.row);
     const int64_t behind_cols = sizes.cols.BehindWith(p.col);
     C sum = C(0);

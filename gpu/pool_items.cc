@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "gpu/element_access_text.h"
 #include "gpu/element_source.h"
+#include "gpu/image_functions_text.h"
 #include "gpu/pool_functions_text.h"
 
 namespace formwork {
@@ -20,7 +21,7 @@ absl::StatusOr<std::string> PoolItemName(absl::string_view op, DType dtype) {
 
 const std::string& PoolText() {
   static const auto* const text =
-      new std::string(absl::StrCat(kElementAccessText, kPoolFunctionsText));
+      new std::string(absl::StrCat(kElementAccessText, kImageFunctionsText, kPoolFunctionsText));
   return *text;
 }
 

@@ -42,7 +42,7 @@ class ReductionKernel {
     const void* from = input.raw();
     Buffer together, partial;  // Freed behind what reads them.
     if (plan.together) {
-      FORMWORK_ASSIGN_OR_RETURN(together, Allocate(ctx, input.bytes()));
+      FORMWORK_ASSIGN_OR_RETURN(together, ScratchOf(ctx, input.bytes()));
       FORMWORK_ASSIGN_OR_RETURN(const UnitCopy copy, UnitCopyOf(*plan.together, DTypeSize(in_)));
       FORMWORK_RETURN_IF_ERROR(EnqueueUnitCopy(copy, from, together.data(), {}, stream));
       from = together.data();
@@ -52,7 +52,7 @@ class ReductionKernel {
       const bool first = i == 0, last = i + 1 == plan.passes.size();
       void* to = out.mutable_raw();
       if (!last) {
-        FORMWORK_ASSIGN_OR_RETURN(partial, Allocate(ctx, pass.outputs() * PartialBytes(op_, in_)));
+        FORMWORK_ASSIGN_OR_RETURN(partial, ScratchOf(ctx, pass.outputs() * PartialBytes(op_, in_)));
         to = partial.data();
       }
       FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel, Kernel(first, last));
@@ -67,11 +67,6 @@ class ReductionKernel {
   }
 
  private:
-  static absl::StatusOr<Buffer> Allocate(KernelContext& ctx, size_t bytes) {
-    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, ctx.allocator().Allocate(bytes, &StreamOf(ctx)));
-    return Buffer(block);
-  }
-
   absl::StatusOr<cudaKernel_t> Kernel(bool first, bool last) {
     std::atomic<cudaKernel_t>& known = kernels_[(first ? 1 : 0) + (last ? 2 : 0)];
     if (const cudaKernel_t kernel = known.load(std::memory_order_acquire)) return kernel;

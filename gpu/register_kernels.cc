@@ -7,6 +7,7 @@ namespace formwork {
 void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterArrangeKernels(registry);
   RegisterArrayKernels(registry);
+  RegisterConvKernels(registry);
   RegisterCropKernels(registry);
   RegisterElementKernels(registry);
   RegisterIndexKernels(registry);

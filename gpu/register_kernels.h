@@ -8,6 +8,7 @@ namespace formwork {
 
 void RegisterArrangeKernels(KernelRegistry& registry);
 void RegisterArrayKernels(KernelRegistry& registry);
+void RegisterConvKernels(KernelRegistry& registry);
 void RegisterCropKernels(KernelRegistry& registry);
 void RegisterElementKernels(KernelRegistry& registry);
 void RegisterIndexKernels(KernelRegistry& registry);

@@ -26,16 +26,11 @@ absl::Status Run(ItemKernel& kernel, KernelContext& ctx, const ScanPlan& plan,
                  const ScanAttrs& attrs, E first) {
   Stream& stream = StreamOf(ctx);
   Tensor out = OutputOf(ctx, 0);
-  Buffer totals;  // Freed behind what reads it.
-  if (plan.totals() > 0) {
-    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block,
-                              ctx.allocator().Allocate(plan.totals() * sizeof(E), &stream));
-    totals = Buffer(block);
-  }
+  FORMWORK_ASSIGN_OR_RETURN(const Buffer totals, ScratchOf(ctx, plan.totals() * sizeof(E)));
   // Of any op: pointers and numbers alone.
   for (const auto& step : ScanSteps<E, formwork_element::ScanSum>(
            plan, attrs, first, ctx.input(0).raw(), out.mutable_raw(),
-           plan.totals() > 0 ? totals.data() : nullptr, sizeof(E))) {
+           totals ? totals.data() : nullptr, sizeof(E))) {
     FORMWORK_RETURN_IF_ERROR(kernel.Enqueue(step.item, step.n, {}, CudaStreamOf(stream)));
   }
   return absl::OkStatus();

@@ -120,6 +120,13 @@ inline Stream& StreamOf(KernelContext& ctx) {
 inline Tensor OutputOf(KernelContext& ctx, int i) {
   return static_cast<WorkScope&>(ctx.call()).output(i).Read(&StreamOf(ctx));
 }
+/// Memory for the step's own work, freed behind it. Of no bytes: none. Errors: the allocator's.
+inline absl::StatusOr<Buffer> ScratchOf(KernelContext& ctx, size_t bytes) {
+  if (bytes == 0) return Buffer();
+  absl::StatusOr<BufferBlock*> block = ctx.allocator().Allocate(bytes, &StreamOf(ctx));
+  if (!block.ok()) return std::move(block).status();
+  return Buffer(*block);
+}
 /// Of a group's output i, where that is the next value of a variable: what it has to be where an
 /// earlier step has failed (EarlierFailure), the value that the variable had. Without value where
 /// that is there already, for the memory is the same.

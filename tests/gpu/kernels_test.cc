@@ -12,6 +12,7 @@
 #include "core/ops/register_ops.h"
 #include "gpu/arrange_items.h"
 #include "gpu/array_items.h"
+#include "gpu/conv_items.h"
 #include "gpu/crop_items.h"
 #include "gpu/cuda_kernel.h"
 #include "gpu/element_source.h"
@@ -235,6 +236,20 @@ TEST(PoolSourceTest, EveryTextCompiles) {
     for (const DType dtype : kDTypes) {
       const absl::StatusOr<std::string> item = PoolItemName(op, dtype);
       if (item.ok()) ExpectCompiles(ItemSource(*item, PoolText()), *item);
+    }
+  }
+}
+
+TEST(ConvSourceTest, EveryTextCompiles) {
+  for (const std::string unit : {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "Bytes16"}) {
+    const std::string item = absl::StrCat("PatchItem<", unit, ">");
+    ExpectCompiles(ItemSource(item, ConvText()), item);
+  }
+  for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+    for (const ConvStage stage : {ConvStage::kUnpatch, ConvStage::kForward, ConvStage::kInput,
+                                  ConvStage::kFilter, ConvStage::kFilterSums}) {
+      const std::string item = ConvItemName(stage, dtype);
+      ExpectCompiles(ItemSource(item, ConvText()), item);
     }
   }
 }

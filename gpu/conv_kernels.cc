@@ -1,0 +1,280 @@
+// Convolutions of two spatial dimensions on a GPU, and their gradients: products of patches by the
+// filter, or item by item (conv_items.h).
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/ops/epilogue.h"
+#include "gpu/conv_items.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/element_kernel.h"
+#include "gpu/item_kernel.h"
+#include "gpu/matrix_product.h"
+#include "gpu/register_kernels.h"
+
+namespace formwork {
+namespace {
+
+namespace element = formwork_element;
+
+// The kernels of one dtype, each compiled when it is first wanted.
+class ConvItems {
+ public:
+  static ConvItems& Of(DType dtype) {
+    static auto* const all =
+        new std::array<ConvItems, 4>{ConvItems(DType::kFloat), ConvItems(DType::kDouble),
+                                     ConvItems(DType::kHalf), ConvItems(DType::kBfloat16)};
+    for (ConvItems& items : *all) {
+      if (items.dtype_ == dtype) return items;
+    }
+    std::abort();  // MatrixProduct takes these dtypes.
+  }
+
+  // What RunConvByPatches and its like run their items by.
+  auto RunOn(cudaStream_t stream) {
+    return [this, stream](ConvStage stage, const auto& item, uint64_t n) {
+      return Of<std::decay_t<decltype(item)>>(stage).Enqueue(item, n, {}, stream);
+    };
+  }
+  // Of units of so many bytes where these are patches.
+  absl::Status Prepare(ConvStage stage, size_t bytes = 16) {
+    return (stage == ConvStage::kPatches ? patches_.Of(bytes) : At(stage)).Prepare();
+  }
+
+ private:
+  explicit ConvItems(DType dtype)
+      : dtype_(dtype),
+        patches_(ConvItemName(ConvStage::kPatches, dtype), ">", ConvText()),
+        others_{Named(ConvStage::kUnpatch), Named(ConvStage::kForward), Named(ConvStage::kInput),
+                Named(ConvStage::kFilter), Named(ConvStage::kFilterSums)} {}
+
+  ItemKernel Named(ConvStage stage) const {
+    return ItemKernel(ConvItemName(stage, dtype_), ConvText());
+  }
+  ItemKernel& At(ConvStage stage) { return others_[static_cast<size_t>(stage) - 1]; }
+
+  template <typename T>
+  struct UnitOfPatches {
+    static constexpr size_t kBytes = 0;
+  };
+  template <typename Unit>
+  struct UnitOfPatches<element::PatchItem<Unit>> {
+    static constexpr size_t kBytes = sizeof(Unit);
+  };
+  template <typename Item>
+  ItemKernel& Of(ConvStage stage) {
+    constexpr size_t kUnit = UnitOfPatches<Item>::kBytes;
+    return kUnit > 0 ? patches_.Of(kUnit) : At(stage);
+  }
+
+  const DType dtype_;
+  UnitKernels patches_;
+  std::array<ItemKernel, kConvStages - 1> others_;  // By stage, from the one behind kPatches on.
+};
+
+// Of any element type, here and below: pointers and numbers alone.
+const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
+const char* In(const Tensor* tensor) {
+  return tensor == nullptr ? nullptr : static_cast<const char*>(tensor->raw());
+}
+char* Out(Tensor& out) { return static_cast<char*>(out.mutable_raw()); }
+absl::Span<const int64_t> Dims(KernelContext& ctx, int i) { return ctx.input(i).shape().dims(); }
+
+// What a node of a convolution, or of one of its gradients, keeps.
+struct Conv {
+  SlidingAttrs attrs;
+  bool depthwise = false;
+  DType dtype = DType::kInvalid;
+  Epilogue epilogue;
+  std::unique_ptr<MatrixProduct> product;
+  std::optional<ElementKernel> scale;  // Of the filter, by the epilogue's.
+
+  // What `run` multiplies by.
+  auto MultiplyIn(KernelContext& ctx, const void* bias = nullptr) const {
+    return [this, &ctx, bias](const PatchProduct& p) {
+      return product->Enqueue(ctx, {p.m, p.n, p.k}, {p.x, p.y, bias, p.residual, p.out});
+    };
+  }
+  std::optional<PatchPlan> PlanOf(const ConvShape& shape) const {
+    return PatchPlan::Of(shape, DTypeSize(dtype));
+  }
+  auto RunIn(KernelContext& ctx) const {
+    return ConvItems::Of(dtype).RunOn(CudaStreamOf(StreamOf(ctx)));
+  }
+};
+
+absl::StatusOr<Buffer> PatchesFor(KernelContext& ctx, const PatchPlan& plan) {
+  return ScratchOf(ctx, plan.MemoryBytes());
+}
+char* MemoryOf(const Buffer& buffer) {
+  return buffer ? static_cast<char*>(buffer.data()) : nullptr;
+}
+
+// --- Forward ------------------------------------------------------------------------------------
+
+// The epilogue's operands, null where there is none.
+struct EpilogueInputs {
+  EpilogueInputs(const Epilogue& epilogue, KernelContext& ctx) {
+    int next = 2;
+    for (auto [is_there, operand] : {std::pair(epilogue.scale, &scale),
+                                     {epilogue.bias, &bias},
+                                     {epilogue.residual, &residual}}) {
+      if (is_there) *operand = &ctx.input(next++);
+    }
+  }
+  const Tensor* scale = nullptr;
+  const Tensor* bias = nullptr;
+  const Tensor* residual = nullptr;
+};
+
+absl::Status Forward(const Conv& conv, KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
+                            conv.depthwise
+                                ? PrepareDepthwise(conv.attrs, Dims(ctx, 0), Dims(ctx, 1))
+                                : PrepareConv(conv.attrs, Dims(ctx, 0), Dims(ctx, 1)));
+  Tensor out = OutputOf(ctx, 0);
+  const auto elements = static_cast<uint64_t>(out.num_elements());
+  const EpilogueInputs epilogue(conv.epilogue, ctx);
+  const std::optional<PatchPlan> plan = conv.PlanOf(shape);
+  if (!plan) {
+    const element::ConvItem<char> item{
+        In(ctx, 0),
+        In(ctx, 1),
+        Out(out),
+        {In(epilogue.scale), In(epilogue.bias), In(epilogue.residual),
+         static_cast<int32_t>(conv.epilogue.activation)},
+        ConvSizesOf(shape)};
+    return conv.RunIn(ctx)(ConvStage::kForward, item, elements);
+  }
+  const Tensor* filter = &ctx.input(1);
+  Tensor scaled;
+  if (epilogue.scale != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(
+        scaled, Tensor::Allocate(ctx.allocator(), conv.dtype, filter->shape(), &StreamOf(ctx)));
+    const Tensor* const factors[] = {filter, epilogue.scale};
+    FORMWORK_RETURN_IF_ERROR(conv.scale->Enqueue(factors, scaled, CudaStreamOf(StreamOf(ctx))));
+    filter = &scaled;
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, PatchesFor(ctx, *plan));
+  FORMWORK_RETURN_IF_ERROR(
+      RunConvByPatches(shape, *plan, In(ctx, 0), In(filter), In(epilogue.residual), Out(out),
+                       MemoryOf(memory), conv.RunIn(ctx), conv.MultiplyIn(ctx, In(epilogue.bias))));
+  return conv.product->Activate(ctx, out);
+}
+
+// --- Gradients ----------------------------------------------------------------------------------
+
+absl::Status InputGradient(const Conv& conv, KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const ConvGradient gradient,
+      conv.depthwise
+          ? PrepareDepthwiseInputGradient(conv.attrs, ctx.input(0), Dims(ctx, 1), Dims(ctx, 2))
+          : PrepareConvInputGradient(conv.attrs, ctx.input(0), Dims(ctx, 1), Dims(ctx, 2)));
+  const ConvShape& shape = gradient.shape;
+  Tensor out = OutputOf(ctx, 0);
+  const std::optional<PatchPlan> plan = conv.PlanOf(shape);
+  if (!plan) {
+    const element::ConvInputItem<char> item{In(ctx, 2), In(ctx, 1), Out(out), ConvSizesOf(shape)};
+    return conv.RunIn(ctx)(ConvStage::kInput, item, static_cast<uint64_t>(out.num_elements()));
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, PatchesFor(ctx, *plan));
+  return RunConvInputByPatches<char>(shape, *plan, In(ctx, 1), In(ctx, 2), Out(out),
+                                     MemoryOf(memory), conv.RunIn(ctx), conv.MultiplyIn(ctx));
+}
+
+absl::Status FilterGradient(const Conv& conv, KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const ConvGradient gradient,
+      conv.depthwise
+          ? PrepareDepthwiseFilterGradient(conv.attrs, Dims(ctx, 0), ctx.input(1), Dims(ctx, 2))
+          : PrepareConvFilterGradient(conv.attrs, Dims(ctx, 0), ctx.input(1), Dims(ctx, 2)));
+  const ConvShape& shape = gradient.shape;
+  Tensor out = OutputOf(ctx, 0);
+  const std::optional<PatchPlan> plan = conv.PlanOf(shape);
+  if (!plan) {
+    const auto sums = static_cast<size_t>(FilterParts(shape) * shape.filter_elements());
+    FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchOf(ctx, sums * sizeof(double)));
+    return RunConvFilterByItems<char>(shape, In(ctx, 0), In(ctx, 2), Out(out),
+                                      reinterpret_cast<double*>(MemoryOf(memory)), conv.RunIn(ctx));
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, PatchesFor(ctx, *plan));
+  return RunConvFilterByPatches(shape, *plan, In(ctx, 0), In(ctx, 2), Out(out), MemoryOf(memory),
+                                conv.RunIn(ctx), conv.MultiplyIn(ctx));
+}
+
+// --- Nodes --------------------------------------------------------------------------------------
+
+// `by_items`: the stage that runs where there are no patches; `by_patches`: beside making them.
+absl::StatusOr<Conv> MakeConv(const KernelInit& init, ProductAttrs product, bool depthwise,
+                              ConvStage by_items, ConvStage by_patches) {
+  Conv conv;
+  conv.depthwise = depthwise;
+  conv.dtype = init.output_dtypes()[0];
+  if (!MatrixProduct::Takes(conv.dtype)) {
+    return Unimplemented(init.op().name, " of ", DTypeName(conv.dtype), " on a GPU");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(conv.attrs, SlidingAttrs::OfConv(init.attrs()));
+  if (by_items == ConvStage::kForward) {
+    FORMWORK_ASSIGN_OR_RETURN(conv.epilogue,
+                              Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
+  }
+  Epilogue of_product = conv.epilogue;
+  of_product.scale = false;
+  conv.product = std::make_unique<MatrixProduct>(product, of_product, conv.dtype);
+  FORMWORK_RETURN_IF_ERROR(conv.product->Prepare());
+  if (conv.epilogue.scale) {
+    conv.scale.emplace(ElementProgram::Of(*FindElementOp("Mul"), conv.dtype));
+    FORMWORK_RETURN_IF_ERROR(conv.scale->Prepare());
+  }
+  // What shapes make of it is known when it is called; these are the likely kernels.
+  ConvItems& items = ConvItems::Of(conv.dtype);
+  if (depthwise || conv.attrs.layout.channels_first) {
+    FORMWORK_RETURN_IF_ERROR(items.Prepare(by_items));
+    if (by_items == ConvStage::kFilter) {
+      FORMWORK_RETURN_IF_ERROR(items.Prepare(ConvStage::kFilterSums));
+    }
+  } else {
+    FORMWORK_RETURN_IF_ERROR(items.Prepare(by_patches));
+  }
+  return conv;
+}
+
+template <bool kDepthwise>
+absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      Conv conv, MakeConv(init, {}, kDepthwise, ConvStage::kForward, ConvStage::kPatches));
+  return KernelFn([conv = std::move(conv)](KernelContext& ctx) { return Forward(conv, ctx); });
+}
+
+template <bool kDepthwise>
+absl::StatusOr<KernelFn> MakeInputGradient(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(Conv conv, MakeConv(init, {.transpose_y = true}, kDepthwise,
+                                                ConvStage::kInput, ConvStage::kUnpatch));
+  return KernelFn(
+      [conv = std::move(conv)](KernelContext& ctx) { return InputGradient(conv, ctx); });
+}
+
+template <bool kDepthwise>
+absl::StatusOr<KernelFn> MakeFilterGradient(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(Conv conv, MakeConv(init, {.transpose_x = true}, kDepthwise,
+                                                ConvStage::kFilter, ConvStage::kPatches));
+  return KernelFn(
+      [conv = std::move(conv)](KernelContext& ctx) { return FilterGradient(conv, ctx); });
+}
+
+}  // namespace
+
+void RegisterConvKernels(KernelRegistry& registry) {
+  registry.Add("Conv2D", &MakeForward<false>);
+  registry.Add("Conv2DBackpropFilter", &MakeFilterGradient<false>);
+  registry.Add("Conv2DBackpropInput", &MakeInputGradient<false>);
+  registry.Add("DepthwiseConv2dNative", &MakeForward<true>);
+  registry.Add("DepthwiseConv2dNativeBackpropFilter", &MakeFilterGradient<true>);
+  registry.Add("DepthwiseConv2dNativeBackpropInput", &MakeInputGradient<true>);
+}
+
+}  // namespace formwork
