@@ -11,7 +11,6 @@
 #include "core/ops/epilogue.h"
 #include "gpu/conv_items.h"
 #include "gpu/cuda_stream.h"
-#include "gpu/element_kernel.h"
 #include "gpu/item_kernel.h"
 #include "gpu/matrix_product.h"
 #include "gpu/register_kernels.h"
@@ -91,7 +90,6 @@ struct Conv {
   DType dtype = DType::kInvalid;
   Epilogue epilogue;
   std::unique_ptr<MatrixProduct> product;
-  std::optional<ElementKernel> scale;  // Of the filter, by the epilogue's.
 
   // What `run` multiplies by.
   auto MultiplyIn(KernelContext& ctx, const void* bias = nullptr) const {
@@ -100,6 +98,7 @@ struct Conv {
     };
   }
   std::optional<PatchPlan> PlanOf(const ConvShape& shape) const {
+    if (epilogue.scale) return std::nullopt;  // Of depthwise ones alone (FuseEpilogues).
     return PatchPlan::Of(shape, DTypeSize(dtype));
   }
   auto RunIn(KernelContext& ctx) const {
@@ -150,18 +149,9 @@ absl::Status Forward(const Conv& conv, KernelContext& ctx) {
         ConvSizesOf(shape)};
     return conv.RunIn(ctx)(ConvStage::kForward, item, elements);
   }
-  const Tensor* filter = &ctx.input(1);
-  Tensor scaled;
-  if (epilogue.scale != nullptr) {
-    FORMWORK_ASSIGN_OR_RETURN(
-        scaled, Tensor::Allocate(ctx.allocator(), conv.dtype, filter->shape(), &StreamOf(ctx)));
-    const Tensor* const factors[] = {filter, epilogue.scale};
-    FORMWORK_RETURN_IF_ERROR(conv.scale->Enqueue(factors, scaled, CudaStreamOf(StreamOf(ctx))));
-    filter = &scaled;
-  }
   FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, PatchesFor(ctx, *plan));
   FORMWORK_RETURN_IF_ERROR(
-      RunConvByPatches(shape, *plan, In(ctx, 0), In(filter), In(epilogue.residual), Out(out),
+      RunConvByPatches(shape, *plan, In(ctx, 0), In(ctx, 1), In(epilogue.residual), Out(out),
                        MemoryOf(memory), conv.RunIn(ctx), conv.MultiplyIn(ctx, In(epilogue.bias))));
   return conv.product->Activate(ctx, out);
 }
@@ -222,14 +212,8 @@ absl::StatusOr<Conv> MakeConv(const KernelInit& init, ProductAttrs product, bool
     FORMWORK_ASSIGN_OR_RETURN(conv.epilogue,
                               Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
   }
-  Epilogue of_product = conv.epilogue;
-  of_product.scale = false;
-  conv.product = std::make_unique<MatrixProduct>(product, of_product, conv.dtype);
+  conv.product = std::make_unique<MatrixProduct>(product, conv.epilogue, conv.dtype);
   FORMWORK_RETURN_IF_ERROR(conv.product->Prepare());
-  if (conv.epilogue.scale) {
-    conv.scale.emplace(ElementProgram::Of(*FindElementOp("Mul"), conv.dtype));
-    FORMWORK_RETURN_IF_ERROR(conv.scale->Prepare());
-  }
   // What shapes make of it is known when it is called; these are the likely kernels.
   ConvItems& items = ConvItems::Of(conv.dtype);
   if (depthwise || conv.attrs.layout.channels_first) {

@@ -44,7 +44,7 @@ struct ProductOperands {
 /// last. Thread-safe once it is prepared.
 class MatrixProduct {
  public:
-  /// `epilogue`: without scale.
+  /// A scale of `epilogue` is not its own.
   MatrixProduct(ProductAttrs attrs, Epilogue epilogue, DType dtype);
   ~MatrixProduct();
 

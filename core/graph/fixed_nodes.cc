@@ -15,7 +15,8 @@ std::vector<bool> FixedNodes(const Graph& graph) {
     if (node.kind == NodeKind::kConstant) {
       fixed[i] = true;
     } else if (node.kind == NodeKind::kOp && node.op->loads_variable) {
-      fixed[i] = graph.nodes[node.inputs[0].node].kind == NodeKind::kArg;
+      const Node& handle = graph.nodes[node.inputs[0].node];
+      fixed[i] = handle.kind == NodeKind::kArg || NamesResource(handle);
     } else if (node.kind == NodeKind::kOp) {
       fixed[i] = node.op->effect == Effect::kNone && node.bodies.empty() &&
                  node.op->control_flow == ControlFlow::kNone && node.op->handle_of == nullptr &&

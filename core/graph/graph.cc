@@ -32,6 +32,14 @@ bool HasEffect(const Node& node) {
   return true;
 }
 
+bool NamesResource(const Node& node) {
+  // TensorFlow gives this shared_name to resources that nobody else is to find.
+  constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
+  return node.kind == NodeKind::kOp && node.op->handle_of != nullptr &&
+         node.op->FindAttr("shared_name") != nullptr &&
+         node.attrs->GetOr<std::string>("shared_name", "") != kAnonymousName;
+}
+
 bool ChangesState(const Node& node) {
   if (node.kind != NodeKind::kOp) return false;
   if (!node.bodies.empty()) return AnyNode(node, &ChangesState);

@@ -84,6 +84,9 @@ bool AreDistinct(const std::vector<Node>& nodes, Edge a, Edge b);
 /// Whether running the node, or one in its bodies, does something besides its outputs: it must run
 /// although nobody needs them.
 bool HasEffect(const Node& node);
+/// Whether it gives a handle of a resource that it names, the same one in every call, and not of
+/// one that is made for the call.
+bool NamesResource(const Node& node);
 /// Whether running it may change a variable.
 bool ChangesState(const Node& node);
 /// Nodes, their inputs and outputs, bodies included: about what a copy takes.

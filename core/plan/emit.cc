@@ -27,7 +27,7 @@ absl::StatusOr<std::shared_ptr<Plan>> Emitter::Run(const Graph& graph) {
   }
   Region whole;
   std::optional<FixedParts> parts;
-  if (root_ && !on_device()) parts = SplitFixed(graph);
+  if (root_) parts = SplitFixed(graph, on_device());
   if (parts.has_value()) {
     FORMWORK_RETURN_IF_ERROR(EmitFixed(*parts, args, whole));
   }
@@ -108,34 +108,46 @@ absl::Status Emitter::EmitFixed(const FixedParts& parts, std::vector<Plan::Ref>&
                                 Region& whole) {
   FORMWORK_ASSIGN_OR_RETURN(const std::vector<Plan::Ref> variables,
                             EmitBody(parts.loads, args, whole, true));
-  const size_t count = parts.fixed.results.size();
+  std::vector<Plan::Memory> memory;
+  for (const Edge& result : parts.fixed.results) {
+    memory.push_back(MemoryByDType(parts.fixed.dtype(result)));
+  }
+  const auto count = static_cast<uint32_t>(memory.size());
   KeptValuesKernels kernels = MakeKeptValues(variables.size());
-  const uint32_t hit = AddKeptKernel(std::move(kernels.recall), variables, 1 + count);
+  const uint32_t hit = NewSlots(1), recalled = plan_->num_slots;
+  for (const Plan::Memory kind : memory) NewSlots(1, kind);
+  AddKeptKernel("recall", std::move(kernels.recall), variables, {hit, 1 + count});
   Construct construct;
   construct.begin = Here();
   Plan::Instruction& choice = NewInstruction(Plan::Code::kBranch, "", nullptr);
   choice.target = NewTargets(2);
   choice.num_targets = 2;
   AddInput({.index = hit});
-  const uint32_t first = NewSlots(count);
-  construct.outputs = {first, static_cast<uint32_t>(count)};
+  const uint32_t first = plan_->num_slots;
+  for (const Plan::Memory kind : memory) NewSlots(1, kind);
+  construct.outputs = {first, count};
   construct.regions.resize(2);
   LandHere(construct.begin, 0);
+  const StreamClocks::State before = clocks_.state();
   construct.regions[0].begin = Here();
   std::vector<Plan::Ref> kept;
-  for (uint32_t k = 0; k < count; ++k) kept.push_back({.index = hit + 1 + k});
+  for (uint32_t k = 0; k < count; ++k) kept.push_back({.index = recalled + k});
   Move(kept, first);
   const uint32_t jump = Jump();
   construct.regions[0].end = Here();
   LandHere(construct.begin, 1);
   FORMWORK_ASSIGN_OR_RETURN(std::vector<Plan::Ref> values,
                             EmitBody(parts.fixed, variables, construct.regions[1], false));
+  for (uint32_t k = 0; k < count; ++k) values[k] = CopyTo(memory[k], values[k]);
+  JoinStreams(values);
   std::vector<Plan::Ref> both = variables;
   both.insert(both.end(), values.begin(), values.end());
-  AddKeptKernel(std::move(kernels.keep), both, 0);
+  AddKeptKernel("keep", std::move(kernels.keep), both, {plan_->num_slots, 0});
   Move(values, first);
   construct.regions[1].end = Here();
   LandHere(jump);
+  clocks_.Restore(before);
+  clocks_.NoteMade(construct.outputs);
   construct.end = Here();
   whole.constructs.push_back(std::move(construct));
   args.insert(args.end(), variables.begin(), variables.end());
@@ -143,16 +155,13 @@ absl::Status Emitter::EmitFixed(const FixedParts& parts, std::vector<Plan::Ref>&
   return absl::OkStatus();
 }
 
-uint32_t Emitter::AddKeptKernel(KernelFn kernel, const std::vector<Plan::Ref>& inputs,
-                                size_t outputs) {
+void Emitter::AddKeptKernel(absl::string_view name, KernelFn kernel,
+                            const std::vector<Plan::Ref>& inputs, Plan::Range outputs) {
   const uint32_t index = NewKernel(std::move(kernel));
-  const uint32_t first = NewSlots(outputs);
-  Plan::Instruction& instruction =
-      NewInstruction(Plan::Code::kKernel, outputs > 0 ? "recall" : "keep", nullptr);
-  instruction.outputs = {first, static_cast<uint32_t>(outputs)};
+  Plan::Instruction& instruction = NewInstruction(Plan::Code::kKernel, std::string(name), nullptr);
+  instruction.outputs = outputs;
   instruction.target = index;
   for (const Plan::Ref& input : inputs) AddInput(input);
-  return first;
 }
 
 std::vector<FusionUnit> Emitter::Units(const Graph& graph) const {

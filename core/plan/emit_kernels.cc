@@ -15,9 +15,6 @@
 namespace formwork {
 namespace {
 
-// TensorFlow gives this shared_name to resources that nobody else is to find.
-constexpr absl::string_view kAnonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
-
 // One node's view for its kernel factory.
 class NodeInit final : public KernelInit {
  public:
@@ -125,7 +122,7 @@ absl::Status Emitter::AddHandle(Body& body, int32_t i) {
   const Node& node = body.graph.nodes[i];
   FORMWORK_ASSIGN_OR_RETURN(ResourceType type, node.op->handle_of(*node.attrs));
   std::string name = node.attrs->GetOr<std::string>("shared_name", "");
-  if (name == kAnonymousName || node.op->FindAttr("shared_name") == nullptr) {
+  if (!NamesResource(node)) {
     scope_.hides_resources = true;
     const uint32_t kernel =
         NewKernel([name = node.name, type = std::move(type)](KernelContext& ctx) {

@@ -59,8 +59,8 @@ class Emitter : private ProgramBuilder {
   void PreparePoint(const Body& body, int32_t i);
   // The part that is kept while variables are; adds variables and values to `args`.
   absl::Status EmitFixed(const FixedParts& parts, std::vector<Plan::Ref>& args, Region& whole);
-  // Its first output.
-  uint32_t AddKeptKernel(KernelFn kernel, const std::vector<Plan::Ref>& inputs, size_t outputs);
+  void AddKeptKernel(absl::string_view name, KernelFn kernel, const std::vector<Plan::Ref>& inputs,
+                     Plan::Range outputs);
   std::vector<FusionUnit> Units(const Graph& graph) const;
   absl::Status AddUnit(Body& body, const FusionUnit& unit);
   absl::Status AddNode(Body& body, int32_t i);

@@ -9,6 +9,9 @@
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/fixed_nodes.h"
+#include "core/graph/passes/pipeline.h"
+#include "core/kernels/stream_scope.h"
+#include "core/ops/cannot_fail.h"
 
 namespace formwork {
 namespace {
@@ -29,8 +32,10 @@ int64_t ElementsOf(const Node& node) {
 
 class Splitter {
  public:
-  explicit Splitter(const Graph& graph)
-      : graph_(graph), fixed_(FixedNodes(graph)), works_(graph.nodes.size()) {}
+  Splitter(const Graph& graph, bool on_device)
+      : graph_(graph), fixed_(FixedNodes(graph)), works_(graph.nodes.size()) {
+    if (on_device) LeaveOutWhatMayFail();
+  }
 
   std::optional<FixedParts> Run() {
     int64_t elements = 0;
@@ -51,10 +56,21 @@ class Splitter {
     AddLoads(parts.loads);
     AddFixed(parts.fixed);
     AddRest(parts.rest);
+    Prune(parts.rest);  // Handles that were there for `loads` alone.
     return parts;
   }
 
  private:
+  void LeaveOutWhatMayFail() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (!fixed_[i] || node.kind != NodeKind::kOp || node.op->loads_variable) continue;
+      fixed_[i] = CannotFailByValue(node.op->name, node.output_dtypes) &&
+                  std::all_of(node.inputs.begin(), node.inputs.end(),
+                              [this](const Edge& edge) { return fixed_[edge.node]; });
+    }
+  }
+
   // What is worked for and read by what is not fixed.
   void FindResults() {
     HashSet<Edge> found;
@@ -121,7 +137,13 @@ class Splitter {
   void AddLoads(Graph& part) const {
     HashMap<Edge, Edge> moved;
     AddParameters(part, moved);
-    for (int32_t i : variables_) part.results.push_back(AddCopy(part, graph_.nodes[i], moved));
+    for (int32_t i : variables_) {
+      const Edge handle = graph_.nodes[i].inputs[0];
+      if (!moved.contains(handle)) {  // It is no parameter.
+        moved[handle] = AddCopy(part, graph_.nodes[handle.node], moved);
+      }
+      part.results.push_back(AddCopy(part, graph_.nodes[i], moved));
+    }
   }
 
   void AddFixed(Graph& part) const {
@@ -152,7 +174,7 @@ class Splitter {
   }
 
   const Graph& graph_;
-  const std::vector<bool> fixed_;
+  std::vector<bool> fixed_;
   std::vector<bool> works_;   // By node: fixed, and there is something to compute.
   std::vector<bool> needed_;  // For the results.
   std::vector<Edge> results_;
@@ -166,41 +188,70 @@ class KeptValues {
 
   void Recall(KernelContext& ctx) {
     const bool hit = Find(ctx);
+    if (StreamScope* const streams = ctx.call().streams(); hit && streams != nullptr) {
+      for (int k = 1; k < ctx.num_outputs(); ++k) streams->ticket().Hold(ctx.output(k));
+    }
     ctx.SetOutput(0, Tensor::Scalar(hit));
   }
 
-  void Keep(const KernelContext& ctx) {
+  void Keep(const KernelContext& ctx, StreamScope* streams) {
     if (!WorkStatus().ok()) return;  // What was made may be unfinished.
     size_t bytes = 0, variable_bytes = 0;
-    std::vector<Tensor> variables, values;
+    Set made;
     for (int i = 0; i < ctx.num_inputs(); ++i) {
       const bool variable = static_cast<size_t>(i) < num_variables_;
       (variable ? variable_bytes : bytes) += ctx.input(i).bytes();
-      (variable ? variables : values).push_back(ctx.input(i));
+      (variable ? made.variables : made.values).push_back(ctx.input(i));
     }
     if (bytes > 2 * variable_bytes + kFewBytes) return;
     absl::MutexLock lock(&mutex_);
+    if (kept_.made != nullptr) return;  // The same, on its way.
     if (++misses_ < misses_wanted_) return;
-    variables_.swap(variables);  // What was there goes after the lock.
-    values_.swap(values);
+    if (streams != nullptr) {
+      made.made = streams->stream().Record();
+      made.status = streams->status();
+      made.step = streams->NextStep();
+    }
+    std::swap(kept_, made);  // What was there goes after the lock.
   }
 
  private:
+  struct Set {
+    std::vector<Tensor> variables;  // Empty: nothing is kept.
+    std::vector<Tensor> values;
+    // Of a device, until it is known that the call that makes the values has done so: the point
+    // behind that, how it went, and its next step then.
+    EventRef made;
+    std::shared_ptr<EnqueuedStatus> status;
+    int64_t step = 0;
+  };
   static constexpr int64_t kMostMissesWanted = int64_t{1} << 20;
 
   bool Find(KernelContext& ctx) {
-    std::vector<Tensor> old_variables, old_values;  // Go after the lock.
+    Set old;  // Goes after the lock.
     absl::MutexLock lock(&mutex_);
-    if (variables_.empty()) return false;
+    if (kept_.variables.empty()) return false;
     for (size_t i = 0; i < num_variables_; ++i) {
-      if (Same(variables_[i], ctx.input(static_cast<int>(i)))) continue;
-      variables_.swap(old_variables);
-      values_.swap(old_values);
+      if (Same(kept_.variables[i], ctx.input(static_cast<int>(i)))) continue;
+      std::swap(kept_, old);
       misses_ = 0;
       misses_wanted_ = std::min(2 * misses_wanted_, kMostMissesWanted);
       return false;
     }
-    for (size_t k = 0; k < values_.size(); ++k) ctx.SetOutput(static_cast<int>(k) + 1, values_[k]);
+    if (kept_.made != nullptr) {
+      if (!kept_.made->Done()) return false;
+      const bool failed =
+          !kept_.made->Await(absl::InfinitePast()).ok() || kept_.status->FailedBefore(kept_.step);
+      kept_.made = nullptr;
+      kept_.status = nullptr;
+      if (failed) {
+        std::swap(kept_, old);
+        return false;
+      }
+    }
+    for (size_t k = 0; k < kept_.values.size(); ++k) {
+      ctx.SetOutput(static_cast<int>(k) + 1, kept_.values[k]);
+    }
     return true;
   }
 
@@ -214,14 +265,15 @@ class KeptValues {
   const size_t num_variables_;
   absl::Mutex mutex_;
   int64_t misses_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t misses_wanted_ ABSL_GUARDED_BY(mutex_) = 1;      // Until something is kept.
-  std::vector<Tensor> variables_ ABSL_GUARDED_BY(mutex_);  // Empty: nothing is kept.
-  std::vector<Tensor> values_ ABSL_GUARDED_BY(mutex_);
+  int64_t misses_wanted_ ABSL_GUARDED_BY(mutex_) = 1;  // Until something is kept.
+  Set kept_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
-std::optional<FixedParts> SplitFixed(const Graph& graph) { return Splitter(graph).Run(); }
+std::optional<FixedParts> SplitFixed(const Graph& graph, bool on_device) {
+  return Splitter(graph, on_device).Run();
+}
 
 KeptValuesKernels MakeKeptValues(size_t num_variables) {
   auto kept = std::make_shared<KeptValues>(num_variables);
@@ -231,7 +283,7 @@ KeptValuesKernels MakeKeptValues(size_t num_variables) {
     return absl::OkStatus();
   };
   kernels.keep = [kept](KernelContext& ctx) {
-    kept->Keep(ctx);
+    kept->Keep(ctx, ctx.call().streams());
     return absl::OkStatus();
   };
   return kernels;

@@ -23,8 +23,9 @@ struct FixedParts {
   Graph rest;
 };
 
-/// Nullopt where keeping costs more than it saves.
-std::optional<FixedParts> SplitFixed(const Graph& graph);
+/// Nullopt where keeping costs more than it saves. `on_device`: of a plan for a device, where what
+/// may fail by value is not kept, because the host would know too late.
+std::optional<FixedParts> SplitFixed(const Graph& graph, bool on_device);
 
 /// The two kernels that share what is kept, one set of values. Thread-safe.
 struct KeptValuesKernels {
@@ -38,7 +39,8 @@ struct KeptValuesKernels {
 /// `num_variables`: how many inputs are the variables' values. To keep it holds on to them, so that
 /// they cannot change behind it; a variable's writer then copies instead of writing in place. So it
 /// gives up what it keeps once a variable has changed, and waits twice as long each time until it
-/// keeps something again. What takes more than twice the variables' memory is not kept.
+/// keeps something again. What takes more than twice the variables' memory is not kept. On a device
+/// a call finds what is kept once the work that makes it has run, and holds it until its own has.
 KeptValuesKernels MakeKeptValues(size_t num_variables);
 
 }  // namespace formwork

@@ -44,7 +44,8 @@ class Writer {
   }
   absl::string_view KernelText(const Plan::Label& label) const {
     if (label.op != nullptr) return label.op->name;
-    return plan_.memory.empty() ? "fused" : "copy";
+    if (!label.parts.empty()) return "fused";
+    return label.node.empty() ? absl::string_view("copy") : label.node;  // What is kept.
   }
   void AddStream(size_t i) {
     if (plan_.on_streams.empty()) return;
@@ -112,7 +113,9 @@ class Writer {
         for (const Plan::Ref& result : plan_.results) absl::StrAppend(&text_, " ", RefText(result));
         break;
     }
-    if (!label.node.empty()) absl::StrAppend(&text_, " '", label.node, "'");
+    const bool named =
+        label.op != nullptr || !label.parts.empty() || instruction.code != Plan::Code::kKernel;
+    if (named && !label.node.empty()) absl::StrAppend(&text_, " '", label.node, "'");
     AddStream(i);
     if (instruction.drops.count > 0) {
       absl::StrAppend(&text_, " drop ", SlotsText(plan_.drops, instruction.drops));

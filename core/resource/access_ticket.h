@@ -135,6 +135,9 @@ class AccessTicket final : public ResourceAccess {
   /// Makes `value`, on the device, the variable's value: enqueued work has made it, or will.
   /// Errors: as Assign.
   absl::Status AssignEnqueued(ResourceHandle handle, Tensor value);
+  /// Memory of the device that enqueued work uses, and that others may let go of: held until the
+  /// call's work has run.
+  void Hold(Tensor value) { retired_.push_back(std::move(value)); }
 
   /// Whether the variable could be assigned such a value: what Assign would refuse for that.
   absl::Status CheckAssign(ResourceHandle handle, DType dtype, const Shape& shape);
@@ -274,7 +277,7 @@ class AccessTicket final : public ResourceAccess {
   bool has_logged_ = false;      // Some of it.
   Allocator* memory_ = nullptr;  // Of the stream's device.
   StreamGroup* streams_ = nullptr;
-  std::vector<Tensor> retired_;  // Replaced, or perhaps read by work that is enqueued.
+  std::vector<Tensor> retired_;  // Held, replaced, or perhaps read by work that is enqueued.
   std::vector<Uses> uses_;       // Of the entries, where there are streams.
   HashMap<const BufferBlock*, uint32_t> variables_;  // Entries by the memory that has been read.
   std::vector<Entry> entries_;                       // By ID, ascending.

@@ -384,6 +384,25 @@ TEST_F(DevicePlanTest, WhatIsFusedIntoAStepIsReadOnTheDevice) {
                             Not(HasSubstr("@host = copy"))));
 }
 
+// So that what is kept from call to call is the scaled filter.
+TEST_F(DevicePlanTest, ABatchNormalisationScalesTheFilter) {
+  Make(R"(
+    x = Placeholder dtype=float
+    v = VarHandleOp dtype=float shape=shape:[3,3,4,4] shared_name="v"
+    b = VarHandleOp dtype=float shape=shape:[4] shared_name="b"
+    dims = Const int32[4] 1 8 8 4
+    i = Fill(dims, x) T=float index_type=int32
+    f = ReadVariableOp(v) dtype=float
+    s = ReadVariableOp(b) dtype=float
+    c = Conv2D(i, f) T=float strides=[1,1,1,1] padding="VALID"
+    m = Mul(c, s) T=float
+    y = BiasAdd(m, s) T=float
+  )",
+       {{"x:0", DType::kFloat}}, {"y:0"});
+  EXPECT_THAT(Text(), AllOf(ContainsRegex(R"(@device = Mul\(%[0-9]+! %[0-9]+\) 'y')"),
+                            ContainsRegex(R"(Conv2D\(%[0-9]+! %[0-9]+! %[0-9]+!\) 'c')")));
+}
+
 // On the CPU a convolution keeps a filter that comes again and again, in a form of its own.
 TEST_F(DevicePlanTest, KernelsKeepNothingThatIsOnTheDevice) {
   Make(R"(

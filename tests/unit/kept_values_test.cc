@@ -104,12 +104,12 @@ TEST_F(KeptValuesPlanTest, ABranchLeadsAroundWhatIsKept) {
       "r = ReadVariableOp(v) dtype=float\ns = Square(r) T=float\ny = AddV2(s, x) T=float";
   Make(text, feeds, {"y:0"}, Shape({kElements}));
   EXPECT_THAT(Text(), StartsWith("0: %2 = ReadVariableOp(%0) 'r'\n"
-                                 "1: %3 %4 = fused(%2) 'recall'\n"
+                                 "1: %3 %4 = recall(%2)\n"
                                  "2: branch %3! -> 3 drop %2, 5 drop %4 drop %3\n"
                                  "3: %5 = %4!\n"
                                  "4: jump 8\n"
                                  "5: %6 = Square(%2) 's'\n"
-                                 "6: fused(%2! %6) 'keep' drop %2\n"
+                                 "6: keep(%2! %6) drop %2\n"
                                  "7: %5 = %6!\n"
                                  "8: %7 = AddV2("));
   Make(text, feeds, {"y:0"}, Shape({8}));  // Too little to be worth it.

@@ -373,7 +373,14 @@ class EpilogueFusion {
           AddElementwise("Mul", last, moved(chain.unscaled_bias), moved(chain.scale));
       bias = bias.has_value() ? AddElementwise("AddV2", last, scaled, *bias) : scaled;
     }
-    if (chain.scale.has_value()) node.inputs.push_back(moved(chain.scale));
+    Epilogue epilogue = chain.epilogue;
+    // On a device the filter is scaled instead, which follows from variables, as a rule, and is
+    // then kept. The CPU's kernel scales what it packs.
+    if (epilogue.scale && chain.kind == Head::kConv && context_.device_kernels != nullptr) {
+      node.inputs[1] = AddElementwise("Mul", last, node.inputs[1], moved(chain.scale));
+      epilogue.scale = false;
+    }
+    if (epilogue.scale) node.inputs.push_back(moved(chain.scale));
     if (bias.has_value()) node.inputs.push_back(*bias);
     if (chain.residual.has_value()) node.inputs.push_back(moved(chain.residual));
     auto attrs = std::make_shared<AttrMap>(*node.attrs);
@@ -382,7 +389,7 @@ class EpilogueFusion {
       attrs->Set("padding", std::string("EXPLICIT"));
       attrs->Set("explicit_paddings", chain.padding);
     }
-    chain.epilogue.AddTo(*attrs);
+    epilogue.AddTo(*attrs);
     node.attrs = std::move(attrs);
     const Edge fused = Add(std::move(node));
     if (!chain.reshape.has_value()) return fused;
