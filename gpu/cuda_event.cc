@@ -14,6 +14,9 @@ constexpr size_t kWordsBytes = 4096;      // Of words that are made together.
 constexpr size_t kFailureWordBytes = 64;  // So that no two share a line of a cache.
 static_assert(sizeof(FailureWord) <= kFailureWordBytes);
 
+// Of all streams: what is pinned is nobody else's on this machine.
+constexpr size_t kMostPinned = size_t{256} << 20;
+
 constexpr absl::Duration kAtOnce = absl::Microseconds(100);
 
 }  // namespace
@@ -65,6 +68,25 @@ absl::StatusOr<std::shared_ptr<FailureWord>> CudaContext::TakeFailureWord() {
   failure_words_.pop_back();
   return std::shared_ptr<FailureWord>(
       word, [self = shared_from_this()](FailureWord* given) { self->GiveFailureWord(given); });
+}
+
+void* CudaContext::TakePinned(size_t bytes) {
+  if (bytes > kMostPinned || pinned_bytes_.fetch_add(bytes) > kMostPinned - bytes) {
+    if (bytes <= kMostPinned) pinned_bytes_ -= bytes;
+    return nullptr;
+  }
+  void* data = nullptr;
+  if (!Use().ok() || cudaHostAlloc(&data, bytes, cudaHostAllocPortable) != cudaSuccess) {
+    (void)cudaGetLastError();  // Other memory will do.
+    pinned_bytes_ -= bytes;
+    return nullptr;
+  }
+  return data;
+}
+
+void CudaContext::GivePinned(void* data, size_t bytes) {
+  health_.Note(CudaStatus(cudaFreeHost(data), "cudaFreeHost"));
+  pinned_bytes_ -= bytes;
 }
 
 absl::Status CudaContext::MakeFailureWords() {

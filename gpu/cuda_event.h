@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,10 @@ class CudaContext : public std::enable_shared_from_this<CudaContext> {
   /// A word in pinned host memory, with a twin in the GPU's, kept for reuse. The context outlives
   /// it. It is given back once no kernel uses it.
   absl::StatusOr<std::shared_ptr<FailureWord>> TakeFailureWord();
+  /// Pinned host memory. Null: so much of it has been given out already, or CUDA has none. It goes
+  /// by GivePinned.
+  void* TakePinned(size_t bytes);
+  void GivePinned(void* data, size_t bytes);
 
  private:
   absl::Status MakeFailureWords() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -47,6 +52,7 @@ class CudaContext : public std::enable_shared_from_this<CudaContext> {
   std::vector<FailureWord*> failure_words_ ABSL_GUARDED_BY(mutex_);  // That nobody uses.
   std::vector<void*> pinned_ ABSL_GUARDED_BY(mutex_);                // What those are of,
   std::vector<void*> on_device_ ABSL_GUARDED_BY(mutex_);             // and their twins.
+  std::atomic<size_t> pinned_bytes_ = 0;                             // That TakePinned gave out.
 };
 
 /// How long to wait between two looks at events that have not happened.

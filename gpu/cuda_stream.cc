@@ -10,12 +10,30 @@ namespace formwork {
 namespace {
 
 // Of what a stream keeps: larger blocks are worth a call of CUDA's.
-constexpr size_t kLargestKept = size_t{4} << 20, kMostKept = size_t{32} << 20;
+constexpr size_t kLargestKept = size_t{4} << 20;
+// To pin memory takes longer than to copy to other memory.
+constexpr size_t kLargestPinned = size_t{16} << 20;
 constexpr size_t kSmallestBlock = 512;
 
 // Keeps its stream for as long as it lives.
 struct CudaBlock final : BufferBlock {
   std::shared_ptr<CudaQueue> home;
+};
+
+// Frees pinned blocks, which are of no device.
+class PinnedMemory final : public Allocator {
+ public:
+  static PinnedMemory& Instance() {
+    static auto* const instance = new PinnedMemory;
+    return *instance;
+  }
+  absl::StatusOr<BufferBlock*> Allocate(size_t /*bytes*/, Stream* /*stream*/) override {
+    return Unimplemented("pinned memory is a stream's to give");
+  }
+  void Free(BufferBlock* block) override {
+    const std::unique_ptr<CudaBlock> cuda_block(static_cast<CudaBlock*>(block));
+    cuda_block->home->GivePinned(cuda_block->data, cuda_block->capacity);
+  }
 };
 
 absl::Status CopyOn(cudaStream_t stream, const Buffer& src, const Buffer& dst) {
@@ -41,6 +59,22 @@ absl::StatusOr<std::shared_ptr<CudaQueue>> CudaQueue::Make(std::shared_ptr<CudaC
   return std::shared_ptr<CudaQueue>(new CudaQueue(std::move(context), stream));
 }
 
+void* KeptBlocks::Take(size_t bytes) {
+  const auto found = blocks_.find(bytes);
+  if (found == blocks_.end() || found->second.empty()) return nullptr;
+  void* const data = found->second.back();
+  found->second.pop_back();
+  bytes_ -= bytes;
+  return data;
+}
+
+bool KeptBlocks::Keep(void* data, size_t bytes) {
+  if (bytes_ + bytes > most_bytes_) return false;
+  blocks_[bytes].push_back(data);
+  bytes_ += bytes;
+  return true;
+}
+
 size_t CudaQueue::TakenBytes(size_t bytes) {
   if (bytes <= kSmallestBlock) return kSmallestBlock;
   if (bytes > kLargestKept) return bytes;
@@ -51,13 +85,7 @@ size_t CudaQueue::TakenBytes(size_t bytes) {
 absl::StatusOr<void*> CudaQueue::Take(size_t bytes) {
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = kept_.find(bytes);
-    if (found != kept_.end() && !found->second.empty()) {
-      void* const data = found->second.back();
-      found->second.pop_back();
-      kept_bytes_ -= bytes;
-      return data;
-    }
+    if (void* const data = kept_.Take(bytes)) return data;
   }
   FORMWORK_RETURN_IF_ERROR(context_->Use());
   void* data = nullptr;
@@ -68,23 +96,37 @@ absl::StatusOr<void*> CudaQueue::Take(size_t bytes) {
 void CudaQueue::Give(void* data, size_t bytes) {
   {
     absl::MutexLock lock(&mutex_);
-    if (bytes <= kLargestKept && kept_bytes_ + bytes <= kMostKept) {
-      kept_[bytes].push_back(data);
-      kept_bytes_ += bytes;
-      return;
-    }
+    if (bytes <= kLargestKept && kept_.Keep(data, bytes)) return;
   }
   context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
+}
+
+void* CudaQueue::TakePinned(size_t bytes) {
+  if (bytes > kLargestPinned) return nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (void* const data = pinned_.Take(bytes)) return data;
+  }
+  return context_->TakePinned(bytes);
+}
+
+// A copy to it may still run: on this stream, as the next one to it will. What is not kept CUDA
+// frees once it has.
+void CudaQueue::GivePinned(void* data, size_t bytes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (pinned_.Keep(data, bytes)) return;
+  }
+  context_->GivePinned(data, bytes);
 }
 
 CudaQueue::~CudaQueue() {
   {
     absl::MutexLock lock(&mutex_);
-    for (const auto& [bytes, blocks] : kept_) {
-      for (void* data : blocks) {
-        context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
-      }
-    }
+    kept_.Clear([this](void* data, size_t /*bytes*/) {
+      context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
+    });
+    pinned_.Clear([this](void* data, size_t bytes) { context_->GivePinned(data, bytes); });
   }
   // Returns at once; CUDA lets what is enqueued finish.
   context_->health().Note(CudaStatus(cudaStreamDestroy(stream_), "cudaStreamDestroy"));
@@ -132,13 +174,26 @@ void CudaStream::Copy(const Buffer& src, Buffer& dst) {
   if (!queue_->status().ok()) return;
   absl::Status status = queue_->context()->Use();
   if (status.ok()) status = CopyOn(queue_->stream(), src, dst);
-  queue_->Fail(status);  // The host's memory is pageable, and has been read or written by now.
+  // The host's memory has been read or written by now if it is pageable; what is pinned is freed in
+  // the stream's order.
+  queue_->Fail(status);
 }
 
 void CudaStream::Then(absl::AnyInvocable<void(absl::Status)> on_host) {
   completion_.Add(
       std::make_shared<CudaEvent>(queue_->context(), queue_->stream(), queue_->status()),
       std::move(on_host));
+}
+
+BufferBlock* CudaStream::TakePinned(size_t bytes) {
+  auto block = std::make_unique<CudaBlock>();
+  block->bytes = bytes;
+  block->capacity = CudaQueue::TakenBytes(bytes);
+  block->data = queue_->TakePinned(block->capacity);
+  if (block->data == nullptr) return nullptr;
+  block->allocator = &PinnedMemory::Instance();
+  block->home = queue_;
+  return block.release();
 }
 
 absl::StatusOr<std::shared_ptr<FailureWord>> CudaStream::NewFailureWord() {

@@ -18,6 +18,27 @@
 
 namespace formwork {
 
+/// Blocks that were given back, by size; the last one is the first to be taken again.
+class KeptBlocks {
+ public:
+  explicit KeptBlocks(size_t most_bytes) : most_bytes_(most_bytes) {}
+
+  void* Take(size_t bytes);             ///< Null: there is none.
+  bool Keep(void* data, size_t bytes);  ///< False: they are too many.
+  template <typename Free>
+  void Clear(Free free) {
+    for (const auto& [bytes, blocks] : blocks_) {
+      for (void* data : blocks) free(data, bytes);
+    }
+    blocks_.clear();
+  }
+
+ private:
+  const size_t most_bytes_;
+  std::map<size_t, std::vector<void*>> blocks_;
+  size_t bytes_ = 0;
+};
+
 /// What a CudaStream is; lives on until the last memory that it gave out is freed. Thread-safe.
 class CudaQueue final {
  public:
@@ -42,6 +63,9 @@ class CudaQueue final {
   absl::StatusOr<void*> Take(size_t bytes);
   /// Once what is enqueued has run. Errors are the context's.
   void Give(void* data, size_t bytes);
+  /// The same of pinned host memory. Null: there is none.
+  void* TakePinned(size_t bytes);
+  void GivePinned(void* data, size_t bytes);
   /// What is taken for a block: at most a quarter more.
   static size_t TakenBytes(size_t bytes);
 
@@ -53,9 +77,8 @@ class CudaQueue final {
   const cudaStream_t stream_;
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  // Blocks that were given back, by size; the last one is the first to be taken again.
-  std::map<size_t, std::vector<void*>> kept_ ABSL_GUARDED_BY(mutex_);
-  size_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  KeptBlocks kept_ ABSL_GUARDED_BY(mutex_){size_t{32} << 20};
+  KeptBlocks pinned_ ABSL_GUARDED_BY(mutex_){size_t{32} << 20};
 };
 
 class CudaStream final : public Stream {
@@ -71,6 +94,7 @@ class CudaStream final : public Stream {
   void Wait(const EventRef& event) override;
   void Copy(const Buffer& src, Buffer& dst) override;
   void Then(absl::AnyInvocable<void(absl::Status)> on_host) override;
+  BufferBlock* TakePinned(size_t bytes) override;
   absl::StatusOr<std::shared_ptr<FailureWord>> NewFailureWord() override;
   void CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& dst) override;
 

@@ -83,6 +83,11 @@ class Stream {
   /// within a stream. On any thread: one that must not be held up. It may drop buffers.
   virtual void Then(absl::AnyInvocable<void(absl::Status)> on_host) = 0;
 
+  /// A block of host memory to which enqueuing a copy here waits for nothing, where copies to other
+  /// host memory wait for the device. It is freed as memory of the stream is. Null: there is none,
+  /// or none left.
+  virtual BufferBlock* TakePinned(size_t /*bytes*/) { return nullptr; }
+
   // Of a stream that enqueues:
 
   /// One that no kernel has written, for those of a call: here of the heap, for a device that is
@@ -107,6 +112,8 @@ class Device {
   virtual DeviceKind kind() const = 0;
   /// Errors: kUnavailable if the device is lost; kResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
+  /// Bytes of its own memory that were free when it was made; 0: it has none but the host's.
+  virtual size_t memory_bytes() const { return 0; }
   /// Its memory. Lives as long as the device.
   virtual Allocator& allocator() = 0;
   /// OK while the device can be used. Errors: kUnavailable once it is lost, for good.

@@ -58,6 +58,7 @@ class RecordedStream final : public Stream {
     stream_.Then(std::move(on_host));
   }
 
+  BufferBlock* TakePinned(size_t bytes) override { return stream_.TakePinned(bytes); }
   absl::StatusOr<std::shared_ptr<FailureWord>> NewFailureWord() override {
     return stream_.NewFailureWord();
   }

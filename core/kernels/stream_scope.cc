@@ -153,7 +153,10 @@ absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,
                                   std::vector<Download>& downloads) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].on_device()) continue;
-    FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host_.Allocate(values[i].bytes(), nullptr));
+    BufferBlock* block = streams_.stream().TakePinned(values[i].bytes());
+    if (block == nullptr) {
+      FORMWORK_ASSIGN_OR_RETURN(block, host_.Allocate(values[i].bytes(), nullptr));
+    }
     Download& download = downloads.emplace_back(Download{i, values[i], Buffer(block)});
     NoteRead(values[i]);
     streams_.stream().Copy(values[i].buffer(), download.host);

@@ -274,6 +274,43 @@ TEST_P(DeviceConformance, KeepsTheHostsBufferUntilItIsCopied) {
   EXPECT_THAT(Read(*stream, there), Each(6));
 }
 
+TEST_P(DeviceConformance, ACopyToPinnedMemoryWaitsForNothing) {
+  auto stream = NewStream();
+  Buffer there = NewBuffer(*stream, 4096);
+  Fill(*stream, there, 7);
+  Buffer host(stream->TakePinned(4096));  // Before the gate: to pin memory may wait.
+  if (!host) GTEST_SKIP() << "the device has none";
+  {
+    auto gate = Close(*stream);
+    EXPECT_FALSE(host.on_device());
+    EXPECT_EQ(host.bytes(), 4096u);
+    stream->Copy(there, host);
+    EXPECT_FALSE(stream->Record()->Done());
+  }
+  EXPECT_OK(stream->Record()->Await(Soon()));
+  EXPECT_THAT(Bytes(host), Each(7));
+}
+
+// A block that is dropped before it has been written is the next one's.
+TEST_P(DeviceConformance, PinnedMemoryIsFreedInTheOrderOfItsStream) {
+  auto stream = NewStream();
+  Buffer first = NewBuffer(*stream, 1 << 20), second = NewBuffer(*stream, 1 << 20);
+  Fill(*stream, first, 1);
+  Fill(*stream, second, 2);
+  for (int i = 0; i < 20; ++i) {
+    if (BufferBlock* const block = stream->TakePinned(1 << 20)) {
+      Buffer dropped(block);
+      stream->Copy(first, dropped);
+    }
+    BufferBlock* const block = stream->TakePinned(1 << 20);
+    if (block == nullptr) GTEST_SKIP() << "the device has none";
+    Buffer host(block);
+    stream->Copy(second, host);
+    EXPECT_OK(stream->Record()->Await(Soon()));
+    EXPECT_THAT(Bytes(host), Each(2));
+  }
+}
+
 TEST_P(DeviceConformance, CopiesNothing) {
   auto stream = NewStream();
   Buffer there = NewBuffer(*stream, 0);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
+#include "core/device/host_allocator.h"
 
 namespace formwork::testing {
 namespace {
@@ -328,6 +329,9 @@ class SimStream final : public Stream {
       if (!buffer->on_device()) item.held.push_back(*buffer);
     }
     state_->Enqueue(queue_, std::move(item), {.reads = {&src}, .writes = {&dst}});
+  }
+  BufferBlock* TakePinned(size_t bytes) override {
+    return ProcessAllocator().Allocate(bytes, nullptr).value_or(nullptr);
   }
   void CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& dst) override {
     EnqueueKernel([&word, from = src.data(), to = dst.data(), bytes = dst.bytes()] {
