@@ -89,6 +89,8 @@ struct CommitStats {
 struct EngineOptions {
   size_t memory_limit_bytes = 0;  ///< Of all that clients cause to be taken; 0: no limit.
   size_t max_tensor_bytes = 0;    ///< Of what is taken at once; 0: as much as the limit.
+  /// Of what is in `device`'s own memory; 0: that counts in memory_limit_bytes.
+  size_t device_memory_limit_bytes = 0;
   /// What one call may hold at once, where that is more than 1024 times what it was given: its
   /// inputs, variables and constants. Of a registration: than 64 times its graph. 0: as much as
   /// the limit.
@@ -369,7 +371,10 @@ struct EngineStats {
   uint64_t tensor_bytes = 0;
   uint64_t memory_used_bytes = 0;   ///< Tensors, messages, caches and the heap.
   uint64_t memory_limit_bytes = 0;  ///< 0: none.
-  uint64_t memory_refusals = 0;     ///< Requests that the limit refused.
+  uint64_t memory_refusals = 0;     ///< Requests that the limit refused, or the device's.
+  /// Of a device with a limit of its own, as the two above; else 0.
+  uint64_t device_memory_used_bytes = 0;
+  uint64_t device_memory_limit_bytes = 0;
   SnapshotStats snapshots;
   CommitStats commits;
   /// Nodes of plans, by op, that run on the host because the device has no kernel for them.

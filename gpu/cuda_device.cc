@@ -18,8 +18,9 @@ namespace {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(std::shared_ptr<CudaContext> context)
-      : name_(absl::StrCat("cuda:", context->ordinal())),
+  CudaDevice(std::shared_ptr<CudaContext> context, size_t memory_bytes)
+      : memory_bytes_(memory_bytes),
+        name_(absl::StrCat("cuda:", context->ordinal())),
         context_(std::move(context)),
         completion_(context_),
         memory_(*this) {}
@@ -32,6 +33,7 @@ class CudaDevice final : public Device {
     return std::make_unique<CudaStream>(std::move(queue), completion_);
   }
 
+  size_t memory_bytes() const override { return memory_bytes_; }
   Allocator& allocator() override { return memory_; }
 
   absl::Status Health() const override {
@@ -44,6 +46,7 @@ class CudaDevice final : public Device {
   }
 
  private:
+  const size_t memory_bytes_;
   const std::string name_;
   const std::shared_ptr<CudaContext> context_;
   CudaCompletion completion_;
@@ -92,7 +95,9 @@ absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal) {
   auto context = std::make_shared<CudaContext>(ordinal);
   FORMWORK_RETURN_IF_ERROR(context->Use());
   FORMWORK_RETURN_IF_ERROR(KeepFreedMemory(ordinal));
-  return std::make_unique<CudaDevice>(std::move(context));
+  size_t free_bytes = 0, all_bytes = 0;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
+  return std::make_unique<CudaDevice>(std::move(context), free_bytes);
 }
 
 }  // namespace formwork

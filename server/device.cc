@@ -47,6 +47,10 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name) {
 void UseDevice(Device& device, EngineOptions* options) {
   options->device = &device;
   options->register_device_kernels = kRegisterGpuKernels;
+  // What is left is for what the limit does not count: code, libraries, blocks kept for reuse.
+  if (options->device_memory_limit_bytes == 0) {
+    options->device_memory_limit_bytes = device.memory_bytes() / 10 * 9;
+  }
 #ifdef FORMWORK_CUDA
   if (!options->data_dir.empty()) KeepCudaCode(options->data_dir + "/gpu-kernels");
 #endif

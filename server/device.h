@@ -15,8 +15,9 @@ namespace formwork::server {
 /// is logged. "cpu": null. Errors: kInvalidArgument for another name, or a GPU in a build without
 /// gpu/; kUnavailable if there is no such GPU.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name);
-/// Has the engine run plans on `device`, one that OpenDevice gave, which outlives it. Where there
-/// is a data directory, what is compiled for the device is kept there.
+/// Has the engine run plans on `device`, one that OpenDevice gave, which outlives it, with most of
+/// its memory unless the options have a limit. Where there is a data directory, what is compiled
+/// for the device is kept there.
 void UseDevice(Device& device, EngineOptions* options);
 
 }  // namespace formwork::server

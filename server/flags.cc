@@ -255,6 +255,9 @@ void AddDevice(CLI::App& app, ServerOptions& options) {
   Add(app, "--device", options.device,
       "What functions run on: cpu, cuda:N (of a build with CUDA), or auto: the first GPU if there "
       "is one");
+  Add(app, "--gpu-memory-bytes", options.engine.device_memory_limit_bytes,
+      "Most memory of a GPU (as 16G, too); 0: nine tenths of what is free at the start")
+      ->transform(Bytes(0, kMostBytes));
 }
 
 void AddObserving(CLI::App& app, ServerOptions& options) {

@@ -8,9 +8,9 @@
 namespace formwork {
 namespace {
 
-absl::Status LimitReached(size_t wanted, size_t used, size_t limit) {
+absl::Status LimitReached(absl::string_view whose, size_t wanted, size_t used, size_t limit) {
   return WithReason(
-      ResourceExhausted("out of memory: the server's limit is reached: bytes wanted=", wanted,
+      ResourceExhausted("out of memory: the ", whose, " limit is reached: bytes wanted=", wanted,
                         " used=", used, " limit=", limit),
       Reason::kMemoryLimit, {{"wantedBytes", wanted}, {"usedBytes", used}, {"limitBytes", limit}});
 }
@@ -66,6 +66,7 @@ MemoryBudget::MemoryBudget(size_t limit_bytes, size_t largest_bytes)
 }
 
 size_t MemoryBudget::heap() const {
+  if (of_device_) return 0;
   const int64_t grown = heap_bytes.load(std::memory_order_relaxed) - heap_at_start_;
   return static_cast<size_t>(std::max<int64_t>(grown, 0));
 }
@@ -111,7 +112,7 @@ absl::Status MemoryBudget::Refusal(size_t bytes) {
         Reason::kMemoryLimit,
         {{"wantedBytes", bytes}, {"usedBytes", used()}, {"limitBytes", largest_}});
   }
-  return LimitReached(bytes, used(), limit_);
+  return LimitReached(of_device_ ? "device's" : "server's", bytes, used(), limit_);
 }
 
 absl::Status MemoryShare::Refusal(size_t bytes) const {
@@ -123,8 +124,9 @@ absl::Status StatusOf(const std::bad_alloc& error) noexcept {
   return OrPlain([&] {
     const auto* refused = dynamic_cast<const MemoryRefused*>(&error);
     if (refused == nullptr) return ResourceExhausted("out of memory: the system gives no more");
-    return refused->of_share ? ShareUsedUp(refused->wanted, refused->used, refused->limit)
-                             : LimitReached(refused->wanted, refused->used, refused->limit);
+    return refused->of_share
+               ? ShareUsedUp(refused->wanted, refused->used, refused->limit)
+               : LimitReached("server's", refused->wanted, refused->used, refused->limit);
   });
 }
 

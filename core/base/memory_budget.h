@@ -34,6 +34,10 @@ class MemoryBudget {
   /// `limit_bytes`: the most that may be in use; 0: no limit. `largest_bytes`: the most that may be
   /// taken at once; 0: as much as there is.
   explicit MemoryBudget(size_t limit_bytes = 0, size_t largest_bytes = 0);
+  /// Of a device's own memory, in which there is no heap.
+  struct OfDevice {};
+  MemoryBudget(OfDevice /*tag*/, size_t limit_bytes)
+      : limit_(limit_bytes), largest_(0), heap_at_start_(0), of_device_(true) {}
 
   /// Errors: kResourceExhausted naming the bytes wanted, used and the limit; then nothing is taken.
   absl::Status Reserve(size_t bytes) {
@@ -67,6 +71,7 @@ class MemoryBudget {
   const size_t limit_;
   const size_t largest_;
   const int64_t heap_at_start_;
+  const bool of_device_ = false;
 
   // How much the heap has grown.
   size_t heap() const;

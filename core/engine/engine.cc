@@ -162,7 +162,10 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
   RegisterOps(ops_);
   RegisterCpuKernels(kernels_);
   if (options_.device == nullptr) return;
-  device_memory_.emplace(options_.device->allocator(), memory_);
+  if (options_.device_memory_limit_bytes > 0) {
+    device_budget_.emplace(MemoryBudget::OfDevice(), options_.device_memory_limit_bytes);
+  }
+  device_memory_.emplace(options_.device->allocator(), device_budget_ ? *device_budget_ : memory_);
   streams_.emplace(*options_.device);
   (options_.register_device_kernels == nullptr ? &RegisterCpuKernels
                                                : options_.register_device_kernels)(device_kernels_);
@@ -447,6 +450,11 @@ EngineStats EngineImpl::Stats() {
   stats.memory_used_bytes = memory_.used();
   stats.memory_limit_bytes = memory_.limit();
   stats.memory_refusals = memory_.refusals();
+  if (device_budget_) {
+    stats.device_memory_used_bytes = device_budget_->used();
+    stats.device_memory_limit_bytes = device_budget_->limit();
+    stats.memory_refusals += device_budget_->refusals();
+  }
   if (snapshots_ != nullptr) stats.snapshots = snapshots_->stats();
   if (commits_ != nullptr) stats.commits = commits_->stats();
   absl::MutexLock lock(&plans_mutex_);

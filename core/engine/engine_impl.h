@@ -276,8 +276,9 @@ class EngineImpl final : public Engine {
   const std::array<uint64_t, 3> epochs_;  // By Durability.
   const absl::Time began_ = absl::Now();  // From then on answers_ knows all that is done.
   MemoryBudget memory_;
-  std::atomic<bool> gives_back_{false};           // GiveMemoryBack is to run again soon.
-  HostAllocator allocator_;                       // Before all that holds tensors.
+  std::atomic<bool> gives_back_{false};        // GiveMemoryBack is to run again soon.
+  HostAllocator allocator_;                    // Before all that holds tensors.
+  std::optional<MemoryBudget> device_budget_;  // Where the device's memory has a limit of its own.
   std::optional<DeviceAllocator> device_memory_;  // Of options_.device; as well.
   OpRegistry ops_;
   KernelRegistry kernels_{ops_};

@@ -108,7 +108,7 @@ def test_in_sync_each_is_counted_once(tmp_path):
           values = read(server)
           for client in clients:
             assert values["mine%d" % client.number] == EACH * client.sent
-        repeats += int(lost_connections_test.metric(process, "formwork_repeats_answered_total"))
+        repeats += int(process.metric("formwork_repeats_answered_total"))
       process.terminate(signal.SIGKILL)
       process.exit_code()
   for cutter in cutters:

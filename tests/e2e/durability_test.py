@@ -138,7 +138,7 @@ def test_a_removal_whose_answer_was_lost_is_done_once(tmp_path, killed):
       clearing.join(20)
       assert not clearing.is_alive() and not failed
       assert client.variables()[0].read() == 9
-      assert lost_connections_test.metric(process, "formwork_repeats_answered_total") == 1
+      assert process.metric("formwork_repeats_answered_total") == 1
   if killed:
     with server_process.running(*flags) as process, \
         formwork.connect(process.grpc, namespace="all") as other:
@@ -149,7 +149,7 @@ def test_a_removal_whose_answer_was_lost_is_done_once(tmp_path, killed):
       clearing.join(20)
       assert not clearing.is_alive() and not failed
       assert other.variables()[0].read() == 9
-      assert lost_connections_test.metric(process, "formwork_repeats_answered_total") == 1
+      assert process.metric("formwork_repeats_answered_total") == 1
   client.close()
   cutter.close()
 

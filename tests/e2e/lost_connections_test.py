@@ -2,7 +2,6 @@
 import asyncio
 import json
 import random
-import re
 import signal
 import socket
 import subprocess
@@ -88,10 +87,6 @@ class Cutter:
       end.close()
 
 
-def metric(process, name):
-  return float(re.search(r"^%s (\S+)$" % name, process.get("/metrics")[1], re.M).group(1))
-
-
 def test_counters_are_exact_while_connections_break():
   clients, calls = 16, 40
   with server_process.running() as process:
@@ -128,10 +123,10 @@ def test_counters_are_exact_while_connections_break():
       assert c.read() == 0
     # Else nothing has been tried.
     assert sum(cutter.cuts for cutter in cutters) > clients
-    assert metric(process, "formwork_repeats_answered_total") > 0
+    assert process.metric("formwork_repeats_answered_total") > 0
     # What clients acknowledge goes: a client's last answers are left.
-    assert metric(process, "formwork_answers") <= 4 * clients
-    assert metric(process, "formwork_repeats_forgotten_total") == 0
+    assert process.metric("formwork_answers") <= 4 * clients
+    assert process.metric("formwork_repeats_forgotten_total") == 0
 
 
 def test_what_runs_while_its_connection_breaks_goes_on():
@@ -151,13 +146,13 @@ def test_what_runs_while_its_connection_breaks_goes_on():
       counted = server_graphs.turns_of(lambda n: answers.append(int(count(tf.constant(n)))), 1)
       thread = threading.Thread(target=lambda: answers.append(int(count(tf.constant(counted)))))
       thread.start()
-      while metric(process, "formwork_calls_running") < 1:
+      while process.metric("formwork_calls_running") < 1:
         time.sleep(.01)
       cutter.cut()
       thread.join()
     cutter.close()
     assert answers[-1] == answers[-2] + counted
-    assert metric(process, "formwork_repeats_answered_total") == 1
+    assert process.metric("formwork_repeats_answered_total") == 1
 
 
 def test_it_is_not_sent_again_where_that_is_switched_off():
@@ -241,7 +236,7 @@ def test_a_request_is_not_sent_to_another_life_of_the_server(tmp_path, durable):
     if durable:
       assert not raised
       assert a.read() == 2
-      assert metric(process, "formwork_repeats_answered_total") == 1
+      assert process.metric("formwork_repeats_answered_total") == 1
     else:
       (error,) = raised
       assert error.code == "UNAVAILABLE" and "restarted" in error.message

@@ -31,11 +31,6 @@ def serves_new_clients(server):
     return server_process.health(channel) == "SERVING"
 
 
-def metric(server, name):
-  text = server.get("/metrics")[1]
-  return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(name + " "))
-
-
 def wait_for(condition, seconds=20):
   deadline = time.monotonic() + seconds
   while not condition():
@@ -46,12 +41,12 @@ def wait_for(condition, seconds=20):
 def test_silent_connections_go_for_new_ones():
   with server_process.running("--max-connections", "8") as server:
     with connections(server.grpc, 8):
-      wait_for(lambda: metric(server, "formwork_connections") == 8)
+      wait_for(lambda: server.metric("formwork_connections") == 8)
       time.sleep(1.1)  # So long a connection has for its first bytes.
       for _ in range(3):
         assert serves_new_clients(server)
       assert server.get("/readyz")[0] == 200
-      assert metric(server, "formwork_connections_cut_off_total") >= 1
+      assert server.metric("formwork_connections_cut_off_total") >= 1
 
 
 def test_readyz_says_when_no_new_client_finds_a_place():
@@ -62,7 +57,7 @@ def test_readyz_says_when_no_new_client_finds_a_place():
       time.sleep(1.1)
       wait_for(lambda: server.get("/readyz")[0] == 503)
       assert server.get("/healthz")[0] == 200
-      assert metric(server, 'formwork_refusals_total{cause="connections"}') >= 1
+      assert server.metric('formwork_refusals_total{cause="connections"}') >= 1
       identity(np.float32([1]))  # Those who are there notice nothing.
     wait_for(lambda: server.get("/readyz")[0] == 200)
 
@@ -85,9 +80,9 @@ def test_an_idle_connection_is_closed_and_its_client_does_not_notice():
   with (server_process.running("--max-connection-idle", "0.5") as server,
         server.channel() as channel):
     assert server_process.health(channel) == "SERVING"
-    wait_for(lambda: metric(server, "formwork_connections") == 0)
+    wait_for(lambda: server.metric("formwork_connections") == 0)
     assert server_process.health(channel) == "SERVING"
-    assert metric(server, "formwork_connections_accepted_total") == 2
+    assert server.metric("formwork_connections_accepted_total") == 2
 
 
 def test_a_connections_age_does_not_break_calls():
@@ -95,7 +90,7 @@ def test_a_connections_age_does_not_break_calls():
     watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=60)
     assert next(watch) == b"\x08\x01"
     wait_for(lambda: server_process.health(channel) == "SERVING" and
-             metric(server, "formwork_connections_accepted_total") >= 2)
+             server.metric("formwork_connections_accepted_total") >= 2)
     server.terminate()
     assert next(watch) == b"\x08\x02"  # It goes on over its old connection.
     watch.cancel()

@@ -61,6 +61,11 @@ class Server:
     except urllib.error.HTTPError as error:
       return error.code, error.read().decode()
 
+  def metric(self, name):
+    """The value of a metric, named with its labels: 'name{label="value"}'."""
+    (value,) = re.findall(r"^%s (\S+)$" % re.escape(name), self.get("/metrics")[1], re.MULTILINE)
+    return float(value)
+
   def channel(self, target=None):
     return grpc.insecure_channel(target or self.grpc, [("grpc.max_receive_message_length", -1),
                                                        ("grpc.max_send_message_length", -1),

@@ -113,3 +113,35 @@ def test_a_bad_index_fails_its_call_and_leaves_what_comes_after_it(client):
     divide(sevens, tf.constant([2, 0], tf.int64))
   client.pull([count])
   assert count.numpy() == 7
+
+
+def test_the_devices_memory_has_a_limit_of_its_own():
+  program = "simulated/formwork-server"
+  refused = r"the device's limit is reached: bytes wanted=%d used=\d+ limit=1048576"
+  with server_process.running("--gpu-memory-bytes=1M", program=program) as server:
+    with formwork.connect(server.grpc, timeout=60) as client:
+      small = tf.Variable(np.ones(1000, np.float32), name="small")
+      large = tf.Variable(np.ones(300_000, np.float32), name="large")
+
+      @client.function
+      def count():
+        return small.assign_add(tf.ones(1000))
+
+      @client.function
+      def fill(n):
+        return tf.reduce_sum(tf.fill([n], 1.5))
+
+      @client.function
+      def read():
+        return large[0]
+
+      assert count()[0] == 2
+      with pytest.raises(formwork.Error, match=refused % 1_200_000):
+        read()
+      with pytest.raises(formwork.Error, match=refused % 2_000_000):
+        fill(500_000)
+      assert fill(1000) == 1500
+      assert count()[0] == 3
+      assert server.metric("formwork_device_memory_limit_bytes") == 1 << 20
+      assert 4000 <= server.metric("formwork_device_memory_used_bytes") < 20_000
+      assert server.metric("formwork_memory_refusals_total") >= 2

@@ -325,20 +325,14 @@ def test_metrics_and_info_tell(tmp_path):
       for _ in range(5):
         count()
 
-      def metric(name):
-        text = process.get("/metrics")[1]
-        (value,) = [float(line.split()[1]) for line in text.splitlines()
-                    if line.startswith(name + " ")]
-        return value
-
       # The variable and the function, then what their requests were answered, and five calls.
-      assert metric("formwork_commits_total") == 9
-      assert 0 < metric("formwork_commit_duration_seconds_count") <= 7
-      assert metric("formwork_commit_duration_seconds_sum") > 0
-      assert metric("formwork_commits_waiting") == 0
-      assert metric("formwork_commit_bytes_total") == metric("formwork_log_bytes") > 0
+      assert process.metric("formwork_commits_total") == 9
+      assert 0 < process.metric("formwork_commit_duration_seconds_count") <= 7
+      assert process.metric("formwork_commit_duration_seconds_sum") > 0
+      assert process.metric("formwork_commits_waiting") == 0
+      assert process.metric("formwork_commit_bytes_total") == process.metric("formwork_log_bytes") > 0
       server.snapshot()
-      assert metric("formwork_log_bytes") == 0
+      assert process.metric("formwork_log_bytes") == 0
 
 
 def small_disk(path, mebibytes):
