@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/ops/dims.h"
 #include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 
@@ -147,6 +148,55 @@ absl::Status MatrixProduct::Enqueue(KernelContext& ctx, const ProductSize& size,
       handle, &description, alpha, y, plan->y.get(), x, plan->x.get(), beta,
       residual == nullptr ? out : residual, plan->out.get(), out, plan->out.get(), &plan->algorithm,
       workspace ? workspace.data() : nullptr, plan->workspace_bytes, CudaStreamOf(StreamOf(ctx))));
+  return absl::OkStatus();
+}
+
+// By batches, as long as each operand is one matrix or as many as the result; else one by one.
+absl::Status MatrixProduct::EnqueueAll(KernelContext& ctx, const ProductGeometry& geometry,
+                                       absl::Span<const int64_t> x, absl::Span<const int64_t> y,
+                                       const ProductOperands& all) const {
+  const int64_t x_elements = geometry.m * geometry.k, y_elements = geometry.k * geometry.n;
+  const int64_t count = CountElements(geometry.batch());
+  const int64_t x_count = CountElements(x) / x_elements, y_count = CountElements(y) / y_elements;
+  ProductSize size{geometry.m, geometry.n, geometry.k};
+  if ((x_count == 1 || x_count == count) && (y_count == 1 || y_count == count)) {
+    // One matrix y for many of x is one product of more rows.
+    if (y_count == 1 && x_count == count && !attrs_.transpose_x) {
+      size.m *= count;
+    } else {
+      size.count = count;
+      size.x_stride = x_count == 1 ? 0 : x_elements;
+      size.y_stride = y_count == 1 ? 0 : y_elements;
+    }
+    return Enqueue(ctx, size, all);
+  }
+  // The matrix of an operand that one of the result is of.
+  const auto matrix = [&](absl::Span<const int64_t> operand, int64_t of_result) {
+    int64_t number = 0, step = 1;
+    for (int d = 3; d <= static_cast<int>(geometry.output.size()); ++d) {
+      const int64_t dim = geometry.output[geometry.output.size() - static_cast<size_t>(d)];
+      const size_t rank = operand.size();
+      const int64_t own = d <= static_cast<int>(rank) ? operand[rank - static_cast<size_t>(d)] : 1;
+      if (own != 1) number += of_result % dim * step;
+      of_result /= dim;
+      step *= own;
+    }
+    return number;
+  };
+  const size_t bytes = DTypeSize(dtype_);
+  const auto at = [bytes](const void* first, int64_t elements) -> const void* {
+    return first == nullptr
+               ? nullptr
+               : static_cast<const char*>(first) + static_cast<size_t>(elements) * bytes;
+  };
+  for (int64_t b = 0; b < count; ++b) {
+    const int64_t of_out = b * geometry.m * geometry.n;
+    FORMWORK_RETURN_IF_ERROR(
+        Enqueue(ctx, size,
+                {at(all.x, matrix(x, b) * x_elements), at(all.y, matrix(y, b) * y_elements),
+                 all.bias, at(all.residual, of_out),
+                 static_cast<char*>(all.out) + static_cast<size_t>(of_out) * bytes}));
+  }
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "core/kernels/enqueued_work.h"
 #include "core/ops/epilogue.h"
 #include "core/ops/matmul.h"
@@ -55,6 +56,11 @@ class MatrixProduct {
   /// cuBLASLt's.
   absl::Status Enqueue(KernelContext& ctx, const ProductSize& size,
                        const ProductOperands& operands) const;
+  /// The same of stacks of matrices of dimensions `x` and `y`, which broadcast: `geometry` is
+  /// theirs.
+  absl::Status EnqueueAll(KernelContext& ctx, const ProductGeometry& geometry,
+                          absl::Span<const int64_t> x, absl::Span<const int64_t> y,
+                          const ProductOperands& all) const;
   /// Of all that products have made of `out`.
   absl::Status Activate(KernelContext& ctx, Tensor& out) const;
 

@@ -9,6 +9,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterArrayKernels(registry);
   RegisterConvKernels(registry);
   RegisterCropKernels(registry);
+  RegisterEinsumKernels(registry);
   RegisterElementKernels(registry);
   RegisterIndexKernels(registry);
   RegisterLossKernels(registry);

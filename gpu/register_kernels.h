@@ -10,6 +10,7 @@ void RegisterArrangeKernels(KernelRegistry& registry);
 void RegisterArrayKernels(KernelRegistry& registry);
 void RegisterConvKernels(KernelRegistry& registry);
 void RegisterCropKernels(KernelRegistry& registry);
+void RegisterEinsumKernels(KernelRegistry& registry);
 void RegisterElementKernels(KernelRegistry& registry);
 void RegisterIndexKernels(KernelRegistry& registry);
 void RegisterLossKernels(KernelRegistry& registry);
