@@ -43,7 +43,7 @@ struct ConvSizes {
   }
 };
 
-// Images, channels last, as a matrix of a row for each pixel of the output: [row.taps, cols.taps,
+// Images, channels last, as a matrix of a row for each pixel of the output: [rows.taps, cols.taps,
 // channels], zeros where that is beside the image. An item is so many elements that lie together.
 template <typename Unit>
 struct PatchItem {

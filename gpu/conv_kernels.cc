@@ -39,9 +39,9 @@ class ConvItems {
       return Of<std::decay_t<decltype(item)>>(stage).Enqueue(item, n, {}, stream);
     };
   }
-  // Of units of so many bytes where these are patches.
-  absl::Status Prepare(ConvStage stage, size_t bytes = 16) {
-    return (stage == ConvStage::kPatches ? patches_.Of(bytes) : At(stage)).Prepare();
+  // Of patches: of the widest units.
+  absl::Status Prepare(ConvStage stage) {
+    return (stage == ConvStage::kPatches ? patches_.Of(16) : At(stage)).Prepare();
   }
 
  private:

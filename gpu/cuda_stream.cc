@@ -11,7 +11,7 @@ namespace {
 
 // Of what a stream keeps: larger blocks are worth a call of CUDA's.
 constexpr size_t kLargestKept = size_t{4} << 20;
-// To pin memory takes longer than to copy to other memory.
+// What is pinned is nobody else's on this machine.
 constexpr size_t kLargestPinned = size_t{16} << 20;
 constexpr size_t kSmallestBlock = 512;
 
