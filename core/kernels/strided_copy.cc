@@ -350,14 +350,4 @@ int64_t ProductOf(absl::Span<const int64_t> dims) {
   return product;
 }
 
-Dims RowMajorStrides(const Shape& shape) {
-  Dims strides(static_cast<size_t>(shape.rank()));
-  int64_t stride = 1;
-  for (int d = shape.rank(); d-- > 0;) {
-    strides[d] = stride;
-    if (__builtin_mul_overflow(stride, shape.dim(d), &stride)) stride = 0;
-  }
-  return strides;
-}
-
 }  // namespace formwork

@@ -8,7 +8,6 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/shape.h"
 
 namespace formwork {
 
@@ -29,8 +28,5 @@ void CopyStrided(DType dtype, const void* src, void* dst, absl::Span<const CopyD
 /// The product of some of a Shape's dimensions. 0 where it overflows: only a shape without elements
 /// has such dimensions.
 int64_t ProductOf(absl::Span<const int64_t> dims);
-
-/// How many elements apart entries are along each dimension of a dense value.
-Dims RowMajorStrides(const Shape& shape);
 
 }  // namespace formwork

@@ -45,6 +45,16 @@ bool MayBeEqual(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
   return true;
 }
 
+Dims RowMajorStrides(absl::Span<const int64_t> dims) {
+  Dims strides(dims.size());
+  int64_t stride = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    strides[d] = stride;
+    if (__builtin_mul_overflow(stride, dims[d], &stride)) stride = 0;
+  }
+  return strides;
+}
+
 int64_t CountElements(absl::Span<const int64_t> dims) {
   int64_t product = 1;
   for (int64_t dim : dims) {

@@ -31,6 +31,11 @@ inline bool MayBeEqual(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; 
 /// The same of whole shapes, whose ranks must be equal.
 bool MayBeEqual(absl::Span<const int64_t> a, absl::Span<const int64_t> b);
 
+/// How many elements apart entries are along each dimension of a dense value. Where the product of
+/// those behind a dimension overflows, 0: only what has no elements has such dimensions.
+Dims RowMajorStrides(absl::Span<const int64_t> dims);
+inline Dims RowMajorStrides(const Shape& shape) { return RowMajorStrides(shape.dims()); }
+
 /// The number of elements; -1 where a dimension is unknown and none is 0, or it overflows.
 int64_t CountElements(absl::Span<const int64_t> dims);
 

@@ -21,15 +21,8 @@ size_t PlaceOf(const EinsumView& view, int label) {
 }
 int64_t DimOf(const EinsumView& view, int label) { return view.dims[PlaceOf(view, label)]; }
 
-Dims DenseStrides(absl::Span<const int64_t> dims) {
-  Dims strides(dims.size(), 1);
-  for (size_t d = dims.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * std::max<int64_t>(dims[d], 1);
-  return strides;
-}
-
 EinsumView Dense(Labels labels, Dims dims) {
-  Dims strides = DenseStrides(dims);
+  Dims strides = RowMajorStrides(dims);
   return {std::move(labels), std::move(dims), std::move(strides)};
 }
 
@@ -52,7 +45,7 @@ absl::Status DimensionMismatch(int64_t expected, size_t axis, absl::Span<const i
 
 // The diagonal over labels that occur several times.
 absl::StatusOr<EinsumView> Diagonal(absl::Span<const int64_t> dims, const Labels& labels) {
-  const Dims strides = DenseStrides(dims);
+  const Dims strides = RowMajorStrides(dims);
   EinsumView view;
   for (size_t d = 0; d < labels.size(); ++d) {
     const size_t at = PlaceOf(view, labels[d]);
@@ -169,7 +162,7 @@ absl::Status PlanProduct(const Labels& output, EinsumPlan& plan) {
 absl::Status PlanArrangement(const Labels& output, EinsumPlan& plan) {
   for (int label : output) plan.output.push_back(DimOf(plan.made, label));
   FORMWORK_RETURN_IF_ERROR(Shape::Make(plan.output).status());
-  const Dims strides = DenseStrides(plan.output);
+  const Dims strides = RowMajorStrides(plan.output);
   Labels distinct;
   for (size_t d = 0; d < output.size(); ++d) {
     const auto known = std::find(distinct.begin(), distinct.end(), output[d]);
@@ -205,7 +198,7 @@ bool EinsumOperand::Sums() const {
 }
 
 EinsumCopy Gathered(const EinsumView& view) {
-  return {view.dims, view.strides, DenseStrides(view.dims)};
+  return {view.dims, view.strides, RowMajorStrides(view.dims)};
 }
 
 bool HasSums(const EinsumEquation& equation) {

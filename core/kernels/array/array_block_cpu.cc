@@ -10,6 +10,7 @@
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
 #include "core/ops/blocks.h"
+#include "core/ops/dims.h"
 
 namespace formwork {
 namespace {

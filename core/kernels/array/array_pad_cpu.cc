@@ -11,6 +11,7 @@
 #include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/pad.h"
 
 namespace formwork {

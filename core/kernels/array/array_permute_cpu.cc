@@ -7,6 +7,7 @@
 #include "core/kernels/array/array_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/permute.h"
 
 namespace formwork {

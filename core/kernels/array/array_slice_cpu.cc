@@ -7,6 +7,7 @@
 #include "core/kernels/array/slice.h"
 #include "core/kernels/array/stack.h"
 #include "core/kernels/elements.h"
+#include "core/ops/dims.h"
 
 namespace formwork {
 namespace {

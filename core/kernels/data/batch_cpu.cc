@@ -15,6 +15,7 @@
 #include "core/kernels/data/stages.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/host_values.h"
 
 namespace formwork {

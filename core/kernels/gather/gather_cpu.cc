@@ -11,7 +11,7 @@
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/gather/index_read.h"
 #include "core/kernels/register_cpu_kernels.h"
-#include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/gather.h"
 
 namespace formwork {

@@ -14,7 +14,7 @@
 #include "core/kernels/gather/gather.h"
 #include "core/kernels/gather/gather_cpu.h"
 #include "core/kernels/gather/index_read.h"
-#include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/gather.h"
 
 namespace formwork {

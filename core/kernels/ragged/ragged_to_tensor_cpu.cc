@@ -12,6 +12,7 @@
 #include "core/kernels/index_values.h"
 #include "core/kernels/ragged/ragged_cpu.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/ragged.h"
 
 namespace formwork {

@@ -12,7 +12,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/sparse/sparse_cpu.h"
-#include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/sparse.h"
 
 namespace formwork {

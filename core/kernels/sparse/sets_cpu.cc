@@ -13,6 +13,7 @@
 #include "core/kernels/shape_tensor.h"
 #include "core/kernels/sparse/sparse_cpu.h"
 #include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/sparse.h"
 
 namespace formwork {

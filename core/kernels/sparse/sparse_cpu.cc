@@ -17,7 +17,7 @@
 #include "core/kernels/index_values.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/shape_tensor.h"
-#include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "core/ops/sparse.h"
 
 namespace formwork {

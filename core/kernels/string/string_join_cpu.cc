@@ -7,9 +7,9 @@
 #include "core/base/status.h"
 #include "core/kernels/parse_number.h"
 #include "core/kernels/register_cpu_kernels.h"
-#include "core/kernels/strided_copy.h"
 #include "core/kernels/string/string_cpu.h"
 #include "core/kernels/string/text.h"
+#include "core/ops/dims.h"
 #include "core/ops/segment.h"
 #include "core/ops/string.h"
 
