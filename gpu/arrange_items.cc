@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/kernels/strided_copy.h"
+#include "core/ops/dims.h"
 #include "gpu/arrange_functions_text.h"
 #include "gpu/moves.h"
 

@@ -41,6 +41,30 @@ struct ConvSizes {
   FORMWORK_ELEMENT Images Outputs() const {
     return {rows.output, cols.output, out_channels, channels_first};
   }
+  // `take(tap, row, col)` of each tap of the filter by which output p reads the input, and where.
+  template <typename Take>
+  FORMWORK_ELEMENT void ForInputsOf(const ImagePlace& p, Take take) const {
+    for (int64_t r = 0; r < rows.taps; ++r) {
+      const int64_t row = rows.InputOf(p.row, r);
+      if (row < 0) continue;
+      for (int64_t c = 0; c < cols.taps; ++c) {
+        const int64_t col = cols.InputOf(p.col, c);
+        if (col >= 0) take(r * cols.taps + c, row, col);
+      }
+    }
+  }
+  // Of each by which an output reads input p, and which one.
+  template <typename Take>
+  FORMWORK_ELEMENT void ForOutputsOf(const ImagePlace& p, Take take) const {
+    for (int64_t r = 0; r < rows.taps; ++r) {
+      const int64_t row = rows.OutputOf(p.row, r);
+      if (row < 0) continue;
+      for (int64_t c = 0; c < cols.taps; ++c) {
+        const int64_t col = cols.OutputOf(p.col, c);
+        if (col >= 0) take(r * cols.taps + c, row, col);
+      }
+    }
+  }
 };
 
 // Images, channels last, as a matrix of a row for each pixel of the output: [rows.taps, cols.taps,
@@ -83,19 +107,13 @@ struct UnpatchItem {
     ImagePlace p = sizes.Inputs().PlaceOf(i);
     p.image += first_image;
     C sum = adds ? C(Widen(out[i])) : C(0);
-    for (int64_t r = 0; r < sizes.rows.taps; ++r) {
-      const int64_t row = sizes.rows.OutputOf(p.row, r);
-      if (row < 0) continue;
-      for (int64_t c = 0; c < sizes.cols.taps; ++c) {
-        const int64_t col = sizes.cols.OutputOf(p.col, c);
-        if (col < 0) continue;
-        const int64_t patch =
-            (p.image * sizes.rows.output + row) * sizes.cols.output + col - first_row;
-        if (patch < 0 || patch >= count) continue;
-        const int64_t tap = (patch * sizes.rows.taps + r) * sizes.cols.taps + c;
-        sum += Widen(patches[tap * sizes.in_channels + p.channel]);
-      }
-    }
+    sizes.ForOutputsOf(p, [&](int64_t tap, int64_t row, int64_t col) {
+      const int64_t patch =
+          (p.image * sizes.rows.output + row) * sizes.cols.output + col - first_row;
+      if (patch < 0 || patch >= count) return;
+      const int64_t at = patch * sizes.rows.taps * sizes.cols.taps + tap;
+      sum += Widen(patches[at * sizes.in_channels + p.channel]);
+    });
     out[i] = Narrow<E>::Of(sum);
   }
 };
@@ -142,19 +160,13 @@ struct ConvItem {
     const int64_t group = p.channel / sizes.out_group, channel = group * sizes.in_group;
     const int64_t step = inputs.At({0, 0, 0, 1});
     C sum = C(0);
-    for (int64_t r = 0; r < sizes.rows.taps; ++r) {
-      const int64_t row = sizes.rows.InputOf(p.row, r);
-      if (row < 0) continue;
-      for (int64_t c = 0; c < sizes.cols.taps; ++c) {
-        const int64_t col = sizes.cols.InputOf(p.col, c);
-        if (col < 0) continue;
-        const E* x = in + inputs.At({p.image, row, col, channel});
-        const E* w = filter + (r * sizes.cols.taps + c) * sizes.in_group * sizes.out_channels;
-        for (int64_t k = 0; k < sizes.in_group; ++k) {
-          sum += Widen(x[k * step]) * Widen(w[k * sizes.out_channels + p.channel]);
-        }
+    sizes.ForInputsOf(p, [&](int64_t tap, int64_t row, int64_t col) {
+      const E* x = in + inputs.At({p.image, row, col, channel});
+      const E* w = filter + tap * sizes.in_group * sizes.out_channels;
+      for (int64_t k = 0; k < sizes.in_group; ++k) {
+        sum += Widen(x[k * step]) * Widen(w[k * sizes.out_channels + p.channel]);
       }
-    }
+    });
     out[i] = Narrow<E>::Of(epilogue.Of(sum, i, p.channel));
   }
 };
@@ -174,26 +186,17 @@ struct ConvInputItem {
     const int64_t group = p.channel / sizes.in_group, channel = group * sizes.out_group;
     const int64_t step = outputs.At({0, 0, 0, 1});
     C sum = C(0);
-    for (int64_t r = 0; r < sizes.rows.taps; ++r) {
-      const int64_t row = sizes.rows.OutputOf(p.row, r);
-      if (row < 0) continue;
-      for (int64_t c = 0; c < sizes.cols.taps; ++c) {
-        const int64_t col = sizes.cols.OutputOf(p.col, c);
-        if (col < 0) continue;
-        const int64_t tap = (r * sizes.cols.taps + c) * sizes.in_group;
-        const E* y = dy + outputs.At({p.image, row, col, channel});
-        const E* w = filter + (tap + p.channel - group * sizes.in_group) * sizes.out_channels;
-        for (int64_t k = 0; k < sizes.out_group; ++k) {
-          sum += Widen(y[k * step]) * Widen(w[channel + k]);
-        }
+    sizes.ForOutputsOf(p, [&](int64_t tap, int64_t row, int64_t col) {
+      const int64_t in_channel = tap * sizes.in_group + p.channel - group * sizes.in_group;
+      const E* y = dy + outputs.At({p.image, row, col, channel});
+      const E* w = filter + in_channel * sizes.out_channels;
+      for (int64_t k = 0; k < sizes.out_group; ++k) {
+        sum += Widen(y[k * step]) * Widen(w[channel + k]);
       }
-    }
+    });
     out[i] = Narrow<E>::Of(sum);
   }
 };
-
-// After so many additions a sum goes on in double.
-constexpr int64_t kConvRun = 64;
 
 // Its gradient by the filter. An item is a part of an element's sum: every so-manieth pixel of the
 // output.
@@ -224,7 +227,7 @@ struct ConvFilterItem {
     double sum = 0;
     for (int64_t at = part; at < pixels;) {
       C run = C(0);
-      for (int64_t k = 0; k < kConvRun && at < pixels; ++k, at += parts) {
+      for (int64_t k = 0; k < kFloatRun && at < pixels; ++k, at += parts) {
         const ImagePlace o = pixel.PlaceOf(static_cast<uint64_t>(at));
         const int64_t row = sizes.rows.InputOf(o.row, f.row);
         const int64_t col = sizes.cols.InputOf(o.col, tap);

@@ -5,14 +5,13 @@
 #include "gpu/element_access_text.h"
 #include "gpu/element_source.h"
 #include "gpu/image_functions_text.h"
+#include "gpu/item_source.h"
 
 namespace formwork {
 namespace {
 
 // Of patches in memory at once. What is more gains nothing: a product is large enough before.
 constexpr int64_t kPatchBytes = int64_t{128} << 20;
-// Items that keep a GPU busy.
-constexpr int64_t kItems = 1 << 16;
 
 }  // namespace
 
@@ -74,8 +73,8 @@ std::optional<PatchPlan> PatchPlan::Of(const ConvShape& shape, size_t element_by
 
 int64_t FilterParts(const ConvShape& shape) {
   const int64_t runs =
-      shape.batch * shape.rows.output * shape.cols.output / formwork_element::kConvRun;
-  return std::clamp<int64_t>(kItems / std::max<int64_t>(shape.filter_elements(), 1), 1,
+      shape.batch * shape.rows.output * shape.cols.output / formwork_element::kFloatRun;
+  return std::clamp<int64_t>(kBusyItems / std::max<int64_t>(shape.filter_elements(), 1), 1,
                              std::max<int64_t>(runs, 1));
 }
 

@@ -55,6 +55,9 @@ struct Narrow {
 
 namespace formwork_element {
 
+// After so many additions in float a sum goes on in double.
+constexpr int64_t kFloatRun = 64;
+
 template <typename T>
 FORMWORK_ELEMENT T Widen(T x) {
   return x;

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/status.h"
+#include "core/ops/dims.h"
 #include "core/ops/fill.h"
 #include "core/ops/host_values.h"
 #include "core/ops/join.h"

@@ -36,9 +36,6 @@ struct NormSums {
   }
 };
 
-// After so many additions in float a sum goes on in double.
-constexpr int64_t kFloatRun = 64;
-
 // An item is a part of a channel: every so-manieth element of it, so that neighbouring items read
 // neighbouring memory. What: SumOf, SquaresOf or ProductsOf.
 template <typename E, typename What>

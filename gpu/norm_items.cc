@@ -5,15 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "gpu/element_access_text.h"
 #include "gpu/element_source.h"
+#include "gpu/item_source.h"
 #include "gpu/norm_functions_text.h"
 
 namespace formwork {
-namespace {
-
-// Items that keep a GPU busy.
-constexpr int64_t kItems = 1 << 16;
-
-}  // namespace
 
 std::string NormItemName(NormStage stage, DType dtype) {
   const absl::string_view element = ElementTypeName(dtype);
@@ -50,7 +45,7 @@ formwork_element::NormSizes NormSizesOf(const BatchNormGeometry& geometry) {
   const int64_t channels = geometry.channels;
   const int64_t per_channel = geometry.outer * geometry.inner;
   const int64_t runs = per_channel / formwork_element::kFloatRun;  // Each worth an item.
-  const int64_t parts = std::min(runs, kItems / std::max<int64_t>(channels, 1));
+  const int64_t parts = std::min(runs, kBusyItems / std::max<int64_t>(channels, 1));
   return {geometry.outer, channels, geometry.inner, std::max<int64_t>(parts, 1)};
 }
 

@@ -7,6 +7,7 @@
 #include "gpu/element_access_text.h"
 #include "gpu/element_functions_text.h"
 #include "gpu/element_source.h"
+#include "gpu/item_source.h"
 #include "gpu/reduce_functions_text.h"
 
 namespace formwork {
@@ -33,7 +34,6 @@ constexpr ReductionOp kOps[] = {
 constexpr uint64_t kBlock = 256;
 constexpr uint64_t kEntriesOfLane = 8;  // That a thread sums at least, where there are so many.
 constexpr uint64_t kSideBySide = 32;    // Threads that read one line of memory.
-constexpr uint64_t kThreads = uint64_t{1} << 16;  // Enough to keep a GPU busy.
 
 // Threads for each output, and in what order.
 ReduceBlock BlockOf(uint64_t reduced, uint64_t inner) {
@@ -106,7 +106,7 @@ ReductionPlan PlanReduction(absl::Span<const int64_t> dims, const ReducedMask& r
   sizes.count = sizes.part = sizes.reduced;
   const uint64_t outputs = sizes.outer * sizes.inner;
   const uint64_t lanes = BlockOf(sizes.reduced, sizes.inner).lanes;
-  const uint64_t wanted = std::min(kThreads / std::max<uint64_t>(outputs * lanes, 1),
+  const uint64_t wanted = std::min(uint64_t{kBusyItems} / std::max<uint64_t>(outputs * lanes, 1),
                                    sizes.reduced / (lanes * kEntriesOfLane));
   if (parts && wanted > 1) {
     sizes.part = (sizes.reduced + wanted - 1) / wanted;
