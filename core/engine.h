@@ -124,7 +124,7 @@ struct EngineOptions {
   absl::Duration answer_ttl = absl::Minutes(10);        ///< Of a client of which nothing comes.
   absl::Duration disconnected_ttl = absl::Seconds(10);  ///< See CallHandle::Disconnected.
   /// Where functions, resources and their IDs outlive the engine, as snapshots; empty: nowhere. Of
-  /// one engine at a time. Not with a device.
+  /// one engine at a time.
   std::string data_dir;
   /// Of namespaces that have none of their own (SetDurability); without a data directory all are
   /// kMemory. What a data directory has already of a namespace makes that kSnapshot where this is

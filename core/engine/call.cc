@@ -212,7 +212,7 @@ bool CallTask::FinishOnStream(absl::Status& status) {
                             [&] { return streams()->EnqueueResults(running.outputs); });
     }
     running.issued = status;
-    ticket_.ReleaseAll();
+    if (!gives_back_last() && !spec_.atomic) ticket_.ReleaseAll();
   }
   std::optional<absl::Status> enqueued = OnceReady(running.share.used(), [&] {
     return streams()->TakeResults(absl::MakeSpan(running.outputs));

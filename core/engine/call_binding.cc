@@ -204,7 +204,6 @@ absl::Status CallTask::BindUses(std::vector<AccessRequest>& access) {
 }
 
 absl::Status CallTask::MakeAtomic(absl::Span<const AccessRequest> access) {
-  if (engine_.streams_) return Unimplemented("atomic calls on a device");
   for (const AccessRequest& request : access) {
     if (request.mode == Access::kWrite && request.resource->type.kind == &kIteratorKind) {
       return Unimplemented("atomic calls that take elements of an iterator: ",

@@ -109,18 +109,12 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
   if (options.durability == Durability::kSync && options.data_dir.empty()) {
     return InvalidArgument("calls can be durable in a data directory alone: there is none");
   }
-  const bool has_device = options.device != nullptr;
-  const bool stores =
-      !options.data_dir.empty() && !(has_device && options.durability == Durability::kMemory);
-  if (stores && has_device) {
-    return Unimplemented("snapshots of variables on a device");
-  }
   SetParallelThreads(options.compute_threads);
   return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Engine>> {
     std::unique_ptr<SnapshotStore> store;
     std::optional<state::Life> previous;
     bool log_has_all = true;
-    if (stores) {
+    if (!options.data_dir.empty()) {
       FORMWORK_ASSIGN_OR_RETURN(store, SnapshotStore::Open(options.data_dir));
       FORMWORK_ASSIGN_OR_RETURN(previous, store->ReadLife());
       FORMWORK_ASSIGN_OR_RETURN(log_has_all, LogHasAll(*store));

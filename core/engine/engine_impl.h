@@ -267,6 +267,9 @@ class EngineImpl final : public Engine {
   void CallDone();
   // Of a variable's value or of what is to be one: on the device, where there is one.
   absl::StatusOr<Tensor> PlaceValue(Tensor value);
+  // Of what may be on the device, where the work that makes it has run: in host memory. Waits for
+  // the copy.
+  absl::StatusOr<Tensor> HostValue(Tensor value);
   // Tells of those that graphs name and that are not here.
   void NoteDevices(const std::vector<std::string>& devices);
   // Gives what is not used back to the system, where it is worth it.

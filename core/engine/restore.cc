@@ -312,6 +312,11 @@ absl::Status Snapshots::RestoreResource(const state::Resource& from, const Store
     if (!made.ok()) return name(made.status());
     value = *std::move(made);
     if (has_changes) commits_->NoteStored(from.id(), value.value);
+    if (type.is_variable()) {
+      absl::StatusOr<Tensor> placed = engine_.PlaceValue(std::move(value.value));
+      if (!placed.ok()) return name(placed.status());
+      value.value = *std::move(placed);
+    }
   }
   engine_.resources_.Restore(from.id(), from.namespace_(), from.name(), std::move(type),
                              from.version(), std::move(value.value), value.bytes);

@@ -272,12 +272,19 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
     absl::MutexLock lock(&mutex_);
     granted_ = false;
   }
+  std::unique_ptr<Stream> stream;  // It and its group outlive the ticket's places.
+  std::optional<StreamGroup> streams;
   AccessTicket ticket(engine_.resources_, engine_.allocator_);
   const bool granted = ticket.Take(std::move(requests), [this] {
     absl::MutexLock lock(&mutex_);
     granted_ = true;
   });
   if (!granted) FORMWORK_RETURN_IF_ERROR(Await(ticket, deadline, last));
+  if (engine_.streams_) {
+    FORMWORK_ASSIGN_OR_RETURN(stream, engine_.streams_->Take());
+    Stream* const alone = stream.get();
+    ticket.set_streams(*engine_.device_memory_, streams.emplace(absl::MakeSpan(&alone, 1)));
+  }
   const std::shared_ptr<const Versions> stored_versions = versions();
   std::vector<Value> values;
   values.reserve(resources.size());
@@ -290,9 +297,18 @@ absl::StatusOr<std::vector<Snapshots::Value>> Snapshots::Collect(absl::Time dead
     value.stored = stored != stored_versions->end() && stored->second == value.version;
     if (value.stored) continue;
     FORMWORK_ASSIGN_OR_RETURN(value.value, ticket.ReadState({resource->id}));
+    if (value.value.on_device()) {
+      FORMWORK_RETURN_IF_ERROR(ticket.ReadEnqueued({resource->id}).status());
+    }
     if (Moves(*resource) && value.value.has_value()) {
       value.parts = PartsOf(*resource, value.value);
     }
+  }
+  if (stream != nullptr) {
+    ticket.ReleaseAll();
+    // The work that makes them has run then.
+    FORMWORK_RETURN_IF_ERROR(stream->Record()->Await(deadline));
+    engine_.streams_->Return(std::move(stream));
   }
   return values;
 }
@@ -306,6 +322,7 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
     if (value.value.has_value()) total += value.resource->bytes();
   }
   transfer->total = total;
+  FORMWORK_RETURN_IF_ERROR(CopyAhead(values));
   OthersCalls calls{engine_.calls_begun_.load(std::memory_order_relaxed)};
   for (Value& value : values) {
     const Resource& resource = *value.resource;
@@ -335,6 +352,21 @@ absl::Status Snapshots::Put(std::vector<Value> values, state::Snapshot* snapshot
   return absl::OkStatus();
 }
 
+absl::Status Snapshots::CopyAhead(std::vector<Value>& values) {
+  constexpr size_t kPart = 4;  // Of what the host's memory has left.
+  const MemoryBudget& memory = engine_.memory_;
+  const size_t used = memory.used();
+  size_t room = memory.limit() == 0 ? SIZE_MAX : (memory.limit() - std::min(used, memory.limit()));
+  room /= kPart;
+  for (Value& value : values) {
+    if (!value.value.on_device()) continue;
+    if (value.value.bytes() > room) return absl::OkStatus();
+    room -= value.value.bytes();
+    FORMWORK_ASSIGN_OR_RETURN(value.value, engine_.HostValue(std::move(value.value)));
+  }
+  return absl::OkStatus();
+}
+
 uint64_t Snapshots::Pace(OthersCalls* calls) const {
   // About a twelfth of what a core does: what is written beside calls they shall not notice.
   constexpr uint64_t kBytesPerCore = uint64_t{64} << 20;
@@ -354,7 +386,8 @@ absl::StatusOr<std::vector<Tensor>> Snapshots::PartsOf(const Resource& resource,
                                                        const Tensor& value) {
   const StoredForm* form = FindStoredForm(resource.type.kind->name);
   if (form == nullptr) return Unimplemented("it cannot be stored");
-  return form->parts(resource.type, value, engine_.allocator_);
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor host, engine_.HostValue(value));
+  return form->parts(resource.type, host, engine_.allocator_);
 }
 
 absl::StatusOr<std::vector<Tensor>> Snapshots::ChangesOf(const Resource& resource,

@@ -127,7 +127,8 @@ class Snapshots {
     std::shared_ptr<Resource> resource;
     uint64_t version = 0;
     bool stored = false;  // By an earlier snapshot.
-    Tensor value;         // Pinned, where it is not stored and there is one.
+    Tensor value;         // Pinned, where it is not stored and there is one; on a device its work
+                          // has run.
     /// Of a kind that changes in place (StoredForm::moves).
     std::optional<absl::StatusOr<std::vector<Tensor>>> parts;
   };
@@ -157,6 +158,9 @@ class Snapshots {
   absl::StatusOr<std::vector<Value>> Collect(absl::Time deadline, bool last,
                                              state::Snapshot* snapshot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);
+  // Copies what is on a device, as far as there is room: the device's memory is scarce, and calls
+  // that change what is held take more of it.
+  absl::Status CopyAhead(std::vector<Value>& values);
   // Writes those that are not stored yet, and says so in `snapshot`.
   absl::Status Put(std::vector<Value> values, state::Snapshot* snapshot, SnapshotInfo* info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(taking_);

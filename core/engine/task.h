@@ -102,6 +102,8 @@ class Task : public CallHandle,
 
   /// Whether what it changes goes to a log.
   bool is_logged() const { return log_ != nullptr; }
+  /// Whether it keeps its places until its enqueued work has run: what goes to a log is done.
+  bool gives_back_last() { return is_logged() && streams() != nullptr; }
   /// It tells of what the log has at `position`.
   void NoteLogged(uint64_t position) { log_position_ = std::max(log_position_, position); }
   /// Whether what it tells of is not on disk, and is to be.

@@ -163,26 +163,30 @@ class AssignTask final : public VariablesTask<AssignResult> {
       placed_ = HoldToBudget(engine_.memory_, [this] { return PlaceValues(); });
       if (placed_->ok()) {
         Write();
-        LogWithChanges(std::nullopt);
       } else {
         for (const auto& variable : variables_) {  // They stay as large as they are.
           (void)ticket_.Reserve({variable->id}, variable->bytes());
         }
       }
-      ticket_.ReleaseAll();
-      if (engine_.snapshots_ != nullptr && placed_->ok()) {
-        engine_.snapshots_->CountChange(name_space_);
-      }
+      if (!gives_back_last()) GiveBack();
     }
     if (streams() != nullptr) {
       const std::optional<absl::Status> ran = OnceReady(0, [this] { return streams()->Ready(); });
       if (!ran) return;
       result_.status.Update(*ran);
+      if (gives_back_last()) GiveBack();
       CloseStream();
     }
     if (placed_->ok()) return Answer();
     result_.variables.clear();
     Refuse(*std::move(placed_));
+  }
+  void GiveBack() {
+    if (placed_->ok()) LogWithChanges(std::nullopt);
+    ticket_.ReleaseAll();
+    if (engine_.snapshots_ != nullptr && placed_->ok()) {
+      engine_.snapshots_->CountChange(name_space_);
+    }
   }
   // What their namespace has room for. Those of plain data: on the device, where there is one.
   absl::Status PlaceValues() {
@@ -265,6 +269,14 @@ absl::StatusOr<Tensor> EngineImpl::PlaceValue(Tensor value) {
   FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, streams_->Take());
   FORMWORK_ASSIGN_OR_RETURN(value, CopyToDevice(value, *device_memory_, *stream, allocator_));
   FORMWORK_RETURN_IF_ERROR(stream->Record()->Await(absl::InfiniteFuture()));
+  streams_->Return(std::move(stream));
+  return value;
+}
+
+absl::StatusOr<Tensor> EngineImpl::HostValue(Tensor value) {
+  if (!value.on_device()) return value;
+  FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, streams_->Take());
+  FORMWORK_ASSIGN_OR_RETURN(value, CopyToHost(value, *stream, allocator_));
   streams_->Return(std::move(stream));
   return value;
 }

@@ -28,6 +28,18 @@ absl::Status EnqueueCopy(const Tensor& value, const Tensor& copy, Stream& stream
   return absl::OkStatus();
 }
 
+// What has come from a device.
+Tensor Arrived(DType dtype, const Shape& shape, Buffer from) {
+  Tensor value;
+  if (value.ResetInside(dtype, shape)) {
+    std::memcpy(value.mutable_raw(), from.data(), from.bytes());
+  } else {
+    value = Tensor::OfBuffer(dtype, shape, std::move(from));
+  }
+  if (dtype == DType::kBool) NormaliseBools(value);
+  return value;
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stream& stream,
@@ -36,6 +48,14 @@ absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stre
                             Tensor::Allocate(memory, value.dtype(), value.shape(), &stream));
   FORMWORK_RETURN_IF_ERROR(EnqueueCopy(value, copy, stream, host));
   return copy;
+}
+
+absl::StatusOr<Tensor> CopyToHost(const Tensor& value, Stream& stream, Allocator& host) {
+  FORMWORK_ASSIGN_OR_RETURN(BufferBlock * block, host.Allocate(value.bytes(), nullptr));
+  Buffer to(block);
+  stream.Copy(value.buffer(), to);
+  FORMWORK_RETURN_IF_ERROR(stream.Record()->Await(absl::InfiniteFuture()));
+  return Arrived(value.dtype(), value.shape(), std::move(to));
 }
 
 void EnqueuedStatus::Fail(int64_t step, absl::Status status, int64_t effects) {
@@ -166,14 +186,8 @@ absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,
 
 void StreamScope::Finish(std::vector<Download>& downloads, absl::Span<Tensor> values) {
   for (Download& download : downloads) {
-    const DType dtype = download.value.dtype();
-    Tensor& value = values[download.index];
-    if (value.ResetInside(dtype, download.value.shape())) {
-      std::memcpy(value.mutable_raw(), download.host.data(), download.host.bytes());
-    } else {
-      value = Tensor::OfBuffer(dtype, download.value.shape(), std::move(download.host));
-    }
-    if (dtype == DType::kBool) NormaliseBools(value);
+    values[download.index] =
+        Arrived(download.value.dtype(), download.value.shape(), std::move(download.host));
   }
   downloads.clear();
 }

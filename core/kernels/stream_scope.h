@@ -35,6 +35,9 @@ namespace formwork {
 /// which is of that. `host`: for what lies inside its Tensor.
 absl::StatusOr<Tensor> CopyToDevice(const Tensor& value, Allocator& memory, Stream& stream,
                                     Allocator& host);
+/// A copy in memory of `host` of `value`, which is on the stream's device. Waits for all that is
+/// enqueued on `stream`. Errors: kResourceExhausted; the stream's.
+absl::StatusOr<Tensor> CopyToHost(const Tensor& value, Stream& stream, Allocator& host);
 
 /// How the work that a call has enqueued went so far. Thread-safe; kept by that work.
 ///

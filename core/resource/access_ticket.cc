@@ -128,7 +128,7 @@ void AccessTicket::Wake(const ReadyTickets& ready) {
 ResourceCommit AccessTicket::CommitOf(const Entry& entry) {
   const Tensor& value = entry.resource->value_;
   ResourceCommit commit{entry.resource, entry.to_version};
-  if (value.has_value() && entry.changed.worth_copying(value)) {
+  if (value.has_value() && !value.on_device() && entry.changed.worth_copying(value)) {
     // Whoever changes the value next then need not copy all of it.
     absl::StatusOr<ChangedRows::Copied> copied =
         CatchOutOfMemory([&] { return entry.changed.Copy(value, allocator_); });
@@ -214,7 +214,11 @@ void AccessTicket::Release(ResourceHandle handle) {
   Entry* entry = Find(handle);
   // Another name of the resource may still be used; a reader holds nobody up.
   if (entry == nullptr || entry->aliased || !entry->write || holds_all_) return;
-  if (entry->resource->logged()) return ReleaseLogged(*entry);
+  if (entry->resource->logged()) {
+    // What is enqueued goes to the log once it has run.
+    if (streams_ == nullptr) ReleaseLogged(*entry);
+    return;
+  }
   Events events;
   if (streams_ != nullptr) RecordEnds(*entry, events);
   ReadyTickets ready;

@@ -90,10 +90,11 @@ class AccessTicket final : public ResourceAccess {
   /// Nothing is given back before ReleaseAll: before the first access.
   void HoldAll() { holds_all_ = true; }
   /// What it writes can be taken back until ReleaseAll, and is held until then: before the first
-  /// access. Elements that are changed in place are changed in a copy the first time. Not with
-  /// streams, and not of what has no value that can be kept, such as an iterator's.
+  /// access. Elements that are changed in place are changed in a copy the first time. Not of what
+  /// has no value that can be kept, such as an iterator's.
   void SetAtomic() { holds_all_ = atomic_ = true; }
   /// Of an atomic one: every resource is again what it was before, as if it had not been written.
+  /// Where there are streams, all that is enqueued has run.
   void RollBack();
   /// What goes to the store's log, which there has to be, with what it has written and not given
   /// back yet: before ReleaseAll. At its position, which is log_position() then.

@@ -70,6 +70,7 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
   const Tensor& value = variable.value_;
   const size_t bytes = Tensor::ShapeOnly(dtype, shape).bytes();
   FORMWORK_RETURN_IF_ERROR(variable.Resize(bytes));
+  NoteBefore(*entry);
   EnqueuedWrite write;
   {
     // Who was admitted to read before either holds the value still, or has left his event.
@@ -103,6 +104,7 @@ absl::Status AccessTicket::AssignEnqueued(ResourceHandle handle, Tensor value) {
   Resource& variable = *entry->resource;
   FORMWORK_RETURN_IF_ERROR(CheckFits(variable, value));
   FORMWORK_RETURN_IF_ERROR(variable.Resize(value.bytes()));
+  NoteBefore(*entry);
   if (variable.value_.on_device()) retired_.push_back(variable.value_);
   ReplaceEnqueued(*entry, std::move(value));
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 More of it: run other tests with FORMWORK_BIN=build/dev/bin/simulated (tests/README.md).
 """
 import concurrent.futures
+import signal
 
 import formwork
 import numpy as np
@@ -12,10 +13,14 @@ import tensorflow as tf
 from formwork.v1 import functions_pb2
 
 
-@pytest.fixture(params=[["--simulated-device=1"], ["--simulated-device=2"],
-                        ["--simulated-device=3", "--enqueues"]], ids=" ".join)
+PROGRAM = "simulated/formwork-server"
+DEVICES = [["--simulated-device=1"], ["--simulated-device=2"],
+           ["--simulated-device=3", "--enqueues"]]
+
+
+@pytest.fixture(params=DEVICES, ids=" ".join)
 def client(request):
-  with server_process.running(*request.param, program="simulated/formwork-server") as server:
+  with server_process.running(*request.param, program=PROGRAM) as server:
     with formwork.connect(server.grpc, timeout=60) as made:
       yield made
       with server.channel() as channel:
@@ -115,10 +120,66 @@ def test_a_bad_index_fails_its_call_and_leaves_what_comes_after_it(client):
   assert count.numpy() == 7
 
 
+def test_an_atomic_call_leaves_nothing_where_it_fails(client):
+  a, b = tf.Variable([1., 2.]), tf.Variable(3)
+
+  def step(x, i):
+    a.assign_add(x)
+    b.assign_add(1)
+    row = tf.gather(a, i)  # Which the device may find wrong, or the host.
+    a.assign(a * 2.)
+    return row
+
+  atomic, plain = client.function(step, atomic=True), client.function(step)
+  x = tf.constant([1., 1.])
+  assert atomic(x, tf.constant(1)) == 3
+  client.pull([a, b])
+  assert (a.numpy().tolist(), b.numpy()) == ([4, 6], 4)
+  with pytest.raises(formwork.Error) as failed:
+    atomic(x, tf.constant(5))
+  assert failed.value.effects == "none"
+  assert atomic(x, tf.constant(0)) == 5
+  with pytest.raises(formwork.Error) as failed:
+    plain(x, tf.constant(5))
+  assert failed.value.effects == "some"
+  client.pull([a, b])
+  assert (a.numpy().tolist(), b.numpy()) == ([11, 15], 6)
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=" ".join)
+@pytest.mark.parametrize("durability", ["snapshot", "sync"])
+def test_what_is_on_the_device_outlives_the_server(tmp_path, device, durability):
+  flags = ["--data-dir", str(tmp_path), "--durability", durability, *device]
+  with server_process.running(*flags, program=PROGRAM) as server:
+    with formwork.connect(server.grpc, timeout=60) as client:
+      v = tf.Variable(np.zeros(1000, np.float32), name="v")
+
+      @client.function
+      def step(x):
+        return tf.reduce_sum(v.assign_add(x + tf.zeros(1000)))
+
+      for _ in range(3):
+        step(tf.constant(1.))
+      name = client.functions()[0].name
+      client.snapshot()
+      step(tf.constant(1.))
+  with server_process.running(*flags, program=PROGRAM, exit_code=-signal.SIGKILL) as server:
+    with formwork.connect(server.grpc, timeout=60) as client:
+      assert client.call(name, [np.float32(2)])[0] == 6000
+      if durability == "snapshot":
+        client.snapshot()
+      server.terminate(signal.SIGKILL)
+      server.exit_code()
+  with server_process.running(*flags, program=PROGRAM) as server:
+    with formwork.connect(server.grpc, timeout=60) as client:
+      (v,) = client.variables()
+      np.testing.assert_array_equal(v.read(), np.full([1000], 6, np.float32))
+      assert client.call(name, [np.float32(-6)])[0] == 0
+
+
 def test_the_devices_memory_has_a_limit_of_its_own():
-  program = "simulated/formwork-server"
   refused = r"the device's limit is reached: bytes wanted=%d used=\d+ limit=1048576"
-  with server_process.running("--gpu-memory-bytes=1M", program=program) as server:
+  with server_process.running("--gpu-memory-bytes=1M", program=PROGRAM) as server:
     with formwork.connect(server.grpc, timeout=60) as client:
       small = tf.Variable(np.ones(1000, np.float32), name="small")
       large = tf.Variable(np.ones(300_000, np.float32), name="large")

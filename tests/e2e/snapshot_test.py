@@ -217,14 +217,14 @@ def test_how_far_it_is_stands_on_a_terminal(tmp_path):
            "--snapshot-interval", "0"]
   with server_process.running(*flags) as process, formwork.connect(process.grpc) as server:
     value = np.zeros([1 << 22], np.float32)
-    for i in range(12):  # What takes long enough to be seen: 192 MiB.
+    for i in range(24):  # What takes long enough to be seen: 384 MiB.
       server.variable("v%d" % i, value)
     asked = ["--server", process.grpc]
     for what in (["snapshot"], ["export", "c"], ["restore", "c"]):
       shown, output = on_a_terminal(*asked, *what)
-      assert re.search(r"\[#* *\] +\d+ %  .* of 192.0 MiB", shown), (what, shown)
+      assert re.search(r"\[#* *\] +\d+ %  .* of 384.0 MiB", shown), (what, shown)
       assert shown.endswith("\r\x1b[K")  # Nothing is left of it.
-      assert output.startswith("variables: 12\n")
+      assert output.startswith("variables: 24\n")
     done = subprocess.run([server_process.binary("formwork"), *asked, "export", "c"],
                           capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")  # No terminal.
