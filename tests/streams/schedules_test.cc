@@ -72,8 +72,9 @@ class Case {
     }
     const int calls = plain ? kCallsWithPlainOnes : kCalls;
     for (int i = 0; i < calls; ++i) {
-      requests_.push_back(
-          {&programs_[random_() % programs_.size()], RandomInputs(random_(), random_() % 8 == 0)});
+      const Program& program = programs_[random_() % programs_.size()];
+      const bool atomic = !plain && random_() % 4 == 0;
+      requests_.push_back({&program, RandomInputs(random_(), random_() % 8 == 0), atomic});
     }
   }
   Case(const Case&) = delete;
@@ -87,6 +88,7 @@ class Case {
     return world.RunOnThreads(requests_);
   }
   const Program& program(size_t call) const { return *requests_[call].program; }
+  bool atomic(size_t call) const { return requests_[call].atomic; }
 
  private:
   std::mt19937_64 random_;
@@ -99,7 +101,7 @@ TEST(Schedules, GiveWhatTheCpuGives) {
   constexpr int kSeedsOfACase = 5;
   Programs programs;
   int failed = 0, failed_by_word = 0, at_once = 0;
-  int64_t calls = 0, host_waits = 0, on_several = 0;
+  int64_t calls = 0, host_waits = 0, on_several = 0, taken_back = 0;
   for (int schedule = 0; schedule < Schedules();) {
     const Case functions(programs, schedule);
     CpuWorld cpu(programs.allocator());
@@ -116,6 +118,7 @@ TEST(Schedules, GiveWhatTheCpuGives) {
             << "\non the device: " << Text(outcomes[i]) << "\non the CPU: " << Text(expected[i]);
         failed += !outcomes[i].status.ok();
         failed_by_word += !outcomes[i].status.ok() && streams.enqueue;
+        taken_back += !outcomes[i].status.ok() && functions.atomic(i);
         on_several += sim.PlanOf(functions.program(i)).num_streams > 1;
       }
       ASSERT_THAT(sim.Reports(), IsEmpty()) << "schedule " << schedule;
@@ -129,6 +132,8 @@ TEST(Schedules, GiveWhatTheCpuGives) {
   RecordProperty("host_waits", std::to_string(host_waits));
   RecordProperty("on_several_streams", std::to_string(on_several));
   RecordProperty("failed_by_word", failed_by_word);
+  RecordProperty("taken_back", std::to_string(taken_back));
+  EXPECT_GT(taken_back, 0);
   EXPECT_GT(failed, failed_by_word);
   EXPECT_GT(failed_by_word, 0);
   EXPECT_GE(on_several, calls / 8) << "of " << calls << " calls, those that used several streams";

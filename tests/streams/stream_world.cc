@@ -79,6 +79,7 @@ std::vector<Outcome> CpuWorld::Run(const std::vector<Request>& requests) {
   for (const Request& request : requests) {
     const Plan& plan = *request.program->cpu;
     AccessTicket ticket(store_, allocator_);
+    if (request.atomic) ticket.SetAtomic();
     EXPECT_TRUE(ticket.Take(Requests(plan), [] {}));
     std::vector<std::atomic<uint64_t>> state(plan.num_state);
     StopFlag stop;
@@ -90,23 +91,28 @@ std::vector<Outcome> CpuWorld::Run(const std::vector<Request>& requests) {
     Outcome& outcome = outcomes.emplace_back();
     outcome.results.resize(plan.results.size());
     outcome.status = execution.Run(absl::MakeSpan(outcome.results)).status();
-    if (!outcome.status.ok()) outcome.results.clear();
+    if (outcome.status.ok()) continue;
+    outcome.results.clear();
+    if (request.atomic) ticket.RollBack();
   }
   return outcomes;
 }
 
 struct SimWorld::Running {
-  Running(HostAllocator& allocator, ResourceStore& store, const Plan& plan)
+  Running(HostAllocator& allocator, ResourceStore& store, const Plan& plan, bool atomic)
       : ticket(store, allocator),
+        atomic(atomic),
         state(plan.num_state),
         call(allocator, absl::MakeSpan(state), &named, stop),
         frame(plan),
         num_streams(static_cast<size_t>(plan.num_streams)) {
+    if (atomic) ticket.SetAtomic();
     call.set_resources(&ticket);
     outcome.results.resize(plan.results.size());
   }
 
   AccessTicket ticket;
+  const bool atomic;  // Its places and streams are its own until it has run.
   std::vector<std::atomic<uint64_t>> state;
   std::vector<ResourceHandle> named;
   StopFlag stop;
@@ -156,7 +162,7 @@ std::vector<std::string> SimWorld::Reports() {
 
 std::unique_ptr<SimWorld::Running> SimWorld::Admit(const Request& request) {
   const Plan& plan = PlanOf(*request.program);
-  auto call = std::make_unique<Running>(allocator_, store_, plan);
+  auto call = std::make_unique<Running>(allocator_, store_, plan, request.atomic);
   std::vector<AccessRequest> requests = Requests(plan);
   call->named = handles();
   std::vector<Tensor> inputs = request.inputs;
@@ -190,6 +196,10 @@ void SimWorld::Issue(Running& call) {
   }
   call.outcome.status = state.status();
   CloseIssue(call);
+  if (!call.atomic) GiveStreamsBack(call);
+}
+
+void SimWorld::GiveStreamsBack(const Running& call) {
   free_streams_.insert(free_streams_.end(), call.leased.begin(), call.leased.end());
 }
 
@@ -204,7 +214,7 @@ void SimWorld::CloseIssue(Running& call) {
   if (call.outcome.status.ok()) {
     call.outcome.status = call.streams->EnqueueResults(call.outcome.results);
   }
-  call.ticket.ReleaseAll();
+  if (!call.atomic) call.ticket.ReleaseAll();
   call.issued = true;
 }
 
@@ -217,6 +227,10 @@ Outcome SimWorld::Finish(Running& call) {
   }
   if (!enqueued.ok()) call.outcome.status = enqueued;
   if (!call.outcome.status.ok()) call.outcome.results.clear();
+  if (call.atomic) {
+    if (!call.outcome.status.ok()) call.ticket.RollBack();
+    call.ticket.ReleaseAll();
+  }
   host_waits_ += call.streams->host_waits();
   return std::move(call.outcome);
 }
@@ -300,6 +314,7 @@ std::vector<Outcome> SimWorld::Run(const std::vector<Request>& requests) {
         if (may_finish.empty() || random_() % 4 != 0) break;
         const size_t i = may_finish[random_() % may_finish.size()];
         outcomes[i] = Finish(*running[i]);
+        if (running[i]->atomic) GiveStreamsBack(*running[i]);
         running.erase(i);
         break;
       }

@@ -56,6 +56,7 @@ class Programs {
 struct Request {
   const Program* program;
   std::vector<Tensor> inputs;
+  bool atomic = false;  ///< It changes nothing where it fails.
 };
 
 /// What a call came to.
@@ -124,6 +125,7 @@ class SimWorld final : public World {
   void Open(Running& call, std::vector<Stream*> streams);
   // All is enqueued.
   void CloseIssue(Running& call);
+  void GiveStreamsBack(const Running& call);
   Outcome Finish(Running& call);
   // True where it had not begun, so that it has ended.
   static bool Cancel(Running& call);
