@@ -106,6 +106,9 @@ struct EngineOptions {
   /// Its kernels; what it has none for runs on the host. Null: the CPU's, which a device can run
   /// whose work the host does.
   void (*register_device_kernels)(KernelRegistry& registry) = nullptr;
+  /// After so long the device is taken to be lost where it has not answered, or nothing that calls
+  /// wait for has gone on there. Zero: never for that.
+  absl::Duration device_stall;
   /// Of the device, that one call may use, where parts of it have so much to do
   /// (core/plan/streams.h); 0: chosen.
   int streams_per_call = 0;
@@ -327,7 +330,6 @@ struct AssignResult {
   std::vector<ResourceInfo> variables;
 };
 
-/// What there is to know of an engine that does not change.
 /// An op that functions may use.
 struct OpInfo {
   std::string name;
@@ -335,6 +337,7 @@ struct OpInfo {
   std::string device;     ///< The name of EngineOptions::device, where that has a kernel for it.
 };
 
+/// What there is to know of an engine that does not change.
 struct EngineInfo {
   uint64_t epoch = 0;
   EngineOptions options;         ///< As they took effect: what was left to choose is chosen.
@@ -375,6 +378,7 @@ struct EngineStats {
   /// Of a device with a limit of its own, as the two above; else 0.
   uint64_t device_memory_used_bytes = 0;
   uint64_t device_memory_limit_bytes = 0;
+  bool device_lost = false;
   SnapshotStats snapshots;
   CommitStats commits;
   /// Nodes of plans, by op, that run on the host because the device has no kernel for them.
@@ -448,6 +452,11 @@ class Engine {
   /// whatever has become of what it names.
   virtual bool Remembers(absl::string_view name_space, const RequestId& request) = 0;
   virtual EngineInfo Info() = 0;
+  /// OK, or kUnavailable once the device is lost, for good: then what needs a call's place in line
+  /// is refused with that, and what was under way is answered so, whatever becomes of it.
+  virtual absl::Status DeviceStatus() const = 0;
+  /// Calls `told` with that once it is so, on a thread of the engine's, or here.
+  virtual void OnceDeviceLost(absl::AnyInvocable<void(const absl::Status&)> told) = 0;
   virtual std::vector<OpInfo> ListOps() = 0;  ///< By name.
   /// Where decoded inputs are to be allocated.
   virtual HostAllocator& allocator() = 0;

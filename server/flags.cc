@@ -160,6 +160,7 @@ void AddEngine(CLI::App& app, ServerOptions& server) {
     options.kept_tensor_ttl = absl::Seconds(server.kept_tensor_ttl_seconds);
     options.client_ttl = absl::Seconds(server.client_ttl_seconds);
     options.answer_ttl = absl::Seconds(server.answer_ttl_seconds);
+    options.device_stall = absl::Seconds(server.device_stall_seconds);
     options.snapshot_interval = absl::Seconds(server.snapshot_interval_seconds);
     options.durability = server.durability == "memory" ? Durability::kMemory
                          : server.durability == "sync" ? Durability::kSync
@@ -255,6 +256,10 @@ void AddDevice(CLI::App& app, ServerOptions& options) {
   Add(app, "--device", options.device,
       "What functions run on: cpu, cuda:N (of a build with CUDA), or auto: the first GPU if there "
       "is one");
+  Add(app, "--device-stall-timeout", options.device_stall_seconds,
+      "Seconds after which a device is taken to be lost that does not answer, or on which nothing "
+      "that is waited for has gone on; 0: never")
+      ->check(Seconds(kDay));
   Add(app, "--gpu-memory-bytes", options.engine.device_memory_limit_bytes,
       "Most memory of a GPU (as 16G, too); 0: nine tenths of what is free at the start")
       ->transform(Bytes(0, kMostBytes));

@@ -34,6 +34,7 @@ struct ServerOptions {
   double client_ttl_seconds = 86400;          ///< EngineOptions::client_ttl; 0: for ever.
   double answer_ttl_seconds = 600;            ///< EngineOptions::answer_ttl.
   std::string device = "cpu";                 ///< As OpenDevice (device.h) takes it.
+  double device_stall_seconds = 120;          ///< EngineOptions::device_stall; 0: never.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -101,6 +101,8 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
      FORMWORK_STAT(device_memory_used_bytes)},
     {"formwork_device_memory_limit_bytes", "The limit of the device's own memory; 0: none.", kGauge,
      FORMWORK_STAT(device_memory_limit_bytes)},
+    {"formwork_device_lost", "1 once the device cannot be used any more, until a restart.", kGauge,
+     FORMWORK_STAT(device_lost)},
     {"formwork_memory_refusals_total", "Requests that the memory limit refused.", kCounter,
      FORMWORK_STAT(memory_refusals)},
     {"formwork_answers", "Answers that are remembered for requests that are sent again.", kGauge,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -144,6 +145,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
       std::string(v1::GraphService::service_full_name()), true);
   server->serving_ = true;
   server->LogStart();
+  server->engine_->OnceDeviceLost(
+      [made = server.get()](const absl::Status& lost) { made->NoteDeviceLost(lost); });
   return server;
 }
 
@@ -187,7 +190,10 @@ absl::Status Server::StartGrpc() {
           grpc::InsecureServerCredentials());
   BoundMemory(options_.engine.memory_limit_bytes, &builder);
   builder.RegisterService(&service_);
-  grpc_ = builder.BuildAndStart();
+  {
+    absl::MutexLock lock(&grpc_mutex_);
+    grpc_ = builder.BuildAndStart();
+  }
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
   listener_.Start(std::move(sockets), [acceptor = std::move(acceptor)](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -213,9 +219,16 @@ absl::Status Server::StartHttp() {
   if (options_.http_port < 0) return absl::OkStatus();
   readiness_ = std::make_unique<Readiness>(LoopbackTarget(options_.bind, port_));
   HttpServer::Handlers handlers;
-  handlers["/healthz"] = {.answer = [] { return HttpAnswer{.body = "ok\n"}; }};
+  const auto lost = [this]() -> std::optional<HttpAnswer> {
+    const absl::Status status = engine_->DeviceStatus();
+    if (status.ok()) return std::nullopt;
+    return HttpAnswer{.code = 503, .body = absl::StrCat(status.message(), "\n")};
+  };
+  // A restart alone mends a lost device, so it is no matter of readiness only.
+  handlers["/healthz"] = {.answer = [lost] { return lost().value_or(HttpAnswer{.body = "ok\n"}); }};
   handlers["/readyz"] = {.answer =
-                             [this] {
+                             [this, lost] {
+                               if (std::optional<HttpAnswer> answer = lost()) return *answer;
                                if (!serving_) return HttpAnswer{.code = 503, .body = "draining\n"};
                                if (readiness_->Serves()) return HttpAnswer{.body = "ready\n"};
                                return HttpAnswer{.code = 503, .body = "gRPC does not answer\n"};
@@ -244,6 +257,13 @@ std::string Server::Addresses() const {
   return addresses;
 }
 
+void Server::NoteDeviceLost(const absl::Status& lost) {
+  spdlog::error("{}: nothing is served from now on, until the server is started again",
+                std::string(lost.message()));
+  absl::MutexLock lock(&grpc_mutex_);
+  if (grpc_ != nullptr) grpc_->GetHealthCheckService()->SetServingStatus(false);
+}
+
 void Server::StopServing() {
   serving_ = false;
   grpc_->GetHealthCheckService()->SetServingStatus(false);
@@ -255,7 +275,10 @@ absl::Status Server::Shutdown(absl::Time deadline) {
   listener_.Stop();
   service_.CloseStreams();
   grpc_->Shutdown(absl::ToChronoTime(absl::Now() + kStreamGrace));
-  grpc_ = nullptr;
+  {
+    absl::MutexLock lock(&grpc_mutex_);
+    grpc_ = nullptr;
+  }
   http_ = nullptr;
   if (!options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
   if (drained.cut_off == 0) return absl::OkStatus();

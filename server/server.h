@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "core/engine.h"
 #include "grpcpp/server.h"
 #include "server/connection_listener.h"
@@ -49,6 +50,8 @@ class Server {
   absl::StatusOr<std::vector<UniqueFd>> Listen();
   absl::Status StartHttp();
   void LogStart() const;
+  // On a thread of the engine's.
+  void NoteDeviceLost(const absl::Status& lost);
 
   const ServerOptions options_;  // As they took effect.
   const std::unique_ptr<Engine> engine_;
@@ -57,6 +60,7 @@ class Server {
   GraphService service_;
   std::atomic<bool> serving_{false};
   int port_ = 0;
+  absl::Mutex grpc_mutex_;  // Held by those who set grpc_, or are not the one thread.
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<Readiness> readiness_;
   std::unique_ptr<HttpServer> http_;

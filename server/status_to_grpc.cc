@@ -18,7 +18,8 @@ namespace formwork::server {
 namespace {
 
 static_assert(static_cast<int>(Reason::kAnswerForgotten) == v1::REASON_ANSWER_FORGOTTEN);
-static_assert(v1::Reason_ARRAYSIZE == static_cast<int>(Reason::kAnswerForgotten) + 1);
+static_assert(static_cast<int>(Reason::kDeviceLost) == v1::REASON_DEVICE_LOST);
+static_assert(v1::Reason_ARRAYSIZE == static_cast<int>(Reason::kDeviceLost) + 1);
 
 // What text and details may take together in the trailers, as they are counted there: details in
 // base64, text percent-encoded. The rest of the 8 KB is for other headers.

@@ -33,6 +33,7 @@ enum class Reason : uint8_t {
   kOpNotSupported = 12,
   kDraining = 13,
   kAnswerForgotten = 14,
+  kDeviceLost = 15,
 };
 
 /// An entry of google.rpc.ErrorInfo's metadata: a key in lowerCamelCase, as "functionId", and the

@@ -163,6 +163,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
   streams_.emplace(*options_.device);
   (options_.register_device_kernels == nullptr ? &RegisterCpuKernels
                                                : options_.register_device_kernels)(device_kernels_);
+  WatchDevice();
 }
 
 absl::Status EngineImpl::Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life) {
@@ -449,6 +450,7 @@ EngineStats EngineImpl::Stats() {
     stats.device_memory_limit_bytes = device_budget_->limit();
     stats.memory_refusals += device_budget_->refusals();
   }
+  stats.device_lost = device_lost_.load(std::memory_order_relaxed);
   if (snapshots_ != nullptr) stats.snapshots = snapshots_->stats();
   if (commits_ != nullptr) stats.commits = commits_->stats();
   absl::MutexLock lock(&plans_mutex_);
@@ -460,8 +462,9 @@ absl::Status EngineImpl::Admit() {
   // Counted first: once Drain has seen none, nobody slips in.
   calls_.fetch_add(1);
   calls_begun_.fetch_add(1, std::memory_order_relaxed);
-  if (!refuses_.load()) return absl::OkStatus();
+  if (!refuses_.load() && !device_lost_.load(std::memory_order_relaxed)) return absl::OkStatus();
   CallDone();
+  if (!refuses_.load()) return WithReason(DeviceStatus(), Reason::kDeviceLost);
   return WithReason(absl::UnavailableError("the server is shutting down"), Reason::kDraining);
 }
 
@@ -480,7 +483,7 @@ DrainResult EngineImpl::Drain(absl::Time deadline, absl::Duration grace) {
     if (drain_mutex_.AwaitWithDeadline(absl::Condition(&idle), deadline)) return result;
     result.cut_off = calls_.load(std::memory_order_acquire);
   }
-  // Those that wait for variables are found out when they get them.
+  // Who is about to be scheduled finds it out himself.
   aborts_.store(true);
   scheduled_.AbortAll();
   absl::MutexLock lock(&drain_mutex_);

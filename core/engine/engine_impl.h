@@ -32,6 +32,7 @@
 #include "core/resource/resource_store.h"
 #include "core/runtime/call.h"
 #include "core/runtime/deadline_watch.h"
+#include "core/runtime/device_watch.h"
 #include "core/runtime/executor.h"
 #include "core/runtime/stream_pool.h"
 
@@ -113,15 +114,22 @@ absl::Status NoResource(const Target& target, absl::string_view kind = "resource
 
 class Task;
 
-/// Tasks that have, or wait for, a thread of the engine's: what a drain may have to cut off.
+/// Tasks that wait for their places in line, or have, or wait for, a thread of the engine's: what a
+/// drain may have to cut off.
 /// Thread-safe.
 class ScheduledTasks {
  public:
   void Add(Task* task);
   void Remove(Task* task);  ///< When it has ended, if not before.
   void AbortAll();
+  /// Ends those that have no thread with `status`, also those that wait for a device.
+  void EndAll(const absl::Status& status);
+  /// Since when the first of them has waited for a device; InfiniteFuture: none does.
+  absl::Time OldestPark();
 
  private:
+  std::vector<std::shared_ptr<Task>> All();
+
   absl::Mutex mutex_;
   HashSet<Task*> tasks_ ABSL_GUARDED_BY(mutex_);
 };
@@ -140,6 +148,12 @@ class EngineImpl final : public Engine {
     return answers_.Remembers(NamespaceOf(name_space), request);
   }
   EngineInfo Info() override;
+  absl::Status DeviceStatus() const override {
+    return device_watch_ ? device_watch_->status() : absl::OkStatus();
+  }
+  void OnceDeviceLost(absl::AnyInvocable<void(const absl::Status&)> told) override {
+    if (device_watch_) device_watch_->OnceLost(std::move(told));
+  }
   std::vector<OpInfo> ListOps() override;
   HostAllocator& allocator() override { return allocator_; }
   MemoryBudget& memory() override { return memory_; }
@@ -265,11 +279,15 @@ class EngineImpl final : public Engine {
   // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).
   absl::Status Admit();
   void CallDone();
+  // device.cc:
   // Of a variable's value or of what is to be one: on the device, where there is one.
   absl::StatusOr<Tensor> PlaceValue(Tensor value);
   // Of what may be on the device, where the work that makes it has run: in host memory. Waits for
   // the copy.
   absl::StatusOr<Tensor> HostValue(Tensor value);
+  void WatchDevice();
+  // Since when calls have waited for the device without any of them going on.
+  absl::Time DeviceWaitsSince();
   // Tells of those that graphs name and that are not here.
   void NoteDevices(const std::vector<std::string>& devices);
   // Gives what is not used back to the system, where it is worth it.
@@ -310,13 +328,16 @@ class EngineImpl final : public Engine {
   absl::Mutex drain_mutex_;
   std::atomic<bool> refuses_{false};
   std::atomic<bool> aborts_{false};  // What is admitted, too.
+  std::atomic<bool> device_lost_{false};
+  std::atomic<int64_t> last_unpark_nanos_{0};  // When a call that waited for the device went on.
   ScheduledTasks scheduled_;
   ThreadPool pool_;  // Its threads use all of the above, and so do the next ones.
   ThreadPool compilers_;
-  DeadlineWatch deadlines_;               // What it ends uses all of the above.
-  std::unique_ptr<Snapshots> snapshots_;  // As it does; null without a data directory.
-  GroupCommit* commits_ = nullptr;        // Of snapshots_; null without a data directory.
-  absl::Mutex durability_mutex_;          // Held by who changes a namespace's.
+  DeadlineWatch deadlines_;                  // What it ends uses all of the above.
+  std::unique_ptr<Snapshots> snapshots_;     // As it does; null without a data directory.
+  GroupCommit* commits_ = nullptr;           // Of snapshots_; null without a data directory.
+  absl::Mutex durability_mutex_;             // Held by who changes a namespace's.
+  std::optional<DeviceWatch> device_watch_;  // Of options_.device. Ends first.
 };
 
 }  // namespace formwork

@@ -163,6 +163,7 @@ absl::StatusOr<SnapshotInfo> Snapshots::Take(absl::Time deadline, bool last) {
 }
 
 absl::StatusOr<SnapshotInfo> Snapshots::Write(absl::Time deadline, bool last) {
+  FORMWORK_RETURN_IF_ERROR(engine_.DeviceStatus());
   const absl::Time begun = absl::Now();
   changes_.store(0, std::memory_order_relaxed);
   SnapshotInfo info;

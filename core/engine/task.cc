@@ -18,6 +18,7 @@ constexpr size_t kMostHeldNames = 8;
 absl::Status Task::StopStatus() {
   // Who is not among the engine's scheduled tasks finds out here.
   if (engine_.aborts_.load(std::memory_order_relaxed)) stop_.Abort();
+  if (engine_.device_lost_.load(std::memory_order_relaxed)) return engine_.DeviceStatus();
   stop_.Poll();
   return stop_.status();
 }
@@ -36,6 +37,7 @@ absl::StatusOr<Task::Next> Task::TakePlaces() {
                              std::move(access), [self = shared_from_this()] { self->Schedule(); },
                              recorder_ == nullptr ? nullptr : &held)) {
     next = Next::kWait;
+    NoteScheduled();
     if (recorder_ != nullptr) RecordWait(taking, held);
   } else if (!runs_inline()) {
     next = Next::kSchedule;
@@ -161,7 +163,7 @@ void Task::Wait() {
   const bool waits = state_.compare_exchange_strong(starting, State::kWaiting);
   if (!waits) engine_.waiting_.Release(name_space_);    // It runs, or has run, meanwhile.
   std::atomic_thread_fence(std::memory_order_seq_cst);  // With Stopped's.
-  if (!StopStatus().ok()) return Stopped();
+  if (absl::Status stopped = StopStatus(); !stopped.ok()) return EndWait(std::move(stopped));
   if (!stop_.has_deadline()) return;
   const absl::Status watched = CatchOutOfMemory([this] {
     engine_.deadlines_.Watch(stop_.deadline(), weak_from_this(), [this] {
@@ -211,15 +213,16 @@ void Task::EndClaimed(absl::Status status) {
 void Task::Schedule() {
   if (ended_.load()) return;
   BeginPhase("wait", Timeline::Kind::kWait, "a thread of the pool");
-  scheduled_.store(true);
   absl::Status status = CatchOutOfMemory([this] {
-    engine_.scheduled_.Add(this);
+    NoteScheduled();
     return Enqueue();
   });
-  if (!status.ok()) {
-    if (Claim()) EndClaimed(std::move(status));
-    return;
-  }
+  if (!status.ok() && Claim()) EndClaimed(std::move(status));
+}
+
+void Task::NoteScheduled() {
+  scheduled_.store(true);
+  engine_.scheduled_.Add(this);
   if (ended_.load()) engine_.scheduled_.Remove(this);  // Before it could be found there.
 }
 
@@ -322,10 +325,15 @@ bool Task::Park(size_t bytes) {
   if (!TakeRoomToWait(bytes)) return false;
   const absl::Status told = CatchOutOfMemory([this] {
     if (!scheduled_.exchange(true)) engine_.scheduled_.Add(this);
+    parked_since_nanos_.store(absl::GetCurrentTimeNanos());
     streams_->scope.OnceReached([self = shared_from_this()] { self->Unpark(); });
     return absl::OkStatus();
   });
-  if (told.ok()) return true;  // It may be another thread's by now.
+  if (told.ok()) {  // It may be another thread's by now.
+    if (engine_.device_lost_.load()) EndWithDevice(engine_.DeviceStatus());
+    return true;
+  }
+  if (parked_since_nanos_.exchange(0) == 0) return true;  // It has been ended meanwhile.
   GivePlaceBack();
   return false;
 }
@@ -363,6 +371,8 @@ void Task::AwaitDisk(absl::AnyInvocable<void(const absl::Status&)> told) {
 }
 
 void Task::Unpark() {
+  if (parked_since_nanos_.exchange(0) == 0) return;  // It has been ended meanwhile.
+  engine_.last_unpark_nanos_.store(absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
   const HeapScope unlimited(nullptr);  // Nobody else would go on with it.
   const auto go_on = [self = shared_from_this()] {
     self->GivePlaceBack();
@@ -385,18 +395,20 @@ void ScheduledTasks::Remove(Task* task) {
   tasks_.erase(task);
 }
 
-void ScheduledTasks::AbortAll() {
+std::vector<std::shared_ptr<Task>> ScheduledTasks::All() {
   std::vector<std::shared_ptr<Task>> tasks;
-  {
-    absl::MutexLock lock(&mutex_);
-    for (Task* task : tasks_) {
-      // Null where it is about to go, and waits for the lock.
-      if (std::shared_ptr<Task> held = task->weak_from_this().lock()) {
-        tasks.push_back(std::move(held));
-      }
+  absl::MutexLock lock(&mutex_);
+  for (Task* task : tasks_) {
+    // Null where it is about to go, and waits for the lock.
+    if (std::shared_ptr<Task> held = task->weak_from_this().lock()) {
+      tasks.push_back(std::move(held));
     }
   }
-  for (const std::shared_ptr<Task>& task : tasks) task->Abort();
+  return tasks;
+}
+
+void ScheduledTasks::AbortAll() {
+  for (const std::shared_ptr<Task>& task : All()) task->Abort();
 }
 
 void Task::Disconnected() {

@@ -43,6 +43,14 @@ class Task : public CallHandle,
     stop_.Abort();
     Stopped();
   }
+  /// The device is lost: ends it with `status` where it waits, and forsakes it where that is for
+  /// the device.
+  void EndWithDevice(const absl::Status& status);
+  /// Since when it waits for the device; InfiniteFuture: it does not.
+  absl::Time parked_since() const {
+    const int64_t since = parked_since_nanos_.load(std::memory_order_relaxed);
+    return since == 0 ? absl::InfiniteFuture() : absl::FromUnixNanos(since);
+  }
 
  protected:
   /// `name_space`: as asked, or empty.
@@ -67,6 +75,10 @@ class Task : public CallHandle,
   /// Answers that what has been suspended is not run to its end. As Refuse, but what it holds of
   /// variables is its own to give back.
   virtual void Stop(absl::Status status) { Refuse(std::move(status)); }
+
+  /// Answers that it is not known what becomes of it, and lets go of nothing that a device may
+  /// still use. Nothing else is done with it then.
+  virtual void Forsake(absl::Status status) = 0;
 
   /// For Run: how long it may keep its thread; for ever where that is not one of pool()'s.
   TimeSlice Slice();
@@ -185,6 +197,8 @@ class Task : public CallHandle,
   void EndClaimed(absl::Status status);
   absl::Status TakePlace();
   void Schedule();
+  // It is among the engine's scheduled_ until it has ended.
+  void NoteScheduled();
   // Puts it into the pool's queue. Errors: kResourceExhausted, and it is not there.
   absl::Status Enqueue();
   void RunClaimed();
@@ -204,6 +218,8 @@ class Task : public CallHandle,
   size_t suspended_bytes_ = 0;          // What it holds of the engine's suspended_ while it waits.
   std::atomic<bool> scheduled_{false};  // It is, or is about to be, among the engine's scheduled_.
   std::atomic<bool> ended_{false};
+  // While it is left to its streams (Park); 0: it is not. Who sets that to 0 goes on with it.
+  std::atomic<int64_t> parked_since_nanos_{0};
 };
 
 /// A Result as it is remembered.
@@ -245,6 +261,17 @@ class TaskOf : public Task {
     result_.status = std::move(status);
     result_.details.effects = unknown ? Effects::kUnknown : Effects::kNone;
     Answer();
+  }
+  void Forsake(absl::Status status) final {
+    result_ = {};
+    result_.status = std::move(status);
+    result_.details.effects = Effects::kUnknown;
+    if constexpr (kRemembers) {
+      if (does_) engine_.answers().End(name_space_, request_, nullptr, /*remembers=*/false);
+    }
+    Done done = std::move(done_);
+    Ended();
+    done(std::move(result_));
   }
   /// Answers with result_, once what that tells of is on disk where it is to be. Once, and the last
   /// thing that is done.

@@ -264,23 +264,6 @@ absl::StatusOr<Engine::CreatedVariable> EngineImpl::CreateVariable(absl::string_
   return created;
 }
 
-absl::StatusOr<Tensor> EngineImpl::PlaceValue(Tensor value) {
-  if (!streams_ || !IsPlainData(value.dtype())) return value;
-  FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, streams_->Take());
-  FORMWORK_ASSIGN_OR_RETURN(value, CopyToDevice(value, *device_memory_, *stream, allocator_));
-  FORMWORK_RETURN_IF_ERROR(stream->Record()->Await(absl::InfiniteFuture()));
-  streams_->Return(std::move(stream));
-  return value;
-}
-
-absl::StatusOr<Tensor> EngineImpl::HostValue(Tensor value) {
-  if (!value.on_device()) return value;
-  FORMWORK_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, streams_->Take());
-  FORMWORK_ASSIGN_OR_RETURN(value, CopyToHost(value, *stream, allocator_));
-  streams_->Return(std::move(stream));
-  return value;
-}
-
 absl::StatusOr<std::shared_ptr<Resource>> EngineImpl::FindResource(absl::string_view name_space,
                                                                    const Target& target,
                                                                    absl::string_view kind) {

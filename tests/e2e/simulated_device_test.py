@@ -4,6 +4,7 @@ More of it: run other tests with FORMWORK_BIN=build/dev/bin/simulated (tests/REA
 """
 import concurrent.futures
 import signal
+import time
 
 import formwork
 import numpy as np
@@ -206,3 +207,55 @@ def test_the_devices_memory_has_a_limit_of_its_own():
       assert server.metric("formwork_device_memory_limit_bytes") == 1 << 20
       assert 4000 <= server.metric("formwork_device_memory_used_bytes") < 20_000
       assert server.metric("formwork_memory_refusals_total") >= 2
+
+
+def wait_until(condition, seconds=5):
+  end = time.monotonic() + seconds
+  while not condition():
+    assert time.monotonic() < end
+    time.sleep(0.02)
+
+
+@pytest.mark.parametrize("fault", ["lost", "stalled"])
+@pytest.mark.parametrize("device", DEVICES[1:], ids=" ".join)
+@pytest.mark.parametrize("durability", ["snapshot", "sync"])
+def test_where_the_device_is_lost_calls_and_health_say_so(tmp_path, fault, device, durability):
+  flags = ["--data-dir", str(tmp_path), "--durability", durability, "--device-stall-timeout=1",
+           *device]
+  with server_process.running(*flags, program=PROGRAM, exit_code=4) as server:
+    with formwork.connect(server.grpc, timeout=60, retry_for=0) as client:
+      v = tf.Variable(np.zeros(1000, np.float32), name="v")
+
+      @client.function
+      def step(x):
+        return tf.reduce_sum(v.assign_add(x + tf.zeros(1000)))
+
+      step(tf.constant(1.))
+      client.snapshot()
+      assert server.get("/readyz")[0] == 200
+      assert server.metric("formwork_device_lost") == 0
+      server.terminate(signal.SIGUSR1 if fault == "lost" else signal.SIGUSR2)
+      with concurrent.futures.ThreadPoolExecutor(4) as threads:  # Of sync, they wait in line.
+        calls = [threads.submit(step, tf.constant(1.)) for _ in range(4)]
+        for call in calls:
+          with pytest.raises(formwork.Error) as failed:
+            call.result(timeout=10)
+          assert failed.value.code == "UNAVAILABLE", failed.value
+      wait_until(lambda: server.get("/readyz")[0] == 503)
+      reason = "the simulated device is lost" if fault == "lost" else "nothing has gone on there"
+      for path in ("/readyz", "/healthz"):
+        code, text = server.get(path)
+        assert (code, reason in text) == (503, True), text
+      assert server.metric("formwork_device_lost") == 1
+      with server.channel() as channel:
+        assert server_process.health(channel) == "NOT_SERVING"
+      with pytest.raises(formwork.Error, match="device sim:0 is lost") as failed:
+        client.read([client.variables()[0]])
+      assert (failed.value.code, failed.value.reason) == ("UNAVAILABLE", "DEVICE_LOST")
+      server.terminate()
+      server.exit_code()
+      assert "the last snapshot could not be taken" in server.log_text()
+  with server_process.running(*flags, program=PROGRAM) as server:
+    with formwork.connect(server.grpc, timeout=60) as client:
+      (v,) = client.variables()
+      np.testing.assert_array_equal(v.read(), np.ones(1000, np.float32))

@@ -2,13 +2,15 @@
 // --simulated-device=SEED (or FORMWORK_SIMULATED_DEVICE; 1), from which the order is drawn that the
 // device runs things in, for --enqueues (or FORMWORK_ENQUEUES=1), by which its kernels enqueue as a
 // GPU's do, and for --least-stream-work=NANOSECONDS (120), so that calls use several
-// streams for little work. What the device finds wrong is told on stderr when the server has ended,
-// and is its exit code.
+// streams for little work. SIGUSR1 loses the device, SIGUSR2 stalls it. What the device finds wrong
+// is told on stderr when the server has ended, and is its exit code.
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -56,6 +58,15 @@ int main(int argc, char** argv) {
   if (enqueues) engine.register_device_kernels = &formwork::testing::RegisterEnqueuedKernels;
   device.RunByItself();
   engine.device = &device;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // In every thread.
+  std::thread([&device, signals] {
+    int signal = 0;
+    while (sigwait(&signals, &signal) == 0) signal == SIGUSR1 ? device.Lose() : device.Stall();
+  }).detach();
   const int code = formwork::server::RunProcess(static_cast<int>(rest.size()), rest.data(), engine);
   device.RunAll();
   const std::vector<std::string> reports = device.Reports();

@@ -172,6 +172,10 @@ class SimState final : public Allocator {
     absl::MutexLock lock(&mutex_);
     lost_ = true;
   }
+  void Stall() {
+    absl::MutexLock lock(&mutex_);
+    stalled_ = true;
+  }
   absl::Status Health() const {
     absl::MutexLock lock(&mutex_);
     return lost_ ? absl::UnavailableError("the simulated device is lost") : absl::OkStatus();
@@ -230,6 +234,7 @@ class SimState final : public Allocator {
   bool lost_ ABSL_GUARDED_BY(mutex_) = false;
   bool watches_host_ ABSL_GUARDED_BY(mutex_) = true;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::string> reports_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -655,6 +660,7 @@ absl::Status SimState::Run(SimItem& item, SimQueue& queue) {
 }
 
 bool SimState::MayRunAny() const {
+  if (stalled_) return false;
   return std::any_of(queues_.begin(), queues_.end(), [this](const auto& queue) {
     mutex_.AssertHeld();
     return MayRun(*queue);
@@ -716,6 +722,7 @@ void SimDevice::LeaveOutWaits(std::function<bool(const SimWait&)> which) {
   state_->LeaveOutWaits(std::move(which));
 }
 void SimDevice::Lose() { state_->Lose(); }
+void SimDevice::Stall() { state_->Stall(); }
 std::vector<std::string> SimDevice::Reports() const { return state_->Reports(); }
 
 void EnqueueKernel(const Stream& stream, absl::AnyInvocable<absl::Status()> kernel) {

@@ -71,6 +71,8 @@ class SimDevice final : public Device {
 
   /// From now on everything that runs fails with kUnavailable.
   void Lose();
+  /// From now on nothing runs any more.
+  void Stall();
 
   /// What was found so far, in the order of finding.
   std::vector<std::string> Reports() const;
