@@ -151,14 +151,19 @@ absl::Status CudaEvent::Recorded(cudaStream_t stream) {
   return absl::OkStatus();
 }
 
-bool CudaEvent::Done() const {
-  return event_ == nullptr || cudaEventQuery(event_) != cudaErrorNotReady;
+cudaError_t CudaEvent::Look() const {
+  cudaError_t seen = seen_.load(std::memory_order_acquire);
+  if (seen != cudaErrorNotReady) return seen;
+  seen = cudaEventQuery(event_);
+  if (seen != cudaErrorNotReady) seen_.store(seen, std::memory_order_release);
+  return seen;
 }
+
+bool CudaEvent::Done() const { return event_ == nullptr || Look() != cudaErrorNotReady; }
 
 absl::Status CudaEvent::Result() const {
   FORMWORK_RETURN_IF_ERROR(status_);
-  FORMWORK_CUDA_RETURN_IF_ERROR(cudaEventQuery(event_));
-  return absl::OkStatus();
+  return CudaStatus(Look(), "cudaEventQuery");
 }
 
 absl::Status CudaEvent::Await(absl::Time deadline) {
@@ -180,6 +185,7 @@ absl::Status CudaEvent::Await(absl::Time deadline) {
 
 absl::Status CudaEvent::HoldBack(cudaStream_t stream) const {
   FORMWORK_RETURN_IF_ERROR(status_);
+  if (seen_.load(std::memory_order_acquire) == cudaSuccess) return absl::OkStatus();
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream, event_));
   return absl::OkStatus();
 }

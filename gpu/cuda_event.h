@@ -83,9 +83,12 @@ class CudaEvent final : public Event {
 
  private:
   absl::Status Recorded(cudaStream_t stream);
+  // What CUDA says of it; asked no more once it has happened, for a look takes a microsecond.
+  cudaError_t Look() const;
 
   const std::shared_ptr<CudaContext> context_;
   cudaEvent_t event_ = nullptr;  // Null where recording failed.
+  mutable std::atomic<cudaError_t> seen_{cudaErrorNotReady};
   absl::Status status_;
 };
 

@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
+#include "core/device/device.h"
 
 namespace formwork {
 
@@ -73,7 +74,14 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
 }
 
 void AccessTicket::Pin(Entry& entry) {
-  const Resource& resource = *entry.resource;
+  Resource& resource = *entry.resource;
+  // What is read again without having been written, as a model that is served is: those who come
+  // need not wait for what has happened. A value's first reader does not look, for that takes
+  // longer than to wait, and as a rule it has not.
+  if (resource.defined_ != nullptr && std::exchange(resource.defined_was_pinned_, true) &&
+      resource.defined_->Done() && resource.defined_->Await(absl::InfinitePast()).ok()) {
+    resource.defined_.reset();
+  }
   entry.pinned = resource.value_;
   entry.defined = resource.defined_;
   entry.from_version = entry.to_version = resource.version();

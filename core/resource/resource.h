@@ -99,6 +99,7 @@ class Resource {
   // Of a value on a device, under the store's lock: its memory holds it once this has happened, and
   // these are the ends of the calls that read it since. No event for what is there.
   std::shared_ptr<Event> defined_;
+  bool defined_was_pinned_ = false;  // By a reader.
   std::vector<std::shared_ptr<Event>> reads_;
   std::atomic<uint64_t> version_{0};
   std::atomic<uint64_t> last_writer_{0};

@@ -176,6 +176,7 @@ void AccessTicket::Settle(Entry& entry, const Events& events) {
   };
   if (uses.written != 0) {
     resource.defined_ = events[0];
+    resource.defined_was_pinned_ = false;
     resource.reads_.clear();
     add_reads(1);
   } else if (uses.any_read() &&

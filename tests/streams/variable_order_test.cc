@@ -114,6 +114,37 @@ TEST_F(VariableOrderTest, AValueThatTheCallStillHoldsIsNotOverwritten) {
   EXPECT_THAT(Reports(), IsEmpty());
 }
 
+TEST_F(VariableOrderTest, WhoReadsAgainDoesNotWaitForWhatHasHappened) {
+  int waits = 0;
+  device_.LeaveOutWaits([&waits](const SimWait&) {
+    ++waits;
+    return false;
+  });
+  const auto read = [this] {
+    Caller reader(*this, Access::kRead);
+    reader.Use(reader.Read());
+    reader.ticket.ReleaseAll();
+  };
+  read();
+  read();
+  EXPECT_EQ(waits, 2);
+  device_.RunAll();
+  for (int i = 0; i < 5; ++i) read();
+  EXPECT_EQ(waits, 2);
+  {
+    Caller writer(*this, Access::kWrite);
+    EXPECT_TRUE(writer.Write());
+    writer.ticket.ReleaseAll();
+  }
+  waits = 0;
+  read();
+  EXPECT_EQ(waits, 1);
+  device_.RunAll();
+  read();
+  EXPECT_EQ(waits, 1);
+  EXPECT_THAT(Reports(), IsEmpty());
+}
+
 TEST_F(VariableOrderTest, AnEarlyReleaseIsEnqueuedToo) {
   Caller caller(*this, Access::kWrite);
   caller.Write();
