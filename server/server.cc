@@ -145,8 +145,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
       std::string(v1::GraphService::service_full_name()), true);
   server->serving_ = true;
   server->LogStart();
+  server->health_->Serve(server->grpc_.get());
   server->engine_->OnceDeviceLost(
-      [made = server.get()](const absl::Status& lost) { made->NoteDeviceLost(lost); });
+      [health = server->health_](const absl::Status& lost) { health->NoteDeviceLost(lost); });
   return server;
 }
 
@@ -190,10 +191,7 @@ absl::Status Server::StartGrpc() {
           grpc::InsecureServerCredentials());
   BoundMemory(options_.engine.memory_limit_bytes, &builder);
   builder.RegisterService(&service_);
-  {
-    absl::MutexLock lock(&grpc_mutex_);
-    grpc_ = builder.BuildAndStart();
-  }
+  grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
   listener_.Start(std::move(sockets), [acceptor = std::move(acceptor)](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -257,11 +255,11 @@ std::string Server::Addresses() const {
   return addresses;
 }
 
-void Server::NoteDeviceLost(const absl::Status& lost) {
+void Server::Health::NoteDeviceLost(const absl::Status& lost) {
   spdlog::error("{}: nothing is served from now on, until the server is started again",
                 std::string(lost.message()));
-  absl::MutexLock lock(&grpc_mutex_);
-  if (grpc_ != nullptr) grpc_->GetHealthCheckService()->SetServingStatus(false);
+  absl::MutexLock lock(&mutex);
+  if (server != nullptr) server->GetHealthCheckService()->SetServingStatus(false);
 }
 
 void Server::StopServing() {
@@ -275,10 +273,8 @@ absl::Status Server::Shutdown(absl::Time deadline) {
   listener_.Stop();
   service_.CloseStreams();
   grpc_->Shutdown(absl::ToChronoTime(absl::Now() + kStreamGrace));
-  {
-    absl::MutexLock lock(&grpc_mutex_);
-    grpc_ = nullptr;
-  }
+  health_->Serve(nullptr);
+  grpc_ = nullptr;
   http_ = nullptr;
   if (!options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
   if (drained.cut_off == 0) return absl::OkStatus();
@@ -290,6 +286,7 @@ absl::Status Server::Shutdown(absl::Time deadline) {
 absl::Status Server::SaveState(absl::Time deadline) { return engine_->TakeLastSnapshot(deadline); }
 
 Server::~Server() {
+  health_->Serve(nullptr);
   http_ = nullptr;
   listener_.Stop();
   if (grpc_ != nullptr) grpc_->Shutdown(absl::ToChronoTime(absl::Now()));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "core/engine.h"
@@ -50,8 +51,16 @@ class Server {
   absl::StatusOr<std::vector<UniqueFd>> Listen();
   absl::Status StartHttp();
   void LogStart() const;
-  // On a thread of the engine's.
-  void NoteDeviceLost(const absl::Status& lost);
+  // What a thread of the engine's, which may outlive the rest, tells of a lost device.
+  struct Health {
+    absl::Mutex mutex;
+    grpc::Server* server ABSL_GUARDED_BY(mutex) = nullptr;  // While there is one.
+    void Serve(grpc::Server* now) {
+      absl::MutexLock lock(&mutex);
+      server = now;
+    }
+    void NoteDeviceLost(const absl::Status& lost);
+  };
 
   const ServerOptions options_;  // As they took effect.
   const std::unique_ptr<Engine> engine_;
@@ -60,7 +69,7 @@ class Server {
   GraphService service_;
   std::atomic<bool> serving_{false};
   int port_ = 0;
-  absl::Mutex grpc_mutex_;  // Held by those who set grpc_, or are not the one thread.
+  const std::shared_ptr<Health> health_ = std::make_shared<Health>();
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<Readiness> readiness_;
   std::unique_ptr<HttpServer> http_;

@@ -464,7 +464,7 @@ absl::Status EngineImpl::Admit() {
   calls_begun_.fetch_add(1, std::memory_order_relaxed);
   if (!refuses_.load() && !device_lost_.load(std::memory_order_relaxed)) return absl::OkStatus();
   CallDone();
-  if (!refuses_.load()) return WithReason(DeviceStatus(), Reason::kDeviceLost);
+  if (!refuses_.load()) return DeviceStatus();
   return WithReason(absl::UnavailableError("the server is shutting down"), Reason::kDraining);
 }
 

@@ -324,8 +324,8 @@ void Task::CloseStream() {
 bool Task::Park(size_t bytes) {
   if (!TakeRoomToWait(bytes)) return false;
   const absl::Status told = CatchOutOfMemory([this] {
+    parked_since_nanos_.store(absl::GetCurrentTimeNanos());  // First: it says whose the task is.
     if (!scheduled_.exchange(true)) engine_.scheduled_.Add(this);
-    parked_since_nanos_.store(absl::GetCurrentTimeNanos());
     streams_->scope.OnceReached([self = shared_from_this()] { self->Unpark(); });
     return absl::OkStatus();
   });

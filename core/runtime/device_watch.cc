@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/reason.h"
 
 namespace formwork {
 
@@ -86,8 +87,9 @@ void DeviceWatch::Lose(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     if (!status_.ok()) return;
-    status_ = absl::UnavailableError(
-        absl::StrCat("device ", device_.name(), " is lost: ", status.message()));
+    status_ = WithReason(absl::UnavailableError(absl::StrCat("device ", device_.name(),
+                                                             " is lost: ", status.message())),
+                         Reason::kDeviceLost);
     lost = status_;
     told.swap(told_);
   }

@@ -21,7 +21,7 @@ class DeviceWatch {
  public:
   static constexpr absl::Duration kInterval = absl::Milliseconds(200);  ///< Of two looks.
 
-  /// Gets the device's error (kUnavailable), on a thread of the watch's.
+  /// Gets how it was lost (kUnavailable, Reason::kDeviceLost), on a thread of the watch's.
   using Told = absl::AnyInvocable<void(const absl::Status&)>;
   /// `waits_since`: since when somebody has waited for the device and nobody's wait has ended;
   /// InfiniteFuture: nobody does. `stall` zero: only what the device says counts.
