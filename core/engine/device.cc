@@ -27,13 +27,11 @@ absl::StatusOr<Tensor> EngineImpl::HostValue(Tensor value) {
   return value;
 }
 
-void EngineImpl::WatchDevice() {
-  device_watch_.emplace(*options_.device, options_.device_stall,
-                        [this] { return DeviceWaitsSince(); });
-  device_watch_->OnceLost([this](const absl::Status& lost) {
-    device_lost_.store(true);
-    scheduled_.EndAll(lost);
-  });
+void EngineImpl::LoseDevice(const absl::Status& lost) {
+  device_lost_.store(true);
+  scheduled_.EndAll(lost);
+  // Its thread may be copying from the device.
+  if (commits_ != nullptr) commits_->Fail(lost);
 }
 
 absl::Time EngineImpl::DeviceWaitsSince() {

@@ -123,6 +123,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& opti
     auto engine = std::make_unique<EngineImpl>(options, life);
     if (!engine->has_threads()) return ResourceExhausted("no thread for calls can be started");
     if (store != nullptr) FORMWORK_RETURN_IF_ERROR(engine->Restore(std::move(store), life));
+    engine->WatchDevice();
     return engine;
   });
 }
@@ -163,7 +164,9 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
   streams_.emplace(*options_.device);
   (options_.register_device_kernels == nullptr ? &RegisterCpuKernels
                                                : options_.register_device_kernels)(device_kernels_);
-  WatchDevice();
+  device_watch_.emplace(*options_.device, options_.device_stall,
+                        [this] { return DeviceWaitsSince(); });
+  device_watch_->OnceLost([this](const absl::Status& lost) { LoseDevice(lost); });
 }
 
 absl::Status EngineImpl::Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life) {

@@ -211,6 +211,10 @@ class EngineImpl final : public Engine {
   void Clear(absl::string_view name_space) override;
   /// Starts from what is in `store`, which nobody else has.
   absl::Status Restore(std::unique_ptr<SnapshotStore> store, const state::Life& life);
+  /// From now on a device that is lost is noticed.
+  void WatchDevice() {
+    if (device_watch_) device_watch_->Start();
+  }
   void WhenDurable(absl::AnyInvocable<void(const absl::Status&)> done) override;
   void TakeSnapshot(absl::AnyInvocable<void(absl::StatusOr<SnapshotInfo>)> done) override;
   absl::Status TakeLastSnapshot(absl::Time deadline) override;
@@ -285,7 +289,7 @@ class EngineImpl final : public Engine {
   // Of what may be on the device, where the work that makes it has run: in host memory. Waits for
   // the copy.
   absl::StatusOr<Tensor> HostValue(Tensor value);
-  void WatchDevice();
+  void LoseDevice(const absl::Status& lost);
   // Since when calls have waited for the device without any of them going on.
   absl::Time DeviceWaitsSince();
   // Tells of those that graphs name and that are not here.

@@ -215,6 +215,15 @@ absl::Status GroupCommit::AwaitDurable(uint64_t position) {
   return status;
 }
 
+void GroupCommit::Fail(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    failed_ = status;
+    fails_.store(true, std::memory_order_relaxed);
+  }
+  Tell(UINT64_MAX, status);
+}
+
 void GroupCommit::Tell(uint64_t position, const absl::Status& status) {
   std::vector<absl::AnyInvocable<void(const absl::Status&)>> told;
   {

@@ -128,6 +128,9 @@ class GroupCommit final : public CommitLog, public AnswerLog {
   /// is tried again, and may be in the end): on the log's thread, or here.
   void WhenDurable(uint64_t position, absl::AnyInvocable<void(const absl::Status&)> done);
   absl::Status AwaitDurable(uint64_t position);
+  /// What has been changed in memory cannot be written any more: who waits, or comes, is told so at
+  /// once, whatever the log's thread is doing.
+  void Fail(const absl::Status& status);
 
   /// The value is what a resource is by what is stored: what is logged next may be its changes.
   /// Before anything is appended.

@@ -287,6 +287,7 @@ class TaskOf : public Task {
   /// To be followed by ticket_.ReleaseAll.
   void LogWithChanges(std::optional<state::Function> function) {
     if (!is_logged()) return;
+    if (streams() != nullptr && !streams()->stream_works()) return ticket_.ForgoLog();
     const HeapScope unlimited(nullptr);  // It has been done.
     auto commit = std::make_unique<CallCommit>();
     commit->function = std::move(function);

@@ -100,6 +100,13 @@ class AccessTicket final : public ResourceAccess {
   /// back yet: before ReleaseAll. At its position, which is log_position() then.
   void Attach(std::unique_ptr<CommitAttachment> attachment) { attachment_ = std::move(attachment); }
 
+  /// Nothing of what it has written goes to the store's log: the streams that were to make it have
+  /// failed, and who reads it gets their error. Before ReleaseAll.
+  void ForgoLog() {
+    committed_ = true;
+    attachment_ = nullptr;
+  }
+
   /// The last position in the store's log of what this ticket has written or read, as far as it
   /// has given it back; 0: none. Whoever tells of it waits until that is durable.
   uint64_t log_position() const { return log_position_; }

@@ -10,7 +10,9 @@ namespace formwork {
 
 DeviceWatch::DeviceWatch(Device& device, absl::Duration stall,
                          absl::AnyInvocable<absl::Time() const> waits_since)
-    : device_(device), stall_(stall), waits_since_(std::move(waits_since)) {
+    : device_(device), stall_(stall), waits_since_(std::move(waits_since)) {}
+
+void DeviceWatch::Start() {
   threads_.emplace_back([this] { Look(); });
   if (stall_ > absl::ZeroDuration()) threads_.emplace_back([this] { WatchForStalls(); });
 }

@@ -24,10 +24,13 @@ class DeviceWatch {
   /// Gets how it was lost (kUnavailable, Reason::kDeviceLost), on a thread of the watch's.
   using Told = absl::AnyInvocable<void(const absl::Status&)>;
   /// `waits_since`: since when somebody has waited for the device and nobody's wait has ended;
-  /// InfiniteFuture: nobody does. `stall` zero: only what the device says counts.
+  /// InfiniteFuture: nobody does. `stall` zero: only what the device says counts. It looks from
+  /// Start on.
   DeviceWatch(Device& device, absl::Duration stall,
               absl::AnyInvocable<absl::Time() const> waits_since);
   ~DeviceWatch();  ///< Waits for a look that is under way.
+
+  void Start();  ///< Once.
 
   /// Calls `told` once it is lost; at once, here, where it is. In the order of asking.
   void OnceLost(Told told);

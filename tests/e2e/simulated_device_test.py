@@ -234,13 +234,24 @@ def test_where_the_device_is_lost_calls_and_health_say_so(tmp_path, fault, devic
       client.snapshot()
       assert server.get("/readyz")[0] == 200
       assert server.metric("formwork_device_lost") == 0
-      server.terminate(signal.SIGUSR1 if fault == "lost" else signal.SIGUSR2)
-      with concurrent.futures.ThreadPoolExecutor(4) as threads:  # Of sync, they wait in line.
-        calls = [threads.submit(step, tf.constant(1.)) for _ in range(4)]
+      answered = []
+
+      def call_until_it_fails():
+        while True:
+          try:
+            step(tf.constant(1.))
+          except formwork.Error as error:
+            return error
+          answered.append(1)
+
+      # They are everywhere then: enqueued, in line, waiting for the disk.
+      with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(call_until_it_fails) for _ in range(4)]
+        time.sleep(0.2)
+        server.terminate(signal.SIGUSR1 if fault == "lost" else signal.SIGUSR2)
         for call in calls:
-          with pytest.raises(formwork.Error) as failed:
-            call.result(timeout=10)
-          assert failed.value.code == "UNAVAILABLE", failed.value
+          error = call.result(timeout=10)
+          assert error.code == "UNAVAILABLE", error
       wait_until(lambda: server.get("/readyz")[0] == 503)
       reason = "the simulated device is lost" if fault == "lost" else "nothing has gone on there"
       for path in ("/readyz", "/healthz"):
@@ -258,4 +269,9 @@ def test_where_the_device_is_lost_calls_and_health_say_so(tmp_path, fault, devic
   with server_process.running(*flags, program=PROGRAM) as server:
     with formwork.connect(server.grpc, timeout=60) as client:
       (v,) = client.variables()
-      np.testing.assert_array_equal(v.read(), np.ones(1000, np.float32))
+      values = set(v.read().tolist())
+      assert len(values) == 1
+      # Of calls that failed it is not known.
+      most = len(answered) + len(calls) if durability == "sync" else 0
+      least = len(answered) if durability == "sync" else 0
+      assert 1 + least <= values.pop() <= 1 + most

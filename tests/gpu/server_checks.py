@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -54,10 +55,10 @@ def register(server, functions, name):
 class Server:
   """A process that ends when it is told to."""
 
-  def __init__(self, binary, device):
+  def __init__(self, binary, device, *flags):
     self.process = subprocess.Popen(
-        [binary, "--device=" + device, "--port=0", "--http-port=-1"], stdout=subprocess.PIPE,
-        text=True)
+        [binary, "--device=" + device, "--port=0", "--http-port=-1", *flags],
+        stdout=subprocess.PIPE, text=True)
     for line in self.process.stdout:
       ready = re.match(r"formwork-server ready grpc=(\S+)", line)
       if ready:
@@ -66,8 +67,8 @@ class Server:
       sys.exit("the server has ended")
     self.address = ready[1]
 
-  def connect(self):
-    return formwork.connect(self.address)
+  def connect(self, **settings):
+    return formwork.connect(self.address, **settings)
 
   def stop(self):
     self.process.send_signal(signal.SIGTERM)
@@ -117,6 +118,57 @@ def training(servers, args):
   np.testing.assert_allclose(losses[0], losses[1], rtol=0.02, atol=0.005)
 
 
+def restarts(servers, args):
+  """After kill -9 all is there that was answered, and a training goes on where it was."""
+  rng = np.random.default_rng(1)
+  xs = rng.normal(size=(6, 64, 784)).astype(np.float32)
+  ys = np.argmax(xs[:, :, :10], -1)
+  with servers[1].connect(namespace="restarts") as server:
+    step, _, _ = register(server, args.functions, "mlp_adam_step")
+    expected = [np.asarray(step(x, y)).item() for x, y in zip(xs, ys)]
+  with tempfile.TemporaryDirectory() as data, contextlib.ExitStack() as ends:
+    def start():
+      process = Server(args.server, args.device, "--data-dir=" + data, "--durability=sync")
+      ends.callback(process.process.kill)
+      return process
+
+    process, answered = start(), []
+    with process.connect() as server:
+      _, inputs, _ = register(server, args.functions, "tiny_state")
+      register(server, args.functions, "mlp_adam_step")
+      losses = [np.asarray(server.call("mlp_adam_step", [x, y])[0]).item()
+                for x, y in zip(xs[:3], ys[:3])]
+
+    def add():
+      try:
+        with process.connect(retry_for=0) as client:
+          while True:
+            client.call("tiny_state", inputs)
+            answered.append(1)
+      except formwork.Error:
+        pass  # It has been killed.
+
+    threads = [threading.Thread(target=add) for _ in range(8)]
+    for thread in threads:
+      thread.start()
+    time.sleep(2)
+    process.process.kill()
+    for thread in threads:
+      thread.join()
+    process = start()
+    with process.connect() as server:
+      (counted,) = [v for v in server.variables() if v.name.startswith("tiny_state/")]
+      got = np.asarray(counted.read())
+      least = 1 + len(answered)
+      print("%d calls were answered before it was killed" % len(answered))
+      assert answered and least <= got[0] <= least + len(threads), (got[0], least)
+      np.testing.assert_array_equal(got, np.full(16, got[0]))
+      losses += [np.asarray(server.call("mlp_adam_step", [x, y])[0]).item()
+                 for x, y in zip(xs[3:], ys[3:])]
+    np.testing.assert_allclose(losses, expected, rtol=0.02, atol=0.005)
+    assert process.stop() == 0
+
+
 def inference(servers, args):
   """The same logits as on the CPU."""
   logits = []
@@ -163,7 +215,7 @@ def main():
   failed = False
   servers = [Server(args.server, device) for device in (args.device, "cpu")]
   try:
-    for check in (many_clients, training, inference, soak, stops):
+    for check in (many_clients, training, restarts, inference, soak, stops):
       begin, how = time.time(), "[       OK ]"
       try:
         check(servers, args)

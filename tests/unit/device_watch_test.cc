@@ -45,6 +45,7 @@ absl::Time Nobody() { return absl::InfiniteFuture(); }
 TEST(DeviceWatchTest, TellsAllWhoAskOnceTheDeviceSaysThatItIsLost) {
   Ailing device;
   DeviceWatch watch(device, absl::ZeroDuration(), &Nobody);
+  watch.Start();
   absl::Notification told;
   std::string text;
   watch.OnceLost([&](const absl::Status& lost) {
@@ -69,6 +70,7 @@ TEST(DeviceWatchTest, OneThatDoesNotAnswerIsLost) {
   device.hangs = true;
   {
     DeviceWatch watch(device, kStall, &Nobody);
+    watch.Start();
     absl::Notification told;
     watch.OnceLost([&](const absl::Status&) { told.Notify(); });
     ASSERT_TRUE(told.WaitForNotificationWithTimeout(kPatience));
@@ -78,6 +80,7 @@ TEST(DeviceWatchTest, OneThatDoesNotAnswerIsLost) {
   Ailing patient;
   patient.hangs = true;
   DeviceWatch watch(patient, absl::ZeroDuration(), &Nobody);
+  watch.Start();
   absl::SleepFor(2 * DeviceWatch::kInterval);
   EXPECT_OK(watch.status());
   patient.answers.Notify();
@@ -88,6 +91,7 @@ TEST(DeviceWatchTest, OneOnWhichNothingGoesOnIsLost) {
   std::atomic<bool> goes_on{true};
   const absl::Time began = absl::Now();
   DeviceWatch watch(device, kStall, [&] { return goes_on ? absl::Now() : began; });
+  watch.Start();
   absl::SleepFor(3 * kStall);
   EXPECT_OK(watch.status());
   absl::Notification told;
