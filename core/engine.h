@@ -452,8 +452,9 @@ class Engine {
   /// whatever has become of what it names.
   virtual bool Remembers(absl::string_view name_space, const RequestId& request) = 0;
   virtual EngineInfo Info() = 0;
-  /// OK, or kUnavailable (Reason::kDeviceLost) once the device is lost, for good: then what needs a call's place in line
-  /// is refused with that, and what was under way is answered so, whatever becomes of it.
+  /// OK, or kUnavailable (Reason::kDeviceLost) once the device is lost, for good: then what needs a
+  /// call's place in line is refused with that, and what was under way is answered so, whatever
+  /// becomes of it.
   virtual absl::Status DeviceStatus() const = 0;
   /// Calls `told` with that once it is so, on a thread of the engine's, or here.
   virtual void OnceDeviceLost(absl::AnyInvocable<void(const absl::Status&)> told) = 0;
