@@ -44,23 +44,26 @@ struct ConvSizes {
   // `take(tap, row, col)` of each tap of the filter by which output p reads the input, and where.
   template <typename Take>
   FORMWORK_ELEMENT void ForInputsOf(const ImagePlace& p, Take take) const {
-    for (int64_t r = 0; r < rows.taps; ++r) {
-      const int64_t row = rows.InputOf(p.row, r);
-      if (row < 0) continue;
-      for (int64_t c = 0; c < cols.taps; ++c) {
-        const int64_t col = cols.InputOf(p.col, c);
-        if (col >= 0) take(r * cols.taps + c, row, col);
-      }
-    }
+    ForTaps(
+        p, [](const ConvLine& line, int64_t at, int64_t tap) { return line.InputOf(at, tap); },
+        take);
   }
   // Of each by which an output reads input p, and which one.
   template <typename Take>
   FORMWORK_ELEMENT void ForOutputsOf(const ImagePlace& p, Take take) const {
+    ForTaps(
+        p, [](const ConvLine& line, int64_t at, int64_t tap) { return line.OutputOf(at, tap); },
+        take);
+  }
+
+  // Of each by which `find(line, at, tap)` finds something in both dimensions.
+  template <typename Find, typename Take>
+  FORMWORK_ELEMENT void ForTaps(const ImagePlace& p, Find find, Take take) const {
     for (int64_t r = 0; r < rows.taps; ++r) {
-      const int64_t row = rows.OutputOf(p.row, r);
+      const int64_t row = find(rows, p.row, r);
       if (row < 0) continue;
       for (int64_t c = 0; c < cols.taps; ++c) {
-        const int64_t col = cols.OutputOf(p.col, c);
+        const int64_t col = find(cols, p.col, c);
         if (col >= 0) take(r * cols.taps + c, row, col);
       }
     }

@@ -1,9 +1,12 @@
 // What an engine does with its device: values to it and back, and how it is lost.
 
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/engine/task.h"
 #include "core/kernels/stream_scope.h"
