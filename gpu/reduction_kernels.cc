@@ -142,6 +142,32 @@ absl::StatusOr<KernelFn> MakeSoftmax(KernelInit& init) {
   });
 }
 
+absl::StatusOr<KernelFn> MakeLayerNorm(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const float epsilon, init.attrs().Get<float>("epsilon"));
+  FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel,
+                            CudaKernelOf(LayerNormSource(init.input_dtypes()[0]), "layer_norm"));
+  return KernelFn([epsilon, kernel](KernelContext& ctx) -> absl::Status {
+    const Tensor& x = ctx.input(0);
+    FORMWORK_RETURN_IF_ERROR(
+        CheckLayerNorm(x.shape().dims(), ctx.input(1).shape().dims(), ctx.input(2).shape().dims()));
+    Tensor out = OutputOf(ctx, 0);
+    if (out.num_elements() == 0) return absl::OkStatus();
+    const int64_t n = x.dim(x.rank() - 1);
+    const auto at = [&](int i) { return static_cast<const char*>(ctx.input(i).raw()); };
+    formwork_element::LayerNormRows<char> rows{at(0),
+                                               at(1),
+                                               at(2),
+                                               static_cast<char*>(out.mutable_raw()),
+                                               static_cast<uint64_t>(x.num_elements() / n),
+                                               static_cast<uint64_t>(n),
+                                               epsilon};
+    formwork_element::ReduceBlock block = SoftmaxBlock(n);
+    void* const arguments[] = {&rows, &block};
+    return LaunchOver(kernel, rows.rows * block.lanes, kBlock, arguments,
+                      CudaStreamOf(StreamOf(ctx)));
+  });
+}
+
 // Sums of all but the channels.
 absl::StatusOr<KernelFn> MakeBiasAddGrad(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const BiasAttrs attrs, BiasAttrs::FromAttrs(init.attrs()));
@@ -159,6 +185,7 @@ absl::StatusOr<KernelFn> MakeBiasAddGrad(KernelInit& init) {
 }  // namespace
 
 void RegisterReductionKernels(KernelRegistry& registry) {
+  registry.Add("_MklLayerNorm", &MakeLayerNorm);
   registry.Add("Softmax", &MakeSoftmax<false>);
   registry.Add("LogSoftmax", &MakeSoftmax<true>);
   for (const ReductionOp& op : ReductionOps()) {

@@ -8,6 +8,7 @@
 #include "gpu/element_functions_text.h"
 #include "gpu/element_source.h"
 #include "gpu/item_source.h"
+#include "gpu/layer_norm_functions_text.h"
 #include "gpu/reduce_functions_text.h"
 
 namespace formwork {
@@ -151,6 +152,14 @@ std::string SoftmaxSource(DType dtype, bool log) {
       type, "* in, ", type,
       "* out, unsigned long long rows, unsigned long long n, ReduceBlock block) {\n  SoftmaxAll<",
       ComputingType(dtype), ", ", log ? "true" : "false", ">(in, out, rows, n, block);\n}\n");
+}
+
+std::string LayerNormSource(DType dtype) {
+  return absl::StrCat(
+      kElementFunctionsText, kElementAccessText, kReduceFunctionsText, kLayerNormFunctionsText,
+      "using namespace formwork_element;\nextern \"C\" __global__ void __launch_bounds__(256) "
+      "layer_norm(LayerNormRows<",
+      ElementTypeName(dtype), "> rows, ReduceBlock block) {\n  LayerNormAll(rows, block);\n}\n");
 }
 
 formwork_element::ReduceBlock SoftmaxBlock(int64_t n) {

@@ -9,6 +9,7 @@
 #include "core/ops/reduction.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
+#include "gpu/layer_norm_functions.h"
 #include "gpu/moves.h"
 #include "gpu/reduce_functions.h"
 
@@ -55,5 +56,8 @@ size_t PartialBytes(const ReductionOp& op, DType in);
 /// LogSoftmax where `log`; and how its blocks are divided for rows of `n` elements.
 std::string SoftmaxSource(DType dtype, bool log);
 formwork_element::ReduceBlock SoftmaxBlock(int64_t n);
+
+/// The text of a kernel `layer_norm(LayerNormRows, ReduceBlock)`, of blocks as SoftmaxBlock's.
+std::string LayerNormSource(DType dtype);
 
 }  // namespace formwork

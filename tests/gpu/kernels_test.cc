@@ -1,6 +1,7 @@
 // The GPU's kernels: that their texts compile, which needs no GPU, and on a GPU the op cases.
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -299,6 +300,10 @@ TEST(ReduceSourceTest, EveryTextCompiles) {
       ++compiled;
     }
   }
+  for (const DType dtype : {DType::kFloat, DType::kHalf, DType::kBfloat16}) {
+    ExpectCompiles(LayerNormSource(dtype), absl::StrCat("layer norm of ", DTypeName(dtype)));
+    ++compiled;
+  }
   std::cout << compiled << " texts\n";
 }
 
@@ -391,6 +396,38 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   EXPECT_LT(on_host, tried / 2);  // Complex numbers, among others.
   std::cout << tried << " cases, " << on_host << " of them on the host, and " << refused
             << " that fail\n";
+}
+
+// What normalises rows is one node; TensorFlow's op for it is in no op case.
+TEST_F(GpuOpCaseTest, LayerNormsAreThoseOfTheirParts) {
+  ASSERT_OK_AND_ASSIGN(const Registered norm,
+                       Register("norm", R"(
+    x = Placeholder dtype=float
+    e = Const float[] 0.01
+    l = Const int32[1] -1
+    g = Const float[4] 1 2 3 4
+    b = Const float[4] 0 -1 0 1
+    m = Mean(x, l) T=float Tidx=int32 keep_dims=true
+    d = SquaredDifference(x, m) T=float
+    v = Mean(d, l) T=float Tidx=int32 keep_dims=true
+    w = AddV2(v, e) T=float
+    r = Rsqrt(w) T=float
+    i = Mul(r, g) T=float
+    p = Mul(x, i) T=float
+    k = Mul(m, i) T=float
+    q = Sub(b, k) T=float
+    y = AddV2(p, q) T=float
+  )",
+                                {{"x:0", DType::kFloat, PartialShape(Shape({3, 4}))}}, {"y:0"}));
+  const Tensor x = TensorOf<float>(Shape({3, 4}), {1, 2, 3, 4, 0, 0, 0, 0, -5, 5, -5, 5});
+  const CallResult result = Run(norm.function.id, Owned(Tensor(x)));
+  ASSERT_OK(result.status);
+  const float one = 1 / std::sqrt(1.25f + 0.01f), five = 5 / std::sqrt(25.01f);
+  const float expected[] = {-1.5f * one, -1.0f * one - 1, 1.5f * one, 6.0f * one + 1, 0, -1, 0, 1,
+                            -five,       2 * five - 1,    -3 * five,  4 * five + 1};
+  for (int64_t i = 0; i < 12; ++i) {
+    EXPECT_NEAR(result.outputs[0].tensor.data<float>()[i], expected[i], 1e-5) << i;
+  }
 }
 
 // The calls of FailureWordTest (tests/streams), on the GPU.

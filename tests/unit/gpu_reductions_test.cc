@@ -2,6 +2,7 @@
 // cases, and how they are planned.
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -233,6 +234,60 @@ TEST(GpuReductionsTest, SoftmaxGivesWhatTensorFlowDoes) {
   kernels.Add("LogSoftmax", &MakeSoftmax<true>);
   std::map<std::string, int> tried = RunGpuCases({.files = {"nn"}}, ops, kernels);
   EXPECT_GT(tried["Softmax"] + tried["LogSoftmax"], 8);
+}
+
+template <typename E>
+void ExpectLayerNorm(int64_t rows, int64_t n, double tolerance) {
+  std::vector<E> x, scale, offset, y(static_cast<size_t>(rows * n));
+  for (int64_t i = 0; i < rows * n; ++i) {
+    x.push_back(E(static_cast<float>(i * 7919 % 1009) / 100 + 20));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    scale.push_back(E(1 + static_cast<float>(i % 5) / 4));
+    offset.push_back(E(static_cast<float>(i % 3) - 1));
+  }
+  using Row = element::LayerNormRow<E>;
+  const element::LayerNormRows<E> call{x.data(),
+                                       scale.data(),
+                                       offset.data(),
+                                       y.data(),
+                                       static_cast<uint64_t>(rows),
+                                       static_cast<uint64_t>(n),
+                                       1e-3f};
+  const unsigned lanes = SoftmaxBlock(n).lanes;
+  for (uint64_t row = 0; row < call.rows; ++row) {
+    float sum = 0, squares = 0;
+    for (unsigned lane = 0; lane < lanes; ++lane) sum += Row::Sum(call, row, lane, lanes);
+    const float mean = sum / static_cast<float>(n);
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      squares += Row::SumOfSquares(call, row, mean, lane, lanes);
+    }
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      Row::Write(call, row, mean, squares / static_cast<float>(n), lane, lanes);
+    }
+    const auto at = [&](const std::vector<E>& all, int64_t i) {
+      return static_cast<double>(static_cast<float>(all[static_cast<size_t>(i)]));
+    };
+    const auto first = static_cast<int64_t>(row) * n;
+    double exact_mean = 0, variance = 0;
+    for (int64_t i = 0; i < n; ++i) exact_mean += at(x, first + i) / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i) {
+      variance += std::pow(at(x, first + i) - exact_mean, 2) / static_cast<double>(n);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const double normal = (at(x, first + i) - exact_mean) / std::sqrt(variance + 1e-3);
+      ASSERT_NEAR(at(y, first + i), normal * at(scale, i) + at(offset, i), tolerance)
+          << rows << "x" << n << " at " << first + i;
+    }
+  }
+}
+
+TEST(GpuReductionsTest, LayerNormsAreExact) {
+  for (const auto& [rows, n] : {std::pair(3, 1), {2, 7}, {5, 64}, {3, 1000}}) {
+    ExpectLayerNorm<float>(rows, n, 5e-5);
+    ExpectLayerNorm<half>(rows, n, 5e-3);
+    ExpectLayerNorm<bfloat16>(rows, n, 5e-2);
+  }
 }
 
 // Whatever the plan, every element is reduced once, to where it belongs.
