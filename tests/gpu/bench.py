@@ -108,6 +108,52 @@ def peers(torch):
 
     return run
 
+  def resnet50():
+    import torchvision
+    model = torchvision.models.resnet50(weights=None).cuda().to(memory_format=torch.channels_last)
+    return model
+
+  def images(count):
+    return torch.randn(count, 3, 224, 224).cuda().to(memory_format=torch.channels_last)
+
+  def resnet50_inference():
+    model, x = resnet50().bfloat16().eval(), images(32)
+    return torch.no_grad()(lambda: model(x.bfloat16()).float().cpu())
+
+  def resnet50_training():
+    model, x, loss_of = resnet50().train(), images(64), torch.nn.CrossEntropyLoss()
+    y = torch.randint(0, 1000, (64,)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, fused=True)
+
+    def step():
+      optimizer.zero_grad(set_to_none=True)
+      with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = loss_of(model(x), y)
+      loss.backward()
+      optimizer.step()
+      return loss.item()
+
+    return step
+
+  def transformer_block():
+    batch, length, width, heads = 8, 512, 1024, 16
+    nn, functional = torch.nn, torch.nn.functional
+    norms = [nn.LayerNorm(width) for _ in range(2)]
+    linears = [nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False),
+               nn.Linear(width, 4 * width), nn.Linear(4 * width, width)]
+    for layer in norms + linears:
+      layer.cuda().bfloat16()
+    x = torch.randn(batch, length, width).cuda().bfloat16()
+
+    def run():
+      parts = linears[0](norms[0](x)).view(batch, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
+      mixed = functional.scaled_dot_product_attention(*parts).transpose(1, 2)
+      y = x + linears[1](mixed.reshape(batch, length, width))
+      z = functional.gelu(linears[2](norms[1](y)), approximate="tanh")
+      return (y + linears[3](z)).float().sum((1, 2)).cpu()
+
+    return torch.no_grad()(run)
+
   yield "tiny_function", "eager", 300, tiny
   yield "mlp_inference", "eager", 300, inference
   yield "mlp_adam_step", "eager, fused Adam", 50, lambda: adam_step(torch, False)
@@ -117,6 +163,9 @@ def peers(torch):
   yield "matmul_f32", "eager", 3, lambda: product(torch.float32)
   yield "chain_1gib", "eager", 3, lambda: chain(False)
   yield "chain_1gib", "compiled", 3, lambda: chain(True)
+  yield "resnet50_b32", "eager, channels_last, bfloat16", 10, resnet50_inference
+  yield "resnet50_step", "eager, channels_last, autocast to bfloat16", 5, resnet50_training
+  yield "transformer_block", "eager, SDPA, bfloat16", 20, transformer_block
 
 
 def callers(engine, folder, calls, count):
