@@ -17,6 +17,11 @@ namespace formwork {
 /// Errors: kUnavailable if there is no such GPU, or no driver that this build can use.
 absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal);
 
+/// What a part of a graph must have to do, in EstimateWork's nanoseconds, which are a CPU's, to be
+/// worth a stream of its own: some 10 us of a GPU's time, for its event and waits take the host 3 us
+/// beside what the launches do.
+inline constexpr double kLeastGpuStreamWork = 20e6;
+
 /// Kernels that are compiled from now on are kept in `folder`, and found there (code_cache.h).
 /// Once, before there are any.
 void KeepCudaCode(const std::string& folder);

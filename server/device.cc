@@ -52,6 +52,7 @@ void UseDevice(Device& device, EngineOptions* options) {
     options->device_memory_limit_bytes = device.memory_bytes() / 10 * 9;
   }
 #ifdef FORMWORK_CUDA
+  if (options->least_stream_work == 0) options->least_stream_work = kLeastGpuStreamWork;
   if (!options->data_dir.empty()) KeepCudaCode(options->data_dir + "/gpu-kernels");
 #endif
 }

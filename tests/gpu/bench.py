@@ -118,7 +118,8 @@ def peers(torch):
 
   def resnet50_inference():
     model, x = resnet50().bfloat16().eval(), images(32)
-    return torch.no_grad()(lambda: model(x.bfloat16()).float().cpu())
+    scale = torch.tensor(1.0)
+    return torch.no_grad()(lambda: model((x * scale.cuda()).bfloat16()).float().cpu())
 
   def resnet50_training():
     model, x, loss_of = resnet50().train(), images(64), torch.nn.CrossEntropyLoss()
@@ -143,9 +144,10 @@ def peers(torch):
                nn.Linear(width, 4 * width), nn.Linear(4 * width, width)]
     for layer in norms + linears:
       layer.cuda().bfloat16()
-    x = torch.randn(batch, length, width).cuda().bfloat16()
+    sequences, scale = torch.randn(batch, length, width).cuda().bfloat16(), torch.tensor(1.0)
 
     def run():
+      x = sequences * scale.cuda().bfloat16()
       parts = linears[0](norms[0](x)).view(batch, length, 3, heads, -1).permute(2, 0, 3, 1, 4)
       mixed = functional.scaled_dot_product_attention(*parts).transpose(1, 2)
       y = x + linears[1](mixed.reshape(batch, length, width))

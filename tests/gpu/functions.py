@@ -96,11 +96,11 @@ def _resnet50():
 
 
 def resnet50_b32():
-  """Inference in bfloat16; the images are on the GPU."""
+  """Inference in bfloat16; the images are on the GPU, and are scaled by what is given."""
   import tensorflow as tf
   model = _resnet50()
   x = tf.Variable(np.random.default_rng(0).normal(size=(32, 224, 224, 3)).astype(np.float32))
-  return tf.function(lambda: model(x, training=False)), []
+  return tf.function(lambda scale: model(x * scale, training=False)), [np.float32(1)]
 
 
 def resnet50_step():
@@ -127,7 +127,7 @@ def resnet50_step():
 
 
 def transformer_block():
-  """Forward, bfloat16: 8 sequences of 512, 1024 wide, 16 heads, on the GPU."""
+  """Forward, bfloat16: 8 sequences of 512, 1024 wide, 16 heads, on the GPU, scaled by what is given."""
   import tensorflow as tf
   batch, length, width, heads = 8, 512, 1024, 16
   rng = np.random.default_rng(0)
@@ -135,7 +135,7 @@ def transformer_block():
   def weights(*shape):
     return tf.Variable(tf.cast(rng.normal(0, 0.02, size=shape), tf.bfloat16))
 
-  x = weights(batch, length, width)
+  sequences = weights(batch, length, width)
   qkv, out = weights(width, 3 * width), weights(width, width)
   up, down = weights(width, 4 * width), weights(4 * width, width)
   up_bias, down_bias = weights(4 * width), weights(width)
@@ -147,7 +147,8 @@ def transformer_block():
     return tf.cast(normal, tf.bfloat16) * gamma + beta
 
   @tf.function
-  def f():
+  def f(scale):
+    x = sequences * tf.cast(scale, tf.bfloat16)
     y = norm(x, scales[0], scales[1])
     parts = tf.reshape(tf.matmul(tf.reshape(y, [-1, width]), qkv), [batch, length, 3, heads, -1])
     q, k, v = tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
@@ -159,7 +160,7 @@ def transformer_block():
     y += tf.reshape(tf.matmul(z, down) + down_bias, x.shape)
     return tf.reduce_sum(tf.cast(y, tf.float32), [1, 2])
 
-  return f, []
+  return f, [np.float32(1)]
 
 
 FUNCTIONS = [

@@ -41,7 +41,7 @@ build/venv/bin/python tests/gpu/functions.py "$bundle/functions" 2>build/gpu-fun
 
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash
-# run [GTEST FLAGS]: the tests on a GPU, the benchmark beside PyTorch, whose results are in
+# run [GTEST FLAGS OF THE KERNELS' TESTS]: the tests on a GPU, the benchmark beside PyTorch, whose results are in
 # results.json, and a last line that counts the tests. Exits 0 if none failed.
 set -uo pipefail
 cd "$(dirname "$0")"
@@ -54,7 +54,7 @@ export LD_LIBRARY_PATH="$PWD/lib:${LD_LIBRARY_PATH:-}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-./formwork_device_tests --gtest_filter='*/cuda' "$@" 2>&1 | tee "$log" || status=1
+./formwork_device_tests --gtest_filter='*/cuda' 2>&1 | tee "$log" || status=1
 ./formwork_gpu_tests "$@" 2>&1 | tee -a "$log" || status=1
 count() { grep -cE "^\[ +$1 \] [A-Za-z]+[/.][A-Za-z/.]+.* \([0-9]+ ms\)$" "$log"; }
 if [ "$(count SKIPPED)" = 0 ]; then
