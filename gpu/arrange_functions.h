@@ -1,9 +1,11 @@
 // What kernels do for one element that ops only put elsewhere, where strides do not tell where
 // from: rolls, mirrors, sequences turned round, blocks of space, diagonals. Compiled for GPUs at
-// run time, from this text behind that of item_functions.h, and by the host's compiler for the op
-// cases. An item is an element of what is written; E is any type of an element's size.
+// run time, from this text behind those of item_functions.h and element_access.h, and by the host's
+// compiler for the op cases. An item is an element of what is written; E is any type of an
+// element's size, but for mirrors' gradients, which are added up.
 #ifndef __CUDACC_RTC__
 #pragma once
+#include "gpu/element_access.h"
 #include "gpu/item_functions.h"
 #endif
 
@@ -36,6 +38,30 @@ struct ShiftItem {
       stride *= size;
     }
     to[i] = from[at];
+  }
+};
+
+// MirrorPadGrad, of one dimension of [outer, size, inner], whose margins are added to what they
+// mirror.
+template <typename E>
+struct FoldItem {
+  const E* from;  // [outer, before + size + after, inner]
+  E* to;
+  int64_t inner, size, before, after, offset;
+
+  FORMWORK_ELEMENT void operator()(uint64_t i) const {
+    const int64_t at = static_cast<int64_t>(i), row = at / inner, outer = row / size;
+    const int64_t k = row - outer * size;
+    const E* const column = from + outer * (before + size + after) * inner + (at - row * inner);
+    E sum = column[(before + k) * inner];
+    const int64_t in_before = k - offset, in_after = size - 1 - offset - k;
+    if (in_before >= 0 && in_before < before) {
+      sum = AddRounded(sum, column[(before - 1 - in_before) * inner]);
+    }
+    if (in_after >= 0 && in_after < after) {
+      sum = AddRounded(sum, column[(before + size + in_after) * inner]);
+    }
+    to[i] = sum;
   }
 };
 

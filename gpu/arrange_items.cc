@@ -1,12 +1,15 @@
 #include "gpu/arrange_items.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/ops/dims.h"
 #include "gpu/arrange_functions_text.h"
+#include "gpu/element_access_text.h"
+#include "gpu/element_source.h"
 #include "gpu/moves.h"
 
 namespace formwork {
@@ -107,6 +110,37 @@ absl::StatusOr<ShiftPlan> PlanMirrorPad(const MirrorAttrs& attrs, const Shape& x
   return plan;
 }
 
+uint64_t FoldPlan::between() const {
+  return std::accumulate(items.begin(), items.end() - 1, uint64_t{0});
+}
+
+absl::StatusOr<FoldPlan> PlanMirrorPadGrad(const MirrorAttrs& attrs, const Shape& grads,
+                                           const Tensor& paddings) {
+  FORMWORK_ASSIGN_OR_RETURN(const PadGeometry geometry,
+                            PrepareMirrorPadGrad(attrs, grads.dims(), paddings));
+  FoldPlan plan;
+  Dims dims(grads.dims().begin(), grads.dims().end());
+  const auto add = [&](int64_t inner, int64_t size, int64_t before, int64_t after) {
+    plan.folds.push_back({nullptr, nullptr, inner, size, before, after, attrs.offset});
+    plan.items.push_back(static_cast<uint64_t>(CountElements(dims)));
+  };
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (geometry.before[d] + geometry.after[d] == 0) continue;
+    dims[d] = geometry.output[d];
+    add(CountElements(absl::MakeConstSpan(dims).subspan(d + 1)), dims[d], geometry.before[d],
+        geometry.after[d]);
+  }
+  if (plan.folds.empty()) add(1, 1, 0, 0);
+  return plan;
+}
+
+absl::StatusOr<std::string> FoldItemName(DType dtype) {
+  if (ElementTypeName(dtype).empty() || dtype == DType::kBool) {
+    return Unimplemented("MirrorPadGrad of ", DTypeName(dtype), " on a GPU");
+  }
+  return absl::StrCat("FoldItem<", ElementTypeName(dtype), ">");
+}
+
 absl::StatusOr<BlocksPlan> PlanSpaceToBatch(const Shape& x, const Tensor& block_shape,
                                             const Tensor& paddings, size_t bytes) {
   FORMWORK_ASSIGN_OR_RETURN(const BlocksGeometry blocks,
@@ -168,6 +202,10 @@ formwork_element::DiagonalBand DiagonalBandOf(const Band& band) {
   return of;
 }
 
-absl::string_view ArrangeText() { return kArrangeFunctionsText; }
+absl::string_view ArrangeText() {
+  static const auto* const text =
+      new std::string(absl::StrCat(kElementAccessText, kArrangeFunctionsText));
+  return *text;
+}
 
 }  // namespace formwork

@@ -5,6 +5,7 @@
 // moved as units, of several where those stay together (moves.h). Needs no CUDA itself.
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,6 +38,35 @@ absl::StatusOr<ShiftPlan> PlanRoll(const Shape& x, const Tensor& shift, const Te
                                    size_t bytes);
 absl::StatusOr<ShiftPlan> PlanMirrorPad(const MirrorAttrs& attrs, const Shape& x,
                                         const Tensor& paddings, size_t bytes);
+
+/// MirrorPadGrad: a dimension after the other, and each but for its pointers.
+struct FoldPlan {
+  std::vector<formwork_element::FoldItem<char>> folds;  ///< One at least, of no margins then.
+  std::vector<uint64_t> items;                          ///< Of each.
+
+  /// Elements of all that comes between the folds.
+  uint64_t between() const;
+};
+absl::StatusOr<FoldPlan> PlanMirrorPadGrad(const MirrorAttrs& attrs, const Shape& grads,
+                                           const Tensor& paddings);
+/// What is run one after the other. `between`: memory for plan.between() elements, of `bytes` each.
+template <typename E>
+std::vector<formwork_element::FoldItem<E>> FoldItemsOf(const FoldPlan& plan, const void* grads,
+                                                       void* out, void* between, size_t bytes) {
+  std::vector<formwork_element::FoldItem<E>> items;
+  for (size_t k = 0; k < plan.folds.size(); ++k) {
+    const formwork_element::FoldItem<char>& of = plan.folds[k];
+    void* const to = k + 1 == plan.folds.size() ? out : between;
+    items.push_back({static_cast<const E*>(grads), static_cast<E*>(to), of.inner, of.size,
+                     of.before, of.after, of.offset});
+    grads = to;
+    if (to == between) between = static_cast<char*>(between) + plan.items[k] * bytes;
+  }
+  return items;
+}
+/// "FoldItem<...>". Errors: kUnimplemented for dtypes that the host has to compute.
+absl::StatusOr<std::string> FoldItemName(DType dtype);
+
 absl::StatusOr<BlocksPlan> PlanSpaceToBatch(const Shape& x, const Tensor& block_shape,
                                             const Tensor& paddings, size_t bytes);
 absl::StatusOr<BlocksPlan> PlanBatchToSpace(const Shape& x, const Tensor& block_shape,

@@ -2,6 +2,8 @@
 // that is out of range fails its step by the call's word.
 
 #include <cstring>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -79,6 +81,30 @@ absl::StatusOr<KernelFn> MakeMirrorPad(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const ShiftPlan plan,
                               PlanMirrorPad(attrs, ctx.input(0).shape(), ctx.input(1), bytes));
     return Enqueue(ctx, plan);
+  });
+}
+
+absl::StatusOr<KernelFn> MakeMirrorPadGrad(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  FORMWORK_ASSIGN_OR_RETURN(const MirrorAttrs attrs, MirrorAttrs::FromAttrs(init.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const std::string name, FoldItemName(dtype));
+  auto kernel = std::make_unique<ItemKernel>(name, ArrangeText());
+  FORMWORK_RETURN_IF_ERROR(kernel->Prepare());
+  return KernelFn([attrs, bytes = DTypeSize(dtype),
+                   kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    const Tensor& grads = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(const FoldPlan plan,
+                              PlanMirrorPadGrad(attrs, grads.shape(), ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const Buffer between, ScratchOf(ctx, plan.between() * bytes));
+    Tensor out = OutputOf(ctx, 0);
+    if (out.num_elements() == 0) return absl::OkStatus();
+    const auto items = FoldItemsOf<char>(plan, grads.raw(), out.mutable_raw(),
+                                         between ? between.data() : nullptr, bytes);
+    for (size_t k = 0; k < items.size(); ++k) {
+      FORMWORK_RETURN_IF_ERROR(
+          kernel->Enqueue(items[k], plan.items[k], {}, CudaStreamOf(StreamOf(ctx))));
+    }
+    return absl::OkStatus();
   });
 }
 
@@ -211,6 +237,7 @@ absl::StatusOr<KernelFn> MakeMatrixSetDiag(KernelInit& init) {
 void RegisterArrangeKernels(KernelRegistry& registry) {
   registry.Add("BatchToSpaceND", &MakeBlocks<false>);
   registry.Add("MirrorPad", &MakeMirrorPad);
+  registry.Add("MirrorPadGrad", &MakeMirrorPadGrad);
   registry.Add("ReverseSequence", &MakeReverseSequence);
   registry.Add("Roll", &MakeRoll);
   registry.Add("SpaceToBatchND", &MakeBlocks<true>);

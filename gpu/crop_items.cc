@@ -15,11 +15,15 @@ absl::Status BadBoxes(uint64_t where) {
   return InvalidArgument("Boxes contains at least one element that is not finite");
 }
 
-absl::StatusOr<std::string> CropItemName(DType dtype) {
+absl::StatusOr<std::string> CropItemName(absl::string_view op, DType dtype) {
   const absl::string_view element = ElementTypeName(dtype);
-  if (element.empty() || dtype == DType::kBool) {
-    return Unimplemented("CropAndResize of ", DTypeName(dtype), " on a GPU");
+  // Half precision is summed in float.
+  const bool summed = dtype == DType::kFloat || dtype == DType::kDouble;
+  if (element.empty() || dtype == DType::kBool || (op == "CropAndResizeGradImage" && !summed)) {
+    return Unimplemented(op, " of ", DTypeName(dtype), " on a GPU");
   }
+  if (op == "CropAndResizeGradImage") return absl::StrCat("CropGradImageItem<", element, ">");
+  if (op == "CropAndResizeGradBoxes") return absl::StrCat("CropGradBoxesItem<", element, ">");
   return absl::StrCat("CropItem<", element, ">");
 }
 

@@ -63,6 +63,12 @@ FORMWORK_ELEMENT T Widen(T x) {
   return x;
 }
 
+// A sum of what is in memory, rounded as that is.
+template <typename E>
+FORMWORK_ELEMENT E AddRounded(E a, E b) {
+  return Narrow<E>::Of(Add(Widen(a), Widen(b)));
+}
+
 // So many elements that lie together are read and written at once.
 template <typename E, int kWidth>
 struct alignas(sizeof(E) * kWidth) Several {

@@ -364,10 +364,7 @@ absl::StatusOr<KernelFn> MakeScatterNd(KernelInit& init) {
         const NewScatterGeometry geometry,
         PrepareScatterNd(ctx.input(2), ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
     Tensor out = OutputOf(ctx, 0);
-    if (out.bytes() > 0) {
-      FORMWORK_CUDA_RETURN_IF_ERROR(
-          cudaMemsetAsync(out.mutable_raw(), 0, out.bytes(), CudaStreamOf(StreamOf(ctx))));
-    }
+    FORMWORK_RETURN_IF_ERROR(EnqueueZeros(out, CudaStreamOf(StreamOf(ctx))));
     return kernel->Run(ctx, ScatterBy::kDepth, geometry.scatter, bad.ignored, ctx.input(0),
                        ctx.input(1), out);
   });

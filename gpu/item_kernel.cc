@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "gpu/cuda_kernel.h"
+#include "gpu/cuda_status.h"
 
 namespace formwork {
 namespace {
@@ -42,6 +43,12 @@ UnitKernels::UnitKernels(absl::string_view before, absl::string_view after, absl
 
 ItemKernel& UnitKernels::Of(size_t bytes) {
   return kernels_[static_cast<size_t>(absl::countr_zero(bytes))];
+}
+
+absl::Status EnqueueZeros(Tensor& out, cudaStream_t stream) {
+  if (out.bytes() == 0) return absl::OkStatus();
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(out.mutable_raw(), 0, out.bytes(), stream));
+  return absl::OkStatus();
 }
 
 absl::Status EnqueueUnitCopy(const UnitCopy& copy, const void* from, void* to, FailurePlace place,

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/kernels/enqueued_work.h"
+#include "core/tensor/tensor.h"
 #include "gpu/item_source.h"
 #include "gpu/moves.h"
 
@@ -53,6 +54,9 @@ class UnitKernels {
  private:
   std::array<ItemKernel, 5> kernels_;
 };
+
+/// Enqueues that `out` becomes zeros.
+absl::Status EnqueueZeros(Tensor& out, cudaStream_t stream);
 
 /// Enqueues a copy of memory of the GPU. `place`: as an ItemKernel's.
 absl::Status EnqueueUnitCopy(const UnitCopy& copy, const void* from, void* to, FailurePlace place,

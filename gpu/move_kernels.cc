@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/item_kernel.h"
 #include "gpu/moves.h"
@@ -45,8 +44,8 @@ absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
     const cudaStream_t stream = CudaStreamOf(StreamOf(ctx));
     if (plan.fill != MovePlan::Fill::kNone) {
       Tensor out = OutputOf(ctx, 0);
-      if (out.bytes() > 0 && plan.fill == MovePlan::Fill::kZeros) {
-        FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(out.mutable_raw(), 0, out.bytes(), stream));
+      if (plan.fill == MovePlan::Fill::kZeros) {
+        FORMWORK_RETURN_IF_ERROR(EnqueueZeros(out, stream));
       } else if (out.bytes() > 0 && plan.fill == MovePlan::Fill::kValue) {
         FORMWORK_RETURN_IF_ERROR(FillWith(plan.fill_value, out, stream));
       } else if (out.bytes() > 0) {

@@ -117,7 +117,7 @@ struct NearestGradItem {
     const T grad = resized[i];
     Exchange(images + ElementAt(sizes, place, sizes.rows.Nearest(place.row),
                                 sizes.cols.Nearest(place.col)),
-             [grad](T before) { return Narrow<T>::Of(Add(Widen(before), Widen(grad))); });
+             [grad](T before) { return AddRounded(before, grad); });
   }
 };
 

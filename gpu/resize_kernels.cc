@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
@@ -79,7 +78,7 @@ absl::StatusOr<KernelFn> MakeGradient(KernelInit& init) {
     const cudaStream_t stream = CudaStreamOf(StreamOf(ctx));
     Tensor out = OutputOf(ctx, 0);
     if (out.num_elements() == 0) return absl::OkStatus();
-    FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(out.mutable_raw(), 0, out.bytes(), stream));
+    FORMWORK_RETURN_IF_ERROR(EnqueueZeros(out, stream));
     const element::NearestGradItem<char> item{static_cast<const char*>(grads.raw()),
                                               static_cast<char*>(out.mutable_raw()),
                                               ResizeSizesOf(attrs, geometry, geometry.channels)};

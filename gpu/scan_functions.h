@@ -13,7 +13,7 @@ namespace formwork_element {
 struct ScanSum {
   template <typename E>
   static FORMWORK_ELEMENT E Of(E a, E b) {
-    return Narrow<E>::Of(Add(Widen(a), Widen(b)));
+    return AddRounded(a, b);
   }
 };
 struct ScanProduct {

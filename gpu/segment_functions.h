@@ -13,7 +13,7 @@ namespace formwork_element {
 struct SegmentSum {
   template <typename T>
   static FORMWORK_ELEMENT T Of(T a, T b) {
-    return Narrow<T>::Of(Add(Widen(a), Widen(b)));
+    return AddRounded(a, b);
   }
 };
 struct SegmentProd {

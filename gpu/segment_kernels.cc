@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
@@ -32,16 +31,10 @@ absl::StatusOr<std::unique_ptr<ItemKernel>> KernelOf(const std::string& item) {
   return kernel;
 }
 
-absl::Status FillWithZeros(Tensor& out, cudaStream_t stream) {
-  if (out.bytes() == 0) return absl::OkStatus();
-  FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(out.mutable_raw(), 0, out.bytes(), stream));
-  return absl::OkStatus();
-}
-
 // What empty segments have.
 absl::Status FillWithFirst(const SegmentOp& op, Tensor& out, cudaStream_t stream) {
   static auto* const kernels = new UnitKernels("SetItem<", ">");
-  if (op.combine == "SegmentSum") return FillWithZeros(out, stream);
+  if (op.combine == "SegmentSum") return EnqueueZeros(out, stream);
   const element::Bytes16 first = FirstOfSegment(op, out.dtype());
   const size_t bytes = DTypeSize(out.dtype());
   return WithUnit(bytes, [&](auto e) {
@@ -90,7 +83,7 @@ absl::StatusOr<KernelFn> MakeDenseBincount(KernelInit& init) {
                               MayFail(ctx, [](uint64_t) { return NegativeCounted(); }));
     const cudaStream_t stream = CudaStreamOf(StreamOf(ctx));
     Tensor bins = OutputOf(ctx, 0);
-    FORMWORK_RETURN_IF_ERROR(FillWithZeros(bins, stream));
+    FORMWORK_RETURN_IF_ERROR(EnqueueZeros(bins, stream));
     const auto item = CountItemOf<char, char>(values, weights, attrs.binary_output, bins,
                                               element::MayFailItem{place.word, place.step});
     return kernel->Enqueue(item, static_cast<uint64_t>(values.num_elements()), place, stream);

@@ -121,6 +121,10 @@ TEST(ArrangeSourceTest, EveryTextCompiles) {
       items.push_back(absl::StrCat("ReverseSequenceItem<", unit, ", ", length, ">"));
     }
   }
+  for (const DType dtype : kDTypes) {
+    const absl::StatusOr<std::string> item = FoldItemName(dtype);
+    if (item.ok()) items.push_back(*item);
+  }
   for (const std::string& item : items) ExpectCompiles(ItemSource(item, ArrangeText()), item);
   std::cout << items.size() << " texts\n";
 }
@@ -182,8 +186,11 @@ TEST(ResizeSourceTest, EveryTextCompiles) {
 TEST(CropSourceTest, EveryTextCompiles) {
   std::vector<std::string> items = {"CheckBoxesItem"};
   for (const DType dtype : kDTypes) {
-    const absl::StatusOr<std::string> item = CropItemName(dtype);
-    if (item.ok()) items.push_back(*item);
+    for (const std::string op : {"", "GradBoxes", "GradImage"}) {
+      const absl::StatusOr<std::string> item =
+          CropItemName(absl::StrCat("CropAndResize", op), dtype);
+      if (item.ok()) items.push_back(*item);
+    }
   }
   for (const std::string& item : items) ExpectCompiles(ItemSource(item, CropText()), item);
   std::cout << items.size() << " texts\n";

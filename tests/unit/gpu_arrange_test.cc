@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -68,6 +69,33 @@ absl::StatusOr<KernelFn> MakeMirrorPad(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const ShiftPlan plan,
                               PlanMirrorPad(attrs, ctx.input(0).shape(), ctx.input(1), bytes));
     return RunShift(ctx, plan);
+  });
+}
+
+absl::StatusOr<KernelFn> MakeMirrorPadGrad(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const MirrorAttrs attrs, MirrorAttrs::FromAttrs(init.attrs()));
+  if (!FoldItemName(init.input_dtypes()[0]).ok()) return Refuse();
+  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+    const Tensor& grads = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(const FoldPlan plan,
+                              PlanMirrorPadGrad(attrs, grads.shape(), ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const PadGeometry geometry,
+                              PrepareMirrorPadGrad(attrs, grads.shape().dims(), ctx.input(1)));
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(geometry.output));
+    const size_t bytes = DTypeSize(grads.dtype());
+    std::vector<element::Bytes16> between(plan.between() * bytes / 16 + 1);
+    const auto run = [&](auto t, const void* from, void* to) {
+      const auto items = FoldItemsOf<decltype(t)>(plan, from, to, between.data(), bytes);
+      for (size_t k = 0; k < items.size(); ++k) RunItems(items[k], plan.items[k]);
+    };
+    return IntoOutput(ctx, shape, [&](const void* from, void* to) {
+      if (shape.num_elements() == 0) return;
+      switch (grads.dtype()) {
+        FORMWORK_REAL_CASES(run(T(), from, to); break)
+        default:
+          break;
+      }
+    });
   });
 }
 
@@ -199,6 +227,7 @@ TEST(GpuArrangeTest, GiveWhatTensorFlowDoes) {
   KernelRegistry kernels(ops);
   kernels.Add("BatchToSpaceND", &MakeBlocks<false>);
   kernels.Add("MirrorPad", &MakeMirrorPad);
+  kernels.Add("MirrorPadGrad", &MakeMirrorPadGrad);
   kernels.Add("ReverseSequence", &MakeReverseSequence);
   kernels.Add("Roll", &MakeRoll);
   kernels.Add("SpaceToBatchND", &MakeBlocks<true>);
