@@ -1,7 +1,8 @@
 #include "gpu/index_items.h"
 
-#include <string>
+#include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
@@ -51,6 +52,34 @@ absl::StatusOr<formwork_element::IndexRows> IndexRowsOf(const Shape& target, int
     stride *= rows.dims[d];
   }
   return rows;
+}
+
+absl::StatusOr<StitchPlan> PlanStitch(const KernelContext& ctx) {
+  const int n = ctx.num_inputs() / 2;
+  const absl::Span<const int64_t> first = ctx.input(0).shape().dims();
+  StitchPlan plan;
+  int64_t count = 0;
+  for (int i = 0; i < n; ++i) {
+    const Tensor& indices = ctx.input(i);
+    FORMWORK_RETURN_IF_ERROR(CheckStitched(i, first, ctx.input(n).shape().dims(),
+                                           indices.shape().dims(),
+                                           ctx.input(n + i).shape().dims()));
+    const absl::Span<const int32_t> rows = indices.span<int32_t>();
+    for (size_t j = 0; j < rows.size(); ++j) {
+      if (rows[j] < 0) return InvalidArgument("indices[", j, "] is out of range");
+      count = std::max<int64_t>(count, int64_t{rows[j]} + 1);
+    }
+    plan.rows.insert(plan.rows.end(), rows.begin(), rows.end());
+  }
+  absl::flat_hash_set<int32_t> seen;
+  for (size_t j = plan.rows.size(); j-- > 0;) {
+    if (!seen.insert(plan.rows[j]).second) plan.rows[j] = -1;
+  }
+  plan.leaves_gaps = static_cast<int64_t>(seen.size()) < count;
+  plan.output = {count};
+  const absl::Span<const int64_t> slice = ctx.input(n).shape().dims().subspan(first.size());
+  plan.output.insert(plan.output.end(), slice.begin(), slice.end());
+  return plan;
 }
 
 }  // namespace formwork

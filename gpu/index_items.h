@@ -1,11 +1,15 @@
 #pragma once
 
-// Gathers and scatters as items (item_functions.h): how a call's shapes and memory become the
-// items' numbers, and what their failures are called. Needs no CUDA itself.
+// Gathers, scatters and stitches as items (item_functions.h): how a call's shapes and memory become
+// the items' numbers, and what their failures are called. Needs no CUDA itself.
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/kernels/kernel.h"
 #include "core/ops/gather.h"
 #include "core/ops/scatter.h"
 #include "core/tensor/tensor.h"
@@ -63,6 +67,29 @@ formwork_element::ScatterItem<T, Index, Op> ScatterItemOf(const formwork_element
           inner,
           rows,
           one};
+}
+
+/// DynamicStitch, whose indices the host knows: the output's dimensions, and where each row of data
+/// goes, one input's after the other's; -1 where a later one goes there, too.
+struct StitchPlan {
+  Dims output;
+  std::vector<int32_t> rows;
+  bool leaves_gaps;  ///< Some rows of the output are of no input.
+};
+/// Of a call's inputs. Errors: kInvalidArgument, the op's.
+absl::StatusOr<StitchPlan> PlanStitch(const KernelContext& ctx);
+
+/// Of one input, whose indices have become `to`: of slices of `bytes` as units E.
+template <typename E>
+formwork_element::ScatterItem<E, int32_t, formwork_element::ScatterUpdate> StitchItemOf(
+    const formwork_element::IndexRows& rows, size_t bytes, Tensor& out, const int32_t* to,
+    const Tensor& data) {
+  return {static_cast<E*>(out.mutable_raw()),
+          to,
+          static_cast<const E*>(data.raw()),
+          bytes / sizeof(E),
+          rows,
+          /*one=*/false};
 }
 
 }  // namespace formwork
