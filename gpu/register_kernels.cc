@@ -22,6 +22,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterResizeKernels(registry);
   RegisterGpuScanKernels(registry);
   RegisterSegmentKernels(registry);
+  RegisterSparseSegmentKernels(registry);
   RegisterStitchKernels(registry);
   RegisterTopKernels(registry);
   RegisterUpdateKernels(registry);

@@ -23,6 +23,7 @@ void RegisterReductionKernels(KernelRegistry& registry);
 void RegisterResizeKernels(KernelRegistry& registry);
 void RegisterGpuScanKernels(KernelRegistry& registry);
 void RegisterSegmentKernels(KernelRegistry& registry);
+void RegisterSparseSegmentKernels(KernelRegistry& registry);
 void RegisterStitchKernels(KernelRegistry& registry);
 void RegisterTopKernels(KernelRegistry& registry);
 void RegisterUpdateKernels(KernelRegistry& registry);

@@ -27,6 +27,7 @@
 #include "gpu/resize_items.h"
 #include "gpu/scan_items.h"
 #include "gpu/segment_items.h"
+#include "gpu/sparse_segment_items.h"
 #include "gpu/top_items.h"
 #include "gpu/update_items.h"
 #include "tests/support/kernel_runner.h"
@@ -165,6 +166,27 @@ TEST(SegmentSourceTest, EveryTextCompiles) {
     }
   }
   std::cout << compiled << " texts\n";
+}
+
+TEST(SparseSegmentSourceTest, EveryTextCompiles) {
+  std::set<std::string> items;  // Several ops have the same.
+  for (const DType index : {DType::kInt32, DType::kInt64}) {
+    items.insert(CountIdsItemName(index));
+    for (const DType ids : {DType::kInt32, DType::kInt64}) {
+      items.insert(CheckRowsItemName(index, ids));
+      for (const SparseSegmentOp& op : SparseSegmentOps()) {
+        for (const DType dtype : kDTypes) {
+          if (index != ids && dtype != DType::kFloat) continue;
+          const absl::StatusOr<std::string> item = SparseSegmentItemName(op, dtype, index, ids);
+          if (item.ok()) items.insert(*item);
+        }
+      }
+    }
+  }
+  for (const std::string& item : items) {
+    ExpectCompiles(ItemSource(item, SparseSegmentText()), item);
+  }
+  std::cout << items.size() << " texts\n";
 }
 
 TEST(ResizeSourceTest, EveryTextCompiles) {
