@@ -32,7 +32,7 @@ namespace formwork_element {
 using std::abs, std::fmod, std::trunc, std::floor, std::ceil, std::rint, std::sqrt, std::exp,
     std::expm1, std::log, std::log1p, std::sin, std::cos, std::tan, std::asin, std::acos, std::atan,
     std::sinh, std::cosh, std::tanh, std::asinh, std::acosh, std::atanh, std::erf, std::erfc,
-    std::pow, std::atan2, std::isnan, std::isinf, std::isfinite;
+    std::lgamma, std::pow, std::atan2, std::isnan, std::isinf, std::isfinite;
 #endif
 
 template <typename T>
@@ -193,6 +193,21 @@ FORMWORK_ELEMENT T Relu(T x) {
 template <typename T>
 FORMWORK_ELEMENT T Relu6(T x) {
   return x < T(0) ? T(0) : x > T(6) ? T(6) : x;
+}
+
+// Shifts by no or too many places: by the nearest that is neither.
+template <typename T>
+FORMWORK_ELEMENT T PlacesOf(T b) {
+  return Clip(b, T(0), static_cast<T>(sizeof(T) * 8 - 1));
+}
+template <typename T>
+FORMWORK_ELEMENT T LeftShift(T a, T b) {
+  typedef typename UnsignedOf<T>::type U;
+  return static_cast<T>(static_cast<U>(a) << PlacesOf(b));
+}
+template <typename T>
+FORMWORK_ELEMENT T RightShift(T a, T b) {
+  return static_cast<T>(a >> PlacesOf(b));
 }
 
 }  // namespace formwork_element

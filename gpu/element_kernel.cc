@@ -1,10 +1,12 @@
 #include "gpu/element_kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/nn.h"
@@ -23,8 +25,9 @@ absl::StatusOr<std::unique_ptr<const ElementKernel>> Prepared(ElementProgram pro
   return kernel;
 }
 
-absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
-  const ElementOp& op = *FindElementOp(init.op().name);
+// `owner`: of the op; null where that is one of the table's.
+absl::StatusOr<KernelFn> MakeElementOf(const KernelInit& init, const ElementOp& op,
+                                       std::shared_ptr<const BoundElementOp> owner) {
   const DType dtype = init.input_dtypes()[0];
   if (!op.Takes(dtype)) {
     return Unimplemented(op.name, " of ", DTypeName(dtype), " on a GPU");
@@ -34,7 +37,8 @@ absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
   }
   FORMWORK_ASSIGN_OR_RETURN(auto kernel, Prepared(ElementProgram::Of(op, dtype)));
   const bool gradient = op.arity == 2 && absl::EndsWith(op.name, "Grad");
-  return KernelFn([&op, gradient, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+  return KernelFn([&op, gradient, kernel = std::move(kernel),
+                   owner = std::move(owner)](KernelContext& ctx) -> absl::Status {
     absl::InlinedVector<const Tensor*, 3> inputs;
     for (int i = 0; i < ctx.num_inputs(); ++i) inputs.push_back(&ctx.input(i));
     Tensor alike;  // Of another shape it may be, with as many elements.
@@ -53,6 +57,23 @@ absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
     Tensor out = OutputOf(ctx, 0);
     return kernel->Enqueue(inputs, out, CudaStreamOf(StreamOf(ctx)), place);
   });
+}
+
+absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
+  return MakeElementOf(init, *FindElementOp(init.op().name), nullptr);
+}
+
+// LeakyRelu and its gradient: alpha, an attr, is a number in the text.
+absl::StatusOr<KernelFn> MakeLeakyRelu(KernelInit& init) {
+  const std::string& name = init.op().name;
+  FORMWORK_ASSIGN_OR_RETURN(float alpha, init.attrs().Get<float>("alpha"));
+  if (init.input_dtypes()[0] == DType::kHalf) alpha = static_cast<float>(half(alpha));
+  if (init.input_dtypes()[0] == DType::kBfloat16) alpha = static_cast<float>(bfloat16(alpha));
+  if (!std::isfinite(alpha)) return Unimplemented(name, " with alpha ", alpha, " on a GPU");
+  auto bound =
+      std::make_shared<const BoundElementOp>(name, *FindElementOp(absl::StrCat("_", name)), alpha);
+  const ElementOp& op = bound->op;
+  return MakeElementOf(init, op, std::move(bound));
 }
 
 // A sum, for which the biases broadcast: along the last dimension, or along the second one.
@@ -145,6 +166,8 @@ void RegisterElementKernels(KernelRegistry& registry) {
   registry.SetGroups({&MakeGroup, &TakesInstruction});
   registry.Add("BiasAdd", &MakeBiasAdd);
   registry.Add("Cast", &MakeCast);
+  registry.Add("LeakyRelu", &MakeLeakyRelu);
+  registry.Add("LeakyReluGrad", &MakeLeakyRelu);
   for (const ElementOp& op : ElementOps()) {
     if (op.name[0] != '_') registry.Add(op.name, &MakeElement);
   }

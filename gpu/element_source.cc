@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/substitute.h"
 #include "gpu/element_access_text.h"
 #include "gpu/element_functions_text.h"
@@ -255,6 +256,20 @@ const ElementOp* FindElementOp(absl::string_view name) {
   }();
   const auto found = by_name->find(name);
   return found == by_name->end() ? nullptr : found->second;
+}
+
+BoundElementOp::BoundElementOp(std::string name_of, const ElementOp& of, double value)
+    : name(std::move(name_of)), op(of) {
+  std::string parameters, arguments;
+  for (int k = 0; k < of.arity; ++k) {
+    absl::StrAppend(&parameters, k > 0 ? ", T " : "T ", kOperands[k]);
+    if (k + 1 < of.arity) absl::StrAppend(&arguments, kOperands[k], ", ");
+  }
+  expression = absl::StrFormat("[](%s) { return %s; }(%sT(%.17g))", parameters, of.expression,
+                               arguments, value);
+  op.name = name;
+  op.expression = expression;
+  op.arity = of.arity - 1;
 }
 
 ElementProgram ElementProgram::Of(const ElementOp& op, DType dtype) {

@@ -41,6 +41,18 @@ absl::Span<const ElementOp> ElementOps();
 /// Null where there is none.
 const ElementOp* FindElementOp(absl::string_view name);
 
+/// An op of which the last operand is a number that is known.
+struct BoundElementOp {
+  std::string name, expression;
+
+  /// Lives as long as this.
+  ElementOp op;
+
+  /// `value` is finite.
+  BoundElementOp(std::string name, const ElementOp& of, double value);
+  BoundElementOp(const BoundElementOp&) = delete;
+};
+
 /// What one kernel computes: a value after the other, each an element of its own. Every value is
 /// rounded to its dtype, as where each op is a kernel.
 struct ElementProgram {

@@ -13,9 +13,11 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/register_ops.h"
 #include "gpu/element_functions.h"
+#include "gpu/element_source.h"
 #include "tests/support/op_case.h"
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/gpu_cases.h"
 
 namespace formwork::testing {
 namespace {
@@ -117,6 +119,56 @@ const std::map<std::string, Loops>& ElementLoops() {
 absl::StatusOr<KernelFn> MakeElement(KernelInit& init) {
   const Loop loop = ElementLoops().at(std::string(init.op().name)).at(init.input_dtypes()[0]);
   return KernelFn([loop](KernelContext& ctx) { return loop(ctx); });
+}
+
+// LeakyRelu and its gradient, with alpha for the last operand.
+template <typename Element, typename In>
+absl::Status RunBound(KernelContext& ctx, float given) {
+  const Tensor alpha = Tensor::Scalar(static_cast<In>(given));
+  std::vector<InputRef> inputs(ctx.inputs().begin(), ctx.inputs().end());
+  inputs.push_back({&alpha, false});
+  Tensor output;
+  KernelContext with_alpha(ctx.call(), inputs, absl::MakeSpan(&output, 1));
+  FORMWORK_RETURN_IF_ERROR((Run<Element, In>(with_alpha)));
+  ctx.SetOutput(0, std::move(output));
+  return absl::OkStatus();
+}
+template <typename Element>
+absl::StatusOr<KernelFn> MakeLeakyRelu(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const float alpha, init.attrs().Get<float>("alpha"));
+  const DType dtype = init.input_dtypes()[0];
+  return KernelFn([alpha, dtype](KernelContext& ctx) -> absl::Status {
+    if (ctx.num_inputs() == 2) {
+      FORMWORK_RETURN_IF_ERROR(
+          CheckGradient("LeakyReluGrad", ctx.input(0).shape().dims(), ctx.input(1).shape().dims()));
+    }
+    switch (dtype) {
+      FORMWORK_FLOAT_CASES(return (RunBound<Element, T>(ctx, alpha)))
+      default:
+        return Internal("no float");
+    }
+  });
+}
+
+TEST(ElementOpsTest, OpsWithAnAttrComputeWhatTensorFlowDoes) {
+  OpRegistry ops;
+  RegisterOps(ops);
+  KernelRegistry kernels(ops);
+  kernels.Add("LeakyRelu", &MakeLeakyRelu<expressions::_LeakyReluElement>);
+  kernels.Add("LeakyReluGrad", &MakeLeakyRelu<expressions::_LeakyReluGradElement>);
+  std::map<std::string, int> tried = RunGpuCases({.files = {"elementwise"}}, ops, kernels);
+  for (const std::string& op : kernels.Names()) EXPECT_GT(tried[op], 4) << op;
+}
+
+TEST(ElementOpsTest, TheLastOperandMayBeANumber) {
+  const BoundElementOp relu("LeakyRelu", *FindElementOp("_LeakyRelu"), 0.25);
+  EXPECT_EQ(relu.op.name, "LeakyRelu");
+  EXPECT_EQ(relu.op.arity, 1);
+  EXPECT_EQ(relu.op.expression, "[](T a, T b) { return a > T(0) ? a : a * b; }(a, T(0.25))");
+  const BoundElementOp gradient("LeakyReluGrad", *FindElementOp("_LeakyReluGrad"), -1e-300);
+  EXPECT_EQ(gradient.op.arity, 2);
+  EXPECT_TRUE(absl::EndsWith(gradient.op.expression, "}(a, b, T(-1e-300))"))
+      << gradient.op.expression;
 }
 
 // Every op's at every dtype that TensorFlow has a case of.
