@@ -7,6 +7,7 @@ namespace formwork {
 void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterArrangeKernels(registry);
   RegisterArrayKernels(registry);
+  RegisterColorKernels(registry);
   RegisterConvKernels(registry);
   RegisterCropKernels(registry);
   RegisterEinsumKernels(registry);
@@ -25,6 +26,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterSparseSegmentKernels(registry);
   RegisterStitchKernels(registry);
   RegisterTopKernels(registry);
+  RegisterTransformKernels(registry);
   RegisterUpdateKernels(registry);
 }
 

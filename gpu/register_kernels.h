@@ -8,6 +8,7 @@ namespace formwork {
 
 void RegisterArrangeKernels(KernelRegistry& registry);
 void RegisterArrayKernels(KernelRegistry& registry);
+void RegisterColorKernels(KernelRegistry& registry);
 void RegisterConvKernels(KernelRegistry& registry);
 void RegisterCropKernels(KernelRegistry& registry);
 void RegisterEinsumKernels(KernelRegistry& registry);
@@ -26,6 +27,7 @@ void RegisterSegmentKernels(KernelRegistry& registry);
 void RegisterSparseSegmentKernels(KernelRegistry& registry);
 void RegisterStitchKernels(KernelRegistry& registry);
 void RegisterTopKernels(KernelRegistry& registry);
+void RegisterTransformKernels(KernelRegistry& registry);
 void RegisterUpdateKernels(KernelRegistry& registry);
 
 }  // namespace formwork

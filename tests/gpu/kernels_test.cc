@@ -13,6 +13,7 @@
 #include "core/ops/register_ops.h"
 #include "gpu/arrange_items.h"
 #include "gpu/array_items.h"
+#include "gpu/color_items.h"
 #include "gpu/conv_items.h"
 #include "gpu/crop_items.h"
 #include "gpu/cuda_kernel.h"
@@ -29,6 +30,7 @@
 #include "gpu/segment_items.h"
 #include "gpu/sparse_segment_items.h"
 #include "gpu/top_items.h"
+#include "gpu/transform_items.h"
 #include "gpu/update_items.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
@@ -78,9 +80,13 @@ TEST(ElementSourceTest, EveryTextCompiles) {
       ++compiled;
     }
   }
+  const BoundElementOp relu("LeakyRelu", *FindElementOp("_LeakyRelu"), 0.2);
+  const BoundElementOp relu_grad("LeakyReluGrad", *FindElementOp("_LeakyReluGrad"), 1e300);
   for (const DType dtype : {DType::kFloat, DType::kHalf, DType::kDouble}) {
+    ExpectCompiles(ElementSource(ElementProgram::Of(relu.op, dtype)), "LeakyRelu");
+    ExpectCompiles(ElementSource(ElementProgram::Of(relu_grad.op, dtype)), "LeakyReluGrad");
     ExpectCompiles(ElementSource(ElementProgram::Of(StepOf(dtype))), "a step of training");
-    ++compiled;
+    compiled += 3;
   }
   std::cout << compiled << " texts\n";
 }
@@ -205,6 +211,18 @@ TEST(ResizeSourceTest, EveryTextCompiles) {
   std::cout << items.size() << " texts\n";
 }
 
+TEST(ColorSourceTest, EveryTextCompiles) {
+  std::vector<std::string> items = {"ContrastSumItem", "ContrastMeanItem", "ContrastItem"};
+  for (const DType dtype : kDTypes) {
+    for (const ColorOp& op : ColorOps()) {
+      const absl::StatusOr<std::string> item = ColorItemName(op, dtype);
+      if (item.ok()) items.push_back(*item);
+    }
+  }
+  for (const std::string& item : items) ExpectCompiles(ItemSource(item, ColorText()), item);
+  std::cout << items.size() << " texts\n";
+}
+
 TEST(CropSourceTest, EveryTextCompiles) {
   std::vector<std::string> items = {"CheckBoxesItem"};
   for (const DType dtype : kDTypes) {
@@ -216,6 +234,13 @@ TEST(CropSourceTest, EveryTextCompiles) {
   }
   for (const std::string& item : items) ExpectCompiles(ItemSource(item, CropText()), item);
   std::cout << items.size() << " texts\n";
+}
+
+TEST(TransformSourceTest, EveryTextCompiles) {
+  for (const DType dtype : kDTypes) {
+    const absl::StatusOr<std::string> item = TransformItemName(dtype);
+    if (item.ok()) ExpectCompiles(ItemSource(*item, TransformText()), *item);
+  }
 }
 
 TEST(ScanSourceTest, EveryTextCompiles) {
@@ -422,8 +447,9 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   KernelRegistry kernels(ops);
   RegisterCudaKernels(kernels);
   int tried = 0, refused = 0;
-  for (const std::string file : {"elementwise", "nn", "matmul", "array", "array_layout", "cast",
-                                 "crop", "gather", "image", "random", "reduction", "segment"}) {
+  for (const std::string file :
+       {"elementwise", "nn", "matmul", "array", "array_layout", "cast", "crop", "gather", "image",
+        "image_color", "random", "reduction", "segment"}) {
     std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
     std::stringstream text;
     text << stream.rdbuf();
