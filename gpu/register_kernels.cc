@@ -22,6 +22,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterReductionKernels(registry);
   RegisterResizeKernels(registry);
   RegisterGpuScanKernels(registry);
+  RegisterSearchKernels(registry);
   RegisterSegmentKernels(registry);
   RegisterSparseSegmentKernels(registry);
   RegisterStitchKernels(registry);

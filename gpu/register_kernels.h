@@ -23,6 +23,7 @@ void RegisterRandomKernels(KernelRegistry& registry);
 void RegisterReductionKernels(KernelRegistry& registry);
 void RegisterResizeKernels(KernelRegistry& registry);
 void RegisterGpuScanKernels(KernelRegistry& registry);
+void RegisterSearchKernels(KernelRegistry& registry);
 void RegisterSegmentKernels(KernelRegistry& registry);
 void RegisterSparseSegmentKernels(KernelRegistry& registry);
 void RegisterStitchKernels(KernelRegistry& registry);

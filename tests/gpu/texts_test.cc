@@ -21,6 +21,7 @@
 #include "gpu/reduction_plan.h"
 #include "gpu/resize_items.h"
 #include "gpu/scan_items.h"
+#include "gpu/search_items.h"
 #include "gpu/segment_items.h"
 #include "gpu/sparse_segment_items.h"
 #include "gpu/top_items.h"
@@ -143,6 +144,16 @@ TEST(ArraySourceTest, EveryTextCompiles) {
   }
   for (const std::string& item : items) ExpectCompiles(ArraySource(item), item);
   std::cout << items.size() << " texts\n";
+}
+
+TEST(SearchSourceTest, EveryTextCompiles) {
+  for (const DType dtype : kDTypes) {
+    for (const std::string op : {"LowerBound", "Bucketize"}) {
+      const DType index = op == "Bucketize" ? DType::kInt32 : DType::kInt64;
+      ASSERT_OK_AND_ASSIGN(const std::string item, SearchItemName(op, dtype, index));
+      ExpectCompiles(ItemSource(item, SearchText()), item);
+    }
+  }
 }
 
 TEST(SegmentSourceTest, EveryTextCompiles) {
