@@ -16,6 +16,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterLossKernels(registry);
   RegisterMoveKernels(registry);
   RegisterNormKernels(registry);
+  RegisterPool3dKernels(registry);
   RegisterPoolKernels(registry);
   RegisterProductKernels(registry);
   RegisterRandomKernels(registry);

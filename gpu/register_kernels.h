@@ -17,6 +17,7 @@ void RegisterIndexKernels(KernelRegistry& registry);
 void RegisterLossKernels(KernelRegistry& registry);
 void RegisterMoveKernels(KernelRegistry& registry);
 void RegisterNormKernels(KernelRegistry& registry);
+void RegisterPool3dKernels(KernelRegistry& registry);
 void RegisterPoolKernels(KernelRegistry& registry);
 void RegisterProductKernels(KernelRegistry& registry);
 void RegisterRandomKernels(KernelRegistry& registry);

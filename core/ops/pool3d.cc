@@ -83,6 +83,27 @@ absl::StatusOr<Pool3dGeometry> PreparePool3dGrad(const Pool3dAttrs& attrs,
   return geometry;
 }
 
+absl::StatusOr<Pool3dGeometry> PrepareMaxPool3dGrad(const Pool3dAttrs& attrs, const Shape& input,
+                                                    const Shape& pooled, const Shape& grad) {
+  FORMWORK_ASSIGN_OR_RETURN(const Pool3dGeometry geometry,
+                            PreparePool3dGrad(attrs, input.dims(), grad.dims()));
+  if (pooled == grad) return geometry;
+  return InvalidArgument("Expected orig_output shape to be ", grad.ToString(), ", but got ",
+                         pooled.ToString());
+}
+
+absl::StatusOr<Pool3dGeometry> PrepareAvgPool3dGrad(const Pool3dAttrs& attrs, const Tensor& sizes,
+                                                    const Shape& grad) {
+  if (sizes.rank() != 1 || sizes.num_elements() != 5) {
+    return InvalidArgument("orig_input_shape must be 1-dimensional and 5 elements");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Dims input, IntegersOf(sizes, "orig_input_shape"));
+  for (const int64_t size : input) {
+    if (size < 0) return InvalidArgument("Expected a non-negative size, got ", size);
+  }
+  return PreparePool3dGrad(attrs, input, grad.dims());
+}
+
 namespace {
 
 absl::Status Pool3dShape(InferenceContext& c) {

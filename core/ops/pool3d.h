@@ -56,5 +56,11 @@ absl::StatusOr<Pool3dGeometry> PreparePool3d(const Pool3dAttrs& attrs,
 absl::StatusOr<Pool3dGeometry> PreparePool3dGrad(const Pool3dAttrs& attrs,
                                                  absl::Span<const int64_t> input,
                                                  absl::Span<const int64_t> grad);
+/// As the ops' kernels know it: of what was pooled and what it became, or of `sizes`, which list
+/// the dimensions of what was.
+absl::StatusOr<Pool3dGeometry> PrepareMaxPool3dGrad(const Pool3dAttrs& attrs, const Shape& input,
+                                                    const Shape& pooled, const Shape& grad);
+absl::StatusOr<Pool3dGeometry> PrepareAvgPool3dGrad(const Pool3dAttrs& attrs, const Tensor& sizes,
+                                                    const Shape& grad);
 
 }  // namespace formwork

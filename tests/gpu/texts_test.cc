@@ -16,6 +16,7 @@
 #include "gpu/item_kernel.h"
 #include "gpu/loss_rows.h"
 #include "gpu/norm_items.h"
+#include "gpu/pool3d_items.h"
 #include "gpu/pool_items.h"
 #include "gpu/random_items.h"
 #include "gpu/reduction_plan.h"
@@ -318,6 +319,15 @@ TEST(PoolSourceTest, EveryTextCompiles) {
     for (const DType dtype : kDTypes) {
       const absl::StatusOr<std::string> item = PoolItemName(op, dtype);
       if (item.ok()) ExpectCompiles(ItemSource(*item, PoolText()), *item);
+    }
+  }
+}
+
+TEST(Pool3dSourceTest, EveryTextCompiles) {
+  for (const std::string op : {"AvgPool3D", "AvgPool3DGrad", "MaxPool3D", "MaxPool3DGrad"}) {
+    for (const DType dtype : {DType::kFloat, DType::kBfloat16}) {
+      ASSERT_OK_AND_ASSIGN(const std::string item, Pool3dItemName(op, dtype));
+      ExpectCompiles(ItemSource(item, Pool3dText()), item);
     }
   }
 }

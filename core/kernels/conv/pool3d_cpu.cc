@@ -179,11 +179,7 @@ absl::StatusOr<KernelFn> MakeMaxGrad(KernelInit& init) {
     const Tensor grad = ctx.input(2);
     FORMWORK_ASSIGN_OR_RETURN(
         const Pool3dGeometry s,
-        PreparePool3dGrad(attrs, ctx.input(0).shape().dims(), grad.shape().dims()));
-    if (ctx.input(1).shape() != grad.shape()) {
-      return InvalidArgument("Expected orig_output shape to be ", grad.shape().ToString(),
-                             ", but got ", ctx.input(1).shape().ToString());
-    }
+        PrepareMaxPool3dGrad(attrs, ctx.input(0).shape(), ctx.input(1).shape(), grad.shape()));
     switch (grad.dtype()) {
       FORMWORK_CASE(float, return (OutputGradient<T, true>(ctx, s, grad)))
       FORMWORK_CASE(bfloat16, return (OutputGradient<T, true>(ctx, s, grad)))
@@ -198,16 +194,8 @@ absl::StatusOr<KernelFn> MakeAvgGrad(KernelInit& init) {
   if (!IsPooled(init.input_dtypes()[1])) return NoSuchType(init, init.input_dtypes()[1]);
   return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
     const Tensor grad = ctx.input(1);
-    const Tensor sizes = ctx.input(0);
-    if (sizes.rank() != 1 || sizes.num_elements() != 5) {
-      return InvalidArgument("orig_input_shape must be 1-dimensional and 5 elements");
-    }
-    FORMWORK_ASSIGN_OR_RETURN(const Dims input, IntegersOf(sizes, "orig_input_shape"));
-    for (const int64_t size : input) {
-      if (size < 0) return InvalidArgument("Expected a non-negative size, got ", size);
-    }
     FORMWORK_ASSIGN_OR_RETURN(const Pool3dGeometry s,
-                              PreparePool3dGrad(attrs, input, grad.shape().dims()));
+                              PrepareAvgPool3dGrad(attrs, ctx.input(0), grad.shape()));
     switch (grad.dtype()) {
       FORMWORK_CASE(float, return (OutputGradient<T, false>(ctx, s, grad)))
       FORMWORK_CASE(bfloat16, return (OutputGradient<T, false>(ctx, s, grad)))
