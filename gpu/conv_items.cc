@@ -55,12 +55,19 @@ std::optional<PatchPlan> PatchPlan::Of(const ConvShape& shape, size_t element_by
   const auto is_whole = [](const ConvAxis& a) {
     return a.taps == 1 && a.stride == 1 && a.input == a.output && a.pad_before == 0;
   };
+  return Of(shape.batch, shape.rows.output * shape.cols.output,
+            shape.filter_elements() / shape.out_channels, shape.out_channels,
+            is_whole(shape.rows) && is_whole(shape.cols), element_bytes);
+}
+
+PatchPlan PatchPlan::Of(int64_t batch, int64_t rows_of_image, int64_t columns, int64_t out_channels,
+                        bool are_images, size_t element_bytes) {
   PatchPlan plan{};
-  plan.rows_of_image = shape.rows.output * shape.cols.output;
-  plan.rows = shape.batch * plan.rows_of_image;
-  plan.columns = shape.filter_elements() / shape.out_channels;
-  plan.out_channels = shape.out_channels;
-  plan.are_images = is_whole(shape.rows) && is_whole(shape.cols);
+  plan.rows_of_image = rows_of_image;
+  plan.rows = batch * plan.rows_of_image;
+  plan.columns = columns;
+  plan.out_channels = out_channels;
+  plan.are_images = are_images;
   plan.element_bytes = element_bytes;
   plan.chunk = plan.rows;
   if (!plan.are_images) {

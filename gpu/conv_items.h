@@ -39,6 +39,9 @@ struct PatchPlan {
 
   /// None where items do it one by one: of groups, of channels first, and of no elements.
   static std::optional<PatchPlan> Of(const ConvShape& shape, size_t element_bytes);
+  /// In chunks, unless the images are the patches.
+  static PatchPlan Of(int64_t batch, int64_t rows_of_image, int64_t columns, int64_t out_channels,
+                      bool are_images, size_t element_bytes);
 
   size_t MemoryBytes() const { return are_images ? 0 : BytesOf(chunk * columns); }
   size_t BytesOf(int64_t elements) const { return static_cast<size_t>(elements) * element_bytes; }
@@ -87,10 +90,26 @@ absl::Status MakePatches(const ConvShape& shape, const PatchPlan& plan, const ch
   });
 }
 
-/// Conv2D. `memory`: plan.MemoryBytes(), here and below; `multiply(PatchProduct)`: after what was
-/// run before. Errors: theirs.
-template <typename Run, typename Multiply>
-absl::Status RunConvByPatches(const ConvShape& shape, const PatchPlan& plan, const char* in,
+/// The gradient of that: what the patches in `memory` say of `out`, the input's gradient. Elements
+/// are of type E.
+template <typename E, typename Run>
+absl::Status TakePatches(const ConvShape& shape, const PatchPlan& plan, const char* memory,
+                         char* out, int64_t first, int64_t rows, Run& run) {
+  const int64_t image = first / plan.rows_of_image;
+  const int64_t images = (first + rows - 1) / plan.rows_of_image - image + 1;
+  const int64_t elements = shape.rows.input * shape.cols.input * shape.in_channels;
+  char* const to = out + plan.BytesOf(image * elements);
+  return run(ConvStage::kUnpatch,
+             formwork_element::UnpatchItem<E>{reinterpret_cast<const E*>(memory),
+                                              reinterpret_cast<E*>(to), first, rows, image,
+                                              ConvSizesOf(shape), first % plan.rows_of_image != 0},
+             static_cast<uint64_t>(images * elements));
+}
+
+/// Conv2D; here and below of any shape that patches are made and taken of. `memory`:
+/// plan.MemoryBytes(); `multiply(PatchProduct)`: after what was run before. Errors: theirs.
+template <typename Of, typename Run, typename Multiply>
+absl::Status RunConvByPatches(const Of& shape, const PatchPlan& plan, const char* in,
                               const char* filter, const char* residual, char* out, char* memory,
                               Run run, Multiply multiply) {
   return ForChunks(plan, [&](int64_t first, int64_t rows) -> absl::Status {
@@ -104,30 +123,22 @@ absl::Status RunConvByPatches(const ConvShape& shape, const PatchPlan& plan, con
 }
 
 /// Conv2DBackpropInput, of elements E: `multiply` by the filter transposed.
-template <typename E, typename Run, typename Multiply>
-absl::Status RunConvInputByPatches(const ConvShape& shape, const PatchPlan& plan,
-                                   const char* filter, const char* dy, char* out, char* memory,
-                                   Run run, Multiply multiply) {
+template <typename E, typename Of, typename Run, typename Multiply>
+absl::Status RunConvInputByPatches(const Of& shape, const PatchPlan& plan, const char* filter,
+                                   const char* dy, char* out, char* memory, Run run,
+                                   Multiply multiply) {
   return ForChunks(plan, [&](int64_t first, int64_t rows) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(multiply({rows, plan.columns, plan.out_channels,
                                        dy + plan.BytesOf(first * plan.out_channels), filter,
                                        nullptr, plan.are_images ? out : memory}));
     if (plan.are_images) return absl::OkStatus();
-    const int64_t image = first / plan.rows_of_image;
-    const int64_t images = (first + rows - 1) / plan.rows_of_image - image + 1;
-    const int64_t elements = shape.rows.input * shape.cols.input * shape.in_channels;
-    char* const to = out + plan.BytesOf(image * elements);
-    return run(ConvStage::kUnpatch,
-               formwork_element::UnpatchItem<E>{
-                   reinterpret_cast<const E*>(memory), reinterpret_cast<E*>(to), first, rows, image,
-                   ConvSizesOf(shape), first % plan.rows_of_image != 0},
-               static_cast<uint64_t>(images * elements));
+    return TakePatches<E>(shape, plan, memory, out, first, rows, run);
   });
 }
 
 /// Conv2DBackpropFilter: `multiply` of the patches transposed.
-template <typename Run, typename Multiply>
-absl::Status RunConvFilterByPatches(const ConvShape& shape, const PatchPlan& plan, const char* in,
+template <typename Of, typename Run, typename Multiply>
+absl::Status RunConvFilterByPatches(const Of& shape, const PatchPlan& plan, const char* in,
                                     const char* dy, char* out, char* memory, Run run,
                                     Multiply multiply) {
   return ForChunks(plan, [&](int64_t first, int64_t rows) -> absl::Status {

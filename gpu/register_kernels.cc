@@ -8,6 +8,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterArrangeKernels(registry);
   RegisterArrayKernels(registry);
   RegisterColorKernels(registry);
+  RegisterConv3dKernels(registry);
   RegisterConvKernels(registry);
   RegisterCropKernels(registry);
   RegisterEinsumKernels(registry);

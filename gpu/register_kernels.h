@@ -9,6 +9,7 @@ namespace formwork {
 void RegisterArrangeKernels(KernelRegistry& registry);
 void RegisterArrayKernels(KernelRegistry& registry);
 void RegisterColorKernels(KernelRegistry& registry);
+void RegisterConv3dKernels(KernelRegistry& registry);
 void RegisterConvKernels(KernelRegistry& registry);
 void RegisterCropKernels(KernelRegistry& registry);
 void RegisterEinsumKernels(KernelRegistry& registry);

@@ -79,8 +79,8 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   RegisterCudaKernels(kernels);
   int tried = 0, refused = 0;
   for (const std::string file :
-       {"elementwise", "nn", "matmul", "array", "array_layout", "cast", "crop", "gather", "image",
-        "image_color", "random", "reduction", "segment"}) {
+       {"elementwise", "nn", "matmul", "array", "array_layout", "cast", "conv3d", "crop", "gather",
+        "image", "image_color", "random", "reduction", "segment"}) {
     std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
     std::stringstream text;
     text << stream.rdbuf();

@@ -9,6 +9,7 @@
 #include "gpu/arrange_items.h"
 #include "gpu/array_items.h"
 #include "gpu/color_items.h"
+#include "gpu/conv3d_items.h"
 #include "gpu/conv_items.h"
 #include "gpu/crop_items.h"
 #include "gpu/cuda_kernel.h"
@@ -344,6 +345,17 @@ TEST(ConvSourceTest, EveryTextCompiles) {
       ExpectCompiles(ItemSource(item, ConvText()), item);
     }
   }
+}
+
+TEST(Conv3dSourceTest, EveryTextCompiles) {
+  std::vector<std::string> items;
+  for (const std::string unit : {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "Bytes16"}) {
+    items.push_back(absl::StrCat("Patch3dItem<", unit, ">"));
+  }
+  for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16}) {
+    items.push_back(Unpatch3dItemName(dtype));
+  }
+  for (const std::string& item : items) ExpectCompiles(ItemSource(item, Conv3dText()), item);
 }
 
 TEST(RandomSourceTest, EveryTextCompiles) {

@@ -19,38 +19,12 @@
 #include "tests/support/run_op_case.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/gpu_cases.h"
+#include "tests/unit/gpu_products.h"
 
 namespace formwork::testing {
 namespace {
 
 namespace element = formwork_element;
-
-const auto kRun = [](ConvStage /*stage*/, const auto& item, uint64_t n) {
-  for (uint64_t i = n; i-- > 0;) item(i);  // In any order.
-  return absl::OkStatus();
-};
-
-// As a matrix product does it, of elements E.
-template <typename E>
-auto Multiplying(bool transposes_x, bool transposes_y) {
-  return [=](const PatchProduct& p) {
-    const auto at = [](const char* of, int64_t i) {
-      return static_cast<double>(element::Widen(reinterpret_cast<const E*>(of)[i]));
-    };
-    for (int64_t i = 0; i < p.m; ++i) {
-      for (int64_t j = 0; j < p.n; ++j) {
-        double sum = p.residual == nullptr ? 0 : at(p.residual, i * p.n + j);
-        for (int64_t k = 0; k < p.k; ++k) {
-          sum += at(p.x, transposes_x ? k * p.m + i : i * p.k + k) *
-                 at(p.y, transposes_y ? j * p.k + k : k * p.n + j);
-        }
-        reinterpret_cast<E*>(p.out)[i * p.n + j] =
-            element::Narrow<E>::Of(static_cast<decltype(element::Widen(E()))>(sum));
-      }
-    }
-    return absl::OkStatus();
-  };
-}
 
 // A convolution as a call finds it, its operands where a GPU has them.
 struct Call {
