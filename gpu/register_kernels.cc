@@ -15,6 +15,7 @@ void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterElementKernels(registry);
   RegisterIndexKernels(registry);
   RegisterLossKernels(registry);
+  RegisterGpuLrnKernels(registry);
   RegisterMoveKernels(registry);
   RegisterNormKernels(registry);
   RegisterPool3dKernels(registry);

@@ -16,6 +16,7 @@ void RegisterEinsumKernels(KernelRegistry& registry);
 void RegisterElementKernels(KernelRegistry& registry);
 void RegisterIndexKernels(KernelRegistry& registry);
 void RegisterLossKernels(KernelRegistry& registry);
+void RegisterGpuLrnKernels(KernelRegistry& registry);
 void RegisterMoveKernels(KernelRegistry& registry);
 void RegisterNormKernels(KernelRegistry& registry);
 void RegisterPool3dKernels(KernelRegistry& registry);

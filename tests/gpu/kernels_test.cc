@@ -80,7 +80,7 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
   int tried = 0, refused = 0;
   for (const std::string file :
        {"elementwise", "nn", "matmul", "array", "array_layout", "cast", "conv3d", "crop", "gather",
-        "image", "image_color", "random", "reduction", "segment"}) {
+        "image", "image_color", "lrn", "random", "reduction", "segment"}) {
     std::ifstream stream(absl::StrCat("tests/ops/", file, ".optest"));
     std::stringstream text;
     text << stream.rdbuf();
