@@ -229,6 +229,12 @@ struct SoftmaxRow {
 // The total of the lanes of one output, for all of them.
 template <typename T, typename Join>
 __device__ T JoinLanes(T mine, T* shared, const ReduceBlock& block, Join join) {
+  if (block.side_by_side && block.lanes <= 32) {  // Of a warp, which needs no memory for it.
+    for (unsigned half = block.lanes / 2; half > 0; half /= 2) {
+      mine = join(mine, __shfl_xor_sync(0xffffffff, mine, half));
+    }
+    return mine;
+  }
   const unsigned output = block.OutputOf(threadIdx.x), lane = block.LaneOf(threadIdx.x);
   shared[threadIdx.x] = mine;
   __syncthreads();

@@ -33,8 +33,9 @@ constexpr ReductionOp kOps[] = {
 };
 
 constexpr uint64_t kBlock = 256;
-constexpr uint64_t kEntriesOfLane = 8;  // That a thread sums at least, where there are so many.
-constexpr uint64_t kSideBySide = 32;    // Threads that read one line of memory.
+constexpr uint64_t kEntriesOfLane = 8;    // That a thread sums at least, where there are so many.
+constexpr uint64_t kSideBySide = 32;      // Threads that read one line of memory.
+constexpr int64_t kLongestOfWarp = 2048;  // Of rows that are read more than once.
 
 // Threads for each output, and in what order.
 ReduceBlock BlockOf(uint64_t reduced, uint64_t inner) {
@@ -163,7 +164,10 @@ std::string LayerNormSource(DType dtype) {
 }
 
 formwork_element::ReduceBlock SoftmaxBlock(int64_t n) {
-  return BlockOf(static_cast<uint64_t>(n), 1);
+  ReduceBlock block = BlockOf(static_cast<uint64_t>(n), 1);
+  // A warp joins what its threads have without waiting for others.
+  if (n <= kLongestOfWarp) block.lanes = std::min(block.lanes, 32u);
+  return block;
 }
 
 size_t PartialBytes(const ReductionOp& op, DType in) {

@@ -283,6 +283,10 @@ TEST(ReduceSourceTest, EveryTextCompiles) {
       ++compiled;
     }
   }
+  for (const DType dtype : {DType::kFloat, DType::kHalf, DType::kBfloat16}) {
+    ExpectCompiles(LayerNormSource(dtype), absl::StrCat("layer norm of ", DTypeName(dtype)));
+    ++compiled;
+  }
   std::cout << compiled << " texts\n";
 }
 
