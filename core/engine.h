@@ -109,6 +109,9 @@ struct EngineOptions {
   /// After so long the device is taken to be lost where it has not answered, or nothing that calls
   /// wait for has gone on there. Zero: never for that.
   absl::Duration device_stall;
+  /// Of the device's memory, that all work which is captured to be enqueued as one (a CUDA graph)
+  /// may have; 0: none is captured.
+  size_t max_captured_bytes = 0;
   /// Of the device, that one call may use, where parts of it have so much to do
   /// (core/plan/streams.h); 0: chosen.
   int streams_per_call = 0;
@@ -379,6 +382,8 @@ struct EngineStats {
   uint64_t device_memory_used_bytes = 0;
   uint64_t device_memory_limit_bytes = 0;
   bool device_lost = false;
+  /// Of a device: calls whose work was captured, and those that enqueued captured work.
+  int64_t calls_captured = 0, calls_repeated = 0;
   SnapshotStats snapshots;
   CommitStats commits;
   /// Nodes of plans, by op, that run on the host because the device has no kernel for them.

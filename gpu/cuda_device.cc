@@ -92,11 +92,11 @@ absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal) {
     return absl::UnavailableError(
         absl::StrCat("CUDA: there is no such GPU: ordinal=", ordinal, " GPUs=", count));
   }
-  auto context = std::make_shared<CudaContext>(ordinal);
-  FORMWORK_RETURN_IF_ERROR(context->Use());
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaSetDevice(ordinal));
   FORMWORK_RETURN_IF_ERROR(KeepFreedMemory(ordinal));
   size_t free_bytes = 0, all_bytes = 0;
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
+  auto context = std::make_shared<CudaContext>(ordinal, free_bytes);
   return std::make_unique<CudaDevice>(std::move(context), free_bytes);
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "gpu/cuda_stream.h"
 
 namespace formwork {
 namespace {
@@ -38,6 +39,24 @@ CudaContext::~CudaContext() {
 absl::Status CudaContext::Use() const {
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaSetDevice(ordinal_));
   return absl::OkStatus();
+}
+
+void CudaContext::Know(CudaQueue* queue) {
+  absl::MutexLock lock(&queues_mutex_);
+  queues_.insert(queue);
+}
+
+void CudaContext::Forget(CudaQueue* queue) {
+  absl::MutexLock lock(&queues_mutex_);
+  queues_.erase(queue);
+}
+
+void CudaContext::GiveKeptBack() {
+  {
+    absl::MutexLock lock(&queues_mutex_);
+    for (CudaQueue* queue : queues_) queue->GiveKeptBack();
+  }
+  health_.Note(CudaStatus(cudaDeviceSynchronize(), "cudaDeviceSynchronize"));
 }
 
 absl::StatusOr<cudaEvent_t> CudaContext::TakeEvent() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -18,17 +19,26 @@
 
 namespace formwork {
 
+class CudaQueue;
+
 /// What the streams, events and memory of one GPU share. Thread-safe. The device owns it, and holds
 /// on to it until the last of them is gone.
 class CudaContext : public std::enable_shared_from_this<CudaContext> {
  public:
-  explicit CudaContext(int ordinal) : ordinal_(ordinal) {}
+  /// `memory_bytes`: of the GPU, that are free.
+  CudaContext(int ordinal, size_t memory_bytes) : ordinal_(ordinal), most_kept_(memory_bytes / 8) {}
   ~CudaContext();
 
   int ordinal() const { return ordinal_; }
   CudaHealth& health() { return health_; }
   /// Makes the GPU the calling thread's current one.
   absl::Status Use() const;
+  /// What a stream may keep of memory that it does not use.
+  size_t most_kept() const { return most_kept_; }
+  void Know(CudaQueue* queue);  ///< Until Forget.
+  void Forget(CudaQueue* queue);
+  /// Has all streams give back what they keep, and waits for the GPU, so that it is there.
+  void GiveKeptBack();
   absl::StatusOr<cudaEvent_t> TakeEvent();
   /// An event that something still waits for may go back: a wait is for what was recorded before.
   void GiveEvent(cudaEvent_t event);
@@ -46,7 +56,10 @@ class CudaContext : public std::enable_shared_from_this<CudaContext> {
   void GiveFailureWord(FailureWord* word);
 
   const int ordinal_;
+  const size_t most_kept_;
   CudaHealth health_;
+  absl::Mutex queues_mutex_;  // Before the queues' own.
+  absl::flat_hash_set<CudaQueue*> queues_ ABSL_GUARDED_BY(queues_mutex_);
   absl::Mutex mutex_;
   std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
   std::vector<FailureWord*> failure_words_ ABSL_GUARDED_BY(mutex_);  // That nobody uses.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/numeric/bits.h"
 #include "core/base/status.h"
 #include "gpu/item_kernel.h"
@@ -9,8 +10,8 @@
 namespace formwork {
 namespace {
 
-// Of what a stream keeps: larger blocks are worth a call of CUDA's.
-constexpr size_t kLargestKept = size_t{4} << 20;
+// Larger blocks than this are as large as was asked for; of the others few sizes are kept.
+constexpr size_t kLargestRounded = size_t{4} << 20;
 // What is pinned is nobody else's on this machine.
 constexpr size_t kLargestPinned = size_t{16} << 20;
 constexpr size_t kSmallestBlock = 512;
@@ -56,7 +57,9 @@ absl::StatusOr<std::shared_ptr<CudaQueue>> CudaQueue::Make(std::shared_ptr<CudaC
   FORMWORK_RETURN_IF_ERROR(context->Use());
   cudaStream_t stream = nullptr;
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return std::shared_ptr<CudaQueue>(new CudaQueue(std::move(context), stream));
+  std::shared_ptr<CudaQueue> queue(new CudaQueue(std::move(context), stream));
+  queue->context_->Know(queue.get());
+  return queue;
 }
 
 void* KeptBlocks::Take(size_t bytes) {
@@ -77,7 +80,7 @@ bool KeptBlocks::Keep(void* data, size_t bytes) {
 
 size_t CudaQueue::TakenBytes(size_t bytes) {
   if (bytes <= kSmallestBlock) return kSmallestBlock;
-  if (bytes > kLargestKept) return bytes;
+  if (bytes > kLargestRounded) return bytes;
   const size_t quarter = absl::bit_floor(bytes) / 4;
   return (bytes + quarter - 1) / quarter * quarter;
 }
@@ -89,14 +92,34 @@ absl::StatusOr<void*> CudaQueue::Take(size_t bytes) {
   }
   FORMWORK_RETURN_IF_ERROR(context_->Use());
   void* data = nullptr;
+  const cudaError_t error = cudaMallocAsync(&data, bytes, stream_);
+  if (error == cudaSuccess) return data;
+  if (error != cudaErrorMemoryAllocation) return CudaStatus(error, "cudaMallocAsync");
+  static_cast<void>(cudaGetLastError());
+  // What other streams keep may be enough, once what is enqueued there has run.
+  context_->GiveKeptBack();
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaMallocAsync(&data, bytes, stream_));
   return data;
+}
+
+void CudaQueue::GiveKeptBack() {
+  absl::MutexLock lock(&mutex_);
+  FreeKept();
+}
+
+void CudaQueue::FreeKept() {
+  kept_.Clear([this](void* data, size_t /*bytes*/) {
+    context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
+  });
 }
 
 void CudaQueue::Give(void* data, size_t bytes) {
   {
     absl::MutexLock lock(&mutex_);
-    if (bytes <= kLargestKept && kept_.Keep(data, bytes)) return;
+    if (kept_.Keep(data, bytes)) return;
+    // Sizes that nobody asks for any more must not stay for ever.
+    FreeKept();
+    if (kept_.Keep(data, bytes)) return;
   }
   context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
 }
@@ -121,11 +144,10 @@ void CudaQueue::GivePinned(void* data, size_t bytes) {
 }
 
 CudaQueue::~CudaQueue() {
+  context_->Forget(this);
+  GiveKeptBack();
   {
     absl::MutexLock lock(&mutex_);
-    kept_.Clear([this](void* data, size_t /*bytes*/) {
-      context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
-    });
     pinned_.Clear([this](void* data, size_t bytes) { context_->GivePinned(data, bytes); });
   }
   // Returns at once; CUDA lets what is enqueued finish.
@@ -157,6 +179,10 @@ void CudaStream::Launch(const BufferAccess& /*access*/, absl::AnyInvocable<absl:
   absl::Status status = queue_->context()->Use();
   if (status.ok()) status = work();
   queue_->Fail(status);
+  if (capture_ == nullptr || !status.ok()) return;
+  captures_ = true;
+  captured_.Update(work());
+  captures_ = false;
 }
 
 EventRef CudaStream::Record() {
@@ -173,7 +199,10 @@ void CudaStream::Wait(const EventRef& event) {
 void CudaStream::Copy(const Buffer& src, Buffer& dst) {
   if (!queue_->status().ok()) return;
   absl::Status status = queue_->context()->Use();
-  if (status.ok()) status = CopyOn(queue_->stream(), src, dst);
+  if (status.ok()) status = CopyOn(current(), src, dst);
+  if (capture_ != nullptr && !captures_ && src.on_device() && dst.on_device()) {
+    captured_.Update(CopyOn(capture_, src, dst));
+  }
   // The host's memory has been read or written by now if it is pageable; what is pinned is freed in
   // the stream's order.
   queue_->Fail(status);
@@ -213,14 +242,70 @@ void CudaStream::CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& 
   if (status.ok()) status = queue_->context()->Use();
   if (status.ok()) {
     // Any step that has failed is one before this.
-    status =
-        EnqueueUnitCopy(*copy, src.data(), dst.data(), {word.of_kernels(), 0}, queue_->stream());
+    status = EnqueueUnitCopy(*copy, src.data(), dst.data(), {word.of_kernels(), 0}, current());
+  }
+  queue_->Fail(status);
+}
+
+namespace {
+
+class CudaGraph final : public CapturedWork {
+ public:
+  explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
+  // What goes wrong is a lost device, of which whoever uses it next is told.
+  ~CudaGraph() override { static_cast<void>(cudaGraphExecDestroy(graph_)); }
+  cudaGraphExec_t graph() const { return graph_; }
+
+ private:
+  const cudaGraphExec_t graph_;
+};
+
+}  // namespace
+
+CudaStream::~CudaStream() {
+  if (capture_ != nullptr) static_cast<void>(EndCapture());
+}
+
+// Not on the queue's own stream, where the work runs meanwhile. Relaxed, so that what kernels do
+// beside launching, such as loading code, is no concern of the capture's.
+bool CudaStream::BeginCapture() {
+  if (!queue_->context()->Use().ok() ||
+      cudaStreamCreateWithFlags(&capture_, cudaStreamNonBlocking) != cudaSuccess) {
+    return false;
+  }
+  captured_ = absl::OkStatus();
+  if (cudaStreamBeginCapture(capture_, cudaStreamCaptureModeRelaxed) == cudaSuccess) return true;
+  static_cast<void>(cudaStreamDestroy(std::exchange(capture_, nullptr)));
+  return false;
+}
+
+absl::StatusOr<std::unique_ptr<CapturedWork>> CudaStream::EndCapture() {
+  if (capture_ == nullptr) return InvalidArgument("EndCapture: nothing is captured");
+  const cudaStream_t stream = std::exchange(capture_, nullptr);
+  cudaGraph_t graph = nullptr;
+  const absl::Cleanup destroy = [&] {
+    if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+    static_cast<void>(cudaStreamDestroy(stream));
+  };
+  captured_.Update(CudaStatus(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture"));
+  FORMWORK_RETURN_IF_ERROR(captured_);
+  cudaGraphExec_t made = nullptr;
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&made, graph, 0));
+  return std::make_unique<CudaGraph>(made);
+}
+
+void CudaStream::Replay(CapturedWork& work) {
+  if (!queue_->status().ok()) return;
+  absl::Status status = queue_->context()->Use();
+  if (status.ok()) {
+    status = CudaStatus(cudaGraphLaunch(static_cast<CudaGraph&>(work).graph(), queue_->stream()),
+                        "cudaGraphLaunch");
   }
   queue_->Fail(status);
 }
 
 cudaStream_t CudaStreamOf(const Stream& stream) {
-  return static_cast<const CudaStream&>(stream.inner()).queue()->stream();
+  return static_cast<const CudaStream&>(stream.inner()).current();
 }
 
 }  // namespace formwork

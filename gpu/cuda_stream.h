@@ -31,6 +31,7 @@ class KeptBlocks {
       for (void* data : blocks) free(data, bytes);
     }
     blocks_.clear();
+    bytes_ = 0;
   }
 
  private:
@@ -57,27 +58,32 @@ class CudaQueue final {
     if (status_.ok()) status_ = status;
   }
 
-  /// Memory for what is enqueued from here on: `bytes`, as TakenBytes says. Small blocks that were
-  /// given back are taken first, which CUDA is not asked for: its pools are under a lock that all
-  /// streams share. Errors: kResourceExhausted.
+  /// Memory for what is enqueued from here on: `bytes`, as TakenBytes says. Blocks of that size
+  /// that were given back are taken first, which CUDA is not asked for: its pools are under a lock
+  /// that all streams share, and put large blocks together anew. Where CUDA has no more, what all
+  /// streams keep goes back to it. Errors: kResourceExhausted.
   absl::StatusOr<void*> Take(size_t bytes);
   /// Once what is enqueued has run. Errors are the context's.
   void Give(void* data, size_t bytes);
   /// The same of pinned host memory. Null: there is none.
   void* TakePinned(size_t bytes);
   void GivePinned(void* data, size_t bytes);
+  /// Nothing is kept any more of what has been.
+  void GiveKeptBack();
   /// What is taken for a block: at most a quarter more.
   static size_t TakenBytes(size_t bytes);
 
  private:
   CudaQueue(std::shared_ptr<CudaContext> context, cudaStream_t stream)
-      : context_(std::move(context)), stream_(stream) {}
+      : context_(std::move(context)), stream_(stream), kept_(context_->most_kept()) {}
+
+  void FreeKept() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<CudaContext> context_;
   const cudaStream_t stream_;
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  KeptBlocks kept_ ABSL_GUARDED_BY(mutex_){size_t{32} << 20};
+  KeptBlocks kept_ ABSL_GUARDED_BY(mutex_);
   KeptBlocks pinned_ ABSL_GUARDED_BY(mutex_){size_t{32} << 20};
 };
 
@@ -85,6 +91,7 @@ class CudaStream final : public Stream {
  public:
   CudaStream(std::shared_ptr<CudaQueue> queue, CudaCompletion& completion)
       : queue_(std::move(queue)), completion_(completion) {}
+  ~CudaStream() override;
 
   const std::shared_ptr<CudaQueue>& queue() const { return queue_; }
 
@@ -97,10 +104,19 @@ class CudaStream final : public Stream {
   BufferBlock* TakePinned(size_t bytes) override;
   absl::StatusOr<std::shared_ptr<FailureWord>> NewFailureWord() override;
   void CopyUnlessFailed(FailureWord& word, const Buffer& src, Buffer& dst) override;
+  bool BeginCapture() override;
+  absl::StatusOr<std::unique_ptr<CapturedWork>> EndCapture() override;
+  void Replay(CapturedWork& work) override;
+
+  /// Where what is launched enqueues now: the queue, or the stream that captures it.
+  cudaStream_t current() const { return captures_ ? capture_ : queue_->stream(); }
 
  private:
   const std::shared_ptr<CudaQueue> queue_;
   CudaCompletion& completion_;
+  cudaStream_t capture_ = nullptr;  // One of its own, while something is captured;
+  bool captures_ = false;           // while what is enqueued is.
+  absl::Status captured_;           // How that went so far.
 };
 
 /// The memory of `device`, a GPU, in the order of the block's stream: from CUDA's own pool, of

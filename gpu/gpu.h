@@ -18,8 +18,8 @@ namespace formwork {
 absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal);
 
 /// What a part of a graph must have to do, in EstimateWork's nanoseconds, which are a CPU's, to be
-/// worth a stream of its own: some 10 us of a GPU's time, for its event and waits take the host 3 us
-/// beside what the launches do.
+/// worth a stream of its own: some 10 us of a GPU's time, for its event and waits take the host 3
+/// us beside what the launches do.
 inline constexpr double kLeastGpuStreamWork = 20e6;
 
 /// Kernels that are compiled from now on are kept in `folder`, and found there (code_cache.h).

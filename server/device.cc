@@ -51,6 +51,7 @@ void UseDevice(Device& device, EngineOptions* options) {
   if (options->device_memory_limit_bytes == 0) {
     options->device_memory_limit_bytes = device.memory_bytes() / 10 * 9;
   }
+  options->max_captured_bytes = options->device_memory_limit_bytes / 16;
 #ifdef FORMWORK_CUDA
   if (options->least_stream_work == 0) options->least_stream_work = kLeastGpuStreamWork;
   if (!options->data_dir.empty()) KeepCudaCode(options->data_dir + "/gpu-kernels");

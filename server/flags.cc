@@ -260,6 +260,8 @@ void AddDevice(CLI::App& app, ServerOptions& options) {
       "Seconds after which a device is taken to be lost that does not answer, or on which nothing "
       "that is waited for has gone on; 0: never")
       ->check(Seconds(kDay));
+  Add(app, "--cuda-graphs", options.cuda_graphs,
+      "Whether calls of the same shapes enqueue their work on a GPU as one CUDA graph");
   Add(app, "--gpu-memory-bytes", options.engine.device_memory_limit_bytes,
       "Most memory of a GPU (as 16G, too); 0: nine tenths of what is free at the start")
       ->transform(Bytes(0, kMostBytes));

@@ -35,6 +35,7 @@ struct ServerOptions {
   double answer_ttl_seconds = 600;            ///< EngineOptions::answer_ttl.
   std::string device = "cpu";                 ///< As OpenDevice (device.h) takes it.
   double device_stall_seconds = 120;          ///< EngineOptions::device_stall; 0: never.
+  bool cuda_graphs = true;                    ///< False: EngineOptions::max_captured_bytes is 0.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -45,6 +45,12 @@ struct BufferAccess {
   absl::InlinedVector<const Buffer*, 4> writes;
 };
 
+/// Work that has been captured (Stream::BeginCapture), to be enqueued as one by Stream::Replay.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+};
+
 /// A queue that runs what is enqueued in order. Nothing here waits for the device, except copies
 /// from and to pageable host memory on a GPU.
 ///
@@ -99,6 +105,20 @@ class Stream {
   /// outlives it. Only in what Launch is given.
   virtual void CopyUnlessFailed(FailureWord& /*word*/, const Buffer& /*src*/, Buffer& /*dst*/) {
     Launch({}, [] { return absl::UnimplementedError("CopyUnlessFailed: it does not enqueue"); });
+  }
+
+  /// From now on until EndCapture what Launch is given is called a second time, and what it
+  /// enqueues then does not run but is captured; so are copies between buffers of the device.
+  /// False: this device captures nothing. Of a stream that one thread uses at a time.
+  virtual bool BeginCapture() { return false; }
+  /// Errors: what was enqueued cannot be captured, which does it no harm.
+  virtual absl::StatusOr<std::unique_ptr<CapturedWork>> EndCapture() {
+    return absl::UnimplementedError("EndCapture: this device captures nothing");
+  }
+  /// Enqueues what has been captured on a stream of this device, with the same memory, for whose
+  /// being there the caller sees. `work` must not be running still, and outlives its running.
+  virtual void Replay(CapturedWork& /*work*/) {
+    Launch({}, [] { return absl::UnimplementedError("Replay: this device captures nothing"); });
   }
 };
 

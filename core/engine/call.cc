@@ -181,19 +181,61 @@ absl::StatusOr<Execution::State> CallTask::RunSlice() {
         if (!resumed) {
           FORMWORK_RETURN_IF_ERROR(OpenStream(program().num_streams));
           running.call.set_streams(streams());
-          running.frame = frames().Take();
           running.outputs.resize(program().results.size());
+          FORMWORK_ASSIGN_OR_RETURN(const bool repeats, RepeatEarlier());
+          if (repeats) return Execution::State::kFinished;
+          running.frame = frames().Take();
           running.execution.emplace(program(), *running.frame, running.call,
                                     absl::MakeSpan(values_), recorder_.get());
           running.execution->set_regions(places_.get());
+          BeginCapture();
         }
         FORMWORK_ASSIGN_OR_RETURN(const Execution::State state,
                                   running.execution->Run(absl::MakeSpan(running.outputs), Slice()));
         if (state != Execution::State::kFinished) SettleThreadHeap();
         return state;
       });
+  const bool over = !ended.ok() || *ended == Execution::State::kFinished;
+  if (over && running.capture) EndCapture(ended.ok());
   running.nanos += absl::GetCurrentTimeNanos() - start;
   return ended;
+}
+
+absl::StatusOr<bool> CallTask::RepeatEarlier() {
+  if (streams() == nullptr || !may_be_captured()) return false;
+  CapturedRuns& runs = *bound().captured;
+  std::unique_ptr<CapturedRun> run = runs.Take(values_);
+  if (run == nullptr) return false;
+  if (!run->CanRepeat(ticket_)) {
+    runs.Return(std::move(run), /*repeated=*/false);
+    return false;
+  }
+  running_->captured = std::move(run);
+  if (stop_.Poll()) return stop_.status();
+  FORMWORK_RETURN_IF_ERROR(running_->captured->Enqueue(values_, running_->call, ticket_,
+                                                       absl::MakeSpan(running_->outputs)));
+  if (running_->captured->has_effects()) stop_.NoteEffect();
+  engine_.calls_repeated_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void CallTask::BeginCapture() {
+  if (streams() == nullptr || !may_be_captured() || !bound().captured->WantsCapture()) return;
+  running_->capture.emplace(*engine_.device_memory_, engine_.capture_room_, running_->frame->slots,
+                            program().arg_dtypes.size());
+  if (running_->capture->Begin(*streams(), ticket_)) return;
+  running_->capture.reset();
+  bound().captured->NoteCaptured(nullptr);
+}
+
+void CallTask::EndCapture(bool finished) {
+  std::unique_ptr<CapturedRun> run =
+      running_->capture->End(program(), *streams(), ticket_, running_->outputs);
+  if (!finished) run = nullptr;
+  running_->capture.reset();
+  bound().captured->NoteCaptured(run.get());
+  if (run != nullptr) engine_.calls_captured_.fetch_add(1, std::memory_order_relaxed);
+  running_->captured = std::move(run);
 }
 
 void CallTask::Stop(absl::Status status) {
@@ -240,6 +282,7 @@ Effects CallTask::EffectsOf(bool past_last) {
 void CallTask::Finish(absl::Status status) {
   const EngineFunction& function = bound();
   Running& running = *running_;
+  if (running.capture) EndCapture(/*finished=*/false);  // It was stopped on its way.
   if (streams() != nullptr && !FinishOnStream(status)) return;
   BeginPhase("answer");
   result_.status = std::move(status);
@@ -284,6 +327,13 @@ void CallTask::Finish(absl::Status status) {
     // Rising at once, falling slowly: one slow call is enough to leave the caller's thread.
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
     if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
+  }
+  if (running.captured != nullptr) {
+    if (result_.status.ok()) {
+      function.captured->Return(std::move(running.captured), /*repeated=*/true);
+    } else {  // A failure word says so still.
+      function.captured->NoteLost();
+    }
   }
   if (streams() != nullptr) CloseStream();
   running_.reset();

@@ -63,6 +63,16 @@ class CallTask final : public TaskOf<CallResult> {
   // It is about to leave its thread, or is back, as its timeline shows it.
   void BeginAway(Timeline::Kind kind, absl::string_view name, absl::string_view reason);
   void EndAway();
+  // Whether its work may be what an earlier call's was, or a later one's.
+  bool may_be_captured() const {
+    return bound().captured != nullptr && places_ == nullptr && relaxed_ == nullptr &&
+           recorder_ == nullptr && !spec_.atomic && engine_.capture_room_.most_bytes > 0;
+  }
+  // True where it has enqueued, as one, what an earlier call had been captured to do.
+  absl::StatusOr<bool> RepeatEarlier();
+  // Of one whose first step is next; and once the last one has been issued.
+  void BeginCapture();
+  void EndCapture(bool finished);
   // Goes on until it has ended, or its thread is to go to others.
   absl::StatusOr<Execution::State> RunSlice();
   // Once all is enqueued, with how the host fared, and again where it has left its thread.
@@ -103,7 +113,9 @@ class CallTask final : public TaskOf<CallResult> {
     std::optional<Execution> execution;
     int64_t nanos = 0;  // On threads.
     // On a device:
-    std::optional<absl::Status> issued;  // How the host fared, once all is enqueued.
+    std::optional<absl::Status> issued;     // How the host fared, once all is enqueued.
+    std::optional<RunCapture> capture;      // While it is captured.
+    std::unique_ptr<CapturedRun> captured;  // What its work is, until that has run.
   };
 
   CallSpec spec_;

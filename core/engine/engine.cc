@@ -162,6 +162,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
   }
   device_memory_.emplace(options_.device->allocator(), device_budget_ ? *device_budget_ : memory_);
   streams_.emplace(*options_.device);
+  capture_room_.most_bytes = options_.max_captured_bytes;
   (options_.register_device_kernels == nullptr ? &RegisterCpuKernels
                                                : options_.register_device_kernels)(device_kernels_);
   device_watch_.emplace(*options_.device, options_.device_stall,
@@ -454,6 +455,8 @@ EngineStats EngineImpl::Stats() {
     stats.memory_refusals += device_budget_->refusals();
   }
   stats.device_lost = device_lost_.load(std::memory_order_relaxed);
+  stats.calls_captured = calls_captured_.load(std::memory_order_relaxed);
+  stats.calls_repeated = calls_repeated_.load(std::memory_order_relaxed);
   if (snapshots_ != nullptr) stats.snapshots = snapshots_->stats();
   if (commits_ != nullptr) stats.commits = commits_->stats();
   absl::MutexLock lock(&plans_mutex_);

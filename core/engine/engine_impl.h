@@ -31,6 +31,7 @@
 #include "core/resource/kept_tensors.h"
 #include "core/resource/resource_store.h"
 #include "core/runtime/call.h"
+#include "core/runtime/captured_run.h"
 #include "core/runtime/deadline_watch.h"
 #include "core/runtime/device_watch.h"
 #include "core/runtime/executor.h"
@@ -66,11 +67,13 @@ class RelaxedForm;
 struct EngineFunction final : ConcreteFunction {
   explicit EngineFunction(std::shared_ptr<const Plan> made) : frames(made) {
     plan = std::move(made);
+    if (CapturedRuns::MayBeCaptured(*plan)) captured = std::make_unique<CapturedRuns>();
   }
 
   const Plan& program() const { return *plan; }
 
   mutable FramePool frames;
+  std::unique_ptr<CapturedRuns> captured;  ///< Null: no call of it can be captured.
   /// Whether each call does about the same work: no input's or variable's shape is left open, and
   /// no value decides on a size.
   bool fixed_work = false;
@@ -305,6 +308,8 @@ class EngineImpl final : public Engine {
   HostAllocator allocator_;                    // Before all that holds tensors.
   std::optional<MemoryBudget> device_budget_;  // Where the device's memory has a limit of its own.
   std::optional<DeviceAllocator> device_memory_;  // Of options_.device; as well.
+  CaptureRoom capture_room_;                      // Of that.
+  std::atomic<int64_t> calls_captured_{0}, calls_repeated_{0};
   OpRegistry ops_;
   KernelRegistry kernels_{ops_};
   KernelRegistry device_kernels_{ops_};  // Of options_.device.

@@ -341,8 +341,10 @@ bool Task::Park(size_t bytes) {
 std::optional<absl::Status> Task::OnceReady(size_t bytes, absl::FunctionRef<absl::Status()> step) {
   absl::Status status = step();
   while (IsWaiting(status)) {
-    if (Park(bytes)) return std::nullopt;
-    streams()->Block();
+    if (!streams()->HappensSoon(pool().work_waits())) {
+      if (Park(bytes)) return std::nullopt;
+      streams()->Block();
+    }
     status = step();
   }
   return status;

@@ -37,6 +37,7 @@ class Issue {
   absl::Status Run() {
     for (int i = 0; i < ctx_.num_inputs(); ++i) {
       const Tensor& input = ctx_.input(i);
+      streams_.CheckCaptured(input);
       if (input.dtype() == DType::kResource && input.num_elements() != 1) {
         return InvalidArgument("resource must be a single handle: shape=",
                                input.shape().ToString());
@@ -49,6 +50,7 @@ class Issue {
                                              true) != node_.host_outputs.end()) {
       return RunOnHost();
     }
+    if (node_.op->effect == Effect::kRandom) streams_.AbandonCapture();
     // Its place in a sequence is taken when it is issued; work that computes runs later.
     if (node_.op->effect == Effect::kRandom && !streams_.stream().enqueues()) return RunOnHost();
     const bool has_handles = std::find(node_.input_dtypes.begin(), node_.input_dtypes.end(),
@@ -86,7 +88,8 @@ class Issue {
     // What a kernel may yet say about an earlier step would have to be looked at on the device; and
     // what other streams have read is not the variable's stream's.
     const bool is_own = ctx_.inputs()[1].owned && value.on_device() && value.unique() &&
-                        !streams_.several() && streams_.status()->word() == nullptr;
+                        !streams_.several() && streams_.capture() == nullptr &&
+                        streams_.status()->word() == nullptr;
     return is_own ? stores_.TakeOver(Handle(0), ctx_.TakeInput(1)) : stores_.Copy(Handle(0), value);
   }
 
@@ -277,6 +280,7 @@ class Issue {
 
   // Runs the kernel here, once the inputs are.
   absl::Status RunOnHost() {
+    streams_.AbandonCapture();
     if (node_.host_kernel == nullptr) {
       return Unimplemented(node_.op->name, ": the host has no kernel, and values decide on shapes");
     }
@@ -372,6 +376,8 @@ KernelFn MakeHostStep(DeviceNode node, bool after_work) {
   return KernelFn([node = std::move(node), after_work](KernelContext& ctx) -> absl::Status {
     StreamScope& streams = *ctx.call().streams();
     if (after_work) FORMWORK_RETURN_IF_ERROR(streams.Ready());
+    StreamCapture* const capture = streams.capture();
+    if (capture != nullptr && !capture->NoteHostStep(node, ctx)) streams.AbandonCapture();
     const absl::Status status = (*node.host_kernel)(ctx);
     if (IsWaiting(status)) return status;
     if (!status.ok()) return AtNode(node, streams.calls(), status);

@@ -5,11 +5,15 @@
 #include <optional>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "core/tensor/bools.h"
 
 namespace formwork {
 namespace {
+
+// What a small model's step takes: on a GPU two changes of threads take 40 us and more.
+constexpr absl::Duration kSoon = absl::Microseconds(200);
 
 // Steps that are enqueued before those of the window before them must have run.
 constexpr int kMostInWindow = 512;
@@ -87,8 +91,25 @@ absl::StatusOr<FailureWord*> EnqueuedStatus::MayFail(Stream& stream, int64_t ste
   if (word_ == nullptr) {
     FORMWORK_ASSIGN_OR_RETURN(word_, stream.NewFailureWord());
   }
-  may_fail_.push_back({step, std::move(explain), effects});
+  may_fail_.push_back({step, std::make_shared<const Explain>(std::move(explain)), effects});
+  if (keeps_) kept_.push_back(may_fail_.back());
   return word_.get();
+}
+
+void EnqueuedStatus::KeepFailures() {
+  absl::MutexLock lock(&mutex_);
+  keeps_ = true;
+}
+
+EnqueuedStatus::Failures EnqueuedStatus::kept_failures() const {
+  absl::MutexLock lock(&mutex_);
+  return {word_, kept_};
+}
+
+void EnqueuedStatus::Repeat(const Failures& failures) {
+  absl::MutexLock lock(&mutex_);
+  word_ = failures.word;
+  may_fail_.assign(failures.steps.begin(), failures.steps.end());
 }
 
 FailureWord* EnqueuedStatus::word() const {
@@ -97,7 +118,7 @@ FailureWord* EnqueuedStatus::word() const {
 }
 
 bool EnqueuedStatus::Collect(int64_t step) {
-  std::optional<MayFailStep> failed;
+  std::optional<Failures::Step> failed;
   uint64_t where = 0;
   {
     absl::MutexLock lock(&mutex_);
@@ -111,7 +132,7 @@ bool EnqueuedStatus::Collect(int64_t step) {
     where = word_->where;
   }
   // Else it has been collected before, if there is one.
-  if (failed) Fail(failed->step, failed->explain(where), failed->effects);
+  if (failed) Fail(failed->step, (*failed->explain)(where), failed->effects);
   return true;
 }
 
@@ -136,7 +157,8 @@ void StreamScope::WaitForPoint(size_t number) {
 
 absl::StatusOr<Tensor> StreamScope::Allocate(DType dtype, const Shape& shape) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor tensor,
-                            Tensor::Allocate(memory_, dtype, shape, &streams_.stream()));
+                            Tensor::Allocate(memory(), dtype, shape, &streams_.stream()));
+  if (capture_ != nullptr && !capture_->memory().complete()) AbandonCapture();
   if (streams_.size() == 1) return tensor;
   const BufferBlock* const block = tensor.buffer().block();
   ticket_.Forget(block);
@@ -164,9 +186,43 @@ void StreamScope::LetGo() {
 
 absl::StatusOr<Tensor> StreamScope::ToDevice(const Tensor& value) {
   if (value.on_device()) return value;
+  const std::optional<size_t> number =
+      capture_ == nullptr ? std::nullopt : capture_->ValueOf(value);
+  if (!number) AbandonCapture();
   FORMWORK_ASSIGN_OR_RETURN(Tensor copy, Allocate(value.dtype(), value.shape()));
   FORMWORK_RETURN_IF_ERROR(EnqueueCopy(value, copy, streams_.stream(), host_));
+  if (capture_ != nullptr) capture_->NoteUpload(*number, copy);
   return copy;
+}
+
+absl::Status StreamScope::Upload(const Tensor& value, const Tensor& to) {
+  return EnqueueCopy(value, to, streams_.stream(), host_);
+}
+
+bool StreamScope::BeginCapture(StreamCapture& capture) {
+  if (several() || !streams_.stream().BeginCapture()) return false;
+  capture_ = &capture;
+  status_->KeepFailures();
+  return true;
+}
+
+void StreamScope::AbandonCapture() {
+  if (capture_ != nullptr) static_cast<void>(EndCapture());
+}
+
+std::unique_ptr<CapturedWork> StreamScope::EndCapture() {
+  if (capture_ == nullptr) return nullptr;
+  capture_ = nullptr;
+  absl::StatusOr<std::unique_ptr<CapturedWork>> work = streams_.stream(0).EndCapture();
+  return work.ok() ? *std::move(work) : nullptr;
+}
+
+void StreamScope::Replay(CapturedWork& work, const EnqueuedStatus::Failures& failures,
+                         int64_t steps, int64_t effects) {
+  status_->Repeat(failures);
+  streams_.stream().Replay(work);
+  steps_ = steps;
+  effects_ = effects;
 }
 
 absl::Status StreamScope::Enqueue(absl::Span<const Tensor> values,
@@ -203,6 +259,7 @@ absl::Status StreamScope::ToHost(absl::Span<Tensor> values) {
 absl::Status StreamScope::Ready() { return Reach(/*all=*/true); }
 
 absl::Status StreamScope::Reach(bool all) {
+  AbandonCapture();
   while (true) {
     if (waits_for_.empty()) {
       waits_for_ =
@@ -262,6 +319,14 @@ void StreamScope::Block() {
   for (const StreamGroup::Point& point : blocks_on_) {
     (void)point.event->Await(absl::InfiniteFuture());
   }
+}
+
+bool StreamScope::HappensSoon(const std::atomic<bool>& others_wait) const {
+  const absl::Time end = absl::Now() + kSoon;
+  while (!Happened(blocks_on_)) {
+    if (absl::Now() > end || others_wait.load(std::memory_order_relaxed)) return false;
+  }
+  return true;
 }
 
 void StreamScope::OnceReached(absl::AnyInvocable<void()> go_on) {

@@ -9,6 +9,7 @@
 // A value's memory is of the stream that its step is on, and goes back there. What another stream
 // reads is held until that one knows of it.
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "core/base/hash_map.h"
 #include "core/device/device.h"
 #include "core/device/stream_group.h"
+#include "core/kernels/stream_capture.h"
 #include "core/resource/access_ticket.h"
 #include "core/tensor/tensor.h"
 
@@ -63,23 +65,35 @@ class EnqueuedStatus {
                                        int64_t effects);
   /// The word, if a kernel that is enqueued already may fail by it; else null.
   FailureWord* word() const;
+  /// How enqueued work may fail, to be said by another call that enqueues it again.
+  struct Failures {
+    struct Step {
+      int64_t step;
+      std::shared_ptr<const Explain> explain;
+      int64_t effects;
+    };
+    std::shared_ptr<FailureWord> word;
+    std::vector<Step> steps;
+  };
+  /// From now on they are kept.
+  void KeepFailures();
+  Failures kept_failures() const;
+  /// Work is enqueued that may fail so: the call's first. The word is nobody else's meanwhile.
+  void Repeat(const Failures& failures);
+
   /// Steps up to `step` have run. False where a later one has failed, of which more is known once
   /// it has run to its end.
   bool Collect(int64_t step);
 
  private:
-  struct MayFailStep {
-    int64_t step;
-    Explain explain;
-    int64_t effects;
-  };
-
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   int64_t step_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t effects_ ABSL_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<FailureWord> word_ ABSL_GUARDED_BY(mutex_);
-  std::deque<MayFailStep> may_fail_ ABSL_GUARDED_BY(mutex_);  // That are not known to have run.
+  std::deque<Failures::Step> may_fail_ ABSL_GUARDED_BY(mutex_);  // Not known to have run.
+  bool keeps_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<Failures::Step> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// Used by one thread at a time. What it is made of outlives it. Before it goes, and before the
@@ -101,8 +115,8 @@ class StreamScope {
   /// The one that work is enqueued on now.
   Stream& stream() { return streams_.stream(); }
   bool several() const { return streams_.size() > 1; }
-  /// The device's.
-  Allocator& memory() { return memory_; }
+  /// The device's, or what is captured's.
+  Allocator& memory() { return capture_ == nullptr ? memory_ : capture_->memory(); }
   AccessTicket& ticket() { return ticket_; }
   const std::shared_ptr<EnqueuedStatus>& status() const { return status_; }
 
@@ -136,6 +150,9 @@ class StreamScope {
   absl::Status MayGoOn();
   /// Returns when what has returned that IsWaiting last does not have to wait any more.
   void Block();
+  /// Looks again and again whether it is so, for a time in which a thread that left it would not
+  /// have been there again, or until `others_wait` for this one. False: it is not.
+  bool HappensSoon(const std::atomic<bool>& others_wait) const;
   /// Calls `go_on` then, on any thread: one that must not be held up.
   void OnceReached(absl::AnyInvocable<void()> go_on);
   /// Copies in host memory, in place of those that are on the device; once the current stream has
@@ -149,9 +166,30 @@ class StreamScope {
   /// Moves the results, in host memory, into `results`. Errors: as Ready.
   absl::Status TakeResults(absl::Span<Tensor> results);
 
+  /// What is enqueued from now on is captured, too: before the first step, on one stream. `capture`
+  /// outlives it, or its end. False: the device captures nothing.
+  bool BeginCapture(StreamCapture& capture);
+  /// What is enqueued is another thing in another call: a value in host memory decides on it, or
+  /// the host waits.
+  void AbandonCapture();
+  /// Of a step, whether it is none that AbandonCapture is for because of what it is given.
+  void CheckCaptured(const Tensor& input) {
+    if (capture_ != nullptr && capture_->ValueOf(input)) AbandonCapture();
+  }
+  StreamCapture* capture() { return capture_; }  ///< Null: nothing is captured.
+  /// Null where it was abandoned, or could not be captured.
+  std::unique_ptr<CapturedWork> EndCapture();
+  /// Enqueues a copy of `value`, in host memory, to `to`, on the device.
+  absl::Status Upload(const Tensor& value, const Tensor& to);
+  /// Enqueues what has been captured of `steps` steps, as the call's own. What it touches has been
+  /// waited for.
+  void Replay(CapturedWork& work, const EnqueuedStatus::Failures& failures, int64_t steps,
+              int64_t effects);
+
   /// A step with an effect that others can see has been issued.
   void NoteEffect() { ++effects_; }
   int64_t effects() const { return effects_; }
+  int64_t steps() const { return steps_; }
   /// Whether the streams can be used by others.
   bool stream_works() const { return stream_works_; }
   /// How often the host needed what was still on its way.
@@ -181,6 +219,7 @@ class StreamScope {
   static void Finish(std::vector<Download>& downloads, absl::Span<Tensor> values);
 
   Allocator& memory_;
+  StreamCapture* capture_ = nullptr;
   StreamGroup streams_;
   AccessTicket& ticket_;
   Allocator& host_;

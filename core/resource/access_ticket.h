@@ -143,6 +143,24 @@ class AccessTicket final : public ResourceAccess {
   /// Makes `value`, on the device, the variable's value: enqueued work has made it, or will.
   /// Errors: as Assign.
   absl::Status AssignEnqueued(ResourceHandle handle, Tensor value);
+  /// What work that is enqueued does with a variable.
+  struct EnqueuedAccess {
+    ResourceHandle handle;
+    const void* data;  ///< Where its value is; null: it cannot be repeated.
+    DType dtype;
+    Shape shape;
+    bool writes;  ///< In place.
+  };
+  /// Tells from now on what is enqueued, to be repeated by another call; null: no more. Of work on
+  /// one stream.
+  void NoteAccesses(std::vector<EnqueuedAccess>* accesses) { accesses_ = accesses; }
+  /// Whether values are where they were then, and those that are to be written are held by nobody
+  /// else. It stays so for this ticket, before anything else is done by it.
+  bool CanRepeat(absl::Span<const EnqueuedAccess> accesses);
+  /// Before the work is enqueued again: waits on the stream for whom it has to, and says what it
+  /// changes. Errors: as WriteEnqueued; kInternal if it could not be repeated.
+  absl::Status Repeat(absl::Span<const EnqueuedAccess> accesses);
+
   /// Memory of the device that enqueued work uses, and that others may let go of: held until the
   /// call's work has run.
   void Hold(Tensor value) { retired_.push_back(std::move(value)); }
@@ -249,6 +267,7 @@ class AccessTicket final : public ResourceAccess {
   void NoteBefore(Entry& entry);
   // Removes what an atomic call has destroyed.
   void RemoveDestroyed();
+  void NoteAccess(ResourceHandle handle, const Tensor& value, bool writes);
   // To be called once the entry's resource has been set: all of it, or `rows`.
   void NoteWrite(Entry& entry, const RowIndices* rows = nullptr);
   // Update, of all rows where `rows` is null.
@@ -288,6 +307,7 @@ class AccessTicket final : public ResourceAccess {
   std::vector<Tensor> retired_;  // Held, replaced, or perhaps read by work that is enqueued.
   std::vector<Uses> uses_;       // Of the entries, where there are streams.
   HashMap<const BufferBlock*, uint32_t> variables_;  // Entries by the memory that has been read.
+  std::vector<EnqueuedAccess>* accesses_ = nullptr;  // Who is told of them.
   std::vector<Entry> entries_;                       // By ID, ascending.
   int64_t missing_ = 0;                              // Places not granted; under the line lock.
   bool waiting_ = false;                             // Under the line lock.

@@ -46,6 +46,7 @@ absl::StatusOr<Tensor> AccessTicket::ReadEnqueued(ResourceHandle handle) {
     uses.behind[k] = streams_->now(k);
   }
   uses.read[k] = streams_->now(k);
+  NoteAccess(handle, value, /*writes=*/false);
   if (streams_->size() > 1) {
     variables_[value.buffer().block()] = static_cast<uint32_t>(entry - entries_.data());
   }
@@ -85,6 +86,8 @@ absl::StatusOr<AccessTicket::EnqueuedWrite> AccessTicket::WriteEnqueued(Resource
     if (value.on_device()) retired_.push_back(value);
   }
   write.before = value;
+  const bool in_place = write.before.buffer().block() == write.after.buffer().block();
+  NoteAccess(handle, in_place ? write.after : Tensor(), /*writes=*/true);
   ReplaceEnqueued(*entry, write.after);
   if (streams_->size() > 1) {  // A step's result it may be, too, which others read.
     variables_[write.after.buffer().block()] = static_cast<uint32_t>(entry - entries_.data());
@@ -106,7 +109,49 @@ absl::Status AccessTicket::AssignEnqueued(ResourceHandle handle, Tensor value) {
   FORMWORK_RETURN_IF_ERROR(variable.Resize(value.bytes()));
   NoteBefore(*entry);
   if (variable.value_.on_device()) retired_.push_back(variable.value_);
+  NoteAccess(handle, Tensor(), /*writes=*/true);
   ReplaceEnqueued(*entry, std::move(value));
+  return absl::OkStatus();
+}
+
+void AccessTicket::NoteAccess(ResourceHandle handle, const Tensor& value, bool writes) {
+  if (accesses_ == nullptr) return;
+  // Who reads what the call has read or written waits for nothing more.
+  const auto is_of_it = [&](const EnqueuedAccess& access) { return access.handle.id == handle.id; };
+  if (!writes && std::any_of(accesses_->begin(), accesses_->end(), is_of_it)) return;
+  accesses_->push_back(
+      {handle, value.on_device() ? value.raw() : nullptr, value.dtype(), value.shape(), writes});
+}
+
+bool AccessTicket::CanRepeat(absl::Span<const EnqueuedAccess> accesses) {
+  for (const EnqueuedAccess& access : accesses) {
+    const Entry* const entry = Find(access.handle);
+    if (entry == nullptr || entry->destroyed || (access.writes && (atomic_ || !entry->write))) {
+      return false;
+    }
+    // As WriteEnqueued.
+    absl::MutexLock lock(&store_.line_mutex_);
+    const Tensor& value = ValueOf(*entry);
+    if (!value.on_device() || value.raw() != access.data || value.dtype() != access.dtype ||
+        value.shape() != access.shape || (access.writes && !value.unique())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status AccessTicket::Repeat(absl::Span<const EnqueuedAccess> accesses) {
+  for (const EnqueuedAccess& access : accesses) {
+    if (!access.writes) {
+      FORMWORK_RETURN_IF_ERROR(ReadEnqueued(access.handle).status());
+      continue;
+    }
+    FORMWORK_ASSIGN_OR_RETURN(const EnqueuedWrite write,
+                              WriteEnqueued(access.handle, access.dtype, access.shape));
+    if (write.after.raw() != access.data) {
+      return Internal("a variable that captured work changes is elsewhere: id=", access.handle.id);
+    }
+  }
   return absl::OkStatus();
 }
 

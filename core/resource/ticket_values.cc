@@ -274,6 +274,7 @@ ResourceHandle AccessTicket::CreateForCall(const std::string& name, ResourceType
   entry.write = true;
   const ResourceHandle handle{entry.resource->id};
   entries_.push_back(std::move(entry));  // Its ID is the highest.
+  NoteAccess(handle, Tensor(), /*writes=*/true);
   return handle;
 }
 

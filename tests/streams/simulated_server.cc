@@ -55,7 +55,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   formwork::testing::SimDevice device(seed, enqueues);
-  if (enqueues) engine.register_device_kernels = &formwork::testing::RegisterEnqueuedKernels;
+  if (enqueues) {
+    engine.register_device_kernels = &formwork::testing::RegisterEnqueuedKernels;
+    engine.max_captured_bytes = size_t{1} << 30;
+  }
   device.RunByItself();
   engine.device = &device;
   sigset_t signals;

@@ -133,6 +133,13 @@ class SimState final : public Allocator {
     return queues_.back().get();
   }
 
+  /// As an item of what touches these would have it.
+  void Resolve(const BufferAccess& access, SimItem& item) {
+    absl::MutexLock lock(&mutex_);
+    for (const Buffer* buffer : access.reads) item.reads.push_back(Find(*buffer, item));
+    for (const Buffer* buffer : access.writes) item.writes.push_back(Find(*buffer, item));
+  }
+
   void Enqueue(SimQueue* queue, SimItem item, const BufferAccess& access = {}) {
     absl::MutexLock lock(&mutex_);
     if (item.kind == SimItem::kWait && left_out_ != nullptr && left_out_({waits_++, item.site}))
@@ -276,6 +283,15 @@ struct SimBlock final : BufferBlock {
   SimQueue* home = nullptr;
 };
 
+// Kernels, with what they touch.
+struct SimCaptured final : CapturedWork {
+  struct Kernel {
+    std::vector<MemoryRef> reads, writes;
+    std::shared_ptr<absl::AnyInvocable<absl::Status()>> work;
+  };
+  std::vector<Kernel> kernels;
+};
+
 class SimStream final : public Stream {
  public:
   explicit SimStream(std::shared_ptr<SimState> state)
@@ -288,8 +304,30 @@ class SimStream final : public Stream {
     if (!enqueues()) return EnqueueWork(access, std::move(work));
     launched_ = &access;
     absl::Status status = work();
+    if (captured_ != nullptr) {
+      captures_ = true;
+      static_cast<void>(work());
+      captures_ = false;
+    }
     launched_ = nullptr;
     if (!status.ok()) EnqueueWork({}, [status = std::move(status)] { return status; });
+  }
+  bool BeginCapture() override {
+    if (!enqueues()) return false;
+    captured_ = std::make_unique<SimCaptured>();
+    return true;
+  }
+  absl::StatusOr<std::unique_ptr<CapturedWork>> EndCapture() override {
+    return std::unique_ptr<CapturedWork>(std::move(captured_));
+  }
+  void Replay(CapturedWork& work) override {
+    for (const SimCaptured::Kernel& kernel : static_cast<SimCaptured&>(work).kernels) {
+      SimItem item;
+      item.reads = kernel.reads;
+      item.writes = kernel.writes;
+      item.work = [run = kernel.work] { return (*run)(); };
+      state_->Enqueue(queue_, std::move(item));
+    }
   }
   void EnqueueKernel(absl::AnyInvocable<absl::Status()> kernel) const {
     EnqueueWork(*launched_, std::move(kernel));
@@ -328,6 +366,13 @@ class SimStream final : public Stream {
       });
       return;
     }
+    if (captured_ != nullptr && src.on_device() && dst.on_device()) {
+      Capture({.reads = {&src}, .writes = {&dst}},
+              [from = src.data(), to = dst.data(), bytes = dst.bytes()] {
+                std::memcpy(to, from, bytes);
+                return absl::OkStatus();
+              });
+    }
     SimItem item;
     item.kind = SimItem::kCopy;
     for (const Buffer* buffer : {&src, static_cast<const Buffer*>(&dst)}) {
@@ -352,7 +397,15 @@ class SimStream final : public Stream {
   }
 
  private:
+  void Capture(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) const {
+    SimItem item;
+    state_->Resolve(access, item);
+    captured_->kernels.push_back(
+        {std::move(item.reads), std::move(item.writes),
+         std::make_shared<absl::AnyInvocable<absl::Status()>>(std::move(work))});
+  }
   void EnqueueWork(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) const {
+    if (captures_) return Capture(access, std::move(work));
     SimItem item;
     item.work = std::move(work);
     state_->Enqueue(queue_, std::move(item), access);
@@ -360,6 +413,8 @@ class SimStream final : public Stream {
 
   // What the thread's Launch was told, while that calls its work.
   static thread_local const BufferAccess* launched_;
+  std::unique_ptr<SimCaptured> captured_;  // While something is captured;
+  bool captures_ = false;                  // while what is enqueued is.
   const std::shared_ptr<SimState> state_;
   SimQueue* const queue_;
 };
