@@ -1,5 +1,6 @@
 #include "gpu/cuda_stream.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -117,9 +118,12 @@ void CudaQueue::Give(void* data, size_t bytes) {
   {
     absl::MutexLock lock(&mutex_);
     if (kept_.Keep(data, bytes)) return;
-    // Sizes that nobody asks for any more must not stay for ever.
-    FreeKept();
-    if (kept_.Keep(data, bytes)) return;
+    if (bytes <= context_->most_kept()) {
+      // Sizes that nobody asks for any more must not stay for ever.
+      FreeKept();
+      kept_.Keep(data, bytes);
+      return;
+    }
   }
   context_->health().Note(CudaStatus(cudaFreeAsync(data, stream_), "cudaFreeAsync"));
 }
@@ -251,13 +255,16 @@ namespace {
 
 class CudaGraph final : public CapturedWork {
  public:
-  explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
+  // `bytes`: of the host, that it copies.
+  CudaGraph(cudaGraphExec_t graph, std::vector<std::unique_ptr<char[]>> bytes)
+      : graph_(graph), bytes_(std::move(bytes)) {}
   // What goes wrong is a lost device, of which whoever uses it next is told.
   ~CudaGraph() override { static_cast<void>(cudaGraphExecDestroy(graph_)); }
   cudaGraphExec_t graph() const { return graph_; }
 
  private:
   const cudaGraphExec_t graph_;
+  const std::vector<std::unique_ptr<char[]>> bytes_;
 };
 
 }  // namespace
@@ -274,6 +281,7 @@ bool CudaStream::BeginCapture() {
     return false;
   }
   captured_ = absl::OkStatus();
+  captured_bytes_.clear();
   if (cudaStreamBeginCapture(capture_, cudaStreamCaptureModeRelaxed) == cudaSuccess) return true;
   static_cast<void>(cudaStreamDestroy(std::exchange(capture_, nullptr)));
   return false;
@@ -291,7 +299,20 @@ absl::StatusOr<std::unique_ptr<CapturedWork>> CudaStream::EndCapture() {
   FORMWORK_RETURN_IF_ERROR(captured_);
   cudaGraphExec_t made = nullptr;
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&made, graph, 0));
-  return std::make_unique<CudaGraph>(made);
+  return std::make_unique<CudaGraph>(made, std::move(captured_bytes_));
+}
+
+absl::Status CudaStream::CopyFromHost(const void* from, void* to, size_t bytes) const {
+  if (bytes == 0) return absl::OkStatus();
+  if (captures_) {
+    captured_bytes_.push_back(std::make_unique<char[]>(bytes));
+    std::memcpy(captured_bytes_.back().get(), from, bytes);
+    from = captured_bytes_.back().get();
+  }
+  // What is not pinned has been read when this returns.
+  FORMWORK_CUDA_RETURN_IF_ERROR(
+      cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, current()));
+  return absl::OkStatus();
 }
 
 void CudaStream::Replay(CapturedWork& work) {
@@ -306,6 +327,10 @@ void CudaStream::Replay(CapturedWork& work) {
 
 cudaStream_t CudaStreamOf(const Stream& stream) {
   return static_cast<const CudaStream&>(stream.inner()).current();
+}
+
+absl::Status CopyFromHost(const Stream& stream, const void* from, void* to, size_t bytes) {
+  return static_cast<const CudaStream&>(stream.inner()).CopyFromHost(from, to, bytes);
 }
 
 }  // namespace formwork

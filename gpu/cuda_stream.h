@@ -110,6 +110,8 @@ class CudaStream final : public Stream {
 
   /// Where what is launched enqueues now: the queue, or the stream that captures it.
   cudaStream_t current() const { return captures_ ? capture_ : queue_->stream(); }
+  /// As CopyFromHost, below.
+  absl::Status CopyFromHost(const void* from, void* to, size_t bytes) const;
 
  private:
   const std::shared_ptr<CudaQueue> queue_;
@@ -117,6 +119,7 @@ class CudaStream final : public Stream {
   cudaStream_t capture_ = nullptr;  // One of its own, while something is captured;
   bool captures_ = false;           // while what is enqueued is.
   absl::Status captured_;           // How that went so far.
+  mutable std::vector<std::unique_ptr<char[]>> captured_bytes_;  // Of the host, that it copies.
 };
 
 /// The memory of `device`, a GPU, in the order of the block's stream: from CUDA's own pool, of
@@ -134,5 +137,8 @@ class CudaMemory final : public Allocator {
 
 /// For work that enqueues on `stream`, which is of a CUDA device.
 cudaStream_t CudaStreamOf(const Stream& stream);
+/// For such work: enqueues a copy of memory of the host that need not stay, and is not pinned, to
+/// the GPU's. What is captured has bytes of its own, which are the same each time.
+absl::Status CopyFromHost(const Stream& stream, const void* from, void* to, size_t bytes);
 
 }  // namespace formwork

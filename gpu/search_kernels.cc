@@ -6,7 +6,6 @@
 
 #include "core/base/status.h"
 #include "core/ops/gather.h"
-#include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
@@ -51,11 +50,7 @@ absl::StatusOr<KernelFn> MakeBucketize(KernelInit& init) {
     const size_t bytes = boundaries.size() * sizeof(float);
     FORMWORK_ASSIGN_OR_RETURN(const Buffer there, ScratchOf(ctx, bytes));
     void* const of = there ? there.data() : nullptr;
-    // What is not pinned has been read when the call returns.
-    if (there) {
-      FORMWORK_CUDA_RETURN_IF_ERROR(
-          cudaMemcpyAsync(of, boundaries.data(), bytes, cudaMemcpyHostToDevice, stream));
-    }
+    FORMWORK_RETURN_IF_ERROR(CopyFromHost(StreamOf(ctx), boundaries.data(), of, bytes));
     return kernel->Enqueue(BucketItemOf<char>(of, boundaries.size(), values, out),
                            static_cast<uint64_t>(values.num_elements()), {}, stream);
   });

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/index_items.h"
 #include "gpu/item_kernel.h"
@@ -28,9 +27,7 @@ absl::StatusOr<KernelFn> MakeStitch(KernelInit& init) {
     if (plan.leaves_gaps) FORMWORK_RETURN_IF_ERROR(EnqueueZeros(out, stream));
     const size_t bytes = plan.rows.size() * sizeof(int32_t);
     FORMWORK_ASSIGN_OR_RETURN(const Buffer there, ScratchOf(ctx, bytes));
-    // What is not pinned has been read when the call returns.
-    FORMWORK_CUDA_RETURN_IF_ERROR(
-        cudaMemcpyAsync(there.data(), plan.rows.data(), bytes, cudaMemcpyHostToDevice, stream));
+    FORMWORK_RETURN_IF_ERROR(CopyFromHost(StreamOf(ctx), plan.rows.data(), there.data(), bytes));
     FORMWORK_ASSIGN_OR_RETURN(const auto rows, IndexRowsOf(out.shape(), 1));
     const size_t slice = out.bytes() / static_cast<size_t>(out.dim(0)), unit = UnitOf(slice);
     const auto* to = static_cast<const int32_t*>(there.data());

@@ -26,6 +26,7 @@ class GpuOpCaseTest : public EngineTest {
     EngineOptions options;
     options.device = device_.get();
     options.register_device_kernels = &RegisterCudaKernels;
+    options.max_captured_bytes = size_t{1} << 30;
     Start(options);
   }
   void TearDown() override { engine_.reset(); }
@@ -140,6 +141,33 @@ TEST_F(GpuOpCaseTest, LayerNormsAreThoseOfTheirParts) {
   for (int64_t i = 0; i < 12; ++i) {
     EXPECT_NEAR(result.outputs[0].tensor.data<float>()[i], expected[i], 1e-5) << i;
   }
+}
+
+// A CUDA graph has what its kernels had copied from memory of the host that has gone since.
+TEST_F(GpuOpCaseTest, ACapturedCallCopiesWhatTheFirstOneDid) {
+  ASSERT_OK_AND_ASSIGN(const Registered made, Register("f", R"(
+    x = Placeholder dtype=float
+    even = Const int32[2] 2 0
+    odd = Const int32[2] 3 1
+    n = Neg(x) T=float
+    d = DynamicStitch(even, odd, x, n) N=2 T=float
+    b = Bucketize(d) T=float boundaries=[0.5,2.5]
+    c = Cast(b) SrcT=int32 DstT=float
+    y = Sub(d, c) T=float
+  )",
+                                                       {Spec("x:0")}, {"y:0"}));
+  for (int round = 0; round < 12; ++round) {
+    const float x = static_cast<float>(round % 4);
+    const CallResult result = Run(made.function.id, Owned(TensorOf<float>(Shape({2}), {x, x + 1})));
+    ASSERT_OK(result.status);
+    const float stitched[] = {x + 1, -x - 1, x, -x};
+    for (int64_t i = 0; i < 4; ++i) {
+      const float buckets =
+          (stitched[i] >= 0.5f ? 1.0f : 0.0f) + (stitched[i] >= 2.5f ? 1.0f : 0.0f);
+      EXPECT_EQ(result.outputs[0].tensor.data<float>()[i], stitched[i] - buckets) << i;
+    }
+  }
+  EXPECT_GT(engine_->Stats().calls_repeated, 0);
 }
 
 // The calls of FailureWordTest (tests/streams), on the GPU.
