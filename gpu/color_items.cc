@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "gpu/color_functions_text.h"
+#include "gpu/color_rules_text.h"
 #include "gpu/element_access_text.h"
 #include "gpu/element_source.h"
 #include "gpu/item_source.h"
@@ -22,7 +23,7 @@ absl::Span<const ColorOp> ColorOps() {
 absl::StatusOr<std::string> ColorItemName(const ColorOp& op, DType dtype) {
   const bool taken = op.by.empty() ? IsFloating(dtype) : dtype == DType::kFloat;
   if (!taken) return Unimplemented(op.op, " of ", DTypeName(dtype), " on a GPU");
-  return absl::StrCat("ColorItem<", ElementTypeName(dtype), ", ", op.change, ">");
+  return absl::StrCat("ColorItem<", ElementTypeName(dtype), ", formwork::color::", op.change, ">");
 }
 
 ContrastPlan PlanContrast(const Shape& images) {
@@ -40,7 +41,7 @@ ContrastPlan PlanContrast(const Shape& images) {
 
 const std::string& ColorText() {
   static const auto* const text =
-      new std::string(absl::StrCat(kElementAccessText, kColorFunctionsText));
+      new std::string(absl::StrCat(kElementAccessText, kColorRulesText, kColorFunctionsText));
   return *text;
 }
 

@@ -16,7 +16,7 @@ namespace formwork {
 /// An op that changes pixels, each by itself.
 struct ColorOp {
   absl::string_view op;
-  absl::string_view change;  ///< In color_functions.h.
+  absl::string_view change;  ///< In core/kernels/image/color_rules.h.
   absl::string_view by;      ///< The name of input 1; empty: there is none.
 };
 /// RGBToHSV, HSVToRGB, AdjustHue, AdjustSaturation.

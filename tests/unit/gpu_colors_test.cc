@@ -97,10 +97,10 @@ TEST(GpuColorsTest, GiveWhatTensorFlowDoes) {
   OpRegistry ops;
   RegisterOps(ops);
   KernelRegistry kernels(ops);
-  kernels.Add("RGBToHSV", &MakeColor<element::ToHsv, false>);
-  kernels.Add("HSVToRGB", &MakeColor<element::ToRgb, false>);
-  kernels.Add("AdjustHue", &MakeColor<element::TurnHue, true>);
-  kernels.Add("AdjustSaturation", &MakeColor<element::Saturate, true>);
+  kernels.Add("RGBToHSV", &MakeColor<color::ToHsv, false>);
+  kernels.Add("HSVToRGB", &MakeColor<color::ToRgb, false>);
+  kernels.Add("AdjustHue", &MakeColor<color::TurnHue, true>);
+  kernels.Add("AdjustSaturation", &MakeColor<color::Saturate, true>);
   kernels.Add("AdjustContrastv2", &MakeContrast);
   std::map<std::string, int> tried =
       RunGpuCases({.files = {"image_color"}, .some_are_hosts = true}, ops, kernels);

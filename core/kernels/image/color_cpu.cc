@@ -1,13 +1,13 @@
 // Colours: hue, saturation and value, and contrast, by TensorFlow's formulas.
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/kernels/arithmetic.h"
+#include "core/kernels/image/color_rules.h"
 #include "core/kernels/image/image_cpu.h"
 #include "core/ops/image_color.h"
 
@@ -16,103 +16,7 @@ namespace {
 
 constexpr int64_t kTaskPixels = 4096;
 
-template <typename T>
-struct Color {
-  T a, b, c;  // Red, green and blue; or hue, saturation and value.
-};
-
-template <typename T>
-Color<T> ToHsv(const Color<T>& rgb) {
-  const T value = std::max(std::max(rgb.a, rgb.b), rgb.c);
-  const T range = value - std::min(std::min(rgb.a, rgb.b), rgb.c);
-  const T saturation = value > 0 ? range / value : T(0);
-  const T norm = T(1) / range * (T(1) / T(6));
-  T hue = 0;
-  if (range > 0) {
-    hue = rgb.a == value   ? norm * (rgb.b - rgb.c)
-          : rgb.b == value ? norm * (rgb.c - rgb.a) + T(2) / T(6)
-                           : norm * (rgb.a - rgb.b) + T(4) / T(6);
-    if (hue < 0) hue += T(1);
-  }
-  return {hue, saturation, value};
-}
-
-template <typename T>
-T UnitOf(T x) {
-  return std::min(std::max(x, T(0)), T(1));
-}
-
-template <typename T>
-Color<T> ToRgb(const Color<T>& hsv) {
-  const T sixths = hsv.a * T(6);
-  const T rest = T(1) - hsv.b;
-  return {(rest + hsv.b * UnitOf(std::abs(sixths - T(3)) - T(1))) * hsv.c,
-          (rest + hsv.b * UnitOf(T(2) - std::abs(sixths - T(2)))) * hsv.c,
-          (rest + hsv.b * UnitOf(T(2) - std::abs(sixths - T(4)))) * hsv.c};
-}
-
-// The colour in that sixth of the circle of hues whose largest, middle and smallest part these are.
-Color<float> InSixth(int sixth, float most, float middle, float least) {
-  switch (sixth) {
-    case 0:
-      return {most, middle, least};
-    case 1:
-      return {middle, most, least};
-    case 2:
-      return {least, most, middle};
-    case 3:
-      return {least, middle, most};
-    case 4:
-      return {middle, least, most};
-    default:
-      return {most, least, middle};
-  }
-}
-
-// The largest and the smallest of three, and where on the circle of six sixths the colour is.
-Color<float> TurnHue(const Color<float>& rgb, float by) {
-  const auto [r, g, b] = rgb;
-  const float most = std::max(std::max(r, g), b);
-  const float least = std::min(std::min(r, g), b);
-  float hue = 0;
-  if (most != least) {
-    int sixth;
-    float middle;
-    if (r < g) {
-      sixth = b < r ? 1 : b > g ? 3 : 2;
-      middle = b < r ? r : b > g ? g : b;
-    } else {
-      sixth = b < g ? 0 : b > r ? 4 : 5;
-      middle = b < g ? g : b > r ? r : b;
-    }
-    const float part = (middle - least) / (most - least);
-    hue = static_cast<float>(sixth) + (sixth % 2 == 0 ? part : 1 - part);
-  }
-  hue += by * 6;
-  // One turn after the other, as long as that is quick.
-  if (std::abs(hue) > 600) hue = std::fmod(hue, 6.0f);
-  while (hue < 0) hue += 6;
-  while (hue >= 6) hue -= 6;
-  const int sixth = hue >= 0 ? static_cast<int>(hue) : 5;  // Of NaN the last.
-  float part = hue - static_cast<float>(sixth);
-  if (sixth % 2 != 0) part = 1 - part;
-  const float middle = least + part * (most - least);
-  return InSixth(sixth, most, middle, least);
-}
-
-Color<float> Saturate(const Color<float>& rgb, float scale) {
-  Color<float> hsv = ToHsv(rgb);
-  hsv.b = UnitOf(hsv.b * scale);
-  const float chroma = hsv.b * hsv.c;
-  const float least = hsv.c - chroma;
-  const float sixths = hsv.a * 6;
-  if (!(sixths >= 0 && sixths < 6)) return {least, least, least};
-  const int sixth = static_cast<int>(sixths);
-  const float within = sixths - static_cast<float>(sixth / 2 * 2);
-  const float middle = chroma * (1 - std::abs(within - 1)) + least;
-  const float most = chroma + least;
-  return InSixth(sixth, most, middle, least);
-}
+using color::Color;
 
 // to = change(from) for each pixel. T is computed in as Wide.
 template <typename T, typename Wide, typename Change>
@@ -132,8 +36,8 @@ void EachPixel(int64_t pixels, const T* from, T* to, const Change& change) {
 template <typename T>
 void Convert(bool to_hsv, int64_t pixels, const T* from, T* to) {
   using Wide = std::conditional_t<math::kIsSmallFloat<T>, float, T>;
-  EachPixel<T, Wide>(pixels, from, to, [to_hsv](const Color<Wide>& color) {
-    return to_hsv ? ToHsv(color) : ToRgb(color);
+  EachPixel<T, Wide>(pixels, from, to, [to_hsv](const Color<Wide>& pixel) {
+    return to_hsv ? color::ToHsv::Of(pixel, 0) : color::ToRgb::Of(pixel, 0);
   });
 }
 
@@ -179,9 +83,11 @@ absl::StatusOr<KernelFn> MakeAdjustColor(KernelInit& init) {
     const float by = ctx.input(1).scalar<float>();
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out,
                               ctx.ForwardOrAllocate({0}, 0, DType::kFloat, images.shape()));
-    EachPixel<float, float>(
-        images.num_elements() / 3, images.data<float>(), out->mutable_data<float>(),
-        [by](const Color<float>& rgb) { return kHue ? TurnHue(rgb, by) : Saturate(rgb, by); });
+    EachPixel<float, float>(images.num_elements() / 3, images.data<float>(),
+                            out->mutable_data<float>(), [by](const Color<float>& rgb) {
+                              return kHue ? color::TurnHue::Of(rgb, by)
+                                          : color::Saturate::Of(rgb, by);
+                            });
     return absl::OkStatus();
   });
 }
