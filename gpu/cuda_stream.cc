@@ -5,6 +5,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/numeric/bits.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "gpu/item_kernel.h"
 
@@ -73,6 +74,7 @@ void* KeptBlocks::Take(size_t bytes) {
 }
 
 bool KeptBlocks::Keep(void* data, size_t bytes) {
+  const HeapScope unlimited(nullptr);  // Memory that goes must not be refused any.
   if (bytes_ + bytes > most_bytes_) return false;
   blocks_[bytes].push_back(data);
   bytes_ += bytes;

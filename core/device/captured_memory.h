@@ -9,23 +9,18 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/memory_budget.h"
 #include "core/device/buffer.h"
 
 namespace formwork {
-
-/// What all captured work of an engine may have together.
-struct CaptureRoom {
-  size_t most_bytes = 0;
-  std::atomic<size_t> bytes{0};
-};
 
 /// Gives no memory twice, and none back before it goes itself, which is once nobody but it holds
 /// any: the one to whom Make has given it, or the last block. Thread-safe.
 class CapturedMemory final : public Allocator, public std::enable_shared_from_this<CapturedMemory> {
  public:
-  /// Of `memory`, a device's, at most so much; beyond that, and where `room` has no more, blocks
-  /// are `memory`'s own, and it is not complete. Both outlive it.
-  static std::shared_ptr<CapturedMemory> Make(Allocator& memory, CaptureRoom& room,
+  /// Of `memory`, a device's, at most so much; beyond that, and where `budget`, of all that is
+  /// captured, has no more, blocks are `memory`'s own, and it is not complete. Both outlive it.
+  static std::shared_ptr<CapturedMemory> Make(Allocator& memory, MemoryBudget& budget,
                                               size_t most_bytes);
   ~CapturedMemory() override;
 
@@ -36,18 +31,17 @@ class CapturedMemory final : public Allocator, public std::enable_shared_from_th
   bool complete() const { return complete_.load(std::memory_order_relaxed); }
 
  private:
-  CapturedMemory(Allocator& memory, CaptureRoom& room, size_t most_bytes)
-      : memory_(memory), room_(room), most_bytes_(most_bytes) {}
-  bool TakeRoom(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  CapturedMemory(Allocator& memory, MemoryBudget& budget, size_t most_bytes)
+      : memory_(memory), budget_(budget), most_bytes_(most_bytes) {}
 
   Allocator& memory_;
-  CaptureRoom& room_;
+  MemoryBudget& budget_;
   const size_t most_bytes_;
   std::atomic<bool> complete_{true};
   absl::Mutex mutex_;
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<BufferBlock*> given_back_ ABSL_GUARDED_BY(mutex_);
-  size_t held_ ABSL_GUARDED_BY(mutex_) = 0;                       // Blocks that somebody has.
+  std::vector<BufferBlock*> blocks_ ABSL_GUARDED_BY(mutex_);      // Of its own.
+  size_t held_ ABSL_GUARDED_BY(mutex_) = 0;                       // Of those, by somebody.
   std::shared_ptr<CapturedMemory> self_ ABSL_GUARDED_BY(mutex_);  // While there are such.
 };
 

@@ -203,6 +203,7 @@ absl::StatusOr<Execution::State> CallTask::RunSlice() {
 
 absl::StatusOr<bool> CallTask::RepeatEarlier() {
   if (streams() == nullptr || !may_be_captured()) return false;
+  if (stop_.Poll()) return stop_.status();
   CapturedRuns& runs = *bound().captured;
   std::unique_ptr<CapturedRun> run = runs.Take(values_);
   if (run == nullptr) return false;
@@ -211,7 +212,6 @@ absl::StatusOr<bool> CallTask::RepeatEarlier() {
     return false;
   }
   running_->captured = std::move(run);
-  if (stop_.Poll()) return stop_.status();
   FORMWORK_RETURN_IF_ERROR(running_->captured->Enqueue(values_, running_->call, ticket_,
                                                        absl::MakeSpan(running_->outputs)));
   if (running_->captured->has_effects()) stop_.NoteEffect();
@@ -221,8 +221,8 @@ absl::StatusOr<bool> CallTask::RepeatEarlier() {
 
 void CallTask::BeginCapture() {
   if (streams() == nullptr || !may_be_captured() || !bound().captured->WantsCapture()) return;
-  running_->capture.emplace(*engine_.device_memory_, engine_.capture_room_, running_->frame->slots,
-                            program().arg_dtypes.size());
+  running_->capture.emplace(*engine_.device_memory_, *engine_.capture_budget_,
+                            running_->frame->slots, program().arg_dtypes.size());
   if (running_->capture->Begin(*streams(), ticket_)) return;
   running_->capture.reset();
   bound().captured->NoteCaptured(nullptr);

@@ -66,7 +66,7 @@ class CallTask final : public TaskOf<CallResult> {
   // Whether its work may be what an earlier call's was, or a later one's.
   bool may_be_captured() const {
     return bound().captured != nullptr && places_ == nullptr && relaxed_ == nullptr &&
-           recorder_ == nullptr && !spec_.atomic && engine_.capture_room_.most_bytes > 0;
+           recorder_ == nullptr && !spec_.atomic && engine_.capture_budget_.has_value();
   }
   // True where it has enqueued, as one, what an earlier call had been captured to do.
   absl::StatusOr<bool> RepeatEarlier();

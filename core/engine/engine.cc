@@ -162,7 +162,9 @@ EngineImpl::EngineImpl(const EngineOptions& options, const state::Life& life)
   }
   device_memory_.emplace(options_.device->allocator(), device_budget_ ? *device_budget_ : memory_);
   streams_.emplace(*options_.device);
-  capture_room_.most_bytes = options_.max_captured_bytes;
+  if (options_.max_captured_bytes > 0) {
+    capture_budget_.emplace(MemoryBudget::OfDevice(), options_.max_captured_bytes);
+  }
   (options_.register_device_kernels == nullptr ? &RegisterCpuKernels
                                                : options_.register_device_kernels)(device_kernels_);
   device_watch_.emplace(*options_.device, options_.device_stall,

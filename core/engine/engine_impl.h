@@ -308,7 +308,7 @@ class EngineImpl final : public Engine {
   HostAllocator allocator_;                    // Before all that holds tensors.
   std::optional<MemoryBudget> device_budget_;  // Where the device's memory has a limit of its own.
   std::optional<DeviceAllocator> device_memory_;  // Of options_.device; as well.
-  CaptureRoom capture_room_;                      // Of that.
+  std::optional<MemoryBudget> capture_budget_;    // Of that; null: nothing is captured.
   std::atomic<int64_t> calls_captured_{0}, calls_repeated_{0};
   OpRegistry ops_;
   KernelRegistry kernels_{ops_};

@@ -71,10 +71,10 @@ absl::Status CapturedRun::Enqueue(absl::Span<const Tensor> args, CallScope& call
   return absl::OkStatus();
 }
 
-RunCapture::RunCapture(Allocator& memory, CaptureRoom& room, absl::Span<const Tensor> slots,
+RunCapture::RunCapture(Allocator& memory, MemoryBudget& budget, absl::Span<const Tensor> slots,
                        size_t args)
     : slots_(slots.data()),
-      memory_(CapturedMemory::Make(memory, room, kMostBytes)),
+      memory_(CapturedMemory::Make(memory, budget, kMostBytes)),
       capture_(memory_, slots.first(args)),
       run_(std::make_unique<CapturedRun>()) {
   for (const Tensor& arg : slots.first(args)) {

@@ -69,7 +69,7 @@ class RunCapture {
  public:
   /// `slots`: of the call's frame, of which the first ones are its arguments; they outlive it, as
   /// do the others.
-  RunCapture(Allocator& memory, CaptureRoom& room, absl::Span<const Tensor> slots, size_t args);
+  RunCapture(Allocator& memory, MemoryBudget& budget, absl::Span<const Tensor> slots, size_t args);
 
   /// Before the first step. False: the device captures nothing.
   bool Begin(StreamScope& streams, AccessTicket& ticket);
