@@ -25,7 +25,6 @@ size_t BytesOfUnit(const element::Patch3dItem<Unit>&) {
 }
 size_t BytesOfUnit(const element::Unpatch3dItem<char>&) { return 1; }
 
-const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
 absl::Span<const int64_t> DimsOf(KernelContext& ctx, int i) { return ctx.input(i).shape().dims(); }
 
 // What a node keeps.
@@ -87,8 +86,8 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Conv3dShape shape,
                               PrepareConv3d(conv.attrs, DimsOf(ctx, 0), DimsOf(ctx, 1)));
     return conv.Run(ctx, shape, [&](const PatchPlan& plan, char* memory, char* out) {
-      return RunConvByPatches(shape, plan, In(ctx, 0), In(ctx, 1), nullptr, out, memory,
-                              conv.RunIn(ctx), conv.MultiplyIn(ctx));
+      return RunConvByPatches(shape, plan, InputBytes(ctx, 0), InputBytes(ctx, 1), nullptr, out,
+                              memory, conv.RunIn(ctx), conv.MultiplyIn(ctx));
     });
   });
 }
@@ -100,8 +99,8 @@ absl::StatusOr<KernelFn> MakeInputGradient(KernelInit& init) {
         const Conv3dShape shape,
         PrepareConv3dInputGradient(conv.attrs, ctx.input(0), DimsOf(ctx, 1), DimsOf(ctx, 2)));
     return conv.Run(ctx, shape, [&](const PatchPlan& plan, char* memory, char* out) {
-      return RunConvInputByPatches<char>(shape, plan, In(ctx, 1), In(ctx, 2), out, memory,
-                                         conv.RunIn(ctx), conv.MultiplyIn(ctx));
+      return RunConvInputByPatches<char>(shape, plan, InputBytes(ctx, 1), InputBytes(ctx, 2), out,
+                                         memory, conv.RunIn(ctx), conv.MultiplyIn(ctx));
     });
   });
 }
@@ -113,8 +112,8 @@ absl::StatusOr<KernelFn> MakeFilterGradient(KernelInit& init) {
         const Conv3dShape shape,
         PrepareConv3dFilterGradient(conv.attrs, DimsOf(ctx, 0), ctx.input(1), DimsOf(ctx, 2)));
     return conv.Run(ctx, shape, [&](const PatchPlan& plan, char* memory, char* out) {
-      return RunConvFilterByPatches(shape, plan, In(ctx, 0), In(ctx, 2), out, memory,
-                                    conv.RunIn(ctx), conv.MultiplyIn(ctx));
+      return RunConvFilterByPatches(shape, plan, InputBytes(ctx, 0), InputBytes(ctx, 2), out,
+                                    memory, conv.RunIn(ctx), conv.MultiplyIn(ctx));
     });
   });
 }

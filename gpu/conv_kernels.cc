@@ -76,11 +76,9 @@ class ConvItems {
 };
 
 // Of any element type, here and below: pointers and numbers alone.
-const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
 const char* In(const Tensor* tensor) {
   return tensor == nullptr ? nullptr : static_cast<const char*>(tensor->raw());
 }
-char* Out(Tensor& out) { return static_cast<char*>(out.mutable_raw()); }
 absl::Span<const int64_t> Dims(KernelContext& ctx, int i) { return ctx.input(i).shape().dims(); }
 
 // What a node of a convolution, or of one of its gradients, keeps.
@@ -141,18 +139,18 @@ absl::Status Forward(const Conv& conv, KernelContext& ctx) {
   const std::optional<PatchPlan> plan = conv.PlanOf(shape);
   if (!plan) {
     const element::ConvItem<char> item{
-        In(ctx, 0),
-        In(ctx, 1),
-        Out(out),
+        InputBytes(ctx, 0),
+        InputBytes(ctx, 1),
+        OutputBytes(out),
         {In(epilogue.scale), In(epilogue.bias), In(epilogue.residual),
          static_cast<int32_t>(conv.epilogue.activation)},
         ConvSizesOf(shape)};
     return conv.RunIn(ctx)(ConvStage::kForward, item, elements);
   }
   FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, PatchesFor(ctx, *plan));
-  FORMWORK_RETURN_IF_ERROR(
-      RunConvByPatches(shape, *plan, In(ctx, 0), In(ctx, 1), In(epilogue.residual), Out(out),
-                       MemoryOf(memory), conv.RunIn(ctx), conv.MultiplyIn(ctx, In(epilogue.bias))));
+  FORMWORK_RETURN_IF_ERROR(RunConvByPatches(
+      shape, *plan, InputBytes(ctx, 0), InputBytes(ctx, 1), In(epilogue.residual), OutputBytes(out),
+      MemoryOf(memory), conv.RunIn(ctx), conv.MultiplyIn(ctx, In(epilogue.bias))));
   return conv.product->Activate(ctx, out);
 }
 
@@ -168,12 +166,14 @@ absl::Status InputGradient(const Conv& conv, KernelContext& ctx) {
   Tensor out = OutputOf(ctx, 0);
   const std::optional<PatchPlan> plan = conv.PlanOf(shape);
   if (!plan) {
-    const element::ConvInputItem<char> item{In(ctx, 2), In(ctx, 1), Out(out), ConvSizesOf(shape)};
+    const element::ConvInputItem<char> item{InputBytes(ctx, 2), InputBytes(ctx, 1),
+                                            OutputBytes(out), ConvSizesOf(shape)};
     return conv.RunIn(ctx)(ConvStage::kInput, item, static_cast<uint64_t>(out.num_elements()));
   }
   FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, PatchesFor(ctx, *plan));
-  return RunConvInputByPatches<char>(shape, *plan, In(ctx, 1), In(ctx, 2), Out(out),
-                                     MemoryOf(memory), conv.RunIn(ctx), conv.MultiplyIn(ctx));
+  return RunConvInputByPatches<char>(shape, *plan, InputBytes(ctx, 1), InputBytes(ctx, 2),
+                                     OutputBytes(out), MemoryOf(memory), conv.RunIn(ctx),
+                                     conv.MultiplyIn(ctx));
 }
 
 absl::Status FilterGradient(const Conv& conv, KernelContext& ctx) {
@@ -188,12 +188,14 @@ absl::Status FilterGradient(const Conv& conv, KernelContext& ctx) {
   if (!plan) {
     const auto sums = static_cast<size_t>(FilterParts(shape) * shape.filter_elements());
     FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchOf(ctx, sums * sizeof(double)));
-    return RunConvFilterByItems<char>(shape, In(ctx, 0), In(ctx, 2), Out(out),
-                                      reinterpret_cast<double*>(MemoryOf(memory)), conv.RunIn(ctx));
+    return RunConvFilterByItems<char>(shape, InputBytes(ctx, 0), InputBytes(ctx, 2),
+                                      OutputBytes(out), reinterpret_cast<double*>(MemoryOf(memory)),
+                                      conv.RunIn(ctx));
   }
   FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, PatchesFor(ctx, *plan));
-  return RunConvFilterByPatches(shape, *plan, In(ctx, 0), In(ctx, 2), Out(out), MemoryOf(memory),
-                                conv.RunIn(ctx), conv.MultiplyIn(ctx));
+  return RunConvFilterByPatches(shape, *plan, InputBytes(ctx, 0), InputBytes(ctx, 2),
+                                OutputBytes(out), MemoryOf(memory), conv.RunIn(ctx),
+                                conv.MultiplyIn(ctx));
 }
 
 // --- Nodes --------------------------------------------------------------------------------------

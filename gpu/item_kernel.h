@@ -17,6 +17,13 @@
 
 namespace formwork {
 
+/// Where input i of a step is, and an output, for items of any element type: they are pointers and
+/// numbers alone.
+inline const char* InputBytes(KernelContext& ctx, int i) {
+  return static_cast<const char*>(ctx.input(i).raw());
+}
+inline char* OutputBytes(Tensor& out) { return static_cast<char*>(out.mutable_raw()); }
+
 /// One kind of item. Compiled by Prepare, or when it is first used. Thread-safe.
 class ItemKernel {
  public:

@@ -24,8 +24,6 @@ absl::StatusOr<std::unique_ptr<ItemKernel>> KernelOf(absl::string_view item, con
 }
 
 // Of any type, here and below: pointers and numbers alone.
-const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
-char* Out(Tensor& out) { return static_cast<char*>(out.mutable_raw()); }
 
 absl::StatusOr<KernelFn> MakeLrn(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const LrnAttrs attrs, LrnAttrs::FromAttrs(init.attrs()));
@@ -33,7 +31,8 @@ absl::StatusOr<KernelFn> MakeLrn(KernelInit& init) {
   return KernelFn([attrs, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(CheckLrn(ctx.input(0).shape().dims()));
     Tensor out = OutputOf(ctx, 0);
-    const element::LrnItem<char> item{In(ctx, 0), Out(out), LrnSizesOf(attrs, out.dim(3))};
+    const element::LrnItem<char> item{InputBytes(ctx, 0), OutputBytes(out),
+                                      LrnSizesOf(attrs, out.dim(3))};
     return kernel->Enqueue(item, static_cast<uint64_t>(out.num_elements()), {},
                            CudaStreamOf(StreamOf(ctx)));
   });
@@ -55,11 +54,12 @@ absl::StatusOr<KernelFn> MakeLrnGrad(KernelInit& init) {
     auto* const of_elements = static_cast<float*>(norms.data());
     const element::LrnSizes sizes = LrnSizesOf(attrs, out.dim(3));
     const cudaStream_t stream = CudaStreamOf(StreamOf(ctx));
-    FORMWORK_RETURN_IF_ERROR(
-        norm->Enqueue(element::LrnNormItem<char>{In(ctx, 1), of_elements, sizes}, n, {}, stream));
-    return kernel->Enqueue(element::LrnGradItem<char>{In(ctx, 0), In(ctx, 1), In(ctx, 2),
-                                                      of_elements, Out(out), sizes},
-                           n, {}, stream);
+    FORMWORK_RETURN_IF_ERROR(norm->Enqueue(
+        element::LrnNormItem<char>{InputBytes(ctx, 1), of_elements, sizes}, n, {}, stream));
+    return kernel->Enqueue(
+        element::LrnGradItem<char>{InputBytes(ctx, 0), InputBytes(ctx, 1), InputBytes(ctx, 2),
+                                   of_elements, OutputBytes(out), sizes},
+        n, {}, stream);
   });
 }
 

@@ -47,8 +47,6 @@ absl::StatusOr<Norm> MakeNorm(const KernelInit& init, BatchNormAttrs attrs, DTyp
   return norm;
 }
 
-// Of any element type, here and below: pointers and numbers alone.
-const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
 const float* Channels(KernelContext& ctx, int i) {
   return static_cast<const float*>(ctx.input(i).raw());
 }
@@ -82,7 +80,7 @@ absl::Status Forward(const Norm& norm, KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchOf(ctx, NormScratch::BytesFor(sizes)));
   const NormScratch scratch(sizes, memory.data());
   const NormForward<char> forward{
-      In(ctx, 0),
+      InputBytes(ctx, 0),
       static_cast<char*>(Out(ctx, 0)),
       Channels(ctx, 2),
       {Channels(ctx, 1), Channels(ctx, 3), Channels(ctx, 4), OutChannels(ctx, 1),
@@ -104,7 +102,7 @@ absl::Status Gradient(const Norm& norm, KernelContext& ctx) {
   if (ctx.input(1).num_elements() == 0) return Fill(ctx, {1, 2}, 0);
   const element::NormSizes sizes = NormSizesOf(geometry);
   FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchOf(ctx, NormScratch::BytesFor(sizes)));
-  const NormGradient<char> gradient{In(ctx, 0),          In(ctx, 1),
+  const NormGradient<char> gradient{InputBytes(ctx, 0),  InputBytes(ctx, 1),
                                     Channels(ctx, 2),    Channels(ctx, 3),
                                     Channels(ctx, 4),    static_cast<char*>(Out(ctx, 0)),
                                     OutChannels(ctx, 1), OutChannels(ctx, 2)};

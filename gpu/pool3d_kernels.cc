@@ -42,9 +42,6 @@ absl::Status Enqueue(const Pool& pool, KernelContext& ctx, const Item& item, con
                               CudaStreamOf(StreamOf(ctx)));
 }
 
-const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
-char* Out(Tensor& out) { return static_cast<char*>(out.mutable_raw()); }
-
 template <template <typename> class Item>
 absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(Pool pool, MakePool(init));
@@ -52,7 +49,8 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Pool3dGeometry geometry,
                               PreparePool3d(pool.attrs, ctx.input(0).shape().dims()));
     Tensor out = OutputOf(ctx, 0);
-    return Enqueue(pool, ctx, Item<char>{In(ctx, 0), Out(out), Pool3dSizesOf(geometry)}, out);
+    return Enqueue(pool, ctx,
+                   Item<char>{InputBytes(ctx, 0), OutputBytes(out), Pool3dSizesOf(geometry)}, out);
   });
 }
 
@@ -63,7 +61,8 @@ absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
                               PrepareMaxPool3dGrad(pool.attrs, ctx.input(0).shape(),
                                                    ctx.input(1).shape(), ctx.input(2).shape()));
     Tensor out = OutputOf(ctx, 0);
-    const element::MaxPool3DGradItem<char> item{In(ctx, 0), In(ctx, 1), In(ctx, 2), Out(out),
+    const element::MaxPool3DGradItem<char> item{InputBytes(ctx, 0), InputBytes(ctx, 1),
+                                                InputBytes(ctx, 2), OutputBytes(out),
                                                 Pool3dSizesOf(geometry)};
     return Enqueue(pool, ctx, item, out);
   });
@@ -75,7 +74,8 @@ absl::StatusOr<KernelFn> MakeAvgPoolGrad(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Pool3dGeometry geometry,
                               PrepareAvgPool3dGrad(pool.attrs, ctx.input(0), ctx.input(1).shape()));
     Tensor out = OutputOf(ctx, 0);
-    const element::AvgPool3DGradItem<char> item{In(ctx, 1), Out(out), Pool3dSizesOf(geometry)};
+    const element::AvgPool3DGradItem<char> item{InputBytes(ctx, 1), OutputBytes(out),
+                                                Pool3dSizesOf(geometry)};
     return Enqueue(pool, ctx, item, out);
   });
 }

@@ -39,9 +39,6 @@ absl::Status Enqueue(const Pool& pool, KernelContext& ctx, const Item& item, con
                               CudaStreamOf(StreamOf(ctx)));
 }
 
-const char* In(KernelContext& ctx, int i) { return static_cast<const char*>(ctx.input(i).raw()); }
-char* Out(Tensor& out) { return static_cast<char*>(out.mutable_raw()); }
-
 template <template <typename> class Item>
 absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(Pool pool, MakePool(init));
@@ -49,7 +46,8 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
                               PreparePool(pool.attrs, ctx.input(0).shape().dims()));
     Tensor out = OutputOf(ctx, 0);
-    return Enqueue(pool, ctx, Item<char>{In(ctx, 0), Out(out), PoolSizesOf(shape)}, out);
+    return Enqueue(pool, ctx, Item<char>{InputBytes(ctx, 0), OutputBytes(out), PoolSizesOf(shape)},
+                   out);
   });
 }
 
@@ -62,8 +60,8 @@ absl::StatusOr<KernelFn> MakeMaxPoolGrad(KernelInit& init) {
         PrepareMaxPoolGrad(pool.attrs, ctx.input(0).shape().dims(), ctx.input(1).shape().dims(),
                            ctx.input(2).shape().dims()));
     Tensor out = OutputOf(ctx, 0);
-    const element::MaxPoolGradItem<char> item{In(ctx, 0), In(ctx, 2), Out(out), PoolSizesOf(shape),
-                                              relu};
+    const element::MaxPoolGradItem<char> item{InputBytes(ctx, 0), InputBytes(ctx, 2),
+                                              OutputBytes(out), PoolSizesOf(shape), relu};
     return Enqueue(pool, ctx, item, out);
   });
 }
@@ -75,7 +73,8 @@ absl::StatusOr<KernelFn> MakeAvgPoolGrad(KernelInit& init) {
         const ConvShape shape,
         PrepareAvgPoolGrad(pool.attrs, ctx.input(0), ctx.input(1).shape().dims()));
     Tensor out = OutputOf(ctx, 0);
-    const element::AvgPoolGradItem<char> item{In(ctx, 1), Out(out), PoolSizesOf(shape)};
+    const element::AvgPoolGradItem<char> item{InputBytes(ctx, 1), OutputBytes(out),
+                                              PoolSizesOf(shape)};
     return Enqueue(pool, ctx, item, out);
   });
 }

@@ -274,6 +274,32 @@ TEST_P(DeviceConformance, KeepsTheHostsBufferUntilItIsCopied) {
   EXPECT_THAT(Read(*stream, there), Each(6));
 }
 
+TEST_P(DeviceConformance, WhatIsCapturedRunsAgain) {
+  auto stream = NewStream(), other = NewStream();
+  Buffer from = NewBuffer(*stream), to = NewBuffer(*stream);
+  Fill(*stream, from, 1);
+  if (!stream->BeginCapture()) {
+    EXPECT_FALSE(stream->EndCapture().ok());
+    GTEST_SKIP() << "the device captures nothing";
+  }
+  Fill(*stream, from, 2);
+  stream->Copy(from, to);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<CapturedWork> work, stream->EndCapture());
+  EXPECT_THAT(Read(*stream, to), Each(2));  // It has run, too.
+  Fill(*stream, from, 3);
+  Fill(*stream, to, 4);
+  EXPECT_THAT(Read(*stream, to), Each(4));
+  stream->Replay(*work);
+  EXPECT_THAT(Read(*stream, to), Each(2));
+  EXPECT_THAT(Read(*stream, from), Each(2));
+
+  Fill(*stream, to, 5);
+  other->Wait(stream->Record());
+  other->Replay(*work);
+  EXPECT_THAT(Read(*other, to), Each(2));
+  stream->Wait(other->Record());  // Where the memory goes back.
+}
+
 TEST_P(DeviceConformance, ACopyToPinnedMemoryWaitsForNothing) {
   auto stream = NewStream();
   Buffer there = NewBuffer(*stream, 4096);

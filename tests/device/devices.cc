@@ -57,10 +57,18 @@ class CpuUnderTest final : public DeviceUnderTest {
 
 class SimUnderTest final : public DeviceUnderTest {
  public:
-  explicit SimUnderTest(uint64_t seed) : device_(seed) {}
+  SimUnderTest(uint64_t seed, bool enqueues) : device_(seed, enqueues) {}
   Device& device() override { return device_; }
   void Fill(Stream& stream, Buffer& buffer, uint8_t value) override {
-    FillOnHost(stream, buffer, value);
+    if (!stream.enqueues()) return FillOnHost(stream, buffer, value);
+    stream.Launch({.reads = {}, .writes = {&buffer}},
+                  [&stream, to = buffer.data(), bytes = buffer.bytes(), value] {
+                    EnqueueKernel(stream, [to, bytes, value] {
+                      std::memset(to, value, bytes);
+                      return absl::OkStatus();
+                    });
+                    return absl::OkStatus();
+                  });
   }
   // Nothing runs until the host waits.
   std::unique_ptr<Gate> Close(Stream& /*stream*/) override { return std::make_unique<Gate>(); }
@@ -72,9 +80,9 @@ class SimUnderTest final : public DeviceUnderTest {
   SimDevice device_;
 };
 
-DeviceCase Sim(uint64_t seed) {
-  return {"sim_seed" + std::to_string(seed),
-          [seed] { return std::make_unique<SimUnderTest>(seed); }};
+DeviceCase Sim(uint64_t seed, bool enqueues = false) {
+  return {(enqueues ? "sim_enqueues_seed" : "sim_seed") + std::to_string(seed),
+          [seed, enqueues] { return std::make_unique<SimUnderTest>(seed, enqueues); }};
 }
 
 }  // namespace
@@ -85,6 +93,7 @@ const std::vector<DeviceCase>& DeviceCases() {
       Sim(1),
       Sim(2),
       Sim(3),
+      Sim(4, /*enqueues=*/true),
 #ifdef FORMWORK_CUDA
       {"cuda", &MakeCudaUnderTest},
 #endif

@@ -302,6 +302,7 @@ class SimStream final : public Stream {
   bool enqueues() const override { return state_->enqueues(); }
   void Launch(const BufferAccess& access, absl::AnyInvocable<absl::Status()> work) override {
     if (!enqueues()) return EnqueueWork(access, std::move(work));
+    if (failed_) return;  // As a GPU's, which knows at once.
     launched_ = &access;
     absl::Status status = work();
     if (captured_ != nullptr) {
@@ -310,7 +311,8 @@ class SimStream final : public Stream {
       captures_ = false;
     }
     launched_ = nullptr;
-    if (!status.ok()) EnqueueWork({}, [status = std::move(status)] { return status; });
+    failed_ = !status.ok();
+    if (failed_) EnqueueWork({}, [status = std::move(status)] { return status; });
   }
   bool BeginCapture() override {
     if (!enqueues()) return false;
@@ -318,6 +320,7 @@ class SimStream final : public Stream {
     return true;
   }
   absl::StatusOr<std::unique_ptr<CapturedWork>> EndCapture() override {
+    if (captured_ == nullptr) return InvalidArgument("EndCapture: nothing is captured");
     return std::unique_ptr<CapturedWork>(std::move(captured_));
   }
   void Replay(CapturedWork& work) override {
@@ -413,6 +416,7 @@ class SimStream final : public Stream {
 
   // What the thread's Launch was told, while that calls its work.
   static thread_local const BufferAccess* launched_;
+  bool failed_ = false;                    // By what it was given to launch.
   std::unique_ptr<SimCaptured> captured_;  // While something is captured;
   bool captures_ = false;                  // while what is enqueued is.
   const std::shared_ptr<SimState> state_;

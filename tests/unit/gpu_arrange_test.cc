@@ -24,12 +24,6 @@ namespace {
 namespace element = formwork_element;
 using element::MayFailItem;
 
-// Items of a kernel run in any order: here from the last to the first.
-template <typename Item>
-void RunItems(const Item& item, uint64_t n) {
-  while (n-- > 0) item(n);
-}
-
 absl::Status Refuse() { return Unimplemented("a dtype that a GPU leaves to the host"); }
 
 // Calls run(memory of input 0, memory of output 0), both as a GPU's.

@@ -40,6 +40,12 @@ class Aligned {
   std::vector<formwork_element::Bytes16> blocks_;
 };
 
+/// Items of a kernel run in any order: here from the last to the first.
+template <typename Item, typename Count>
+void RunItems(const Item& item, Count n) {
+  for (auto i = static_cast<uint64_t>(n); i-- > 0;) item(i);
+}
+
 /// Whether a GPU may give other elements than TensorFlow's CPU kernel, whose heap decides: of the
 /// first k of more where no order is asked for, or one is NaN.
 inline bool IsOrderOpen(const OpCase& op_case) {

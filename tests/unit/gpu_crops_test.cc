@@ -21,12 +21,6 @@ namespace {
 
 namespace element = formwork_element;
 
-// Items of a kernel run in any order: here from the last to the first.
-template <typename Item>
-void RunItems(const Item& item, int64_t n) {
-  while (n-- > 0) item(static_cast<uint64_t>(n));
-}
-
 absl::StatusOr<KernelFn> MakeCrop(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const CropAttrs attrs, CropAttrs::FromAttrs(init.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(const float outside, init.attrs().Get<float>("extrapolation_value"));

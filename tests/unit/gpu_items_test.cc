@@ -24,12 +24,6 @@ namespace {
 namespace element = formwork_element;
 using element::MayFailItem;
 
-// Items of a kernel run in any order: here from the last to the first.
-template <typename Item>
-void RunItems(const Item& item, uint64_t n) {
-  while (n-- > 0) item(n);
-}
-
 absl::StatusOr<KernelFn> MakeMoves(KernelInit& init) {
   absl::StatusOr<MovePlanner> made = MakeMovePlanner(init);
   if (absl::IsUnimplemented(made.status())) {

@@ -18,12 +18,6 @@ namespace {
 
 namespace element = formwork_element;
 
-// Items of a kernel run in any order: here from the last to the first.
-template <typename Item>
-void RunItems(const Item& item, int64_t n) {
-  while (n-- > 0) item(static_cast<uint64_t>(n));
-}
-
 template <typename E>
 void Forward(KernelContext& ctx, const LrnAttrs& attrs, Tensor& out) {
   RunItems(element::LrnItem<E>{ctx.input(0).data<E>(), out.mutable_data<E>(),

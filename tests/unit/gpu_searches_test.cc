@@ -16,12 +16,6 @@
 namespace formwork::testing {
 namespace {
 
-// Items of a kernel run in any order: here from the last to the first.
-template <typename Item>
-void RunItems(const Item& item, int64_t n) {
-  while (n-- > 0) item(static_cast<uint64_t>(n));
-}
-
 template <bool kUpper>
 absl::StatusOr<KernelFn> MakeBound(KernelInit& init) {
   const DType dtype = init.input_dtypes()[0], index = init.output_dtypes()[0];

@@ -19,12 +19,6 @@ namespace {
 
 namespace element = formwork_element;
 
-// Items of a kernel run in any order: here from the last to the first.
-template <typename Item>
-void RunItems(const Item& item, uint64_t n) {
-  while (n-- > 0) item(n);
-}
-
 template <typename Call>
 auto WithIndex(DType dtype, Call call) {
   return dtype == DType::kInt32 ? call(int32_t()) : call(int64_t());
