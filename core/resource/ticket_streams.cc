@@ -124,13 +124,12 @@ void AccessTicket::NoteAccess(ResourceHandle handle, const Tensor& value, bool w
 }
 
 bool AccessTicket::CanRepeat(absl::Span<const EnqueuedAccess> accesses) {
+  absl::MutexLock lock(&store_.line_mutex_);  // As WriteEnqueued.
   for (const EnqueuedAccess& access : accesses) {
     const Entry* const entry = Find(access.handle);
     if (entry == nullptr || entry->destroyed || (access.writes && (atomic_ || !entry->write))) {
       return false;
     }
-    // As WriteEnqueued.
-    absl::MutexLock lock(&store_.line_mutex_);
     const Tensor& value = ValueOf(*entry);
     if (!value.on_device() || value.raw() != access.data || value.dtype() != access.dtype ||
         value.shape() != access.shape || (access.writes && !value.unique())) {
