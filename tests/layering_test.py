@@ -56,9 +56,10 @@ BELOW = {
     "server": ["core/engine.h", "core/function/type_messages.h", "core/base", "core/tensor",
                "proto/v1"],
     "client": ["proto/v1"],
-    # The optimizers' rules are compiled for GPUs too; where random numbers begin the host says; code
-    # is kept in files.
-    "gpu": ["core/kernels", "core/kernels/random", "core/kernels/training", "core/storage"],
+    # The optimizers' and colours' rules are compiled for GPUs too; where random numbers begin the
+    # host says; code is kept in files.
+    "gpu": ["core/kernels", "core/kernels/image", "core/kernels/random", "core/kernels/training",
+            "core/storage"],
     "proto/tf": [],
     "proto/v1": ["proto/tf"],
     "proto/state": ["proto/v1"],
