@@ -10,6 +10,7 @@
 #include <random>
 
 #include "core/base/status.h"
+#include "core/kernels/isa.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
 
@@ -59,8 +60,9 @@ void ExpectSame(const Tensor& got, const Tensor& want, absl::string_view what) {
 }
 
 // Runs it and gives its outputs, which the runner must outlive. The tensors may be taken over.
-absl::StatusOr<std::vector<Tensor>> Run(KernelRunner& runner, const ElementwiseProgram& program,
-                                        std::vector<Tensor> inputs, size_t num_outputs) {
+absl::StatusOr<std::vector<Tensor>> RunProgram(KernelRunner& runner,
+                                               const ElementwiseProgram& program,
+                                               std::vector<Tensor> inputs, size_t num_outputs) {
   return runner.Run(KernelFn([&program](KernelContext& ctx) -> absl::Status {
                       FORMWORK_ASSIGN_OR_RETURN(const bool done, program.Run(ctx));
                       return done ? absl::OkStatus() : absl::InternalError("did not run");
@@ -90,9 +92,10 @@ std::vector<Tensor> OneByOne(const std::vector<Instruction>& instructions,
   return values;
 }
 
-// Random programs: every value may be read again later, some by nobody but the caller.
+// Random programs: every value may be read again later, some by nobody but the caller. `compiled`
+// counts those that were.
 template <typename T>
-void TryPrograms(int programs, uint32_t seed) {
+void TryPrograms(int programs, uint32_t seed, int& compiled) {
   const DType dtype = DTypeOf<T>::value;
   // Ops of tiles, and some between them that are not.
   const char* const kNames[] = {"AddV2",   "Sub",   "Mul",     "RealDiv", "Maximum",
@@ -144,18 +147,63 @@ void TryPrograms(int programs, uint32_t seed) {
     const ElementwiseProgram program(std::vector<DType>(inputs.size(), dtype), instructions,
                                      outputs);
     ASSERT_OK_AND_ASSIGN(std::vector<Tensor> got,
-                         Run(runner, program, std::move(inputs), outputs.size()));
+                         RunProgram(runner, program, std::move(inputs), outputs.size()));
     for (size_t k = 0; k < outputs.size(); ++k) {
       ExpectSame<T>(got[k], want[outputs[k]],
                     absl::StrCat(text, "-> ", outputs[k], ", shape ", shape.ToString()));
     }
     if (::testing::Test::HasFatalFailure()) return;
+    if (program.is_compiled()) ++compiled;
   }
 }
 
-TEST(ElementwiseProgramTest, GivesWhatItsInstructionsGive) {
-  TryPrograms<float>(300, 1);
-  TryPrograms<double>(300, 2);
+class ElementwiseProgramTest : public ::testing::Test {
+ protected:
+  void TearDown() override { ElementwiseProgram::CompileAfter(ElementwiseProgram::kCompileAfter); }
+};
+
+TEST_F(ElementwiseProgramTest, GivesWhatItsInstructionsGive) {
+  int compiled = 0;
+  TryPrograms<float>(300, 1, compiled);
+  TryPrograms<double>(300, 2, compiled);
+  EXPECT_EQ(compiled, 0);
+}
+
+TEST_F(ElementwiseProgramTest, GivesTheSameWhereItIsCompiled) {
+  ElementwiseProgram::CompileAfter(0);
+  int compiled = 0;
+  TryPrograms<float>(600, 3, compiled);
+  TryPrograms<double>(600, 4, compiled);
+  // Others have no chain, or 16 elements at most.
+  if (HostIsa() == Isa::kBaseline) {
+    EXPECT_EQ(compiled, 0);
+  } else {
+    EXPECT_GT(compiled, 600);
+  }
+}
+
+// What was compiled for calls with a scalar is not for those without, nor for a row that repeats.
+TEST_F(ElementwiseProgramTest, TellsCallsOfOtherShapes) {
+  ElementwiseProgram::CompileAfter(0);
+  const Instruction instructions[] = {{Op("Mul", DType::kFloat), {0, 1}},
+                                      {Op("Sub", DType::kFloat), {2, 0}},
+                                      {Op("Sqrt", DType::kFloat), {3}}};
+  const std::vector<Instruction> list(std::begin(instructions), std::end(instructions));
+  const ElementwiseProgram program({DType::kFloat, DType::kFloat}, list, {3, 4});
+  std::mt19937 random(5);
+  KernelRunner runner;
+  // Of many tasks, and with a rest that is no vector.
+  const Shape large({513, 1003});
+  for (const Shape& second : {Shape(), large, Shape({1003}), Shape()}) {
+    const std::vector<Tensor> inputs = {Values<float>(large, random),
+                                        Values<float>(second, random)};
+    const std::vector<Tensor> want = OneByOne<float>(list, inputs, large);
+    ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, RunProgram(runner, program, inputs, 2));
+    EXPECT_EQ(program.is_compiled(), HostIsa() != Isa::kBaseline);
+    for (size_t k = 0; k < 2; ++k) {
+      ExpectSame<float>(got[k], want[3 + k], absl::StrCat("second ", second.ToString()));
+    }
+  }
 }
 
 }  // namespace

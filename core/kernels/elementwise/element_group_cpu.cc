@@ -26,20 +26,24 @@ class GroupKernel {
       instruction.op = FindBlockOp(from.op, dtypes, from.dtype);
       if (instruction.op == nullptr) return Unimplemented("a group with ", from.op);
       std::copy(from.operands.begin(), from.operands.end(), instruction.operands);
-      singles.push_back({Program({dtypes.begin(), dtypes.end()}, {{instruction.op, {0, 1, 2}}},
-                                 {static_cast<uint16_t>(dtypes.size())}),
+      singles.push_back({std::make_unique<const Program>(
+                             std::vector<DType>(dtypes.begin(), dtypes.end()),
+                             std::vector<Program::Instruction>{{instruction.op, {0, 1, 2}}},
+                             std::vector<uint16_t>{static_cast<uint16_t>(dtypes.size())}),
                          from.operands});
     }
-    return std::make_shared<const GroupKernel>(
-        group, Program(group.inputs, std::move(instructions), group.outputs), std::move(singles));
+    return std::make_shared<const GroupKernel>(group, std::move(instructions), std::move(singles));
   }
 
   struct Single {
-    Program program;
+    std::unique_ptr<const Program> program;
     absl::InlinedVector<uint16_t, 3> operands;
   };
-  GroupKernel(const ElementGroup& group, Program program, std::vector<Single> singles)
-      : outputs_(group.outputs), program_(std::move(program)), singles_(std::move(singles)) {}
+  GroupKernel(const ElementGroup& group, std::vector<Program::Instruction> instructions,
+              std::vector<Single> singles)
+      : outputs_(group.outputs),
+        program_(group.inputs, std::move(instructions), group.outputs),
+        singles_(std::move(singles)) {}
 
   absl::Status Run(KernelContext& ctx) const {
     FORMWORK_ASSIGN_OR_RETURN(const bool done, program_.Run(ctx));
@@ -57,7 +61,7 @@ class GroupKernel {
             {value < inputs ? &ctx.input(value) : &results[value - inputs], /*owned=*/false});
       }
       KernelContext inner(ctx.call(), operands, absl::MakeSpan(&results[i], 1));
-      FORMWORK_RETURN_IF_ERROR(singles_[i].program.Run(inner).status());
+      FORMWORK_RETURN_IF_ERROR(singles_[i].program->Run(inner).status());
     }
     for (size_t k = 0; k < outputs_.size(); ++k) {
       ctx.SetOutput(static_cast<int>(k), results[outputs_[k] - inputs]);

@@ -27,6 +27,8 @@ class Operand {
   /// Elements [begin, begin + n) of the broadcast operand, n <= kBlockElements: in place where they
   /// lie together, else copied into `scratch` (n elements).
   const void* Run(int64_t begin, int64_t n, void* scratch) const;
+  /// True where all runs lie in place, one after the other.
+  bool is_dense() const { return kind_ == Kind::kDense; }
   /// True where every run has the same content: it may be made once.
   bool is_splat() const { return kind_ == Kind::kSplat; }
   const void* element() const { return data_; }  ///< Of a splat: the one element.

@@ -42,13 +42,13 @@ ElementwiseProgram::ElementwiseProgram(std::vector<DType> input_dtypes,
 
 int64_t ElementwiseProgram::CostOf(const Stage& stage) const {
   if (stage.chain == nullptr) {
-    const BlockOp& op = *instructions_[order_[stage.first]].op;
+    const BlockOp& op = *instructions_[order_[stage.place]].op;
     const bool function =
         op.arity == 1 && op.tile == TileOp::kNone && op.in == op.out && IsFloating(op.in);
     return function ? kFunctionCost : kLoopCost;
   }
   int64_t cost = 0;
-  for (size_t i = stage.first; i < stage.first + stage.num_steps; ++i) {
+  for (size_t i = stage.first_step; i < stage.first_step + stage.num_steps; ++i) {
     const TileForm form = steps_[i].form;
     cost += form == TileForm::kLoad || form == TileForm::kStore ? kMoveCost : kStepCost;
   }
@@ -94,7 +94,7 @@ void ElementwiseProgram::Schedule() {
       }
     }
     if (chain.size() == 1) {
-      stages_.push_back({order_.size(), 0, nullptr});
+      stages_.push_back({order_.size()});
     } else {
       AddChain(chain, uses);
     }
@@ -124,7 +124,8 @@ void ElementwiseProgram::AddChain(absl::Span<const uint16_t> chain,
     }
   }
   steps_.push_back({});
-  stages_.push_back({begin, steps_.size() - begin, FindTileLoop(instructions_[chain[0]].op->out)});
+  stages_.push_back({order_.size(), chain.size(), FindTileLoop(instructions_[chain[0]].op->out),
+                     begin, steps_.size() - begin});
 }
 
 void ElementwiseProgram::AssignRegisters() {

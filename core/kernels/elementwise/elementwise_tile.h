@@ -57,7 +57,7 @@ constexpr TileForm ScalarForm(TileForm form) {
 }
 
 /// What the pointer of a step with a scalar names: the element, repeated.
-inline constexpr size_t kTileScalarBytes = 32;
+inline constexpr size_t kTileScalarBytes = 64;
 
 struct TileStep {
   uint8_t code = 0;      ///< TileCode's.
