@@ -107,6 +107,22 @@ def of_reductions():
     yield "reduced " + name, tf.function(f), values, calls
 
 
+def of_broadcasts():
+  """As of_elementwise(): one operand is repeated over the other."""
+  import tensorflow as tf
+  rng = np.random.default_rng(0)
+  for name, shape, repeated, calls in (
+      ("colours", (8, 224, 224, 3), (3,), 20),
+      ("channels", (64, 26, 26, 32), (32,), 20),
+      ("features", (512, 64), (64,), 500),
+      ("images' channels", (8, 64, 64, 8), (8, 1, 1, 8), 100),
+      ("columns of 3", (200000, 3), (200000, 1), 20),
+      ("columns of 64", (20000, 64), (20000, 1), 20),
+      ("steps", (64, 100, 32), (64, 1, 32), 100)):
+    values = [rng.normal(size=s).astype(np.float32) for s in (shape, repeated)]
+    yield "broadcast " + name, tf.function(tf.add), values, calls
+
+
 def of_tables():
   """As of_elementwise(): tables of `size` keys, which are all looked up, set anew or put into an
   empty one; "insert 10" sets 10 of them.
@@ -195,7 +211,7 @@ def main():
   args = p.parse_args()
   engine_bench.one_thread()
   results = []
-  for name, function, values, calls in itertools.chain(of_elementwise(), of_reductions(),
+  for name, function, values, calls in itertools.chain(of_elementwise(), of_reductions(), of_broadcasts(),
                                                      of_tables()):
     if not args.names or any(part in name for part in args.names):
       results.append(engine_bench.compare(name, function, values, calls, args.engine,

@@ -10,6 +10,10 @@
 namespace formwork {
 namespace {
 
+// A row that is written out repeatedly is no longer, and what it repeats over so often as large.
+constexpr int64_t kLongestRow = 1 << 13;
+constexpr int64_t kFewestTimes = 4;
+
 struct Wide16 {
   uint64_t words[2];
 };
@@ -42,6 +46,75 @@ void CopyElements(const char* from, size_t width, int64_t stride, int64_t n, cha
       return CopyRun<uint64_t>(from, stride, n, out);
     default:
       return CopyRun<Wide16>(from, stride, n, out);
+  }
+}
+
+// `bytes` of a row of `row` bytes that repeats, from `at` on.
+void RepeatRow(const char* from, size_t row, size_t at, size_t bytes, char* out) {
+  const size_t first = std::min(bytes, row - at);
+  std::memcpy(out, from + at, first);
+  const size_t second = std::min(bytes - first, at);
+  std::memcpy(out + first, from, second);
+  // Then twice as much each time.
+  for (size_t made = first + second; made < bytes;) {
+    const size_t more = std::min(made, bytes - made);
+    std::memcpy(out + made, out, more);
+    made += more;
+  }
+}
+
+template <typename T, int kTimes>
+void RepeatFew(const T* from, int64_t apart, int64_t elements, T* out) {
+  for (int64_t i = 0; i < elements; ++i, out += kTimes) {
+    const T value = from[i * apart];
+    for (int k = 0; k < kTimes; ++k) out[k] = value;
+  }
+}
+
+// Elements `apart` each other, each `times`: [at, at + n) of what that gives.
+template <typename T>
+void RepeatElementsAs(const char* bytes, int64_t apart, int64_t times, int64_t at, int64_t n,
+                      char* to) {
+  const T* from = reinterpret_cast<const T*>(bytes) + at / times * apart;
+  T* out = reinterpret_cast<T*>(to);
+  if (const int64_t done = at % times; done > 0) {
+    const int64_t left = std::min(n, times - done);
+    out = std::fill_n(out, left, *from);
+    from += apart;
+    n -= left;
+  }
+  const int64_t whole = n / times;
+  switch (times) {
+    case 2:
+      RepeatFew<T, 2>(from, apart, whole, out);
+      break;
+    case 3:
+      RepeatFew<T, 3>(from, apart, whole, out);
+      break;
+    case 4:
+      RepeatFew<T, 4>(from, apart, whole, out);
+      break;
+    default:
+      for (int64_t i = 0; i < whole; ++i) std::fill_n(out + i * times, times, from[i * apart]);
+  }
+  if (const int64_t left = n - whole * times; left > 0) {
+    std::fill_n(out + whole * times, left, from[whole * apart]);
+  }
+}
+
+void RepeatElements(const char* from, size_t width, int64_t apart, int64_t times, int64_t at,
+                    int64_t n, char* out) {
+  switch (width) {
+    case 1:
+      return RepeatElementsAs<uint8_t>(from, apart, times, at, n, out);
+    case 2:
+      return RepeatElementsAs<uint16_t>(from, apart, times, at, n, out);
+    case 4:
+      return RepeatElementsAs<uint32_t>(from, apart, times, at, n, out);
+    case 8:
+      return RepeatElementsAs<uint64_t>(from, apart, times, at, n, out);
+    default:
+      return RepeatElementsAs<Wide16>(from, apart, times, at, n, out);
   }
 }
 
@@ -101,6 +174,22 @@ Operand::Operand(const void* data, size_t width, const Shape& shape, const Shape
     dims_.push_back(dim);
     strides_.push_back(strides[i]);
   }
+  if (dims_.size() == 2 && strides_[0] == 0 && strides_[1] == 1 && dims_[1] <= kLongestRow &&
+      dims_[0] * dims_[1] >= kFewestTimes * (dims_[1] + kBlockElements)) {
+    kind_ = Kind::kRow;
+    const size_t row = static_cast<size_t>(dims_[1]) * width_;
+    const size_t bytes = row + static_cast<size_t>(kBlockElements) * width_;
+    rows_ = std::make_unique_for_overwrite<char[]>(bytes);
+    RepeatRow(data_, row, 0, bytes, rows_.get());
+    return;
+  }
+  // Rows, or elements, that repeat.
+  const size_t last = dims_.size() - 1;
+  if (last > 0 && (strides_[last] == 0 || (strides_[last] == 1 && strides_[last - 1] == 0))) {
+    inner_dims_ = 2;
+  }
+  // Where there are no elements, none of none.
+  inner_elements_ = std::max<int64_t>(1, dims_[last] * (inner_dims_ == 2 ? dims_[last - 1] : 1));
 }
 
 const void* Operand::Run(int64_t begin, int64_t n, void* scratch) const {
@@ -110,6 +199,8 @@ const void* Operand::Run(int64_t begin, int64_t n, void* scratch) const {
     case Kind::kSplat:
       Splat(data_, width_, n, scratch);
       return scratch;
+    case Kind::kRow:
+      return rows_.get() + static_cast<size_t>(begin % dims_[1]) * width_;
     case Kind::kStrided:
       CopyStrided(begin, n, static_cast<char*>(scratch));
       return scratch;
@@ -117,36 +208,45 @@ const void* Operand::Run(int64_t begin, int64_t n, void* scratch) const {
   return nullptr;
 }
 
+// The last dimensions, one or two, are walked as one; those before them by an index.
 void Operand::CopyStrided(int64_t begin, int64_t n, char* out) const {
-  const int last = static_cast<int>(dims_.size()) - 1;
-  // The position of `begin`: an index per dimension, and where that is in the operand.
-  Dims index(dims_.size());
-  int64_t rest = begin, offset = 0;
-  for (int i = last; i >= 0; --i) {
+  const int outer = static_cast<int>(dims_.size()) - inner_dims_;
+  Dims index(static_cast<size_t>(outer));
+  int64_t at = begin % inner_elements_;
+  int64_t rest = begin / inner_elements_, offset = 0;
+  for (int i = outer - 1; i >= 0; --i) {
     index[i] = rest % dims_[i];
     rest /= dims_[i];
     offset += index[i] * strides_[i];
   }
   while (n > 0) {
-    const int64_t run = std::min(n, dims_[last] - index[last]);
-    const char* from = data_ + static_cast<size_t>(offset) * width_;
-    if (strides_[last] == 0) {
-      Splat(from, width_, run, out);
-    } else {
-      CopyElements(from, width_, strides_[last], run, out);
-    }
+    const int64_t run = std::min(n, inner_elements_ - at);
+    CopyInner(data_ + static_cast<size_t>(offset) * width_, at, run, out);
     out += static_cast<size_t>(run) * width_;
     n -= run;
-    if (n == 0) return;
-    offset += (dims_[last] - index[last]) * strides_[last] - dims_[last] * strides_[last];
-    index[last] = 0;
-    for (int i = last - 1; i >= 0; --i) {
+    at = 0;
+    for (int i = outer - 1; i >= 0; --i) {
       offset += strides_[i];
       if (++index[i] < dims_[i]) break;
       offset -= dims_[i] * strides_[i];
       index[i] = 0;
     }
   }
+}
+
+void Operand::CopyInner(const char* from, int64_t at, int64_t n, char* out) const {
+  const int64_t last = dims_.back(), stride = strides_.back();
+  if (inner_dims_ == 1) {
+    const char* const first = from + static_cast<size_t>(at * stride) * width_;
+    if (stride == 0) return Splat(first, width_, n, out);
+    return CopyElements(first, width_, stride, n, out);
+  }
+  if (stride == 0) {
+    const int64_t apart = strides_[strides_.size() - 2];
+    return RepeatElements(from, width_, apart, last, at, n, out);
+  }
+  RepeatRow(from, static_cast<size_t>(last) * width_, static_cast<size_t>(at % last) * width_,
+            static_cast<size_t>(n) * width_, out);
 }
 
 }  // namespace formwork
