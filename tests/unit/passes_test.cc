@@ -247,6 +247,36 @@ TEST_F(PassTest, WhatCannotWorkIsLeftToTheCallThatRunsIt) {
             "-> y\n");
 }
 
+TEST_F(PassTest, PowersByConstantsAreCheapOps) {
+  auto power = [&](absl::string_view exponent, absl::string_view shape = "") {
+    return Simplified(
+        absl::StrCat("e = Const float[", shape, "] ", exponent, "\ny = Pow(x, e) T=float"));
+  };
+  EXPECT_EQ(power("2"), "x:0 = Arg float32\ny = Square(x:0)\n-> y\n");
+  EXPECT_EQ(power("3"), "x:0 = Arg float32\ny = Square(x:0)\ny = Mul(x:0, y)\n-> y\n");
+  EXPECT_EQ(power("0.5"), "x:0 = Arg float32\ny = Sqrt(x:0)\n-> y\n");
+  EXPECT_EQ(power("-0.5"), "x:0 = Arg float32\ny = Rsqrt(x:0)\n-> y\n");
+  EXPECT_EQ(power("-1"), "x:0 = Arg float32\ny = Reciprocal(x:0)\n-> y\n");
+  EXPECT_EQ(power("4"), "x:0 = Arg float32\ne = Const float32[] 4\ny = Pow(x:0, e)\n-> y\n");
+  // A vector may give the result its shape.
+  EXPECT_EQ(power("2", "1"), "x:0 = Arg float32\ne = Const float32[1] 2\ny = Pow(x:0, e)\n-> y\n");
+}
+
+TEST_F(PassTest, SmallNumbersKeepTheirDigitsInLogarithmsAndExponentials) {
+  auto simplified = [&](absl::string_view nodes) {
+    return Simplified(absl::StrCat("one = Const float[] 1\ntwo = Const float[] 2\n", nodes));
+  };
+  const std::string log1p = "x:0 = Arg float32\ny = Log1p(x:0)\n-> y\n";
+  EXPECT_EQ(simplified("s = AddV2(one, x) T=float\ny = Log(s) T=float"), log1p);
+  EXPECT_EQ(simplified("s = AddV2(x, one) T=float\ny = Log(s) T=float"), log1p);
+  EXPECT_EQ(simplified("e = Exp(x) T=float\ny = Sub(e, one) T=float"),
+            "x:0 = Arg float32\ny = Expm1(x:0)\n-> y\n");
+  EXPECT_EQ(simplified("s = AddV2(x, two) T=float\ny = Log(s) T=float"),
+            "x:0 = Arg float32\ntwo = Const float32[] 2\ns = AddV2(x:0, two)\ny = Log(s)\n-> y\n");
+  EXPECT_EQ(simplified("e = Exp(x) T=float\ny = Sub(one, e) T=float"),
+            "x:0 = Arg float32\none = Const float32[] 1\ne = Exp(x:0)\ny = Sub(one, e)\n-> y\n");
+}
+
 TEST_F(PassTest, EqualNodesAreOne) {
   EXPECT_EQ(Simplified("a = Neg(x) T=float\nb = Neg(x) T=float\nc = Exp(a) T=float\n"
                        "p = AddV2(a, c) T=float\nq = AddV2(c, b) T=float\n"

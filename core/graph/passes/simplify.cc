@@ -8,6 +8,7 @@
 #include "core/graph/passes/known_elements.h"
 #include "core/graph/passes/node_key.h"
 #include "core/graph/passes/pipeline.h"
+#include "core/graph/passes/rewrite_math.h"
 #include "core/graph/passes/state_values.h"
 #include "core/ops/control_flow.h"
 #include "core/ops/shape_inference.h"
@@ -100,6 +101,7 @@ class Simplifier {
     if (!node.bodies.empty()) return VisitControlFlow(body, i);
     if (node.op->effect == Effect::kNone && !HasResource(node)) {
       if (Fold(node, moved[i]) || FoldElements(node, moved[i])) return absl::OkStatus();
+      RewriteMath(node, nodes_, context_.ops);
       auto [found, inserted] = known_.try_emplace(NodeKey(node), nodes_.size());
       if (!inserted) {
         for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
