@@ -61,7 +61,8 @@ programs_of("math", {
     "powers_of_what_is_no_number": (lambda x: [tf.pow(x, y) for y in (2., 3., .5, -.5)], _NONE),
     "powers_of_integers": (lambda x: (x ** 2, x ** 3), _INTS),
     "logarithms_and_exponentials_of_small_numbers": (_of_both(lambda x: (
-        tf.math.log(1. + x * 1e-6), tf.math.log(x * 1e-6 + 1.), tf.exp(x * 1e-6) - 1.)), _X),
+        1e6 * tf.math.log(1. + x * 1e-6), 1e6 * tf.math.log(x * 1e-6 + 1.),
+        1e6 * (tf.exp(x * 1e-6) - 1.))), _X),
     "is_what": (lambda x: (tf.math.is_nan(x), tf.math.is_inf(x), tf.math.is_finite(x)), _NONE),
     "comparisons_of_no_numbers": (lambda x: (x == x, x < 1, x >= 0, tf.maximum(x, 0.),
                                              tf.minimum(x, 0.), tf.sign(x)), _NONE),

@@ -14,12 +14,16 @@
 //     static Total Merge(Total a, Total b);
 //     static Element Finish(Total total, int64_t count);
 //     static constexpr bool kByIsa;  // Worth compiling for each vector instruction set.
+//     // Step of several elements, each by itself, where gcc makes no vectors of it. May be
+//     missing. template <typename V> static void StepVectors(V& partial, const V& x);
 //   };
 //
 // Two levels, so that the error of a sum of millions of floats stays near that of one addition.
 // half and bfloat16 have no loops of their own: Widened<SumFloat, half>.
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/parallel.h"
@@ -49,6 +53,10 @@ template <typename Op>
 concept IsWidened = requires {
   typename Op::Wide;
 };
+template <typename Op>
+concept HasVectors = requires(typename Op::Partial partial, typename Op::Element element) {
+  Op::StepVectors(partial, element);
+};
 
 template <typename Op>
 struct Rows {
@@ -70,7 +78,55 @@ struct Rows {
     return lanes[0];
   }
 
+  // For ops that HasVectors; elsewhere Partial may be no element of a vector.
+  static constexpr bool kHasVectors = HasVectors<Op> && !IsWidened<Op>;
+  typedef std::conditional_t<kHasVectors, Partial, float> Lane;
+  typedef Lane Vector __attribute__((vector_size(32)));
+  typedef Lane Half __attribute__((vector_size(16)));
+
+  /// Joins whole groups of kCount vectors of elements to `vector`.
+  template <int kCount>
+  FORMWORK_ISA_INLINE static void Vectors(const Element* x, int64_t n, int64_t* i, Vector& vector) {
+    constexpr int64_t kLanes = sizeof(Vector) / sizeof(Element);
+    Vector vectors[kCount];
+    for (int k = 0; k < kCount; ++k) vectors[k] = vector;
+    for (; *i + kCount * kLanes <= n; *i += kCount * kLanes) {
+      for (int k = 0; k < kCount; ++k) {
+        Vector next;
+        std::memcpy(&next, x + *i + k * kLanes, sizeof(next));
+        Op::StepVectors(vectors[k], next);
+      }
+    }
+    vector = vectors[0];
+    for (int k = 1; k < kCount; ++k) Op::StepVectors(vector, vectors[k]);
+  }
+
+  FORMWORK_ISA_INLINE static Partial BlockByVectors(const Element* x, int64_t n) {
+    constexpr int64_t kLanes = sizeof(Vector) / sizeof(Element);
+    // Single elements too: of others gcc makes jumps that nobody can foresee.
+    Half half = {Op::First()};
+    int64_t i = 0;
+    if (n >= kLanes) {
+      Vector vector = Vector{} + Op::First();
+      if (n >= 4 * kLanes) Vectors<4>(x, n, &i, vector);
+      Vectors<1>(x, n, &i, vector);
+      Half halves[2];
+      std::memcpy(halves, &vector, sizeof(halves));
+      half = halves[0];
+      Op::StepVectors(half, halves[1]);
+      if constexpr (kLanes == 8) {
+        Op::StepVectors(half, __builtin_shufflevector(half, half, 2, 3, 0, 1));
+        Op::StepVectors(half, __builtin_shufflevector(half, half, 1, 0, 3, 2));
+      } else {
+        Op::StepVectors(half, __builtin_shufflevector(half, half, 1, 0));
+      }
+    }
+    for (; i < n; ++i) Op::StepVectors(half, Half{x[i]});
+    return half[0];
+  }
+
   FORMWORK_ISA_INLINE static Partial Block(const Element* x, int64_t n) {
+    if constexpr (kHasVectors) return BlockByVectors(x, n);
     Partial partial = Op::First();
     int64_t i = 0;
     // So many lanes that the compiler keeps them a loop, which it vectorises whatever Step is.

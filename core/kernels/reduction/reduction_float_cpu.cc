@@ -63,6 +63,7 @@ struct Prod : FloatOp<T> {
 template <typename T, bool kMax>
 struct Extreme : FloatOp<T> {
   using Total = T;
+  static constexpr bool kByIsa = true;
   FORMWORK_ISA_INLINE static T First() {
     return kMax ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
   }
@@ -71,6 +72,10 @@ struct Extreme : FloatOp<T> {
     return take ? b : a;
   }
   FORMWORK_ISA_INLINE static T Step(T a, T x) { return Join(a, x); }
+  template <typename V>
+  FORMWORK_ISA_INLINE static void StepVectors(V& a, const V& x) {
+    a = ((kMax ? x > a : x < a) | (x != x)) ? x : a;
+  }
   FORMWORK_ISA_INLINE static T Begin() { return First(); }
   FORMWORK_ISA_INLINE static T Add(T a, T b) { return Join(a, b); }
   static T Merge(T a, T b) { return Join(a, b); }
