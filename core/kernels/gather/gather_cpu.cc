@@ -1,6 +1,7 @@
 #include "core/kernels/gather/gather_cpu.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "absl/strings/str_join.h"
 #include "core/base/parallel.h"
@@ -95,11 +96,11 @@ absl::StatusOr<KernelFn> MakeGatherV1(KernelInit&) {
 
 // The flat offset of each row of indices, or -1 for one that is out of range.
 template <typename Index>
-int64_t RowOffset(const Index* row, int64_t depth, const Shape& shape, const Dims& strides) {
+int64_t RowOffset(const Index* row, int64_t depth, const int64_t* dims, const int64_t* strides) {
   int64_t offset = 0;
   for (int64_t d = 0; d < depth; ++d) {
     const int64_t index = row[d];
-    if (index < 0 || index >= shape.dim(static_cast<int>(d))) return -1;
+    if (index < 0 || index >= dims[d]) return -1;
     offset += index * strides[d];
   }
   return offset;
@@ -155,35 +156,39 @@ absl::StatusOr<Tensor> GatherNd(Allocator& allocator, const Tensor& params, cons
       indices.shape().dims().first(static_cast<size_t>(indices.rank()) - 1);
   FORMWORK_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(allocator, params.dtype(), shape));
   if (shape.num_elements() == 0) return result;
+  const int64_t* const dims = params.shape().dims().data();
   const Dims strides = RowMajorStrides(params.shape());
   FORMWORK_RETURN_IF_ERROR(WithIndices(indices, [&](const auto* index) -> absl::Status {
-    if (!bad.ignored) {
-      for (int64_t row = 0; row < rows; ++row) {
-        if (WorkIsCutAt(row)) return WorkStatus();
-        if (RowOffset(index + row * depth, depth, params.shape(), strides) >= 0) continue;
-        return InvalidArgument(
-            "indices", PositionString(outer, row), " = [",
-            absl::StrJoin(absl::MakeConstSpan(index + row * depth, static_cast<size_t>(depth)),
-                          ", "),
-            "] does not index into param shape ", params.shape().ToString());
-      }
-    }
+    std::atomic<bool> any_bad = false;
     ByElement(params.dtype(), [&](auto tag) {
       using E = typename decltype(tag)::type;
       const E* src = static_cast<const E*>(params.raw());
       E* dst = static_cast<E*>(result.mutable_raw());
       ParallelFor(
           rows, std::max<int64_t>(MoveGrain<E>() / 8 / inner, 1), [&](int64_t begin, int64_t end) {
+            bool all_good = true;
             for (int64_t row = begin; row < end; ++row) {
-              const int64_t offset = RowOffset(index + row * depth, depth, params.shape(), strides);
+              const int64_t offset = RowOffset(index + row * depth, depth, dims, strides.data());
               if (offset >= 0) {
                 CopyElements(src + offset, inner, dst + row * inner);
               } else {
                 std::fill_n(dst + row * inner, inner, E());
+                all_good = false;
               }
             }
+            if (!all_good) any_bad.store(true, std::memory_order_relaxed);
           });
     });
+    if (bad.ignored || !any_bad) return absl::OkStatus();
+    // Which is the first.
+    for (int64_t row = 0; row < rows; ++row) {
+      if (WorkIsCutAt(row)) return WorkStatus();
+      if (RowOffset(index + row * depth, depth, dims, strides.data()) >= 0) continue;
+      return InvalidArgument(
+          "indices", PositionString(outer, row), " = [",
+          absl::StrJoin(absl::MakeConstSpan(index + row * depth, static_cast<size_t>(depth)), ", "),
+          "] does not index into param shape ", params.shape().ToString());
+    }
     return absl::OkStatus();
   }));
   return result;
