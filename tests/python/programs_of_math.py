@@ -60,6 +60,10 @@ programs_of("math", {
         tf.pow(x, y) for y in (2., 3., .5, -.5, -1., 4.)]), tf.concat([_X, [[0., -1., 1., 4., 9.]]], 0)),
     "powers_of_what_is_no_number": (lambda x: [tf.pow(x, y) for y in (2., 3., .5, -.5)], _NONE),
     "powers_of_integers": (lambda x: (x ** 2, x ** 3), _INTS),
+    "logarithm_of_softmax": (lambda x: tf.math.log(tf.nn.softmax(x)) * 2.,
+                             tf.constant([[0., 200., -300.], [1., 2., 3.]])),
+    "logarithm_of_softmax_and_itself": (lambda x: [tf.math.log(y) * y for y in [tf.nn.softmax(x)]],
+                                        tf.constant([[0., 200., -300.], [1., 2., 3.]])),
     "logarithms_and_exponentials_of_small_numbers": (_of_both(lambda x: (
         1e6 * tf.math.log(1. + x * 1e-6), 1e6 * tf.math.log(x * 1e-6 + 1.),
         1e6 * (tf.exp(x * 1e-6) - 1.))), _X),

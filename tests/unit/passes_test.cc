@@ -277,6 +277,13 @@ TEST_F(PassTest, SmallNumbersKeepTheirDigitsInLogarithmsAndExponentials) {
             "x:0 = Arg float32\none = Const float32[] 1\ne = Exp(x:0)\ny = Sub(one, e)\n-> y\n");
 }
 
+TEST_F(PassTest, TheLogarithmOfASoftmaxAloneIsOneNode) {
+  EXPECT_EQ(Simplified("s = Softmax(x) T=float\ny = Log(s) T=float"),
+            "x:0 = Arg float32\ny = LogSoftmax(x:0)\n-> y\n");
+  EXPECT_EQ(Simplified("s = Softmax(x) T=float\nl = Log(s) T=float\ny = Mul(s, l) T=float"),
+            "x:0 = Arg float32\ns = Softmax(x:0)\nl = Log(s)\ny = Mul(s, l)\n-> y\n");
+}
+
 TEST_F(PassTest, EqualNodesAreOne) {
   EXPECT_EQ(Simplified("a = Neg(x) T=float\nb = Neg(x) T=float\nc = Exp(a) T=float\n"
                        "p = AddV2(a, c) T=float\nq = AddV2(c, b) T=float\n"

@@ -82,8 +82,12 @@ void RewritePow(Node& node, std::vector<Node>& nodes, const OpRegistry& ops) {
   Become(node, ops.Find(name), dtype, {x, {static_cast<int32_t>(nodes.size()) - 1, 0}});
 }
 
-void RewriteLog(Node& node, const std::vector<Node>& nodes, const OpRegistry& ops) {
+void RewriteLog(Node& node, bool is_sole_use, const std::vector<Node>& nodes,
+                const OpRegistry& ops) {
   const Node& sum = nodes[node.inputs[0].node];
+  if (Is(sum, "Softmax") && is_sole_use) {
+    return Become(node, ops.Find("LogSoftmax"), node.output_dtypes[0], {sum.inputs[0]});
+  }
   if (!Is(sum, "AddV2") && !Is(sum, "Add")) return;
   for (int k = 0; k < 2; ++k) {
     if (RealValue(nodes, sum.inputs[k]) != 1.0) continue;
@@ -99,10 +103,10 @@ void RewriteSub(Node& node, const std::vector<Node>& nodes, const OpRegistry& op
 
 }  // namespace
 
-void RewriteMath(Node& node, std::vector<Node>& nodes, const OpRegistry& ops) {
+void RewriteMath(Node& node, bool is_sole_use, std::vector<Node>& nodes, const OpRegistry& ops) {
   const absl::string_view op = node.op->name;
   if (op == "Pow") return RewritePow(node, nodes, ops);
-  if (op == "Log") return RewriteLog(node, nodes, ops);
+  if (op == "Log") return RewriteLog(node, is_sole_use, nodes, ops);
   if (op == "Sub") return RewriteSub(node, nodes, ops);
 }
 

@@ -70,9 +70,16 @@ class Simplifier {
  private:
   // The nodes of one body, and where each of their outputs is in the new list.
   struct Body {
-    explicit Body(Graph& graph) : graph(graph), moved(graph.nodes.size()) {}
+    explicit Body(Graph& graph)
+        : graph(graph), moved(graph.nodes.size()), uses(graph.nodes.size()) {
+      for (const Node& node : graph.nodes) {
+        for (const Edge& edge : node.inputs) ++uses[edge.node];
+      }
+      for (const Edge& result : graph.results) ++uses[result.node];
+    }
     Graph& graph;
     std::vector<std::vector<Edge>> moved;
+    std::vector<int32_t> uses;  // By node, as the body came.
   };
 
   // All but the parameters, which have been moved.
@@ -92,6 +99,7 @@ class Simplifier {
       moved[i] = {AddConstant(node.name, std::move(node.constant))};
       return absl::OkStatus();
     }
+    const bool is_sole_use = !node.inputs.empty() && body.uses[node.inputs[0].node] == 1;
     for (Edge& edge : node.inputs) edge = moved[edge.node][edge.index];
     if (node.op->forwards_inputs && node.inputs.size() == node.output_dtypes.size()) {
       moved[i].assign(node.inputs.begin(), node.inputs.end());
@@ -101,7 +109,7 @@ class Simplifier {
     if (!node.bodies.empty()) return VisitControlFlow(body, i);
     if (node.op->effect == Effect::kNone && !HasResource(node)) {
       if (Fold(node, moved[i]) || FoldElements(node, moved[i])) return absl::OkStatus();
-      RewriteMath(node, nodes_, context_.ops);
+      RewriteMath(node, is_sole_use, nodes_, context_.ops);
       auto [found, inserted] = known_.try_emplace(NodeKey(node), nodes_.size());
       if (!inserted) {
         for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
