@@ -89,6 +89,8 @@ if [ "$mode" != --fast ]; then
   long='FloatMathTest.*:DoubleMathTest.*:ScalarsTest.CommonOpsGiveTheBitsOfTheirKernels'
   long+=':EngineTimelineTest.ATenMillionIterationsLongLoopHasABoundedOne:TrainingTest.LargeVariablesStepAlike'
   long+=':EngineSuspensionTest.ALoopMakesRoomAndThenEndsAsItWould:FunctionStateTest.PathsThatMultiplyAreRefused'
+  long+=':EngineSuspensionTest.LoopsThatTakeTurnsGiveWhatEachGivesAlone:ExecutionTest.CallsNestAsDeepAsThereIsMemory'
+  long+=':DatasetTest.ABatchOrABufferWithoutEndIsRefused'
   [ "$mode" = --slow ] || export GTEST_FILTER="-$long"
   attempt ctest --test-dir build/asan -j 2 --output-on-failure -L fast
   unset GTEST_FILTER
