@@ -83,17 +83,20 @@ if [ "$mode" != --fast ]; then
   step "Waiting for asan"
   wait "$asan_build" || { cat build/asan.log; exit 1; }
   step "The C++ tests under AddressSanitizer and UBSan"
-  export ASAN_OPTIONS=detect_stack_use_after_return=1 FORMWORK_SCHEDULES=50 FORMWORK_HISTORIES=300
-  # Without what counts to millions or compares millions of numbers, on memory that is not new: a
-  # third of the time.
+  export ASAN_OPTIONS=detect_stack_use_after_return=1 FORMWORK_SCHEDULES=50
+  asan_tests=(ctest --test-dir build/asan -j 2 --output-on-failure -L fast)
+  # What counts to millions, or compares millions of numbers, touches no memory that shorter tests
+  # do not, and takes half of the time.
   long='FloatMathTest.*:DoubleMathTest.*:ScalarsTest.CommonOpsGiveTheBitsOfTheirKernels'
   long+=':EngineTimelineTest.ATenMillionIterationsLongLoopHasABoundedOne:TrainingTest.LargeVariablesStepAlike'
   long+=':EngineSuspensionTest.ALoopMakesRoomAndThenEndsAsItWould:FunctionStateTest.PathsThatMultiplyAreRefused'
   long+=':EngineSuspensionTest.LoopsThatTakeTurnsGiveWhatEachGivesAlone:ExecutionTest.CallsNestAsDeepAsThereIsMemory'
   long+=':DatasetTest.ABatchOrABufferWithoutEndIsRefused'
-  [ "$mode" = --slow ] || export GTEST_FILTER="-$long"
-  attempt ctest --test-dir build/asan -j 2 --output-on-failure -L fast
-  unset GTEST_FILTER
+  if [ "$mode" = --slow ]; then
+    attempt "${asan_tests[@]}"
+  else
+    FORMWORK_HISTORIES=300 GTEST_FILTER="-$long" attempt "${asan_tests[@]}"
+  fi
   fuzz() {  # FUZZER SECONDS OPTIONS...
     local corpus=build/fuzz-corpus/$1 time=(-max_total_time="$2" -seed=1)
     # The same start each time, so that what it finds is of the change; --slow goes elsewhere.

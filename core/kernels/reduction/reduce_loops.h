@@ -14,8 +14,9 @@
 //     static Total Merge(Total a, Total b);
 //     static Element Finish(Total total, int64_t count);
 //     static constexpr bool kByIsa;  // Worth compiling for each vector instruction set.
-//     // Step of several elements, each by itself, where gcc makes no vectors of it. May be
-//     missing. template <typename V> static void StepVectors(V& partial, const V& x);
+//     // Step of several elements, each by itself, where gcc makes no vectors of it; may be missing.
+//     template <typename V>
+//     static void StepVectors(V& partial, const V& x);
 //   };
 //
 // Two levels, so that the error of a sum of millions of floats stays near that of one addition.
