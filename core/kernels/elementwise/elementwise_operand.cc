@@ -18,6 +18,23 @@ struct Wide16 {
   uint64_t words[2];
 };
 
+// f(T()), of a T of `width` bytes.
+template <typename F>
+void ByWidth(size_t width, F f) {
+  switch (width) {
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    case 8:
+      return f(uint64_t());
+    default:
+      return f(Wide16());
+  }
+}
+
 template <typename T>
 void SplatAs(const void* element, int64_t n, void* out) {
   std::fill_n(static_cast<T*>(out), n, *static_cast<const T*>(element));
@@ -35,18 +52,7 @@ void CopyElements(const char* from, size_t width, int64_t stride, int64_t n, cha
     std::memcpy(out, from, static_cast<size_t>(n) * width);
     return;
   }
-  switch (width) {
-    case 1:
-      return CopyRun<uint8_t>(from, stride, n, out);
-    case 2:
-      return CopyRun<uint16_t>(from, stride, n, out);
-    case 4:
-      return CopyRun<uint32_t>(from, stride, n, out);
-    case 8:
-      return CopyRun<uint64_t>(from, stride, n, out);
-    default:
-      return CopyRun<Wide16>(from, stride, n, out);
-  }
+  ByWidth(width, [=](auto of) { CopyRun<decltype(of)>(from, stride, n, out); });
 }
 
 // `bytes` of a row of `row` bytes that repeats, from `at` on.
@@ -104,18 +110,7 @@ void RepeatElementsAs(const char* bytes, int64_t apart, int64_t times, int64_t a
 
 void RepeatElements(const char* from, size_t width, int64_t apart, int64_t times, int64_t at,
                     int64_t n, char* out) {
-  switch (width) {
-    case 1:
-      return RepeatElementsAs<uint8_t>(from, apart, times, at, n, out);
-    case 2:
-      return RepeatElementsAs<uint16_t>(from, apart, times, at, n, out);
-    case 4:
-      return RepeatElementsAs<uint32_t>(from, apart, times, at, n, out);
-    case 8:
-      return RepeatElementsAs<uint64_t>(from, apart, times, at, n, out);
-    default:
-      return RepeatElementsAs<Wide16>(from, apart, times, at, n, out);
-  }
+  ByWidth(width, [=](auto of) { RepeatElementsAs<decltype(of)>(from, apart, times, at, n, out); });
 }
 
 }  // namespace
@@ -128,18 +123,7 @@ absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b) {
 }
 
 void Splat(const void* element, size_t width, int64_t n, void* out) {
-  switch (width) {
-    case 1:
-      return SplatAs<uint8_t>(element, n, out);
-    case 2:
-      return SplatAs<uint16_t>(element, n, out);
-    case 4:
-      return SplatAs<uint32_t>(element, n, out);
-    case 8:
-      return SplatAs<uint64_t>(element, n, out);
-    default:
-      return SplatAs<Wide16>(element, n, out);
-  }
+  ByWidth(width, [=](auto of) { SplatAs<decltype(of)>(element, n, out); });
 }
 
 Operand::Operand(const void* data, size_t width, const Shape& shape, const Shape& out)

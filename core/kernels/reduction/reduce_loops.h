@@ -14,7 +14,7 @@
 //     static Total Merge(Total a, Total b);
 //     static Element Finish(Total total, int64_t count);
 //     static constexpr bool kByIsa;  // Worth compiling for each vector instruction set.
-//     // Step of several elements, each by itself, where gcc makes no vectors of it; may be missing.
+//     // Step of several elements at once, where gcc makes no vectors of it. May be missing.
 //     template <typename V>
 //     static void StepVectors(V& partial, const V& x);
 //   };
