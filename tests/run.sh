@@ -86,7 +86,7 @@ if [ "$mode" != --fast ]; then
   export ASAN_OPTIONS=detect_stack_use_after_return=1 FORMWORK_SCHEDULES=50
   asan_tests=(ctest --test-dir build/asan -j 2 --output-on-failure -L fast)
   # What counts to millions, or compares millions of numbers, touches no memory that shorter tests
-  # do not, and takes half of the time.
+  # do not, and takes two fifths of the time.
   long='FloatMathTest.*:DoubleMathTest.*:ScalarsTest.CommonOpsGiveTheBitsOfTheirKernels'
   long+=':EngineTimelineTest.ATenMillionIterationsLongLoopHasABoundedOne:TrainingTest.LargeVariablesStepAlike'
   long+=':EngineSuspensionTest.ALoopMakesRoomAndThenEndsAsItWould:FunctionStateTest.PathsThatMultiplyAreRefused'
