@@ -12,9 +12,14 @@
 namespace formwork {
 namespace {
 
-// A tile of c is kMostRows rows by two registers: 12 for the sums, 2 for a row of the panels, 1 for
-// an element of a, which AVX2's 16 can hold. Of AVX-512 it is two panels wide.
-constexpr int kMostRows = 6;
+// A tile of c is kMostRows<kBytes> rows by two registers for the sums. The registers that are left
+// hold kSteps<kBytes> rows of the panels and an element of a: 12 + 2 + 1 of AVX2's 16, 24 + 4 + 1
+// of AVX-512's 32, whose tile is two panels wide. With two steps a pointer to a row of a that does
+// not fit into a register is read half as often.
+template <int kBytes>
+constexpr int kMostRows = kBytes == 64 ? 12 : 6;
+template <int kBytes>
+constexpr int kSteps = kBytes == 64 ? 2 : 1;
 // Rows that go through all panels before the next ones: what they read stays in the second-level
 // cache, and a panel is read once for all of them.
 constexpr int64_t kBlockRows = 192;
@@ -34,7 +39,8 @@ struct Even {
 
 // What a tile needs beside the product.
 struct Place {
-  const float* const* rows;       // Where the tile's rows begin, for each tap.
+  const float* const* rows;       // Where the rows of the first tap begin;
+  int64_t tap;                    // those of the next so many further on.
   const float* const* plus_rows;  // Of the other product.
   int64_t row, column;            // Of the product.
   int64_t columns;                // That there are, of the tile's.
@@ -78,37 +84,51 @@ struct Tile {
     const float* const* rows = at.rows;
     int64_t end = g.depth;
     const int64_t pieces = g.taps + (g.plus.panels != nullptr ? 1 : 0);
-    for (int64_t t = 0; t < pieces; ++t, rows += kRows) {
+    for (int64_t t = 0; t < pieces; ++t, rows += at.tap) {
       if (t == g.taps) {  // The other product.
         rows = at.plus_rows;
         end = g.plus.depth;
         b = g.plus.panels + at.column * end;
         apart = end * kPanelColumns;
       }
-      const float* a[kRows];
-#pragma GCC unroll 8
-      for (int i = 0; i < kRows; ++i) a[i] = rows[i];
       for (int64_t p = 0; p < end;) {
         for (const float* ask = next; ask < next_end && ask < next + kAsk * kColumns;
              ask += kPanelColumns) {
-          __builtin_prefetch(ask);
+          __builtin_prefetch(ask, /*rw=*/0, /*locality=*/2);
         }
         next += kAsk * kColumns;
-        for (const int64_t until = std::min(p + kStretch, end); p < until; ++p) {
-          Vector row[kVectors];
-#pragma GCC unroll 8
-          for (int j = 0; j < kVectors; ++j) Load(InRow(b, apart, j), row[j]);
-#pragma GCC unroll 8
-          for (int i = 0; i < kRows; ++i) {
-            const float x = a[i][p];
-#pragma GCC unroll 8
-            for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[j];
-          }
-          b += kPanelColumns;
-        }
+        const int64_t until = std::min(p + kStretch, end);
+        for (; p + kSteps<kBytes> <= until;
+             p += kSteps<kBytes>, b += kSteps<kBytes> * kPanelColumns)
+          Multiply<kSteps<kBytes>>(rows, p, b, apart, sum);
+        for (; p < until; ++p, b += kPanelColumns) Multiply<1>(rows, p, b, apart, sum);
       }
     }
     Finish(g, at, sum);
+  }
+
+  // Adds the products of the columns p, p + 1, ... of the rows of a and so many rows of the panels.
+  template <int kCount>
+  FORMWORK_ISA_INLINE static void Multiply(const float* const* a, int64_t p, const float* b,
+                                           int64_t apart, Vector (&sum)[kRows][kVectors]) {
+    // Has the pointers to more rows than fit into general registers read again. GCC would keep them
+    // in vector registers, and a move from there takes the port that multiplies.
+    if constexpr (kRows > 6) asm volatile("" ::: "memory");
+    Vector row[kCount][kVectors];
+#pragma GCC unroll 2
+    for (int s = 0; s < kCount; ++s) {
+#pragma GCC unroll 8
+      for (int j = 0; j < kVectors; ++j) Load(InRow(b + s * kPanelColumns, apart, j), row[s][j]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+      for (int s = 0; s < kCount; ++s) {
+        const float x = a[i][p + s];
+#pragma GCC unroll 8
+        for (int j = 0; j < kVectors; ++j) sum[i][j] += x * row[s][j];
+      }
+    }
   }
 
   // Activation and all that is added, on the way to c.
@@ -127,12 +147,12 @@ struct Tile {
       if (g.bias == nullptr) continue;
       Vector bias;
       Load(g.bias + at.column + j * kLanes, bias);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) sum[i][j] += bias;
     }
     if (g.residual != nullptr) {
       const float* from = g.residual + at.row * g.ldc + at.column;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i, from += g.ldc) {
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) {
@@ -151,7 +171,7 @@ struct Tile {
     } else if (g.activation != Activation::kNone) {
       const float most =
           g.activation == Activation::kRelu6 ? 6.0f : std::numeric_limits<float>::infinity();
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) {
@@ -161,7 +181,7 @@ struct Tile {
         }
       }
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
       for (int j = 0; j < kVectors; ++j) std::memcpy(to[j] + i * g.ldc, &sum[i][j], sizeof(Vector));
@@ -195,22 +215,13 @@ struct Tile {
   }
 };
 
-template <int kBytes, int kVectors>
+// The first kRows or fewer of a tile.
+template <int kBytes, int kVectors, int kRows>
 FORMWORK_ISA_INLINE void RunTile(const PanelProduct& g, const Place& at, int64_t rows) {
-  switch (rows) {
-    case 1:
-      return Tile<kBytes, kVectors, 1>::Run(g, at);
-    case 2:
-      return Tile<kBytes, kVectors, 2>::Run(g, at);
-    case 3:
-      return Tile<kBytes, kVectors, 3>::Run(g, at);
-    case 4:
-      return Tile<kBytes, kVectors, 4>::Run(g, at);
-    case 5:
-      return Tile<kBytes, kVectors, 5>::Run(g, at);
-    default:
-      return Tile<kBytes, kVectors, 6>::Run(g, at);
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return RunTile<kBytes, kVectors, kRows - 1>(g, at, rows);
   }
+  Tile<kBytes, kVectors, kRows>::Run(g, at);
 }
 
 // Strips of two registers of kBytes. A last one of AVX-512 that is narrow takes AVX2's, with which
@@ -225,7 +236,8 @@ struct Strips {
                                       const float* const* rows, const float* const* plus_rows,
                                       int64_t begin, int64_t end) {
     const PanelProduct& g = *product;
-    const Even tiles(count, kMostRows);
+    constexpr int kTileRows = kMostRows<kBytes>;
+    const Even tiles(count, kTileRows);
     const int64_t depth = g.taps * g.depth;
     for (int64_t column = begin; column < end; column += kColumns) {
       Place at;
@@ -237,15 +249,23 @@ struct Strips {
         const int64_t row = tiles.begin(t);
         const int64_t most = tiles.begin(t + 1) - row;
         at.rows = rows + row * g.taps;
+        at.tap = most;
         at.plus_rows = plus_rows + row;
         at.row = first + row;
         at.next = g.panels + after + t * at.share;
         if (kBytes == 64 && at.columns <= 16) {
-          RunTile<32, 2>(g, at, most);
+          RunTile<32, 2, kTileRows>(g, at, most);
         } else if (kBytes == 64 && at.columns <= 24) {
-          RunTile<32, 3>(g, at, most);
+          // Three registers of sums for each row: half as many rows.
+          constexpr int64_t kHalf = kTileRows / 2;
+          RunTile<32, 3, kHalf>(g, at, std::min(most, kHalf));
+          if (most <= kHalf) continue;
+          at.rows += kHalf;
+          at.plus_rows += kHalf;
+          at.row += kHalf;
+          RunTile<32, 3, kHalf>(g, at, most - kHalf);
         } else {
-          RunTile<kBytes, 2>(g, at, most);
+          RunTile<kBytes, 2, kTileRows>(g, at, most);
         }
       }
     }
@@ -310,7 +330,9 @@ void PackPanels(int64_t k, int64_t n, const float* b, int64_t row_stride, int64_
 void RunPanelProduct(const PanelProduct& g, RowsOf rows_of) {
   if (g.m == 0 || g.n == 0) return;
   const Even blocks(g.m, kBlockRows);
-  const int64_t strip = HostIsa() == Isa::kAvx512 ? Strips<64>::kColumns : Strips<32>::kColumns;
+  const bool wide = HostIsa() == Isa::kAvx512;
+  const int64_t strip = wide ? Strips<64>::kColumns : Strips<32>::kColumns;
+  const int most_rows = wide ? kMostRows<64> : kMostRows<32>;
   const int64_t strips = (g.n + strip - 1) / strip;
   const int64_t depth = g.taps * g.depth + g.plus.depth;
   const int64_t strip_work = std::max<int64_t>(1, (g.m / blocks.parts) * strip * depth);
@@ -328,7 +350,7 @@ void RunPanelProduct(const PanelProduct& g, RowsOf rows_of) {
                   if (block != filled) {
                     rows.resize(static_cast<size_t>(count * g.taps));
                     plus_rows.resize(static_cast<size_t>(count));
-                    const Even tiles(count, kMostRows);
+                    const Even tiles(count, most_rows);
                     for (int64_t t = 0; t < tiles.parts; ++t) {
                       const int64_t row = tiles.begin(t);
                       rows_of(first + row, tiles.begin(t + 1) - row, rows.data() + row * g.taps);
