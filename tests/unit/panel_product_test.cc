@@ -43,7 +43,7 @@ TEST(PanelProductTest, MatchesPlainSums) {
     return v;
   };
   std::vector<Case> cases;
-  for (int64_t m = 1; m <= 8; ++m) {
+  for (int64_t m = 1; m <= 14; ++m) {
     cases.push_back({m, 10 + 3 * m, 1, 20, m % 2 == 0, m % 3 == 0, Activation::kNone});
   }
   for (int64_t n : {8, 16, 17, 24, 25, 32, 40, 47, 56, 88}) {
@@ -54,6 +54,10 @@ TEST(PanelProductTest, MatchesPlainSums) {
     cases.push_back({49, 33, 9, 16, true, true, a});
     cases.push_back({500, 56, 1, 70, false, true, a});
     cases.push_back({13, 7, 3, 5, true, false, a});
+    // Tiles that are cut in halves (AVX-512), and an odd number of steps.
+    cases.push_back({20, 24, 3, 5, true, false, a});
+    cases.push_back({5, 23, 3, 5, true, true, a});
+    cases.push_back({11, 40, 3, 7, true, true, a});
   }
   for (const Case& c : cases) {
     const int64_t k = c.taps * c.depth, ldc = c.n + 2;
