@@ -94,7 +94,12 @@ struct Tile {
       for (int64_t p = 0; p < end;) {
         for (const float* ask = next; ask < next_end && ask < next + kAsk * kColumns;
              ask += kPanelColumns) {
-          __builtin_prefetch(ask, /*rw=*/0, /*locality=*/2);
+          // A strip of AVX-512 and the next one are more than the first-level cache holds.
+          if constexpr (kBytes == 64) {
+            __builtin_prefetch(ask, /*rw=*/0, /*locality=*/2);
+          } else {
+            __builtin_prefetch(ask);
+          }
         }
         next += kAsk * kColumns;
         const int64_t until = std::min(p + kStretch, end);
