@@ -24,6 +24,9 @@ namespace {
 
 std::atomic<int> threads_in_use{0};
 
+alignas(64) std::atomic<int> computing{0};
+thread_local bool computes = false;
+
 // Runs `body` over [begin, end) and looks at the flag in between: after a grain at first, and after
 // up to 64 where they are quick, so that what `body` sets up is paid less often.
 void RunBlocks(int64_t begin, int64_t end, int64_t grain, StopFlag* stop,
@@ -113,6 +116,20 @@ void ForBlocks(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, i
   if (n <= 0) return;
   RunBlocks(0, n, std::max<int64_t>(grain, 1), StopScope::current(), body);
 }
+
+ComputeScope::ComputeScope() : counts_(!computes) {
+  if (!counts_) return;
+  computes = true;
+  computing.fetch_add(1, std::memory_order_relaxed);
+}
+
+ComputeScope::~ComputeScope() {
+  if (!counts_) return;
+  computes = false;
+  computing.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool ThreadsAreFree() { return computing.load(std::memory_order_relaxed) < ParallelThreads(); }
 
 int ParallelThreads() {
   int threads = threads_in_use.load(std::memory_order_relaxed);

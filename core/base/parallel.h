@@ -24,6 +24,22 @@ void ForBlocks(int64_t n, int64_t grain, absl::FunctionRef<void(int64_t begin, i
 /// The number of threads that ParallelFor uses at the most.
 int ParallelThreads();
 
+/// Counts the thread, once, among those that compute, while it lives: of who runs a call.
+class ComputeScope {
+ public:
+  ComputeScope();
+  ~ComputeScope();
+  ComputeScope(const ComputeScope&) = delete;
+  ComputeScope& operator=(const ComputeScope&) = delete;
+
+ private:
+  const bool counts_;
+};
+
+/// Whether fewer threads compute than ParallelThreads(): what takes so little that its parts cost
+/// others more than they gain is split only then. Changes at any time.
+bool ThreadsAreFree();
+
 /// Starts them, for the life of the process: as many, or what the system gives. Once; 0: all cores.
 void SetParallelThreads(int threads);
 

@@ -121,6 +121,7 @@ inline auto Execution::Recorded(const Plan::Instruction& instruction, const Inpu
 template <bool kRecorded>
 absl::StatusOr<Execution::State> Execution::RunAs(absl::Span<Tensor> outputs, TimeSlice& slice) {
   const StopScope scope(&stop_);
+  const ComputeScope computes;
   while (true) {
     const Plan::Instruction& instruction = plan_->code[at_];
     Tensor* const slots = frame_->slots.data();

@@ -4,7 +4,12 @@
 
 #include <cmath>
 #include <random>
+#include <thread>
 #include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "core/base/parallel.h"
 
 namespace formwork {
 namespace {
@@ -65,6 +70,40 @@ TEST(GemmBetaTest, DoesNotReadWhatItOverwrites) {
   std::vector<float> c(40 * 60, NAN);
   Gemm(false, false, 40, 60, 50, a.data(), 50, b.data(), 60, 0.0f, c.data(), 60);
   for (float value : c) ASSERT_EQ(value, 50.0f);
+}
+
+// A row is split while threads are free, which is another's doing: its bits are the same.
+TYPED_TEST(GemmTest, ARowHasTheSameBitsInPartsAsInOne) {
+  using T = TypeParam;
+  constexpr int64_t kDepth = 700, kColumns = 1003;
+  std::mt19937 random(3);
+  std::vector<T> a(kDepth), b(kDepth * kColumns), parts(kColumns), one(kColumns);
+  for (auto* values : {&a, &b}) {
+    for (T& value : *values) value = static_cast<T>(random() % 1000) / T(7);
+  }
+  auto multiply = [&](std::vector<T>& c) {
+    Gemm(false, false, 1, kColumns, kDepth, a.data(), kDepth, b.data(), kColumns, T(0), c.data(),
+         kColumns);
+  };
+  SetParallelThreads(2);
+  ASSERT_TRUE(ThreadsAreFree());
+  multiply(parts);
+  absl::BlockingCounter computing(ParallelThreads());
+  absl::Notification done;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < ParallelThreads(); ++i) {
+    threads.emplace_back([&] {
+      const ComputeScope computes;
+      computing.DecrementCount();
+      done.WaitForNotification();
+    });
+  }
+  computing.Wait();
+  EXPECT_FALSE(ThreadsAreFree());
+  multiply(one);
+  done.Notify();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(parts, one);
 }
 
 }  // namespace

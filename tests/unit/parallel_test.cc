@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
@@ -43,6 +45,30 @@ TEST(Parallel, StartsNoThreadWhileManyLoopsRun) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   EXPECT_LE(ThreadsOfThisProcess(), before);
+}
+
+TEST(Parallel, ThreadsAreFreeUntilAsManyCompute) {
+  SetParallelThreads(2);
+  const int others = ParallelThreads() - 1;  // An engine may have started more before.
+  ASSERT_GT(others, 0);
+  const ComputeScope scope;
+  const ComputeScope within;  // The same thread.
+  EXPECT_TRUE(ThreadsAreFree());
+  absl::BlockingCounter computing(others);
+  absl::Notification done;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < others; ++i) {
+    threads.emplace_back([&] {
+      const ComputeScope computes;
+      computing.DecrementCount();
+      done.WaitForNotification();
+    });
+  }
+  computing.Wait();
+  EXPECT_FALSE(ThreadsAreFree());
+  done.Notify();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(ThreadsAreFree());
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ namespace {
 constexpr int64_t kSmall = 256;
 // Multiplications that are worth a task: 20 us at 100 Gflop/s.
 constexpr int64_t kTask = 1 << 20;
+// The same of a row, which takes as long as the matrix takes to be read: some 10 us from the
+// second-level cache. Two parts cost 3 us more than one, so that a thread has to be free.
+constexpr int64_t kRowTask = 1 << 17;
 // Multiplications between two looks at the StopFlag: 10 to 50 ms.
 constexpr double kPiece = 1 << 30;
 // What a longer sum is split into where a product is that large.
@@ -116,6 +119,13 @@ struct PlainProduct {
   }
 };
 
+// Whether plain loops multiply a row by a matrix that they read row after row: each element is the
+// same sum then, wherever the columns are split.
+template <typename T>
+bool IsPlainRow(const Operands<T>& g) {
+  return g.m == 1 && !g.trans_b && HostIsa() != Isa::kBaseline;
+}
+
 template <typename T>
 void OneThread(const Operands<T>& g) {
   if (g.n == 1 && g.ldc == 1) {
@@ -135,7 +145,7 @@ void OneThread(const Operands<T>& g) {
 
 template <>
 void OneThread(const Operands<float>& g) {
-  if (g.m == 1 && !g.trans_b && HostIsa() != Isa::kBaseline) {
+  if (IsPlainRow(g)) {
     ForHostIsa<PlainProduct<float>>(&g);
     return;
   }
@@ -210,12 +220,15 @@ void Product(const Operands<T>& g) {
     }
     return;
   }
-  const int threads = work >= 2 * kTask ? ParallelThreads() : 1;
+  const bool row = IsPlainRow(g) && work < 2 * kTask;
+  const int64_t task = row ? kRowTask : kTask;
+  const bool splits = work >= 2 * task && (!row || ThreadsAreFree());
+  const int threads = splits ? ParallelThreads() : 1;
   if (threads == 1) return work > kPiece ? InPieces(g) : OneThread(g);
   const bool by_rows = g.m > g.n;
   const int64_t extent = by_rows ? g.m : g.n;
   const int64_t units = (extent + kUnit - 1) / kUnit;
-  const auto most = static_cast<int64_t>(std::min(work / kTask, 1e6));
+  const auto most = static_cast<int64_t>(std::min(work / task, 1e6));
   const int64_t stripes = std::clamp<int64_t>(std::min<int64_t>(most, threads), 1, units);
   ParallelFor(stripes, 1, [&](int64_t first, int64_t last) {
     const int64_t begin = units * first / stripes * kUnit;
