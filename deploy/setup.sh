@@ -3,8 +3,8 @@
 # and makes build/venv with the Python client in it. Does nothing where all is there.
 #
 #   --tests  also what tests/run.sh needs
-#   --cuda   also CUDA 13's headers and libraries for the preset cuda, from PyPI, in build/cuda-toolkit
-#            (0.8 GB); no driver, which only the machine with the GPU needs
+#   --cuda   also CUDA 13's and cuDNN's headers and libraries for the preset cuda, in build/cuda-toolkit
+#            (1.3 GB, from PyPI); no driver, which only the machine with the GPU needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,11 +56,11 @@ if [ "$(cat build/venv/formwork.stamp 2>/dev/null)" != "$stamp" ]; then
   echo "$stamp" >build/venv/formwork.stamp
 fi
 
-# The runtime, NVRTC and cuBLASLt, and the headers that theirs include: all of one release. Put in
+# The runtime, NVRTC and cuBLASLt, and the headers that theirs include: all of one release; cuDNN. Put in
 # place whole, so that what was interrupted is begun again.
 if [ -n "$cuda" ]; then
   wheels="nvidia-cuda-runtime==13.0.96 nvidia-cuda-nvrtc==13.0.88 nvidia-cublas==13.1.0.3
-          nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85"
+          nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 nvidia-cudnn-cu13==9.19.0.56"
   toolkit=build/cuda-toolkit
   if [ "$(cat $toolkit/wheels 2>/dev/null)" != "$wheels" ]; then
     rm -rf $toolkit $toolkit.new

@@ -9,8 +9,11 @@
 
 #include "core/base/status.h"
 #include "core/ops/epilogue.h"
+#include "gpu/conv_description.h"
 #include "gpu/conv_items.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/cudnn_conv.h"
+#include "gpu/element_kernel.h"
 #include "gpu/item_kernel.h"
 #include "gpu/matrix_product.h"
 #include "gpu/register_kernels.h"
@@ -88,6 +91,8 @@ struct Conv {
   DType dtype = DType::kInvalid;
   Epilogue epilogue;
   std::unique_ptr<MatrixProduct> product;
+  std::unique_ptr<CudnnConv> cudnn;
+  std::unique_ptr<ElementKernel> finish;  // The epilogue behind cuDNN, if there is one.
 
   // What `run` multiplies by.
   auto MultiplyIn(KernelContext& ctx, const void* bias = nullptr) const {
@@ -98,6 +103,15 @@ struct Conv {
   std::optional<PatchPlan> PlanOf(const ConvShape& shape) const {
     if (epilogue.scale) return std::nullopt;  // Of depthwise ones alone (FuseEpilogues).
     return PatchPlan::Of(shape, DTypeSize(dtype));
+  }
+  // Through cuDNN: whether it can. Not where images are the matrices of a product as they are, and
+  // of patches in half precision alone: cuDNN has floats without TF32 only with channels first.
+  absl::StatusOr<bool> ByCudnn(KernelContext& ctx, const ConvShape& shape,
+                               const std::optional<PatchPlan>& plan, int first, int second,
+                               Tensor& made) const {
+    if (plan && (plan->are_images || DTypeSize(dtype) > 2)) return false;
+    return cudnn->TryEnqueue(ctx, shape, InputBytes(ctx, first), InputBytes(ctx, second),
+                             OutputBytes(made));
   }
   auto RunIn(KernelContext& ctx) const {
     return ConvItems::Of(dtype).RunOn(CudaStreamOf(StreamOf(ctx)));
@@ -128,6 +142,22 @@ struct EpilogueInputs {
   const Tensor* residual = nullptr;
 };
 
+// The epilogue of what is in `out`.
+absl::Status Finish(const Conv& conv, const EpilogueInputs& epilogue, KernelContext& ctx,
+                    Tensor& out) {
+  if (conv.finish == nullptr) return absl::OkStatus();
+  const Tensor& result = out;
+  absl::InlinedVector<const Tensor*, 4> operands = {&result};
+  Tensor residual;
+  if (epilogue.scale != nullptr) operands.push_back(epilogue.scale);
+  if (epilogue.bias != nullptr) operands.push_back(epilogue.bias);
+  if (epilogue.residual != nullptr) {
+    residual = epilogue.residual->Reshaped(out.shape());
+    operands.push_back(&residual);
+  }
+  return conv.finish->Enqueue(operands, out, CudaStreamOf(StreamOf(ctx)));
+}
+
 absl::Status Forward(const Conv& conv, KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
                             conv.depthwise
@@ -137,6 +167,8 @@ absl::Status Forward(const Conv& conv, KernelContext& ctx) {
   const auto elements = static_cast<uint64_t>(out.num_elements());
   const EpilogueInputs epilogue(conv.epilogue, ctx);
   const std::optional<PatchPlan> plan = conv.PlanOf(shape);
+  FORMWORK_ASSIGN_OR_RETURN(const bool done, conv.ByCudnn(ctx, shape, plan, 0, 1, out));
+  if (done) return Finish(conv, epilogue, ctx, out);
   if (!plan) {
     const element::ConvItem<char> item{
         InputBytes(ctx, 0),
@@ -165,6 +197,8 @@ absl::Status InputGradient(const Conv& conv, KernelContext& ctx) {
   const ConvShape& shape = gradient.shape;
   Tensor out = OutputOf(ctx, 0);
   const std::optional<PatchPlan> plan = conv.PlanOf(shape);
+  FORMWORK_ASSIGN_OR_RETURN(const bool done, conv.ByCudnn(ctx, shape, plan, 1, 2, out));
+  if (done) return absl::OkStatus();
   if (!plan) {
     const element::ConvInputItem<char> item{InputBytes(ctx, 2), InputBytes(ctx, 1),
                                             OutputBytes(out), ConvSizesOf(shape)};
@@ -185,6 +219,8 @@ absl::Status FilterGradient(const Conv& conv, KernelContext& ctx) {
   const ConvShape& shape = gradient.shape;
   Tensor out = OutputOf(ctx, 0);
   const std::optional<PatchPlan> plan = conv.PlanOf(shape);
+  FORMWORK_ASSIGN_OR_RETURN(const bool done, conv.ByCudnn(ctx, shape, plan, 0, 2, out));
+  if (done) return absl::OkStatus();
   if (!plan) {
     const auto sums = static_cast<size_t>(FilterParts(shape) * shape.filter_elements());
     FORMWORK_ASSIGN_OR_RETURN(const Buffer memory, ScratchOf(ctx, sums * sizeof(double)));
@@ -200,9 +236,10 @@ absl::Status FilterGradient(const Conv& conv, KernelContext& ctx) {
 
 // --- Nodes --------------------------------------------------------------------------------------
 
-// `by_items`: the stage that runs where there are no patches; `by_patches`: beside making them.
-absl::StatusOr<Conv> MakeConv(const KernelInit& init, ProductAttrs product, bool depthwise,
-                              ConvStage by_items, ConvStage by_patches) {
+// What runs without cuDNN, `by_items`: where there are no patches; `by_patches`: beside making
+// them.
+absl::StatusOr<Conv> MakeConv(const KernelInit& init, ConvPass pass, ProductAttrs product,
+                              bool depthwise, ConvStage by_items, ConvStage by_patches) {
   Conv conv;
   conv.depthwise = depthwise;
   conv.dtype = init.output_dtypes()[0];
@@ -210,12 +247,17 @@ absl::StatusOr<Conv> MakeConv(const KernelInit& init, ProductAttrs product, bool
     return Unimplemented(init.op().name, " of ", DTypeName(conv.dtype), " on a GPU");
   }
   FORMWORK_ASSIGN_OR_RETURN(conv.attrs, SlidingAttrs::OfConv(init.attrs()));
-  if (by_items == ConvStage::kForward) {
+  if (pass == ConvPass::kForward) {
     FORMWORK_ASSIGN_OR_RETURN(conv.epilogue,
                               Epilogue::FromAttrs(init.attrs(), init.input_dtypes().size()));
   }
   conv.product = std::make_unique<MatrixProduct>(product, conv.epilogue, conv.dtype);
   FORMWORK_RETURN_IF_ERROR(conv.product->Prepare());
+  conv.cudnn = std::make_unique<CudnnConv>(pass, conv.dtype);
+  if (Cudnn::Find() != nullptr && !conv.epilogue.empty()) {
+    conv.finish = std::make_unique<ElementKernel>(EpilogueProgram(conv.epilogue, conv.dtype));
+    FORMWORK_RETURN_IF_ERROR(conv.finish->Prepare());
+  }
   // What shapes make of it is known when it is called; these are the likely kernels.
   ConvItems& items = ConvItems::Of(conv.dtype);
   if (depthwise || conv.attrs.layout.channels_first) {
@@ -231,23 +273,25 @@ absl::StatusOr<Conv> MakeConv(const KernelInit& init, ProductAttrs product, bool
 
 template <bool kDepthwise>
 absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(
-      Conv conv, MakeConv(init, {}, kDepthwise, ConvStage::kForward, ConvStage::kPatches));
+  FORMWORK_ASSIGN_OR_RETURN(Conv conv, MakeConv(init, ConvPass::kForward, {}, kDepthwise,
+                                                ConvStage::kForward, ConvStage::kPatches));
   return KernelFn([conv = std::move(conv)](KernelContext& ctx) { return Forward(conv, ctx); });
 }
 
 template <bool kDepthwise>
 absl::StatusOr<KernelFn> MakeInputGradient(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(Conv conv, MakeConv(init, {.transpose_y = true}, kDepthwise,
-                                                ConvStage::kInput, ConvStage::kUnpatch));
+  FORMWORK_ASSIGN_OR_RETURN(
+      Conv conv, MakeConv(init, ConvPass::kInputGradient, {.transpose_y = true}, kDepthwise,
+                          ConvStage::kInput, ConvStage::kUnpatch));
   return KernelFn(
       [conv = std::move(conv)](KernelContext& ctx) { return InputGradient(conv, ctx); });
 }
 
 template <bool kDepthwise>
 absl::StatusOr<KernelFn> MakeFilterGradient(KernelInit& init) {
-  FORMWORK_ASSIGN_OR_RETURN(Conv conv, MakeConv(init, {.transpose_x = true}, kDepthwise,
-                                                ConvStage::kFilter, ConvStage::kPatches));
+  FORMWORK_ASSIGN_OR_RETURN(
+      Conv conv, MakeConv(init, ConvPass::kFilterGradient, {.transpose_x = true}, kDepthwise,
+                          ConvStage::kFilter, ConvStage::kPatches));
   return KernelFn(
       [conv = std::move(conv)](KernelContext& ctx) { return FilterGradient(conv, ctx); });
 }

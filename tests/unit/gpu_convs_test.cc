@@ -1,11 +1,14 @@
 // What GPUs do of convolutions (gpu/conv_functions.h), stage by stage and item by item, on the host
 // against the op cases, and against the CPU's kernels where windows lie in many ways. Products are
-// made here.
+// made here, and so is what cuDNN makes of a description.
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +16,7 @@
 #include "core/kernels/kernel.h"
 #include "core/ops/epilogue.h"
 #include "core/ops/register_ops.h"
+#include "gpu/conv_description.h"
 #include "gpu/conv_items.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/op_case.h"
@@ -115,6 +119,73 @@ absl::Status RunCall(Kind kind, Call& call) {
   return status;
 }
 
+// The filter in the order that cuDNN is given, or back.
+std::vector<float> Reordered(const ConvShape& shape, const float* filter, bool back) {
+  std::vector<element::Bytes16> from(static_cast<size_t>(shape.filter_elements()) / 4 + 1),
+      to(from);
+  const size_t bytes = static_cast<size_t>(shape.filter_elements()) * sizeof(float);
+  std::memcpy(from.data(), filter, bytes);
+  const absl::StatusOr<UnitCopy> copy = UnitCopyOf(FilterMove(shape, back), sizeof(float));
+  EXPECT_OK(copy);
+  WithUnit(copy->unit, [&](auto unit) {
+    RunItems(CopyItemOf<decltype(unit)>(*copy, from.data(), to.data()), copy->units);
+  });
+  const auto* const made = reinterpret_cast<const float*>(to.data());
+  return {made, made + shape.filter_elements()};
+}
+
+// What cuDNN's documentation says that a convolution of these dimensions and strides is. Operands
+// are those of the pass; null: it is the one that is made.
+std::vector<float> ByDescription(const ConvDescription& of, const float* x, const float* w,
+                                 const float* y) {
+  const auto elements = [](const ConvDescription::Operand& operand) {
+    return static_cast<size_t>(operand.dims[0] * operand.dims[1] * operand.dims[2] *
+                               operand.dims[3]);
+  };
+  std::vector<float> made(elements(x == nullptr ? of.input : w == nullptr ? of.filter : of.output));
+  const auto at = [](const ConvDescription::Operand& operand, int64_t a, int64_t b, int64_t c,
+                     int64_t d) {
+    const auto& s = operand.strides;
+    return a * s[0] + b * s[1] + c * s[2] + d * s[3];
+  };
+  const int64_t in_group = of.filter.dims[1];
+  const int64_t out_group = of.filter.dims[0] / (of.input.dims[1] / in_group);
+  const auto& out = of.output.dims;
+  const auto& window = of.filter.dims;
+  const int64_t terms =
+      static_cast<int64_t>(elements(of.output)) * in_group * window[2] * window[3];
+  for (int64_t i = 0; i < terms; ++i) {
+    int64_t rest = i;
+    const auto next = [&rest](int64_t size) { return std::exchange(rest, rest / size) % size; };
+    const int64_t q = next(out[3]), p = next(out[2]), k = next(out[1]), n = next(out[0]);
+    const int64_t s = next(window[3]), r = next(window[2]), c = next(in_group);
+    const int64_t row = p * of.stride[0] - of.pad_before[0] + r * of.dilation[0];
+    const int64_t col = q * of.stride[1] - of.pad_before[1] + s * of.dilation[1];
+    if (row < 0 || row >= of.input.dims[2] || col < 0 || col >= of.input.dims[3]) continue;
+    const int64_t in = at(of.input, n, k / out_group * in_group + c, row, col);
+    const int64_t tap = at(of.filter, k, c, r, s);
+    const int64_t to = at(of.output, n, k, p, q);
+    if (x == nullptr) made[in] += w[tap] * y[to];
+    if (w == nullptr) made[tap] += x[in] * y[to];
+    if (y == nullptr) made[to] += x[in] * w[tap];
+  }
+  return made;
+}
+
+std::vector<float> ByDescription(Kind kind, const ConvShape& shape, const ConvDescription& of,
+                                 const Tensor& first, const Tensor& second) {
+  const auto* const a = first.data<float>();
+  const auto* const b = second.data<float>();
+  switch (kind) {
+    case Kind::kForward:
+      return ByDescription(of, a, Reordered(shape, b, false).data(), nullptr);
+    case Kind::kInput:
+      return ByDescription(of, nullptr, Reordered(shape, a, false).data(), b);
+    default:
+      return Reordered(shape, ByDescription(of, a, nullptr, b).data(), true);
+  }
+}
+
 template <Kind kKind, bool kDepthwise>
 absl::StatusOr<KernelFn> Make(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, SlidingAttrs::OfConv(init.attrs()));
@@ -178,7 +249,7 @@ TEST_F(GpuConvsTest, WindowsOfManyKindsGiveWhatTheCpuDoes) {
     return static_cast<int64_t>(least + static_cast<int>(random() % (most - least + 1)));
   };
   KernelRunner run;
-  int compared = 0, in_parts = 0, by_items = 0;
+  int compared = 0, in_parts = 0, by_items = 0, described = 0;
   for (int i = 0; i < 600; ++i) {
     const bool same = draw(0, 1) == 1, first = draw(0, 7) == 0;
     const int64_t groups = draw(0, 5) == 0 ? 2 : 1;
@@ -230,6 +301,14 @@ TEST_F(GpuConvsTest, WindowsOfManyKindsGiveWhatTheCpuDoes) {
       for (int64_t k = 0; k < ours.num_elements(); ++k) {
         EXPECT_NEAR(ours.data<float>()[k], theirs->data<float>()[k], 1e-4) << op << " at " << k;
       }
+      if (const std::optional<ConvDescription> of = ConvDescription::Of(*shape)) {
+        const std::vector<float> made = ByDescription(kind, *shape, *of, a, b);
+        ASSERT_EQ(made.size(), static_cast<size_t>(ours.num_elements()));
+        for (size_t k = 0; k < made.size(); ++k) {
+          EXPECT_NEAR(made[k], theirs->data<float>()[k], 1e-4) << op << " as described at " << k;
+        }
+        ++described;
+      }
       ++compared;
       in_parts += call.plan && call.plan->chunk < call.plan->rows;
       by_items += !call.plan;
@@ -241,6 +320,7 @@ TEST_F(GpuConvsTest, WindowsOfManyKindsGiveWhatTheCpuDoes) {
   EXPECT_GT(compared, 1000);
   EXPECT_GT(in_parts, 300);
   EXPECT_GT(by_items, 100);
+  EXPECT_GT(described, 1000);
 }
 
 TEST_F(GpuConvsTest, ItemsGoOnWithWhatAnEpilogueAsksFor) {
@@ -256,6 +336,36 @@ TEST_F(GpuConvsTest, ItemsGoOnWithWhatAnEpilogueAsksFor) {
   EXPECT_EQ(of(Activation::kRelu6, 3, 4, 1), 6);
   EXPECT_NEAR(of(Activation::kGelu, 0, 0, 0), 0.84134475f, 1e-6);
   EXPECT_EQ((element::ConvEpilogue<float>{}.Of(3.0f, 0, 0)), 3);
+}
+
+// The same of a result that is in memory, as one elementwise program.
+TEST_F(GpuConvsTest, AnEpiloguesProgramDoesItsStepsInOrder) {
+  for (int bits = 0; bits < 32; ++bits) {
+    const Epilogue epilogue{
+        (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0,
+        bits & 8 ? bits & 16 ? Activation::kRelu6 : Activation::kRelu : Activation::kNone};
+    const ElementProgram program = EpilogueProgram(epilogue, DType::kFloat);
+    std::vector<float> values = {3};
+    if (epilogue.scale) values.push_back(-2);
+    if (epilogue.bias) values.push_back(4.5f);
+    if (epilogue.residual) values.push_back(11);
+    ASSERT_EQ(program.inputs, std::vector<DType>(values.size(), DType::kFloat));
+    for (const ElementProgram::Instruction& step : program.instructions) {
+      const float a = values[step.operands[0]];
+      const absl::string_view op = step.op->name;
+      ASSERT_EQ(step.operands.size(), static_cast<size_t>(step.op->arity));
+      values.push_back(op == "Mul"     ? a * values[step.operands[1]]
+                       : op == "AddV2" ? a + values[step.operands[1]]
+                       : op == "Relu"  ? std::max(a, 0.0f)
+                                       : std::clamp(a, 0.0f, 6.0f));
+    }
+    const float scale = -2, bias = 4.5f, residual = 11;
+    const element::ConvEpilogue<float> wanted{
+        epilogue.scale ? &scale : nullptr, epilogue.bias ? &bias : nullptr,
+        epilogue.residual ? &residual : nullptr, static_cast<int32_t>(epilogue.activation)};
+    ASSERT_EQ(program.outputs.size(), 1u);
+    EXPECT_EQ(values[program.outputs[0]], wanted.Of(3.0f, 0, 0)) << bits;
+  }
 }
 
 }  // namespace
