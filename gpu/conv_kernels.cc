@@ -17,6 +17,7 @@
 #include "gpu/item_kernel.h"
 #include "gpu/matrix_product.h"
 #include "gpu/register_kernels.h"
+#include "gpu/tf32.h"
 
 namespace formwork {
 namespace {
@@ -104,14 +105,17 @@ struct Conv {
     if (epilogue.scale) return std::nullopt;  // Of depthwise ones alone (FuseEpilogues).
     return PatchPlan::Of(shape, DTypeSize(dtype));
   }
-  // Through cuDNN: whether it can. Not where images are the matrices of a product as they are, and
-  // of patches in half precision alone: cuDNN has floats without TF32 only with channels first.
+  // Through cuDNN: whether it can. Not where images are the matrices of a product as they are, nor
+  // where cuDNN would have to copy them: it has floats without TF32 only with channels first.
   absl::StatusOr<bool> ByCudnn(KernelContext& ctx, const ConvShape& shape,
                                const std::optional<PatchPlan>& plan, int first, int second,
                                Tensor& made) const {
-    if (plan && (plan->are_images || DTypeSize(dtype) > 2)) return false;
+    if (plan && (plan->are_images || !OnTensorCores())) return false;
     return cudnn->TryEnqueue(ctx, shape, InputBytes(ctx, first), InputBytes(ctx, second),
                              OutputBytes(made));
+  }
+  bool OnTensorCores() const {
+    return DTypeSize(dtype) == 2 || (dtype == DType::kFloat && Tf32IsAllowed());
   }
   auto RunIn(KernelContext& ctx) const {
     return ConvItems::Of(dtype).RunOn(CudaStreamOf(StreamOf(ctx)));

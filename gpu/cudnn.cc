@@ -13,6 +13,7 @@
 #include "core/base/status.h"
 #include "core/kernels/enqueued_work.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/tf32.h"
 
 namespace formwork {
 namespace {
@@ -143,7 +144,7 @@ absl::StatusOr<bool> IsExact(const CudnnDescriptor& configuration, DType dtype) 
   return std::none_of(notes.begin(), notes.begin() + count, [dtype](auto note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        return dtype == DType::kFloat;  // It multiplies them as TF32.
+        return dtype == DType::kFloat && !Tf32IsAllowed();
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:

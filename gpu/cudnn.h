@@ -92,8 +92,8 @@ absl::StatusOr<CudnnDescriptor> CudnnTensor(int64_t id, DType dtype, absl::Span<
 inline constexpr int64_t kCudnnAlignment = 16;
 
 /// One computation, with the engine that cuDNN's heuristics take for the fastest of those that
-/// round as our other kernels do (no TF32, no operands in less precision), and give the same bits
-/// each time.
+/// round as our other kernels do (no operands in less precision, but for floats as TF32 where that
+/// is allowed), and give the same bits each time.
 class CudnnPlan {
  public:
   /// Of `operation`, finalized, whose elements are of `dtype`. `device`: finalized properties of

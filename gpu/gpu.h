@@ -22,6 +22,11 @@ absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal);
 /// us beside what the launches do.
 inline constexpr double kLeastGpuStreamWork = 20e6;
 
+/// Whether products and convolutions of floats may multiply them as TF32, on tensor cores: with 10
+/// bits behind the point instead of 23, and added as floats. Not at first; of products whose
+/// algorithm is chosen from now on.
+void AllowTf32(bool allow);
+
 /// Kernels that are compiled from now on are kept in `folder`, and found there (code_cache.h).
 /// Once, before there are any.
 void KeepCudaCode(const std::string& folder);

@@ -11,6 +11,7 @@
 #include "core/ops/dims.h"
 #include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/tf32.h"
 
 namespace formwork {
 namespace {
@@ -42,7 +43,8 @@ struct Types {
 std::optional<Types> TypesOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat:
-      return Types{CUDA_R_32F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+      return Types{CUDA_R_32F, Tf32IsAllowed() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                   CUDA_R_32F};
     case DType::kDouble:
       return Types{CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
     case DType::kHalf:

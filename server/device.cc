@@ -58,4 +58,10 @@ void UseDevice(Device& device, EngineOptions* options) {
 #endif
 }
 
+void UseTf32() {
+#ifdef FORMWORK_CUDA
+  AllowTf32(true);
+#endif
+}
+
 }  // namespace formwork::server

@@ -20,4 +20,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name);
 /// for the device is kept there.
 void UseDevice(Device& device, EngineOptions* options);
 
+/// Has GPUs multiply floats as TF32 (gpu/gpu.h). Before functions are compiled.
+void UseTf32();
+
 }  // namespace formwork::server

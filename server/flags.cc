@@ -262,6 +262,9 @@ void AddDevice(CLI::App& app, ServerOptions& options) {
       ->check(Seconds(kDay));
   Add(app, "--cuda-graphs", options.cuda_graphs,
       "Whether calls of the same shapes enqueue their work on a GPU as one CUDA graph");
+  Add(app, "--tf32", options.tf32,
+      "Whether a GPU may multiply floats as TF32, with 10 bits behind the point: faster, less "
+      "exact");
   Add(app, "--gpu-memory-bytes", options.engine.device_memory_limit_bytes,
       "Most memory of a GPU (as 16G, too); 0: nine tenths of what is free at the start")
       ->transform(Bytes(0, kMostBytes));

@@ -1,9 +1,9 @@
 // engine_bench FOLDER CALLS [THREADS [FILES]]: runs a dumped function (tests/bench/traced.py) in an
 // engine of this process, with one compute thread or THREADS, which may read the files of the
 // folder FILES. For each line on stdin it prints microseconds per call of one round of CALLS calls:
-// CPU time of this process's threads together, and wall time. --device: as the server's. --callers:
-// so many threads call side by side, each with a function and variables of its own; wall time is
-// then of the round, by the calls of all of them.
+// CPU time of this process's threads together, and wall time. --device, --tf32: as the server's.
+// --callers: so many threads call side by side, each with a function and variables of its own; wall
+// time is then of the round, by the calls of all of them.
 
 #include <algorithm>
 #include <cstring>
@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
   std::string folder, device_name = "cpu";
   int calls = 1;
   size_t callers = 1;
+  bool tf32 = false;
   formwork::EngineOptions options;
   options.compute_threads = 1;
   CLI::App app("Times a dumped function");
@@ -153,11 +154,13 @@ int main(int argc, char** argv) {
   app.add_option("files", options.files_dir);
   app.add_option("--device", device_name);
   app.add_option("--callers", callers);
+  app.add_flag("--tf32", tf32);
   CLI11_PARSE(app, argc, argv);
 
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // As the server does.
   const auto device = formwork::server::OpenDevice(device_name);
   if (!device.ok()) Fail(device.status());
+  if (tf32) formwork::server::UseTf32();
   if (*device != nullptr) formwork::server::UseDevice(**device, &options);
   auto engine = formwork::Engine::Create(options);
   if (!engine.ok()) Fail(engine.status());

@@ -163,6 +163,9 @@ def peers(torch):
   yield "while_1000", "eager", 2, loop
   yield "matmul_bf16", "eager", 5, lambda: product(torch.bfloat16)
   yield "matmul_f32", "eager", 3, lambda: product(torch.float32)
+  torch.backends.cuda.matmul.allow_tf32 = True
+  yield "matmul_f32", "eager, TF32", 3, lambda: product(torch.float32), "--tf32"
+  torch.backends.cuda.matmul.allow_tf32 = False
   yield "chain_1gib", "eager", 3, lambda: chain(False)
   yield "chain_1gib", "compiled", 3, lambda: chain(True)
   yield "resnet50_b32", "eager, channels_last, bfloat16", 10, resnet50_inference
@@ -192,10 +195,10 @@ def main():
     sys.exit("no GPU that PyTorch can use: nothing is measured")
   print(torch.cuda.get_device_name(), "PyTorch", torch.__version__)
   results = []
-  for name, how, calls, make in peers(torch):
+  for name, how, calls, make, *flags in peers(torch):
     folder = os.path.join(args.functions, name)
     ours, theirs = (seconds * 1e6 for seconds in rounds.alternate(
-        [args.engine, folder, str(calls), "--device=cuda:0"], make(), calls, time.perf_counter))
+        [args.engine, folder, str(calls), "--device=cuda:0", *flags], make(), calls, time.perf_counter))
     torch.cuda.empty_cache()
     print("%-16s %10.1f us %10.1f us  %.2f of PyTorch, %s" % (name, ours, theirs, ours / theirs, how),
           flush=True)

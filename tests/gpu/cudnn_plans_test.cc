@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "gpu/cudnn_conv.h"
+#include "gpu/gpu.h"
 #include "tests/support/status_matchers.h"
 
 namespace formwork::testing {
@@ -85,6 +86,24 @@ TEST(CudnnPlansTest, AnH100HasEnginesForConvolutions) {
     }
   }
   EXPECT_GT(of_floats, 90);  // Of 108.
+}
+
+TEST(CudnnPlansTest, Tf32HasToBeAllowed) {
+  if (Cudnn::Find() == nullptr) GTEST_SKIP() << "cuDNN is not there";
+  const absl::StatusOr<CudnnDescriptor> device = H100();
+  ASSERT_OK(device);
+  // Without, images are copied to where channels are first.
+  const auto workspace = [&] {
+    const auto plan = PlanConv(ConvPass::kForward, DType::kFloat,
+                               ShapeOf({"conv3", 64, 28, 128, 128, 3, 1, 1}, false), &*device);
+    EXPECT_OK(plan);
+    return (*plan)->workspace_bytes();
+  };
+  EXPECT_GT(workspace(), 10u << 20);
+  AllowTf32(true);
+  EXPECT_LT(workspace(), 1u << 20);
+  AllowTf32(false);
+  EXPECT_GT(workspace(), 10u << 20);
 }
 
 TEST(CudnnPlansTest, WhatOurKernelsDoIsNotAskedFor) {
