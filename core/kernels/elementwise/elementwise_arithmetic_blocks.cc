@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "core/kernels/elementwise/elementwise_table.h"
+#include "core/kernels/elementwise/integer_division.h"
 
 namespace formwork {
 namespace elementwise {
@@ -65,6 +66,14 @@ void AddParts(Table& t) {
   t.Add<BinaryLoop<ComplexOp, Part, C>, Part, C>("Complex");
 }
 
+template <typename T>
+void DivideByOne(Table& t) {
+  t.SetRightScalar("FloorDiv", DTypeOf<T>::value,
+                   ForThisMachine<DivideByOneLoop<FloorDivOp, T, false>, T, T>());
+  t.SetRightScalar("FloorMod", DTypeOf<T>::value,
+                   ForThisMachine<DivideByOneLoop<FloorModOp, T, true>, T, T>());
+}
+
 Table Make() {
   Table t;
   for (absl::string_view add : {"AddV2", "Add"}) {
@@ -108,6 +117,8 @@ Table Make() {
       .Ternary<ClipOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("ClipByValue");
   t.Unary<Copy, int8_t, int16_t, int32_t, int64_t>("Round").Unary<ConjOp, FORMWORK_COMPLEXES>(
       "Conj");
+  DivideByOne<int32_t>(t);
+  DivideByOne<int64_t>(t);
   AddParts<std::complex<float>, float>(t);
   AddParts<std::complex<double>, double>(t);
   return t;

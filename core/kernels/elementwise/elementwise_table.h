@@ -190,6 +190,12 @@ class Table {
     rows_.push_back(
         {name, {ForThisMachine<Loop, In, Out>(), Loop::kArity, in, out, refuses, tile}});
   }
+  /// For what has been added, of one dtype.
+  void SetRightScalar(absl::string_view name, DType dtype, BlockFn loop) {
+    for (NamedBlockOp& row : rows_) {
+      if (row.name == name && row.op.in == dtype) row.op.right_scalar = loop;
+    }
+  }
   absl::Span<const NamedBlockOp> rows() const { return rows_; }
 
  private:
