@@ -10,6 +10,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/fft/lines.h"
 #include "core/kernels/fft/transform.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/fft.h"
@@ -20,50 +21,73 @@ namespace {
 // Lines of `n` elements that are worth a task of their own.
 int64_t LinesPerTask(int64_t n) { return std::max<int64_t>((1 << 13) / n, 1); }
 
-// Transforms each line of a dimension of length n in place; `inner` elements lie between the
-// elements of one.
+// Transforms each line of a dimension of length n > 1; `inner` elements lie between the elements of
+// one. `to` may be `from`.
 template <typename R>
-void TransformLines(int64_t outer, int64_t n, int64_t inner, bool inverse, std::complex<R>* data) {
+void TransformLines(int64_t outer, int64_t n, int64_t inner, bool inverse,
+                    const std::complex<R>* from, std::complex<R>* to) {
   using C = std::complex<R>;
   constexpr int64_t kTogether = 8;  // Lines that are read together, for the sake of the cache.
-  if (n <= 1) return;
+  if (LinesTransform<R>::Takes(n, outer * inner)) {
+    const LinesTransform<R> transform(n, inverse);
+    ForLines(transform, outer * inner, [&](int64_t first, int64_t count, auto& memory) {
+      Begins<const C> begins;
+      Begins<C> results;
+      for (int64_t l = first; l < first + count; ++l) {
+        const int64_t at = l / inner * n * inner + l % inner;
+        begins.push_back(from + at);
+        results.push_back(to + at);
+      }
+      transform.Run(begins, inner, results, inner, memory);
+    });
+    return;
+  }
   const int64_t blocks = (inner + kTogether - 1) / kTogether;
   const int64_t grain = std::max<int64_t>(LinesPerTask(n) / std::min(inner, kTogether), 1);
   ParallelFor(outer * blocks, grain, [&](int64_t begin, int64_t end) {
     FourierTransform<R> transform(n, inverse);
-    std::vector<C> from(static_cast<size_t>(n * std::min(inner, kTogether)));
-    std::vector<C> to(static_cast<size_t>(n));
+    std::vector<C> lines(static_cast<size_t>(n * std::min(inner, kTogether)));
+    std::vector<C> result(static_cast<size_t>(n));
     for (int64_t b = begin; b < end; ++b) {
       const int64_t first = b % blocks * kTogether, count = std::min(kTogether, inner - first);
-      C* const at = data + b / blocks * n * inner + first;
+      const int64_t at = b / blocks * n * inner + first;
       for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < count; ++j) from[j * n + i] = at[i * inner + j];
+        for (int64_t j = 0; j < count; ++j) lines[j * n + i] = from[at + i * inner + j];
       }
       for (int64_t j = 0; j < count && !WorkIsCut(); ++j) {
-        transform.Run(from.data() + j * n, to.data());
-        std::copy(to.begin(), to.end(), from.begin() + j * n);
+        transform.Run(lines.data() + j * n, result.data());
+        std::copy(result.begin(), result.end(), lines.begin() + j * n);
       }
       for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < count; ++j) at[i * inner + j] = from[j * n + i];
+        for (int64_t j = 0; j < count; ++j) to[at + i * inner + j] = lines[j * n + i];
       }
     }
   });
 }
 
-// The last `rank` dimensions of `dims`, but for the very last where that is done otherwise.
+template <typename R>
+void Copy(const std::complex<R>* from, int64_t n, std::complex<R>* to) {
+  ParallelFor(n, 1 << 16,
+              [&](int64_t begin, int64_t end) { std::copy(from + begin, from + end, to + begin); });
+}
+
+// The last `rank` dimensions of `dims`, but for the very last where that is done otherwise. `to`
+// may be `from`.
 template <typename R>
 void TransformDims(absl::Span<const int64_t> dims, int rank, bool with_last, bool inverse,
-                   std::complex<R>* data) {
+                   const std::complex<R>* from, std::complex<R>* to) {
   int64_t elements = 1;
   for (int64_t dim : dims) elements *= dim;
   int64_t inner = 1;
   for (int i = 0; i < rank; ++i) {
     const int64_t n = dims[dims.size() - 1 - static_cast<size_t>(i)];
-    if (i > 0 || with_last) {
-      TransformLines(elements / (n * inner), n, inner, inverse, data);
+    if (n > 1 && (i > 0 || with_last)) {
+      TransformLines(elements / (n * inner), n, inner, inverse, from, to);
+      from = to;
     }
     inner *= n;
   }
+  if (from != to) Copy(from, elements, to);
 }
 
 template <typename R>
@@ -74,11 +98,8 @@ absl::Status Fft(KernelContext& ctx, int rank, bool inverse) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor* const output,
                             ctx.AllocateOutput(0, input.dtype(), input.shape()));
   if (input.num_elements() == 0) return absl::OkStatus();
-  const C* const from = input.data<C>();
-  C* const to = output->mutable_data<C>();
-  ParallelFor(input.num_elements(), 1 << 16,
-              [&](int64_t begin, int64_t end) { std::copy(from + begin, from + end, to + begin); });
-  TransformDims(input.shape().dims(), rank, /*with_last=*/true, inverse, to);
+  TransformDims(input.shape().dims(), rank, /*with_last=*/true, inverse, input.data<C>(),
+                output->mutable_data<C>());
   return absl::OkStatus();
 }
 
@@ -149,6 +170,20 @@ class RealTransform {
   std::vector<C> from_, to_, roots_;
 };
 
+// Lines of 2 * transform.length() real numbers.
+template <typename R>
+std::vector<std::complex<R>> RealRoots(const LinesTransform<R>& transform) {
+  std::vector<std::complex<R>> roots;
+  for (int64_t k = 0; k <= transform.length(); ++k) {
+    roots.push_back(static_cast<std::complex<R>>(UnitRoot(k, 2 * transform.length())));
+  }
+  return roots;
+}
+template <typename R>
+bool TakesReal(int64_t n, int64_t lines) {
+  return n % 2 == 0 && LinesTransform<R>::Takes(n / 2, lines);
+}
+
 // Where line `line` of `shape`'s last dimension begins within a value of dimensions `whole`, which
 // are as long or longer in the last `rank` dimensions.
 int64_t BeginOf(int64_t line, absl::Span<const int64_t> shape, absl::Span<const int64_t> whole) {
@@ -184,13 +219,31 @@ absl::Status RealFft(KernelContext& ctx, int rank) {
   const int64_t n = geometry.lengths.back(), out = geometry.output.back();
   const R* const from = input.data<R>();
   C* const to = output->mutable_data<C>();
-  ParallelFor(shape.num_elements() / out, LinesPerTask(n), [&](int64_t begin, int64_t end) {
-    RealTransform<R> transform(n, /*inverse=*/false);
-    for (int64_t line = begin; line < end; ++line) {
-      transform.Forward(from + BeginOf(line, shape.dims(), input.shape().dims()), to + line * out);
-    }
-  });
-  TransformDims(shape.dims(), rank, /*with_last=*/false, /*inverse=*/false, to);
+  const int64_t lines = shape.num_elements() / out;
+  const auto begin_of = [&](int64_t line) {
+    return from + BeginOf(line, shape.dims(), input.shape().dims());
+  };
+  if (TakesReal<R>(n, lines)) {
+    const LinesTransform<R> transform(n / 2, /*inverse=*/false);
+    const std::vector<C> roots = RealRoots(transform);
+    ForLines(transform, lines, [&](int64_t first, int64_t count, auto& memory) {
+      Begins<const R> reals;
+      Begins<C> results;
+      for (int64_t line = first; line < first + count; ++line) {
+        reals.push_back(begin_of(line));
+        results.push_back(to + line * out);
+      }
+      transform.RunReal(reals, results, roots, memory);
+    });
+  } else {
+    ParallelFor(lines, LinesPerTask(n), [&](int64_t begin, int64_t end) {
+      RealTransform<R> transform(n, /*inverse=*/false);
+      for (int64_t line = begin; line < end; ++line) {
+        transform.Forward(begin_of(line), to + line * out);
+      }
+    });
+  }
+  TransformDims(shape.dims(), rank, /*with_last=*/false, /*inverse=*/false, to, to);
   return absl::OkStatus();
 }
 
@@ -221,7 +274,21 @@ absl::Status InverseRealFft(KernelContext& ctx, int rank) {
       std::copy(at, at + in, half + line * in);
     }
   });
-  TransformDims(used_shape.dims(), rank, /*with_last=*/false, /*inverse=*/true, half);
+  TransformDims(used_shape.dims(), rank, /*with_last=*/false, /*inverse=*/true, half, half);
+  if (TakesReal<R>(n, lines)) {
+    const LinesTransform<R> transform(n / 2, /*inverse=*/true);
+    const std::vector<C> roots = RealRoots(transform);
+    ForLines(transform, lines, [&](int64_t first, int64_t count, auto& memory) {
+      Begins<const C> halves;
+      Begins<R> results;
+      for (int64_t line = first; line < first + count; ++line) {
+        halves.push_back(half + line * in);
+        results.push_back(to + line * n);
+      }
+      transform.RunToReal(halves, results, roots, memory);
+    });
+    return absl::OkStatus();
+  }
   ParallelFor(lines, LinesPerTask(n), [&](int64_t begin, int64_t end) {
     RealTransform<R> transform(n, /*inverse=*/true);
     for (int64_t line = begin; line < end; ++line) {
@@ -250,7 +317,7 @@ absl::Status FftNd(KernelContext& ctx, bool inverse) {
       std::copy(at, at + n, to + line * n);
     }
   });
-  TransformDims(shape.dims(), rank, /*with_last=*/true, inverse, to);
+  TransformDims(shape.dims(), rank, /*with_last=*/true, inverse, to, to);
   return absl::OkStatus();
 }
 

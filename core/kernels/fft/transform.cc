@@ -1,6 +1,6 @@
-// Lengths of small factors, up to some thousand, are kissfft's, as Eigen has it. Longer ones are
-// cut into rows and columns of such, and lengths with a large prime factor are convolutions of a
-// power of two (Bluestein's algorithm), in double.
+// A line by itself: of small factors, up to some thousand elements, it is kissfft's, as Eigen has it.
+// A longer one is cut into rows and columns of such, which go side by side if they can, and one with
+// a large prime factor is a convolution of a power of two (Bluestein's algorithm), in double.
 
 #include "core/kernels/fft/transform.h"
 
@@ -13,6 +13,7 @@
 
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/fft/lines.h"
 
 namespace formwork {
 namespace {
@@ -133,7 +134,46 @@ struct FourierTransform<R>::Plan {
     for (int64_t k = 0; k < n; ++k) out[k] = static_cast<C>(Times(a[k], chirp[k]) * scale);
   }
 
+  // Element j * n1 + i is column j's i-th one, which goes with the root of both.
+  C Turned(C x, int64_t j, int64_t i) const {
+    const int64_t k = j * i;
+    return Times(x, static_cast<C>(Times(coarse[k / kFine], fine[k % kFine])));
+  }
+
+  // The same as below, of lengths that go side by side.
+  void RunRowsAndColumnsSideBySide(const C* in, C* out) const {
+    const std::unique_ptr<C[]> middle(new C[static_cast<size_t>(n)]);
+    const LinesTransform<R> column(n1, inverse), row(n2, inverse);
+    ForLines(column, n2, [&](int64_t first, int64_t count, auto& memory) {
+      Begins<const C> from;
+      Begins<C> to;
+      for (int64_t j = first; j < first + count; ++j) {
+        from.push_back(in + j);
+        to.push_back(middle.get() + j);
+      }
+      column.Run(from, n2, to, n2, memory);
+      for (int64_t i = 0; i < n1; ++i) {
+        for (int64_t j = first; j < first + count; ++j) {
+          C& x = middle[i * n2 + j];
+          x = Turned(x, j, i);
+        }
+      }
+    });
+    ForLines(row, n1, [&](int64_t first, int64_t count, auto& memory) {
+      Begins<const C> from;
+      Begins<C> to;
+      for (int64_t i = first; i < first + count; ++i) {
+        from.push_back(middle.get() + i * n2);
+        to.push_back(out + i);
+      }
+      row.Run(from, 1, to, n1, memory);
+    });
+  }
+
   void RunRowsAndColumns(const C* in, C* out) const {
+    if (LinesTransform<R>::Takes(n1, n2) && LinesTransform<R>::Takes(n2, n1)) {
+      return RunRowsAndColumnsSideBySide(in, out);
+    }
     constexpr int64_t kColumns = 16;  // That are read together, for the sake of the cache.
     const std::unique_ptr<C[]> middle(new C[static_cast<size_t>(n)]);
     const int64_t grain = std::max<int64_t>((1 << 14) / (n1 * kColumns), 1);
@@ -148,9 +188,7 @@ struct FourierTransform<R>::Plan {
         for (int64_t j = 0; j < count; ++j) {
           column.Run(from.data() + j * n1, to.data());
           for (int64_t i = 0; i < n1; ++i) {
-            const int64_t k = (first + j) * i;
-            const C root = static_cast<C>(Times(coarse[k / kFine], fine[k % kFine]));
-            from[j * n1 + i] = Times(to[i], root);
+            from[j * n1 + i] = Turned(to[i], first + j, i);
           }
         }
         for (int64_t i = 0; i < n1; ++i) {
