@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/nn/nn_cpu.h"
+#include "core/kernels/radix_sort.h"
 #include "core/kernels/sort_pieces.h"
 #include "core/ops/host_values.h"
 #include "core/ops/nn.h"
@@ -21,21 +23,6 @@ constexpr int64_t kTask = 8 * 1024;  // Elements worth a task.
 template <typename T>
 using Comparable =
     std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>, float, T>;
-
-// Larger values first, NaN before all, then lower indices.
-template <typename T>
-struct Before {
-  const T* row;
-  bool operator()(int64_t a, int64_t b) const {
-    const auto x = static_cast<Comparable<T>>(row[a]);
-    const auto y = static_cast<Comparable<T>>(row[b]);
-    if (x != y) {
-      if (x != x || y != y) return x != x && (y == y || a < b);
-      return x > y;
-    }
-    return a < b;
-  }
-};
 
 // As TensorFlow compares for k < n: NaN equals anything. No order, which a heap survives.
 template <typename T>
@@ -112,6 +99,31 @@ void HeapOfLargest(const T* row, int64_t n, int64_t k, bool sorted, std::vector<
   if (sorted) SortHeap(order, before);
 }
 
+// Sorts whole rows: larger values first, NaN before them, then lower indices.
+template <typename T, typename Index>
+class RowSorter {
+ public:
+  void Sort(const T* row, int64_t n, T* values, Index* indices) {
+    items_.clear();
+    items_.reserve(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) {
+      if (WorkIsCutAt(i)) return;
+      items_.push_back({DescendingKey(row[i]), static_cast<decltype(Item::index)>(i)});
+    }
+    RadixSort(items_, room_);
+    for (int64_t i = 0; i < n; ++i) {
+      if (WorkIsCutAt(i)) return;
+      const auto at = items_[static_cast<size_t>(i)].index;
+      values[i] = row[at];
+      indices[i] = static_cast<Index>(at);
+    }
+  }
+
+ private:
+  using Item = Keyed<decltype(DescendingKey(T()))>;
+  std::vector<Item> items_, room_;
+};
+
 using TopKFn = void (*)(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x,
                         void* values, void* indices);
 
@@ -123,6 +135,7 @@ void TopK(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x_raw, vo
   Index* indices = static_cast<Index*>(indices_raw);
   ParallelFor(rows, std::max<int64_t>(kTask / n, 1), [&](int64_t begin, int64_t end) {
     std::vector<int64_t> order;
+    RowSorter<T, Index> sorter;
     for (int64_t r = begin; r < end && !WorkIsCut(); ++r) {
       const T* row = x + r * n;
       if (k == 1) {
@@ -131,12 +144,11 @@ void TopK(int64_t rows, int64_t n, int64_t k, bool sorted, const void* x_raw, vo
         indices[r] = static_cast<Index>(at);
         continue;
       }
-      if (k < n) {
-        HeapOfLargest(row, n, k, sorted, order);
-      } else {
-        FillPositions(order, n);
-        SortPieces(order, Before<T>{row});
+      if (k == n) {
+        sorter.Sort(row, n, values + r * n, indices + r * n);
+        continue;
       }
+      HeapOfLargest(row, n, k, sorted, order);
       if (!WorkStatus().ok()) return;
       for (int64_t i = 0; i < k; ++i) {
         if (WorkIsCutAt(i)) return;
@@ -182,6 +194,9 @@ absl::StatusOr<KernelFn> MakeTopK(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const TopKGeometry geometry,
                               PrepareTopK(x.shape().dims(), &ctx.input(1)));
     const int64_t k = geometry.k;
+    if (k > std::numeric_limits<uint32_t>::max()) {
+      return Unimplemented("TopKV2: k=", k, " of more than 2^32 - 1");
+    }
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(geometry.output));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(0, x.dtype(), shape));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * indices, ctx.AllocateOutput(1, index, shape));
