@@ -1,8 +1,12 @@
 // Strings: joining, formatting, cutting, case.
 
 #include <algorithm>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <type_traits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -79,6 +83,54 @@ __attribute__((format(printf, 2, 0))) void Print(std::string* out, const char* f
   va_end(again);
 }
 
+// Numbers' texts are short: they are written by all threads. `write(value, &text)`.
+template <typename T, typename Write>
+absl::Status WriteNumbers(KernelContext& ctx, Write write) {
+  constexpr int64_t kTask = 512;
+  const Tensor input = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kString, input.shape()));
+  std::string* const texts = output->mutable_data<std::string>();
+  const T* const values = input.data<T>();
+  ParallelFor(input.num_elements(), kTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) write(values[i], &texts[i]);
+  });
+  return absl::OkStatus();
+}
+
+// printf of numbers without a width, which std::to_chars does without reading a format: "%.*f" and
+// its like.
+struct PlainNumbers {
+  std::chars_format format = std::chars_format::fixed;
+  int precision = 6;
+
+  // The longest are of all digits of the largest double.
+  static constexpr int kMostPrecision = 64;
+  static constexpr size_t kMostText = 310 + kMostPrecision + 2;
+
+  void Write(double value, std::string* out) const {
+    char text[kMostText];
+    const auto end = std::to_chars(text, text + kMostText, value, format, precision);
+    out->assign(text, end.ptr);
+  }
+  template <typename T>
+  static void WriteInteger(T value, std::string* out) {
+    char text[24];
+    out->assign(text, std::to_chars(text, text + sizeof(text), value).ptr);
+  }
+
+  static std::optional<PlainNumbers> Of(const AsStringAttrs& attrs) {
+    if (attrs.width > -1 || !attrs.fill.empty() || attrs.precision > kMostPrecision) {
+      return std::nullopt;
+    }
+    PlainNumbers plain;
+    plain.format = attrs.shortest     ? std::chars_format::general
+                   : attrs.scientific ? std::chars_format::scientific
+                                      : std::chars_format::fixed;
+    if (attrs.precision > -1) plain.precision = static_cast<int>(attrs.precision);
+    return plain;
+  }
+};
+
 template <typename T, typename Write>
 absl::Status WriteAll(KernelContext& ctx, Write write) {
   Tensor input = ctx.input(0);
@@ -118,27 +170,34 @@ absl::StatusOr<KernelFn> MakeAsString(KernelInit& init) {
   const std::string complex = absl::StrCat("(", number, ",", number, ")");
   const std::string integer = absl::StrCat(form, IsUnsigned(dtype) ? "llu" : "lld");
   const bool left = attrs.fill == "-";
+  const std::optional<PlainNumbers> plain = PlainNumbers::Of(attrs);
   return KernelFn([=](KernelContext& ctx) -> absl::Status {
     if (element_bytes > 0) {
       FORMWORK_RETURN_IF_ERROR(
           CheckTextSize(std::min(ctx.input(0).num_elements(), kMaxTextBytes + 1) * element_bytes));
     }
     switch (dtype) {
-      FORMWORK_FLOAT_CASES(return WriteAll<T>(ctx, [&](T value, std::string* out) {
-        if constexpr (std::is_same_v<T, double>) {
-          Print(out, number.c_str(), value);
+      FORMWORK_FLOAT_CASES(return WriteNumbers<T>(ctx, [&](T value, std::string* out) {
+        using Float = std::conditional_t<std::is_same_v<T, double>, double, float>;
+        const double wide = static_cast<Float>(value);
+        if (plain) {
+          plain->Write(wide, out);
         } else {
-          Print(out, number.c_str(), static_cast<double>(static_cast<float>(value)));
+          Print(out, number.c_str(), wide);
         }
       }))
-      FORMWORK_COMPLEX_CASES(return WriteAll<T>(ctx, [&](const T& value, std::string* out) {
+      FORMWORK_COMPLEX_CASES(return WriteNumbers<T>(ctx, [&](const T& value, std::string* out) {
         Print(out, complex.c_str(), static_cast<double>(value.real()),
               static_cast<double>(value.imag()));
       }))
-      FORMWORK_INTEGER_CASES(return WriteAll<T>(ctx, [&](T value, std::string* out) {
+      FORMWORK_INTEGER_CASES(return WriteNumbers<T>(ctx, [&](T value, std::string* out) {
         using Wide =
             std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;  // NOLINT
-        Print(out, integer.c_str(), static_cast<Wide>(value));
+        if (plain) {
+          PlainNumbers::WriteInteger(static_cast<Wide>(value), out);
+        } else {
+          Print(out, integer.c_str(), static_cast<Wide>(value));
+        }
       }))
       case DType::kBool:
         return WriteAll<bool>(
