@@ -68,6 +68,64 @@ int64_t IdAt(const Tensor& ids, int64_t i) {
   }
 }
 
+// Rows [begin, end), and columns [first, last) of them.
+template <SegmentOp kOp, typename T, typename Id>
+void CombineRows(const T* from, const Id* ids, int64_t begin, int64_t end, int64_t width,
+                 int64_t first, int64_t last, T* to) {
+  for (int64_t r = begin; r < end; ++r) {
+    if (ids[r] < 0) continue;
+    const T* const row = from + r * width;
+    T* const segment = to + static_cast<int64_t>(ids[r]) * width;
+    for (int64_t c = first; c < last; ++c) segment[c] = Combine<kOp, T>(segment[c], row[c]);
+  }
+}
+
+// Of so few columns that a segment stays in registers while rows are of it.
+template <SegmentOp kOp, typename T, typename Id, int kWidth>
+void CombineNarrowRows(const T* from, const Id* ids, int64_t begin, int64_t end, T* to) {
+  T sums[kWidth] = {};
+  Id at = -1;
+  const auto store = [&] {
+    if (at >= 0) std::copy_n(sums, kWidth, to + static_cast<int64_t>(at) * kWidth);
+  };
+  for (int64_t r = begin; r < end; ++r) {
+    if (ids[r] < 0) continue;
+    if (ids[r] != at) {
+      store();
+      at = ids[r];
+      std::copy_n(to + static_cast<int64_t>(at) * kWidth, kWidth, sums);
+    }
+    const T* const row = from + r * kWidth;
+    for (int c = 0; c < kWidth; ++c) sums[c] = Combine<kOp, T>(sums[c], row[c]);
+  }
+  store();
+}
+
+template <SegmentOp kOp, typename T, typename Id>
+void CombineSegments(const T* from, const Id* ids, int64_t rows, int64_t width, T* to) {
+  // Tasks take columns: rows of one segment must be added in order.
+  constexpr int64_t kFewest = 16;
+  const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(rows, 1), kFewest);
+  ParallelFor(width, grain, [&](int64_t first, int64_t last) {
+    const int64_t rows_between_looks = std::max<int64_t>(kTask / (last - first), 1);
+    for (int64_t r = 0; r < rows && !WorkIsCut(); r += rows_between_looks) {
+      const int64_t end = std::min(r + rows_between_looks, rows);
+      // Each copy costs code: for the types that most is computed in.
+      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+        if (width == 1) {
+          CombineNarrowRows<kOp, T, Id, 1>(from, ids, r, end, to);
+          continue;
+        }
+        if (width == 4) {
+          CombineNarrowRows<kOp, T, Id, 4>(from, ids, r, end, to);
+          continue;
+        }
+      }
+      CombineRows<kOp>(from, ids, r, end, width, first, last, to);
+    }
+  });
+}
+
 // out[ids[r], :] op= data[r, :]. Ids below 0 are left out; the others have been checked.
 using SegmentFn = void (*)(const Tensor& data, const Tensor& ids, int64_t width, Tensor& out);
 
@@ -79,19 +137,14 @@ void Segments(const Tensor& data, const Tensor& ids, int64_t width, Tensor& out)
   FillElements(data.dtype(), &first, out.num_elements(), to);
   const int64_t rows = ids.num_elements();
   if (width == 0) return;
-  // Tasks take columns: rows of one segment must be added in order.
-  const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(rows, 1), 16);
-  ParallelFor(width, grain, [&](int64_t begin, int64_t end) {
-    const int64_t rows_between_looks = std::max<int64_t>(kTask / (end - begin), 1);
-    for (int64_t r = 0; r < rows; ++r) {
-      if (r % rows_between_looks == 0 && WorkIsCut()) return;
-      const int64_t id = IdAt(ids, r);
-      if (id < 0) continue;
-      const T* row = from + r * width;
-      T* segment = to + id * width;
-      for (int64_t c = begin; c < end; ++c) segment[c] = Combine<kOp, T>(segment[c], row[c]);
-    }
-  });
+  switch (ids.dtype()) {
+    case DType::kInt16:
+      return CombineSegments<kOp>(from, ids.data<int16_t>(), rows, width, to);
+    case DType::kInt32:
+      return CombineSegments<kOp>(from, ids.data<int32_t>(), rows, width, to);
+    default:
+      return CombineSegments<kOp>(from, ids.data<int64_t>(), rows, width, to);
+  }
 }
 
 template <SegmentOp kOp>
