@@ -10,6 +10,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/isa.h"
+#include "core/kernels/widen.h"
 
 namespace formwork {
 namespace {
@@ -101,7 +102,8 @@ void AllProducts(Stack s, const T* x, const T* y, T* out) {
 
 // Elements as the type that is computed in.
 template <typename Wide, typename T>
-absl::StatusOr<Tensor> Widened(Allocator& allocator, const Tensor& tensor) {
+absl::StatusOr<Tensor> AsWide(Allocator& allocator, const Tensor& tensor) {
+  if constexpr (std::is_same_v<Wide, float>) return Widened(allocator, tensor);
   FORMWORK_ASSIGN_OR_RETURN(Tensor wide,
                             Tensor::Allocate(allocator, DTypeOf<Wide>::value, tensor.shape()));
   const T* from = tensor.data<T>();
@@ -115,12 +117,16 @@ absl::StatusOr<Tensor> Widened(Allocator& allocator, const Tensor& tensor) {
 template <typename Wide, typename T>
 absl::Status ThroughWide(Allocator& allocator, const Stack& s, const Tensor& x, const Tensor& y,
                          Tensor& out) {
-  FORMWORK_ASSIGN_OR_RETURN(Tensor wide_x, (Widened<Wide, T>(allocator, x)));
-  FORMWORK_ASSIGN_OR_RETURN(Tensor wide_y, (Widened<Wide, T>(allocator, y)));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor wide_x, (AsWide<Wide, T>(allocator, x)));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor wide_y, (AsWide<Wide, T>(allocator, y)));
   FORMWORK_ASSIGN_OR_RETURN(Tensor wide,
                             Tensor::Allocate(allocator, DTypeOf<Wide>::value, out.shape()));
   AllProducts(s, wide_x.data<Wide>(), wide_y.data<Wide>(), wide.mutable_data<Wide>());
   const Wide* from = wide.data<Wide>();
+  if constexpr (std::is_same_v<Wide, float>) {
+    NarrowTo(out.dtype(), from, out.num_elements(), out.mutable_raw());
+    return absl::OkStatus();
+  }
   T* to = out.mutable_data<T>();
   ParallelFor(out.num_elements(), kConvert, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(from[i]);

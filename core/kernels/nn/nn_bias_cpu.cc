@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <complex>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
@@ -8,6 +10,7 @@
 #include "core/kernels/isa.h"
 #include "core/kernels/nn/nn_cpu.h"
 #include "core/kernels/reduction/reduction.h"
+#include "core/kernels/widen.h"
 #include "core/ops/nn.h"
 
 namespace formwork {
@@ -40,6 +43,56 @@ struct AddFirst {
   }
 };
 
+// Half precision as floats, so many at a time that conversions take the machine's instructions.
+template <typename T>
+class AddInFloat {
+ public:
+  AddInFloat(const BiasGeometry& l, const T* x, const T* bias, T* out)
+      : l_(l), x_(x), out_(out), bias_(static_cast<size_t>(l.channels)) {
+    WidenRun(bias, l.channels, bias_.data());
+  }
+
+  void Rows(int64_t begin, int64_t end) const {
+    const int64_t channels = l_.channels, together = std::max<int64_t>(kRun / channels, 1);
+    for (int64_t r = begin; r < end; r += together) {
+      const int64_t rows = std::min(together, end - r);
+      for (int64_t c = 0; c < channels; c += kRun) {
+        const int64_t count = std::min(kRun, channels - c);
+        Run(r * channels + c, rows * count, [&](float* run) {
+          ForHostIsa<AddLast<float>>(int64_t{0}, rows, count, run, bias_.data() + c, run);
+        });
+      }
+    }
+  }
+  void Stretches(int64_t begin, int64_t end) const {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = 0; i < l_.inner; i += kRun) {
+        const int64_t count = std::min(kRun, l_.inner - i);
+        Run(r * l_.inner + i, count, [&](float* run) {
+          ForHostIsa<AddFirst<float>>(int64_t{0}, int64_t{1}, int64_t{1}, count, run,
+                                      bias_.data() + r % l_.channels, run);
+        });
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kRun = 4096;
+
+  template <typename Add>
+  void Run(int64_t first, int64_t n, Add add) const {
+    float run[kRun];
+    WidenRun(x_ + first, n, run);
+    add(static_cast<float*>(run));
+    NarrowRun(run, n, out_ + first);
+  }
+
+  const BiasGeometry& l_;
+  const T* const x_;
+  T* const out_;
+  std::vector<float> bias_;
+};
+
 using BiasFn = void (*)(const BiasGeometry& channels, const void* x, const void* bias, void* out);
 
 template <typename T>
@@ -47,6 +100,15 @@ void AddBias(const BiasGeometry& l, const void* x_raw, const void* bias_raw, voi
   const T* x = static_cast<const T*>(x_raw);
   const T* bias = static_cast<const T*>(bias_raw);
   T* out = static_cast<T*>(out_raw);
+  if constexpr (math::kIsSmallFloat<T>) {
+    const AddInFloat<T> add(l, x, bias, out);
+    const int64_t items = l.inner == 1 ? l.outer : l.outer * l.channels;
+    const int64_t elements = l.inner == 1 ? l.channels : l.inner;
+    return ParallelFor(items, std::max<int64_t>(kTask / elements, 1),
+                       [&](int64_t begin, int64_t end) {
+                         l.inner == 1 ? add.Rows(begin, end) : add.Stretches(begin, end);
+                       });
+  }
   constexpr bool kByIsa = std::is_same_v<T, float>;
   if (l.inner == 1) {
     ParallelFor(l.outer, std::max<int64_t>(kTask / l.channels, 1), [&](int64_t begin, int64_t end) {
