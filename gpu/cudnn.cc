@@ -7,9 +7,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "absl/cleanup/cleanup.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
 #include "core/kernels/enqueued_work.h"
 #include "gpu/cuda_stream.h"
@@ -64,35 +65,24 @@ const Cudnn* Open() {
   return all ? &cudnn : nullptr;
 }
 
-// What cuDNN works with, of the first GPU. One thread uses one at a time, and gives it back: there
-// are as many as threads have enqueued at once. Never destroyed, as CUDA may end before.
-class Handles {
+// What cuDNN works with, of the first GPU: one thread uses it at a time, for the microseconds that
+// it takes to enqueue. Never destroyed, as CUDA may end before.
+class Handle {
  public:
-  static Handles& All() {
-    static auto* const handles = new Handles;
-    return *handles;
+  static Handle& Only() {
+    static auto* const handle = new Handle;
+    return *handle;
   }
-  absl::StatusOr<cudnnHandle_t> Take() {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!free_.empty()) {
-        const cudnnHandle_t handle = free_.back();
-        free_.pop_back();
-        return handle;
-      }
-    }
-    cudnnHandle_t handle = nullptr;
-    FORMWORK_CUDNN_RETURN_IF_ERROR(Cudnn::Find()->create(&handle));
-    return handle;
-  }
-  void GiveBack(cudnnHandle_t handle) {
-    absl::MutexLock lock(&mutex_);
-    free_.push_back(handle);
+  absl::Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
+  // Made when it is first wanted.
+  absl::StatusOr<cudnnHandle_t> Get() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (raw_ == nullptr) FORMWORK_CUDNN_RETURN_IF_ERROR(Cudnn::Find()->create(&raw_));
+    return raw_;
   }
 
  private:
   absl::Mutex mutex_;
-  std::vector<cudnnHandle_t> free_ ABSL_GUARDED_BY(mutex_);
+  cudnnHandle_t raw_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 // The engines that heuristics name for `graph`, the fastest first.
@@ -215,16 +205,15 @@ absl::StatusOr<CudnnDescriptor> CudnnTensor(int64_t id, DType dtype, absl::Span<
   return tensor;
 }
 
-absl::StatusOr<std::shared_ptr<CudnnPlan>> CudnnPlan::Of(const CudnnDescriptor& operation,
-                                                         DType dtype,
-                                                         const CudnnDescriptor* device) {
+absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnPlan::Of(const CudnnDescriptor& operation,
+                                                               DType dtype,
+                                                               const CudnnDescriptor* device) {
   const Cudnn& cudnn = *Cudnn::Find();
+  Handle& only = Handle::Only();
+  absl::MutexLock lock(&only.mutex());
   cudnnHandle_t handle = nullptr;
-  const absl::Cleanup give_back = [&handle] {
-    if (handle != nullptr) Handles::All().GiveBack(handle);
-  };
   if (device == nullptr) {
-    FORMWORK_ASSIGN_OR_RETURN(handle, Handles::All().Take());
+    FORMWORK_ASSIGN_OR_RETURN(handle, only.Get());
   }
   FORMWORK_ASSIGN_OR_RETURN(CudnnDescriptor graph,
                             CudnnDescriptor::Make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
@@ -249,13 +238,14 @@ absl::StatusOr<std::shared_ptr<CudnnPlan>> CudnnPlan::Of(const CudnnDescriptor& 
     FORMWORK_CUDNN_RETURN_IF_ERROR(cudnn.get_attribute(
         plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes));
     if (bytes < 0 || static_cast<size_t>(bytes) > kMostWorkspaceBytes) continue;
-    return std::shared_ptr<CudnnPlan>(new CudnnPlan(std::move(plan), static_cast<size_t>(bytes)));
+    return std::shared_ptr<const CudnnPlan>(
+        new CudnnPlan(std::move(plan), static_cast<size_t>(bytes)));
   }
   return Unimplemented("cuDNN has no engine for it");
 }
 
 absl::Status CudnnPlan::Enqueue(KernelContext& ctx,
-                                absl::Span<const std::pair<int64_t, const void*>> tensors) {
+                                absl::Span<const std::pair<int64_t, const void*>> tensors) const {
   FORMWORK_ASSIGN_OR_RETURN(const Buffer workspace, ScratchOf(ctx, workspace_bytes_));
   absl::InlinedVector<int64_t, 4> ids;
   absl::InlinedVector<const void*, 4> pointers;
@@ -273,11 +263,11 @@ absl::Status CudnnPlan::Enqueue(KernelContext& ctx,
       operands.SetOne(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, memory));
   FORMWORK_RETURN_IF_ERROR(operands.Finalize());
 
-  FORMWORK_ASSIGN_OR_RETURN(const cudnnHandle_t handle, Handles::All().Take());
-  const absl::Cleanup give_back = [handle] { Handles::All().GiveBack(handle); };
+  Handle& only = Handle::Only();
+  absl::MutexLock lock(&only.mutex());
+  FORMWORK_ASSIGN_OR_RETURN(const cudnnHandle_t handle, only.Get());
   const Cudnn& cudnn = *Cudnn::Find();
   FORMWORK_CUDNN_RETURN_IF_ERROR(cudnn.set_stream(handle, CudaStreamOf(StreamOf(ctx))));
-  absl::MutexLock lock(&mutex_);
   FORMWORK_CUDNN_RETURN_IF_ERROR(cudnn.execute(handle, plan_.get(), operands.get()));
   return absl::OkStatus();
 }

@@ -14,10 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "core/kernels/kernel.h"
 #include "core/tensor/dtype.h"
@@ -99,23 +97,23 @@ class CudnnPlan {
   /// Of `operation`, finalized, whose elements are of `dtype`. `device`: finalized properties of
   /// another device than the first GPU, for which no plan can be enqueued; null: of that.
   /// Errors: kUnimplemented if no engine does it within kMostWorkspaceBytes; cuDNN's.
-  static absl::StatusOr<std::shared_ptr<CudnnPlan>> Of(const CudnnDescriptor& operation,
-                                                       DType dtype, const CudnnDescriptor* device);
+  static absl::StatusOr<std::shared_ptr<const CudnnPlan>> Of(const CudnnDescriptor& operation,
+                                                             DType dtype,
+                                                             const CudnnDescriptor* device);
   static constexpr size_t kMostWorkspaceBytes = size_t{256} << 20;
 
   size_t workspace_bytes() const { return workspace_bytes_; }
   /// Enqueues it on the step's stream. `tensors`: their IDs, and where they are on the GPU.
   /// Thread-safe. Errors: the allocator's; cuDNN's.
   absl::Status Enqueue(KernelContext& ctx,
-                       absl::Span<const std::pair<int64_t, const void*>> tensors);
+                       absl::Span<const std::pair<int64_t, const void*>> tensors) const;
 
  private:
   CudnnPlan(CudnnDescriptor plan, size_t workspace_bytes)
       : workspace_bytes_(workspace_bytes), plan_(std::move(plan)) {}
 
   const size_t workspace_bytes_;
-  absl::Mutex mutex_;  // A plan is not to be run by two threads at once.
-  CudnnDescriptor plan_ ABSL_GUARDED_BY(mutex_);
+  const CudnnDescriptor plan_;
 };
 
 }  // namespace formwork

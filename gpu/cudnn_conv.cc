@@ -54,9 +54,9 @@ absl::StatusOr<CudnnDescriptor> Window(const ConvDescription& of, cudnnDataType_
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<CudnnPlan>> PlanConv(ConvPass pass, DType dtype,
-                                                    const ConvShape& shape,
-                                                    const CudnnDescriptor* device) {
+absl::StatusOr<std::shared_ptr<const CudnnPlan>> PlanConv(ConvPass pass, DType dtype,
+                                                          const ConvShape& shape,
+                                                          const CudnnDescriptor* device) {
   const std::optional<ConvDescription> of = ConvDescription::Of(shape);
   if (!of) return Unimplemented("cuDNN is not asked for such a convolution");
   const PassNames& names = kNames[static_cast<size_t>(pass)];
@@ -83,13 +83,13 @@ absl::StatusOr<std::shared_ptr<CudnnPlan>> PlanConv(ConvPass pass, DType dtype,
   return CudnnPlan::Of(operation, dtype, device);
 }
 
-absl::StatusOr<std::shared_ptr<CudnnPlan>> CudnnConv::Find(const ConvShape& shape) const {
+absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnConv::Find(const ConvShape& shape) const {
   {
     absl::MutexLock lock(&mutex_);
     const auto found = plans_.find(shape);
     if (found != plans_.end()) return found->second;
   }
-  absl::StatusOr<std::shared_ptr<CudnnPlan>> made =
+  absl::StatusOr<std::shared_ptr<const CudnnPlan>> made =
       PlanConv(pass_, dtype_, shape, /*device=*/nullptr);
   if (!made.ok()) {
     if (!absl::IsUnimplemented(made.status())) return made;
@@ -106,7 +106,7 @@ absl::StatusOr<bool> CudnnConv::TryEnqueue(KernelContext& ctx, const ConvShape& 
                                            const void* first, const void* second,
                                            void* made) const {
   if (Cudnn::Find() == nullptr) return false;
-  FORMWORK_ASSIGN_OR_RETURN(const std::shared_ptr<CudnnPlan> plan, Find(shape));
+  FORMWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudnnPlan> plan, Find(shape));
   if (plan == nullptr) return false;
   const size_t bytes = DTypeSize(dtype_);
   FORMWORK_ASSIGN_OR_RETURN(const Buffer filter,

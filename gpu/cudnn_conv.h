@@ -19,9 +19,9 @@ namespace formwork {
 enum class ConvPass : uint8_t { kForward, kInputGradient, kFilterGradient };
 
 /// Errors: CudnnPlan::Of's; kUnimplemented where there is no ConvDescription. `device`: as there.
-absl::StatusOr<std::shared_ptr<CudnnPlan>> PlanConv(ConvPass pass, DType dtype,
-                                                    const ConvShape& shape,
-                                                    const CudnnDescriptor* device);
+absl::StatusOr<std::shared_ptr<const CudnnPlan>> PlanConv(ConvPass pass, DType dtype,
+                                                          const ConvShape& shape,
+                                                          const CudnnDescriptor* device);
 
 /// Of one node, which knows the plan of each shape that it had last. Thread-safe.
 class CudnnConv {
@@ -36,12 +36,13 @@ class CudnnConv {
 
  private:
   // Null where cuDNN cannot.
-  absl::StatusOr<std::shared_ptr<CudnnPlan>> Find(const ConvShape& shape) const;
+  absl::StatusOr<std::shared_ptr<const CudnnPlan>> Find(const ConvShape& shape) const;
 
   const ConvPass pass_;
   const DType dtype_;
   mutable absl::Mutex mutex_;
-  mutable absl::flat_hash_map<ConvShape, std::shared_ptr<CudnnPlan>> plans_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::flat_hash_map<ConvShape, std::shared_ptr<const CudnnPlan>> plans_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace formwork

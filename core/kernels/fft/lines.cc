@@ -186,7 +186,7 @@ struct RunLines : SideBySide<R, kBytes> {
     if (c.form == Form::kToReal) {
       Base::CopyOf(c.from, c.lines, c.from_step, /*exchange=*/false, y)
           .template Elements<true>(n + 1);
-      // The first and the last are real; the parts are exchanged as Gather does it.
+      // The first and the last are real; and the parts are exchanged, as of any inverse.
       y[0].im = y[n].im = typename Base::Vector{};
       for (int64_t k = 0; k < n; ++k) {
         const std::complex<R> root(c.roots[k].real(), -c.roots[k].imag());
