@@ -17,6 +17,7 @@
 #include "core/engine/engine_impl.h"
 #include "core/engine/relaxed.h"
 #include "core/kernels/conv/onednn_conv.h"
+#include "core/kernels/gemm/bfloat_gemm.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/op_text.h"
@@ -414,6 +415,7 @@ void EngineImpl::GiveMemoryBack() {
   if (functions_.stats().entries == 0) {
     graphs_.Clear();
     ForgetConvolutions();
+    ForgetBfloatProducts();
   }
   if (allocator_.bytes_cached() > kWorthIt) allocator_.ReleaseCache();
   TrimHeap();

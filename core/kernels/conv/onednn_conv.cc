@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <list>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <tuple>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "core/base/hash_map.h"
 #include "core/base/heap_count.h"
 #include "core/base/status.h"
+#include "core/kernels/gemm/onednn_problem.h"
 #include "core/kernels/gemm/onednn_setup.h"
 
 namespace formwork {
@@ -19,26 +16,6 @@ namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
-
-constexpr size_t kCachedProblems = 512;
-// What oneDNN takes for one by other means than operator new: 110 to 250 KB were measured.
-constexpr int64_t kProblemBytes = int64_t{200} << 10;
-
-const dnnl::engine& Engine() {
-  static const dnnl::engine engine = [] {
-    // The cache below is bounded and can be emptied; oneDNN's own would keep what leaves it.
-    dnnl::set_primitive_cache_capacity(0);
-    return dnnl::engine(dnnl::engine::kind::cpu, 0);
-  }();
-  return engine;
-}
-
-dnnl::stream& ThreadStream() {
-  SetUpOnednn();
-  // A stream of the CPU engine is only a handle; one per thread keeps execute() free of locks.
-  thread_local dnnl::stream stream(Engine());
-  return stream;
-}
 
 bool FitsInt32(const ConvShape& s) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
@@ -121,7 +98,7 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
                                               : dnnl::prop_kind::forward_training,
          direct, parts->input, any_filter, parts->bias, parts->output, strides, dilations, before,
          after},
-        forward_attr, Engine());
+        forward_attr, OnednnEngine());
     if (direction == ConvDirection::kForward) {
       parts->packed_filter = forward.weights_desc();
       parts->scratch = forward.scratchpad_desc();
@@ -129,24 +106,24 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
     } else if (direction == ConvDirection::kInputGradient) {
       const dnnl::convolution_backward_data::primitive_desc backward(
           {direct, parts->input, any_filter, parts->output, strides, dilations, before, after},
-          attr, Engine(), forward);
+          attr, OnednnEngine(), forward);
       parts->packed_filter = backward.weights_desc();
       parts->scratch = backward.scratchpad_desc();
       parts->conv = dnnl::convolution_backward_data(backward);
     } else {
       const dnnl::convolution_backward_weights::primitive_desc backward(
           {direct, parts->input, any_filter, parts->output, strides, dilations, before, after},
-          attr, Engine(), forward);
+          attr, OnednnEngine(), forward);
       parts->packed_filter = backward.diff_weights_desc();
       parts->scratch = backward.scratchpad_desc();
       parts->conv = dnnl::convolution_backward_weights(backward);
     }
     if (direction == ConvDirection::kFilterGradient) {
-      parts->unpack = dnnl::reorder(dnnl::reorder::primitive_desc(Engine(), parts->packed_filter,
-                                                                  Engine(), parts->plain_filter));
+      parts->unpack = dnnl::reorder(dnnl::reorder::primitive_desc(
+          OnednnEngine(), parts->packed_filter, OnednnEngine(), parts->plain_filter));
     } else {
-      parts->pack = dnnl::reorder(dnnl::reorder::primitive_desc(Engine(), parts->plain_filter,
-                                                                Engine(), parts->packed_filter));
+      parts->pack = dnnl::reorder(dnnl::reorder::primitive_desc(
+          OnednnEngine(), parts->plain_filter, OnednnEngine(), parts->packed_filter));
     }
     return std::make_shared<const OnednnConv>(std::move(parts));
   } catch (const dnnl::error& error) {
@@ -154,45 +131,8 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
   }
 }
 
-/// The problems compiled last. Thread-safe.
-class ProblemCache {
- public:
-  using Key = std::tuple<ConvShape, ConvDirection, Epilogue>;
-  using Value = std::shared_ptr<const OnednnConv>;
-
-  Value Find(const Key& key) {
-    absl::MutexLock lock(&mutex_);
-    const auto found = index_.find(key);
-    if (found == index_.end()) return nullptr;
-    order_.splice(order_.begin(), order_, found->second);
-    return found->second->second;
-  }
-
-  void Insert(const Key& key, const Value& value) {
-    absl::MutexLock lock(&mutex_);
-    if (index_.contains(key)) return;  // Another thread was faster.
-    order_.emplace_front(key, value);
-    index_.emplace(key, order_.begin());
-    if (order_.size() > kCachedProblems) {
-      index_.erase(order_.back().first);
-      order_.pop_back();
-    }
-  }
-
-  void Clear() {
-    std::list<Entry> dropped;  // Goes after the lock.
-    absl::MutexLock lock(&mutex_);
-    index_.clear();
-    dropped.swap(order_);
-  }
-
- private:
-  using Entry = std::pair<Key, Value>;
-  absl::Mutex mutex_;
-  std::list<Entry> order_ ABSL_GUARDED_BY(mutex_);  // Last used first.
-  HashMap<Key, std::list<Entry>::iterator> index_ ABSL_GUARDED_BY(mutex_);
-};
-
+using ProblemKey = std::tuple<ConvShape, ConvDirection, Epilogue>;
+using ProblemCache = OnednnCache<ProblemKey, OnednnConv>;
 ProblemCache& Problems() {
   static ProblemCache* const cache = new ProblemCache();
   return *cache;
@@ -201,16 +141,16 @@ ProblemCache& Problems() {
 }  // namespace
 
 OnednnConv::OnednnConv(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
-  CountHeap(kProblemBytes);
+  CountHeap(kOnednnProblemBytes);
 }
-OnednnConv::~OnednnConv() { CountHeap(-kProblemBytes); }
+OnednnConv::~OnednnConv() { CountHeap(-kOnednnProblemBytes); }
 
 void ForgetConvolutions() { Problems().Clear(); }
 
 absl::StatusOr<std::shared_ptr<const OnednnConv>> OnednnConv::Get(const ConvShape& shape,
                                                                   ConvDirection direction,
                                                                   const Epilogue& epilogue) {
-  const ProblemCache::Key key(shape, direction, epilogue);
+  const ProblemKey key(shape, direction, epilogue);
   if (ProblemCache::Value found = Problems().Find(key); found != nullptr) return found;
   absl::StatusOr<ProblemCache::Value> compiled = Compile(shape, direction, epilogue);
   if (compiled.ok()) Problems().Insert(key, *compiled);
@@ -223,94 +163,51 @@ bool OnednnConv::SamePacking(const OnednnConv& other) const {
   return parts_->packed_filter == other.parts_->packed_filter;
 }
 
-namespace {
-
-// What one call is run on, by oneDNN's C API: its C++ classes allocate three times more for each
-// argument, which small problems feel.
-class Arguments {
- public:
-  Arguments() = default;
-  Arguments(const Arguments&) = delete;
-  Arguments& operator=(const Arguments&) = delete;
-  ~Arguments() {
-    for (int k = 0; k < count_; ++k) dnnl_memory_destroy(arguments_[k].memory);
-  }
-
-  Arguments& Add(int name, const memory::desc& desc, const void* data) {
-    dnnl_exec_arg_t& argument = arguments_[count_];
-    const dnnl_status_t made =
-        dnnl_memory_create(&argument.memory, &desc.data, Engine().get(), const_cast<void*>(data));
-    argument.arg = name;
-    if (made == dnnl_success) {
-      ++count_;
-    } else if (status_ == dnnl_success) {
-      status_ = made;
-    }
-    return *this;
-  }
-
-  absl::Status Execute(const dnnl::primitive& primitive) const {
-    dnnl_status_t status = status_;
-    if (status == dnnl_success) {
-      status = dnnl_primitive_execute(primitive.get(), ThreadStream().get(), count_, arguments_);
-    }
-    if (status == dnnl_success) return absl::OkStatus();
-    if (status == dnnl_out_of_memory) return ResourceExhausted("oneDNN convolution: out of memory");
-    return Internal("oneDNN convolution: status=", static_cast<int>(status));
-  }
-
- private:
-  static constexpr int kMost = 5;
-  dnnl_exec_arg_t arguments_[kMost];
-  int count_ = 0;
-  dnnl_status_t status_ = dnnl_success;
-};
-
-}  // namespace
+constexpr char kConvolution[] = "convolution";
 
 absl::Status OnednnConv::PackFilter(const float* filter, void* packed) const {
-  return Arguments()
+  return OnednnArguments()
       .Add(DNNL_ARG_FROM, parts_->plain_filter, filter)
       .Add(DNNL_ARG_TO, parts_->packed_filter, packed)
-      .Execute(parts_->pack);
+      .Execute(parts_->pack, kConvolution);
 }
 
 absl::Status OnednnConv::UnpackFilter(const void* packed, float* filter) const {
-  return Arguments()
+  return OnednnArguments()
       .Add(DNNL_ARG_FROM, parts_->packed_filter, packed)
       .Add(DNNL_ARG_TO, parts_->plain_filter, filter)
-      .Execute(parts_->unpack);
+      .Execute(parts_->unpack, kConvolution);
 }
 
 absl::Status OnednnConv::Forward(const float* input, const void* packed, const float* bias,
                                  float* output, void* scratch) const {
-  Arguments arguments;
+  OnednnArguments arguments;
   arguments.Add(DNNL_ARG_SRC, parts_->input, input)
       .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
       .Add(DNNL_ARG_DST, parts_->output, output)
       .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch);
   if (bias != nullptr) arguments.Add(DNNL_ARG_BIAS, parts_->bias, bias);
-  return arguments.Execute(parts_->conv);
+  return arguments.Execute(parts_->conv, kConvolution);
 }
 
 absl::Status OnednnConv::InputGradient(const void* packed, const float* out_backprop,
                                        float* in_backprop, void* scratch) const {
-  return Arguments()
+  return OnednnArguments()
       .Add(DNNL_ARG_DIFF_DST, parts_->output, out_backprop)
       .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
       .Add(DNNL_ARG_DIFF_SRC, parts_->input, in_backprop)
       .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch)
-      .Execute(parts_->conv);
+      .Execute(parts_->conv, kConvolution);
 }
 
 absl::Status OnednnConv::FilterGradient(const float* input, const float* out_backprop, void* packed,
                                         void* scratch) const {
-  return Arguments()
+  return OnednnArguments()
       .Add(DNNL_ARG_SRC, parts_->input, input)
       .Add(DNNL_ARG_DIFF_DST, parts_->output, out_backprop)
       .Add(DNNL_ARG_DIFF_WEIGHTS, parts_->packed_filter, packed)
       .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch)
-      .Execute(parts_->conv);
+      .Execute(parts_->conv, kConvolution);
 }
 
 }  // namespace formwork

@@ -5,9 +5,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/first_error.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/gemm/bfloat_gemm.h"
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/widen.h"
@@ -76,8 +78,9 @@ void OneProduct(const Stack& s, const T* x, const T* y, T* out) {
        s.y_side.transpose ? s.k : s.n, T(0), out, s.n);
 }
 
-template <typename T>
-void AllProducts(Stack s, const T* x, const T* y, T* out) {
+// `product(s, x, y, out)` of each.
+template <typename T, typename Product>
+void AllProducts(Stack s, const T* x, const T* y, T* out, Product product) {
   if (s.y_shared && !s.x_side.transpose && s.x_index.empty()) {
     // All of x's rows against one matrix.
     s.m *= s.batches;
@@ -88,7 +91,7 @@ void AllProducts(Stack s, const T* x, const T* y, T* out) {
     for (int64_t b = begin; b < end && !WorkIsCut(); ++b) {
       const int64_t x_at = s.x_index.empty() ? b : s.x_index[b];
       const int64_t y_at = s.y_shared ? 0 : s.y_index.empty() ? b : s.y_index[b];
-      OneProduct(s, x + x_at * x_size, y + y_at * y_size, out + b * out_size);
+      product(s, x + x_at * x_size, y + y_at * y_size, out + b * out_size);
     }
   };
   const double work =
@@ -98,6 +101,12 @@ void AllProducts(Stack s, const T* x, const T* y, T* out) {
   } else {
     ParallelFor(s.batches, std::max<int64_t>(static_cast<int64_t>(kTask / (work + 1)), 1), run);
   }
+}
+
+template <typename T>
+void AllProducts(const Stack& s, const T* x, const T* y, T* out) {
+  AllProducts(s, x, y, out,
+              [](const Stack& of, const T* a, const T* b, T* c) { OneProduct(of, a, b, c); });
 }
 
 // Elements as the type that is computed in.
@@ -132,6 +141,24 @@ absl::Status ThroughWide(Allocator& allocator, const Stack& s, const Tensor& x, 
     for (int64_t i = begin; i < end; ++i) to[i] = static_cast<T>(from[i]);
   });
   return absl::OkStatus();
+}
+
+// By instructions for bfloat16, unless so little is to be done that a call costs more.
+bool TakesBfloatProducts(const Stack& s) {
+  const double work =
+      static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  return work >= kTask && HasBfloatProducts();
+}
+
+absl::Status BfloatProducts(Allocator& allocator, const Stack& s, const Tensor& x, const Tensor& y,
+                            Tensor& out) {
+  FirstError error;
+  AllProducts(s, x.data<bfloat16>(), y.data<bfloat16>(), out.mutable_data<bfloat16>(),
+              [&](const Stack& of, const bfloat16* a, const bfloat16* b, bfloat16* c) {
+                error.Note(BfloatGemm(allocator, of.x_side.transpose, of.y_side.transpose, of.m,
+                                      of.n, of.k, a, b, c));
+              });
+  return error.Take();
 }
 
 }  // namespace
@@ -191,9 +218,13 @@ absl::StatusOr<Tensor> Multiply(Allocator& allocator, const ProductGeometry& geo
                            return out)
     FORMWORK_CASE(half, FORMWORK_RETURN_IF_ERROR((ThroughWide<float, T>(allocator, s, x, y, out)));
                   return out)
-    FORMWORK_CASE(bfloat16,
-                  FORMWORK_RETURN_IF_ERROR((ThroughWide<float, T>(allocator, s, x, y, out)));
-                  return out)
+    FORMWORK_CASE(
+        bfloat16,
+        if (TakesBfloatProducts(s)) {
+          FORMWORK_RETURN_IF_ERROR(BfloatProducts(allocator, s, x, y, out));
+        } else {
+          FORMWORK_RETURN_IF_ERROR((ThroughWide<float, T>(allocator, s, x, y, out)));
+        } return out)
     FORMWORK_INTEGER_CASES(
         if constexpr (sizeof(T) >= 4) {
           // Signed and unsigned products have the same bits.
