@@ -252,6 +252,7 @@ TEST_F(PassTest, PowersByConstantsAreCheapOps) {
     return Simplified(
         absl::StrCat("e = Const float[", shape, "] ", exponent, "\ny = Pow(x, e) T=float"));
   };
+  EXPECT_EQ(power("1"), "x:0 = Arg float32\ny = Identity(x:0)\n-> y\n");
   EXPECT_EQ(power("2"), "x:0 = Arg float32\ny = Square(x:0)\n-> y\n");
   EXPECT_EQ(power("3"), "x:0 = Arg float32\ny = Square(x:0)\ny = Mul(x:0, y)\n-> y\n");
   EXPECT_EQ(power("0.5"), "x:0 = Arg float32\ny = Sqrt(x:0)\n-> y\n");

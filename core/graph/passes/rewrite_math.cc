@@ -40,6 +40,7 @@ std::optional<double> RealValue(const Tensor& scalar) {
 }
 
 const char* OpOfPower(double exponent) {
+  if (exponent == 1) return "Identity";
   if (exponent == 2) return "Square";
   if (exponent == 3) return "Mul";
   if (exponent == 0.5) return "Sqrt";
@@ -74,7 +75,7 @@ void RewritePow(Node& node, std::vector<Node>& nodes, const OpRegistry& ops) {
   const Edge x = node.inputs[0];
   const DType dtype = node.output_dtypes[0];
   // Integers have no roots; a quotient of theirs may fail.
-  if (*exponent < 2 && !IsFloating(dtype) && !IsComplex(dtype)) return;
+  if (*exponent < 1 && !IsFloating(dtype) && !IsComplex(dtype)) return;
   if (*exponent != 3) return Become(node, ops.Find(name), dtype, {x});
   Node square = node;
   Become(square, ops.Find("Square"), dtype, {x});
