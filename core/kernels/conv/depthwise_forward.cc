@@ -4,6 +4,7 @@
 #include "core/base/parallel.h"
 #include "core/kernels/conv/channel_blocks.h"
 #include "core/kernels/conv/depthwise_blocks.h"
+#include "core/kernels/conv/depthwise_few_channels.h"
 #include "core/kernels/conv/depthwise_loops.h"
 
 namespace formwork {
@@ -348,6 +349,9 @@ struct ForwardRows {
 template <typename T>
 void DepthwiseForward(const ConvShape& shape, const T* input, const T* filter,
                       const DepthwiseEpilogue<T>& epilogue, T* output) {
+  if (IsOfFewChannels(shape)) {
+    return DepthwiseFewChannels(shape, input, filter, epilogue, output);
+  }
   ParallelFor(shape.batch * shape.rows.output, RowGrain(shape, shape.cols.output),
               [&](int64_t begin, int64_t end) {
                 ForBlocksOfHost<ForwardRows, T>(&shape, input, filter, &epilogue, output, begin,
