@@ -39,30 +39,47 @@ float Norm(const LrnAttrs& attrs, const float* pixel, int64_t depth, int64_t c) 
   return attrs.bias + attrs.alpha * sum;
 }
 
+// `use(power)`, where power(norm) is norm^-beta: by roots for the betas that networks have.
+template <typename Use>
+void WithPower(float beta, const Use& use) {
+  if (beta == 0.5f) return use([](float norm) { return 1 / std::sqrt(norm); });
+  if (beta == 0.75f) {
+    return use([](float norm) {
+      const float root = std::sqrt(norm);
+      return 1 / (root * std::sqrt(root));
+    });
+  }
+  use([beta](float norm) { return std::pow(norm, -beta); });
+}
+
 // A long row of channels is cut within.
 constexpr int64_t kChannelsBetweenLooks = 64;
 
-void Forward(const LrnAttrs& attrs, int64_t elements, int64_t depth, const float* in, float* out) {
+template <typename Power>
+void Forward(const LrnAttrs& attrs, int64_t elements, int64_t depth, const float* in, float* out,
+             const Power& power) {
   ForPixels(elements, depth, attrs.depth_radius, [&](int64_t at) {
     for (int64_t c = 0; c < depth; ++c) {
       if (c % kChannelsBetweenLooks == 0 && WorkIsCut()) return;
-      out[at + c] = in[at + c] * std::pow(Norm(attrs, in + at, depth, c), -attrs.beta);
+      out[at + c] = in[at + c] * power(Norm(attrs, in + at, depth, c));
     }
   });
 }
 
+template <typename Power>
 void Backward(const LrnAttrs& attrs, int64_t elements, int64_t depth, const float* grads,
-              const float* in, const float* activations, float* out) {
+              const float* in, const float* activations, float* out, const Power& power) {
   ForPixels(elements, depth, attrs.depth_radius, [&](int64_t at) {
     std::fill(out + at, out + at + depth, 0.0f);
     for (int64_t c = 0; c < depth; ++c) {
       if (c % kChannelsBetweenLooks == 0 && WorkIsCut()) return;
       const float norm = Norm(attrs, in + at, depth, c);
       const float scale = -2 * attrs.alpha * attrs.beta * activations[at + c] / norm;
+      const float of_own = power(norm);
       const int64_t begin = std::max<int64_t>(c - attrs.depth_radius, 0);
       const int64_t end = std::min(c + attrs.depth_radius + 1, depth);
       for (int64_t k = begin; k < end; ++k) {
-        const float own = k == c ? std::pow(norm, -attrs.beta) : 0.0f;
+        const float own = k == c ? of_own : 0.0f;
         out[at + k] += (scale * in[at + k] + own) * grads[at + c];
       }
     }
@@ -96,8 +113,10 @@ absl::StatusOr<KernelFn> MakeLrn(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor made,
                               Tensor::Allocate(ctx.allocator(), DType::kFloat, input.shape()));
     if (input.num_elements() > 0) {
-      Forward(attrs, input.num_elements(), input.shape().dim(3), wide.data<float>(),
-              made.mutable_data<float>());
+      WithPower(attrs.beta, [&](const auto& power) {
+        Forward(attrs, input.num_elements(), input.shape().dim(3), wide.data<float>(),
+                made.mutable_data<float>(), power);
+      });
     }
     return Narrowed(ctx, std::move(made), input.dtype());
   });
@@ -116,8 +135,10 @@ absl::StatusOr<KernelFn> MakeLrnGrad(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor made,
                               Tensor::Allocate(ctx.allocator(), DType::kFloat, grads.shape()));
     if (grads.num_elements() > 0) {
-      Backward(attrs, grads.num_elements(), grads.shape().dim(3), dy.data<float>(), x.data<float>(),
-               y.data<float>(), made.mutable_data<float>());
+      WithPower(attrs.beta, [&](const auto& power) {
+        Backward(attrs, grads.num_elements(), grads.shape().dim(3), dy.data<float>(),
+                 x.data<float>(), y.data<float>(), made.mutable_data<float>(), power);
+      });
     }
     return Narrowed(ctx, std::move(made), grads.dtype());
   });
