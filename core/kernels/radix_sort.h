@@ -18,21 +18,22 @@
 
 namespace formwork {
 
+/// Of 32 or 64 bits: of numbers of T, half and bfloat16 as floats.
+template <typename T>
+using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
 /// An integer that orders as numbers do, the largest first: NaN before all, and -0 is 0.
 template <typename T>
-auto DescendingKey(T x) {
+KeyOf<T> DescendingKey(T x) {
+  using Key = KeyOf<T>;
   if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
     return DescendingKey(static_cast<float>(x));
   } else if constexpr (std::is_floating_point_v<T>) {
-    using Key = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
     constexpr Key kSign = Key{1} << (8 * sizeof(T) - 1);
-    if (x != x) return Key{0};
+    if (x != x) return 0;
     const Key bits = x == 0 ? Key{0} : std::bit_cast<Key>(x);
     return (bits & kSign) != 0 ? bits : static_cast<Key>(~(bits | kSign));
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return static_cast<uint32_t>(!x);
   } else {
-    using Key = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
     constexpr auto kMost = std::numeric_limits<T>::max();
     return static_cast<Key>(static_cast<Key>(kMost) - static_cast<Key>(x));
   }

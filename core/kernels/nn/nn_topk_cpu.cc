@@ -120,7 +120,7 @@ class RowSorter {
   }
 
  private:
-  using Item = Keyed<decltype(DescendingKey(T()))>;
+  using Item = Keyed<KeyOf<T>>;
   std::vector<Item> items_, room_;
 };
 
