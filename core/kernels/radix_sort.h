@@ -49,7 +49,7 @@ struct Keyed {
 /// becomes as long. Unfinished where the work is stopped.
 template <typename Key>
 void RadixSort(std::vector<Keyed<Key>>& items, std::vector<Keyed<Key>>& room) {
-  constexpr size_t kFew = 64;  // Measured: fewer are compared.
+  constexpr size_t kFew = 64;  // Fewer are compared: each digit has 256 counts.
   if (items.size() < kFew) {
     return std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) {
       return a.key != b.key ? a.key < b.key : a.index < b.index;

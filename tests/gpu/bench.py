@@ -198,7 +198,8 @@ def main():
   for name, how, calls, make, *flags in peers(torch):
     folder = os.path.join(args.functions, name)
     ours, theirs = (seconds * 1e6 for seconds in rounds.alternate(
-        [args.engine, folder, str(calls), "--device=cuda:0", *flags], make(), calls, time.perf_counter))
+        [args.engine, folder, str(calls), "--device=cuda:0", *flags], make(), calls,
+        time.perf_counter))
     torch.cuda.empty_cache()
     print("%-16s %10.1f us %10.1f us  %.2f of PyTorch, %s" % (name, ours, theirs, ours / theirs, how),
           flush=True)

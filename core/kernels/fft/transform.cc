@@ -1,6 +1,6 @@
-// A line by itself: of small factors, up to some thousand elements, it is kissfft's, as Eigen has it.
-// A longer one is cut into rows and columns of such, which go side by side if they can, and one with
-// a large prime factor is a convolution of a power of two (Bluestein's algorithm), in double.
+// A line by itself: of small factors, up to some thousand elements, it is kissfft's, as Eigen has
+// it. A longer one is cut into rows and columns of such, which go side by side if they can, and one
+// with a large prime factor is a convolution of a power of two (Bluestein's algorithm), in double.
 
 #include "core/kernels/fft/transform.h"
 

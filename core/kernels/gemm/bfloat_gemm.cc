@@ -18,7 +18,7 @@ namespace {
 
 using dnnl::memory;
 
-// Multiplications that are worth a task: 20 us at 600 Gflop/s.
+// Multiplications that are worth a task: 28 us at 600 Gflop/s.
 constexpr double kTask = 1 << 23;
 // Between two looks at the StopFlag: some ms.
 constexpr double kPiece = 1 << 30;
