@@ -73,8 +73,8 @@ TYPED_TEST(LinesTransformTest, GiveTheDefinition) {
                                     columns ? " columns" : " rows"));
           const int64_t step = columns ? count + 1 : 1, apart = columns ? 1 : n + 1;
           std::vector<C> from(static_cast<size_t>((n + 1) * (count + 1)), C(7, 7)), to = from;
-          Begins<const C> begins;
-          Begins<C> results;
+          std::vector<const C*> begins;
+          std::vector<C*> results;
           std::vector<typename TestFixture::Line> wanted;
           for (int64_t l = 0; l < count; ++l) {
             typename TestFixture::Line line;
@@ -97,10 +97,10 @@ TYPED_TEST(LinesTransformTest, GiveTheDefinition) {
           }
           for (const C& other : to) EXPECT_EQ(other, C(7, 7));
           // In place, and with other steps there than here.
-          Begins<C> own;
+          std::vector<C*> own;
           for (int64_t l = 0; l < count; ++l) own.push_back(from.data() + l * apart);
           std::vector<C> packed(static_cast<size_t>(n * count));
-          Begins<C> packed_lines;
+          std::vector<C*> packed_lines;
           for (int64_t l = 0; l < count; ++l) packed_lines.push_back(packed.data() + l * n);
           transform.Run(begins, step, packed_lines, 1, memory);
           transform.Run(begins, step, own, step, memory);
@@ -131,10 +131,10 @@ TYPED_TEST(LinesTransformTest, RealLinesGiveHalfOfTheDefinition) {
       SCOPED_TRACE(absl::StrCat(n, ", ", count));
       std::vector<R> real(static_cast<size_t>(n * count)), again(real);
       std::vector<C> halves(static_cast<size_t>((half + 1) * count));
-      Begins<const R> from;
-      Begins<C> middle;
-      Begins<const C> of_middle;
-      Begins<R> to;
+      std::vector<const R*> from;
+      std::vector<C*> middle;
+      std::vector<const C*> of_middle;
+      std::vector<R*> to;
       for (R& x : real) x = this->Any();
       for (int64_t l = 0; l < count; ++l) {
         from.push_back(real.data() + l * n);
@@ -168,13 +168,13 @@ TYPED_TEST(LinesTransformTest, ALineIsTheSameBesideAnyOthers) {
   typename Lines::Memory memory(transform);
   std::vector<C> line(kLength), alone(kLength);
   for (C& x : line) x = C(this->Any(), this->Any());
-  const Begins<const C> one = {line.data()};
-  const Begins<C> result = {alone.data()};
+  const std::vector<const C*> one = {line.data()};
+  const std::vector<C*> result = {alone.data()};
   transform.Run(one, 1, result, 1, memory);
   const auto count = static_cast<size_t>(Lines::Lines());
   std::vector<C> others(kLength * count, C(NAN, INFINITY)), made(others);
-  Begins<const C> from;
-  Begins<C> to;
+  std::vector<const C*> from;
+  std::vector<C*> to;
   for (size_t l = 0; l < count; ++l) {
     from.push_back(l % 2 == 0 ? others.data() + l * kLength : line.data());
     to.push_back(made.data() + l * kLength);

@@ -30,16 +30,13 @@ void TransformLines(int64_t outer, int64_t n, int64_t inner, bool inverse,
   constexpr int64_t kTogether = 8;  // Lines that are read together, for the sake of the cache.
   if (LinesTransform<R>::Takes(n, outer * inner)) {
     const LinesTransform<R> transform(n, inverse);
-    ForLines(transform, outer * inner, [&](int64_t first, int64_t count, auto& memory) {
-      Begins<const C> begins;
-      Begins<C> results;
-      for (int64_t l = first; l < first + count; ++l) {
-        const int64_t at = l / inner * n * inner + l % inner;
-        begins.push_back(from + at);
-        results.push_back(to + at);
-      }
-      transform.Run(begins, inner, results, inner, memory);
-    });
+    const auto at = [=](int64_t l) { return l / inner * n * inner + l % inner; };
+    ForLines(
+        transform, outer * inner, [=](int64_t l) { return from + at(l); },
+        [=](int64_t l) { return to + at(l); },
+        [&](auto& begins, auto& results, auto& memory, int64_t /*first*/) {
+          transform.Run(begins, inner, results, inner, memory);
+        });
     return;
   }
   const int64_t blocks = (inner + kTogether - 1) / kTogether;
@@ -226,15 +223,11 @@ absl::Status RealFft(KernelContext& ctx, int rank) {
   if (TakesReal<R>(n, lines)) {
     const LinesTransform<R> transform(n / 2, /*inverse=*/false);
     const std::vector<C> roots = RealRoots(transform);
-    ForLines(transform, lines, [&](int64_t first, int64_t count, auto& memory) {
-      Begins<const R> reals;
-      Begins<C> results;
-      for (int64_t line = first; line < first + count; ++line) {
-        reals.push_back(begin_of(line));
-        results.push_back(to + line * out);
-      }
-      transform.RunReal(reals, results, roots, memory);
-    });
+    ForLines(
+        transform, lines, begin_of, [=](int64_t line) { return to + line * out; },
+        [&](auto& reals, auto& results, auto& memory, int64_t /*first*/) {
+          transform.RunReal(reals, results, roots, memory);
+        });
   } else {
     ParallelFor(lines, LinesPerTask(n), [&](int64_t begin, int64_t end) {
       RealTransform<R> transform(n, /*inverse=*/false);
@@ -278,15 +271,12 @@ absl::Status InverseRealFft(KernelContext& ctx, int rank) {
   if (TakesReal<R>(n, lines)) {
     const LinesTransform<R> transform(n / 2, /*inverse=*/true);
     const std::vector<C> roots = RealRoots(transform);
-    ForLines(transform, lines, [&](int64_t first, int64_t count, auto& memory) {
-      Begins<const C> halves;
-      Begins<R> results;
-      for (int64_t line = first; line < first + count; ++line) {
-        halves.push_back(half + line * in);
-        results.push_back(to + line * n);
-      }
-      transform.RunToReal(halves, results, roots, memory);
-    });
+    ForLines(
+        transform, lines, [=](int64_t line) { return static_cast<const C*>(half + line * in); },
+        [=](int64_t line) { return to + line * n; },
+        [&](auto& halves, auto& results, auto& memory, int64_t /*first*/) {
+          transform.RunToReal(halves, results, roots, memory);
+        });
     return absl::OkStatus();
   }
   ParallelFor(lines, LinesPerTask(n), [&](int64_t begin, int64_t end) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "core/base/parallel.h"
 #include "core/base/stop_flag.h"
@@ -69,23 +68,28 @@ class LinesTransform {
   std::vector<Stage> stages_;
 };
 
-/// `run(first, count, memory)` of all of `lines`, as many at a time as go side by side, split over
-/// the compute threads.
-template <typename R, typename Run>
-void ForLines(const LinesTransform<R>& transform, int64_t lines, Run run) {
+/// `run(from, to, memory, first)` of all of `lines`, as many at a time as go side by side, from
+/// line `first` on, split over the compute threads. `from_of(l)`, `to_of(l)`: where line l begins.
+template <typename R, typename FromOf, typename ToOf, typename Run>
+void ForLines(const LinesTransform<R>& transform, int64_t lines, FromOf from_of, ToOf to_of,
+              Run run) {
   const int64_t together = LinesTransform<R>::Lines();
   const int64_t groups = (lines + together - 1) / together;
   const int64_t grain = std::max<int64_t>((1 << 14) / (transform.length() * together), 1);
   ParallelFor(groups, grain, [&](int64_t begin, int64_t end) {
     typename LinesTransform<R>::Memory memory(transform);
+    std::vector<decltype(from_of(int64_t{0}))> from;
+    std::vector<decltype(to_of(int64_t{0}))> to;
     for (int64_t g = begin; g < end && !WorkIsCut(); ++g) {
-      const int64_t first = g * together;
-      run(first, std::min(together, lines - first), memory);
+      from.clear();
+      to.clear();
+      for (int64_t l = g * together; l < std::min((g + 1) * together, lines); ++l) {
+        from.push_back(from_of(l));
+        to.push_back(to_of(l));
+      }
+      run(from, to, memory, g * together);
     }
   });
 }
-/// Where lines begin that go side by side.
-template <typename T>
-using Begins = absl::InlinedVector<T*, 16>;
 
 }  // namespace formwork

@@ -144,30 +144,25 @@ struct FourierTransform<R>::Plan {
   void RunRowsAndColumnsSideBySide(const C* in, C* out) const {
     const std::unique_ptr<C[]> middle(new C[static_cast<size_t>(n)]);
     const LinesTransform<R> column(n1, inverse), row(n2, inverse);
-    ForLines(column, n2, [&](int64_t first, int64_t count, auto& memory) {
-      Begins<const C> from;
-      Begins<C> to;
-      for (int64_t j = first; j < first + count; ++j) {
-        from.push_back(in + j);
-        to.push_back(middle.get() + j);
-      }
-      column.Run(from, n2, to, n2, memory);
-      for (int64_t i = 0; i < n1; ++i) {
-        for (int64_t j = first; j < first + count; ++j) {
-          C& x = middle[i * n2 + j];
-          x = Turned(x, j, i);
-        }
-      }
-    });
-    ForLines(row, n1, [&](int64_t first, int64_t count, auto& memory) {
-      Begins<const C> from;
-      Begins<C> to;
-      for (int64_t i = first; i < first + count; ++i) {
-        from.push_back(middle.get() + i * n2);
-        to.push_back(out + i);
-      }
-      row.Run(from, 1, to, n1, memory);
-    });
+    C* const between = middle.get();
+    ForLines(
+        column, n2, [=](int64_t j) { return in + j; }, [=](int64_t j) { return between + j; },
+        [&](auto& from, auto& to, auto& memory, int64_t first) {
+          column.Run(from, n2, to, n2, memory);
+          const int64_t end = first + static_cast<int64_t>(to.size());
+          for (int64_t i = 0; i < n1; ++i) {
+            for (int64_t j = first; j < end; ++j) {
+              between[i * n2 + j] = Turned(between[i * n2 + j], j, i);
+            }
+          }
+        });
+    ForLines(
+        row, n1,
+        [between, width = n2](int64_t i) { return static_cast<const C*>(between + i * width); },
+        [=](int64_t i) { return out + i; },
+        [&](auto& from, auto& to, auto& memory, int64_t /*first*/) {
+          row.Run(from, 1, to, n1, memory);
+        });
   }
 
   void RunRowsAndColumns(const C* in, C* out) const {
