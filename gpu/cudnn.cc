@@ -148,6 +148,21 @@ absl::StatusOr<bool> IsExact(const CudnnDescriptor& configuration, DType dtype) 
   });
 }
 
+absl::StatusOr<cudnnDataType_t> TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat:
+      return CUDNN_DATA_FLOAT;
+    case DType::kDouble:
+      return CUDNN_DATA_DOUBLE;
+    case DType::kHalf:
+      return CUDNN_DATA_HALF;
+    case DType::kBfloat16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      return Unimplemented("cuDNN of ", DTypeName(dtype));
+  }
+}
+
 }  // namespace
 
 const Cudnn* Cudnn::Find() {
@@ -177,24 +192,9 @@ absl::Status CudnnDescriptor::Finalize() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<cudnnDataType_t> CudnnTypeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat:
-      return CUDNN_DATA_FLOAT;
-    case DType::kDouble:
-      return CUDNN_DATA_DOUBLE;
-    case DType::kHalf:
-      return CUDNN_DATA_HALF;
-    case DType::kBfloat16:
-      return CUDNN_DATA_BFLOAT16;
-    default:
-      return Unimplemented("cuDNN of ", DTypeName(dtype));
-  }
-}
-
 absl::StatusOr<CudnnDescriptor> CudnnTensor(int64_t id, DType dtype, absl::Span<const int64_t> dims,
                                             absl::Span<const int64_t> strides) {
-  FORMWORK_ASSIGN_OR_RETURN(const cudnnDataType_t type, CudnnTypeOf(dtype));
+  FORMWORK_ASSIGN_OR_RETURN(const cudnnDataType_t type, TypeOf(dtype));
   FORMWORK_ASSIGN_OR_RETURN(CudnnDescriptor tensor,
                             CudnnDescriptor::Make(CUDNN_BACKEND_TENSOR_DESCRIPTOR));
   FORMWORK_RETURN_IF_ERROR(tensor.SetNumbers(CUDNN_ATTR_TENSOR_UNIQUE_ID, {id}));

@@ -79,11 +79,9 @@ class CudnnDescriptor {
   cudnnBackendDescriptor_t raw_;
 };
 
-/// None for dtypes that cuDNN does not compute for us.
-absl::StatusOr<cudnnDataType_t> CudnnTypeOf(DType dtype);
-
 /// A tensor of a plan, known by `id` when the plan is enqueued; in memory at a multiple of
-/// kCudnnAlignment bytes.
+/// kCudnnAlignment bytes. Errors: kUnimplemented for other dtypes than cuDNN computes for us;
+/// cuDNN's.
 absl::StatusOr<CudnnDescriptor> CudnnTensor(int64_t id, DType dtype, absl::Span<const int64_t> dims,
                                             absl::Span<const int64_t> strides);
 inline constexpr int64_t kCudnnAlignment = 16;
