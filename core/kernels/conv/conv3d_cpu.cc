@@ -1,14 +1,18 @@
-// Conv3D and its gradients: products over patches of the input (im2col), some thousand at a time so
-// that they stay in the second-level cache.
+// Conv3D and its gradients: by oneDNN; else products over patches of the input (im2col), some
+// thousand at a time so that they stay in the second-level cache.
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/conv/conv_packed_filter.h"
+#include "core/kernels/conv/epilogue.h"
 #include "core/kernels/conv/in_float.h"
+#include "core/kernels/conv/onednn_run.h"
 #include "core/kernels/conv/pool_cpu.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/gemm/gemm.h"
@@ -194,7 +198,8 @@ absl::Status CheckDType(const KernelInit& init, DType dtype) {
 absl::StatusOr<KernelFn> MakeConv3d(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const Conv3dAttrs attrs, Conv3dAttrs::FromAttrs(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(CheckDType(init, init.output_dtypes()[0]));
-  return KernelFn([attrs](KernelContext& ctx) -> absl::Status {
+  auto memo = std::make_unique<PackedFilterMemo>(/*calls_wanted=*/3);
+  return KernelFn([attrs, memo = std::move(memo)](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
     const Tensor& filter = ctx.input(1);
     FORMWORK_ASSIGN_OR_RETURN(const Conv3dShape s,
@@ -202,9 +207,14 @@ absl::StatusOr<KernelFn> MakeConv3d(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(s.output_dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, input.dtype(), shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
+    const bool keep = memo->Settled(filter);
     return InFloat(input, filter, ctx.allocator(), output,
-                   [&](const Tensor& in, const Tensor& f, Tensor* out) {
-                     return out->dtype() == DType::kDouble
+                   [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
+                     const DType dtype = out->dtype();
+                     const absl::Status status = OnednnForward(
+                         {s, dtype}, in, f, EpilogueOperands(), *memo, keep, ctx.allocator(), out);
+                     if (!absl::IsUnimplemented(status) || dtype == DType::kBfloat16) return status;
+                     return dtype == DType::kDouble
                                 ? Forward<double>(s, in, f, ctx.allocator(), out)
                                 : Forward<float>(s, in, f, ctx.allocator(), out);
                    });
@@ -227,12 +237,15 @@ absl::StatusOr<KernelFn> MakeConv3dBackpropInput(KernelInit& init) {
       ZeroElements(*output);
       return absl::OkStatus();
     }
-    return InFloat(filter, gradient, ctx.allocator(), output,
-                   [&](const Tensor& f, const Tensor& dy, Tensor* dx) {
-                     return dx->dtype() == DType::kDouble
-                                ? InputGradient<double>(s, f, dy, ctx.allocator(), dx)
-                                : InputGradient<float>(s, f, dy, ctx.allocator(), dx);
-                   });
+    return InFloat(
+        filter, gradient, ctx.allocator(), output,
+        [&](const Tensor& f, const Tensor& dy, Tensor* dx) -> absl::Status {
+          const DType dtype = dx->dtype();
+          const absl::Status status = OnednnInputGradient({s, dtype}, f, dy, ctx.allocator(), dx);
+          if (!absl::IsUnimplemented(status) || dtype == DType::kBfloat16) return status;
+          return dtype == DType::kDouble ? InputGradient<double>(s, f, dy, ctx.allocator(), dx)
+                                         : InputGradient<float>(s, f, dy, ctx.allocator(), dx);
+        });
   });
 }
 
@@ -252,12 +265,15 @@ absl::StatusOr<KernelFn> MakeConv3dBackpropFilter(KernelInit& init) {
       ZeroElements(*output);
       return absl::OkStatus();
     }
-    return InFloat(input, gradient, ctx.allocator(), output,
-                   [&](const Tensor& in, const Tensor& dy, Tensor* df) {
-                     return df->dtype() == DType::kDouble
-                                ? FilterGradient<double>(s, in, dy, ctx.allocator(), df)
-                                : FilterGradient<float>(s, in, dy, ctx.allocator(), df);
-                   });
+    return InFloat(
+        input, gradient, ctx.allocator(), output,
+        [&](const Tensor& in, const Tensor& dy, Tensor* df) -> absl::Status {
+          const DType dtype = df->dtype();
+          const absl::Status status = OnednnFilterGradient({s, dtype}, in, dy, ctx.allocator(), df);
+          if (!absl::IsUnimplemented(status) || dtype == DType::kBfloat16) return status;
+          return dtype == DType::kDouble ? FilterGradient<double>(s, in, dy, ctx.allocator(), df)
+                                         : FilterGradient<float>(s, in, dy, ctx.allocator(), df);
+        });
   });
 }
 

@@ -202,8 +202,8 @@ class ConvDepthwise {
         if (band.new_rows.count() > 0) {
           const Rows from = InputsOf(conv.rows, band.new_rows);
           if (from.count() <= 0) return {};
-          absl::StatusOr<std::shared_ptr<const OnednnConv>> compiled =
-              OnednnConv::Get(OfRows(conv, band.new_rows, from), ConvDirection::kForward, steps);
+          absl::StatusOr<std::shared_ptr<const OnednnConv>> compiled = OnednnConv::Get(
+              {OfRows(conv, band.new_rows, from), DType::kFloat}, ConvDirection::kForward, steps);
           if (!compiled.ok()) return {};
           band.conv = *std::move(compiled);
           if (any == nullptr) any = band.conv.get();

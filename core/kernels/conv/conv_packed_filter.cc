@@ -67,10 +67,12 @@ absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, con
   // Never inside the Tensor itself, which is not aligned as oneDNN wants it.
   FORMWORK_ASSIGN_OR_RETURN(Tensor packed, Tensor::Allocate(allocator, DType::kUint8,
                                                             Shape({std::max<int64_t>(bytes, 64)})));
-  const float* from = plain.data<float>();
   if (form.conv != nullptr) {
-    FORMWORK_RETURN_IF_ERROR(form.conv->PackFilter(from, packed.mutable_raw()));
-  } else if (form.winograd) {
+    FORMWORK_RETURN_IF_ERROR(form.conv->PackFilter(plain.raw(), packed.mutable_raw()));
+    return packed;
+  }
+  const float* from = plain.data<float>();
+  if (form.winograd) {
     WinogradFilter(rows / 9, columns, from, static_cast<float*>(packed.mutable_raw()));
   } else {
     PackPanels(rows, columns, from, columns, 1, static_cast<float*>(packed.mutable_raw()));

@@ -14,9 +14,6 @@
 namespace formwork {
 namespace {
 
-// Up to here a primitive's first compilation costs more than thousands of runs would win.
-constexpr double kSmallWork = 1 << 14;
-
 // ---- Matrix products ----
 
 template <typename T>
@@ -162,7 +159,7 @@ template <typename Run>
 absl::Status WithRowsToSplit(const ConvShape& shape, const Tensor& first, bool first_is_image,
                              const Tensor& second, bool second_is_image, bool result_is_image,
                              Allocator& allocator, Tensor* result, Run run) {
-  if (!HasLongImages(shape)) return run(shape, first, second, result);
+  if (!HasLongImages({shape, result->dtype()})) return run(shape, first, second, result);
   return WithChannelsLast(shape, first, first_is_image, second, second_is_image, result_is_image,
                           allocator, result, run);
 }
@@ -177,20 +174,18 @@ absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const T
       input, filter, allocator, output,
       [&](const Tensor& in, const Tensor& f, Tensor* out) -> absl::Status {
         const DType dtype = out->dtype();
-        const bool large = dtype == DType::kFloat && shape.work() > kSmallWork;
+        const bool large = dtype == DType::kFloat && IsForOnednn({shape, dtype});
         const Activation activation = epilogue.steps.activation;
         const bool winograd = large && ConvByWinograd(shape, activation);
         if (winograd || (large && ConvByPanels(shape, activation))) {
           return PanelsForward(shape, winograd, in, f, epilogue, memo, keep, allocator, out);
         }
-        if (large) {
-          const absl::Status status =
-              WithRowsToSplit(shape, in, true, f, false, true, allocator, out,
-                              [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
-                                return OnednnForward(s, a, b, epilogue, memo, keep, allocator, r);
-                              });
-          if (status.code() != absl::StatusCode::kUnimplemented) return status;
-        }
+        const absl::Status status = WithRowsToSplit(
+            shape, in, true, f, false, true, allocator, out,
+            [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
+              return OnednnForward({s, dtype}, a, b, epilogue, memo, keep, allocator, r);
+            });
+        if (!absl::IsUnimplemented(status) || dtype == DType::kBfloat16) return status;
         if (!epilogue.steps.empty()) {
           return GemmForwardWithEpilogue(shape, in, f, epilogue, allocator, out);
         }
@@ -216,14 +211,12 @@ absl::Status RunConvInputGradient(const ConvShape& shape, const Tensor& filter,
         if (dtype == DType::kFloat && ConvByWinograd(forward, Activation::kNone)) {
           return WinogradInputGradient(forward, f, dy, allocator, dx);
         }
-        if (dtype == DType::kFloat && shape.work() > kSmallWork) {
-          const absl::Status status =
-              WithRowsToSplit(shape, f, false, dy, true, true, allocator, dx,
-                              [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
-                                return OnednnInputGradient(s, a, b, allocator, r);
-                              });
-          if (status.code() != absl::StatusCode::kUnimplemented) return status;
-        }
+        const absl::Status status =
+            WithRowsToSplit(shape, f, false, dy, true, true, allocator, dx,
+                            [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
+                              return OnednnInputGradient({s, dtype}, a, b, allocator, r);
+                            });
+        if (!absl::IsUnimplemented(status) || dtype == DType::kBfloat16) return status;
         return WithChannelsLast(
             shape, f, false, dy, true, true, allocator, dx,
             [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) -> absl::Status {
@@ -246,14 +239,12 @@ absl::Status RunConvFilterGradient(const ConvShape& shape, const Tensor& input,
           return WinogradFilterGradient(shape, in.data<float>(), dy.data<float>(), allocator,
                                         df->mutable_data<float>());
         }
-        if (dtype == DType::kFloat && shape.work() > kSmallWork) {
-          const absl::Status status =
-              WithRowsToSplit(shape, in, true, dy, true, false, allocator, df,
-                              [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
-                                return OnednnFilterGradient(s, a, b, allocator, r);
-                              });
-          if (status.code() != absl::StatusCode::kUnimplemented) return status;
-        }
+        const absl::Status status =
+            WithRowsToSplit(shape, in, true, dy, true, false, allocator, df,
+                            [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) {
+                              return OnednnFilterGradient({s, dtype}, a, b, allocator, r);
+                            });
+        if (!absl::IsUnimplemented(status) || dtype == DType::kBfloat16) return status;
         return WithChannelsLast(
             shape, in, true, dy, true, false, allocator, df,
             [&](const ConvShape& s, const Tensor& a, const Tensor& b, Tensor* r) -> absl::Status {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Convolutions of half and bfloat16 through float, rounded once at the end.
+// Convolutions of half and bfloat16 through float, rounded once at the end, but for what bfloat16
+// has instructions for.
 
 #include "absl/status/status.h"
 #include "core/base/status.h"
@@ -9,12 +10,16 @@
 
 namespace formwork {
 
-/// Runs `run(first, second, result)` in float where the tensors are half or bfloat16.
+/// Runs `run(first, second, result)`, which may say kUnimplemented of bfloat16: in float then, and
+/// where the tensors are half.
 template <typename Run>
 absl::Status InFloat(const Tensor& first, const Tensor& second, Allocator& allocator,
                      Tensor* result, Run run) {
   const DType dtype = result->dtype();
-  if (dtype != DType::kHalf && dtype != DType::kBfloat16) return run(first, second, result);
+  if (dtype != DType::kHalf) {
+    const absl::Status status = run(first, second, result);
+    if (dtype != DType::kBfloat16 || !absl::IsUnimplemented(status)) return status;
+  }
   FORMWORK_ASSIGN_OR_RETURN(const Tensor a, Widened(allocator, first));
   FORMWORK_ASSIGN_OR_RETURN(const Tensor b, Widened(allocator, second));
   FORMWORK_ASSIGN_OR_RETURN(Tensor wide,

@@ -17,21 +17,72 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-bool FitsInt32(const ConvShape& s) {
+// As ConvShape's: an empty tensor's other dimensions may be too large to multiply.
+int64_t Elements(int64_t batch, int64_t channels, absl::Span<const ConvAxis> axes,
+                 int64_t ConvAxis::*size) {
+  int64_t elements = ConvShape::Product(batch, channels, 1, 1);
+  for (const ConvAxis& axis : axes) elements = ConvShape::Product(elements, axis.*size, 1, 1);
+  return elements;
+}
+
+bool FitsInt32(const OnednnConvShape& s) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   // oneDNN's kernels compute with 32-bit offsets in places.
   for (int64_t n : {s.input_elements(), s.output_elements(), s.filter_elements()}) {
     if (n > kMax / 4) return false;
   }
-  for (const ConvAxis* a : {&s.rows, &s.cols}) {
-    if ((a->taps - 1) * a->dilation + a->stride + a->pad_before + a->pad_after > kMax / 4) {
-      return false;
-    }
-  }
-  return true;
+  return std::all_of(s.axes().begin(), s.axes().end(), [](const ConvAxis& a) {
+    return (a.taps - 1) * a.dilation + a.stride + a.pad_before + a.pad_after <= kMax / 4;
+  });
+}
+
+memory::dims Each(const OnednnConvShape& s, int64_t ConvAxis::*member) {
+  memory::dims dims;
+  for (const ConvAxis& axis : s.axes()) dims.push_back(axis.*member);
+  return dims;
+}
+
+// {outer, inner, spatial dimensions}, the order of oneDNN's dimensions whatever the layout.
+memory::dims Dimensions(const OnednnConvShape& s, int64_t outer, int64_t inner,
+                        int64_t ConvAxis::*size) {
+  memory::dims dims = Each(s, size);
+  dims.insert(dims.begin(), {outer, inner});
+  return dims;
 }
 
 }  // namespace
+
+OnednnConvShape::OnednnConvShape(const ConvShape& shape, DType dtype)
+    : dtype(dtype),
+      batch(shape.batch),
+      in_channels(shape.in_channels),
+      out_channels(shape.out_channels),
+      groups(shape.groups),
+      channels_first(shape.channels_first),
+      spatial(2),
+      all_axes{shape.rows, shape.cols, ConvAxis()} {}
+
+OnednnConvShape::OnednnConvShape(const Conv3dShape& shape, DType dtype)
+    : dtype(dtype),
+      batch(shape.batch),
+      in_channels(shape.in_channels),
+      out_channels(shape.out_channels),
+      spatial(3),
+      all_axes(shape.axes) {}
+
+int64_t OnednnConvShape::input_elements() const {
+  return Elements(batch, in_channels, axes(), &ConvAxis::input);
+}
+int64_t OnednnConvShape::output_elements() const {
+  return Elements(batch, out_channels, axes(), &ConvAxis::output);
+}
+int64_t OnednnConvShape::filter_elements() const {
+  return Elements(in_channels / groups, out_channels, axes(), &ConvAxis::taps);
+}
+double OnednnConvShape::work() const {
+  return static_cast<double>(output_elements()) / static_cast<double>(out_channels) *
+         static_cast<double>(filter_elements());
+}
 
 struct OnednnConv::Parts {
   memory::desc input;
@@ -66,25 +117,36 @@ dnnl::post_ops PostOps(const Epilogue& epilogue) {
   return steps;
 }
 
-absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
+absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const OnednnConvShape& s,
                                                           ConvDirection direction,
                                                           const Epilogue& epilogue) {
   if (!FitsInt32(s)) return Unimplemented("oneDNN convolution: sizes are out of range");
   try {
     SetUpOnednn();
     const auto f32 = memory::data_type::f32;
-    const Tag layout = s.channels_first ? Tag::nchw : Tag::nhwc;
+    const auto type = s.dtype == DType::kBfloat16 ? memory::data_type::bf16 : f32;
+    const bool volumes = s.spatial == 3;
+    const Tag layout =
+        s.channels_first ? (volumes ? Tag::ncdhw : Tag::nchw) : (volumes ? Tag::ndhwc : Tag::nhwc);
     auto parts = std::make_unique<OnednnConv::Parts>();
-    parts->input = {{s.batch, s.in_channels, s.rows.input, s.cols.input}, f32, layout};
-    parts->output = {{s.batch, s.out_channels, s.rows.output, s.cols.output}, f32, layout};
-    memory::dims filter = {s.out_group(), s.in_group(), s.rows.taps, s.cols.taps};
-    if (s.groups > 1) filter.insert(filter.begin(), s.groups);
-    parts->plain_filter = {filter, f32, s.groups > 1 ? Tag::hwigo : Tag::hwio};
-    const memory::desc any_filter(filter, f32, Tag::any);
-    const memory::dims strides = {s.rows.stride, s.cols.stride};
-    const memory::dims dilations = {s.rows.dilation - 1, s.cols.dilation - 1};
-    const memory::dims before = {s.rows.pad_before, s.cols.pad_before};
-    const memory::dims after = {s.rows.pad_after, s.cols.pad_after};
+    parts->input = {Dimensions(s, s.batch, s.in_channels, &ConvAxis::input), type, layout};
+    parts->output = {Dimensions(s, s.batch, s.out_channels, &ConvAxis::output), type, layout};
+    memory::dims filter =
+        Dimensions(s, s.out_channels / s.groups, s.in_channels / s.groups, &ConvAxis::taps);
+    const bool grouped = s.groups > 1;
+    if (grouped) filter.insert(filter.begin(), s.groups);
+    // A gradient is added up in parts, as floats.
+    const auto filter_type = direction == ConvDirection::kFilterGradient ? f32 : type;
+    parts->plain_filter = {
+        filter, filter_type,
+        volumes ? (grouped ? Tag::dhwigo : Tag::dhwio) : (grouped ? Tag::hwigo : Tag::hwio)};
+    const memory::desc any_filter(filter, type, Tag::any);
+    const memory::desc any_gradient(filter, f32, Tag::any);
+    const memory::dims strides = Each(s, &ConvAxis::stride);
+    memory::dims dilations = Each(s, &ConvAxis::dilation);
+    for (auto& dilation : dilations) --dilation;  // oneDNN counts the gaps.
+    const memory::dims before = Each(s, &ConvAxis::pad_before);
+    const memory::dims after = Each(s, &ConvAxis::pad_after);
     const auto direct = dnnl::algorithm::convolution_direct;
     // The caller brings the scratch: the library's own belongs to the thread that compiled.
     dnnl::primitive_attr attr;
@@ -112,7 +174,7 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
       parts->conv = dnnl::convolution_backward_data(backward);
     } else {
       const dnnl::convolution_backward_weights::primitive_desc backward(
-          {direct, parts->input, any_filter, parts->output, strides, dilations, before, after},
+          {direct, parts->input, any_gradient, parts->output, strides, dilations, before, after},
           attr, OnednnEngine(), forward);
       parts->packed_filter = backward.diff_weights_desc();
       parts->scratch = backward.scratchpad_desc();
@@ -131,7 +193,7 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const ConvShape& s,
   }
 }
 
-using ProblemKey = std::tuple<ConvShape, ConvDirection, Epilogue>;
+using ProblemKey = std::tuple<OnednnConvShape, ConvDirection, Epilogue>;
 using ProblemCache = OnednnCache<ProblemKey, OnednnConv>;
 ProblemCache& Problems() {
   static ProblemCache* const cache = new ProblemCache();
@@ -147,7 +209,7 @@ OnednnConv::~OnednnConv() { CountHeap(-kOnednnProblemBytes); }
 
 void ForgetConvolutions() { Problems().Clear(); }
 
-absl::StatusOr<std::shared_ptr<const OnednnConv>> OnednnConv::Get(const ConvShape& shape,
+absl::StatusOr<std::shared_ptr<const OnednnConv>> OnednnConv::Get(const OnednnConvShape& shape,
                                                                   ConvDirection direction,
                                                                   const Epilogue& epilogue) {
   const ProblemKey key(shape, direction, epilogue);
@@ -165,7 +227,7 @@ bool OnednnConv::SamePacking(const OnednnConv& other) const {
 
 constexpr char kConvolution[] = "convolution";
 
-absl::Status OnednnConv::PackFilter(const float* filter, void* packed) const {
+absl::Status OnednnConv::PackFilter(const void* filter, void* packed) const {
   return OnednnArguments()
       .Add(DNNL_ARG_FROM, parts_->plain_filter, filter)
       .Add(DNNL_ARG_TO, parts_->packed_filter, packed)
@@ -179,8 +241,8 @@ absl::Status OnednnConv::UnpackFilter(const void* packed, float* filter) const {
       .Execute(parts_->unpack, kConvolution);
 }
 
-absl::Status OnednnConv::Forward(const float* input, const void* packed, const float* bias,
-                                 float* output, void* scratch) const {
+absl::Status OnednnConv::Forward(const void* input, const void* packed, const float* bias,
+                                 void* output, void* scratch) const {
   OnednnArguments arguments;
   arguments.Add(DNNL_ARG_SRC, parts_->input, input)
       .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
@@ -190,8 +252,8 @@ absl::Status OnednnConv::Forward(const float* input, const void* packed, const f
   return arguments.Execute(parts_->conv, kConvolution);
 }
 
-absl::Status OnednnConv::InputGradient(const void* packed, const float* out_backprop,
-                                       float* in_backprop, void* scratch) const {
+absl::Status OnednnConv::InputGradient(const void* packed, const void* out_backprop,
+                                       void* in_backprop, void* scratch) const {
   return OnednnArguments()
       .Add(DNNL_ARG_DIFF_DST, parts_->output, out_backprop)
       .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
@@ -200,7 +262,7 @@ absl::Status OnednnConv::InputGradient(const void* packed, const float* out_back
       .Execute(parts_->conv, kConvolution);
 }
 
-absl::Status OnednnConv::FilterGradient(const float* input, const float* out_backprop, void* packed,
+absl::Status OnednnConv::FilterGradient(const void* input, const void* out_backprop, void* packed,
                                         void* scratch) const {
   return OnednnArguments()
       .Add(DNNL_ARG_SRC, parts_->input, input)

@@ -9,39 +9,45 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/conv/onednn_conv.h"
 #include "core/kernels/conv/scratch.h"
+#include "core/kernels/gemm/bfloat_gemm.h"
+#include "core/kernels/widen.h"
 
 namespace formwork {
 namespace {
 
+// Up to here a primitive's first compilation costs more than thousands of runs would win; in
+// bfloat16, which else goes through float, more than some hundred.
+double SmallWork(DType dtype) { return dtype == DType::kBfloat16 ? 1 << 18 : 1 << 14; }
 // Worth a task of its own: about 17 us. Two cost 3 us more than their halves.
-constexpr double kTaskWork = 3 << 18;
+double TaskWork(DType dtype) { return dtype == DType::kBfloat16 ? 1 << 22 : 3 << 18; }
 // Between two looks at the StopFlag: about 20 ms.
-constexpr double kLongWork = 1 << 30;
+double LongWork(DType dtype) { return dtype == DType::kBfloat16 ? 1LL << 32 : 1 << 30; }
 constexpr int64_t kAddGrain = 1 << 16;  // Elements worth a task when they are only added.
 
 /// A part of a problem that is a problem itself, over a part of the same tensors.
 struct Piece {
-  ConvShape shape;
+  OnednnConvShape shape;
   int64_t input_offset = 0;
   int64_t output_offset = 0;
 };
 
-int64_t PiecesWanted(const ConvShape& shape) {
-  const auto tasks = static_cast<int64_t>(std::min(shape.work() / kTaskWork, double{1 << 20}));
-  const auto stops = static_cast<int64_t>(std::min(shape.work() / kLongWork, double{1 << 20})) + 1;
+int64_t PiecesWanted(const OnednnConvShape& shape) {
+  auto times = [&](double work) {
+    return static_cast<int64_t>(std::min(shape.work() / work, double{1 << 20}));
+  };
+  const int64_t tasks = times(TaskWork(shape.dtype));
+  const int64_t stops = times(LongWork(shape.dtype)) + 1;
   return std::max(std::clamp<int64_t>(tasks, 1, ParallelThreads()), stops);
 }
 
-std::vector<Piece> SplitByBatch(const ConvShape& shape, int64_t pieces) {
+std::vector<Piece> SplitByBatch(const OnednnConvShape& shape, int64_t pieces) {
   pieces = std::min(pieces, shape.batch);
   std::vector<Piece> split;
   int64_t begin = 0;
   for (int64_t i = 0; i < pieces; ++i) {
     const int64_t end = shape.batch * (i + 1) / pieces;
-    Piece piece;
-    piece.shape = shape;
+    Piece piece{shape};
     piece.shape.batch = end - begin;
     piece.input_offset = begin * (shape.input_elements() / shape.batch);
     piece.output_offset = begin * (shape.output_elements() / shape.batch);
@@ -51,11 +57,13 @@ std::vector<Piece> SplitByBatch(const ConvShape& shape, int64_t pieces) {
   return split;
 }
 
-/// Each image by rows of its output, channels last; empty where a piece would see nothing but
-/// padding.
-std::vector<Piece> SplitByRows(const ConvShape& shape, int64_t pieces) {
-  const ConvAxis& rows = shape.rows;
+/// Each image by rows of its output, each volume by planes, channels last; empty where a piece
+/// would see nothing but padding.
+std::vector<Piece> SplitByRows(const OnednnConvShape& shape, int64_t pieces) {
+  const ConvAxis& rows = shape.axes()[0];
   const int64_t effective = (rows.taps - 1) * rows.dilation + 1;
+  const int64_t input_row = shape.input_elements() / shape.batch / rows.input;
+  const int64_t output_row = shape.output_elements() / shape.batch / rows.output;
   pieces = std::min(pieces, rows.output);
   std::vector<Piece> split;
   for (int64_t n = 0; n < shape.batch; ++n) {
@@ -67,15 +75,15 @@ std::vector<Piece> SplitByRows(const ConvShape& shape, int64_t pieces) {
       const int64_t from = std::max<int64_t>(first, 0);
       const int64_t to = std::min(last, rows.input);
       if (to <= from) return {};
-      Piece piece;
-      piece.shape = shape;
+      Piece piece{shape};
       piece.shape.batch = 1;
-      piece.shape.rows.input = to - from;
-      piece.shape.rows.output = end - begin;
-      piece.shape.rows.pad_before = from - first;
-      piece.shape.rows.pad_after = last - to;
-      piece.input_offset = (n * rows.input + from) * shape.cols.input * shape.in_channels;
-      piece.output_offset = (n * rows.output + begin) * shape.cols.output * shape.out_channels;
+      ConvAxis& part = piece.shape.all_axes[0];
+      part.input = to - from;
+      part.output = end - begin;
+      part.pad_before = from - first;
+      part.pad_after = last - to;
+      piece.input_offset = (n * rows.input + from) * input_row;
+      piece.output_offset = (n * rows.output + begin) * output_row;
       split.push_back(piece);
       begin = end;
     }
@@ -84,7 +92,7 @@ std::vector<Piece> SplitByRows(const ConvShape& shape, int64_t pieces) {
 }
 
 /// By rows where images are long, or where there is only one and `one_by_rows`.
-std::vector<Piece> Split(const ConvShape& shape, bool one_by_rows) {
+std::vector<Piece> Split(const OnednnConvShape& shape, bool one_by_rows) {
   const int64_t wanted = PiecesWanted(shape);
   const bool by_rows = HasLongImages(shape) || (one_by_rows && shape.batch == 1);
   if (by_rows && wanted > 1 && !shape.channels_first) {
@@ -186,15 +194,37 @@ void PutResidual(const Tensor& residual, float* output) {
   });
 }
 
-}  // namespace
-
-bool HasLongImages(const ConvShape& shape) {
-  return shape.work() > kLongWork * static_cast<double>(shape.batch);
+// The element at `offset` of a tensor of the shape's dtype.
+const char* At(const Tensor& tensor, int64_t offset) {
+  return static_cast<const char*>(tensor.raw()) +
+         offset * static_cast<int64_t>(DTypeSize(tensor.dtype()));
+}
+char* MutableAt(Tensor* tensor, int64_t offset) {
+  return static_cast<char*>(tensor->mutable_raw()) +
+         offset * static_cast<int64_t>(DTypeSize(tensor->dtype()));
 }
 
-absl::Status OnednnForward(const ConvShape& shape, const Tensor& input, const Tensor& filter,
+absl::Status NotForOnednn(const OnednnConvShape& shape) {
+  return Unimplemented("oneDNN convolution of ", DTypeName(shape.dtype));
+}
+
+}  // namespace
+
+bool IsForOnednn(const OnednnConvShape& shape) {
+  const bool has =
+      shape.dtype == DType::kFloat || (shape.dtype == DType::kBfloat16 && HasBfloatProducts());
+  return has && shape.work() > SmallWork(shape.dtype);
+}
+
+bool HasLongImages(const OnednnConvShape& shape) {
+  return IsForOnednn(shape) &&
+         shape.work() > LongWork(shape.dtype) * static_cast<double>(shape.batch);
+}
+
+absl::Status OnednnForward(const OnednnConvShape& shape, const Tensor& input, const Tensor& filter,
                            const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
                            Allocator& allocator, Tensor* output) {
+  if (!IsForOnednn(shape)) return NotForOnednn(shape);
   const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/true);
   Epilogue steps = epilogue.steps;
   steps.scale = false;  // It is in the filter.
@@ -212,20 +242,26 @@ absl::Status OnednnForward(const ConvShape& shape, const Tensor& input, const Te
                                 PackFilter(filter, epilogue.scale, {compiled[i]}, allocator));
     }
   }
-  const float* from = input.data<float>();
-  float* to = output->mutable_data<float>();
   const float* bias = epilogue.bias == nullptr ? nullptr : epilogue.bias->data<float>();
-  if (epilogue.residual != nullptr) PutResidual(*epilogue.residual, to);
+  if (epilogue.residual != nullptr) PutResidual(*epilogue.residual, output->mutable_data<float>());
   return RunPieces(compiled, 0, compiled.size(), allocator, [&](int64_t i, void* scratch) {
-    return compiled[i]->Forward(from + pieces[i].input_offset, packed[i].raw(), bias,
-                                to + pieces[i].output_offset, scratch);
+    return compiled[i]->Forward(At(input, pieces[i].input_offset), packed[i].raw(), bias,
+                                MutableAt(output, pieces[i].output_offset), scratch);
   });
 }
 
-absl::Status OnednnInputGradient(const ConvShape& shape, const Tensor& filter,
+absl::Status OnednnInputGradient(const OnednnConvShape& shape, const Tensor& filter,
                                  const Tensor& out_backprop, Allocator& allocator,
                                  Tensor* in_backprop) {
+  if (!IsForOnednn(shape)) return NotForOnednn(shape);
   const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/false);
+  const bool whole_images = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+    return piece.shape.axes()[0] == shape.axes()[0];
+  });
+  // Shares are added as floats.
+  if (!whole_images && shape.dtype != DType::kFloat) {
+    return NotForOnednn(shape);
+  }
   FORMWORK_ASSIGN_OR_RETURN(const auto compiled,
                             CompilePieces(pieces, ConvDirection::kInputGradient));
   std::vector<Tensor> packed(pieces.size());
@@ -236,47 +272,51 @@ absl::Status OnednnInputGradient(const ConvShape& shape, const Tensor& filter,
       FORMWORK_ASSIGN_OR_RETURN(packed[i], PackFilter(filter, nullptr, {compiled[i]}, allocator));
     }
   }
-  const float* from = out_backprop.data<float>();
-  float* to = in_backprop->mutable_data<float>();
-  const bool whole_images = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
-    return piece.shape.rows == shape.rows;
-  });
   if (whole_images) {
     return RunPieces(compiled, 0, compiled.size(), allocator, [&](int64_t i, void* scratch) {
-      return compiled[i]->InputGradient(packed[i].raw(), from + pieces[i].output_offset,
-                                        to + pieces[i].input_offset, scratch);
+      return compiled[i]->InputGradient(packed[i].raw(), At(out_backprop, pieces[i].output_offset),
+                                        MutableAt(in_backprop, pieces[i].input_offset), scratch);
     });
   }
   // Rows of the input that two pieces look at get a share from each: images are added to in turn.
   return AddPieces(
-      pieces, compiled, allocator, to, shape.input_elements(),
+      pieces, compiled, allocator, in_backprop->mutable_data<float>(), shape.input_elements(),
       [](const Piece& piece) { return piece.shape.input_elements(); },
       [](const Piece& piece) { return piece.input_offset; },
       [&](int64_t i, float* part, void* scratch) {
-        return compiled[i]->InputGradient(packed[i].raw(), from + pieces[i].output_offset, part,
-                                          scratch);
+        return compiled[i]->InputGradient(packed[i].raw(),
+                                          At(out_backprop, pieces[i].output_offset), part, scratch);
       });
 }
 
-absl::Status OnednnFilterGradient(const ConvShape& shape, const Tensor& input,
+absl::Status OnednnFilterGradient(const OnednnConvShape& shape, const Tensor& input,
                                   const Tensor& out_backprop, Allocator& allocator,
                                   Tensor* filter_backprop) {
+  if (!IsForOnednn(shape)) return NotForOnednn(shape);
   const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/false);
   FORMWORK_ASSIGN_OR_RETURN(const auto compiled,
                             CompilePieces(pieces, ConvDirection::kFilterGradient));
   const int64_t elements = shape.filter_elements();
-  return AddPieces(
-      pieces, compiled, allocator, filter_backprop->mutable_data<float>(), elements,
-      [elements](const Piece&) { return elements; }, [](const Piece&) { return int64_t{0}; },
+  const bool wide = shape.dtype == DType::kFloat;
+  Tensor sums;
+  if (!wide) {
+    FORMWORK_ASSIGN_OR_RETURN(sums, Scratch(allocator, DType::kFloat, elements));
+  }
+  float* sum = wide ? filter_backprop->mutable_data<float>() : sums.mutable_data<float>();
+  FORMWORK_RETURN_IF_ERROR(AddPieces(
+      pieces, compiled, allocator, sum, elements, [elements](const Piece&) { return elements; },
+      [](const Piece&) { return int64_t{0}; },
       [&](int64_t i, float* part, void* scratch) -> absl::Status {
         FORMWORK_ASSIGN_OR_RETURN(
             Tensor packed, Scratch(allocator, DType::kUint8,
                                    static_cast<int64_t>(compiled[i]->packed_filter_bytes())));
         FORMWORK_RETURN_IF_ERROR(compiled[i]->FilterGradient(
-            input.data<float>() + pieces[i].input_offset,
-            out_backprop.data<float>() + pieces[i].output_offset, packed.mutable_raw(), scratch));
+            At(input, pieces[i].input_offset), At(out_backprop, pieces[i].output_offset),
+            packed.mutable_raw(), scratch));
         return compiled[i]->UnpackFilter(packed.raw(), part);
-      });
+      }));
+  if (!wide) NarrowTo(shape.dtype, sum, elements, filter_backprop->mutable_raw());
+  return absl::OkStatus();
 }
 
 }  // namespace formwork
