@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "gpu/crop_items.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/determinism.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
 
@@ -94,8 +95,8 @@ absl::StatusOr<KernelFn> MakeGradBoxes(KernelInit& init) {
 
 void RegisterCropKernels(KernelRegistry& registry) {
   registry.Add("CropAndResize", &MakeCrop);
-  registry.Add("CropAndResizeGradBoxes", &MakeGradBoxes);
-  registry.Add("CropAndResizeGradImage", &MakeGradImage);
+  AddOfOpenOrder(registry, "CropAndResizeGradBoxes", &MakeGradBoxes);
+  AddOfOpenOrder(registry, "CropAndResizeGradImage", &MakeGradImage);
 }
 
 }  // namespace formwork

@@ -27,6 +27,11 @@ inline constexpr double kLeastGpuStreamWork = 20e6;
 /// algorithm is chosen from now on.
 void AllowTf32(bool allow);
 
+/// Whether each kernel has to give the same bits each time that it is given the same ones; not at
+/// first. Ops whose kernels change one element from several threads, in no order, are the host's
+/// then: of RegisterCudaKernels from now on, and of products whose algorithm is chosen from now on.
+void RequireDeterminism(bool require);
+
 /// Kernels that are compiled from now on are kept in `folder`, and found there (code_cache.h).
 /// Once, before there are any.
 void KeepCudaCode(const std::string& folder);

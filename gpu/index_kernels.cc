@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/determinism.h"
 #include "gpu/index_items.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
@@ -378,15 +379,16 @@ void RegisterIndexKernels(KernelRegistry& registry) {
   registry.Add("GatherV2", &MakeGather<GatherBy::kAxis>);
   registry.Add("ResourceGather", &MakeGather<GatherBy::kRow>);
   registry.Add("GatherNd", &MakeGatherNd);
-  registry.Add("ScatterNd", &MakeScatterNd);
-#define FORMWORK_ADD(op) \
-  registry.Add("ResourceScatter" #op, &MakeVariableScatter<element::Scatter##op, ScatterBy::kRow>);
+  AddOfOpenOrder(registry, "ScatterNd", &MakeScatterNd);
+#define FORMWORK_ADD(op)                          \
+  AddOfOpenOrder(registry, "ResourceScatter" #op, \
+                 &MakeVariableScatter<element::Scatter##op, ScatterBy::kRow>);
   FORMWORK_SCATTER_OPS(FORMWORK_ADD)
 #undef FORMWORK_ADD
-#define FORMWORK_ADD(op)                                                       \
-  registry.Add("TensorScatter" #op, &MakeTensorScatter<element::Scatter##op>); \
-  registry.Add("ResourceScatterNd" #op,                                        \
-               &MakeVariableScatter<element::Scatter##op, ScatterBy::kDepth>);
+#define FORMWORK_ADD(op)                                                                   \
+  AddOfOpenOrder(registry, "TensorScatter" #op, &MakeTensorScatter<element::Scatter##op>); \
+  AddOfOpenOrder(registry, "ResourceScatterNd" #op,                                        \
+                 &MakeVariableScatter<element::Scatter##op, ScatterBy::kDepth>);
   FORMWORK_ADD(Update)
   FORMWORK_ADD(Add) FORMWORK_ADD(Sub) FORMWORK_ADD(Min) FORMWORK_ADD(Max)
 #undef FORMWORK_ADD

@@ -11,6 +11,7 @@
 #include "core/ops/dims.h"
 #include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/determinism.h"
 #include "gpu/tf32.h"
 
 namespace formwork {
@@ -261,6 +262,13 @@ absl::StatusOr<MatrixProduct::Plan> MatrixProduct::Make(const ProductSize& size,
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     FORMWORK_CUBLAS_RETURN_IF_ERROR(prefer(attribute, alignment));
+  }
+  if (DeterminismIsRequired()) {
+    // Sums that are split are kept in parts, and added by a kernel of their own; not in the result,
+    // where only turns are promised to each part.
+    constexpr uint32_t kOrdered =
+        CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    FORMWORK_CUBLAS_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kOrdered));
   }
   cublasLtMatmulHeuristicResult_t best{};
   int found = 0;

@@ -6,6 +6,7 @@
 
 #include "core/base/status.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/determinism.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
 #include "gpu/resize_items.h"
@@ -90,9 +91,9 @@ absl::StatusOr<KernelFn> MakeGradient(KernelInit& init) {
 
 void RegisterResizeKernels(KernelRegistry& registry) {
   registry.Add("ResizeBilinear", &MakeBilinear);
-  registry.Add("ResizeBilinearGrad", &MakeGradient<false>);
+  AddOfOpenOrder(registry, "ResizeBilinearGrad", &MakeGradient<false>);
   registry.Add("ResizeNearestNeighbor", &MakeNearest);
-  registry.Add("ResizeNearestNeighborGrad", &MakeGradient<true>);
+  AddOfOpenOrder(registry, "ResizeNearestNeighborGrad", &MakeGradient<true>);
 }
 
 }  // namespace formwork

@@ -9,6 +9,7 @@
 
 #include "core/base/status.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/determinism.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
 #include "gpu/segment_items.h"
@@ -93,8 +94,8 @@ absl::StatusOr<KernelFn> MakeDenseBincount(KernelInit& init) {
 }  // namespace
 
 void RegisterSegmentKernels(KernelRegistry& registry) {
-  for (const SegmentOp& op : SegmentOps()) registry.Add(op.op, &MakeUnsortedSegment);
-  registry.Add("DenseBincount", &MakeDenseBincount);
+  for (const SegmentOp& op : SegmentOps()) AddOfOpenOrder(registry, op.op, &MakeUnsortedSegment);
+  AddOfOpenOrder(registry, "DenseBincount", &MakeDenseBincount);
 }
 
 }  // namespace formwork

@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/determinism.h"
 #include "gpu/item_kernel.h"
 #include "gpu/register_kernels.h"
 #include "gpu/sparse_segment_items.h"
@@ -102,7 +103,13 @@ absl::StatusOr<KernelFn> MakeSparseSegment(KernelInit& init) {
 }  // namespace
 
 void RegisterSparseSegmentKernels(KernelRegistry& registry) {
-  for (const SparseSegmentOp& op : SparseSegmentOps()) registry.Add(op.op, &MakeSparseSegment);
+  for (const SparseSegmentOp& op : SparseSegmentOps()) {
+    if (op.is_gradient) {
+      AddOfOpenOrder(registry, op.op, &MakeSparseSegment);
+    } else {
+      registry.Add(op.op, &MakeSparseSegment);
+    }
+  }
 }
 
 }  // namespace formwork

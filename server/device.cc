@@ -64,4 +64,10 @@ void UseTf32() {
 #endif
 }
 
+void UseDeterminism() {
+#ifdef FORMWORK_CUDA
+  RequireDeterminism(true);
+#endif
+}
+
 }  // namespace formwork::server

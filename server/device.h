@@ -22,5 +22,7 @@ void UseDevice(Device& device, EngineOptions* options);
 
 /// Has GPUs multiply floats as TF32 (gpu/gpu.h). Before functions are compiled.
 void UseTf32();
+/// Has GPUs give the same bits each time (gpu/gpu.h). Before there is an engine.
+void UseDeterminism();
 
 }  // namespace formwork::server

@@ -265,6 +265,9 @@ void AddDevice(CLI::App& app, ServerOptions& options) {
   Add(app, "--tf32", options.tf32,
       "Whether a GPU may multiply floats as TF32, with 10 bits behind the point: faster, less "
       "exact");
+  Add(app, "--deterministic", options.deterministic,
+      "Whether each kernel of a GPU gives the same bits each time; what has none that does, the "
+      "host computes");
   Add(app, "--gpu-memory-bytes", options.engine.device_memory_limit_bytes,
       "Most memory of a GPU (as 16G, too); 0: nine tenths of what is free at the start")
       ->transform(Bytes(0, kMostBytes));

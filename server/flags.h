@@ -37,6 +37,7 @@ struct ServerOptions {
   double device_stall_seconds = 120;          ///< EngineOptions::device_stall; 0: never.
   bool cuda_graphs = true;                    ///< False: EngineOptions::max_captured_bytes is 0.
   bool tf32 = false;                          ///< UseTf32 (device.h).
+  bool deterministic = false;                 ///< UseDeterminism (device.h).
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -130,6 +130,7 @@ int Serve(const ServerOptions& options, sigset_t signals) {
     device = *std::move(opened);
     if (device != nullptr) UseDevice(*device, &engine_options);
     if (options.tf32) UseTf32();
+    if (options.deterministic) UseDeterminism();
     if (!options.cuda_graphs) engine_options.max_captured_bytes = 0;
   }
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(engine_options);

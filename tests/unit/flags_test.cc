@@ -38,6 +38,7 @@ TEST(Flags, HaveDefaultsThatAreSafe) {
   EXPECT_GT(options.engine.memory_limit_bytes, size_t{64} << 20);
   EXPECT_EQ(options.engine.max_tensor_bytes, options.engine.memory_limit_bytes / 4);
   EXPECT_EQ(options.engine.max_call_bytes, size_t{768} << 20);
+  EXPECT_FALSE(options.deterministic);
 }
 
 TEST(Flags, TheLargestTensorFollowsTheMemoryLimit) {
@@ -55,6 +56,7 @@ TEST(Flags, AreRead) {
   EXPECT_EQ(Parse({"--port",
                    "0",
                    "--http-port=-1",
+                   "--deterministic=true",
                    "--bind",
                    "::1",
                    "--memory-limit-bytes",
@@ -103,6 +105,7 @@ TEST(Flags, AreRead) {
                    "6"},
                   &options),
             std::nullopt);
+  EXPECT_TRUE(options.deterministic);
   EXPECT_EQ(options.port, 0);
   EXPECT_EQ(options.http_port, -1);
   EXPECT_EQ(options.bind, "::1");
