@@ -12,18 +12,20 @@
 #include "gpu/cuda_status.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/gpu.h"
+#include "gpu/nvml.h"
 
 namespace formwork {
 namespace {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(std::shared_ptr<CudaContext> context, size_t memory_bytes)
+  CudaDevice(std::shared_ptr<CudaContext> context, size_t memory_bytes, std::string pci_bus_id)
       : memory_bytes_(memory_bytes),
         name_(absl::StrCat("cuda:", context->ordinal())),
         context_(std::move(context)),
         completion_(context_),
-        memory_(*this) {}
+        memory_(*this),
+        load_(std::move(pci_bus_id)) {}
 
   absl::string_view name() const override { return name_; }
   DeviceKind kind() const override { return DeviceKind::kCuda; }
@@ -44,6 +46,7 @@ class CudaDevice final : public Device {
     FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
     return absl::OkStatus();
   }
+  absl::StatusOr<DeviceLoad> Load() override { return load_.Get(); }
 
  private:
   const size_t memory_bytes_;
@@ -51,6 +54,7 @@ class CudaDevice final : public Device {
   const std::shared_ptr<CudaContext> context_;
   CudaCompletion completion_;
   CudaMemory memory_;
+  NvmlLoad load_;
 };
 
 // Memory that is freed stays in the pool, or each synchronisation would give it back to the driver.
@@ -96,8 +100,10 @@ absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(int ordinal) {
   FORMWORK_RETURN_IF_ERROR(KeepFreedMemory(ordinal));
   size_t free_bytes = 0, all_bytes = 0;
   FORMWORK_CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
+  char pci_bus_id[16] = "";
+  FORMWORK_CUDA_RETURN_IF_ERROR(cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), ordinal));
   auto context = std::make_shared<CudaContext>(ordinal, free_bytes);
-  return std::make_unique<CudaDevice>(std::move(context), free_bytes);
+  return std::make_unique<CudaDevice>(std::move(context), free_bytes, pci_bus_id);
 }
 
 }  // namespace formwork

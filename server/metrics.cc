@@ -171,7 +171,8 @@ const StatFamily<ProcessStats> kProcessFamilies[] = {
 Metrics::Metrics(const Options& options)
     : options_(options),
       calls_(static_cast<size_t>(options.namespace_series),
-             static_cast<size_t>(options.function_series)) {
+             static_cast<size_t>(options.function_series)),
+      load_(options.device_load) {
   using prometheus::BuildCounter;
   using prometheus::BuildGauge;
   requests_ = &BuildCounter()
@@ -353,6 +354,7 @@ std::string Metrics::Text() {
   const EngineStats engine = options_.engine();
   AddFamilies(kEngineFamilies, engine, &families);
   families.push_back(CollectFallbacks(engine));
+  for (MetricFamily& family : load_.Collect()) families.push_back(std::move(family));
   families.push_back(CollectCommits(engine.commits));
   CollectNamespaces(&families);
   AddFamilies(kConnectionFamilies, options_.connections(), &families);

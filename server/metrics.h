@@ -25,6 +25,7 @@
 #include "prometheus/registry.h"
 #include "server/call_metrics.h"
 #include "server/connection_listener.h"
+#include "server/load_metrics.h"
 
 namespace formwork::server {
 
@@ -37,8 +38,9 @@ class Metrics {
     std::function<EngineStats()> engine;
     std::function<ConnectionListener::Stats()> connections;
     std::function<std::vector<NamespaceHoldings>()> namespaces =
-        nullptr;                ///< Null: there are none.
-    int function_series = 20;   ///< Functions with a histogram of their own.
+        nullptr;                                ///< Null: there are none.
+    LoadMetrics::Source device_load = nullptr;  ///< Null: there is no device.
+    int function_series = 20;                   ///< Functions with a histogram of their own.
     int namespace_series = 10;  ///< Namespaces with counters and levels of their own.
     absl::Duration slow_call = absl::InfiniteDuration();  ///< What takes longer is logged.
     /// Gauges that never change: name, help, value.
@@ -105,6 +107,7 @@ class Metrics {
   prometheus::Gauge* streams_;
   prometheus::Histogram* compiles_;
   CallMetrics calls_;
+  LoadMetrics load_;
   std::array<std::atomic<uint64_t>, kRefusals.size()> refusals_{};  // As in kRefusals.
   absl::Mutex mutex_;
   absl::flat_hash_set<std::string> clients_ ABSL_GUARDED_BY(mutex_);

@@ -115,6 +115,9 @@ Metrics::Options Server::MetricsOptions() {
   metrics.engine = [this] { return engine_->Stats(); };
   metrics.namespaces = [this] { return engine_->ListNamespaces(); };
   metrics.connections = [this] { return listener_.GetStats(); };
+  if (Device* const device = engine_->Info().options.device; device != nullptr) {
+    metrics.device_load = [device] { return device->Load(); };
+  }
   metrics.function_series = options_.function_series;
   metrics.namespace_series = options_.namespace_series;
   if (options_.slow_call_ms > 0) metrics.slow_call = absl::Milliseconds(options_.slow_call_ms);

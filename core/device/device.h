@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
@@ -124,6 +125,15 @@ class Stream {
 
 enum class DeviceKind { kCpu, kCuda, kSimulated };
 
+/// How busy a device is, by all processes that use it. What nobody tells is not there.
+struct DeviceLoad {
+  /// The parts of the last second, or of less, in which something ran, and in which memory was read
+  /// or written: 0 to 1.
+  std::optional<double> utilization, memory_utilization;
+  std::optional<double> memory_occupied_bytes;  ///< Of its own memory.
+  std::optional<double> celsius, watts;         ///< Its temperature, and the power that it draws.
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -138,6 +148,11 @@ class Device {
   virtual Allocator& allocator() = 0;
   /// OK while the device can be used. Errors: kUnavailable once it is lost, for good.
   virtual absl::Status Health() const = 0;
+  /// How busy it is, or was a second ago; may take half of one. Errors: kUnimplemented if a device
+  /// of the kind does not tell; kUnavailable: this one does not, now.
+  virtual absl::StatusOr<DeviceLoad> Load() {
+    return absl::UnimplementedError("a device of this kind does not tell how busy it is");
+  }
 };
 
 }  // namespace formwork

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -80,6 +81,19 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
 
   std::unique_ptr<DeviceUnderTest> under_test_;
 };
+
+TEST_P(DeviceConformance, TellsHowBusyItIsOrThatItDoesNot) {
+  const absl::StatusOr<DeviceLoad> load = device().Load();
+  if (!load.ok()) {
+    EXPECT_THAT(load.status(), ::testing::AnyOf(StatusIs(absl::StatusCode::kUnimplemented),
+                                                StatusIs(absl::StatusCode::kUnavailable)));
+    return;
+  }
+  for (const std::optional<double>& part : {load->utilization, load->memory_utilization}) {
+    EXPECT_TRUE(!part || (*part >= 0 && *part <= 1)) << *part;
+  }
+  EXPECT_GT(load->memory_occupied_bytes.value_or(1), 0);
+}
 
 TEST_P(DeviceConformance, SaysWhatItIsAndIsHealthy) {
   EXPECT_FALSE(device().name().empty());

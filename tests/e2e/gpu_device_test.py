@@ -30,7 +30,7 @@ def test_a_gpu_that_is_named_has_to_be_there():
 def test_a_cpu_is_enough(device):
   _, lines = ended("cuda:0")
   with_cuda = WITHOUT not in lines[0]
-  with server_process.running("--device", device) as server:
+  with server_process.running("--device", device, "--deterministic=true") as server:
     with formwork.connect(server.grpc, timeout=60) as client:
       assert client.functions() == []
     told = [line for line in server.log_text().splitlines() if "GPU" in line or "CUDA" in line]

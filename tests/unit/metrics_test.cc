@@ -6,15 +6,19 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "server/most_seen.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 
 namespace formwork::server {
 namespace {
@@ -94,6 +98,60 @@ TEST(Metrics, TakeLevelsFromTheirOwners) {
   EXPECT_EQ(ValueOf(text, "formwork_connections"), 2);
   EXPECT_EQ(ValueOf(text, "formwork_refusals_total{cause=\"connections\"}"), 1);
   EXPECT_EQ(ValueOf(text, "formwork_calls_queued_limit"), 9);
+}
+
+TEST(Metrics, TellHowBusyTheDeviceIs) {
+  absl::StatusOr<DeviceLoad> load = DeviceLoad();
+  load->utilization = 0.75;
+  load->watts = 123.4;
+  Metrics::Options options = WithoutSources();
+  EXPECT_THAT(Metrics(options).Text(), Not(HasSubstr("\nformwork_device_utilization_ratio ")));
+  options.device_load = [&load] { return load; };
+  Metrics metrics(options);
+  std::string text = metrics.Text();
+  EXPECT_EQ(ValueOf(text, "formwork_device_utilization_ratio"), 0.75);
+  EXPECT_EQ(ValueOf(text, "formwork_device_power_watts"), 123.4);
+  EXPECT_THAT(text, HasSubstr("# TYPE formwork_device_temperature_celsius gauge\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\nformwork_device_temperature_celsius ")));
+
+  load = DeviceLoad();
+  load->memory_utilization = 0.5;
+  load->memory_occupied_bytes = 8e10;
+  load->celsius = 45;
+  text = metrics.Text();
+  EXPECT_EQ(ValueOf(text, "formwork_device_memory_utilization_ratio"), 0.5);
+  EXPECT_EQ(ValueOf(text, "formwork_device_memory_occupied_bytes"), 8e10);
+  EXPECT_EQ(ValueOf(text, "formwork_device_temperature_celsius"), 45);
+  EXPECT_THAT(text, Not(HasSubstr("\nformwork_device_utilization_ratio ")));
+}
+
+// The lines that the default logger writes meanwhile.
+std::string LogOf(absl::AnyInvocable<void()> work) {
+  std::ostringstream lines;
+  const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
+  work();
+  spdlog::set_default_logger(before);
+  return lines.str();
+}
+
+TEST(Metrics, AreThereWhereNobodyTellsHowBusyTheDeviceIs) {
+  absl::Status status = absl::UnavailableError("NVML: there is none");
+  Metrics::Options options = WithoutSources();
+  options.device_load = [&status] { return status; };
+  Metrics metrics(options);
+  std::string text;
+  const std::string log = LogOf([&] {
+    for (int i = 0; i < 3; ++i) text = metrics.Text();
+  });
+  EXPECT_EQ(ValueOf(text, "formwork_variables"), 0);
+  EXPECT_THAT(text, Not(HasSubstr("\nformwork_device_utilization_ratio ")));
+  EXPECT_EQ(LinesWith(log, "how busy the device is: NVML: there is none"), 1) << log;
+  EXPECT_THAT(log, HasSubstr("info"));
+
+  status = absl::UnimplementedError("of another kind");
+  EXPECT_EQ(LogOf([&] { metrics.Text(); }), "");
 }
 
 TEST(Metrics, TellOfOrderRepeatsAndTheDisk) {
