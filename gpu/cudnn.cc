@@ -206,6 +206,21 @@ absl::StatusOr<CudnnDescriptor> CudnnTensor(int64_t id, DType dtype, absl::Span<
   return tensor;
 }
 
+absl::StatusOr<CudnnDescriptor> CudnnScalar(int64_t id) {
+  constexpr std::array<int64_t, 4> kOne = {1, 1, 1, 1};
+  FORMWORK_ASSIGN_OR_RETURN(CudnnDescriptor tensor,
+                            CudnnDescriptor::Make(CUDNN_BACKEND_TENSOR_DESCRIPTOR));
+  FORMWORK_RETURN_IF_ERROR(tensor.SetNumbers(CUDNN_ATTR_TENSOR_UNIQUE_ID, {id}));
+  FORMWORK_RETURN_IF_ERROR(
+      tensor.SetOne(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT));
+  FORMWORK_RETURN_IF_ERROR(tensor.SetNumbers(CUDNN_ATTR_TENSOR_DIMENSIONS, kOne));
+  FORMWORK_RETURN_IF_ERROR(tensor.SetNumbers(CUDNN_ATTR_TENSOR_STRIDES, kOne));
+  FORMWORK_RETURN_IF_ERROR(tensor.SetNumbers(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, {kCudnnAlignment}));
+  FORMWORK_RETURN_IF_ERROR(tensor.SetOne(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, true));
+  FORMWORK_RETURN_IF_ERROR(tensor.Finalize());
+  return tensor;
+}
+
 absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnPlan::Of(const CudnnDescriptor& operation,
                                                                DType dtype,
                                                                const CudnnDescriptor* device) {

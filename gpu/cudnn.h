@@ -13,8 +13,11 @@
 #include <memory>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "core/kernels/kernel.h"
 #include "core/tensor/dtype.h"
@@ -85,6 +88,8 @@ class CudnnDescriptor {
 absl::StatusOr<CudnnDescriptor> CudnnTensor(int64_t id, DType dtype, absl::Span<const int64_t> dims,
                                             absl::Span<const int64_t> strides);
 inline constexpr int64_t kCudnnAlignment = 16;
+/// A float that is given by value, in the host's memory, when the plan is enqueued.
+absl::StatusOr<CudnnDescriptor> CudnnScalar(int64_t id);
 
 /// One computation, with the engine that cuDNN's heuristics take for the fastest of those that
 /// round as our other kernels do (no operands in less precision, but for floats as TF32 where that
@@ -100,8 +105,8 @@ class CudnnPlan {
   static constexpr size_t kMostWorkspaceBytes = size_t{256} << 20;
 
   size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Enqueues it on the step's stream. `tensors`: their IDs, and where they are on the GPU.
-  /// Thread-safe. Errors: the allocator's; cuDNN's.
+  /// Enqueues it on the step's stream. `tensors`: their IDs, and where they are: on the GPU,
+  /// scalars on the host. Thread-safe. Errors: the allocator's; cuDNN's.
   absl::Status Enqueue(KernelContext& ctx,
                        absl::Span<const std::pair<int64_t, const void*>> tensors) const;
 
@@ -111,6 +116,35 @@ class CudnnPlan {
 
   const size_t workspace_bytes_;
   const CudnnDescriptor plan_;
+};
+
+/// Plans of one node, by what they were made for; those that it had last. Thread-safe.
+template <typename Key>
+class CudnnPlans {
+ public:
+  /// Null where cuDNN has no engine: `make` has said kUnimplemented. Errors: others of make's.
+  template <typename Make>
+  absl::StatusOr<std::shared_ptr<const CudnnPlan>> Find(const Key& key, Make make) const {
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto found = plans_.find(key);
+      if (found != plans_.end()) return found->second;
+    }
+    absl::StatusOr<std::shared_ptr<const CudnnPlan>> made = make();
+    if (!made.ok()) {
+      if (!absl::IsUnimplemented(made.status())) return made;
+      made = nullptr;
+    }
+    // A function of many shapes must not keep one for each.
+    constexpr size_t kMostPlans = 256;
+    absl::MutexLock lock(&mutex_);
+    if (plans_.size() >= kMostPlans) plans_.clear();
+    return plans_.emplace(key, *std::move(made)).first->second;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  mutable absl::flat_hash_map<Key, std::shared_ptr<const CudnnPlan>> plans_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace formwork

@@ -83,30 +83,13 @@ absl::StatusOr<std::shared_ptr<const CudnnPlan>> PlanConv(ConvPass pass, DType d
   return CudnnPlan::Of(operation, dtype, device);
 }
 
-absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnConv::Find(const ConvShape& shape) const {
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto found = plans_.find(shape);
-    if (found != plans_.end()) return found->second;
-  }
-  absl::StatusOr<std::shared_ptr<const CudnnPlan>> made =
-      PlanConv(pass_, dtype_, shape, /*device=*/nullptr);
-  if (!made.ok()) {
-    if (!absl::IsUnimplemented(made.status())) return made;
-    made = nullptr;
-  }
-  // A function of many shapes must not keep one for each.
-  constexpr size_t kMostPlans = 256;
-  absl::MutexLock lock(&mutex_);
-  if (plans_.size() >= kMostPlans) plans_.clear();
-  return plans_.emplace(shape, *std::move(made)).first->second;
-}
-
 absl::StatusOr<bool> CudnnConv::TryEnqueue(KernelContext& ctx, const ConvShape& shape,
                                            const void* first, const void* second,
                                            void* made) const {
   if (Cudnn::Find() == nullptr) return false;
-  FORMWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudnnPlan> plan, Find(shape));
+  FORMWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudnnPlan> plan, plans_.Find(shape, [&] {
+    return PlanConv(pass_, dtype_, shape, /*device=*/nullptr);
+  }));
   if (plan == nullptr) return false;
   const size_t bytes = DTypeSize(dtype_);
   FORMWORK_ASSIGN_OR_RETURN(const Buffer filter,

@@ -5,10 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "core/kernels/kernel.h"
 #include "core/ops/conv.h"
 #include "gpu/cudnn.h"
@@ -23,7 +20,7 @@ absl::StatusOr<std::shared_ptr<const CudnnPlan>> PlanConv(ConvPass pass, DType d
                                                           const ConvShape& shape,
                                                           const CudnnDescriptor* device);
 
-/// Of one node, which knows the plan of each shape that it had last. Thread-safe.
+/// Of one node. Thread-safe.
 class CudnnConv {
  public:
   CudnnConv(ConvPass pass, DType dtype) : pass_(pass), dtype_(dtype) {}
@@ -35,14 +32,9 @@ class CudnnConv {
                                   const void* second, void* made) const;
 
  private:
-  // Null where cuDNN cannot.
-  absl::StatusOr<std::shared_ptr<const CudnnPlan>> Find(const ConvShape& shape) const;
-
   const ConvPass pass_;
   const DType dtype_;
-  mutable absl::Mutex mutex_;
-  mutable absl::flat_hash_map<ConvShape, std::shared_ptr<const CudnnPlan>> plans_
-      ABSL_GUARDED_BY(mutex_);
+  const CudnnPlans<ConvShape> plans_;
 };
 
 }  // namespace formwork

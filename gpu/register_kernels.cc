@@ -7,6 +7,7 @@ namespace formwork {
 void RegisterCudaKernels(KernelRegistry& registry) {
   RegisterArrangeKernels(registry);
   RegisterArrayKernels(registry);
+  RegisterGpuAttentionKernels(registry);
   RegisterColorKernels(registry);
   RegisterConv3dKernels(registry);
   RegisterConvKernels(registry);

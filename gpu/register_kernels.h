@@ -8,6 +8,7 @@ namespace formwork {
 
 void RegisterArrangeKernels(KernelRegistry& registry);
 void RegisterArrayKernels(KernelRegistry& registry);
+void RegisterGpuAttentionKernels(KernelRegistry& registry);
 void RegisterColorKernels(KernelRegistry& registry);
 void RegisterConv3dKernels(KernelRegistry& registry);
 void RegisterConvKernels(KernelRegistry& registry);

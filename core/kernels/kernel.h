@@ -41,6 +41,7 @@ class ClientFunctions;
 class FunctionRun;
 class KernelContext;
 class StreamScope;
+struct AttentionKind;
 struct BoundFunction;
 struct KernelFunction;
 
@@ -187,9 +188,16 @@ class KernelRegistry {
   /// Null where the device has none.
   const GroupKernels* groups() const { return groups_.make == nullptr ? nullptr : &groups_; }
 
+  void SetAttention(bool (*takes)(const AttentionKind& kind)) { takes_attention_ = takes; }
+  /// Whether the device has a kernel of _Attention for it.
+  bool TakesAttention(const AttentionKind& kind) const {
+    return takes_attention_ != nullptr && takes_attention_(kind);
+  }
+
  private:
   const OpRegistry& ops_;
   GroupKernels groups_;
+  bool (*takes_attention_)(const AttentionKind& kind) = nullptr;
   absl::flat_hash_map<std::string, KernelFactory> factories_;
 };
 

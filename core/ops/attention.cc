@@ -128,4 +128,22 @@ absl::StatusOr<AttentionGeometry> PrepareAttention(
   return g;
 }
 
+AttentionStrides StridesOf(absl::Span<const int64_t> dims, const AttentionDims& places, int64_t row,
+                           int64_t column) {
+  const auto missing =
+      static_cast<int64_t>(places.batch.size() + 2) - static_cast<int64_t>(dims.size());
+  Dims apart(dims.size(), 0);
+  int64_t stride = 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (dims[d] != 1) apart[d] = stride;
+    stride *= dims[d];
+  }
+  const auto at = [&](int64_t place) { return place < missing ? 0 : apart[place - missing]; };
+  AttentionStrides strides;
+  for (int64_t place : places.batch) strides.batch.push_back(at(place));
+  strides.row = at(row);
+  strides.column = at(column);
+  return strides;
+}
+
 }  // namespace formwork

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
+#include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
 
 namespace formwork {
@@ -40,6 +41,17 @@ struct AttentionAttrs {
   static absl::StatusOr<AttentionAttrs> Parse(absl::string_view equation);
 };
 
+/// What a device is asked whether it has a kernel for (KernelRegistry::TakesAttention), as far as
+/// it is known before a call. Sizes are -1 where they are not.
+struct AttentionKind {
+  DType dtype = DType::kFloat;
+  bool masked = false;
+  bool broadcasts = false;  ///< Batch dimensions are known to differ.
+  int batch_rank = 0;
+  int64_t depth = -1;
+  int64_t width = -1;
+};
+
 struct AttentionGeometry {
   Dims batch;
   int64_t queries, keys, depth, width;
@@ -50,5 +62,25 @@ struct AttentionGeometry {
 /// kInvalidArgument if they do not fit.
 absl::StatusOr<AttentionGeometry> PrepareAttention(
     const AttentionAttrs& attrs, absl::Span<const absl::Span<const int64_t>> inputs);
+
+/// How far apart elements of an operand lie: by batch dimension (0 where it has one for all), and
+/// along what its rows and columns are.
+struct AttentionStrides {
+  Dims batch;
+  int64_t row = 0;
+  int64_t column = 0;
+
+  /// Where the matrix at `index` begins, an index for each batch dimension.
+  int64_t Offset(absl::Span<const int64_t> index) const {
+    int64_t offset = 0;
+    for (size_t b = 0; b < index.size(); ++b) offset += index[b] * batch[b];
+    return offset;
+  }
+};
+
+/// `dims`: of the operand, the last ones of those that `places` speaks of; `row` and `column`: two
+/// of these places.
+AttentionStrides StridesOf(absl::Span<const int64_t> dims, const AttentionDims& places, int64_t row,
+                           int64_t column);
 
 }  // namespace formwork

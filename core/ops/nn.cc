@@ -260,7 +260,8 @@ void RegisterNnOps(OpRegistry& registry) {
       {.shape_fn = BiasAddGradShape});
   registry.Add(
       "_Attention(q: T, k: T, v: T, mask: N*M) -> (output: T); equation: string; scale: float; "
-      "hidden: float = 0; broadcast: bool = false; N: int >= 0; T: {float}; M: {float, bool}",
+      "hidden: float = 0; broadcast: bool = false; N: int >= 0; T: {float, half, bfloat16}; M: "
+      "{float, half, bfloat16, bool}",
       {.shape_fn = AttentionShape});
   registry.Add(
       "_MklLayerNorm(x: T, scale: T, offset: T) -> (y: T); T: {float, bfloat16, half}; epsilon: "

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "gpu/cudnn_attention.h"
 #include "gpu/cudnn_conv.h"
 #include "gpu/gpu.h"
 #include "tests/support/status_matchers.h"
@@ -115,6 +116,35 @@ TEST(CudnnPlansTest, WhatOurKernelsDoIsNotAskedFor) {
   };
   EXPECT_EQ(plan({"depthwise", 8, 28, 128, 128, 3, 1, 128}), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(plan({"no images", 0, 28, 128, 128, 3, 1, 1}), absl::StatusCode::kUnimplemented);
+}
+
+// Heads before and behind the rows, as clients write them; lengths that fill no block.
+TEST(CudnnPlansTest, AnH100HasEnginesForAttention) {
+  if (Cudnn::Find() == nullptr) GTEST_SKIP() << "cuDNN is not there";
+  const absl::StatusOr<CudnnDescriptor> device = H100();
+  ASSERT_OK(device);
+  for (const DType dtype : {DType::kHalf, DType::kBfloat16}) {
+    for (const int64_t size : {8, 64, 80, 128}) {
+      for (const auto& [queries, keys] :
+           {std::pair<int64_t, int64_t>{512, 512}, {500, 77}, {1, 1024}, {1, 1}}) {
+        for (const bool heads_last : {false, true}) {
+          constexpr int64_t kBatch = 8, kHeads = 16;
+          const auto layout = [&](int64_t rows) -> formwork_element::AttentionLayout {
+            return {kHeads * rows * size, heads_last ? size : rows * size,
+                    heads_last ? kHeads * size : size, 1};
+          };
+          const formwork_element::AttentionCall call = {
+              kHeads, queries,         keys,         size,         size,
+              0.125f, layout(queries), layout(keys), layout(keys), layout(queries)};
+          const auto description = AttentionDescription::Of(kBatch, call);
+          ASSERT_TRUE(description.has_value());
+          EXPECT_OK(PlanAttention(dtype, *description, &*device))
+              << DTypeName(dtype) << " " << size << " " << queries << "x" << keys
+              << (heads_last ? ", heads last" : "");
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

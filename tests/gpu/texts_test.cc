@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gpu/arrange_items.h"
 #include "gpu/array_items.h"
+#include "gpu/attention_items.h"
 #include "gpu/element_source.h"
 #include "gpu/item_kernel.h"
 #include "gpu/loss_rows.h"
@@ -250,6 +251,13 @@ TEST(RandomSourceTest, EveryTextCompiles) {
   for (const std::string& item : items) ExpectCompiles(RandomSource(item), item);
   EXPECT_EQ(items.size(), 20u);
   std::cout << items.size() << " texts\n";
+}
+
+TEST(AttentionSourceTest, EveryTextCompiles) {
+  for (const DType dtype : {DType::kHalf, DType::kBfloat16}) {
+    const std::string item = AttentionItemName(dtype);
+    ExpectCompiles(ItemSource(item, AttentionText()), item);
+  }
 }
 
 TEST(LossSourceTest, EveryTextCompiles) {

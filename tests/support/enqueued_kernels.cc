@@ -181,6 +181,8 @@ void RegisterEnqueuedKernels(KernelRegistry& registry) {
     registry.Add(op, FillsFromSequence(op) ? &MakeDrawn : &MakeEnqueued);
   }
   registry.SetGroups({&MakeEnqueuedGroup, CpuKernels().groups()->takes});
+  registry.SetAttention(
+      [](const AttentionKind& kind) { return CpuKernels().TakesAttention(kind); });
 }
 
 }  // namespace formwork::testing

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_replace.h"
+#include "core/ops/attention.h"
+#include "core/tensor/small_float.h"
 #include "tests/unit/plan_fixture.h"
 
 namespace formwork::testing {
@@ -174,6 +177,43 @@ TEST_F(FuseAttentionTest, AMaskOfBoolsHides) {
                 TensorOf<float>(Shape({2, 7, 3, 8}), HeadsAfterRows(2, 3, 7, 8, v)),
                 TensorOf<float>(Shape({2, 1, 5, 7}), mask)},
                HeadsAfterRows(2, 3, 5, 8, Expected(s, q, k, v, added, 0.25f)));
+}
+
+// What is known of it is what the device is asked.
+TEST_F(FuseAttentionTest, OfWhatTheDeviceTakes) {
+  const std::string graph = absl::StrReplaceAll(
+      absl::StrCat("q1 = Placeholder dtype=float\nk0 = Placeholder dtype=float\n"
+                   "v1 = Placeholder dtype=float\nc = Const float[] 0.25\n"
+                   "q0 = EnsureShape(q1) T=float shape=shape:[2,5,3,8]\n"
+                   "v0 = EnsureShape(v1) T=float shape=shape:[2,7,3,16]\n",
+                   kOfKeras),
+      {{"float", "half"}});
+  const Feeds feeds = {{"q1:0", DType::kHalf}, {"k0:0", DType::kHalf}, {"v1:0", DType::kHalf}};
+  const PartialShape shape = *PartialShape::Make({-1, -1, -1, -1});
+  Make(graph, feeds, {"y:0"}, shape);
+  EXPECT_THAT(Text(), Not(HasSubstr("_Attention")));
+  world_.kernels.SetAttention([](const AttentionKind& kind) {
+    return kind.dtype == DType::kHalf && !kind.masked && !kind.broadcasts && kind.batch_rank == 2 &&
+           kind.depth == 8 && kind.width == 16;
+  });
+  Make(graph, feeds, {"y:0"}, shape);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("= _Attention("), Not(HasSubstr("Mul"))));
+
+  const Sizes s = {2, 3, 5, 7, 8, 16};
+  const std::vector<float> q = Values(2 * 3 * 5 * 8, 1), k = Values(2 * 3 * 7 * 8, 2),
+                           v = Values(2 * 3 * 7 * 16, 3);
+  const auto halves = [](const Shape& of, const std::vector<float>& values) {
+    return TensorOf<half>(of, std::vector<half>(values.begin(), values.end()));
+  };
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got,
+                       Run({halves(Shape({2, 5, 3, 8}), HeadsAfterRows(2, 3, 5, 8, q)),
+                            halves(Shape({2, 7, 3, 8}), HeadsAfterRows(2, 3, 7, 8, k)),
+                            halves(Shape({2, 7, 3, 16}), HeadsAfterRows(2, 3, 7, 16, v))}));
+  const std::vector<float> expected = HeadsAfterRows(2, 3, 5, 16, Expected(s, q, k, v, {}, 0.25f));
+  ASSERT_EQ(got[0].num_elements(), static_cast<int64_t>(expected.size()));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(static_cast<float>(got[0].data<half>()[i]), expected[i], 2e-3) << i;
+  }
 }
 
 TEST_F(FuseAttentionTest, WhatSomebodyElseReadsStays) {

@@ -14,6 +14,7 @@
 #include "core/ops/attention.h"
 #include "core/ops/default_attrs.h"
 #include "core/ops/einsum.h"
+#include "core/tensor/small_float.h"
 
 namespace formwork {
 namespace {
@@ -101,11 +102,20 @@ class AttentionFusion {
 
   std::optional<float> Scalar(Edge edge) const {
     const Node& node = At(edge);
-    if (node.kind != NodeKind::kConstant || node.constant.dtype() != DType::kFloat ||
-        node.constant.num_elements() != 1 || node.constant.rank() != 0) {
+    if (node.kind != NodeKind::kConstant || node.constant.num_elements() != 1 ||
+        node.constant.rank() != 0) {
       return std::nullopt;
     }
-    return node.constant.data<float>()[0];
+    switch (node.constant.dtype()) {
+      case DType::kFloat:
+        return node.constant.data<float>()[0];
+      case DType::kHalf:
+        return static_cast<float>(node.constant.data<half>()[0]);
+      case DType::kBfloat16:
+        return static_cast<float>(node.constant.data<bfloat16>()[0]);
+      default:
+        return std::nullopt;
+    }
   }
 
   // What all elements of the other operand are multiplied by.
@@ -168,7 +178,7 @@ class AttentionFusion {
     const Node& node = At(edge);
     const bool einsum = IsOp(node, "Einsum"), broadcast = IsOp(node, "BatchMatMulV2");
     if (!einsum && !broadcast && !IsOp(node, "BatchMatMul")) return std::nullopt;
-    if (node.inputs.size() != 2 || node.output_dtypes[0] != DType::kFloat) return std::nullopt;
+    if (node.inputs.size() != 2) return std::nullopt;
     Product product = {.x = node.inputs[0], .y = node.inputs[1]};
     const PartialShape &x = graph_.shape(product.x), &y = graph_.shape(product.y);
     if (!x.known_rank() || !y.known_rank()) return std::nullopt;
@@ -284,19 +294,42 @@ class AttentionFusion {
         TakeTransposed(attempt.v, of_v);
       }
       attempt.equation = absl::StrCat(of_q, ",", of_k, ",", of_v, ",", of_scores, "->", result);
-      if (AttentionAttrs::Parse(attempt.equation).ok()) return attempt;
+      const absl::StatusOr<AttentionAttrs> attrs = AttentionAttrs::Parse(attempt.equation);
+      if (attrs.ok() && context_.plan_kernels().TakesAttention(KindOf(attempt, *attrs))) {
+        return attempt;
+      }
     }
     return std::nullopt;
+  }
+
+  AttentionKind KindOf(const Attention& found, const AttentionAttrs& attrs) const {
+    const auto dim = [this](Edge operand, int64_t place) -> int64_t {
+      const PartialShape& shape = graph_.shape(operand);
+      if (!shape.known_rank() || place >= shape.rank()) return -1;
+      return shape.dim(static_cast<int>(place));
+    };
+    AttentionKind kind = {.dtype = graph_.dtype(found.q),
+                          .masked = found.scores.mask.has_value(),
+                          .batch_rank = static_cast<int>(attrs.q.batch.size()),
+                          .depth = dim(found.q, attrs.q.depth),
+                          .width = dim(found.v, attrs.v.width)};
+    const auto differ = [](int64_t a, int64_t b) { return a >= 0 && b >= 0 && a != b; };
+    for (size_t b = 0; b < attrs.q.batch.size(); ++b) {
+      const int64_t of_q = dim(found.q, attrs.q.batch[b]);
+      kind.broadcasts = kind.broadcasts || differ(of_q, dim(found.k, attrs.k.batch[b])) ||
+                        differ(of_q, dim(found.v, attrs.v.batch[b]));
+    }
+    return kind;
   }
 
   // In the place of the last node; the others are left for Prune.
   void Replace(Node& node, const Attention& found) const {
     node.op = context_.ops.Find("_Attention");
     auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*node.op));
-    attrs->Set("T", DType::kFloat);
+    attrs->Set("T", node.output_dtypes[0]);
     const std::optional<Edge>& mask = found.scores.mask;
     attrs->Set("N", int64_t{mask.has_value()});
-    attrs->Set("M", mask ? graph_.dtype(*mask) : DType::kFloat);
+    attrs->Set("M", mask ? graph_.dtype(*mask) : node.output_dtypes[0]);
     attrs->Set("equation", found.equation);
     attrs->Set("scale", found.scores.scale);
     attrs->Set("hidden", found.scores.hidden);

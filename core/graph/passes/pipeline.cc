@@ -15,7 +15,7 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   if (context.Runs("_MklLayerNorm")) FuseLayerNorms(graph, context);
-  if (context.Runs("_Attention")) FuseAttention(graph, context);
+  FuseAttention(graph, context);
   FuseEpilogues(graph, context);
   if (UsesOfPanels().gates && context.Runs("_GateMatMul")) {  // Else nothing is won.
     Prune(graph);

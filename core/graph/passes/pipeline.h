@@ -28,7 +28,7 @@ struct PassBudget {
 struct PassContext {
   const GraphLibrary& library;
   const OpRegistry& ops;
-  const KernelRegistry& kernels;  ///< The CPU's, for folding.
+  const KernelRegistry& kernels;  ///< The CPU's: plans without a device, and folding.
   Allocator& allocator;
   PassBudget& budget;
   /// Of a plan for a device, the device's: several nodes become one only where it has a kernel for
@@ -40,6 +40,10 @@ struct PassContext {
   /// Whether there is a kernel for what several nodes would become.
   bool Runs(absl::string_view fused) const {
     return device_kernels == nullptr || device_kernels->Find(fused) != nullptr;
+  }
+  /// The kernels of what the plan is for.
+  const KernelRegistry& plan_kernels() const {
+    return device_kernels == nullptr ? kernels : *device_kernels;
   }
 };
 
@@ -71,9 +75,10 @@ void FuseGates(Graph& graph, const PassContext& context);
 /// Makes one node (_MklLayerNorm) of what normalises the last dimension of floats and has no other
 /// readers, in bodies too. The nodes that they were are left for Prune.
 void FuseLayerNorms(Graph& graph, const PassContext& context);
-/// Makes one node (_Attention) of two products of stacks of floats with a softmax between them, of
+/// Makes one node (_Attention) of two products of stacks of matrices with a softmax between them, of
 /// what scales and masks the scores, and of Transposes around them, where no one else reads the
-/// parts, in bodies too. The nodes that they were are left for Prune.
+/// parts and the device has a kernel for that, in bodies too. The nodes that they were are left for
+/// Prune.
 void FuseAttention(Graph& graph, const PassContext& context);
 /// Makes a MaxPoolGrad compute the ReluGrad that alone reads it, where both are of one ReLU's
 /// output (attr _relu), in bodies too. The nodes that they were are left for Prune.

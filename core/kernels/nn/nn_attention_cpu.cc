@@ -2,16 +2,19 @@
 // (Dao et al., "FlashAttention", 2022), each operand read where it lies.
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/elements.h"
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/isa.h"
 #include "core/kernels/nn/nn_cpu.h"
 #include "core/kernels/nn/softmax_loops.h"
+#include "core/kernels/widen.h"
 #include "core/ops/attention.h"
 
 namespace formwork {
@@ -24,39 +27,6 @@ constexpr int64_t kFewestQueries = 16;
 // Multiplications that are worth a task of their own.
 constexpr double kTask = 1 << 20;
 
-// How far apart elements are: by batch dimension (0 where it has one for all), and along what rows
-// and columns are.
-struct Strides {
-  Dims batch;
-  int64_t row = 0;
-  int64_t column = 0;
-
-  int64_t Offset(absl::Span<const int64_t> index) const {
-    int64_t offset = 0;
-    for (size_t b = 0; b < index.size(); ++b) offset += index[b] * batch[b];
-    return offset;
-  }
-};
-
-// `dims` are the last ones of those that places speak of.
-Strides StridesOf(absl::Span<const int64_t> dims, const AttentionDims& places, int64_t row,
-                  int64_t column) {
-  const auto missing =
-      static_cast<int64_t>(places.batch.size() + 2) - static_cast<int64_t>(dims.size());
-  Dims apart(dims.size(), 0);
-  int64_t stride = 1;
-  for (size_t d = dims.size(); d-- > 0;) {
-    if (dims[d] != 1) apart[d] = stride;
-    stride *= dims[d];
-  }
-  const auto at = [&](int64_t place) { return place < missing ? 0 : apart[place - missing]; };
-  Strides strides;
-  for (int64_t place : places.batch) strides.batch.push_back(at(place));
-  strides.row = at(row);
-  strides.column = at(column);
-  return strides;
-}
-
 struct Operands {
   AttentionGeometry g;
   float scale, hidden;
@@ -64,7 +34,7 @@ struct Operands {
   const float* mask;  // Null where there is none; so is that of bools.
   const bool* shown;
   float* output;
-  Strides of_q, of_k, of_v, of_mask, of_output;
+  AttentionStrides of_q, of_k, of_v, of_mask, of_output;
   bool keys_last;         // In k, in the place of depth.
   int64_t queries, keys;  // Of a block.
   int64_t blocks;         // Of queries.
@@ -140,29 +110,48 @@ void RunBlocks(const Operands& o, int64_t begin, int64_t end, float* scratch) {
   }
 }
 
+bool IsFloatOrBool(const Tensor& tensor) {
+  return tensor.dtype() == DType::kFloat || tensor.dtype() == DType::kBool;
+}
+
+// Half and bfloat16 are widened, and rounded once.
 absl::Status Attend(KernelContext& ctx, const AttentionAttrs& attrs) {
   absl::InlinedVector<absl::Span<const int64_t>, 4> shapes;
-  for (int i = 0; i < ctx.num_inputs(); ++i) shapes.push_back(ctx.input(i).shape().dims());
+  std::array<Tensor, 4> widened;
+  std::array<const Tensor*, 4> inputs{};
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    inputs[i] = &ctx.input(i);
+    shapes.push_back(inputs[i]->shape().dims());
+    if (IsFloatOrBool(*inputs[i])) continue;
+    FORMWORK_ASSIGN_OR_RETURN(widened[i], Widened(ctx.allocator(), *inputs[i]));
+    inputs[i] = &widened[i];
+  }
   Operands o;
   FORMWORK_ASSIGN_OR_RETURN(o.g, PrepareAttention(attrs, shapes));
   const AttentionGeometry& g = o.g;
   FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make(g.output));
-  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, DType::kFloat, shape));
+  const DType dtype = ctx.input(0).dtype();
+  FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
   if (shape.num_elements() == 0) return absl::OkStatus();
-  o.output = output->mutable_data<float>();
   if (g.keys == 0) {  // Sums of nothing.
-    std::fill_n(o.output, shape.num_elements(), 0.0f);
+    ZeroElements(*output);
     return absl::OkStatus();
   }
+  Tensor sums;
+  const bool narrow = dtype != DType::kFloat;
+  if (narrow) {
+    FORMWORK_ASSIGN_OR_RETURN(sums, Tensor::Allocate(ctx.allocator(), DType::kFloat, shape));
+  }
+  o.output = narrow ? sums.mutable_data<float>() : output->mutable_data<float>();
   o.scale = attrs.scale;
-  o.q = ctx.input(0).data<float>();
-  o.k = ctx.input(1).data<float>();
-  o.v = ctx.input(2).data<float>();
+  o.q = inputs[0]->data<float>();
+  o.k = inputs[1]->data<float>();
+  o.v = inputs[2]->data<float>();
   o.mask = nullptr;
   o.shown = nullptr;
   o.hidden = attrs.hidden;
-  if (ctx.num_inputs() > 3) {
-    const Tensor& mask = ctx.input(3);
+  if (inputs[3] != nullptr) {
+    const Tensor& mask = *inputs[3];
     if (mask.dtype() == DType::kBool) {
       o.shown = mask.data<bool>();
     } else {
@@ -192,6 +181,7 @@ absl::Status Attend(KernelContext& ctx, const AttentionAttrs& attrs) {
   ParallelFor(stripes, 1, [&](int64_t begin, int64_t end) {
     RunBlocks(o, tasks * begin / stripes, tasks * end / stripes, floats + begin * ScratchSize(o));
   });
+  if (narrow) NarrowTo(dtype, o.output, shape.num_elements(), output->mutable_raw());
   return absl::OkStatus();
 }
 
@@ -204,6 +194,7 @@ absl::StatusOr<KernelFn> MakeAttention(KernelInit& init) {
 
 void RegisterAttentionKernel(KernelRegistry& registry) {
   registry.Add("_Attention", MakeAttention);
+  registry.SetAttention([](const AttentionKind& kind) { return kind.dtype == DType::kFloat; });
 }
 
 }  // namespace formwork
