@@ -240,6 +240,7 @@ absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnPlan::Of(const CudnnDescri
   }
   FORMWORK_RETURN_IF_ERROR(graph.Finalize());
   FORMWORK_ASSIGN_OR_RETURN(const std::vector<CudnnDescriptor> engines, EnginesFor(graph, device));
+  absl::Status refused;
   for (const CudnnDescriptor& engine : engines) {
     FORMWORK_ASSIGN_OR_RETURN(const bool exact, IsExact(engine, dtype));
     if (!exact) continue;
@@ -249,7 +250,8 @@ absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnPlan::Of(const CudnnDescri
     FORMWORK_RETURN_IF_ERROR(
         device == nullptr ? plan.SetOne(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle)
                           : plan.SetPart(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *device));
-    if (!plan.Finalize().ok()) continue;  // Heuristics name some that are not there after all.
+    // Heuristics name some that are not there after all.
+    if (refused = plan.Finalize(); !refused.ok()) continue;
     int64_t bytes = 0, count = 0;
     FORMWORK_CUDNN_RETURN_IF_ERROR(cudnn.get_attribute(
         plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes));
@@ -257,7 +259,7 @@ absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnPlan::Of(const CudnnDescri
     return std::shared_ptr<const CudnnPlan>(
         new CudnnPlan(std::move(plan), static_cast<size_t>(bytes)));
   }
-  return Unimplemented("cuDNN has no engine for it");
+  return Unimplemented("cuDNN has no engine for it", refused.ok() ? "" : ": ", refused.message());
 }
 
 absl::Status CudnnPlan::Enqueue(KernelContext& ctx,

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "core/ops/attention.h"
 #include "core/ops/register_ops.h"
 #include "core/tensor/small_float.h"
 #include "gpu/cudnn.h"

@@ -54,6 +54,15 @@ int main(int argc, char** argv) {
                  seed_text.c_str(), work_text.c_str());
     return 2;
   }
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGUSR2);
+  // In every thread, the device's, too; the server waits for the last two itself.
+  sigset_t blocked = signals;
+  sigaddset(&blocked, SIGTERM);
+  sigaddset(&blocked, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   formwork::testing::SimDevice device(seed, enqueues);
   if (enqueues) {
     engine.register_device_kernels = &formwork::testing::RegisterEnqueuedKernels;
@@ -61,11 +70,6 @@ int main(int argc, char** argv) {
   }
   device.RunByItself();
   engine.device = &device;
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGUSR1);
-  sigaddset(&signals, SIGUSR2);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // In every thread.
   std::thread([&device, signals] {
     int signal = 0;
     while (sigwait(&signals, &signal) == 0) signal == SIGUSR1 ? device.Lose() : device.Stall();
