@@ -32,6 +32,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"candidate", RegisterCandidateOps},
       {"sampled_box", RegisterSampledBoxOps},
       {"index_shuffle", RegisterIndexShuffleOps},
+      {"sobol", RegisterSobolOps},
       {"distribution", RegisterDistributionOps},
       {"debug", RegisterDebugOps},
       {"training", RegisterTrainingOps},

@@ -48,6 +48,7 @@ void RegisterRandomOps(OpRegistry& registry);
 void RegisterCandidateOps(OpRegistry& registry);
 void RegisterSampledBoxOps(OpRegistry& registry);
 void RegisterIndexShuffleOps(OpRegistry& registry);
+void RegisterSobolOps(OpRegistry& registry);
 void RegisterDistributionOps(OpRegistry& registry);
 void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);

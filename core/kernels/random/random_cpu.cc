@@ -278,6 +278,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   AddGeneratorCpuKernels(registry);
   AddSampledBoxCpuKernels(registry);
   AddIndexShuffleCpuKernels(registry);
+  AddSobolCpuKernels(registry);
 }
 
 }  // namespace formwork

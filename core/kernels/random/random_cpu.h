@@ -35,5 +35,6 @@ void AddBinomialCpuKernels(KernelRegistry& registry);
 void AddGeneratorCpuKernels(KernelRegistry& registry);
 void AddSampledBoxCpuKernels(KernelRegistry& registry);
 void AddIndexShuffleCpuKernels(KernelRegistry& registry);
+void AddSobolCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
