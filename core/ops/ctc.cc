@@ -1,6 +1,7 @@
 #include "core/ops/ctc.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/status.h"
 #include "core/ops/array_shapes.h"
@@ -42,6 +43,19 @@ absl::StatusOr<CtcLossAttrs> CtcLossAttrs::FromAttrs(const AttrMap& attrs) {
                                  &CtcLossAttrs::ignore_longer_outputs);
 }
 
+absl::StatusOr<CtcBeamAttrs> CtcBeamAttrs::FromAttrs(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const CtcBeamAttrs read,
+      ReadAttrs<CtcBeamAttrs>(attrs, "beam_width", &CtcBeamAttrs::beam_width, "top_paths",
+                              &CtcBeamAttrs::top_paths, "merge_repeated",
+                              &CtcBeamAttrs::merge_repeated));
+  if (read.beam_width > std::numeric_limits<int32_t>::max()) {
+    return InvalidArgument("Attr beam_width has value ", read.beam_width,
+                           " out of range for an int32");
+  }
+  return read;
+}
+
 namespace {
 
 absl::StatusOr<CtcGeometry> Geometry(const InferenceContext& c, int sequence_length) {
@@ -65,6 +79,17 @@ absl::Status GreedyShape(InferenceContext& c) {
   return array_shapes::SetOutput(c, 3, {geometry.batch, 1});
 }
 
+absl::Status BeamSearchShape(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(const CtcGeometry geometry, Geometry(c, 1));
+  const int paths = (c.num_outputs() - 1) / 3;
+  for (int p = 0; p < paths; ++p) {
+    FORMWORK_RETURN_IF_ERROR(array_shapes::SetOutput(c, p, {-1, 2}));
+    FORMWORK_RETURN_IF_ERROR(array_shapes::SetOutput(c, paths + p, {-1}));
+    FORMWORK_RETURN_IF_ERROR(array_shapes::SetOutput(c, 2 * paths + p, {2}));
+  }
+  return array_shapes::SetOutput(c, 3 * paths, {geometry.batch, paths});
+}
+
 }  // namespace
 
 void RegisterCtcOps(OpRegistry& registry) {
@@ -78,6 +103,12 @@ void RegisterCtcOps(OpRegistry& registry) {
       "decoded_values: int64, decoded_shape: int64, log_probability: T); merge_repeated: bool = "
       "false; blank_index: int = -1; T: {float, double} = float",
       {.shape_fn = GreedyShape});
+  registry.Add(
+      "CTCBeamSearchDecoder(inputs: T, sequence_length: int32) -> (decoded_indices: "
+      "top_paths*int64, decoded_values: top_paths*int64, decoded_shape: top_paths*int64, "
+      "log_probability: T); beam_width: int >= 1; top_paths: int >= 1; merge_repeated: bool = "
+      "true; T: {float, double} = float",
+      {.shape_fn = BeamSearchShape});
 }
 
 }  // namespace formwork

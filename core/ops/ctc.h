@@ -27,6 +27,15 @@ absl::StatusOr<CtcGeometry> PrepareCtc(absl::Span<const int64_t> inputs,
 /// The labels of CTCLoss as a sparse matrix of [batch, labels]. Errors: kInvalidArgument.
 absl::Status CheckCtcLabels(absl::Span<const int64_t> indices, absl::Span<const int64_t> values);
 
+struct CtcBeamAttrs {
+  int64_t beam_width = 1;      ///< Paths that are followed.
+  int64_t top_paths = 1;       ///< The likeliest of them, which are returned.
+  bool merge_repeated = true;  ///< Labels that repeat the one before are left out of a result.
+
+  /// Errors: kInvalidArgument unless beam_width is an int32.
+  static absl::StatusOr<CtcBeamAttrs> FromAttrs(const AttrMap& attrs);
+};
+
 struct CtcLossAttrs {
   bool collapse_repeated = false;  ///< Labels that repeat the one before are left out.
   bool merge_repeated = true;      ///< What repeats without a blank between is one label.

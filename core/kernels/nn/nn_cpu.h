@@ -8,7 +8,7 @@ namespace formwork {
 
 void RegisterAttentionKernel(KernelRegistry& registry);  ///< _Attention
 void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
-void RegisterCtcKernels(KernelRegistry& registry);       ///< CTCLoss, CTCGreedyDecoder
+void RegisterCtcKernels(KernelRegistry& registry);       ///< CTCLoss and the decoders
 void RegisterFakeQuantKernels(KernelRegistry& registry);
 void RegisterIsotonicKernel(KernelRegistry& registry);   ///< IsotonicRegression
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm

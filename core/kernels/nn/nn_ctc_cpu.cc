@@ -1,4 +1,4 @@
-// CTCLoss, CTCGreedyDecoder.
+// CTCLoss, CTCGreedyDecoder, and what the other decoder has in common with that.
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/nn/nn_cpu.h"
+#include "core/kernels/nn/nn_ctc.h"
 #include "core/ops/ctc.h"
 
 namespace formwork {
@@ -248,12 +249,9 @@ absl::StatusOr<KernelFn> MakeLoss(KernelInit& init) {
 
 template <typename T>
 absl::Status Greedy(KernelContext& ctx, bool merge, int64_t blank) {
+  FORMWORK_ASSIGN_OR_RETURN(const CtcGeometry geometry, CheckCtcDecoder(ctx));
   const Tensor& inputs = ctx.input(0);
-  const Tensor& lengths = ctx.input(1);
-  FORMWORK_ASSIGN_OR_RETURN(const CtcGeometry geometry,
-                            PrepareCtc(inputs.shape().dims(), lengths.shape().dims()));
   const int64_t batch = geometry.batch, classes = geometry.classes;
-  if (inputs.num_elements() == 0) return InvalidArgument("inputs must not be empty");
   if (blank < -classes || blank >= classes) {
     return InvalidArgument("blank_index expected to be between ", -classes, " and ", classes - 1,
                            " but was ", blank);
@@ -261,13 +259,9 @@ absl::Status Greedy(KernelContext& ctx, bool merge, int64_t blank) {
   if (blank < 0) blank += classes;
   FORMWORK_ASSIGN_OR_RETURN(Tensor * scores,
                             ctx.AllocateOutput(3, DTypeOf<T>::value, Shape{batch, 1}));
-  std::vector<std::vector<int64_t>> decoded(static_cast<size_t>(batch));
-  int64_t total = 0, longest = 0;
+  CtcSequences decoded(static_cast<size_t>(batch));
   for (int64_t b = 0; b < batch; ++b) {
-    const int64_t length = lengths.data<int32_t>()[b];
-    if (length > geometry.steps) {
-      return FailedPrecondition("sequence_length(", b, ") <= ", geometry.steps);
-    }
+    const int64_t length = ctx.input(1).data<int32_t>()[b];
     T score = 0;
     int64_t before = -1;
     for (int64_t t = 0; t < length; ++t) {
@@ -279,26 +273,8 @@ absl::Status Greedy(KernelContext& ctx, bool merge, int64_t blank) {
       before = best;
     }
     scores->mutable_data<T>()[b] = score;
-    const auto n = static_cast<int64_t>(decoded[b].size());
-    total += n;
-    longest = std::max(longest, n);
   }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor * indices,
-                            ctx.AllocateOutput(0, DType::kInt64, Shape{total, 2}));
-  FORMWORK_ASSIGN_OR_RETURN(Tensor * values, ctx.AllocateOutput(1, DType::kInt64, Shape{total}));
-  FORMWORK_ASSIGN_OR_RETURN(Tensor * shape, ctx.AllocateOutput(2, DType::kInt64, Shape{2}));
-  auto* index = indices->mutable_data<int64_t>();
-  auto* value = values->mutable_data<int64_t>();
-  for (int64_t b = 0; b < batch; ++b) {
-    for (size_t i = 0; i < decoded[b].size(); ++i) {
-      *index++ = b;
-      *index++ = static_cast<int64_t>(i);
-      *value++ = decoded[b][i];
-    }
-  }
-  shape->mutable_data<int64_t>()[0] = batch;
-  shape->mutable_data<int64_t>()[1] = longest;
-  return absl::OkStatus();
+  return WriteCtcSequences(ctx, decoded, 0, 1, 2);
 }
 
 absl::StatusOr<KernelFn> MakeGreedy(KernelInit& init) {
@@ -312,9 +288,52 @@ absl::StatusOr<KernelFn> MakeGreedy(KernelInit& init) {
 
 }  // namespace
 
+absl::StatusOr<CtcGeometry> CheckCtcDecoder(const KernelContext& ctx) {
+  const Tensor& inputs = ctx.input(0);
+  const Tensor& lengths = ctx.input(1);
+  FORMWORK_ASSIGN_OR_RETURN(const CtcGeometry geometry,
+                            PrepareCtc(inputs.shape().dims(), lengths.shape().dims()));
+  if (inputs.num_elements() == 0) return InvalidArgument("inputs must not be empty");
+  for (int64_t b = 0; b < geometry.batch; ++b) {
+    if (lengths.data<int32_t>()[b] > geometry.steps) {
+      return FailedPrecondition("sequence_length(", b, ") <= ", geometry.steps);
+    }
+  }
+  return geometry;
+}
+
+absl::Status WriteCtcSequences(KernelContext& ctx, const CtcSequences& decoded, int indices,
+                               int values, int shape) {
+  int64_t total = 0, longest = 0;
+  for (const std::vector<int64_t>& sequence : decoded) {
+    const auto n = static_cast<int64_t>(sequence.size());
+    total += n;
+    longest = std::max(longest, n);
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const to_indices,
+                            ctx.AllocateOutput(indices, DType::kInt64, Shape{total, 2}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const to_values,
+                            ctx.AllocateOutput(values, DType::kInt64, Shape{total}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const to_shape,
+                            ctx.AllocateOutput(shape, DType::kInt64, Shape{2}));
+  auto* index = to_indices->mutable_data<int64_t>();
+  auto* value = to_values->mutable_data<int64_t>();
+  for (size_t b = 0; b < decoded.size(); ++b) {
+    for (size_t i = 0; i < decoded[b].size(); ++i) {
+      *index++ = static_cast<int64_t>(b);
+      *index++ = static_cast<int64_t>(i);
+      *value++ = decoded[b][i];
+    }
+  }
+  to_shape->mutable_data<int64_t>()[0] = static_cast<int64_t>(decoded.size());
+  to_shape->mutable_data<int64_t>()[1] = longest;
+  return absl::OkStatus();
+}
+
 void RegisterCtcKernels(KernelRegistry& registry) {
   registry.Add("CTCLoss", MakeLoss);
   registry.Add("CTCGreedyDecoder", MakeGreedy);
+  AddCtcBeamSearchKernel(registry);
 }
 
 }  // namespace formwork

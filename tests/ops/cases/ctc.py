@@ -72,3 +72,39 @@ for shape in [[0, 2, 3], [4, 2, 0]]:
   error("CTCGreedyDecoder", zeros(shape), [0, 0], text="inputs must not be empty")
 
 error("CTCLoss", uniform([2, 1, 3]), tensor("int64", [[0, 0, 0]]), [1], [2], text="Order length must be SparseTensor rank.")
+
+D = "CTCBeamSearchDecoder"
+for dtype in ["float", "double"]:
+  inputs = uniform([9, 3, 4], -2, 2, 7, dtype)
+  for lengths in [[9, 9, 9], [9, 2, 5]]:
+    for merge in [False, True]:
+      for beam, paths in [(1, 1), (2, 2), (5, 3), (100, 10)]:
+        case(D, inputs, lengths, beam_width=beam, top_paths=paths, merge_repeated=merge,
+             tolerance=TOLERANCE[dtype])
+  # All are as likely: which come first, and in which order, follows from how they are kept.
+  for beam in [1, 2, 3, 4, 5]:
+    for steps in [1, 2, 3, 5]:
+      case(D, zeros([steps, 1, 4], dtype), [steps], beam_width=beam, top_paths=min(beam, 4),
+           merge_repeated=False, tolerance=TOLERANCE[dtype])
+for seed in range(8):
+  case(D, uniform([30, 2, 6], -1, 1, 20 + seed), [30, 21], beam_width=12, top_paths=12,
+       merge_repeated=False, tolerance=TOLERANCE["float"])
+case(D, uniform([40, 1, 40], -3, 3, 9), [40], beam_width=25, top_paths=3, tolerance=TOLERANCE["float"])
+NEVER = float("-inf")
+case(D, [[[0., 1., NEVER]], [[NEVER, 1., 2.]], [[0., NEVER, NEVER]]], [3], beam_width=4, top_paths=1)
+case(D, [[[NEVER, NEVER, 0.]], [[0., NEVER, NEVER]], [[NEVER, NEVER, 0.]], [[1., 0., NEVER]]], [4],
+     beam_width=3, top_paths=1)
+case(D, zeros([2, 1, 1]), [2], beam_width=3, top_paths=1)
+case(D, zeros([2, 2, 3]), [0, -3], beam_width=3, top_paths=1)
+error(D, zeros([4, 2]), [4, 4], beam_width=2, top_paths=1, text="inputs is not a 3-Tensor")
+error(D, X, [[4, 4]], beam_width=2, top_paths=1, text="sequence_length is not a vector")
+error(D, X, [4], beam_width=2, top_paths=1, text="len(sequence_length) != batch_size.")
+error(D, X, [4, 5], beam_width=2, top_paths=1, text="sequence_length(1) <= 4")
+error(D, X, [4, 4], beam_width=2, top_paths=3, text="requested more paths than the beam width.")
+error(D, X, [4, 0], beam_width=2, top_paths=2, text="Less leaves in the beam search than requested.")
+error(D, zeros([1, 1, 3]), [1], beam_width=9, top_paths=4,
+      text="Less leaves in the beam search than requested.")
+error(D, X, [4, 4], beam_width=2**31, top_paths=1,
+      text="Attr beam_width has value 2147483648 out of range for an int32")
+for shape in [[0, 2, 3], [4, 2, 0]]:
+  error(D, zeros(shape), [0, 0], beam_width=2, top_paths=1, text="inputs must not be empty")
