@@ -24,7 +24,7 @@ BELOW = {
     "core/kernels/function": ["core/kernels"],
     "core/kernels/gather": ["core/kernels/array"],
     "core/kernels/gemm": ["core/kernels/elementwise"],
-    "core/kernels/image": ["core/kernels"],
+    "core/kernels/image": ["core/kernels", "core/kernels/random"],
     # Checkpoints.
     "core/kernels/io": ["core/kernels", "core/storage"],
     "core/kernels/linalg": ["core/kernels/matmul"],

@@ -33,6 +33,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"sampled_box", RegisterSampledBoxOps},
       {"index_shuffle", RegisterIndexShuffleOps},
       {"sobol", RegisterSobolOps},
+      {"glimpse", RegisterGlimpseOps},
       {"distribution", RegisterDistributionOps},
       {"debug", RegisterDebugOps},
       {"training", RegisterTrainingOps},

@@ -49,6 +49,7 @@ void RegisterCandidateOps(OpRegistry& registry);
 void RegisterSampledBoxOps(OpRegistry& registry);
 void RegisterIndexShuffleOps(OpRegistry& registry);
 void RegisterSobolOps(OpRegistry& registry);
+void RegisterGlimpseOps(OpRegistry& registry);
 void RegisterDistributionOps(OpRegistry& registry);
 void RegisterDebugOps(OpRegistry& registry);
 void RegisterTrainingOps(OpRegistry& registry);

@@ -111,6 +111,8 @@ def test_op_is_declared_as_tensorflow_does(theirs, name):
 # Ops whose effect is of another kind than TensorFlow's is_stateful says, and why.
 OTHERWISE = {
     "PyFuncStateless": "what Python does may differ each time, whatever its caller says of it",
+    "ExtractGlimpse": "what is beyond the image is drawn",
+    "ExtractGlimpseV2": "what is beyond the image is drawn",
     "FractionalAvgPool": "without seeds each call draws other regions",
     "FractionalMaxPool": "without seeds each call draws other regions",
     "GetElementAtIndex": "what the dataset's functions do comes with it",
