@@ -28,6 +28,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFftCpuKernels(registry);
   RegisterLinalgCpuKernels(registry);
   RegisterTableCpuKernels(registry);
+  RegisterMutexCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);
   RegisterCompositeCpuKernels(registry);

@@ -35,6 +35,7 @@ void RegisterIoCpuKernels(KernelRegistry& registry);
 void RegisterFftCpuKernels(KernelRegistry& registry);
 void RegisterLinalgCpuKernels(KernelRegistry& registry);
 void RegisterTableCpuKernels(KernelRegistry& registry);
+void RegisterMutexCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);
 void RegisterCompositeCpuKernels(KernelRegistry& registry);

@@ -52,6 +52,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"table", RegisterTableOps},
       {"ragged", RegisterRaggedOps},
       {"sparse", RegisterSparseOps},
+      {"mutex", RegisterMutexOps},
       {"composite", RegisterCompositeOps},
       {"data", RegisterDataOps},
       {"tensor_map", RegisterTensorMapOps},

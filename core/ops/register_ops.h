@@ -68,6 +68,7 @@ void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);
 void RegisterRaggedOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);
+void RegisterMutexOps(OpRegistry& registry);
 void RegisterCompositeOps(OpRegistry& registry);
 void RegisterDataOps(OpRegistry& registry);
 void RegisterTensorMapOps(OpRegistry& registry);

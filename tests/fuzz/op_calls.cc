@@ -10,6 +10,7 @@
 #include "core/kernels/data/dataset.h"
 #include "core/ops/data.h"
 #include "core/ops/default_attrs.h"
+#include "core/ops/mutex.h"
 #include "core/ops/table.h"
 
 namespace formwork {
@@ -243,6 +244,8 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
     type = ResourceType{&kIteratorKind, {}};
     for (DType dtype : types) type->parts.push_back({dtype, PartialShape()});
     if (types.empty()) type->parts.push_back({DType::kInt64, PartialShape()});
+  } else if (family.name == "mutex") {
+    type = ResourceType{&kMutexKind, {{DType::kBool, Shape()}}};
   } else if (family.name == "table") {
     const DType key = TableDType(call.attrs, {"Tin", "Tkeys", "Tkey", "key_dtype"}, DType::kString);
     const DType value =

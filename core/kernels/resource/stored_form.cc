@@ -4,7 +4,7 @@ namespace formwork {
 
 const StoredForm* FindStoredForm(absl::string_view kind) {
   for (const StoredForm* form : {&kStoredVariable, &kStoredTable, &kStoredStaticTable,
-                                 &kStoredDenseTable, &kStoredIterator}) {
+                                 &kStoredDenseTable, &kStoredMutex, &kStoredIterator}) {
     if (form->kind.name == kind) return form;
   }
   return nullptr;

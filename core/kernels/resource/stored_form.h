@@ -59,6 +59,7 @@ struct StoredForm {
 
 extern const StoredForm kStoredVariable;                                      ///< variable_cpu.cc
 extern const StoredForm kStoredTable, kStoredStaticTable, kStoredDenseTable;  ///< table_cpu.cc
+extern const StoredForm kStoredMutex;                                         ///< mutex_cpu.cc
 extern const StoredForm kStoredIterator;  ///< data/iterator_cpu.cc
 
 /// By the kind's name; null where there is none.
