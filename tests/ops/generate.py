@@ -36,6 +36,8 @@ import numpy as np  # pylint: disable=wrong-import-position
 HERE = os.path.dirname(os.path.abspath(__file__))
 LARGE = 600  # Outputs of more elements are sampled.
 SAMPLES = 48
+# Ops of graphs before version 9.
+OLD_OPS = {"BatchNormWithGlobalNormalization", "BatchNormWithGlobalNormalizationGrad"}
 # Inputs, and ops, whose shapes TensorFlow wants to know when it builds the op.
 NEEDS_SHAPE = {"block_shape", "ApproxTopK", "Dequantize", "ParallelConcat"}
 
@@ -427,6 +429,9 @@ def _run(op, inputs, attrs):
     raise ValueError("%s takes %d inputs" % (op, len(op_def.input_arg)))
   feeds, flat, arguments = {}, [], dict(attrs)
   graph = tf.Graph()
+  if op in OLD_OPS:
+    from tensorflow.python.framework import test_util
+    test_util.set_producer_version(graph, 8)
   with graph.as_default(), tf.device("/CPU:0"):
     for arg, given in zip(op_def.input_arg, inputs):
       several = bool(arg.number_attr or arg.type_list_attr)

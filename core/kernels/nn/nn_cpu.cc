@@ -9,6 +9,8 @@ void RegisterNnCpuKernels(KernelRegistry& registry) {
   RegisterBiasKernels(registry);
   RegisterCtcKernels(registry);
   RegisterFakeQuantKernels(registry);
+  RegisterNearestKernel(registry);
+  RegisterGlobalNormKernels(registry);
   RegisterIsotonicKernel(registry);
   RegisterLayerNormKernel(registry);
   RegisterSoftmaxKernels(registry);

@@ -10,9 +10,12 @@ void RegisterAttentionKernel(KernelRegistry& registry);  ///< _Attention
 void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
 void RegisterCtcKernels(KernelRegistry& registry);       ///< CTCLoss and the decoders
 void RegisterFakeQuantKernels(KernelRegistry& registry);
+/// BatchNormWithGlobalNormalization and its gradient.
+void RegisterGlobalNormKernels(KernelRegistry& registry);
 void RegisterIsotonicKernel(KernelRegistry& registry);   ///< IsotonicRegression
 void RegisterLayerNormKernel(KernelRegistry& registry);  ///< _MklLayerNorm
 void RegisterLrnKernels(KernelRegistry& registry);       ///< LRN, LRNGrad
+void RegisterNearestKernel(KernelRegistry& registry);    ///< NearestNeighbors
 void RegisterQuantizeKernels(KernelRegistry& registry);  ///< QuantizeV2, Dequantize, and both
 void RegisterSoftmaxKernels(KernelRegistry& registry);   ///< Softmax and its cross entropies
 void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, ApproxTopK, InTopKV2
