@@ -36,21 +36,45 @@ absl::StatusOr<DistributionGeometry> PrepareStatelessDistribution(const Tensor& 
   return DistributionGeometry{std::move(output), samples, columns};
 }
 
-absl::StatusOr<BinomialGeometry> PrepareBinomial(const Tensor& shape,
-                                                 absl::Span<const int64_t> counts,
-                                                 absl::Span<const int64_t> probs) {
+namespace {
+
+absl::StatusOr<BroadcastGeometry> PrepareBroadcast(const Tensor& shape, Dims parameters) {
+  if (shape.rank() != 1) {
+    return InvalidArgument("Input shape should be a vector, got shape: ", shape.shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Shape broadcast, Shape::Make(parameters));
+  FORMWORK_ASSIGN_OR_RETURN(DistributionGeometry numbers,
+                            PrepareStatelessDistribution(shape, broadcast));
+  return BroadcastGeometry{std::move(numbers), std::move(parameters)};
+}
+
+}  // namespace
+
+absl::StatusOr<BroadcastGeometry> PrepareBinomial(const Tensor& shape,
+                                                  absl::Span<const int64_t> counts,
+                                                  absl::Span<const int64_t> probs) {
   std::optional<Dims> parameters = BroadcastDims(counts, probs);
   if (!parameters) {
     return InvalidArgument("counts and probs must have compatible batch dimensions: ",
                            DimsText(counts), " vs. ", DimsText(probs));
   }
-  if (shape.rank() != 1) {
-    return InvalidArgument("Input shape should be a vector, got shape: ", shape.shape().ToString());
+  return PrepareBroadcast(shape, *std::move(parameters));
+}
+
+absl::StatusOr<BroadcastGeometry> PrepareTruncatedNormal(
+    const Tensor& shape, const std::array<absl::Span<const int64_t>, 4>& parameters) {
+  Dims broadcast;
+  for (const absl::Span<const int64_t> of_one : parameters) {
+    std::optional<Dims> both = BroadcastDims(broadcast, of_one);
+    if (!both) {
+      return InvalidArgument(
+          "means, stddevs, minvals, maxvals must have compatible batch dimensions: ",
+          DimsText(parameters[0]), " vs. ", DimsText(parameters[1]), " vs. ",
+          DimsText(parameters[2]), " vs. ", DimsText(parameters[3]));
+    }
+    broadcast = *std::move(both);
   }
-  FORMWORK_ASSIGN_OR_RETURN(const Shape broadcast, Shape::Make(*parameters));
-  FORMWORK_ASSIGN_OR_RETURN(DistributionGeometry numbers,
-                            PrepareStatelessDistribution(shape, broadcast));
-  return BinomialGeometry{std::move(numbers), *std::move(parameters)};
+  return PrepareBroadcast(shape, std::move(broadcast));
 }
 
 absl::Status CheckBinomialAlgorithm(const Tensor& algorithm) {
@@ -117,6 +141,11 @@ void RegisterDistributionOps(OpRegistry& registry) {
       "StatelessRandomBinomial(shape: S, seed: Tseed, counts: T, probs: T) -> (output: dtype); S: "
       "indextype; Tseed: indextype = int64; T: {half, float, double, int32, int64} = double; "
       "dtype: {half, float, double, int32, int64} = int64",
+      stateless);
+  registry.Add(
+      "StatelessParameterizedTruncatedNormal(shape: S, seed: Tseed, means: dtype, stddevs: dtype, "
+      "minvals: dtype, maxvals: dtype) -> (output: dtype); S: indextype; Tseed: indextype = int64; "
+      "dtype: {half, float, double}",
       stateless);
   registry.Add(
       "StatefulRandomBinomial(resource: resource, algorithm: int64, shape: S, counts: T, probs: T) "

@@ -1,8 +1,9 @@
 #pragma once
 
-// Numbers of distributions whose parameters are tensors: gamma, Poisson,
-// binomial. Errors are kInvalidArgument in TensorFlow's words.
+// Numbers of distributions whose parameters are tensors: gamma, Poisson, binomial, truncated
+// normal. Errors are kInvalidArgument in TensorFlow's words.
 
+#include <array>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -28,15 +29,19 @@ absl::StatusOr<DistributionGeometry> PrepareDistribution(const Tensor& shape,
 absl::StatusOr<DistributionGeometry> PrepareStatelessDistribution(const Tensor& shape,
                                                                   const Shape& parameters);
 
-struct BinomialGeometry {
+struct BroadcastGeometry {
   DistributionGeometry numbers;
-  Dims parameters;  ///< What counts and probs broadcast to.
+  Dims parameters;  ///< What the parameters broadcast to.
 };
 
 /// As for other stateless ops, with the parameters broadcast.
-absl::StatusOr<BinomialGeometry> PrepareBinomial(const Tensor& shape,
-                                                 absl::Span<const int64_t> counts,
-                                                 absl::Span<const int64_t> probs);
+absl::StatusOr<BroadcastGeometry> PrepareBinomial(const Tensor& shape,
+                                                  absl::Span<const int64_t> counts,
+                                                  absl::Span<const int64_t> probs);
+
+/// StatelessParameterizedTruncatedNormal: the same of means, deviations, least and largest values.
+absl::StatusOr<BroadcastGeometry> PrepareTruncatedNormal(
+    const Tensor& shape, const std::array<absl::Span<const int64_t>, 4>& parameters);
 
 /// StatefulRandomBinomial knows one algorithm alone.
 absl::Status CheckBinomialAlgorithm(const Tensor& algorithm);

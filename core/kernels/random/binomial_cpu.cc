@@ -7,6 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/kernels/elements.h"
+#include "core/kernels/random/broadcast_index.h"
 #include "core/kernels/random/output_numbers.h"
 #include "core/kernels/random/random_cpu.h"
 #include "core/ops/distribution.h"
@@ -102,32 +103,6 @@ T Rounded(double value) {
   return FromDouble<T>(value);
 }
 
-// Where in an operand the element of a broadcast value is.
-class BroadcastIndex {
- public:
-  BroadcastIndex(const Shape& operand, const Dims& output)
-      : dims_(output), strides_(output.size(), 0) {
-    int64_t stride = 1;
-    for (int d = operand.rank() - 1; d >= 0; --d) {
-      if (operand.dim(d) == 1) continue;
-      strides_[output.size() - static_cast<size_t>(operand.rank() - d)] = stride;
-      stride *= operand.dim(d);
-    }
-  }
-  int64_t operator()(int64_t element) const {
-    int64_t at = 0;
-    for (size_t d = dims_.size(); d-- > 0;) {
-      at += element % dims_[d] * strides_[d];
-      element /= dims_[d];
-    }
-    return at;
-  }
-
- private:
-  const Dims dims_;
-  Dims strides_;
-};
-
 struct Parameters {
   const Tensor& counts;
   const Tensor& probs;
@@ -171,7 +146,7 @@ KernelFn BinomialKernel(DType dtype, Start start) {
     const Tensor counts = ctx.input(kCounts);
     const Tensor probs = ctx.input(kCounts + 1);
     FORMWORK_ASSIGN_OR_RETURN(
-        const BinomialGeometry geometry,
+        const BroadcastGeometry geometry,
         PrepareBinomial(ctx.input(kShape), counts.shape().dims(), probs.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, dtype, geometry.numbers.output));
     FORMWORK_ASSIGN_OR_RETURN(const Philox philox, start(ctx, geometry.numbers));

@@ -275,6 +275,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   AddCandidateCpuKernels(registry);
   AddDistributionCpuKernels(registry);
   AddBinomialCpuKernels(registry);
+  AddTruncatedCpuKernels(registry);
   AddGeneratorCpuKernels(registry);
   AddSampledBoxCpuKernels(registry);
   AddIndexShuffleCpuKernels(registry);

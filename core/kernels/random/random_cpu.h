@@ -32,6 +32,7 @@ void AddMultinomialCpuKernels(KernelRegistry& registry);
 void AddCandidateCpuKernels(KernelRegistry& registry);
 void AddDistributionCpuKernels(KernelRegistry& registry);
 void AddBinomialCpuKernels(KernelRegistry& registry);
+void AddTruncatedCpuKernels(KernelRegistry& registry);
 void AddGeneratorCpuKernels(KernelRegistry& registry);
 void AddSampledBoxCpuKernels(KernelRegistry& registry);
 void AddIndexShuffleCpuKernels(KernelRegistry& registry);

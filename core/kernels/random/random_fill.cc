@@ -15,12 +15,6 @@ namespace {
 
 // --- Numbers from bits --------------------------------------------------------------------------
 
-inline half UnitHalf(uint32_t x) {
-  half one_to_two;
-  one_to_two.bits = static_cast<uint16_t>((15u << 10) | (x & 0x3ffu));
-  return half(static_cast<float>(one_to_two) - 1.0f);
-}
-
 inline bfloat16 UnitBfloat16(uint32_t x) {
   bfloat16 one_to_two;
   one_to_two.bits = static_cast<uint16_t>((127u << 7) | (x & 0x7fu));

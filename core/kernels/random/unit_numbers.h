@@ -7,11 +7,20 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/tensor/small_float.h"
+
 namespace formwork {
 
 /// In [0, 1).
 inline float UnitFloat(uint32_t x) {
   return std::bit_cast<float>((127u << 23) | (x & 0x7fffffu)) - 1.0f;
+}
+
+/// In [0, 1).
+inline half UnitHalf(uint32_t x) {
+  half one_to_two;
+  one_to_two.bits = static_cast<uint16_t>((15u << 10) | (x & 0x3ffu));
+  return half(static_cast<float>(one_to_two) - 1.0f);
 }
 
 /// In [0, 1).

@@ -96,3 +96,38 @@ error("StatefulRandomBinomial", variable([1, 2, 3]), tensor("int64", 1), [2], 1.
       text="dtype of RNG state variable must be int64, not int32")
 error("StatefulRandomBinomial", variable(tensor("int64", [1, 2])), tensor("int64", 1), [2], 1., 0.5,
       text="hilox algorithm, the size of state must be at least 3; got 2")
+
+N = "StatelessParameterizedTruncatedNormal"
+SEED = tensor("int64", [1, 2])
+# Of half a number may fall on either side of what is accepted.
+for dtype in ["float", "double", "half"]:
+  def numbers(values):
+    return tensor(dtype, values)
+
+  # By uniform, normal and exponential numbers, and the same below the mean.
+  for least, largest in [(-1, 1), (-2, 1.5), (-.5, 3), (0, INF), (1.5, INF), (5, 6), (4, 40),
+                         (-INF, 1), (-INF, -2), (-6, -5), (-3, -.5)]:
+    case(N, [20], SEED, numbers(0), numbers(1), numbers(least), numbers(largest))
+  case(N, tensor("int64", [3, 4]), tensor("int32", [7, -1]), numbers(2), numbers(.5), numbers(1),
+       numbers(4))
+  case(N, [5, 2], SEED, numbers([0, 10]), numbers(2), numbers(-1), numbers([1, 12]))
+  case(N, [3, 2, 3], SEED, numbers([[0], [4]]), numbers([1, 2, 3]), numbers(-5), numbers([[[9]]][0]))
+  case(N, tensor("int32", []), SEED, numbers(0), numbers(1), numbers(-1), numbers(1))
+  case(N, [0, 2], SEED, numbers(0), numbers(1), numbers([3, 0]), numbers(1))
+V = [0.0, 1.0, -1.0, 1.0]
+error(N, [2], SEED, [0., 0.], [1., 1., 1.], -1., 1.,
+      text="means, stddevs, minvals, maxvals must have compatible batch dimensions: [2] vs. [3] vs. []")
+error(N, [[2]], SEED, *V, text="Input shape should be a vector, got shape: [1,1]")
+error(N, [-1], SEED, *V, text="Dimension -1 must be >= 0")
+error(N, [2], tensor("int64", [1]), *V, text="seed must have shape [2], not [1]")
+for shape, means in [([3], [0., 1.]), (tensor("int32", []), [1.]), ([2, 3], [[0.], [1.]]), ([3], [0.]),
+                     ([0, 3], [0., 1.]), ([2, 3], tensor("float", []))]:
+  error(N, shape, SEED, means, 1., -1., 1., text="Shape passed in must end with broadcasted shape.")
+for bad in [(0., -1., -1., 1.), (0., 0., -1., 1.), (0., 1., 2., 1.), (0., 1., 1., 1.), (0., 1., -INF, INF),
+            (0., 1., NAN, 1.), (0., NAN, -1., 1.), (0., 1., INF, INF)]:
+  error(N, [2], SEED, *bad, text="Invalid parameters")
+for far in [(INF, 1., -1., 1.), (1e30, 1., 0., 1.), (0., 1., 1e30, 2e30), (NAN, 1., -1., 1.)]:
+  error(N, [2], SEED, *far,
+        text="TruncatedNormal exponential distribution rejection sampler failed to accept a sample.")
+error(N, [2**31 - 1] * 3, SEED, *V, text="")
+error(N, [2**31 - 1] * 2, SEED, *V, text="", code="RESOURCE_EXHAUSTED")
