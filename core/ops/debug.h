@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/ops/attr.h"
 
 namespace formwork {
@@ -25,5 +28,17 @@ struct PrintV2Attrs {
   /// Errors: kInvalidArgument in TensorFlow's words for a stream that it does not know.
   static absl::StatusOr<PrintV2Attrs> FromAttrs(const AttrMap& attrs);
 };
+
+struct ImageSummaryAttrs {
+  int64_t max_images = 3;
+  std::vector<uint8_t> bad_color;  ///< Of pixels that are not finite, channel by channel.
+
+  /// Errors: kInvalidArgument in TensorFlow's words.
+  static absl::StatusOr<ImageSummaryAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+/// `images`: [images, rows, columns, channels]. Errors: kInvalidArgument in TensorFlow's words
+/// unless the tag is a scalar and the images have 1, 3 or 4 channels and are not too large.
+absl::Status CheckImageSummary(absl::Span<const int64_t> tag, absl::Span<const int64_t> images);
 
 }  // namespace formwork

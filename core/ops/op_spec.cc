@@ -1,6 +1,8 @@
 // ParseOpSpec: reads the one-line declarations of core/ops (the grammar stands in op_def.h).
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
@@ -97,6 +99,7 @@ class SpecParser {
   absl::StatusOr<DType> TypeOf(absl::string_view name);
   absl::StatusOr<PartialShape> ShapeValue();
   absl::StatusOr<Tensor> TensorValue();
+  absl::StatusOr<Tensor> ByteVector();
   absl::StatusOr<FuncAttr> Func();
   absl::string_view NumberText();
 
@@ -304,8 +307,24 @@ absl::StatusOr<PartialShape> SpecParser::ShapeValue() {
   return PartialShape::Make(std::get<std::vector<int64_t>>(dims));
 }
 
+absl::StatusOr<Tensor> SpecParser::ByteVector() {
+  std::vector<uint8_t> bytes;
+  do {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t byte, Int());
+    bytes.push_back(static_cast<uint8_t>(byte));
+  } while (Take(","));
+  FORMWORK_RETURN_IF_ERROR(Expect("]"));
+  Tensor value;
+  if (!value.ResetInside(DType::kUint8, Shape({static_cast<int64_t>(bytes.size())}))) {
+    return Error("too long a default");
+  }
+  std::copy(bytes.begin(), bytes.end(), value.mutable_data<uint8_t>());
+  return value;
+}
+
 absl::StatusOr<Tensor> SpecParser::TensorValue() {
   FORMWORK_ASSIGN_OR_RETURN(DType dtype, Type());
+  if (dtype == DType::kUint8 && Take("[")) return ByteVector();
   FORMWORK_RETURN_IF_ERROR(Expect("("));
   Tensor value;
   if (dtype == DType::kBool) {

@@ -52,6 +52,8 @@ def _shape(shape):
 def _tensor(tensor):
   import tensorflow as tf
   value = tf.make_ndarray(tensor)
+  if value.ndim == 1:
+    return "%s[%s]" % (_dtype(tensor.dtype), ", ".join(map(str, value)))
   return "%s(%s)" % (_dtype(tensor.dtype), value.item())
 
 

@@ -366,6 +366,7 @@ void RegisterImageCpuKernels(KernelRegistry& registry) {
   AddImageColorCpuKernels(registry);
   AddCropCpuKernels(registry);
   AddPatchCpuKernels(registry);
+  AddImageSummaryCpuKernel(registry);
   AddGlimpseCpuKernels(registry);
   AddHistogramCpuKernels(registry);
   AddNmsCpuKernels(registry);

@@ -11,6 +11,7 @@ void AddImageFileCpuKernels(KernelRegistry& registry);
 void AddImageColorCpuKernels(KernelRegistry& registry);
 void AddCropCpuKernels(KernelRegistry& registry);
 void AddPatchCpuKernels(KernelRegistry& registry);
+void AddImageSummaryCpuKernel(KernelRegistry& registry);
 void AddGlimpseCpuKernels(KernelRegistry& registry);
 void AddHistogramCpuKernels(KernelRegistry& registry);
 void AddNmsCpuKernels(KernelRegistry& registry);

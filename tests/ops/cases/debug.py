@@ -1,4 +1,4 @@
-from generate import case, error, tensor
+from generate import case, error, tensor, uniform, zeros
 
 INF = float("inf")
 NAN = float("nan")
@@ -52,3 +52,40 @@ case("MergeSummary", [A, [[B, b""]]])
 case("MergeSummary", [b""])
 error("MergeSummary", [A, [B, A]], text="Duplicate tag a found in summary inputs ")
 error("MergeSummary", [A[:-1]], text="Could not parse one of the summary inputs")
+
+I = "ImageSummary"
+
+
+def color(dtype, values):
+  import tensorflow as tf
+  return tf.make_tensor_proto(tensor(dtype, values).array)
+
+
+for channels in [1, 3, 4]:
+  case(I, "a", uniform([2, 3, 5, channels], 0, 256, seed=4, dtype="uint8"))
+  for dtype in ["float", "double", "half"]:
+    case(I, "a", tensor(dtype, uniform([1, 4, 3, channels], 0, 3, seed=5).array))
+    case(I, "a/b", tensor(dtype, uniform([4, 3, 3, channels], -2, 1, seed=6).array))
+    case(I, "a", tensor(dtype, uniform([4, 2, 2, channels], -1, 2, seed=7).array), max_images=1)
+for dtype in ["float", "double", "half"]:
+  case(I, "", tensor(dtype, [1, NAN, 3, INF, -INF, 2, 0, .5], [1, 2, 4, 1]), max_images=9)
+  case(I, "a", tensor(dtype, [1, NAN, 3, 2, 3, 4], [1, 1, 2, 3]), bad_color=color("uint8", [9, 8, 7]))
+  case(I, "a", tensor(dtype, [NAN] * 4, [1, 2, 2, 1]))
+  case(I, "a", tensor(dtype, [0] * 4, [1, 2, 2, 1]))
+case(I, "a", zeros([0, 2, 2, 3]))
+case(I, "a", zeros([1, 1, 1, 3], "uint8"), bad_color=color("uint8", [1]))
+error(I, ["a"], zeros([1, 2, 2, 3]), text="Tags must be a scalar")
+error(I, ["a", "b"], zeros([1, 2, 2, 3]), text="Tags must be a scalar")
+error(I, "a", zeros([2, 2, 3]), text="Tensor must be 4-D with last dim 1, 3, or 4, not [2,2,3]")
+error(I, "a", zeros([1, 2, 2, 2]), text="Tensor must be 4-D with last dim 1, 3, or 4, not [1,2,2,2]")
+error(I, "a", zeros([1, 2**15, 2**14, 0]), text="Tensor must be 4-D with last dim 1, 3, or 4")
+error(I, "a", zeros([0, 2**15, 2**14, 1]), text="Tensor too large for summary [0,32768,16384,1]")
+for shape in [[1, 0, 2, 3], [1, 2, 0, 1]]:
+  error(I, "a", zeros(shape), text="input tensor must have non-zero dims. Found: [1, ")
+error(I, "a", zeros([1, 2, 2, 3]), max_images=2**31, text="max_images must be < 2^31")
+error(I, "a", zeros([1, 2, 2, 3]), bad_color=color("uint8", [1, 2]),
+      text="expected depth <= bad_color.size, got depth = 3, bad_color.size = 2")
+error(I, "a", zeros([1, 2, 2, 3]), bad_color=color("int32", [1, 2, 3]),
+      text="bad_color must be uint8, got int32")
+error(I, "a", zeros([1, 2, 2, 3]), bad_color=color("uint8", 3),
+      text="bad_color must be a vector, got shape []")
