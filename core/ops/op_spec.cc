@@ -307,6 +307,7 @@ absl::StatusOr<PartialShape> SpecParser::ShapeValue() {
   return PartialShape::Make(std::get<std::vector<int64_t>>(dims));
 }
 
+// The rest of `uint8[255, 0]`.
 absl::StatusOr<Tensor> SpecParser::ByteVector() {
   std::vector<uint8_t> bytes;
   do {
