@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
@@ -24,9 +23,10 @@ namespace {
 
 constexpr int kMostTries = 1000;  // For one number.
 
+// The parameters are to blame; TensorFlow calls it an internal error.
 absl::Status NoneAccepted(absl::string_view sampler) {
-  return absl::InternalError(
-      absl::StrCat("TruncatedNormal ", sampler, " rejection sampler failed to accept a sample."));
+  return InvalidArgument("TruncatedNormal ", sampler,
+                         " rejection sampler failed to accept a sample.");
 }
 
 // The numbers of one parameter. `C` computes; each result is rounded to T.

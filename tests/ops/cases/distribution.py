@@ -128,6 +128,7 @@ for bad in [(0., -1., -1., 1.), (0., 0., -1., 1.), (0., 1., 2., 1.), (0., 1., 1.
   error(N, [2], SEED, *bad, text="Invalid parameters")
 for far in [(INF, 1., -1., 1.), (1e30, 1., 0., 1.), (0., 1., 1e30, 2e30), (NAN, 1., -1., 1.)]:
   error(N, [2], SEED, *far,
-        text="TruncatedNormal exponential distribution rejection sampler failed to accept a sample.")
+        text="TruncatedNormal exponential distribution rejection sampler failed to accept a sample.",
+        code="INVALID_ARGUMENT")
 error(N, [2**31 - 1] * 3, SEED, *V, text="")
 error(N, [2**31 - 1] * 2, SEED, *V, text="", code="RESOURCE_EXHAUSTED")
