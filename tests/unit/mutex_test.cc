@@ -48,8 +48,10 @@ TEST_F(MutexTest, ACallThatWouldWaitForItselfIsTold) {
 }
 
 TEST_F(MutexTest, OtherThingsAreNoMutexesAndNoLocks) {
-  const absl::Status status =
-      RunOf("v = VarHandleOp shared_name=\"w\" dtype=float shape=[]\nn = MutexLock(v)\n", "n");
+  const absl::Status status = RunOf(
+      "v = MutableHashTableV2 shared_name=\"w\" key_dtype=string value_dtype=float\n"
+      "n = MutexLock(v)\n",
+      "n");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("not a mutex's"));
   const absl::Status consumed =
