@@ -14,11 +14,11 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "core/base/hash_map.h"
 #include "core/kernels/kernel.h"
 #include "core/tensor/dtype.h"
 
@@ -144,7 +144,7 @@ class CudnnPlans {
 
  private:
   mutable absl::Mutex mutex_;
-  mutable absl::flat_hash_map<Key, std::shared_ptr<const CudnnPlan>> plans_ ABSL_GUARDED_BY(mutex_);
+  mutable HashMap<Key, std::shared_ptr<const CudnnPlan>> plans_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace formwork

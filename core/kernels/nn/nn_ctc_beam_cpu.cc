@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "core/base/hash_map.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
@@ -92,7 +92,7 @@ class Texts {
  private:
   std::vector<Node<T>> nodes_;
   std::vector<int64_t> free_;
-  absl::flat_hash_map<std::pair<int64_t, int64_t>, int64_t> children_;
+  HashMap<std::pair<int64_t, int64_t>, int64_t> children_;
 };
 
 // The likeliest `limit` of the texts that are added, kept as TensorFlow keeps them, so that of few
