@@ -13,20 +13,16 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "gpu/nvml_types.h"
 
 namespace formwork {
 namespace {
 
-// The functions that are used, as NVIDIA's documentation has them: NVML's header is a part of CUDA
-// that is not asked for. Each returns 0 if all is well.
+// The functions that are used. Each returns 0 if all is well.
 struct Nvml {
-  struct Gpu;
-  struct Utilization {
-    unsigned busy, memory_busy;  // Percent of the last sample's time.
-  };
-  struct Memory {
-    unsigned long long all, free, used;  // Bytes.
-  };
+  using Gpu = nvmlDevice_st;
+  using Utilization = nvmlUtilization_st;
+  using Memory = nvmlMemory_st;
   static constexpr int kOfTheChip = 0;  // The one sensor of temperature that there is.
 
   int (*init)();
@@ -117,8 +113,8 @@ class NvmlLoad::Reader {
     Nvml::Utilization utilization{};
     const int error = nvml.utilization(gpu_, &utilization);
     if (error == 0) {
-      load.utilization = utilization.busy / 100.0;
-      load.memory_utilization = utilization.memory_busy / 100.0;
+      load.utilization = utilization.gpu / 100.0;
+      load.memory_utilization = utilization.memory / 100.0;
     }
     Nvml::Memory memory{};
     if (nvml.memory(gpu_, &memory) == 0) {

@@ -3,18 +3,14 @@
 #include <chrono>
 #include <thread>
 
-// As NVIDIA's documentation declares them.
-extern "C" {
+#include "gpu/nvml_types.h"
 
 struct nvmlDevice_st {
   int number;
 };
-struct nvmlUtilization_t {
-  unsigned gpu, memory;
-};
-struct nvmlMemory_t {
-  unsigned long long total, free, used;
-};
+
+// As NVIDIA's documentation declares them.
+extern "C" {
 
 formwork::testing::FakeNvml fake_nvml;
 
@@ -30,13 +26,13 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_st** device)
   *device = fake_nvml.find == 0 ? &only : nullptr;
   return fake_nvml.find;
 }
-int nvmlDeviceGetUtilizationRates(nvmlDevice_st* /*device*/, nvmlUtilization_t* utilization) {
+int nvmlDeviceGetUtilizationRates(nvmlDevice_st* /*device*/, nvmlUtilization_st* utilization) {
   ++fake_nvml.readings;
   while (fake_nvml.hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   *utilization = {fake_nvml.percent, fake_nvml.percent - 1};
   return fake_nvml.utilization;
 }
-int nvmlDeviceGetMemoryInfo(nvmlDevice_st* /*device*/, nvmlMemory_t* memory) {
+int nvmlDeviceGetMemoryInfo(nvmlDevice_st* /*device*/, nvmlMemory_st* memory) {
   *memory = {1000, 300, 700};
   return fake_nvml.memory;
 }

@@ -93,6 +93,7 @@ ELSEWHERE = {
         UnwrapDatasetVariant WrapDatasetVariant""",
     "test_python_functions.py has from_generator": "GeneratorDataset",
     "test_gradients.py": "SymbolicGradient",
+    "tests/unit/mutex_test.cc": "ConsumeMutexLock MutexLock MutexV2",
     "no function of TensorFlow's makes it on the CPU, or its result is no case's": """
         AssertCardinalityDataset RaggedTensorToVariantGradient RngSkip StatelessRandomGetAlg
         TensorListPushBackBatch""",
