@@ -7,7 +7,7 @@ namespace formwork {
 namespace {
 
 absl::StatusOr<ResourceType> TypeOfMutex(const AttrMap&) {
-  return ResourceType{&kMutexKind, {{DType::kBool, Shape()}}};
+  return ResourceType{&kMutexKind, {{DType::kBool, *PartialShape::Make({})}}};
 }
 
 }  // namespace
