@@ -75,8 +75,8 @@ void FuseGates(Graph& graph, const PassContext& context);
 /// Makes one node (_MklLayerNorm) of what normalises the last dimension of floats and has no other
 /// readers, in bodies too. The nodes that they were are left for Prune.
 void FuseLayerNorms(Graph& graph, const PassContext& context);
-/// Makes one node (_Attention) of two products of stacks of matrices with a softmax between them, of
-/// what scales and masks the scores, and of Transposes around them, where no one else reads the
+/// Makes one node (_Attention) of two products of stacks of matrices with a softmax between them,
+/// of what scales and masks the scores, and of Transposes around them, where no one else reads the
 /// parts and the device has a kernel for that, in bodies too. The nodes that they were are left for
 /// Prune.
 void FuseAttention(Graph& graph, const PassContext& context);
