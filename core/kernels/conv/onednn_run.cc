@@ -204,9 +204,8 @@ char* MutableAt(Tensor* tensor, int64_t offset) {
          offset * static_cast<int64_t>(DTypeSize(tensor->dtype()));
 }
 
-absl::Status NotForOnednn(const OnednnConvShape& shape) {
-  return Unimplemented("oneDNN convolution of ", DTypeName(shape.dtype));
-}
+// Without a message, which would be allocated in each call: nobody reads it.
+absl::Status NotForOnednn() { return {absl::StatusCode::kUnimplemented, ""}; }
 
 }  // namespace
 
@@ -224,7 +223,7 @@ bool HasLongImages(const OnednnConvShape& shape) {
 absl::Status OnednnForward(const OnednnConvShape& shape, const Tensor& input, const Tensor& filter,
                            const EpilogueOperands& epilogue, PackedFilterMemo& memo, bool keep,
                            Allocator& allocator, Tensor* output) {
-  if (!IsForOnednn(shape)) return NotForOnednn(shape);
+  if (!IsForOnednn(shape)) return NotForOnednn();
   const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/true);
   Epilogue steps = epilogue.steps;
   steps.scale = false;  // It is in the filter.
@@ -253,14 +252,14 @@ absl::Status OnednnForward(const OnednnConvShape& shape, const Tensor& input, co
 absl::Status OnednnInputGradient(const OnednnConvShape& shape, const Tensor& filter,
                                  const Tensor& out_backprop, Allocator& allocator,
                                  Tensor* in_backprop) {
-  if (!IsForOnednn(shape)) return NotForOnednn(shape);
+  if (!IsForOnednn(shape)) return NotForOnednn();
   const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/false);
   const bool whole_images = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
     return piece.shape.axes()[0] == shape.axes()[0];
   });
   // Shares are added as floats.
   if (!whole_images && shape.dtype != DType::kFloat) {
-    return NotForOnednn(shape);
+    return NotForOnednn();
   }
   FORMWORK_ASSIGN_OR_RETURN(const auto compiled,
                             CompilePieces(pieces, ConvDirection::kInputGradient));
@@ -292,7 +291,7 @@ absl::Status OnednnInputGradient(const OnednnConvShape& shape, const Tensor& fil
 absl::Status OnednnFilterGradient(const OnednnConvShape& shape, const Tensor& input,
                                   const Tensor& out_backprop, Allocator& allocator,
                                   Tensor* filter_backprop) {
-  if (!IsForOnednn(shape)) return NotForOnednn(shape);
+  if (!IsForOnednn(shape)) return NotForOnednn();
   const std::vector<Piece> pieces = Split(shape, /*one_by_rows=*/false);
   FORMWORK_ASSIGN_OR_RETURN(const auto compiled,
                             CompilePieces(pieces, ConvDirection::kFilterGradient));

@@ -1,8 +1,11 @@
 #pragma once
 
-// What the CTC decoders have in common.
+// What CTC's loss and its decoders have in common.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +13,18 @@
 #include "core/ops/ctc.h"
 
 namespace formwork {
+
+/// Of what cannot be, the logarithm of how likely it is.
+template <typename T>
+inline constexpr T kNever = -std::numeric_limits<T>::infinity();
+
+/// log(exp(a) + exp(b)).
+template <typename T>
+T LogOfSum(T a, T b) {
+  if (a == kNever<T>) return b;
+  if (b == kNever<T>) return a;
+  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+}
 
 using CtcSequences = std::vector<std::vector<int64_t>>;  ///< For each of the batch.
 

@@ -17,16 +17,6 @@
 namespace formwork {
 namespace {
 
-template <typename T>
-constexpr T kNever = -std::numeric_limits<T>::infinity();  // Of a logarithm.
-
-template <typename T>
-T LogOfSum(T a, T b) {
-  if (a == kNever<T>) return b;
-  if (b == kNever<T>) return a;
-  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
-}
-
 // How likely a text is by paths that end with a blank, by those that end with its last label, and
 // by both.
 template <typename T>

@@ -74,16 +74,6 @@ absl::StatusOr<Labels> WithBlanks(const Labels& labels, int64_t b, int64_t class
   return with;
 }
 
-template <typename T>
-constexpr T kNever = -std::numeric_limits<T>::infinity();  // Of a logarithm.
-
-template <typename T>
-T LogOfSum(T a, T b) {
-  if (a == kNever<T>) return b;
-  if (b == kNever<T>) return a;
-  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
-}
-
 // How likely paths through the labels are, by their first t + 1 steps (forward: step t included)
 // or by those after t. The last step's rows of `log_y`, [steps, classes], are not read backward.
 template <typename T>
