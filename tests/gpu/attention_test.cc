@@ -7,18 +7,15 @@
 #include "core/ops/register_ops.h"
 #include "core/tensor/small_float.h"
 #include "gpu/cudnn.h"
-#include "gpu/gpu.h"
-#include "tests/unit/engine_fixture.h"
+#include "tests/gpu/cuda_engine.h"
 
 namespace formwork::testing {
 namespace {
 
 constexpr int64_t kBatch = 2, kHeads = 4, kQueries = 100, kKeys = 77, kSize = 64;
 
-class GpuAttentionTest : public EngineTest {
+class GpuAttentionTest : public CudaEngineTest {
  protected:
-  void TearDown() override { engine_.reset(); }
-
   // Heads behind the rows, as Keras has them.
   Tensor Attend() {
     absl::StatusOr<Registered> made =
@@ -53,8 +50,6 @@ class GpuAttentionTest : public EngineTest {
     }
     return TensorOf<bfloat16>(ShapeOf(rows), values);
   }
-
-  std::unique_ptr<Device> device_;
 };
 
 TEST_F(GpuAttentionTest, IsForCudnn) {
@@ -69,23 +64,16 @@ TEST_F(GpuAttentionTest, IsForCudnn) {
 }
 
 TEST_F(GpuAttentionTest, GivesWhatTheCpuDoes) {
-  absl::StatusOr<std::unique_ptr<Device>> device = NewCudaDevice(0);
-  if (!device.ok()) GTEST_SKIP() << device.status();
-  device_ = *std::move(device);
+  if (!StartOnGpu()) return;
+  const Tensor got = Attend();
+  for (const auto& [op, nodes] : engine_->Stats().fallbacks) ADD_FAILURE() << op << " on the host";
   Start(EngineOptions());
   const Tensor wanted = Attend();
-  engine_.reset();
-  EngineOptions options;
-  options.device = device_.get();
-  options.register_device_kernels = &RegisterCudaKernels;
-  Start(options);
-  const Tensor got = Attend();
   ASSERT_EQ(got.shape(), wanted.shape());
   for (int64_t i = 0; i < wanted.num_elements(); ++i) {
     const float want = static_cast<float>(wanted.data<bfloat16>()[i]);
     ASSERT_NEAR(static_cast<float>(got.data<bfloat16>()[i]), want, 0.02 + std::abs(want) / 50) << i;
   }
-  for (const auto& [op, nodes] : engine_->Stats().fallbacks) ADD_FAILURE() << op << " on the host";
 }
 
 }  // namespace

@@ -7,8 +7,7 @@
 
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/ops/register_ops.h"
-#include "gpu/gpu.h"
-#include "tests/unit/engine_fixture.h"
+#include "tests/gpu/cuda_engine.h"
 
 namespace formwork::testing {
 namespace {
@@ -43,11 +42,11 @@ constexpr const char* kOfOpenOrder[] = {"CropAndResizeGradBoxes",
                                         "UnsortedSegmentProd",
                                         "UnsortedSegmentSum"};
 
-class DeterminismTest : public EngineTest {
+class DeterminismTest : public CudaEngineTest {
  protected:
   void SetUp() override { RequireDeterminism(true); }
   void TearDown() override {
-    engine_.reset();
+    CudaEngineTest::TearDown();
     RequireDeterminism(false);
   }
   static std::vector<std::string> GpuKernels() {
@@ -57,8 +56,6 @@ class DeterminismTest : public EngineTest {
     RegisterCudaKernels(kernels);
     return kernels.Names();
   }
-
-  std::unique_ptr<Device> device_;
 };
 
 TEST_F(DeterminismTest, OpsOfOpenOrderAreTheHosts) {
@@ -81,14 +78,7 @@ TEST_F(DeterminismTest, OpsOfOpenOrderAreTheHosts) {
 // Many rows for each element, some of them large: another order would give other bits. With a
 // product whose sums are worth being split.
 TEST_F(DeterminismTest, AGpuGivesTheSameBitsEachTime) {
-  absl::StatusOr<std::unique_ptr<Device>> device = NewCudaDevice(0);
-  if (!device.ok()) GTEST_SKIP() << device.status();
-  device_ = *std::move(device);
-  EngineOptions options;
-  options.device = device_.get();
-  options.register_device_kernels = &RegisterCudaKernels;
-  options.max_captured_bytes = size_t{1} << 30;
-  Start(options);
+  if (!StartOnGpu()) return;
   constexpr int64_t kRows = 20'000, kColumns = 64, kPlaces = 7;
   const Shape places({kPlaces, kColumns});
   ASSERT_OK(

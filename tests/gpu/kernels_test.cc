@@ -9,27 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ops/register_ops.h"
-#include "gpu/gpu.h"
+#include "tests/gpu/cuda_engine.h"
 #include "tests/support/op_case.h"
-#include "tests/unit/engine_fixture.h"
 #include "tests/unit/gpu_cases.h"
 
 namespace formwork::testing {
 namespace {
 
-class GpuOpCaseTest : public EngineTest {
+class GpuOpCaseTest : public CudaEngineTest {
  protected:
-  void SetUp() override {
-    absl::StatusOr<std::unique_ptr<Device>> device = NewCudaDevice(0);
-    if (!device.ok()) GTEST_SKIP() << device.status();
-    device_ = *std::move(device);
-    EngineOptions options;
-    options.device = device_.get();
-    options.register_device_kernels = &RegisterCudaKernels;
-    options.max_captured_bytes = size_t{1} << 30;
-    Start(options);
-  }
-  void TearDown() override { engine_.reset(); }
+  void SetUp() override { StartOnGpu(); }
 
   // The case as a function of its inputs: what it returned is compared with TensorFlow's results.
   absl::Status RunCase(const OpCase& op_case, const OpDef& op) {
@@ -69,8 +58,6 @@ class GpuOpCaseTest : public EngineTest {
       return input.dtype == DType::kResource || input.dtype == DType::kString;
     });
   }
-
-  std::unique_ptr<Device> device_;
 };
 
 TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
