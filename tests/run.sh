@@ -20,6 +20,13 @@ started=$(date +%s)
 step() { printf '\n== %s (%d s)\n' "$1" $(($(date +%s) - started)); }
 failed=()
 attempt() { "$@" || failed+=("$*"); }
+# What runs in the background: its output, once it has ended, and its status.
+ended() {  # PID LOG
+  local rc=0
+  wait "$1" || rc=$?
+  cat "$2"
+  return "$rc"
+}
 
 step "Installing packages"
 bash deploy/setup.sh --tests
@@ -76,8 +83,7 @@ build/venv/bin/python -m pytest -q --durations=5 tests/e2e >build/e2e.log 2>&1 &
 e2e=$!
 attempt build/venv/bin/python -m pytest -q --durations=5 tests/layering_test.py tests/python
 step "The tests end to end"
-end_to_end() { local rc=0; wait "$e2e" || rc=$?; cat build/e2e.log; return "$rc"; }
-attempt end_to_end
+attempt ended "$e2e" build/e2e.log
 
 if [ "$mode" != --fast ]; then
   step "Waiting for asan"
@@ -91,37 +97,43 @@ if [ "$mode" != --fast ]; then
   long+=':EngineTimelineTest.ATenMillionIterationsLongLoopHasABoundedOne:TrainingTest.LargeVariablesStepAlike'
   long+=':EngineSuspensionTest.ALoopMakesRoomAndThenEndsAsItWould:FunctionStateTest.PathsThatMultiplyAreRefused'
   long+=':EngineSuspensionTest.LoopsThatTakeTurnsGiveWhatEachGivesAlone:ExecutionTest.CallsNestAsDeepAsThereIsMemory'
-  long+=':DatasetTest.ABatchOrABufferWithoutEndIsRefused'
+  long+=':DatasetTest.ABatchOrABufferWithoutEndIsRefused:EngineMemoryTest.AFewBytesCannotAskForManyValues'
+  long+=':ImportTest.DeepNestsAreTaken:EngineSuspensionTest.TenThousandThatWaitForAVariableAreCancelledSoon'
+  long+=':VariableKernels.AChangeForWhoseCopyThereIsNoMemoryIsMadeInPlace:RadixSortTest/*'
+  long+=':Metrics.StaySmallAndUsefulWhateverNamesClientsMakeUp:OperandTest.RunsAreThoseOfTheBroadcastOperand'
   if [ "$mode" = --slow ]; then
     attempt "${asan_tests[@]}"
   else
-    FORMWORK_HISTORIES=300 GTEST_FILTER="-$long" attempt "${asan_tests[@]}"
+    FORMWORK_HISTORIES=100 GTEST_FILTER="-$long" attempt "${asan_tests[@]}"
   fi
   fuzz() {  # FUZZER SECONDS OPTIONS...
     local corpus=build/fuzz-corpus/$1 time=(-max_total_time="$2" -seed=1)
     # The same start each time, so that what it finds is of the change; --slow goes elsewhere.
     [ "$mode" != --slow ] || time=(-max_total_time="${slow_seconds:-600}")
     rm -rf "$corpus" && mkdir -p "$corpus"
-    attempt "build/asan/bin/$1" "${time[@]}" -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
+    "build/asan/bin/$1" "${time[@]}" -rss_limit_mb=4096 -timeout=20 -print_final_stats=1 \
       -print_funcs=0 -verbosity=0 "$corpus" "${@:3}"
   }
-  step "Fuzzing the importer"
-  fuzz import_fuzzer 60 tests/fuzz/seeds
+  step "Fuzzing the importer meanwhile"
+  fuzz import_fuzzer 60 tests/fuzz/seeds >build/import_fuzzer.log 2>&1 &
+  importer=$!
   step "Fuzzing the ops"
   # A call is drawn from some hundred bytes; where they have ended all is zeros.
   ops=(op_fuzzer 30 -len_control=0 -max_len=256 -malloc_limit_mb=1024)
   if [ "$mode" = --slow ]; then
     for family in $(build/dev/bin/formwork_draw_ops --families); do
       echo "$family"
-      slow_seconds=15 FORMWORK_FUZZ_FAMILY=$family fuzz "${ops[@]}"
+      slow_seconds=15 FORMWORK_FUZZ_FAMILY=$family attempt fuzz "${ops[@]}"
     done
   else
-    fuzz "${ops[@]}"
+    attempt fuzz "${ops[@]}"
   fi
   # What is edited is short; a long input is damaged in many places, of which one is found.
   step "Fuzzing the readers of checkpoints and data directories"
-  fuzz checkpoint_fuzzer 15 -len_control=0 -max_len=64
-  fuzz store_fuzzer 15 -len_control=0 -max_len=32 -entropic=0
+  attempt fuzz checkpoint_fuzzer 15 -len_control=0 -max_len=64
+  attempt fuzz store_fuzzer 15 -len_control=0 -max_len=32 -entropic=0
+  step "The importer"
+  attempt ended "$importer" build/import_fuzzer.log
 fi
 
 if [ "$mode" = --slow ]; then
