@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,22 +27,21 @@ namespace {
 constexpr uint32_t kValue = 1, kTag = 1, kImage = 4;
 constexpr uint32_t kHeight = 1, kWidth = 2, kColorspace = 3, kEncoded = 4;
 
+// What elements are compared and rounded as.
+template <typename T>
+using Number = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
 // What is no byte is the nearest one.
 template <typename T>
 uint8_t ByteOf(T value) {
-  const auto x = static_cast<float>(value);
-  return x > 0 ? static_cast<uint8_t>(std::min(x, 255.0f)) : 0;
+  const auto x = static_cast<Number<T>>(value);
+  return x > 0 ? static_cast<uint8_t>(std::min<Number<T>>(x, 255)) : 0;
 }
 
 template <typename T>
 bool IsFinite(const T* pixel, int64_t channels) {
   return std::all_of(pixel, pixel + channels,
-                     [](T x) { return std::isfinite(static_cast<double>(static_cast<float>(x))); });
-}
-
-template <>
-bool IsFinite(const double* pixel, int64_t channels) {
-  return std::all_of(pixel, pixel + channels, [](double x) { return std::isfinite(x); });
+                     [](T x) { return std::isfinite(static_cast<Number<T>>(x)); });
 }
 
 // Numbers to bytes: from 0 to the largest one, or, where some are negative, to both sides of 128.
