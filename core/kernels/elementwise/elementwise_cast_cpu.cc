@@ -86,7 +86,8 @@ void EncodeBlock(const void* in, void* out, int64_t n) {
   }
 }
 
-// Sub-byte integers have a byte each; what does not fit is cut off.
+// Sub-byte integers have a byte each, of whose upper bits clients make what they like (NumPy has
+// zeros there also of what is negative); what does not fit is cut off.
 template <int kBits>
 void CutSigned(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -127,9 +128,9 @@ Detour DetourOf(DType dtype) {
     case DType::kFloat8E4m3fn:
       return {DType::kFloat, DecodeBlock<E4m3fn>, EncodeBlock<E4m3fn>};
     case DType::kInt4:
-      return {DType::kInt8, nullptr, CutSigned<4>};
+      return {DType::kInt8, CutSigned<4>, CutSigned<4>};
     case DType::kUint4:
-      return {DType::kUint8, nullptr, CutUnsigned<4>};
+      return {DType::kUint8, CutUnsigned<4>, CutUnsigned<4>};
     default:
       return {dtype, nullptr, nullptr};
   }
