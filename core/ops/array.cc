@@ -87,6 +87,14 @@ void RegisterArrayOps(OpRegistry& registry) {
       "T); T: type; Tblock_shape: indextype = int32; Tcrops: indextype = int32",
       {.shape_fn = array_shapes::BatchToSpaceNd});
   registry.Add(
+      "SpaceToBatch(input: T, paddings: host Tpaddings) -> (output: T); T: type; Tpaddings: "
+      "indextype = int32; block_size: int >= 2",
+      {.shape_fn = array_shapes::SpaceToBatchNd, .sized_by_value = true});
+  registry.Add(
+      "BatchToSpace(input: T, crops: host Tidx) -> (output: T); T: type; block_size: int >= 2; "
+      "Tidx: indextype = int32",
+      {.shape_fn = array_shapes::BatchToSpaceNd});
+  registry.Add(
       "SplitV(value: T, size_splits: host Tlen, split_dim: host int32) -> (output: num_split*T); "
       "num_split: int >= 1; T: type; Tlen: {int8, int32, int64} = int64",
       {.shape_fn = array_shapes::SplitV});
@@ -115,6 +123,10 @@ void RegisterArrayOps(OpRegistry& registry) {
       "Range(start: host Tidx, limit: host Tidx, delta: host Tidx) -> (output: Tidx); Tidx: "
       "{floattype, int8, int16, int32, int64, uint16, uint32, uint64} = int32",
       {.shape_fn = array_shapes::Range, .sized_by_value = true});
+  registry.Add(
+      "LinSpace(start: host T, stop: host T, num: host Tidx) -> (output: host T); T: floattype; "
+      "Tidx: indextype = int32",
+      {.shape_fn = array_shapes::LinSpace, .sized_by_value = true});
   registry.Add(
       "Slice(input: T, begin: host Index, size: host Index) -> (output: T); T: type; Index: "
       "indextype",

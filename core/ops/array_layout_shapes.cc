@@ -33,13 +33,21 @@ absl::Status PaddedShape(InferenceContext& c, PreparePadding prepare) {
 // `input` has a known rank, the blocks and margins need not be known.
 template <typename Prepare>
 absl::Status BlockShape(InferenceContext& c, Prepare prepare) {
-  const PartialShape& input = c.input(0);
+  const bool square = c.num_inputs() == 2;
+  const PartialShape input = square ? shapes::OrOfRank(c.input(0), 4) : c.input(0);
+  const Tensor* const margins = c.constant(c.num_inputs() - 1);
+  Tensor block;
+  if (square) {
+    FORMWORK_RETURN_IF_ERROR(CheckImages(input.dims()));
+    FORMWORK_ASSIGN_OR_RETURN(block, SquareBlock(c.attrs()));
+  } else if (c.constant(1) != nullptr) {
+    block = *c.constant(1);
+  }
   if (!input.known_rank()) return absl::OkStatus();
-  if (c.constant(1) == nullptr || c.constant(2) == nullptr) {
+  if ((!square && c.constant(1) == nullptr) || margins == nullptr) {
     return SetOutput(c, 0, Dims(static_cast<size_t>(input.rank()), -1));
   }
-  FORMWORK_ASSIGN_OR_RETURN(const BlocksGeometry blocks,
-                            prepare(input.dims(), *c.constant(1), *c.constant(2)));
+  FORMWORK_ASSIGN_OR_RETURN(const BlocksGeometry blocks, prepare(input.dims(), block, *margins));
   return SetOutput(c, 0, blocks.output);
 }
 

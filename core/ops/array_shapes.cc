@@ -227,6 +227,13 @@ absl::Status Range(InferenceContext& c) {
   return SetOutput(c, 0, {n});
 }
 
+absl::Status LinSpace(InferenceContext& c) {
+  const auto scalar = [&](int i) { return shapes::OrOfRank(c.input(i), 0); };
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t n,
+                            PrepareLinSpace(scalar(0).dims(), scalar(1).dims(), c.constant(2)));
+  return SetOutput(c, 0, {n});
+}
+
 absl::Status Tile(InferenceContext& c) {
   const PartialShape& input = c.input(0);
   if (!input.known_rank()) {

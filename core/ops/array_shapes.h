@@ -20,6 +20,7 @@ absl::Status SplitV(InferenceContext& c);
 absl::Status ConcatOffset(InferenceContext& c);
 absl::Status Fill(InferenceContext& c);
 absl::Status Range(InferenceContext& c);
+absl::Status LinSpace(InferenceContext& c);
 absl::Status Tile(InferenceContext& c);
 absl::Status BroadcastTo(InferenceContext& c);
 absl::Status BroadcastGradientArgs(InferenceContext& c);
@@ -32,6 +33,7 @@ absl::Status ReverseV2(InferenceContext& c);
 absl::Status ReverseSequence(InferenceContext& c);
 absl::Status Slice(InferenceContext& c);
 absl::Status StridedSlice(InferenceContext& c);
+/// SpaceToBatchND, and SpaceToBatch, whose blocks are an attr.
 absl::Status SpaceToBatchNd(InferenceContext& c);
 absl::Status BatchToSpaceNd(InferenceContext& c);
 absl::Status SpaceToDepth(InferenceContext& c);

@@ -116,7 +116,7 @@ absl::Status InferForward(InferenceContext& c) {
                                               .variance = variance.dims()}));
   c.set_output(0, x);
   for (int i = 1; i <= 4; ++i) c.set_output(i, PartialShape::Trusted({geometry.channels}));
-  c.set_output(5, UnusedShape(IsOfOnednn(attrs, c.input_dtype(0))));
+  if (c.num_outputs() > 5) c.set_output(5, UnusedShape(IsOfOnednn(attrs, c.input_dtype(0))));
   return absl::OkStatus();
 }
 
@@ -144,6 +144,31 @@ absl::Status InferGradient(InferenceContext& c) {
 }  // namespace
 
 void RegisterBatchNormOps(OpRegistry& registry) {
+  registry.Add(
+      "FusedBatchNorm(x: T, scale: T, offset: T, mean: T, variance: T) -> (y: T, batch_mean: T, "
+      "batch_variance: T, reserve_space_1: T, reserve_space_2: T); T: {float}; epsilon: float = "
+      "9.999999747378752e-05; exponential_avg_factor: float = 1.0; data_format: {\"NHWC\", "
+      "\"NCHW\"} = \"NHWC\"; is_training: bool = true",
+      {.shape_fn = InferForward});
+  registry.Add(
+      "FusedBatchNormGrad(y_backprop: T, x: T, scale: T, reserve_space_1: T, reserve_space_2: T) "
+      "-> (x_backprop: T, scale_backprop: T, offset_backprop: T, reserve_space_3: T, "
+      "reserve_space_4: T); T: {float}; epsilon: float = 9.999999747378752e-05; data_format: "
+      "{\"NHWC\", \"NCHW\"} = \"NHWC\"; is_training: bool = true",
+      {.shape_fn = InferGradient});
+  registry.Add(
+      "FusedBatchNormV2(x: T, scale: U, offset: U, mean: U, variance: U) -> (y: T, batch_mean: U, "
+      "batch_variance: U, reserve_space_1: U, reserve_space_2: U); T: {half, bfloat16, float}; U: "
+      "{float}; epsilon: float = 9.999999747378752e-05; exponential_avg_factor: float = 1.0; "
+      "data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; is_training: bool = true",
+      {.shape_fn = InferForward});
+  registry.Add(
+      "FusedBatchNormGradV2(y_backprop: T, x: T, scale: float, reserve_space_1: U, "
+      "reserve_space_2: U) -> (x_backprop: T, scale_backprop: U, offset_backprop: U, "
+      "reserve_space_3: U, reserve_space_4: U); T: {half, bfloat16, float}; U: {float}; epsilon: "
+      "float = 9.999999747378752e-05; data_format: {\"NHWC\", \"NCHW\"} = \"NHWC\"; "
+      "is_training: bool = true",
+      {.shape_fn = InferGradient});
   registry.Add(
       "FusedBatchNormV3(x: T, scale: U, offset: U, mean: U, variance: U) -> (y: T, "
       "batch_mean: U, batch_variance: U, reserve_space_1: U, reserve_space_2: U, "

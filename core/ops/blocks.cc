@@ -47,16 +47,24 @@ absl::StatusOr<BlocksGeometry> ReadBlocks(absl::Span<const int64_t> input,
   return blocks;
 }
 
-absl::Status CheckRank4(absl::Span<const int64_t> input) {
-  if (input.size() == 4) return absl::OkStatus();
-  return InvalidArgument("Input rank should be: 4 instead of: ", input.size());
-}
-
 // False where it is known to leave a remainder.
 bool MayDivide(int64_t dim, int64_t by) { return dim < 0 || dim % by == 0; }
 int64_t Divided(int64_t dim, int64_t by) { return dim < 0 ? -1 : dim / by; }
 
 }  // namespace
+
+absl::Status CheckImages(absl::Span<const int64_t> input) {
+  if (input.size() == 4) return absl::OkStatus();
+  return InvalidArgument("Input rank should be: 4 instead of: ", input.size());
+}
+
+absl::StatusOr<Tensor> SquareBlock(const AttrMap& attrs) {
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t size, attrs.Get<int64_t>("block_size"));
+  Tensor block;
+  block.ResetInside(DType::kInt64, Shape{2});
+  for (int64_t& each : block.mutable_span<int64_t>()) each = size;
+  return block;
+}
 
 absl::StatusOr<BlocksGeometry> PrepareSpaceToBatch(absl::Span<const int64_t> input,
                                                    const Tensor& block_shape,
@@ -118,7 +126,7 @@ absl::StatusOr<DepthAttrs> DepthAttrs::FromAttrs(const AttrMap& attrs) {
 }
 
 absl::StatusOr<Dims> PrepareSpaceToDepth(const DepthAttrs& attrs, absl::Span<const int64_t> input) {
-  FORMWORK_RETURN_IF_ERROR(CheckRank4(input));
+  FORMWORK_RETURN_IF_ERROR(CheckImages(input));
   const int64_t height = input[attrs.rows()], width = input[attrs.cols()];
   if (!MayDivide(height, attrs.block) || !MayDivide(width, attrs.block)) {
     return InvalidArgument("Image width ", width, " and height ", height,
@@ -135,7 +143,7 @@ absl::StatusOr<Dims> PrepareSpaceToDepth(const DepthAttrs& attrs, absl::Span<con
 }
 
 absl::StatusOr<Dims> PrepareDepthToSpace(const DepthAttrs& attrs, absl::Span<const int64_t> input) {
-  FORMWORK_RETURN_IF_ERROR(CheckRank4(input));
+  FORMWORK_RETURN_IF_ERROR(CheckImages(input));
   const int64_t square = attrs.block * attrs.block;
   if (!MayDivide(input[attrs.channels()], square)) {
     return InvalidArgument("Input depth dimension ", input[attrs.channels()],

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
@@ -13,7 +14,7 @@
 
 namespace formwork {
 
-// --- SpaceToBatchND, BatchToSpaceND -------------------------------------------------------------
+// --- SpaceToBatchND, BatchToSpaceND, SpaceToBatch, BatchToSpace ----------------------------------
 
 /// For each spatial dimension its block and what is added, or cropped, on both sides.
 struct BlocksGeometry {
@@ -30,6 +31,12 @@ absl::StatusOr<BlocksGeometry> PrepareSpaceToBatch(absl::Span<const int64_t> inp
                                                    const Tensor& paddings);
 absl::StatusOr<BlocksGeometry> PrepareBatchToSpace(absl::Span<const int64_t> input,
                                                    const Tensor& block_shape, const Tensor& crops);
+
+/// Of SpaceToBatch and BatchToSpace: attr block_size as a block_shape.
+absl::StatusOr<Tensor> SquareBlock(const AttrMap& attrs);
+
+/// Errors: kInvalidArgument in TensorFlow's words if the rank is not 4.
+absl::Status CheckImages(absl::Span<const int64_t> input);
 
 // --- SpaceToDepth, DepthToSpace -----------------------------------------------------------------
 

@@ -94,6 +94,12 @@ absl::Status CheckClip(absl::Span<const int64_t> t, absl::Span<const int64_t> lo
   return absl::OkStatus();
 }
 
+absl::Status CheckApproximateEqual(absl::Span<const int64_t> x, absl::Span<const int64_t> y) {
+  if (MayBeEqual(x, y)) return absl::OkStatus();
+  return InvalidArgument("x and y must be of the same shape. x shape: ", DimsText(x),
+                         ". y shape: ", DimsText(y));
+}
+
 absl::Status CheckGradient(absl::string_view op, absl::Span<const int64_t> a,
                            absl::Span<const int64_t> b) {
   if (MayBeEqual(a, b)) return absl::OkStatus();
@@ -181,6 +187,20 @@ absl::Status GradientShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status ApproximateEqualShape(InferenceContext& c) {
+  if (c.input(0).known_rank() && c.input(1).known_rank()) {
+    FORMWORK_RETURN_IF_ERROR(CheckApproximateEqual(c.input(0).dims(), c.input(1).dims()));
+  }
+  return GradientShape(c);
+}
+
+absl::Status AccumulateShape(InferenceContext& c) {
+  FORMWORK_RETURN_IF_ERROR(AddNShape(c));
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, c.attrs().Get<PartialShape>("shape"));
+  c.set_output(0, c.outputs()[0].Merge(shape).value_or(c.outputs()[0]));
+  return absl::OkStatus();
+}
+
 constexpr OpTraits kUnary{.shape_fn = shapes::SameAsFirstInput};
 constexpr OpTraits kBroadcast{.shape_fn = shapes::Broadcast};
 constexpr OpTraits kCommutative{.shape_fn = shapes::Broadcast, .commutative = true};
@@ -211,6 +231,8 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add("Equal(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true",
                kEquality);
   registry.Add("AddN(inputs: N*T) -> (sum: T); N: int >= 1; T: {numbertype, variant}", kSum);
+  registry.Add("AccumulateNV2(inputs: N*T) -> (sum: T); N: int >= 1; T: numbertype; shape: shape",
+               {.shape_fn = AccumulateShape});
   registry.Add("Square(x: T) -> (y: T); T: {realnumbertype, complextype}", kUnary);
   registry.Add("Rsqrt(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("GreaterEqual(x: T, y: T) -> (z: bool); T: realnumbertype", kBroadcast);
@@ -289,6 +311,9 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add("Expm1(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("Tan(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("ReciprocalGrad(y: T, dy: T) -> (z: T); T: {floattype, complextype}", kGradient);
+  registry.Add("Inv(x: T) -> (y: T); T: {floattype, complextype, int8, int16, int32, int64}",
+               kUnary);
+  registry.Add("InvGrad(y: T, dy: T) -> (z: T); T: {floattype, complextype}", kGradient);
   registry.Add("BitwiseOr(x: T, y: T) -> (z: T); T: integertype", kCommutative);
   registry.Add("BitwiseXor(x: T, y: T) -> (z: T); T: integertype", kCommutative);
   registry.Add("Xdivy(x: T, y: T) -> (z: T); T: {floattype, complextype}", kBroadcast);
@@ -331,6 +356,11 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add("Div(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kBroadcast);
   registry.Add("TruncateDiv(x: T, y: T) -> (z: T); T: {realnumbertype, complextype}", kBroadcast);
   registry.Add("TruncateMod(x: T, y: T) -> (z: T); T: {floattype, int32, int64}", kBroadcast);
+  registry.Add("Mod(x: T, y: T) -> (z: T); T: {floattype, int32, int64, half}", kBroadcast);
+  registry.Add(
+      "ApproximateEqual(x: T, y: T) -> (z: bool); T: numbertype; tolerance: float = "
+      "9.999999747378752e-06",
+      {.shape_fn = ApproximateEqualShape, .commutative = true});
   registry.Add("Invert(x: T) -> (y: T); T: integertype", kUnary);
   registry.Add("PopulationCount(x: T) -> (y: uint8); T: integertype", kUnary);
   for (const char* name : {"Dawsn", "Expint", "FresnelCos", "FresnelSin", "Spence"}) {

@@ -48,6 +48,9 @@ absl::StatusOr<Dims> PrepareBetainc(absl::Span<const int64_t> a, absl::Span<cons
 absl::Status CheckClip(absl::Span<const int64_t> t, absl::Span<const int64_t> low,
                        absl::Span<const int64_t> high);
 
+/// Errors: kInvalidArgument in TensorFlow's words if the shapes differ.
+absl::Status CheckApproximateEqual(absl::Span<const int64_t> x, absl::Span<const int64_t> y);
+
 /// A gradient takes one shape on both sides, or, where it is that of a mathematical function
 /// (TanhGrad), as many elements.
 absl::Status CheckGradient(absl::string_view op, absl::Span<const int64_t> a,

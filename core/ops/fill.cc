@@ -133,4 +133,19 @@ absl::StatusOr<int64_t> PrepareRange(const Tensor& start, const Tensor& limit,
   }
 }
 
+absl::StatusOr<int64_t> PrepareLinSpace(absl::Span<const int64_t> start,
+                                        absl::Span<const int64_t> stop, const Tensor* num) {
+  if (!start.empty()) {
+    return InvalidArgument("start must be a scalar, not shape ", DimsText(start));
+  }
+  if (!stop.empty()) return InvalidArgument("stop must be a scalar, not shape ", DimsText(stop));
+  if (num == nullptr) return -1;
+  if (num->rank() != 0) {
+    return InvalidArgument("num must be a scalar, not shape ", num->shape().ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t n, IntegerFromTensor(*num, "num"));
+  if (n <= 0) return InvalidArgument("Requires num > 0: ", n);
+  return n;
+}
+
 }  // namespace formwork

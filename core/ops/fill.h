@@ -29,4 +29,9 @@ absl::StatusOr<Shape> PrepareBroadcastTo(absl::Span<const int64_t> input, const 
 /// dtypes that are no real numbers.
 absl::StatusOr<int64_t> PrepareRange(const Tensor& start, const Tensor& limit, const Tensor& delta);
 
+/// LinSpace: the number of elements, -1 where `num` is null: not known. Errors: kInvalidArgument in
+/// TensorFlow's words if an input is no scalar or there are no elements.
+absl::StatusOr<int64_t> PrepareLinSpace(absl::Span<const int64_t> start,
+                                        absl::Span<const int64_t> stop, const Tensor* num);
+
 }  // namespace formwork

@@ -138,6 +138,8 @@ void RegisterFunctionOps(OpRegistry& registry) {
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   registry.Add("Snapshot(input: T) -> (output: T); T: type",
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
+  registry.Add("DeepCopy(x: T) -> (y: T); T: type",
+               {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   // Python, at the client: what it does there nobody knows.
   registry.Add(
       "PyFunc(input: Tin) -> (output: Tout); token: string; Tin: list(type) >= 0; Tout: list(type) "

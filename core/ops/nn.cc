@@ -17,8 +17,7 @@
 namespace formwork {
 
 absl::StatusOr<BiasAttrs> BiasAttrs::FromAttrs(const AttrMap& attrs) {
-  FORMWORK_ASSIGN_OR_RETURN(const std::string format, attrs.Get<std::string>("data_format"));
-  return BiasAttrs{.channels_first = format == "NCHW"};
+  return BiasAttrs{.channels_first = attrs.GetOr<std::string>("data_format", "NHWC") == "NCHW"};
 }
 
 absl::StatusOr<BiasGeometry> PrepareBiasAddGrad(const BiasAttrs& attrs,
@@ -136,6 +135,23 @@ absl::StatusOr<ApproxTopKGeometry> PrepareApproxTopK(const ApproxTopKAttrs& attr
   return geometry;
 }
 
+absl::StatusOr<NthElementGeometry> PrepareNthElement(absl::Span<const int64_t> input,
+                                                     const Tensor* n) {
+  NthElementGeometry geometry;
+  if (n != nullptr) {
+    if (n->rank() != 0) return InvalidArgument("N must be scalar but has rank ", n->rank());
+    geometry.n = n->scalar<int32_t>();
+    if (geometry.n < 0) return InvalidArgument("n must be non-negative but is ", geometry.n);
+  }
+  if (input.empty()) return InvalidArgument("Input must be at least rank 1 but is rank 0");
+  geometry.columns = input.back();
+  if (geometry.columns >= 0 && geometry.columns <= geometry.n) {
+    return InvalidArgument("Input must have last dimension > n = ", geometry.n);
+  }
+  geometry.output.assign(input.begin(), input.end() - 1);
+  return geometry;
+}
+
 absl::Status CheckInTopK(absl::Span<const int64_t> predictions, absl::Span<const int64_t> targets,
                          absl::Span<const int64_t> k) {
   if (!k.empty()) return InvalidArgument("k must be 0-D, got shape ", DimsText(k));
@@ -228,10 +244,20 @@ absl::Status IsotonicShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+absl::Status NthElementShape(InferenceContext& c) {
+  if (!c.input(0).known_rank()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(const NthElementGeometry geometry,
+                            PrepareNthElement(c.input(0).dims(), c.constant(1)));
+  c.set_output(0, PartialShape::Trusted(geometry.output));
+  return absl::OkStatus();
+}
+
+// k is an input of InTopKV2, and an attr of InTopK.
 absl::Status InTopKShape(InferenceContext& c) {
   const PartialShape predictions = shapes::OrOfRank(c.input(0), 2);
   const PartialShape targets = shapes::OrOfRank(c.input(1), 1);
-  FORMWORK_RETURN_IF_ERROR(CheckInTopK(predictions.dims(), targets.dims(), c.input(2).dims()));
+  FORMWORK_RETURN_IF_ERROR(CheckInTopK(predictions.dims(), targets.dims(),
+                                       c.num_inputs() > 2 ? c.input(2).dims() : Dims()));
   return array_shapes::SetOutput(c, 0, {std::max(predictions.dim(0), targets.dim(0))});
 }
 
@@ -254,6 +280,8 @@ void RegisterNnOps(OpRegistry& registry) {
       "BiasAdd(value: T, bias: T) -> (output: T); T: numbertype; data_format: {\"NHWC\", \"NCHW\"} "
       "= \"NHWC\"",
       {.shape_fn = BiasAddShape});
+  registry.Add("BiasAddV1(value: T, bias: T) -> (output: T); T: numbertype",
+               {.shape_fn = BiasAddShape});
   registry.Add(
       "BiasAddGrad(out_backprop: T) -> (output: T); T: numbertype; data_format: {\"NHWC\", "
       "\"NCHW\"} = \"NHWC\"",
@@ -292,6 +320,12 @@ void RegisterNnOps(OpRegistry& registry) {
   registry.Add(
       "InTopKV2(predictions: float, targets: T, k: T) -> (precision: bool); T: indextype = int32",
       {.shape_fn = InTopKShape});
+  registry.Add(
+      "InTopK(predictions: float, targets: T) -> (precision: bool); k: int; T: indextype = int32",
+      {.shape_fn = InTopKShape});
+  registry.Add(
+      "NthElement(input: T, n: int32) -> (values: T); reverse: bool = false; T: realnumbertype",
+      {.shape_fn = NthElementShape});
   registry.Add(
       "IsotonicRegression(input: T) -> (output: output_dtype, segments: int32); T: "
       "realnumbertype; output_dtype: floattype = float",

@@ -61,7 +61,7 @@ absl::StatusOr<CrossEntropyGeometry> PrepareSparseCrossEntropy(absl::Span<const 
 absl::StatusOr<CrossEntropyGeometry> PrepareCrossEntropy(absl::Span<const int64_t> logits,
                                                          absl::Span<const int64_t> labels);
 
-// --- TopKV2, InTopKV2 ---------------------------------------------------------------------------
+// --- TopKV2, NthElement, InTopKV2 ----------------------------------------------------------------
 
 struct TopKGeometry {
   int64_t k;  ///< -1 where it is not known.
@@ -89,6 +89,17 @@ struct ApproxTopKGeometry {
 };
 absl::StatusOr<ApproxTopKGeometry> PrepareApproxTopK(const ApproxTopKAttrs& attrs,
                                                      absl::Span<const int64_t> input);
+
+struct NthElementGeometry {
+  int64_t n = -1;  ///< From 0; -1 where it is not known.
+  int64_t columns = -1;
+  Dims output;
+};
+
+/// `n` is a scalar; null where it is not known. Errors: kInvalidArgument in TensorFlow's words if
+/// it is none or negative, or there are no more columns.
+absl::StatusOr<NthElementGeometry> PrepareNthElement(absl::Span<const int64_t> input,
+                                                     const Tensor* n);
 
 /// Errors: kInvalidArgument in TensorFlow's words if there is not a target for each row of a matrix
 /// of predictions, or k is no scalar.

@@ -26,6 +26,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"batch_norm", RegisterBatchNormOps},
       {"global_norm", RegisterGlobalNormOps},
       {"array", RegisterArrayOps},
+      {"data_format", RegisterDataFormatOps},
       {"gather", RegisterGatherOps},
       {"scatter", RegisterScatterOps},
       {"list", RegisterListOps},

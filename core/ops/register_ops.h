@@ -42,6 +42,7 @@ void RegisterDilationOps(OpRegistry& registry);
 void RegisterBatchNormOps(OpRegistry& registry);
 void RegisterGlobalNormOps(OpRegistry& registry);
 void RegisterArrayOps(OpRegistry& registry);
+void RegisterDataFormatOps(OpRegistry& registry);
 void RegisterGatherOps(OpRegistry& registry);
 void RegisterScatterOps(OpRegistry& registry);
 void RegisterListOps(OpRegistry& registry);

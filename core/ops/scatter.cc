@@ -122,6 +122,29 @@ absl::StatusOr<ScatterGeometry> PrepareScatterRows(absl::Span<const int64_t> tar
                          .scalar_update = updates.empty()};
 }
 
+absl::StatusOr<ScatterGeometry> PrepareInplace(absl::Span<const int64_t> target,
+                                               absl::Span<const int64_t> indices,
+                                               absl::Span<const int64_t> updates) {
+  if (indices.size() != 1) return InvalidArgument("i must be a vector. ", DimsText(indices));
+  if (target.size() != updates.size() || target.empty()) {
+    return InvalidArgument("x and v shape doesn't match (ranks differ): ", DimsText(target),
+                           " vs. ", DimsText(updates));
+  }
+  for (size_t d = 1; d < target.size(); ++d) {
+    if (target[d] == updates[d]) continue;
+    return InvalidArgument("x and v shape doesn't match at index ", d, " : ", DimsText(target),
+                           " vs. ", DimsText(updates));
+  }
+  if (indices[0] != updates[0]) {
+    return InvalidArgument("i and x shape doesn't match at index 0: ", DimsText(indices), " vs. ",
+                           DimsText(updates));
+  }
+  return ScatterGeometry{.depth = 1,
+                         .rows = target[0],
+                         .count = indices[0],
+                         .inner = CountElements(target.subspan(1))};
+}
+
 absl::StatusOr<NewScatterGeometry> PrepareScatterNd(const Tensor& shape,
                                                     absl::Span<const int64_t> indices,
                                                     absl::Span<const int64_t> updates) {
@@ -157,6 +180,12 @@ absl::Status ScatterNdShape(InferenceContext& c) {
 }  // namespace
 
 void RegisterScatterOps(OpRegistry& registry) {
+  registry.Add("InplaceUpdate(x: T, i: int32, v: T) -> (y: T); T: type",
+               {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add("InplaceAdd(x: T, i: int32, v: T) -> (y: T); T: type",
+               {.shape_fn = shapes::SameAsFirstInput});
+  registry.Add("InplaceSub(x: T, i: int32, v: T) -> (y: T); T: type",
+               {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "TensorScatterUpdate(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
       "Tindices: {int16, int32, int64, uint16}; bad_indices_policy: string = \"\"",

@@ -45,6 +45,11 @@ absl::StatusOr<ScatterGeometry> PrepareScatterRows(absl::Span<const int64_t> tar
                                                    absl::Span<const int64_t> indices,
                                                    absl::Span<const int64_t> updates);
 
+/// Inplace...: updates have the shape indices.shape + target.shape[1:].
+absl::StatusOr<ScatterGeometry> PrepareInplace(absl::Span<const int64_t> target,
+                                               absl::Span<const int64_t> indices,
+                                               absl::Span<const int64_t> updates);
+
 struct NewScatterGeometry {
   Shape output;
   ScatterGeometry scatter;

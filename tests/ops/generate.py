@@ -535,7 +535,10 @@ def _list_of(graph, session, feeds, handle, dtype):
 
 
 def case(op, *inputs, tolerance=None, values=True, comment=None, **attrs):
-  """A call that TensorFlow answers. values=False: only dtypes and shapes are compared."""
+  """A call that TensorFlow answers. values=False: only dtypes and shapes are compared. A tolerance
+  that is a number is the op's attr of that name."""
+  if isinstance(tolerance, float):
+    attrs["tolerance"], tolerance = tolerance, None
   lines, outputs, failure = _run(op, inputs, attrs)
   if failure is not None:
     raise ValueError("%s: TensorFlow fails: %s" % (lines, _clean(failure.message)))

@@ -165,6 +165,7 @@ programs_of("nn", {
         lambda x, y: tf.nn.sigmoid_cross_entropy_with_logits(tf.sigmoid(y), x)), _LOGITS, 2 * _LOGITS),
     "top_k": (with_gradient(lambda x: tf.nn.top_k(x, 3)), _LOGITS),
     "in_top_k": (lambda y, x: tf.math.in_top_k(y, x, 2), _LABELS, _LOGITS),
+    "accumulate_n": (lambda x, y: tf.raw_ops.AccumulateNV2(inputs=[x, y, x], shape=[3, 5]), _X, _X + 1),
     "l2_normalize": (with_gradient(lambda x: tf.nn.l2_normalize(x, 1)), _LOGITS),
     "isotonic_regression": (with_gradient(tf.nn.isotonic_regression), _LOGITS),
     "ctc_loss": (with_gradient(lambda y, x: tf.compat.v1.nn.ctc_loss(

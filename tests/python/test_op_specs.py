@@ -111,6 +111,7 @@ def test_op_is_declared_as_tensorflow_does(theirs, name):
 # Ops whose effect is of another kind than TensorFlow's is_stateful says, and why.
 OTHERWISE = {
     "PyFuncStateless": "what Python does may differ each time, whatever its caller says of it",
+    "DeepCopy": "a value that nobody changes is its copy",
     "ExtractGlimpse": "what is beyond the image is drawn",
     "ExtractGlimpseV2": "what is beyond the image is drawn",
     "FractionalAvgPool": "without seeds each call draws other regions",
@@ -134,7 +135,7 @@ def test_effects_are_where_tensorflow_has_state(theirs, name):
 
 # Ops that TensorFlow has on a GPU for integers in host memory alone, where others are as well on the
 # device.
-HOST_INTEGERS = {"ParallelDynamicStitch", "TruncateMod"}
+HOST_INTEGERS = {"Mod", "ParallelDynamicStitch", "TruncateMod"}
 # Whose kernel for GPUs has all that it computes on in host memory.
 HOST_ALONE = {"Qr"}
 DT_INT32, DT_STRING, DT_RESOURCE, DT_VARIANT = 3, 7, 20, 21

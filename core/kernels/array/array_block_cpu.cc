@@ -66,12 +66,26 @@ void CopyBlocks(const BlocksGeometry& blocks, DType dtype, const Shape& space, c
   }
 }
 
-absl::StatusOr<KernelFn> MakeSpaceToBatchNd(KernelInit&) {
-  return KernelFn([](KernelContext& ctx) -> absl::Status {
+// The block of SpaceToBatch and BatchToSpace; that of the ND forms is an input.
+absl::StatusOr<Tensor> SquareOf(const KernelInit& init) {
+  if (init.input_dtypes().size() == 3) return Tensor();
+  return SquareBlock(init.attrs());
+}
+
+template <typename Prepare>
+absl::StatusOr<BlocksGeometry> BlocksOf(KernelContext& ctx, const Tensor& square, Prepare prepare) {
+  const absl::Span<const int64_t> input = ctx.input(0).shape().dims();
+  if (ctx.num_inputs() == 3) return prepare(input, ctx.input(1), ctx.input(2));
+  FORMWORK_RETURN_IF_ERROR(CheckImages(input));
+  return prepare(input, square, ctx.input(1));
+}
+
+absl::StatusOr<KernelFn> MakeSpaceToBatch(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor square, SquareOf(init));
+  return KernelFn([square](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(
-        const BlocksGeometry blocks,
-        PrepareSpaceToBatch(input.shape().dims(), ctx.input(1), ctx.input(2)));
+    FORMWORK_ASSIGN_OR_RETURN(const BlocksGeometry blocks,
+                              BlocksOf(ctx, square, PrepareSpaceToBatch));
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(blocks.output));
     const auto is_zero = [](int64_t size) { return size == 0; };
     const bool padded = !std::all_of(blocks.before.begin(), blocks.before.end(), is_zero) ||
@@ -94,12 +108,12 @@ absl::StatusOr<KernelFn> MakeSpaceToBatchNd(KernelInit&) {
   });
 }
 
-absl::StatusOr<KernelFn> MakeBatchToSpaceNd(KernelInit&) {
-  return KernelFn([](KernelContext& ctx) -> absl::Status {
+absl::StatusOr<KernelFn> MakeBatchToSpace(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor square, SquareOf(init));
+  return KernelFn([square](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
-    FORMWORK_ASSIGN_OR_RETURN(
-        const BlocksGeometry blocks,
-        PrepareBatchToSpace(input.shape().dims(), ctx.input(1), ctx.input(2)));
+    FORMWORK_ASSIGN_OR_RETURN(const BlocksGeometry blocks,
+                              BlocksOf(ctx, square, PrepareBatchToSpace));
     FORMWORK_ASSIGN_OR_RETURN(Shape shape, Shape::Make(blocks.output));
     if (shape == input.shape() && blocks.product == 1) {
       ctx.SetOutput(0, ctx.TakeInput(0));
@@ -179,8 +193,10 @@ absl::StatusOr<KernelFn> MakeDepthToSpace(KernelInit& init) {
 }  // namespace
 
 void RegisterArrayBlockKernels(KernelRegistry& registry) {
-  registry.Add("SpaceToBatchND", MakeSpaceToBatchNd);
-  registry.Add("BatchToSpaceND", MakeBatchToSpaceNd);
+  registry.Add("SpaceToBatch", MakeSpaceToBatch);
+  registry.Add("SpaceToBatchND", MakeSpaceToBatch);
+  registry.Add("BatchToSpace", MakeBatchToSpace);
+  registry.Add("BatchToSpaceND", MakeBatchToSpace);
   registry.Add("SpaceToDepth", MakeSpaceToDepth);
   registry.Add("DepthToSpace", MakeDepthToSpace);
 }

@@ -11,6 +11,7 @@ void RegisterArrayCpuKernels(KernelRegistry& registry) {
   RegisterArraySliceKernels(registry);
   RegisterArrayPermuteKernels(registry);
   RegisterArrayPadKernels(registry);
+  RegisterArrayFormatKernels(registry);
   RegisterArrayBlockKernels(registry);
   RegisterArrayDiagKernels(registry);
 }

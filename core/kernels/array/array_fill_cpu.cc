@@ -1,5 +1,5 @@
-// Ops whose result is larger than what they are given: Fill, ZerosLike, OnesLike, Range, Tile,
-// BroadcastTo, Empty, FakeParam.
+// Ops whose result is larger than what they are given: Fill, ZerosLike, OnesLike, Range, LinSpace,
+// Tile, BroadcastTo, Empty, FakeParam.
 
 #include <algorithm>
 #include <optional>
@@ -118,6 +118,33 @@ absl::StatusOr<KernelFn> MakeRange(KernelInit& init) {
   });
 }
 
+template <typename T>
+absl::Status LinSpace(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(
+      const int64_t n,
+      PrepareLinSpace(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(), &ctx.input(2)));
+  const T start = ctx.input(0).scalar<T>(), stop = ctx.input(1).scalar<T>();
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const out, ctx.AllocateOutput(0, DTypeOf<T>::value, Shape{n}));
+  T* const to = out->mutable_data<T>();
+  const T step = (stop - start) / static_cast<T>(std::max<int64_t>(n - 1, 1));
+  ParallelFor(n, 1 << 16, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = start + step * static_cast<T>(i);
+  });
+  to[n - 1] = stop;
+  to[0] = start;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeLinSpace(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  switch (dtype) {
+    FORMWORK_CASE(float, return KernelFn(LinSpace<T>))
+    FORMWORK_CASE(double, return KernelFn(LinSpace<T>))
+    default:
+      return Unimplemented("LinSpace: dtype ", DTypeName(dtype), " is not supported");
+  }
+}
+
 absl::StatusOr<KernelFn> MakeTile(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& input = ctx.input(0);
@@ -177,6 +204,7 @@ void RegisterArrayFillKernels(KernelRegistry& registry) {
   registry.Add("Empty", MakeEmpty);
   registry.Add("FakeParam", MakeFakeParam);
   registry.Add("Range", MakeRange);
+  registry.Add("LinSpace", MakeLinSpace);
   registry.Add("Tile", MakeTile);
   registry.Add("BroadcastTo", MakeBroadcastTo);
 }

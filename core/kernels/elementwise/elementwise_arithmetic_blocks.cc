@@ -79,6 +79,10 @@ Table Make() {
   for (absl::string_view add : {"AddV2", "Add"}) {
     t.Binary<AddOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>(add);
   }
+  for (absl::string_view mod : {"TruncateMod", "Mod"}) {
+    t.Binary<TruncateModOp, FORMWORK_FLOATS>(mod).Binary<TruncateModOp, FORMWORK_INTS>(
+        mod, Refusal::kZero);
+  }
   t.Binary<SubOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("Sub")
       .Binary<MulOp, FORMWORK_FLOATS, FORMWORK_INTS, FORMWORK_COMPLEXES>("Mul")
       .Binary<DivOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("RealDiv")
@@ -87,8 +91,6 @@ Table Make() {
       .Binary<DivOp, FORMWORK_INTS>("Div", Refusal::kZero)
       .Binary<DivOp, FORMWORK_INTS>("TruncateDiv", Refusal::kZero)
       .Binary<TruncateDivOp, FORMWORK_FLOATS>("TruncateDiv")
-      .Binary<TruncateModOp, FORMWORK_FLOATS>("TruncateMod")
-      .Binary<TruncateModOp, FORMWORK_INTS>("TruncateMod", Refusal::kZero)
       .Binary<LeftShiftOp, FORMWORK_INTS>("LeftShift")
       .Binary<RightShiftOp, FORMWORK_INTS>("RightShift")
       .Binary<DivNoNanOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("DivNoNan")

@@ -281,6 +281,35 @@ absl::StatusOr<KernelFn> MakeBetainc(KernelInit& init) {
   return KernelFn(Betainc<float>);
 }
 
+template <typename T>
+absl::Status ApproximateEqual(KernelContext& ctx, T tolerance) {
+  const Tensor x = ctx.input(0), y = ctx.input(1);
+  FORMWORK_RETURN_IF_ERROR(CheckApproximateEqual(x.shape().dims(), y.shape().dims()));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const z, ctx.AllocateOutput(0, DType::kBool, x.shape()));
+  const T* const a = x.data<T>();
+  const T* const b = y.data<T>();
+  bool* const to = z->mutable_data<bool>();
+  ParallelFor(x.num_elements(), kAddGrain, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = std::abs(a[i] - b[i]) <= tolerance;
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeApproximateEqual(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const float tolerance, init.attrs().Get<float>("tolerance"));
+  const DType dtype = init.input_dtypes()[0];
+  switch (dtype) {
+    FORMWORK_CASE(float, return KernelFn([tolerance](KernelContext& ctx) {
+                    return ApproximateEqual<T>(ctx, tolerance);
+                  }))
+    FORMWORK_CASE(double, return KernelFn([tolerance](KernelContext& ctx) {
+                    return ApproximateEqual<T>(ctx, T{tolerance});
+                  }))
+    default:
+      return Unimplemented("ApproximateEqual: dtype ", DTypeName(dtype), " is not supported");
+  }
+}
+
 absl::StatusOr<KernelFn> MakeAddN(KernelInit& init) {
   if (init.input_dtypes()[0] == DType::kVariant) return MakeObjectElementwise(init);
   const DType dtype = init.input_dtypes()[0];
@@ -364,6 +393,8 @@ void RegisterElementwiseCpuKernels(KernelRegistry& registry) {
   kernels["Cast"] = MakeCast;
   kernels["Select"] = MakeSelect;
   kernels["AddN"] = MakeAddN;
+  kernels["AccumulateNV2"] = MakeAddN;
+  kernels["ApproximateEqual"] = MakeApproximateEqual;
   for (const auto& [name, factory] : kernels) registry.Add(name, factory);
 }
 

@@ -120,6 +120,7 @@ Table Make() {
       .Unary<SqrtOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Sqrt")
       .Unary<RsqrtOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Rsqrt")
       .Unary<ReciprocalOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Reciprocal")
+      .Unary<ReciprocalOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("Inv")
       .Unary<SinOp, double, FORMWORK_COMPLEXES>("Sin")
       .Unary<CosOp, double, FORMWORK_COMPLEXES>("Cos")
       .Unary<TanOp, double, FORMWORK_COMPLEXES>("Tan")

@@ -34,6 +34,7 @@ Table Make() {
       .Binary<SqrtGradOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("SqrtGrad")
       .Binary<RsqrtGradOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("RsqrtGrad")
       .Binary<ReciprocalGradOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("ReciprocalGrad")
+      .Binary<ReciprocalGradOp, FORMWORK_FLOATS, FORMWORK_COMPLEXES>("InvGrad")
       .Binary<ReluGradOp, FORMWORK_FLOATS, FORMWORK_INTS>("ReluGrad")
       .Binary<Relu6GradOp, FORMWORK_FLOATS, FORMWORK_INTS>("Relu6Grad")
       .Binary<EluGradOp, FORMWORK_FLOATS>("EluGrad")

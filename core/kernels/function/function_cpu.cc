@@ -73,7 +73,7 @@ absl::StatusOr<KernelFn> MakeEnsureShape(KernelInit& init) {
 
 void RegisterFunctionCpuKernels(KernelRegistry& registry) {
   for (absl::string_view op :
-       {"Identity", "StopGradient", "PreventGradient", "Snapshot", "GuaranteeConst"}) {
+       {"Identity", "StopGradient", "PreventGradient", "Snapshot", "GuaranteeConst", "DeepCopy"}) {
     registry.Add(op, MakeIdentity);
   }
   registry.Add("IdentityN", MakeIdentityN);

@@ -260,6 +260,43 @@ absl::StatusOr<KernelFn> MakeTensorScatter(KernelInit& init) {
   });
 }
 
+// InplaceUpdate and its like. The value that they are given stays what it is, and the result is
+// another one, in its memory where nobody else holds it. Indices count around: -1 is the last row.
+template <ScatterOp op>
+absl::StatusOr<KernelFn> MakeInplace(KernelInit& init) {
+  const DType dtype = init.input_dtypes()[0];
+  if (dtype == DType::kResource) {
+    return Unimplemented(init.op().name, ": dtype resource is not supported");
+  }
+  return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
+    const Tensor& indices = ctx.input(1);
+    FORMWORK_ASSIGN_OR_RETURN(const ScatterGeometry geometry,
+                              PrepareInplace(ctx.input(0).shape().dims(), indices.shape().dims(),
+                                             ctx.input(2).shape().dims()));
+    if (op != ScatterOp::kUpdate && (dtype == DType::kString || dtype == DType::kBool)) {
+      return InvalidArgument("Unsupported data type: ", DTypeName(dtype));
+    }
+    Tensor result;
+    if (ctx.CanOverwrite(0)) {
+      result = ctx.TakeInput(0);
+    } else {
+      FORMWORK_ASSIGN_OR_RETURN(result, ctx.input(0).Clone(ctx.allocator()));
+    }
+    if (result.num_elements() != 0 && geometry.count != 0) {
+      Rows rows;
+      rows.reserve(static_cast<size_t>(geometry.count));
+      for (int64_t i = 0; i < geometry.count; ++i) {
+        if (WorkIsCutAt(i)) return WorkStatus();
+        const int64_t row = indices.data<int32_t>()[i] % geometry.rows;
+        rows.push_back(row < 0 ? row + geometry.rows : row);
+      }
+      FORMWORK_RETURN_IF_ERROR(Apply(op, {geometry, rows}, result, ctx.input(2)));
+    }
+    ctx.SetOutput(0, std::move(result));
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 absl::Status ScatterNd(ScatterOp op, Tensor& target, const Tensor& indices, const Tensor& updates,
@@ -296,6 +333,9 @@ absl::Status ScatterRows(ScatterOp op, Tensor& target, const Tensor& indices,
 
 void RegisterGatherScatterKernels(KernelRegistry& registry) {
   registry.Add("ScatterNd", MakeScatterNd);
+  registry.Add("InplaceUpdate", MakeInplace<ScatterOp::kUpdate>);
+  registry.Add("InplaceAdd", MakeInplace<ScatterOp::kAdd>);
+  registry.Add("InplaceSub", MakeInplace<ScatterOp::kSub>);
   registry.Add("TensorScatterUpdate", MakeTensorScatter<ScatterOp::kUpdate>);
   registry.Add("TensorScatterAdd", MakeTensorScatter<ScatterOp::kAdd>);
   registry.Add("TensorScatterSub", MakeTensorScatter<ScatterOp::kSub>);

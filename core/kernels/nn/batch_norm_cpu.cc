@@ -1,6 +1,6 @@
-// FusedBatchNormV3 and its gradient. What the outputs beyond y hold is TensorFlow's CPU kernels':
-// reserve_space_1 and 2 are the mean and the variance that y was made with (not inverted), the
-// others are empty or a zero, by dtype.
+// FusedBatchNorm, V2 and V3, and their gradients. What the outputs beyond y hold is TensorFlow's
+// CPU kernels': reserve_space_1 and 2 are the mean and the variance that y was made with (not
+// inverted), the others are empty or a zero, by dtype.
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/kernels/nn/batch_norm_loops.h"
 #include "core/kernels/register_cpu_kernels.h"
@@ -77,7 +78,9 @@ absl::Status Forward(const BatchNormAttrs& attrs, KernelContext& ctx) {
   FORMWORK_ASSIGN_OR_RETURN(float* const batch_variance, ChannelOutput(ctx, 2, channels));
   FORMWORK_ASSIGN_OR_RETURN(float* const mean, ChannelOutput(ctx, 3, channels));
   FORMWORK_ASSIGN_OR_RETURN(float* const variance, ChannelOutput(ctx, 4, channels));
-  FORMWORK_RETURN_IF_ERROR(FillReserve(ctx, 5, IsOfOnednn(attrs, dtype)));
+  if (ctx.num_outputs() > 5) {
+    FORMWORK_RETURN_IF_ERROR(FillReserve(ctx, 5, IsOfOnednn(attrs, dtype)));
+  }
   const size_t n = static_cast<size_t>(channels);
 
   if (x_shape.num_elements() == 0) {
@@ -191,22 +194,24 @@ absl::Status Gradient(const BatchNormAttrs& attrs, KernelContext& ctx) {
 absl::StatusOr<KernelFn> MakeForward(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, BatchNormAttrs::OfForward(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(
-      CheckDTypes("FusedBatchNormV3", init.input_dtypes()[0], init.input_dtypes()[1]));
+      CheckDTypes(init.op().name, init.input_dtypes()[0], init.input_dtypes()[1]));
   return KernelFn([attrs](KernelContext& ctx) { return Forward(attrs, ctx); });
 }
 
 absl::StatusOr<KernelFn> MakeGradient(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const BatchNormAttrs attrs, BatchNormAttrs::OfGradient(init.attrs()));
   FORMWORK_RETURN_IF_ERROR(
-      CheckDTypes("FusedBatchNormGradV3", init.input_dtypes()[1], init.input_dtypes()[3]));
+      CheckDTypes(init.op().name, init.input_dtypes()[1], init.input_dtypes()[3]));
   return KernelFn([attrs](KernelContext& ctx) { return Gradient(attrs, ctx); });
 }
 
 }  // namespace
 
 void RegisterBatchNormCpuKernels(KernelRegistry& registry) {
-  registry.Add("FusedBatchNormV3", MakeForward);
-  registry.Add("FusedBatchNormGradV3", MakeGradient);
+  for (const absl::string_view version : {"", "V2", "V3"}) {
+    registry.Add(absl::StrCat("FusedBatchNorm", version), MakeForward);
+    registry.Add(absl::StrCat("FusedBatchNormGrad", version), MakeGradient);
+  }
 }
 
 }  // namespace formwork

@@ -196,6 +196,7 @@ absl::StatusOr<KernelFn> MakeBiasAddGrad(KernelInit& init) {
 
 void RegisterBiasKernels(KernelRegistry& registry) {
   registry.Add("BiasAdd", MakeBiasAdd);
+  registry.Add("BiasAddV1", MakeBiasAdd);
   registry.Add("BiasAddGrad", MakeBiasAddGrad);
 }
 

@@ -7,7 +7,7 @@
 namespace formwork {
 
 void RegisterAttentionKernel(KernelRegistry& registry);  ///< _Attention
-void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddGrad
+void RegisterBiasKernels(KernelRegistry& registry);      ///< BiasAdd, BiasAddV1, BiasAddGrad
 void RegisterCtcKernels(KernelRegistry& registry);       ///< CTCLoss and the decoders
 void RegisterFakeQuantKernels(KernelRegistry& registry);
 /// BatchNormWithGlobalNormalization and its gradient.
@@ -18,6 +18,6 @@ void RegisterLrnKernels(KernelRegistry& registry);       ///< LRN, LRNGrad
 void RegisterNearestKernel(KernelRegistry& registry);    ///< NearestNeighbors
 void RegisterQuantizeKernels(KernelRegistry& registry);  ///< QuantizeV2, Dequantize, and both
 void RegisterSoftmaxKernels(KernelRegistry& registry);   ///< Softmax and its cross entropies
-void RegisterTopKKernels(KernelRegistry& registry);      ///< TopKV2, ApproxTopK, InTopKV2
+void RegisterTopKKernels(KernelRegistry& registry);  ///< TopKV2, ApproxTopK, NthElement, InTopKV2
 
 }  // namespace formwork

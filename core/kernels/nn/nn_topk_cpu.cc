@@ -104,13 +104,8 @@ template <typename T, typename Index>
 class RowSorter {
  public:
   void Sort(const T* row, int64_t n, T* values, Index* indices) {
-    items_.clear();
-    items_.reserve(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) {
-      if (WorkIsCutAt(i)) return;
-      items_.push_back({DescendingKey(row[i]), static_cast<decltype(Item::index)>(i)});
-    }
-    RadixSort(items_, room_);
+    Order(row, n);
+    if (!WorkStatus().ok()) return;
     for (int64_t i = 0; i < n; ++i) {
       if (WorkIsCutAt(i)) return;
       const auto at = items_[static_cast<size_t>(i)].index;
@@ -118,9 +113,25 @@ class RowSorter {
       indices[i] = static_cast<Index>(at);
     }
   }
+  // The element that would stand there.
+  T At(const T* row, int64_t n, int64_t place) {
+    Order(row, n);
+    return WorkStatus().ok() ? row[items_[static_cast<size_t>(place)].index] : T{};
+  }
 
  private:
   using Item = Keyed<KeyOf<T>>;
+
+  void Order(const T* row, int64_t n) {
+    items_.clear();
+    items_.reserve(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) {
+      if (WorkIsCutAt(i)) return;
+      items_.push_back({DescendingKey(row[i]), static_cast<decltype(Item::index)>(i)});
+    }
+    RadixSort(items_, room_);
+  }
+
   std::vector<Item> items_, room_;
 };
 
@@ -280,13 +291,16 @@ bool InTop(const float* row, int64_t n, int64_t target, int64_t k) {
   return larger < k;
 }
 
-absl::StatusOr<KernelFn> MakeInTopK(KernelInit&) {
-  return KernelFn([](KernelContext& ctx) -> absl::Status {
+// Of InTopK k is an attr, of InTopKV2 an input.
+absl::StatusOr<KernelFn> MakeInTopK(KernelInit& init) {
+  const int64_t attr = init.attrs().GetOr<int64_t>("k", 0);
+  return KernelFn([attr](KernelContext& ctx) -> absl::Status {
+    const Tensor given = ctx.num_inputs() > 2 ? ctx.input(2) : Tensor::Scalar(attr);
     const Tensor& predictions = ctx.input(0);
     const Tensor& targets = ctx.input(1);
-    FORMWORK_RETURN_IF_ERROR(CheckInTopK(predictions.shape().dims(), targets.shape().dims(),
-                                         ctx.input(2).shape().dims()));
-    FORMWORK_ASSIGN_OR_RETURN(int64_t k, IntegerFromTensor(ctx.input(2), "k"));
+    FORMWORK_RETURN_IF_ERROR(
+        CheckInTopK(predictions.shape().dims(), targets.shape().dims(), given.shape().dims()));
+    FORMWORK_ASSIGN_OR_RETURN(int64_t k, IntegerFromTensor(given, "k"));
     const int64_t n = predictions.dim(1);
     FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, DType::kBool, targets.shape()));
     const int64_t grain = std::max<int64_t>(kTask / std::max<int64_t>(n, 1), 1);
@@ -302,12 +316,48 @@ absl::StatusOr<KernelFn> MakeInTopK(KernelInit&) {
   });
 }
 
+// The nth of each row in order; NaN is the largest, where TensorFlow finds any.
+template <typename T>
+absl::Status NthElement(KernelContext& ctx, bool reverse) {
+  const Tensor input = ctx.input(0);
+  FORMWORK_ASSIGN_OR_RETURN(const NthElementGeometry s,
+                            PrepareNthElement(input.shape().dims(), &ctx.input(1)));
+  if (s.columns > std::numeric_limits<uint32_t>::max()) {
+    return Unimplemented("NthElement: rows of more than 2^32 - 1 elements");
+  }
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const values,
+                            ctx.AllocateOutput(0, DTypeOf<T>::value, Shape::Trusted(s.output)));
+  const int64_t place = reverse ? s.n : s.columns - 1 - s.n;
+  T* const to = values->mutable_data<T>();
+  ParallelFor(values->num_elements(), std::max<int64_t>(kTask / s.columns, 1),
+              [&](int64_t begin, int64_t end) {
+                RowSorter<T, int32_t> sorter;
+                for (; begin < end && !WorkIsCut(); ++begin) {
+                  to[begin] = sorter.At(input.data<T>() + begin * s.columns, s.columns, place);
+                }
+              });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeNthElement(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const bool reverse, init.attrs().Get<bool>("reverse"));
+  const DType dtype = init.input_dtypes()[0];
+  switch (dtype) {
+    FORMWORK_REAL_CASES(
+        return KernelFn([reverse](KernelContext& ctx) { return NthElement<T>(ctx, reverse); }))
+    default:
+      return Unimplemented("NthElement: dtype ", DTypeName(dtype), " is not supported");
+  }
+}
+
 }  // namespace
 
 void RegisterTopKKernels(KernelRegistry& registry) {
   registry.Add("TopKV2", MakeTopK);
   registry.Add("ApproxTopK", MakeApproxTopK);
+  registry.Add("InTopK", MakeInTopK);
   registry.Add("InTopKV2", MakeInTopK);
+  registry.Add("NthElement", MakeNthElement);
 }
 
 }  // namespace formwork

@@ -231,3 +231,14 @@ case("ParallelConcat", [zeros([1, 0])], shape=[1, 0])
 error("ParallelConcat", [[1.], [2.]], shape=[3], code="INVALID_ARGUMENT",
       text="as many rows as there are values",
       comment="TensorFlow writes the rows that there are.")
+
+for dtype, index in [("float", "int32"), ("double", "int64")]:
+  for stop, n in [(10, 5), (0.7, 7), (-3.5, 4), (2, 1), (9, 1000)]:
+    case("LinSpace", tensor(dtype, 0.1), tensor(dtype, stop), tensor(index, n))
+case("LinSpace", float("inf"), 1.0, 3)
+error("LinSpace", 1.0, 2.0, 0, text="Requires num > 0: 0")
+error("LinSpace", 1.0, 2.0, -1, text="Requires num > 0: -1")
+error("LinSpace", [1.0], 2.0, 3, text="start must be a scalar, not shape [1]")
+error("LinSpace", 1.0, [2.0], 3, text="stop must be a scalar, not shape [1]")
+error("LinSpace", 1.0, 2.0, [3], text="num must be a scalar, not shape [1]")
+error("LinSpace", 1.0, 2.0, long(2**62), text="", code="RESOURCE_EXHAUSTED")

@@ -262,3 +262,23 @@ error("MatrixDiagPart", [1.0], text="")
 # Without elements whatever the axes are.
 case("ReverseV2", tensor("float", [], [3, 0]), [0, 0])
 case("ReverseV2", tensor("float", [], [0]), [[0]])
+
+B, S = "BatchToSpace", "SpaceToBatch"
+for dtype in ["float", "int8", "double", "half"]:
+  case(S, uniform([1, 4, 4, 2], 0, 9, 1, dtype), [[0, 0], [0, 0]], block_size=2)
+  case(B, uniform([8, 2, 1, 2], 0, 9, 1, dtype), [[0, 1], [0, 0]], block_size=2)
+case(S, uniform([2, 3, 5, 2]), tensor("int64", [[1, 2], [0, 1]]), block_size=3)
+case(B, uniform([9, 2, 2, 3]), tensor("int64", [[1, 2], [0, 1]]), block_size=3)
+case(S, zeros([0, 2, 2, 1]), [[0, 0], [0, 0]], block_size=2)
+error(S, zeros([1, 2, 2]), [[0, 0], [0, 0]], block_size=2, text="Input rank should be: 4")
+error(S, zeros([1, 2, 2, 1]), [[0, 0]], block_size=2,
+      text="paddings should have shape [2, 2] instead of [1,2]")
+error(S, zeros([1, 2, 3, 1]), [[0, 0], [0, 0]], block_size=2,
+      text="padded_shape[1]=3 is not divisible by block_shape[1]=2")
+error(S, zeros([1, 2, 3, 1]), [[0, 0], [0, -1]], block_size=2, text="Paddings must be non-negative")
+error(B, zeros([4, 1, 1]), [[0, 0], [0, 0]], block_size=2, text="Input rank should be: 4")
+error(B, zeros([3, 1, 1, 1]), [[0, 0], [0, 0]], block_size=2,
+      text="Input batch dimension (3) is not divisible by product of block sizes (4)")
+error(B, zeros([4, 1, 1, 1]), [[0, 0], [2, 2]], block_size=2,
+      text="cropped_shape[1]=-2 must be non-negative")
+error(B, zeros([4, 1, 1, 1]), [[0, 0], [-1, 0]], block_size=2, text="Crops must be non-negative")

@@ -55,3 +55,22 @@ error("FusedBatchNormV3", zeros([2, 5]), vector(2), vector(3), vector(4), vector
 error("FusedBatchNormGradV3", zeros([1, 2, 2, 3]), X, vector(2), vector(3), vector(4), zeros([0]),
       text="x and y_backprop must have same shape, but x has shape [1,2,2,5] and y_backprop has "
            "shape [1,2,2,3]")
+
+for version, dtypes in [("", ["float"]), ("V2", ["float", "half", "bfloat16"])]:
+  for dtype in dtypes:
+    x, dy = uniform([2, 4, 3, 5], -2, 3, 1, dtype), uniform([2, 4, 3, 5], -1, 1, 6, dtype)
+    attrs = {"epsilon": 0.01, "tolerance": TOLERANCE[dtype]}
+    for factor in [1.0, 0.25]:
+      case("FusedBatchNorm" + version, x, vector(2), vector(3), vector(4), vector(5, 0.5, 2),
+           exponential_avg_factor=factor, **attrs)
+    if dtype != "half":
+      case("FusedBatchNorm" + version, x, vector(2), vector(3), vector(4), vector(5, 0.5, 2),
+           is_training=False, **attrs)
+    # With half the reserve spaces are as the machine has them.
+    if dtype == "half":
+      continue
+    case("FusedBatchNormGrad" + version, dy, x, vector(2), vector(3), vector(5, 0.5, 2), **attrs)
+    case("FusedBatchNormGrad" + version, dy, x, vector(2), vector(3), vector(5, 0.5, 2),
+         is_training=False, **attrs)
+  error("FusedBatchNorm" + version, zeros([2, 5]), vector(2), vector(3), vector(4), vector(5),
+        text="input must be 4-dimensional")

@@ -318,3 +318,17 @@ for op in ["Dawsn", "Expint", "FresnelCos", "FresnelSin", "Spence"]:
 error("ReluGrad", [[1.0, 2.0]], [1.0, 2.0], text="must have the same size and shape")
 error("SoftplusGrad", [[1.0, 2.0]], [1.0, 2.0], text="must have the same size and shape")
 case("TanhGrad", [[1.0, 2.0]], [1.0, 2.0])
+
+for dtype in ["half", "bfloat16", "float", "double", "complex64", "complex128"]:
+  case("Inv", uniform([9], 1, 9, 3, dtype), tolerance="rel 1e-2" if dtype == "bfloat16" else None)
+  case("InvGrad", uniform([9], 1, 9, 3, dtype), uniform([9], 1, 9, 4, dtype),
+       tolerance="rel 2e-2" if dtype == "bfloat16" else None)
+for dtype in ["float", "double", "int32", "int64"]:
+  case("Mod", tensor(dtype, [7, -7, 7, -7, 0]), tensor(dtype, [3, 3, -3, -3, 5]))
+case("Mod", [[7.5], [-1.25]], [2.0, 3.0])
+error("Mod", [1], [0], text="Integer division by zero")
+for dtype in ["float", "double"]:
+  case("ApproximateEqual", tensor(dtype, [1, 2, float("nan"), float("inf"), 0]),
+       tensor(dtype, [1.000001, 2.1, float("nan"), float("inf"), 1e-5]))
+  case("ApproximateEqual", tensor(dtype, [[1, 2.5, 3]]), tensor(dtype, [[1.5, 2, 3.6]]), tolerance=0.5)
+error("ApproximateEqual", [1.0], 1.0, text="x and y must be of the same shape. x shape: [1]. y shape: []")

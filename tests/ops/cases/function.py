@@ -26,3 +26,7 @@ case("PlaceholderWithDefault", [[1.0, 2.0]], shape=[None, 2])
 error("PlaceholderWithDefault", [1.0, 2.0], shape=[None, 2], code="INVALID_ARGUMENT",
       text="the default of the placeholder has another shape: declared=[?,2] default=[2]",
       comment="TensorFlow lets it pass where it does not know the shape before.")
+
+case("DeepCopy", [1.0, 2.0])
+case("DeepCopy", tensor("string", ["a", "b"]))
+case("DeepCopy", [True, False])

@@ -189,3 +189,20 @@ for op in ["UniqueV2", "UniqueWithCountsV2"]:
   error(op, ROWS, tensor("int64", []), text="unique expects a 1D vector.")
   error(op, ROWS, tensor("int64", [2]), text="")
   error(op, ROWS, tensor("int64", [0, 1]), text="")
+
+for op in ["InplaceUpdate", "InplaceAdd", "InplaceSub"]:
+  for dtype in ["float", "double", "half", "int8", "int32", "int64", "complex64"]:
+    case(op, uniform([4, 3], 0, 9, 1, dtype), [2, 0, 2], uniform([3, 3], 0, 9, 2, dtype))
+  case(op, [1, 2, 3], [-1, 5, 0], [10, 20, 30])
+  case(op, zeros([0, 2]), [0], [[1.0, 1.0]])
+  case(op, [1.0, 2.0], tensor("int32", []), zeros([0]))
+  case(op, zeros([2, 0]), [1], zeros([1, 0]))
+  error(op, [[1.0, 2.0]], 0, [1.0, 2.0], text="i must be a vector. []")
+  error(op, [[1.0, 2.0]], [0], [1.0], text="x and v shape doesn't match (ranks differ): [1,2] vs. [1]")
+  error(op, [[1.0, 2.0]], [0], [[1.0]], text="x and v shape doesn't match at index 1 : [1,2] vs. [1,1]")
+  error(op, [[1.0, 2.0]], [0, 0], [[1.0, 2.0]], text="i and x shape doesn't match at index 0: [2] vs. [1,2]")
+case("InplaceUpdate", tensor("string", ["a", "b"]), [1], tensor("string", ["c"]))
+case("InplaceUpdate", [True, False], [0], [False])
+error("InplaceAdd", tensor("string", ["a", "b"]), [1], tensor("string", ["c"]),
+      text="Unsupported data type: string")
+error("InplaceSub", [True, False], [0], [False], text="Unsupported data type: bool")

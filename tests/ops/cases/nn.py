@@ -241,3 +241,28 @@ case("IsotonicRegression", [1., 1., 1., NAN, 0., INF, -INF])
 case("IsotonicRegression", zeros([2, 0]))
 case("IsotonicRegression", zeros([0, 3]))
 case("IsotonicRegression", uniform([1000]))
+
+for dtype in INTS + FLOATS + COMPLEX:
+  case("BiasAddV1", uniform([2, 3], 0, 9, 1, dtype), uniform([3], 0, 9, 2, dtype))
+case("BiasAddV1", uniform([2, 3, 4, 5]), uniform([5], seed=2))
+error("BiasAddV1", [1.0], [1.0], text="Input tensor must be at least 2D: [1]")
+error("BiasAddV1", [[1.0, 2.0]], [1.0],
+      text="Must provide as many biases as the last dimension of the input tensor: [1] vs. [1,2]")
+
+ROWS = [[0.1, 0.3, 0.2, 0.3], [0.5, 0.1, NAN, 0.0], [0.4, 0.4, 0.1, 0.1]]
+for k in [-1, 0, 1, 2, 9]:
+  case("InTopK", ROWS, [2, 0, 1], k=k)
+case("InTopK", ROWS, tensor("int64", [3, -1, 4]), k=2)
+error("InTopK", ROWS, [1, 2], k=1,
+      text="First dimension of predictions 3 must match length of targets 2")
+
+for dtype in INTS + FLOATS:
+  for reverse in [False, True]:
+    case("NthElement", uniform([3, 2, 20], 0, 99, 1, dtype), 4, reverse=reverse)
+case("NthElement", [3.0, -INF, INF, -2.5], 1)
+case("NthElement", uniform([5000]), 1700)
+case("NthElement", zeros([0, 3]), 2)
+error("NthElement", [3.0, 1.0], 2, text="Input must have last dimension > n = 2")
+error("NthElement", [3.0, 1.0], -1, text="n must be non-negative but is -1")
+error("NthElement", 3.0, 0, text="Input must be at least rank 1 but is rank 0")
+error("NthElement", [3.0], [0], text="N must be scalar but has rank 1")
