@@ -35,14 +35,34 @@ absl::Status CheckEncodeWav(const Tensor& audio, const Tensor& sample_rate) {
   }
   const int32_t rate = sample_rate.scalar<int32_t>();
   if (rate <= 0) return InvalidArgument("sample_rate must be in (0, 2^32), got: ", rate);
-  const int64_t channels = audio.dim(1);
+  return CheckWav(audio.dim(0), audio.dim(1));
+}
+
+absl::Status CheckWav(int64_t frames, int64_t channels) {
   if (channels == 0 || channels > std::numeric_limits<uint16_t>::max()) {
     return InvalidArgument("num_channels must be in (0, 2^16), got: ", channels);
   }
   constexpr int64_t kHeaderBytes = 44;
   constexpr int64_t kMostBytes = std::numeric_limits<uint32_t>::max();
-  if (audio.num_elements() > (kMostBytes - kHeaderBytes) / 2) {
+  if (frames > (kMostBytes - kHeaderBytes) / 2 / channels) {
     return InvalidArgument("Provided channels and frames cannot be encoded as a WAV.");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAudioSummary(const Tensor& tag, const Tensor& clips, const Tensor& sample_rate) {
+  if (tag.rank() != 0) return InvalidArgument("Tag must be a scalar");
+  if (clips.rank() != 2 && clips.rank() != 3) {
+    return InvalidArgument("Tensor must be 3-D or 2-D, got: ", clips.shape().ToString());
+  }
+  if (sample_rate.num_elements() != 1) {
+    return InvalidArgument("sample_rate must be a scalar, got shape ",
+                           sample_rate.shape().ToString());
+  }
+  const float rate = sample_rate.scalar<float>();
+  if (!(rate > 0)) return InvalidArgument("sample_rate must be > 0");
+  if (rate >= 4294967296.0f) {
+    return InvalidArgument("sample_rate must be in (0, 2^32), got: ", rate);
   }
   return absl::OkStatus();
 }
@@ -64,6 +84,10 @@ void RegisterAudioOps(OpRegistry& registry) {
       {.shape_fn = DecodeWavShape, .sized_by_value = true});
   registry.Add("EncodeWav(audio: float, sample_rate: int32) -> (contents: string)",
                {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "AudioSummaryV2(tag: string, tensor: float, sample_rate: float) -> (summary: string); "
+      "max_outputs: int >= 1 = 3",
+      {.shape_fn = shapes::Scalar});
 }
 
 }  // namespace formwork

@@ -21,5 +21,10 @@ struct DecodeWavAttrs {
 /// Whether EncodeWav takes that: [frames, channels] and a rate in Hz, and the file's sizes fit into
 /// 32 bits.
 absl::Status CheckEncodeWav(const Tensor& audio, const Tensor& sample_rate);
+/// The same of one clip of AudioSummaryV2.
+absl::Status CheckWav(int64_t frames, int64_t channels);
+
+/// AudioSummaryV2, of clips as [clips, frames] or [clips, frames, channels].
+absl::Status CheckAudioSummary(const Tensor& tag, const Tensor& clips, const Tensor& sample_rate);
 
 }  // namespace formwork

@@ -85,6 +85,14 @@ void RegisterDebugOps(OpRegistry& registry) {
       "ImageSummary(tag: string, tensor: T) -> (summary: string); max_images: int >= 1 = 3; T: "
       "{uint8, float, half, double} = float; bad_color: tensor = uint8[255, 0, 0, 255]",
       {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "TensorSummary(tensor: T) -> (summary: string); T: type; description: string = \"\"; "
+      "labels: list(string) = []; display_name: string = \"\"",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "TensorSummaryV2(tag: string, tensor: T, serialized_summary_metadata: string) -> (summary: "
+      "string); T: type",
+      {.shape_fn = shapes::Scalar});
   registry.Add("MergeSummary(inputs: N*string) -> (summary: string); N: int >= 1",
                {.shape_fn = shapes::Scalar});
   registry.Add("CheckNumericsV2(tensor: T) -> (output: T); T: floattype; message: string",

@@ -5,6 +5,7 @@
 
 #include "core/base/status.h"
 #include "core/ops/dims.h"
+#include "core/ops/host_values.h"
 #include "core/ops/random.h"
 #include "core/ops/register_ops.h"
 #include "core/ops/shape_inference.h"
@@ -77,6 +78,31 @@ absl::StatusOr<BroadcastGeometry> PrepareTruncatedNormal(
   return PrepareBroadcast(shape, std::move(broadcast));
 }
 
+absl::StatusOr<DistributionGeometry> PrepareTruncatedRows(
+    const Tensor& shape, const std::array<absl::Span<const int64_t>, 4>& parameters) {
+  if (shape.rank() != 1) {
+    return InvalidArgument("Input shape should be a vector, got shape: ", shape.shape().ToString());
+  }
+  if (shape.num_elements() == 0) return InvalidArgument("Shape tensor must not be empty");
+  DistributionGeometry geometry;
+  FORMWORK_ASSIGN_OR_RETURN(geometry.output, ShapeFromTensor(shape, "shape"));
+  geometry.parameters = geometry.output.dim(0);
+  geometry.samples = CountElements(geometry.output.dims().subspan(1));
+  constexpr absl::string_view kNames[] = {"means", "stddevs", "minvals", "maxvals"};
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].size() > 1) {
+      return InvalidArgument("Input ", kNames[i],
+                             " should be a scalar or vector, got shape: ", DimsText(parameters[i]));
+    }
+    if (!parameters[i].empty() && parameters[i][0] != 1 &&
+        parameters[i][0] != geometry.parameters) {
+      return InvalidArgument("Input ", kNames[i], " should have length 1 or shape[0], got shape: ",
+                             DimsText(parameters[i]));
+    }
+  }
+  return geometry;
+}
+
 absl::Status CheckBinomialAlgorithm(const Tensor& algorithm) {
   if (algorithm.rank() != 0) {
     return InvalidArgument("algorithm must be of shape [], not ", algorithm.shape().ToString());
@@ -147,6 +173,11 @@ void RegisterDistributionOps(OpRegistry& registry) {
       "minvals: dtype, maxvals: dtype) -> (output: dtype); S: indextype; Tseed: indextype = int64; "
       "dtype: {half, float, double}",
       stateless);
+  registry.Add(
+      "ParameterizedTruncatedNormal(shape: host T, means: dtype, stdevs: dtype, minvals: dtype, "
+      "maxvals: dtype) -> (output: dtype); seed: int = 0; seed2: int = 0; dtype: floattype; T: "
+      "indextype",
+      {.shape_fn = StatelessShape, .effect = Effect::kRandom, .sized_by_value = true});
   registry.Add(
       "StatefulRandomBinomial(resource: resource, algorithm: int64, shape: S, counts: T, probs: T) "
       "-> (output: dtype); S: indextype; T: {half, float, double, int32, int64} = double; dtype: "

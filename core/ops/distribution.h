@@ -43,6 +43,11 @@ absl::StatusOr<BroadcastGeometry> PrepareBinomial(const Tensor& shape,
 absl::StatusOr<BroadcastGeometry> PrepareTruncatedNormal(
     const Tensor& shape, const std::array<absl::Span<const int64_t>, 4>& parameters);
 
+/// ParameterizedTruncatedNormal: each parameter has a row, the first dimension that `shape` lists,
+/// or is one for all. Also an error: there are parameters alone, of which none has room.
+absl::StatusOr<DistributionGeometry> PrepareTruncatedRows(
+    const Tensor& shape, const std::array<absl::Span<const int64_t>, 4>& parameters);
+
 /// StatefulRandomBinomial knows one algorithm alone.
 absl::Status CheckBinomialAlgorithm(const Tensor& algorithm);
 

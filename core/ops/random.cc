@@ -224,6 +224,10 @@ void RegisterRandomOps(OpRegistry& registry) {
       "TruncatedNormal(shape: host T) -> (output: dtype); seed: int = 0; seed2: int = 0; dtype: "
       "floattype; T: indextype",
       {.shape_fn = RandomShape, .effect = Effect::kRandom, .sized_by_value = true});
+  registry.Add(
+      "NonDeterministicInts(shape: host shape_dtype) -> (output: dtype); dtype: type = int64; "
+      "shape_dtype: type = int64",
+      {.shape_fn = RandomShape, .effect = Effect::kRandom, .sized_by_value = true});
   registry.Add("RandomShuffle(value: T) -> (output: T); seed: int = 0; seed2: int = 0; T: type",
                {.shape_fn = shapes::SameAsFirstInput, .effect = Effect::kRandom});
   registry.Add(

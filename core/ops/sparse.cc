@@ -136,6 +136,28 @@ absl::Status CheckSparseFillEmptyRows(const SparseShapes& sparse,
   return absl::OkStatus();
 }
 
+absl::Status CheckRaggedFillEmptyRows(absl::Span<const int64_t> value_rowids,
+                                      absl::Span<const int64_t> values,
+                                      absl::Span<const int64_t> nrows,
+                                      absl::Span<const int64_t> default_value) {
+  if (value_rowids.size() != 1) {
+    return InvalidArgument("value_rowids must be a vector, saw: ", DimsText(value_rowids));
+  }
+  if (values.size() != 1) {
+    return InvalidArgument("values must be a vector, saw: ", DimsText(values));
+  }
+  if (!MayBeEqual(values[0], value_rowids[0])) {
+    return InvalidArgument("The length of `values` (", values[0],
+                           ") must match the first dimension of `value_rowids` (", value_rowids[0],
+                           ").");
+  }
+  if (!nrows.empty()) return InvalidArgument("nrows must be a scalar, saw: ", DimsText(nrows));
+  if (!default_value.empty()) {
+    return InvalidArgument("default_value must be a scalar, saw: ", DimsText(default_value));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SparseMatMulGeometry> PrepareSparseMatMul(const SparseShapes& a, const Tensor* shape,
                                                          absl::Span<const int64_t> b,
                                                          bool adjoint_a, bool adjoint_b) {
@@ -261,6 +283,15 @@ absl::Status FillEmptyRowsShape(InferenceContext& c) {
     FORMWORK_ASSIGN_OR_RETURN(const PartialShape dense, shapes::ShapeFromInput(c, 2));
     if (dense.rank() > 0) c.set_output(2, PartialShape::Trusted({dense.dim(0)}));
   }
+  return absl::OkStatus();
+}
+
+absl::Status RaggedFillEmptyRowsShape(InferenceContext& c) {
+  const auto dims = [&](int i, int rank) { return shapes::OrOfRank(c.input(i), rank); };
+  FORMWORK_RETURN_IF_ERROR(CheckRaggedFillEmptyRows(dims(0, 1).dims(), dims(1, 1).dims(),
+                                                    dims(2, 0).dims(), dims(3, 0).dims()));
+  for (int i = 0; i < 3; ++i) c.set_output(i, PartialShape::OfRank(1));
+  c.set_output(3, dims(0, 1));
   return absl::OkStatus();
 }
 
@@ -394,6 +425,15 @@ void RegisterSparseOps(OpRegistry& registry) {
       {.shape_fn = FillEmptyRowsShape, .sized_by_value = true});
   registry.Add(
       "SparseFillEmptyRowsGrad(reverse_index_map: int64, grad_values: T) -> (d_values: T, "
+      "d_default_value: T); T: type",
+      {.shape_fn = FillEmptyRowsGradShape});
+  registry.Add(
+      "RaggedFillEmptyRows(value_rowids: int64, values: T, nrows: host int64, default_value: T) -> "
+      "(output_value_rowids: int64, output_values: T, empty_row_indicator: bool, "
+      "reverse_index_map: int64); T: type",
+      {.shape_fn = RaggedFillEmptyRowsShape, .sized_by_value = true});
+  registry.Add(
+      "RaggedFillEmptyRowsGrad(reverse_index_map: int64, grad_values: T) -> (d_values: T, "
       "d_default_value: T); T: type",
       {.shape_fn = FillEmptyRowsGradShape});
   registry.Add(

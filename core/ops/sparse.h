@@ -38,6 +38,12 @@ absl::StatusOr<Dims> PrepareSparseReshape(absl::Span<const int64_t> from, const 
 absl::Status CheckSparseFillEmptyRows(const SparseShapes& sparse,
                                       absl::Span<const int64_t> default_value);
 
+/// RaggedFillEmptyRows, the same of rows alone.
+absl::Status CheckRaggedFillEmptyRows(absl::Span<const int64_t> value_rowids,
+                                      absl::Span<const int64_t> values,
+                                      absl::Span<const int64_t> nrows,
+                                      absl::Span<const int64_t> default_value);
+
 /// SparseTensorDenseMatMul: a, of `rows` by `inner` as its shape says, by b.
 struct SparseMatMulGeometry {
   int64_t rows;

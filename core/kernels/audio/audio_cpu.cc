@@ -1,4 +1,4 @@
-// Sound as WAV files: 16 bits a sample, uncompressed.
+// Sound as WAV files, 16 bits a sample, uncompressed, and summaries of it.
 
 #include <algorithm>
 #include <cmath>
@@ -7,12 +7,14 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/format_tensor.h"
 #include "core/kernels/register_cpu_kernels.h"
+#include "core/kernels/wire_format.h"
 #include "core/ops/audio.h"
 
 namespace formwork {
@@ -191,17 +193,15 @@ int16_t SampleOf(float value) {
   return static_cast<int16_t>(std::min(std::max(scaled, -kFullScale), kFullScale - 1));
 }
 
-absl::Status EncodeWav(KernelContext& ctx) {
-  const Tensor audio = ctx.input(0);
-  const Tensor sample_rate = ctx.input(1);
-  FORMWORK_RETURN_IF_ERROR(CheckEncodeWav(audio, sample_rate));
-  const auto rate = static_cast<uint32_t>(sample_rate.scalar<int32_t>());
-  const int64_t bytes = audio.num_elements() * kBytesPerValue;
+// Of sound that CheckWav has passed, [frames, channels].
+absl::StatusOr<std::string> WavOf(const float* values, int64_t frames, int64_t channels,
+                                  uint32_t rate) {
+  const int64_t bytes = frames * channels * kBytesPerValue;
   if (bytes > kMaxTextBytes) {
     return ResourceExhausted("the sound is too long: bytes=", bytes, " limit=", kMaxTextBytes);
   }
   const auto data_bytes = static_cast<uint32_t>(bytes);
-  const auto channels = static_cast<uint32_t>(audio.dim(1));
+  const auto bytes_per_frame = static_cast<uint32_t>(kBytesPerValue * channels);
   std::string file;
   file.reserve(44 + data_bytes);
   file += "RIFF";
@@ -209,21 +209,76 @@ absl::Status EncodeWav(KernelContext& ctx) {
   file += "WAVEfmt ";
   AppendNumber(16, 4, file);
   AppendNumber(1, 2, file);
-  AppendNumber(channels, 2, file);
+  AppendNumber(static_cast<uint32_t>(channels), 2, file);
   AppendNumber(rate, 4, file);
-  AppendNumber(rate * kBytesPerValue * channels, 4, file);
-  AppendNumber(kBytesPerValue * channels, 2, file);
+  AppendNumber(rate * bytes_per_frame, 4, file);
+  AppendNumber(bytes_per_frame, 2, file);
   AppendNumber(8 * kBytesPerValue, 2, file);
   file += "data";
   AppendNumber(data_bytes, 4, file);
-  const float* values = audio.data<float>();
-  ForBlocks(audio.num_elements(), kDearItems, [&](int64_t begin, int64_t end) {
+  ForBlocks(frames * channels, kDearItems, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       AppendNumber(static_cast<uint16_t>(SampleOf(values[i])), kBytesPerValue, file);
     }
   });
+  return file;
+}
+
+absl::Status EncodeWav(KernelContext& ctx) {
+  const Tensor audio = ctx.input(0);
+  const Tensor sample_rate = ctx.input(1);
+  FORMWORK_RETURN_IF_ERROR(CheckEncodeWav(audio, sample_rate));
+  FORMWORK_ASSIGN_OR_RETURN(std::string file,
+                            WavOf(audio.data<float>(), audio.dim(0), audio.dim(1),
+                                  static_cast<uint32_t>(sample_rate.scalar<int32_t>())));
   ctx.SetOutput(0, Tensor::StringScalar(std::move(file)));
   return absl::OkStatus();
+}
+
+// --- AudioSummaryV2 -----------------------------------------------------------------------------
+
+// Fields of Summary, of its values, and of their Audio.
+constexpr uint32_t kValue = 1, kTag = 1, kAudio = 6;
+constexpr uint32_t kSampleRate = 1, kChannels = 2, kFrames = 3, kEncoded = 4, kContentType = 5;
+
+absl::Status Summarize(KernelContext& ctx, int64_t max_outputs) {
+  const Tensor tag = ctx.input(0), clips = ctx.input(1), sample_rate = ctx.input(2);
+  FORMWORK_RETURN_IF_ERROR(CheckAudioSummary(tag, clips, sample_rate));
+  const int64_t frames = clips.dim(1), channels = clips.rank() == 2 ? 1 : clips.dim(2);
+  const float rate = sample_rate.scalar<float>();
+  std::string summary;
+  for (int64_t i = 0; i < std::min(max_outputs, clips.dim(0)); ++i) {
+    if (WorkIsCut()) return WorkStatus();
+    FORMWORK_RETURN_IF_ERROR(CheckWav(frames, channels));
+    FORMWORK_ASSIGN_OR_RETURN(const std::string wav,
+                              WavOf(clips.data<float>() + i * frames * channels, frames, channels,
+                                    static_cast<uint32_t>(rate)));
+    std::string audio, value;
+    AppendFixed(kSampleRate, rate, audio);
+    AppendVarint(kChannels << 3 | kVarint, audio);
+    AppendVarint(static_cast<uint64_t>(channels), audio);
+    if (frames > 0) {  // Messages say nothing of what is 0.
+      AppendVarint(kFrames << 3 | kVarint, audio);
+      AppendVarint(static_cast<uint64_t>(frames), audio);
+    }
+    AppendBytes(kEncoded, wav, audio);
+    AppendBytes(kContentType, "audio/wav", audio);
+    // Numbered by how many are asked for, not by how many there are.
+    const std::string number = max_outputs > 1 ? absl::StrCat("/", i) : "";
+    AppendBytes(kTag, absl::StrCat(tag.scalar<std::string>(), "/audio", number), value);
+    AppendBytes(kAudio, audio, value);
+    AppendBytes(kValue, value, summary);
+    if (static_cast<int64_t>(summary.size()) > kMaxTextBytes) {
+      return ResourceExhausted("the summary is too long: limit=", kMaxTextBytes);
+    }
+  }
+  ctx.SetOutput(0, Tensor::StringScalar(std::move(summary)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeSummarize(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t max_outputs, init.attrs().Get<int64_t>("max_outputs"));
+  return KernelFn([max_outputs](KernelContext& ctx) { return Summarize(ctx, max_outputs); });
 }
 
 absl::StatusOr<KernelFn> MakeEncodeWav(KernelInit&) { return KernelFn(&EncodeWav); }
@@ -233,6 +288,7 @@ absl::StatusOr<KernelFn> MakeEncodeWav(KernelInit&) { return KernelFn(&EncodeWav
 void RegisterAudioCpuKernels(KernelRegistry& registry) {
   registry.Add("DecodeWav", MakeDecodeWav);
   registry.Add("EncodeWav", MakeEncodeWav);
+  registry.Add("AudioSummaryV2", MakeSummarize);
 }
 
 }  // namespace formwork

@@ -1,5 +1,5 @@
-// Summaries as TensorBoard reads them: numbers and histograms under their tags, as serialized
-// messages.
+// Summaries as TensorBoard reads them: numbers, histograms and values under their tags, as
+// serialized messages.
 
 #include <algorithm>
 #include <cmath>
@@ -12,13 +12,15 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/debug/debug_cpu.h"
+#include "core/kernels/serialized_tensor.h"
 #include "core/kernels/wire_format.h"
 
 namespace formwork {
 namespace {
 
 // Fields of Summary, of its values, and of their histograms.
-constexpr uint32_t kValue = 1, kTag = 1, kSimpleValue = 2, kHistogram = 5;
+constexpr uint32_t kValue = 1, kTag = 1, kSimpleValue = 2, kHistogram = 5, kNode = 7, kTensor = 8,
+                   kMetadata = 9;
 constexpr uint32_t kMin = 1, kMax = 2, kCount = 3, kSum = 4, kSquares = 5, kLimits = 6,
                    kBuckets = 7;
 
@@ -135,6 +137,47 @@ absl::StatusOr<KernelFn> MakeHistogramSummary(KernelInit& init) {
   });
 }
 
+bool IsMessage(absl::string_view bytes) {
+  WireField field;
+  for (WireReader reader(bytes); !reader.done();) {
+    if (!reader.Next(field)) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<KernelFn> MakeTensorSummaryV2(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const Tensor &tag = ctx.input(0), &metadata = ctx.input(2);
+    if (tag.rank() != 0) return InvalidArgument("tag must be scalar");
+    if (metadata.rank() != 0) return InvalidArgument("serialized_summary_metadata must be scalar");
+    FORMWORK_ASSIGN_OR_RETURN(const std::string tensor,
+                              SerializedTensor(ctx.input(1), StringsAs::kValues));
+    const std::string& described = metadata.scalar<std::string>();
+    std::string value, summary;
+    AppendTag(tag.scalar<std::string>(), value);
+    AppendBytes(kTensor, tensor, value);
+    // What is none says nothing, as in TensorFlow.
+    AppendBytes(kMetadata, IsMessage(described) ? described : "", value);
+    AppendBytes(kValue, value, summary);
+    ctx.SetOutput(0, Tensor::StringScalar(std::move(summary)));
+    return absl::OkStatus();
+  });
+}
+
+// The first version, which has the node's name for a tag and leaves its attrs out.
+absl::StatusOr<KernelFn> MakeTensorSummary(KernelInit& init) {
+  return KernelFn([node = std::string(init.node_name())](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const std::string tensor,
+                              SerializedTensor(ctx.input(0), StringsAs::kValues));
+    std::string value, summary;
+    AppendBytes(kNode, node, value);
+    AppendBytes(kTensor, tensor, value);
+    AppendBytes(kValue, value, summary);
+    ctx.SetOutput(0, Tensor::StringScalar(std::move(summary)));
+    return absl::OkStatus();
+  });
+}
+
 // The values of summaries one after the other, each under a tag of its own.
 absl::Status AppendValues(absl::string_view from, std::set<std::string>& tags,
                           std::string& merged) {
@@ -175,6 +218,8 @@ absl::StatusOr<KernelFn> MakeMergeSummary(KernelInit&) {
 void AddSummaryCpuKernels(KernelRegistry& registry) {
   registry.Add("ScalarSummary", MakeScalarSummary);
   registry.Add("HistogramSummary", MakeHistogramSummary);
+  registry.Add("TensorSummary", MakeTensorSummary);
+  registry.Add("TensorSummaryV2", MakeTensorSummaryV2);
   registry.Add("MergeSummary", MakeMergeSummary);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <random>
 
 #include "core/base/parallel.h"
 #include "core/base/status.h"
@@ -156,6 +157,20 @@ absl::StatusOr<KernelFn> MakeUniformInt(KernelInit& init) {
   });
 }
 
+// Of a seed that the system draws anew each time.
+absl::StatusOr<KernelFn> MakeNonDeterministic(KernelInit& init) {
+  const DType dtype = init.output_dtypes()[0];
+  FORMWORK_ASSIGN_OR_RETURN(const RandomFillFn fill, RandomFillOf(init, Distribution::kFullInt));
+  return KernelFn([dtype, fill](KernelContext& ctx) -> absl::Status {
+    FORMWORK_ASSIGN_OR_RETURN(const Shape shape, PrepareRandomShape(ctx.input(0)));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor * output, ctx.AllocateOutput(0, dtype, shape));
+    std::random_device device;
+    const auto draw = [&device] { return device() | (static_cast<uint64_t>(device()) << 32); };
+    fill(Philox(draw(), draw()), *output);
+    return absl::OkStatus();
+  });
+}
+
 // 0 to n - 1 in an order of chance: n - 1 swaps, a number each.
 template <typename Index>
 absl::StatusOr<Tensor> ShuffledRows(Allocator& allocator, int64_t n, PhiloxSequence sequence) {
@@ -267,6 +282,7 @@ void RegisterRandomCpuKernels(KernelRegistry& registry) {
   registry.Add("RandomStandardNormal", MakeStateful<Distribution::kNormal>);
   registry.Add("TruncatedNormal", MakeStateful<Distribution::kTruncatedNormal>);
   registry.Add("RandomUniformInt", MakeUniformInt);
+  registry.Add("NonDeterministicInts", MakeNonDeterministic);
   registry.Add("RandomShuffle", MakeShuffle);
   registry.Add("StatelessShuffle", MakeStatelessShuffle);
   registry.Add("RngReadAndSkip", MakeReadAndSkip);

@@ -1,7 +1,8 @@
-// StatelessParameterizedTruncatedNormal: normal numbers within bounds, by rejection (Robert,
-// "Simulation of truncated normal variables"). The sequence goes from one parameter to the next, as
-// TensorFlow's does on one thread; its threads begin elsewhere in it.
+// ParameterizedTruncatedNormal and its stateless form: normal numbers within bounds, by rejection
+// (Robert, "Simulation of truncated normal variables"). The sequence goes from one parameter to the
+// next, as TensorFlow's does on one thread; its threads begin elsewhere in it.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "core/kernels/random/broadcast_index.h"
 #include "core/kernels/random/philox.h"
 #include "core/kernels/random/random_cpu.h"
+#include "core/kernels/random/sequence_position.h"
 #include "core/kernels/random/unit_numbers.h"
 #include "core/ops/distribution.h"
 
@@ -202,6 +204,55 @@ absl::Status Fill(KernelContext& ctx) {
   return absl::OkStatus();
 }
 
+// Whose parameters have rows.
+template <typename T>
+absl::Status FillRows(KernelContext& ctx, const SequencePosition& position) {
+  const std::array<Tensor, 4> inputs = {ctx.input(1), ctx.input(2), ctx.input(3), ctx.input(4)};
+  FORMWORK_ASSIGN_OR_RETURN(
+      const DistributionGeometry geometry,
+      PrepareTruncatedRows(ctx.input(0), {inputs[0].shape().dims(), inputs[1].shape().dims(),
+                                          inputs[2].shape().dims(), inputs[3].shape().dims()}));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor* const out,
+                            ctx.AllocateOutput(0, DTypeOf<T>::value, geometry.output));
+  const int64_t n = geometry.output.num_elements();
+  if (n == 0) return absl::OkStatus();
+  // As many as they may need, though few do.
+  Philox philox = position.Reserve(ctx, static_cast<uint64_t>(n) * 2 * kMostTries);
+  // One parameter for all has runs of this length instead: of the groups that are drawn for one,
+  // the next has nothing.
+  constexpr int64_t kRun = 100;
+  const bool one = std::all_of(inputs.begin(), inputs.end(),
+                               [](const Tensor& input) { return input.num_elements() == 1; });
+  const int64_t run = one ? kRun : geometry.samples;
+  for (int64_t p = 0; p * run < n; ++p) {
+    if (WorkIsCutAt(p, kDearItems)) return WorkStatus();
+    const auto value = [&](size_t i) {
+      return inputs[i].data<T>()[inputs[i].num_elements() == 1 ? 0 : p];
+    };
+    FORMWORK_ASSIGN_OR_RETURN(const Truncated<T> truncated,
+                              Truncated<T>::Of(value(0), value(1), value(2), value(3)));
+    FORMWORK_RETURN_IF_ERROR(
+        truncated.Fill(philox, std::min(run, n - p * run), 1, out->mutable_data<T>() + p * run));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeTruncatedRows(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const SequencePosition position, SequencePosition::Of(init));
+  const DType dtype = init.output_dtypes()[0];
+  switch (dtype) {
+    FORMWORK_CASE(half, return KernelFn(
+                            [position](KernelContext& ctx) { return FillRows<T>(ctx, position); }))
+    FORMWORK_CASE(float, return KernelFn(
+                             [position](KernelContext& ctx) { return FillRows<T>(ctx, position); }))
+    FORMWORK_CASE(double, return KernelFn([position](KernelContext& ctx) {
+                    return FillRows<T>(ctx, position);
+                  }))
+    default:
+      return Unimplemented(init.op().name, ": dtype ", DTypeName(dtype), " is not supported");
+  }
+}
+
 absl::StatusOr<KernelFn> MakeTruncated(KernelInit& init) {
   switch (init.output_dtypes()[0]) {
     FORMWORK_CASE(half, return KernelFn(Fill<T>))
@@ -214,6 +265,7 @@ absl::StatusOr<KernelFn> MakeTruncated(KernelInit& init) {
 }  // namespace
 
 void AddTruncatedCpuKernels(KernelRegistry& registry) {
+  registry.Add("ParameterizedTruncatedNormal", MakeTruncatedRows);
   registry.Add("StatelessParameterizedTruncatedNormal", MakeTruncated);
 }
 

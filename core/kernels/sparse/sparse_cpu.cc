@@ -200,12 +200,20 @@ absl::StatusOr<KernelFn> MakeSparseReshape(KernelInit&) {
   });
 }
 
-// --- SparseFillEmptyRows ------------------------------------------------------------------------
+// --- SparseFillEmptyRows, RaggedFillEmptyRows ----------------------------------------------------
 
+// kRagged: of rows alone, which are a vector.
+template <bool kRagged>
 absl::StatusOr<KernelFn> MakeFillEmptyRows(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(
-        CheckSparseFillEmptyRows(PartsOf(ctx, 0), ctx.input(3).shape().dims()));
+    if constexpr (kRagged) {
+      FORMWORK_RETURN_IF_ERROR(
+          CheckRaggedFillEmptyRows(ctx.input(0).shape().dims(), ctx.input(1).shape().dims(),
+                                   ctx.input(2).shape().dims(), ctx.input(3).shape().dims()));
+    } else {
+      FORMWORK_RETURN_IF_ERROR(
+          CheckSparseFillEmptyRows(PartsOf(ctx, 0), ctx.input(3).shape().dims()));
+    }
     const Tensor values = ctx.input(1);
     const Tensor fill = ctx.input(3);
     const IndexValues indices(ctx.input(0));
@@ -213,7 +221,9 @@ absl::StatusOr<KernelFn> MakeFillEmptyRows(KernelInit&) {
     const int64_t rank = dims.size();
     const int64_t n = values.num_elements();
     const int64_t rows = dims[0];
-    if (rows < 0) return InvalidArgument("dense_shape[0] must not be negative: ", rows);
+    if (rows < 0) {
+      return InvalidArgument(kRagged ? "nrows" : "dense_shape[0]", " must not be negative: ", rows);
+    }
     if (rows == 0 && n > 0) {
       return InvalidArgument(
           "Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = ", n);
@@ -268,7 +278,7 @@ absl::StatusOr<KernelFn> MakeFillEmptyRows(KernelInit&) {
         at[map.data<int64_t>()[i]] = from[i];
       }
     });
-    ctx.SetOutput(0, std::move(filled));
+    ctx.SetOutput(0, kRagged ? std::move(filled).Reshaped(Shape{total}) : std::move(filled));
     ctx.SetOutput(1, std::move(out));
     ctx.SetOutput(2, std::move(empty));
     ctx.SetOutput(3, std::move(map));
@@ -317,7 +327,7 @@ absl::StatusOr<KernelFn> MakeFillEmptyRowsGrad(KernelInit&) {
       switch (grad.dtype()) {
         FORMWORK_NUMBER_CASES(return FillEmptyRowsGrad<T>(map, grad, values, fill))
         default:
-          return Unimplemented("SparseFillEmptyRowsGrad: dtype ", DTypeName(grad.dtype()),
+          return Unimplemented("gradient of filled rows: dtype ", DTypeName(grad.dtype()),
                                " is not supported");
       }
     };
@@ -334,8 +344,10 @@ void RegisterSparseCpuKernels(KernelRegistry& registry) {
   registry.Add("SparseToDense", MakeSparseToDense);
   registry.Add("SparseReorder", MakeSparseReorder);
   registry.Add("SparseReshape", MakeSparseReshape);
-  registry.Add("SparseFillEmptyRows", MakeFillEmptyRows);
+  registry.Add("SparseFillEmptyRows", MakeFillEmptyRows<false>);
   registry.Add("SparseFillEmptyRowsGrad", MakeFillEmptyRowsGrad);
+  registry.Add("RaggedFillEmptyRows", MakeFillEmptyRows<true>);
+  registry.Add("RaggedFillEmptyRowsGrad", MakeFillEmptyRowsGrad);
   AddSparseArithmeticCpuKernels(registry);
   AddSparseSerialCpuKernels(registry);
   AddSparseCwiseCpuKernels(registry);

@@ -89,3 +89,12 @@ error(I, "a", zeros([1, 2, 2, 3]), bad_color=color("int32", [1, 2, 3]),
       text="bad_color must be uint8, got int32")
 error(I, "a", zeros([1, 2, 2, 3]), bad_color=color("uint8", 3),
       text="bad_color must be a vector, got shape []")
+
+T = "TensorSummaryV2"
+for value in [[1.0, 2.0], "a", ["a", "b"], [True], zeros([2, 2]), zeros([0]), tensor("half", [1])]:
+  case(T, "t", value, b"")
+  case("TensorSummary", value, description="d", labels=["x"], display_name="n")
+case(T, "", [1], b"\x0a\x05\x0a\x03abc\x12\x02zz\x1a\x01q")
+case(T, "t", [1], b"\xff\xff", comment="What describes it is no message.")
+error(T, ["t"], [1], b"", text="tag must be scalar")
+error(T, "t", [1], [b""], text="serialized_summary_metadata must be scalar")

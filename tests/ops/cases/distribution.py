@@ -132,3 +132,20 @@ for far in [(INF, 1., -1., 1.), (1e30, 1., 0., 1.), (0., 1., 1e30, 2e30), (NAN, 
         code="INVALID_ARGUMENT")
 error(N, [2**31 - 1] * 3, SEED, *V, text="")
 error(N, [2**31 - 1] * 2, SEED, *V, text="", code="RESOURCE_EXHAUSTED")
+
+P = "ParameterizedTruncatedNormal"
+for dtype in ["half", "float", "double"]:
+  case(P, [3], *(tensor(dtype, x) for x in (0, 1, -1, 1)), seed=3, seed2=4)
+case(P, [250], 0.5, 1.0, -2.0, 1.5, seed=3, seed2=4)
+case(P, [2, 3], [0.0, 100.0], 1.0, [-1.0, 99.0], [1.0, 101.0], seed=3, seed2=4, values=False)
+case(P, tensor("int64", [2, 0]), 0.0, [1.0], -1.0, 1.0, seed=3)
+case(P, [0, 2], 0.0, 1.0, -1.0, 1.0, seed=3)
+error(P, tensor("int32", []), 0.0, 1.0, -1.0, 1.0, text="Shape tensor must not be empty")
+error(P, 3, 0.0, 1.0, -1.0, 1.0, text="Input shape should be a vector, got shape: []")
+error(P, [2], [0.0] * 3, 1.0, -1.0, 1.0, text="Input means should have length 1 or shape[0], got shape: [3]")
+error(P, [2], 0.0, [[1.0]], -1.0, 1.0, text="Input stddevs should be a scalar or vector, got shape: [1,1]")
+error(P, [2], 0.0, 1.0, [-1.0] * 3, 1.0, text="Input minvals should have length 1 or shape[0]")
+error(P, [2], 0.0, 1.0, -1.0, [1.0] * 3, text="Input maxvals should have length 1 or shape[0]")
+error(P, [2], 0.0, -1.0, -1.0, 1.0, text="Invalid parameters")
+error(P, [2], 0.0, 1.0, 1.0, -1.0, text="Invalid parameters")
+error(P, [-2], 0.0, 1.0, -1.0, 1.0, text="")

@@ -112,3 +112,8 @@ for op in ["StatefulUniform", "StatefulUniformFullInt"]:
         text="For the Philox algorithm, the size of state must be at least 3; got 2")
   error(op, generator(dtype="int32", state=[1, 2, 3]), PHILOX, [3],
         text="dtype of RNG state variable must be int64, not int32")
+
+for dtype in ["int32", "int64", "uint32", "uint64"]:
+  case("NonDeterministicInts", tensor("int64", [2, 3]), dtype=dtype, values=False)
+error("NonDeterministicInts", tensor("int64", [-2]), text="")
+error("NonDeterministicInts", tensor("int64", 2), text="")

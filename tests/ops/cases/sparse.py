@@ -416,3 +416,31 @@ error("DeserializeManySparse", tensor("string", [["", ""]]), dtype="float",
 for dtype in ["half", "bfloat16", "complex64", "complex128"]:
   case("EditDistance", tensor("int64", [[0, 0], [0, 1]]), tensor(dtype, [1, 2]), tensor("int64", [1, 2]),
        tensor("int64", [[0, 0], [0, 1]]), tensor(dtype, [1, 3]), tensor("int64", [1, 3]))
+
+# --- RaggedFillEmptyRows
+R = "RaggedFillEmptyRows"
+def ints(values):
+  return tensor("int64", values)
+
+
+case(R, ints([0, 0, 2]), [1.0, 2.0, 3.0], ints(4), 9.0)
+case(R, ints([2, 0, 2]), ["a", "b", "c"], ints(4), "none")
+case(R, ints([1, 0]), [True, True], ints(3), False)
+case(R, ints([]), tensor("int32", []), ints(3), 7)
+error(R, ints([0]), [1.0], ints(0), 9.0,
+      text="Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = 1")
+error(R, ints([5]), [1.0], ints(3), 9.0, text="indices(0, 0) is invalid: 5 >= 3")
+error(R, ints([-1]), [1.0], ints(3), 9.0, text="indices(0, 0) is invalid: -1 >= 3")
+error(R, ints([[0]]), [1.0], ints(3), 9.0, text="value_rowids must be a vector, saw: [1,1]")
+error(R, ints([0]), [[1.0]], ints(3), 9.0, text="values must be a vector, saw: [1,1]")
+error(R, ints([0]), [1.0], ints([3]), 9.0, text="nrows must be a scalar, saw: [1]")
+error(R, ints([0]), [1.0], ints(3), [9.0], text="default_value must be a scalar, saw: [1]")
+error(R, ints([0, 1]), [1.0], ints(3), 9.0,
+      text="The length of `values` (1) must match the first dimension of `value_rowids` (2).")
+error(R, ints([0]), [1.0], ints(-3), 9.0, text="")
+error(R, ints([0]), [1.0], ints(2**62), 9.0, text="", code="RESOURCE_EXHAUSTED")
+for dtype in ["float", "int32", "complex64"]:
+  case(R + "Grad", ints([0, 2]), tensor(dtype, [1, 2, 3]))
+error(R + "Grad", ints([[0]]), [1.0], text="reverse_index_map must be a vector, saw: [1,1]")
+error(R + "Grad", ints([0]), [[1.0]], text="grad_values must be a vector, saw: [1,1]")
+error(R + "Grad", ints([5]), [1.0], text="Elements in reverse index must be in [0, 1) but got 5")
