@@ -194,13 +194,6 @@ absl::Status ApproximateEqualShape(InferenceContext& c) {
   return GradientShape(c);
 }
 
-absl::Status AccumulateShape(InferenceContext& c) {
-  FORMWORK_RETURN_IF_ERROR(AddNShape(c));
-  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, c.attrs().Get<PartialShape>("shape"));
-  c.set_output(0, c.outputs()[0].Merge(shape).value_or(c.outputs()[0]));
-  return absl::OkStatus();
-}
-
 constexpr OpTraits kUnary{.shape_fn = shapes::SameAsFirstInput};
 constexpr OpTraits kBroadcast{.shape_fn = shapes::Broadcast};
 constexpr OpTraits kCommutative{.shape_fn = shapes::Broadcast, .commutative = true};
@@ -231,8 +224,9 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add("Equal(x: T, y: T) -> (z: bool); T: type; incompatible_shape_error: bool = true",
                kEquality);
   registry.Add("AddN(inputs: N*T) -> (sum: T); N: int >= 1; T: {numbertype, variant}", kSum);
+  // Its attr may say another shape than values have, to which TensorFlow's kernels keep, too.
   registry.Add("AccumulateNV2(inputs: N*T) -> (sum: T); N: int >= 1; T: numbertype; shape: shape",
-               {.shape_fn = AccumulateShape});
+               kSum);
   registry.Add("Square(x: T) -> (y: T); T: {realnumbertype, complextype}", kUnary);
   registry.Add("Rsqrt(x: T) -> (y: T); T: {floattype, complextype}", kUnary);
   registry.Add("GreaterEqual(x: T, y: T) -> (z: bool); T: realnumbertype", kBroadcast);
