@@ -10,21 +10,23 @@
 namespace formwork {
 namespace {
 
-/// Values outside of the range count in the bin that is next to them, NaN in the first: TensorFlow
-/// writes outside of its bins then. I: what the counts are.
+/// Values outside of the range count in the bin that is next to them, endless ones of an endless
+/// range in the first: TensorFlow ends its process then. I: what the counts are. False for a NaN.
 template <typename T, typename I>
-void CountBins(const T* values, int64_t n, double first, double last, int64_t bins, I* out) {
+bool CountBins(const T* values, int64_t n, double first, double last, int64_t bins, I* out) {
   const double width = (last - first) / static_cast<double>(bins);
   const auto last_bin = static_cast<double>(bins - 1);
+  bool numbers = true;
   ForBlocks(n, kCheapItems, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto value = static_cast<double>(values[i]);
+      numbers &= value == value;
       const double bin = ((value > first ? value : first) - first) / width;
-      // Not so for NaN, and for an endless value of an endless range.
       const bool known = bin == bin;
       ++out[known ? static_cast<int64_t>(bin < last_bin ? bin : last_bin) : 0];
     }
   });
+  return numbers;
 }
 
 template <typename T>
@@ -46,14 +48,12 @@ absl::Status Histogram(KernelContext& ctx, DType dtype) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor * out, ctx.AllocateOutput(0, dtype, shape));
   ZeroElements(*out);
   const auto count = [&](auto* to) {
-    CountBins(values.data<T>(), values.num_elements(), static_cast<double>(first),
-              static_cast<double>(last), bins, to);
+    return CountBins(values.data<T>(), values.num_elements(), static_cast<double>(first),
+                     static_cast<double>(last), bins, to);
   };
-  if (dtype == DType::kInt64) {
-    count(out->mutable_data<int64_t>());
-  } else {
-    count(out->mutable_data<int32_t>());
-  }
+  const bool numbers = dtype == DType::kInt64 ? count(out->mutable_data<int64_t>())
+                                              : count(out->mutable_data<int32_t>());
+  if (!numbers) return InvalidArgument("Histogram values must not contain NaN");
   return absl::OkStatus();
 }
 

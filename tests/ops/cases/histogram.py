@@ -24,6 +24,7 @@ error(H, V, [2., 0.], 3,
       text="value_range should satisfy value_range[0] < value_range[1], but got '[2, 0]'")
 error(H, V, [2., 2.], 3, text="value_range should satisfy value_range[0] < value_range[1]")
 error(H, V, [NAN, 2.], 3, text="value_range should satisfy value_range[0] < value_range[1]")
+error(H, [1., NAN], R, 3, text="Histogram values must not contain NaN")
 error(H, V, R, [3], text="nbins should be a scalar.")
 for bins in [0, -1]:
   error(H, V, R, bins, text="nbins should be a positive number, but got '%d'" % bins)
