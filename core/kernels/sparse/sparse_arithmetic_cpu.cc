@@ -355,7 +355,9 @@ absl::Status CheckPair(KernelContext& ctx) {
     return InvalidArgument("Operands' shapes do not match: got ", a[d], " and ", b[d],
                            " for dimension ", d);
   }
-  return absl::OkStatus();
+  if (a.size() == 0) return InvalidArgument("Tensors must not be empty");
+  FORMWORK_RETURN_IF_ERROR(CheckIndexTuples(ctx.input(0), a.span()));
+  return CheckIndexTuples(ctx.input(3), b.span());
 }
 
 // What only one of them has is compared with 0.

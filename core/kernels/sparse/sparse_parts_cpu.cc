@@ -366,17 +366,12 @@ absl::StatusOr<KernelFn> MakeSplit(KernelInit& init) {
   return KernelFn([num_split](KernelContext& ctx) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(const SplitGeometry geometry, PrepareSplit(ctx, num_split));
     const Entries from = {ctx.input(1), ctx.input(2)};
+    FORMWORK_RETURN_IF_ERROR(CheckIndexTuples(from.indices, geometry.dims));
     const int64_t rank = from.indices.dim(1);
     const int64_t* index = from.indices.data<int64_t>();
     std::vector<std::vector<int64_t>> parts(static_cast<size_t>(num_split));
     for (int64_t i = 0; i < from.indices.dim(0); ++i, index += rank) {
       if (WorkIsCutAt(i)) return WorkStatus();
-      for (int64_t d = 0; d < rank; ++d) {
-        if (index[d] >= 0 && index[d] < geometry.dims[static_cast<size_t>(d)]) continue;
-        return InvalidArgument("Sparse index tuple indices[", i,
-                               ", :] = ", IndexText({index, static_cast<size_t>(rank)}),
-                               " is out of bounds");
-      }
       parts[static_cast<size_t>(geometry.PartOf(index[geometry.axis]))].push_back(i);
     }
     Dims dims = geometry.dims;
@@ -401,6 +396,21 @@ absl::StatusOr<KernelFn> MakeSplit(KernelInit& init) {
 }
 
 }  // namespace
+
+absl::Status CheckIndexTuples(const Tensor& indices, absl::Span<const int64_t> dims) {
+  const int64_t* index = indices.data<int64_t>();
+  const int64_t rank = indices.dim(1);
+  for (int64_t i = 0; i < indices.dim(0); ++i, index += rank) {
+    if (WorkIsCutAt(i)) return WorkStatus();
+    for (int64_t d = 0; d < rank; ++d) {
+      if (index[d] >= 0 && index[d] < dims[static_cast<size_t>(d)]) continue;
+      return InvalidArgument("Sparse index tuple indices[", i,
+                             ", :] = ", IndexText({index, static_cast<size_t>(rank)}),
+                             " is out of bounds");
+    }
+  }
+  return absl::OkStatus();
+}
 
 void AddSparsePartsCpuKernels(KernelRegistry& registry) {
   registry.Add("SparseConcat", MakeConcat);

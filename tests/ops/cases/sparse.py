@@ -158,6 +158,11 @@ for op in ["SparseSparseMaximum", "SparseSparseMinimum"]:
          DENSE)
   error(op, INDICES, [1.0, 2.0, 3.0], DENSE, OTHER, [1.0, 2.0, 3.0], tensor("int64", [3, 5]),
         text="Operands' shapes do not match: got 4 and 5 for dimension 1")
+  error(op, INDICES, [1.0, 2.0, 3.0], DENSE, tensor("int64", [[0, 1], [3, 1]]), [1.0, 2.0], DENSE,
+        text="Sparse index tuple indices[1, :] = [3, 1] is out of bounds")
+  error(op, tensor("int64", [], [1, 0]), [1.0], tensor("int64", [], [0]),
+        tensor("int64", [], [1, 0]), [1.0], tensor("int64", [], [0]),
+        text="Tensors must not be empty")
 
 # --- Sets
 SET1, SET2 = [[9, 2, 5, 9], [1, 1, 1, 1]], [[5, 7], [3, 1]]
