@@ -29,6 +29,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterLinalgCpuKernels(registry);
   RegisterTableCpuKernels(registry);
   RegisterMutexCpuKernels(registry);
+  RegisterAccumulatorCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);
   RegisterCompositeCpuKernels(registry);

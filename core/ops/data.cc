@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/ops/array_shapes.h"
+#include "core/ops/dims.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/read_attrs.h"
 #include "core/ops/register_ops.h"
@@ -17,6 +19,25 @@ absl::StatusOr<ResourceType> TypeOfIterator(const AttrMap& attrs) {
     type.parts.push_back({spec.dtypes[i], spec.shapes[i]});
   }
   return type;
+}
+
+absl::Status MapDefunShapes(InferenceContext& c) {
+  FORMWORK_ASSIGN_OR_RETURN(const ElementSpec spec, ElementSpec::FromAttrs(c.attrs()));
+  FORMWORK_ASSIGN_OR_RETURN(const auto arguments, c.attrs().Get<std::vector<DType>>("Targuments"));
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!c.input(static_cast<int>(i)).known_rank()) return absl::OkStatus();
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const int64_t rows,
+                            PrepareMapDefun(static_cast<int>(arguments.size()),
+                                            [&c](int i) { return c.input(i).dims(); }));
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    const PartialShape& row = spec.shapes[static_cast<size_t>(i)];
+    if (!row.known_rank()) continue;
+    Dims dims = {rows};
+    dims.insert(dims.end(), row.dims().begin(), row.dims().end());
+    FORMWORK_RETURN_IF_ERROR(array_shapes::SetOutput(c, i, dims));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ElementShapes(InferenceContext& c) {
@@ -407,6 +428,13 @@ void RegisterReaders(OpRegistry& registry) {
        .effect = Effect::kExternal,
        .control_flow = ControlFlow::kKernel});
   registry.Add(
+      "MapDefun(arguments: Targuments, captured_inputs: Tcaptured) -> (output: output_types); "
+      "Targuments: list(type) >= 1; Tcaptured: list(type) >= 0 = []; output_types: list(type) >= "
+      "1; output_shapes: list(shape) >= 1; f: func; max_intra_op_parallelism: int = 1",
+      {.shape_fn = MapDefunShapes,
+       .effect = Effect::kExternal,
+       .control_flow = ControlFlow::kKernel});
+  registry.Add(
       "DatasetToSingleElement(dataset: variant) -> (components: output_types); output_types: "
       "list(type) >= 1; output_shapes: list(shape) >= 1; metadata: string = \"\"",
       {.shape_fn = ElementShapes, .effect = Effect::kWrite});
@@ -487,6 +515,20 @@ ElementSpec ElementSpec::OfIterator(const ResourceType& type) {
     spec.shapes.push_back(part.shape);
   }
   return spec;
+}
+
+absl::StatusOr<int64_t> PrepareMapDefun(int n, DimsOfValue dims) {
+  int64_t rows = -1;
+  for (int i = 0; i < n; ++i) {
+    if (dims(i).empty()) {
+      return InvalidArgument("Arguments must have rank at least 1. Input ", i, " has rank of 0.");
+    }
+    if (!MayBeEqual(rows, dims(i)[0])) {
+      return InvalidArgument("Arguments must have the same dimension 0.");
+    }
+    if (rows < 0) rows = dims(i)[0];
+  }
+  return rows;
 }
 
 absl::Status CheckDTypesFit(const std::vector<DType>& expected, const std::vector<DType>& given) {

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/ops/attr.h"
+#include "core/ops/join.h"
 #include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 
@@ -38,5 +39,9 @@ absl::Status CheckDTypesFit(const std::vector<DType>& expected, const std::vecto
 absl::Status CheckElementsFit(const ElementSpec& expected, const ElementSpec& given);
 /// An element is as `expected` says.
 absl::Status CheckElement(const ElementSpec& expected, absl::Span<const Tensor> element);
+
+/// MapDefun: how many rows its `n` arguments have. Errors: kInvalidArgument in TensorFlow's words
+/// if one has none, or another number of them.
+absl::StatusOr<int64_t> PrepareMapDefun(int n, DimsOfValue dims);
 
 }  // namespace formwork

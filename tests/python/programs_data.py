@@ -473,3 +473,31 @@ def iterators_outlive_calls(function):
   two = tf.constant(2, tf.int64)
   return (caught(after), begin(two), after(), after(), caught(after), begin(two), after(),
           once(), once(), caught(once))
+
+
+@program
+def functions_of_rows(function):
+  spec = tf.TensorSpec
+
+  def mapped(f, arguments, captured, dtypes, shapes, *specs):
+    of_row = tf.function(f).get_concrete_function(*specs)
+
+    @function
+    def g(*arguments):
+      return tf.raw_ops.MapDefun(arguments=arguments, captured_inputs=captured, output_types=dtypes,
+                                 output_shapes=shapes, f=of_row)
+    return caught(g, *map(tf.constant, arguments))
+
+  ints, none = spec([], tf.int32), tf.zeros([0], tf.int32)
+  return [
+      mapped(lambda x: x * 2 + 1, [[[1., 2.], [3., 4.]]], [], [tf.float32], [[2]], spec([2])),
+      mapped(lambda x, y: (x + y, x - y), [[1, 2, 3], [4, 5, 6]], [], [tf.int32] * 2, [[], []], ints,
+             ints),
+      mapped(lambda x, y: x + y, [[1, 2, 3]], [tf.constant([10, 20])], [tf.int32], [[2]], ints,
+             spec([2], tf.int32)),
+      mapped(lambda x: x, [["a", "b"]], [], [tf.string], [[]], spec([], tf.string)),
+      mapped(tf.range, [[2, 2]], [], [tf.int32], [[None]], ints),
+      mapped(tf.range, [[1, 2]], [], [tf.int32], [[None]], ints),
+      mapped(tf.range, [[2, 2]], [], [tf.int32], [[3]], ints),
+      mapped(tf.range, [none], [], [tf.int32], [[4]], ints),
+  ]

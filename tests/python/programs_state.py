@@ -504,3 +504,44 @@ def counting_up_to_a_limit(function):
             tf.raw_ops.ResourceCountUpTo(resource=wide.handle, limit=-1, T=tf.int64))
 
   return count(), count(), caught(count), v, wide
+
+
+@program
+def gradients_are_accumulated(function):
+  raw, late = tf.raw_ops, tf.constant(2**40, tf.int64)
+
+  def accumulated(dtype, shape, reduction):
+    @function
+    def f(gradient):
+      a = raw.ResourceConditionalAccumulator(dtype=dtype, shape=shape, reduction_type=reduction,
+                                             shared_name="%s of %s" % (reduction, dtype.name))
+      raw.ResourceAccumulatorApplyGradient(handle=a, local_step=late, gradient=gradient)
+      raw.ResourceAccumulatorApplyGradient(handle=a, local_step=late, gradient=gradient * gradient)
+      before = raw.ResourceAccumulatorNumAccumulated(handle=a)
+      taken = raw.ResourceAccumulatorTakeGradient(handle=a, num_required=2, dtype=dtype)
+      raw.ResourceAccumulatorSetGlobalStep(handle=a, new_global_step=late - 3)
+      raw.ResourceAccumulatorApplyGradient(handle=a, local_step=late - 4, gradient=gradient)
+      raw.ResourceAccumulatorApplyGradient(handle=a, local_step=late - 3, gradient=gradient)
+      left = raw.ResourceAccumulatorNumAccumulated(handle=a)
+      return before, taken, left
+    return f
+
+  results = []
+  for dtype in [tf.float16, tf.float32, tf.float64]:
+    for reduction in ["MEAN", "SUM"]:
+      f = accumulated(dtype, [None, 2], reduction)
+      for value in [[[1.1, -2.3]], [[0.3, 4.]]]:
+        results.append(f(tf.constant(value, dtype)))
+
+  @function
+  def wrong(gradient):
+    a = raw.ResourceConditionalAccumulator(dtype=tf.float32, shape=[2], shared_name="wrong")
+    raw.ResourceAccumulatorApplyGradient(handle=a, local_step=late, gradient=gradient)
+
+  @function
+  def none(required):
+    a = raw.ResourceConditionalAccumulator(dtype=tf.float32, shape=[2], shared_name="none")
+    return raw.ResourceAccumulatorTakeGradient(handle=a, num_required=required, dtype=tf.float32)
+
+  return (results, caught(wrong, tf.constant([1.])), caught(none, tf.constant(0)),
+          caught(none, tf.constant(-1)))

@@ -118,6 +118,7 @@ OTHERWISE = {
     "FractionalMaxPool": "without seeds each call draws other regions",
     "GetElementAtIndex": "what the dataset's functions do comes with it",
     "GuaranteeConst": "what is promised of a value does not change it",
+    "MapDefun": "its function may have effects",
     "MatchingFiles": "there may be other files, so that it is neither folded nor done once for two",
     "Empty": "any elements will do, so that two of them may be one",
     "ReadFile": "the file may have changed, so that it is neither folded nor read once for two",

@@ -24,6 +24,7 @@ void RegisterDataCpuKernels(KernelRegistry& registry) {
   RegisterCacheDatasets(registry);
   RegisterFileCacheDatasets(registry);
   RegisterCompressedElements(registry);
+  RegisterMapDefun(registry);
   RegisterDatasetReaders(registry);
   RegisterIterators(registry);
 }

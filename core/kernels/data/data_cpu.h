@@ -25,6 +25,7 @@ void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);
 void RegisterFileCacheDatasets(KernelRegistry& registry);
 void RegisterCompressedElements(KernelRegistry& registry);  ///< An element as one variant.
+void RegisterMapDefun(KernelRegistry& registry);            ///< Of rows, without a dataset.
 void RegisterDatasetReaders(KernelRegistry& registry);      ///< What a dataset comes to.
 void RegisterIterators(KernelRegistry& registry);
 

@@ -3,8 +3,9 @@
 namespace formwork {
 
 const StoredForm* FindStoredForm(absl::string_view kind) {
-  for (const StoredForm* form : {&kStoredVariable, &kStoredTable, &kStoredStaticTable,
-                                 &kStoredDenseTable, &kStoredMutex, &kStoredIterator}) {
+  for (const StoredForm* form :
+       {&kStoredVariable, &kStoredTable, &kStoredStaticTable, &kStoredDenseTable, &kStoredMutex,
+        &kStoredMeanAccumulator, &kStoredSumAccumulator, &kStoredIterator}) {
     if (form->kind.name == kind) return form;
   }
   return nullptr;

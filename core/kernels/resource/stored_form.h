@@ -60,7 +60,8 @@ struct StoredForm {
 extern const StoredForm kStoredVariable;                                      ///< variable_cpu.cc
 extern const StoredForm kStoredTable, kStoredStaticTable, kStoredDenseTable;  ///< table_cpu.cc
 extern const StoredForm kStoredMutex;                                         ///< mutex_cpu.cc
-extern const StoredForm kStoredIterator;  ///< data/iterator_cpu.cc
+extern const StoredForm kStoredMeanAccumulator, kStoredSumAccumulator;  ///< accumulator_cpu.cc
+extern const StoredForm kStoredIterator;                                ///< data/iterator_cpu.cc
 
 /// By the kind's name; null where there is none.
 const StoredForm* FindStoredForm(absl::string_view kind);
