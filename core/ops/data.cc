@@ -307,6 +307,20 @@ void RegisterTransformations(OpRegistry& registry) {
       "PrivateThreadPoolDataset(input_dataset: variant, num_threads: int64) -> (handle: variant); "
       "output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
       {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "NonSerializableDataset(input_dataset: variant) -> (handle: variant); output_types: "
+      "list(type) >= 1; output_shapes: list(shape) >= 1",
+      {.shape_fn = shapes::Scalar});
+  for (const char* name : {"BytesProducedStatsDataset", "LatencyStatsDataset"}) {
+    registry.Add(absl::StrCat(name,
+                              "(input_dataset: variant, tag: string) -> (handle: variant); "
+                              "output_types: list(type) >= 1; output_shapes: list(shape) >= 1"),
+                 {.shape_fn = shapes::Scalar});
+  }
+  registry.Add(
+      "ChooseFastestDataset(input_datasets: N*variant) -> (handle: variant); N: int >= 2; "
+      "num_experiments: int; output_types: list(type) >= 1; output_shapes: list(shape) >= 1",
+      {.shape_fn = shapes::Scalar});
   registry.Add("WrapDatasetVariant(input_handle: variant) -> (output_handle: variant)",
                {.shape_fn = shapes::Scalar});
   registry.Add("UnwrapDatasetVariant(input_handle: variant) -> (output_handle: variant)",
@@ -348,6 +362,10 @@ void RegisterTransformations(OpRegistry& registry) {
   registry.Add(
       "UnbatchDataset(input_dataset: variant) -> (handle: variant); output_types: list(type) >= 1; "
       "output_shapes: list(shape) >= 1; metadata: string = \"\"",
+      {.shape_fn = shapes::Scalar});
+  registry.Add(
+      "RebatchDataset(input_dataset: variant, num_replicas: int64) -> (handle: variant); "
+      "output_types: list(type) >= 1; output_shapes: list(shape) >= 1; use_fallback: bool = true",
       {.shape_fn = shapes::Scalar});
   registry.Add(
       "RebatchDatasetV2(input_dataset: variant, batch_sizes: int64, drop_remainder: bool) -> "
@@ -518,6 +536,7 @@ ElementSpec ElementSpec::OfIterator(const ResourceType& type) {
 }
 
 absl::StatusOr<int64_t> PrepareMapDefun(int n, DimsOfValue dims) {
+  if (n == 0) return InvalidArgument("MapDefun: there are no arguments");
   int64_t rows = -1;
   for (int i = 0; i < n; ++i) {
     if (dims(i).empty()) {

@@ -1,5 +1,6 @@
 """More programs for test_function.py: datasets and iterators that are made inside a function."""
 import tensorflow as tf
+from tensorflow.python.data.ops import dataset_ops
 
 from programs import caught
 from programs import program
@@ -501,3 +502,51 @@ def functions_of_rows(function):
       mapped(tf.range, [[2, 2]], [], [tf.int32], [[3]], ints),
       mapped(tf.range, [none], [], [tf.int32], [[4]], ints),
   ]
+
+
+def _made_by(op, d, dtype=tf.int64, shape=(), **inputs):
+  """What an op that has no function of tf.data makes of a dataset, or of several."""
+  name = "input_datasets" if isinstance(d, list) else "input_dataset"
+  of = [x._variant_tensor for x in d] if isinstance(d, list) else d._variant_tensor
+  spec = {"output_types": [dtype], "output_shapes": [shape]}
+  return dataset_ops._VariantDataset(op(**{name: of}, **inputs, **spec), tf.TensorSpec(shape, dtype))
+
+
+@program
+def datasets_of_old_ops(function):
+  raw = tf.raw_ops
+
+  def rebatched(d, n):
+    @function
+    def f(n):
+      made = _made_by(raw.RebatchDataset, d(), shape=[None], num_replicas=n)
+      return (made.reduce(tf.zeros([0], tf.int64), lambda all_, x: tf.concat([all_, x, [-1]], 0)),
+              made.cardinality())
+    return caught(f, tf.constant(n, tf.int64))
+
+  r = Dataset.range
+  results = [rebatched(lambda: r(10).batch(4), n) for n in [1, 2, 3, 7, 2**20, 0, -1]]
+  results += [rebatched(lambda: r(7).batch(5, drop_remainder=True), 2), rebatched(lambda: r(3), 2),
+              rebatched(lambda: r(0).batch(2), 2)]
+
+  @function
+  def passed_on(tag):
+    return [_gathered(d) for d in (
+        _made_by(raw.BytesProducedStatsDataset, r(3), tag=tag),
+        _made_by(raw.LatencyStatsDataset, r(3), tag=tag),
+        _made_by(raw.NonSerializableDataset, r(3)))]
+
+  results += [caught(passed_on, tf.constant("t")), caught(passed_on, tf.constant(["t"]))]
+
+  def chosen(*datasets):
+    @function
+    def f():
+      d = _made_by(raw.ChooseFastestDataset, [d() for d in datasets], num_experiments=2)
+      return _gathered(d), d.cardinality()
+    return caught(f)
+
+  five = lambda: r(5)
+  return results + [
+      chosen(five, lambda: r(5).map(lambda x: x)), chosen(five, lambda: r(5).filter(lambda x: True)),
+      chosen(five, lambda: r(6)), chosen(five, lambda: r(5).map(lambda x: tf.cast(x, tf.int32))),
+      chosen(lambda: r(5).batch(2), five)]

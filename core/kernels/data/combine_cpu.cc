@@ -97,6 +97,36 @@ struct ConcatenateStage {
   }
 };
 
+// Whether input `i` may have the elements of those before it, of which `spec` and `cardinality` say
+// what is known.
+absl::Status CheckChoice(int i, const ElementSpec& other, int64_t other_cardinality,
+                         ElementSpec& spec, int64_t& cardinality) {
+  if (other.dtypes != spec.dtypes) {
+    return InvalidArgument(
+        "All inputs to ChooseFastestDataset must have the same output types. Input ", i,
+        " has others.");
+  }
+  for (size_t c = 0; c < spec.shapes.size(); ++c) {
+    std::optional<PartialShape> both = spec.shapes[c].Merge(other.shapes[c]);
+    if (!both) {
+      return InvalidArgument(
+          "All inputs to ChooseFastestDataset must have compatible output shapes. Component ", c,
+          " of input ", i, " has shape: ", other.shapes[c].ToString(),
+          ". Expected to be compatible with shape: ", spec.shapes[c].ToString(), ".");
+    }
+    spec.shapes[c] = *std::move(both);
+  }
+  if (other_cardinality == Dataset::kUnknown) return absl::OkStatus();
+  if (cardinality != Dataset::kUnknown && cardinality != other_cardinality) {
+    return InvalidArgument(
+        "All inputs to ChooseFastestDataset must have compatible cardinalities. Input ", i,
+        " has cardinality: ", other_cardinality,
+        ", while all prior inputs have cardinality: ", cardinality, ".");
+  }
+  cardinality = other_cardinality;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<KernelFn> MakeConcatenate(KernelInit& init) {
   return DatasetKernel(init, [](KernelContext& ctx, DatasetPtr input) -> Made {
     FORMWORK_ASSIGN_OR_RETURN(DatasetPtr other, DatasetFromTensor(ctx.input(1)));
@@ -182,9 +212,25 @@ absl::StatusOr<KernelFn> MakeDirectedInterleave(KernelInit& init) {
   });
 }
 
+// Of datasets with the same elements any will do.
+absl::Status ChooseFirst(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr first, DatasetFromTensor(ctx.input(0)));
+  ElementSpec spec = first->spec;
+  int64_t cardinality = first->cardinality;
+  for (int i = 1; i < ctx.num_inputs(); ++i) {
+    FORMWORK_ASSIGN_OR_RETURN(const DatasetPtr other, DatasetFromTensor(ctx.input(i)));
+    FORMWORK_RETURN_IF_ERROR(CheckChoice(i, other->spec, other->cardinality, spec, cardinality));
+  }
+  ctx.SetOutput(0, ctx.TakeInput(0));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KernelFn> MakeChooseFastest(KernelInit&) { return KernelFn(ChooseFirst); }
+
 }  // namespace
 
 void RegisterCombineDatasets(KernelRegistry& registry) {
+  registry.Add("ChooseFastestDataset", MakeChooseFastest);
   registry.Add("ZipDataset", MakeZip);
   registry.Add("ConcatenateDataset", MakeConcatenate);
   registry.Add("DirectedInterleaveDataset", MakeDirectedInterleave);

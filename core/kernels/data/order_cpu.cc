@@ -189,6 +189,16 @@ absl::StatusOr<KernelFn> MakeForward(KernelInit&) {
   });
 }
 
+// What is measured of its elements nobody asks for.
+absl::StatusOr<KernelFn> MakeStats(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(DatasetFromTensor(ctx.input(0)).status());
+    FORMWORK_RETURN_IF_ERROR(ScalarInput<std::string>(ctx, 1, "tag").status());
+    ctx.SetOutput(0, ctx.TakeInput(0));
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<KernelFn> MakeWrap(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(DatasetFromTensor(ctx.input(0)).status());
@@ -324,9 +334,12 @@ void RegisterOrderDatasets(KernelRegistry& registry) {
   registry.Add("UniqueDataset", MakeUnique);
   for (absl::string_view op :
        {"OptionsDataset", "RewriteDataset", "ModelDataset", "OptimizeDatasetV2",
-        "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "FinalizeDataset"}) {
+        "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "FinalizeDataset",
+        "NonSerializableDataset"}) {
     registry.Add(op, MakeForward);
   }
+  registry.Add("BytesProducedStatsDataset", MakeStats);
+  registry.Add("LatencyStatsDataset", MakeStats);
   registry.Add("WrapDatasetVariant", MakeWrap);
   registry.Add("UnwrapDatasetVariant", MakeWrap);
 }

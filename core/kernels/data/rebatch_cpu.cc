@@ -130,9 +130,68 @@ absl::StatusOr<KernelFn> MakeRebatch(KernelInit& init) {
   });
 }
 
+// The first version: each batch in as many parts as there are replicas, the last ones of which may
+// be smaller or without rows.
+class Divider {
+ public:
+  Divider(Iterator it, int64_t parts) : it_(std::move(it)), parts_(parts), part_(parts) {}
+
+  absl::StatusOr<bool> Next(IterationContext& ctx, Element& element) {
+    if (part_ == parts_) {
+      FORMWORK_ASSIGN_OR_RETURN(const bool more, it_.Next(ctx, batch_));
+      if (!more) return false;
+      FORMWORK_ASSIGN_OR_RETURN(rows_, RowsOf(batch_));
+      part_ = 0;
+    }
+    const int64_t size = rows_ / parts_ + (rows_ % parts_ != 0);
+    // In rows, so that what follows cannot overflow.
+    const int64_t begin = size == 0 || part_ > rows_ / size ? rows_ : part_ * size;
+    for (const Tensor& component : batch_) {
+      FORMWORK_ASSIGN_OR_RETURN(Tensor part, SliceAlong(ctx.allocator(), component, 0, begin,
+                                                        std::min(size, rows_ - begin)));
+      element.push_back(std::move(part));
+    }
+    ++part_;
+    return true;
+  }
+
+  absl::Status Keep(Position& position) {
+    FORMWORK_RETURN_IF_ERROR(position.Keep(it_, batch_, rows_));
+    if (position.reads() && !batch_.empty()) {
+      FORMWORK_ASSIGN_OR_RETURN(const int64_t rows, RowsOf(batch_));
+      if (rows_ != rows) return position.Unfit();
+    }
+    FORMWORK_RETURN_IF_ERROR(position.KeepUpTo(static_cast<uint64_t>(parts_), part_));
+    // Of no batch there is nothing to divide.
+    return position.reads() && batch_.empty() && part_ != parts_ ? position.Unfit()
+                                                                 : absl::OkStatus();
+  }
+
+ private:
+  Iterator it_;
+  const int64_t parts_;
+  Element batch_;
+  int64_t rows_ = 0;
+  int64_t part_;  // Which is next.
+};
+
+absl::StatusOr<KernelFn> MakeDivide(KernelInit& init) {
+  FORMWORK_ASSIGN_OR_RETURN(const ElementSpec spec, ElementSpec::FromAttrs(init.attrs()));
+  return DatasetKernel(init, [spec](KernelContext& ctx, DatasetPtr input) -> Made {
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t parts, ScalarInput<int64_t>(ctx, 1, "num_replicas"));
+    if (parts <= 0) return InvalidArgument("num_replicas must be greater than zero.");
+    FORMWORK_RETURN_IF_ERROR(CheckDTypesFit(spec.dtypes, input->spec.dtypes));
+    return NewDataset(spec, Dataset::kUnknown, [=](IterationContext& ctx) -> Begun {
+      FORMWORK_ASSIGN_OR_RETURN(Iterator it, input->Begin(ctx));
+      return NextFn::Of<Divider>(std::move(it), parts);
+    });
+  });
+}
+
 }  // namespace
 
 void RegisterRebatchDatasets(KernelRegistry& registry) {
+  registry.Add("RebatchDataset", MakeDivide);
   registry.Add("RebatchDatasetV2", MakeRebatch);
 }
 
