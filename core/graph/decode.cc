@@ -163,8 +163,12 @@ absl::StatusOr<Tensor> DecodeVariants(const tf::TensorProto& proto, const Shape&
   return tensor;
 }
 
+// A reference's number is that of what it refers to, and this.
+constexpr int kReference = 100;
+
 absl::StatusOr<DType> DecodeType(absl::string_view attr, int number) {
-  const DType dtype = DTypeFromNumber(number);
+  // A reference is known by its op and counts as what it refers to.
+  const DType dtype = DTypeFromNumber(number > kReference ? number - kReference : number);
   if (dtype == DType::kInvalid) {
     return InvalidArgument("attr '", attr, "' has an unknown dtype: ", number);
   }

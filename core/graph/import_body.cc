@@ -13,6 +13,7 @@
 #include "core/base/stop_flag.h"
 #include "core/graph/decode.h"
 #include "core/graph/import_node.h"
+#include "core/graph/lower_references.h"
 
 namespace formwork {
 namespace {
@@ -337,7 +338,13 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
 
 std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut& cut,
                                        ImportScope& scope) {
-  BodyImporter importer(graph_def.node(), "", scope);
+  HashSet<std::string> fed;
+  for (const auto& [tensor, dtype] : cut.feeds) {
+    const InputName name = ParseInput(tensor);
+    if (name.index == 0) fed.insert(std::string(name.node));
+  }
+  const LoweredReferences references(graph_def.node(), std::move(fed), scope.ops);
+  BodyImporter importer(references.defs(), "", scope);
   for (size_t i = 0; i < cut.feeds.size(); ++i) {
     const auto& [tensor, dtype] = cut.feeds[i];
     const InputName name = ParseInput(tensor);
@@ -352,7 +359,7 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
       importer.Wrong(name.node, absl::StrCat("the tensor '", Shown(tensor), "' is fed twice"));
     }
     // What is fed is cut off: mistakes of the node itself do not matter.
-    absl::StatusOr<std::vector<DType>> dtypes = OutputDTypes(graph_def.node(*def), scope);
+    absl::StatusOr<std::vector<DType>> dtypes = OutputDTypes(references.defs().Get(*def), scope);
     if (!dtypes.ok()) continue;
     if (name.index >= static_cast<int>(dtypes->size())) {
       importer.Wrong(name.node, absl::StrCat("the fed tensor '", Shown(tensor),
@@ -363,7 +370,9 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
                                   DTypeName((*dtypes)[name.index]), " given=", DTypeName(dtype)));
     }
   }
-  for (const std::string& fetch : cut.fetches) importer.Reach(fetch, "fetch");
+  for (const std::string& fetch : cut.fetches) {
+    importer.Reach(references.ValueOf(fetch), "fetch");
+  }
   for (const std::string& target : cut.targets) {
     importer.Reach(absl::StrCat("^", target), "target");
   }
@@ -371,7 +380,7 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
   std::shared_ptr<Graph> graph = importer.Build("");
   if (!scope.problems.empty() || !WorkStatus().ok()) return graph;
   for (const std::string& fetch : cut.fetches) {
-    if (std::optional<Edge> edge = importer.Resolve(fetch, "fetch"))
+    if (std::optional<Edge> edge = importer.Resolve(references.ValueOf(fetch), "fetch"))
       graph->results.push_back(*edge);
   }
   return graph;
@@ -379,7 +388,10 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
 
 std::shared_ptr<const Graph> ImportFunction(const tf::FunctionDef& function, ImportScope& scope) {
   const std::string& name = function.signature().name();
-  BodyImporter importer(function.node_def(), absl::StrCat("function '", Shown(name), "': "), scope);
+  HashSet<std::string> parameters;
+  for (const auto& arg : function.signature().input_arg()) parameters.insert(arg.name());
+  const LoweredReferences references(function.node_def(), std::move(parameters), scope.ops);
+  BodyImporter importer(references.defs(), absl::StrCat("function '", Shown(name), "': "), scope);
   for (const auto& arg : function.signature().input_arg()) {
     const DType dtype = DTypeFromNumber(arg.type());
     if (dtype == DType::kInvalid) {
@@ -395,23 +407,25 @@ std::shared_ptr<const Graph> ImportFunction(const tf::FunctionDef& function, Imp
       importer.Wrong(result.name(), "the function's output has no source");
       continue;
     }
-    importer.Reach(source->second, result.name());
+    importer.Reach(references.ValueOf(source->second), result.name());
   }
   for (const auto& [key, node] : function.control_ret()) {
     importer.Reach(absl::StrCat("^", node), key);
   }
   // As TensorFlow: what has an effect runs, whether or not a result needs it.
-  for (int i = 0; i < function.node_def_size(); ++i) {
-    const OpDef* op = scope.ops.Find(function.node_def(i).op());
+  // An op on references is not reached so: it is pure to TensorFlow.
+  for (const tf::NodeDef& def : function.node_def()) {
+    const OpDef* op = scope.ops.Find(def.op());
     if (op != nullptr && (op->effect == Effect::kWrite || op->effect == Effect::kExternal)) {
-      importer.ReachDef(i);
+      if (const std::optional<int> index = importer.FindDef(def.name())) importer.ReachDef(*index);
     }
   }
   importer.ReachAll();
   std::shared_ptr<Graph> graph = importer.Build(name);
   if (!scope.problems.empty() || !WorkStatus().ok()) return graph;
   for (const auto& result : function.signature().output_arg()) {
-    std::optional<Edge> edge = importer.Resolve(function.ret().at(result.name()), result.name());
+    std::optional<Edge> edge =
+        importer.Resolve(references.ValueOf(function.ret().at(result.name())), result.name());
     if (!edge) continue;
     const DType dtype = DTypeFromNumber(result.type());
     if (graph->dtype(*edge) != dtype) {

@@ -101,6 +101,9 @@ void RegisterVariableOps(OpRegistry& registry) {
       "\"\"; debug_name: string = \"\"; dtype: type; shape: shape; allowed_devices: list(string) = "
       "[]",
       {.shape_fn = shapes::FromShapeAttr, .handle_of = VariableType});
+  // What a TemporaryVariable becomes: one of the call's own.
+  registry.Add("_TemporaryVariable() -> (resource: resource); dtype: type; shape: shape",
+               {.shape_fn = shapes::FromShapeAttr, .handle_of = VariableType});
   registry.Add("VarIsInitializedOp(resource: resource) -> (is_initialized: host bool)",
                {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   registry.Add(
