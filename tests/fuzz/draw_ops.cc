@@ -42,7 +42,7 @@ const std::map<std::string, std::string>& NeverDone() {
 
 struct Settings {
   uint32_t seed = 1;
-  int least = 30, most = 3000;
+  int least = 30, most = 10000;
 };
 
 // Draws calls of the op that these two indices choose.

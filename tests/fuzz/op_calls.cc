@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/kernels/data/dataset.h"
+#include "core/ops/accumulator.h"
 #include "core/ops/data.h"
 #include "core/ops/default_attrs.h"
 #include "core/ops/mutex.h"
@@ -68,7 +69,7 @@ std::vector<DType> TypesOf(const AttrMap& attrs, absl::string_view attr) {
 }
 
 // What a table of such a call has for keys, or for values.
-DType TableDType(const AttrMap& attrs, std::initializer_list<const char*> names, DType otherwise) {
+DType DTypeAttr(const AttrMap& attrs, std::initializer_list<const char*> names, DType otherwise) {
   for (const char* name : names) {
     const AttrValue* const value = attrs.Find(name);
     if (value != nullptr && std::holds_alternative<DType>(*value)) return std::get<DType>(*value);
@@ -246,10 +247,15 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
     if (types.empty()) type->parts.push_back({DType::kInt64, PartialShape()});
   } else if (family.name == "mutex") {
     type = ResourceType{&kMutexKind, {{DType::kBool, Shape()}}};
+  } else if (family.name == "accumulator") {
+    const DType dtype = DTypeAttr(call.attrs, {"dtype"}, DType::kFloat);
+    const bool mean = bytes_.Byte() % 2 == 0;
+    type = ResourceType{mean ? &kMeanAccumulatorKind : &kSumAccumulatorKind,
+                        {{dtype, PartialShape()}}};
   } else if (family.name == "table") {
-    const DType key = TableDType(call.attrs, {"Tin", "Tkeys", "Tkey", "key_dtype"}, DType::kString);
+    const DType key = DTypeAttr(call.attrs, {"Tin", "Tkeys", "Tkey", "key_dtype"}, DType::kString);
     const DType value =
-        TableDType(call.attrs, {"Tout", "Tvalues", "Tval", "value_dtype"}, DType::kInt64);
+        DTypeAttr(call.attrs, {"Tout", "Tvalues", "Tval", "value_dtype"}, DType::kInt64);
     const char* const kTables[] = {"MutableHashTableV2", "HashTableV2", "MutableDenseHashTableV2"};
     // As an op declares it, which refuses some dtypes.
     const OpDef& table = *surroundings_.world.ops.Find(kTables[bytes_.Byte() % 3]);
@@ -278,6 +284,13 @@ void CallDrawer::Begin(const ResourceType& type, const Tensor& handle, const Cal
   if (type.kind == &kIteratorKind) {
     std::optional<Tensor> dataset = MakeVariant(call, /*depth=*/1);
     if (dataset) Run("MakeIterator", {*std::move(dataset), handle});
+    return;
+  }
+  if (IsAccumulator(type)) {
+    AttrMap attrs;
+    attrs.Set("dtype", type.parts[0].dtype);
+    Run("ResourceAccumulatorApplyGradient",
+        {handle, Tensor::Scalar(int64_t{0}), values(type.parts[0].dtype, {2})}, attrs);
     return;
   }
   if (type.parts.size() != 2) return;
