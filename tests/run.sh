@@ -76,12 +76,14 @@ if [ "$mode" != --fast ]; then
   asan_build=$!
 fi
 
+# A test that hangs says where while it does, so that it has a name when the run is cut off.
+pytest_options=(--durations=5 -o faulthandler_timeout=600)
 # Those end to end wait for the most part.
 step "Layering, client and conformance tests, and beside them those end to end"
 export FORMWORK_BIN=$PWD/build/dev/bin
-build/venv/bin/python -m pytest -q --durations=5 tests/e2e >build/e2e.log 2>&1 &
+build/venv/bin/python -m pytest -q "${pytest_options[@]}" tests/e2e >build/e2e.log 2>&1 &
 e2e=$!
-attempt build/venv/bin/python -m pytest -q --durations=5 tests/layering_test.py tests/python
+attempt build/venv/bin/python -m pytest -q "${pytest_options[@]}" tests/layering_test.py tests/python
 step "The tests end to end"
 attempt ended "$e2e" build/e2e.log
 
@@ -157,7 +159,7 @@ if [ "$mode" = --slow ]; then
 
   step "Client, conformance and end to end tests on the simulated device"
   FORMWORK_BIN=$PWD/build/dev/bin/simulated attempt build/venv/bin/python -m pytest -q \
-    --durations=5 tests/python tests/e2e
+    "${pytest_options[@]}" tests/python tests/e2e
 
   step "Building tsan"
   build tsan formwork_unit_tests formwork_stream_tests

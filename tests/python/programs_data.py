@@ -525,7 +525,7 @@ def datasets_of_old_ops(function):
     return caught(f, tf.constant(n, tf.int64))
 
   r = Dataset.range
-  results = [rebatched(lambda: r(10).batch(4), n) for n in [1, 2, 3, 7, 2**20, 0, -1]]
+  results = [rebatched(lambda: r(10).batch(4), n) for n in [1, 2, 3, 7, 20, 0, -1]]
   results += [rebatched(lambda: r(7).batch(5, drop_remainder=True), 2), rebatched(lambda: r(3), 2),
               rebatched(lambda: r(0).batch(2), 2)]
 
