@@ -124,7 +124,7 @@ absl::Status ParseGraphDef(absl::string_view bytes, tf::GraphDef& graph_def) {
 absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const Cut& cut,
                                           const OpRegistry& ops, Allocator& allocator,
                                           std::vector<std::string>* culprits) {
-  ImportScope scope{ops, allocator, {}, {}, {}, {}, {}, 0, 0};
+  ImportScope scope{ops, allocator, {}, {}, {}, {}, {}, 0, 0, {}};
   for (const tf::FunctionDef& function : graph_def.library().function()) {
     if (!scope.functions.try_emplace(function.signature().name(), &function).second) {
       scope.problems.Wrong(

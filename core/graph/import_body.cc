@@ -5,46 +5,19 @@
 #include <optional>
 #include <queue>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "core/base/hash_map.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/decode.h"
 #include "core/graph/import_node.h"
+#include "core/graph/input_name.h"
+#include "core/graph/lower_control_flow.h"
 #include "core/graph/lower_references.h"
+#include "core/graph/lower_tensor_arrays.h"
 
 namespace formwork {
 namespace {
-
-// Where an input text points: "^node", "node", "node:2", "node:out:1".
-struct InputName {
-  bool control = false;
-  absl::string_view node;
-  absl::string_view out;  // Of functions' inner edges: the output arg's name.
-  int index = 0;
-  bool valid = true;
-};
-
-InputName ParseInput(absl::string_view text) {
-  InputName name;
-  if (!text.empty() && text[0] == '^') {
-    name.control = true;
-    name.node = text.substr(1);
-    return name;
-  }
-  std::vector<absl::string_view> parts = absl::StrSplit(text, ':');
-  name.node = parts[0];
-  if (parts.size() == 2) {
-    if (!absl::SimpleAtoi(parts[1], &name.index)) name.out = parts[1];
-  } else if (parts.size() == 3) {
-    name.out = parts[1];
-    name.valid = absl::SimpleAtoi(parts[2], &name.index);
-  }
-  name.valid = name.valid && parts.size() <= 3 && name.index >= 0 && !name.node.empty();
-  return name;
-}
 
 // Between two looks at the StopFlag: nodes of one step of the import, which take about 1 us each.
 // A node with more inputs than that looks itself.
@@ -54,14 +27,12 @@ constexpr int64_t kNodesBetweenLooks = 64;
 // graph is of no use.
 class BodyImporter {
  public:
-  using NodeDefs = google::protobuf::RepeatedPtrField<tf::NodeDef>;
-
-  BodyImporter(const NodeDefs& defs, std::string where, ImportScope& scope)
+  BodyImporter(const NodeList& defs, std::string where, ImportScope& scope)
       : defs_(defs), where_(std::move(where)), scope_(scope), reached_(defs.size()) {
     index_.reserve(defs.size());
-    for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
-      if (!index_.try_emplace(defs.Get(i).name(), i).second) {
-        Wrong(defs.Get(i).name(), "there are two nodes of this name");
+    for (int i = 0; i < num_defs() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+      if (!index_.try_emplace(defs[i]->name(), i).second) {
+        Wrong(defs[i]->name(), "there are two nodes of this name");
       }
     }
   }
@@ -102,7 +73,7 @@ class BodyImporter {
       Wrong(what, absl::StrCat("'", Shown(name.node), "' is not in the graph"));
       return;
     }
-    if (!name.control && defs_.Get(*def).op() == "Placeholder" && unfed_.insert(*def).second) {
+    if (!name.control && defs_[*def]->op() == "Placeholder" && unfed_.insert(*def).second) {
       Wrong(name.node, "Placeholder: it is neither an input nor a capture");
     }
     ReachDef(*def);
@@ -117,7 +88,7 @@ class BodyImporter {
     for (int64_t i = 0; !pending_.empty() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
       const int def = pending_.back();
       pending_.pop_back();
-      for (const std::string& input : defs_.Get(def).input()) Reach(input, defs_.Get(def).name());
+      for (const std::string& input : defs_[def]->input()) Reach(input, defs_[def]->name());
     }
   }
 
@@ -180,7 +151,9 @@ class BodyImporter {
     return Edge{static_cast<int32_t>(args_.size()) + imported, static_cast<int32_t>(index)};
   }
 
-  const NodeDefs& defs_;
+  int num_defs() const { return static_cast<int>(defs_.size()); }
+
+  const NodeList& defs_;
   const std::string where_;
   ImportScope& scope_;
   HashMap<absl::string_view, int> index_;
@@ -200,7 +173,7 @@ class BodyImporter {
 };
 
 void BodyImporter::Connect(int i) {
-  const tf::NodeDef& def = defs_.Get(def_of_[i]);
+  const tf::NodeDef& def = *defs_[def_of_[i]];
   Node& node = imported_[i].node;
   const Edge unknown{-1, 0};  // Of what has been reported already.
   for (const std::string& text : def.input()) {
@@ -281,15 +254,15 @@ void BodyImporter::ReportCycle(const std::vector<int>& order) {
   int first = at;
   size_t length = 0;
   for (int i = at; length == 0 || i != at; i = source[i], ++length) first = std::min(first, i);
-  Wrong(defs_.Get(def_of_[first]).name(),
+  Wrong(defs_[def_of_[first]]->name(),
         absl::StrCat("the graph has a cycle through this node: nodes=", length, " before it='",
-                     Shown(defs_.Get(def_of_[source[first]]).name()), "'"));
+                     Shown(defs_[def_of_[source[first]]]->name()), "'"));
 }
 
 std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
   auto graph = std::make_shared<Graph>();
   graph->name = std::move(name);
-  for (int def = 0; def < defs_.size(); ++def) {
+  for (int def = 0; def < num_defs(); ++def) {
     if (reached_[def]) def_of_.push_back(def);
   }
   const int count = static_cast<int>(def_of_.size());
@@ -301,7 +274,7 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
   for (int i = 0; i < count; ++i) node_of_[def_of_[i]] = i;
   for (int i = 0; i < count; ++i) {
     if (WorkIsCut()) return graph;
-    sound_[i] = ImportNode(defs_.Get(def_of_[i]), where_, scope_, imported_[i]);
+    sound_[i] = ImportNode(*defs_[def_of_[i]], where_, scope_, imported_[i]);
   }
   for (int i = 0; i < count && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) Connect(i);
   const std::vector<int> order = Order();
@@ -336,15 +309,46 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
 
 }  // namespace
 
+namespace {
+
+// The nodes of a body without what older graphs have instead of newer ones.
+struct LoweredBody {
+  // `fed`: nodes whose output 0 has its value from elsewhere.
+  LoweredBody(const google::protobuf::RepeatedPtrField<tf::NodeDef>& defs, HashSet<std::string> fed,
+              ImportScope& scope)
+      : references(defs, std::move(fed), scope.ops), arrays(ListOf(references.defs())) {}
+
+  static NodeList ListOf(const google::protobuf::RepeatedPtrField<tf::NodeDef>& defs) {
+    NodeList nodes;
+    nodes.reserve(defs.size());
+    for (const tf::NodeDef& def : defs) nodes.push_back(&def);
+    return nodes;
+  }
+  std::string ValueOf(absl::string_view text) const {
+    return arrays.ValueOf(references.ValueOf(text));
+  }
+
+  const LoweredReferences references;
+  const LoweredTensorArrays arrays;
+};
+
+}  // namespace
+
 std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut& cut,
                                        ImportScope& scope) {
   HashSet<std::string> fed;
+  FlowParameters parameters;
   for (const auto& [tensor, dtype] : cut.feeds) {
     const InputName name = ParseInput(tensor);
     if (name.index == 0) fed.insert(std::string(name.node));
+    parameters.try_emplace({std::string(name.node), name.index}, dtype);
   }
-  const LoweredReferences references(graph_def.node(), std::move(fed), scope.ops);
-  BodyImporter importer(references.defs(), "", scope);
+  const LoweredBody body(graph_def.node(), std::move(fed), scope);
+  LoweredControlFlow::Roots roots{{}, cut.targets, /*effects=*/false};
+  for (const std::string& fetch : cut.fetches) roots.tensors.push_back(body.ValueOf(fetch));
+  const LoweredControlFlow lowered(body.arrays.nodes(), parameters, roots, "", scope);
+  if (!lowered.ok()) return std::make_shared<Graph>();
+  BodyImporter importer(lowered.nodes(), "", scope);
   for (size_t i = 0; i < cut.feeds.size(); ++i) {
     const auto& [tensor, dtype] = cut.feeds[i];
     const InputName name = ParseInput(tensor);
@@ -359,7 +363,7 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
       importer.Wrong(name.node, absl::StrCat("the tensor '", Shown(tensor), "' is fed twice"));
     }
     // What is fed is cut off: mistakes of the node itself do not matter.
-    absl::StatusOr<std::vector<DType>> dtypes = OutputDTypes(references.defs().Get(*def), scope);
+    absl::StatusOr<std::vector<DType>> dtypes = OutputDTypes(*lowered.nodes()[*def], scope);
     if (!dtypes.ok()) continue;
     if (name.index >= static_cast<int>(dtypes->size())) {
       importer.Wrong(name.node, absl::StrCat("the fed tensor '", Shown(tensor),
@@ -370,17 +374,15 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
                                   DTypeName((*dtypes)[name.index]), " given=", DTypeName(dtype)));
     }
   }
-  for (const std::string& fetch : cut.fetches) {
-    importer.Reach(references.ValueOf(fetch), "fetch");
-  }
+  for (const std::string& fetch : roots.tensors) importer.Reach(fetch, "fetch");
   for (const std::string& target : cut.targets) {
-    importer.Reach(absl::StrCat("^", target), "target");
+    importer.Reach(absl::StrCat("^", lowered.NodeOf(target)), "target");
   }
   importer.ReachAll();
   std::shared_ptr<Graph> graph = importer.Build("");
   if (!scope.problems.empty() || !WorkStatus().ok()) return graph;
-  for (const std::string& fetch : cut.fetches) {
-    if (std::optional<Edge> edge = importer.Resolve(references.ValueOf(fetch), "fetch"))
+  for (const std::string& fetch : roots.tensors) {
+    if (std::optional<Edge> edge = importer.Resolve(fetch, "fetch"))
       graph->results.push_back(*edge);
   }
   return graph;
@@ -388,10 +390,22 @@ std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut&
 
 std::shared_ptr<const Graph> ImportFunction(const tf::FunctionDef& function, ImportScope& scope) {
   const std::string& name = function.signature().name();
-  HashSet<std::string> parameters;
-  for (const auto& arg : function.signature().input_arg()) parameters.insert(arg.name());
-  const LoweredReferences references(function.node_def(), std::move(parameters), scope.ops);
-  BodyImporter importer(references.defs(), absl::StrCat("function '", Shown(name), "': "), scope);
+  const std::string where = absl::StrCat("function '", Shown(name), "': ");
+  HashSet<std::string> fed;
+  FlowParameters parameters;
+  for (const auto& arg : function.signature().input_arg()) {
+    fed.insert(arg.name());
+    parameters.try_emplace({arg.name(), 0}, DTypeFromNumber(arg.type()));
+  }
+  const LoweredBody body(function.node_def(), std::move(fed), scope);
+  LoweredControlFlow::Roots roots{{}, {}, /*effects=*/true};
+  for (const auto& [key, source] : function.ret()) {
+    roots.tensors.push_back(body.ValueOf(source));
+  }
+  for (const auto& [key, node] : function.control_ret()) roots.nodes.push_back(node);
+  const LoweredControlFlow lowered(body.arrays.nodes(), parameters, roots, where, scope);
+  if (!lowered.ok()) return std::make_shared<Graph>();
+  BodyImporter importer(lowered.nodes(), where, scope);
   for (const auto& arg : function.signature().input_arg()) {
     const DType dtype = DTypeFromNumber(arg.type());
     if (dtype == DType::kInvalid) {
@@ -407,17 +421,18 @@ std::shared_ptr<const Graph> ImportFunction(const tf::FunctionDef& function, Imp
       importer.Wrong(result.name(), "the function's output has no source");
       continue;
     }
-    importer.Reach(references.ValueOf(source->second), result.name());
+    importer.Reach(body.ValueOf(source->second), result.name());
   }
   for (const auto& [key, node] : function.control_ret()) {
-    importer.Reach(absl::StrCat("^", node), key);
+    importer.Reach(absl::StrCat("^", lowered.NodeOf(node)), key);
   }
   // As TensorFlow: what has an effect runs, whether or not a result needs it.
   // An op on references is not reached so: it is pure to TensorFlow.
   for (const tf::NodeDef& def : function.node_def()) {
     const OpDef* op = scope.ops.Find(def.op());
     if (op != nullptr && (op->effect == Effect::kWrite || op->effect == Effect::kExternal)) {
-      if (const std::optional<int> index = importer.FindDef(def.name())) importer.ReachDef(*index);
+      const std::optional<int> index = importer.FindDef(lowered.NodeOf(def.name()));
+      if (index) importer.ReachDef(*index);
     }
   }
   importer.ReachAll();
@@ -425,7 +440,7 @@ std::shared_ptr<const Graph> ImportFunction(const tf::FunctionDef& function, Imp
   if (!scope.problems.empty() || !WorkStatus().ok()) return graph;
   for (const auto& result : function.signature().output_arg()) {
     std::optional<Edge> edge =
-        importer.Resolve(references.ValueOf(function.ret().at(result.name())), result.name());
+        importer.Resolve(body.ValueOf(function.ret().at(result.name())), result.name());
     if (!edge) continue;
     const DType dtype = DTypeFromNumber(result.type());
     if (graph->dtype(*edge) != dtype) {

@@ -2,6 +2,7 @@
 
 // Imports one body: the main graph's cut, or a function of the library.
 
+#include <deque>
 #include <memory>
 #include <set>
 #include <string>
@@ -28,6 +29,8 @@ struct ImportScope {
   std::set<std::string> devices;  ///< Of reached nodes.
   int64_t num_outputs = 0;        ///< Of all nodes so far.
   int64_t expanded_bytes = 0;     ///< Of constants so far, beyond what was sent for them.
+  /// Functions that the import makes of loops and branches; `functions` has them too.
+  std::deque<tf::FunctionDef> made;
 };
 
 std::shared_ptr<const Graph> ImportCut(const tf::GraphDef& graph_def, const Cut& cut,

@@ -233,11 +233,13 @@ absl::StatusOr<std::vector<DType>> InputDTypes(const Node& node) {
   return dtypes;
 }
 
-absl::StatusOr<std::vector<DType>> OutputDTypes(const tf::NodeDef& def, const ImportScope& scope) {
-  const OpDef* op = scope.ops.Find(def.op());
-  if (op == nullptr) return NotFound("unknown op: ", Shown(def.op()));
+namespace {
+
+// The attrs that say how many outputs a def has, and of which dtypes.
+absl::StatusOr<AttrMap> TypeAttrs(const tf::NodeDef& def, const OpDef& op,
+                                  const ImportScope& scope) {
   AttrMap attrs;
-  for (const AttrDef& attr : op->attrs) {
+  for (const AttrDef& attr : op.attrs) {
     if (attr.kind != AttrKind::kType && attr.kind != AttrKind::kInt) continue;
     auto given = def.attr().find(attr.name);
     if (given != def.attr().end()) {
@@ -247,10 +249,43 @@ absl::StatusOr<std::vector<DType>> OutputDTypes(const tf::NodeDef& def, const Im
       attrs.Set(attr.name, *attr.default_value);
     }
   }
-  FORMWORK_RETURN_IF_ERROR(CheckNumbers(def, *op, attrs));
+  FORMWORK_RETURN_IF_ERROR(CheckNumbers(def, op, attrs));
+  return attrs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<DType>> OutputDTypes(const tf::NodeDef& def, const ImportScope& scope) {
+  const OpDef* op = scope.ops.Find(def.op());
+  if (op == nullptr) return NotFound("unknown op: ", Shown(def.op()));
+  FORMWORK_ASSIGN_OR_RETURN(const AttrMap attrs, TypeAttrs(def, *op, scope));
   std::vector<DType> dtypes;
   for (const ArgDef& arg : op->outputs) FORMWORK_RETURN_IF_ERROR(ExpandArg(arg, attrs, dtypes));
   return dtypes;
+}
+
+absl::StatusOr<DType> OutputDType(const tf::NodeDef& def, const InputName& name,
+                                  const ImportScope& scope) {
+  std::vector<DType> dtypes;
+  bool known = name.out.empty();  // Whether `out` is an output arg; the dtypes are from there on.
+  if (const OpDef* const op = scope.ops.Find(def.op())) {
+    FORMWORK_ASSIGN_OR_RETURN(const AttrMap attrs, TypeAttrs(def, *op, scope));
+    for (const ArgDef& arg : op->outputs) {
+      known = known || arg.name == name.out;
+      if (known) FORMWORK_RETURN_IF_ERROR(ExpandArg(arg, attrs, dtypes));
+    }
+  } else if (const auto function = scope.functions.find(def.op());
+             function != scope.functions.end()) {
+    for (const auto& arg : function->second->signature().output_arg()) {
+      known = known || arg.name() == name.out;
+      if (known) dtypes.push_back(DTypeFromNumber(arg.type()));
+    }
+  } else {
+    return NotFound("unknown op: ", Shown(def.op()));
+  }
+  if (name.valid && name.index < static_cast<int64_t>(dtypes.size())) return dtypes[name.index];
+  return InvalidArgument("'", Shown(def.name()), "' has no output ", name.index,
+                         name.out.empty() ? "" : " of ", Shown(name.out));
 }
 
 absl::Status CheckCallees(const Node& node, absl::Span<const DType> inputs,

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
 #include "core/graph/import_body.h"
+#include "core/graph/input_name.h"
 #include "formwork/tf/function.pb.h"
 #include "formwork/tf/node_def.pb.h"
 
@@ -32,6 +33,11 @@ absl::StatusOr<std::vector<DType>> InputDTypes(const Node& node);
 /// The dtypes of a def's outputs, of which nothing else is looked at. Errors: kNotFound where its
 /// op is unknown; else those of its attrs.
 absl::StatusOr<std::vector<DType>> OutputDTypes(const tf::NodeDef& def, const ImportScope& scope);
+
+/// The dtype of one of them, also of a call of a function by its name. Errors: also
+/// kInvalidArgument where it has no such output.
+absl::StatusOr<DType> OutputDType(const tf::NodeDef& def, const InputName& name,
+                                  const ImportScope& scope);
 
 /// Whether the functions that `node` names take what it gives them, inputs of dtypes `inputs`, and
 /// give what it gives on. Errors: kInvalidArgument naming the first function that does not.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/base/stop_flag.h"
 
 namespace formwork {
@@ -73,6 +74,17 @@ const OpDef* FindForm(absl::string_view op, const OpRegistry& ops) {
   return found != std::end(kForms) && found->op == op ? ops.Find(found->resource_op) : nullptr;
 }
 
+// Ops whose outputs refer to what their first input does, as handles too.
+bool GivesHandles(absl::string_view op) { return op == "RefSwitch" || op == "RefEnter"; }
+
+// The op that does with values what `op` does with references; empty: there is none.
+absl::string_view FormOnValues(absl::string_view op) {
+  const absl::string_view form = absl::StripPrefix(op, "Ref");
+  const bool is_one = form == "Switch" || form == "Enter" || form == "Exit" ||
+                      form == "NextIteration" || form == "Merge";
+  return is_one && form != op ? form : absl::string_view();
+}
+
 bool IsVariable(absl::string_view op) {
   return op == "VariableV2" || op == "Variable" || op == "TemporaryVariable";
 }
@@ -135,25 +147,31 @@ void LoweredReferences::FindReferences() {
     const tf::NodeDef& def = given_.Get(i);
     if (fed_.contains(def.name())) continue;
     if (IsVariable(def.op())) {
-      references_.try_emplace(def.name(), Reference{&def, false});
+      references_.try_emplace(def.name(), Reference{&def, false, HandleOf(def)});
       pending.push_back(&def);
       continue;
     }
     const OpDef* const form = FindForm(def.op(), ops_);
-    const bool gives = form != nullptr ? form->outputs.empty() : def.op() == "RefIdentity";
+    const bool gives = form != nullptr ? form->outputs.empty()
+                                       : def.op() == "RefIdentity" || GivesHandles(def.op());
     if (gives && def.input_size() > 0) users[NodeOf(def.input(0))].push_back(&def);
   }
   for (int64_t i = 0; !pending.empty() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
     const tf::NodeDef& source = *pending.back();
     pending.pop_back();
-    const tf::NodeDef* const variable = references_.at(source.name()).variable;
+    const Reference& reference = references_.at(source.name());
+    const tf::NodeDef* const variable = reference.variable;
     const auto found = users.find(source.name());
     if (found == users.end()) continue;
     for (const tf::NodeDef* user : found->second) {
+      if (Find(user->input(0)) == nullptr) continue;
       if (MayReshape(*user)) reshaped_.insert(variable->name());
-      if (references_.try_emplace(user->name(), Reference{variable, true}).second) {
-        pending.push_back(user);
-      }
+      const bool handles = GivesHandles(user->op());
+      Reference made{variable, !handles,
+                     handles ? user->name() : HandleAt(user->input(0), reference)};
+      if (!references_.try_emplace(user->name(), std::move(made)).second) continue;
+      if (user->op() == "RefSwitch") switches_.insert(user->name());
+      pending.push_back(user);
     }
   }
 }
@@ -161,7 +179,13 @@ void LoweredReferences::FindReferences() {
 const LoweredReferences::Reference* LoweredReferences::Find(absl::string_view text) const {
   const auto found = references_.find(NodeOf(text));
   if (found == references_.end()) return nullptr;
-  return absl::StrContains(text, ':') && !absl::EndsWith(text, ":0") ? nullptr : &found->second;
+  const bool first = !absl::StrContains(text, ':') || absl::EndsWith(text, ":0");
+  return first || switches_.contains(found->first) ? &found->second : nullptr;
+}
+
+std::string LoweredReferences::HandleAt(absl::string_view text, const Reference& reference) const {
+  // A Switch's outputs have the names of a RefSwitch's.
+  return switches_.contains(NodeOf(text)) ? std::string(text) : reference.handle;
 }
 
 std::string LoweredReferences::ValueOf(absl::string_view text) const {
@@ -170,12 +194,13 @@ std::string LoweredReferences::ValueOf(absl::string_view text) const {
   return reference->changed ? ValueBehind(NodeOf(text)) : NodeOf(text);
 }
 
-tf::NodeDef& LoweredReferences::Read(const std::string& name, const Reference& reference) {
+tf::NodeDef& LoweredReferences::Read(const std::string& name, const Reference& reference,
+                                     std::string handle) {
   tf::NodeDef& read = *lowered_.Add();
   read.set_name(name);
   read.set_op("ReadVariableOp");
   read.set_device(reference.variable->device());
-  read.add_input(HandleOf(*reference.variable));
+  read.add_input(std::move(handle));
   CopyAttr(*reference.variable, "dtype", read);
   return read;
 }
@@ -202,14 +227,36 @@ void LoweredReferences::LowerVariable(const tf::NodeDef& def) {
     attrs["shape"].mutable_shape()->Clear();
     attrs["shape"].mutable_shape()->set_unknown_rank(true);
   }
-  tf::NodeDef& read = Read(def.name(), {&def, false});
+  tf::NodeDef& read = Read(def.name(), {&def, false, ""}, HandleOf(def));
   for (const std::string& input : def.input()) read.add_input(input);
 }
 
+// Each value is read in its own branch.
+void LoweredReferences::LowerMerge(const tf::NodeDef& def) {
+  tf::NodeDef made = def;
+  made.set_op(std::string(FormOnValues(def.op())));
+  for (int i = 0; i < def.input_size() && !IsControl(def.input(i)); ++i) {
+    const Reference* const source = Find(def.input(i));
+    if (source == nullptr) continue;
+    const std::string name = absl::StrCat(def.name(), "#", i);
+    tf::NodeDef& read = Read(name, *source, HandleAt(def.input(i), *source));
+    if (source->changed) read.add_input(absl::StrCat("^", NodeOf(def.input(i))));
+    made.set_input(i, name);
+  }
+  *lowered_.Add() = std::move(made);
+}
+
 void LoweredReferences::Lower(const tf::NodeDef& def) {
+  if (def.op() == "RefMerge") return LowerMerge(def);
   const OpDef* const form = FindForm(def.op(), ops_);
   const auto reference = references_.find(def.name());
+  const bool gives_handles = GivesHandles(def.op()) && reference != references_.end();
   tf::NodeDef made = def;
+  const absl::string_view on_values = FormOnValues(def.op());
+  if (!on_values.empty()) made.set_op(std::string(on_values));
+  if (gives_handles) {
+    (*made.mutable_attr())["T"].set_type(tf::DT_RESOURCE);
+  }
   if (form != nullptr) {
     made.set_op(std::string(form->name));
     TakeAttrs(def, *form, made);
@@ -218,8 +265,9 @@ void LoweredReferences::Lower(const tf::NodeDef& def) {
   std::vector<int> values;          // Inputs that are references and used as values.
   for (int i = 0; i < def.input_size() && !IsControl(def.input(i)); ++i) {
     const Reference* const source = Find(def.input(i));
-    const bool takes_handle = form != nullptr && i < static_cast<int>(form->inputs.size()) &&
-                              form->inputs[i].type == DType::kResource;
+    const bool takes_handle = (gives_handles && i == 0) ||
+                              (form != nullptr && i < static_cast<int>(form->inputs.size()) &&
+                               form->inputs[i].type == DType::kResource);
     if (source == nullptr && takes_handle) {
       *lowered_.Add() = def;
       return;
@@ -227,7 +275,7 @@ void LoweredReferences::Lower(const tf::NodeDef& def) {
     if (source == nullptr) continue;
     if (source->changed) behind.push_back(absl::StrCat("^", NodeOf(def.input(i))));
     if (takes_handle) {
-      made.set_input(i, HandleOf(*source->variable));
+      made.set_input(i, HandleAt(def.input(i), *source));
     } else if (def.op() != "RefIdentity") {
       values.push_back(i);
     }
@@ -252,15 +300,18 @@ void LoweredReferences::Lower(const tf::NodeDef& def) {
     behind.clear();
     for (const int i : values) {
       const std::string name = absl::StrCat(def.name(), "#", i);
-      Read(name, *Find(def.input(i))).add_input(absl::StrCat("^", def.name(), "#before"));
+      const Reference& source = *Find(def.input(i));
+      Read(name, source, HandleAt(def.input(i), source))
+          .add_input(absl::StrCat("^", def.name(), "#before"));
       made.set_input(i, name);
     }
     behind.push_back(absl::StrCat("^", def.name(), "#before"));
   }
   for (std::string& change : behind) made.add_input(std::move(change));
   *lowered_.Add() = std::move(made);
-  if (reference != references_.end()) {
-    Read(ValueBehind(def.name()), reference->second).add_input(absl::StrCat("^", def.name()));
+  if (reference != references_.end() && reference->second.changed) {
+    Read(ValueBehind(def.name()), reference->second, reference->second.handle)
+        .add_input(absl::StrCat("^", def.name()));
   }
 }
 

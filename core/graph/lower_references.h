@@ -14,9 +14,10 @@ namespace formwork {
 /// The nodes of one body without reference variables. An op on references is its resource form on
 /// the variables' handles, behind the ops that it has the references from. Where a reference is
 /// used as a value a ReadVariableOp stands, which runs when the node that uses it could: behind
-/// all that this node waits for. Nodes that are added have a '#' in their names, which TensorFlow's
-/// have not. What passes references on in other ways (RefSwitch) stays as it is, and so do ops that
-/// it gives them to: the import tells of these.
+/// all that this node waits for. Into branches and loops (RefSwitch, RefEnter) handles are given;
+/// what comes out of them (RefMerge, RefExit) are values. Nodes that are added have a '#' in their
+/// names, which TensorFlow's have not. What passes references on in other ways (RefSelect) stays as
+/// it is, and so do ops that it gives them to: the import tells of these.
 class LoweredReferences {
  public:
   using NodeDefs = google::protobuf::RepeatedPtrField<tf::NodeDef>;
@@ -31,22 +32,27 @@ class LoweredReferences {
   std::string ValueOf(absl::string_view text) const;
 
  private:
-  // What output 0 of a node refers to.
+  // What output 0 of a node refers to, and of a RefSwitch the other one too.
   struct Reference {
     const tf::NodeDef* variable;
-    bool changed;  // The node has an effect on it: what uses the reference comes behind.
+    bool changed;        // The node has an effect on it: what uses the reference comes behind.
+    std::string handle;  // Of a RefSwitch: without the side.
   };
 
   void FindReferences();
   const Reference* Find(absl::string_view text) const;
+  // The handle of what the tensor `text` refers to.
+  std::string HandleAt(absl::string_view text, const Reference& reference) const;
   void LowerVariable(const tf::NodeDef& def);
   void Lower(const tf::NodeDef& def);
-  tf::NodeDef& Read(const std::string& name, const Reference& reference);
+  void LowerMerge(const tf::NodeDef& def);
+  tf::NodeDef& Read(const std::string& name, const Reference& reference, std::string handle);
 
   const NodeDefs& given_;
   const HashSet<std::string> fed_;
   const OpRegistry& ops_;
   HashMap<std::string, Reference> references_;  // By node.
+  HashSet<std::string> switches_;               // Nodes of two outputs.
   // Variables that an Assign may give another shape than was declared.
   HashSet<std::string> reshaped_;
   NodeDefs lowered_;

@@ -20,9 +20,10 @@ class AccumulatorTest : public EngineTest {
   CallResult RunOf(absl::string_view text, Tensor x = Tensor::Scalar(1.0f)) {
     const absl::StatusOr<Registered> made = Register(
         "f",
-        absl::StrCat("a = ResourceConditionalAccumulator dtype=float shape=shape:? shared_name=\"a\"\n"
-                     "x = Placeholder dtype=float\n",
-                     text),
+        absl::StrCat(
+            "a = ResourceConditionalAccumulator dtype=float shape=shape:? shared_name=\"a\"\n"
+            "x = Placeholder dtype=float\n",
+            text),
         {Spec("x:0")}, {"y:0"}, {}, {}, /*replace=*/true);
     EXPECT_OK(made);
     return Run(made->function.id, Owned(std::move(x)));

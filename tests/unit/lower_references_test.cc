@@ -107,15 +107,15 @@ TEST_F(LowerReferencesTest, ATypeOfAReferenceIsThatOfWhatItRefersTo) {
 TEST_F(LowerReferencesTest, WhatPassesReferencesOnInOtherWaysIsMissing) {
   EXPECT_THAT(world_
                   .Import(R"(
-    p = Const bool[] true
     v = VariableV2 dtype=float shape=shape:[]
-    s = RefSwitch(v, p) T=float
+    i = Const int32[] 0
+    s = RefSelect(i, v) T=float N=1
     one = Const float[] 1
-    a = Assign(s:1, one) T=float
+    a = Assign(s, one) T=float
   )",
                           {}, {"a:0"})
                   .status(),
-              StatusIs(StatusCode::kUnimplemented, AllOf(HasSubstr("RefSwitch"))));
+              StatusIs(StatusCode::kUnimplemented, AllOf(HasSubstr("RefSelect"))));
 }
 
 TEST_F(LowerReferencesTest, OpsWithWrongInputsAreRefused) {
