@@ -357,7 +357,17 @@ absl::Status Branches::Lower() {
     FORMWORK_RETURN_IF_ERROR(MakeIf(static_cast<int>(i), {}));
   }
   for (int node = 0; node < body_.size(); ++node) {
-    if (sides_[node] >= 0 || IsEntry(node)) changes_.gone[node] = true;
+    if (sides_[node] < 0 && !IsEntry(node)) continue;
+    changes_.gone[node] = true;
+    if (!IsEntry(node) || !must_run_[node]) continue;
+    tf::NodeDef& waits_for = made_.emplace_back();  // What the Switch did.
+    waits_for.set_name(body_.def(node).name());
+    waits_for.set_op("NoOp");
+    for (const FlowInput& input : body_.inputs(node)) {
+      if (input.node < 0 || IsEntry(input.node)) continue;
+      waits_for.add_input(absl::StrCat("^", body_.def(input.node).name()));
+    }
+    changes_.instead[node] = &waits_for;
   }
   return absl::OkStatus();
 }

@@ -129,6 +129,13 @@ class Loop {
     return body_.kind(node) == FlowKind::kSwitch && frames_.of(node) == frame_ &&
            body_.inputs(node).size() > 1 && body_.inputs(node)[1].node == condition_;
   }
+  // Whether it is part of the loop itself, and in neither of its functions.
+  bool IsPart(int node) const {
+    const FlowKind kind = body_.kind(node);
+    return frames_.of(node) == frame_ &&
+           (node == condition_ || kind == FlowKind::kExit || kind == FlowKind::kNextIteration ||
+            variable_of_.contains(node) || IsOwnSwitch(node));
+  }
   // The variable whose value a Switch of the loop has.
   absl::StatusOr<size_t> VariableOf(int own_switch) const;
   absl::StatusOr<FlowFunctions::Taken> Take(const FlowInput& input, const std::string& text,
@@ -226,11 +233,8 @@ absl::StatusOr<FlowFunctions::Taken> Loop::Take(const FlowInput& input, const st
     FORMWORK_ASSIGN_OR_RETURN(const size_t value, VariableOf(node));
     return FlowFunctions::Taken{false, FlowFunctions::ParameterName(value)};
   }
-  if (variable != variable_of_.end() || own_switch || node == condition_ ||
-      body_.kind(node) == FlowKind::kNextIteration) {
-    if (frames_.of(node) == frame_) {
-      return FlowProblem(kMissing, body_.def(node), "an output of it is used in an unusual way");
-    }
+  if (IsPart(node)) {
+    return FlowProblem(kMissing, body_.def(node), "an output of it is used in an unusual way");
   }
   return FlowFunctions::Taken{true, ""};
 }
@@ -259,7 +263,8 @@ void Loop::FindEffects(const std::vector<bool>& must_run, std::vector<int>& body
     }
   }
   for (const int node : nodes_) {
-    if (must_run[node]) (behind.contains(node) ? body_roots : condition_roots).push_back(node);
+    if (must_run[node] && !IsPart(node))
+      (behind.contains(node) ? body_roots : condition_roots).push_back(node);
   }
 }
 
@@ -325,8 +330,9 @@ absl::Status Loop::Lower(const std::vector<bool>& must_run, FlowChanges& changes
     for (const int node : *of) {
       const Effect effect = FlowEffect(body_.def(node), scope_);
       stateful = stateful || effect != Effect::kNone;
-      const bool added = changes.runs_in.try_emplace(body_.def(node).name(), loop.name()).second;
-      if (!added && effect >= Effect::kWrite) {
+      const bool in_both =
+          of == &of_body && std::binary_search(of_condition.begin(), of_condition.end(), node);
+      if (in_both && effect >= Effect::kWrite) {
         return FlowProblem(kMissing, body_.def(node),
                            "it has an effect, and both the loop's condition and its body need it");
       }
@@ -344,6 +350,7 @@ absl::Status Loop::Lower(const std::vector<bool>& must_run, FlowChanges& changes
       if (input.control && input.node >= 0) functions.WaitFor(body_.def(input.node).name());
     }
     changes.gone[enter] = true;
+    changes.runs_in.try_emplace(body_.def(enter).name(), loop.name());
   }
   for (const std::string& node : functions.waited_for()) loop.add_input(absl::StrCat("^", node));
   SetTypes(functions.dtypes(), "T", loop);
@@ -354,7 +361,10 @@ absl::Status Loop::Lower(const std::vector<bool>& must_run, FlowChanges& changes
   attrs["body"].mutable_func()->set_name(
       functions.Finish(std::move(step), absl::StrCat(name, "#body")));
 
-  for (const int node : nodes_) changes.gone[node] = true;
+  for (const int node : nodes_) {
+    changes.gone[node] = true;
+    changes.runs_in.try_emplace(body_.def(node).name(), loop.name());
+  }
   for (const int exit : exits_) {
     const std::vector<int> data = body_.DataInputs(exit);
     const FlowInput from = data.size() == 1 ? body_.inputs(exit)[data[0]] : FlowInput{};
@@ -369,6 +379,7 @@ absl::Status Loop::Lower(const std::vector<bool>& must_run, FlowChanges& changes
     identity.add_input(absl::StrCat(loop.name(), ":", value));
     SetType(dtypes[value], "T", identity);
     changes.instead[exit] = &identity;
+    changes.runs_in.erase(identity.name());
   }
   changes.ahead[condition_].push_back(&loop);
   return absl::OkStatus();

@@ -117,7 +117,10 @@ LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
     if (WorkIsCutAt(static_cast<int64_t>(i), kNodesBetweenLooks)) return {};
     const tf::NodeDef& def = *given_[i];
     const int node = static_cast<int>(i);
-    if (def.op() == "TensorArrayV3") flows_from(node, 1, node);
+    if (def.op() == "TensorArrayV3") {
+      flows_from(node, 0, node);  // What gives the handle on gives the list on.
+      flows_from(node, 1, node);
+    }
     const Form* const form = FindForm(def.op());
     if (form == nullptr && !GivesOn(def.op())) continue;
     for (int k = 0; k < def.input_size(); ++k) {

@@ -5,6 +5,24 @@ import sys
 import tensorflow as tf
 
 
+def older():
+  """Loops, branches and a tensor array as TensorFlow 1 has them."""
+  v1 = tf.compat.v1
+  v1.disable_control_flow_v2()
+  with tf.Graph().as_default() as graph:
+    x = v1.placeholder(tf.float32, [3], name="x")
+    v = v1.get_variable("v", [3], use_resource=False)
+    array = tf.TensorArray(tf.float32, 3).unstack(x)
+    def body(i, y):
+      return i + 1, tf.cond(y > 1.0, lambda: y - 1.0, lambda: y + array.read(i))
+    _, y = tf.while_loop(lambda i, y: i < 3, body, [0, 0.0])
+    tf.cond(y > 2.0, lambda: v.assign(x), lambda: v.assign_add(x))
+  v1.enable_control_flow_v2()
+  # The fuzzer fetches the first ones, which are to be in no loop or branch.
+  nodes = sorted(graph.as_graph_def().node, key=lambda node: node.op not in ("Placeholder", "Exit"))
+  return v1.GraphDef(node=nodes)
+
+
 def graphs():
   x = tf.TensorSpec([None, 3], tf.float32)
 
@@ -41,6 +59,7 @@ def graphs():
       array = array.write(k, x[0] * tf.cast(k, tf.float32))
     return array.stack()
 
+  yield "older", older()
   for f in (arithmetic, loop, branch, calls, arrays):
     yield f.python_function.__name__, f.get_concrete_function(x).graph.as_graph_def()
 
