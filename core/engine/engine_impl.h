@@ -264,13 +264,14 @@ class EngineImpl final : public Engine {
                                          std::optional<GroupCommit::Unit>* unit = nullptr);
   absl::StatusOr<std::shared_ptr<EngineFunction>> Compile(
       const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
-      const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
-      const std::vector<TensorSpec>& captures);
+      const std::vector<PartialShape>& arg_shapes, const std::vector<DType>& variables,
+      const FunctionIdentity& identity, const std::vector<TensorSpec>& captures);
   absl::Status BindNamedResources(const std::string& name_space, const Plan& plan,
                                   EngineFunction& function);
   absl::StatusOr<std::shared_ptr<const Plan>> PlanFor(const std::string& key,
                                                       const ImportedGraph& imported,
-                                                      const std::vector<PartialShape>& arg_shapes);
+                                                      const std::vector<PartialShape>& arg_shapes,
+                                                      const std::vector<DType>& variables);
   // How relaxed calls of a function run that writes; null: as any other.
   std::shared_ptr<RelaxedForm> NewRelaxedForm(const Plan& plan, const ImportedGraph& imported,
                                               const std::vector<PartialShape>& arg_shapes);

@@ -139,7 +139,7 @@ void EngineImpl::NoteDevices(const std::vector<std::string>& devices) {
 
 absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
     const std::string& key, const ImportedGraph& imported,
-    const std::vector<PartialShape>& arg_shapes) {
+    const std::vector<PartialShape>& arg_shapes, const std::vector<DType>& variables) {
   {
     absl::MutexLock lock(&plans_mutex_);
     auto found = plans_.find(key);
@@ -149,6 +149,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> EngineImpl::PlanFor(
   }
   PlannerContext context{ops_, kernels_, allocator_};
   context.lanes = ParallelThreads() > 1;
+  context.variables = variables;
   std::unique_ptr<Stream> stream;
   if (streams_) {
     FORMWORK_ASSIGN_OR_RETURN(stream, streams_->Take());
@@ -259,6 +260,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   }
   Cut cut;
   std::vector<PartialShape> arg_shapes;
+  std::vector<DType> variables;  // By parameter, as PlannerContext has them.
   for (const TensorSpec& input : registration.inputs) {
     if (!IsKnown(input.dtype)) {
       return InField(InvalidArgument("input '", input.name, "' has an unknown dtype"),
@@ -267,6 +269,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     cut.feeds.emplace_back(input.name, input.dtype);
     // What is behind a handle that a caller passes is not known before the call.
     arg_shapes.push_back(input.dtype == DType::kResource ? PartialShape() : input.shape);
+    variables.push_back(DType::kInvalid);
   }
   FunctionIdentity identity;
   std::vector<TensorSpec> captures;
@@ -281,13 +284,17 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     Binding binding;
     TensorSpec spec{tensor, DType::kResource, PartialShape()};
     bool keys_are_scalars = false;  // Of a table, whose work they do not bound.
+    DType of_value = DType::kInvalid;
     if (argument.kind == Argument::Kind::kResource) {
       std::shared_ptr<Resource> resource = resources_.Find(argument.id);
       if (resource == nullptr || resource->name_space != registration.name_space) {
         return in_capture(NoResource({argument.id, ""}), "resource_id");
       }
       binding.resource_id = argument.id;
-      if (resource->type.is_variable()) spec.shape = resource->shape();
+      if (resource->type.is_variable()) {
+        spec.shape = resource->shape();
+        if (resource->initialized()) of_value = resource->dtype();
+      }
       keys_are_scalars = IsTable(resource->type) && resource->type.kind != &kDenseTableKind;
     } else {
       binding.value = argument.tensor;
@@ -306,6 +313,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
     cut.feeds.emplace_back(tensor, spec.dtype);
     arg_shapes.push_back(spec.shape);
     if (keys_are_scalars) arg_shapes.back() = Shape();
+    variables.push_back(of_value);
     captures.push_back(std::move(spec));
     identity.bindings.push_back(std::move(binding));
   }
@@ -321,6 +329,11 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   for (const PartialShape& shape : arg_shapes) absl::StrAppend(&plan_key, ";", shape.ToString());
   identity.fingerprint = plan_key;
+  // The function is the same; its plan for a device depends on which variables have values.
+  for (size_t i = 0; streams_ && i < variables.size(); ++i) {
+    if (variables[i] == DType::kInvalid) continue;
+    absl::StrAppend(&plan_key, ";", i, DTypeName(variables[i]));
+  }
   identity.type = registration.signature ? *registration.signature
                                          : FunctionType::FromInputs(registration.inputs);
   FunctionIdentity bound = identity;
@@ -329,7 +342,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
       [&]() -> absl::StatusOr<std::shared_ptr<ConcreteFunction>> {
         FORMWORK_ASSIGN_OR_RETURN(
             const std::shared_ptr<EngineFunction> function,
-            Compile(registration, *imported, plan_key, arg_shapes, bound, captures));
+            Compile(registration, *imported, plan_key, arg_shapes, variables, bound, captures));
         if (restored != nullptr) {
           function->id = restored->id;
           function->stored = restored->stored;
@@ -359,10 +372,10 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
 
 absl::StatusOr<std::shared_ptr<EngineFunction>> EngineImpl::Compile(
     const Registration& registration, const ImportedGraph& imported, const std::string& plan_key,
-    const std::vector<PartialShape>& arg_shapes, const FunctionIdentity& identity,
-    const std::vector<TensorSpec>& captures) {
+    const std::vector<PartialShape>& arg_shapes, const std::vector<DType>& variables,
+    const FunctionIdentity& identity, const std::vector<TensorSpec>& captures) {
   FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                            PlanFor(plan_key, imported, arg_shapes));
+                            PlanFor(plan_key, imported, arg_shapes, variables));
   auto function = std::make_shared<EngineFunction>(plan);
   const size_t num_inputs = registration.inputs.size();
   for (size_t i = 0; i < identity.bindings.size(); ++i) {

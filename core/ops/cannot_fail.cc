@@ -4,7 +4,7 @@
 
 namespace formwork {
 
-// Not here: integer division and powers (by zero, negative exponents), indices, checks, and what
+// Not here: division and powers of integers (by zero, negative exponents), indices, checks, and what
 // draws numbers or is sized by elements.
 bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
   static const auto* const ops = new absl::flat_hash_set<absl::string_view>{
@@ -15,6 +15,8 @@ bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
       "Add",
       "AddN",
       "AddV2",
+      "All",
+      "Any",
       "ApproximateEqual",
       "Asin",
       "Asinh",
@@ -102,6 +104,7 @@ bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
       "Pack",
       "Pad",
       "PadV2",
+      "Pow",
       "Prod",
       "RealDiv",
       "Reciprocal",
@@ -162,8 +165,9 @@ bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
       "_MklLayerNorm",
       "fused",  // ElementGroupOp: refused before it is enqueued, or never.
   };
-  const bool divides_integers = op == "RealDiv" && !outputs.empty() && IsInteger(outputs[0]);
-  return ops->contains(op) && !divides_integers;
+  const bool refuses_integers =
+      (op == "RealDiv" || op == "Pow") && !outputs.empty() && IsInteger(outputs[0]);
+  return ops->contains(op) && !refuses_integers;
 }
 
 }  // namespace formwork

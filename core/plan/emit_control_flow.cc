@@ -134,7 +134,8 @@ absl::Status Emitter::AddLoop(Body& body, int32_t i) {
   for (size_t k = 0; k < variables.size(); ++k) {
     const bool kept = loop_body.results[k] == Edge{loop_body.args[k], 0};
     if (on_device()) {  // Before the loop: not once for each iteration.
-      const Plan::Memory wanted = MemoryOfVariable(node.output_dtypes[k], variables[k]);
+      const Plan::Memory wanted =
+          MemoryOfLoopVariable(node.output_dtypes[k], MemoryOf(variables[k]));
       variables[k] = CopyTo(wanted, variables[k], body.copies);
       if (!kept) memory.push_back(wanted);
     }
@@ -229,11 +230,6 @@ std::vector<Plan::Ref> Emitter::ArgumentsOf(const Body& body, const Node& node) 
     arguments.push_back(body.ref(node.inputs[k]));
   }
   return arguments;
-}
-
-Plan::Memory Emitter::MemoryOfVariable(DType dtype, Plan::Ref initial) const {
-  const bool stays = IsInteger(dtype) && MemoryOf(initial) == Plan::Memory::kHost;
-  return stays ? Plan::Memory::kHost : MemoryByDType(dtype);
 }
 
 }  // namespace formwork

@@ -69,7 +69,7 @@ absl::Status Emitter::AddKernel(Body& body, int32_t i) {
   if (placement && !placement->on_host && !moves_variable) {
     FORMWORK_ASSIGN_OR_RETURN(of_device, MakeDeviceKernel(body, node));
     if (of_device == nullptr) {
-      placement = PlaceOnHost(body.graph, node);
+      placement = PlaceOnHost(body.graph.nodes, node);
       scope_.fallbacks.push_back({node.op, node.name});
       scope_.bytes += sizeof(Plan::Fallback) + node.name.size();
     }
@@ -321,7 +321,7 @@ absl::StatusOr<KernelFn> Emitter::MakeKernel(const Body& body, const Node& node,
 NodePlacement Emitter::PlacementOf(const Body& body, const Node& node) const {
   std::vector<Plan::Memory> memory;
   for (const Edge& edge : node.inputs) memory.push_back(MemoryOf(body.ref(edge)));
-  return Place(body.graph, node, memory);
+  return Place(body.graph.nodes, node, memory);
 }
 
 int Emitter::StreamOf(const Body& body, int32_t i, const NodePlacement& placement,

@@ -117,8 +117,6 @@ class Emitter : private ProgramBuilder {
   void SaveOverwritten(std::vector<Plan::Ref>& results, uint32_t first);
   // The refs of the inputs that are a node's functions'.
   static std::vector<Plan::Ref> ArgumentsOf(const Body& body, const Node& node);
-  // Where a loop keeps a variable that starts as `initial`.
-  Plan::Memory MemoryOfVariable(DType dtype, Plan::Ref initial) const;
 
   PlannerScope& scope_;
   const bool root_;

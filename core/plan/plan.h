@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "core/graph/passes/relaxed_regions.h"
+#include "core/graph/placement.h"
 #include "core/kernels/elementwise/scalar_program.h"
 #include "core/kernels/kernel.h"
 #include "core/resource/resource.h"
@@ -42,7 +43,7 @@ class Plan {
   };
 
   /// Of a plan for a device.
-  enum class Memory : uint8_t { kHost, kDevice };
+  using Memory = formwork::Memory;
 
   enum class Code : uint8_t {
     kKernel,   ///< Runs kernels[target].

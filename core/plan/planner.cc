@@ -47,6 +47,7 @@ struct Unplanned {
 
 absl::StatusOr<Unplanned> Prepare(std::string key, Graph graph,
                                   const std::vector<PartialShape>& arg_shapes, PlannerScope& scope,
+                                  const std::vector<DType>* variables = nullptr,
                                   RelaxedRegions* regions = nullptr) {
   const KernelRegistry* const of_device =
       scope.context.device ? &scope.context.device->kernels : nullptr;
@@ -56,7 +57,8 @@ absl::StatusOr<Unplanned> Prepare(std::string key, Graph graph,
                            scope.context.allocator,
                            scope.budget,
                            of_device,
-                           regions};
+                           regions,
+                           variables};
   FORMWORK_RETURN_IF_ERROR(RunPasses(graph, arg_shapes, passes));
   if (regions != nullptr && !regions->why_none.empty()) {
     return absl::FailedPreconditionError(regions->why_none);
@@ -77,8 +79,9 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanAll(const Graph& root,
                                               PlannerScope& scope, bool is_request) {
   std::vector<Unplanned> nest;
   FORMWORK_ASSIGN_OR_RETURN(
-      Unplanned whole, Prepare("", root, arg_shapes, scope,
-                               is_request && scope.context.relaxed ? &scope.regions : nullptr));
+      Unplanned whole,
+      Prepare("", root, arg_shapes, scope, is_request ? &scope.context.variables : nullptr,
+              is_request && scope.context.relaxed ? &scope.regions : nullptr));
   nest.push_back(std::move(whole));
   while (true) {
     Unplanned& last = nest.back();

@@ -33,6 +33,9 @@ struct PlannerContext {
   bool lanes = false;  ///< On the CPU: whether there are threads to run parts of it side by side.
   /// Of a plan for relaxed calls, on the CPU alone: it has regions.
   bool relaxed = false;
+  /// Of a plan for a device, by parameter: the dtype of the variable whose handle it is, if that
+  /// has a value and keeps one; kInvalid, or fewer: that is not known.
+  std::vector<DType> variables = {};
 };
 
 /// `arg_shapes`: what is known of the parameters; of a resource, the shape of its variable. A plan

@@ -183,6 +183,28 @@ def optimizers_outside(function):
 
 
 @program
+def gradients_that_are_not_finite_are_skipped(function):
+  model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
+  optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01), initial_scale=4.,
+                                                  dynamic_growth_steps=2)
+  optimizer.build(model.trainable_variables)
+
+  @function
+  def step(x):
+    with tf.GradientTape() as tape:
+      loss = optimizer.scale_loss(tf.reduce_mean(model(x)**2))
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables),
+                                  model.trainable_variables))
+    return loss
+
+  out = []
+  for factor in (1., 1., 1e30, 1., float("nan"), 1., 1., 1.):
+    step(tf.ones([2, 4]) * factor)
+    out.append([v.numpy() for v in model.variables + optimizer.variables])
+  return out
+
+
+@program
 def learning_rate_changed_between_calls(function):
   w, optimizer = tf.Variable(2.), keras.optimizers.SGD(0.1)
 

@@ -1,12 +1,11 @@
 #include "core/graph/passes/expand_update.h"
 
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "core/graph/passes/made_nodes.h"
 #include "core/kernels/elementwise/elementwise_blocks.h"
-#include "core/ops/default_attrs.h"
 
 namespace formwork {
 namespace {
@@ -18,26 +17,6 @@ bool IsElementwise(const Node& node, const std::vector<Node>& nodes) {
     dtypes.push_back(nodes[edge.node].output_dtypes[edge.index]);
   }
   return FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]) != nullptr;
-}
-
-// A node of one output, by the name of `node`.
-Node NodeLike(const Node& node, const OpDef* op, const char* dtype_attr, DType dtype,
-              std::vector<Edge> inputs, const PartialShape& shape) {
-  Node made;
-  made.name = node.name;
-  made.op = op;
-  auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*made.op));
-  attrs->Set(dtype_attr, dtype);
-  made.attrs = std::move(attrs);
-  made.inputs = std::move(inputs);
-  made.output_dtypes = {dtype};
-  made.output_shapes = {shape};
-  return made;
-}
-
-Edge Append(Node node, std::vector<Node>& nodes) {
-  nodes.push_back(std::move(node));
-  return {static_cast<int32_t>(nodes.size()) - 1, 0};
 }
 
 }  // namespace
@@ -59,17 +38,16 @@ void ExpandUpdate(Node& node, std::vector<Node>& nodes, StateValues& state, cons
     return;
   }
   Edge value;
-  Node load = NodeLike(node, ops.Find("ReadVariableOp"), "dtype", dtype, {handle}, shape);
+  Node load = MadeNode(node.name, ops.Find("ReadVariableOp"), "dtype", dtype, {handle}, shape);
   if (const std::optional<Edge> before = state.Known(load)) {
     value = *before;
   } else {
     value = Append(std::move(load), nodes);
     state.Note(nodes.back(), value.node);
   }
-  const Edge sum = Append(NodeLike(node, ops.Find(op), "T", dtype, {value, delta}, shape), nodes);
-  node = NodeLike(node, ops.Find("AssignVariableOp"), "dtype", dtype, {handle, sum}, {});
-  node.output_dtypes.clear();
-  node.output_shapes.clear();
+  const Edge sum =
+      Append(MadeNode(node.name, ops.Find(op), "T", dtype, {value, delta}, shape), nodes);
+  node = MadeNode(node.name, ops.Find("AssignVariableOp"), "dtype", dtype, {handle, sum}, {});
 }
 
 }  // namespace formwork

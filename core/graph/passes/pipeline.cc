@@ -14,6 +14,11 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
   FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
   Prune(graph);
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
+  if (context.device_kernels != nullptr && PredicateBranches(graph, context)) {
+    FORMWORK_RETURN_IF_ERROR(Simplify(graph, arg_shapes, context));
+    Prune(graph);
+  }
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   if (context.Runs("_MklLayerNorm")) FuseLayerNorms(graph, context);
   FuseAttention(graph, context);
   FuseEpilogues(graph, context);

@@ -36,6 +36,10 @@ struct PassContext {
   const KernelRegistry* device_kernels = nullptr;
   /// Of the graph of a relaxed call: it is divided, and these are filled in. Null: it is not.
   RelaxedRegions* regions = nullptr;
+  /// Of the request's own graph, by parameter: the dtype of the variable behind it, which has a
+  /// value and keeps one; kInvalid, or shorter: that is not known. Null: of a function that it
+  /// calls.
+  const std::vector<DType>* variables = nullptr;
 
   /// Whether there is a kernel for what several nodes would become.
   bool Runs(absl::string_view fused) const {
@@ -49,7 +53,7 @@ struct PassContext {
 
 /// Runs all passes in order: inline calls, divide into regions where that is asked for, simplify
 /// (shapes, variables as values, constant folding, common subexpressions, forwarding ops), prune,
-/// fuse layer normalisations, attention, epilogues, gates and gradients of ReLUs. `arg_shapes`:
+/// on a device make selects of branches and simplify what they become, fuse layer normalisations, attention, epilogues, gates and gradients of ReLUs. `arg_shapes`:
 /// what is known of the parameters; of a resource, the shape of its variable. A node whose shapes
 /// cannot work is left as it is: it fails the call that runs it, so that a branch never taken may
 /// be wrong, as in TensorFlow. Errors: kCancelled, kDeadlineExceeded of the thread's StopFlag; the
@@ -62,6 +66,14 @@ void InlineCalls(Graph& graph, const PassContext& context);
 absl::Status Simplify(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                       const PassContext& context);
 void Prune(Graph& graph);
+/// Of a plan for a device: where a value on it chooses the branch of an If, and both branches only
+/// compute what cannot fail, read variables and store to them, they become one: both are computed,
+/// and a SelectV2 by the predicate makes each result, and the one new value of each variable that
+/// either stores to. So nobody has to wait for the predicate. What has the same value and shape
+/// afterwards as an If would have left, bit for bit; a variable that the branch not taken stores to
+/// is stored to as well, its own value. Everywhere else, in bodies too, an If stays. Whether any
+/// has become so; then Simplify finds more to do.
+bool PredicateBranches(Graph& graph, const PassContext& context);
 /// Moves bias, batch normalisation at inference, residual and activation into the convolution or
 /// matrix product before them (core/ops/epilogue.h), in bodies too, where shapes are known so far
 /// that it cannot fail. The nodes that they were are left for Prune.
