@@ -11,6 +11,7 @@
 namespace formwork::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -83,6 +84,51 @@ TEST_F(EngineDeviceTest, VariablesNeedNoKernel) {
     v = std::log1p(std::exp(v)) - std::tanh(v);
     EXPECT_NEAR(ValueOf("v"), v, 1e-5);
   }
+}
+
+// Plans are shared between functions, but not these.
+TEST_F(EngineDeviceTest, ABranchStaysWhereAVariableHadNoValue) {
+  EngineOptions options;
+  options.device = &device_;
+  Start(options);
+  for (const char* name : {"v", "w"}) {
+    std::optional<Tensor> value;
+    if (*name == 'v') value = Tensor::Scalar(1.0f);
+    ASSERT_OK(engine_->CreateVariable("ns", name, DType::kFloat, Shape(), value).status());
+  }
+  const auto plan_of = [&](const std::string& name, const std::string& variable) {
+    EXPECT_OK(Register(name, R"(
+      v = Placeholder dtype=resource
+      x = Placeholder dtype=float
+      nought = Const float[] 0
+      p = Greater(x, nought) T=float
+      y = If(p, v, x) Tcond=bool Tin=[resource,float] Tout=[float] then_branch=@keep else_branch=@not
+      function keep(v: resource, x: float) -> (r: float = x) runs(a)
+        a = AssignVariableOp(v, x) dtype=float
+      end
+      function not(v: resource, x: float) -> (r: float = n:y:0)
+        n = Neg(x) T=float
+      end
+    )",
+                       {{"x:0", DType::kFloat, Shape()}}, {"y:0"}, {{"v:0", variable}}, {"y"})
+                  .status());
+    return engine_->DescribeFunction("ns", name, true, nullptr).value();
+  };
+  const auto run = [&](const std::string& name, float x) {
+    return Run(engine_->ListFunctions("ns")[name == "of_v" ? 0 : 1].id, Owned(Tensor::Scalar(x)));
+  };
+  EXPECT_THAT(plan_of("of_v", "v"), AllOf(Not(HasSubstr("branch")), HasSubstr("SelectV2")));
+  EXPECT_THAT(plan_of("of_w", "w"), AllOf(HasSubstr("branch"), Not(HasSubstr("SelectV2"))));
+  for (const char* name : {"of_v", "of_w"}) {
+    const CallResult skipped = run(name, -2);
+    ASSERT_OK(skipped.status);
+    EXPECT_EQ(skipped.outputs[0].tensor.scalar<float>(), 2);
+  }
+  EXPECT_EQ(ValueOf("v"), 1);
+  for (const char* name : {"of_v", "of_w"}) ASSERT_OK(run(name, 3).status);
+  EXPECT_EQ(ValueOf("v"), 3);
+  EXPECT_EQ(ValueOf("w"), 3);
+  EXPECT_THAT(plan_of("of_w_with_value", "w"), Not(HasSubstr("branch")));
 }
 
 TEST_F(EngineDeviceTest, ADeviceThatIsNotHereIsToldOfOnce) {

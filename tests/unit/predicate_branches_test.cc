@@ -97,8 +97,8 @@ TEST_F(PredicateBranchesTest, AStoreInOneBranchSelectsByThePredicate) {
   EXPECT_EQ(IfOf("store"),
             "nought = Const float32[] 0\n"
             "p = Greater(s:0, nought)\n"
-            "v:0 = ReadVariableOp(v:0)\n"
-            "y/then/a = SelectV2(p, x:0, v:0)\n"
+            "y = ReadVariableOp(v:0)\n"
+            "y/then/a = SelectV2(p, x:0, y)\n"
             "y/then/a = AssignVariableOp(v:0, y/then/a)\n"
             "-> \n");
 }
@@ -111,8 +111,8 @@ TEST_F(PredicateBranchesTest, BothBranchesAreOneStore) {
   )"),
             "nought = Const float32[] 0\n"
             "p = Greater(s:0, nought)\n"
-            "v:0 = ReadVariableOp(v:0)\n"
-            "y/else/a = Sub(v:0, x:0)\n"
+            "y = ReadVariableOp(v:0)\n"
+            "y/else/a = Sub(y, x:0)\n"
             "y/then/a = SelectV2(p, x:0, y/else/a)\n"
             "y/then/a = AssignVariableOp(v:0, y/then/a)\n"
             "-> \n");

@@ -24,11 +24,14 @@ namespace {
 // fraction of a millisecond, which is what a branch that need not have run may cost; that the host
 // reads a predicate costs some 30 us and whatever it could have enqueued meanwhile.
 constexpr double kMostWork = 1e8;
+// That what has been stored is copied counts as well, for each variable: so the pass ends soon.
+constexpr double kCopyNanos = 100;
 
 // What is known of a body's parameters.
 struct Parameters {
   std::vector<Memory> memory;
   std::vector<DType> variables;  // PassContext::variables; there may be fewer.
+  std::vector<bool> distinct;    // Node::distinct, as far as it is more than the nodes say.
 };
 
 bool IsIf(const Node& node) {
@@ -69,12 +72,24 @@ class Rewriter {
   }
 
  private:
-  // What is stored on one way through the branches, in the order of the first stores.
   struct Stored {
     Edge handle, value;
     std::string by;  // The node that stores it.
   };
-  using Stores = std::vector<Stored>;
+  // What is stored on one way through the branches, in the order of the first stores.
+  struct Stores {
+    std::vector<Stored> list;
+    HashMap<Edge, size_t> at;  // By handle.
+
+    void Set(Stored stored) {
+      const auto [place, is_new] = at.try_emplace(stored.handle, list.size());
+      if (is_new) {
+        list.push_back(std::move(stored));
+      } else {
+        list[place->second] = std::move(stored);
+      }
+    }
+  };
 
   void Visit(size_t i, const Parameters& parameters) {
     Node& node = graph_.nodes[i];
@@ -85,9 +100,13 @@ class Rewriter {
         return;
       }
     }
-    for (size_t b = 0; b < node.bodies.size(); ++b) {
-      Graph& body = node.bodies[b];
-      changed_ |= Rewriter(body, context_).Run(ParametersOf(node));
+    if (!node.bodies.empty()) {
+      const Parameters of_bodies = ParametersOf(node);
+      for (Graph& body : node.bodies) changed_ |= Rewriter(body, context_).Run(of_bodies);
+    }
+    if (node.kind == NodeKind::kArg && static_cast<size_t>(node.arg) < parameters.distinct.size() &&
+        parameters.distinct[static_cast<size_t>(node.arg)]) {
+      node.distinct = true;
     }
     const int32_t at = static_cast<int32_t>(nodes_.size());
     for (size_t k = 0; k < node.output_dtypes.size(); ++k) {
@@ -108,16 +127,20 @@ class Rewriter {
   // What the bodies of a node, whose inputs are in the new list, are given.
   Parameters ParametersOf(const Node& node) {
     const bool loop = node.op->control_flow == ControlFlow::kWhile;
+    const size_t own = node.op->inputs_before_functions();
+    HashMap<Edge, int> uses;
+    for (size_t k = own; k < node.inputs.size(); ++k) ++uses[node.inputs[k]];
     Parameters parameters;
-    for (size_t k = node.op->inputs_before_functions(); k < node.inputs.size(); ++k) {
+    for (size_t k = own; k < node.inputs.size(); ++k) {
       const Edge edge = node.inputs[k];
       const Memory initial = MemoryOf(edge);
-      const DType dtype = DTypeOf(edge);
-      parameters.memory.push_back(loop ? MemoryOfLoopVariable(dtype, initial) : initial);
+      parameters.memory.push_back(loop ? MemoryOfLoopVariable(DTypeOf(edge), initial) : initial);
+      // A loop may pass on another handle.
+      const bool stays = !loop || node.bodies[1].results[k] == Edge{node.bodies[1].args[k], 0};
       const auto variable = variables_.find(edge);
-      const bool known = variable != variables_.end() && !MayDestroy(node) &&
-                         (!loop || node.bodies[1].results[k] == Edge{node.bodies[1].args[k], 0});
-      parameters.variables.push_back(known ? variable->second : DType::kInvalid);
+      const bool has_value = stays && variable != variables_.end() && !MayDestroy(node);
+      parameters.variables.push_back(has_value ? variable->second : DType::kInvalid);
+      parameters.distinct.push_back(stays && nodes_[edge.node].distinct && uses[edge] == 1);
     }
     return parameters;
   }
@@ -160,7 +183,7 @@ class Rewriter {
     if (MemoryOf(node.inputs[0]) == Memory::kHost) return false;
     const size_t first = nodes_.size();
     before_.clear();
-    touched_.clear();
+    name_ = node.name;
     work_ = 0;
     Stores stores;
     if (!AddIf(node, node.inputs, stores, results) || !StoresAreApart(stores)) {
@@ -168,7 +191,7 @@ class Rewriter {
       results.clear();
       return false;
     }
-    for (const Stored& stored : stores) {
+    for (const Stored& stored : stores.list) {
       if (stored.value == before_.at(stored.handle)) continue;
       Append(MadeNode(stored.by, context_.ops.Find("AssignVariableOp"), "dtype",
                       DTypeOf(stored.value), {stored.handle, stored.value}, {}),
@@ -180,14 +203,14 @@ class Rewriter {
 
   // Two handles may be of one variable: what one stores is then what the other reads.
   bool StoresAreApart(const Stores& stores) const {
-    for (const Stored& stored : stores) {
-      for (const Edge other : touched_) {
-        if (WorkIsCut()) return false;
-        if (other != stored.handle && !AreDistinct(nodes_, other, stored.handle) &&
-            DTypeOf(before_.at(other)) == DTypeOf(stored.value)) {
-          return false;
-        }
-      }
+    HashSet<DType> stored;
+    for (const Stored& each : stores.list) stored.insert(DTypeOf(each.value));
+    HashMap<DType, Edge> first;
+    for (const auto& [handle, before] : before_) {
+      const DType dtype = DTypeOf(before);
+      if (!stored.contains(dtype)) continue;
+      const auto [other, is_first] = first.try_emplace(dtype, handle);
+      if (!is_first && !AreDistinct(nodes_, handle, other->second)) return false;
     }
     return true;
   }
@@ -200,6 +223,8 @@ class Rewriter {
       return false;
     }
     Stores after[2] = {stores, stores};
+    work_ += kCopyNanos * static_cast<double>(1 + stores.list.size());
+    if (work_ > kMostWork) return false;
     std::vector<Edge> made[2];
     for (size_t b = 0; b < 2; ++b) {
       if (!AddBranch(node.bodies[b], inputs.subspan(1), after[b], made[b])) return false;
@@ -210,12 +235,12 @@ class Rewriter {
       results.push_back(*result);
     }
     for (const Stores& own : after) {
-      for (const Stored& stored : own) {
+      for (const Stored& stored : own.list) {
         const std::optional<Edge> value =
             Select(stored.by, predicate, ValueOf(after[0], stored.handle),
                    ValueOf(after[1], stored.handle));
         if (!value) return false;
-        Store({stored.handle, *value, stored.by}, stores);
+        stores.Set({stored.handle, *value, stored.by});
       }
     }
     return true;
@@ -261,7 +286,7 @@ class Rewriter {
                          nodes_);
           if (!IsHarmless(nodes_.back())) return false;
         }
-        Store({inputs[0], value, node.name}, stores);
+        stores.Set({inputs[0], value, node.name});
         return true;
       }
     }
@@ -314,32 +339,20 @@ class Rewriter {
     }
     const auto [before, inserted] = before_.try_emplace(handle);
     if (!inserted) return true;
-    touched_.push_back(handle);
     const std::optional<Edge> value = state_.ValueOf(handle);
     if (value && DTypeOf(*value) == dtype && ShapeOf(*value) == ShapeOf(handle)) {
       before->second = *value;
       return true;
     }
-    before->second = Append(MadeNode(nodes_[handle.node].name, context_.ops.Find("ReadVariableOp"),
-                                     "dtype", dtype, {handle}, ShapeOf(handle)),
+    before->second = Append(MadeNode(name_, context_.ops.Find("ReadVariableOp"), "dtype", dtype,
+                                     {handle}, ShapeOf(handle)),
                             nodes_);
     return true;
   }
 
   Edge ValueOf(const Stores& stores, Edge handle) const {
-    for (const Stored& stored : stores) {
-      if (stored.handle == handle) return stored.value;
-    }
-    return before_.at(handle);
-  }
-
-  static void Store(Stored stored, Stores& stores) {
-    for (Stored& known : stores) {
-      if (known.handle != stored.handle) continue;
-      known = std::move(stored);
-      return;
-    }
-    stores.push_back(std::move(stored));
+    const auto stored = stores.at.find(handle);
+    return stored == stores.at.end() ? before_.at(handle) : stores.list[stored->second].value;
   }
 
   // `a` where the predicate is true, else `b`: none where they are not of one shape, or no data.
@@ -362,8 +375,8 @@ class Rewriter {
   HashMap<Edge, DType> variables_;  // By handle: those that have a value, of this dtype.
   bool changed_ = false;
   // Of the If at hand, which has others in it:
+  std::string name_;
   HashMap<Edge, Edge> before_;  // Handle -> value in front of it.
-  std::vector<Edge> touched_;   // Their handles.
   double work_ = 0;
 };
 
