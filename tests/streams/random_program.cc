@@ -121,7 +121,7 @@ class Writer {
   }
 
   void Add() {
-    switch (Random(20)) {
+    switch (Random(21)) {
       case 0:
         return NewValue(Line("AddV2($0, $1) T=float", Value(), Value()));
       case 1:
@@ -207,6 +207,21 @@ class Writer {
             "StatefulPartitionedCall($0, $1, i) Tin=[resource,float,int32] Tout=[float] "
             "f=@steps",
             Variable(), Value());
+      case 19: {  // One whose branches become selects: its variable has a value, and shapes are
+                  // known.
+        const std::string variable = Variable();
+        const std::string now = Line("ReadVariableOp($0) dtype=float", variable);
+        const std::string value = Line("EnsureShape($0) T=float shape=shape:[4,4]",
+                                       Line("Mul($0, $1) T=float", now, Value()));
+        const std::string positive =
+            Line("Greater($0, nought) T=float", Line("Sum($0, both) T=float", value));
+        const std::string made = Line(
+            "If($0, $1, $2) Tcond=bool Tin=[resource,float] Tout=[float] then_branch=@store "
+            "else_branch=@count",
+            positive, variable, value);
+        targets_.push_back(made);
+        return NewValue(made);
+      }
       default: {
         const std::string value = Value();
         const std::string shape = Line("Shape($0) T=float", value);

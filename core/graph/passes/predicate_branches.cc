@@ -128,6 +128,7 @@ class Rewriter {
   Parameters ParametersOf(const Node& node) {
     const bool loop = node.op->control_flow == ControlFlow::kWhile;
     const size_t own = node.op->inputs_before_functions();
+    const bool destroys = MayDestroy(node);
     HashMap<Edge, int> uses;
     for (size_t k = own; k < node.inputs.size(); ++k) ++uses[node.inputs[k]];
     Parameters parameters;
@@ -138,7 +139,7 @@ class Rewriter {
       // A loop may pass on another handle.
       const bool stays = !loop || node.bodies[1].results[k] == Edge{node.bodies[1].args[k], 0};
       const auto variable = variables_.find(edge);
-      const bool has_value = stays && variable != variables_.end() && !MayDestroy(node);
+      const bool has_value = stays && variable != variables_.end() && !destroys;
       parameters.variables.push_back(has_value ? variable->second : DType::kInvalid);
       parameters.distinct.push_back(stays && nodes_[edge.node].distinct && uses[edge] == 1);
     }
