@@ -94,11 +94,9 @@ class Rewriter {
   void Visit(size_t i, const Parameters& parameters) {
     Node& node = graph_.nodes[i];
     for (Edge& edge : node.inputs) edge = moved_[edge.node][edge.index];
-    if (IsIf(node)) {
-      if (BecomesSelects(node, moved_[i])) {
-        changed_ = true;
-        return;
-      }
+    if (IsIf(node) && BecomesSelects(node, moved_[i])) {
+      changed_ = true;
+      return;
     }
     if (!node.bodies.empty()) {
       const Parameters of_bodies = ParametersOf(node);
@@ -235,8 +233,9 @@ class Rewriter {
       if (!result) return false;
       results.push_back(*result);
     }
-    for (const Stores& own : after) {
-      for (const Stored& stored : own.list) {
+    for (size_t b = 0; b < 2; ++b) {
+      for (const Stored& stored : after[b].list) {
+        if (b == 1 && after[0].at.contains(stored.handle)) continue;
         const std::optional<Edge> value =
             Select(stored.by, predicate, ValueOf(after[0], stored.handle),
                    ValueOf(after[1], stored.handle));
