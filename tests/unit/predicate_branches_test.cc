@@ -56,8 +56,15 @@ class PredicateBranchesTest : public ::testing::Test {
     const absl::Status status = RunPasses(
         graph, {v_shape_, Shape({2}), Shape(), x_shape_, Shape(), Shape(), Shape()}, context);
     if (!status.ok()) return status.ToString();
-    const std::string all = ToText(graph);
+    const std::string all = Text(graph);
     return all.substr(all.find("i:0 = Arg int32\n") + 16);
+  }
+  static std::string Text(const Graph& graph) {
+    std::string text = ToText(graph);
+    for (const Node& node : graph.nodes) {
+      for (const Graph& body : node.bodies) text += Text(body);
+    }
+    return text;
   }
   // The same of one If by `predicate` of functions of v and x.
   std::string IfOf(absl::string_view branch, absl::string_view other = "nothing",
@@ -97,8 +104,8 @@ TEST_F(PredicateBranchesTest, AStoreInOneBranchSelectsByThePredicate) {
   EXPECT_EQ(IfOf("store"),
             "nought = Const float32[] 0\n"
             "p = Greater(s:0, nought)\n"
-            "y = ReadVariableOp(v:0)\n"
-            "y/then/a = SelectV2(p, x:0, y)\n"
+            "y/v:0 = ReadVariableOp(v:0)\n"
+            "y/then/a = SelectV2(p, x:0, y/v:0)\n"
             "y/then/a = AssignVariableOp(v:0, y/then/a)\n"
             "-> \n");
 }
@@ -111,8 +118,8 @@ TEST_F(PredicateBranchesTest, BothBranchesAreOneStore) {
   )"),
             "nought = Const float32[] 0\n"
             "p = Greater(s:0, nought)\n"
-            "y = ReadVariableOp(v:0)\n"
-            "y/else/a = Sub(y, x:0)\n"
+            "y/v:0 = ReadVariableOp(v:0)\n"
+            "y/else/a = Sub(y/v:0, x:0)\n"
             "y/then/a = SelectV2(p, x:0, y/else/a)\n"
             "y/then/a = AssignVariableOp(v:0, y/then/a)\n"
             "-> \n");
@@ -129,10 +136,10 @@ TEST_F(PredicateBranchesTest, ABranchReadsWhatItHasStored) {
             "nought = Const float32[] 0\n"
             "p = Greater(s:0, nought)\n"
             "y/then/h = Exp(x:0)\n"
-            "y/then/c = ReadVariableOp(v:0)\n"
-            "y/then/c = AddV2(y/then/c, y/then/h)\n"
+            "y/v:0 = ReadVariableOp(v:0)\n"
+            "y/then/c = AddV2(y/v:0, y/then/h)\n"
             "y/then/d = Square(y/then/c)\n"
-            "y/then/a = SelectV2(p, y/then/d, y/then/c)\n"
+            "y/then/a = SelectV2(p, y/then/d, y/v:0)\n"
             "y/then/a = AssignVariableOp(v:0, y/then/a)\n"
             "-> \n");
 }
@@ -164,7 +171,21 @@ TEST_F(PredicateBranchesTest, BranchesInBranchesToo) {
     end
   )",
                    {"z:0"}, {"y"}),
-            "wrong");
+            "nought = Const float32[] 0\n"
+            "p = Greater(s:0, nought)\n"
+            "y/n:0 = ReadVariableOp(n:0)\n"
+            "y/then/one = Const int64[] 1\n"
+            "y/then/nine = Const int64[] 9\n"
+            "y/then/full = GreaterEqual(y/n:0, y/then/nine)\n"
+            "y/v:0 = ReadVariableOp(v:0)\n"
+            "y/then/i/then/a = SelectV2(y/then/full, x:0, y/v:0)\n"
+            "y/then/c = AddV2(y/n:0, y/then/one)\n"
+            "y/else/zero = Const int64[] 0\n"
+            "y/then/i/then/a = SelectV2(p, y/then/i/then/a, y/v:0)\n"
+            "y/then/c = SelectV2(p, y/then/c, y/else/zero)\n"
+            "y/then/i/then/a = AssignVariableOp(v:0, y/then/i/then/a)\n"
+            "y/then/c = AssignVariableOp(n:0, y/then/c)\n"
+            "-> y/then/c\n");
 }
 
 TEST_F(PredicateBranchesTest, ALoadInFrontSaysThatThereIsAValue) {

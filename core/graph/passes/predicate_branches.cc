@@ -344,9 +344,10 @@ class Rewriter {
       before->second = *value;
       return true;
     }
-    before->second = Append(MadeNode(name_, context_.ops.Find("ReadVariableOp"), "dtype", dtype,
-                                     {handle}, ShapeOf(handle)),
-                            nodes_);
+    before->second = Append(
+        MadeNode(NameInside(name_, nodes_[handle.node].name), context_.ops.Find("ReadVariableOp"),
+                 "dtype", dtype, {handle}, ShapeOf(handle)),
+        nodes_);
     return true;
   }
 
