@@ -4,8 +4,8 @@
 
 namespace formwork {
 
-// Not here: division and powers of integers (by zero, negative exponents), indices, checks, and what
-// draws numbers or is sized by elements.
+// Not here: division and powers of integers (by zero, negative exponents), indices, checks, and
+// what draws numbers or is sized by elements.
 bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
   static const auto* const ops = new absl::flat_hash_set<absl::string_view>{
       "Abs",

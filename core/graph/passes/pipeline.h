@@ -53,11 +53,12 @@ struct PassContext {
 
 /// Runs all passes in order: inline calls, divide into regions where that is asked for, simplify
 /// (shapes, variables as values, constant folding, common subexpressions, forwarding ops), prune,
-/// on a device make selects of branches and simplify what they become, fuse layer normalisations, attention, epilogues, gates and gradients of ReLUs. `arg_shapes`:
-/// what is known of the parameters; of a resource, the shape of its variable. A node whose shapes
-/// cannot work is left as it is: it fails the call that runs it, so that a branch never taken may
-/// be wrong, as in TensorFlow. Errors: kCancelled, kDeadlineExceeded of the thread's StopFlag; the
-/// graph is of no use then.
+/// on a device make selects of branches and simplify what they become, fuse layer normalisations,
+/// attention, epilogues, gates and gradients of ReLUs. `arg_shapes`: what is known of the
+/// parameters; of a resource, the shape of its variable. A node whose shapes cannot work is left as
+/// it is: it fails the call that runs it, so that a branch never taken may be wrong, as in
+/// TensorFlow. Errors: kCancelled, kDeadlineExceeded of the thread's StopFlag; the graph is of no
+/// use then.
 absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                        const PassContext& context);
 
