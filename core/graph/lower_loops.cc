@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/base/stop_flag.h"
+#include "core/graph/loop_frames.h"
 
 namespace formwork {
 namespace {
@@ -12,100 +12,11 @@ namespace {
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr absl::StatusCode kMissing = absl::StatusCode::kUnimplemented;
 
-// Between two looks at the StopFlag: nodes, which take about a microsecond each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
-// What an Enter leads into, by TensorFlow's name for it. Frame 0 is the body itself.
-struct Frame {
-  int parent;
-  int depth;
-  int top;  // The one around it that lies in frame 0.
-};
-
-// In which frame each node runs.
-class Frames {
- public:
-  explicit Frames(const FlowBody& body) : body_(body), frame_of_(body.size()) {}
-
-  absl::Status Find();
-  const std::vector<Frame>& all() const { return frames_; }
-  int of(int node) const { return frame_of_[node]; }
-  int top_of(int node) const { return frames_[frame_of_[node]].top; }
-  // The one that a node's outputs are in.
-  int out_of(int node) const;
-
- private:
-  absl::StatusOr<int> EnteredBy(int node);
-
-  const FlowBody& body_;
-  std::vector<Frame> frames_{{-1, 0, 0}};
-  std::vector<int> frame_of_;
-  HashMap<int, int> entered_;  // By Enter.
-  HashMap<std::pair<int, std::string>, int> by_name_;
-};
-
-int Frames::out_of(int node) const {
-  if (body_.kind(node) == FlowKind::kExit) return std::max(0, frames_[frame_of_[node]].parent);
-  const auto found = entered_.find(node);
-  return found == entered_.end() ? frame_of_[node] : found->second;
-}
-
-absl::StatusOr<int> Frames::EnteredBy(int node) {
-  const tf::NodeDef& def = body_.def(node);
-  const auto name = def.attr().find("frame_name");
-  if (name == def.attr().end()) return FlowProblem(kInvalid, def, "attr 'frame_name' is missing");
-  const int parent = frame_of_[node];
-  const int made = static_cast<int>(frames_.size());
-  const auto [found, added] = by_name_.try_emplace({parent, name->second.s()}, made);
-  if (!added) return found->second;
-  const int depth = frames_[parent].depth + 1;
-  if (depth > kMostNested) {
-    return FlowProblem(kMissing, def,
-                       absl::StrCat("loops that lie in more than ", kMostNested, " others"));
-  }
-  frames_.push_back({parent, depth, parent == 0 ? made : frames_[parent].top});
-  return made;
-}
-
-absl::Status Frames::Find() {
-  const std::vector<int> order = body_.Order();
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (WorkIsCutAt(static_cast<int64_t>(i), kNodesBetweenLooks)) return WorkStatus();
-    const int node = order[i];
-    int deepest = 0;
-    for (const bool check : {false, true}) {
-      for (const FlowInput& input : body_.inputs(node)) {
-        if (input.node < 0) continue;
-        // What it gives back comes later, and is of its Merge's frame.
-        if (body_.kind(input.node) == FlowKind::kNextIteration) continue;
-        int around = out_of(input.node);
-        if (!check) {
-          if (frames_[around].depth > frames_[deepest].depth) deepest = around;
-          continue;
-        }
-        int frame = deepest;
-        while (frames_[frame].depth > frames_[around].depth) frame = frames_[frame].parent;
-        if (frame != around) {
-          return FlowProblem(kInvalid, body_.def(node), "its inputs are of different loops");
-        }
-      }
-    }
-    frame_of_[node] = deepest;
-    if (body_.kind(node) == FlowKind::kExit && deepest == 0) {
-      return FlowProblem(kInvalid, body_.def(node), "it stands in no loop");
-    }
-    if (body_.kind(node) == FlowKind::kEnter) {
-      FORMWORK_ASSIGN_OR_RETURN(entered_[node], EnteredBy(node));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // One loop, on its way to a While.
 class Loop {
  public:
   // `nodes`: those of the frame and of frames in it. `enters`: those that lead into it.
-  Loop(const FlowBody& body, const Frames& frames, int frame, std::vector<int> nodes,
+  Loop(const FlowBody& body, const LoopFrames& frames, int frame, std::vector<int> nodes,
        std::vector<int> enters, ImportScope& scope)
       : body_(body),
         frames_(frames),
@@ -145,7 +56,7 @@ class Loop {
                    std::vector<int>& condition_roots) const;
 
   const FlowBody& body_;
-  const Frames& frames_;
+  const LoopFrames& frames_;
   const int frame_;
   const std::vector<int> nodes_;
   const std::vector<int> enters_;
@@ -390,7 +301,7 @@ absl::Status Loop::Lower(const std::vector<bool>& must_run, FlowChanges& changes
 absl::Status LowerLoops(const FlowBody& body, const std::vector<bool>& must_run, ImportScope& scope,
                         FlowChanges& changes, std::deque<tf::NodeDef>& made) {
   changes.gone.resize(body.size());
-  Frames frames(body);
+  LoopFrames frames(body);
   FORMWORK_RETURN_IF_ERROR(frames.Find());
   const size_t num_frames = frames.all().size();
   std::vector<std::vector<int>> nodes(num_frames), enters(num_frames);

@@ -29,8 +29,8 @@ class LoweredTensorArrays {
   std::string ValueOf(const std::string& text) const;
 
  private:
-  // What is the flow of a tensor array, or its handle: which node made that. By node and output; of a node that
-  // takes a flow and gives none, output kTaken.
+  // What is the flow of a tensor array, or its handle: which node made that. By node and output; of
+  // a node that takes a flow and gives none, output kTaken.
   using Flows = HashMap<std::pair<int, int>, int>;
   static constexpr int kTaken = -1;
 
