@@ -162,11 +162,14 @@ using KernelFactory = absl::StatusOr<KernelFn> (*)(KernelInit&);
 
 /// How a device runs groups of elementwise nodes (core/ops/element_group.h).
 struct GroupKernels {
-  /// Its inputs are the group's, its outputs too; handles of what is stored come behind the inputs,
-  /// and are not the kernel's to look at.
+  /// Its inputs are the group's, and its outputs what the group's step makes; handles of what is
+  /// stored come behind the inputs, and are not the kernel's to look at.
   absl::StatusOr<KernelFn> (*make)(const ElementGroup& group) = nullptr;
   /// Whether a group may have such an instruction.
   bool (*takes)(absl::string_view op, absl::Span<const DType> operands, DType result) = nullptr;
+  /// Whether a group may end in such a reduction of elements of `dtype` (ElementGroup::reduction).
+  /// Null: in none.
+  bool (*reduces)(absl::string_view op, DType dtype) = nullptr;
 };
 
 /// The kernels of one device. Built once by a Register function, then read by many threads.

@@ -164,6 +164,7 @@ bool CannotFailByValue(absl::string_view op, absl::Span<const DType> outputs) {
       "_GateMatMul",
       "_MklLayerNorm",
       "fused",  // ElementGroupOp: refused before it is enqueued, or never.
+      "fused_reduce",
   };
   const bool refuses_integers =
       (op == "RealDiv" || op == "Pow") && !outputs.empty() && IsInteger(outputs[0]);

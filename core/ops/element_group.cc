@@ -43,6 +43,24 @@ absl::InlinedVector<DType, 3> ElementGroup::operand_dtypes(const Instruction& in
 
 absl::Status ElementGroup::OutputShapes(absl::Span<const Shape* const> of_inputs,
                                         absl::Span<Shape> of_outputs) const {
+  FORMWORK_RETURN_IF_ERROR(ElementShapes(of_inputs, of_outputs));
+  if (!reduction.has_value()) return absl::OkStatus();
+  const auto reduced = [&]() -> absl::StatusOr<Shape> {
+    FORMWORK_ASSIGN_OR_RETURN(
+        const ReductionGeometry geometry,
+        PrepareReduction(reduction->attrs, of_outputs[0].dims(), reduction->axes));
+    return Shape::Make(geometry.output);
+  };
+  absl::StatusOr<Shape> shape = reduced();
+  if (!shape.ok()) {
+    return Annotate(shape.status(), absl::StrCat("node '", reduction->node, "'"));
+  }
+  of_outputs[0] = *std::move(shape);
+  return absl::OkStatus();
+}
+
+absl::Status ElementGroup::ElementShapes(absl::Span<const Shape* const> of_inputs,
+                                         absl::Span<Shape> of_outputs) const {
   const bool equal = std::all_of(of_inputs.begin(), of_inputs.end(),
                                  [&](const Shape* shape) { return *shape == *of_inputs[0]; });
   if (equal) {
@@ -75,15 +93,16 @@ absl::Status ElementGroup::OutputShapes(absl::Span<const Shape* const> of_inputs
   return absl::OkStatus();
 }
 
-const OpDef& ElementGroupOp(bool stores) {
+const OpDef& ElementGroupOp(const ElementGroup& group) {
   static const OpDef* const ops = [] {
-    auto* const made = new OpDef[2];
+    auto* const made = new OpDef[3];
     made[0].name = "fused";
     made[1].name = "fused_store";
     made[1].effect = Effect::kWrite;
+    made[2].name = "fused_reduce";
     return made;
   }();
-  return ops[stores ? 1 : 0];
+  return ops[group.reduction.has_value() ? 2 : !group.stores.empty() ? 1 : 0];
 }
 
 }  // namespace formwork

@@ -1,10 +1,11 @@
 #pragma once
 
 // A group of elementwise nodes that a plan for a device runs as one step: what each of them does,
-// what others need of it, and which variables become what it makes. Plans make groups
-// (core/plan/element_groups.h); no graph names one.
+// what others need of it, which variables become what it makes, and how it is reduced. Plans make
+// groups (core/plan/element_groups.h); no graph names one.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/ops/op_def.h"
+#include "core/ops/reduction.h"
 #include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
 
 namespace formwork {
 
@@ -29,6 +32,14 @@ struct ElementGroup {
     std::string node;
     uint16_t output = 0;  ///< A place in `outputs`.
   };
+  /// Of a group that has one output and no stores: what the step makes is that, reduced, of the
+  /// same dtype. The output itself nobody else needs.
+  struct Reduction {
+    std::string node;
+    std::string op;  ///< Sum, Prod, Mean, Max, Min, All or Any.
+    ReductionAttrs attrs;
+    Tensor axes;  ///< The reduction_indices, in host memory.
+  };
 
   std::vector<DType> inputs;
   std::vector<Instruction> instructions;
@@ -36,19 +47,24 @@ struct ElementGroup {
   /// Store i is to the i-th of the handles that the step is given behind its inputs. They are of
   /// different variables.
   std::vector<Store> stores;
+  std::optional<Reduction> reduction;
 
   DType dtype(uint16_t value) const {
     return value < inputs.size() ? inputs[value] : instructions[value - inputs.size()].dtype;
   }
   absl::InlinedVector<DType, 3> operand_dtypes(const Instruction& instruction) const;
 
-  /// The outputs' shapes. Errors: kInvalidArgument in TensorFlow's words, with the name of the node
-  /// whose operands do not go together.
+  /// The shapes of what the step makes. Errors: kInvalidArgument in TensorFlow's words, with the
+  /// name of the node whose operands do not go together.
   absl::Status OutputShapes(absl::Span<const Shape* const> of_inputs,
                             absl::Span<Shape> of_outputs) const;
+  /// The same of the outputs before they are reduced.
+  absl::Status ElementShapes(absl::Span<const Shape* const> of_inputs,
+                             absl::Span<Shape> of_outputs) const;
 };
 
-/// What a node that is a group has for its op, which is in no registry.
-const OpDef& ElementGroupOp(bool stores);
+/// What a node that is this group has for its op, which is in no registry: "fused", "fused_store"
+/// or "fused_reduce".
+const OpDef& ElementGroupOp(const ElementGroup& group);
 
 }  // namespace formwork

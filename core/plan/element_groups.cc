@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/base/hash_map.h"
 #include "core/plan/fusion.h"
 
@@ -49,12 +50,13 @@ class Rewriter {
     auto group = std::make_shared<ElementGroup>();
     Node node;
     node.name = graph_.nodes[unit.nodes.back()].name;
-    node.op = &ElementGroupOp(!unit.stores.empty());
     node.attrs = NoAttrs();
+    absl::Span<const int32_t> elements = unit.nodes;
+    if (unit.reduces) elements.remove_suffix(1);
     HashMap<int32_t, uint16_t> own;  // The instruction of each node.
-    for (int32_t n : unit.nodes) own.try_emplace(n, static_cast<uint16_t>(own.size()));
+    for (int32_t n : elements) own.try_emplace(n, static_cast<uint16_t>(own.size()));
     HashMap<Edge, uint16_t> inputs;
-    for (int32_t n : unit.nodes) {
+    for (int32_t n : elements) {
       for (const Edge& edge : graph_.nodes[n].inputs) {
         if (own.contains(edge.node)) continue;
         const auto [input, is_new] = inputs.try_emplace(edge, static_cast<uint16_t>(inputs.size()));
@@ -69,27 +71,39 @@ class Rewriter {
       return made == own.end() ? inputs.find(edge)->second
                                : static_cast<uint16_t>(group->inputs.size() + made->second);
     };
-    for (int32_t n : unit.nodes) {
+    for (int32_t n : elements) {
       const Node& of = graph_.nodes[n];
       ElementGroup::Instruction& instruction = group->instructions.emplace_back();
       instruction = {of.name, of.op->name, of.output_dtypes[0], {}};
       for (const Edge& edge : of.inputs) instruction.operands.push_back(value(edge));
     }
     const int32_t at = static_cast<int32_t>(nodes_.size());
-    const auto add_output = [&](const Edge& edge) {
+    // What others read as `edge` is made of the value of `from`.
+    const auto add_output = [&](const Edge& edge, const Edge& from) {
       made_[edge] = {at, static_cast<int32_t>(group->outputs.size())};
-      group->outputs.push_back(value(edge));
+      group->outputs.push_back(value(from));
       node.output_dtypes.push_back(graph_.dtype(edge));
       node.output_shapes.push_back(graph_.shape(edge));
     };
-    for (const Edge& edge : unit.outputs) add_output(edge);
+    if (unit.reduces) {
+      const Node& reduction = graph_.nodes[unit.nodes.back()];
+      add_output({unit.nodes.back(), 0}, reduction.inputs[0]);
+      group->reduction =
+          ElementGroup::Reduction{reduction.name,
+                                  reduction.op->name,
+                                  {.keep_dims = reduction.attrs->GetOr<bool>("keep_dims", false)},
+                                  graph_.nodes[reduction.inputs[1].node].constant};
+    } else {
+      for (const Edge& edge : unit.outputs) add_output(edge, edge);
+    }
     for (int32_t n : unit.stores) {
       const Node& store = graph_.nodes[n];
-      if (!made_.contains(store.inputs[1])) add_output(store.inputs[1]);
+      if (!made_.contains(store.inputs[1])) add_output(store.inputs[1], store.inputs[1]);
       group->stores.push_back(
           {store.name, static_cast<uint16_t>(made_.find(store.inputs[1])->second.index)});
       node.inputs.push_back(Moved(store.inputs[0]));
     }
+    node.op = &ElementGroupOp(*group);
     node.group = std::move(group);
     nodes_.push_back(std::move(node));
   }

@@ -409,6 +409,7 @@ void Emitter::NoteParts(const ElementGroup& group) {
     NotePart(instruction.node);
   }
   for (const ElementGroup::Store& store : group.stores) NotePart(store.node);
+  if (group.reduction.has_value()) NotePart(group.reduction->node);
 }
 
 void Emitter::NoteAccess(const Body& body, int32_t i,

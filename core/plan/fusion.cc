@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/reduction/reduced_program.h"
+#include "core/plan/reduced_dims.h"
 #include "core/plan/scalars.h"
 
 namespace formwork {
@@ -17,53 +17,6 @@ namespace {
 constexpr size_t kMostNodesInUnit = 128;
 // Of a device: what a kernel has in registers, and its arguments.
 constexpr size_t kMostNodesOnDevice = 64;
-
-// A size that may be unknown: then it is taken to be large.
-int64_t Times(int64_t size, int64_t dim) {
-  return dim < 0 || size >= ReducedProgram::kFewElements ? ReducedProgram::kFewElements
-                                                         : size * dim;
-}
-
-// How many trailing dimensions the node reduces its first input along, where it may be the last
-// step of a group: 0 where it may not, or where that is not faster.
-int TrailingDimsReduced(const Graph& graph, const Node& node) {
-  if (node.kind != NodeKind::kOp || node.inputs.size() != 2) return 0;
-  const DType dtype = graph.dtype(node.inputs[0]);
-  if (FindReductionLoops(node.op->name, dtype) == nullptr ||
-      graph.nodes[node.inputs[1].node].kind != NodeKind::kConstant) {
-    return 0;
-  }
-  const Tensor& axes = graph.nodes[node.inputs[1].node].constant;
-  const PartialShape& shape = graph.shape(node.inputs[0]);
-  if (!shape.known_rank()) {
-    // Axes from the end alone: the last ones without a gap.
-    if (axes.dtype() != DType::kInt32) return 0;
-    const int64_t count = axes.num_elements();
-    for (const int32_t axis : axes.span<int32_t>()) {
-      if (axis >= 0 || axis < -count) return 0;
-    }
-    return static_cast<int>(count);
-  }
-  const absl::Span<const int64_t> dims = shape.dims();
-  const absl::StatusOr<ReductionGeometry> geometry = PrepareReduction({}, dims, axes);
-  if (!geometry.ok()) return 0;
-  int trailing = 0;
-  int64_t kept = 1, row = 1;
-  for (int i = static_cast<int>(dims.size()) - 1; i >= 0; --i) {
-    if (dims[i] == 1) continue;
-    if (!geometry->reduced[i]) {
-      kept = Times(kept, dims[i]);
-    } else if (kept != 1) {
-      return 0;
-    } else {
-      row = Times(row, dims[i]);
-      trailing = static_cast<int>(dims.size()) - i;
-    }
-  }
-  const bool few =
-      row < ReducedProgram::kFewInRow || Times(kept, row) < ReducedProgram::kFewElements;
-  return few ? 0 : trailing;
-}
 
 // Whether it can end a call: then it stays behind the effects that come before it, and ahead of
 // those that come after it.
@@ -220,7 +173,7 @@ class Grouping {
 
   // Whether it has joined the group that makes what it reduces.
   bool VisitReduction(int32_t i) {
-    if (device_ != nullptr) return false;
+    if (device_ != nullptr) return EndsGroupOnDevice(i);
     const int trailing = TrailingDimsReduced(graph_, graph_.nodes[i]);
     if (trailing == 0) return false;
     const int32_t g = Find(group_of_[graph_.nodes[i].inputs[0].node]);
@@ -234,6 +187,37 @@ class Grouping {
     group.nodes.push_back(i);
     group_of_[i] = g;
     reduces_[i] = true;
+    return true;
+  }
+
+  // The same on a device, where a kernel that reduces writes nothing else: the group ends there,
+  // and nobody but the reduction may need anything of it.
+  bool EndsGroupOnDevice(int32_t i) {
+    const Node& node = graph_.nodes[i];
+    const auto reduces = device_->groups()->reduces;
+    if (reduces == nullptr || node.wants_host || ConstantAxes(graph_, node) == nullptr) {
+      return false;
+    }
+    const Edge& reduced = node.inputs[0];
+    const int32_t g = Find(group_of_[reduced.node]);
+    if (g < 0 || groups_[g].nodes.empty() || groups_[g].nodes.size() >= most_nodes_ ||
+        !groups_[g].stores.empty() || readers_[reduced.node] != 1 ||
+        !reduces(node.op->name, graph_.dtype(reduced))) {
+      return false;
+    }
+    HashMap<int32_t, int32_t> outside;  // How often others than the group's nodes read each.
+    for (const int32_t n : groups_[g].nodes) outside[n] = readers_[n];
+    for (const int32_t n : groups_[g].nodes) {
+      for (const Edge& edge : graph_.nodes[n].inputs) {
+        if (const auto own = outside.find(edge.node); own != outside.end()) --own->second;
+      }
+    }
+    for (const auto& [n, readers] : outside) {
+      if (readers != (n == reduced.node ? 1 : 0)) return false;
+    }
+    groups_[g].nodes.push_back(i);
+    Emit(g);
+    units_.back().reduces = true;
     return true;
   }
 

@@ -29,6 +29,8 @@ struct FusionUnit {
   std::vector<Edge> outputs = {};
   /// Of a group without reductions: what stores values of it, in order, behind all of its nodes.
   std::vector<int32_t> stores = {};
+  /// Of a device: the last node is a reduction of what the others make, which nobody else needs.
+  bool reduces = false;
 };
 
 /// All nodes of the graph, grouped, in an order in which they may run. What computes scalars alone
@@ -38,7 +40,8 @@ struct FusionUnit {
 /// and nobody in it reads what that gives. A store of what a group makes waits with it, where the
 /// variable is known to be another than those of what comes between, so that the values that a step
 /// of training gives a parameter and its moments are one group. `kernels`: the CPU's. `device`: of
-/// a plan for that, which has groups, in which nothing is reduced.
+/// a plan for that, which has groups. There a reduction along any constant axes ends the group that
+/// makes what it reduces, where nobody else needs anything of that.
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels,
                                    const KernelRegistry* device = nullptr);
 

@@ -12,6 +12,7 @@ namespace {
 
 using absl::StatusCode;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -223,6 +224,115 @@ TEST_P(ElementGroupsTest, WhatTheHostDecidesByIsNotTheDevices) {
                                 {"s:0", "e:0"});
   EXPECT_THAT(PlanText(sim_.PlanOf(program)),
               AllOf(HasSubstr("@host = Mul("), HasSubstr("@host = AddV2("), HasSubstr("fused(")));
+}
+
+TEST_P(ElementGroupsTest, AReductionEndsTheGroupThatItReduces) {
+  const Program& program = Make(R"(
+    one = Const float[2,1] 1 2
+    columns = Const int32[1] 0
+    a = AddV2(g, one) T=float
+    b = Mul(a, rate) T=float
+    s = Sum(b, columns) T=float Tidx=int32 keep_dims=true
+    e = Exp(s) T=float
+    n = Neg(e) T=float
+    all = Const int64[2] -1 0
+    most = Max(n, all) T=float Tidx=int64
+  )",
+                                {"most:0"});
+  EXPECT_EQ(PlanText(sim_.PlanOf(program)), R"(#3@device = float32[2,1]
+#4@device = float32[]
+0: %2@host = EnsureShape(%0!) 'g' drop %0
+1: %3@device = copy(%2!) drop %2
+2: %4@device = fused_reduce(%3! #3 #4) 's' drop %3
+3: %5@device = fused_reduce(%4!) 'most' drop %4
+4: return %5!
+)");
+  const Outcome outcome = Run(program, VectorOf<float>({1, 2, 3}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(outcome.results[0].shape(), Shape());
+  EXPECT_FLOAT_EQ(outcome.results[0].scalar<float>(), -std::exp(2.5f));
+}
+
+// Its sums are of a shape that only the call knows.
+TEST_P(ElementGroupsTest, WhatIsReducedMayHaveAnyShape) {
+  const Program& program = Make(R"(
+    two = Const float[3] 2 2 2
+    last = Const int32[1] -1
+    t = Mul(x, two) T=float
+    d = Mean(t, last) T=float Tidx=int32 keep_dims=false
+    few = LessEqual(x, two) T=float
+    any = Any(few, last) Tidx=int32 keep_dims=true
+  )",
+                                {"d:0", "any:0"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(program)),
+              AllOf(Not(HasSubstr("Mean(")), Not(HasSubstr("Any("))));
+  const Outcome outcome = Run(program, TensorOf<float>(Shape({2, 3}), {1, 2, 3, 4, 5, 6}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(ValuesOf<float>(outcome.results[0]), (std::vector<float>{4, 10}));
+  EXPECT_EQ(outcome.results[1].shape(), Shape({2, 1}));
+  EXPECT_THAT(outcome.results[1].span<bool>(), ElementsAre(true, false));
+  EXPECT_THAT(Run(program, TensorOf<float>(Shape({2, 2}), {1, 2, 3, 4})).status,
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 't': Incompatible shapes")));
+}
+
+TEST_P(ElementGroupsTest, AReductionsErrorNamesItsNode) {
+  const Program& program = Make(R"(
+    second = Const int32[1] 1
+    t = Mul(x, rate) T=float
+    d = Mean(t, second) T=float Tidx=int32
+  )",
+                                {"d:0"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(program)), HasSubstr("fused_reduce("));
+  EXPECT_THAT(
+      Run(program, VectorOf<float>({1, 2, 3})).status,
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("node 'd': Invalid reduction dimension")));
+}
+
+TEST_P(ElementGroupsTest, WhatOthersNeedIsMadeBeforeItIsReduced) {
+  for (const std::string other : {"t", "u"}) {  // Of the value, or of one before.
+    const Program& program = Make(R"(
+      last = Const int32[1] -1
+      t = Mul(x, rate) T=float
+      u = AddV2(t, x) T=float
+      s = Sum(u, last) T=float Tidx=int32
+    )",
+                                  {absl::StrCat(other, ":0"), "s:0"});
+    EXPECT_THAT(PlanText(sim_.PlanOf(program)), AllOf(HasSubstr("fused("), HasSubstr("Sum(")));
+    const Outcome outcome = Run(program, VectorOf<float>({2, 4, 6}));
+    ASSERT_OK(outcome.status);
+    EXPECT_EQ(outcome.results[1].scalar<float>(), 18);
+  }
+}
+
+TEST_P(ElementGroupsTest, AxesOfTheCallLeaveAReductionAlone) {
+  const Program& program = Make(R"(
+    t = Mul(x, rate) T=float
+    u = AddV2(t, x) T=float
+    s = Sum(u, i) T=float Tidx=int64
+  )",
+                                {"s:0"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(program)), AllOf(HasSubstr("fused("), HasSubstr("Sum(")));
+  const Outcome outcome = Run(program, VectorOf<float>({2, 4, 6}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(outcome.results[0].scalar<float>(), 18);
+}
+
+// A store of what is reduced, too, is of the group.
+TEST_P(ElementGroupsTest, WhatIsStoredIsNotReducedInItsGroup) {
+  const Program& program = Make(R"(
+    last = Const int32[1] -1
+    h = Mul(g, rate) T=float
+    n = AddV2(h, g) T=float
+    a = AssignVariableOp(m, n) dtype=float
+    s = Sum(n, last) T=float Tidx=int32
+  )",
+                                {"s:0"}, {"a"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(program)), AllOf(HasSubstr("fused_store("), HasSubstr("Sum(")));
+  Give(4);
+  const Outcome outcome = Run(program, VectorOf<float>({2, 4, 6}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(outcome.results[0].scalar<float>(), 18);
+  EXPECT_EQ(ValueOf("m"), (std::vector<float>{3, 6, 9}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ElementGroupsTest, ::testing::Bool(),

@@ -180,7 +180,8 @@ void RegisterEnqueuedKernels(KernelRegistry& registry) {
   for (const std::string& op : CpuKernels().Names()) {
     registry.Add(op, FillsFromSequence(op) ? &MakeDrawn : &MakeEnqueued);
   }
-  registry.SetGroups({&MakeEnqueuedGroup, CpuKernels().groups()->takes});
+  registry.SetGroups(
+      {&MakeEnqueuedGroup, CpuKernels().groups()->takes, CpuKernels().groups()->reduces});
   registry.SetAttention(
       [](const AttentionKind& kind) { return CpuKernels().TakesAttention(kind); });
 }

@@ -107,8 +107,10 @@ TEST_F(EngineCaptureTest, OtherShapesAreOtherWork) {
     y = Mul(e, f) T=float
     nought = Const int32[1] 0
     s = Sum(y, nought) T=float Tidx=int32
+    p = Prod(y, nought) T=float Tidx=int32
+    z = Mul(s, p) T=float
   )",
-                                                       {Spec("x:0")}, {"s:0"}));
+                                                       {Spec("x:0")}, {"z:0"}));
   for (int i = 0; i < 60; ++i) {
     const int64_t n = 3 + i % 3;
     const CallResult result =

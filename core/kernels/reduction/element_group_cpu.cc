@@ -1,12 +1,14 @@
-// Groups of elementwise nodes on the CPU: what a device runs whose work computes, and what is
-// placed on the host of a plan for a device.
+// Groups of elementwise nodes, and their reductions, on the CPU: what a device runs whose work
+// computes, and what is placed on the host of a plan for a device.
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/kernels/elementwise/elementwise_program.h"
+#include "core/kernels/reduction/reduction.h"
 #include "core/kernels/register_cpu_kernels.h"
 
 namespace formwork {
@@ -32,25 +34,48 @@ class GroupKernel {
                              std::vector<uint16_t>{static_cast<uint16_t>(dtypes.size())}),
                          from.operands});
     }
-    return std::make_shared<const GroupKernel>(group, std::move(instructions), std::move(singles));
+    const ReductionLoops* loops = nullptr;
+    if (group.reduction.has_value()) {
+      loops = FindReductionLoops(group.reduction->op, group.dtype(group.outputs[0]));
+      if (loops == nullptr) return Unimplemented("a group that ends in ", group.reduction->op);
+    }
+    return std::make_shared<const GroupKernel>(group, std::move(instructions), std::move(singles),
+                                               loops);
   }
 
   struct Single {
     std::unique_ptr<const Program> program;
     absl::InlinedVector<uint16_t, 3> operands;
   };
+  // `loops`: of the group's reduction; null where it has none.
   GroupKernel(const ElementGroup& group, std::vector<Program::Instruction> instructions,
-              std::vector<Single> singles)
+              std::vector<Single> singles, const ReductionLoops* loops)
       : outputs_(group.outputs),
         program_(group.inputs, std::move(instructions), group.outputs),
-        singles_(std::move(singles)) {}
+        singles_(std::move(singles)),
+        reduction_(group.reduction),
+        loops_(loops) {}
 
   absl::Status Run(KernelContext& ctx) const {
+    if (loops_ == nullptr) return RunElements(ctx);
+    Tensor elements;
+    KernelContext inner(ctx.call(), ctx.inputs(), absl::MakeSpan(&elements, 1));
+    FORMWORK_RETURN_IF_ERROR(RunElements(inner));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const ReductionGeometry geometry,
+        PrepareReduction(reduction_->attrs, elements.shape().dims(), reduction_->axes));
+    FORMWORK_ASSIGN_OR_RETURN(Tensor reduced,
+                              Reduce(ctx.allocator(), loops_->whole, elements, geometry));
+    ctx.SetOutput(0, std::move(reduced));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status RunElements(KernelContext& ctx) const {
     FORMWORK_ASSIGN_OR_RETURN(const bool done, program_.Run(ctx));
     return done ? absl::OkStatus() : RunSingly(ctx);
   }
 
- private:
   absl::Status RunSingly(KernelContext& ctx) const {
     const size_t inputs = program_.num_inputs();
     std::vector<Tensor> results(singles_.size());
@@ -72,6 +97,8 @@ class GroupKernel {
   const std::vector<uint16_t> outputs_;
   const Program program_;
   const std::vector<Single> singles_;
+  const std::optional<ElementGroup::Reduction> reduction_;
+  const ReductionLoops* const loops_;
 };
 
 absl::StatusOr<KernelFn> MakeGroup(const ElementGroup& group) {
@@ -84,8 +111,12 @@ bool Takes(absl::string_view op, absl::Span<const DType> operands, DType result)
   return found != nullptr && found->refuses == Refusal::kNone;
 }
 
+bool Reduces(absl::string_view op, DType dtype) { return FindReductionLoops(op, dtype) != nullptr; }
+
 }  // namespace
 
-void RegisterGroupCpuKernels(KernelRegistry& registry) { registry.SetGroups({&MakeGroup, &Takes}); }
+void RegisterGroupCpuKernels(KernelRegistry& registry) {
+  registry.SetGroups({&MakeGroup, &Takes, &Reduces});
+}
 
 }  // namespace formwork
