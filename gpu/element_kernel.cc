@@ -12,6 +12,7 @@
 #include "core/ops/nn.h"
 #include "gpu/cuda_stream.h"
 #include "gpu/element_launch.h"
+#include "gpu/element_reductions.h"
 #include "gpu/register_kernels.h"
 
 namespace formwork {
@@ -111,6 +112,7 @@ absl::StatusOr<KernelFn> MakeCast(KernelInit& init) {
 }
 
 absl::StatusOr<KernelFn> MakeGroup(const ElementGroup& group) {
+  if (group.reduction.has_value()) return MakeElementReduction(group);
   const size_t num_inputs = group.inputs.size();
   FORMWORK_ASSIGN_OR_RETURN(auto kernel, Prepared(ElementProgram::Of(group)));
   return KernelFn([num_inputs, kernel = std::move(kernel)](KernelContext& ctx) -> absl::Status {
@@ -163,7 +165,7 @@ absl::Status ElementKernel::Enqueue(absl::Span<const Tensor* const> inputs,
 }
 
 void RegisterElementKernels(KernelRegistry& registry) {
-  registry.SetGroups({&MakeGroup, &TakesInstruction});
+  registry.SetGroups({&MakeGroup, &TakesInstruction, &TakesReduction});
   registry.Add("BiasAdd", &MakeBiasAdd);
   registry.Add("Cast", &MakeCast);
   registry.Add("LeakyRelu", &MakeLeakyRelu);

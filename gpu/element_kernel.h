@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/kernels/enqueued_work.h"
 #include "core/tensor/tensor.h"
@@ -43,5 +44,8 @@ class ElementKernel {
   std::shared_ptr<const CudaLibrary> library_;
   cudaKernel_t wide_ = nullptr, one_ = nullptr;
 };
+
+/// Of a group that ends in a reduction (element_reductions.h). Errors: the compiler's.
+absl::StatusOr<KernelFn> MakeElementReduction(const ElementGroup& group);
 
 }  // namespace formwork

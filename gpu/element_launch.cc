@@ -1,9 +1,7 @@
 #include "gpu/element_launch.h"
 
-#include <array>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "core/base/status.h"
 
@@ -12,8 +10,15 @@ namespace {
 
 constexpr size_t kMost = kMostElementDims;
 
-// Whether an operand goes on in a dimension of the output; kept for all operands of a dimension.
-using GoesOn = absl::InlinedVector<bool, 16>;
+// By how many elements the operand goes on in a dimension of its own; 0 where it has none such.
+uint64_t StrideOf(const Shape& operand, int d) {
+  if (d < 0 || operand.dim(d) == 1) return 0;
+  uint64_t stride = 1;
+  for (int behind = d + 1; behind < operand.rank(); ++behind) {
+    stride *= static_cast<uint64_t>(operand.dim(behind));
+  }
+  return stride;
+}
 
 bool BroadcastsTo(const Shape& operand, const Shape& shape) {
   if (operand.rank() > shape.rank()) return false;
@@ -24,52 +29,30 @@ bool BroadcastsTo(const Shape& operand, const Shape& shape) {
   return true;
 }
 
-// The output's dimensions, the last one first, and by how many elements each operand goes on in
-// them: 0 where it is repeated. Neighbouring dimensions in which all go on alike are one.
-struct Strides {
-  uint32_t rank = 0;
-  uint32_t dims[kMost] = {};
-  absl::InlinedVector<std::array<uint32_t, kMost>, 16> of;
-};
+}  // namespace
 
-absl::StatusOr<Strides> StridesOf(absl::Span<const Shape* const> operands, const Shape& shape) {
-  Strides strides;
-  strides.of.resize(operands.size(), {});
-  absl::InlinedVector<uint64_t, 16> reached(operands.size(), 1);  // Elements, so far.
-  GoesOn before(operands.size()), here(operands.size());
-  const bool fits = shape.num_elements() <= std::numeric_limits<int32_t>::max();
-  for (int d = 0; d < shape.rank(); ++d) {
-    const int64_t dim = shape.dim(shape.rank() - 1 - d);
-    if (dim == 1) continue;
+ElementStrides StridesOf(absl::Span<const Shape* const> operands, const Shape& shape,
+                         absl::Span<const int> order) {
+  ElementStrides strides;
+  strides.of.resize(operands.size());
+  absl::InlinedVector<uint64_t, 16> here(operands.size());
+  for (const int d : order) {
+    if (shape.dim(d) == 1) continue;
+    const auto dim = static_cast<uint64_t>(shape.dim(d));
+    bool goes_on = !strides.dims.empty();  // As the dimension before does, for all operands.
     for (size_t k = 0; k < operands.size(); ++k) {
-      const Shape& operand = *operands[k];
-      here[k] = d < operand.rank() && operand.dim(operand.rank() - 1 - d) != 1;
+      here[k] = StrideOf(*operands[k], d - shape.rank() + operands[k]->rank());
+      goes_on = goes_on && here[k] == strides.of[k].back() * strides.dims.back();
     }
-    if (strides.rank > 0 && here == before) {
-      strides.dims[strides.rank - 1] *= static_cast<uint32_t>(dim);
-    } else {
-      if (strides.rank == kMost) {
-        return Unimplemented("a broadcast of more than ", kMost, " dimensions on a GPU");
-      }
-      strides.dims[strides.rank] = static_cast<uint32_t>(dim);
-      for (size_t k = 0; k < operands.size(); ++k) {
-        strides.of[k][strides.rank] = here[k] ? static_cast<uint32_t>(reached[k]) : 0;
-      }
-      ++strides.rank;
+    if (goes_on) {
+      strides.dims.back() *= dim;
+      continue;
     }
-    for (size_t k = 0; k < operands.size(); ++k) {
-      if (here[k]) reached[k] *= static_cast<uint64_t>(dim);
-    }
-    std::swap(before, here);
+    strides.dims.push_back(dim);
+    for (size_t k = 0; k < operands.size(); ++k) strides.of[k].push_back(here[k]);
   }
-  if (strides.rank > 1 && !fits) {
-    return Unimplemented("a broadcast to ", shape.num_elements(), " elements on a GPU");
-  }
-  if (strides.rank == 0) strides.rank = strides.dims[0] = 1;
   return strides;
 }
-
-}  // namespace
 
 absl::StatusOr<ElementLaunch> ElementLaunch::Make(const ElementProgram& program,
                                                   absl::Span<const ElementInput> inputs,
@@ -84,7 +67,20 @@ absl::StatusOr<ElementLaunch> ElementLaunch::Make(const ElementProgram& program,
     shapes.push_back(needed ? input.shape : one);
     launch.argument.push_back(reinterpret_cast<uintptr_t>(needed ? input.elements : nullptr));
   }
-  FORMWORK_ASSIGN_OR_RETURN(Strides strides, StridesOf(shapes, shape));
+  absl::InlinedVector<int, 8> order;
+  for (int d = shape.rank() - 1; d >= 0; --d) order.push_back(d);
+  ElementStrides strides = StridesOf(shapes, shape, order);
+  if (strides.dims.empty()) {
+    strides.dims.push_back(1);
+    for (auto& of : strides.of) of.push_back(0);
+  }
+  if (strides.dims.size() > kMost) {
+    return Unimplemented("a broadcast of more than ", kMost, " dimensions on a GPU");
+  }
+  const bool fits = shape.num_elements() <= std::numeric_limits<int32_t>::max();
+  if (strides.dims.size() > 1 && !fits) {
+    return Unimplemented("a broadcast to ", shape.num_elements(), " elements on a GPU");
+  }
   for (const ElementOutput& output : outputs) {
     launch.argument.push_back(reinterpret_cast<uintptr_t>(output.elements));
   }
@@ -94,18 +90,21 @@ absl::StatusOr<ElementLaunch> ElementLaunch::Make(const ElementProgram& program,
   }
   const uint64_t n = static_cast<uint64_t>(shape.num_elements());
   const auto width = static_cast<uint32_t>(program.ElementsPerThread());
-  launch.wide = strides.rank == 1 || strides.dims[0] % width == 0;
+  launch.wide = strides.dims.size() == 1 || strides.dims[0] % width == 0;
   if (launch.wide) {  // In groups, of which one dimension may leave a rest.
     strides.dims[0] /= width;
-    for (std::array<uint32_t, kMost>& of : strides.of) of[0] *= width;
+    for (auto& of : strides.of) of[0] *= width;
   }
   launch.threads = launch.wide ? n / width + (n % width != 0 ? 1 : 0) : n;
   launch.argument.push_back(n);
-  absl::InlinedVector<uint32_t, 64> numbers = {strides.rank};
-  numbers.insert(numbers.end(), strides.dims, strides.dims + kMost);
-  for (const std::array<uint32_t, kMost>& of : strides.of) {
-    numbers.insert(numbers.end(), of.begin(), of.end());
-  }
+  absl::InlinedVector<uint32_t, 64> numbers = {static_cast<uint32_t>(strides.dims.size())};
+  const auto add = [&](absl::Span<const uint64_t> values) {
+    for (size_t d = 0; d < kMost; ++d) {
+      numbers.push_back(d < values.size() ? static_cast<uint32_t>(values[d]) : 0);
+    }
+  };
+  add(strides.dims);
+  for (const auto& of : strides.of) add(of);
   const size_t behind = launch.argument.size();
   launch.argument.resize(behind + (numbers.size() + 1) / 2);
   std::memcpy(&launch.argument[behind], numbers.data(), numbers.size() * sizeof(uint32_t));

@@ -21,6 +21,17 @@ struct ElementOutput {
   const void* before;  ///< Of one that keeps it (ElementProgram::keeps); null: it is there already.
 };
 
+/// How operands that broadcast to a shape are gone through: dimensions of the shape, the innermost
+/// first, and by how many elements each operand goes on in them, 0 where it is repeated.
+struct ElementStrides {
+  absl::InlinedVector<uint64_t, 8> dims;
+  absl::InlinedVector<absl::InlinedVector<uint64_t, 8>, 16> of;  ///< By operand.
+};
+/// Of the dimensions in `order`, the innermost first. Those in which all operands go on as in the
+/// one before are one with that; dimensions of 1 are left out.
+ElementStrides StridesOf(absl::Span<const Shape* const> operands, const Shape& shape,
+                         absl::Span<const int> order);
+
 /// One launch: of the outputs of one shape, to which the inputs broadcast that these need.
 struct ElementLaunch {
   /// Errors: kUnimplemented where, of a shape to which inputs broadcast, more than

@@ -134,28 +134,6 @@ class Functions {
   std::string text_;
 };
 
-// Made, and Compute, which makes it of the inputs.
-std::string ComputeText(const ElementProgram& program) {
-  Functions functions(program);
-  std::string parameters, values, results, made;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    absl::StrAppend(&parameters, ElementTypeName(program.inputs[i]), " v", i, ", ");
-  }
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const ElementProgram::Instruction& instruction = program.instructions[i];
-    absl::StrAppend(&values, "  const ", ElementTypeName(instruction.dtype), " v",
-                    program.inputs.size() + i, " = ", functions.Call(instruction), ";\n");
-  }
-  for (size_t k = 0; k < program.outputs.size(); ++k) {
-    const uint16_t value = program.outputs[k];
-    absl::StrAppend(&results, "  ", ElementTypeName(program.dtype(value)), " o", k, ";\n");
-    absl::StrAppend(&made, k > 0 ? ", " : "", "v", value);
-  }
-  return absl::StrCat(functions.text(), "struct Made {\n", results,
-                      "};\n__device__ __forceinline__ Made Compute(", parameters, "bool& bad) {\n",
-                      values, "  return {", made, "};\n}\n");
-}
-
 std::string RunText(const ElementProgram& program) {
   std::string pointers, places, strides, last, loads, results, values, made, stores, one_values,
       one_stores;
@@ -334,6 +312,27 @@ bool TakesInstruction(absl::string_view op, absl::Span<const DType> operands, DT
              static_cast<ptrdiff_t>(operands.size());
 }
 
+std::string ComputeSource(const ElementProgram& program) {
+  Functions functions(program);
+  std::string parameters, values, results, made;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    absl::StrAppend(&parameters, ElementTypeName(program.inputs[i]), " v", i, ", ");
+  }
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const ElementProgram::Instruction& instruction = program.instructions[i];
+    absl::StrAppend(&values, "  const ", ElementTypeName(instruction.dtype), " v",
+                    program.inputs.size() + i, " = ", functions.Call(instruction), ";\n");
+  }
+  for (size_t k = 0; k < program.outputs.size(); ++k) {
+    const uint16_t value = program.outputs[k];
+    absl::StrAppend(&results, "  ", ElementTypeName(program.dtype(value)), " o", k, ";\n");
+    absl::StrAppend(&made, k > 0 ? ", " : "", "v", value);
+  }
+  return absl::StrCat(functions.text(), "struct Made {\n", results,
+                      "};\n__device__ __forceinline__ Made Compute(", parameters, "bool& bad) {\n",
+                      values, "  return {", made, "};\n}\n");
+}
+
 std::string ElementSourceOfProgram(const ElementProgram& program) {
   std::string keep;
   for (size_t k = 0; k < program.outputs.size(); ++k) {
@@ -349,7 +348,7 @@ std::string ElementSourceOfProgram(const ElementProgram& program) {
     first = absl::Substitute(kKeep, keep);
   }
   return absl::StrCat(
-      "using namespace formwork_element;\n", ComputeText(program),
+      "using namespace formwork_element;\n", ComputeSource(program),
       "constexpr int kMostDims = ", kMostElementDims, ";\n", RunText(program),
       absl::Substitute(kKernel, kElementsKernel, program.ElementsPerThread(), first, last),
       absl::Substitute(kKernel, kElementsOneKernel, 1, first, last));

@@ -90,6 +90,11 @@ bool TakesInstruction(absl::string_view op, absl::Span<const DType> operands, DT
 /// Dimensions that a kernel takes apart (element_launch.h).
 inline constexpr int kMostElementDims = 8;
 
+/// The text of the struct `Made`, whose members o0, o1 and so on are the outputs, and of the
+/// function `Compute`, which makes one of an element of each input and, where an op MayFail, tells
+/// the last argument, a bool&.
+std::string ComputeSource(const ElementProgram& program);
+
 /// The text of two kernels, `elements` and, for shapes that do not go by ElementsPerThread,
 /// `elements_one`. Their parameters: what ElementLaunch makes; `FailureWord* word, uint64 step`,
 /// which are looked at where the program MayFail or Keeps.

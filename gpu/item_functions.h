@@ -27,12 +27,6 @@ struct alignas(16) Bytes16 {
   uint64_t of[2];
 };
 
-// 32 bits where they are enough: dividing by more takes several times as long.
-FORMWORK_ELEMENT uint64_t DividedBy(uint64_t a, uint64_t b) {
-  if (((a | b) >> 32) != 0) return a / b;
-  return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
-}
-
 // FailureWord::where of an index that is out of range: its position and, where both fit, its value.
 constexpr uint64_t kMostTold = 0xffffffff;
 FORMWORK_ELEMENT uint64_t WhereOf(uint64_t position, int64_t index) {

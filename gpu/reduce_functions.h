@@ -146,33 +146,95 @@ struct ReduceSizes {
   uint64_t count;  // Of what is reduced, before it was parted.
 };
 
-// Where one output of `sizes` finds its entries.
+// Which entries one output of `sizes` is made of.
 struct ReduceRange {
-  uint64_t first;       // The element of entry 0,
-  uint64_t begin, end;  // and which entries are its own.
+  uint64_t outer, inner;  // Whose entries,
+  uint64_t begin, end;    // and which of them.
 
   FORMWORK_ELEMENT ReduceRange(const ReduceSizes& sizes, uint64_t output) {
-    const uint64_t i = output % sizes.inner, rest = output / sizes.inner;
+    const uint64_t rest = output / sizes.inner;
     const uint64_t p = rest % sizes.parts;
-    first = rest / sizes.parts * sizes.reduced * sizes.inner + i;
+    outer = rest / sizes.parts;
+    inner = output % sizes.inner;
     begin = p * sizes.part;
     end = begin + sizes.part < sizes.reduced ? begin + sizes.part : sizes.reduced;
+  }
+};
+
+// An input of a reduction: RowOf gives the entries of one output, and a row's [] reads entry r.
+// This one is in memory, laid out as ReduceSizes says.
+template <typename E>
+struct DenseEntries {
+  struct Row {
+    const E* first;
+    uint64_t stride;
+    FORMWORK_ELEMENT E operator[](uint64_t r) const { return first[r * stride]; }
+  };
+
+  const E* in;
+
+  FORMWORK_ELEMENT Row RowOf(const ReduceSizes& sizes, const ReduceRange& range) const {
+    return Row{in + range.outer * sizes.reduced * sizes.inner + range.inner, sizes.inner};
+  }
+};
+
+// An offset into each operand of the elementwise instructions that make entries
+// (element_reductions.h).
+template <int kInputs>
+struct OperandOffsets {
+  uint64_t of[kInputs];
+};
+
+// By which dimensions these are found. Those along the entries of a row come first, then those
+// along rows; of each the innermost one first. An operand's stride is 0 where it is repeated.
+constexpr int kMostReduceDims = 8;
+template <int kInputs>
+struct OperandDims {
+  uint32_t of_entries, all;  // How many.
+  uint64_t dims[kMostReduceDims];
+  uint64_t strides[kInputs][kMostReduceDims];
+
+  // Of the first entry of row i, and of entry r of a row whose first one is at `row`.
+  FORMWORK_ELEMENT OperandOffsets<kInputs> OfRow(uint64_t i) const {
+    return Advanced(OperandOffsets<kInputs>{}, i, of_entries, all);
+  }
+  FORMWORK_ELEMENT OperandOffsets<kInputs> OfEntry(const OperandOffsets<kInputs>& row,
+                                                   uint64_t r) const {
+    return Advanced(row, r, 0, of_entries);
+  }
+
+  // By index i into the dimensions [first, last).
+  FORMWORK_ELEMENT OperandOffsets<kInputs> Advanced(OperandOffsets<kInputs> offsets, uint64_t i,
+                                                    uint32_t first, uint32_t last) const {
+    for (uint32_t d = first; d < last; ++d) {
+      uint64_t k = i;
+      if (d + 1 < last) {
+        i = DividedBy(k, dims[d]);
+        k -= i * dims[d];
+      }
+#ifdef __CUDACC_RTC__
+#pragma unroll  // Offsets are in registers.
+#endif
+      for (int input = 0; input < kInputs; ++input) offsets.of[input] += k * strides[input][d];
+    }
+    return offsets;
   }
 };
 
 // What one of `lanes` threads makes of an output's entries: every lanes-th, in order. kFirst: they
 // are elements; else partial results.
 template <typename Reduction, bool kFirst, typename In>
-FORMWORK_ELEMENT typename Reduction::Partial ReduceLane(const ReduceSizes& sizes, const In* in,
+FORMWORK_ELEMENT typename Reduction::Partial ReduceLane(const ReduceSizes& sizes, const In& in,
                                                         uint64_t output, unsigned lane,
                                                         unsigned lanes) {
   const ReduceRange range(sizes, output);
+  const auto row = in.RowOf(sizes, range);
   typename Reduction::Partial total = Reduction::First();
   for (uint64_t r = range.begin + lane; r < range.end; r += lanes) {
     if constexpr (kFirst) {
-      total = Reduction::Join(total, Reduction::Load(Widen(in[range.first + r * sizes.inner]), r));
+      total = Reduction::Join(total, Reduction::Load(Widen(row[r]), r));
     } else {
-      total = Reduction::Join(total, in[range.first + r * sizes.inner]);
+      total = Reduction::Join(total, row[r]);
     }
   }
   return total;
@@ -269,7 +331,7 @@ __device__ void SoftmaxAll(const E* in, E* out, uint64_t rows, uint64_t n,
 }
 
 template <typename Reduction, bool kFirst, bool kLast, typename In, typename Out>
-__device__ void ReduceAll(const In* in, Out* out, const ReduceSizes& sizes,
+__device__ void ReduceAll(const In& in, Out* out, const ReduceSizes& sizes,
                           const ReduceBlock& block) {
   typedef typename Reduction::Partial Partial;
   __shared__ alignas(16) unsigned char memory[256 * sizeof(Partial)];

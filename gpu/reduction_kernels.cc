@@ -18,14 +18,6 @@ namespace formwork {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr char kReduce[] = "reduce";
-
-const ReductionOp& OpNamed(absl::string_view name) {
-  for (const ReductionOp& op : ReductionOps()) {
-    if (op.op == name) return op;
-  }
-  std::abort();  // Registered by the same table.
-}
 
 class ReductionKernel {
  public:
@@ -70,8 +62,9 @@ class ReductionKernel {
   absl::StatusOr<cudaKernel_t> Kernel(bool first, bool last) {
     std::atomic<cudaKernel_t>& known = kernels_[(first ? 1 : 0) + (last ? 2 : 0)];
     if (const cudaKernel_t kernel = known.load(std::memory_order_acquire)) return kernel;
-    FORMWORK_ASSIGN_OR_RETURN(const cudaKernel_t kernel,
-                              CudaKernelOf(ReduceSource(op_, in_, out_, first, last), kReduce));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const cudaKernel_t kernel,
+        CudaKernelOf(ReduceSource(op_, in_, out_, first, last), kReduceKernel));
     known.store(kernel, std::memory_order_release);
     return kernel;
   }
@@ -82,7 +75,7 @@ class ReductionKernel {
 };
 
 absl::StatusOr<std::unique_ptr<ReductionKernel>> MakeKernel(KernelInit& init) {
-  const ReductionOp& op = OpNamed(init.op().name);
+  const ReductionOp& op = *FindReductionOp(init.op().name);  // Registered by the same table.
   const DType dtype = init.input_dtypes()[0];
   if (!op.Takes(dtype)) return Unimplemented(op.op, " of ", DTypeName(dtype), " on a GPU");
   auto kernel = std::make_unique<ReductionKernel>(op, dtype, init.output_dtypes()[0]);

@@ -1,6 +1,8 @@
 #include "gpu/reduction_plan.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_cat.h"
@@ -68,32 +70,53 @@ bool ReductionOp::Takes(DType dtype) const {
 
 absl::Span<const ReductionOp> ReductionOps() { return kOps; }
 
+const ReductionOp* FindReductionOp(absl::string_view op) {
+  const auto* const found = std::find_if(std::begin(kOps), std::end(kOps),
+                                         [&](const ReductionOp& each) { return each.op == op; });
+  return found == std::end(kOps) ? nullptr : found;
+}
+
+absl::InlinedVector<ReducePass, 2> ReducePasses(const ReduceExtent& extent, bool parts) {
+  const auto reduced = static_cast<uint64_t>(extent.reduced);
+  ReduceSizes sizes{static_cast<uint64_t>(extent.outer),
+                    reduced,
+                    static_cast<uint64_t>(extent.inner),
+                    1,
+                    reduced,
+                    reduced};
+  const uint64_t outputs = sizes.outer * sizes.inner;
+  const uint64_t lanes = BlockOf(sizes.reduced, sizes.inner).lanes;
+  const uint64_t wanted = std::min(uint64_t{kBusyItems} / std::max<uint64_t>(outputs * lanes, 1),
+                                   sizes.reduced / (lanes * kEntriesOfLane));
+  if (!parts || wanted <= 1) return {PassOf(sizes)};
+  sizes.part = (sizes.reduced + wanted - 1) / wanted;
+  sizes.parts = (sizes.reduced + sizes.part - 1) / sizes.part;
+  const ReduceSizes last{sizes.outer, sizes.parts, sizes.inner, 1, sizes.parts, sizes.count};
+  return {PassOf(sizes), PassOf(last)};
+}
+
 ReductionPlan PlanReduction(absl::Span<const int64_t> dims, const ReducedMask& reduced,
                             bool parts) {
   ReductionPlan plan;
-  ReduceSizes sizes{1, 1, 1, 1, 1, 1};
+  ReduceExtent extent{1, 1, 1};
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) {
     // Nothing is read: each output is that of no entries.
     for (size_t d = 0; d < dims.size(); ++d) {
-      if (!reduced[d]) sizes.outer *= static_cast<uint64_t>(dims[d]);
+      if (!reduced[d]) extent.outer *= dims[d];
     }
-    sizes.reduced = sizes.part = sizes.count = 0;
-    plan.passes.push_back(PassOf(sizes));
+    extent.reduced = 0;
+    plan.passes = ReducePasses(extent, parts);
     return plan;
   }
   const DimGroups groups = GroupDims(dims, reduced);
   const auto groups_reduced =
       std::count_if(groups.begin(), groups.end(), [](const DimGroup& g) { return g.reduced; });
   if (groups_reduced <= 1) {
-    const ReduceExtent extent = ExtentOf(groups);
-    sizes.outer = static_cast<uint64_t>(extent.outer);
-    sizes.reduced = static_cast<uint64_t>(extent.reduced);
-    sizes.inner = static_cast<uint64_t>(extent.inner);
+    extent = ExtentOf(groups);
   } else {
     int64_t kept = 1, gone = 1;
     for (const DimGroup& group : groups) (group.reduced ? gone : kept) *= group.size;
-    sizes.outer = static_cast<uint64_t>(kept);
-    sizes.reduced = static_cast<uint64_t>(gone);
+    extent = {kept, gone, 1};
     // What stays comes first, and what is reduced behind it.
     int64_t from = kept * gone, to_kept = kept * gone, to_gone = gone;
     CopyDims copy;
@@ -105,20 +128,7 @@ ReductionPlan PlanReduction(absl::Span<const int64_t> dims, const ReducedMask& r
     }
     plan.together = Move{0, 0, 0, 0, std::move(copy)};
   }
-  sizes.count = sizes.part = sizes.reduced;
-  const uint64_t outputs = sizes.outer * sizes.inner;
-  const uint64_t lanes = BlockOf(sizes.reduced, sizes.inner).lanes;
-  const uint64_t wanted = std::min(uint64_t{kBusyItems} / std::max<uint64_t>(outputs * lanes, 1),
-                                   sizes.reduced / (lanes * kEntriesOfLane));
-  if (parts && wanted > 1) {
-    sizes.part = (sizes.reduced + wanted - 1) / wanted;
-    sizes.parts = (sizes.reduced + sizes.part - 1) / sizes.part;
-    plan.passes.push_back(PassOf(sizes));
-    const ReduceSizes last{sizes.outer, sizes.parts, sizes.inner, 1, sizes.parts, sizes.count};
-    plan.passes.push_back(PassOf(last));
-  } else {
-    plan.passes.push_back(PassOf(sizes));
-  }
+  plan.passes = ReducePasses(extent, parts);
   return plan;
 }
 
@@ -131,17 +141,22 @@ absl::string_view ComputingType(DType dtype) {
 
 }  // namespace
 
+std::string ReductionType(const ReductionOp& op, DType in) {
+  return absl::StrCat(op.reduction, "<", ComputingType(in), ">");
+}
+
 std::string ReduceSource(const ReductionOp& op, DType in, DType out, bool first, bool last) {
-  const std::string reduction = absl::StrCat(op.reduction, "<", ComputingType(in), ">");
+  const std::string reduction = ReductionType(op, in);
   const std::string partial = absl::StrCat(reduction, "::Partial");
+  const std::string from = first ? std::string(ElementTypeName(in)) : partial;
   return absl::StrCat(
       kElementFunctionsText, kElementAccessText, kReduceFunctionsText,
       "using namespace formwork_element;\nextern \"C\" __global__ void __launch_bounds__(256) "
       "reduce(const ",
-      first ? std::string(ElementTypeName(in)) : partial, "* in, ",
-      last ? std::string(ElementTypeName(out)) : partial,
+      from, "* in, ", last ? std::string(ElementTypeName(out)) : partial,
       "* out, ReduceSizes sizes, ReduceBlock block) {\n  ReduceAll<", reduction, ", ",
-      first ? "true" : "false", ", ", last ? "true" : "false", ">(in, out, sizes, block);\n}\n");
+      first ? "true" : "false", ", ", last ? "true" : "false", ">(DenseEntries<", from,
+      ">{in}, out, sizes, block);\n}\n");
 }
 
 std::string SoftmaxSource(DType dtype, bool log) {

@@ -3,6 +3,7 @@
 // Reductions on a GPU, as passes over memory (reduce_functions.h). Needs no CUDA itself.
 
 #include <optional>
+#include <string>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
@@ -34,6 +35,9 @@ struct ReductionPlan {
 ReductionPlan PlanReduction(absl::Span<const int64_t> dims, const ReducedMask& reduced,
                             bool parts = true);
 
+/// The passes over what lies together, or is made as it is read.
+absl::InlinedVector<ReducePass, 2> ReducePasses(const ReduceExtent& extent, bool parts = true);
+
 /// A reduction by its op, and for which inputs.
 struct ReductionOp {
   enum class DTypes { kFloats, kNumbers, kBools, kAny };
@@ -46,9 +50,15 @@ struct ReductionOp {
 };
 /// Sum, Prod, Mean, Max, Min, EuclideanNorm, L2Loss, All, Any, ArgMax, ArgMin, BiasAddGrad.
 absl::Span<const ReductionOp> ReductionOps();
+/// Null where there is none.
+const ReductionOp* FindReductionOp(absl::string_view op);
+
+/// The type of reduce_functions.h that reduces elements of `in`.
+std::string ReductionType(const ReductionOp& op, DType in);
 
 /// The text of a kernel `reduce(const In* in, Out* out, ReduceSizes, ReduceBlock)`. `first`,
 /// `last`: which of the passes it is for; between them are partial results, of `PartialBytes` each.
+inline constexpr char kReduceKernel[] = "reduce";
 std::string ReduceSource(const ReductionOp& op, DType in, DType out, bool first, bool last);
 size_t PartialBytes(const ReductionOp& op, DType in);
 

@@ -9,6 +9,7 @@
 #include "gpu/arrange_items.h"
 #include "gpu/array_items.h"
 #include "gpu/attention_items.h"
+#include "gpu/element_reductions.h"
 #include "gpu/element_source.h"
 #include "gpu/item_kernel.h"
 #include "gpu/loss_rows.h"
@@ -63,6 +64,24 @@ TEST(ElementSourceTest, EveryTextCompiles) {
     ExpectCompiles(ElementSource(ElementProgram::Of(StepOf(dtype))), "a step of training");
     compiled += 3;
   }
+  std::cout << compiled << " texts\n";
+}
+
+TEST(ElementReductionSourceTest, EveryTextCompiles) {
+  int compiled = 0;
+  for (const ReductionOp& op : ReductionOps()) {
+    for (const DType dtype : kDTypes) {
+      if (!TakesReduction(op.op, dtype)) continue;
+      ElementGroup group;
+      group.inputs = {dtype, DType::kHalf, DType::kBool};
+      group.instructions = {{"c", "Cast", dtype, {1}}, {"s", "SelectV2", dtype, {2, 0, 3}}};
+      group.outputs = {4};
+      ExpectCompiles(ElementReductionSource(ElementProgram::Of(group), op),
+                     absl::StrCat(op.op, " of ", DTypeName(dtype)));
+      ++compiled;
+    }
+  }
+  EXPECT_GT(compiled, 50);
   std::cout << compiled << " texts\n";
 }
 

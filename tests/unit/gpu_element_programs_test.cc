@@ -2,10 +2,7 @@
 // builds into a library here: what all their threads do together, one after the other, against the
 // CPU's own groups.
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <fstream>
+#include <cstring>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +14,7 @@
 #include "gpu/element_launch.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/temp_folder.h"
+#include "tests/unit/host_text.h"
 
 namespace formwork::testing {
 namespace {
@@ -25,18 +22,8 @@ namespace {
 using absl::StatusCode;
 using ::testing::HasSubstr;
 
-// What CUDA's compiler knows, for one thread at a time.
+// Behind kCudaOnHost.
 constexpr char kHead[] = R"(
-#include "gpu/element_access.h"
-#include "gpu/item_functions.h"
-#define __global__
-#define __device__
-#define __forceinline__ inline
-#define __launch_bounds__(threads)
-#define __grid_constant__
-using namespace formwork;
-struct Place { unsigned x; };
-static Place gridDim, blockDim, blockIdx, threadIdx;
 static bool FailedEarlier(FailureWord* word, unsigned long long step) {
   return word != nullptr && word->failed_step() != 0 && word->failed_step() != step;
 }
@@ -140,28 +127,22 @@ class ElementProgramsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     if (library != nullptr) return;
-    const TempFolder folder;
-    std::string text = kHead;
+    std::string text =
+        absl::StrCat("#include \"gpu/element_access.h\"\n#include \"gpu/item_functions.h\"\n",
+                     kCudaOnHost, kHead);
     int number = 0;
     for (const Case& each : Cases()) {
       absl::StrAppend(&text,
                       absl::Substitute(kProgram, number++,
                                        ElementSourceOfProgram(ElementProgram::Of(each.group))));
     }
-    const std::string source = folder.path() + "/programs.cc", made = folder.path() + "/made.so";
-    std::ofstream(source) << text;
-    const std::string command = absl::StrCat(FORMWORK_CXX, " -std=c++20 -O1 -w -fPIC -shared -I",
-                                             FORMWORK_SOURCES, " ", source, " -o ", made);
-    ASSERT_EQ(std::system(command.c_str()), 0) << text;
-    library = dlopen(made.c_str(), RTLD_NOW);
-    ASSERT_NE(library, nullptr) << dlerror();
+    library = LoadText(text);
+    ASSERT_NE(library, nullptr);
   }
 
   template <typename Function>
   static Function* Find(absl::string_view name, int number) {
-    void* const found = dlsym(library, absl::StrCat(name, number).c_str());
-    EXPECT_NE(found, nullptr) << name << number;
-    return reinterpret_cast<Function*>(found);
+    return FindInText<Function>(library, absl::StrCat(name, number));
   }
 
   // What the group's kernel makes of the inputs in `blocks` blocks of 3 threads.

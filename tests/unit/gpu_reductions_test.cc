@@ -38,8 +38,8 @@ void RunPass(const ReducePass& pass, const In* in, Out* out) {
       const unsigned mine = block.OutputOf(thread), lane = block.LaneOf(thread);
       ASSERT_EQ(block.ThreadOf(mine, lane), thread);
       if (base + mine >= n) continue;
-      shared[thread] =
-          element::ReduceLane<Reduction, kFirst>(pass.sizes, in, base + mine, lane, block.lanes);
+      shared[thread] = element::ReduceLane<Reduction, kFirst>(
+          pass.sizes, element::DenseEntries<In>{in}, base + mine, lane, block.lanes);
     }
     for (unsigned half = block.lanes / 2; half > 0; half /= 2) {
       for (unsigned thread = 0; thread < 256; ++thread) {
