@@ -19,13 +19,22 @@ constexpr int64_t kNodesBetweenLooks = 64;
 }  // namespace
 
 FlowKind FlowKindOf(absl::string_view op) {
-  if (op == "Switch") return FlowKind::kSwitch;
+  if (op == "Switch" || op == "_SwitchN") return FlowKind::kSwitch;
   if (op == "Merge") return FlowKind::kMerge;
   if (op == "Enter") return FlowKind::kEnter;
   if (op == "Exit") return FlowKind::kExit;
   if (op == "NextIteration") return FlowKind::kNextIteration;
   if (op == "LoopCond") return FlowKind::kLoopCond;
   return FlowKind::kOther;
+}
+
+int FlowOutputs(const tf::NodeDef& def) {
+  constexpr int64_t kMost = 1 << 16;
+  if (def.op() != "_SwitchN") return def.op() == "Switch" ? 2 : 1;
+  const auto attr = def.attr().find("num_outs");
+  return attr == def.attr().end()
+             ? 0
+             : static_cast<int>(std::clamp<int64_t>(attr->second.i(), 0, kMost));
 }
 
 FlowBody::FlowBody(NodeList nodes, const FlowParameters& parameters)

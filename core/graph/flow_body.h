@@ -25,11 +25,14 @@ using FlowParameters = HashMap<std::pair<std::string, int>, DType>;
 inline constexpr int kMostNested = 64;
 
 enum class FlowKind : uint8_t { kOther, kSwitch, kMerge, kEnter, kExit, kNextIteration, kLoopCond };
+/// A kSwitch is a Switch or a _SwitchN, by an index.
 FlowKind FlowKindOf(absl::string_view op);
+/// How many outputs a node of control flow has that give its first input on.
+int FlowOutputs(const tf::NodeDef& def);
 
 struct FlowInput {
   int node = -1;   ///< Its place in the list; -1: a parameter, or nothing that is there.
-  int output = 0;  ///< Of a Switch: the side. Of a Merge, 1: which input it has its value from.
+  int output = 0;  ///< Of a Switch: the branch. Of a Merge, 1: which input it has its value from.
   bool control = false;
 };
 

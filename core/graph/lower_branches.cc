@@ -1,7 +1,7 @@
 #include "core/graph/lower_branches.h"
 
 #include <algorithm>
-#include <array>
+#include <compare>
 #include <functional>
 #include <queue>
 
@@ -19,8 +19,13 @@ constexpr absl::StatusCode kMissing = absl::StatusCode::kUnimplemented;
 // Between two looks at the StopFlag: nodes, which take about a microsecond each.
 constexpr int64_t kNodesBetweenLooks = 64;
 
-// A side of a predicate: twice the predicate's number, and one more where it is true.
-using Side = int;
+// The branch of a predicate: of a truth value, 0 where it is false and 1 where it is true.
+struct Side {
+  int predicate = -1;
+  int branch = 0;
+  bool operator==(const Side&) const = default;
+  auto operator<=>(const Side&) const = default;
+};
 // What must hold where a node runs, sorted.
 using Guard = std::vector<Side>;
 
@@ -35,8 +40,8 @@ class Branches {
         made_(made),
         predicates_of_switches_(body.size()),
         guards_(body.size()),
-        sides_(body.size(), -1),
-        merges_(body.size(), Merge{-1, -1, -1}),
+        sides_(body.size()),
+        merges_(body.size()),
         done_(body.size()) {}
 
   absl::Status Lower();
@@ -45,15 +50,14 @@ class Branches {
   struct Predicate {
     std::string text;
     bool outermost;  // It is known whatever branches run.
+    bool is_index;   // Of a Case.
     // Of no If yet:
-    std::array<std::vector<int>, 2> waiting;  // By side: what must run.
-    std::vector<int> merges;                  // Those that can run.
+    std::vector<std::vector<int>> waiting;  // By branch: what must run.
+    std::vector<int> merges;                // Those that can run.
   };
-  // Of a Merge by a predicate that is outermost: which input is of which side.
   struct Merge {
-    int predicate;
-    int if_false;
-    int if_true;
+    int predicate = -1;
+    std::vector<int> inputs;  // By branch: the place of the input that is of it.
   };
 
   absl::Status FindGuards(const std::vector<int>& order);
@@ -61,12 +65,14 @@ class Branches {
   absl::StatusOr<int> PredicateOf(int own_switch);
   Guard GuardOf(const FlowInput& input);
   absl::Status TakeSide(int node);
+  absl::Status AddWaiting(int node);
+  bool IsInBranch(int node) const { return sides_[node].predicate >= 0; }
   bool IsEntry(int node) const {
     return body_.kind(node) == FlowKind::kSwitch && guards_[node].empty();
   }
   absl::StatusOr<FlowFunctions::Taken> Take(const FlowInput& input, const std::string& text,
                                             Side side, FlowFunctions& functions) const;
-  // An If of the Merges, and of what waits for one of the predicate.
+  // An If, or a Case, of the Merges, and of what waits for one of the predicate.
   absl::Status MakeIf(int predicate, const std::vector<int>& merges);
 
   const FlowBody& body_;
@@ -78,7 +84,8 @@ class Branches {
   HashMap<std::string, int> predicate_of_;   // By text.
   std::vector<int> predicates_of_switches_;  // By node.
   std::vector<Guard> guards_;
-  std::vector<Side> sides_;  // By node: the outermost of its guard; -1: it runs in every case.
+  std::vector<Side>
+      sides_;  // By node: the outermost of its guard; of no predicate: it always runs.
   std::vector<Merge> merges_;
   std::vector<bool> done_;  // By node that has an effect: it is in an If.
 };
@@ -91,17 +98,26 @@ absl::StatusOr<int> Branches::PredicateOf(int own_switch) {
   // The Switches of a branch have it from Identities of it.
   const std::string* text = &body_.def(own_switch).input(data[1]);
   FlowInput source = body_.inputs(own_switch)[data[1]];
-  while (source.node >= 0 && body_.def(source.node).op() == "Identity") {
+  for (int i = 0; i < kMostNested && source.node >= 0; ++i) {
     const std::vector<int> behind = body_.DataInputs(source.node);
-    if (behind.size() != 1) break;
+    if (body_.def(source.node).op() != "Identity" || behind.size() != 1) break;
     const FlowInput& next = body_.inputs(source.node)[behind[0]];
     if (GuardOf(next) != guards_[source.node]) break;
     text = &body_.def(source.node).input(behind[0]);
     source = next;
   }
-  const auto [found, added] = predicate_of_.try_emplace(std::string(absl::StripSuffix(*text, ":0")),
-                                                        static_cast<int>(predicates_.size()));
-  if (added) predicates_.push_back({*text, GuardOf(source).empty(), {}, {}});
+  const tf::NodeDef& def = body_.def(own_switch);
+  const int branches = FlowOutputs(def);
+  const auto [found, added] =
+      predicate_of_.try_emplace(absl::StrCat(branches, " ", absl::StripSuffix(*text, ":0")),
+                                static_cast<int>(predicates_.size()));
+  if (added) {
+    Predicate& predicate = predicates_.emplace_back();
+    predicate.text = *text;
+    predicate.outermost = GuardOf(source).empty();
+    predicate.is_index = def.op() != "Switch";
+    predicate.waiting.resize(branches);
+  }
   return found->second;
 }
 
@@ -110,7 +126,7 @@ Guard Branches::GuardOf(const FlowInput& input) {
   if (input.node < 0) return {};
   Guard guard = guards_[input.node];
   if (body_.kind(input.node) == FlowKind::kSwitch && !input.control) {
-    const Side side = 2 * predicates_of_switches_[input.node] + (input.output == 1 ? 1 : 0);
+    const Side side = {predicates_of_switches_[input.node], input.output};
     guard.insert(std::upper_bound(guard.begin(), guard.end(), side), side);
     guard.erase(std::unique(guard.begin(), guard.end()), guard.end());
   }
@@ -119,40 +135,58 @@ Guard Branches::GuardOf(const FlowInput& input) {
 
 absl::Status Branches::FindMerge(int node) {
   const tf::NodeDef& def = body_.def(node);
+  const absl::Status problem =
+      FlowProblem(kMissing, def, "its inputs are not those of a predicate's branches");
   const std::vector<int> data = body_.DataInputs(node);
-  if (data.size() != 2) {
-    return FlowProblem(kMissing, def, absl::StrCat("a Merge of ", data.size(), " inputs"));
+  if (data.empty()) return problem;
+  std::vector<Guard> of;
+  for (const int k : data) of.push_back(GuardOf(body_.inputs(node)[k]));
+  Guard own = of[0];  // What all have.
+  for (const Guard& other : of) {
+    Guard both;
+    std::set_intersection(own.begin(), own.end(), other.begin(), other.end(),
+                          std::back_inserter(both));
+    own = std::move(both);
   }
-  std::array<Guard, 2> of;
-  for (int i = 0; i < 2; ++i) of[i] = GuardOf(body_.inputs(node)[data[i]]);
-  Guard own, only[2];
-  std::set_intersection(of[0].begin(), of[0].end(), of[1].begin(), of[1].end(),
-                        std::back_inserter(own));
-  for (int i = 0; i < 2; ++i) {
+  Merge& merge = merges_[node];
+  for (size_t i = 0; i < data.size(); ++i) {
+    Guard only;
     std::set_difference(of[i].begin(), of[i].end(), own.begin(), own.end(),
-                        std::back_inserter(only[i]));
+                        std::back_inserter(only));
+    if (only.size() != 1 || (i > 0 && only[0].predicate != merge.predicate)) return problem;
+    merge.predicate = only[0].predicate;
+    const size_t branches = predicates_[merge.predicate].waiting.size();
+    const auto branch = static_cast<size_t>(only[0].branch);
+    merge.inputs.resize(branches, -1);
+    if (branches != data.size() || branch >= branches || merge.inputs[branch] >= 0) return problem;
+    merge.inputs[branch] = data[i];
   }
-  if (only[0].size() != 1 || only[1].size() != 1 || (only[0][0] ^ only[1][0]) != 1) {
-    return FlowProblem(kMissing, def, "its inputs are not those of a predicate's two branches");
-  }
-  const bool second_is_true = only[1][0] % 2 == 1;
-  merges_[node] = {only[0][0] / 2, data[second_is_true ? 0 : 1], data[second_is_true ? 1 : 0]};
   guards_[node] = std::move(own);
   return absl::OkStatus();
 }
 
 absl::Status Branches::TakeSide(int node) {
   for (const Side side : guards_[node]) {
-    if (!predicates_[side / 2].outermost) continue;
-    if (sides_[node] >= 0) {
+    if (!predicates_[side.predicate].outermost) continue;
+    if (IsInBranch(node)) {
       return FlowProblem(kMissing, body_.def(node),
                          absl::StrCat("it is in branches of two predicates, neither of which is "
                                       "in a branch of the other: '",
-                                      Shown(predicates_[sides_[node] / 2].text), "' and '",
-                                      Shown(predicates_[side / 2].text), "'"));
+                                      Shown(predicates_[sides_[node].predicate].text), "' and '",
+                                      Shown(predicates_[side.predicate].text), "'"));
     }
     sides_[node] = side;
   }
+  return absl::OkStatus();
+}
+
+absl::Status Branches::AddWaiting(int node) {
+  const Side side = sides_[node];
+  auto& waiting = predicates_[side.predicate].waiting;
+  if (side.branch >= static_cast<int>(waiting.size())) {
+    return FlowProblem(kInvalid, body_.def(node), "it has an input of a branch that is not there");
+  }
+  waiting[side.branch].push_back(node);
   return absl::OkStatus();
 }
 
@@ -189,7 +223,7 @@ absl::Status Branches::FindGuards(const std::vector<int>& order) {
 absl::StatusOr<FlowFunctions::Taken> Branches::Take(const FlowInput& input, const std::string& text,
                                                     Side side, FlowFunctions& functions) const {
   const int node = input.node;
-  if (node >= 0 && sides_[node] >= 0) {
+  if (node >= 0 && IsInBranch(node)) {
     if (sides_[node] != side) {
       return FlowProblem(kMissing, body_.def(node), "what needs it does not run where it does");
     }
@@ -213,33 +247,33 @@ absl::StatusOr<FlowFunctions::Taken> Branches::Take(const FlowInput& input, cons
 
 absl::Status Branches::MakeIf(int predicate, const std::vector<int>& merges) {
   Predicate& decides = predicates_[predicate];
+  const int num_branches = static_cast<int>(decides.waiting.size());
   FlowFunctions functions(body_, scope_, {});
-  std::array<tf::FunctionDef, 2> branches;
+  std::vector<tf::FunctionDef> branches(num_branches);
   std::vector<DType> results;
   for (const int merge : merges) {
     FORMWORK_ASSIGN_OR_RETURN(const DType dtype, FlowType(body_.def(merge)));
     results.push_back(dtype);
   }
-  std::vector<int> must_run[2] = {std::move(decides.waiting[0]), std::move(decides.waiting[1])};
-  for (auto& waiting : decides.waiting) waiting.clear();
-  bool stateful = false;
-  const int first = !merges.empty()       ? merges.front()
-                    : must_run[0].empty() ? must_run[1].front()
-                                          : must_run[0].front();
+  int first = merges.empty() ? -1 : merges.front();
+  for (const std::vector<int>& waiting : decides.waiting) {
+    if (first < 0 && !waiting.empty()) first = waiting.front();
+  }
   const std::string name = absl::StrCat(body_.def(first).name(), "#branch");
-  for (const int which : {0, 1}) {
-    const Side side = 2 * predicate + which;
+  bool stateful = false;
+  for (int branch = 0; branch < num_branches; ++branch) {
+    const Side side = {predicate, branch};
     const FlowFunctions::Boundary boundary = [&](const FlowInput& input, const std::string& text) {
       return Take(input, text, side, functions);
     };
-    std::vector<int> roots = must_run[which];
+    std::vector<int> roots = std::move(decides.waiting[branch]);
+    decides.waiting[branch].clear();
     for (const int merge : merges) {
-      const int place = which == 1 ? merges_[merge].if_true : merges_[merge].if_false;
       for (size_t k = 0; k < body_.inputs(merge).size(); ++k) {
         const FlowInput& input = body_.inputs(merge)[k];
         const bool needs = input.control
                                ? input.node >= 0 && sides_[input.node] == side && !done_[input.node]
-                               : static_cast<int>(k) == place;
+                               : static_cast<int>(k) == merges_[merge].inputs[branch];
         if (!needs) continue;
         FORMWORK_ASSIGN_OR_RETURN(const FlowFunctions::Taken taken,
                                   boundary(input, body_.def(merge).input(k)));
@@ -247,12 +281,12 @@ absl::Status Branches::MakeIf(int predicate, const std::vector<int>& merges) {
       }
     }
     FORMWORK_ASSIGN_OR_RETURN(const std::vector<int> taken,
-                              functions.Fill(std::move(roots), boundary, branches[which]));
+                              functions.Fill(std::move(roots), boundary, branches[branch]));
     for (size_t i = 0; i < merges.size(); ++i) {
-      const int place = which == 1 ? merges_[merges[i]].if_true : merges_[merges[i]].if_false;
-      FORMWORK_RETURN_IF_ERROR(functions.AddResult(body_.inputs(merges[i])[place],
-                                                   body_.def(merges[i]).input(place), results[i],
-                                                   boundary, branches[which]));
+      const int k = merges_[merges[i]].inputs[branch];
+      FORMWORK_RETURN_IF_ERROR(functions.AddResult(body_.inputs(merges[i])[k],
+                                                   body_.def(merges[i]).input(k), results[i],
+                                                   boundary, branches[branch]));
     }
     for (const int node : taken) {
       const Effect effect = FlowEffect(body_.def(node), scope_);
@@ -264,18 +298,26 @@ absl::Status Branches::MakeIf(int predicate, const std::vector<int>& merges) {
 
   tf::NodeDef& made = made_.emplace_back();
   made.set_name(name);
-  made.set_op(stateful ? "If" : "StatelessIf");
+  made.set_op(absl::StrCat(stateful ? "" : "Stateless", decides.is_index ? "Case" : "If"));
   made.add_input(decides.text);
   for (const std::string& text : functions.captured()) made.add_input(text);
   for (const std::string& node : functions.waited_for()) made.add_input(absl::StrCat("^", node));
-  SetType(DType::kBool, "Tcond", made);
   SetTypes(functions.dtypes(), "Tin", made);
   SetTypes(results, "Tout", made);
   auto& attrs = *made.mutable_attr();
-  attrs["then_branch"].mutable_func()->set_name(
-      functions.Finish(std::move(branches[1]), absl::StrCat(name, "#then")));
-  attrs["else_branch"].mutable_func()->set_name(
-      functions.Finish(std::move(branches[0]), absl::StrCat(name, "#else")));
+  if (decides.is_index) {
+    auto& list = *attrs["branches"].mutable_list();
+    for (int branch = 0; branch < num_branches; ++branch) {
+      list.add_func()->set_name(
+          functions.Finish(std::move(branches[branch]), absl::StrCat(name, "#", branch)));
+    }
+  } else {
+    SetType(DType::kBool, "Tcond", made);
+    attrs["then_branch"].mutable_func()->set_name(
+        functions.Finish(std::move(branches[1]), absl::StrCat(name, "#then")));
+    attrs["else_branch"].mutable_func()->set_name(
+        functions.Finish(std::move(branches[0]), absl::StrCat(name, "#else")));
+  }
   changes_.ahead[first].push_back(&made);
   for (size_t i = 0; i < merges.size(); ++i) {
     const tf::NodeDef& merge = body_.def(merges[i]);
@@ -287,7 +329,7 @@ absl::Status Branches::MakeIf(int predicate, const std::vector<int>& merges) {
     SetType(results[i], "T", identity);
     for (int k = 0; k < merge.input_size(); ++k) {
       const FlowInput& input = body_.inputs(merges[i])[k];
-      if (input.control && (input.node < 0 || (sides_[input.node] < 0 && !IsEntry(input.node)))) {
+      if (input.control && (input.node < 0 || (!IsInBranch(input.node) && !IsEntry(input.node)))) {
         identity.add_input(merge.input(k));
       }
     }
@@ -320,7 +362,7 @@ absl::Status Branches::Lower() {
   std::priority_queue<int, std::vector<int>, std::greater<int>> free;
   std::priority_queue<int, std::vector<int>, std::greater<int>> joins;  // A predicate's first.
   const auto free_of = [&](int node) {
-    if (body_.kind(node) != FlowKind::kMerge || sides_[node] >= 0) return free.push(node);
+    if (body_.kind(node) != FlowKind::kMerge || IsInBranch(node)) return free.push(node);
     std::vector<int>& merges = predicates_[merges_[node].predicate].merges;
     if (merges.empty()) joins.push(node);
     merges.push_back(node);
@@ -338,8 +380,9 @@ absl::Status Branches::Lower() {
     if (!free.empty()) {
       const int node = free.top();
       free.pop();
-      const Side side = sides_[node];
-      if (side >= 0 && must_run_[node]) predicates_[side / 2].waiting[side % 2].push_back(node);
+      if (IsInBranch(node) && must_run_[node]) {
+        FORMWORK_RETURN_IF_ERROR(AddWaiting(node));
+      }
       ran(node);
       continue;
     }
@@ -353,11 +396,13 @@ absl::Status Branches::Lower() {
   }
   for (size_t i = 0; i < predicates_.size(); ++i) {
     const auto& waiting = predicates_[i].waiting;
-    if (waiting[0].empty() && waiting[1].empty()) continue;
+    if (std::all_of(waiting.begin(), waiting.end(), [](const auto& of) { return of.empty(); })) {
+      continue;
+    }
     FORMWORK_RETURN_IF_ERROR(MakeIf(static_cast<int>(i), {}));
   }
   for (int node = 0; node < body_.size(); ++node) {
-    if (sides_[node] < 0 && !IsEntry(node)) continue;
+    if (!IsInBranch(node) && !IsEntry(node)) continue;
     changes_.gone[node] = true;
     if (!IsEntry(node) || !must_run_[node]) continue;
     tf::NodeDef& waits_for = made_.emplace_back();  // What the Switch did.

@@ -141,7 +141,7 @@ LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
       if (branches && k != 0) continue;
       const Form* const form = FindForm(def.op());
       flows_from(user, form == nullptr || form->gives_flow ? 0 : kTaken, array);
-      if (branches) flows_from(user, 1, array);
+      for (int k = 1; branches && k < FlowOutputs(def); ++k) flows_from(user, k, array);
     }
   }
   return flows;

@@ -279,11 +279,12 @@ def test_what_was_frozen_agrees(live):
     def body(i, a):
       return i + 1, tf.cond(a > 10., lambda: a * .5, lambda: a * x)
     i, a = tf.while_loop(lambda i, a: i < n, body, [0, x])
-    return i, a, tf.cond(x > 1., lambda: v * a, lambda: v + 2.)
+    b = tf.switch_case(n, [lambda: x, lambda: -a, lambda: tf.zeros([])])
+    return i, a, b, tf.cond(x > 1., lambda: v * a, lambda: v + 2.)
 
   frozen = _frozen(f, tf.TensorSpec([]), tf.TensorSpec([], tf.int32))
   made = _registered(live, "f", frozen.graph.as_graph_def(), frozen.inputs, frozen.outputs)
-  for x, n in [(1.5, 7), (.5, 2), (3., 0)]:
+  for x, n in [(1.5, 7), (.5, 2), (3., 0), (3., 1), (3., -1)]:
     want = tf.nest.flatten(f(tf.constant(x), tf.constant(n)))
     _agree(made(np.float32(x), np.int32(n)), [y.numpy() for y in want])
 
@@ -330,9 +331,9 @@ LOOP = [ENTER, _node("m", "Merge", "e", "n", N=2, **T), _node("c", "LoopCond", "
 BAD = {
     "a Switch's value": ([SWITCH, _node("y", "Neg", "s:1", **T)], "'y'"),
     "a Merge of one branch": ([SWITCH, _node("y", "Merge", "s:1", "s:1", N=2, **T)],
-                              "node 'y': Merge: its inputs are not those of a predicate's two"),
+                              "node 'y': Merge: its inputs are not those of a predicate's branches"),
     "a Merge without branches": ([_node("y", "Merge", "x", "x", N=2, **T)], "node 'y': Merge"),
-    "a Merge of three": ([SWITCH, _node("y", "Merge", "s", "s:1", "s", N=3, **T)], "of 3 inputs"),
+    "a Merge of three": ([SWITCH, _node("y", "Merge", "s", "s:1", "s", N=3, **T)], "of a predicate's branches"),
     "a Switch without predicate": ([_node("s", "Switch", "x", **T),
                                     _node("y", "Merge", "s", "s:1", N=2, **T)], "number of inputs"),
     "a Switch without T": ([_node("s", "Switch", "x", "p"),
