@@ -20,6 +20,7 @@ using formwork_element::kMostReduceDims;
 // $0: the arguments' pointers; $1: how many; $2: the element's type; $3: the operands' elements.
 constexpr char kElements[] = R"(
 struct Elements {
+  static constexpr int kAtOnce = 4;
 $0  OperandDims<$1> dims;
 
   struct Row {

@@ -161,7 +161,8 @@ struct ReduceRange {
   }
 };
 
-// An input of a reduction: RowOf gives the entries of one output, and a row's [] reads entry r.
+// An input of a reduction: RowOf gives the entries of one output, and a row's [] reads entry r;
+// kAtOnce of them, which do not wait for each other, before they are joined.
 // This one is in memory, laid out as ReduceSizes says.
 template <typename E>
 struct DenseEntries {
@@ -171,6 +172,7 @@ struct DenseEntries {
     FORMWORK_ELEMENT E operator[](uint64_t r) const { return first[r * stride]; }
   };
 
+  static constexpr int kAtOnce = 8;
   const E* in;
 
   FORMWORK_ELEMENT Row RowOf(const ReduceSizes& sizes, const ReduceRange& range) const {
@@ -230,6 +232,9 @@ FORMWORK_ELEMENT typename Reduction::Partial ReduceLane(const ReduceSizes& sizes
   const ReduceRange range(sizes, output);
   const auto row = in.RowOf(sizes, range);
   typename Reduction::Partial total = Reduction::First();
+#ifdef __CUDACC_RTC__
+#pragma unroll In::kAtOnce
+#endif
   for (uint64_t r = range.begin + lane; r < range.end; r += lanes) {
     if constexpr (kFirst) {
       total = Reduction::Join(total, Reduction::Load(Widen(row[r]), r));

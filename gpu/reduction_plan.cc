@@ -9,7 +9,6 @@
 #include "gpu/element_access_text.h"
 #include "gpu/element_functions_text.h"
 #include "gpu/element_source.h"
-#include "gpu/item_source.h"
 #include "gpu/layer_norm_functions_text.h"
 #include "gpu/reduce_functions_text.h"
 
@@ -36,6 +35,7 @@ constexpr ReductionOp kOps[] = {
 
 constexpr uint64_t kBlock = 256;
 constexpr uint64_t kEntriesOfLane = 8;    // That a thread sums at least, where there are so many.
+constexpr uint64_t kThreads = 1 << 17;    // Half of what an H100 has at once: each reads ahead.
 constexpr uint64_t kSideBySide = 32;      // Threads that read one line of memory.
 constexpr int64_t kLongestOfWarp = 2048;  // Of rows that are read more than once.
 
@@ -86,7 +86,7 @@ absl::InlinedVector<ReducePass, 2> ReducePasses(const ReduceExtent& extent, bool
                     reduced};
   const uint64_t outputs = sizes.outer * sizes.inner;
   const uint64_t lanes = BlockOf(sizes.reduced, sizes.inner).lanes;
-  const uint64_t wanted = std::min(uint64_t{kBusyItems} / std::max<uint64_t>(outputs * lanes, 1),
+  const uint64_t wanted = std::min(kThreads / std::max<uint64_t>(outputs * lanes, 1),
                                    sizes.reduced / (lanes * kEntriesOfLane));
   if (!parts || wanted <= 1) return {PassOf(sizes)};
   sizes.part = (sizes.reduced + wanted - 1) / wanted;

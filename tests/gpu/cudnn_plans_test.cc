@@ -81,7 +81,9 @@ TEST(CudnnPlansTest, AnH100HasEnginesForConvolutions) {
           } else {
             ++of_floats;
           }
-          if (plan.ok()) EXPECT_LE((*plan)->workspace_bytes(), CudnnPlan::kMostWorkspaceBytes);
+          if (plan.ok()) {
+            EXPECT_LE((*plan)->workspace_bytes(), CudnnPlan::kMostWorkspaceBytes);
+          }
         }
       }
     }

@@ -78,6 +78,10 @@ TEST_F(GpuOpCaseTest, KernelsComputeWhatTensorFlowDoes) {
       if (IsOrderOpen(op_case)) continue;
       // Its logarithms, sines and cosines are not the host's to the last bit.
       if (file == "random" && absl::StrContains(op_case.op, "Normal")) op_case.tolerance.reset();
+      // Hundreds of numbers are added in an order that is open.
+      if (op_case.op == "ResizeBilinearGrad" && op_case.inputs[0].dtype == DType::kFloat) {
+        op_case.tolerance = {.rel = 1e-4, .abs = 1e-5};
+      }
       const absl::Status status = RunCase(op_case, *ops.Find(op_case.op));
       if (op_case.error != absl::StatusCode::kOk) {
         // Of shapes, or of elements: then by the call's word.
