@@ -57,7 +57,13 @@ def test_program_agrees(live, shapes, name, capfd):
   with inferred_shapes.traced() as graphs:
     want = _outcome(run, tf.function)
   want_printed = printed(capfd)
-  assert_agree(_outcome(run, live.function), want)
+  try:
+    got = _outcome(run, live.function)
+  except tf.errors.UnimplementedError as e:
+    if "which a function of a dataset cannot on a device" not in str(e):
+      raise
+    pytest.skip("a function of a dataset uses a variable, which is not there on a device")
+  assert_agree(got, want)
   assert printed(capfd) == want_printed
   if shapes is not None:
     for graph in graphs:
