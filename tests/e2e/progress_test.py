@@ -13,6 +13,7 @@ import pytest
 import server_process
 
 NBYTES = 8 * (64 << 20)
+TIMEOUT = 300  # Of a disk that is busy with other tests.
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +21,7 @@ def process(tmp_path_factory):
   files = tmp_path_factory.mktemp("files")
   with server_process.running("--files-dir", str(files), "--snapshot-interval", "0", "--data-dir",
                               str(tmp_path_factory.mktemp("data"))) as process:
-    with formwork.connect(process.grpc) as server:
+    with formwork.connect(process.grpc, timeout=TIMEOUT) as server:
       for i in range(8):
         server.variable("v%d" % i, np.full([NBYTES // 8 // 4], i, np.float32))
       yield process
@@ -28,7 +29,7 @@ def process(tmp_path_factory):
 
 @pytest.fixture
 def server(process):
-  with formwork.connect(process.grpc) as server:
+  with formwork.connect(process.grpc, timeout=TIMEOUT) as server:
     yield server
 
 
@@ -146,7 +147,7 @@ def test_what_is_no_progress_is_refused_before_anything_is_done(server, monkeypa
 
 def test_asyncio(process):
   async def run():
-    async with await formwork.aio.connect(process.grpc) as server:
+    async with await formwork.aio.connect(process.grpc, timeout=TIMEOUT) as server:
       saved = []
       assert await server.save_checkpoint("aio", progress=lambda *a: saved.append(a)) == 8
       check(saved)

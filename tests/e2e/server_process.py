@@ -74,7 +74,7 @@ class Server:
   def terminate(self, number=signal.SIGTERM):
     self.process.send_signal(number)
 
-  def exit_code(self, timeout=30):
+  def exit_code(self, timeout=120):
     return self.process.wait(timeout)
 
   def log_text(self):
