@@ -29,7 +29,7 @@ FlowKind FlowKindOf(absl::string_view op) {
 }
 
 int FlowOutputs(const tf::NodeDef& def) {
-  constexpr int64_t kMost = 1 << 16;
+  constexpr int64_t kMost = 1 << 10;  // A few bytes ask for a function for each.
   if (def.op() != "_SwitchN") return def.op() == "Switch" ? 2 : 1;
   const auto attr = def.attr().find("num_outs");
   return attr == def.attr().end()
@@ -67,6 +67,7 @@ FlowInput FlowBody::Resolve(absl::string_view text) const {
   const InputName name = ParseInput(text);
   FlowInput input;
   input.control = name.control;
+  if (!name.valid) return input;  // The import tells of it.
   if (!name.control && name.out.empty() &&
       parameters_.contains({std::string(name.node), name.index})) {
     return input;
@@ -149,7 +150,7 @@ absl::Status FlowProblem(absl::StatusCode code, const tf::NodeDef& def, absl::st
 }
 
 FlowFunctions::FlowFunctions(const FlowBody& body, ImportScope& scope, std::vector<DType> own)
-    : body_(body), scope_(scope), num_own_(own.size()), dtypes_(std::move(own)) {}
+    : body_(body), scope_(scope), dtypes_(std::move(own)) {}
 
 std::string FlowFunctions::ParameterName(size_t i) { return absl::StrCat("#", i); }
 

@@ -115,7 +115,6 @@ class FlowFunctions {
   const std::string& Finish(tf::FunctionDef function, absl::string_view name);
 
   const std::vector<DType>& dtypes() const { return dtypes_; }
-  size_t num_own() const { return num_own_; }
   /// What the node takes after `own`'s values.
   const std::vector<std::string>& captured() const { return captured_; }
   const std::vector<std::string>& waited_for() const { return waits_; }
@@ -123,7 +122,6 @@ class FlowFunctions {
  private:
   const FlowBody& body_;
   ImportScope& scope_;
-  const size_t num_own_;
   std::vector<DType> dtypes_;
   std::vector<std::string> captured_;
   HashMap<std::string, size_t> parameter_of_;

@@ -84,8 +84,7 @@ class Branches {
   HashMap<std::string, int> predicate_of_;   // By text.
   std::vector<int> predicates_of_switches_;  // By node.
   std::vector<Guard> guards_;
-  std::vector<Side>
-      sides_;  // By node: the outermost of its guard; of no predicate: it always runs.
+  std::vector<Side> sides_;  // By node: the outermost of its guard, if any.
   std::vector<Merge> merges_;
   std::vector<bool> done_;  // By node that has an effect: it is in an If.
 };

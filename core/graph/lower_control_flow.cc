@@ -74,8 +74,9 @@ absl::Status LoweredControlFlow::Lower(const FlowParameters& parameters, const R
     FORMWORK_RETURN_IF_ERROR(WorkStatus());
     const FlowBody body(std::move(reached), parameters);
     std::vector<bool> must_run(body.size());
-    for (int node = 0; node < body.size(); ++node)
+    for (int node = 0; node < body.size(); ++node) {
       must_run[node] = HasEffect(body.def(node), scope);
+    }
     for (const std::string& root : roots.nodes) {
       const int node = body.Resolve(absl::StrCat("^", NodeOf(root))).node;
       if (node >= 0) must_run[node] = true;
@@ -83,7 +84,12 @@ absl::Status LoweredControlFlow::Lower(const FlowParameters& parameters, const R
     FlowChanges changes;
     FORMWORK_RETURN_IF_ERROR(step(body, must_run, scope, changes, made_));
     reached = changes.Apply(body);
-    for (auto& [node, runs_in] : changes.runs_in) runs_in_.insert_or_assign(node, runs_in);
+    // What runs in a loop that is in a branch runs in that one's If.
+    for (auto& [node, runs_in] : runs_in_) {
+      const auto found = changes.runs_in.find(runs_in);
+      if (found != changes.runs_in.end()) runs_in = found->second;
+    }
+    runs_in_.merge(changes.runs_in);
   }
   nodes_ = std::move(others);
   nodes_.insert(nodes_.end(), reached.begin(), reached.end());
@@ -91,11 +97,8 @@ absl::Status LoweredControlFlow::Lower(const FlowParameters& parameters, const R
 }
 
 const std::string& LoweredControlFlow::NodeOf(const std::string& name) const {
-  const std::string* node = &name;
-  for (auto found = runs_in_.find(name); found != runs_in_.end(); found = runs_in_.find(*node)) {
-    node = &found->second;
-  }
-  return *node;
+  const auto found = runs_in_.find(name);
+  return found == runs_in_.end() ? name : found->second;
 }
 
 }  // namespace formwork

@@ -174,8 +174,8 @@ void Loop::FindEffects(const std::vector<bool>& must_run, std::vector<int>& body
     }
   }
   for (const int node : nodes_) {
-    if (must_run[node] && !IsPart(node))
-      (behind.contains(node) ? body_roots : condition_roots).push_back(node);
+    if (!must_run[node] || IsPart(node)) continue;
+    (behind.contains(node) ? body_roots : condition_roots).push_back(node);
   }
 }
 
@@ -307,8 +307,8 @@ absl::Status LowerLoops(const FlowBody& body, const std::vector<bool>& must_run,
   std::vector<std::vector<int>> nodes(num_frames), enters(num_frames);
   for (int node = 0; node < body.size(); ++node) {
     if (frames.of(node) != 0) nodes[frames.top_of(node)].push_back(node);
-    if (frames.of(node) == 0 && frames.out_of(node) != 0)
-      enters[frames.out_of(node)].push_back(node);
+    if (frames.of(node) != 0 || frames.out_of(node) == 0) continue;
+    enters[frames.out_of(node)].push_back(node);
   }
   for (size_t i = 1; i < num_frames; ++i) {
     if (frames.all()[i].parent != 0) continue;

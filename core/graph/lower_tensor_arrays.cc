@@ -136,7 +136,7 @@ LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
     for (const auto& [user, k] : users[node]) {
       const tf::NodeDef& def = *given_[user];
       const InputName name = ParseInput(def.input(k));
-      if (name.control || OutputOf(name) != output) continue;
+      if (name.control || !name.valid || OutputOf(name) != output) continue;
       const bool branches = FlowKindOf(def.op()) == FlowKind::kSwitch;
       if (branches && k != 0) continue;
       const Form* const form = FindForm(def.op());
@@ -158,7 +158,8 @@ const tf::NodeDef* LoweredTensorArrays::ArrayOf(int node, const Flows& flows) co
 
 std::string LoweredTensorArrays::ValueOf(const std::string& text) const {
   const InputName name = ParseInput(text);
-  const auto found = name.control ? lowered_.end() : lowered_.find(name.node);
+  const bool value = !name.control && name.valid;
+  const auto found = value ? lowered_.find(name.node) : lowered_.end();
   if (found == lowered_.end()) return text;
   // Both outputs of a tensor array are the list: its ops do without its handle.
   return found->second && OutputOf(name) == 1 ? absl::StrCat(name.node, ":1")

@@ -186,6 +186,35 @@ TEST_F(LowerControlFlowTest, NamesOfFunctionsThatAreThereAreNotTaken) {
   EXPECT_THAT(text, HasSubstr("then_branch=@m#branch#then_1"));
 }
 
+TEST_F(LowerControlFlowTest, OutputsThatAreNotThereAreRefused) {
+  for (const std::string output : {"-1", "2", "99999999999", "-2147483648"}) {
+    const std::string nodes =
+        absl::StrCat(inputs_, "s = Switch(x, p) T=float\n", "a = Assert(p, s:", output,
+                     ") T=[float]\n", "b = Assert(p, t:", output, ") T=[float]\n",
+                     "zero = Const int32[] 0\n", "t = TensorArrayV3(zero) dtype=float\n");
+    for (const char* const target : {"a", "b"}) {
+      EXPECT_THAT(world_.Import(nodes, feeds_, {}, {target}).status(),
+                  StatusIs(StatusCode::kInvalidArgument))
+          << target << " " << output;
+    }
+  }
+}
+
+TEST_F(LowerControlFlowTest, NamesOfWhatIsMadeMayBeInUse) {
+  const std::string loop = absl::StrCat(inputs_, R"(
+    e = Enter(x) T=float frame_name="l"
+    m = Merge(e, n) T=float N=2
+    less = Less(m, m) T=float
+    c = LoopCond(less)
+    s = Switch(m, c) T=float
+    c#loop = Neg(s:1) T=float
+    n = NextIteration(c#loop) T=float
+    y = Exit(s) T=float
+  )");
+  EXPECT_THAT(Imported(loop, feeds_, {"y"}, {"c#loop", "n", "less"}),
+              HasSubstr("c#loop = StatelessWhile(x) cond=@c#cond body=@c#body\n"));
+}
+
 TEST_F(LowerControlFlowTest, ATensorArrayIsAList) {
   EXPECT_EQ(Imported(inputs_ + R"(
     two = Const int32[] 2
