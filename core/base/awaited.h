@@ -50,4 +50,13 @@ class Awaited {
   absl::AnyInvocable<void()> go_on_ ABSL_GUARDED_BY(mutex_);
 };
 
+/// Over once somebody says so.
+class Opened final : public Awaited {
+ public:
+  using Awaited::Awaited;
+  void Open() {
+    End([] {});
+  }
+};
+
 }  // namespace formwork

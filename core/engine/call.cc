@@ -157,7 +157,8 @@ void CallTask::Run() {
     } else if (const std::shared_ptr<Awaited> awaited = running_->call.awaited()) {
       // Who has the places that it waits for may need a thread: for them it does not keep its own,
       // whatever it holds.
-      const bool for_places = places_ != nullptr && places_->AwaitsBy(*awaited);
+      const bool for_places =
+          ticket_.awaits_state() || (places_ != nullptr && places_->AwaitsBy(*awaited));
       const size_t bytes = for_places ? 0 : running_->share.used();
       if (!WaitFor(*awaited, bytes)) return;
       continue;

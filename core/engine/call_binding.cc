@@ -35,6 +35,7 @@ absl::Status CallTask::Prepare(std::vector<AccessRequest>& access) {
   function_->calls.fetch_add(1, std::memory_order_relaxed);
   ticket_.set_writer(function_->id);
   FORMWORK_RETURN_IF_ERROR(Bind(access));
+  if (bound().program().open_ended) ticket_.set_owner(weak_from_this());
   if (bound().program().late_handles) {
     engine_.late_handle_calls_.fetch_add(1, std::memory_order_relaxed);
   }

@@ -17,15 +17,6 @@
 
 namespace formwork {
 
-/// What opens when somebody says so.
-class Opened final : public Awaited {
- public:
-  using Awaited::Awaited;
-  void Open() {
-    End([] {});
-  }
-};
-
 /// How a function's relaxed calls run: by a plan of the same graph that has regions, made when it
 /// is asked for first. Thread-safe.
 class RelaxedForm {

@@ -56,6 +56,12 @@ bool ChangesState(const Node& node) {
   return true;
 }
 
+bool AwaitsState(const Node& node) {
+  if (node.kind != NodeKind::kOp) return false;
+  if (!node.bodies.empty()) return AnyNode(node, &AwaitsState);
+  return node.op->waits && node.op->effect == Effect::kWrite;
+}
+
 bool AreDistinct(const std::vector<Node>& nodes, Edge a, Edge b) {
   return a != b && nodes[a.node].distinct && nodes[b.node].distinct;
 }

@@ -89,6 +89,8 @@ bool HasEffect(const Node& node);
 bool NamesResource(const Node& node);
 /// Whether running it may change a variable.
 bool ChangesState(const Node& node);
+/// Whether it may wait until others have changed a resource, by ResourceAccess::AwaitState.
+bool AwaitsState(const Node& node);
 /// Nodes, their inputs and outputs, bodies included: about what a copy takes.
 int64_t SizeOf(const Graph& graph);
 

@@ -75,6 +75,8 @@ class CallScope {
   /// step sets it and returns Waiting(); it is run again, from its beginning, once that is over, or
   /// where the call is to stop, and then clears it (core/base/awaited.h).
   std::shared_ptr<Awaited>& awaited() { return awaited_; }
+  /// Whether the thread is kept while a step waits, since the run is part of another kernel's.
+  virtual bool keeps_thread() const { return false; }
   /// A function of a node, ready to run (kernel_function.h). Errors: kUnimplemented where none is
   /// run, as when constants are folded.
   virtual absl::StatusOr<std::unique_ptr<FunctionRun>> NewRun(const BoundFunction& function);

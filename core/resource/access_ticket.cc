@@ -11,7 +11,7 @@
 namespace formwork {
 
 AccessTicket::~AccessTicket() {
-  if (!entries_.empty() && !Abandon()) ReleaseAll();
+  if (state_wait_ != nullptr || (!entries_.empty() && !Abandon())) ReleaseAll();
 }
 
 bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready,
@@ -108,18 +108,20 @@ void AccessTicket::Advance(Resource& resource, ReadyTickets& ready) {
 
 void AccessTicket::Leave(Entry& entry, ReadyTickets& ready) {
   entry.in_line = false;
+  if (!entry.resource->state_waits_.empty()) WakeFirst(*entry.resource, ready);
   entry.resource->line_.pop_front();  // A granted writer is at the head.
   Advance(*entry.resource, ready);
 }
 
-void AccessTicket::NoteReady(const ReadyTickets& ready) {
+void AccessTicket::NoteReady(ResourceStore& store, const ReadyTickets& ready) {
   if (ready.first == nullptr) return;
   const absl::Time now = absl::Now();
   for (AccessTicket* ticket = ready.first; ticket != nullptr; ticket = ticket->next_ready_) {
     ticket->waiting_ = false;
-    store_.waits_.fetch_add(1, std::memory_order_relaxed);
-    store_.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(now - ticket->waits_since_),
-                                 std::memory_order_relaxed);
+    if (ticket->entries_.empty()) continue;  // It has waited for a state.
+    store.waits_.fetch_add(1, std::memory_order_relaxed);
+    store.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(now - ticket->waits_since_),
+                                std::memory_order_relaxed);
   }
 }
 
@@ -186,12 +188,17 @@ void AccessTicket::ReleaseLogged(Entry& entry) {
     for (Entry& written : entries_) {
       if (written.write && written.in_line) Leave(written, ready);
     }
-    NoteReady(ready);
+    NoteReady(store_, ready);
   }
   Wake(ready);
 }
 
 void AccessTicket::ReleaseAll() {
+  if (state_wait_ != nullptr) ForgoState();
+  GiveBackAll();
+}
+
+void AccessTicket::GiveBackAll() {
   if (entries_.empty() && attachment_ == nullptr) return;
   if (store_.log() != nullptr) Commit();
   if (atomic_) RemoveDestroyed();
@@ -206,7 +213,7 @@ void AccessTicket::ReleaseAll() {
       if (streams_ != nullptr) Settle(entry, events);
       if (entry.in_line) Leave(entry, ready);
     }
-    NoteReady(ready);
+    NoteReady(store_, ready);
   }
   if (streams_ != nullptr) {
     Retire();
@@ -235,7 +242,7 @@ void AccessTicket::Release(ResourceHandle handle) {
     if (!entry->in_line) return;
     if (streams_ != nullptr) Settle(*entry, events);
     Leave(*entry, ready);
-    NoteReady(ready);
+    NoteReady(store_, ready);
   }
   entry->released = true;
   Wake(ready);
@@ -250,6 +257,7 @@ bool AccessTicket::Abandon() {
     if (!waiting_) return false;
     waiting_ = false;
     dropped = std::move(on_ready_);
+    if (entries_.empty()) std::erase(state_wait_->resource->state_waits_, this);
     for (Entry& entry : entries_) {
       if (!entry.in_line) continue;
       entry.in_line = false;
@@ -262,7 +270,7 @@ bool AccessTicket::Abandon() {
       // head, or where all before it are granted, is there anything to pass on.
       if (head) Advance(*entry.resource, ready);
     }
-    NoteReady(ready);
+    NoteReady(store_, ready);
   }
   entries_.clear();
   Wake(ready);

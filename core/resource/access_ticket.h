@@ -5,10 +5,11 @@
 // All places are taken at once under one lock: that instant is the call's position in time.
 // Conflicting calls follow that order, others run side by side. A resource that a call only reads
 // is pinned as soon as every writer before it has released it, and never makes a later writer wait.
-// A call whose places are all granted never waits for a ticket again, so lines cannot deadlock.
+// A call whose places are all granted never waits for a ticket again, so lines cannot deadlock; one
+// that waits for a resource's state (AwaitState) has no place meanwhile.
 //
-// access_ticket.cc has the lines, ticket_values.cc what is done to values, ticket_streams.cc what
-// that means on a device.
+// access_ticket.cc has the lines, ticket_values.cc what is done to values, ticket_waits.cc waiting
+// for a state, ticket_streams.cc what all that means on a device.
 
 #include <algorithm>
 #include <array>
@@ -69,6 +70,10 @@ class AccessTicket final : public ResourceAccess {
   /// `held`: where it is to say what it waits for; may be null.
   bool Take(std::vector<AccessRequest> requests, absl::AnyInvocable<void()> on_ready,
             std::vector<HeldPlace>* held = nullptr);
+  /// Whether it waits for a state, or for its places behind that.
+  bool awaits_state() const { return state_wait_ != nullptr; }
+  /// The resource is destroyed: who waits for a state of it goes on.
+  static void NoteDestroyed(ResourceStore& store, Resource& resource);
   /// Leaves the lines of a ticket that is not ready yet. True where it did: `on_ready` will not
   /// run.
   bool Abandon();
@@ -86,6 +91,9 @@ class AccessTicket final : public ResourceAccess {
   uint64_t ReadVersion(ResourceHandle handle);
   /// All that has been written by this ticket and outlives the call, by ID; until ReleaseAll.
   std::vector<ResourceChange> Changes() const;
+
+  /// Who owns this ticket, so that it can wait for a state; before the first access.
+  void set_owner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 
   /// Nothing is given back before ReleaseAll: before the first access.
   void HoldAll() { holds_all_ = true; }
@@ -188,6 +196,10 @@ class AccessTicket final : public ResourceAccess {
   void PutBack(ResourceHandle handle, Tensor value) override;
   absl::StatusOr<Tensor> ReadState(ResourceHandle handle) override;
   absl::Status WriteState(ResourceHandle handle, Tensor state, size_t bytes) override;
+  absl::Status AwaitState(ResourceHandle handle,
+                          absl::AnyInvocable<bool(const Tensor& state) const> goes_on,
+                          std::shared_ptr<Awaited>& awaited) override;
+  absl::Status ComeBack(std::shared_ptr<Awaited>& awaited) override;
   void Release(ResourceHandle handle) override;
   bool IsInitialized(ResourceHandle handle) override;
   absl::Status Destroy(ResourceHandle handle, bool ignore_missing) override;
@@ -281,8 +293,16 @@ class AccessTicket final : public ResourceAccess {
   static void Advance(Resource& resource, ReadyTickets& ready);
   // Gives back a writer's place. Under the line lock.
   static void Leave(Entry& entry, ReadyTickets& ready);
+  // Of those who wait for the resource's state, the first who may go on with it does. Under the
+  // line lock, by who has the writer's place, or while nobody has.
+  static void WakeFirst(Resource& resource, ReadyTickets& ready);
+  // It does not come back: who waits behind it is looked at in its place.
+  void ForgoState();
+  // ReleaseAll, of one that may come back.
+  void GiveBackAll();
   // Counts those that have become ready. Under the line lock.
-  void NoteReady(const ReadyTickets& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store_.line_mutex_);
+  static void NoteReady(ResourceStore& store, const ReadyTickets& ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(store.line_mutex_);
   // What the entry's resource has become.
   ResourceCommit CommitOf(const Entry& entry);
   // Hands over what it has written, before any of that is given back.
@@ -314,6 +334,16 @@ class AccessTicket final : public ResourceAccess {
   AccessTicket* next_ready_ = nullptr;
   absl::Time waits_since_;
   absl::AnyInvocable<void()> on_ready_;
+
+  struct StateWait {
+    std::shared_ptr<Resource> resource;
+    absl::AnyInvocable<bool(const Tensor& state) const> goes_on;
+    std::vector<AccessRequest> requests;  // The places to take again.
+    std::vector<Entry> kept;              // Of what needs no place: the call's own, or destroyed.
+  };
+  std::weak_ptr<void> owner_;
+  std::unique_ptr<StateWait> state_wait_;  // From AwaitState until it has its places again.
+  bool has_come_back_ = false;             // It has waited, and goes before who has not.
 };
 
 }  // namespace formwork

@@ -96,6 +96,8 @@ class Resource {
 
   Tensor value_;            // By the writer at the head of the line, or under the store's lock.
   std::deque<Place> line_;  // Under the store's lock.
+  // Who waits for another state, outside of the line; the same lock.
+  std::deque<AccessTicket*> state_waits_;
   // Of a value on a device, under the store's lock: its memory holds it once this has happened, and
   // these are the ends of the calls that read it since. No event for what is there.
   std::shared_ptr<Event> defined_;

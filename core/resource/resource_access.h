@@ -4,11 +4,15 @@
 // that no kernel sees tickets, versions or locks.
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/awaited.h"
+#include "core/base/status.h"
 #include "core/tensor/resource_type.h"
 #include "core/tensor/tensor.h"
 
@@ -68,6 +72,26 @@ class ResourceAccess {
   /// Makes `state`, a scalar variant of what the resource's type says, its state. `bytes`: what it
   /// holds.
   virtual absl::Status WriteState(ResourceHandle handle, Tensor state, size_t bytes) = 0;
+
+  /// For a step of an op that waits (OpTraits::waits) and cannot go on before others have changed
+  /// the state: as a condition variable's wait does, gives back all places of the call, so that
+  /// others see what it has done so far, and takes them again, behind others, once somebody has
+  /// left the resource in a state of which `goes_on` is true, which looks at it alone. Such a state
+  /// may be gone by then. Sets `awaited`, the call's, and returns Waiting(); before it looks again,
+  /// the step calls ComeBack. Errors: kFailedPrecondition where nobody else could change it, or of
+  /// an atomic call that has changed something; kUnimplemented of who cannot give its places back.
+  virtual absl::Status AwaitState(ResourceHandle handle,
+                                  absl::AnyInvocable<bool(const Tensor& state) const> goes_on,
+                                  std::shared_ptr<Awaited>& awaited) {
+    (void)handle, (void)goes_on, (void)awaited;
+    return Unimplemented("waiting for others from within this kind of call");
+  }
+  /// OK where the call has its places, as it has until AwaitState; Waiting() until then.
+  /// Errors: kResourceExhausted, where there is no room in the lines.
+  virtual absl::Status ComeBack(std::shared_ptr<Awaited>& awaited) {
+    (void)awaited;
+    return absl::OkStatus();
+  }
 
   /// The call does not touch the resource again: who waits for it may go on. A hint.
   virtual void Release(ResourceHandle handle) { (void)handle; }

@@ -7,6 +7,7 @@
 #include "core/base/name.h"
 #include "core/base/status.h"
 #include "core/device/device.h"
+#include "core/resource/access_ticket.h"
 
 namespace formwork {
 namespace {
@@ -188,11 +189,15 @@ void ResourceStore::Restore(uint64_t id, absl::string_view name_space, absl::str
 }
 
 bool ResourceStore::Remove(const Resource& resource) {
-  std::shared_ptr<Resource> held;  // Freed outside the lock.
-  absl::MutexLock lock(&mutex_);
-  held = Erase(resource);
-  if (held != nullptr && log_ != nullptr) LogRemoved({held});
-  return held != nullptr;
+  std::shared_ptr<Resource> held;
+  {
+    absl::MutexLock lock(&mutex_);
+    held = Erase(resource);
+    if (held != nullptr && log_ != nullptr) LogRemoved({held});
+  }
+  if (held == nullptr) return false;
+  AccessTicket::NoteDestroyed(*this, *held);
+  return true;
 }
 
 void ResourceStore::LogAdded(absl::Span<const std::shared_ptr<Resource>> added) {
@@ -242,20 +247,23 @@ std::shared_ptr<Resource> ResourceStore::Erase(const Resource& resource) {
 
 void ResourceStore::Clear(absl::string_view name_space) {
   Names gone;
-  absl::MutexLock lock(&mutex_);
-  auto names = namespaces_.find(name_space);
-  if (names == namespaces_.end()) return;
-  gone = std::move(names->second);
-  namespaces_.erase(names);
-  std::vector<std::shared_ptr<Resource>> removed;
-  if (log_ != nullptr) removed.reserve(gone.size());
-  for (const auto& [name, resource] : gone) {
-    resource->destroyed_.store(true, std::memory_order_relaxed);
-    resource->counted_.End();
-    by_id_.erase(resource->id);
-    if (log_ != nullptr) removed.push_back(resource);
+  {
+    absl::MutexLock lock(&mutex_);
+    auto names = namespaces_.find(name_space);
+    if (names == namespaces_.end()) return;
+    gone = std::move(names->second);
+    namespaces_.erase(names);
+    std::vector<std::shared_ptr<Resource>> removed;
+    if (log_ != nullptr) removed.reserve(gone.size());
+    for (const auto& [name, resource] : gone) {
+      resource->destroyed_.store(true, std::memory_order_relaxed);
+      resource->counted_.End();
+      by_id_.erase(resource->id);
+      if (log_ != nullptr) removed.push_back(resource);
+    }
+    if (!removed.empty()) LogRemoved(removed);
   }
-  if (!removed.empty()) LogRemoved(removed);
+  for (const auto& [name, resource] : gone) AccessTicket::NoteDestroyed(*this, *resource);
 }
 
 int64_t ResourceStore::count() const {

@@ -25,6 +25,7 @@ class FunctionScope final : public CallScope {
   StopFlag& stop() override { return call_.stop(); }
   absl::string_view files_dir() const override { return call_.files_dir(); }
   ClientFunctions* client_functions() override { return call_.client_functions(); }
+  bool keeps_thread() const override { return true; }
   std::atomic<uint64_t>& state(int index) override { return state_[first_state() + index]; }
   ResourceHandle named_resource(int index) override { return named_[index]; }
   absl::StatusOr<std::unique_ptr<FunctionRun>> NewRun(const BoundFunction& function) override {

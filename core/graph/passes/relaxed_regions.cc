@@ -122,6 +122,7 @@ class Divider {
     for (int32_t i = 0; i < size_; ++i) {
       if (WorkIsCutAt(i)) return "it was cut";
       heavy_before_[i + 1] = heavy_before_[i] + (IsHeavy(node(i)) ? 1 : 0);
+      if (AwaitsState(node(i))) return "it may wait for what other calls do to a resource";
       touches_[i] = TouchOf(i);
       writes_ = writes_ || touches_[i].writes;
       for (const Edge& edge : node(i).inputs) users_[edge.node].push_back(i);
