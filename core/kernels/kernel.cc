@@ -55,10 +55,6 @@ void KernelRegistry::Add(absl::string_view op, KernelFactory factory) {
   if (declared->control_flow != ControlFlow::kNone && !runs_functions) {
     BrokenKernel(op, "its op runs functions, which plans do");
   }
-  // Of an op that is given something, too, the kernel begins the resource with it.
-  if (declared->handle_of != nullptr && !runs_functions && declared->inputs.empty()) {
-    BrokenKernel(op, "its op names a resource, which plans bind");
-  }
   if (!factories_.emplace(std::string(op), factory).second) BrokenKernel(op, "registered twice");
 }
 

@@ -181,9 +181,9 @@ class KernelRegistry {
   explicit KernelRegistry(const OpRegistry& ops) : ops_(ops) {}
 
   /// A second kernel of an op, or one of an op that is not declared or that plans do themselves (it
-  /// runs functions, or names a resource), ends the process with a message that names the op. An op
-  /// that names a resource, and has inputs or functions for its kernel (ControlFlow::kKernel), has
-  /// one that begins the resource: it runs behind the handle, its first input, and has no output.
+  /// runs functions), ends the process with a message that names the op. That of an op that names a
+  /// resource begins the resource: it runs behind the handle, its first input, and has no output. It
+  /// counts as an effect where the resource had no value before.
   void Add(absl::string_view op, KernelFactory factory);
   /// Null where this device has no kernel for the op.
   KernelFactory Find(absl::string_view op) const;

@@ -29,6 +29,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterLinalgCpuKernels(registry);
   RegisterTableCpuKernels(registry);
   RegisterMutexCpuKernels(registry);
+  RegisterQueueCpuKernels(registry);
   RegisterAccumulatorCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);

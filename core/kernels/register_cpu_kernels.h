@@ -36,6 +36,7 @@ void RegisterFftCpuKernels(KernelRegistry& registry);
 void RegisterLinalgCpuKernels(KernelRegistry& registry);
 void RegisterTableCpuKernels(KernelRegistry& registry);
 void RegisterMutexCpuKernels(KernelRegistry& registry);
+void RegisterQueueCpuKernels(KernelRegistry& registry);
 void RegisterAccumulatorCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);

@@ -32,7 +32,7 @@ absl::Status CheckGradientApplied(const ResourceType& type, const Tensor& sum,
   return absl::OkStatus();
 }
 
-absl::Status CheckGradientsRequired(const Tensor& num_required, int64_t count) {
+absl::StatusOr<int64_t> GradientsRequired(const Tensor& num_required) {
   if (num_required.rank() != 0) {
     return InvalidArgument("Argument num_required must be scalar, but had bad shape ",
                            num_required.shape().ToString());
@@ -41,10 +41,7 @@ absl::Status CheckGradientsRequired(const Tensor& num_required, int64_t count) {
   if (required <= 0) {
     return InvalidArgument("Argument num_required must be positive, but was ", required);
   }
-  if (count >= required) return absl::OkStatus();
-  return Unimplemented("ResourceAccumulatorTakeGradient: of ", required,
-                       " gradients that are required there are ", count,
-                       ", and it would wait for others to apply more");
+  return required;
 }
 
 namespace {
@@ -80,7 +77,7 @@ void RegisterAccumulatorOps(OpRegistry& registry) {
   registry.Add(
       "ResourceAccumulatorTakeGradient(handle: resource, num_required: int32) -> (average: dtype); "
       "dtype: numbertype",
-      {.effect = Effect::kWrite});
+      {.effect = Effect::kWrite, .waits = true});
 }
 
 }  // namespace formwork

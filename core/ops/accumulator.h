@@ -27,8 +27,7 @@ absl::StatusOr<int64_t> StepFromTensor(const Tensor& step, absl::string_view nam
 absl::Status CheckGradientApplied(const ResourceType& type, const Tensor& sum,
                                   const Tensor& gradient);
 
-/// How many gradients a mean or sum is to be of, of `count` that are there. Errors: also
-/// kUnimplemented where there are fewer, for which TensorFlow would wait.
-absl::Status CheckGradientsRequired(const Tensor& num_required, int64_t count);
+/// How many gradients a mean or sum is to be of, at least.
+absl::StatusOr<int64_t> GradientsRequired(const Tensor& num_required);
 
 }  // namespace formwork

@@ -54,6 +54,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"linalg", RegisterLinalgOps},
       {"table", RegisterTableOps},
       {"mutex", RegisterMutexOps},
+      {"queue", RegisterQueueOps},
       {"accumulator", RegisterAccumulatorOps},
       {"ragged", RegisterRaggedOps},
       {"sparse", RegisterSparseOps},

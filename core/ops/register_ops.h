@@ -70,6 +70,7 @@ void RegisterFftOps(OpRegistry& registry);
 void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);
 void RegisterMutexOps(OpRegistry& registry);
+void RegisterQueueOps(OpRegistry& registry);
 void RegisterAccumulatorOps(OpRegistry& registry);
 void RegisterRaggedOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);

@@ -167,8 +167,13 @@ absl::Status Emitter::AddBeginning(Body& body, int32_t i) {
         kernel, PutOnDevice(body, begun, placement, KernelFn(), std::move(kernel), inputs));
   }
   Plan::Instruction& instruction = NewInstruction(Plan::Code::kKernel, node.name, node.op);
-  instruction.target = NewKernel(std::move(kernel));
-  instruction.effect = true;
+  instruction.target = NewKernel([begin = std::move(kernel)](KernelContext& ctx) -> absl::Status {
+    const ResourceHandle handle = ctx.input(0).scalar<ResourceHandle>();
+    const bool is_new = !ctx.resources().IsInitialized(handle);
+    FORMWORK_RETURN_IF_ERROR(begin(ctx));
+    if (is_new) ctx.call().stop().NoteEffect();
+    return absl::OkStatus();
+  });
   plan_->last_effect = Here() - 1;
   for (const Plan::Ref& input : inputs) AddInput(input);
   accesses_.NoteStep({body.graph, begun, body.top, std::move(inputs), {}},

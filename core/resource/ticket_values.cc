@@ -180,7 +180,7 @@ absl::Status AccessTicket::Update(ResourceHandle handle, size_t bytes_moved,
 bool AccessTicket::LeaveValue(ResourceHandle handle, const Tensor& value, size_t bytes_moved) {
   const Entry* entry = Find(handle);
   if (entry == nullptr || !entry->write || entry->destroyed || entry->released || atomic_ ||
-      streams_ != nullptr || !entry->resource->type.is_variable()) {
+      (streams_ != nullptr && entry->resource->type.is_variable())) {
     return false;
   }
   Tensor& own = entry->resource->value_;

@@ -12,6 +12,7 @@
 #include "core/ops/data.h"
 #include "core/ops/default_attrs.h"
 #include "core/ops/mutex.h"
+#include "core/ops/queue.h"
 #include "core/ops/table.h"
 
 namespace formwork {
@@ -252,6 +253,14 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
     const bool mean = bytes_.Byte() % 2 == 0;
     type = ResourceType{mean ? &kMeanAccumulatorKind : &kSumAccumulatorKind,
                         {{dtype, PartialShape()}}};
+  } else if (family.name == "queue") {
+    const ResourceKind* const kinds[] = {&kFifoQueueKind, &kPaddingFifoQueueKind,
+                                         &kPriorityQueueKind, &kRandomShuffleQueueKind};
+    type = ResourceType{kinds[bytes_.Byte() % 4], {}};
+    for (absl::string_view attr : {"Tcomponents", "component_types"}) {
+      for (DType dtype : TypesOf(call.attrs, attr)) type->parts.push_back({dtype, Shape()});
+    }
+    if (type->parts.empty()) type->parts.push_back({DType::kInt64, Shape()});
   } else if (family.name == "table") {
     const DType key = DTypeAttr(call.attrs, {"Tin", "Tkeys", "Tkey", "key_dtype"}, DType::kString);
     const DType value =
@@ -291,6 +300,22 @@ void CallDrawer::Begin(const ResourceType& type, const Tensor& handle, const Cal
     attrs.Set("dtype", type.parts[0].dtype);
     Run("ResourceAccumulatorApplyGradient",
         {handle, Tensor::Scalar(int64_t{0}), values(type.parts[0].dtype, {2})}, attrs);
+    return;
+  }
+  if (IsQueue(type)) {
+    AttrMap attrs;
+    std::vector<DType> dtypes;
+    std::vector<Tensor> added = {handle};
+    for (const ResourceType::Part& part : type.parts) {
+      dtypes.push_back(part.dtype);
+      added.push_back(values(part.dtype, {4}));
+    }
+    attrs.Set("component_types", dtypes);
+    attrs.Set("shapes", std::vector<PartialShape>(dtypes.size(), PartialShape(Shape())));
+    Run(absl::StrCat(type.kind->name, "V2"), {handle}, attrs);
+    AttrMap of_elements;
+    of_elements.Set("Tcomponents", dtypes);
+    Run("QueueEnqueueManyV2", std::move(added), of_elements);
     return;
   }
   if (type.parts.size() != 2) return;

@@ -25,6 +25,7 @@ import programs_linalg
 import programs_of_arrays
 import programs_of_math
 import programs_of_texts
+import programs_queues
 import programs_references
 import programs_state
 import programs_training

@@ -17,14 +17,17 @@ namespace {
 class AccumulatorTest : public EngineTest {
  protected:
   // Of `text` behind an accumulator `a`, whose last value is y.
-  CallResult RunOf(absl::string_view text, Tensor x = Tensor::Scalar(1.0f)) {
-    const absl::StatusOr<Registered> made = Register(
-        "f",
+  absl::StatusOr<Registered> Made(const std::string& name, absl::string_view text) {
+    return Register(
+        name,
         absl::StrCat(
             "a = ResourceConditionalAccumulator dtype=float shape=shape:? shared_name=\"a\"\n"
             "x = Placeholder dtype=float\n",
             text),
         {Spec("x:0")}, {"y:0"}, {}, {}, /*replace=*/true);
+  }
+  CallResult RunOf(absl::string_view text, Tensor x = Tensor::Scalar(1.0f)) {
+    const absl::StatusOr<Registered> made = Made("f", text);
     EXPECT_OK(made);
     return Run(made->function.id, Owned(std::move(x)));
   }
@@ -48,14 +51,14 @@ TEST_F(AccumulatorTest, AMeanIsTakenOfWhatOtherCallsHaveApplied) {
   EXPECT_EQ(RunOf(kApply).outputs[0].tensor.scalar<int32_t>(), 0);
 }
 
-TEST_F(AccumulatorTest, OneThatWouldWaitIsTold) {
+TEST_F(AccumulatorTest, WhoWantsMoreThanThereAreWaits) {
   ASSERT_OK(RunOf(kApply).status);
-  const CallResult taken = RunOf(kTake);
-  EXPECT_EQ(taken.status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(taken.status.message()),
-              ::testing::HasSubstr("of 2 gradients that are required there are 1"));
-  // It has taken nothing.
-  EXPECT_EQ(RunOf(kApply).outputs[0].tensor.scalar<int32_t>(), 2);
+  ASSERT_OK_AND_ASSIGN(const Registered take, Made("take", kTake));
+  auto waits = Begin(take.function.id, Owned(Tensor::Scalar(0.0f)));
+  AwaitQueued(1);
+  ASSERT_EQ(RunOf(kApply, Tensor::Scalar(2.0f)).outputs[0].tensor.scalar<int32_t>(), 2);
+  ASSERT_OK(waits->Wait().status);
+  EXPECT_EQ(waits->result.outputs[0].tensor.scalar<float>(), 1.5f);
 }
 
 TEST_F(AccumulatorTest, OtherThingsAreNone) {

@@ -42,15 +42,5 @@ TEST(KernelRegistryDeathTest, AKernelOfAnOpThatRunsFunctionsEndsTheProcess) {
   EXPECT_DEATH(kernels.Add("Run", MakeNothing), "broken kernel of Run: its op runs functions");
 }
 
-absl::StatusOr<ResourceType> NoType(const AttrMap&) { return ResourceType(); }
-
-TEST(KernelRegistryDeathTest, AKernelOfAnOpThatNamesAResourceEndsTheProcess) {
-  OpRegistry ops;
-  ops.Add("Handle() -> (handle: resource)", {.handle_of = NoType});
-  KernelRegistry kernels(ops);
-  EXPECT_DEATH(kernels.Add("Handle", MakeNothing),
-               "broken kernel of Handle: its op names a resource");
-}
-
 }  // namespace
 }  // namespace formwork

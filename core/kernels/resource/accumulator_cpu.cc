@@ -14,6 +14,7 @@
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
+#include "core/kernels/resource/state_wait.h"
 #include "core/kernels/resource/stored_form.h"
 #include "core/ops/accumulator.h"
 
@@ -157,13 +158,19 @@ absl::StatusOr<KernelFn> MakeSetGlobalStep(KernelInit&) {
 absl::StatusOr<KernelFn> MakeTake(KernelInit& init) {
   const DType dtype = init.output_dtypes()[0];
   return KernelFn([dtype](KernelContext& ctx) -> absl::Status {
+    FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
     FORMWORK_ASSIGN_OR_RETURN(Opened opened, Open(ctx));
     Accumulator& state = opened.state;
     if (dtype != opened.type.parts[0].dtype) {
       return InvalidArgument("the accumulator is of another dtype than what is taken: accumulator=",
                              DTypeName(opened.type.parts[0].dtype), " taken=", DTypeName(dtype));
     }
-    FORMWORK_RETURN_IF_ERROR(CheckGradientsRequired(ctx.input(1), state.count));
+    FORMWORK_ASSIGN_OR_RETURN(const int64_t required, GradientsRequired(ctx.input(1)));
+    if (state.count < required) {
+      return AwaitState(ctx, opened.handle, "gradients", [required](const Tensor& now) {
+        return now.has_value() && StateOf(now).count >= required;
+      });
+    }
     Tensor taken = std::move(state.sum);
     if (opened.type.kind == &kMeanAccumulatorKind) {
       const Tensor sum = std::move(taken);

@@ -5,7 +5,8 @@ namespace formwork {
 const StoredForm* FindStoredForm(absl::string_view kind) {
   for (const StoredForm* form :
        {&kStoredVariable, &kStoredTable, &kStoredStaticTable, &kStoredDenseTable, &kStoredMutex,
-        &kStoredMeanAccumulator, &kStoredSumAccumulator, &kStoredIterator}) {
+        &kStoredMeanAccumulator, &kStoredSumAccumulator, &kStoredFifoQueue, &kStoredPaddingFifoQueue,
+        &kStoredPriorityQueue, &kStoredRandomShuffleQueue, &kStoredIterator}) {
     if (form->kind.name == kind) return form;
   }
   return nullptr;

@@ -61,6 +61,8 @@ extern const StoredForm kStoredVariable;                                      //
 extern const StoredForm kStoredTable, kStoredStaticTable, kStoredDenseTable;  ///< table_cpu.cc
 extern const StoredForm kStoredMutex;                                         ///< mutex_cpu.cc
 extern const StoredForm kStoredMeanAccumulator, kStoredSumAccumulator;  ///< accumulator_cpu.cc
+extern const StoredForm kStoredFifoQueue, kStoredPaddingFifoQueue, kStoredPriorityQueue,
+    kStoredRandomShuffleQueue;  ///< queue_state.cc
 extern const StoredForm kStoredIterator;                                ///< data/iterator_cpu.cc
 
 /// By the kind's name; null where there is none.

@@ -1,0 +1,205 @@
+"""More programs for test_function.py: queues."""
+import tensorflow as tf
+
+from programs import caught
+from programs import program
+
+raw = tf.raw_ops
+
+
+def _named(queue, name, types, shapes=(), **attrs):
+  """A queue of that name, which the process shares: a program has its own."""
+  return queue(component_types=types, shapes=list(shapes), shared_name="queue of " + name, **attrs)
+
+
+def _fifo(name, types, shapes=(), capacity=10):
+  return _named(raw.FIFOQueueV2, name, types, shapes, capacity=capacity)
+
+
+def _enqueue(queue, *components):
+  raw.QueueEnqueueV2(handle=queue, components=components)
+
+
+def _dequeue(queue, *types):
+  return raw.QueueDequeueV2(handle=queue, component_types=types)
+
+
+def _many(queue, n, *types, op=raw.QueueDequeueManyV2):
+  return op(handle=queue, n=n, component_types=types)
+
+
+def _up_to(queue, n, *types):
+  return _many(queue, n, *types, op=raw.QueueDequeueUpToV2)
+
+
+def _size(queue):
+  return raw.QueueSizeV2(handle=queue)
+
+
+@program
+def elements_of_several_dtypes(function):
+  types = tf.float32, tf.string, tf.int64
+
+  @function
+  def f():
+    queue = _fifo("several", types)
+    _enqueue(queue, 1.5, "a", tf.constant([7, 8], tf.int64))
+    _enqueue(queue, [2.5], ["b", ""], tf.constant(9, tf.int64))
+    size = _size(queue)
+    return size, _dequeue(queue, *types), _dequeue(queue, *types), _size(queue)
+
+  return f(), f()
+
+
+@program
+def elements_from_call_to_call(function):
+  @function
+  def put(x):
+    queue = _fifo("calls", [tf.float32], [[2]])
+    _enqueue(queue, x)
+    return _size(queue)
+
+  @function
+  def take():
+    queue = _fifo("calls", [tf.float32], [[2]])
+    return _dequeue(queue, tf.float32), _size(queue)
+
+  return [put(tf.constant([1., 2.])), put(tf.constant([3., 4.])), take(), put(tf.constant([5., 6.])),
+          take(), take()]
+
+
+@program
+def batches_of_elements(function):
+  types = tf.float32, tf.string
+
+  @function
+  def f(n):
+    queue = _fifo("batches", types, [[2], []])
+    raw.QueueEnqueueManyV2(handle=queue, components=[
+        tf.reshape(tf.range(10.), [5, 2]), ["a", "b", "c", "d", "e"]])
+    taken = _many(queue, n, *types), _many(queue, 0, *types), _many(queue, 5 - n, *types)
+    raw.QueueEnqueueManyV2(handle=queue, components=[tf.zeros([0, 2]), tf.zeros([0], tf.string)])
+    return taken, _size(queue)
+
+  return f(tf.constant(3)), f(tf.constant(1))
+
+
+@program
+def queues_that_are_closed(function):
+  @function
+  def put(x):
+    _enqueue(_fifo("closed", [tf.int32], [[]]), x)
+
+  @function
+  def close(cancels=False):
+    queue = _fifo("closed", [tf.int32], [[]])
+    raw.QueueCloseV2(handle=queue, cancel_pending_enqueues=cancels)
+    return raw.QueueIsClosedV2(handle=queue)
+
+  @function
+  def take():
+    return _dequeue(_fifo("closed", [tf.int32], [[]]), tf.int32)
+
+  @function
+  def take_many(n):
+    return _many(_fifo("closed", [tf.int32], [[]]), n, tf.int32)
+
+  @function
+  def take_up_to(n):
+    return _up_to(_fifo("closed", [tf.int32], [[]]), n, tf.int32)
+
+  for i in range(4):
+    put(tf.constant(i))
+  return [close(), caught(put, tf.constant(9)), take(), caught(take_many, 4), take_up_to(2),
+          caught(close), close(True), take_up_to(2), caught(take), caught(take_up_to, 1),
+          take_many(0)]
+
+
+@program
+def elements_in_loops(function):
+  @function
+  def f():
+    queue = _fifo("loops", [tf.int32], [[]])
+    for i in tf.range(8):
+      _enqueue(queue, i * i)
+    total = tf.constant(0)
+    while _size(queue) > 2:
+      total += tf.ensure_shape(_dequeue(queue, tf.int32)[0], [])
+    if total > 10:
+      _enqueue(queue, total)
+    return total, _many(queue, 3, tf.int32)
+
+  return f(), f()
+
+
+@program
+def padded_batches(function):
+  types = tf.float32, tf.string
+
+  @function
+  def f():
+    queue = _named(raw.PaddingFIFOQueueV2, "padded", types, [[None, 2], [None]])
+    for n, texts in [(1, ["a"]), (3, []), (0, ["b", "c"])]:
+      _enqueue(queue, tf.fill([n, 2], float(n)), tf.constant(texts, tf.string, [len(texts)]))
+    raw.QueueEnqueueManyV2(handle=queue, components=[tf.ones([2, 1, 2]), [["x"], ["y"]]])
+    return _many(queue, 4, *types), _dequeue(queue, *types), _many(queue, 0, *types)
+
+  return f(), f()
+
+
+@program
+def elements_by_priority(function):
+  types = tf.int64, tf.string
+
+  @function
+  def f():
+    queue = _named(raw.PriorityQueueV2, "priority", types[1:], [[]])
+    raw.QueueEnqueueManyV2(handle=queue, components=[
+        tf.constant([5, -1, 3, 9], tf.int64), ["five", "minus one", "three", "nine"]])
+    first = _dequeue(queue, *types)
+    _enqueue(queue, tf.constant(4, tf.int64), "four")
+    return first, _many(queue, 3, *types), _dequeue(queue, *types)
+
+  return f(), f()
+
+
+@program
+def shuffled_elements(function):
+  @function
+  def f():
+    queue = _named(raw.RandomShuffleQueueV2, "shuffled", [tf.int32], [[]], capacity=100, seed=3,
+                   seed2=5, min_after_dequeue=10)
+    raw.QueueEnqueueManyV2(handle=queue, components=[tf.range(60)])
+    first, one = _many(queue, 7, tf.int32), _dequeue(queue, tf.int32)
+    raw.QueueEnqueueManyV2(handle=queue, components=[tf.range(100, 120)])
+    more = _many(queue, 30, tf.int32)
+    raw.QueueCloseV2(handle=queue)
+    return first, one, more, _up_to(queue, 50, tf.int32)
+
+  return f(), caught(f)
+
+
+@program
+def elements_that_do_not_fit(function):
+  def adds(shape, *components, op=raw.QueueEnqueueV2):
+    @function
+    def f():
+      queue = _fifo("misfits %s" % (shape,), [tf.float32, tf.int32], [] if shape is None else [shape, []])
+      op(handle=queue, components=components)
+      return _size(queue)
+    return caught(f)
+
+  many = raw.QueueEnqueueManyV2
+  return [adds([2], [1., 2.], 3), adds([2], [1.], 3), adds([2], [1., 2.], [3]), adds([2], [1., 2.]),
+          adds([2], [1, 2], 3), adds(None, [[1.]], [3]), adds(None, [1., 2.], [3], op=many),
+          adds([2], [[1., 2.]], [3], op=many), adds([2], [[1.]], [3], op=many)]
+
+
+@program
+def batches_without_shapes(function):
+  @function
+  def take(n):
+    queue = _fifo("no shapes", [tf.float32])
+    return _many(queue, n, tf.float32)
+
+  return caught(take, 1), caught(take, -1)
