@@ -30,6 +30,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTableCpuKernels(registry);
   RegisterMutexCpuKernels(registry);
   RegisterQueueCpuKernels(registry);
+  RegisterBarrierCpuKernels(registry);
   RegisterAccumulatorCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);

@@ -37,6 +37,7 @@ void RegisterLinalgCpuKernels(KernelRegistry& registry);
 void RegisterTableCpuKernels(KernelRegistry& registry);
 void RegisterMutexCpuKernels(KernelRegistry& registry);
 void RegisterQueueCpuKernels(KernelRegistry& registry);
+void RegisterBarrierCpuKernels(KernelRegistry& registry);
 void RegisterAccumulatorCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);

@@ -188,49 +188,56 @@ absl::Status TooFewElements(const ResourceType& type, const QueueSettings& queue
 }
 
 void RegisterQueueOps(OpRegistry& registry) {
-  const std::string shared =
-      "; capacity: int = -1; container: string = \"\"; shared_name: string = \"\"";
-  // Their kernels run behind the handle and begin the queue.
-  registry.Add(absl::StrCat("FIFOQueueV2() -> (handle: resource); component_types: list(type) >= "
-                            "1; shapes: list(shape) >= 0 = []",
-                            shared),
-               {.shape_fn = shapes::Scalar, .handle_of = TypeOfQueue<kFifoQueueKind>});
-  registry.Add(absl::StrCat("PaddingFIFOQueueV2() -> (handle: resource); component_types: "
-                            "list(type) >= 1; shapes: list(shape) >= 0 = []",
-                            shared),
-               {.shape_fn = shapes::Scalar, .handle_of = TypeOfQueue<kPaddingFifoQueueKind>});
-  registry.Add(absl::StrCat("PriorityQueueV2() -> (handle: resource); component_types: list(type) "
-                            ">= 0 = []; shapes: list(shape) >= 0",
-                            shared),
-               {.shape_fn = shapes::Scalar, .handle_of = TypeOfQueue<kPriorityQueueKind>});
-  registry.Add(
-      absl::StrCat("RandomShuffleQueueV2() -> (handle: resource); component_types: list(type) >= "
-                   "1; shapes: list(shape) >= 0 = []; min_after_dequeue: int = 0; seed: int = 0; "
-                   "seed2: int = 0",
-                   shared),
-      {.shape_fn = shapes::Scalar, .handle_of = TypeOfQueue<kRandomShuffleQueueKind>});
-  for (absl::string_view op : {"QueueEnqueueV2", "QueueEnqueueManyV2"}) {
-    registry.Add(absl::StrCat(op,
-                              "(handle: resource, components: Tcomponents) -> (); Tcomponents: "
-                              "list(type) >= 1; timeout_ms: int = -1"),
-                 {.effect = Effect::kWrite, .waits = true});
+  struct Kind {
+    absl::string_view op;
+    ResourceTypeFn type;
+    absl::string_view attrs;
+  };
+  // Those of TensorFlow 1 have another type of handle there.
+  for (absl::string_view version : {"", "V2"}) {
+    const auto add = [&](absl::string_view op, absl::string_view spec, OpTraits traits) {
+      registry.Add(absl::StrCat(op, version, spec), traits);
+    };
+    // Their kernels run behind the handle and begin the queue.
+    for (const Kind& kind :
+         {Kind{"FIFOQueue", TypeOfQueue<kFifoQueueKind>,
+               "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []"},
+          Kind{"PaddingFIFOQueue", TypeOfQueue<kPaddingFifoQueueKind>,
+               "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []"},
+          Kind{"PriorityQueue", TypeOfQueue<kPriorityQueueKind>,
+               "component_types: list(type) >= 0 = []; shapes: list(shape) >= 0"},
+          Kind{"RandomShuffleQueue", TypeOfQueue<kRandomShuffleQueueKind>,
+               "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; "
+               "min_after_dequeue: int = 0; seed: int = 0; seed2: int = 0"}}) {
+      add(kind.op,
+          absl::StrCat("() -> (handle: resource); ", kind.attrs,
+                       "; capacity: int = -1; container: string = \"\"; shared_name: string = "
+                       "\"\""),
+          {.shape_fn = shapes::Scalar, .handle_of = kind.type});
+    }
+    for (absl::string_view op : {"QueueEnqueue", "QueueEnqueueMany"}) {
+      add(op,
+          "(handle: resource, components: Tcomponents) -> (); Tcomponents: list(type) >= 1; "
+          "timeout_ms: int = -1",
+          {.effect = Effect::kWrite, .waits = true});
+    }
+    add("QueueDequeue",
+        "(handle: resource) -> (components: component_types); component_types: list(type) >= 1; "
+        "timeout_ms: int = -1",
+        {.effect = Effect::kWrite, .waits = true});
+    for (absl::string_view op : {"QueueDequeueMany", "QueueDequeueUpTo"}) {
+      add(op,
+          "(handle: resource, n: host int32) -> (components: component_types); component_types: "
+          "list(type) >= 1; timeout_ms: int = -1",
+          {.effect = Effect::kWrite, .waits = true});
+    }
+    add("QueueClose", "(handle: resource) -> (); cancel_pending_enqueues: bool = false",
+        {.effect = Effect::kWrite});
+    add("QueueSize", "(handle: resource) -> (size: host int32)",
+        {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
+    add("QueueIsClosed", "(handle: resource) -> (is_closed: bool)",
+        {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
   }
-  registry.Add(
-      "QueueDequeueV2(handle: resource) -> (components: component_types); component_types: "
-      "list(type) >= 1; timeout_ms: int = -1",
-      {.effect = Effect::kWrite, .waits = true});
-  for (absl::string_view op : {"QueueDequeueManyV2", "QueueDequeueUpToV2"}) {
-    registry.Add(absl::StrCat(op,
-                              "(handle: resource, n: host int32) -> (components: component_types); "
-                              "component_types: list(type) >= 1; timeout_ms: int = -1"),
-                 {.effect = Effect::kWrite, .waits = true});
-  }
-  registry.Add("QueueCloseV2(handle: resource) -> (); cancel_pending_enqueues: bool = false",
-               {.effect = Effect::kWrite});
-  registry.Add("QueueSizeV2(handle: resource) -> (size: int32)",
-               {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
-  registry.Add("QueueIsClosedV2(handle: resource) -> (is_closed: bool)",
-               {.shape_fn = shapes::Scalar, .effect = Effect::kRead});
 }
 
 }  // namespace formwork

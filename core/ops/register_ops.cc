@@ -55,6 +55,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"table", RegisterTableOps},
       {"mutex", RegisterMutexOps},
       {"queue", RegisterQueueOps},
+      {"barrier", RegisterBarrierOps},
       {"accumulator", RegisterAccumulatorOps},
       {"ragged", RegisterRaggedOps},
       {"sparse", RegisterSparseOps},

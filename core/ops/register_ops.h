@@ -71,6 +71,7 @@ void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);
 void RegisterMutexOps(OpRegistry& registry);
 void RegisterQueueOps(OpRegistry& registry);
+void RegisterBarrierOps(OpRegistry& registry);
 void RegisterAccumulatorOps(OpRegistry& registry);
 void RegisterRaggedOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);

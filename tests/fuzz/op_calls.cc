@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/data/dataset.h"
 #include "core/ops/accumulator.h"
+#include "core/ops/barrier.h"
 #include "core/ops/data.h"
 #include "core/ops/default_attrs.h"
 #include "core/ops/mutex.h"
@@ -253,6 +254,14 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
     const bool mean = bytes_.Byte() % 2 == 0;
     type = ResourceType{mean ? &kMeanAccumulatorKind : &kSumAccumulatorKind,
                         {{dtype, PartialShape()}}};
+  } else if (family.name == "barrier") {
+    type = ResourceType{&kBarrierKind, {}};
+    for (DType dtype : TypesOf(call.attrs, "component_types")) {
+      type->parts.push_back({dtype, Shape()});
+    }
+    if (type->parts.empty()) {
+      type->parts.push_back({DTypeAttr(call.attrs, {"T"}, DType::kFloat), Shape()});
+    }
   } else if (family.name == "queue") {
     const ResourceKind* const kinds[] = {&kFifoQueueKind, &kPaddingFifoQueueKind,
                                          &kPriorityQueueKind, &kRandomShuffleQueueKind};
@@ -300,6 +309,16 @@ void CallDrawer::Begin(const ResourceType& type, const Tensor& handle, const Cal
     attrs.Set("dtype", type.parts[0].dtype);
     Run("ResourceAccumulatorApplyGradient",
         {handle, Tensor::Scalar(int64_t{0}), values(type.parts[0].dtype, {2})}, attrs);
+    return;
+  }
+  if (type.kind == &kBarrierKind) {
+    AttrMap attrs;
+    Run("Barrier", {handle}, attrs);
+    const Tensor keys = values(DType::kString, {1});
+    for (size_t c = 0; c < type.parts.size(); ++c) {
+      attrs.Set("component_index", static_cast<int64_t>(c));
+      Run("BarrierInsertMany", {handle, keys, values(type.parts[c].dtype, {1})}, attrs);
+    }
     return;
   }
   if (IsQueue(type)) {

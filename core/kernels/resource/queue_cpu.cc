@@ -275,18 +275,23 @@ absl::StatusOr<KernelFn> MakeIsClosed(KernelInit&) {
 }  // namespace
 
 void RegisterQueueCpuKernels(KernelRegistry& registry) {
-  for (absl::string_view op :
-       {"FIFOQueueV2", "PaddingFIFOQueueV2", "PriorityQueueV2", "RandomShuffleQueueV2"}) {
-    registry.Add(op, MakeBegin);
+  for (absl::string_view version : {"", "V2"}) {
+    const auto add = [&](absl::string_view op, KernelFactory factory) {
+      registry.Add(absl::StrCat(op, version), factory);
+    };
+    add("FIFOQueue", MakeBegin);
+    add("PaddingFIFOQueue", MakeBegin);
+    add("PriorityQueue", MakeBegin);
+    add("RandomShuffleQueue", MakeBegin);
+    add("QueueEnqueue", MakeEnqueue);
+    add("QueueEnqueueMany", MakeEnqueueMany);
+    add("QueueDequeue", MakeDequeue);
+    add("QueueDequeueMany", MakeDequeueMany<false>);
+    add("QueueDequeueUpTo", MakeDequeueMany<true>);
+    add("QueueClose", MakeClose);
+    add("QueueSize", MakeSize);
+    add("QueueIsClosed", MakeIsClosed);
   }
-  registry.Add("QueueEnqueueV2", MakeEnqueue);
-  registry.Add("QueueEnqueueManyV2", MakeEnqueueMany);
-  registry.Add("QueueDequeueV2", MakeDequeue);
-  registry.Add("QueueDequeueManyV2", MakeDequeueMany<false>);
-  registry.Add("QueueDequeueUpToV2", MakeDequeueMany<true>);
-  registry.Add("QueueCloseV2", MakeClose);
-  registry.Add("QueueSizeV2", MakeSize);
-  registry.Add("QueueIsClosedV2", MakeIsClosed);
 }
 
 }  // namespace formwork

@@ -5,8 +5,9 @@ namespace formwork {
 const StoredForm* FindStoredForm(absl::string_view kind) {
   for (const StoredForm* form :
        {&kStoredVariable, &kStoredTable, &kStoredStaticTable, &kStoredDenseTable, &kStoredMutex,
-        &kStoredMeanAccumulator, &kStoredSumAccumulator, &kStoredFifoQueue, &kStoredPaddingFifoQueue,
-        &kStoredPriorityQueue, &kStoredRandomShuffleQueue, &kStoredIterator}) {
+        &kStoredMeanAccumulator, &kStoredSumAccumulator, &kStoredFifoQueue,
+        &kStoredPaddingFifoQueue, &kStoredPriorityQueue, &kStoredRandomShuffleQueue,
+        &kStoredBarrier, &kStoredIterator}) {
     if (form->kind.name == kind) return form;
   }
   return nullptr;

@@ -62,8 +62,9 @@ extern const StoredForm kStoredTable, kStoredStaticTable, kStoredDenseTable;  //
 extern const StoredForm kStoredMutex;                                         ///< mutex_cpu.cc
 extern const StoredForm kStoredMeanAccumulator, kStoredSumAccumulator;  ///< accumulator_cpu.cc
 extern const StoredForm kStoredFifoQueue, kStoredPaddingFifoQueue, kStoredPriorityQueue,
-    kStoredRandomShuffleQueue;  ///< queue_state.cc
-extern const StoredForm kStoredIterator;                                ///< data/iterator_cpu.cc
+    kStoredRandomShuffleQueue;            ///< queue_state.cc
+extern const StoredForm kStoredBarrier;   ///< barrier_cpu.cc
+extern const StoredForm kStoredIterator;  ///< data/iterator_cpu.cc
 
 /// By the kind's name; null where there is none.
 const StoredForm* FindStoredForm(absl::string_view kind);
