@@ -10,6 +10,7 @@
 #include "core/base/hash_map.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
+#include "core/graph/element_nodes.h"
 #include "core/kernels/conv/conv_depthwise.h"
 #include "core/kernels/elementwise/elementwise_program.h"
 #include "core/kernels/reduction/reduced_program.h"
@@ -246,7 +247,7 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
   for (size_t i = 0; i < unit.nodes.size(); ++i) {
     const int32_t n = unit.nodes[i];
     step_of[n] = static_cast<uint16_t>(i);
-    if (FusableOp(graph, graph.nodes[n]) != nullptr) {
+    if (FusableOp(graph.nodes, graph.nodes[n]) != nullptr) {
       instruction_of.try_emplace(n, static_cast<uint16_t>(instruction_of.size()));
     }
   }
@@ -279,7 +280,7 @@ absl::StatusOr<std::optional<FusedStep>> MakeFusedStep(const Graph& graph, const
     for (const Edge& edge : node.inputs) {
       steps.back().operands.push_back(value(edge, step_of, fused.inputs.size()));
     }
-    if (const BlockOp* const op = FusableOp(graph, node)) {
+    if (const BlockOp* const op = FusableOp(graph.nodes, node)) {
       ElementwiseProgram::Instruction& instruction = instructions.emplace_back();
       instruction.op = op;
       for (size_t k = 0; k < node.inputs.size(); ++k) {

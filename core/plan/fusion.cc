@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
+#include "core/graph/element_nodes.h"
 #include "core/plan/reduced_dims.h"
 #include "core/plan/scalars.h"
 
@@ -21,7 +22,7 @@ constexpr size_t kMostNodesOnDevice = 64;
 // Whether it can end a call: then it stays behind the effects that come before it, and ahead of
 // those that come after it.
 bool MayEndCall(const Graph& graph, const Node& node) {
-  return !node.bodies.empty() || TableOp(graph, node)->refuses != Refusal::kNone;
+  return !node.bodies.empty() || TableOp(graph.nodes, node)->refuses != Refusal::kNone;
 }
 
 // Builds the units in one forward walk. A waiting group is emitted as a whole when a node outside
@@ -101,7 +102,8 @@ class Grouping {
 
   void Visit(int32_t i) {
     const Node& node = graph_.nodes[i];
-    elements_[i] = FusableOp(graph_, node) != nullptr && (device_ == nullptr || RunsOnDevice(node));
+    elements_[i] =
+        FusableOp(graph_.nodes, node) != nullptr && (device_ == nullptr || RunsOnDevice(node));
     if (!MayPassStores(node)) EmitStores();
     if (StoreWaits(i)) return;
     if (const std::optional<size_t> registers = RegistersOf(node)) {
@@ -161,7 +163,7 @@ class Grouping {
     if (node.op->loads_variable || node.op->stores_variable) {
       return graph_.nodes[node.inputs[0].node].distinct && !waiting_.contains(node.inputs[0]);
     }
-    if (FusableOp(graph_, node) != nullptr) return true;
+    if (FusableOp(graph_.nodes, node) != nullptr) return true;
     return RegistersOf(node).has_value() && !MayEndCall(graph_, node);
   }
   void EmitStores() {
@@ -305,26 +307,6 @@ class Grouping {
 
 }  // namespace
 
-const BlockOp* TableOp(const Graph& graph, const Node& node) {
-  if (node.kind != NodeKind::kOp || node.op->effect != Effect::kNone ||
-      node.output_dtypes.size() != 1 || node.attrs->GetOr<bool>("Truncate", false)) {
-    return nullptr;
-  }
-  absl::InlinedVector<DType, 3> dtypes;
-  for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
-  return FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]);
-}
-
-const BlockOp* FusableOp(const Graph& graph, const Node& node) {
-  const BlockOp* op = TableOp(graph, node);
-  // Select of rank-1 conditions and comparisons that tolerate any shapes do not broadcast.
-  if (op == nullptr || op->refuses != Refusal::kNone || node.op->name == "Select" ||
-      !node.attrs->GetOr<bool>("incompatible_shape_error", true)) {
-    return nullptr;
-  }
-  return op;
-}
-
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels,
                                    const KernelRegistry* device) {
   std::vector<FusionUnit> units = Grouping(graph, kernels, device).Run();
@@ -346,7 +328,7 @@ std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& ker
     std::vector<int32_t> nodes = unit.nodes;
     if (!unit.scalars && !unit.bands) {
       std::stable_partition(nodes.begin(), nodes.end(), [&graph](int32_t n) {
-        return FusableOp(graph, graph.nodes[n]) != nullptr;
+        return FusableOp(graph.nodes, graph.nodes[n]) != nullptr;
       });
     }
     for (int32_t n : nodes) {

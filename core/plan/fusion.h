@@ -8,17 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
-#include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/kernels/kernel.h"
 
 namespace formwork {
-
-/// The entry of the table of elementwise ops that computes what the node does; null where there is
-/// none. The step of its own may still refuse operands, or shapes.
-const BlockOp* TableOp(const Graph& graph, const Node& node);
-
-/// The same where a node may be part of an ElementwiseProgram.
-const BlockOp* FusableOp(const Graph& graph, const Node& node);
 
 /// Nodes that are emitted together, in order: one node, or a group to be fused.
 struct FusionUnit {

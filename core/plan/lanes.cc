@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 #include "core/base/hash_map.h"
 #include "core/base/stop_flag.h"
+#include "core/graph/element_nodes.h"
 #include "core/graph/fixed_nodes.h"
-#include "core/plan/fusion.h"
 #include "core/plan/node_work.h"
 
 namespace formwork {
@@ -96,7 +96,9 @@ class Forker {
       fits_[i] = node.kind == NodeKind::kOp && !fixed[i] && FitsLane(node);
       // Elementwise steps are split over the threads as they are, and lanes would part those that
       // are to be one step.
-      if (fits_[i] && FusableOp(graph_, node) == nullptr) all += work_[i] = WorkOf(graph_, node);
+      if (fits_[i] && FusableOp(graph_.nodes, node) == nullptr) {
+        all += work_[i] = WorkOf(graph_, node);
+      }
     }
     for (const Edge& edge : graph_.results) ++uses_[edge.node];
     return all >= 2 * kLeastLaneNanos;

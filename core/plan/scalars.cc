@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/hash_map.h"
+#include "core/graph/element_nodes.h"
 #include "core/plan/fusion.h"
 
 namespace formwork {
@@ -123,7 +124,7 @@ class Builder {
   }
 
   Registers AddOp(const Graph& graph, const Node& node, const Registers& operands) {
-    const BlockOp* const op = TableOp(graph, node);
+    const BlockOp* const op = TableOp(graph.nodes, node);
     ScalarProgram::Instruction& instruction =
         NewInstruction(ScalarProgram::OpCode(node.op->name, *op), &node);
     instruction.op = op;
@@ -272,7 +273,8 @@ std::optional<size_t> ScalarRegisters(const Graph& graph, const Node& node,
   const size_t ports = node.inputs.size() + node.output_dtypes.size();
   switch (node.op->control_flow) {
     case ControlFlow::kNone: {
-      const bool known = TableOp(graph, node) != nullptr && kernels.Find(node.op->name) != nullptr;
+      const bool known =
+          TableOp(graph.nodes, node) != nullptr && kernels.Find(node.op->name) != nullptr;
       return known && IsScalar(node, 0) ? std::optional(ports) : std::nullopt;
     }
     case ControlFlow::kIf:

@@ -3,23 +3,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
+#include "core/graph/element_nodes.h"
 #include "core/graph/passes/made_nodes.h"
-#include "core/kernels/elementwise/elementwise_blocks.h"
 
 namespace formwork {
-namespace {
-
-bool IsElementwise(const Node& node, const std::vector<Node>& nodes) {
-  if (node.kind != NodeKind::kOp || node.output_dtypes.size() != 1) return false;
-  absl::InlinedVector<DType, 3> dtypes;
-  for (const Edge& edge : node.inputs) {
-    dtypes.push_back(nodes[edge.node].output_dtypes[edge.index]);
-  }
-  return FindBlockOp(node.op->name, dtypes, node.output_dtypes[0]) != nullptr;
-}
-
-}  // namespace
 
 void ExpandUpdate(Node& node, std::vector<Node>& nodes, StateValues& state, const OpRegistry& ops,
                   int64_t fewest_elements) {
@@ -32,7 +19,7 @@ void ExpandUpdate(Node& node, std::vector<Node>& nodes, StateValues& state, cons
   const std::optional<Shape> known = shape.ToShape();
   const char* const op = add ? "AddV2" : "Sub";
   if (!known || known->num_elements() < fewest_elements ||
-      !IsElementwise(nodes[delta.node], nodes) ||
+      TableOp(nodes, nodes[delta.node]) == nullptr ||
       nodes[handle.node].output_shapes[handle.index] != shape ||
       FindBlockOp(op, {dtype, dtype}, dtype) == nullptr) {
     return;
