@@ -323,6 +323,31 @@ TEST_F(PassTest, OpsThatForwardAreNotThereAnyMore) {
             "-> y\n");
 }
 
+TEST_F(PassTest, ElementsUnderTheSameShapeAreTheInput) {
+  const auto simplified = [&](absl::string_view nodes, PartialShape shape = Shape({2, 3})) {
+    return Simplified(absl::StrCat("line = Const int32[1] 6\nrows = Const int32[2] 2 3\n"
+                                   "ones = Const int32[2] 1 1\n",
+                                   nodes),
+                      std::move(shape));
+  };
+  const std::string same = "x:0 = Arg float32\ny = Neg(x:0)\n-> y\n";
+  for (const char* node :
+       {"Reshape(x, rows) T=float Tshape=int32", "Tile(x, ones) T=float Tmultiples=int32",
+        "BroadcastTo(x, rows) T=float Tidx=int32", "EnsureShape(x) T=float shape=shape:[2,?]",
+        "Squeeze(x) T=float"}) {
+    EXPECT_EQ(simplified(absl::StrCat("r = ", node, "\ny = Neg(r) T=float")), same) << node;
+  }
+  const std::string and_back =
+      "l = Reshape(x, line) T=float Tshape=int32\nr = Reshape(l, rows) T=float Tshape=int32\n"
+      "y = Neg(r) T=float";
+  EXPECT_EQ(simplified(and_back), same);
+  // A Reshape that may fail is not left out.
+  EXPECT_THAT(simplified(and_back, PartialShape::OfRank(2)), ::testing::HasSubstr("l = Reshape"));
+  EXPECT_EQ(simplified("nought = Const int32[] 0\ne = ExpandDims(x, nought) T=float Tdim=int32\n"
+                       "y = Reshape(e, line) T=float Tshape=int32"),
+            "x:0 = Arg float32\nline = Const int32[1] 6\ny = Reshape(x:0, line)\n-> y\n");
+}
+
 TEST_F(PassTest, AVariableIsLoadedOnceAndAStoredValueIsKnown) {
   const char* text = R"(
     h = Placeholder dtype=resource

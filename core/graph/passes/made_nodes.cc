@@ -22,6 +22,19 @@ Node MadeNode(const std::string& name, const OpDef* op, const char* dtype_attr, 
   return made;
 }
 
+Node MadeConstant(const std::string& name, Tensor value, const OpRegistry& ops) {
+  static const auto* const none = new std::shared_ptr<const AttrMap>(std::make_shared<AttrMap>());
+  Node made;
+  made.kind = NodeKind::kConstant;
+  made.name = name;
+  made.op = ops.Find("Const");
+  made.attrs = *none;
+  made.output_dtypes = {value.dtype()};
+  made.output_shapes = {PartialShape(value.shape())};
+  made.constant = std::move(value);
+  return made;
+}
+
 Edge Append(Node node, std::vector<Node>& nodes) {
   nodes.push_back(std::move(node));
   return {static_cast<int32_t>(nodes.size()) - 1, 0};

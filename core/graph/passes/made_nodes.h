@@ -14,6 +14,8 @@ namespace formwork {
 Node MadeNode(const std::string& name, const OpDef* op, const char* dtype_attr, DType dtype,
               std::vector<Edge> inputs, const PartialShape& shape);
 
+Node MadeConstant(const std::string& name, Tensor value, const OpRegistry& ops);
+
 /// The node becomes the last one of `nodes`. Its output 0.
 Edge Append(Node node, std::vector<Node>& nodes);
 

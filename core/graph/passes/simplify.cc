@@ -6,9 +6,11 @@
 #include "core/base/status.h"
 #include "core/graph/passes/expand_update.h"
 #include "core/graph/passes/known_elements.h"
+#include "core/graph/passes/made_nodes.h"
 #include "core/graph/passes/node_key.h"
 #include "core/graph/passes/pipeline.h"
 #include "core/graph/passes/rewrite_math.h"
+#include "core/graph/passes/rewrite_shapes.h"
 #include "core/graph/passes/state_values.h"
 #include "core/ops/control_flow.h"
 #include "core/ops/shape_inference.h"
@@ -109,6 +111,11 @@ class Simplifier {
     if (!node.bodies.empty()) return VisitControlFlow(body, i);
     if (node.op->effect == Effect::kNone && !HasResource(node)) {
       if (Fold(node, moved[i]) || FoldElements(node, moved[i])) return absl::OkStatus();
+      ReadUnshaped(node, nodes_);
+      if (const std::optional<Edge> same = SameAsInput(node, nodes_)) {
+        moved[i] = {*same};
+        return absl::OkStatus();
+      }
       RewriteMath(node, is_sole_use, nodes_, context_.ops);
       auto [found, inserted] = known_.try_emplace(NodeKey(node), nodes_.size());
       if (!inserted) {
@@ -311,16 +318,7 @@ class Simplifier {
       auto [found, inserted] = known_.try_emplace(*key, nodes_.size());
       if (!inserted) return {static_cast<int32_t>(found->second), 0};
     }
-    Node node;
-    node.kind = NodeKind::kConstant;
-    node.name = name;
-    node.op = context_.ops.Find("Const");
-    node.attrs = no_attrs_;
-    node.output_dtypes = {value.dtype()};
-    node.output_shapes = {PartialShape(value.shape())};
-    node.constant = std::move(value);
-    nodes_.push_back(std::move(node));
-    return {static_cast<int32_t>(nodes_.size()) - 1, 0};
+    return Append(MadeConstant(name, std::move(value), context_.ops), nodes_);
   }
 
   bool HasResource(const Node& node) const {
@@ -387,7 +385,6 @@ class Simplifier {
   }
 
   const PassContext& context_;
-  const std::shared_ptr<const AttrMap> no_attrs_ = std::make_shared<AttrMap>();
   std::vector<Node> nodes_;
   HashMap<std::string, size_t> known_;
   HashMap<Edge, PartialShape> items_;                        // Of lists, where their rank is known.
