@@ -27,6 +27,8 @@ absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes
     FuseGates(graph, context);
   }
   FuseReluGradients(graph);
+  JoinElements(graph, context);
+  FORMWORK_RETURN_IF_ERROR(WorkStatus());
   Prune(graph);
   return WorkStatus();
 }

@@ -54,11 +54,11 @@ struct PassContext {
 /// Runs all passes in order: inline calls, divide into regions where that is asked for, simplify
 /// (shapes, variables as values, constant folding, common subexpressions, forwarding ops), prune,
 /// on a device make selects of branches and simplify what they become, fuse layer normalisations,
-/// attention, epilogues, gates and gradients of ReLUs. `arg_shapes`: what is known of the
-/// parameters; of a resource, the shape of its variable. A node whose shapes cannot work is left as
-/// it is: it fails the call that runs it, so that a branch never taken may be wrong, as in
-/// TensorFlow. Errors: kCancelled, kDeadlineExceeded of the thread's StopFlag; the graph is of no
-/// use then.
+/// attention, epilogues, gates and gradients of ReLUs, join elementwise nodes. `arg_shapes`: what
+/// is known of the parameters; of a resource, the shape of its variable. A node whose shapes cannot
+/// work is left as it is: it fails the call that runs it, so that a branch never taken may be
+/// wrong, as in TensorFlow. Errors: kCancelled, kDeadlineExceeded of the thread's StopFlag; the
+/// graph is of no use then.
 absl::Status RunPasses(Graph& graph, const std::vector<PartialShape>& arg_shapes,
                        const PassContext& context);
 
@@ -96,6 +96,12 @@ void FuseAttention(Graph& graph, const PassContext& context);
 /// Makes a MaxPoolGrad compute the ReluGrad that alone reads it, where both are of one ReLU's
 /// output (attr _relu), in bodies too. The nodes that they were are left for Prune.
 void FuseReluGradients(Graph& graph);
+/// Takes away what parts elementwise nodes that may be one step, where shapes are known, in bodies
+/// too: an AddN of few is AddV2s; what a Tile, BroadcastTo or Fill copies to an operand's shape is
+/// read as it is before, where the other operands give the result its shape, and else is copied
+/// behind the node. Results have the same bits. What nobody reads any more is left for Prune. A
+/// graph is of no use once the thread's work has been cut.
+void JoinElements(Graph& graph, const PassContext& context);
 
 /// Runs a pure node's kernel on constants. Errors: whatever its kernel says; kDeadlineExceeded or
 /// kResourceExhausted where it takes more time or memory than a fold may.
