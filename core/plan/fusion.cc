@@ -148,13 +148,18 @@ class Grouping {
     if (node.kind != NodeKind::kOp || !node.op->stores_variable) return false;
     const int32_t g = Find(group_of_[node.inputs[1].node]);
     if (g < 0 || groups_[g].nodes.empty() || groups_[g].scalars || reduces_[node.inputs[1].node] ||
-        !graph_.nodes[node.inputs[0].node].distinct ||
-        node.attrs->GetOr<bool>("validate_shape", false)) {
+        !graph_.nodes[node.inputs[0].node].distinct || MayRefuseShape(node)) {
       return false;
     }
     groups_[g].stores.push_back(i);
     waiting_[node.inputs[0]] = i;
     return true;
+  }
+  // Whether a store looks at what the variable has, and may find that to be of another shape.
+  bool MayRefuseShape(const Node& store) const {
+    const PartialShape& shape = graph_.shape(store.inputs[0]);
+    return store.attrs->GetOr<bool>("validate_shape", false) &&
+           (!shape.ToShape() || shape != graph_.shape(store.inputs[1]));
   }
   // Whether it may go ahead of the stores that wait: it takes next to no time, cannot fail, and is
   // on another variable if it is on one.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 
+#include "absl/strings/str_replace.h"
 #include "tests/streams/stream_world.h"
 #include "tests/support/kernel_runner.h"
 
@@ -95,6 +96,24 @@ TEST_P(ElementGroupsTest, AStepOfTrainingChangesItsVariablesInOneStep) {
   EXPECT_EQ(ValueOf("v"), (std::vector<float>{2.5, 2, 1}));
   // Kernels read an element before they write it; what computes may not.
   EXPECT_EQ(sim_.AddressOf("m") == where, GetParam());
+}
+
+// As Keras has it.
+TEST_P(ElementGroupsTest, AStoreThatLooksAtAShapeThatIsKnownJoinsToo) {
+  const std::string looking =
+      absl::StrReplaceAll(kStep, {{"n) dtype=float", "n) dtype=float validate_shape=true"}});
+  const Program& step = Make(looking, {}, {"a", "b"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(step)), Not(HasSubstr("AssignVariableOp(")));
+  Give(4);
+  ASSERT_OK(Run(step, VectorOf<float>({1, 2, 4})).status);
+  EXPECT_EQ(ValueOf("m"), (std::vector<float>{3, 4, 6}));
+  EXPECT_EQ(ValueOf("v"), (std::vector<float>{2.5, 2, 1}));
+  const Program& unknown = Make(R"(
+    h = Mul(x, rate) T=float
+    a = AssignVariableOp(m, h) dtype=float validate_shape=true
+  )",
+                                {}, {"a"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(unknown)), HasSubstr("AssignVariableOp("));
 }
 
 TEST_P(ElementGroupsTest, NothingIsStoredAfterAFailure) {
