@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "core/base/hash_map.h"
 #include "core/plan/fusion.h"
+#include "core/plan/repeat_casts.h"
 
 namespace formwork {
 namespace {
@@ -123,6 +124,7 @@ void GroupElements(Graph& graph, const KernelRegistry& host, const KernelRegistr
   while (!open.empty()) {
     Graph& next = *open.back();
     open.pop_back();
+    RepeatCasts(next, device);
     const std::vector<FusionUnit> units = PlanFusion(next, host, &device);
     if (units.empty() != next.nodes.empty()) return;  // Cut.
     Rewriter(next).Run(units);

@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kMostNodesInUnit = 128;
 // Of a device: what a kernel has in registers, and its arguments.
 constexpr size_t kMostNodesOnDevice = 64;
+// Values that a reduction reads so that another one is not written for it, and read.
+constexpr int kMostReadAgain = 2;
 
 // Whether it can end a call: then it stays behind the effects that come before it, and ahead of
 // those that come after it.
@@ -71,22 +73,13 @@ class Grouping {
   // Of a device: whether it is its work. Integers and truth values that come neither of floats nor
   // of variables may be what the host decides by.
   bool RunsOnDevice(const Node& node) const {
-    if (node.wants_host) return false;
     bool there = IsFloating(node.output_dtypes[0]);
-    absl::InlinedVector<DType, 3> dtypes;
     for (const Edge& edge : node.inputs) {
-      dtypes.push_back(graph_.dtype(edge));
       const Node& from = graph_.nodes[edge.node];
-      there = there || IsFloating(dtypes.back()) || elements_[edge.node] ||
+      there = there || IsFloating(graph_.dtype(edge)) || elements_[edge.node] ||
               (from.kind == NodeKind::kOp && from.op->loads_variable);
     }
-    if (!there || !device_->groups()->takes(node.op->name, dtypes, node.output_dtypes[0])) {
-      return false;
-    }
-    // Its operands may have as many elements and differ all the same.
-    return !absl::EndsWith(node.op->name, "Grad") ||
-           (graph_.shape(node.inputs[0]).known_rank() &&
-            graph_.shape(node.inputs[0]) == graph_.shape(node.inputs[1]));
+    return there && MayBeInGroup(graph_, node, *device_->groups());
   }
   // Of a node that computes scalars alone, which a device has no program of.
   std::optional<size_t> RegistersOf(const Node& node) const {
@@ -102,8 +95,8 @@ class Grouping {
 
   void Visit(int32_t i) {
     const Node& node = graph_.nodes[i];
-    elements_[i] =
-        FusableOp(graph_.nodes, node) != nullptr && (device_ == nullptr || RunsOnDevice(node));
+    elements_[i] = device_ == nullptr ? FusableOp(graph_.nodes, node) != nullptr
+                                      : node.output_dtypes.size() == 1 && RunsOnDevice(node);
     if (!MayPassStores(node)) EmitStores();
     if (StoreWaits(i)) return;
     if (const std::optional<size_t> registers = RegistersOf(node)) {
@@ -197,8 +190,9 @@ class Grouping {
     return true;
   }
 
-  // The same on a device, where a kernel that reduces writes nothing else: the group ends there,
-  // and nobody but the reduction may need anything of it.
+  // The same on a device, where a kernel that reduces writes nothing else: what nobody but the
+  // reduction needs ends there. It is the whole group, or what reads of the rest what is in memory
+  // anyhow, for others read it, too.
   bool EndsGroupOnDevice(int32_t i) {
     const Node& node = graph_.nodes[i];
     const auto reduces = device_->groups()->reduces;
@@ -212,19 +206,38 @@ class Grouping {
         !reduces(node.op->name, graph_.dtype(reduced))) {
       return false;
     }
-    HashMap<int32_t, int32_t> outside;  // How often others than the group's nodes read each.
-    for (const int32_t n : groups_[g].nodes) outside[n] = readers_[n];
-    for (const int32_t n : groups_[g].nodes) {
-      for (const Edge& edge : graph_.nodes[n].inputs) {
-        if (const auto own = outside.find(edge.node); own != outside.end()) --own->second;
+    std::vector<int32_t>& nodes = groups_[g].nodes;
+    std::sort(nodes.begin(), nodes.end());
+    // How often each is read by others than the nodes that only the reduction needs, and than any
+    // of the group.
+    HashMap<int32_t, int32_t> needed, outside;
+    for (const int32_t n : nodes) {
+      needed[n] = outside[n] = readers_[n] - (n == reduced.node ? 1 : 0);
+    }
+    std::vector<int32_t> alone, rest;
+    HashSet<int32_t> read_again;  // What the former read, of the rest too.
+    for (size_t k = nodes.size(); k-- > 0;) {
+      const bool is_alone = needed[nodes[k]] == 0;
+      (is_alone ? alone : rest).push_back(nodes[k]);
+      for (const Edge& edge : graph_.nodes[nodes[k]].inputs) {
+        const auto own = needed.find(edge.node);
+        if (own == needed.end()) continue;
+        --outside[edge.node];
+        if (!is_alone) continue;
+        --own->second;
+        read_again.insert(edge.node);
       }
     }
-    for (const auto& [n, readers] : outside) {
-      if (readers != (n == reduced.node ? 1 : 0)) return false;
+    int read = 0;
+    for (const int32_t n : rest) {
+      if (!read_again.contains(n)) continue;
+      if (outside[n] == 0 || ++read > kMostReadAgain) return false;
     }
-    groups_[g].nodes.push_back(i);
+    nodes = std::move(rest);
     Emit(g);
-    units_.back().reduces = true;
+    std::sort(alone.begin(), alone.end());
+    alone.push_back(i);
+    units_.push_back({.nodes = std::move(alone), .reduces = true});
     return true;
   }
 
@@ -311,6 +324,17 @@ class Grouping {
 };
 
 }  // namespace
+
+bool MayBeInGroup(const Graph& graph, const Node& node, const GroupKernels& groups) {
+  if (node.wants_host || FusableOp(graph.nodes, node) == nullptr) return false;
+  absl::InlinedVector<DType, 3> dtypes;
+  for (const Edge& edge : node.inputs) dtypes.push_back(graph.dtype(edge));
+  if (!groups.takes(node.op->name, dtypes, node.output_dtypes[0])) return false;
+  // Its operands may have as many elements and differ all the same.
+  return !absl::EndsWith(node.op->name, "Grad") ||
+         (graph.shape(node.inputs[0]).known_rank() &&
+          graph.shape(node.inputs[0]) == graph.shape(node.inputs[1]));
+}
 
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels,
                                    const KernelRegistry* device) {

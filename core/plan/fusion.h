@@ -12,6 +12,9 @@
 
 namespace formwork {
 
+/// Whether a device's groups may have the node, by its op, its dtypes and what is known of shapes.
+bool MayBeInGroup(const Graph& graph, const Node& node, const GroupKernels& groups);
+
 /// Nodes that are emitted together, in order: one node, or a group to be fused.
 struct FusionUnit {
   std::vector<int32_t> nodes;
@@ -32,8 +35,8 @@ struct FusionUnit {
 /// and nobody in it reads what that gives. A store of what a group makes waits with it, where the
 /// variable is known to be another than those of what comes between, so that the values that a step
 /// of training gives a parameter and its moments are one group. `kernels`: the CPU's. `device`: of
-/// a plan for that, which has groups. There a reduction along any constant axes ends the group that
-/// makes what it reduces, where nobody else needs anything of that.
+/// a plan for that, which has groups. There a reduction along any constant axes ends what it
+/// alone needs of the group that makes what it reduces, where that writes no other value for it.
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels,
                                    const KernelRegistry* device = nullptr);
 

@@ -308,19 +308,49 @@ TEST_P(ElementGroupsTest, AReductionsErrorNamesItsNode) {
 }
 
 TEST_P(ElementGroupsTest, WhatOthersNeedIsMadeBeforeItIsReduced) {
-  for (const std::string other : {"t", "u"}) {  // Of the value, or of one before.
-    const Program& program = Make(R"(
-      last = Const int32[1] -1
-      t = Mul(x, rate) T=float
-      u = AddV2(t, x) T=float
-      s = Sum(u, last) T=float Tidx=int32
-    )",
-                                  {absl::StrCat(other, ":0"), "s:0"});
-    EXPECT_THAT(PlanText(sim_.PlanOf(program)), AllOf(HasSubstr("fused("), HasSubstr("Sum(")));
-    const Outcome outcome = Run(program, VectorOf<float>({2, 4, 6}));
-    ASSERT_OK(outcome.status);
-    EXPECT_EQ(outcome.results[1].scalar<float>(), 18);
-  }
+  const Program& program = Make(R"(
+    last = Const int32[1] -1
+    t = Mul(x, rate) T=float
+    u = AddV2(t, x) T=float
+    s = Sum(u, last) T=float Tidx=int32
+  )",
+                                {"u:0", "s:0"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(program)), AllOf(HasSubstr("fused("), HasSubstr("Sum(")));
+  const Outcome outcome = Run(program, VectorOf<float>({2, 4, 6}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(outcome.results[1].scalar<float>(), 18);
+}
+
+// Of what is in memory for others anyhow the rest is made again.
+TEST_P(ElementGroupsTest, AReductionEndsWhatItAloneNeeds) {
+  const Program& program = Make(R"(
+    last = Const int32[1] -1
+    t = Mul(x, rate) T=float
+    w = Neg(t) T=float
+    u = AddV2(t, x) T=float
+    p = Mul(u, w) T=float
+    s = Sum(p, last) T=float Tidx=int32
+  )",
+                                {"t:0", "w:0", "s:0"});
+  EXPECT_EQ(PlanText(sim_.PlanOf(program)), R"(#2@device = float32[]
+0: %2@device = copy(%0!) drop %0
+1: %3@device %4@device = fused(%2 #2) 'w'
+2: %5@device = fused_reduce(%3 %2! %4) 's' drop %2
+3: return %3! %4! %5!
+)");
+  const Outcome outcome = Run(program, VectorOf<float>({2, 4, 6}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(outcome.results[2].scalar<float>(), -(3 * 1 + 6 * 2 + 9 * 3));
+  // Not where a value would be written for that: z, which nobody else needs.
+  const Program& written = Make(R"(
+    last = Const int32[1] -1
+    z = Exp(x) T=float
+    t = Mul(z, rate) T=float
+    u = AddV2(z, x) T=float
+    s = Sum(u, last) T=float Tidx=int32
+  )",
+                                {"t:0", "s:0"});
+  EXPECT_THAT(PlanText(sim_.PlanOf(written)), AllOf(HasSubstr("fused("), HasSubstr("Sum(")));
 }
 
 TEST_P(ElementGroupsTest, AxesOfTheCallLeaveAReductionAlone) {
@@ -352,6 +382,51 @@ TEST_P(ElementGroupsTest, WhatIsStoredIsNotReducedInItsGroup) {
   ASSERT_OK(outcome.status);
   EXPECT_EQ(outcome.results[0].scalar<float>(), 18);
   EXPECT_EQ(ValueOf("m"), (std::vector<float>{3, 6, 9}));
+}
+
+// What makes floats of halves is a part of each step that reads it.
+TEST_P(ElementGroupsTest, AWideningCastIsEachReadersOwn) {
+  const Program& program = Make(R"(
+    last = Const int32[1] -1
+    h = Cast(g) SrcT=float DstT=half
+    w = Cast(h) SrcT=half DstT=float
+    s = Mean(w, last) T=float Tidx=int32 keep_dims=true
+    d = SquaredDifference(w, s) T=float
+    e = Mean(d, last) T=float Tidx=int32 keep_dims=true
+    f = Mul(w, e) T=float
+  )",
+                                {"s:0", "f:0"});
+  EXPECT_EQ(PlanText(sim_.PlanOf(program)), R"(0: %2@host = EnsureShape(%0!) 'g' drop %0
+1: %3@device = copy(%2!) drop %2
+2: %4@device = Cast(%3!) 'h' drop %3
+3: %5@device = fused_reduce(%4) 's'
+4: %6@device = fused_reduce(%4 %5) 'e'
+5: %7@device = fused(%4! %6!) 'f' drop %4 %6
+6: return %5! %7!
+)");
+  const Outcome outcome = Run(program, VectorOf<float>({1, 2, 6}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(ValuesOf<float>(outcome.results[0]), (std::vector<float>{3}));
+  EXPECT_FLOAT_EQ(ValuesOf<float>(outcome.results[1])[2], 6 * 14.f / 3);
+}
+
+TEST_P(ElementGroupsTest, AWideningCastThatOthersReadStaysForThem) {
+  // A result is made of it, and what is of another shape reads it.
+  const Program& program = Make(R"(
+    last = Const int32[1] -1
+    one = Const float[2,1] 1 2
+    h = Cast(g) SrcT=float DstT=half
+    w = Cast(h) SrcT=half DstT=float
+    n = Neg(w) T=float
+    b = Mul(w, one) T=float
+    c = Sub(b, w) T=float
+  )",
+                                {"w:0", "n:0", "c:0"});
+  const Outcome outcome = Run(program, VectorOf<float>({1, 2, 4}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(ValuesOf<float>(outcome.results[0]), (std::vector<float>{1, 2, 4}));
+  EXPECT_EQ(ValuesOf<float>(outcome.results[1]), (std::vector<float>{-1, -2, -4}));
+  EXPECT_EQ(ValuesOf<float>(outcome.results[2]), (std::vector<float>{0, 0, 0, 1, 2, 4}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ElementGroupsTest, ::testing::Bool(),
