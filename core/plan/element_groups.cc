@@ -6,6 +6,7 @@
 
 #include "absl/types/span.h"
 #include "core/base/hash_map.h"
+#include "core/plan/delay_reshapes.h"
 #include "core/plan/fusion.h"
 #include "core/plan/repeat_casts.h"
 
@@ -124,6 +125,7 @@ void GroupElements(Graph& graph, const KernelRegistry& host, const KernelRegistr
   while (!open.empty()) {
     Graph& next = *open.back();
     open.pop_back();
+    DelayReshapes(next);
     RepeatCasts(next, device);
     const std::vector<FusionUnit> units = PlanFusion(next, host, &device);
     if (units.empty() != next.nodes.empty()) return;  // Cut.

@@ -384,6 +384,33 @@ TEST_P(ElementGroupsTest, WhatIsStoredIsNotReducedInItsGroup) {
   EXPECT_EQ(ValueOf("m"), (std::vector<float>{3, 6, 9}));
 }
 
+// Of which a result is made of another shape.
+TEST_P(ElementGroupsTest, AReshapeDoesNotEndAGroupBeforeItsFirstReader) {
+  const Program& program = Make(R"(
+    column = Const int32[2] 3 1
+    a = Neg(g) T=float
+    r = Reshape(a, column) T=float Tshape=int32
+    b = Mul(a, rate) T=float
+    w = Reshape(x, column) T=float Tshape=int32
+    e = Exp(b) T=float
+  )",
+                                {"r:0", "w:0", "e:0"});
+  // Where it may fail it stays ahead of what comes behind it.
+  EXPECT_EQ(PlanText(sim_.PlanOf(program)), R"(#1 = int32[2] 3 1
+#2@device = float32[]
+0: %2@host = EnsureShape(%0) 'g'
+1: %3@host = Reshape(%0! #1) 'w' drop %0
+2: %4@device = copy(%2!) drop %2
+3: %5@device %6@device = fused(%4! #2) 'e' drop %4
+4: %7@device = Reshape(%5! #1) 'r' drop %5
+5: return %7! %3! %6!
+)");
+  const Outcome outcome = Run(program, VectorOf<float>({0, 0, 0}));
+  ASSERT_OK(outcome.status);
+  EXPECT_EQ(outcome.results[0].shape(), Shape({3, 1}));
+  EXPECT_EQ(ValuesOf<float>(outcome.results[2]), (std::vector<float>{1, 1, 1}));
+}
+
 // What makes floats of halves is a part of each step that reads it.
 TEST_P(ElementGroupsTest, AWideningCastIsEachReadersOwn) {
   const Program& program = Make(R"(

@@ -10,13 +10,12 @@ const PartialShape& ShapeOf(Edge edge, const std::vector<Node>& nodes) {
   return nodes[edge.node].output_shapes[edge.index];
 }
 
-// Whether it gives its first input's elements in their order, under another shape.
+}  // namespace
+
 bool Reshapes(const Node& node) {
   constexpr absl::string_view kOps[] = {"Reshape", "ExpandDims", "Squeeze", "EnsureShape"};
   return node.kind == NodeKind::kOp && absl::c_linear_search(kOps, node.op->name);
 }
-
-}  // namespace
 
 std::optional<Edge> SameAsInput(const Node& node, const std::vector<Node>& nodes) {
   if (!Reshapes(node) && node.op->name != "Tile" && node.op->name != "BroadcastTo") {

@@ -7,6 +7,10 @@
 
 namespace formwork {
 
+/// Whether it gives its first input's elements in their order, under another shape, as Reshape
+/// does.
+bool Reshapes(const Node& node);
+
 /// The input that a Reshape, or an op like it, of a shape that is known gives on as it is; nothing
 /// where it does not. The node reads `nodes`.
 std::optional<Edge> SameAsInput(const Node& node, const std::vector<Node>& nodes);
