@@ -82,3 +82,42 @@ def test_a_call_in_line_for_a_thread_ends_at_its_deadline(client, functions):
   for holder in holders:
     holder.join()
   assert spin(np.int32(1))[0] == np.sin(np.float32(1))
+
+
+def queue_function(client, name, build):
+  """A function of x over a queue of two elements."""
+  import tensorflow as tf
+
+  @tf.function(input_signature=[tf.TensorSpec([], tf.float32, name="x")])
+  def f(x):
+    return build(tf.raw_ops.FIFOQueueV2(component_types=[tf.float32], shapes=[[]], capacity=2,
+                                        shared_name="handed over"), x)
+
+  concrete = f.get_concrete_function()
+  return client.register(
+      name, graph_def=concrete.graph.as_graph_def().SerializeToString(),
+      inputs=[formwork.TensorSpec(concrete.inputs[0].name, "float32", [])],
+      outputs=[concrete.outputs[0].name],
+      targets=[op.name for op in concrete.graph.control_outputs])
+
+
+def test_clients_hand_elements_over_by_a_queue(client):
+  """One thread runs the calls: who waits for an element, or for room, does not keep it."""
+  import tensorflow as tf
+
+  def put(queue, x):
+    tf.raw_ops.QueueEnqueueV2(handle=queue, components=[x])
+    return tf.identity(x)
+
+  take = queue_function(client, "take", lambda queue, x: x + tf.raw_ops.QueueDequeueV2(
+      handle=queue, component_types=[tf.float32])[0])
+  put = queue_function(client, "put", put)
+  assert_late(lambda timeout: take(np.float32(0), timeout=timeout))
+  taken = []
+  takers = [in_background(lambda: taken.extend(float(take(np.float32(0.5))[0]) for _ in range(20)))
+            for _ in range(8)]
+  putters = [in_background(lambda k=k: [put(np.float32(40 * k + i)) for i in range(40)])
+             for k in range(4)]
+  for thread in takers + putters:
+    thread.join()
+  assert sorted(taken) == [i + 0.5 for i in range(160)]

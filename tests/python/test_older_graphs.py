@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
+from tensorflow.python.ops import data_flow_ops
 
 import formwork
 
 v1 = tf.compat.v1
 GRAPHS = {}
+WITH_REFERENCES = {}
 
 
 @contextlib.contextmanager
@@ -29,6 +31,14 @@ def graph(*feeds):
   """Adds a graph that is run once for each of the feeds: lists of the placeholders' values."""
   def add(build):
     GRAPHS[build.__name__] = build, feeds
+    return build
+  return add
+
+
+def of_references(*feeds):
+  """The same of a graph whose handles are references, which functions cannot have."""
+  def add(build):
+    WITH_REFERENCES[build.__name__] = build, feeds
     return build
   return add
 
@@ -187,11 +197,46 @@ def a_recurrent_layer(x, lengths):
   return out.stack(), state
 
 
-@pytest.mark.parametrize("name", sorted(GRAPHS))
+# ------------------------------------------------------------------------- queues and barriers
+@of_references([[1., 2., 3.]])
+def barriers(x):
+  barrier = data_flow_ops.Barrier((tf.float32, tf.string), shapes=((), ()), name="barrier")
+  steps = []
+
+  def then(make):
+    with tf.control_dependencies([s if isinstance(s, tf.Operation) else s[0] for s in steps[-1:]]):
+      steps.append(make())
+
+  keys = tf.constant(["a", "b", "c"])
+  then(lambda: barrier.insert_many(0, keys, x))
+  then(lambda: [barrier.incomplete_size(), barrier.ready_size()])
+  then(lambda: barrier.insert_many(1, keys[1:], ["of b", "of c"]))
+  then(lambda: barrier.take_many(1))
+  then(lambda: barrier.insert_many(0, ["d", "b"], x[:2]))
+  then(lambda: barrier.insert_many(1, ["d", "a"], ["of d", "of a"]))
+  then(barrier.close)
+  then(lambda: barrier.take_many(2, allow_small_batch=True))
+  then(lambda: [barrier.ready_size(), barrier.incomplete_size()])
+  then(lambda: barrier.take_many(5, allow_small_batch=True))
+  return [s for s in steps if not isinstance(s, tf.Operation)]
+
+
+@of_references([[1., 2., 3.]])
+def queues_of_references(x):
+  queue = tf.raw_ops.FIFOQueue(component_types=[tf.float32], shapes=[[]])
+  put = tf.raw_ops.QueueEnqueueMany(handle=queue, components=[x])
+  with tf.control_dependencies([put]):
+    size = tf.raw_ops.QueueSize(handle=queue)
+  with tf.control_dependencies([size]):
+    taken = tf.raw_ops.QueueDequeueMany(handle=queue, n=2, component_types=[tf.float32])
+  return size, taken
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS) + sorted(WITH_REFERENCES))
 def test_graphs_agree(live, name):
-  build, feeds = GRAPHS[name]
+  build, feeds = GRAPHS.get(name) or WITH_REFERENCES[name]
   made, inputs, outputs = _built(build, feeds[0])
-  assert _ops(made.as_graph_def()) & {"Merge", "TensorArrayV3"}
+  assert _ops(made.as_graph_def()) & {"Merge", "TensorArrayV3", "Barrier", "FIFOQueue"}
   f = _registered(live, name, made.as_graph_def(), inputs, outputs)
   with v1.Session(graph=made) as session:
     for values in feeds:

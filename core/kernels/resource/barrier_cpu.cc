@@ -219,6 +219,7 @@ absl::StatusOr<KernelFn> MakeInsertMany(KernelInit& init) {
     FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> values, Values(ctx, opened.type, component));
     auto changed = std::make_shared<Barrier>(opened.barrier());
     const std::string* const keys = ctx.input(1).data<std::string>();
+    bool begins = false;
     for (size_t i = 0; i < values.size(); ++i) {
       auto found = changed->incomplete.find(keys[i]);
       if (found == changed->incomplete.end()) {
@@ -229,6 +230,7 @@ absl::StatusOr<KernelFn> MakeInsertMany(KernelInit& init) {
               ".  Pending enqueues cancelled: ", changed->cancelled, ".  Insertion index: ", i,
               ".  Number of incomplete keys: ", changed->incomplete.size(), "."));
         }
+        begins = true;
         Barrier::Element element{changed->next_index, keys[i],
                                  std::vector<Tensor>(opened.type.parts.size())};
         found = changed->incomplete.emplace(keys[i], std::move(element)).first;
@@ -243,7 +245,7 @@ absl::StatusOr<KernelFn> MakeInsertMany(KernelInit& init) {
       AddReady(*changed, std::move(found->second));
       changed->incomplete.erase(found);
     }
-    ++changed->next_index;
+    if (begins) ++changed->next_index;
     return Write(ctx, opened.handle, std::move(changed));
   });
 }
