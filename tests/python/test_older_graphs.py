@@ -204,7 +204,7 @@ def barriers(x):
   steps = []
 
   def then(make):
-    with tf.control_dependencies([s if isinstance(s, tf.Operation) else s[0] for s in steps[-1:]]):
+    with tf.control_dependencies(tf.nest.flatten(steps[-1:])):
       steps.append(make())
 
   keys = tf.constant(["a", "b", "c"])
