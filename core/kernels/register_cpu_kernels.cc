@@ -34,6 +34,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterAccumulatorCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);
+  RegisterSparseMatrixCpuKernels(registry);
   RegisterCompositeCpuKernels(registry);
   RegisterDataCpuKernels(registry);
   RegisterTensorMapCpuKernels(registry);

@@ -41,6 +41,7 @@ void RegisterBarrierCpuKernels(KernelRegistry& registry);
 void RegisterAccumulatorCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);
+void RegisterSparseMatrixCpuKernels(KernelRegistry& registry);
 void RegisterCompositeCpuKernels(KernelRegistry& registry);
 void RegisterDataCpuKernels(KernelRegistry& registry);
 void RegisterTensorMapCpuKernels(KernelRegistry& registry);

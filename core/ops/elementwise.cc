@@ -194,6 +194,12 @@ absl::Status ApproximateEqualShape(InferenceContext& c) {
   return GradientShape(c);
 }
 
+// A variant is a sparse matrix.
+absl::Status ConjShape(InferenceContext& c) {
+  if (c.input_dtype(0) == DType::kVariant) c.set_output_items(0, c.items(0));
+  return shapes::SameAsFirstInput(c);
+}
+
 constexpr OpTraits kUnary{.shape_fn = shapes::SameAsFirstInput};
 constexpr OpTraits kBroadcast{.shape_fn = shapes::Broadcast};
 constexpr OpTraits kCommutative{.shape_fn = shapes::Broadcast, .commutative = true};
@@ -370,7 +376,8 @@ void RegisterElementwiseOps(OpRegistry& registry) {
   registry.Add(
       "Imag(input: T) -> (output: Tout); T: complextype = complex64; Tout: {float, double} = float",
       kUnary);
-  registry.Add("Conj(input: T) -> (output: T); T: {complextype, variant} = complex64", kUnary);
+  registry.Add("Conj(input: T) -> (output: T); T: {complextype, variant} = complex64",
+               {.shape_fn = ConjShape});
   registry.Add(
       "Complex(real: T, imag: T) -> (out: Tout); T: {float, double} = float; Tout: complextype = "
       "complex64",

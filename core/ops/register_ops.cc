@@ -59,6 +59,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"accumulator", RegisterAccumulatorOps},
       {"ragged", RegisterRaggedOps},
       {"sparse", RegisterSparseOps},
+      {"sparse_matrix", RegisterSparseMatrixOps},
       {"composite", RegisterCompositeOps},
       {"data", RegisterDataOps},
       {"tensor_map", RegisterTensorMapOps},

@@ -75,6 +75,7 @@ void RegisterBarrierOps(OpRegistry& registry);
 void RegisterAccumulatorOps(OpRegistry& registry);
 void RegisterRaggedOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);
+void RegisterSparseMatrixOps(OpRegistry& registry);
 void RegisterCompositeOps(OpRegistry& registry);
 void RegisterDataOps(OpRegistry& registry);
 void RegisterTensorMapOps(OpRegistry& registry);

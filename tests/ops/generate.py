@@ -13,6 +13,7 @@ The calls are listed in tests/ops/cases/<family>.py:
 
   case("TensorListLength", tensor_list("float", [[1.], None]))          # None: not set
   case("OptionalHasValue", optional([1.], 2))                           # ... of two components
+  case("SparseMatrixNNZ", csr([2, 3], [[0, 1], [1, 2]], [5., 6.]))      # where entries are, values
   case("AssignAddVariableOp", variable([1., 2.]), [10., 20.])           # ... and what it is after
   case("LookupTableSizeV2", table(["a", "b"], [1, 2]))
 
@@ -39,7 +40,8 @@ SAMPLES = 48
 # Ops of graphs before version 9.
 OLD_OPS = {"BatchNormWithGlobalNormalization", "BatchNormWithGlobalNormalizationGrad"}
 # Inputs, and ops, whose shapes TensorFlow wants to know when it builds the op.
-NEEDS_SHAPE = {"block_shape", "ApproxTopK", "Dequantize", "ParallelConcat"}
+NEEDS_SHAPE = {"block_shape", "ApproxTopK", "Dequantize", "ParallelConcat", "SparseTensorToCSRSparseMatrix",
+               "DenseToCSRSparseMatrix", "CSRSparseMatrixComponents"}
 
 _lines = []
 _tf = None
@@ -175,6 +177,28 @@ class Optional:
 optional = Optional
 
 
+class Csr:
+  """A sparse matrix, or a batch of them."""
+  dtype, array = "variant", np.zeros([])
+
+  def __init__(self, shape, indices, values):
+    self.shape = list(shape)
+    self.indices = tensor("int64", np.asarray(indices, np.int64).reshape(-1, len(shape)))
+    self.values = _value(values)
+    self.text = "(csr [%s] (%s) (%s))" % (
+        ",".join(map(str, self.shape)), _inner(self.indices), _inner(self.values))
+
+  def node(self):
+    raw = _tensorflow().raw_ops
+    # TensorFlow wants to know the rank when it builds ops that take it, and may know no more.
+    shape = raw.PlaceholderWithDefault(input=np.int64(self.shape), shape=[len(self.shape)])
+    return raw.SparseTensorToCSRSparseMatrix(
+        indices=_constant(self.indices), values=_constant(self.values), dense_shape=shape)
+
+
+csr = Csr
+
+
 class Variable:
   """A variable; `shape` as declared where that is not the value's; values None: no value."""
   dtype, array = "resource", np.zeros([])
@@ -257,7 +281,7 @@ def _inner(value):
 
 
 def _value(x):
-  if isinstance(x, (Value, TensorList, Optional, Variable, Table)):
+  if isinstance(x, (Value, TensorList, Optional, Csr, Variable, Table)):
     return x
   array = np.asarray(x)
   if array.dtype == object or array.dtype.kind in "SU":
@@ -439,6 +463,9 @@ def _run(op, inputs, attrs):
       flat += values
       nodes = []
       for value in values:
+        if isinstance(value, Csr):
+          nodes.append(value.node())
+          continue
         if not isinstance(value, Value):
           # Through a placeholder, beyond which TensorFlow knows nothing when it builds the op.
           nodes.append(tf.raw_ops.PlaceholderWithDefault(input=value.node(), shape=[]))
@@ -453,7 +480,15 @@ def _run(op, inputs, attrs):
     for attr in op_def.attr:
       if attr.HasField("default_value") and attr.name not in inferred:
         arguments.setdefault(attr.name, _python(attr.type, attr.default_value))
-    result = op_def_library.apply_op(op, name="case", **arguments)
+    try:
+      result = op_def_library.apply_op(op, name="case", **arguments)
+    except ValueError as e:
+      # So shapes are refused that have to be known when the op is built.
+      words = ["%s=%s" % (name, str(x).lower()) for name, x in attrs.items()]
+      lines = _wrap(" ".join(["op", op] + words))
+      for value in flat:
+        lines += _text("in", value.dtype, value.array, value.text)
+      return lines, None, tf.errors.InvalidArgumentError(None, None, str(e))
   node = graph.get_operation_by_name("case")
   words = []
   for attr in op_def.attr:
@@ -496,6 +531,9 @@ def _variant_of(graph, session, feeds, handle, node, inputs):
   if node.type.startswith("Optional"):
     dtypes = node.get_attr("Toutput_types") if "Toutput_types" in attrs else []
     return _optional_of(graph, session, feeds, handle, dtypes)
+  if "SparseMatrix" in node.type:
+    return _csr_of(graph, session, feeds, handle,
+                   node.get_attr("type" if "type" in attrs else "T"))
   like = next(x for x in inputs if x.dtype == "variant")
   if isinstance(like, Optional):
     dtypes = [_tf.as_dtype(x.dtype) for x in like.components]
@@ -513,6 +551,14 @@ def _optional_of(graph, session, feeds, handle, dtypes):
                                       output_shapes=[None] * len(dtypes))
     return Optional(*[Value(_graph_name(dtype), np.asarray(x))
                       for dtype, x in zip(dtypes, session.run(components, feeds))])
+
+
+def _csr_of(graph, session, feeds, handle, dtype):
+  """What a sparse matrix that the graph makes holds."""
+  with graph.as_default(), _tf.device("/CPU:0"):
+    parts = _tensorflow().raw_ops.CSRSparseMatrixToSparseTensor(sparse_matrix=handle, type=dtype)
+    indices, values, shape = session.run(list(parts), feeds)
+  return Csr(shape, indices, Value(_graph_name(dtype), values))
 
 
 def _list_of(graph, session, feeds, handle, dtype):
@@ -556,6 +602,17 @@ def case(op, *inputs, tolerance=None, values=True, comment=None, **attrs):
       # As an object: NumPy's own strings end before their last zeros.
       array = np.array(array, object) if isinstance(array, bytes) else np.asarray(array)
       _lines.extend(_text("out", dtype, array, None if values else "any"))
+  _lines.append("")
+
+
+def documented(op, *inputs, outputs, **attrs):
+  """A call of an op that TensorFlow has no kernel of the CPU for, and what it is to make."""
+  lines, _, failure = _run(op, inputs, attrs)
+  if failure is None:
+    raise ValueError("%s: TensorFlow does not fail" % lines)
+  _lines.extend(lines)
+  for output in map(_value, outputs):
+    _lines.extend(_text("out", output.dtype, output.array, getattr(output, "text", None)))
   _lines.append("")
 
 

@@ -1,6 +1,7 @@
 """More programs for test_function.py: ragged and sparse tensors, extension types, strings."""
 import tensorflow as tf
 from tensorflow.python.ops import composite_tensor_ops
+from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops
 
 from programs import caught
 from programs import program
@@ -271,3 +272,38 @@ def second_gradient_of_max_pooling(function):
     return gradient, outer.gradient(gradient, x)
 
   return f(tf.reshape(tf.range(18.), [1, 3, 3, 2]))
+
+
+@program
+def sparse_matrices(function):
+  @function
+  def f(dense, other):
+    a = tf.raw_ops.DenseToCSRSparseMatrix(dense_input=dense, indices=tf.where(tf.math.real(dense) != 0))
+    b = tf.raw_ops.DenseToCSRSparseMatrix(dense_input=other, indices=tf.where(tf.math.real(other) != 0))
+    product = sparse_csr_matrix_ops.sparse_matrix_sparse_mat_mul(
+        a, b, tf.complex64, adjoint_b=True)
+    again = sparse_csr_matrix_ops.sparse_matrix_mat_mul(product, other)
+    turned = sparse_csr_matrix_ops.sparse_matrix_transpose(a, tf.complex64, conjugate=True)
+    return (again, sparse_csr_matrix_ops.csr_sparse_matrix_to_dense(turned, tf.complex64),
+            sparse_csr_matrix_ops.sparse_matrix_nnz(product),
+            sparse_csr_matrix_ops.csr_sparse_matrix_components(product, 0, tf.complex64),
+            sparse_csr_matrix_ops.csr_sparse_matrix_to_sparse_tensor(
+                tf.math.conj(product), tf.complex64))
+
+  a = tf.complex([[[1., 0., 2.], [0., 0., 3.]], [[0., 0., 0.], [4., 5., 0.]]], 0.5)
+  b = tf.complex([[[0., 1., 0.], [2., 0., 3.]], [[1., 0., 0.], [0., 0., 6.]]], 0.)
+  return f(a, b), f(a[1], b[0])
+
+
+@program
+def gradients_of_sparse_matrices(function):
+  @function
+  def f(values, b):
+    with tf.GradientTape() as tape:
+      tape.watch([values, b])
+      a = tf.raw_ops.SparseTensorToCSRSparseMatrix(
+          indices=[[0, 1], [1, 0], [1, 2]], values=values, dense_shape=[2, 3])
+      y = sparse_csr_matrix_ops.sparse_matrix_mat_mul(a, b)
+    return y, tape.gradient(y, [values, b])
+
+  return f(tf.constant([1., 2., 3.]), tf.ones([3, 2]))

@@ -37,7 +37,6 @@ REFUSED = {
     "Cast": (["=string"], "TensorFlow's kernel takes any, and then knows of no cast of strings"),
     "ComplexAbs": (["T=complex128 Tout=float", "T=complex64 Tout=double"],
                    "TensorFlow finds no kernel for these that fits the op's signature"),
-    "Conj": (["T=variant"], "no variant is a complex number"),
     "Eig": (["T=complex128 Tout=complex64", "T=complex64 Tout=complex128",
              "T=double Tout=complex64", "T=float Tout=complex128"],
             "TensorFlow's kernel writes elements of another size than the output's"),

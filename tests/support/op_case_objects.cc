@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/status.h"
 #include "core/device/host_allocator.h"
+#include "core/kernels/variant/csr_matrix.h"
 #include "core/kernels/variant/optional.h"
 #include "core/kernels/variant/variant_nesting.h"
 #include "core/ops/table.h"
@@ -25,7 +26,7 @@ absl::StatusOr<std::vector<std::string>> WordsOf(absl::string_view text, absl::s
   }
   std::vector<std::string> words = Tokens(inner);
   if (words.empty()) return InvalidArgument("nothing in parentheses");
-  for (absl::string_view known : {"list", "optional", "variable", "table"}) {
+  for (absl::string_view known : {"list", "optional", "csr", "variable", "table"}) {
     if (words[0] == known) *kind = known;
   }
   words.erase(words.begin());
@@ -167,6 +168,44 @@ absl::Status CompareOptional(const std::vector<std::string>& expected, const Var
   return absl::OkStatus();
 }
 
+struct CsrText {
+  Shape shape;
+  ValueText indices, values;
+};
+
+absl::StatusOr<CsrText> ParseCsr(const std::vector<std::string>& words) {
+  if (words.size() != 3) return InvalidArgument("not a shape, indices and values");
+  CsrText text;
+  FORMWORK_ASSIGN_OR_RETURN(const PartialShape shape, ParsePartialShape(words[0]));
+  FORMWORK_ASSIGN_OR_RETURN(text.shape, Shape::Make(shape.dims()));
+  FORMWORK_ASSIGN_OR_RETURN(text.indices, ParseItem(words[1]));
+  FORMWORK_ASSIGN_OR_RETURN(text.values, ParseItem(words[2]));
+  return text;
+}
+
+absl::StatusOr<Variant> MakeCsr(const std::vector<std::string>& words, Allocator& allocator) {
+  FORMWORK_ASSIGN_OR_RETURN(const CsrText text, ParseCsr(words));
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor indices, MakeValue(text.indices, allocator));
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor values, MakeValue(text.values, allocator));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<CsrMatrix> matrix,
+                            CsrFromEntries(allocator, indices, values, text.shape));
+  return Variant(std::move(matrix));
+}
+
+absl::Status CompareCsr(const std::vector<std::string>& expected, const Variant& got) {
+  FORMWORK_ASSIGN_OR_RETURN(const CsrText want, ParseCsr(expected));
+  const auto* matrix = dynamic_cast<const CsrMatrix*>(got.get());
+  if (matrix == nullptr) return FailedPrecondition("there is no sparse matrix");
+  if (matrix->shape != want.shape) {
+    return FailedPrecondition("expected a matrix of ", want.shape.ToString(), ", got one of ",
+                              matrix->shape.ToString());
+  }
+  FORMWORK_ASSIGN_OR_RETURN(const Tensor indices, IndicesOf(ProcessAllocator(), *matrix));
+  FORMWORK_RETURN_IF_ERROR(
+      Annotate(CompareValue(want.indices, indices, std::nullopt), "where entries are"));
+  return Annotate(CompareValue(want.values, matrix->values, std::nullopt), "values");
+}
+
 }  // namespace
 
 absl::StatusOr<Variant> MakeVariant(absl::string_view text, Allocator& allocator) {
@@ -174,7 +213,8 @@ absl::StatusOr<Variant> MakeVariant(absl::string_view text, Allocator& allocator
   FORMWORK_ASSIGN_OR_RETURN(std::vector<std::string> words, WordsOf(text, &kind));
   if (kind == "list") return MakeList(std::move(words), allocator);
   if (kind == "optional") return MakeOptional(words, allocator);
-  return InvalidArgument("not a list or an optional: ", text);
+  if (kind == "csr") return MakeCsr(words, allocator);
+  return InvalidArgument("not a list, an optional or a sparse matrix: ", text);
 }
 
 absl::Status CompareVariant(absl::string_view expected, const Variant& got) {
@@ -182,7 +222,8 @@ absl::Status CompareVariant(absl::string_view expected, const Variant& got) {
   FORMWORK_ASSIGN_OR_RETURN(std::vector<std::string> words, WordsOf(expected, &kind));
   if (kind == "list") return CompareList(std::move(words), got);
   if (kind == "optional") return CompareOptional(words, got);
-  return InvalidArgument("not a list or an optional: ", expected);
+  if (kind == "csr") return CompareCsr(words, got);
+  return InvalidArgument("not a list, an optional or a sparse matrix: ", expected);
 }
 
 absl::StatusOr<ResourceText> ParseResource(const ValueText& text) {

@@ -1,9 +1,11 @@
 #pragma once
 
-// The values of op cases that are no plain data: lists, optionals, and what is behind handles.
+// The values of op cases that are no plain data: lists, optionals, sparse matrices, and what is
+// behind handles.
 //
 //   (list float shape=[2,?] max=3 (float[2,1] 1 2) none)    items, of which one is not set
 //   (optional (float[2] 1 2) (int32 3))                     its components; none: no value
+//   (csr [2,3] (int64[2,2] 0 1 1 2) (float[2] 5 6))         shape, where entries are, their values
 //   (variable shape=[?] float[2] 1 2)                       shape: as declared, else the value's
 //   (variable float[2] none)                                without a value
 //   (table string[2] "a" "b" -> int64[2] 1 2)               keys and values

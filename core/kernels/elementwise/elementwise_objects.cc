@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/kernels/elementwise/elementwise_blocks.h"
 #include "core/kernels/elementwise/elementwise_operand.h"
+#include "core/kernels/variant/csr_matrix.h"
 #include "core/kernels/variant/optional.h"
 #include "core/ops/elementwise.h"
 
@@ -165,6 +167,15 @@ absl::Status AddVariantTensors(KernelContext& ctx) {
   return absl::OkStatus();
 }
 
+// Of a sparse matrix.
+absl::Status ConjugateVariant(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(const CsrPtr matrix, CsrMatrixOf(ctx.input(0), 0));
+  FORMWORK_ASSIGN_OR_RETURN(std::shared_ptr<CsrMatrix> conjugated,
+                            ConjugatedCsr(ctx.allocator(), *matrix));
+  ctx.SetOutput(0, Tensor::VariantScalar(std::move(conjugated)));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init) {
@@ -174,6 +185,7 @@ absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init) {
     return MakeStringCompare(name == "Equal", RefusesShapes(init.attrs()));
   }
   if (name == "AddN" && dtype == DType::kVariant) return KernelFn(AddVariantTensors);
+  if (name == "Conj" && dtype == DType::kVariant) return KernelFn(ConjugateVariant);
   if (name == "Add" && dtype == DType::kString) return KernelFn(JoinStrings);
   if (name == "SelectV2" || name == "Select") {
     if (dtype == DType::kString) return KernelFn(SelectObjects<std::string>);

@@ -7,7 +7,7 @@
 namespace formwork {
 
 /// Equal, NotEqual, Add and selects of strings; AddN of variants (lists, optionals); selects of
-/// variants. Errors: kUnimplemented for others.
+/// variants; Conj of variants (sparse matrices). Errors: kUnimplemented for others.
 absl::StatusOr<KernelFn> MakeObjectElementwise(KernelInit& init);
 
 }  // namespace formwork

@@ -18,5 +18,7 @@ void AddSparsePartsCpuKernels(KernelRegistry& registry);
 void AddCrossCpuKernels(KernelRegistry& registry);
 void AddEditDistanceCpuKernel(KernelRegistry& registry);
 void AddSetCpuKernels(KernelRegistry& registry);
+/// Part of the family sparse_matrix: sums, products and softmax.
+void AddCsrArithmeticCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork
