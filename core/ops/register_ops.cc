@@ -15,6 +15,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"nearest", RegisterNearestOps},
       {"fake_quant", RegisterFakeQuantOps},
       {"quantize", RegisterQuantizeOps},
+      {"quantized", RegisterQuantizedOps},
       {"conv", RegisterConvOps},
       {"lrn", RegisterLrnOps},
       {"conv3d", RegisterConv3dOps},

@@ -31,6 +31,7 @@ void RegisterCtcOps(OpRegistry& registry);
 void RegisterNearestOps(OpRegistry& registry);
 void RegisterFakeQuantOps(OpRegistry& registry);
 void RegisterQuantizeOps(OpRegistry& registry);
+void RegisterQuantizedOps(OpRegistry& registry);
 void RegisterConvOps(OpRegistry& registry);
 void RegisterLrnOps(OpRegistry& registry);
 void RegisterConv3dOps(OpRegistry& registry);

@@ -16,6 +16,9 @@ void RegisterNnCpuKernels(KernelRegistry& registry) {
   RegisterSoftmaxKernels(registry);
   RegisterLrnKernels(registry);
   RegisterQuantizeKernels(registry);
+  RegisterQuantizedKernels(registry);
+  RegisterQuantizedPoolKernels(registry);
+  RegisterUniformKernels(registry);
   RegisterTopKKernels(registry);
 }
 
