@@ -34,8 +34,26 @@ struct ParseExampleAttrs {
   static absl::StatusOr<ParseExampleAttrs> FromAttrs(const AttrMap& attrs);
 };
 
-/// The shapes of its inputs but for defaults, those of keys known; `serialized` is a vector, or a
-/// scalar.
+/// ParseSequenceExampleV2: what is wanted of the context, and of the lists of features.
+struct ParseSequenceAttrs {
+  /// A kind of features: sparse and ragged ones.
+  struct Parts {
+    std::vector<DType> sparse;
+    std::vector<DenseFeature> dense;  ///< None is variable.
+    std::vector<DType> ragged;
+    std::vector<DType> splits;
+  };
+  Parts context, lists;
+
+  static absl::StatusOr<ParseSequenceAttrs> FromAttrs(const AttrMap& attrs);
+};
+
+/// The shapes of the inputs of ParseSequenceExampleV2, in their order.
+absl::Status CheckParseSequence(const ParseSequenceAttrs& attrs,
+                                absl::Span<const Tensor* const> inputs);
+
+/// The shapes of the inputs of ParseExampleV2 but for defaults, those of keys known; `serialized`
+/// is a vector, or a scalar.
 absl::Status CheckParseExample(const ParseExampleAttrs& attrs, const Tensor& serialized,
                                const Tensor& names, int64_t sparse_keys, int64_t dense_keys,
                                int64_t ragged_keys);

@@ -484,7 +484,8 @@ def _run(op, inputs, attrs):
       result = op_def_library.apply_op(op, name="case", **arguments)
     except ValueError as e:
       # So shapes are refused that have to be known when the op is built.
-      words = ["%s=%s" % (name, str(x).lower()) for name, x in attrs.items()]
+      words = ["%s=%s" % (name, str(x).lower().replace("none", "?").replace(" ", ""))
+               for name, x in attrs.items()]
       lines = _wrap(" ".join(["op", op] + words))
       for value in flat:
         lines += _text("in", value.dtype, value.array, value.text)

@@ -339,6 +339,30 @@ def parsed_examples(function):
 
 
 @program
+def parsed_sequences(function):
+  def numbers(*values):
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+  def sequence(i):
+    context = tf.train.Features(feature={"id": numbers(i), "tags": numbers(*range(i))})
+    steps = tf.train.FeatureList(feature=[numbers(*range(j)) for j in range(i + 1)])
+    pairs = tf.train.FeatureList(feature=[numbers(j, i) for j in range(i)])
+    return tf.train.SequenceExample(context=context, feature_lists=tf.train.FeatureLists(
+        feature_list={"steps": steps, "pairs": pairs})).SerializeToString()
+
+  @function
+  def batch(serialized):
+    context, lists, lengths = tf.io.parse_sequence_example(
+        serialized, {"id": tf.io.FixedLenFeature([], tf.int64),
+                     "tags": tf.io.VarLenFeature(tf.int64)},
+        {"steps": tf.io.RaggedFeature(tf.int64), "pairs": tf.io.FixedLenSequenceFeature([2], tf.int64),
+         "none": tf.io.VarLenFeature(tf.string)})
+    return context["id"], context["tags"], lists["steps"], lists["pairs"], lists["none"], lengths
+
+  return batch(tf.constant([sequence(i) for i in range(4)]))
+
+
+@program
 def drawn_gammas_and_counts(function):
   @function
   def f(rates):

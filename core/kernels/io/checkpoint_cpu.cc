@@ -153,6 +153,7 @@ void RegisterIoCpuKernels(KernelRegistry& registry) {
   AddSerializedTensorCpuKernels(registry);
   AddMatchingFilesCpuKernels(registry);
   AddParseExampleCpuKernels(registry);
+  AddParseSequenceCpuKernel(registry);
   AddDecodeCsvCpuKernels(registry);
 }
 

@@ -9,6 +9,7 @@ void AddDecodeCsvCpuKernels(KernelRegistry& registry);
 void AddFileCpuKernels(KernelRegistry& registry);
 void AddMatchingFilesCpuKernels(KernelRegistry& registry);
 void AddParseExampleCpuKernels(KernelRegistry& registry);
+void AddParseSequenceCpuKernel(KernelRegistry& registry);
 void AddSerializedTensorCpuKernels(KernelRegistry& registry);
 
 }  // namespace formwork

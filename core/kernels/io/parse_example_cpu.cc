@@ -3,10 +3,8 @@
 // fails; TensorFlow takes an example without its end for an empty one where that is all of it.
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,106 +13,17 @@
 #include "core/base/hash_map.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/io/example_features.h"
 #include "core/kernels/io/io_cpu.h"
 #include "core/kernels/io/parse_example.h"
 #include "core/kernels/kernel.h"
 #include "core/kernels/shape_tensor.h"
-#include "core/kernels/wire_format.h"
 #include "core/ops/dims.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/parse.h"
 
 namespace formwork {
 namespace {
-
-// A list of an example, not decoded yet. kInvalid: it has none of that name, or one of no kind.
-struct Feature {
-  DType dtype = DType::kInvalid;
-  absl::string_view list;
-};
-
-// Of a Feature's fields the first list counts, as for TensorFlow.
-bool ReadFeature(absl::string_view message, Feature& feature) {
-  feature = {};
-  WireReader reader(message);
-  while (!reader.done()) {
-    WireField field;
-    if (!reader.Next(field)) return false;
-    if (field.number < 1 || field.number > 3 || field.type != kBytes) continue;
-    feature.dtype = field.number == 1   ? DType::kString
-                    : field.number == 2 ? DType::kFloat
-                                        : DType::kInt64;
-    feature.list = field.bytes;
-    return true;
-  }
-  return true;
-}
-
-// Calls each(name, feature message) for the entries of an example's map.
-template <typename Each>
-bool ForFeatures(absl::string_view example, const Each& each) {
-  WireReader fields(example);
-  while (!fields.done()) {
-    WireField features;
-    if (!fields.Next(features)) return false;
-    if (features.number != 1 || features.type != kBytes) continue;
-    WireReader entries(features.bytes);
-    while (!entries.done()) {
-      WireField entry;
-      if (!entries.Next(entry)) return false;
-      if (entry.number != 1 || entry.type != kBytes) continue;
-      WireReader pair(entry.bytes);
-      absl::string_view name;
-      absl::string_view value;
-      while (!pair.done()) {
-        WireField field;
-        if (!pair.Next(field)) return false;
-        if (field.type != kBytes) continue;
-        if (field.number == 1) name = field.bytes;
-        if (field.number == 2) value = field.bytes;
-      }
-      if (!each(name, value)) return false;
-    }
-  }
-  return true;
-}
-
-float FloatOf(absl::string_view bytes) {
-  float value;
-  std::memcpy(&value, bytes.data(), sizeof(value));
-  return value;
-}
-
-// Appends a list's values, packed or not. False where it is malformed.
-template <typename T>
-bool AppendValues(absl::string_view list, std::vector<T>& to) {
-  WireReader reader(list);
-  while (!reader.done()) {
-    WireField field;
-    if (!reader.Next(field)) return false;
-    if (field.number != 1) continue;
-    if constexpr (std::is_same_v<T, std::string>) {
-      if (field.type == kBytes) to.emplace_back(field.bytes);
-    } else if constexpr (std::is_same_v<T, float>) {
-      if (field.type == kFixed32) to.push_back(FloatOf(field.bytes));
-      if (field.type != kBytes) continue;
-      if (field.bytes.size() % sizeof(float) != 0) return false;
-      for (; !field.bytes.empty(); field.bytes.remove_prefix(sizeof(float))) {
-        to.push_back(FloatOf(field.bytes));
-      }
-    } else {
-      if (field.type == kVarint) to.push_back(static_cast<T>(field.varint));
-      if (field.type != kBytes) continue;
-      WireReader packed(field.bytes);
-      while (!packed.done()) {
-        uint64_t value;
-        if (!packed.Varint(value)) return false;
-        to.push_back(static_cast<T>(value));
-      }
-    }
-  }
-  return true;
-}
 
 // The examples of a call, and where each feature that is asked for lies in them.
 class Examples {
@@ -142,7 +51,7 @@ class Examples {
       const std::string& example = serialized_.data<std::string>()[i];
       Feature* const row = features_.data() + static_cast<size_t>(i) * width;
       int64_t entries = 0;
-      const bool ok = ForFeatures(example, [&](absl::string_view name, absl::string_view value) {
+      const bool ok = ForFeatures(1, example, [&](absl::string_view name, absl::string_view value) {
         if (WorkIsCutAt(entries++)) return false;
         const auto place = places_.find(name);
         // Of two of the same name the last one counts.
@@ -312,28 +221,6 @@ absl::Status OutputDense(KernelContext& ctx, const Examples& examples, size_t co
   }
   return absl::OkStatus();
 }
-
-// The three dtypes that a feature may have.
-#define FORMWORK_FEATURE_CASES(dtype, what, ...)                                     \
-  switch (dtype) {                                                                   \
-    case DType::kFloat: {                                                            \
-      using T = float;                                                               \
-      FORMWORK_RETURN_IF_ERROR(__VA_ARGS__);                                         \
-      break;                                                                         \
-    }                                                                                \
-    case DType::kInt64: {                                                            \
-      using T = int64_t;                                                             \
-      FORMWORK_RETURN_IF_ERROR(__VA_ARGS__);                                         \
-      break;                                                                         \
-    }                                                                                \
-    case DType::kString: {                                                           \
-      using T = std::string;                                                         \
-      FORMWORK_RETURN_IF_ERROR(__VA_ARGS__);                                         \
-      break;                                                                         \
-    }                                                                                \
-    default:                                                                         \
-      return Unimplemented(what, ": dtype ", DTypeName(dtype), " is not supported"); \
-  }
 
 absl::StatusOr<KernelFn> MakeParseExampleV2(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(ParseExampleAttrs attrs, ParseExampleAttrs::FromAttrs(init.attrs()));

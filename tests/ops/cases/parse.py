@@ -117,3 +117,83 @@ parse(error, [A, b"\x0a\x05"], sparse="c", text="Could not parse example input",
       code="INVALID_ARGUMENT", comment="TensorFlow takes it for one without features.")
 parse(error, [example(b=field(2, b"\x0a\x03\x00\x00\x00"))], sparse="b", text="Key: b, Index: 0.",
       code="INVALID_ARGUMENT", comment="TensorFlow takes three bytes for no float.")
+
+
+# --- ParseSequenceExampleV2
+def sequence(lists=(), **context):
+  """`lists`: {name: features}."""
+  steps = {k: b"".join(field(1, v) for v in features) for k, features in dict(lists).items()}
+  return example(**context) + (field(2, b"".join(
+      field(1, field(1, k.encode()) + field(2, v)) for k, v in steps.items())) if steps else b"")
+
+
+def parse_sequence(make, serialized, names=(), context=("", (), ""), lists=("", (), ""),
+                   missing=None, splits="int64", dtypes=DTYPES, **more):
+  """Of both: sparse keys, dense ones and their shapes (in the context with defaults), ragged ones."""
+  def strings(values):
+    values = list(values)
+    return tensor("string", values, [len(values)])
+  sparse, dense, ragged = context
+  list_sparse, list_dense, list_ragged = lists
+  missing = [False] * len(list_dense) if missing is None else missing
+  make("ParseSequenceExampleV2",
+       serialized if not isinstance(serialized, list) else strings(serialized), strings(names),
+       strings(sparse), strings(k for k, _, _ in dense), strings(ragged), strings(list_sparse),
+       strings(k for k, _ in list_dense), strings(list_ragged), tensor("bool", missing),
+       [tensor(dtypes[k], [] if d is None else d) for k, d, _ in dense],
+       Ncontext_sparse=len(sparse), context_sparse_types=[dtypes[k] for k in sparse],
+       context_ragged_value_types=[dtypes[k] for k in ragged],
+       context_ragged_split_types=[splits] * len(ragged),
+       context_dense_shapes=[s for _, _, s in dense], Nfeature_list_sparse=len(list_sparse),
+       Nfeature_list_dense=len(list_dense),
+       feature_list_dense_types=[dtypes[k] for k, _ in list_dense],
+       feature_list_sparse_types=[dtypes[k] for k in list_sparse],
+       feature_list_ragged_value_types=[dtypes[k] for k in list_ragged],
+       feature_list_ragged_split_types=[splits] * len(list_ragged),
+       feature_list_dense_shapes=[s for _, s in list_dense], **more)
+
+
+S1 = sequence({"a": [integers(1), integers(2, 3), integers()], "b": [floats(1., 2.), floats(3., 4.)],
+               "c": [texts(b"x"), texts(b"")]}, a=integers(1, 2), b=floats(1., 2.), c=texts(b"p"))
+S2 = sequence({"a": [integers(5)], "b": [floats(9., 8.)], "c": [texts(b"long")]}, a=integers(7))
+for batch in [[S1, S2], [S2, S1, S2], [EMPTY, S1], [S1], []]:
+  parse_sequence(case, batch, context=("ac", [("b", [5., 6.], [2])], ""))
+  parse_sequence(case, batch, context=("c", [], "a"), splits="int32")
+  parse_sequence(case, batch, lists=("ac", [("b", [2])], ""), missing=[True])
+  parse_sequence(case, batch, lists=("", [("b", [2, 1]), ("c", [])], "a"), missing=[True, True],
+                 splits="int32")
+parse_sequence(case, [S1, S2], lists=("", [("b", [2])], ""))
+parse_sequence(case, S1, context=("a", [("b", None, [2]), ("c", None, [1])], ""),
+               lists=("a", [("b", [2]), ("c", [])], ""))
+parse_sequence(case, EMPTY, context=("ac", [("b", [5., 6.], [2])], ""), lists=("a", [], ""))
+parse_sequence(case, [S1, S2], names=["p", "q"], context=("ac", [], ""), lists=("a", [], ""))
+# A feature of no kind; a name twice; lists that are not packed.
+parse_sequence(case, [sequence({"a": [integers(1), b""]})], lists=("", [], "a"))
+parse_sequence(case, [sequence({"a": [field(3, b"\x08\x01\x08\x02")]})], lists=("a", [], ""))
+
+parse_sequence(error, [S1], context=("a", [], ""), dtypes=WRONG,
+               text="Name: <unknown>, Context feature: a.  Data types don't match. Expected type: "
+               "float")
+parse_sequence(error, [S1], names=["p"], lists=("a", [], ""), dtypes=WRONG,
+               text="Feature list: a, Index: 0.  Data types don't match. Expected type: float")
+parse_sequence(error, [S1], lists=("", [("a", [1])], ""),
+               text="Name: <unknown>, Key: a, Index: 1.  Number of values != expected.  values "
+               "size: 2 but output shape: [1]")
+parse_sequence(error, [S1, EMPTY], lists=("", [("b", [2])], ""),
+               text="Feature list 'b' is required but could not be found.  Did you mean to include")
+parse_sequence(error, [S1], context=("", [("a", None, [3])], ""),
+               text="Unexpected number of elements in example <unknown>")
+parse_sequence(error, [S1, EMPTY], context=("", [("b", None, [2])], ""),
+               text="Feature: b (data type: float) is required but could not be found.")
+parse_sequence(error, [S1], context=("", [("b", [1.], [2])], ""),
+               text="default_value[0].shape() == [1] != context_dense_shapes[0] == [2]")
+parse_sequence(error, [S1], context=("", [("b", [1.], [None])], ""),
+               text="Shape [?] is not fully defined")
+parse_sequence(error, [S1], names=["p", "q"], context=("a", [], ""),
+               text="example_names must be empty or have the correct number of elements")
+parse_sequence(error, tensor("string", [[S1]]), context=("a", [], ""),
+               text="Expected serialized to be a scalar or vector, got shape: [1,1]")
+parse_sequence(error, [S1], lists=("", [("b", [2])], ""), missing=[True, False],
+               text="Expected len(feature_list_dense_missing_assumed_empty")
+parse_sequence(error, [b"\x07"], context=("a", [], ""),
+               text="Invalid protocol message input, example id: <unknown>")
