@@ -284,6 +284,8 @@ void RegisterParseOps(OpRegistry& registry) {
       "list({float, double, int32, int64, string}) >= 1; field_delim: string = \",\"; "
       "use_quote_delim: bool = true; na_value: string = \"\"; select_cols: list(int) = []",
       {.shape_fn = DecodeCsvShape});
+  registry.Add("DecodeJSONExample(json_examples: string) -> (binary_examples: string)",
+               {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
       "ParseExampleV2(serialized: string, names: string, sparse_keys: string, dense_keys: string, "
       "ragged_keys: string, dense_defaults: Tdense) -> (sparse_indices: num_sparse*int64, "

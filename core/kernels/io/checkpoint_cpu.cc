@@ -154,6 +154,7 @@ void RegisterIoCpuKernels(KernelRegistry& registry) {
   AddMatchingFilesCpuKernels(registry);
   AddParseExampleCpuKernels(registry);
   AddParseSequenceCpuKernel(registry);
+  AddDecodeJsonCpuKernel(registry);
   AddDecodeCsvCpuKernels(registry);
 }
 

@@ -6,6 +6,7 @@ namespace formwork {
 
 // Parts of the family io.
 void AddDecodeCsvCpuKernels(KernelRegistry& registry);
+void AddDecodeJsonCpuKernel(KernelRegistry& registry);
 void AddFileCpuKernels(KernelRegistry& registry);
 void AddMatchingFilesCpuKernels(KernelRegistry& registry);
 void AddParseExampleCpuKernels(KernelRegistry& registry);

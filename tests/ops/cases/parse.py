@@ -197,3 +197,35 @@ parse_sequence(error, [S1], lists=("", [("b", [2])], ""), missing=[True, False],
                text="Expected len(feature_list_dense_missing_assumed_empty")
 parse_sequence(error, [b"\x07"], context=("a", [], ""),
                text="Invalid protocol message input, example id: <unknown>")
+
+
+# --- DecodeJSONExample
+def features(text):
+  return '{"features": {"feature": {%s}}}' % text
+
+
+for text in ["{}", ' { } ', '{"features":null}', '{"features":{}}', "{'features':{}}", "{features:{},}",
+             features('"a":{}'), features('"a":{"int64List":{}}'), features('"a":{"bytes_list":null}'),
+             features('"a":null')]:
+  case("DecodeJSONExample", text)
+for values in ['"int64List": {"value": ["1", -2, 3, 1.0, 1e3, null]}', '"int64_list": {"value": 7}',
+               '"int64List": {"value": [9223372036854775807, -9223372036854775808,]}',
+               '"floatList": {"value": [1.5, "NaN", "-Infinity", 2, "-0.25", 1e-3, null]}',
+               '"bytesList": {"value": ["aGk=", "aGk", "-_8=", "+/8=", "", null]}']:
+  case("DecodeJSONExample", features('"a": {%s}' % values))
+case("DecodeJSONExample", [features(r'"z\u00e9\n\ud83d\ude00\"": {"int64List": {"value": [1]}}, "a": {}'),
+                           "{}"])
+for text in ["", "[]", "null", '{"x":1}', "{} x", "{", '{"features"', '{"features":{"x":{}}}',
+             features('"a":1'), features('"a":{"int64List":{"value":[1.5]}}'),
+             features('"a":{"int64List":{"value":[9223372036854775808]}}'),
+             features('"a":{"int64List":{"value":["x"]}}'),
+             features('"a":{"int64List":{"value":[1 2]}}'),
+             features('"a":{"int64List":{"value":[01]}}'),
+             features('"a":{"floatList":{"value":[1e400]}}'),
+             features('"a":{"floatList":{"value":[1e39]}}'),
+             features('"a":{"floatList":{"value":["one"]}}'),
+             features('"a":{"bytesList":{"value":["!!"]}}'),
+             features('"a":{"bytesList":{"value":[1]}}'),
+             features('"a":{"int64List":{},"floatList":{}}'), features('"a":{},"a":{}'),
+             features(r'"\ud83d":{}'), features(r'"\x":{}')]:
+  error("DecodeJSONExample", text, text="Error while parsing JSON: ")
