@@ -14,6 +14,7 @@
 #include "core/graph/input_name.h"
 #include "core/graph/lower_control_flow.h"
 #include "core/graph/lower_references.h"
+#include "core/graph/lower_staging.h"
 #include "core/graph/lower_tensor_arrays.h"
 
 namespace formwork {
@@ -316,7 +317,9 @@ struct LoweredBody {
   // `fed`: nodes whose output 0 has its value from elsewhere.
   LoweredBody(const google::protobuf::RepeatedPtrField<tf::NodeDef>& defs, HashSet<std::string> fed,
               ImportScope& scope)
-      : references(defs, std::move(fed), scope.ops), arrays(ListOf(references.defs())) {}
+      : staging(defs, fed),
+        references(staging.defs(), std::move(fed), scope.ops),
+        arrays(ListOf(references.defs())) {}
 
   static NodeList ListOf(const google::protobuf::RepeatedPtrField<tf::NodeDef>& defs) {
     NodeList nodes;
@@ -328,6 +331,7 @@ struct LoweredBody {
     return arrays.ValueOf(references.ValueOf(text));
   }
 
+  const LoweredStaging staging;
   const LoweredReferences references;
   const LoweredTensorArrays arrays;
 };

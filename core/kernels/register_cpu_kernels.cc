@@ -31,6 +31,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterMutexCpuKernels(registry);
   RegisterQueueCpuKernels(registry);
   RegisterBarrierCpuKernels(registry);
+  RegisterStagingCpuKernels(registry);
   RegisterAccumulatorCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);

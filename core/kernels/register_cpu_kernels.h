@@ -38,6 +38,7 @@ void RegisterTableCpuKernels(KernelRegistry& registry);
 void RegisterMutexCpuKernels(KernelRegistry& registry);
 void RegisterQueueCpuKernels(KernelRegistry& registry);
 void RegisterBarrierCpuKernels(KernelRegistry& registry);
+void RegisterStagingCpuKernels(KernelRegistry& registry);
 void RegisterAccumulatorCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);

@@ -57,6 +57,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"mutex", RegisterMutexOps},
       {"queue", RegisterQueueOps},
       {"barrier", RegisterBarrierOps},
+      {"staging", RegisterStagingOps},
       {"accumulator", RegisterAccumulatorOps},
       {"ragged", RegisterRaggedOps},
       {"sparse", RegisterSparseOps},

@@ -73,6 +73,7 @@ void RegisterTableOps(OpRegistry& registry);
 void RegisterMutexOps(OpRegistry& registry);
 void RegisterQueueOps(OpRegistry& registry);
 void RegisterBarrierOps(OpRegistry& registry);
+void RegisterStagingOps(OpRegistry& registry);
 void RegisterAccumulatorOps(OpRegistry& registry);
 void RegisterRaggedOps(OpRegistry& registry);
 void RegisterSparseOps(OpRegistry& registry);

@@ -1,6 +1,7 @@
 #include "tests/fuzz/op_calls.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "core/ops/default_attrs.h"
 #include "core/ops/mutex.h"
 #include "core/ops/queue.h"
+#include "core/ops/staging.h"
 #include "core/ops/table.h"
 
 namespace formwork {
@@ -262,6 +264,10 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
     if (type->parts.empty()) {
       type->parts.push_back({DTypeAttr(call.attrs, {"T"}, DType::kFloat), Shape()});
     }
+  } else if (family.name == "staging") {
+    const bool map = absl::StartsWith(call.op().name, "_Map");
+    type = ResourceType{map ? &kStagingMapKind : &kStagingAreaKind,
+                        {{DType::kVariant, PartialShape()}}};
   } else if (family.name == "queue") {
     const ResourceKind* const kinds[] = {&kFifoQueueKind, &kPaddingFifoQueueKind,
                                          &kPriorityQueueKind, &kRandomShuffleQueueKind};
@@ -309,6 +315,26 @@ void CallDrawer::Begin(const ResourceType& type, const Tensor& handle, const Cal
     attrs.Set("dtype", type.parts[0].dtype);
     Run("ResourceAccumulatorApplyGradient",
         {handle, Tensor::Scalar(int64_t{0}), values(type.parts[0].dtype, {2})}, attrs);
+    return;
+  }
+  if (type.kind == &kStagingAreaKind || type.kind == &kStagingMapKind) {
+    const std::vector<DType> dtypes = TypesOf(call.attrs, "dtypes");
+    Tensor indices = *Tensor::Allocate(ProcessAllocator(), DType::kInt32,
+                                       Shape({static_cast<int64_t>(dtypes.size())}));
+    std::iota(indices.mutable_data<int32_t>(),
+              indices.mutable_data<int32_t>() + indices.num_elements(), 0);
+    AttrMap attrs;
+    attrs.Set("dtypes", dtypes);
+    attrs.Set("fake_dtypes", dtypes);
+    for (int64_t key = 0; key < 4; ++key) {
+      std::vector<Tensor> tuple = {handle};
+      if (type.kind == &kStagingMapKind) {
+        tuple.push_back(Tensor::Scalar(key));
+        tuple.push_back(indices);
+      }
+      for (DType dtype : dtypes) tuple.push_back(values(dtype, {2}));
+      Run(type.kind == &kStagingMapKind ? "_MapStage" : "_Stage", std::move(tuple), attrs);
+    }
     return;
   }
   if (type.kind == &kBarrierKind) {

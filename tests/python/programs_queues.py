@@ -1,4 +1,4 @@
-"""More programs for test_function.py: queues."""
+"""More programs for test_function.py: queues and staging areas."""
 import tensorflow as tf
 
 from programs import caught
@@ -203,3 +203,77 @@ def batches_without_shapes(function):
     return _many(queue, n, tf.float32)
 
   return caught(take, 1), caught(take, -1)
+
+
+@program
+def staging_areas(function):
+  types = tf.float32, tf.string
+  area = dict(dtypes=types, shared_name="staged")
+
+  @function
+  def stage(x, text):
+    raw.Stage(values=[x, text], shared_name=area["shared_name"])
+    return raw.StageSize(**area)
+
+  @function
+  def unstage():
+    return raw.StagePeek(index=1, **area), raw.Unstage(**area), raw.StageSize(**area)
+
+  @function
+  def clear():
+    raw.StageClear(**area)
+    return raw.StageSize(**area)
+
+  sizes = [stage(tf.fill([i], float(i)), tf.constant("text %d" % i)) for i in range(4)]
+  return sizes, unstage(), unstage(), clear(), stage(tf.ones([2]), tf.constant("again"))
+
+
+def _staging_map(function, ordered):
+  types = tf.float32, tf.string
+  area = dict(dtypes=types, shared_name="staged by key, %s" % ordered)
+  op = lambda name: getattr(raw, ("OrderedMap" if ordered else "Map") + name)
+  key = lambda k: tf.constant(k, tf.int64)
+
+  @function
+  def stage(k, i, *values):
+    op("Stage")(key=k, indices=i, values=values, **area)
+    return op("Size")(**area), op("IncompleteSize")(**area)
+
+  @function
+  def peek(k):
+    return op("Peek")(key=k, indices=[0, 1], **area)
+
+  @function
+  def unstage(k):
+    texts = op("Unstage")(key=k, indices=[1], dtypes=types[1:], shared_name=area["shared_name"])
+    rest = op("Unstage")(key=k, indices=[0], dtypes=types[:1], shared_name=area["shared_name"])
+    return texts, rest, op("Size")(**area)
+
+  @function
+  def first():
+    return op("UnstageNoKey")(indices=[0, 1], **area)
+
+  one, two = tf.constant([0]), tf.constant([1])
+  results = [stage(key(7), one, tf.constant([1., 2.])), stage(key(7), two, tf.constant("seven")),
+             stage(key(3), tf.constant([0, 1]), tf.constant(3.), tf.constant("three")),
+             stage(key(9), two, tf.constant("nine")), caught(stage, key(9), two, tf.constant("9")),
+             caught(stage, key(9), tf.constant([2]), tf.constant("9")),
+             caught(stage, key(9), tf.constant([1, 0]), tf.constant("9"), tf.constant(9.)),
+             peek(key(3)), unstage(key(7)), first()]
+
+  @function
+  def clear():
+    op("Clear")(**area)
+    return op("Size")(**area), op("IncompleteSize")(**area)
+
+  return results, clear()
+
+
+@program
+def staging_maps(function):
+  return _staging_map(function, ordered=False)
+
+
+@program
+def ordered_staging_maps(function):
+  return _staging_map(function, ordered=True)

@@ -1,0 +1,15 @@
+#pragma once
+
+// Staging areas: what their ops, on any device, have in common. The ops have a handle in front
+// here, which the importer gives them (graph/lower_staging.h).
+
+#include "core/tensor/resource_type.h"
+
+namespace formwork {
+
+/// Tuples of tensors, by the order in which they come or by keys. They are of any dtypes, which the
+/// types of these kinds do not tell.
+inline constexpr ResourceKind kStagingAreaKind{"staging area"};
+inline constexpr ResourceKind kStagingMapKind{"staging map"};
+
+}  // namespace formwork
