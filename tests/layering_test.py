@@ -34,8 +34,8 @@ BELOW = {
     "core/kernels/ragged": ["core/kernels/gather", "core/kernels/variant"],
     "core/kernels/random": ["core/kernels/gather"],
     "core/kernels/reduction": ["core/kernels/elementwise"],
-    # Tables are read from files.
-    "core/kernels/resource": ["core/kernels/gather", "core/kernels/io"],
+    # Tables are read from files; of a queue that shuffles elements are drawn.
+    "core/kernels/resource": ["core/kernels/gather", "core/kernels/io", "core/kernels/random"],
     "core/kernels/sparse": ["core/kernels/string", "core/kernels/variant"],
     "core/kernels/string": ["core/kernels"],
     "core/kernels/training": ["core/kernels"],
