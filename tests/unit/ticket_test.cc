@@ -71,6 +71,34 @@ TEST_F(AccessTicketTest, ReadersRunSideBySide) {
   EXPECT_TRUE(first && second);
 }
 
+TEST_F(AccessTicketTest, AStateThatNobodyElseHasIsLeftToItsCaller) {
+  static constexpr ResourceKind kKind{"thing"};
+  bool existed;
+  const VariablePtr thing = *store_.Create(
+      "ns", "thing", {&kKind, {{DType::kVariant, PartialShape()}}}, std::nullopt, false, &existed);
+  bool granted;
+  {
+    auto first = Take({{thing, Access::kWrite}}, &granted);
+    ASSERT_OK(first->WriteState(HandleOf(thing), Tensor::VariantScalar(nullptr), 8));
+  }
+  const auto is_left = [&](AccessTicket& ticket) {
+    Tensor state = *ticket.ReadState(HandleOf(thing));
+    const bool left = ticket.LeaveValue(HandleOf(thing), state, 0);
+    if (left) ticket.PutBack(HandleOf(thing), std::move(state));
+    return left;
+  };
+  auto reader = Take({{thing, Access::kRead}}, &granted);
+  auto writer = Take({{thing, Access::kWrite}}, &granted);
+  EXPECT_FALSE(is_left(*writer));
+  reader->ReleaseAll();
+  EXPECT_TRUE(is_left(*writer));
+  writer->ReleaseAll();
+  auto atomic = NewTicket();
+  atomic->SetAtomic();
+  ASSERT_TRUE(atomic->Take({{thing, Access::kWrite}}, [] {}));
+  EXPECT_FALSE(is_left(*atomic));
+}
+
 TEST_F(AccessTicketTest, WritersWaitInOrder) {
   VariablePtr a = Make("a");
   bool first, second, third;

@@ -43,11 +43,12 @@ absl::StatusOr<OpenQueue> Open(KernelContext& ctx) {
   return OpenQueue{handle, *type, std::move(state)};
 }
 
-// `added`: so many elements; `bytes`: what the queue takes then.
-absl::Status Change(KernelContext& ctx, const OpenQueue& open, int64_t added, size_t bytes,
+// The last that is done with `open`. `added`: so many elements; `bytes`: what the queue takes then.
+absl::Status Change(KernelContext& ctx, OpenQueue& open, int64_t added, size_t bytes,
                     absl::FunctionRef<void(Queue&)> change) {
   return ChangeState<Queue>(
-      ctx, open.handle, open.state, bytes, [added](Queue& queue) { queue.Reserve(added); }, change);
+      ctx, open.handle, std::move(open.state), bytes,
+      [added](Queue& queue) { queue.Reserve(added); }, change);
 }
 
 absl::StatusOr<KernelFn> MakeBegin(KernelInit& init) {

@@ -12,9 +12,9 @@
 
 namespace formwork {
 
-/// `state`, a State that has been read of the resource, is changed by `change`, which needs no
-/// memory: `reserve` takes what it needs before. `bytes`: what it holds then. On an error nothing
-/// has changed. Errors: those of allocating, and of ResourceAccess::WriteState.
+/// `state`, a State that has been read of the resource and moved here, is changed by `change`,
+/// which needs no memory: `reserve` takes what it needs before. `bytes`: what it holds then. On an
+/// error nothing has changed. Errors: those of allocating, and of ResourceAccess::WriteState.
 template <typename State>
 absl::Status ChangeState(KernelContext& ctx, ResourceHandle handle, Tensor state, size_t bytes,
                          absl::FunctionRef<void(State&)> reserve,
@@ -23,8 +23,8 @@ absl::Status ChangeState(KernelContext& ctx, ResourceHandle handle, Tensor state
     return static_cast<State&>(*tensor.scalar<Variant>());
   };
   const UncutScope uncut;
-  const bool own = state.scalar<Variant>().use_count() == 1 &&
-                   ctx.resources().LeaveValue(handle, state, 0);
+  const bool own =
+      state.scalar<Variant>().use_count() == 1 && ctx.resources().LeaveValue(handle, state, 0);
   Tensor changed = state;
   absl::Status status = CatchOutOfMemory([&] {
     if (!own) changed = Tensor::VariantScalar(std::make_shared<State>(of(state)));
