@@ -13,8 +13,8 @@
 #include "core/graph/import_node.h"
 #include "core/graph/input_name.h"
 #include "core/graph/lower_control_flow.h"
+#include "core/graph/lower_named_state.h"
 #include "core/graph/lower_references.h"
-#include "core/graph/lower_staging.h"
 #include "core/graph/lower_tensor_arrays.h"
 
 namespace formwork {
@@ -317,8 +317,8 @@ struct LoweredBody {
   // `fed`: nodes whose output 0 has its value from elsewhere.
   LoweredBody(const google::protobuf::RepeatedPtrField<tf::NodeDef>& defs, HashSet<std::string> fed,
               ImportScope& scope)
-      : staging(defs, fed),
-        references(staging.defs(), std::move(fed), scope.ops),
+      : named(defs, fed),
+        references(named.defs(), std::move(fed), scope.ops),
         arrays(ListOf(references.defs())) {}
 
   static NodeList ListOf(const google::protobuf::RepeatedPtrField<tf::NodeDef>& defs) {
@@ -331,7 +331,7 @@ struct LoweredBody {
     return arrays.ValueOf(references.ValueOf(text));
   }
 
-  const LoweredStaging staging;
+  const LoweredNamedState named;
   const LoweredReferences references;
   const LoweredTensorArrays arrays;
 };

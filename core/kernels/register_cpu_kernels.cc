@@ -32,6 +32,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterQueueCpuKernels(registry);
   RegisterBarrierCpuKernels(registry);
   RegisterStagingCpuKernels(registry);
+  RegisterTensorsMapCpuKernels(registry);
   RegisterAccumulatorCpuKernels(registry);
   RegisterRaggedCpuKernels(registry);
   RegisterSparseCpuKernels(registry);

@@ -39,6 +39,7 @@ void RegisterMutexCpuKernels(KernelRegistry& registry);
 void RegisterQueueCpuKernels(KernelRegistry& registry);
 void RegisterBarrierCpuKernels(KernelRegistry& registry);
 void RegisterStagingCpuKernels(KernelRegistry& registry);
+void RegisterTensorsMapCpuKernels(KernelRegistry& registry);
 void RegisterAccumulatorCpuKernels(KernelRegistry& registry);
 void RegisterRaggedCpuKernels(KernelRegistry& registry);
 void RegisterSparseCpuKernels(KernelRegistry& registry);

@@ -21,6 +21,13 @@ void RegisterStagingOps(OpRegistry& registry) {
   registry.Add(
       "_StagingMap() -> (handle: resource); container: string = \"\"; shared_name: string = \"\"",
       {.shape_fn = shapes::Scalar, .handle_of = TypeOfStaging<kStagingMapKind>});
+  registry.Add(
+      "_TensorsMap() -> (handle: resource); container: string = \"\"; shared_name: string = \"\"",
+      {.shape_fn = shapes::Scalar, .handle_of = TypeOfStaging<kTensorsMapKind>});
+  registry.Add("_AddToTensorsMap(handle: resource, rows: variant) -> (numbers: int64)",
+               {.effect = Effect::kWrite});
+  registry.Add("_TakeFromTensorsMap(handle: resource, numbers: int64) -> (rows: variant)",
+               {.effect = Effect::kWrite});
   const auto add = [&registry](absl::string_view spec, OpTraits traits) {
     registry.Add(absl::StrCat(spec, "; capacity: int >= 0 = 0; memory_limit: int >= 0 = 0"),
                  traits);

@@ -265,9 +265,10 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
       type->parts.push_back({DTypeAttr(call.attrs, {"T"}, DType::kFloat), Shape()});
     }
   } else if (family.name == "staging") {
-    const bool map = absl::StartsWith(call.op().name, "_Map");
-    type = ResourceType{map ? &kStagingMapKind : &kStagingAreaKind,
-                        {{DType::kVariant, PartialShape()}}};
+    const ResourceKind& kind = absl::StrContains(call.op().name, "Tensors") ? kTensorsMapKind
+                               : absl::StartsWith(call.op().name, "_Map")   ? kStagingMapKind
+                                                                            : kStagingAreaKind;
+    type = ResourceType{&kind, {{DType::kVariant, PartialShape()}}};
   } else if (family.name == "queue") {
     const ResourceKind* const kinds[] = {&kFifoQueueKind, &kPaddingFifoQueueKind,
                                          &kPriorityQueueKind, &kRandomShuffleQueueKind};
@@ -315,6 +316,12 @@ void CallDrawer::Begin(const ResourceType& type, const Tensor& handle, const Cal
     attrs.Set("dtype", type.parts[0].dtype);
     Run("ResourceAccumulatorApplyGradient",
         {handle, Tensor::Scalar(int64_t{0}), values(type.parts[0].dtype, {2})}, attrs);
+    return;
+  }
+  if (type.kind == &kTensorsMapKind) {
+    absl::StatusOr<Tensor> rows =
+        Tensor::Allocate(ProcessAllocator(), DType::kVariant, Shape({4, 3}));
+    if (rows.ok()) Run("_AddToTensorsMap", {handle, *std::move(rows)});
     return;
   }
   if (type.kind == &kStagingAreaKind || type.kind == &kStagingMapKind) {
@@ -385,7 +392,7 @@ void CallDrawer::Run(absl::string_view op, std::vector<Tensor> inputs, AttrMap a
       call.inputs.push_back(input.dtype());
       call.values.push_back(std::move(input));
     }
-    std::vector<Tensor> outputs;
+    std::vector<Tensor> outputs(known->op->outputs.size());
     ++known->drawn;
     known->done += RunKernel(call, surroundings_, /*owned=*/false, outputs).ok();
   }

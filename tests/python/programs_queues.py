@@ -1,4 +1,4 @@
-"""More programs for test_function.py: queues and staging areas."""
+"""More programs for test_function.py: queues, staging areas and maps of sparse tensors."""
 import tensorflow as tf
 
 from programs import caught
@@ -277,3 +277,29 @@ def staging_maps(function):
 @program
 def ordered_staging_maps(function):
   return _staging_map(function, ordered=True)
+
+
+@program
+def maps_of_sparse_tensors(function):
+  name = dict(shared_name="sparse tensors")
+
+  @function
+  def put(x):
+    x = tf.sparse.from_dense(x)
+    return raw.AddSparseToTensorsMap(sparse_indices=x.indices, sparse_values=x.values,
+                                     sparse_shape=x.dense_shape, **name)
+
+  @function
+  def put_many(x):
+    x = tf.sparse.from_dense(x)
+    return raw.AddManySparseToTensorsMap(sparse_indices=x.indices, sparse_values=x.values,
+                                         sparse_shape=x.dense_shape, **name)
+
+  @function
+  def take(handles):
+    return raw.TakeManySparseFromTensorsMap(sparse_handles=handles, dtype=tf.float32, **name)
+
+  many = put_many(tf.constant([[1., 0., 2.], [0., 0., 0.], [0., 3., 0.]]))
+  one = put(tf.constant([0., 0., 0., 4.]))
+  return (take(tf.stack([many[2], one, many[0]])), take(many[1:2]), caught(take, many[:1]),
+          caught(take, tf.constant([one.numpy() + 100])))
