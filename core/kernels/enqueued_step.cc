@@ -14,6 +14,7 @@
 #include "core/base/status.h"
 #include "core/kernels/enqueued_stores.h"
 #include "core/kernels/enqueued_work.h"
+#include "core/kernels/state_wait.h"
 #include "core/ops/graph_dtype.h"
 #include "core/ops/shape_inference.h"
 
@@ -42,6 +43,10 @@ class Issue {
         return InvalidArgument("resource must be a single handle: shape=",
                                input.shape().ToString());
       }
+    }
+    // Before it looks at a resource. One that waits for its client does so in its kernel.
+    if (node_.op->waits && node_.op->effect == Effect::kWrite) {
+      FORMWORK_RETURN_IF_ERROR(ComeBack(ctx_));
     }
     if (node_.op->loads_variable) return Load();
     if (node_.op->stores_variable) return Store();

@@ -14,7 +14,7 @@
 #include "core/kernels/resource/handle.h"
 #include "core/kernels/resource/queue_state.h"
 #include "core/kernels/resource/state_change.h"
-#include "core/kernels/resource/state_wait.h"
+#include "core/kernels/state_wait.h"
 #include "core/kernels/strided_copy.h"
 
 namespace formwork {

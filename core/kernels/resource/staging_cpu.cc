@@ -12,7 +12,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
-#include "core/kernels/resource/state_wait.h"
+#include "core/kernels/state_wait.h"
 #include "core/ops/staging.h"
 
 namespace formwork {
