@@ -67,6 +67,37 @@ def test_calls_of_several_threads_take_their_turns(client):
   assert sorted(answers) == [(float(k), float(k + 1)) for k in range(1, 65)]
 
 
+def test_calls_hand_values_on_by_a_queue(client):
+  """While it waits a call has no place at the variable that it has changed, and others change it."""
+  v = tf.Variable([1., 1.])
+
+  def queue():
+    return tf.raw_ops.FIFOQueueV2(component_types=[tf.float32], shapes=[[2]], capacity=1,
+                                  shared_name="handed on")
+
+  @client.function
+  def put(x):
+    v.assign_add(x)
+    tf.raw_ops.QueueEnqueueV2(handle=queue(), components=[v * 1.])
+    return v + 0.
+
+  @client.function
+  def take():
+    v.assign_add([1., 0.])
+    taken, = tf.raw_ops.QueueDequeueV2(handle=queue(), component_types=[tf.float32])
+    v.assign_add(0. * taken + [0., 1.])
+    return taken + 0.
+
+  put(tf.zeros([2]))
+  take()
+  with concurrent.futures.ThreadPoolExecutor(24) as pool:
+    taken = [pool.submit(take) for _ in range(12)]
+    for call in [pool.submit(put, tf.constant([10., 10.])) for _ in range(12)]:
+      call.result()
+  assert all(t.result().numpy()[0] >= 11. for t in taken)
+  np.testing.assert_array_equal((put(tf.zeros([2]))).numpy(), [134., 134.])
+
+
 def test_an_error_of_the_device_names_its_node_and_leaves_what_came_before(client):
   v = tf.Variable([0.])
 
