@@ -36,7 +36,9 @@ def references_are_assigned_and_read(function):
     seen = _after([added], v)
     with tf.control_dependencies([seen]):
       less = raw.AssignSub(ref=v, value=before)
-    return before, seen, _after([less], v), raw.IsVariableInitialized(ref=v)
+    with tf.control_dependencies([less]):
+      initialized = raw.IsVariableInitialized(ref=v)
+    return before, seen, _after([less], v), initialized
 
   @function
   def again():
