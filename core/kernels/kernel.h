@@ -182,8 +182,8 @@ class KernelRegistry {
 
   /// A second kernel of an op, or one of an op that is not declared or that plans do themselves (it
   /// runs functions), ends the process with a message that names the op. That of an op that names a
-  /// resource begins the resource: it runs behind the handle, its first input, and has no output. It
-  /// counts as an effect where the resource had no value before.
+  /// resource begins the resource: it runs behind the handle, its first input, and has no output.
+  /// It counts as an effect where the resource had no value before.
   void Add(absl::string_view op, KernelFactory factory);
   /// Null where this device has no kernel for the op.
   KernelFactory Find(absl::string_view op) const;

@@ -14,8 +14,8 @@
 #include "core/kernels/arithmetic.h"
 #include "core/kernels/register_cpu_kernels.h"
 #include "core/kernels/resource/handle.h"
-#include "core/kernels/state_wait.h"
 #include "core/kernels/resource/stored_form.h"
+#include "core/kernels/state_wait.h"
 #include "core/ops/accumulator.h"
 
 namespace formwork {
