@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// What `of` says of a component, in front of its own dimensions.
+// A batch of so many of a component.
 PartialShape Batched(const PartialShape& component, int64_t size) {
   std::vector<int64_t> dims = {size};
   dims.insert(dims.end(), component.dims().begin(), component.dims().end());

@@ -263,6 +263,7 @@ class AccessTicket final : public ResourceAccess {
   absl::StatusOr<Entry*> GetVariable(ResourceHandle handle);
   static absl::Status CheckWritten(const Entry& entry);
   static absl::Status Uninitialized(const Resource& variable);
+  static absl::Status Destroyed(const Resource& resource);
   static const Tensor& ValueOf(const Entry& entry) {
     return entry.write ? entry.resource->value_ : entry.pinned;
   }

@@ -89,15 +89,17 @@ absl::Status AccessTicket::Uninitialized(const Resource& variable) {
                     Reason::kVariableUninitialized, {{"variableName", variable.name}});
 }
 
+absl::Status AccessTicket::Destroyed(const Resource& resource) {
+  return WithReason(NotFound(Described(resource), " has been destroyed"), Reason::kVariableDeleted,
+                    {{"variableName", resource.name}});
+}
+
 absl::StatusOr<AccessTicket::Entry*> AccessTicket::Get(ResourceHandle handle) {
   Entry* entry = Find(handle);
   if (entry == nullptr) {
     return InvalidArgument("the handle is none of the call's resources: id=", handle.id);
   }
-  if (entry->destroyed) {
-    return WithReason(NotFound(Described(*entry->resource), " has been destroyed"),
-                      Reason::kVariableDeleted, {{"variableName", entry->resource->name}});
-  }
+  if (entry->destroyed) return Destroyed(*entry->resource);
   if (entry->released) {
     return Internal(Described(*entry->resource), " was released before its last access");
   }

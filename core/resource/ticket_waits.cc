@@ -49,7 +49,7 @@ absl::Status AccessTicket::AwaitState(ResourceHandle handle,
   auto changed = std::make_shared<Opened>(absl::StrCat("others to change ", name));
   {
     absl::MutexLock lock(&store_.line_mutex_);
-    if (wait->resource->destroyed()) return NotFound(name, " has been destroyed");
+    if (wait->resource->destroyed()) return Destroyed(*wait->resource);
     std::deque<AccessTicket*>& waits = wait->resource->state_waits_;
     if (std::exchange(has_come_back_, false)) {
       waits.push_front(this);

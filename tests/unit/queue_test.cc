@@ -254,6 +254,19 @@ TEST_F(QueueTest, AnAtomicCallDoesNotWaitAfterAChange) {
   EXPECT_EQ(ValueOf("v"), 1);
 }
 
+TEST_F(QueueTest, ARelaxedCallRunsAsAnyOther) {
+  const uint64_t add = MadeAdd(), take = MadeTake();
+  CallSpec spec;
+  spec.name_space = "ns";
+  spec.function.id = take;
+  spec.inputs.resize(1);
+  spec.inputs[0].tensor = Tensor::Scalar(0.0f);
+  spec.relaxed = true;
+  auto waits = Begin(std::move(spec));
+  ASSERT_OK(RunOf(add, 7).status);
+  EXPECT_EQ(Taken(waits->Wait()), 7);
+}
+
 // Each element is taken once, whoever is stopped meanwhile, and nobody is forgotten.
 TEST_F(QueueTest, ManyTakeWhatManyAdd) {
   constexpr int kThreads = 4, kEach = 200;

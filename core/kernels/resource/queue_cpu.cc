@@ -65,6 +65,28 @@ absl::StatusOr<KernelFn> MakeBegin(KernelInit& init) {
   });
 }
 
+// A step that may wait: run(ctx, queue, whether it has waited).
+template <typename Run>
+KernelFn StepThatWaits(Run run) {
+  return KernelFn([run = std::move(run)](KernelContext& ctx) -> absl::Status {
+    const bool has_waited = ctx.call().awaited() != nullptr;
+    FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(OpenQueue open, Open(ctx));
+    return run(ctx, open, has_waited);
+  });
+}
+// The same of one that takes elements, of the dtypes of its outputs.
+template <typename Run>
+KernelFn StepThatTakes(const KernelInit& init, Run run) {
+  const absl::Span<const DType> dtypes = init.output_dtypes();
+  return StepThatWaits(
+      [run = std::move(run), dtypes = std::vector<DType>(dtypes.begin(), dtypes.end())](
+          KernelContext& ctx, OpenQueue& open, bool) -> absl::Status {
+        FORMWORK_RETURN_IF_ERROR(CheckComponents(open.type, dtypes));
+        return run(ctx, open);
+      });
+}
+
 // --- Adding --------------------------------------------------------------------------------------
 
 // Adds elements, once there is room for all of them.
@@ -100,10 +122,7 @@ std::vector<const Tensor*> ComponentsOf(KernelContext& ctx) {
 }
 
 absl::StatusOr<KernelFn> MakeEnqueue(KernelInit&) {
-  return KernelFn([](KernelContext& ctx) -> absl::Status {
-    const bool has_waited = ctx.call().awaited() != nullptr;
-    FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(OpenQueue open, Open(ctx));
+  return StepThatWaits([](KernelContext& ctx, OpenQueue& open, bool has_waited) -> absl::Status {
     const std::vector<const Tensor*> components = ComponentsOf(ctx);
     FORMWORK_RETURN_IF_ERROR(CheckElement(open.type, components));
     Queue::Element element;
@@ -115,10 +134,7 @@ absl::StatusOr<KernelFn> MakeEnqueue(KernelInit&) {
 }
 
 absl::StatusOr<KernelFn> MakeEnqueueMany(KernelInit&) {
-  return KernelFn([](KernelContext& ctx) -> absl::Status {
-    const bool has_waited = ctx.call().awaited() != nullptr;
-    FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(OpenQueue open, Open(ctx));
+  return StepThatWaits([](KernelContext& ctx, OpenQueue& open, bool has_waited) -> absl::Status {
     const std::vector<const Tensor*> batch = ComponentsOf(ctx);
     FORMWORK_ASSIGN_OR_RETURN(const int64_t count, CheckElements(open.type, batch));
     std::vector<Queue::Element> elements(static_cast<size_t>(count));
@@ -172,19 +188,17 @@ absl::StatusOr<Tensor> Batch(KernelContext& ctx, const ResourceType& type,
   return batch;
 }
 
-absl::Status Take(KernelContext& ctx, OpenQueue& open, int64_t count) {
+// Takes off those that are `next`.
+absl::Status Take(KernelContext& ctx, OpenQueue& open,
+                  const std::vector<const Queue::Element*>& next) {
   size_t bytes = open.queue().bytes();
-  for (const Queue::Element* element : open.queue().Next(count)) bytes -= Queue::BytesOf(*element);
+  for (const Queue::Element* element : next) bytes -= Queue::BytesOf(*element);
+  const auto count = static_cast<int64_t>(next.size());
   return Change(ctx, open, 0, bytes, [count](Queue& queue) { queue.Remove(count); });
 }
 
 absl::StatusOr<KernelFn> MakeDequeue(KernelInit& init) {
-  const absl::Span<const DType> dtypes = init.output_dtypes();
-  return KernelFn([dtypes = std::vector<DType>(dtypes.begin(), dtypes.end())](
-                      KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(OpenQueue open, Open(ctx));
-    FORMWORK_RETURN_IF_ERROR(CheckComponents(open.type, dtypes));
+  return StepThatTakes(init, [](KernelContext& ctx, OpenQueue& open) -> absl::Status {
     const Queue& queue = open.queue();
     if (queue.available() < 1) {
       if (queue.is_closed()) return TooFewElements(open.type, queue.settings(), 1, queue.size());
@@ -192,8 +206,9 @@ absl::StatusOr<KernelFn> MakeDequeue(KernelInit& init) {
         return QueueOf(state).available() >= 1 || QueueOf(state).is_closed();
       });
     }
-    const Queue::Element taken = *queue.Next(1)[0];
-    FORMWORK_RETURN_IF_ERROR(Take(ctx, open, 1));
+    const std::vector<const Queue::Element*> next = queue.Next(1);
+    const Queue::Element taken = *next[0];
+    FORMWORK_RETURN_IF_ERROR(Take(ctx, open, next));
     for (size_t c = 0; c < taken.size(); ++c) ctx.SetOutput(static_cast<int>(c), taken[c]);
     return absl::OkStatus();
   });
@@ -202,12 +217,7 @@ absl::StatusOr<KernelFn> MakeDequeue(KernelInit& init) {
 // `up_to`: of a closed queue fewer will do.
 template <bool up_to>
 absl::StatusOr<KernelFn> MakeDequeueMany(KernelInit& init) {
-  const absl::Span<const DType> dtypes = init.output_dtypes();
-  return KernelFn([dtypes = std::vector<DType>(dtypes.begin(), dtypes.end())](
-                      KernelContext& ctx) -> absl::Status {
-    FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(OpenQueue open, Open(ctx));
-    FORMWORK_RETURN_IF_ERROR(CheckComponents(open.type, dtypes));
+  return StepThatTakes(init, [](KernelContext& ctx, OpenQueue& open) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(
         int64_t count, BatchToTake(open.type, ctx.input(1), up_to ? "DequeueUpTo" : "DequeueMany"));
     const Queue& queue = open.queue();
@@ -229,12 +239,12 @@ absl::StatusOr<KernelFn> MakeDequeueMany(KernelInit& init) {
     }
     const std::vector<const Queue::Element*> next = queue.Next(count);
     std::vector<Tensor> batches;
-    for (size_t c = 0; c < dtypes.size(); ++c) {
+    for (size_t c = 0; c < open.type.parts.size(); ++c) {
       FORMWORK_ASSIGN_OR_RETURN(Tensor batch, Batch(ctx, open.type, next, c));
       batches.push_back(std::move(batch));
     }
     FORMWORK_RETURN_IF_ERROR(WorkStatus());
-    if (count > 0) FORMWORK_RETURN_IF_ERROR(Take(ctx, open, count));
+    if (count > 0) FORMWORK_RETURN_IF_ERROR(Take(ctx, open, next));
     for (size_t c = 0; c < batches.size(); ++c) {
       ctx.SetOutput(static_cast<int>(c), std::move(batches[c]));
     }
