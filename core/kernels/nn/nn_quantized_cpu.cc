@@ -10,6 +10,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/elementwise/elementwise_operand.h"
 #include "core/kernels/gemm/gemm.h"
@@ -130,8 +131,7 @@ std::vector<uint32_t> TermsOf(QuantizedRange from, QuantizedRange to, bool one) 
   constexpr int64_t kLowest = std::numeric_limits<int32_t>::min();
   constexpr int64_t kHighest = std::numeric_limits<int32_t>::max();
   const auto first = static_cast<int32_t>(unclamped(0));
-  const auto step =
-      static_cast<int32_t>(static_cast<uint32_t>(unclamped(1)) - static_cast<uint32_t>(first));
+  const auto step = math::Sub(static_cast<int32_t>(unclamped(1)), first);
   std::vector<uint32_t> terms;
   for (int i = 0; i < 256; ++i) {
     const int64_t term = one ? unclamped(i) : int64_t{first} + int64_t{i} * step;

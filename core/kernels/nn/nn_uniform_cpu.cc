@@ -10,6 +10,7 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
+#include "core/kernels/arithmetic.h"
 #include "core/kernels/elementwise/elementwise_operand.h"
 #include "core/kernels/gemm/gemm.h"
 #include "core/kernels/nn/nn_cpu.h"
@@ -21,14 +22,6 @@ namespace formwork {
 namespace {
 
 constexpr int64_t kTask = 1 << 14;
-
-// Integers wrap around.
-int32_t Sum(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
-}
-int32_t Difference(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
-}
 
 // The quantization of a tensor: which scale and zero point is an element's.
 struct Uniform {
@@ -127,7 +120,7 @@ class Rescaling {
   // Not clamped yet.
   int32_t operator()(int32_t x, int64_t from, int64_t to) const {
     const FixedPoint& factor = factors_[static_cast<size_t>(std::max(from, to))];
-    return Sum(factor.Of(Difference(x, from_.zero(from))), to_.zero(to));
+    return math::Add<int32_t>(factor.Of(math::Sub<int32_t>(x, from_.zero(from))), to_.zero(to));
   }
 
  private:
@@ -176,7 +169,8 @@ absl::StatusOr<KernelFn> MakeQuantize(KernelInit& init) {
           const int64_t c = uniform.ChannelOf(i);
           const float inverse = 1.0f / uniform.scale(c);
           const float steps = std::floor(input.data<float>()[i] * inverse + 0.5f);
-          to[i] = static_cast<T>(uniform.Clamped(Sum(ToInt32(steps), uniform.zero(c))));
+          to[i] =
+              static_cast<T>(uniform.Clamped(math::Add<int32_t>(ToInt32(steps), uniform.zero(c))));
         }
       });
       return absl::OkStatus();
@@ -197,7 +191,8 @@ absl::StatusOr<KernelFn> MakeDequantize(KernelInit& init) {
       ParallelFor(input.num_elements(), kTask, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t c = uniform.ChannelOf(i);
-          to[i] = static_cast<float>(Difference(from[i], uniform.zero(c))) * uniform.scale(c);
+          to[i] =
+              static_cast<float>(math::Sub<int32_t>(from[i], uniform.zero(c))) * uniform.scale(c);
         }
       });
       return absl::OkStatus();
@@ -326,7 +321,8 @@ absl::Status Add(KernelContext& ctx, const OperandAttrs& attrs) {
       const auto* run_b = static_cast<const int32_t*>(b.Run(begin, n, room_b));
       for (int64_t i = 0; i < n; ++i) {
         const int32_t zero = of_out.zero(of_out.ChannelOf(begin + i));
-        to[begin + i] = of_out.Clamped(Sum(Difference(run_a[i], zero), run_b[i]));
+        to[begin + i] =
+            of_out.Clamped(math::Add<int32_t>(math::Sub<int32_t>(run_a[i], zero), run_b[i]));
       }
     }
   });
@@ -346,7 +342,8 @@ absl::StatusOr<Tensor> LessZero(Allocator& allocator, const Tensor& from, const 
   auto* dst = wide.mutable_data<uint32_t>();
   ParallelFor(from.num_elements(), kTask, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      dst[i] = static_cast<uint32_t>(Difference(src[i], uniform.zero(uniform.ChannelOf(i))));
+      dst[i] =
+          static_cast<uint32_t>(math::Sub<int32_t>(src[i], uniform.zero(uniform.ChannelOf(i))));
     }
   });
   return wide;
@@ -401,7 +398,7 @@ absl::Status Dot(KernelContext& ctx, const OperandAttrs& attrs) {
       const FixedPoint& factor = factors[factors.size() > 1 ? static_cast<size_t>(i % cols) : 0];
       const int32_t scaled = factor.Of(static_cast<int32_t>(sums[i]));
       const int32_t zero = of_out.zero(of_out.ChannelOf(i));
-      sums[i] = static_cast<uint32_t>(of_out.Clamped(Sum(scaled, zero)));
+      sums[i] = static_cast<uint32_t>(of_out.Clamped(math::Add<int32_t>(scaled, zero)));
     }
   });
   return absl::OkStatus();

@@ -82,13 +82,10 @@ struct Opened {
 };
 
 absl::StatusOr<Opened> Open(KernelContext& ctx) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (!IsAccumulator(*type)) {
-    return InvalidArgument("the handle is not an accumulator's but a ", type->kind->name, "'s");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(const Tensor state, ctx.resources().ReadState(handle));
-  return Opened{handle, *type, state.has_value() ? StateOf(state) : Accumulator()};
+  FORMWORK_ASSIGN_OR_RETURN(const OpenState open,
+                            OpenStateOf(ctx, IsAccumulator, "an accumulator"));
+  return Opened{open.handle, open.type,
+                open.state.has_value() ? StateOf(open.state) : Accumulator()};
 }
 
 absl::Status Write(KernelContext& ctx, Opened opened) {

@@ -154,23 +154,10 @@ absl::StatusOr<ResourceValue> ValueOfParts(const ResourceType& type,
 
 // --- Kernels ------------------------------------------------------------------------------------
 
-struct Opened {
-  ResourceHandle handle;
-  const ResourceType& type;
-  Tensor state;
-
-  const Barrier& barrier() const { return StateOf(state); }
-};
-
-absl::StatusOr<Opened> Open(KernelContext& ctx) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (type->kind != &kBarrierKind) {
-    return InvalidArgument("the handle is not a barrier's but a ", type->kind->name, "'s");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor state, ctx.resources().ReadState(handle));
-  if (!state.has_value()) return FailedPrecondition("the barrier has not been begun");
-  return Opened{handle, *type, std::move(state)};
+absl::StatusOr<OpenState> Open(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(OpenState opened, OpenStateOf(ctx, IsOf<kBarrierKind>, "a barrier"));
+  if (!opened.state.has_value()) return FailedPrecondition("the barrier has not been begun");
+  return opened;
 }
 
 absl::Status Write(KernelContext& ctx, ResourceHandle handle, std::shared_ptr<Barrier> barrier) {
@@ -215,9 +202,9 @@ absl::StatusOr<std::vector<Tensor>> Values(KernelContext& ctx, const ResourceTyp
 absl::StatusOr<KernelFn> MakeInsertMany(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(const int64_t component, init.attrs().Get<int64_t>("component_index"));
   return KernelFn([component](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
     FORMWORK_ASSIGN_OR_RETURN(std::vector<Tensor> values, Values(ctx, opened.type, component));
-    auto changed = std::make_shared<Barrier>(opened.barrier());
+    auto changed = std::make_shared<Barrier>(StateOf(opened.state));
     const std::string* const keys = ctx.input(1).data<std::string>();
     bool begins = false;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -258,8 +245,8 @@ absl::StatusOr<KernelFn> MakeTakeMany(KernelInit& init) {
                    dtypes = std::vector<DType>(outputs.begin() + 2, outputs.end())](
                       KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
-    const Barrier& barrier = opened.barrier();
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
+    const Barrier& barrier = StateOf(opened.state);
     for (size_t c = 0; c < dtypes.size(); ++c) {
       if (dtypes.size() == opened.type.parts.size() && dtypes[c] == opened.type.parts[c].dtype) {
         continue;
@@ -318,8 +305,8 @@ absl::StatusOr<KernelFn> MakeTakeMany(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeClose(KernelInit& init) {
   const bool cancels = init.attrs().GetOr<bool>("cancel_pending_enqueues", false);
   return KernelFn([cancels](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
-    const Barrier& barrier = opened.barrier();
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
+    const Barrier& barrier = StateOf(opened.state);
     if (barrier.closed && (!cancels || barrier.cancelled)) {
       return absl::CancelledError(absl::StrCat("Barrier '", barrier.name, "' is already closed."));
     }
@@ -334,8 +321,8 @@ absl::StatusOr<KernelFn> MakeClose(KernelInit& init) {
 template <bool ready>
 absl::StatusOr<KernelFn> MakeSize(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
-    const Barrier& barrier = opened.barrier();
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
+    const Barrier& barrier = StateOf(opened.state);
     const size_t size = ready ? barrier.ready.size() : barrier.incomplete.size();
     ctx.SetOutput(0, Tensor::Scalar(static_cast<int32_t>(size)));
     return absl::OkStatus();

@@ -57,17 +57,13 @@ absl::StatusOr<ResourceValue> ValueOfParts(const ResourceType&, const std::vecto
 // --- Kernels ------------------------------------------------------------------------------------
 
 absl::StatusOr<std::shared_ptr<Mutex>> Open(KernelContext& ctx) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (type->kind != &kMutexKind) {
-    return InvalidArgument("the handle is not a mutex's but a ", type->kind->name, "'s");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor state, ctx.resources().ReadState(handle));
+  FORMWORK_ASSIGN_OR_RETURN(const OpenState open, OpenStateOf(ctx, IsOf<kMutexKind>, "a mutex"));
+  Tensor state = open.state;
   if (!state.has_value()) {
     ResourceValue value = Unlocked();
     state = value.value;
     FORMWORK_RETURN_IF_ERROR(
-        ctx.resources().WriteState(handle, std::move(value.value), value.bytes));
+        ctx.resources().WriteState(open.handle, std::move(value.value), value.bytes));
   }
   return std::static_pointer_cast<Mutex>(state.scalar<Variant>());
 }

@@ -24,27 +24,14 @@ const Queue& QueueOf(const Tensor& state) {
   return static_cast<const Queue&>(*state.scalar<Variant>());
 }
 
-struct OpenQueue {
-  ResourceHandle handle;
-  const ResourceType& type;
-  Tensor state;
-
-  const Queue& queue() const { return QueueOf(state); }
-};
-
-absl::StatusOr<OpenQueue> Open(KernelContext& ctx) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (!IsQueue(*type)) {
-    return InvalidArgument("the handle is not a queue's but a ", type->kind->name, "'s");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor state, ctx.resources().ReadState(handle));
-  if (!state.has_value()) return FailedPrecondition("the queue has not been begun");
-  return OpenQueue{handle, *type, std::move(state)};
+absl::StatusOr<OpenState> Open(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(OpenState open, OpenStateOf(ctx, IsQueue, "a queue"));
+  if (!open.state.has_value()) return FailedPrecondition("the queue has not been begun");
+  return open;
 }
 
 // The last that is done with `open`. `added`: so many elements; `bytes`: what the queue takes then.
-absl::Status Change(KernelContext& ctx, OpenQueue& open, int64_t added, size_t bytes,
+absl::Status Change(KernelContext& ctx, OpenState& open, int64_t added, size_t bytes,
                     absl::FunctionRef<void(Queue&)> change) {
   return ChangeState<Queue>(
       ctx, open.handle, std::move(open.state), bytes,
@@ -55,13 +42,11 @@ absl::StatusOr<KernelFn> MakeBegin(KernelInit& init) {
   FORMWORK_ASSIGN_OR_RETURN(QueueSettings settings,
                             QueueSettingsOf(init.attrs(), init.node_name()));
   return KernelFn([settings = std::move(settings)](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(const Tensor state, ctx.resources().ReadState(handle));
-    if (state.has_value()) return CheckSharedQueue(QueueOf(state).settings(), settings);
-    FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-    auto queue = std::make_shared<Queue>(*type, settings);
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState open, OpenStateOf(ctx, IsQueue, "a queue"));
+    if (open.state.has_value()) return CheckSharedQueue(QueueOf(open.state).settings(), settings);
+    auto queue = std::make_shared<Queue>(open.type, settings);
     const size_t bytes = queue->bytes();
-    return ctx.resources().WriteState(handle, Tensor::VariantScalar(std::move(queue)), bytes);
+    return ctx.resources().WriteState(open.handle, Tensor::VariantScalar(std::move(queue)), bytes);
   });
 }
 
@@ -71,7 +56,7 @@ KernelFn StepThatWaits(Run run) {
   return KernelFn([run = std::move(run)](KernelContext& ctx) -> absl::Status {
     const bool has_waited = ctx.call().awaited() != nullptr;
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(OpenQueue open, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(OpenState open, Open(ctx));
     return run(ctx, open, has_waited);
   });
 }
@@ -81,7 +66,7 @@ KernelFn StepThatTakes(const KernelInit& init, Run run) {
   const absl::Span<const DType> dtypes = init.output_dtypes();
   return StepThatWaits(
       [run = std::move(run), dtypes = std::vector<DType>(dtypes.begin(), dtypes.end())](
-          KernelContext& ctx, OpenQueue& open, bool) -> absl::Status {
+          KernelContext& ctx, OpenState& open, bool) -> absl::Status {
         FORMWORK_RETURN_IF_ERROR(CheckComponents(open.type, dtypes));
         return run(ctx, open);
       });
@@ -90,9 +75,9 @@ KernelFn StepThatTakes(const KernelInit& init, Run run) {
 // --- Adding --------------------------------------------------------------------------------------
 
 // Adds elements, once there is room for all of them.
-absl::Status Enqueue(KernelContext& ctx, OpenQueue& open, bool has_waited,
+absl::Status Enqueue(KernelContext& ctx, OpenState& open, bool has_waited,
                      std::vector<Queue::Element> elements) {
-  const Queue& queue = open.queue();
+  const Queue& queue = QueueOf(open.state);
   // Who has waited since before it was closed goes on, unless that cancelled it.
   if (queue.is_closed() && (!has_waited || queue.refuses_all())) {
     return QueueIsClosed(open.type, queue.settings());
@@ -122,7 +107,7 @@ std::vector<const Tensor*> ComponentsOf(KernelContext& ctx) {
 }
 
 absl::StatusOr<KernelFn> MakeEnqueue(KernelInit&) {
-  return StepThatWaits([](KernelContext& ctx, OpenQueue& open, bool has_waited) -> absl::Status {
+  return StepThatWaits([](KernelContext& ctx, OpenState& open, bool has_waited) -> absl::Status {
     const std::vector<const Tensor*> components = ComponentsOf(ctx);
     FORMWORK_RETURN_IF_ERROR(CheckElement(open.type, components));
     Queue::Element element;
@@ -134,7 +119,7 @@ absl::StatusOr<KernelFn> MakeEnqueue(KernelInit&) {
 }
 
 absl::StatusOr<KernelFn> MakeEnqueueMany(KernelInit&) {
-  return StepThatWaits([](KernelContext& ctx, OpenQueue& open, bool has_waited) -> absl::Status {
+  return StepThatWaits([](KernelContext& ctx, OpenState& open, bool has_waited) -> absl::Status {
     const std::vector<const Tensor*> batch = ComponentsOf(ctx);
     FORMWORK_ASSIGN_OR_RETURN(const int64_t count, CheckElements(open.type, batch));
     std::vector<Queue::Element> elements(static_cast<size_t>(count));
@@ -189,17 +174,17 @@ absl::StatusOr<Tensor> Batch(KernelContext& ctx, const ResourceType& type,
 }
 
 // Takes off those that are `next`.
-absl::Status Take(KernelContext& ctx, OpenQueue& open,
+absl::Status Take(KernelContext& ctx, OpenState& open,
                   const std::vector<const Queue::Element*>& next) {
-  size_t bytes = open.queue().bytes();
+  size_t bytes = QueueOf(open.state).bytes();
   for (const Queue::Element* element : next) bytes -= Queue::BytesOf(*element);
   const auto count = static_cast<int64_t>(next.size());
   return Change(ctx, open, 0, bytes, [count](Queue& queue) { queue.Remove(count); });
 }
 
 absl::StatusOr<KernelFn> MakeDequeue(KernelInit& init) {
-  return StepThatTakes(init, [](KernelContext& ctx, OpenQueue& open) -> absl::Status {
-    const Queue& queue = open.queue();
+  return StepThatTakes(init, [](KernelContext& ctx, OpenState& open) -> absl::Status {
+    const Queue& queue = QueueOf(open.state);
     if (queue.available() < 1) {
       if (queue.is_closed()) return TooFewElements(open.type, queue.settings(), 1, queue.size());
       return AwaitState(ctx, open.handle, "an element of a queue", [](const Tensor& state) {
@@ -217,10 +202,10 @@ absl::StatusOr<KernelFn> MakeDequeue(KernelInit& init) {
 // `up_to`: of a closed queue fewer will do.
 template <bool up_to>
 absl::StatusOr<KernelFn> MakeDequeueMany(KernelInit& init) {
-  return StepThatTakes(init, [](KernelContext& ctx, OpenQueue& open) -> absl::Status {
+  return StepThatTakes(init, [](KernelContext& ctx, OpenState& open) -> absl::Status {
     FORMWORK_ASSIGN_OR_RETURN(
         int64_t count, BatchToTake(open.type, ctx.input(1), up_to ? "DequeueUpTo" : "DequeueMany"));
-    const Queue& queue = open.queue();
+    const Queue& queue = QueueOf(open.state);
     if (queue.is_closed() && queue.size() < count) {
       if (!up_to || queue.size() == 0) {
         return TooFewElements(open.type, queue.settings(), count, queue.size());
@@ -257,8 +242,8 @@ absl::StatusOr<KernelFn> MakeDequeueMany(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeClose(KernelInit& init) {
   const bool cancels = init.attrs().GetOr<bool>("cancel_pending_enqueues", false);
   return KernelFn([cancels](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(OpenQueue open, Open(ctx));
-    const Queue& queue = open.queue();
+    FORMWORK_ASSIGN_OR_RETURN(OpenState open, Open(ctx));
+    const Queue& queue = QueueOf(open.state);
     if (queue.is_closed() && !cancels) {
       return absl::CancelledError(
           absl::StrCat("Queue '", queue.settings().name, "' is already closed."));
@@ -269,16 +254,16 @@ absl::StatusOr<KernelFn> MakeClose(KernelInit& init) {
 
 absl::StatusOr<KernelFn> MakeSize(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const OpenQueue open, Open(ctx));
-    ctx.SetOutput(0, Tensor::Scalar(static_cast<int32_t>(open.queue().size())));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState open, Open(ctx));
+    ctx.SetOutput(0, Tensor::Scalar(static_cast<int32_t>(QueueOf(open.state).size())));
     return absl::OkStatus();
   });
 }
 
 absl::StatusOr<KernelFn> MakeIsClosed(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const OpenQueue open, Open(ctx));
-    ctx.SetOutput(0, Tensor::Scalar(open.queue().is_closed()));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState open, Open(ctx));
+    ctx.SetOutput(0, Tensor::Scalar(QueueOf(open.state).is_closed()));
     return absl::OkStatus();
   });
 }

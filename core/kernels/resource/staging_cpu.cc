@@ -41,24 +41,16 @@ const Staging* Find(const Tensor& state) {
   return state.has_value() ? static_cast<const Staging*>(state.scalar<Variant>().get()) : nullptr;
 }
 
-struct Opened {
-  ResourceHandle handle;
-  Tensor state;
+Staging CopyOf(const Tensor& state) {
+  const Staging* const staging = Find(state);
+  return staging == nullptr ? Staging() : *staging;
+}
 
-  Staging copy() const {
-    const Staging* const staging = Find(state);
-    return staging == nullptr ? Staging() : *staging;
-  }
-};
-
-absl::StatusOr<Opened> Open(KernelContext& ctx) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (type->kind != &kStagingAreaKind && type->kind != &kStagingMapKind) {
-    return InvalidArgument("the handle is not a staging area's but a ", type->kind->name, "'s");
-  }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor state, ctx.resources().ReadState(handle));
-  return Opened{handle, std::move(state)};
+absl::StatusOr<OpenState> Open(KernelContext& ctx) {
+  const auto is = [](const ResourceType& type) {
+    return type.kind == &kStagingAreaKind || type.kind == &kStagingMapKind;
+  };
+  return OpenStateOf(ctx, is, "a staging area");
 }
 
 absl::Status Write(KernelContext& ctx, ResourceHandle handle, Staging staging) {
@@ -88,7 +80,7 @@ struct Limits {
   }
 };
 
-absl::Status AwaitRoom(KernelContext& ctx, const Opened& opened, const Limits& limits,
+absl::Status AwaitRoom(KernelContext& ctx, const OpenState& opened, const Limits& limits,
                        size_t more) {
   return AwaitState(ctx, opened.handle, "room in a staging area",
                     [=](const Tensor& state) { return limits.HasRoom(state, more); });
@@ -120,13 +112,13 @@ std::vector<DType> DTypesOf(const KernelInit& init) {
 absl::StatusOr<KernelFn> MakeStage(KernelInit& init) {
   return KernelFn([limits = Limits::Of(init.attrs())](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
     Tuple tuple;
     for (int i = 1; i < ctx.num_inputs(); ++i) tuple.push_back(ctx.input(i));
     const size_t bytes = BytesOf(tuple);
     FORMWORK_RETURN_IF_ERROR(limits.Check(bytes));
     if (!limits.HasRoom(opened.state, bytes)) return AwaitRoom(ctx, opened, limits, bytes);
-    Staging changed = opened.copy();
+    Staging changed = CopyOf(opened.state);
     changed.bytes += bytes;
     changed.tuples.emplace(changed.next++, std::move(tuple));
     return Write(ctx, opened.handle, std::move(changed));
@@ -138,7 +130,7 @@ template <bool peeks>
 absl::StatusOr<KernelFn> MakeUnstage(KernelInit& init) {
   return KernelFn([dtypes = DTypesOf(init)](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
     int64_t index = 0;
     if (peeks) {
       if (ctx.input(1).rank() != 0) return InvalidArgument("index must be scalar");
@@ -154,7 +146,7 @@ absl::StatusOr<KernelFn> MakeUnstage(KernelInit& init) {
     // An area's numbers follow each other.
     const Tuple tuple = tuples.at(tuples.begin()->first + index);
     if (!peeks) {
-      Staging changed = opened.copy();
+      Staging changed = CopyOf(opened.state);
       changed.bytes -= BytesOf(tuple);
       changed.tuples.erase(changed.tuples.begin());
       FORMWORK_RETURN_IF_ERROR(Write(ctx, opened.handle, std::move(changed)));
@@ -194,7 +186,7 @@ absl::StatusOr<KernelFn> MakeMapStage(KernelInit& init) {
   return KernelFn([limits = Limits::Of(init.attrs()),
                    size = DTypesOf(init).size()](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const KeyAndIndices at, ReadIndices(ctx, 1, 2));
     constexpr int kFirst = 3;
     if (static_cast<int>(at.indices.size()) != ctx.num_inputs() - kFirst) {
@@ -205,7 +197,7 @@ absl::StatusOr<KernelFn> MakeMapStage(KernelInit& init) {
     for (int i = kFirst; i < ctx.num_inputs(); ++i) bytes += ctx.input(i).bytes();
     FORMWORK_RETURN_IF_ERROR(limits.Check(bytes));
     if (!limits.HasRoom(opened.state, bytes)) return AwaitRoom(ctx, opened, limits, bytes);
-    Staging changed = opened.copy();
+    Staging changed = CopyOf(opened.state);
     Tuple& tuple = changed.incomplete[at.key];
     tuple.resize(std::max(size, tuple.size()));
     for (size_t i = 0; i < at.indices.size(); ++i) {
@@ -235,7 +227,7 @@ template <Access access>
 absl::StatusOr<KernelFn> MakeMapUnstage(KernelInit& init) {
   return KernelFn([dtypes = DTypesOf(init)](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
     constexpr bool kFirst = access == Access::kTakeFirst;
     FORMWORK_ASSIGN_OR_RETURN(const KeyAndIndices at,
                               ReadIndices(ctx, kFirst ? -1 : 1, kFirst ? 1 : 2));
@@ -245,7 +237,7 @@ absl::StatusOr<KernelFn> MakeMapUnstage(KernelInit& init) {
              (kFirst ? !staging->tuples.empty() : staging->tuples.count(key) > 0);
     };
     if (!has(opened.state)) return AwaitState(ctx, opened.handle, "a staged tuple", has);
-    Staging changed = opened.copy();
+    Staging changed = CopyOf(opened.state);
     const auto found = kFirst ? changed.tuples.begin() : changed.tuples.find(at.key);
     const int64_t key = found->first;
     Tuple& tuple = found->second;
@@ -276,7 +268,7 @@ absl::StatusOr<KernelFn> MakeMapUnstage(KernelInit& init) {
 template <bool incomplete>
 absl::StatusOr<KernelFn> MakeSize(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
     const Staging* const staging = Find(opened.state);
     size_t size = 0;
     if (staging != nullptr) size = (incomplete ? staging->incomplete : staging->tuples).size();
@@ -287,7 +279,7 @@ absl::StatusOr<KernelFn> MakeSize(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeClear(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(const Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
     return Write(ctx, opened.handle, Staging());
   });
 }

@@ -82,17 +82,12 @@ struct Opened {
 };
 
 absl::StatusOr<Opened> Open(KernelContext& ctx) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (!IsTable(*type)) {
-    return InvalidArgument("the handle is not a table's but a ", type->kind->name, "'s");
+  FORMWORK_ASSIGN_OR_RETURN(const OpenState open, OpenStateOf(ctx, IsTable, "a table"));
+  if (!open.state.has_value()) {
+    if (open.type.kind == &kDenseTableKind) return FailedPrecondition("Table not initialized.");
+    return Opened{open.handle, open.type, EmptyTable(open.type), false};
   }
-  FORMWORK_ASSIGN_OR_RETURN(const Tensor state, ctx.resources().ReadState(handle));
-  if (!state.has_value()) {
-    if (type->kind == &kDenseTableKind) return FailedPrecondition("Table not initialized.");
-    return Opened{handle, *type, EmptyTable(*type), false};
-  }
-  return Opened{handle, *type, TableOfState(state), true};
+  return Opened{open.handle, open.type, TableOfState(open.state), true};
 }
 
 absl::Status Write(KernelContext& ctx, ResourceHandle handle, std::shared_ptr<Table> table) {

@@ -34,23 +34,17 @@ struct TensorsMap : VariantObject {
   size_t bytes = sizeof(TensorsMap);
 };
 
-struct Opened {
-  ResourceHandle handle;
-  Tensor state;  // Of a map, which may be new.
-
-  TensorsMap& map() { return static_cast<TensorsMap&>(*state.scalar<Variant>()); }
-};
-
-absl::StatusOr<Opened> Open(KernelContext& ctx) {
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleOf(ctx));
-  FORMWORK_ASSIGN_OR_RETURN(const ResourceType* type, ctx.resources().TypeOf(handle));
-  if (type->kind != &kTensorsMapKind) {
-    return InvalidArgument("the handle is not one of sparse tensors but a ", type->kind->name,
-                           "'s");
+absl::StatusOr<OpenState> Open(KernelContext& ctx) {
+  FORMWORK_ASSIGN_OR_RETURN(OpenState opened,
+                            OpenStateOf(ctx, IsOf<kTensorsMapKind>, "a map of sparse tensors"));
+  if (!opened.state.has_value()) {
+    opened.state = Tensor::VariantScalar(std::make_shared<TensorsMap>());
   }
-  FORMWORK_ASSIGN_OR_RETURN(Tensor state, ctx.resources().ReadState(handle));
-  if (!state.has_value()) state = Tensor::VariantScalar(std::make_shared<TensorsMap>());
-  return Opened{handle, std::move(state)};
+  return opened;
+}
+
+const TensorsMap& MapOf(const Tensor& state) {
+  return static_cast<const TensorsMap&>(*state.scalar<Variant>());
 }
 
 // The row at `parts`, and about what it takes.
@@ -68,7 +62,7 @@ Row RowOf(const Variant* parts) {
 // A row of three, or a matrix of these.
 absl::StatusOr<KernelFn> MakeAdd(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(OpenState opened, Open(ctx));
     const Tensor& rows = ctx.input(1);
     const bool one = rows.rank() == 1;
     if ((!one && rows.rank() != 2) || rows.dim(rows.rank() - 1) != kParts) {
@@ -78,10 +72,10 @@ absl::StatusOr<KernelFn> MakeAdd(KernelInit&) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor * numbers,
                               ctx.AllocateOutput(0, DType::kInt64, one ? Shape() : Shape({count})));
     std::map<int64_t, Row> added;
-    size_t bytes = opened.map().bytes;
+    size_t bytes = MapOf(opened.state).bytes;
     for (int64_t i = 0; i < count; ++i) {
       if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
-      const int64_t number = opened.map().next + i;
+      const int64_t number = MapOf(opened.state).next + i;
       const Row& row =
           added.emplace(number, RowOf(rows.data<Variant>() + i * kParts)).first->second;
       bytes += row.bytes;
@@ -99,7 +93,7 @@ absl::StatusOr<KernelFn> MakeAdd(KernelInit&) {
 
 absl::StatusOr<KernelFn> MakeTake(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
-    FORMWORK_ASSIGN_OR_RETURN(Opened opened, Open(ctx));
+    FORMWORK_ASSIGN_OR_RETURN(OpenState opened, Open(ctx));
     const Tensor numbers = ctx.input(1);
     if (numbers.rank() != 1) {
       return InvalidArgument("sparse_handles should be a vector but received shape ",
@@ -107,9 +101,9 @@ absl::StatusOr<KernelFn> MakeTake(KernelInit&) {
     }
     FORMWORK_ASSIGN_OR_RETURN(const Shape shape, Shape::Make({numbers.dim(0), kParts}));
     FORMWORK_ASSIGN_OR_RETURN(Tensor * rows, ctx.AllocateOutput(0, DType::kVariant, shape));
-    const std::map<int64_t, Row>& all = opened.map().rows;
+    const std::map<int64_t, Row>& all = MapOf(opened.state).rows;
     std::set<int64_t> taken;
-    size_t bytes = opened.map().bytes;
+    size_t bytes = MapOf(opened.state).bytes;
     for (int64_t i = 0; i < numbers.dim(0); ++i) {
       if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
       const int64_t number = numbers.data<int64_t>()[i];
