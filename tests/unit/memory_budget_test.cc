@@ -17,10 +17,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace formwork {
 namespace {
 
+using testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -219,14 +221,13 @@ TEST(HostAllocatorTest, BlocksAboveFourKiBAreKeptForReuse) {
 
 class SystemMemoryTest : public ::testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(root_); }
-  void TearDown() override { std::filesystem::remove_all(root_); }
   void Write(const std::string& path, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
 
-  const std::string root_ = ::testing::TempDir() + "/system_memory_test";
+  const TempFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(SystemMemoryTest, IsTheMachinesWithoutCgroups) {
