@@ -201,7 +201,7 @@ void BodyImporter::Connect(int i) {
   auto wrong = [&](const absl::Status& status) {
     Wrong(def.name(), absl::StrCat(Shown(def.op()), ": ", status.message()));
   };
-  const absl::StatusOr<std::vector<DType>> expected = InputDTypes(node);
+  absl::StatusOr<std::vector<DType>> expected = InputDTypes(node);
   if (!expected.ok()) return wrong(expected.status());
   if (expected->size() != node.inputs.size()) {
     return wrong(InvalidArgument("wrong number of inputs: expected=", expected->size(),
@@ -219,6 +219,7 @@ void BodyImporter::Connect(int i) {
                             " given=", DTypeName(given)));
     }
   }
+  CallHere(scope_, node, *expected);
   if (absl::Status status = CheckCallees(node, *expected, scope_); !status.ok()) wrong(status);
 }
 

@@ -288,6 +288,22 @@ absl::StatusOr<DType> OutputDType(const tf::NodeDef& def, const InputName& name,
                          name.out.empty() ? "" : " of ", Shown(name.out));
 }
 
+void CallHere(const ImportScope& scope, Node& node, std::vector<DType>& inputs) {
+  const std::string& op = node.op->name;
+  if (op == "RemoteCall") {
+    node.inputs.erase(node.inputs.begin());
+    inputs.erase(inputs.begin());
+  } else if (op != "BatchFunction") {
+    return;
+  }
+  node.op = scope.ops.Find("StatefulPartitionedCall");
+  auto attrs = std::make_shared<AttrMap>(DefaultAttrs(*node.op));
+  attrs->Set("Tin", inputs);
+  attrs->Set("Tout", node.output_dtypes);
+  attrs->Set("f", *node.attrs->Find("f"));
+  node.attrs = std::move(attrs);
+}
+
 absl::Status CheckCallees(const Node& node, absl::Span<const DType> inputs,
                           const ImportScope& scope) {
   if (!node.op->is_control_flow()) return absl::OkStatus();  // Kernels check what they run.

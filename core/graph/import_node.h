@@ -39,6 +39,12 @@ absl::StatusOr<std::vector<DType>> OutputDTypes(const tf::NodeDef& def, const Im
 absl::StatusOr<DType> OutputDType(const tf::NodeDef& def, const InputName& name,
                                   const ImportScope& scope);
 
+/// Makes a RemoteCall or a BatchFunction, which has all of its inputs, of dtypes `inputs`, a call:
+/// the device that a RemoteCall's input 0 names is one of the machine on which it was traced, and a
+/// function that may be run on many callers' rows at once gives each the same as alone. Others stay
+/// as they are.
+void CallHere(const ImportScope& scope, Node& node, std::vector<DType>& inputs);
+
 /// Whether the functions that `node` names take what it gives them, inputs of dtypes `inputs`, and
 /// give what it gives on. Errors: kInvalidArgument naming the first function that does not.
 absl::Status CheckCallees(const Node& node, absl::Span<const DType> inputs,

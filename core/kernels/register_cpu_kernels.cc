@@ -30,6 +30,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTableCpuKernels(registry);
   RegisterMutexCpuKernels(registry);
   RegisterQueueCpuKernels(registry);
+  RegisterStackCpuKernels(registry);
   RegisterBarrierCpuKernels(registry);
   RegisterStagingCpuKernels(registry);
   RegisterTensorsMapCpuKernels(registry);

@@ -37,6 +37,7 @@ void RegisterLinalgCpuKernels(KernelRegistry& registry);
 void RegisterTableCpuKernels(KernelRegistry& registry);
 void RegisterMutexCpuKernels(KernelRegistry& registry);
 void RegisterQueueCpuKernels(KernelRegistry& registry);
+void RegisterStackCpuKernels(KernelRegistry& registry);
 void RegisterBarrierCpuKernels(KernelRegistry& registry);
 void RegisterStagingCpuKernels(KernelRegistry& registry);
 void RegisterTensorsMapCpuKernels(KernelRegistry& registry);

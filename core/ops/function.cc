@@ -113,6 +113,25 @@ void RegisterFunctionOps(OpRegistry& registry) {
       "PartitionedCall(args: Tin) -> (output: Tout); Tin: list(type) >= 0; Tout: list(type) >= 0; "
       "f: func; config: string = \"\"; config_proto: string = \"\"; executor_type: string = \"\"",
       {.control_flow = ControlFlow::kCall});
+  // The importer makes these two StatefulPartitionedCalls.
+  registry.Add(
+      "RemoteCall(target: string, args: Tin) -> (output: Tout); Tin: list(type) >= 1; Tout: "
+      "list(type) >= 1; f: func",
+      {.effect = Effect::kExternal, .control_flow = ControlFlow::kCall});
+  registry.Add(
+      "BatchFunction(in_tensors: Tin, captured_tensors: Tcaptured) -> (out_tensors: Tout); f: "
+      "func; num_batch_threads: int; max_batch_size: int; batch_timeout_micros: int; "
+      "max_enqueued_batches: int = 10; allowed_batch_sizes: list(int) = []; container: string = "
+      "\"\"; shared_name: string = \"\"; batching_queue: string = \"\"; "
+      "low_priority_max_batch_size: int = 0; low_priority_batch_timeout_micros: int = 0; "
+      "low_priority_allowed_batch_sizes: list(int) = []; low_priority_max_enqueued_batches: int = "
+      "0; mixed_priority_policy: {\"low_priority_padding_with_max_batch_size\", "
+      "\"low_priority_padding_with_next_allowed_batch_size\", \"priority_isolation\", "
+      "\"priority_merge\"} = \"low_priority_padding_with_max_batch_size\"; batch_padding_policy: "
+      "{\"BATCH_DOWN\", \"MINIMIZE_TPU_COST_PER_REQUEST\", \"PAD_UP\"} = \"PAD_UP\"; Tin: "
+      "list(type) >= 1; Tcaptured: list(type) >= 0; Tout: list(type) >= 1; "
+      "enable_large_batch_splitting: bool = false",
+      {.control_flow = ControlFlow::kCall});
   // The importer makes it a call of the function that the graph's library names as f's gradient.
   registry.Add(
       "SymbolicGradient(input: Tin) -> (output: Tout); Tin: list(type) >= 1; Tout: list(type) >= "

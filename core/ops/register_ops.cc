@@ -56,6 +56,7 @@ absl::Span<const OpFamily> OpFamilies() {
       {"table", RegisterTableOps},
       {"mutex", RegisterMutexOps},
       {"queue", RegisterQueueOps},
+      {"stack", RegisterStackOps},
       {"barrier", RegisterBarrierOps},
       {"staging", RegisterStagingOps},
       {"accumulator", RegisterAccumulatorOps},

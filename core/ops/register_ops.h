@@ -72,6 +72,7 @@ void RegisterLinalgOps(OpRegistry& registry);
 void RegisterTableOps(OpRegistry& registry);
 void RegisterMutexOps(OpRegistry& registry);
 void RegisterQueueOps(OpRegistry& registry);
+void RegisterStackOps(OpRegistry& registry);
 void RegisterBarrierOps(OpRegistry& registry);
 void RegisterStagingOps(OpRegistry& registry);
 void RegisterAccumulatorOps(OpRegistry& registry);

@@ -15,6 +15,7 @@
 #include "core/ops/default_attrs.h"
 #include "core/ops/mutex.h"
 #include "core/ops/queue.h"
+#include "core/ops/stack.h"
 #include "core/ops/staging.h"
 #include "core/ops/table.h"
 
@@ -264,6 +265,9 @@ bool CallDrawer::AddResource(const Call& call, PartialShape& shape, Tensor& hand
     if (type->parts.empty()) {
       type->parts.push_back({DTypeAttr(call.attrs, {"T"}, DType::kFloat), Shape()});
     }
+  } else if (family.name == "stack") {
+    type = ResourceType{
+        &kStackKind, {{DTypeAttr(call.attrs, {"T", "elem_type"}, DType::kFloat), PartialShape()}}};
   } else if (family.name == "staging") {
     const ResourceKind& kind = absl::StrContains(call.op().name, "Tensors") ? kTensorsMapKind
                                : absl::StartsWith(call.op().name, "_Map")   ? kStagingMapKind
@@ -352,6 +356,14 @@ void CallDrawer::Begin(const ResourceType& type, const Tensor& handle, const Cal
       attrs.Set("component_index", static_cast<int64_t>(c));
       Run("BarrierInsertMany", {handle, keys, values(type.parts[c].dtype, {1})}, attrs);
     }
+    return;
+  }
+  if (type.kind == &kStackKind) {
+    const DType dtype = type.parts[0].dtype;
+    AttrMap attrs;
+    Run("StackV2", {handle, Tensor::Scalar<int32_t>(4)}, attrs);
+    attrs.Set("T", dtype);
+    for (int i = 0; i < 3; ++i) Run("StackPushV2", {handle, values(dtype, {2})}, attrs);
     return;
   }
   if (IsQueue(type)) {

@@ -1,4 +1,4 @@
-"""More programs for test_function.py: queues, staging areas and maps of sparse tensors."""
+"""More programs for test_function.py: queues, stacks, staging areas and maps of sparse tensors."""
 import tensorflow as tf
 
 from programs import caught
@@ -303,3 +303,73 @@ def maps_of_sparse_tensors(function):
   one = put(tf.constant([0., 0., 0., 4.]))
   return (take(tf.stack([many[2], one, many[0]])), take(many[1:2]), caught(take, many[:1]),
           caught(take, tf.constant([one.numpy() + 100])))
+
+
+def _stack(max_size=-1, elem_type=tf.float32):
+  return raw.StackV2(max_size=max_size, elem_type=elem_type, stack_name="s")
+
+
+@program
+def stacks_over_loops(function):
+  """As a loop of TensorFlow 1 keeps what its gradient takes again."""
+  @function
+  def f(x, n):
+    stack = _stack(n)
+    def forwards(i, x):
+      return i + 1, raw.StackPushV2(handle=stack, elem=x * tf.cast(i, tf.float32) + 1.)
+    i, y = tf.while_loop(lambda i, _: i < n, forwards, [0, x])
+    def backwards(i, g):
+      x = tf.ensure_shape(raw.StackPopV2(handle=stack, elem_type=tf.float32), [2])
+      return i - 1, g + x * tf.cast(i, tf.float32)
+    _, g = tf.while_loop(lambda i, _: i > 0, backwards, [i, tf.zeros_like(x)])
+    raw.StackCloseV2(handle=stack)
+    return y, g
+
+  x = tf.constant([1., -2.])
+  return f(x, 5), f(x, 0), f(x, 300)
+
+
+@program
+def stacks_of_elements(function):
+  @function
+  def f():
+    stack = _stack(elem_type=tf.string)
+    for x in ["a"], [["b", "c"]], "":
+      raw.StackPushV2(handle=stack, elem=tf.constant(x))
+    pop = lambda: raw.StackPopV2(handle=stack, elem_type=tf.string)
+    return pop(), pop(), raw.StackPushV2(handle=stack, elem="d"), pop(), pop()
+
+  return f(), f()
+
+
+@program
+def stacks_that_refuse(function):
+  def push(stack, x=1.):
+    return raw.StackPushV2(handle=stack, elem=x)
+
+  def pop(stack):
+    return raw.StackPopV2(handle=stack, elem_type=tf.float32)
+
+  def overflows():
+    stack = _stack(max_size=1)
+    push(stack)
+    return push(stack)
+
+  def is_empty():
+    return pop(_stack())
+
+  def is_closed(op):
+    stack = _stack()
+    push(stack)
+    raw.StackCloseV2(handle=stack)
+    return op(stack)
+
+  def takes_another_dtype():
+    return push(_stack(), 1)
+
+  def has_no_size():
+    return push(_stack([1, 2]))
+
+  calls = (overflows, is_empty, lambda: is_closed(push), lambda: is_closed(pop),
+           takes_another_dtype, has_no_size)
+  return [caught(function(f, autograph=False)) for f in calls]

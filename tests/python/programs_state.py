@@ -545,3 +545,48 @@ def gradients_are_accumulated(function):
 
   return (results, caught(wrong, tf.constant([1.])), caught(none, tf.constant(0)),
           caught(none, tf.constant(-1)))
+
+
+@program
+def calls_at_a_device(function):
+  """Each has its effects, in their order, whether or not its results are used."""
+  v = tf.Variable(1.)
+
+  @tf.function
+  def add(x):
+    return v.assign_add(x), x * v
+
+  @tf.function
+  def twice(x):
+    return tf.stack([x, x])
+
+  def call(f, *args, target="/job:localhost/replica:0/task:0/device:CPU:0"):
+    f = f.get_concrete_function(*args)
+    args = [*map(tf.convert_to_tensor, args), *f.captured_inputs]
+    return tf.raw_ops.RemoteCall(target=target, args=args, f=f,
+                                 Tout=[y.dtype for y in f.outputs])
+
+  @function
+  def g(x):
+    call(add, x)
+    y = call(add, x * 2.)
+    v.assign(v * 10.)
+    return y, call(twice, y[0]), v.read_value()
+
+  return g(tf.constant(2.)), g(tf.constant(-1.)), v.read_value()
+
+
+@program
+def batched_functions(function):
+  w = tf.Variable([[2.], [3.]])
+
+  @tf.nondifferentiable_batch_function(1, 8, 1000, allowed_batch_sizes=[2, 8])
+  def f(x, y):
+    return tf.matmul(x, w), {"sum": x + y}
+
+  @function
+  def g(x):
+    y, rest = f(x, x * 2.)
+    return y + 1., rest
+
+  return g(tf.constant([[1., 2.]])), g(tf.reshape(tf.range(10.), [5, 2]))

@@ -148,7 +148,7 @@ def test_effects_are_where_tensorflow_has_state(theirs, name):
 # device.
 HOST_INTEGERS = {"Mod", "ParallelDynamicStitch", "TruncateMod"}
 # Whose kernel for GPUs has all that it computes on in host memory.
-HOST_ALONE = {"Qr"}
+HOST_ALONE = {"BatchFunction", "Qr"}
 
 
 def _wanted_on_host(name):

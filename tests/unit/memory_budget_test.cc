@@ -22,9 +22,9 @@
 namespace formwork {
 namespace {
 
-using testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::TempFolder;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
