@@ -8,9 +8,11 @@ import tensorflow as tf
 from tensorflow.python.data.ops import structured_function
 from tensorflow.python.eager import backprop
 from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.ops import gen_summary_ops
 
 from formwork import mirror
 from formwork import state
+from formwork import summaries
 
 
 @pytest.fixture
@@ -38,6 +40,8 @@ def test_what_is_replaced_has_the_signature_that_is_relied_on():
   assert parameters(structured_function.StructuredFunctionWrapper.__init__)[:3] == [
       "self", "func", "transformation_name"]
   assert parameters(backprop._handle_or_self) == ["x"]
+  for op in summaries.OPS:
+    assert parameters(getattr(gen_summary_ops, op))[0] == "writer"
   assert "_value" not in keras.Variable.__dict__ or isinstance(
       inspect.getattr_static(keras.Variable, "_value"), property)
 

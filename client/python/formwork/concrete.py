@@ -301,7 +301,8 @@ _INSTEAD = (
                  "pass them"),
     ("Table|Lookup", "lookup tables of this kind stay here: look keys up outside of the function"),
     ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
-    ("Summary", "summaries are written here: return the values and write them outside"))
+    ("Summary", "a function writes summaries if it is traced for the server first: call it there "
+                "before it is called here, or return the values and write them outside"))
 
 
 def with_advice(text):

@@ -15,10 +15,12 @@ from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import auto_control_deps_utils
 from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.framework import ops
+from tensorflow.python.ops import gen_summary_ops
 from tensorflow.python.ops import lookup_ops
 
 from formwork import datasets
 from formwork import mirror
+from formwork import summaries
 from formwork import tables
 
 _KERAS = "keras.src.backend.tensorflow.core"
@@ -37,6 +39,7 @@ def install():
     _take_gradients_unread()
     _know_table_reads()
     _know_tables_of_functions()
+    _write_summaries_here()
   if "keras" not in _installed and _KERAS in sys.modules:
     _installed.add("keras")
     _follow_keras_paths(sys.modules[_KERAS].Variable)
@@ -142,6 +145,19 @@ def _know_tables_of_functions():
     if tf.inside_function() and isinstance(self.resource_handle, ops.EagerTensor):
       with ops.init_scope():
         tables.local(self.resource_handle, self)
+
+
+def _write_summaries_here():
+  """What a function writes to an event file while it runs on a server is written by this process.
+
+  All of tf.summary makes its ops by the functions of gen_summary_ops.
+  """
+  def is_traced():
+    from formwork import traces  # It imports this module.
+    return traces.call_of_thread() is not None
+
+  for name in summaries.OPS:
+    setattr(gen_summary_ops, name, summaries.written_here(getattr(gen_summary_ops, name), is_traced))
 
 
 def _apply_together(cls):

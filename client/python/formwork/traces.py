@@ -27,6 +27,11 @@ from formwork import remote
 _CALLS = threading.local()
 
 
+def call_of_thread():
+  """The innermost Call of this thread; None outside of one."""
+  return getattr(_CALLS, "current", None)
+
+
 class Call:
   """The call of a RemoteFunction that is under way in a thread.
 
@@ -38,7 +43,7 @@ class Call:
     self.chosen = None
 
   def __enter__(self):
-    self._outer = getattr(_CALLS, "current", None)
+    self._outer = call_of_thread()
     _CALLS.current = self
     patches.install()  # Keras may have been imported since.
     return self
@@ -120,8 +125,9 @@ class RemoteConcreteFunction(concrete_function.ConcreteFunction):
     tape = gradients_util.PossibleTapeGradientTypes(args)
     if tape == gradients_util.POSSIBLE_GRADIENT_TYPES_NONE:
       flat_outputs = self._inference_function.call_flat(*args)
-      if getattr(_CALLS, "current", None) is not None:
-        _CALLS.current.chosen = self
+      call = call_of_thread()
+      if call is not None:
+        call.chosen = self
     else:
       flat_outputs = self._call_recorded(args, tape)
     return self.function_type.pack_output(flat_outputs)
