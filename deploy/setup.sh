@@ -14,7 +14,7 @@ packages=(
   libspdlog-dev prometheus-cpp-dev libcli11-dev nlohmann-json3-dev
   libdnnl-dev libasmjit-dev libeigen3-dev ocl-icd-opencl-dev libssl-dev librocksdb-dev
   libleveldb-dev libisal-dev libre2-dev libfarmhash-dev
-  libjpeg62-turbo-dev libpng-dev libgif-dev libicu-dev
+  libjpeg62-turbo-dev libpng-dev libgif-dev libwebp-dev libicu-dev
 )
 test_packages=(libgtest-dev libgmock-dev prometheus clang libclang-rt-14-dev procps curl)
 cuda=

@@ -34,6 +34,7 @@ ImageOp OpOf(absl::string_view name) {
   if (name == "DecodePng") return ImageOp::kPng;
   if (name == "DecodeGif") return ImageOp::kGif;
   if (name == "DecodeBmp") return ImageOp::kBmp;
+  if (name == "DecodeWebP") return ImageOp::kWebp;
   return ImageOp::kAny;
 }
 
@@ -145,6 +146,11 @@ absl::Status DecodeGifShape(InferenceContext& c) {
   return array_shapes::SetOutput(c, 0, {-1, -1, -1, 3});
 }
 
+absl::Status DecodeWebpShape(InferenceContext& c) {
+  const int64_t channels = c.attrs().GetOr<int64_t>("channels", 0);
+  return array_shapes::SetOutput(c, 0, {-1, -1, -1, channels > 0 ? channels : -1});
+}
+
 absl::Status DecodeImageShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const bool animations, c.attrs().Get<bool>("expand_animations"));
   return animations ? absl::OkStatus() : DecodeShape(c);
@@ -179,6 +185,9 @@ void RegisterImageFileOps(OpRegistry& registry) {
                {.shape_fn = DecodeGifShape, .sized_by_value = true});
   registry.Add("DecodeBmp(contents: string) -> (image: uint8); channels: int = 0",
                {.shape_fn = DecodeShape, .sized_by_value = true});
+  registry.Add(
+      "DecodeWebP(contents: string) -> (image: dtype); channels: int = 0; dtype: {uint8} = uint8",
+      {.shape_fn = DecodeWebpShape, .sized_by_value = true});
   registry.Add(
       "DecodeImage(contents: string) -> (image: dtype); channels: int = 0; dtype: {uint8, uint16, "
       "float} = uint8; expand_animations: bool = true",

@@ -25,7 +25,7 @@ struct JpegReading {
   bool accurate_dct = false;
 };
 
-enum class ImageOp : uint8_t { kJpeg, kCropJpeg, kPng, kGif, kBmp, kAny };
+enum class ImageOp : uint8_t { kJpeg, kCropJpeg, kPng, kGif, kBmp, kWebp, kAny };
 
 struct DecodeImageAttrs {
   ImageOp op = ImageOp::kAny;

@@ -39,6 +39,29 @@ def _large_gif():
           struct.pack("<HH", 65535, 65535) + _GIF[28:])
 
 
+def _webp(cols, rows, flags=0, content=b""):
+  """Extended, and of these sizes, whatever its content says."""
+  head = struct.pack("<I", flags) + struct.pack("<I", cols - 1)[:3] + struct.pack("<I", rows - 1)[:3]
+  chunks = b"WEBPVP8X" + struct.pack("<I", 10) + head + content
+  return b"RIFF" + struct.pack("<I", len(chunks)) + chunks
+
+
+def _plain_webp(cols, rows):
+  """Lossless, of one colour: 34 bytes for any size."""
+  sizes = struct.pack("<I", cols - 1 | rows - 1 << 14)
+  data = b"\x2f" + sizes + b"\xe8\x41\x0f\x7a\xd0\x83\x1e\0\0"
+  return b"VP8L" + struct.pack("<I", len(data)) + data
+
+
+def _webp_frame(cols, rows):
+  sizes = struct.pack("<I", cols - 1)[:3] + struct.pack("<I", rows - 1)[:3]
+  data = b"\0" * 6 + sizes + b"\x28\0\0\2" + _plain_webp(cols, rows)
+  return b"ANMF" + struct.pack("<I", len(data)) + data
+
+
+_ANIM = b"ANIM" + struct.pack("<I", 6) + b"\0" * 6
+
+
 @pytest.fixture
 def decode(live):
   return live.function(tf.function(
@@ -48,7 +71,10 @@ def decode(live):
 @pytest.mark.parametrize("file", [
     _of_size(_jpeg(), 65500, 8000), _of_size(_jpeg(progressive=True), 65500, 8000),
     _of_size(_jpeg(progressive=True), 65500, 65500), _png(1000000, 500, b"\0" * 100),
-    _large_gif()], ids=["jpeg", "progressive", "larger", "png", "gif"])
+    _large_gif(), _webp(1 << 24, 255, 0x10, b"ALPH" + b"\0" * 4),
+    _webp(1 << 24, 255, 0x12, _ANIM + _webp_frame(1, 1)),
+    _webp(8000, 8000, 0x12, _ANIM + 4000 * _webp_frame(1, 1))],
+    ids=["jpeg", "progressive", "larger", "png", "gif", "webp", "animation", "frames"])
 def test_a_file_that_claims_to_be_huge(decode, file):
   start = time.monotonic()
   with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.ResourceExhaustedError)):
@@ -67,7 +93,8 @@ def test_files_with_wrong_bytes(decode):
   random = np.random.default_rng(7)
   files = [_jpeg(), _jpeg(progressive=True), tf.io.encode_png(_PICTURE).numpy(), _GIF,
            b"BM" + struct.pack("<IHHIIiiHHIIiiII", 66, 0, 0, 54, 40, 1, 3, 1, 24, 0, 12, 0, 0, 0, 0) +
-           bytes(12)]
+           bytes(12), _webp(16, 9, 0, _plain_webp(16, 9)),
+           _webp(16, 9, 0x12, _ANIM + _webp_frame(16, 9) + _webp_frame(2, 2))]
   ends = {"decoded": 0, "refused": 0}
   for i in range(400):
     file = bytearray(files[i % len(files)])

@@ -1,4 +1,4 @@
-// Images as files: JPEG, PNG, GIF and BMP.
+// Images as files: JPEG, PNG, GIF, BMP and WebP.
 
 #include <utility>
 
@@ -12,6 +12,7 @@
 #include "core/kernels/image/image_cpu.h"
 #include "core/kernels/image/jpeg.h"
 #include "core/kernels/image/png_codec.h"
+#include "core/kernels/image/webp.h"
 #include "core/ops/image_files.h"
 
 namespace formwork {
@@ -26,7 +27,9 @@ FileFormat FormatOf(string_view file) {
   if (absl::StartsWith(file, "\x89PNG\r\n\x1a\n")) return FileFormat::kPng;
   if (absl::StartsWith(file, "GIF8")) return FileFormat::kGif;
   if (absl::StartsWith(file, "BM")) return FileFormat::kBmp;
-  if (absl::StartsWith(file, "RIFF")) return FileFormat::kWebp;
+  if (absl::StartsWith(file, "RIFF") && file.size() > 12 && file.substr(8, 4) == "WEBP") {
+    return FileFormat::kWebp;
+  }
   if (absl::StartsWith(file, "\xff\x0a") ||
       absl::StartsWith(file, string_view("\0\0\0\x0cJXL \r\n\x87\n", 12))) {
     return FileFormat::kJpegXl;
@@ -52,9 +55,16 @@ string_view NameOf(ImageOp op) {
       return "DecodeGif";
     case ImageOp::kBmp:
       return "DecodeBmp";
+    case ImageOp::kWebp:
+      return "DecodeWebP";
     default:
       return "DecodeImage";
   }
+}
+
+absl::Status WrongOp(string_view format, string_view op, ImageOp used) {
+  return InvalidArgument("Trying to decode ", format, " format using a wrong op. Use `decode_", op,
+                         "` or `decode_image` instead. Op used: ", NameOf(used));
 }
 
 // A call of an op that decodes.
@@ -86,8 +96,9 @@ class Decoding {
       case FileFormat::kBmp:
         return OfBmp(file);
       case FileFormat::kWebp:
+        return OfWebp(file);
       case FileFormat::kJpegXl:
-        return Unimplemented("WebP and JPEG XL images are not supported.");
+        return Unimplemented("JPEG XL images are not supported.");
       default:
         return InvalidArgument(
             "Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required.");
@@ -98,6 +109,7 @@ class Decoding {
   absl::Status Jpeg(string_view file) {
     if (attrs_.jpeg.channels == 4) return InvalidArgument("JPEG does not support 4 channels");
     if (attrs_.op == ImageOp::kBmp) return NotBmp("JPEG", "jpeg");
+    if (attrs_.op == ImageOp::kWebp) return WrongOp("JPEG", "jpeg", attrs_.op);
     CropWindow crop;
     const bool cropped = attrs_.op == ImageOp::kCropJpeg;
     if (cropped) {
@@ -119,6 +131,7 @@ class Decoding {
       return InvalidArgument("Invalid PNG. Failed to initialize decoder.");
     }
     if (attrs_.op == ImageOp::kBmp) return NotBmp("PNG", "png");
+    if (attrs_.op == ImageOp::kWebp) return WrongOp("PNG", "png", attrs_.op);
     if (decoder.rows() * decoder.cols() >= kMostPixels) {
       return InvalidArgument("PNG size too large for int: ", decoder.cols(), " by ",
                              decoder.rows());
@@ -139,6 +152,7 @@ class Decoding {
 
   absl::Status Gif(string_view file) {
     if (attrs_.op == ImageOp::kBmp) return NotBmp("GIF", "gif");
+    if (attrs_.op == ImageOp::kWebp) return InvalidArgument("Bad op type DecodeWebP");
     FORMWORK_ASSIGN_OR_RETURN(const GifSizes sizes, MeasureGif(file));
     const int64_t channels = attrs_.jpeg.channels;
     if (channels != 0 && channels != 3) {
@@ -162,10 +176,7 @@ class Decoding {
       return InvalidArgument("`channels` must be 0, 3 or 4 for BMP, but got 1");
     }
     if (attrs_.op != ImageOp::kBmp && attrs_.op != ImageOp::kAny) {
-      return InvalidArgument(
-          "Trying to decode BMP format using a wrong op. Use `decode_bmp` or `decode_image` "
-          "instead. Op used: ",
-          NameOf(attrs_.op));
+      return WrongOp("BMP", "bmp", attrs_.op);
     }
     FORMWORK_ASSIGN_OR_RETURN(const Bmp bmp, Bmp::Open(file));
     const int64_t channels = attrs_.jpeg.channels > 0 ? attrs_.jpeg.channels : bmp.channels;
@@ -173,6 +184,33 @@ class Decoding {
       bmp.Read(channels, to);
       return absl::OkStatus();
     });
+  }
+
+  absl::Status OfWebp(string_view file) {
+    // TensorFlow gives four dimensions where these ops say three, and three where DecodeWebP says
+    // four.
+    if (attrs_.op == ImageOp::kJpeg || attrs_.op == ImageOp::kPng || attrs_.op == ImageOp::kBmp) {
+      return WrongOp("WebP", "webp", attrs_.op);
+    }
+    const int64_t channels = attrs_.jpeg.channels;
+    if (channels == 1) return InvalidArgument("WebP only supports 3 or 4 channels");
+    if (dtype_ != DType::kUint8) return InvalidArgument("WebP only supports uint8 for dtype");
+    FORMWORK_ASSIGN_OR_RETURN(const Webp webp, Webp::Open(file));
+    if (channels != 0 && channels != webp.channels) {
+      return InvalidArgument("Number of channels requested does not match input");
+    }
+    const bool expanded = attrs_.expand_animations;
+    const auto dims_of = [&](int64_t frames, int64_t made) {
+      return expanded ? Dims{frames, webp.rows, webp.cols, made} : Dims{webp.rows, webp.cols, made};
+    };
+    if (!webp.animated) {
+      FORMWORK_ASSIGN_OR_RETURN(const Tensor reserved, webp.Reserve(ctx_.allocator()));
+      return ByBytes(dims_of(1, webp.channels), [&](uint8_t* to) { return webp.Read(to); });
+    }
+    if (channels == 3) return InvalidArgument("WebP Animation must be 4 channel RGBA");
+    FORMWORK_ASSIGN_OR_RETURN(WebpAnimation animation, WebpAnimation::Open(webp, ctx_.allocator()));
+    const int64_t frames = expanded ? animation.frames() : 1;
+    return ByBytes(dims_of(frames, 4), [&](uint8_t* to) { return animation.Read(frames, to); });
   }
 
   // The dimensions of an image that is not animated.
@@ -306,7 +344,7 @@ absl::StatusOr<KernelFn> MakeEncodePng(KernelInit& init) {
 
 void AddImageFileCpuKernels(KernelRegistry& registry) {
   for (const ImageOp op : {ImageOp::kJpeg, ImageOp::kCropJpeg, ImageOp::kPng, ImageOp::kGif,
-                           ImageOp::kBmp, ImageOp::kAny}) {
+                           ImageOp::kBmp, ImageOp::kWebp, ImageOp::kAny}) {
     registry.Add(NameOf(op), MakeDecode);
   }
   registry.Add("ExtractJpegShape", MakeExtractJpegShape);
