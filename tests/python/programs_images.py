@@ -1,4 +1,6 @@
 """More programs for test_function.py: images as files, their colours, and boxes."""
+import base64
+
 import numpy as np
 import tensorflow as tf
 
@@ -31,6 +33,20 @@ def files_of_many_images(function):
     return tf.map_fn(lambda x: tf.image.resize(tf.io.decode_image(
         x, channels=3, expand_animations=False), [8, 8]), files, fn_output_signature=tf.float32)
   return decode(tf.stack([tf.io.encode_png(_PICTURE), tf.io.encode_jpeg(_PICTURE[:9, :7])]))
+
+
+# Of 9x7 pixels, by libwebp's cwebp.
+_WEBP = base64.b64decode("UklGRi4AAABXRUJQVlA4ICIAAADQAQCdASoJAAcABABoJZQC7AD0uZ8CwAD7j6sXhoWQ4AAA")
+
+
+@program
+def a_webp(function):
+  @function
+  def decode(file):
+    frames = tf.io.decode_webp(file, channels=3)
+    return (frames, tf.io.decode_image(file, expand_animations=False),
+            tf.image.resize(frames, [4, 4]))
+  return decode(tf.constant(_WEBP)), caught(decode, tf.constant(_WEBP[:40]))
 
 
 @program

@@ -89,6 +89,13 @@ def test_a_text_that_swells(decode, kind, head):
   assert decode(tf.constant(file)).numpy().tobytes() == b"abc"
 
 
+def test_an_animation_without_alpha(decode):
+  """TensorFlow writes beyond its result."""
+  images = decode(tf.constant(_webp(3, 2, 2, _ANIM + _webp_frame(3, 2)))).numpy()
+  assert images.shape == (1, 2, 3, 4)
+  assert (images == 7).all()
+
+
 def test_files_with_wrong_bytes(decode):
   random = np.random.default_rng(7)
   files = [_jpeg(), _jpeg(progressive=True), tf.io.encode_png(_PICTURE).numpy(), _GIF,
