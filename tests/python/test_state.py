@@ -255,7 +255,7 @@ def test_what_another_process_has_pushed_is_attached_to(fake, server):
 
 def test_what_is_no_variable_is_named(server):
   queue = tf.queue.FIFOQueue(3, [tf.float32])
-  with pytest.raises(tf.errors.UnimplementedError, match="QueueInterface; queues stay here"):
+  with pytest.raises(tf.errors.UnimplementedError, match="QueueInterface; tf.queue.s queues stay here"):
     server.function(queue.size)()
   with pytest.raises(tf.errors.UnimplementedError, match="is a variant"):
     server.function(lambda optional: 1)(tf.experimental.Optional.from_value(1))

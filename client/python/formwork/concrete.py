@@ -300,7 +300,8 @@ _INSTEAD = (
     ("Iterator", "iterators of this kind stay here: take the elements outside of the function and "
                  "pass them"),
     ("Table|Lookup", "lookup tables of this kind stay here: look keys up outside of the function"),
-    ("Queue", "queues stay here: enqueue and dequeue outside of the function"),
+    ("Queue", "tf.queue's queues stay here: use them outside of the function, or make one there, by "
+              "tf.raw_ops.FIFOQueueV2 with a shared_name"),
     ("Summary", "a function writes summaries if it is traced for the server first: call it there "
                 "before it is called here, or return the values and write them outside"))
 
