@@ -155,6 +155,33 @@ def test_what_runs_while_its_connection_breaks_goes_on():
     assert process.metric("formwork_repeats_answered_total") == 1
 
 
+def test_what_runs_while_its_client_leaves_ends():
+  """It is cancelled, and not taken for what runs while its connection breaks."""
+  with server_process.running() as process:
+    client = formwork.connect(process.grpc)
+    spin = server_graphs.register(client, "spin")
+    codes = []
+
+    def run():
+      with pytest.raises(formwork.Error) as e:
+        spin(np.int32(2**31 - 1))
+      codes.append(e.value.code)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+      thread.start()
+    while process.metric("formwork_calls_running") + process.metric("formwork_calls_queued") < 3:
+      time.sleep(.01)
+    client.close()
+    for thread in threads:
+      thread.join()
+    assert codes == 3 * ["CANCELLED"]
+    left = time.monotonic() + 8  # The server lets what may be asked for again go on for ten seconds.
+    while process.metric("formwork_calls_running") and time.monotonic() < left:
+      time.sleep(.01)
+    assert process.metric("formwork_calls_running") == 0
+
+
 def test_it_is_not_sent_again_where_that_is_switched_off():
   with server_process.running() as process:
     with formwork.connect(process.grpc) as server:

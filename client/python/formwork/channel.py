@@ -322,12 +322,12 @@ class Channel:
       self._check_open()
       self._grpc()
       stream = mine.streams[mine.depth] = CallStream(self._stream_method)
-    if left != math.inf:
-      self._overdue.watch(stream, left)
+    self._overdue.watch(stream, left)
     try:
       stream.exchange(data, answer, self._answer)
     except grpc.RpcError as e:
       if stream.expired:
+        self._check_open()
         raise errors.Error("DEADLINE_EXCEEDED", "no answer within %g s" % timeout) from None
       raise self._failed(status.from_rpc(e)) from None
     except BaseException:
@@ -352,8 +352,22 @@ class Channel:
     """Ends what is under way; later requests fail."""
     self._closed = True
     self._overdue.stop()
+    self._cancel_calls()
     if self._finalizer is not None:
       self._finalizer()
+
+  def _cancel_calls(self):
+    """Cancels calls that are under way, while the server can tell that from a broken connection,
+    over which it would let them go on for a while."""
+    if not self._overdue.expire_all():
+      return
+    try:
+      # What cancels them goes over the connection before this does; the server has threads of its
+      # own for either.
+      self._opened.unary_unary(HEALTH_CHECK)(HEALTH_REQUEST, timeout=1)
+      time.sleep(0.1)
+    except (grpc.RpcError, ValueError):
+      pass
 
   def _check_open(self):
     if self._closed:
@@ -415,7 +429,10 @@ def _finish(requests, end, answers):
 
 
 class _Overdue:
-  """Gives up on streams whose answers are long overdue: the server hangs, or the network does."""
+  """Gives up on streams whose answers are long overdue: the server hangs, or the network does.
+
+  It knows all on which a call is under way.
+  """
 
   _PERIOD = 0.25
   _GRACE = 0.75  # For the server's own answer, DEADLINE_EXCEEDED, to get here.
@@ -429,7 +446,7 @@ class _Overdue:
 
   def watch(self, stream, timeout):
     self._due[stream] = time.monotonic() + timeout + self._GRACE
-    if self._thread is None:
+    if self._thread is None and timeout != math.inf:
       with self._lock:
         if self._thread is None:
           self._thread = threading.Thread(target=_watch, name="formwork-overdue", daemon=True,
@@ -441,6 +458,13 @@ class _Overdue:
 
   def stop(self):
     self._stopped.set()
+
+  def expire_all(self):
+    """Gives up on all of them; whether there were any."""
+    streams = list(self._due)
+    for stream in streams:
+      stream.expire()
+    return bool(streams)
 
   def look(self):
     now = time.monotonic()
