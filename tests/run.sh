@@ -166,7 +166,7 @@ if [ "$mode" = --slow ]; then
   # Of the engine's own threads: oneTBB is built without it, so that what kernels split looks racy.
   # Without a test of a hundred rounds of failures, which takes a quarter of an hour.
   tests='AccessTicket*:AtomicCall*:RelaxedCall*:Histories*:Engine*:Execution*:Lanes*:FunctionCache*:Resource*:Metrics*'
-  tests+=':Beside*:Prefetch*:*RandomPipelines*:ConnectionListener*:AnswerWindow*'
+  tests+=':Beside*:Prefetch*:*RandomPipelines*:ConnectionListener*:AnswerWindow*:Queue*:Accumulator*'
   export TSAN_OPTIONS=suppressions=$PWD/tests/tsan-suppressions.txt
   attempt build/tsan/bin/formwork_unit_tests --gtest_brief=1 \
     --gtest_filter="$tests:-EngineMemoryTest.WhateverFails*"

@@ -118,7 +118,7 @@ void AccessTicket::NoteReady(ResourceStore& store, const ReadyTickets& ready) {
   const absl::Time now = absl::Now();
   for (AccessTicket* ticket = ready.first; ticket != nullptr; ticket = ticket->next_ready_) {
     ticket->waiting_ = false;
-    if (ticket->entries_.empty()) continue;  // It has waited for a state.
+    if (ticket->waits_since_ == absl::InfiniteFuture()) continue;  // It has waited for a state.
     store.waits_.fetch_add(1, std::memory_order_relaxed);
     store.wait_nanos_.fetch_add(absl::ToInt64Nanoseconds(now - ticket->waits_since_),
                                 std::memory_order_relaxed);

@@ -333,7 +333,7 @@ class AccessTicket final : public ResourceAccess {
   int64_t missing_ = 0;                              // Places not granted; under the line lock.
   bool waiting_ = false;                             // Under the line lock.
   AccessTicket* next_ready_ = nullptr;
-  absl::Time waits_since_;
+  absl::Time waits_since_;  // For places; InfiniteFuture: for a state. Under the line lock.
   absl::AnyInvocable<void()> on_ready_;
 
   struct StateWait {

@@ -59,6 +59,7 @@ absl::Status AccessTicket::AwaitState(ResourceHandle handle,
     state_wait_ = std::move(wait);
     on_ready_ = [owner, changed] { changed->Open(); };
     waiting_ = true;
+    waits_since_ = absl::InfiniteFuture();
     missing_ = 1;
     next_ready_ = nullptr;
   }
