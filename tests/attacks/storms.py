@@ -76,8 +76,8 @@ def killed_writer(attack):
     writer.join()
   seconds = time.monotonic() - started
   attack.check(len(answers) == 20, "%d of 20 writers were answered" % len(answers))
-  # So long a call goes on whose connection has broken.
-  attack.check(seconds < 13, "the writers waited for %.1f s" % seconds)
+  # A call goes on for ten seconds whose connection has broken (server/README.md).
+  attack.check(seconds < 10 + 3, "the writers waited for %.1f s" % seconds)
   attack.check(0 <= float(v.read()) < 20, "a wrong value")
   return "the 20 writers went on %.0f ms later" % (1000 * seconds)
 

@@ -19,6 +19,11 @@ def _written(folder):
   return events
 
 
+@pytest.fixture
+def writer(tmp_path):
+  return tf.summary.create_file_writer(str(tmp_path))
+
+
 def _both(live, tmp_path, body, *calls):
   """What the calls of a function write, which is what they write in TensorFlow."""
   found = []
@@ -33,6 +38,9 @@ def _both(live, tmp_path, body, *calls):
 
 
 def test_values_of_each_call(live, tmp_path):
+  raw = tf.compat.v1.Summary(value=[tf.compat.v1.Summary.Value(
+      tag="raw", tensor=tf.make_tensor_proto(7))]).SerializeToString()
+
   def body(writer):
     v = tf.Variable(1.)
 
@@ -42,14 +50,15 @@ def test_values_of_each_call(live, tmp_path):
         tf.summary.write("sum", v)
         tf.summary.write("square", x * x)
         tf.summary.write("text", tf.constant([["a"], ["b"]]))
+        tf.summary.experimental.write_raw_pb(raw)
       v.assign(v * 2.)
       return v.read_value()
     return f
 
   calls = [(tf.constant(x), tf.constant(i, tf.int64)) for i, x in enumerate((1., -2., 3.))]
   events = _both(live, tmp_path, body, *calls)
-  assert [e[:2] for e in events[:3]] == [(0, "sum"), (0, "square"), (0, "text")]
-  assert len(events) == 9
+  assert [e[:2] for e in events[:4]] == [(0, "sum"), (0, "square"), (0, "text"), (0, "raw")]
+  assert len(events) == 12
 
 
 def test_where_a_function_decides(live, tmp_path):
@@ -90,9 +99,7 @@ def test_a_step_of_training(live, tmp_path):
   assert len(_both(live, tmp_path, body, (x, y), (x, y))) == 2
 
 
-def test_threads_write_what_is_theirs(live, tmp_path):
-  writer = tf.summary.create_file_writer(str(tmp_path))
-
+def test_threads_write_what_is_theirs(live, tmp_path, writer):
   @live.function
   def f(step):
     with writer.as_default(step=step):
@@ -111,9 +118,7 @@ def test_threads_write_what_is_theirs(live, tmp_path):
   assert len(events) == 80 and all(step == value for step, _, value in events)
 
 
-def test_a_local_function_writes_as_ever(live, tmp_path):
-  writer = tf.summary.create_file_writer(str(tmp_path))
-
+def test_a_local_function_writes_as_ever(live, tmp_path, writer):
   def f(x):
     with writer.as_default(step=1):
       return tf.summary.write("x", x)
@@ -125,9 +130,7 @@ def test_a_local_function_writes_as_ever(live, tmp_path):
   assert [e[2] for e in _written(tmp_path)] == [1, 2]
 
 
-def test_what_was_traced_here_before_says_what_to_do(live, tmp_path):
-  writer = tf.summary.create_file_writer(str(tmp_path))
-
+def test_what_was_traced_here_before_says_what_to_do(live, tmp_path, writer):
   @tf.function
   def local(x):
     with writer.as_default(step=1):
@@ -138,9 +141,7 @@ def test_what_was_traced_here_before_says_what_to_do(live, tmp_path):
     live.function(lambda x: (local(x), x))(tf.constant(2.))
 
 
-def test_another_process_does_not_write(live, tmp_path):
-  writer = tf.summary.create_file_writer(str(tmp_path))
-
+def test_another_process_does_not_write(live, tmp_path, writer):
   @live.function
   def f(x):
     with writer.as_default(step=1):

@@ -327,7 +327,6 @@ class Channel:
       stream.exchange(data, answer, self._answer)
     except grpc.RpcError as e:
       if stream.expired:
-        self._check_open()
         raise errors.Error("DEADLINE_EXCEEDED", "no answer within %g s" % timeout) from None
       raise self._failed(status.from_rpc(e)) from None
     except BaseException:
@@ -359,7 +358,7 @@ class Channel:
   def _cancel_calls(self):
     """Cancels calls that are under way, while the server can tell that from a broken connection,
     over which it would let them go on for a while."""
-    if not self._overdue.expire_all():
+    if not self._overdue.cancel_all():
       return
     try:
       # What cancels them goes over the connection before this does; the server has threads of its
@@ -459,11 +458,11 @@ class _Overdue:
   def stop(self):
     self._stopped.set()
 
-  def expire_all(self):
-    """Gives up on all of them; whether there were any."""
+  def cancel_all(self):
+    """Cancels the calls that are under way; whether there were any."""
     streams = list(self._due)
     for stream in streams:
-      stream.expire()
+      stream.cancel()
     return bool(streams)
 
   def look(self):

@@ -150,14 +150,10 @@ def _know_tables_of_functions():
 def _write_summaries_here():
   """What a function writes to an event file while it runs on a server is written by this process.
 
-  All of tf.summary makes its ops by the functions of gen_summary_ops.
+  tf.summary makes its ops by the functions of gen_summary_ops.
   """
-  def is_traced():
-    from formwork import traces  # It imports this module.
-    return traces.call_of_thread() is not None
-
   for name in summaries.OPS:
-    setattr(gen_summary_ops, name, summaries.written_here(getattr(gen_summary_ops, name), is_traced))
+    setattr(gen_summary_ops, name, summaries.written_here(getattr(gen_summary_ops, name)))
 
 
 def _apply_together(cls):

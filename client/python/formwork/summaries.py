@@ -12,19 +12,17 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import script_ops
 
-# Of gen_summary_ops: those that functions of TensorFlow 2 have.
-OPS = ("write_summary", "flush_summary_writer")
+# Of gen_summary_ops: those that tf.summary makes in functions.
+OPS = ("write_summary", "write_raw_proto_summary", "flush_summary_writer")
 
 
-def written_here(op, is_traced):
-  """What to have in the place of one of these ops.
-
-  is_traced: () -> whether what this thread traces goes to a server.
-  """
+def written_here(op):
+  """What to have in the place of one of these ops."""
   @functools.wraps(op)
-  def write(writer, *args, **kwargs):
-    if context.executing_eagerly() or not is_traced():
-      return op(writer, *args, **kwargs)
+  def write(writer, *args, name=None):
+    from formwork import traces  # It imports this module, by patches.
+    if context.executing_eagerly() or traces.call_of_thread() is None:
+      return op(writer, *args, name=name)
     # Variables, too: they are read at this place in the graph.
     tensors = {i: ops.convert_to_tensor(x) for i, x in enumerate(args) if tensor_util.is_tf_type(x)}
 
