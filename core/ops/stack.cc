@@ -9,6 +9,8 @@ namespace {
 
 absl::StatusOr<ResourceType> TypeOfStack(const AttrMap& attrs) {
   FORMWORK_ASSIGN_OR_RETURN(const DType dtype, attrs.Get<DType>("elem_type"));
+  // The planner would not know whose handle is taken off again.
+  if (dtype == DType::kResource) return Unimplemented("a stack of handles");
   return ResourceType{&kStackKind, {{dtype, PartialShape()}}};
 }
 

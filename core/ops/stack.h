@@ -7,8 +7,8 @@
 
 namespace formwork {
 
-/// Tensors of one dtype and any shape, of which the last comes first. A call's own, so that it has
-/// no form on disk. Its part is an element.
+/// Tensors of one dtype, which is not resource, and any shape, of which the last comes first. A
+/// call's own, so that it has no form on disk. Its part is an element.
 inline constexpr ResourceKind kStackKind{"stack"};
 
 }  // namespace formwork

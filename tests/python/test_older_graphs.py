@@ -424,3 +424,17 @@ def test_deep_nests_are_refused(live):
   with pytest.raises(formwork.Error, match="more than 64 others"):
     live.register("f", graph_def.SerializeToString(), [formwork.TensorSpec("x0:0", "float32", [])],
                   ["y:0"])
+
+
+def test_stacks_of_handles_are_refused(live):
+  v = tf.Variable(1.)
+
+  @live.function
+  def f():
+    stack = tf.raw_ops.StackV2(max_size=-1, elem_type=tf.resource)
+    tf.raw_ops.StackPushV2(handle=stack, elem=v.handle)
+    handle = tf.raw_ops.StackPopV2(handle=stack, elem_type=tf.resource)
+    return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+
+  with pytest.raises(tf.errors.UnimplementedError, match="a stack of handles"):
+    f()
