@@ -24,9 +24,11 @@ void TryChain(Isa isa, DType dtype, int64_t n, std::mt19937& random) {
                                 "Minimum", "Neg",  "Abs",   "Relu6",      "Relu",
                                 "Square",  "Sqrt", "Rsqrt", "Reciprocal", "SquaredDifference"};
   std::normal_distribution<T> normal(0, 3);
-  std::vector<T> x(static_cast<size_t>(n)), splat(kTileScalarBytes / sizeof(T), normal(random));
-  for (T& value : x)
-    value = random() % 16 == 0 ? std::numeric_limits<T>::quiet_NaN() : normal(random);
+  constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+  std::vector<T> x(static_cast<size_t>(n));
+  const std::vector<T> splat(kTileScalarBytes / sizeof(T),
+                             random() % 8 == 0 ? kNan : normal(random));
+  for (T& value : x) value = random() % 16 == 0 ? kNan : normal(random);
   const std::vector<T> repeated(x.size(), splat[0]);
   std::vector<T> want = x;
   std::vector<Instruction> chain;

@@ -78,6 +78,7 @@ class Emitter {
     // n becomes the bytes of each operand; last_, where the last whole round begins.
     a_.shl(bytes_left_, double_ ? 3 : 2);
     a_.xor_(at_.r32(), at_.r32());
+    GoWhereNan(rest);
     a_.lea(last_, x86::ptr(bytes_left_, -vectors * bytes_));
     a_.cmp(at_, last_);
     a_.jg(rest);
@@ -173,6 +174,28 @@ class Emitter {
     }
   }
 
+  // Whether whole rounds take it that no element of the second operand is NaN.
+  bool IsFreeOfNan(size_t i) const {
+    const CompiledChains::Instruction& instruction = instructions_[i];
+    return (instruction.op == TileOp::kMaximum || instruction.op == TileOp::kMinimum) &&
+           IsSplat(instruction.operands[1]);
+  }
+  // Masked rounds do all elements where one of those is NaN after all.
+  void GoWhereNan(const asmjit::Label& rest) {
+    std::vector<uint16_t> looked_at;
+    for (size_t i = 0; i < instructions_.size(); ++i) {
+      const uint16_t value = instructions_[i].operands[1];
+      if (!IsFreeOfNan(i) || std::find(looked_at.begin(), looked_at.end(), value) != looked_at.end())
+        continue;
+      looked_at.push_back(value);
+      LoadPointer(x86::rax, value);
+      const Vec element = Temporary(1).xmm();
+      a_.emit(Of(Inst::kIdVmovss, Inst::kIdVmovsd), element, x86::ptr(x86::rax));
+      a_.emit(Of(Inst::kIdVucomiss, Inst::kIdVucomisd), element, element);
+      a_.jp(rest);
+    }
+  }
+
   void Body(const Places& places, int vectors, bool masked) {
     masked_ = masked;
     for (size_t i = 0; i < instructions_.size(); ++i) {
@@ -182,6 +205,8 @@ class Emitter {
       for (int k = 0; k < NumOperands(i); ++k) {
         if (!MakerOf(i, k)) LoadPointer(pointers[k], instruction.operands[k]);
       }
+      const bool takes_memory = !masked && TakesMemory(instruction.op);
+      Vec second;
       for (int j = 0; j < vectors; ++j) {
         auto place = [&](size_t maker) { return Register(places.of[maker] * vectors + j); };
         const auto maker = MakerOf(i, 0);
@@ -190,13 +215,16 @@ class Emitter {
         const Vec out = place(i);
         if (instruction.is_unary) {
           Unary(instruction.op, out, x);
-        } else if (const auto second = MakerOf(i, 1)) {
-          Binary(instruction.op, out, x, place(*second));
-        } else if (masked || !TakesMemory(instruction.op)) {
-          Binary(instruction.op, out, x,
-                 Load(Temporary(1), pointers[1], instruction.operands[1], j));
+        } else if (const auto second_maker = MakerOf(i, 1)) {
+          Binary(i, out, x, place(*second_maker));
+        } else if (takes_memory) {
+          Binary(i, out, x, At(pointers[1], instruction.operands[1], j));
         } else {
-          Binary(instruction.op, out, x, At(pointers[1], instruction.operands[1], j));
+          // A splat stays in its register.
+          if (j == 0 || !IsSplat(instruction.operands[1])) {
+            second = Load(Temporary(1), pointers[1], instruction.operands[1], j);
+          }
+          Binary(i, out, x, second);
         }
       }
       if (!instruction.is_stored) continue;
@@ -241,8 +269,8 @@ class Emitter {
   // Results are those of elementwise_tile.cc's expressions, to the bit. `out` is written last: it
   // may be the register of an operand. Temporaries 0 and 1 may be x and y.
   template <typename Second>
-  void Binary(TileOp op, const Vec& out, const Vec& x, const Second& y) {
-    switch (op) {
+  void Binary(size_t i, const Vec& out, const Vec& x, const Second& y) {
+    switch (instructions_[i].op) {
       case TileOp::kAdd:
         a_.emit(FORMWORK_BOTH(Vaddp), out, x, y);
         return;
@@ -259,18 +287,27 @@ class Emitter {
         a_.emit(FORMWORK_BOTH(Vsubp), Temporary(0), x, y);
         a_.emit(FORMWORK_BOTH(Vmulp), out, Temporary(0), Temporary(0));
         return;
-      // "y > x ? y : x": x where one is NaN.
+      // "y > x ? y : x".
       case TileOp::kMaximum:
-        a_.emit(FORMWORK_BOTH(Vmaxp), Temporary(0), y, x);
-        ChooseNan(out, Temporary(0), y);
+        Extreme(i, Of(Inst::kIdVmaxps, Inst::kIdVmaxpd), out, x, y);
         return;
       case TileOp::kMinimum:
-        a_.emit(FORMWORK_BOTH(Vminp), Temporary(0), y, x);
-        ChooseNan(out, Temporary(0), y);
+        Extreme(i, Of(Inst::kIdVminps, Inst::kIdVminpd), out, x, y);
         return;
       default:
         failed_ = true;
     }
+  }
+
+  // The instruction gives x where one is NaN.
+  template <typename Second>
+  void Extreme(size_t i, Inst::Id which, const Vec& out, const Vec& x, const Second& y) {
+    if (!masked_ && IsFreeOfNan(i)) {
+      a_.emit(which, out, y, x);
+      return;
+    }
+    a_.emit(which, Temporary(0), y, x);
+    ChooseNan(out, Temporary(0), y);
   }
 
   // out = y is NaN ? y : other.
