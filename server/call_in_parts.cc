@@ -38,12 +38,14 @@ absl::Status CallInParts::Begin() {
 }
 
 void CallInParts::Run() {
+  const InlineTurn turn(scope_.inline_turns, /*wanted=*/true);
   std::shared_ptr<CallHandle> handle;
   bool cancelled = false;
   ErrorDetails details;
   const absl::Status begun = CatchOutOfMemory([&]() -> absl::Status {
     CallSpec spec;
     FORMWORK_RETURN_IF_ERROR(Decode(&spec, &details));
+    turn.Apply(spec);
     handle = scope_.engine.Call(std::move(spec), [self = shared_from_this()](CallResult result) {
       self->Complete(std::move(result));
     });

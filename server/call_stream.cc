@@ -170,6 +170,7 @@ bool CallStream::TakeStep() {
       request = std::move(*next);
       waiting_.erase(next);
       waiting_bytes_ -= request.message.Length();
+      request.is_alone = !request.call->unordered && waiting_.empty() && running_.empty();
       running_.push_back({request.call, nullptr});
       ordered_running_ |= !request.call->unordered;
     } else if (step == Step::kFinish) {
@@ -205,12 +206,14 @@ void CallStream::Begin(Request request) {
 
 void CallStream::Run(const Request& request) {
   const std::shared_ptr<Call>& call = request.call;
+  const InlineTurn turn(scope_.inline_turns, request.is_alone);
   std::shared_ptr<CallHandle> handle;
   bool cancelled = false;
   ErrorDetails details;
   const absl::Status begun = CatchOutOfMemory([&]() -> absl::Status {
     CallSpec spec;
     FORMWORK_RETURN_IF_ERROR(Decode(request, &spec, &details));
+    turn.Apply(spec);
     handle =
         scope_.engine.Call(std::move(spec), [self = shared_from_this(), call](CallResult result) {
           self->Complete(call, std::move(result));

@@ -26,13 +26,9 @@ GraphService::GraphService(const ServerOptions& options, Engine& engine, Metrics
                            ConnectionListener& connections)
     : streams_(IdleTimeout(options), engine.memory()),
       requests_(4, kMaxQueued),
-      scope_{engine,
-             metrics,
-             requests_,
-             connections,
-             static_cast<size_t>(options.max_message_bytes),
-             options,
-             absl::Now()} {}
+      scope_{engine,        metrics,     requests_,
+             inline_turns_, connections, static_cast<size_t>(options.max_message_bytes),
+             options,       absl::Now()} {}
 
 template <typename Request, typename Response>
 GraphService::Reactor* GraphService::Answer(const Rpc& rpc, Method<Request, Response> method,

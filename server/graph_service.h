@@ -113,6 +113,7 @@ class GraphService final : public raw_methods::All {
 
   OpenStreams streams_;
   TaskPool requests_;
+  InlineTurns inline_turns_{false};
   RequestScope scope_;
 };
 

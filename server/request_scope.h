@@ -17,6 +17,7 @@
 #include "grpcpp/server_context.h"
 #include "server/connection_listener.h"
 #include "server/flags.h"
+#include "server/inline_turn.h"
 #include "server/metrics.h"
 #include "server/task_pool.h"
 
@@ -31,6 +32,7 @@ struct RequestScope {
   Engine& engine;
   Metrics& metrics;
   TaskPool& transfers;  ///< Decodes and encodes what is large.
+  InlineTurns& inline_turns;
   ConnectionListener& connections;
   size_t max_message_bytes;
   const ServerOptions& options;

@@ -32,6 +32,8 @@ void RunUnaryCall(const RequestScope& scope, const std::shared_ptr<UnaryRequest>
                             unary->deadline(), &call, &refused.details);
   unary->set_name_space(call.spec.name_space);
   if (!refused.status.ok()) return unary->Finish(refused.status, refused.details);
+  const InlineTurn turn(scope.inline_turns, /*wanted=*/true);
+  turn.Apply(call.spec);
   unary->Begin(scope.engine.Call(std::move(call.spec), [&scope, unary](CallResult result) {
     unary->Guard([&] { Complete(scope, *unary, std::move(result)); });
   }));

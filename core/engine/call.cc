@@ -11,9 +11,8 @@
 namespace formwork {
 namespace {
 
-// A call that is expected to take less runs on the caller's thread: a hop to another would cost as
-// much.
-constexpr float kInlineMicroseconds = 100;
+// What calls whose work differs are told apart by.
+constexpr float kQuickMicroseconds = 100;
 // How many times what it was given a call may hold at once, where that is more than max_call_bytes.
 constexpr size_t kMostGrowth = 1024;
 // Of values that decide on sizes: they are compared as a whole.
@@ -84,10 +83,17 @@ bool CallTask::runs_inline() {
   if (function.program().open_ended) return false;
   if (function.fixed_work) {
     const float mean = function.mean_us.load(std::memory_order_relaxed);
-    return mean > 0 && mean < kInlineMicroseconds;
+    return mean > 0 && mean < InlineMicroseconds();
   }
   work_ = WorkOf();
   return work_ != 0 && function.quick_work.Has(work_);
+}
+
+float CallTask::InlineMicroseconds() const {
+  const auto most = static_cast<float>(absl::ToDoubleMicroseconds(spec_.inline_below));
+  // Threads that are awake cost no hop, and serve namespaces in turn.
+  const bool awake = engine_.pool_.work_waits().load(std::memory_order_relaxed);
+  return awake ? std::min(most, kQuickMicroseconds) : most;
 }
 
 size_t CallTask::MostBytes() const {
@@ -327,7 +333,7 @@ void CallTask::Finish(absl::Status status) {
     const float mean = function.mean_us.load(std::memory_order_relaxed);
     // Rising at once, falling slowly: one slow call is enough to leave the caller's thread.
     function.mean_us.store(us > mean ? us : 0.9f * mean + 0.1f * us, std::memory_order_relaxed);
-    if (work_ != 0 && us < kInlineMicroseconds) function.quick_work.Add(work_);
+    if (work_ != 0 && us < kQuickMicroseconds) function.quick_work.Add(work_);
   }
   if (running.captured != nullptr) {
     if (result_.status.ok()) {

@@ -86,6 +86,8 @@ class CallTask final : public TaskOf<CallResult> {
   absl::Status TakeOutputs();
   absl::StatusOr<FunctionPtr> FindFunction();
   void DropKept();
+  // What it may be expected to take at the most to run on the thread that starts it.
+  float InlineMicroseconds() const;
   // What decides on the work of this call, hashed; 0 where it may be anything.
   uint64_t WorkOf() const;
   // What the call may hold at once; 0: no bound of its own.

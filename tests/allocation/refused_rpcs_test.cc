@@ -163,8 +163,9 @@ class RefusedRpcsTest : public testing::EngineTest, public ::testing::WithParamI
         {Spec("n:0", DType::kInt32)}, {"y:0"});
     ASSERT_OK(strings);
     strings_ = strings->function.id;
-    scope_ = std::make_unique<RequestScope>(RequestScope{
-        *engine_, metrics_, transfers_, connections_, size_t{64} << 20, options_, absl::Now()});
+    scope_ = std::make_unique<RequestScope>(RequestScope{*engine_, metrics_, transfers_,
+                                                         inline_turns_, connections_,
+                                                         size_t{64} << 20, options_, absl::Now()});
     open_ = std::make_unique<OpenStreams>(absl::InfiniteDuration(), engine_->memory());
   }
 
@@ -249,6 +250,7 @@ class RefusedRpcsTest : public testing::EngineTest, public ::testing::WithParamI
   Metrics metrics_{{.engine = [] { return EngineStats(); },
                     .connections = [] { return ConnectionListener::Stats(); }}};
   TaskPool transfers_{2, 16};
+  InlineTurns inline_turns_{false};
   ConnectionListener connections_{1};
   std::unique_ptr<RequestScope> scope_;
   std::unique_ptr<OpenStreams> open_;

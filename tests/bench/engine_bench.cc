@@ -121,6 +121,7 @@ class Function {
       spec.name_space = "bench";
       spec.function.id = id_;
       spec.inputs = inputs_;
+      spec.inline_below = absl::InfiniteDuration();  // This thread waits anyway.
       engine_
           .Call(std::move(spec),
                 [&](formwork::CallResult result) {

@@ -410,6 +410,38 @@ TEST_F(EngineTest, TheQueueIsBounded) {
 
 // ------------------------------------------------------------------------------------ concurrency
 
+TEST_F(EngineTest, ACallKeepsTheThreadThatStartsItOnlyForAsLongAsThatAllows) {
+  // A billion multiplications: more than 0.1 ms, and less than an hour, anywhere.
+  ASSERT_OK_AND_ASSIGN(
+      Registered product,
+      Register("f",
+               "x = Placeholder dtype=float\ndims = Const int32[2] 1024 1024\naxes = Const "
+               "int32[2] 0 1\n"
+               "a = Fill(dims, x) T=float\ny = MatMul(a, a) T=float\nz = Max(y, axes) T=float",
+               {{"x:0", DType::kFloat, PartialShape(Shape({}))}}, {"z:0"}));
+  const auto runs_here = [&](absl::Duration inline_below) {
+    CallSpec spec;
+    spec.name_space = "ns";
+    spec.function.id = product.function.id;
+    spec.inline_below = inline_below;
+    spec.inputs.resize(1);
+    spec.inputs[0].tensor = Tensor::Scalar(1.0f);
+    absl::Notification done;
+    std::thread::id ran_on;
+    const auto handle = engine_->Call(std::move(spec), [&](CallResult result) {
+      EXPECT_OK(result.status);
+      ran_on = std::this_thread::get_id();
+      done.Notify();
+    });
+    handle->Start();
+    done.WaitForNotification();
+    return ran_on == std::this_thread::get_id();
+  };
+  EXPECT_FALSE(runs_here(absl::Hours(1)));  // Nobody knows yet what it takes.
+  EXPECT_TRUE(runs_here(absl::Hours(1)));
+  EXPECT_FALSE(runs_here(CallSpec().inline_below));
+}
+
 // Every call adds 1 to both variables, some to v first and some to w first, and says what it saw.
 // One order of all calls explains that exactly where each value was seen once, in both alike.
 TEST_F(EngineTest, ConcurrentCallsAreAsIfOneAfterTheOther) {
