@@ -240,8 +240,9 @@ struct CallSpec {
   std::string owner;        ///< Of kept outputs, as lists show it: the client's ID, or its address.
   absl::Duration kept_ttl;  ///< Of kept outputs; zero: EngineOptions::kept_tensor_ttl.
   absl::Time deadline = absl::InfiniteFuture();
-  /// Below which time a call runs on the thread that starts it, as far as is known beforehand: a
-  /// thread that has others to serve is not to be kept by it, and a hop to another costs 10 to 60 us.
+  /// A call that is expected to take less runs on the thread that starts it, which a hop to another
+  /// would cost 25 to 60 us; of functions with open shapes, where this is 0.1 ms or more, what has
+  /// taken less than 0.1 ms.
   absl::Duration inline_below = absl::Microseconds(100);
   bool timeline = false;  ///< Whether the result has one.
   /// Whether all that it changes of resources changes, or, where it does not succeed, nothing: then

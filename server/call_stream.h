@@ -47,7 +47,8 @@ class CallStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     std::shared_ptr<Call> call;
     grpc::ByteBuffer message;
     absl::StatusOr<MemoryReservation> held;  // The message's memory, or why it cannot be had.
-    bool is_alone = false;  // Whether nothing else of the stream could run now.
+    // Whether nothing else of the stream could run now.
+    bool is_alone = false;
   };
   // A call that runs.
   struct Running {

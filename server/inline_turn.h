@@ -1,6 +1,6 @@
 #pragma once
 
-// Which of gRPC's threads may be kept by a call for longer than others.
+// Which of the threads that start calls may be kept by one for longer than others.
 
 #include <atomic>
 
@@ -9,7 +9,8 @@
 
 namespace formwork::server {
 
-/// Shared by all threads of gRPC's that start calls. Thread-safe.
+/// Shared by all threads that start calls: gRPC's, and ours that decode large requests.
+/// Thread-safe.
 using InlineTurns = std::atomic<bool>;
 
 /// While it lives, its thread may have the turn: then a call may keep it for up to a millisecond,

@@ -11,7 +11,7 @@
 namespace formwork {
 namespace {
 
-// What calls whose work differs are told apart by.
+// Work that takes less is quick (EngineFunction::quick_work).
 constexpr float kQuickMicroseconds = 100;
 // How many times what it was given a call may hold at once, where that is more than max_call_bytes.
 constexpr size_t kMostGrowth = 1024;
@@ -86,7 +86,7 @@ bool CallTask::runs_inline() {
     return mean > 0 && mean < InlineMicroseconds();
   }
   work_ = WorkOf();
-  return work_ != 0 && function.quick_work.Has(work_);
+  return work_ != 0 && InlineMicroseconds() >= kQuickMicroseconds && function.quick_work.Has(work_);
 }
 
 float CallTask::InlineMicroseconds() const {

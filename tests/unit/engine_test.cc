@@ -412,13 +412,12 @@ TEST_F(EngineTest, TheQueueIsBounded) {
 
 TEST_F(EngineTest, ACallKeepsTheThreadThatStartsItOnlyForAsLongAsThatAllows) {
   // A billion multiplications: more than 0.1 ms, and less than an hour, anywhere.
-  ASSERT_OK_AND_ASSIGN(
-      Registered product,
-      Register("f",
-               "x = Placeholder dtype=float\ndims = Const int32[2] 1024 1024\naxes = Const "
-               "int32[2] 0 1\n"
-               "a = Fill(dims, x) T=float\ny = MatMul(a, a) T=float\nz = Max(y, axes) T=float",
-               {{"x:0", DType::kFloat, PartialShape(Shape({}))}}, {"z:0"}));
+  ASSERT_OK_AND_ASSIGN(Registered product,
+                       Register("f",
+                                "x = Placeholder dtype=float\ndims = Const int32[2] 1024 1024\n"
+                                "axes = Const int32[2] 0 1\na = Fill(dims, x) T=float\n"
+                                "y = MatMul(a, a) T=float\nz = Max(y, axes) T=float",
+                                {{"x:0", DType::kFloat, PartialShape(Shape({}))}}, {"z:0"}));
   const auto runs_here = [&](absl::Duration inline_below) {
     CallSpec spec;
     spec.name_space = "ns";

@@ -185,9 +185,8 @@ class Emitter {
     std::vector<uint16_t> looked_at;
     for (size_t i = 0; i < instructions_.size(); ++i) {
       const uint16_t value = instructions_[i].operands[1];
-      if (!IsFreeOfNan(i) ||
-          std::find(looked_at.begin(), looked_at.end(), value) != looked_at.end())
-        continue;
+      const bool again = std::find(looked_at.begin(), looked_at.end(), value) != looked_at.end();
+      if (again || !IsFreeOfNan(i)) continue;
       looked_at.push_back(value);
       LoadPointer(x86::rax, value);
       const Vec element = Temporary(1).xmm();
