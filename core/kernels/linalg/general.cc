@@ -7,6 +7,7 @@
 #include <complex>
 #include <limits>
 #include <type_traits>
+#include <unsupported/Eigen/MatrixFunctions>
 
 #include "core/kernels/linalg/decompose.h"
 #include "core/kernels/linalg/eigen.h"
@@ -29,34 +30,19 @@ using Solver = std::conditional_t<std::is_floating_point_v<T>, Eigen::EigenSolve
 template <typename T>
 using WideOf = std::conditional_t<std::is_floating_point_v<T>, double, std::complex<double>>;
 
-// Whether the eigenvalues that are real are all without sign; of a real Schur form.
-bool HasRealSquareRoot(const Matrix<double>& form) {
+// The square root of a Schur form. False where it is not real, as a whole.
+bool SquareRootOfForm(const Matrix<double>& form, Matrix<double>& root) {
   const int64_t n = form.rows();
   for (int64_t i = 0; i < n; ++i) {
     const bool alone = (i == 0 || form(i, i - 1) == 0) && (i + 1 == n || form(i + 1, i) == 0);
     if (alone && !(form(i, i) >= 0)) return false;
   }
+  Eigen::matrix_sqrt_quasi_triangular(form, root);
   return true;
 }
-
-// The principal square root of an upper triangular t: each element follows from those to its left
-// and below it. Eigen's takes 20 s to compile, most of it for real forms.
-Matrix<C> SquareRootOfTriangular(const Matrix<C>& t) {
-  const int64_t n = t.rows();
-  Matrix<C> root = Matrix<C>::Zero(n, n);
-  for (int64_t j = 0; j < n; ++j) {
-    root(j, j) = std::sqrt(t(j, j));
-    for (int64_t i = j - 1; i >= 0; --i) {
-      double re = t(i, j).real(), im = t(i, j).imag();
-      for (int64_t k = i + 1; k < j; ++k) {  // Without C's product, which looks for NaNs.
-        const C a = root(i, k), b = root(k, j);
-        re -= a.real() * b.real() - a.imag() * b.imag();
-        im -= a.real() * b.imag() + a.imag() * b.real();
-      }
-      root(i, j) = C(re, im) / (root(i, i) + root(j, j));
-    }
-  }
-  return root;
+bool SquareRootOfForm(const Matrix<C>& form, Matrix<C>& root) {
+  Eigen::matrix_sqrt_triangular(form, root);
+  return true;
 }
 
 // log(i + x) of a small upper triangular x: the integral of x / (i + t x) over [0, 1], by Gauss's
@@ -107,27 +93,15 @@ template bool DecomposeGeneral<std::complex<double>>(int64_t, const std::complex
 
 template <typename T>
 void SquareRootOfMatrix(int64_t n, const T* a, T* root) {
+  using Form = std::conditional_t<std::is_floating_point_v<T>, Eigen::RealSchur<Matrix<T>>,
+                                  Eigen::ComplexSchur<Matrix<T>>>;
   const ConstRowMajorMap<T> matrix(a, n, n, Eigen::OuterStride<>(n));
-  bool exists = matrix.allFinite();
-  if constexpr (std::is_floating_point_v<T>) {
-    if (exists) {
-      const Eigen::RealSchur<Matrix<T>> real{Matrix<T>(matrix)};
-      exists = real.info() == Eigen::Success && HasRealSquareRoot(real.matrixT());
-    }
-  }
-  if (exists) {
-    const Eigen::ComplexSchur<Matrix<C>> form{Matrix<C>(matrix.template cast<C>())};
-    if (form.info() == Eigen::Success) {
-      const Matrix<C> result =
-          form.matrixU() * SquareRootOfTriangular(form.matrixT()) * form.matrixU().adjoint();
-      for (int64_t i = 0; i < n * n; ++i) {
-        const C x = result(i / n, i % n);
-        if constexpr (std::is_floating_point_v<T>) {
-          root[i] = x.real();
-        } else {
-          root[i] = x;
-        }
-      }
+  if (matrix.allFinite()) {
+    const Form form{Matrix<T>(matrix)};
+    Matrix<T> of_form = Matrix<T>::Zero(n, n);
+    if (form.info() == Eigen::Success && SquareRootOfForm(form.matrixT(), of_form)) {
+      RowMajorMap<T>(root, n, n, Eigen::OuterStride<>(n)) =
+          form.matrixU() * of_form * form.matrixU().adjoint();
       return;
     }
   }
@@ -146,7 +120,7 @@ void LogarithmOfMatrix(int64_t n, const C* a, C* logarithm) {
   const Matrix<C> one = Matrix<C>::Identity(n, n);
   if (matrix.allFinite()) {
     const Eigen::ComplexSchur<Matrix<C>> schur(matrix);
-    Matrix<C> t = schur.matrixT();
+    Matrix<C> t = schur.matrixT(), root;
     double factor = 1;
     for (int roots = 0; roots < kMostRoots && schur.info() == Eigen::Success; ++roots) {
       const double distance = (t - one).cwiseAbs().colwise().sum().maxCoeff();
@@ -157,7 +131,9 @@ void LogarithmOfMatrix(int64_t n, const C* a, C* logarithm) {
             schur.matrixU() * result * schur.matrixU().adjoint();
         return;
       }
-      t = SquareRootOfTriangular(t);
+      root = Matrix<C>::Zero(n, n);
+      Eigen::matrix_sqrt_triangular(t, root);
+      t = root.triangularView<Eigen::Upper>();
       factor *= 2;
     }
   }
