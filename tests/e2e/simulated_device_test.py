@@ -290,7 +290,8 @@ def test_where_the_device_is_lost_calls_and_health_say_so(tmp_path, fault, devic
         assert (code, reason in text) == (503, True), text
       assert server.metric("formwork_device_lost") == 1
       with server.channel() as channel:
-        assert server_process.health(channel) == "NOT_SERVING"
+        # gRPC's health is told after the calls, by another thread than the one that answers here.
+        wait_until(lambda: server_process.health(channel) == "NOT_SERVING")
       with pytest.raises(formwork.Error, match="device sim:0 is lost") as failed:
         client.read([client.variables()[0]])
       assert (failed.value.code, failed.value.reason) == ("UNAVAILABLE", "DEVICE_LOST")
