@@ -636,6 +636,31 @@ def test_poisson_numbers_that_tensorflow_never_finds(live, rate, dtype, words):
     draw(tf.constant(rate, tf.float32))
 
 
+def test_handles_are_not_staged(live):
+  """A handle is its call's own: what it names may be gone when another call takes it."""
+  raw = tf.raw_ops
+
+  @live.function
+  def stage():
+    raw.Stage(values=[raw.StackV2(max_size=1, elem_type=tf.float32, stack_name="s")])
+    return tf.constant(1)
+
+  @live.function
+  def stage_in_map():
+    handle = raw.VarHandleOp(dtype=tf.float32, shape=[], shared_name="v")
+    raw.MapStage(key=tf.constant(1, tf.int64), indices=[0], values=[handle], dtypes=[tf.resource])
+    return tf.constant(1)
+
+  @live.function
+  def take():
+    raw.Unstage(dtypes=[tf.int32, tf.resource])
+    return tf.constant(1)
+
+  for function in (stage, stage_in_map, take):
+    with refused("UNIMPLEMENTED", "tage", "values of dtype resource"):
+      function()
+
+
 def test_candidates_that_are_never_drawn(live):
   @live.function
   def draw():

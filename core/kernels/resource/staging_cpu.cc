@@ -107,9 +107,21 @@ std::vector<DType> DTypesOf(const KernelInit& init) {
   return init.attrs().GetOr<std::vector<DType>>("dtypes", {});
 }
 
+// A handle is its call's own: what it names may be gone when another call takes it.
+absl::Status RefuseHandles(const KernelInit& init) {
+  const auto is_handle = [](DType dtype) { return dtype == DType::kResource; };
+  const absl::Span<const DType> values = init.input_dtypes().subspan(1);  // After the area's own.
+  if (std::none_of(values.begin(), values.end(), is_handle) &&
+      std::none_of(init.output_dtypes().begin(), init.output_dtypes().end(), is_handle)) {
+    return absl::OkStatus();
+  }
+  return Unimplemented("a staging area of values of dtype resource");
+}
+
 // --- In order -----------------------------------------------------------------------------------
 
 absl::StatusOr<KernelFn> MakeStage(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(RefuseHandles(init));
   return KernelFn([limits = Limits::Of(init.attrs())](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
@@ -128,6 +140,7 @@ absl::StatusOr<KernelFn> MakeStage(KernelInit& init) {
 // `peeks`: at the one that its index says, which stays.
 template <bool peeks>
 absl::StatusOr<KernelFn> MakeUnstage(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(RefuseHandles(init));
   return KernelFn([dtypes = DTypesOf(init)](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
@@ -183,6 +196,7 @@ absl::Status CheckIndex(int64_t index, int64_t key, size_t size) {
 }
 
 absl::StatusOr<KernelFn> MakeMapStage(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(RefuseHandles(init));
   return KernelFn([limits = Limits::Of(init.attrs()),
                    size = DTypesOf(init).size()](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
@@ -225,6 +239,7 @@ enum class Access : uint8_t { kPeek, kTake, kTakeFirst };
 
 template <Access access>
 absl::StatusOr<KernelFn> MakeMapUnstage(KernelInit& init) {
+  FORMWORK_RETURN_IF_ERROR(RefuseHandles(init));
   return KernelFn([dtypes = DTypesOf(init)](KernelContext& ctx) -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(ComeBack(ctx));
     FORMWORK_ASSIGN_OR_RETURN(const OpenState opened, Open(ctx));
