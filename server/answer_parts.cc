@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/utf8.h"
+#include "formwork/v1/calls.pb.h"
 #include "server/status_to_grpc.h"
 #include "server/timeline_codec.h"
 #include "server/value_codec.h"
@@ -10,28 +11,6 @@
 
 namespace formwork::server {
 namespace {
-
-// formwork.v1.CallResponse's fields.
-constexpr uint32_t kEpoch = 1;
-constexpr uint32_t kCallId = 2;
-constexpr uint32_t kFunctionId = 3;
-constexpr uint32_t kPrinted = 4;
-constexpr uint32_t kError = 5;
-constexpr uint32_t kMore = 6;
-constexpr uint32_t kChunk = 7;
-constexpr uint32_t kClientFunction = 8;
-constexpr uint32_t kTimeline = 9;
-
-// formwork.v1.ClientFunctionRequest's fields; its inputs are its last.
-constexpr uint32_t kId = 1;
-constexpr uint32_t kToken = 2;
-
-// formwork.v1.OutputChunk's fields; its content is its last.
-constexpr uint32_t kOutput = 1;
-constexpr uint32_t kOffset = 2;
-constexpr uint32_t kTotalBytes = 3;
-constexpr uint32_t kDtype = 4;
-constexpr uint32_t kDims = 5;
 
 size_t VarintFieldSize(uint64_t value) { return value == 0 ? 0 : 1 + VarintSize(value); }
 
@@ -93,16 +72,17 @@ void AnswerParts::WriteChunk(WireWriter* writer) {
   const size_t dims = DimsSize(tensor.shape());
   ContentPieces& pieces = chunked.pieces;
   const size_t content = pieces.NextSize(chunk_bytes_);
-  writer->BytesHeader(kChunk, VarintFieldSize(chunked.output) + VarintFieldSize(pieces.written()) +
-                                  VarintFieldSize(pieces.total()) + VarintFieldSize(dtype) +
-                                  (tensor.rank() == 0 ? 0 : BytesFieldSize(dims)) +
-                                  BytesFieldSize(content));
-  writer->VarintField(kOutput, chunked.output);
-  writer->VarintField(kOffset, pieces.written());
-  writer->VarintField(kTotalBytes, pieces.total());
-  writer->VarintField(kDtype, dtype);
+  writer->BytesHeader(v1::CallResponse::kChunkFieldNumber,
+                      VarintFieldSize(chunked.output) + VarintFieldSize(pieces.written()) +
+                          VarintFieldSize(pieces.total()) + VarintFieldSize(dtype) +
+                          (tensor.rank() == 0 ? 0 : BytesFieldSize(dims)) +
+                          BytesFieldSize(content));
+  writer->VarintField(v1::OutputChunk::kOutputFieldNumber, chunked.output);
+  writer->VarintField(v1::OutputChunk::kOffsetFieldNumber, pieces.written());
+  writer->VarintField(v1::OutputChunk::kTotalBytesFieldNumber, pieces.total());
+  writer->VarintField(v1::OutputChunk::kDtypeFieldNumber, dtype);
   if (tensor.rank() != 0) {
-    writer->BytesHeader(kDims, dims);
+    writer->BytesHeader(v1::OutputChunk::kDimsFieldNumber, dims);
     for (int64_t dim : tensor.shape().dims()) writer->Varint(static_cast<uint64_t>(dim));
   }
   writer->BytesHeader(kValues, content);
@@ -116,34 +96,36 @@ void AnswerParts::WriteChunk(WireWriter* writer) {
 }
 
 void AnswerParts::WriteQuestion(WireWriter* writer) {
-  writer->BytesHeader(kClientFunction, question_->EncodedSize());
-  writer->VarintField(kId, question_->id);
-  writer->StringField(kToken, question_->token);
+  writer->BytesHeader(v1::CallResponse::kClientFunctionFieldNumber, question_->EncodedSize());
+  writer->VarintField(v1::ClientFunctionRequest::kIdFieldNumber, question_->id);
+  writer->StringField(v1::ClientFunctionRequest::kTokenFieldNumber, question_->token);
   for (const CallOutput& input : question_->inputs) WriteValue(input, writer);
   question_.reset();
 }
 
 grpc::ByteBuffer AnswerParts::Next() {
   WireWriter writer;
-  writer.VarintField(kEpoch, epoch_);
-  writer.VarintField(kCallId, call_id_);
-  if (result_) writer.VarintField(kFunctionId, result_->function_id);
-  for (const std::string& text : printed_) writer.StringField(kPrinted, text);
+  writer.VarintField(v1::CallResponse::kEpochFieldNumber, epoch_);
+  writer.VarintField(v1::CallResponse::kCallIdFieldNumber, call_id_);
+  if (result_) writer.VarintField(v1::CallResponse::kFunctionIdFieldNumber, result_->function_id);
+  for (const std::string& text : printed_)
+    writer.StringField(v1::CallResponse::kPrintedFieldNumber, text);
   printed_.clear();
   printed_bytes_ = 0;
   left_out_ = false;
   const bool last = result_ && next_chunked_ == chunked_.size();
   if (!last) {
-    writer.VarintField(kMore, 1);
+    writer.VarintField(v1::CallResponse::kMoreFieldNumber, 1);
     if (question_) WriteQuestion(&writer);
     if (result_) WriteChunk(&writer);
     return writer.Finish();
   }
   if (!result_->status.ok()) {
     writer.StringField(
-        kError, ToErrorMessage(result_->status, result_->details, epoch_).SerializeAsString());
+        v1::CallResponse::kErrorFieldNumber,
+        ToErrorMessage(result_->status, result_->details, epoch_).SerializeAsString());
   }
-  if (!timeline_.empty()) writer.StringField(kTimeline, timeline_);
+  if (!timeline_.empty()) writer.StringField(v1::CallResponse::kTimelineFieldNumber, timeline_);
   size_t next = 0;
   for (size_t i = 0; i < result_->outputs.size(); ++i) {
     const CallOutput& output = result_->outputs[i];

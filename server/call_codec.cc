@@ -7,6 +7,7 @@
 #include "core/base/reason.h"
 #include "core/base/status.h"
 #include "core/base/utf8.h"
+#include "formwork/v1/calls.pb.h"
 #include "server/request_scope.h"
 #include "server/status_to_grpc.h"
 #include "server/timeline_codec.h"
@@ -15,28 +16,6 @@
 
 namespace formwork::server {
 namespace {
-
-// formwork.v1.CallRequest's fields.
-constexpr uint32_t kNamespace = 1;
-constexpr uint32_t kClientId = 2;
-constexpr uint32_t kSequence = 3;
-constexpr uint32_t kExpectedEpoch = 4;
-constexpr uint32_t kFunctionId = 5;
-constexpr uint32_t kFunctionName = 6;
-constexpr uint32_t kKeepOutputs = 7;
-constexpr uint32_t kKeepFor = 8;
-constexpr uint32_t kCallId = 9;
-constexpr uint32_t kTimeout = 10;
-constexpr uint32_t kInParts = 11;
-constexpr uint32_t kUnordered = 12;
-constexpr uint32_t kClientFunction = 13;
-constexpr uint32_t kKeepFrom = 14;
-constexpr uint32_t kTimeline = 16;
-constexpr uint32_t kAcknowledged = 17;
-constexpr uint32_t kFirstSentMsAgo = 18;
-constexpr uint32_t kAtomic = 19;
-constexpr uint32_t kAnswersClientFunctions = 20;
-constexpr uint32_t kRelaxed = 21;
 
 // As many as a CallRequest has.
 constexpr int kFieldsBeforeInputs = 21;
@@ -77,71 +56,72 @@ absl::Status DecodeCallRequest(const grpc::ByteBuffer& message, Allocator& alloc
     if (!reader.ReadTag(&tag)) return Malformed("CallRequest");
     bool read = true;
     switch (tag) {
-      case MakeTag(kNamespace, WireType::kBytes):
+      case MakeTag(v1::CallRequest::kNamespaceFieldNumber, WireType::kBytes):
         read = reader.ReadString(&spec.name_space);
         break;
-      case MakeTag(kClientId, WireType::kBytes):
+      case MakeTag(v1::CallRequest::kClientIdFieldNumber, WireType::kBytes):
         read = reader.ReadString(&spec.request.client);
         break;
-      case MakeTag(kSequence, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kSequenceFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&spec.request.sequence);
         break;
-      case MakeTag(kAcknowledged, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kAcknowledgedFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&spec.request.acknowledged);
         break;
-      case MakeTag(kFirstSentMsAgo, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kFirstSentMsAgoFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.request.age = AgeFrom(value);
         break;
-      case MakeTag(kAtomic, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kAtomicFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.atomic = value != 0;
         break;
-      case MakeTag(kRelaxed, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kRelaxedFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.relaxed = value != 0;
         break;
-      case MakeTag(kExpectedEpoch, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kExpectedEpochFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&call->expected_epoch);
         break;
-      case MakeTag(kFunctionId, WireType::kVarint):  // Of a oneof: the last one counts.
+      case MakeTag(v1::CallRequest::kFunctionIdFieldNumber,
+                   WireType::kVarint):  // Of a oneof: the last one counts.
         read = reader.ReadVarint(&spec.function.id);
         spec.function.name.clear();
         break;
-      case MakeTag(kFunctionName, WireType::kBytes):
+      case MakeTag(v1::CallRequest::kFunctionNameFieldNumber, WireType::kBytes):
         read = reader.ReadString(&spec.function.name);
         spec.function.id = 0;
         break;
-      case MakeTag(kKeepOutputs, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kKeepOutputsFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.keep_outputs = value != 0;
         break;
-      case MakeTag(kKeepFor, WireType::kBytes):
+      case MakeTag(v1::CallRequest::kKeepForFieldNumber, WireType::kBytes):
         read = reader.ReadNested(&nested) && ReadDuration(nested, &spec.kept_ttl);
         break;
-      case MakeTag(kCallId, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kCallIdFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&call->call_id);
         break;
-      case MakeTag(kTimeout, WireType::kBytes):
+      case MakeTag(v1::CallRequest::kTimeoutFieldNumber, WireType::kBytes):
         read = reader.ReadNested(&nested) && ReadDuration(nested, &call->timeout.emplace());
         break;
-      case MakeTag(kInParts, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kInPartsFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         call->in_parts = value != 0;
         break;
-      case MakeTag(kKeepFrom, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kKeepFromFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.keep_from = value;
         break;
-      case MakeTag(kTimeline, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kTimelineFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         spec.timeline = value != 0;
         break;
-      case MakeTag(kAnswersClientFunctions, WireType::kVarint):
+      case MakeTag(v1::CallRequest::kAnswersClientFunctionsFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&value);
         call->answers_client_functions = value != 0;
         break;
-      case MakeTag(kClientFunction, WireType::kBytes):
+      case MakeTag(v1::CallRequest::kClientFunctionFieldNumber, WireType::kBytes):
         return InvalidArgument("Call: an answer of the client's (client_function) is no call");
       case MakeTag(kValues, WireType::kBytes):
         read = reader.ReadNested(&nested);
@@ -163,12 +143,12 @@ CallHead ReadCallHead(const grpc::ByteBuffer& message) {
     uint32_t tag;
     uint64_t value;
     if (!reader.ReadTag(&tag) || tag >> 3 == kValues) return head;
-    if (tag == MakeTag(kCallId, WireType::kVarint)) {
+    if (tag == MakeTag(v1::CallRequest::kCallIdFieldNumber, WireType::kVarint)) {
       if (!reader.ReadVarint(&head.call_id)) return head;
-    } else if (tag == MakeTag(kUnordered, WireType::kVarint)) {
+    } else if (tag == MakeTag(v1::CallRequest::kUnorderedFieldNumber, WireType::kVarint)) {
       if (!reader.ReadVarint(&value)) return head;
       head.unordered = value != 0;
-    } else if (tag == MakeTag(kClientFunction, WireType::kBytes)) {
+    } else if (tag == MakeTag(v1::CallRequest::kClientFunctionFieldNumber, WireType::kBytes)) {
       head.is_answer = true;
       return head;
     } else if (!reader.SkipField(tag)) {

@@ -4,22 +4,14 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "formwork/rpc/status.pb.h"
+#include "formwork/v1/calls.pb.h"
 #include "server/call_codec.h"
 #include "server/value_codec.h"
 #include "server/wire_format.h"
 
 namespace formwork::server {
 namespace {
-
-constexpr uint32_t kClientFunction = 13;  // Of formwork.v1.CallRequest.
-
-// formwork.v1.ClientFunctionResponse's fields.
-constexpr uint32_t kId = 1;
-constexpr uint32_t kError = 2;
-
-// formwork.rpc.Status's fields.
-constexpr uint32_t kCode = 1;
-constexpr uint32_t kMessage = 2;
 
 // The status that a client gives. False where it is malformed.
 bool ReadError(WireReader message, absl::Status* error) {
@@ -28,9 +20,11 @@ bool ReadError(WireReader message, absl::Status* error) {
   while (!message.done()) {
     uint32_t tag;
     if (!message.ReadTag(&tag)) return false;
-    const bool read = tag == MakeTag(kCode, WireType::kVarint)     ? message.ReadVarint(&code)
-                      : tag == MakeTag(kMessage, WireType::kBytes) ? message.ReadString(&text)
-                                                                   : message.SkipField(tag);
+    const bool read = tag == MakeTag(rpc::Status::kCodeFieldNumber, WireType::kVarint)
+                          ? message.ReadVarint(&code)
+                      : tag == MakeTag(rpc::Status::kMessageFieldNumber, WireType::kBytes)
+                          ? message.ReadString(&text)
+                          : message.SkipField(tag);
     if (!read) return false;
   }
   // An error has a text: without one kUnavailable would mean to wait again.
@@ -48,9 +42,9 @@ absl::Status ReadAnswer(WireReader answer, Allocator& allocator, DecodedAnswer* 
     WireReader nested;
     absl::Status error;
     if (!answer.ReadTag(&tag)) return malformed;
-    if (tag == MakeTag(kId, WireType::kVarint)) {
+    if (tag == MakeTag(v1::ClientFunctionResponse::kIdFieldNumber, WireType::kVarint)) {
       if (!answer.ReadVarint(&decoded->id)) return malformed;
-    } else if (tag == MakeTag(kError, WireType::kBytes)) {
+    } else if (tag == MakeTag(v1::ClientFunctionResponse::kErrorFieldNumber, WireType::kBytes)) {
       if (!answer.ReadNested(&nested) || !ReadError(nested, &error)) return malformed;
       if (decoded->results.ok()) decoded->results = error;
     } else if (tag == MakeTag(kValues, WireType::kBytes)) {
@@ -84,7 +78,7 @@ DecodedAnswer DecodeClientAnswer(const grpc::ByteBuffer& message, Allocator& all
     uint32_t tag;
     WireReader nested;
     if (!reader.ReadTag(&tag)) break;
-    if (tag != MakeTag(kClientFunction, WireType::kBytes)) {
+    if (tag != MakeTag(v1::CallRequest::kClientFunctionFieldNumber, WireType::kBytes)) {
       if (!reader.SkipField(tag)) break;
       continue;
     }

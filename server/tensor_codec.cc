@@ -12,11 +12,6 @@
 namespace formwork::server {
 namespace {
 
-// formwork.v1.Tensor's fields.
-constexpr uint32_t kDtype = 1;
-constexpr uint32_t kDims = 2;
-constexpr uint32_t kContent = 15;
-
 // Below this a copy is cheaper than a slice of its own.
 constexpr size_t kReferenceBytes = 4096;
 // Received bytes that are worth a task of their own to gather.
@@ -69,14 +64,14 @@ void WriteBytes(const Tensor& tensor, size_t offset, size_t bytes, WireWriter* w
 
 void WriteMessage(const TensorRange& range, absl::Span<const int64_t> dims, WireWriter* writer) {
   const DType dtype = range.tensor.dtype();
-  writer->VarintField(kDtype, static_cast<uint64_t>(dtype));
+  writer->VarintField(v1::Tensor::kDtypeFieldNumber, static_cast<uint64_t>(dtype));
   if (!dims.empty()) {
-    writer->BytesHeader(kDims, DimsPayloadSize(dims));
+    writer->BytesHeader(v1::Tensor::kDimsFieldNumber, DimsPayloadSize(dims));
     for (int64_t dim : dims) writer->Varint(static_cast<uint64_t>(dim));
   }
   const size_t content = ContentSize(range);
   if (content == 0) return;
-  writer->BytesHeader(kContent, content);
+  writer->BytesHeader(v1::Tensor::kContentFieldNumber, content);
   if (dtype != DType::kString) {
     return WriteBytes(range.tensor, static_cast<size_t>(range.begin) * DTypeSize(dtype), content,
                       writer);
@@ -103,22 +98,22 @@ bool TensorParts::Parse(WireReader message) {
     WireReader packed;
     if (!message.ReadTag(&tag)) return false;
     switch (tag) {
-      case MakeTag(kDtype, WireType::kVarint):
+      case MakeTag(v1::Tensor::kDtypeFieldNumber, WireType::kVarint):
         if (!message.ReadVarint(&value)) return false;
         dtype_ = static_cast<int32_t>(value);
         break;
-      case MakeTag(kDims, WireType::kVarint):
+      case MakeTag(v1::Tensor::kDimsFieldNumber, WireType::kVarint):
         if (!message.ReadVarint(&value)) return false;
         AddDim(value);
         break;
-      case MakeTag(kDims, WireType::kBytes):
+      case MakeTag(v1::Tensor::kDimsFieldNumber, WireType::kBytes):
         if (!message.ReadNested(&packed)) return false;
         while (!packed.done()) {
           if (!packed.ReadVarint(&value)) return false;
           AddDim(value);
         }
         break;
-      case MakeTag(kContent, WireType::kBytes):
+      case MakeTag(v1::Tensor::kContentFieldNumber, WireType::kBytes):
         if (!message.ReadNested(&content_)) return false;
         break;
       default:

@@ -22,7 +22,6 @@ namespace {
 // What is taken at first, whatever was announced.
 constexpr size_t kFirstBytes = size_t{4} << 20;
 constexpr size_t kMostHeadBytes = size_t{64} << 10;
-constexpr uint32_t kContent = 15;
 
 }  // namespace
 
@@ -143,7 +142,7 @@ absl::Status TensorWriter::Add() {
     const WireReader before = reader;
     uint32_t tag;
     if (!reader.ReadTag(&tag)) return Malformed("WriteTensorRequest");
-    if (tag == MakeTag(kContent, WireType::kBytes)) {
+    if (tag == MakeTag(v1::WriteTensorRequest::kContentFieldNumber, WireType::kBytes)) {
       if (!reader.ReadNested(&content)) return Malformed("WriteTensorRequest");
       continue;
     }

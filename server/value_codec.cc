@@ -7,12 +7,6 @@
 namespace formwork::server {
 namespace {
 
-// formwork.v1.Value's fields.
-constexpr uint32_t kTensor = 1;
-constexpr uint32_t kResourceId = 2;
-constexpr uint32_t kKeptTensorId = 3;
-constexpr uint32_t kOpaque = 4;
-
 // Copying this much takes about a tenth of a millisecond.
 constexpr size_t kSlowBytes = size_t{1} << 20;
 constexpr int64_t kSlowStrings = 16384;
@@ -39,20 +33,20 @@ bool ValueParts::Parse(WireReader message) {
     WireReader nested;
     if (!message.ReadTag(&tag)) return false;
     switch (tag) {
-      case MakeTag(kTensor, WireType::kBytes):
+      case MakeTag(v1::Value::kTensorFieldNumber, WireType::kBytes):
         // A tensor again merges with the one before, unless another kind came between.
-        if (kind_ != kTensor) tensor_ = TensorParts();
+        if (kind_ != v1::Value::kTensorFieldNumber) tensor_ = TensorParts();
         if (!message.ReadNested(&nested) || !tensor_.Parse(nested)) return false;
-        kind_ = kTensor;
+        kind_ = v1::Value::kTensorFieldNumber;
         break;
-      case MakeTag(kResourceId, WireType::kVarint):
-      case MakeTag(kKeptTensorId, WireType::kVarint):
+      case MakeTag(v1::Value::kResourceIdFieldNumber, WireType::kVarint):
+      case MakeTag(v1::Value::kKeptTensorIdFieldNumber, WireType::kVarint):
         if (!message.ReadVarint(&id_)) return false;
         kind_ = tag >> 3;
         break;
-      case MakeTag(kOpaque, WireType::kBytes):
+      case MakeTag(v1::Value::kOpaqueFieldNumber, WireType::kBytes):
         if (!message.ReadNested(&nested)) return false;
-        kind_ = kOpaque;
+        kind_ = v1::Value::kOpaqueFieldNumber;
         break;
       default:
         if (!message.SkipField(tag)) return false;
@@ -65,17 +59,17 @@ absl::StatusOr<Argument> ValueParts::Build(Allocator& allocator) const {
   Argument argument;
   argument.id = id_;
   switch (kind_) {
-    case kTensor: {
+    case v1::Value::kTensorFieldNumber: {
       FORMWORK_ASSIGN_OR_RETURN(argument.tensor, tensor_.Build(allocator));
       return argument;
     }
-    case kResourceId:
+    case v1::Value::kResourceIdFieldNumber:
       argument.kind = Argument::Kind::kResource;
       return argument;
-    case kKeptTensorId:
+    case v1::Value::kKeptTensorIdFieldNumber:
       argument.kind = Argument::Kind::kKeptTensor;
       return argument;
-    case kOpaque:
+    case v1::Value::kOpaqueFieldNumber:
       return InvalidArgument("Value: an opaque value cannot be an input");
     default:
       return InvalidArgument("Value: it holds nothing");
@@ -117,13 +111,13 @@ size_t EncodedValueSize(const CallOutput& output) {
 void WriteValue(const CallOutput& output, WireWriter* writer) {
   writer->BytesHeader(kValues, EncodedValueSize(output));
   if (output.kept_id != 0) {
-    writer->VarintField(kKeptTensorId, output.kept_id);
+    writer->VarintField(v1::Value::kKeptTensorIdFieldNumber, output.kept_id);
   } else if (Leaves(output)) {
-    writer->BytesHeader(kTensor, EncodedTensorSize(output.tensor));
+    writer->BytesHeader(v1::Value::kTensorFieldNumber, EncodedTensorSize(output.tensor));
     WriteTensor(output.tensor, writer);
   } else {
     const uint64_t dtype = OpaqueDtype(output);
-    writer->BytesHeader(kOpaque, dtype == 0 ? 0 : 1 + VarintSize(dtype));
+    writer->BytesHeader(v1::Value::kOpaqueFieldNumber, dtype == 0 ? 0 : 1 + VarintSize(dtype));
     writer->VarintField(1, dtype);
   }
 }
@@ -134,7 +128,7 @@ void WriteValueWithoutContent(const Tensor& tensor, WireWriter* writer) {
   for (int64_t dim : tensor.shape().dims()) dims += VarintSize(static_cast<uint64_t>(dim));
   const size_t bytes = 1 + VarintSize(dtype) + (tensor.rank() == 0 ? 0 : BytesFieldSize(dims));
   writer->BytesHeader(kValues, BytesFieldSize(bytes));
-  writer->BytesHeader(kTensor, bytes);
+  writer->BytesHeader(v1::Value::kTensorFieldNumber, bytes);
   writer->VarintField(1, dtype);
   if (tensor.rank() == 0) return;
   writer->BytesHeader(2, dims);

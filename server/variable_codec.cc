@@ -14,11 +14,6 @@ namespace {
 
 constexpr char kInstead[] = "keep it, and read it in ranges";
 
-// What an Assignment has, and a VariableTarget in it.
-constexpr uint32_t kVariable = 1;
-constexpr uint32_t kId = 1;
-constexpr uint32_t kName = 2;
-
 absl::Status NoTarget() { return InvalidArgument("VariableTarget: it names nothing"); }
 
 bool ReadTarget(WireReader message, Target* target) {
@@ -27,11 +22,12 @@ bool ReadTarget(WireReader message, Target* target) {
     if (!message.ReadTag(&tag)) return false;
     bool read = true;
     switch (tag) {
-      case MakeTag(kId, WireType::kVarint):  // Of a oneof: the last one counts.
+      case MakeTag(v1::VariableTarget::kIdFieldNumber,
+                   WireType::kVarint):  // Of a oneof: the last one counts.
         read = message.ReadVarint(&target->id);
         target->name.clear();
         break;
-      case MakeTag(kName, WireType::kBytes):
+      case MakeTag(v1::VariableTarget::kNameFieldNumber, WireType::kBytes):
         read = message.ReadString(&target->name);
         target->id = 0;
         break;
@@ -55,7 +51,8 @@ absl::Status AddAssignment(WireReader message, Allocator& allocator, DecodedAssi
     WireReader nested;
     if (!message.ReadTag(&tag)) return Malformed("AssignVariablesRequest");
     bool read = true;
-    if (tag == MakeTag(kVariable, WireType::kBytes)) {
+    if (tag ==
+        MakeTag(v1::AssignVariablesRequest::Assignment::kVariableFieldNumber, WireType::kBytes)) {
       read = message.ReadNested(&nested) && ReadTarget(nested, &target);
     } else if (tag == MakeTag(kValues, WireType::kBytes)) {
       read = message.ReadNested(&nested) && value.Parse(nested);
@@ -104,22 +101,22 @@ absl::Status DecodeAssignRequest(const grpc::ByteBuffer& message, Allocator& all
     if (!reader.ReadTag(&tag)) return Malformed("AssignVariablesRequest");
     bool read = true;
     switch (tag) {
-      case MakeTag(1, WireType::kBytes):
+      case MakeTag(v1::AssignVariablesRequest::kNamespaceFieldNumber, WireType::kBytes):
         read = reader.ReadString(&assign->name_space);
         break;
-      case MakeTag(2, WireType::kBytes):
+      case MakeTag(v1::AssignVariablesRequest::kClientIdFieldNumber, WireType::kBytes):
         read = reader.ReadString(&assign->request.client);
         break;
-      case MakeTag(3, WireType::kVarint):
+      case MakeTag(v1::AssignVariablesRequest::kSequenceFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&assign->request.sequence);
         break;
-      case MakeTag(4, WireType::kVarint):
+      case MakeTag(v1::AssignVariablesRequest::kExpectedEpochFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&assign->expected_epoch);
         break;
-      case MakeTag(17, WireType::kVarint):
+      case MakeTag(v1::AssignVariablesRequest::kAcknowledgedFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&assign->request.acknowledged);
         break;
-      case MakeTag(18, WireType::kVarint):
+      case MakeTag(v1::AssignVariablesRequest::kFirstSentMsAgoFieldNumber, WireType::kVarint):
         read = reader.ReadVarint(&age);
         assign->request.age = AgeFrom(age);
         break;
