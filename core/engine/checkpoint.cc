@@ -14,17 +14,14 @@
 #include "core/storage/files_dir.h"
 
 namespace formwork {
-namespace {
 
-struct WorkResult {
+struct FileTaskResult {
   absl::Status status;
   ErrorDetails details;
 };
 
-}  // namespace
-
 /// Work on files, on a thread of the compilers'.
-class FileTask final : public TaskOf<WorkResult> {
+class FileTask final : public TaskOf<FileTaskResult> {
  public:
   using Work = absl::AnyInvocable<absl::Status()>;
   FileTask(EngineImpl& engine, const CheckpointSpec& spec, Work work, Done done)
@@ -82,7 +79,7 @@ class CheckpointRequest : public CallHandle,
   void BeginWork(FileTask::Work work, absl::AnyInvocable<void()> next) {
     Begin(std::make_shared<FileTask>(
         engine_, spec_, std::move(work),
-        [self = shared_from_this(), next = std::move(next)](WorkResult worked) mutable {
+        [self = shared_from_this(), next = std::move(next)](FileTaskResult worked) mutable {
           if (worked.status.ok()) return next();
           self->Fail(std::move(worked.status), std::move(worked.details));
         }));

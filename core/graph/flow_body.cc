@@ -11,12 +11,7 @@
 #include "core/graph/input_name.h"
 
 namespace formwork {
-namespace {
-
-// Between two looks at the StopFlag: nodes, which take about a microsecond each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
-}  // namespace
+namespace {}  // namespace
 
 FlowKind FlowKindOf(absl::string_view op) {
   if (op == "Switch" || op == "_SwitchN") return FlowKind::kSwitch;
@@ -40,13 +35,13 @@ int FlowOutputs(const tf::NodeDef& def) {
 FlowBody::FlowBody(NodeList nodes, const FlowParameters& parameters)
     : nodes_(std::move(nodes)), parameters_(parameters) {
   index_.reserve(nodes_.size());
-  for (int i = 0; i < size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int i = 0; i < size() && !WorkIsCutAt(i, kDearItems); ++i) {
     index_.try_emplace(nodes_[i]->name(), i);
     kinds_.push_back(FlowKindOf(nodes_[i]->op()));
   }
   kinds_.resize(nodes_.size(), FlowKind::kOther);
   inputs_.resize(nodes_.size());
-  for (int i = 0; i < size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int i = 0; i < size() && !WorkIsCutAt(i, kDearItems); ++i) {
     inputs_[i].reserve(nodes_[i]->input_size());
     for (const std::string& text : nodes_[i]->input()) {
       if (WorkIsCutAt(static_cast<int64_t>(inputs_[i].size()))) break;
@@ -92,7 +87,7 @@ absl::StatusOr<DType> FlowBody::DTypeOf(absl::string_view text, const ImportScop
 std::vector<int> FlowBody::Order() const {
   std::vector<std::vector<int>> users(nodes_.size());
   std::vector<int> waits(nodes_.size());
-  for (int i = 0; i < size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int i = 0; i < size() && !WorkIsCutAt(i, kDearItems); ++i) {
     for (const FlowInput& input : inputs_[i]) {
       if (input.node < 0) continue;
       if (kinds_[i] == FlowKind::kMerge && kinds_[input.node] == FlowKind::kNextIteration) continue;
@@ -106,7 +101,7 @@ std::vector<int> FlowBody::Order() const {
   for (int i = 0; i < size(); ++i) {
     if (waits[i] == 0) free.push(i);
   }
-  while (!free.empty() && !WorkIsCutAt(static_cast<int64_t>(order.size()), kNodesBetweenLooks)) {
+  while (!free.empty() && !WorkIsCutAt(static_cast<int64_t>(order.size()), kDearItems)) {
     order.push_back(free.top());
     free.pop();
     for (const int user : users[order.back()]) {
@@ -180,7 +175,7 @@ absl::StatusOr<std::vector<int>> FlowFunctions::Fill(std::vector<int> roots,
                                                      tf::FunctionDef& function) const {
   HashMap<int, tf::NodeDef> made;
   for (int64_t i = 0; !roots.empty(); ++i) {
-    if (WorkIsCutAt(i, kNodesBetweenLooks)) return WorkStatus();
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
     const int node = roots.back();
     roots.pop_back();
     const auto [found, added] = made.try_emplace(node);

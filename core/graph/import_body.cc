@@ -20,10 +20,6 @@
 namespace formwork {
 namespace {
 
-// Between two looks at the StopFlag: nodes of one step of the import, which take about 1 us each.
-// A node with more inputs than that looks itself.
-constexpr int64_t kNodesBetweenLooks = 64;
-
 // One body on its way from NodeDefs to a Graph. Where the work is cut each step ends early, and the
 // graph is of no use.
 class BodyImporter {
@@ -31,7 +27,7 @@ class BodyImporter {
   BodyImporter(const NodeList& defs, std::string where, ImportScope& scope)
       : defs_(defs), where_(std::move(where)), scope_(scope), reached_(defs.size()) {
     index_.reserve(defs.size());
-    for (int i = 0; i < num_defs() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+    for (int i = 0; i < num_defs() && !WorkIsCutAt(i, kDearItems); ++i) {
       if (!index_.try_emplace(defs[i]->name(), i).second) {
         Wrong(defs[i]->name(), "there are two nodes of this name");
       }
@@ -86,7 +82,7 @@ class BodyImporter {
   }
   // Follows the inputs of what has been reached.
   void ReachAll() {
-    for (int64_t i = 0; !pending_.empty() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+    for (int64_t i = 0; !pending_.empty() && !WorkIsCutAt(i, kDearItems); ++i) {
       const int def = pending_.back();
       pending_.pop_back();
       for (const std::string& input : defs_[def]->input()) Reach(input, defs_[def]->name());
@@ -231,7 +227,7 @@ std::vector<int> BodyImporter::Order() const {
   for (size_t i = 0; i < waits.size(); ++i) {
     if (waits[i] == 0) free.push(static_cast<int>(i));
   }
-  while (!free.empty() && !WorkIsCutAt(static_cast<int64_t>(order.size()), kNodesBetweenLooks)) {
+  while (!free.empty() && !WorkIsCutAt(static_cast<int64_t>(order.size()), kDearItems)) {
     const int i = free.top();
     free.pop();
     order.push_back(i);
@@ -278,7 +274,7 @@ std::shared_ptr<Graph> BodyImporter::Build(std::string name) {
     if (WorkIsCut()) return graph;
     sound_[i] = ImportNode(*defs_[def_of_[i]], where_, scope_, imported_[i]);
   }
-  for (int i = 0; i < count && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) Connect(i);
+  for (int i = 0; i < count && !WorkIsCutAt(i, kDearItems); ++i) Connect(i);
   const std::vector<int> order = Order();
   if (!WorkStatus().ok()) return graph;
   if (static_cast<int>(order.size()) != count) ReportCycle(order);

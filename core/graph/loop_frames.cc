@@ -7,15 +7,7 @@
 #include "core/base/stop_flag.h"
 
 namespace formwork {
-namespace {
-
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr absl::StatusCode kMissing = absl::StatusCode::kUnimplemented;
-
-// Between two looks at the StopFlag: nodes, which take about a microsecond each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
-}  // namespace
+namespace {}  // namespace
 
 int LoopFrames::out_of(int node) const {
   if (body_.kind(node) == FlowKind::kExit) return std::max(0, frames_[frame_of_[node]].parent);
@@ -26,14 +18,15 @@ int LoopFrames::out_of(int node) const {
 absl::StatusOr<int> LoopFrames::EnteredBy(int node) {
   const tf::NodeDef& def = body_.def(node);
   const auto name = def.attr().find("frame_name");
-  if (name == def.attr().end()) return FlowProblem(kInvalid, def, "attr 'frame_name' is missing");
+  if (name == def.attr().end())
+    return FlowProblem(absl::StatusCode::kInvalidArgument, def, "attr 'frame_name' is missing");
   const int parent = frame_of_[node];
   const int made = static_cast<int>(frames_.size());
   const auto [found, added] = by_name_.try_emplace({parent, name->second.s()}, made);
   if (!added) return found->second;
   const int depth = frames_[parent].depth + 1;
   if (depth > kMostNested) {
-    return FlowProblem(kMissing, def,
+    return FlowProblem(absl::StatusCode::kUnimplemented, def,
                        absl::StrCat("loops that lie in more than ", kMostNested, " others"));
   }
   frames_.push_back({parent, depth, parent == 0 ? made : frames_[parent].top});
@@ -43,7 +36,7 @@ absl::StatusOr<int> LoopFrames::EnteredBy(int node) {
 absl::Status LoopFrames::Find() {
   const std::vector<int> order = body_.Order();
   for (size_t i = 0; i < order.size(); ++i) {
-    if (WorkIsCutAt(static_cast<int64_t>(i), kNodesBetweenLooks)) return WorkStatus();
+    if (WorkIsCutAt(static_cast<int64_t>(i), kDearItems)) return WorkStatus();
     const int node = order[i];
     int deepest = 0;
     for (const bool check : {false, true}) {
@@ -59,13 +52,15 @@ absl::Status LoopFrames::Find() {
         int frame = deepest;
         while (frames_[frame].depth > frames_[around].depth) frame = frames_[frame].parent;
         if (frame != around) {
-          return FlowProblem(kInvalid, body_.def(node), "its inputs are of different loops");
+          return FlowProblem(absl::StatusCode::kInvalidArgument, body_.def(node),
+                             "its inputs are of different loops");
         }
       }
     }
     frame_of_[node] = deepest;
     if (body_.kind(node) == FlowKind::kExit && deepest == 0) {
-      return FlowProblem(kInvalid, body_.def(node), "it stands in no loop");
+      return FlowProblem(absl::StatusCode::kInvalidArgument, body_.def(node),
+                         "it stands in no loop");
     }
     if (body_.kind(node) == FlowKind::kEnter) {
       FORMWORK_ASSIGN_OR_RETURN(entered_[node], EnteredBy(node));

@@ -13,12 +13,6 @@
 namespace formwork {
 namespace {
 
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr absl::StatusCode kMissing = absl::StatusCode::kUnimplemented;
-
-// Between two looks at the StopFlag: nodes, which take about a microsecond each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
 // The branch of a predicate: of a truth value, 0 where it is false and 1 where it is true.
 struct Side {
   int predicate = -1;
@@ -92,7 +86,8 @@ class Branches {
 absl::StatusOr<int> Branches::PredicateOf(int own_switch) {
   const std::vector<int> data = body_.DataInputs(own_switch);
   if (data.size() != 2) {
-    return FlowProblem(kInvalid, body_.def(own_switch), "wrong number of inputs");
+    return FlowProblem(absl::StatusCode::kInvalidArgument, body_.def(own_switch),
+                       "wrong number of inputs");
   }
   // The Switches of a branch have it from Identities of it.
   const std::string* text = &body_.def(own_switch).input(data[1]);
@@ -134,8 +129,8 @@ Guard Branches::GuardOf(const FlowInput& input) {
 
 absl::Status Branches::FindMerge(int node) {
   const tf::NodeDef& def = body_.def(node);
-  const absl::Status problem =
-      FlowProblem(kMissing, def, "its inputs are not those of a predicate's branches");
+  const absl::Status problem = FlowProblem(absl::StatusCode::kUnimplemented, def,
+                                           "its inputs are not those of a predicate's branches");
   const std::vector<int> data = body_.DataInputs(node);
   if (data.empty()) return problem;
   std::vector<Guard> of;
@@ -168,7 +163,7 @@ absl::Status Branches::TakeSide(int node) {
   for (const Side side : guards_[node]) {
     if (!predicates_[side.predicate].outermost) continue;
     if (IsInBranch(node)) {
-      return FlowProblem(kMissing, body_.def(node),
+      return FlowProblem(absl::StatusCode::kUnimplemented, body_.def(node),
                          absl::StrCat("it is in branches of two predicates, neither of which is "
                                       "in a branch of the other: '",
                                       Shown(predicates_[sides_[node].predicate].text), "' and '",
@@ -183,7 +178,8 @@ absl::Status Branches::AddWaiting(int node) {
   const Side side = sides_[node];
   auto& waiting = predicates_[side.predicate].waiting;
   if (side.branch >= static_cast<int>(waiting.size())) {
-    return FlowProblem(kInvalid, body_.def(node), "it has an input of a branch that is not there");
+    return FlowProblem(absl::StatusCode::kInvalidArgument, body_.def(node),
+                       "it has an input of a branch that is not there");
   }
   waiting[side.branch].push_back(node);
   return absl::OkStatus();
@@ -191,7 +187,7 @@ absl::Status Branches::AddWaiting(int node) {
 
 absl::Status Branches::FindGuards(const std::vector<int>& order) {
   for (size_t i = 0; i < order.size(); ++i) {
-    if (WorkIsCutAt(static_cast<int64_t>(i), kNodesBetweenLooks)) return WorkStatus();
+    if (WorkIsCutAt(static_cast<int64_t>(i), kDearItems)) return WorkStatus();
     const int node = order[i];
     if (body_.kind(node) == FlowKind::kMerge) {
       FORMWORK_RETURN_IF_ERROR(FindMerge(node));
@@ -207,7 +203,7 @@ absl::Status Branches::FindGuards(const std::vector<int>& order) {
         guard = std::move(both);
       }
       if (guard.size() > kMostNested) {
-        return FlowProblem(kMissing, body_.def(node),
+        return FlowProblem(absl::StatusCode::kUnimplemented, body_.def(node),
                            absl::StrCat("branches in more than ", kMostNested, " others"));
       }
       if (body_.kind(node) == FlowKind::kSwitch) {
@@ -224,11 +220,12 @@ absl::StatusOr<FlowFunctions::Taken> Branches::Take(const FlowInput& input, cons
   const int node = input.node;
   if (node >= 0 && IsInBranch(node)) {
     if (sides_[node] != side) {
-      return FlowProblem(kMissing, body_.def(node), "what needs it does not run where it does");
+      return FlowProblem(absl::StatusCode::kUnimplemented, body_.def(node),
+                         "what needs it does not run where it does");
     }
     if (!done_[node]) return FlowFunctions::Taken{true, ""};
     if (input.control) return FlowFunctions::Taken{};
-    return FlowProblem(kMissing, body_.def(node),
+    return FlowProblem(absl::StatusCode::kUnimplemented, body_.def(node),
                        "it has an effect, and branches that run one after the other need it");
   }
   if (node >= 0 && IsEntry(node)) {
@@ -352,7 +349,8 @@ absl::Status Branches::Lower() {
       for (const FlowInput& input : body_.inputs(node)) {
         if (input.node >= 0 && input.output == 1 && !input.control &&
             body_.kind(input.node) == FlowKind::kMerge) {
-          return FlowProblem(kMissing, body_.def(input.node), "its output value_index");
+          return FlowProblem(absl::StatusCode::kUnimplemented, body_.def(input.node),
+                             "its output value_index");
         }
       }
     }
@@ -375,7 +373,7 @@ absl::Status Branches::Lower() {
     if (waits[node] == 0) free_of(node);
   }
   for (int64_t i = 0; !free.empty() || !joins.empty(); ++i) {
-    if (WorkIsCutAt(i, kNodesBetweenLooks)) return WorkStatus();
+    if (WorkIsCutAt(i, kDearItems)) return WorkStatus();
     if (!free.empty()) {
       const int node = free.top();
       free.pop();

@@ -12,9 +12,6 @@
 namespace formwork {
 namespace {
 
-// Between two looks at the StopFlag: nodes, which take about a microsecond each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
 bool HasEffect(const tf::NodeDef& def, const ImportScope& scope) {
   return FlowEffect(def, scope) >= Effect::kWrite;
 }
@@ -34,7 +31,7 @@ std::vector<bool> Reached(const FlowBody& body, const LoweredControlFlow::Roots&
   for (int node = 0; roots.effects && node < body.size(); ++node) {
     if (HasEffect(body.def(node), scope)) reach(node);
   }
-  for (int64_t i = 0; !pending.empty() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int64_t i = 0; !pending.empty() && !WorkIsCutAt(i, kDearItems); ++i) {
     const int node = pending.back();
     pending.pop_back();
     for (const FlowInput& input : body.inputs(node)) reach(input.node);

@@ -11,9 +11,6 @@
 namespace formwork {
 namespace {
 
-// Between two looks at the StopFlag: nodes, which take a few microseconds each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
 // Those of a map that is ordered do what the others do: these are ordered, too.
 absl::string_view Unordered(absl::string_view op) { return absl::StripPrefix(op, "Ordered"); }
 
@@ -43,7 +40,7 @@ LoweredNamedState::LoweredNamedState(const NodeDefs& defs, const HashSet<std::st
     return (IsOnStagingArea(def.op()) || IsOnSparseTensors(def.op())) && !fed.contains(def.name());
   };
   if (std::none_of(defs.begin(), defs.end(), is_lowered)) return;
-  for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kDearItems); ++i) {
     if (is_lowered(defs.Get(i))) {
       Lower(defs.Get(i));
     } else {

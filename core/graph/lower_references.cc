@@ -12,9 +12,6 @@
 namespace formwork {
 namespace {
 
-// Between two looks at the StopFlag: nodes, which take a few microseconds each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
 // An op on references, and the op on handles that does the same. Inputs have the same order, attrs
 // the same names but for `T`, which may be the other's `dtype`. Where the form on handles has no
 // outputs the op gives its first reference on.
@@ -131,7 +128,7 @@ LoweredReferences::LoweredReferences(const NodeDefs& defs, HashSet<std::string> 
     return;
   }
   FindReferences();
-  for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kDearItems); ++i) {
     if (IsVariable(defs.Get(i).op())) {
       LowerVariable(defs.Get(i));
     } else {
@@ -143,7 +140,7 @@ LoweredReferences::LoweredReferences(const NodeDefs& defs, HashSet<std::string> 
 void LoweredReferences::FindReferences() {
   HashMap<std::string, std::vector<const tf::NodeDef*>> users;  // Who gives a node's output on.
   std::vector<const tf::NodeDef*> pending;
-  for (int i = 0; i < given_.size() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int i = 0; i < given_.size() && !WorkIsCutAt(i, kDearItems); ++i) {
     const tf::NodeDef& def = given_.Get(i);
     if (fed_.contains(def.name())) continue;
     if (IsVariable(def.op())) {
@@ -156,7 +153,7 @@ void LoweredReferences::FindReferences() {
                                        : def.op() == "RefIdentity" || GivesHandles(def.op());
     if (gives && def.input_size() > 0) users[NodeOf(def.input(0))].push_back(&def);
   }
-  for (int64_t i = 0; !pending.empty() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int64_t i = 0; !pending.empty() && !WorkIsCutAt(i, kDearItems); ++i) {
     const tf::NodeDef& source = *pending.back();
     pending.pop_back();
     const Reference& reference = references_.at(source.name());

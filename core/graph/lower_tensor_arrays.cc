@@ -12,11 +12,8 @@
 namespace formwork {
 namespace {
 
-// Between two looks at the StopFlag: nodes, which take a few microseconds each.
-constexpr int64_t kNodesBetweenLooks = 64;
-
 // An op on tensor arrays, and the one on lists that does the same.
-struct Form {
+struct ListForm {
   absl::string_view op;
   absl::string_view list_op;
   int flow;                 // The place of the flow among its inputs.
@@ -27,8 +24,8 @@ struct Form {
   const char* type;         // The attr that says what the elements are; null: none.
 };
 
-const std::vector<Form>& Forms() {
-  static const std::vector<Form> forms = {
+const std::vector<ListForm>& Forms() {
+  static const std::vector<ListForm> forms = {
       {"TensorArrayConcatV3", "TensorListConcatV2", 1, false, {1}, 1, true, "dtype"},
       {"TensorArrayGatherV3", "TensorListGather", 2, false, {2, 1}, 2, false, "dtype"},
       {"TensorArrayReadV3", "TensorListGetItem", 2, false, {2, 1}, 2, false, "dtype"},
@@ -47,10 +44,10 @@ const std::vector<Form>& Forms() {
   return forms;
 }
 
-const Form* FindForm(absl::string_view op) {
+const ListForm* FindForm(absl::string_view op) {
   if (!absl::StartsWith(op, "TensorArray")) return nullptr;
-  const auto found =
-      std::find_if(Forms().begin(), Forms().end(), [&](const Form& form) { return form.op == op; });
+  const auto found = std::find_if(Forms().begin(), Forms().end(),
+                                  [&](const ListForm& form) { return form.op == op; });
   return found == Forms().end() ? nullptr : &*found;
 }
 
@@ -103,7 +100,7 @@ LoweredTensorArrays::LoweredTensorArrays(NodeList nodes)
     if (ArrayOf(i, flows) == nullptr) continue;
     lowered_.try_emplace(given_[i]->name(), given_[i]->op() == "TensorArrayConcatV3");
   }
-  for (int i = 0; i < count && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) Lower(i, flows);
+  for (int i = 0; i < count && !WorkIsCutAt(i, kDearItems); ++i) Lower(i, flows);
 }
 
 LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
@@ -114,14 +111,14 @@ LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
   };
   HashMap<int, std::vector<std::pair<int, int>>> users;  // By node: who, and by which input.
   for (size_t i = 0; i < given_.size(); ++i) {
-    if (WorkIsCutAt(static_cast<int64_t>(i), kNodesBetweenLooks)) return {};
+    if (WorkIsCutAt(static_cast<int64_t>(i), kDearItems)) return {};
     const tf::NodeDef& def = *given_[i];
     const int node = static_cast<int>(i);
     if (def.op() == "TensorArrayV3") {
       flows_from(node, 0, node);  // What gives the handle on gives the list on.
       flows_from(node, 1, node);
     }
-    const Form* const form = FindForm(def.op());
+    const ListForm* const form = FindForm(def.op());
     if (form == nullptr && !GivesOn(def.op())) continue;
     for (int k = 0; k < def.input_size(); ++k) {
       if (form != nullptr && k != form->flow) continue;
@@ -129,7 +126,7 @@ LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
       if (source != index_.end()) users[source->second].push_back({node, k});
     }
   }
-  for (int64_t i = 0; !pending.empty() && !WorkIsCutAt(i, kNodesBetweenLooks); ++i) {
+  for (int64_t i = 0; !pending.empty() && !WorkIsCutAt(i, kDearItems); ++i) {
     const auto [node, output] = pending.back();
     pending.pop_back();
     const int array = flows.at({node, output});
@@ -139,7 +136,7 @@ LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
       if (name.control || !name.valid || OutputOf(name) != output) continue;
       const bool branches = FlowKindOf(def.op()) == FlowKind::kSwitch;
       if (branches && k != 0) continue;
-      const Form* const form = FindForm(def.op());
+      const ListForm* const form = FindForm(def.op());
       flows_from(user, form == nullptr || form->gives_flow ? 0 : kTaken, array);
       for (int k = 1; branches && k < FlowOutputs(def); ++k) flows_from(user, k, array);
     }
@@ -150,7 +147,7 @@ LoweredTensorArrays::Flows LoweredTensorArrays::FindFlows() const {
 const tf::NodeDef* LoweredTensorArrays::ArrayOf(int node, const Flows& flows) const {
   const tf::NodeDef& def = *given_[node];
   if (def.op() == "TensorArrayV3" || def.op() == "TensorArrayCloseV3") return &def;
-  const Form* const form = FindForm(def.op());
+  const ListForm* const form = FindForm(def.op());
   if (form == nullptr || def.input_size() <= form->flow) return nullptr;
   const auto found = flows.find({node, form->gives_flow ? 0 : kTaken});
   return found == flows.end() ? nullptr : given_[found->second];
@@ -187,7 +184,7 @@ void LoweredTensorArrays::LowerArray(const tf::NodeDef& def, tf::NodeDef& made) 
 
 void LoweredTensorArrays::LowerOp(const tf::NodeDef& def, const tf::NodeDef& array,
                                   tf::NodeDef& made) {
-  const Form& form = *FindForm(def.op());
+  const ListForm& form = *FindForm(def.op());
   made.set_op(std::string(form.list_op));
   for (size_t i = 0; i <= form.inputs.size(); ++i) {
     if (made.input_size() == form.shape) AddShape(ElementShape(array), form.rows, made);

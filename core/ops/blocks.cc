@@ -48,7 +48,6 @@ absl::StatusOr<BlocksGeometry> ReadBlocks(absl::Span<const int64_t> input,
 }
 
 // False where it is known to leave a remainder.
-bool MayDivide(int64_t dim, int64_t by) { return dim < 0 || dim % by == 0; }
 int64_t Divided(int64_t dim, int64_t by) { return dim < 0 ? -1 : dim / by; }
 
 }  // namespace

@@ -27,8 +27,6 @@ absl::Status SetAxes(const SlidingAttrs& attrs, DimsView input, DimsView filter,
   return absl::OkStatus();
 }
 
-bool MayDivide(int64_t dim, int64_t by) { return dim < 0 || by < 0 || dim % by == 0; }
-
 // Batch, channels and groups, where there are any.
 ConvShape ChannelsOf(const SlidingAttrs& attrs, DimsView input, DimsView filter) {
   ConvShape shape;

@@ -26,6 +26,9 @@ std::optional<int64_t> BroadcastDim(int64_t a, int64_t b);
 /// The same of whole shapes, which are aligned at their last dimensions.
 std::optional<Dims> BroadcastDims(absl::Span<const int64_t> a, absl::Span<const int64_t> b);
 
+/// False where both are known and `dim` is no multiple of `by`, which is not 0.
+inline bool MayDivide(int64_t dim, int64_t by) { return dim < 0 || by < 0 || dim % by == 0; }
+
 /// False where both are known and differ.
 inline bool MayBeEqual(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
 /// The same of whole shapes, whose ranks must be equal.

@@ -28,10 +28,6 @@ absl::StatusOr<std::vector<int>> ParseLabels(absl::string_view text, absl::strin
   return labels;
 }
 
-bool Contains(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 // Replaces the ellipsis by the last `count` of `total` broadcast labels.
 void Expand(std::vector<int>& labels, int count, int total) {
   auto at = std::find(labels.begin(), labels.end(), kEllipsis);
@@ -68,7 +64,7 @@ absl::StatusOr<EinsumEquation> EinsumEquation::FromAttrs(const AttrMap& attrs, i
   for (int label : parsed.output) {
     if (label == kEllipsis) continue;
     bool found = false;
-    for (const std::vector<int>& labels : parsed.inputs) found = found || Contains(labels, label);
+    for (const std::vector<int>& labels : parsed.inputs) found = found || HasLabel(labels, label);
     if (!found) {
       return InvalidArgument("Einsum output subscripts for equation '", equation, "' has label '",
                              std::string(1, static_cast<char>(label)),
@@ -82,7 +78,7 @@ absl::Status ExpandEllipses(EinsumEquation& equation, absl::Span<const int> rank
   std::vector<int> counts(ranks.size(), 0);
   int total = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const bool ellipsis = Contains(equation.inputs[i], kEllipsis);
+    const bool ellipsis = HasLabel(equation.inputs[i], kEllipsis);
     const int named = static_cast<int>(equation.inputs[i].size()) - (ellipsis ? 1 : 0);
     if (ellipsis ? ranks[i] < named : ranks[i] != named) {
       return InvalidArgument("Expected input ", i, " to have rank ", ellipsis ? "at least " : "",
@@ -91,7 +87,7 @@ absl::Status ExpandEllipses(EinsumEquation& equation, absl::Span<const int> rank
     counts[i] = ranks[i] - named;
     total = std::max(total, counts[i]);
   }
-  if (total > 0 && !Contains(equation.output, kEllipsis)) {
+  if (total > 0 && !HasLabel(equation.output, kEllipsis)) {
     return InvalidArgument("Output contains ", total,
                            " broadcasting dimension(s) but no ellipsis (...) was found in the ",
                            "output subscripts.");

@@ -2,6 +2,7 @@
 
 // Einsum's equation, shared by its shape function and its kernels.
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,9 @@ struct EinsumEquation {
 inline constexpr int kEllipsis = -1;
 inline constexpr int kFirstBroadcastLabel = 1000;
 inline bool IsBroadcastLabel(int label) { return label >= kFirstBroadcastLabel; }
+inline bool HasLabel(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 /// Puts broadcast labels, counted from the last dimension, in the place of the ellipses.
 /// Errors: kInvalidArgument if the ranks do not fit the labels.

@@ -11,10 +11,6 @@ namespace {
 
 using Labels = std::vector<int>;
 
-bool Contains(const Labels& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 size_t PlaceOf(const EinsumView& view, int label) {
   return static_cast<size_t>(std::find(view.labels.begin(), view.labels.end(), label) -
                              view.labels.begin());
@@ -72,7 +68,7 @@ absl::StatusOr<EinsumOperand> OperandOf(int input, absl::Span<const int64_t> dim
   Labels left;
   Dims left_dims;
   for (int label : operand.read.labels) {
-    operand.summed.push_back(!Contains(others, label) && !Contains(equation.output, label));
+    operand.summed.push_back(!HasLabel(others, label) && !HasLabel(equation.output, label));
     if (operand.summed.back()) continue;
     left.push_back(label);
     left_dims.push_back(DimOf(operand.read, label));
@@ -118,26 +114,26 @@ absl::Status PlanProduct(const Labels& output, EinsumPlan& plan) {
   EinsumOperand& y = plan.operands[1];
   for (size_t d = 0; d < y.matrices.labels.size(); ++d) {
     const int label = y.matrices.labels[d];
-    if (!Contains(x.matrices.labels, label) || IsBroadcastLabel(label)) continue;
+    if (!HasLabel(x.matrices.labels, label) || IsBroadcastLabel(label)) continue;
     if (const int64_t expected = DimOf(x.matrices, label); y.matrices.dims[d] != expected) {
       return DimensionMismatch(expected, d, y.matrices.dims);
     }
   }
   // The right operand's labels end up last: let it be the one that the output ends with.
-  if (!output.empty() && Contains(x.matrices.labels, output.back()) &&
-      !Contains(y.matrices.labels, output.back())) {
+  if (!output.empty() && HasLabel(x.matrices.labels, output.back()) &&
+      !HasLabel(y.matrices.labels, output.back())) {
     std::swap(x, y);
   }
   Labels batch, contracted, x_own, y_own;
   for (int label : x.matrices.labels) {
-    if (!Contains(y.matrices.labels, label)) {
+    if (!HasLabel(y.matrices.labels, label)) {
       x_own.push_back(label);
     } else {
-      (Contains(output, label) ? batch : contracted).push_back(label);
+      (HasLabel(output, label) ? batch : contracted).push_back(label);
     }
   }
   for (int label : y.matrices.labels) {
-    if (!Contains(x.matrices.labels, label)) y_own.push_back(label);
+    if (!HasLabel(x.matrices.labels, label)) y_own.push_back(label);
   }
   Dims dims;
   for (int label : batch) {
@@ -204,9 +200,9 @@ EinsumCopy Gathered(const EinsumView& view) {
 bool HasSums(const EinsumEquation& equation) {
   for (size_t i = 0; i < equation.inputs.size(); ++i) {
     for (int label : equation.inputs[i]) {
-      const bool shared = equation.inputs.size() == 2 && Contains(equation.inputs[1 - i], label);
+      const bool shared = equation.inputs.size() == 2 && HasLabel(equation.inputs[1 - i], label);
       // What ellipses stand for is the output's, or it is an error.
-      if (label != kEllipsis && !shared && !Contains(equation.output, label)) return true;
+      if (label != kEllipsis && !shared && !HasLabel(equation.output, label)) return true;
     }
   }
   return false;

@@ -162,7 +162,7 @@ absl::Status ReshapeShape(InferenceContext& c) {
   return WithRange(c, std::move(shape));
 }
 
-absl::Status PoolShape(InferenceContext& c) {
+absl::Status QuantizedPoolShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(const SlidingAttrs attrs, QuantizedPoolAttrs(c.attrs()));
   FORMWORK_ASSIGN_OR_RETURN(const ConvShape shape,
                             PreparePool(attrs, shapes::OrOfRank(c.input(0), 4).dims()));
@@ -246,7 +246,7 @@ void AddOfRanges(OpRegistry& registry) {
                      "(input: T, min_input: float, max_input: float) -> (output: T, min_output: "
                      "float, max_output: float); T: quantizedtype; ksize: list(int); strides: "
                      "list(int); padding: {\"SAME\", \"VALID\"}"),
-        {.shape_fn = PoolShape});
+        {.shape_fn = QuantizedPoolShape});
   }
   registry.Add(
       "QuantizedConv2D(input: Tinput, filter: Tfilter, min_input: float, max_input: float, "

@@ -180,7 +180,7 @@ absl::Status MatMulShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
-absl::Status SparseMatMulShape(InferenceContext& c) {
+absl::Status SparseProductShape(InferenceContext& c) {
   FORMWORK_ASSIGN_OR_RETURN(PartialShape product, ProductOf(c, c.items(1)));
   return OfMatrix(c, std::move(product));
 }
@@ -233,7 +233,7 @@ void RegisterSparseMatrixOps(OpRegistry& registry) {
       "SparseMatrixSparseMatMul(a: variant, b: variant) -> (c: variant); type: {complextype, "
       "float, double}; transpose_a: bool = false; transpose_b: bool = false; adjoint_a: bool = "
       "false; adjoint_b: bool = false",
-      {.shape_fn = SparseMatMulShape, .sized_by_value = true});
+      {.shape_fn = SparseProductShape, .sized_by_value = true});
   // TensorFlow has no kernels of the CPU for these: they do what it documents.
   registry.Add("SparseMatrixMul(a: variant, b: T) -> (output: variant); T: type",
                {.shape_fn = SameMatrixShape});

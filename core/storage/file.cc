@@ -19,7 +19,7 @@
 namespace formwork {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{64} << 10;
+constexpr size_t kWriteBytes = size_t{64} << 10;
 // What one system call is asked for, between two looks at the stop flag, and one call of the
 // checksum, which takes an int.
 constexpr size_t kMostAtOnce = size_t{16} << 20;
@@ -85,8 +85,8 @@ NewFile::~NewFile() {
 
 absl::Status NewFile::Append(absl::string_view bytes) {
   size_ += bytes.size();
-  if (buffer_.size() + bytes.size() > kBufferBytes) FORMWORK_RETURN_IF_ERROR(Flush());
-  if (bytes.size() > kBufferBytes) return Write(bytes);
+  if (buffer_.size() + bytes.size() > kWriteBytes) FORMWORK_RETURN_IF_ERROR(Flush());
+  if (bytes.size() > kWriteBytes) return Write(bytes);
   buffer_.append(bytes.data(), bytes.size());
   return absl::OkStatus();
 }

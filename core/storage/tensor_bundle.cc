@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "elements are stored a
 constexpr int kProducer = 1;  // Of the format.
 constexpr int kMostShards = 100'000;
 // What is read at once, so that its checksum is taken while it is in the cache.
-constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kReadBytes = size_t{1} << 20;
 
 FilePath IndexFile(const FilePath& prefix) { return prefix.With(".index"); }
 
@@ -261,8 +261,8 @@ absl::StatusOr<Tensor> BundleReader::ReadWhole(absl::string_view key, const Entr
   if (IsPlainData(entry.dtype)) {
     FORMWORK_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(allocator, entry.dtype, entry.shape));
     char* to = static_cast<char*>(value.mutable_raw());
-    for (uint64_t at = 0; at < entry.bytes; at += kPieceBytes) {
-      const size_t piece = std::min<uint64_t>(kPieceBytes, entry.bytes - at);
+    for (uint64_t at = 0; at < entry.bytes; at += kReadBytes) {
+      const size_t piece = std::min<uint64_t>(kReadBytes, entry.bytes - at);
       FORMWORK_RETURN_IF_ERROR(file.Read(entry.offset + at, piece, to + at));
       crc = ExtendCrc32c(crc, {to + at, piece});
     }

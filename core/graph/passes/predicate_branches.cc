@@ -28,7 +28,7 @@ constexpr double kMostWork = 1e8;
 constexpr double kCopyNanos = 100;
 
 // What is known of a body's parameters.
-struct Parameters {
+struct BranchParameters {
   std::vector<Memory> memory;
   std::vector<DType> variables;  // PassContext::variables; there may be fewer.
   std::vector<bool> distinct;    // Node::distinct, as far as it is more than the nodes say.
@@ -59,7 +59,7 @@ class Rewriter {
   Rewriter(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
 
   // Whether any has become selects, in the bodies of its nodes too.
-  bool Run(const Parameters& parameters) {
+  bool Run(const BranchParameters& parameters) {
     moved_.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (WorkIsCut()) return false;  // The graph is of no use then.
@@ -91,7 +91,7 @@ class Rewriter {
     }
   };
 
-  void Visit(size_t i, const Parameters& parameters) {
+  void Visit(size_t i, const BranchParameters& parameters) {
     Node& node = graph_.nodes[i];
     for (Edge& edge : node.inputs) edge = moved_[edge.node][edge.index];
     if (IsIf(node) && BecomesSelects(node, moved_[i])) {
@@ -99,7 +99,7 @@ class Rewriter {
       return;
     }
     if (!node.bodies.empty()) {
-      const Parameters of_bodies = ParametersOf(node);
+      const BranchParameters of_bodies = ParametersOf(node);
       for (Graph& body : node.bodies) changed_ |= Rewriter(body, context_).Run(of_bodies);
     }
     if (node.kind == NodeKind::kArg && static_cast<size_t>(node.arg) < parameters.distinct.size() &&
@@ -123,13 +123,13 @@ class Rewriter {
   }
 
   // What the bodies of a node, whose inputs are in the new list, are given.
-  Parameters ParametersOf(const Node& node) {
+  BranchParameters ParametersOf(const Node& node) {
     const bool loop = node.op->control_flow == ControlFlow::kWhile;
     const size_t own = node.op->inputs_before_functions();
     const bool destroys = MayDestroy(node);
     HashMap<Edge, int> uses;
     for (size_t k = own; k < node.inputs.size(); ++k) ++uses[node.inputs[k]];
-    Parameters parameters;
+    BranchParameters parameters;
     for (size_t k = own; k < node.inputs.size(); ++k) {
       const Edge edge = node.inputs[k];
       const Memory initial = MemoryOf(edge);
@@ -384,7 +384,7 @@ class Rewriter {
 }  // namespace
 
 bool PredicateBranches(Graph& graph, const PassContext& context) {
-  Parameters parameters;
+  BranchParameters parameters;
   for (DType dtype : graph.arg_dtypes) {
     parameters.memory.push_back(context.variables != nullptr ? Memory::kHost
                                                              : MemoryByDType(dtype));
