@@ -6,7 +6,6 @@
 #include "core/base/parallel.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
-#include "core/kernels/conv/conv_winograd.h"
 #include "core/kernels/gemm/panel_product.h"
 
 namespace formwork {
@@ -21,8 +20,9 @@ bool SameScale(const Tensor& kept, const Tensor* scale) {
 // Of a filter in `form`, seen as rows x columns.
 int64_t PackedBytes(const FilterForm& form, int64_t rows, int64_t columns) {
   if (form.conv != nullptr) return static_cast<int64_t>(form.conv->packed_filter_bytes());
-  const int64_t floats =
-      form.winograd ? WinogradElements(rows / 9, columns) : PanelElements(rows, columns);
+  const int64_t floats = form.winograd != WinogradTiles::kNone
+                             ? WinogradElements(form.winograd, rows / 9, columns)
+                             : PanelElements(rows, columns);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 
@@ -72,8 +72,9 @@ absl::StatusOr<Tensor> PackFilter(const Tensor& filter, const Tensor* scale, con
     return packed;
   }
   const float* from = plain.data<float>();
-  if (form.winograd) {
-    WinogradFilter(rows / 9, columns, from, static_cast<float*>(packed.mutable_raw()));
+  if (form.winograd != WinogradTiles::kNone) {
+    WinogradFilter(form.winograd, rows / 9, columns, from,
+                   static_cast<float*>(packed.mutable_raw()));
   } else {
     PackPanels(rows, columns, from, columns, 1, static_cast<float*>(packed.mutable_raw()));
   }

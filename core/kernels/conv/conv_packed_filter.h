@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "core/kernels/conv/conv_winograd.h"
 #include "core/kernels/conv/onednn_conv.h"
 #include "core/tensor/tensor.h"
 
@@ -19,7 +20,7 @@ namespace formwork {
 /// or transformed (conv_winograd.h).
 struct FilterForm {
   std::shared_ptr<const OnednnConv> conv;
-  bool winograd = false;
+  WinogradTiles winograd = WinogradTiles::kNone;
 
   bool SameAs(const FilterForm& other) const;
 };

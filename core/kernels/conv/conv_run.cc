@@ -66,7 +66,7 @@ absl::Status GemmFilterGradient(const ConvShape& shape, const Tensor& input,
 
 // ---- Panels ----
 
-absl::Status PanelsForward(const ConvShape& shape, bool winograd, const Tensor& input,
+absl::Status PanelsForward(const ConvShape& shape, WinogradTiles winograd, const Tensor& input,
                            const Tensor& filter, const EpilogueOperands& epilogue,
                            PackedFilterMemo& memo, bool keep, Allocator& allocator,
                            Tensor* output) {
@@ -78,9 +78,9 @@ absl::Status PanelsForward(const ConvShape& shape, bool winograd, const Tensor& 
   const float* bias = data(epilogue.bias);
   const float* residual = data(epilogue.residual);
   const Activation activation = epilogue.steps.activation;
-  if (winograd) {
-    return ConvWinogradForward(shape, input.data<float>(), panels, bias, residual, activation,
-                               allocator, output->mutable_data<float>());
+  if (winograd != WinogradTiles::kNone) {
+    return ConvWinogradForward(winograd, shape, input.data<float>(), panels, bias, residual,
+                               activation, allocator, output->mutable_data<float>());
   }
   ConvPanelsForward(shape, input.data<float>(), panels, bias, residual, activation,
                     output->mutable_data<float>());
@@ -103,14 +103,14 @@ ConvShape InputGradientAsForward(const ConvShape& shape) {
   return forward;
 }
 
-absl::Status WinogradInputGradient(const ConvShape& forward, const Tensor& filter,
-                                   const Tensor& out_backprop, Allocator& allocator,
-                                   Tensor* in_backprop) {
+absl::Status WinogradInputGradient(WinogradTiles tiles, const ConvShape& forward,
+                                   const Tensor& filter, const Tensor& out_backprop,
+                                   Allocator& allocator, Tensor* in_backprop) {
   FORMWORK_ASSIGN_OR_RETURN(Tensor turned,
                             Tensor::Allocate(allocator, DType::kFloat, filter.shape()));
-  FORMWORK_ASSIGN_OR_RETURN(Tensor panels,
-                            Scratch(allocator, DType::kFloat,
-                                    WinogradElements(forward.in_channels, forward.out_channels)));
+  FORMWORK_ASSIGN_OR_RETURN(
+      Tensor panels, Scratch(allocator, DType::kFloat,
+                             WinogradElements(tiles, forward.in_channels, forward.out_channels)));
   const int64_t taps = forward.rows.taps * forward.cols.taps;
   const int64_t matrix = forward.in_channels * forward.out_channels;
   for (int64_t t = 0; t < taps; ++t) {
@@ -118,9 +118,9 @@ absl::Status WinogradInputGradient(const ConvShape& forward, const Tensor& filte
                   filter.data<float>() + (taps - 1 - t) * matrix,
                   turned.mutable_data<float>() + t * matrix);
   }
-  WinogradFilter(forward.in_channels, forward.out_channels, turned.data<float>(),
+  WinogradFilter(tiles, forward.in_channels, forward.out_channels, turned.data<float>(),
                  panels.mutable_data<float>());
-  return ConvWinogradForward(forward, out_backprop.data<float>(), panels.data<float>(),
+  return ConvWinogradForward(tiles, forward, out_backprop.data<float>(), panels.data<float>(),
                              /*bias=*/nullptr, /*residual=*/nullptr, Activation::kNone, allocator,
                              in_backprop->mutable_data<float>());
 }
@@ -176,8 +176,9 @@ absl::Status RunConvForward(const ConvShape& shape, const Tensor& input, const T
         const DType dtype = out->dtype();
         const bool large = dtype == DType::kFloat && IsForOnednn({shape, dtype});
         const Activation activation = epilogue.steps.activation;
-        const bool winograd = large && ConvByWinograd(shape, activation);
-        if (winograd || (large && ConvByPanels(shape, activation))) {
+        const WinogradTiles winograd =
+            large ? ConvByWinograd(shape, activation) : WinogradTiles::kNone;
+        if (winograd != WinogradTiles::kNone || (large && ConvByPanels(shape, activation))) {
           return PanelsForward(shape, winograd, in, f, epilogue, memo, keep, allocator, out);
         }
         const absl::Status status = WithRowsToSplit(
@@ -208,8 +209,11 @@ absl::Status RunConvInputGradient(const ConvShape& shape, const Tensor& filter,
       [&](const Tensor& f, const Tensor& dy, Tensor* dx) -> absl::Status {
         const DType dtype = dx->dtype();
         const ConvShape forward = InputGradientAsForward(shape);
-        if (dtype == DType::kFloat && ConvByWinograd(forward, Activation::kNone)) {
-          return WinogradInputGradient(forward, f, dy, allocator, dx);
+        const WinogradTiles winograd = dtype == DType::kFloat
+                                           ? ConvByWinograd(forward, Activation::kNone)
+                                           : WinogradTiles::kNone;
+        if (winograd != WinogradTiles::kNone) {
+          return WinogradInputGradient(winograd, forward, f, dy, allocator, dx);
         }
         const absl::Status status =
             WithRowsToSplit(shape, f, false, dy, true, true, allocator, dx,
@@ -235,9 +239,11 @@ absl::Status RunConvFilterGradient(const ConvShape& shape, const Tensor& input,
       input, out_backprop, allocator, filter_backprop,
       [&](const Tensor& in, const Tensor& dy, Tensor* df) -> absl::Status {
         const DType dtype = df->dtype();
-        if (dtype == DType::kFloat && FilterGradientByWinograd(shape)) {
-          return WinogradFilterGradient(shape, in.data<float>(), dy.data<float>(), allocator,
-                                        df->mutable_data<float>());
+        const WinogradTiles winograd =
+            dtype == DType::kFloat ? FilterGradientByWinograd(shape) : WinogradTiles::kNone;
+        if (winograd != WinogradTiles::kNone) {
+          return WinogradFilterGradient(winograd, shape, in.data<float>(), dy.data<float>(),
+                                        allocator, df->mutable_data<float>());
         }
         const absl::Status status =
             WithRowsToSplit(shape, in, true, dy, true, false, allocator, df,

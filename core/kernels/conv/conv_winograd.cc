@@ -38,46 +38,47 @@ struct Problem {
   const float* residual;
   Activation activation;
   float* output;
-
-  Tiling tiling() const { return {shape}; }
 };
 
-template <int kBytes>
+template <int n, int kBytes>
 struct TransformOutput : Lanes<kBytes> {
   using Lanes<kBytes>::kLanes;
   using typename Lanes<kBytes>::Vector;
   FORMWORK_ISA_INLINE static void Run(const Problem* problem, int64_t first, int64_t count,
                                       const float* from, int64_t step) {
+    constexpr int side = kSide<n>;
     const Problem& p = *problem;
+    const Tiling<n> tiling = {p.shape};
     const int64_t channels = p.shape.out_channels;
+    const int64_t row_step = p.shape.cols.output * channels;
     for (int64_t i = 0; i < count; ++i, from += channels) {
-      const Tile tile(p.tiling(), first + i);
+      const Tile tile(tiling, first + i);
       const int64_t line = tile.image * p.shape.rows.output + tile.row;
       const int64_t begin = (line * p.shape.cols.output + tile.col) * channels;
-      const int64_t row_step = p.shape.cols.output * channels;
-      const bool two_rows = tile.row + 1 < p.shape.rows.output;
-      const bool two_cols = tile.col + 1 < p.shape.cols.output;
+      const int rows = static_cast<int>(std::min<int64_t>(n, p.shape.rows.output - tile.row));
+      const int cols = static_cast<int>(std::min<int64_t>(n, p.shape.cols.output - tile.col));
       for (int64_t c = 0; c < channels; c += kLanes) {
-        Vector s[2][kSide];
+        Vector s[n][side];
+#pragma GCC unroll 6
+        for (int x = 0; x < side; ++x) {
+          Vector m[side], column[n];
+#pragma GCC unroll 6
+          for (int y = 0; y < side; ++y) Load(from + (y * side + x) * step + c, m[y]);
+          Lines<n>::Output(m, column);
 #pragma GCC unroll 4
-        for (int x = 0; x < kSide; ++x) {
-          const float* at = from + x * step + c;
-          Vector m0, m1, m2, m3;
-          Load(at, m0);
-          Load(at + 4 * step, m1);
-          Load(at + 8 * step, m2);
-          Load(at + 12 * step, m3);
-          s[0][x] = m0 + m1 + m2;
-          s[1][x] = m1 - m2 - m3;
+          for (int y = 0; y < n; ++y) s[y][x] = column[y];
         }
         Vector bias = {};
         if (p.bias != nullptr) Load(p.bias + c, bias);
-#pragma GCC unroll 2
-        for (int y = 0; y < 2; ++y) {
-          if (y == 1 && !two_rows) break;
-          const int64_t at = begin + y * row_step + c;
-          Finish(p, s[y][0] + s[y][1] + s[y][2] + bias, at);
-          if (two_cols) Finish(p, s[y][1] - s[y][2] - s[y][3] + bias, at + channels);
+#pragma GCC unroll 4
+        for (int y = 0; y < n; ++y) {
+          if (y >= rows) break;
+          Vector row[n];
+          Lines<n>::Output(s[y], row);
+#pragma GCC unroll 4
+          for (int x = 0; x < n; ++x) {
+            if (x < cols) Finish(p, row[x] + bias, begin + y * row_step + x * channels + c);
+          }
         }
       }
     }
@@ -97,34 +98,30 @@ struct TransformOutput : Lanes<kBytes> {
 };
 
 // Rows [begin, end) of each point's panels; the filter is float[3, 3, in, out].
+template <int n>
 struct TransformFilter : Lanes<32> {
   FORMWORK_ISA_INLINE static void Run(int64_t in, int64_t out, int64_t begin, int64_t end,
                                       const float* filter, float* panels) {
+    constexpr int side = kSide<n>;
     const int64_t taps = in * out;
     const int64_t points = PanelElements(in, out);
     for (int64_t first = 0; first < out; first += kPanelColumns) {
       const int64_t width = std::min<int64_t>(kPanelColumns, out - first);
       for (int64_t p = begin; p < end; ++p) {
-        const float* g = filter + p * out + first;
+        const float* from = filter + p * out + first;
         float* to = panels + first * in + p * kPanelColumns;
         for (int64_t j = 0; j < kPanelColumns; j += kLanes) {
-          Vector t[kSide][3] = {};
+          Vector t[side][3] = {};
           for (int x = 0; x < 3 && j < width; ++x) {
-            Vector g0, g1, g2;
-            Load(g + x * taps + j, g0);
-            Load(g + (3 + x) * taps + j, g1);
-            Load(g + (6 + x) * taps + j, g2);
-            t[0][x] = g0;
-            t[1][x] = 0.5f * (g0 + g1 + g2);
-            t[2][x] = 0.5f * (g0 - g1 + g2);
-            t[3][x] = g2;
+            Vector g[3], column[side];
+            for (int y = 0; y < 3; ++y) Load(from + (3 * y + x) * taps + j, g[y]);
+            Lines<n>::Filter(g, column);
+            for (int y = 0; y < side; ++y) t[y][x] = column[y];
           }
-          for (int y = 0; y < kSide; ++y) {
-            float* at = to + y * kSide * points + j;
-            Store(t[y][0], at);
-            Store(0.5f * (t[y][0] + t[y][1] + t[y][2]), at + points);
-            Store(0.5f * (t[y][0] - t[y][1] + t[y][2]), at + 2 * points);
-            Store(t[y][2], at + 3 * points);
+          for (int y = 0; y < side; ++y) {
+            Vector row[side];
+            Lines<n>::Filter(t[y], row);
+            for (int x = 0; x < side; ++x) Store(row[x], to + (y * side + x) * points + j);
           }
         }
       }
@@ -133,22 +130,23 @@ struct TransformFilter : Lanes<32> {
 };
 
 // The tiles [first, first + count).
+template <int n>
 absl::Status RunBlock(const Problem& p, const float* panels, int64_t first, int64_t count,
                       Allocator& allocator) {
   const int64_t in = p.shape.in_channels, out = p.shape.out_channels;
-  const Tiling tiling = p.tiling();
+  const Tiling<n> tiling = {p.shape};
   const int64_t in_step = count * in + kPadding, out_step = count * out + kPadding;
-  FORMWORK_ASSIGN_OR_RETURN(Tensor transformed,
-                            Tensor::Allocate(allocator, DType::kFloat, Shape({kPoints * in_step})));
+  FORMWORK_ASSIGN_OR_RETURN(Tensor transformed, Tensor::Allocate(allocator, DType::kFloat,
+                                                                 Shape({kPoints<n> * in_step})));
   FORMWORK_ASSIGN_OR_RETURN(
-      Tensor products, Tensor::Allocate(allocator, DType::kFloat, Shape({kPoints * out_step})));
+      Tensor products, Tensor::Allocate(allocator, DType::kFloat, Shape({kPoints<n> * out_step})));
   float* const v = transformed.mutable_data<float>();
   float* const m = products.mutable_data<float>();
-  ParallelFor(count, Grain(in), [&](int64_t begin, int64_t end) {
-    RunTransform<TransformInput>(in, &tiling, p.input, p.zeros, first + begin, end - begin,
-                                 v + begin * in, in_step);
+  ParallelFor(count, Grain<n>(in), [&](int64_t begin, int64_t end) {
+    RunTransform<TransformInput, n>(in, &tiling, p.input, p.zeros, first + begin, end - begin,
+                                    v + begin * in, in_step);
   });
-  for (int64_t point = 0; point < kPoints; ++point) {
+  for (int64_t point = 0; point < kPoints<n>; ++point) {
     const float* rows = v + point * in_step;
     RunPanelProduct({.m = count,
                      .n = out,
@@ -157,58 +155,78 @@ absl::Status RunBlock(const Problem& p, const float* panels, int64_t first, int6
                      .panels = panels + point * PanelElements(in, out),
                      .c = m + point * out_step,
                      .ldc = out},
-                    [rows, in](int64_t row, int64_t n, const float** to) {
-                      for (int64_t i = 0; i < n; ++i) to[i] = rows + (row + i) * in;
+                    [rows, in](int64_t row, int64_t num, const float** to) {
+                      for (int64_t i = 0; i < num; ++i) to[i] = rows + (row + i) * in;
                     });
   }
-  ParallelFor(count, Grain(out), [&](int64_t begin, int64_t end) {
-    RunTransform<TransformOutput>(out, &p, first + begin, end - begin, m + begin * out, out_step);
+  ParallelFor(count, Grain<n>(out), [&](int64_t begin, int64_t end) {
+    RunTransform<TransformOutput, n>(out, &p, first + begin, end - begin, m + begin * out,
+                                     out_step);
   });
   return absl::OkStatus();
 }
 
+template <int n>
+void PackFilter(int64_t in, int64_t out, const float* filter, float* panels) {
+  ParallelFor(in, std::max<int64_t>(1, kTaskElements / out), [&](int64_t begin, int64_t end) {
+    ForHostIsa<TransformFilter<n>>(in, out, begin, end, filter, panels);
+  });
+}
+
+template <int n>
+absl::Status Forward(const Problem& problem, const float* panels, Allocator& allocator) {
+  const int64_t most =
+      std::max(kLeastTiles, kBlockElements / (kPoints<n> * problem.shape.in_channels));
+  const int64_t tiles = Tiling<n>{problem.shape}.tiles();
+  const int64_t blocks = (tiles + most - 1) / most;
+  FirstError error;
+  ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const int64_t first = tiles * b / blocks;
+      error.Note(RunBlock<n>(problem, panels, first, tiles * (b + 1) / blocks - first, allocator));
+    }
+  });
+  return error.Take();
+}
+
 }  // namespace
 
-bool ConvByWinograd(const ConvShape& shape, Activation activation) {
+WinogradTiles ConvByWinograd(const ConvShape& shape, Activation activation) {
   auto fits = [](const ConvAxis& axis) {
     return axis.taps == 3 && axis.stride == 1 && axis.dilation == 1;
   };
   auto wide = [](int64_t channels) {
     return channels >= kLeastChannels && channels <= kMostDepth && channels % kChannels == 0;
   };
-  return UsesOfPanels().winograd && !shape.channels_first && shape.groups == 1 &&
-         fits(shape.rows) && fits(shape.cols) && wide(shape.in_channels) &&
-         wide(shape.out_channels) && activation != Activation::kGelu && shape.work() > kLeastWork &&
-         shape.batch * ((shape.rows.output + 1) / 2) * ((shape.cols.output + 1) / 2) >= kFewTiles;
+  if (!UsesOfPanels().winograd || shape.channels_first || shape.groups != 1 || !fits(shape.rows) ||
+      !fits(shape.cols) || !wide(shape.in_channels) || !wide(shape.out_channels) ||
+      activation == Activation::kGelu || shape.work() <= kLeastWork) {
+    return WinogradTiles::kNone;
+  }
+  const int64_t small = Tiling<2>{shape}.tiles(), large = Tiling<4>{shape}.tiles();
+  if (small < kFewTiles) return WinogradTiles::kNone;
+  const bool saves = 4 * kPoints<4> * large <= 3 * kPoints<2> * small;
+  return saves && large >= kFewTiles ? WinogradTiles::kOf4 : WinogradTiles::kOf2;
 }
 
-int64_t WinogradElements(int64_t in_channels, int64_t out_channels) {
-  return kPoints * PanelElements(in_channels, out_channels);
+int64_t WinogradElements(WinogradTiles tiles, int64_t in_channels, int64_t out_channels) {
+  return (tiles == WinogradTiles::kOf4 ? kPoints<4> : kPoints<2>)*PanelElements(in_channels,
+                                                                                out_channels);
 }
 
-void WinogradFilter(int64_t in_channels, int64_t out_channels, const float* filter, float* panels) {
-  ParallelFor(in_channels, std::max<int64_t>(1, kTaskElements / out_channels),
-              [&](int64_t begin, int64_t end) {
-                ForHostIsa<TransformFilter>(in_channels, out_channels, begin, end, filter, panels);
-              });
+void WinogradFilter(WinogradTiles tiles, int64_t in_channels, int64_t out_channels,
+                    const float* filter, float* panels) {
+  const auto pack = tiles == WinogradTiles::kOf4 ? PackFilter<4> : PackFilter<2>;
+  pack(in_channels, out_channels, filter, panels);
 }
 
-absl::Status ConvWinogradForward(const ConvShape& shape, const float* input, const float* panels,
-                                 const float* bias, const float* residual, Activation activation,
-                                 Allocator& allocator, float* output) {
+absl::Status ConvWinogradForward(WinogradTiles tiles, const ConvShape& shape, const float* input,
+                                 const float* panels, const float* bias, const float* residual,
+                                 Activation activation, Allocator& allocator, float* output) {
   const std::vector<float> zeros(static_cast<size_t>(shape.in_channels));
   const Problem problem = {shape, input, zeros.data(), bias, residual, activation, output};
-  const int64_t most = std::max(kLeastTiles, kBlockElements / (kPoints * shape.in_channels));
-  const int64_t tiles = problem.tiling().tiles();
-  const int64_t blocks = (tiles + most - 1) / most;
-  FirstError error;
-  ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t first = tiles * b / blocks;
-      error.Note(RunBlock(problem, panels, first, tiles * (b + 1) / blocks - first, allocator));
-    }
-  });
-  return error.Take();
+  const auto forward = tiles == WinogradTiles::kOf4 ? Forward<4> : Forward<2>;
+  return forward(problem, panels, allocator);
 }
 
 }  // namespace formwork
