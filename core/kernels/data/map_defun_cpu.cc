@@ -18,9 +18,9 @@ namespace formwork {
 namespace {
 
 // Rows of one shape, which the first tells.
-class Rows {
+class MappedRows {
  public:
-  Rows(DType dtype, PartialShape shape) : dtype_(dtype), shape_(std::move(shape)) {}
+  MappedRows(DType dtype, PartialShape shape) : dtype_(dtype), shape_(std::move(shape)) {}
 
   absl::Status Put(Allocator& allocator, int64_t n, int64_t at, const Tensor& row) {
     if (!shape_.Accepts(row.shape())) {
@@ -77,7 +77,7 @@ absl::StatusOr<KernelFn> MakeMapDefun(KernelInit& init) {
     DatasetFunction map(ctx, function, mapped, ctx.num_inputs() - mapped);
     IterationContext iteration(ctx.call());
     FORMWORK_ASSIGN_OR_RETURN(RunningFunction run, map.NewRun(iteration));
-    std::vector<Rows> results;
+    std::vector<MappedRows> results;
     for (size_t k = 0; k < spec.dtypes.size(); ++k) {
       results.emplace_back(spec.dtypes[k], spec.shapes[k]);
     }
