@@ -76,8 +76,9 @@ if [ "$mode" != --fast ]; then
   asan_build=$!
 fi
 
-# A test that hangs says where while it does, so that it has a name when the run is cut off.
-pytest_options=(--durations=5 -o faulthandler_timeout=600)
+# A test that hangs, or takes longer than any should, says where, so that it has a name when the run
+# is cut off.
+pytest_options=(--durations=5 -o faulthandler_timeout=100)
 # Those end to end wait for the most part.
 step "Layering, client and conformance tests, and beside them those end to end"
 export FORMWORK_BIN=$PWD/build/dev/bin
