@@ -78,7 +78,7 @@ fi
 
 # A test that hangs, or takes longer than any should, says where, so that it has a name when the run
 # is cut off.
-pytest_options=(--durations=5 -o faulthandler_timeout=100)
+pytest_options=(--durations=5 -o faulthandler_timeout=60)
 # Those end to end wait for the most part.
 step "Layering, client and conformance tests, and beside them those end to end"
 export FORMWORK_BIN=$PWD/build/dev/bin
