@@ -30,7 +30,6 @@ struct TransformGradient : Lanes<kBytes> {
   FORMWORK_ISA_INLINE static void Run(const Tiling<n>* tiling, const float* gradient,
                                       const float* zeros, int64_t first, int64_t count, float* to,
                                       int64_t step) {
-    constexpr int side = kSide<n>;
     const ConvShape& s = tiling->shape;
     const int64_t channels = s.out_channels;
     for (int64_t i = 0; i < count; ++i, to += channels) {
@@ -44,23 +43,7 @@ struct TransformGradient : Lanes<kBytes> {
         }
       }
       for (int64_t c = 0; c < channels; c += kLanes) {
-        Vector t[side][n];
-#pragma GCC unroll 4
-        for (int x = 0; x < n; ++x) {
-          Vector d[n], column[side];
-#pragma GCC unroll 4
-          for (int y = 0; y < n; ++y) Load(from[y][x] + c, d[y]);
-          Lines<n>::Gradient(d, column);
-#pragma GCC unroll 6
-          for (int y = 0; y < side; ++y) t[y][x] = column[y];
-        }
-#pragma GCC unroll 6
-        for (int y = 0; y < side; ++y) {
-          Vector row[side];
-          Lines<n>::Gradient(t[y], row);
-#pragma GCC unroll 6
-          for (int x = 0; x < side; ++x) Store(row[x], to + (y * side + x) * step + c);
-        }
+        StoreTransform<n, n, Vector>(from, c, to, step);
       }
     }
   }

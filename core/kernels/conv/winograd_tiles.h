@@ -27,8 +27,9 @@ template <>
 struct Lines<2> {
   static constexpr int kSide = 4;
 
+  /// Of a tile's inputs.
   template <typename V>
-  FORMWORK_ISA_INLINE static void Input(const V (&d)[4], V (&to)[4]) {
+  FORMWORK_ISA_INLINE static void Transform(const V (&d)[4], V (&to)[4]) {
     to[0] = d[0] - d[2];
     to[1] = d[1] + d[2];
     to[2] = d[2] - d[1];
@@ -46,9 +47,9 @@ struct Lines<2> {
     to[2] = 0.5f * (g[0] - g[1] + g[2]);
     to[3] = g[2];
   }
-  /// Of the gradient of a tile's outputs, and of the sums of its products with the input's.
+  /// Of the gradient of a tile's outputs; Sums follow from its products with the input's.
   template <typename V>
-  FORMWORK_ISA_INLINE static void Gradient(const V (&y)[2], V (&to)[4]) {
+  FORMWORK_ISA_INLINE static void Transform(const V (&y)[2], V (&to)[4]) {
     to[0] = y[0];
     to[1] = y[0] + y[1];
     to[2] = y[0] - y[1];
@@ -73,8 +74,9 @@ struct Lines<4> {
   // What the values at 0, +-a and +-b are divided by.
   static constexpr float f0 = a2 * b2, fa = 2 * a2 * (a2 - b2), fb = 2 * b2 * (b2 - a2);
 
+  /// As those of Lines<2>.
   template <typename V>
-  FORMWORK_ISA_INLINE static void Input(const V (&d)[6], V (&to)[6]) {
+  FORMWORK_ISA_INLINE static void Transform(const V (&d)[6], V (&to)[6]) {
     to[0] = f0 * d[0] - (a2 + b2) * d[2] + d[4];
     to[5] = f0 * d[1] - (a2 + b2) * d[3] + d[5];
     Both(d[4] - b2 * d[2], a * (d[3] - b2 * d[1]), to[1], to[2]);
@@ -97,7 +99,7 @@ struct Lines<4> {
     to[5] = g[2];
   }
   template <typename V>
-  FORMWORK_ISA_INLINE static void Gradient(const V (&y)[4], V (&to)[6]) {
+  FORMWORK_ISA_INLINE static void Transform(const V (&y)[4], V (&to)[6]) {
     to[0] = y[0];
     Both(y[0] + a2 * y[2], a * y[1] + a2 * a * y[3], to[1], to[2]);
     Both(y[0] + b2 * y[2], b * y[1] + b2 * b * y[3], to[3], to[4]);
@@ -170,6 +172,31 @@ void RunTransform(int64_t channels, Args... args) {
   }
 }
 
+// to[point * step + c]: channel c, and those in its register, of a tile of kFrom x kFrom pixels,
+// transformed both ways.
+template <int n, int kFrom, typename Vector>
+FORMWORK_ISA_INLINE void StoreTransform(const float* const (&from)[kFrom][kFrom], int64_t c,
+                                        float* to, int64_t step) {
+  constexpr int side = kSide<n>;
+  Vector t[side][kFrom];
+#pragma GCC unroll 6
+  for (int x = 0; x < kFrom; ++x) {
+    Vector d[kFrom], column[side];
+#pragma GCC unroll 6
+    for (int y = 0; y < kFrom; ++y) Load(from[y][x] + c, d[y]);
+    Lines<n>::Transform(d, column);
+#pragma GCC unroll 6
+    for (int y = 0; y < side; ++y) t[y][x] = column[y];
+  }
+#pragma GCC unroll 6
+  for (int y = 0; y < side; ++y) {
+    Vector row[side];
+    Lines<n>::Transform(t[y], row);
+#pragma GCC unroll 6
+    for (int x = 0; x < side; ++x) Store(row[x], to + (y * side + x) * step + c);
+  }
+}
+
 // to[point * step + i * channels + c]: tile first + i of the input, transformed. `zeros`: a pixel
 // of padding.
 template <int n, int kBytes>
@@ -195,23 +222,7 @@ struct TransformInput : Lanes<kBytes> {
         }
       }
       for (int64_t c = 0; c < channels; c += kLanes) {
-        Vector t[side][side];
-#pragma GCC unroll 6
-        for (int x = 0; x < side; ++x) {
-          Vector d[side], column[side];
-#pragma GCC unroll 6
-          for (int y = 0; y < side; ++y) Load(from[y][x] + c, d[y]);
-          Lines<n>::Input(d, column);
-#pragma GCC unroll 6
-          for (int y = 0; y < side; ++y) t[y][x] = column[y];
-        }
-#pragma GCC unroll 6
-        for (int y = 0; y < side; ++y) {
-          Vector row[side];
-          Lines<n>::Input(t[y], row);
-#pragma GCC unroll 6
-          for (int x = 0; x < side; ++x) Store(row[x], to + (y * side + x) * step + c);
-        }
+        StoreTransform<n, side, Vector>(from, c, to, step);
       }
     }
   }
