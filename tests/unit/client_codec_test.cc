@@ -25,10 +25,17 @@ TEST(ClientCodec, TheServerReadsACallAsItWasAsked) {
   request.timeout = absl::Milliseconds(2500);
   request.call_id = 300;
   request.timeline = true;
+  Origin origin;
+  const NumberedRequest first(origin);
+  const NumberedRequest second(origin);
   server::DecodedCall call;
-  ASSERT_OK(server::DecodeCallRequest(EncodeCall(request, "training"), ProcessAllocator(), &call));
+  ASSERT_OK(server::DecodeCallRequest(EncodeCall(request, "training", second), ProcessAllocator(),
+                                      &call));
   const CallSpec& spec = call.spec;
   EXPECT_EQ(spec.name_space, "training");
+  EXPECT_EQ(spec.request.client, origin.client_id());
+  EXPECT_EQ(spec.request.sequence, 2u);
+  EXPECT_EQ(spec.request.acknowledged, 0u);
   EXPECT_EQ(spec.function.id, 0u);
   EXPECT_EQ(spec.function.name, "step");
   EXPECT_TRUE(spec.keep_outputs);
@@ -48,8 +55,13 @@ TEST(ClientCodec, TheServerReadsACallAsItWasAsked) {
 TEST(ClientCodec, NothingIsKeptWhereNothingIsSaid) {
   CallRequest request;
   request.function_id = 7;
+  Origin origin;
+  origin.End(origin.Begin());
+  const NumberedRequest number(origin);
   server::DecodedCall call;
-  ASSERT_OK(server::DecodeCallRequest(EncodeCall(request, "ns"), ProcessAllocator(), &call));
+  ASSERT_OK(
+      server::DecodeCallRequest(EncodeCall(request, "ns", number), ProcessAllocator(), &call));
+  EXPECT_EQ(call.spec.request.acknowledged, 1u);
   EXPECT_EQ(call.spec.function.id, 7u);
   EXPECT_FALSE(call.spec.keep_outputs);
   EXPECT_FALSE(call.spec.timeline);

@@ -41,21 +41,13 @@ void Origin::NoteEpoch(const absl::Status& status) {
 
 Origin::Number Origin::Begin() {
   absl::MutexLock lock(&mutex_);
-  open_.insert(++last_);
-  return {last_, *open_.begin() - 1};
+  open_.push_back(++last_);
+  return {last_, open_.front() - 1};
 }
 
 void Origin::End(Number number) {
   absl::MutexLock lock(&mutex_);
-  open_.erase(number.sequence);
-}
-
-std::string Origin::Encoded(Number number) const {
-  v1::CallRequest fields;  // They are the same in all messages.
-  fields.set_client_id(client_id_);
-  fields.set_sequence(number.sequence);
-  fields.set_acknowledged(number.acknowledged);
-  return fields.SerializeAsString();
+  open_.erase(std::lower_bound(open_.begin(), open_.end(), number.sequence));
 }
 
 Attempts::Attempts(uint64_t epoch, absl::Duration retry_for, absl::Duration timeout, bool numbered)

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -40,15 +40,13 @@ class Origin {
     if (epoch != 0) epoch_.store(epoch);
   }
   void NoteEpoch(const absl::Status& status);
-  /// The fields of a message that have it, serialized.
-  std::string Encoded(Number number) const;
 
  private:
   const std::string client_id_;
   std::atomic<uint64_t> epoch_{0};
   absl::Mutex mutex_;
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<uint64_t> open_ ABSL_GUARDED_BY(mutex_);  // That may be sent again.
+  std::vector<uint64_t> open_ ABSL_GUARDED_BY(mutex_);  // That may be sent again, ascending.
 };
 
 /// The number of one request, which ends with this.
@@ -59,8 +57,16 @@ class NumberedRequest {
   NumberedRequest(const NumberedRequest&) = delete;
   NumberedRequest& operator=(const NumberedRequest&) = delete;
 
-  Origin::Number number() const { return number_; }
-  std::string Encoded() const { return origin_.Encoded(number_); }
+  const std::string& client_id() const { return origin_.client_id(); }
+  uint64_t sequence() const { return number_.sequence; }
+  uint64_t acknowledged() const { return number_.acknowledged; }
+  /// Writes it into a message of protobuf's.
+  template <typename Message>
+  void WriteTo(Message& message) const {
+    message.set_client_id(client_id());
+    message.set_sequence(sequence());
+    message.set_acknowledged(acknowledged());
+  }
 
  private:
   Origin& origin_;

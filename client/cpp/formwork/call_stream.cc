@@ -57,17 +57,14 @@ class SyncCallStream final : public CallStream {
   bool Write(const CallRequest& request) override {
     CallRequest with_timeout = request;
     if (request.timeout <= absl::ZeroDuration()) with_timeout.timeout = options_.timeout;
-    const grpc::ByteBuffer encoded = EncodeCall(with_timeout, options_.name_space);
     absl::MutexLock writing(&write_mutex_);
+    auto number = std::make_unique<NumberedRequest>(*origin_);
+    const grpc::ByteBuffer message = EncodeCall(with_timeout, options_.name_space, *number);
     std::shared_ptr<Connection> connection;
-    grpc::ByteBuffer message;
     {
       absl::MutexLock lock(&mutex_);
       if (ended_) return false;
-      Unanswered& one = unanswered_.emplace_back(*origin_);
-      one.message = message = Appended(encoded, one.number->Encoded());
-      one.epoch = origin_->epoch();
-      one.sent = absl::Now();
+      unanswered_.push_back({std::move(number), message, origin_->epoch(), absl::Now()});
       if (behind_ > 0) {  // It follows those that are sent again.
         ++behind_;
         return true;
@@ -106,7 +103,6 @@ class SyncCallStream final : public CallStream {
 
  private:
   struct Unanswered {
-    explicit Unanswered(Origin& origin) : number(std::make_unique<NumberedRequest>(origin)) {}
     std::unique_ptr<NumberedRequest> number;
     grpc::ByteBuffer message;
     uint64_t epoch = 0;  // The server's, when it was sent first.

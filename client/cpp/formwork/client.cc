@@ -115,9 +115,7 @@ absl::StatusOr<Response> Client::Ask(
   std::optional<NumberedRequest> numbered;
   if constexpr (requires { request.set_first_sent_ms_ago(0); }) {
     numbered.emplace(*origin_);
-    request.set_client_id(origin_->client_id());
-    request.set_sequence(numbered->number().sequence);
-    request.set_acknowledged(numbered->number().acknowledged);
+    numbered->WriteTo(request);
   }
   Attempts attempts(origin_->epoch(), options_.retry_for, options_.timeout, numbered.has_value());
   while (true) {
@@ -152,18 +150,15 @@ absl::StatusOr<grpc::ByteBuffer> Client::AskOnce(const char* method,
 
 absl::StatusOr<grpc::ByteBuffer> Client::AskRaw(const char* method, const grpc::ByteBuffer& request,
                                                 absl::Duration timeout, bool numbered) {
-  std::optional<NumberedRequest> number;
-  if (numbered) number.emplace(*origin_);
-  const grpc::ByteBuffer first = numbered ? Appended(request, number->Encoded()) : request;
   Attempts attempts(origin_->epoch(), options_.retry_for, TimeoutOf(timeout), numbered);
-  absl::StatusOr<grpc::ByteBuffer> answer = AskOnce(method, first, attempts.deadline());
+  absl::StatusOr<grpc::ByteBuffer> answer = AskOnce(method, request, attempts.deadline());
   while (!answer.ok()) {
     absl::Status status = answer.status();
     origin_->NoteEpoch(status);
     const std::optional<absl::Duration> pause = attempts.Failed(status);
     if (!pause) return status;
     absl::SleepFor(*pause);
-    answer = AskOnce(method, Appended(first, attempts.Mark()), attempts.deadline());
+    answer = AskOnce(method, Appended(request, attempts.Mark()), attempts.deadline());
   }
   return answer;
 }
@@ -173,8 +168,10 @@ absl::StatusOr<v1::RegisterResponse> Client::Register(v1::RegisterRequest reques
 }
 
 absl::StatusOr<CallResponse> Client::Call(const CallRequest& request) {
-  absl::StatusOr<grpc::ByteBuffer> answer = AskRaw(
-      kCallMethod, EncodeCall(request, options_.name_space), request.timeout, /*numbered=*/true);
+  const NumberedRequest number(*origin_);
+  absl::StatusOr<grpc::ByteBuffer> answer =
+      AskRaw(kCallMethod, EncodeCall(request, options_.name_space, number), request.timeout,
+             /*numbered=*/true);
   if (!answer.ok()) return answer.status();
   absl::StatusOr<CallResponse> response = DecodeCall(*answer);
   if (response.ok()) origin_->NoteEpoch(response->epoch);
@@ -191,7 +188,7 @@ class Client::AsyncCall {
       : channel_(client.channel_),
         origin_(client.origin_),
         number_(*origin_),
-        request_(Appended(EncodeCall(request, client.options_.name_space), number_.Encoded())),
+        request_(EncodeCall(request, client.options_.name_space, number_)),
         attempts_(origin_->epoch(), client.options_.retry_for, client.TimeoutOf(request.timeout),
                   /*numbered=*/true),
         done_(std::move(done)) {}
@@ -314,8 +311,10 @@ absl::StatusOr<Client::VariableValue> Client::ReadVariable(uint64_t id, const st
 
 absl::StatusOr<v1::VariableInfo> Client::AssignVariable(uint64_t id, const std::string& name,
                                                         const Tensor& value) {
+  const NumberedRequest number(*origin_);
   v1::AssignVariablesRequest request;
   request.set_namespace_(options_.name_space);
+  number.WriteTo(request);
   v1::AssignVariablesRequest::Assignment assignment;
   SetTarget(id, name, assignment.mutable_variable());
   absl::StatusOr<grpc::ByteBuffer> answer = AskRaw(

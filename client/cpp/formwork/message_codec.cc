@@ -6,8 +6,10 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "formwork/status_from_grpc.h"
 
 namespace formwork::client {
@@ -25,6 +27,8 @@ constexpr uint32_t kTensor = 1;   // Of a Value.
 
 // Below this a copy is cheaper than a slice of its own.
 constexpr size_t kSliceBytes = 4096;
+// Room for the fields of a call and for small inputs.
+constexpr size_t kSmallCallBytes = 256;
 
 void AppendVarint(std::string* to, uint64_t value) {
   uint8_t bytes[10];
@@ -37,12 +41,26 @@ void AppendHeader(std::string* to, uint32_t field, size_t bytes) {
   AppendVarint(to, bytes);
 }
 
+// As proto3 has it, what is 0 or empty is left out.
+void AppendField(std::string* to, uint32_t field, uint64_t value) {
+  if (value == 0) return;
+  AppendVarint(to, Varint(field));
+  AppendVarint(to, value);
+}
+
+void AppendField(std::string* to, uint32_t field, absl::string_view bytes) {
+  if (bytes.empty()) return;
+  AppendHeader(to, field, bytes.size());
+  to->append(bytes.data(), bytes.size());
+}
+
 // The Tensor message up to its content.
 std::string TensorHead(const Tensor& tensor) {
-  v1::Tensor message;
-  message.set_dtype(tensor.dtype());
-  message.mutable_dims()->Add(tensor.dims().begin(), tensor.dims().end());
-  std::string head = message.SerializeAsString();
+  std::string dims;
+  for (const int64_t dim : tensor.dims()) AppendVarint(&dims, static_cast<uint64_t>(dim));
+  std::string head;
+  AppendField(&head, v1::Tensor::kDtypeFieldNumber, static_cast<uint64_t>(tensor.dtype()));
+  AppendField(&head, v1::Tensor::kDimsFieldNumber, dims);
   if (tensor.bytes() > 0) AppendHeader(&head, kValues, tensor.bytes());
   return head;
 }
@@ -75,7 +93,7 @@ class Writer {
   }
 
   std::string text_;
-  std::vector<grpc::Slice> slices_;
+  absl::InlinedVector<grpc::Slice, 2> slices_;
 };
 
 void WriteInput(const Value& input, Writer* writer) {
@@ -104,36 +122,41 @@ void WriteInput(const Value& input, Writer* writer) {
 // where the bytes are malformed.
 class Reader {
  public:
-  explicit Reader(const grpc::ByteBuffer& message)
-      : message_(message), stream_(&message_), in_(&stream_) {
+  explicit Reader(const grpc::ByteBuffer& message) : message_(message) {
     auto slices = std::make_shared<std::vector<grpc::Slice>>();
     if (message.Valid()) ok_ = message.Dump(slices.get()).ok();
     slices_ = std::move(slices);
+    if (slices_->size() == 1) {
+      in_.emplace(slices_->front().begin(), static_cast<int>(slices_->front().size()));
+    } else {
+      stream_.emplace(&message_);
+      in_.emplace(&*stream_);
+    }
   }
 
-  CodedInputStream& in() { return in_; }
+  CodedInputStream& in() { return *in_; }
   bool ok() const { return ok_; }
-  bool AtEnd() { return in_.ConsumedEntireMessage(); }
+  bool AtEnd() { return in_->ConsumedEntireMessage(); }
 
   // Runs `field(tag)` for each field of the length-delimited message that comes next.
   template <typename Field>
   bool Nested(Field field) {
     uint32_t length;
-    if (!in_.ReadVarint32(&length)) return false;
-    const auto limit = in_.PushLimit(static_cast<int>(length));
-    while (const uint32_t tag = in_.ReadTag()) {
+    if (!in_->ReadVarint32(&length)) return false;
+    const auto limit = in_->PushLimit(static_cast<int>(length));
+    while (const uint32_t tag = in_->ReadTag()) {
       if (!field(tag)) return false;
     }
-    if (!in_.ConsumedEntireMessage()) return false;
-    in_.PopLimit(limit);
+    if (!in_->ConsumedEntireMessage()) return false;
+    in_->PopLimit(limit);
     return true;
   }
 
-  bool Skip(uint32_t tag) { return WireFormatLite::SkipField(&in_, tag); }
+  bool Skip(uint32_t tag) { return WireFormatLite::SkipField(&*in_, tag); }
 
   bool ReadString(std::string* text) {
     uint32_t length;
-    return in_.ReadVarint32(&length) && in_.ReadString(text, static_cast<int>(length));
+    return in_->ReadVarint32(&length) && in_->ReadString(text, static_cast<int>(length));
   }
 
   bool ReadTensor(Tensor* tensor);
@@ -141,9 +164,9 @@ class Reader {
 
  private:
   grpc::ByteBuffer message_;
-  grpc::ProtoBufferReader stream_;
-  CodedInputStream in_;
   MessageSlices slices_;
+  std::optional<grpc::ProtoBufferReader> stream_;  // Of a message of several slices.
+  std::optional<CodedInputStream> in_;
   bool ok_ = true;
 };
 
@@ -156,26 +179,26 @@ bool Reader::ReadTensor(Tensor* tensor) {
     uint64_t dim;
     switch (tag) {
       case Varint(1):
-        return in_.ReadVarint64(&dtype);
+        return in_->ReadVarint64(&dtype);
       case Varint(2):
-        if (!in_.ReadVarint64(&dim)) return false;
+        if (!in_->ReadVarint64(&dim)) return false;
         dims.push_back(static_cast<int64_t>(dim));
         return true;
       case Bytes(2): {
         uint32_t length;
-        if (!in_.ReadVarint32(&length)) return false;
-        const auto limit = in_.PushLimit(static_cast<int>(length));
-        while (in_.BytesUntilLimit() > 0) {
-          if (!in_.ReadVarint64(&dim)) return false;
+        if (!in_->ReadVarint32(&length)) return false;
+        const auto limit = in_->PushLimit(static_cast<int>(length));
+        while (in_->BytesUntilLimit() > 0) {
+          if (!in_->ReadVarint64(&dim)) return false;
           dims.push_back(static_cast<int64_t>(dim));
         }
-        in_.PopLimit(limit);
+        in_->PopLimit(limit);
         return true;
       }
       case Bytes(kValues):
-        if (!in_.ReadVarint32(&bytes)) return false;
-        offset = static_cast<size_t>(in_.CurrentPosition());
-        return in_.Skip(static_cast<int>(bytes));
+        if (!in_->ReadVarint32(&bytes)) return false;
+        offset = static_cast<size_t>(in_->CurrentPosition());
+        return in_->Skip(static_cast<int>(bytes));
       default:
         return Skip(tag);
     }
@@ -192,18 +215,18 @@ bool Reader::ReadValue(Value* value) {
       case Bytes(kTensor):
         return ReadTensor(&value->emplace<Tensor>());
       case Varint(2):
-        if (!in_.ReadVarint64(&id)) return false;
+        if (!in_->ReadVarint64(&id)) return false;
         value->emplace<ResourceId>().id = id;
         return true;
       case Varint(3):
-        if (!in_.ReadVarint64(&id)) return false;
+        if (!in_->ReadVarint64(&id)) return false;
         value->emplace<KeptTensor>().id = id;
         return true;
       case Bytes(4): {
         Opaque& opaque = value->emplace<Opaque>();
         return Nested([&](uint32_t inner) {
           if (inner != Varint(1)) return Skip(inner);
-          if (!in_.ReadVarint64(&id)) return false;
+          if (!in_->ReadVarint64(&id)) return false;
           opaque.dtype = static_cast<DataType>(id);
           return true;
         });
@@ -214,12 +237,14 @@ bool Reader::ReadValue(Value* value) {
   });
 }
 
-google::protobuf::Duration ToProto(absl::Duration duration) {
+// A google.protobuf.Duration; empty where it is not positive.
+std::string Serialized(absl::Duration duration) {
+  if (duration <= absl::ZeroDuration()) return "";
   const int64_t nanos = absl::ToInt64Nanoseconds(duration);
   google::protobuf::Duration message;
   message.set_seconds(nanos / 1000000000);
   message.set_nanos(static_cast<int32_t>(nanos % 1000000000));
-  return message;
+  return message.SerializeAsString();
 }
 
 absl::Status Malformed() { return absl::InternalError("the server's response is malformed"); }
@@ -242,24 +267,30 @@ bool Split(const grpc::ByteBuffer& message, std::string* others, Read read) {
 
 }  // namespace
 
-grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_space) {
-  v1::CallRequest head;
-  head.set_namespace_(std::string(name_space));
-  if (request.function_id != 0) {
-    head.set_function_id(request.function_id);
-  } else {
-    head.set_function_name(request.name);
-  }
-  head.set_keep_outputs(request.keep_outputs);
-  head.set_keep_from(request.keep_from);
-  if (request.keep_for > absl::ZeroDuration()) *head.mutable_keep_for() = ToProto(request.keep_for);
-  head.set_call_id(request.call_id);
-  head.set_timeline(request.timeline);
-  head.set_atomic(request.atomic);
-  head.set_relaxed(request.relaxed);
-  if (request.timeout > absl::ZeroDuration()) *head.mutable_timeout() = ToProto(request.timeout);
+// By hand: a message object costs more than a small call's bytes.
+grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_space,
+                            const NumberedRequest& number) {
+  using Head = v1::CallRequest;
   Writer writer;
-  writer.text() = head.SerializeAsString();
+  std::string* head = &writer.text();
+  head->reserve(kSmallCallBytes);
+  AppendField(head, Head::kNamespaceFieldNumber, name_space);
+  AppendField(head, Head::kClientIdFieldNumber, number.client_id());
+  AppendField(head, Head::kSequenceFieldNumber, number.sequence());
+  AppendField(head, Head::kAcknowledgedFieldNumber, number.acknowledged());
+  if (request.function_id != 0) {
+    AppendField(head, Head::kFunctionIdFieldNumber, request.function_id);
+  } else {
+    AppendField(head, Head::kFunctionNameFieldNumber, request.name);
+  }
+  AppendField(head, Head::kKeepOutputsFieldNumber, request.keep_outputs);
+  AppendField(head, Head::kKeepFromFieldNumber, request.keep_from);
+  AppendField(head, Head::kKeepForFieldNumber, Serialized(request.keep_for));
+  AppendField(head, Head::kCallIdFieldNumber, request.call_id);
+  AppendField(head, Head::kTimelineFieldNumber, request.timeline);
+  AppendField(head, Head::kAtomicFieldNumber, request.atomic);
+  AppendField(head, Head::kRelaxedFieldNumber, request.relaxed);
+  AppendField(head, Head::kTimeoutFieldNumber, Serialized(request.timeout));
   for (const Value& input : request.inputs) WriteInput(input, &writer);
   return writer.Finish();
 }
@@ -268,7 +299,6 @@ absl::StatusOr<CallResponse> DecodeCall(const grpc::ByteBuffer& message) {
   Reader reader(message);
   CodedInputStream& in = reader.in();
   CallResponse response;
-  rpc::Status error;
   bool ok = reader.ok();
   while (ok) {
     const uint32_t tag = in.ReadTag();
@@ -287,10 +317,12 @@ absl::StatusOr<CallResponse> DecodeCall(const grpc::ByteBuffer& message) {
       case Bytes(4):
         ok = reader.ReadString(&response.printed.emplace_back());
         break;
-      case Bytes(5):
+      case Bytes(5): {
+        rpc::Status error;
         ok = reader.ReadString(&text) && error.ParseFromString(text);
         if (ok) response.status = StatusFrom(error);
         break;
+      }
       case Bytes(9):
         ok = reader.ReadString(&text) && response.timeline.emplace().ParseFromString(text);
         break;

@@ -9,12 +9,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "formwork/attempts.h"
 #include "formwork/client.h"
 #include "grpcpp/support/byte_buffer.h"
 
 namespace formwork::client {
 
-grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_space);
+grpc::ByteBuffer EncodeCall(const CallRequest& request, absl::string_view name_space,
+                            const NumberedRequest& number);
 absl::StatusOr<CallResponse> DecodeCall(const grpc::ByteBuffer& message);
 
 /// A message that protobuf serialized, with one more Assignment: the serialized one, with `value`.
