@@ -43,7 +43,7 @@ BELOW = {
     # What can be fused, and the programs that it becomes; which products are fast; what constants
     # of dtype variant are.
     "core/graph": ["core/kernels", "core/kernels/elementwise", "core/kernels/gemm",
-                   "core/kernels/ragged", "proto/tf"],
+                   "core/kernels/variant", "proto/tf"],
     "core/plan": ["core/graph", "core/kernels/conv", "core/kernels/reduction"],
     "core/runtime": ["core/plan"],
     # A snapshot on disk, and how resources and functions are written there; checkpoints.

@@ -5,7 +5,7 @@
 
 #include "core/base/status.h"
 #include "core/graph/decode.h"
-#include "core/kernels/ragged/ragged_variant.h"
+#include "core/kernels/variant/ragged_variant.h"
 #include "core/kernels/variant/tensor_part.h"
 
 namespace formwork {

@@ -29,6 +29,54 @@ def ragged_rows_of_rows_mapped(function):
 
 
 @program
+def gradient_of_ragged_rows_mapped(function):
+  @function
+  def f(values, splits):
+    with tf.GradientTape() as tape:
+      tape.watch(values)
+      ragged = tf.RaggedTensor.from_row_splits(values, splits)
+      squares = tf.map_fn(lambda row: row * row, ragged)
+      loss = tf.reduce_sum(squares.flat_values)
+    return tape.gradient(loss, values)
+
+  return f(tf.range(1., 7.), [0, 3, 3, 5, 6])
+
+
+@program
+def zeros_and_sums_of_ragged_variants(function):
+  def encoded(ragged):
+    return tf.raw_ops.RaggedTensorToVariant(
+        rt_nested_splits=ragged.nested_row_splits, rt_dense_values=ragged.flat_values,
+        batched_input=False)
+
+  def decoded(variant, like):
+    return tf.raw_ops.RaggedTensorFromVariant(
+        encoded_ragged=variant, input_ragged_rank=like.ragged_rank,
+        output_ragged_rank=like.ragged_rank, Tvalues=like.dtype, Tsplits=like.row_splits.dtype)
+
+  @function
+  def f(a):
+    return (decoded(tf.zeros_like(encoded(a)), a),
+            decoded(tf.raw_ops.AddN(inputs=[encoded(a), encoded(a + 1), encoded(a)]), a))
+
+  @function
+  def sum_of(a, b):
+    return decoded(tf.raw_ops.AddN(inputs=[encoded(a), encoded(b)]), a)
+
+  @function
+  def zeros_of(a):
+    return decoded(tf.zeros_like(encoded(a)), a)
+
+  a = tf.ragged.constant([[1., 2., 3.], [], [4.]])
+  text = tf.ragged.constant([["a"], ["b", "c"]])
+  return (f(a), f(tf.ragged.constant([[[1, 2], []], [[3]]])),
+          caught(lambda: sum_of(a, tf.ragged.constant([[1., 2.], [3., 4.]]))),
+          caught(lambda: sum_of(a, tf.ragged.constant([[[1.], [2.]], [[3.]]]))),
+          caught(lambda: sum_of(a, tf.cast(a, tf.float64))),
+          caught(lambda: sum_of(text, text)), caught(lambda: zeros_of(text)))
+
+
+@program
 def ragged_products(function):
   a = tf.RaggedTensor.from_row_splits(tf.range(12.)[:, None] * tf.ones([1, 3]), [0, 4, 7, 12])
   b = tf.ones([3, 3, 2])

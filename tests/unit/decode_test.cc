@@ -3,7 +3,7 @@
 #include "core/graph/decode.h"
 
 #include "core/device/host_allocator.h"
-#include "core/kernels/ragged/ragged_variant.h"
+#include "core/kernels/variant/ragged_variant.h"
 #include "core/kernels/variant/tensor_part.h"
 #include "tests/support/graph_text.h"
 #include "tests/support/kernel_runner.h"

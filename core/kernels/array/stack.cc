@@ -8,6 +8,7 @@
 #include "core/kernels/elements.h"
 #include "core/kernels/strided_copy.h"
 #include "core/kernels/variant/optional.h"
+#include "core/kernels/variant/ragged_variant.h"
 
 namespace formwork {
 namespace {
@@ -97,6 +98,16 @@ absl::StatusOr<Tensor> ZerosLikeNested(Allocator& allocator, const Tensor& value
     auto made = std::make_shared<Optional>();
     FORMWORK_ASSIGN_OR_RETURN(made->components,
                               ZerosLikeItems(allocator, optional->components, depth + 1));
+    zeros = std::move(made);
+  } else if (const auto* ragged = dynamic_cast<const RaggedVariant*>(variant)) {
+    auto made = std::make_shared<RaggedVariant>();
+    made->splits = ragged->splits;
+    const DType dtype = ragged->values.dtype();
+    if (!IsPlainData(dtype)) {
+      return InvalidArgument("Trying to compute zeros_like for unsupported dtype ",
+                             DTypeName(dtype));
+    }
+    FORMWORK_ASSIGN_OR_RETURN(made->values, ZeroTensor(allocator, dtype, ragged->values.shape()));
     zeros = std::move(made);
   } else {
     return InvalidArgument("No unary variant unary_op function found for op ZEROS_LIKE. Variant ",

@@ -39,7 +39,7 @@ absl::StatusOr<Tensor> SliceAlong(Allocator& allocator, const Tensor& value, int
                                   int64_t begin, int64_t size);
 
 /// Zeros as TensorFlow's ZerosLike: "" for strings; of a variant TensorList, a list of zeros of the
-/// items (unset items stay unset).
+/// items (unset items stay unset); of a ragged tensor, zeros for its values.
 /// Errors: kInvalidArgument for a variant that has no zeros.
 absl::StatusOr<Tensor> ZerosLike(Allocator& allocator, const Tensor& value);
 

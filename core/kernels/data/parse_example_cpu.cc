@@ -10,7 +10,7 @@
 #include "core/kernels/data/data_cpu.h"
 #include "core/kernels/data/position.h"
 #include "core/kernels/io/parse_example.h"
-#include "core/kernels/ragged/ragged_variant.h"
+#include "core/kernels/variant/ragged_variant.h"
 #include "core/kernels/variant/tensor_part.h"
 #include "core/kernels/variant/variant_nesting.h"
 

@@ -11,7 +11,9 @@
 #include "core/kernels/elementwise/elementwise_operand.h"
 #include "core/kernels/variant/csr_matrix.h"
 #include "core/kernels/variant/optional.h"
+#include "core/kernels/variant/ragged_variant.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/graph_dtype.h"
 
 namespace formwork {
 namespace {
@@ -142,6 +144,38 @@ absl::StatusOr<Variant> AddOptionals(Allocator& allocator, const Optional& a, co
   return Variant(std::move(sum));
 }
 
+bool HaveEqualSplits(const RaggedVariant& a, const RaggedVariant& b) {
+  for (size_t i = 0; i < a.splits.size(); ++i) {
+    const Tensor& x = a.splits[i];
+    const Tensor& y = b.splits[i];
+    if (x.dtype() != y.dtype() || x.shape() != y.shape() ||
+        std::memcmp(x.raw(), y.raw(), x.bytes()) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<Variant> AddRagged(Allocator& allocator, const RaggedVariant& a,
+                                  const RaggedVariant& b) {
+  if (a.splits.size() != b.splits.size()) {
+    return InvalidArgument("Can't add RaggedTensorVariants of different ragged rank. One is ",
+                           a.splits.size(), " and the other is ", b.splits.size());
+  }
+  if (a.values.dtype() != b.values.dtype()) {
+    return InvalidArgument("Can't add RaggedTensorVariants of different dtypes. One is ",
+                           GraphDTypeName(a.values.dtype()), " and the other is ",
+                           GraphDTypeName(b.values.dtype()));
+  }
+  if (!HaveEqualSplits(a, b)) {
+    return InvalidArgument("Can't add RaggedTensorVariants with different row_splits.");
+  }
+  auto sum = std::make_shared<RaggedVariant>(a);
+  FORMWORK_ASSIGN_OR_RETURN(sum->values, AddTensors(allocator, a.values, b.values));
+  sum->nesting = std::max(a.nesting, b.nesting);
+  return Variant(std::move(sum));
+}
+
 absl::StatusOr<Variant> AddVariants(Allocator& allocator, const Variant& a, const Variant& b) {
   const auto* list = dynamic_cast<const TensorList*>(a.get());
   const auto* other_list = dynamic_cast<const TensorList*>(b.get());
@@ -149,7 +183,12 @@ absl::StatusOr<Variant> AddVariants(Allocator& allocator, const Variant& a, cons
   const auto* optional = dynamic_cast<const Optional*>(a.get());
   const auto* other = dynamic_cast<const Optional*>(b.get());
   if (optional != nullptr && other != nullptr) return AddOptionals(allocator, *optional, *other);
-  return InvalidArgument("AddN: variants that are not two lists or two optionals");
+  const auto* ragged = dynamic_cast<const RaggedVariant*>(a.get());
+  const auto* other_ragged = dynamic_cast<const RaggedVariant*>(b.get());
+  if (ragged != nullptr && other_ragged != nullptr) {
+    return AddRagged(allocator, *ragged, *other_ragged);
+  }
+  return InvalidArgument("AddN: variants that are not two lists, optionals or ragged tensors");
 }
 
 absl::Status AddVariantTensors(KernelContext& ctx) {

@@ -10,7 +10,7 @@
 #include "core/base/stop_flag.h"
 #include "core/kernels/elements.h"
 #include "core/kernels/ragged/ragged_cpu.h"
-#include "core/kernels/ragged/ragged_variant.h"
+#include "core/kernels/variant/ragged_variant.h"
 #include "core/kernels/ragged/row_splits.h"
 #include "core/kernels/shape_tensor.h"
 #include "core/kernels/strided_copy.h"
