@@ -296,6 +296,8 @@ class EngineImpl final : public Engine {
   void LoseDevice(const absl::Status& lost);
   // Since when calls have waited for the device without any of them going on.
   absl::Time DeviceWaitsSince();
+  // As TensorFlow names devices: "CPU", "GPU".
+  absl::string_view device_type() const;
   // Tells of those that graphs name and that are not here.
   void NoteDevices(const std::vector<std::string>& devices);
   // Gives what is not used back to the system, where it is worth it.

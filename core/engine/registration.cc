@@ -120,13 +120,17 @@ std::shared_ptr<const std::string> GraphBytes::Get(const std::string& fingerprin
   return found == graphs_.end() ? nullptr : found->second;
 }
 
+absl::string_view EngineImpl::device_type() const {
+  const bool cuda = options_.device != nullptr && options_.device->kind() == DeviceKind::kCuda;
+  return cuda ? "GPU" : "CPU";
+}
+
 void EngineImpl::NoteDevices(const std::vector<std::string>& devices) {
   constexpr size_t kMost = 1024;  // Their names are clients' words.
   if (!options_.on_missing_device) return;
   for (const std::string& text : devices) {
     const std::optional<DeviceName> name = DeviceName::Parse(text);
-    const bool gpu = options_.device != nullptr && options_.device->kind() == DeviceKind::kCuda;
-    if (!name || (name->index <= 0 && (name->type == "CPU" || (name->type == "GPU" && gpu)))) {
+    if (!name || (name->index <= 0 && (name->type == "CPU" || name->type == device_type()))) {
       continue;
     }
     {
@@ -320,6 +324,7 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   cut.fetches = registration.outputs;
   cut.targets = registration.targets;
   cut.distinct = DistinctHandles(cut, identity.bindings);
+  cut.device_type = std::string(device_type());
   absl::StatusOr<ImportedGraph> imported =
       ImportGraph(graph_def, cut, ops_, allocator_, &details.culprits);
   if (!imported.ok()) return imported.status();

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/import_body.h"
+#include "core/graph/select_implementations.h"
 
 namespace formwork {
 namespace {
@@ -83,6 +84,7 @@ std::shared_ptr<const std::string> DefinitionsOf(const ImportedGraph& imported,
   for (const auto& [name, graph] : imported.library) {
     tf::FunctionDef& definition = *library.add_function();
     definition = *scope.functions.at(name);
+    definition.mutable_signature()->set_name(name);
     for (tf::NodeDef& node : *definition.mutable_node_def()) CallGradient(scope, node);
   }
   return std::make_shared<const std::string>(library.SerializeAsString());
@@ -131,6 +133,7 @@ absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const C
           absl::StrCat("function '", Shown(function.signature().name()), "' is defined twice"));
     }
   }
+  SelectImplementations(graph_def.library(), cut.device_type, scope);
   for (const tf::GradientDef& gradient : graph_def.library().gradient()) {
     if (!scope.gradients.try_emplace(gradient.function_name(), gradient.gradient_func()).second) {
       scope.problems.Wrong(

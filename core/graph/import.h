@@ -23,6 +23,8 @@ struct Cut {
   std::vector<std::string> targets;
   /// By feed, of handles: what Node::distinct says. Shorter: it does not hold of the rest.
   std::vector<bool> distinct = {};
+  /// Of the device that it is for, as TensorFlow's device names have it: "CPU", "GPU".
+  std::string device_type = "CPU";
 };
 
 struct ImportedGraph {

@@ -262,3 +262,32 @@ def variables_given_as_arguments(function):
       g = inner.gradient(y, a)
     results.append((y, g, outer.gradient(g, [v, w])))
   return results
+
+
+@program
+def implementations_for_devices(function):
+  """Of functions that implement the same, the one for the CPU runs there."""
+  def implementation(f, api, device):
+    attributes = {"api_implements": api}
+    if device:
+      attributes["api_preferred_device"] = device
+    return tf.function(f, autograph=False, experimental_attributes=attributes)
+
+  def choice(api, x, default, *others):
+    result = implementation(default, api, None)(x)
+    for device, other in others:
+      implementation(other, api, device).get_concrete_function(x).add_to_graph()
+    return result
+
+  @function
+  def f(x):
+    return (choice("a", x, lambda x: x + 1., ("CPU", lambda x: x * 10.)),
+            choice("b", x, lambda x: x + 2., ("GPU", lambda x: x * 20.)),
+            choice("c", x, lambda x: x + 3., ("GPU", lambda x: x * 30.), ("CPU", lambda x: -x)),
+            choice("d", x, lambda x: tf.reduce_sum(x), ("CPU", lambda x: tf.reduce_max(x) * 5.)))
+
+  @function
+  def mapped(x):
+    return tf.map_fn(lambda row: choice("m", row, lambda x: x + 1., ("CPU", lambda x: x * 10.)), x)
+
+  return f(tf.constant([1., 2.])), mapped(tf.constant([[1., 2.], [3., 4.]]))

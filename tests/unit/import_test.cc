@@ -219,6 +219,51 @@ TEST_F(ImportTest, OnlyFunctionsThatAreReachedAreLookedAt) {
   EXPECT_EQ(ToText(*imported.library.at("g")), "a = Arg float32\n-> a\n");
 }
 
+TEST_F(ImportTest, OfFunctionsThatDoTheSameTheDevicesIsTaken) {
+  ASSERT_OK_AND_ASSIGN(tf::GraphDef graph_def, ParseGraph(R"(
+    x = Placeholder dtype=float
+    y = PartitionedCall(x) f=@f Tin=[float] Tout=[float]
+    function f(a: float) -> (r: float = n:y:0)
+      n = Neg(a) T=float
+    end
+    function on_cpu(a: float) -> (r: float = n:y:0)
+      n = Abs(a) T=float
+    end
+    function on_gpu(a: float) -> (r: float = n:y:0)
+      n = Exp(a) T=float
+    end
+    function of_gradient(a: float) -> (r: float = n:y:0)
+      n = Sin(a) T=float
+    end
+  )"));
+  const auto set = [&](int function, const std::string& attr, const std::string& value) {
+    auto& attrs = *graph_def.mutable_library()->mutable_function(function)->mutable_attr();
+    attrs[attr].set_s(value);
+  };
+  const auto taken = [&](const std::string& device_type) {
+    const Cut cut = {{{"x:0", DType::kFloat}}, {"y:0"}, {}, {}, device_type};
+    absl::StatusOr<ImportedGraph> imported =
+        ImportGraph(graph_def, cut, world_.ops, world_.allocator, nullptr);
+    return imported.ok() ? imported->library.at("f")->nodes[1].op->name
+                         : imported.status().ToString();
+  };
+  EXPECT_EQ(taken("CPU"), "Neg");
+  for (const int function : {0, 1, 2, 3}) set(function, "api_implements", "sign");
+  EXPECT_EQ(taken("CPU"), "Neg");
+  set(3, "api_preferred_device", "CPU");
+  set(3, "forward_function_name", "f");
+  EXPECT_EQ(taken("CPU"), "Neg");
+  set(1, "api_preferred_device", "CPU");
+  set(2, "api_preferred_device", "GPU");
+  EXPECT_EQ(taken("CPU"), "Abs");
+  EXPECT_EQ(taken("GPU"), "Exp");
+  EXPECT_EQ(taken("TPU"), "Neg");
+  // Another's parameters cannot be its.
+  auto& on_cpu = *graph_def.mutable_library()->mutable_function(1)->mutable_signature();
+  on_cpu.mutable_output_arg(0)->set_type(tf::DT_DOUBLE);
+  EXPECT_EQ(taken("CPU"), "Neg");
+}
+
 TEST_F(ImportTest, AFunctionUsedAsAnOpIsACallOfIt) {
   EXPECT_EQ(Imported(R"(
     x = Placeholder dtype=float

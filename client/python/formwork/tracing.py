@@ -18,7 +18,8 @@ from formwork import python_functions
 from formwork import types
 
 # Attributes that hold names for TensorFlow's own gradient machinery, different in each process.
-_PROCESS_ATTRS = ("_gradient_op_type", "forward_function_name", "backward_function_name")
+_OF_GRADIENTS = ("forward_function_name", "backward_function_name")
+_PROCESS_ATTRS = ("_gradient_op_type",) + _OF_GRADIENTS
 _NUMBER = re.compile(r"_\d+(?=_|$)")
 # Inputs that a loop's condition does not use carry the number of its function.
 _REDUNDANT = re.compile(r"_\d+___redundant_placeholder")
@@ -61,9 +62,18 @@ def graph_bytes(graph):
 def normal_bytes(graph_def):
   """As graph_bytes(), of a GraphDef, which is changed."""
   library = {f.signature.name: f for f in graph_def.library.function}
+  implementations = _Implementations(graph_def.library)
   gradients = {g.function_name: g.gradient_func for g in graph_def.library.gradient}
   renamed, taken, reached = {}, collections.Counter(), []
   waiting = collections.deque([graph_def.node])
+
+  def reach(name):
+    base = _NUMBER.sub("", name)
+    renamed[name] = "%s_%d" % (base, taken[base])
+    taken[base] += 1
+    reached.append(name)
+    waiting.append(library[name].node_def)
+
   while waiting:
     for node in waiting.popleft():
       for attr in _PROCESS_ATTRS:
@@ -78,11 +88,10 @@ def normal_bytes(graph_def):
         if name not in library:
           continue
         if name not in renamed:
-          base = _NUMBER.sub("", name)
-          renamed[name] = "%s_%d" % (base, taken[base])
-          taken[base] += 1
-          reached.append(name)
-          waiting.append(library[name].node_def)
+          reach(name)
+          for other in implementations.besides(library[name]):
+            if other not in renamed:
+              reach(other)
         holder.name = renamed[name]
   functions = []
   for name in reached:
@@ -93,6 +102,7 @@ def normal_bytes(graph_def):
     for arg in function.signature.input_arg:
       if _REDUNDANT.search(arg.name):
         _rename_input(function, arg, _REDUNDANT.sub("___redundant_placeholder", arg.name))
+    implementations.name(function)
     for attr in _PROCESS_ATTRS:
       if attr in function.attr:
         del function.attr[attr]
@@ -103,6 +113,37 @@ def normal_bytes(graph_def):
   del graph_def.library.gradient[:]
   graph_def.library.function.extend(functions)
   return graph_def.SerializeToString(deterministic=True)
+
+
+class _Implementations:
+  """Functions that do the same on different devices, of which a server takes its device's."""
+
+  def __init__(self, library):
+    self._of_api = collections.defaultdict(list)
+    self._names = {}  # APIs' names are random; they get others.
+    for function in library.function:
+      if api := self._api(function):
+        device = function.attr["api_preferred_device"].s
+        self._of_api[api].append((device, function.signature.name))
+
+  @staticmethod
+  def _api(function):
+    """Empty where there is none. What is part of a gradient has another's types, and stays."""
+    if any(attr in function.attr for attr in _OF_GRADIENTS):
+      return b""
+    return function.attr["api_implements"].s if "api_implements" in function.attr else b""
+
+  def besides(self, function):
+    """The names of those that do what a function does."""
+    return [name for _, name in sorted(self._of_api.get(self._api(function), ()))]
+
+  def name(self, function):
+    """Gives what a function implements a name that is the same in every process."""
+    api = self._api(function)
+    if api:
+      function.attr["api_implements"].s = self._names.setdefault(api, b"%d" % len(self._names))
+    elif "api_implements" in function.attr:
+      del function.attr["api_implements"]
 
 
 def _call_gradient(node, gradients):
