@@ -193,6 +193,10 @@ void RegisterArrayOps(OpRegistry& registry) {
       "0; ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
       {.shape_fn = shapes::SameAsFirstInput});
   registry.Add(
+      "XlaDynamicSlice(input: T, start_indices: Tindices, size_indices: host Tindices) -> (output: "
+      "T); T: type; Tindices: indextype",
+      {.shape_fn = array_shapes::DynamicSlice});
+  registry.Add(
       "XlaDynamicUpdateSlice(input: T, update: T, indices: Tindices) -> (output: T); T: type; "
       "Tindices: indextype",
       {.shape_fn = shapes::SameAsFirstInput});

@@ -117,6 +117,13 @@ absl::Status Slice(InferenceContext& c) {
   return SetOutput(c, 0, bounds.output);
 }
 
+absl::Status DynamicSlice(InferenceContext& c) {
+  const PartialShape& input = c.input(0);
+  if (const Dims* sizes = c.elements(2)) return SetOutput(c, 0, *sizes);
+  if (!input.known_rank()) return absl::OkStatus();
+  return SetOutput(c, 0, Dims(input.rank(), -1));
+}
+
 absl::Status StridedSlice(InferenceContext& c) {
   const PartialShape& input = c.input(0);
   std::optional<Dims> strides = ConstantIntegers(c, 3);

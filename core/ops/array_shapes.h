@@ -32,6 +32,7 @@ absl::Status MirrorPadGrad(InferenceContext& c);
 absl::Status ReverseV2(InferenceContext& c);
 absl::Status ReverseSequence(InferenceContext& c);
 absl::Status Slice(InferenceContext& c);
+absl::Status DynamicSlice(InferenceContext& c);
 absl::Status StridedSlice(InferenceContext& c);
 /// SpaceToBatchND, and SpaceToBatch, whose blocks are an attr.
 absl::Status SpaceToBatchNd(InferenceContext& c);

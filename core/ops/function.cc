@@ -157,6 +157,13 @@ void RegisterFunctionOps(OpRegistry& registry) {
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   registry.Add("Snapshot(input: T) -> (output: T); T: type",
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
+  // Told to XLA, of processors and of the order of work.
+  registry.Add("XlaOptimizationBarrier(input: T) -> (output: T); T: list(type) >= 0",
+               {.shape_fn = EachAsInput, .forwards_inputs = true});
+  registry.Add(
+      "XlaSharding(input: T) -> (output: T); T: type; sharding: string = \"\"; unspecified_dims: "
+      "list(int) = []",
+      {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   registry.Add("DeepCopy(x: T) -> (y: T); T: type",
                {.shape_fn = shapes::SameAsFirstInput, .forwards_inputs = true});
   // Python, at the client: what it does there nobody knows.

@@ -219,26 +219,35 @@ absl::StatusOr<SliceBounds> PrepareSlice(absl::Span<const int64_t> input, const 
   return bounds;
 }
 
-absl::StatusOr<SliceBounds> PrepareDynamicUpdateSlice(absl::Span<const int64_t> input,
-                                                      absl::Span<const int64_t> update,
-                                                      const Tensor& indices) {
-  FORMWORK_ASSIGN_OR_RETURN(const Dims start, IntegersOf(indices, "indices"));
-  if (update.size() != input.size() || start.size() != input.size()) {
-    return InvalidArgument("XlaDynamicUpdateSlice: ranks differ: input=", DimsText(input),
-                           " update=", DimsText(update), " indices=", start.size());
+absl::StatusOr<SliceBounds> PrepareDynamicSlice(absl::Span<const int64_t> input,
+                                                const Tensor& begin,
+                                                absl::Span<const int64_t> size) {
+  FORMWORK_ASSIGN_OR_RETURN(const Dims start, IntegersOf(begin, "indices"));
+  if (size.size() != input.size() || start.size() != input.size()) {
+    return InvalidArgument("ranks differ: input=", DimsText(input), " slice=", DimsText(size),
+                           " indices=", start.size());
   }
   SliceBounds bounds;
   for (size_t d = 0; d < input.size(); ++d) {
-    const bool known = input[d] >= 0 && update[d] >= 0;
-    if (known && update[d] > input[d]) {
-      return InvalidArgument("XlaDynamicUpdateSlice: the update is larger than the input: input=",
-                             DimsText(input), " update=", DimsText(update));
+    const bool known = input[d] >= 0 && size[d] >= 0;
+    if (known && size[d] > input[d]) {
+      return InvalidArgument("the slice is larger than the input: input=", DimsText(input),
+                             " slice=", DimsText(size));
     }
     bounds.dims.push_back(
-        {known ? std::clamp<int64_t>(start[d], 0, input[d] - update[d]) : -1, 1, update[d]});
-    bounds.output.push_back(update[d]);
+        {known ? std::clamp<int64_t>(start[d], 0, input[d] - size[d]) : -1, 1, size[d]});
+    bounds.output.push_back(size[d]);
   }
   return bounds;
+}
+
+absl::StatusOr<SliceBounds> PrepareDynamicSlice(absl::Span<const int64_t> input,
+                                                const Tensor& begin, const Tensor& size) {
+  FORMWORK_ASSIGN_OR_RETURN(const Dims sizes, IntegersOf(size, "size_indices"));
+  for (const int64_t dim : sizes) {
+    if (dim < 0) return InvalidArgument("size_indices: a dimension is negative: ", DimsText(sizes));
+  }
+  return PrepareDynamicSlice(input, begin, absl::MakeConstSpan(sizes));
 }
 
 absl::Status CheckSliceValue(const SliceBounds& bounds, absl::Span<const int64_t> value) {

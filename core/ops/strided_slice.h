@@ -69,11 +69,15 @@ absl::Status ResolveSlice(const Dims* begin, const Dims* size, absl::Span<const 
 absl::StatusOr<SliceBounds> PrepareSlice(absl::Span<const int64_t> input, const Tensor& begin,
                                          const Tensor& size);
 
-/// XlaDynamicUpdateSlice: where `update` goes, as XLA has it: begins are moved so that it fits.
-/// Errors: kInvalidArgument if ranks differ or it is larger than the input.
-absl::StatusOr<SliceBounds> PrepareDynamicUpdateSlice(absl::Span<const int64_t> input,
-                                                      absl::Span<const int64_t> update,
-                                                      const Tensor& indices);
+/// XlaDynamicSlice and XlaDynamicUpdateSlice: a slice of `size` as XLA has it: `begin` is moved so
+/// that it fits. Dimensions may be -1; a begin is -1 then.
+/// Errors: kInvalidArgument if ranks differ, or if it is larger than the input.
+absl::StatusOr<SliceBounds> PrepareDynamicSlice(absl::Span<const int64_t> input,
+                                                const Tensor& begin,
+                                                absl::Span<const int64_t> size);
+/// The same of a size as a kernel has it. Errors: also if it is negative.
+absl::StatusOr<SliceBounds> PrepareDynamicSlice(absl::Span<const int64_t> input,
+                                                const Tensor& begin, const Tensor& size);
 
 /// Whether a value may be written to a slice: it has its shape, or broadcasts to it. Errors:
 /// kInvalidArgument.

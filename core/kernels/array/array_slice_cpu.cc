@@ -162,13 +162,23 @@ absl::StatusOr<KernelFn> MakeTensorStridedSliceUpdate(KernelInit& init) {
 absl::StatusOr<KernelFn> MakeXlaDynamicUpdateSlice(KernelInit&) {
   return KernelFn([](KernelContext& ctx) -> absl::Status {
     const Tensor& update = ctx.input(1);
-    FORMWORK_ASSIGN_OR_RETURN(const SliceBounds bounds,
-                              PrepareDynamicUpdateSlice(ctx.input(0).shape().dims(),
-                                                        update.shape().dims(), ctx.input(2)));
+    FORMWORK_ASSIGN_OR_RETURN(
+        const SliceBounds bounds,
+        PrepareDynamicSlice(ctx.input(0).shape().dims(), ctx.input(2), update.shape().dims()));
     FORMWORK_ASSIGN_OR_RETURN(Tensor result, TakeWritable(ctx, 0));
     FORMWORK_RETURN_IF_ERROR(AssignSlice(result, bounds, update));
     ctx.SetOutput(0, std::move(result));
     return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<KernelFn> MakeXlaDynamicSlice(KernelInit&) {
+  return KernelFn([](KernelContext& ctx) -> absl::Status {
+    const Tensor& input = ctx.input(0);
+    FORMWORK_ASSIGN_OR_RETURN(
+        const SliceBounds bounds,
+        PrepareDynamicSlice(input.shape().dims(), ctx.input(1), ctx.input(2)));
+    return OutputSlice(ctx, input, bounds);
   });
 }
 
@@ -221,6 +231,7 @@ void RegisterArraySliceKernels(KernelRegistry& registry) {
   registry.Add("StridedSlice", MakeStridedSlice);
   registry.Add("StridedSliceGrad", MakeStridedSliceGrad);
   registry.Add("TensorStridedSliceUpdate", MakeTensorStridedSliceUpdate);
+  registry.Add("XlaDynamicSlice", MakeXlaDynamicSlice);
   registry.Add("XlaDynamicUpdateSlice", MakeXlaDynamicUpdateSlice);
 }
 

@@ -72,11 +72,12 @@ absl::StatusOr<KernelFn> MakeEnsureShape(KernelInit& init) {
 }  // namespace
 
 void RegisterFunctionCpuKernels(KernelRegistry& registry) {
-  for (absl::string_view op :
-       {"Identity", "StopGradient", "PreventGradient", "Snapshot", "GuaranteeConst", "DeepCopy"}) {
+  for (absl::string_view op : {"Identity", "StopGradient", "PreventGradient", "Snapshot",
+                               "GuaranteeConst", "DeepCopy", "XlaSharding"}) {
     registry.Add(op, MakeIdentity);
   }
   registry.Add("IdentityN", MakeIdentityN);
+  registry.Add("XlaOptimizationBarrier", MakeIdentityN);
   registry.Add("NoOp", MakeNoOp);
   registry.Add("ControlTrigger", MakeNoOp);
   registry.Add("Placeholder", MakePlaceholder);

@@ -80,6 +80,27 @@ error("Slice", X23, [0, 2], [2, 2], text="Expected size[1] in [0, 1], but got 2"
 error("Slice", X23, [0, 4], [2, -1], text="Expected begin[1] in [0, 3], but got 4")
 error("Slice", X23, [0], [2], text="Expected begin and size arguments to be 1-D tensors of size 2")
 error("Slice", X23, [0, -1], [2, 1], text="Expected begin[1] in [0, 3], but got -1")
+
+# XLA's, whose begins are moved so that the slice fits.
+for begin in [[1, 0], [0, 2], [5, -3]]:
+  case("XlaDynamicSlice", X23, begin, [1, 2])
+  case("XlaDynamicUpdateSlice", X23, uniform([1, 2], seed=2), begin)
+case("XlaDynamicSlice", X23, long([1, 1]), long([1, 2]))
+case("XlaDynamicUpdateSlice", X23, uniform([1, 2], seed=2), long([1, 1]))
+case("XlaDynamicSlice", X23, [1, 1], [0, 2])
+case("XlaDynamicSlice", 3.0, NONE, NONE)
+case("XlaDynamicUpdateSlice", X23, tensor("float", [], [0, 2]), [1, 1])
+for dtype in WIDTHS:
+  case("XlaDynamicSlice", sample(dtype, [4, 3, 2]), [1, 2, 0], [2, 1, 2])
+  case("XlaDynamicUpdateSlice", sample(dtype, [4, 3, 2]), sample(dtype, [2, 1, 2], 2), [1, 2, 0])
+error("XlaDynamicSlice", X23, [0, 0], [3, 2], text="the slice is larger than the input")
+error("XlaDynamicSlice", X23, [0, 0], [-1, 2], text="a dimension is negative")
+error("XlaDynamicSlice", X23, [0], [1], text="ranks differ")
+error("XlaDynamicSlice", X23, [0, 0], [1], text="ranks differ")
+error("XlaDynamicUpdateSlice", X23, zeros([3, 2]), [0, 0],
+      text="the slice is larger than the input")
+error("XlaDynamicUpdateSlice", X23, zeros([2]), [0, 0], text="ranks differ")
+error("XlaDynamicUpdateSlice", X23, zeros([1, 1]), [0], text="ranks differ")
 error("Slice", X23, [0, 1], [2, -2], text="Expected size[1] in [0, 2], but got -2")
 
 SPECS = [
