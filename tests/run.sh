@@ -8,7 +8,7 @@
 #   --fast     without the sanitizers and the fuzzing
 #   --slow     also ThreadSanitizer, op cases at every level of vector instructions, 10,000 schedules
 #              of the simulated device, the Python tests on a server that runs on it, ten minutes of a
-#              server's life, and ten minutes of each fuzzing
+#              server's life, the examples in TensorFlow's docstrings, and ten minutes of each fuzzing
 #   --attacks  only what clients, peers and machines may do to a server, against the release build
 #   --cuda     only what the preset cuda adds: CUDA's headers and libraries from PyPI, the build, kernels'
 #              texts through NVRTC, the bundle for a GPU and, where there is one, its tests; the server
@@ -161,6 +161,9 @@ if [ "$mode" = --slow ]; then
   step "Client, conformance and end to end tests on the simulated device"
   FORMWORK_BIN=$PWD/build/dev/bin/simulated attempt build/venv/bin/python -m pytest -q \
     "${pytest_options[@]}" tests/python tests/e2e
+
+  step "The examples in TensorFlow's docstrings"
+  attempt build/venv/bin/python tests/python/docstrings.py
 
   step "Building tsan"
   build tsan formwork_unit_tests formwork_stream_tests
