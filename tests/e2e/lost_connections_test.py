@@ -82,7 +82,9 @@ class Cutter:
         pass
 
   def close(self):
+    self._listener.shutdown(socket.SHUT_RDWR)  # Else who waits for a connection waits on.
     self._listener.close()
+    self.cut()
     for end in self._open:
       end.close()
 
@@ -232,7 +234,7 @@ def test_the_command_counts_right():
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_request_is_not_sent_to_another_life_of_the_server(tmp_path, durable):
   """Unless that knows what the one before has done, the client cannot know it either, and says so."""
-  flags = ["--port", str(snapshot_test.free_port())]
+  flags = ["--port", str(server_process.free_port())]
   if durable:
     flags += ["--data-dir", str(tmp_path / "state")]
   with server_process.running(*flags, exit_code=0 if durable else -signal.SIGKILL) as process:

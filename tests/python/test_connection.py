@@ -157,8 +157,10 @@ def test_no_thread_outlives_a_server(fake, closed):
     thread.join()
   work(server)
   assert running() - before
+  kept = []
   if closed:
     server.close()
+    kept.append(server)  # Who holds a closed one holds no threads.
   del server, variable, thread, threads
   gc.collect()
   deadline = time.monotonic() + 10

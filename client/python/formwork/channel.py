@@ -177,6 +177,7 @@ class Channel:
     self._finalizer = None
     self._methods = {}
     self._of_thread = _OfThread()
+    self._streams = weakref.WeakSet()  # Of all threads.
     self._overdue = _Overdue()
     self._posted = set()
 
@@ -322,6 +323,8 @@ class Channel:
       self._check_open()
       self._grpc()
       stream = mine.streams[mine.depth] = CallStream(self._stream_method)
+      with self._lock:
+        self._streams.add(stream)
     self._overdue.watch(stream, left)
     try:
       stream.exchange(data, answer, self._answer)
@@ -352,6 +355,10 @@ class Channel:
     self._closed = True
     self._overdue.stop()
     self._cancel_calls()
+    with self._lock:
+      streams = list(self._streams)
+    for stream in streams:
+      stream.cancel()  # Its thread ends with it.
     if self._finalizer is not None:
       self._finalizer()
 
