@@ -77,14 +77,15 @@ class Client(threading.Thread):
 def test_in_sync_each_is_counted_once(tmp_path):
   """Through crashes, and through connections that break, so that much is sent twice."""
   draw = random.Random(SEED)
-  flags, port, clients, cutters = ["--data-dir", str(tmp_path), "--durability", "sync"], [], [], []
+  flags = ["--data-dir", str(tmp_path), "--durability", "sync",
+           "--port", str(server_process.free_port())]
+  clients, cutters = [], []
   repeats = 0
   for kill in range(KILLS + 1):
     interval = ["--snapshot-interval", draw.choice(["0", "0.05", "0.3"])]
-    with server_process.running(*flags, *interval, *port, exit_code=-signal.SIGKILL) as process:
+    with server_process.running(*flags, *interval, exit_code=-signal.SIGKILL) as process:
       with formwork.connect(process.grpc) as server:
         if not clients:
-          port = ["--port", process.grpc.rpartition(":")[2]]
           register(server)
           cutters = [lost_connections_test.Cutter(process.grpc, i)
                      for i in range(CLIENTS // 2)]
@@ -158,10 +159,9 @@ def test_in_snapshot_it_is_one_state_and_no_older_than_the_last(tmp_path):
 
 def test_in_memory_what_is_lost_is_told():
   draw = random.Random(SEED)
-  port, increments, epochs = [], 0, set()
+  port, increments, epochs = ["--port", str(server_process.free_port())], 0, set()
   for kill in range(KILLS):
     with server_process.running(*port, exit_code=-signal.SIGKILL) as process:
-      port = ["--port", process.grpc.rpartition(":")[2]]
       with formwork.connect(process.grpc, retry_for=0) as server:
         if kill > 0:  # No fresh zeros.
           assert server.variables() == [] and server.functions() == []

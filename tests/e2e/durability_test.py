@@ -32,9 +32,9 @@ def commits(process):
 
 
 def test_each_namespace_has_what_it_is_set_to(tmp_path):
-  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0"]
+  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0",
+           "--port", str(server_process.free_port())]
   with server_process.running(*flags, exit_code=-signal.SIGKILL) as process:
-    port = process.grpc.rpartition(":")[2]
     servers = connect_all(process)
     lost, snapshot, everything = servers
     assert "durability" in lost.info().features and lost.info().durability == "snapshot"
@@ -69,7 +69,7 @@ def test_each_namespace_has_what_it_is_set_to(tmp_path):
       lost.set_durability("disk")
     process.terminate(signal.SIGKILL)
     process.exit_code()
-  with server_process.running(*flags, "--port", port) as process:
+  with server_process.running(*flags) as process:
     # Its clients notice nothing: by its ID.
     assert counts[2]() == [22] and variables[2].read() == 22
     # Theirs do, each of its own.
@@ -83,7 +83,7 @@ def test_each_namespace_has_what_it_is_set_to(tmp_path):
     assert {one.name: one.durability for one in lost.namespaces()} == DURABILITIES
     lost.variable("v", np.int64(7))
   # In peace: all but memory.
-  with server_process.running(*flags, "--port", port) as process:
+  with server_process.running(*flags) as process:
     assert counts[2]() == [23] and variables[1].read() == 1
     assert [server.info().epoch for server in servers][1:] == now[1:]
     assert lost.variables() == []
@@ -96,14 +96,14 @@ def test_each_namespace_has_what_it_is_set_to(tmp_path):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_removal_whose_answer_was_lost_is_done_once(tmp_path, killed):
-  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0"]
+  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0",
+           "--port", str(server_process.free_port())]
   with server_process.running(*flags, exit_code=-signal.SIGKILL) as process:
     process.terminate(signal.SIGKILL)  # From now on the epoch of "sync" is one of its own.
     process.exit_code()
   exit_code = -signal.SIGKILL if killed else 0
   with server_process.running(*flags, exit_code=exit_code) as process:
     cutter = lost_connections_test.Cutter(process.grpc, 1, 10**9, 10**9 + 1)
-    flags += ["--port", process.grpc.rpartition(":")[2]]
     with formwork.connect(process.grpc, namespace="all") as other:
       other.set_durability("sync")
       client = formwork.connect(cutter.target, namespace="all", retry_for=30)

@@ -1,7 +1,6 @@
 """Iterators of a server with a data directory: where they are after it has ended, and how it ended."""
 import os
 import signal
-import socket
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -13,12 +12,6 @@ import tensorflow as tf
 import server_process
 
 Dataset = tf.data.Dataset
-
-
-def free_port():
-  with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    return s.getsockname()[1]
 
 
 def _values(*shape):
@@ -105,7 +98,8 @@ def _next(function, iterator):
 
 
 def test_iterators_go_on_where_they_were(tmp_path):
-  flags = ["--data-dir", str(tmp_path), "--port", str(free_port()), "--snapshot-interval", "0"]
+  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0",
+           "--port", str(server_process.free_port())]
   names = sorted(set(PIPELINES) - HELD)
   server = there = None
   here = {name: _next(tf.function, iter(PIPELINES[name]())) for name in names}
@@ -156,7 +150,8 @@ def test_after_a_crash_an_iterator_is_where_the_variables_are(tmp_path, durabili
 
 
 def test_what_cannot_be_stored_says_so(tmp_path):
-  flags = ["--data-dir", str(tmp_path), "--port", str(free_port()), "--snapshot-interval", "0"]
+  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0",
+           "--port", str(server_process.free_port())]
   d = Dataset.range(40).window(4, 2).flat_map(lambda w: w.batch(4))
   iterator = iter(d)
   with server_process.running(*flags) as process:

@@ -2,7 +2,6 @@
 import json
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -85,15 +84,9 @@ def test_http_can_be_switched_off():
     assert server.http is None
 
 
-def free_port():
-  with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    return s.getsockname()[1]
-
-
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus")
 def test_a_prometheus_scrapes_it(server, tmp_path):
-  port = free_port()
+  port = server_process.free_port()
   (tmp_path / "prometheus.yml").write_text("""
 global: {scrape_interval: 1s}
 scrape_configs:

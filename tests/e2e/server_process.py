@@ -2,9 +2,11 @@
 import contextlib
 import os
 import pathlib
+import random
 import re
 import resource
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -27,6 +29,19 @@ def binary(name="formwork-server"):
     if path.exists():
       return str(path)
   raise RuntimeError("%s is not built" % name)
+
+
+def free_port():
+  """One for a server that starts again at it. None that the system gives to connections, of which
+  one to the address of a server that is down may get that very port, and be connected to itself."""
+  with open("/proc/sys/net/ipv4/ip_local_port_range") as given:
+    first = int(given.read().split()[0])
+  below = range(max(2000, first - 10000), first)
+  for port in [*random.sample(below, min(len(below), 100)), 0]:
+    with socket.socket() as s:
+      with contextlib.suppress(OSError):
+        s.bind(("127.0.0.1", port))
+        return s.getsockname()[1]
 
 
 class Server:

@@ -4,7 +4,6 @@ import pathlib
 import pty
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -14,12 +13,6 @@ import numpy as np
 import pytest
 
 import server_process
-
-
-def free_port():
-  with socket.socket() as s:
-    s.bind(("127.0.0.1", 0))
-    return s.getsockname()[1]
 
 
 def counter(server):
@@ -40,8 +33,8 @@ def counter(server):
 
 
 def test_a_client_does_not_notice_a_restart_after_sigterm(tmp_path):
-  flags = ["--data-dir", str(tmp_path / "new" / "state"), "--port", str(free_port()),
-           "--snapshot-interval", "0"]
+  flags = ["--data-dir", str(tmp_path / "new" / "state"),
+           "--port", str(server_process.free_port()), "--snapshot-interval", "0"]
   with server_process.running(*flags) as process:
     with formwork.connect(process.grpc) as server:
       assert server.info().durability == "snapshot"
@@ -107,7 +100,8 @@ def test_whatever_kills_it_the_state_is_one_between_two_calls(tmp_path):
 
 
 def test_after_a_crash_a_client_goes_on_with_the_last_snapshot(tmp_path):
-  flags = ["--data-dir", str(tmp_path), "--port", str(free_port()), "--snapshot-interval", "0"]
+  flags = ["--data-dir", str(tmp_path), "--snapshot-interval", "0",
+           "--port", str(server_process.free_port())]
   with server_process.running(*flags, exit_code=-signal.SIGKILL) as process:
     server = formwork.connect(process.grpc)
     _, a, _ = counter(server)

@@ -203,16 +203,16 @@ def test_whenever_it_is_killed_what_was_answered_is_there_once(tmp_path):
 
 
 def test_a_client_notices_nothing_of_a_crash(tmp_path):
-  flags = ["--data-dir", str(tmp_path), "--durability", "sync", "--snapshot-interval", "0"]
+  flags = ["--data-dir", str(tmp_path), "--durability", "sync", "--snapshot-interval", "0",
+           "--port", str(server_process.free_port())]
   with server_process.running(*flags, exit_code=-signal.SIGKILL) as process:
-    port = process.grpc.rpartition(":")[2]
     server = formwork.connect(process.grpc)
     v = server.variable("v", np.int64(0))
     count = register_counter(server, "count", [v])
     assert count() == [1]
     process.terminate(signal.SIGKILL)
     process.exit_code()
-  with server_process.running(*flags, "--port", port) as process, server:
+  with server_process.running(*flags) as process, server:
     assert count() == [2]  # By its ID.
     assert v.read() == 2
 
@@ -244,14 +244,14 @@ class Insistent(threading.Thread):
 
 def test_what_is_sent_again_after_a_crash_is_done_once(tmp_path):
   draw = random.Random(SEED)
-  flags = ["--data-dir", str(tmp_path), "--durability", "sync"]
-  port, clients, repeats = [], [], 0
+  flags = ["--data-dir", str(tmp_path), "--durability", "sync",
+           "--port", str(server_process.free_port())]
+  clients, repeats = [], 0
   for kill in range(KILLS // 2 + 1):
     interval = ["--snapshot-interval", draw.choice(["0", "0.05", "0.3"])]
-    with server_process.running(*flags, *interval, *port, exit_code=-signal.SIGKILL) as process:
+    with server_process.running(*flags, *interval, exit_code=-signal.SIGKILL) as process:
       with formwork.connect(process.grpc) as server:
         if not clients:
-          port = ["--port", process.grpc.rpartition(":")[2]]
           for i in range(CLIENTS):
             register_counter(server, "count%d" % i, [server.variable("mine%d" % i, np.int64(0))])
           clients = [Insistent(process.grpc, i) for i in range(CLIENTS)]
