@@ -8,6 +8,7 @@ import threading
 import uuid
 import weakref
 
+from tensorflow.core.framework import attr_value_pb2
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.function.trace_type import default_types
 from tensorflow.python.framework import tensor as tensor_lib
@@ -20,6 +21,7 @@ from formwork import types
 # Attributes that hold names for TensorFlow's own gradient machinery, different in each process.
 _OF_GRADIENTS = ("forward_function_name", "backward_function_name")
 _PROCESS_ATTRS = ("_gradient_op_type",) + _OF_GRADIENTS
+_NO_ATTR = attr_value_pb2.AttrValue()
 _NUMBER = re.compile(r"_\d+(?=_|$)")
 # Inputs that a loop's condition does not use carry the number of its function.
 _REDUNDANT = re.compile(r"_\d+___redundant_placeholder")
@@ -123,7 +125,7 @@ class _Implementations:
     self._names = {}  # APIs' names are random; they get others.
     for function in library.function:
       if api := self._api(function):
-        device = function.attr["api_preferred_device"].s
+        device = function.attr.get("api_preferred_device", _NO_ATTR).s
         self._of_api[api].append((device, function.signature.name))
 
   @staticmethod
@@ -131,7 +133,7 @@ class _Implementations:
     """Empty where there is none. What is part of a gradient has another's types, and stays."""
     if any(attr in function.attr for attr in _OF_GRADIENTS):
       return b""
-    return function.attr["api_implements"].s if "api_implements" in function.attr else b""
+    return function.attr.get("api_implements", _NO_ATTR).s
 
   def besides(self, function):
     """The names of those that do what a function does."""
