@@ -229,13 +229,11 @@ absl::StatusOr<SliceBounds> PrepareDynamicSlice(absl::Span<const int64_t> input,
   }
   SliceBounds bounds;
   for (size_t d = 0; d < input.size(); ++d) {
-    const bool known = input[d] >= 0 && size[d] >= 0;
-    if (known && size[d] > input[d]) {
+    if (size[d] > input[d]) {
       return InvalidArgument("the slice is larger than the input: input=", DimsText(input),
                              " slice=", DimsText(size));
     }
-    bounds.dims.push_back(
-        {known ? std::clamp<int64_t>(start[d], 0, input[d] - size[d]) : -1, 1, size[d]});
+    bounds.dims.push_back({std::clamp<int64_t>(start[d], 0, input[d] - size[d]), 1, size[d]});
     bounds.output.push_back(size[d]);
   }
   return bounds;

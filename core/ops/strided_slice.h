@@ -70,7 +70,7 @@ absl::StatusOr<SliceBounds> PrepareSlice(absl::Span<const int64_t> input, const 
                                          const Tensor& size);
 
 /// XlaDynamicSlice and XlaDynamicUpdateSlice: a slice of `size` as XLA has it: `begin` is moved so
-/// that it fits. Dimensions may be -1; a begin is -1 then.
+/// that it fits.
 /// Errors: kInvalidArgument if ranks differ, or if it is larger than the input.
 absl::StatusOr<SliceBounds> PrepareDynamicSlice(absl::Span<const int64_t> input,
                                                 const Tensor& begin,
