@@ -244,7 +244,8 @@ struct CallSpec {
   /// would cost 25 to 60 us; of functions with open shapes, where this is 0.1 ms or more, what has
   /// taken less than 0.1 ms.
   absl::Duration inline_below = absl::Microseconds(100);
-  bool timeline = false;  ///< Whether the result has one.
+  size_t given_bytes = 0;  ///< Beside its inputs: of files that it is to read.
+  bool timeline = false;   ///< Whether the result has one.
   /// Whether all that it changes of resources changes, or, where it does not succeed, nothing: then
   /// its effects are none, and what it has printed is not told. It holds what it writes to its end,
   /// and what it prints comes with its result. Random numbers that it has drawn, and files that it
@@ -316,6 +317,24 @@ struct CheckpointResult {
   int64_t created = 0;    ///< Of those read: that were not there.
   int64_t left_out = 0;   ///< Not written: of variants, which files have no form for.
   uint64_t bytes = 0;
+};
+
+struct SavedModelSpec {
+  std::string name_space;
+  std::string path;               ///< Of its folder, in EngineOptions::files_dir.
+  std::string name;               ///< Of the function of its signature "serving_default".
+  std::vector<std::string> tags;  ///< Of the graph; none: the only one, or that of "serve".
+  bool replace = false;           ///< What has been loaded under the name.
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct SavedModelResult {
+  absl::Status status;
+  ErrorDetails details;  ///< Where the status is not OK.
+  std::string path;      ///< The folder that was loaded.
+  std::vector<FunctionInfo> functions;
+  int64_t resources = 0;  ///< Variables and tables that it has now.
+  uint64_t bytes = 0;     ///< Of those.
 };
 
 struct ReadResult {
@@ -554,6 +573,17 @@ class Engine {
   /// file is damaged.
   virtual std::shared_ptr<CallHandle> RestoreCheckpoint(
       CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) = 0;
+
+  /// Makes functions of the signatures of a SavedModel, whose variables and tables get the values
+  /// that it says: of "serving_default" `name`, of any other `name`/SIGNATURE. A folder of versions
+  /// (1, 2, ...) stands for the highest. Its resources are new ones, `name`@N/..., so that with
+  /// `replace` calls go on with the model that was there, each until its function is replaced; then
+  /// what was that one's goes. Where it fails nothing is left of it, but where it had begun to
+  /// replace functions. Errors: those of Register and Call; as RestoreCheckpoint of files;
+  /// kAlreadyExists without `replace` if a function has such a name; kAborted if another request
+  /// loads under that name.
+  virtual std::shared_ptr<CallHandle> LoadSavedModel(
+      SavedModelSpec spec, absl::AnyInvocable<void(SavedModelResult)> done) = 0;
 
   // Of resources of all kinds, variables included.
   virtual absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,

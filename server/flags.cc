@@ -230,6 +230,21 @@ void AddState(CLI::App& app, ServerOptions& options) {
   Add(app, "--files-dir", options.engine.files_dir,
       "Folder in which clients may have checkpoints written and read, under names of their choice. "
       "Empty: nowhere");
+  Add(app, "--saved-model", options.saved_models,
+      "NAME=PATH of a SavedModel in --files-dir, or of its versions, that is loaded as function "
+      "NAME "
+      "before the server is ready, where there is none of that name from the data directory; may "
+      "be "
+      "given more than once")
+      ->allow_extra_args(false)
+      ->delimiter(',')
+      ->check(CLI::Validator(
+          [](std::string& text) -> std::string {
+            const size_t at = text.find('=');
+            const bool is_one = at != std::string::npos && at > 0 && at + 1 < text.size();
+            return is_one ? "" : "not NAME=PATH: " + text;
+          },
+          "NAME=PATH"));
   Add(app, "--durability", options.durability,
       "What of namespaces that have no durability of their own is there after a crash: \"memory\": "
       "nothing; \"snapshot\": the last snapshot; \"sync\": all that was answered, and answers wait "

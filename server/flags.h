@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "core/engine.h"
@@ -38,6 +39,7 @@ struct ServerOptions {
   bool cuda_graphs = true;                    ///< False: EngineOptions::max_captured_bytes is 0.
   bool tf32 = false;                          ///< UseTf32 (device.h).
   bool deterministic = false;                 ///< UseDeterminism (device.h).
+  std::vector<std::string> saved_models;      ///< NAME=PATH, loaded before it serves.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -139,6 +139,11 @@ GraphService::Reactor* GraphService::Unregister(Context* context, const Bytes* r
                 Waits::kForDisk);
 }
 
+GraphService::Reactor* GraphService::LoadSavedModel(Context* context, const Bytes* request,
+                                                    Bytes* response) {
+  return Begin({"LoadSavedModel", context, request, response}, &RunLoadSavedModel, nullptr);
+}
+
 GraphService::Reactor* GraphService::CreateVariable(Context* context, const Bytes* request,
                                                     Bytes* response) {
   return Answer({"CreateVariable", context, request, response}, &methods::CreateVariable,

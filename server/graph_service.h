@@ -25,9 +25,9 @@ namespace raw_methods {
 using V1 = v1::GraphService;
 using Calls = V1::WithRawCallbackMethod_Call<
     V1::WithRawCallbackMethod_CallInParts<V1::WithRawCallbackMethod_CallStream<V1::Service>>>;
-using Functions = V1::WithRawCallbackMethod_Register<
-    V1::WithRawCallbackMethod_Resolve<V1::WithRawCallbackMethod_ListFunctions<
-        V1::WithRawCallbackMethod_DescribeFunction<V1::WithRawCallbackMethod_Unregister<Calls>>>>>;
+using Functions = V1::WithRawCallbackMethod_Register<V1::WithRawCallbackMethod_Resolve<
+    V1::WithRawCallbackMethod_ListFunctions<V1::WithRawCallbackMethod_DescribeFunction<
+        V1::WithRawCallbackMethod_Unregister<V1::WithRawCallbackMethod_LoadSavedModel<Calls>>>>>>;
 using Variables = V1::WithRawCallbackMethod_CreateVariable<
     V1::WithRawCallbackMethod_GetVariable<V1::WithRawCallbackMethod_ReadVariables<
         V1::WithRawCallbackMethod_AssignVariables<V1::WithRawCallbackMethod_ListVariables<
@@ -64,6 +64,7 @@ class GraphService final : public raw_methods::All {
   Reactor* ListFunctions(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* DescribeFunction(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* Unregister(Context* context, const Bytes* request, Bytes* response) override;
+  Reactor* LoadSavedModel(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* CreateVariable(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* GetVariable(Context* context, const Bytes* request, Bytes* response) override;
   Reactor* ReadVariables(Context* context, const Bytes* request, Bytes* response) override;

@@ -15,10 +15,14 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/status.h"
 #include "core/base/system_memory.h"
 #include "core/engine.h"
 #include "server/device.h"
@@ -113,6 +117,37 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
   return kWorkLeft;
 }
 
+// Loads what --saved-model names, in its order.
+absl::Status LoadModels(const ServerOptions& options, Engine& engine) {
+  for (const std::string& model : options.saved_models) {
+    SavedModelSpec spec;
+    spec.name = model.substr(0, model.find('='));
+    spec.path = model.substr(spec.name.size() + 1);
+    const std::vector<FunctionInfo> functions = engine.ListFunctions("", /*signatures=*/false);
+    if (std::any_of(functions.begin(), functions.end(),
+                    [&spec](const FunctionInfo& there) { return there.name == spec.name; })) {
+      spdlog::info("SavedModel {}: is there already", spec.name);
+      continue;
+    }
+    absl::Notification done;
+    SavedModelResult result;
+    const std::shared_ptr<CallHandle> loading =
+        engine.LoadSavedModel(std::move(spec), [&](SavedModelResult loaded) {
+          result = std::move(loaded);
+          done.Notify();
+        });
+    loading->Start();
+    while (!done.WaitForNotificationWithTimeout(absl::Milliseconds(100))) {
+      sigset_t pending;
+      if (sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1) loading->Cancel();
+    }
+    FORMWORK_RETURN_IF_ERROR(Annotate(result.status, absl::StrCat("--saved-model=", model)));
+    spdlog::info("SavedModel {}: functions={} variables={} bytes={}", result.path,
+                 result.functions.size(), result.resources, result.bytes);
+  }
+  return absl::OkStatus();
+}
+
 int Serve(const ServerOptions& options, sigset_t signals) {
   EngineOptions engine_options = options.engine;
   engine_options.on_eviction = &LogEviction;
@@ -137,6 +172,10 @@ int Serve(const ServerOptions& options, sigset_t signals) {
   if (!engine.ok()) {
     spdlog::error("cannot start: {}", Text(engine.status()));
     return absl::IsInvalidArgument(engine.status()) ? kBadFlag : kCannotStart;
+  }
+  if (const absl::Status loaded = LoadModels(options, **engine); !loaded.ok()) {
+    spdlog::error("cannot start: {}", Text(loaded));
+    return kCannotStart;
   }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options, *std::move(engine));
   if (!server.ok()) {

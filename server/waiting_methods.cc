@@ -245,6 +245,34 @@ void RunRestoreCheckpoint(const RequestScope& scope, const std::shared_ptr<Unary
       }));
 }
 
+void RunLoadSavedModel(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
+  ArenaMessage<v1::LoadSavedModelRequest> in;
+  const absl::Status parsed = Parse(unary->message(), scope.engine.memory(), in);
+  if (!parsed.ok()) return unary->Finish(parsed);
+  SavedModelSpec spec;
+  spec.name_space = in->namespace_();
+  spec.path = in->path();
+  spec.name = in->name();
+  spec.tags.assign(in->tags().begin(), in->tags().end());
+  spec.replace = in->replace();
+  spec.deadline = unary->deadline();
+  unary->Begin(
+      scope.engine.LoadSavedModel(std::move(spec), [&scope, unary](const SavedModelResult& result) {
+        unary->Guard([&] {
+          if (!result.status.ok()) return unary->Finish(result.status, result.details);
+          v1::LoadSavedModelResponse out;
+          out.set_epoch(unary->epoch());
+          out.set_path(result.path);
+          for (const FunctionInfo& function : result.functions) {
+            ToMessage(function, out.add_functions());
+          }
+          out.set_variables(result.resources);
+          out.set_bytes(result.bytes);
+          unary->Finish(Serialize(out, scope.max_message_bytes, unary->response()));
+        });
+      }));
+}
+
 void RunTakeSnapshot(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary) {
   ArenaMessage<v1::TakeSnapshotRequest> in;
   const absl::Status parsed = Parse(unary->message(), scope.engine.memory(), in);

@@ -15,6 +15,7 @@ void RunReadVariables(const RequestScope& scope, const std::shared_ptr<UnaryRequ
 void RunAssignVariables(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary);
 void RunSaveCheckpoint(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary);
 void RunRestoreCheckpoint(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary);
+void RunLoadSavedModel(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary);
 void RunTakeSnapshot(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary);
 /// Waits for nothing, but encodes what may be large.
 void RunReadTensor(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary);

@@ -99,7 +99,7 @@ float CallTask::InlineMicroseconds() const {
 size_t CallTask::MostBytes() const {
   const size_t least = engine_.options_.max_call_bytes;
   if (least == 0) return 0;
-  size_t given = resource_bytes_ + bound().bytes;
+  size_t given = resource_bytes_ + bound().bytes + spec_.given_bytes;
   for (const Tensor& value : values_) given += value.bytes();
   return std::max(least, given > SIZE_MAX / kMostGrowth ? SIZE_MAX : given * kMostGrowth);
 }

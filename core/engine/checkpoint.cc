@@ -9,108 +9,15 @@
 
 #include "core/base/reason.h"
 #include "core/base/status.h"
-#include "core/engine/task.h"
+#include "core/engine/request_chain.h"
 #include "core/storage/checkpoint.h"
 #include "core/storage/files_dir.h"
 
 namespace formwork {
 
-struct FileTaskResult {
-  absl::Status status;
-  ErrorDetails details;
-};
-
-/// Work on files, on a thread of the compilers'.
-class FileTask final : public TaskOf<FileTaskResult> {
- public:
-  using Work = absl::AnyInvocable<absl::Status()>;
-  FileTask(EngineImpl& engine, const CheckpointSpec& spec, Work work, Done done)
-      : TaskOf(engine, spec.name_space, spec.deadline, std::move(done)), work_(std::move(work)) {}
-
- private:
-  absl::Status Prepare(std::vector<AccessRequest>&) override { return absl::OkStatus(); }
-  bool runs_inline() override { return false; }
-  ThreadPool& pool() override { return engine_.compilers_; }
-  void Run() override {
-    absl::Status status = HoldToBudget(engine_.memory_, [this] {
-      const StopScope scope(&stop_);
-      return work_();
-    });
-    if (!status.ok()) return Refuse(std::move(status));
-    Answer();
-  }
-  void DropRequest() override { work_ = nullptr; }
-
-  Work work_;
-};
-
 namespace {
 
-/// Two requests, one after the other, as one.
-class CheckpointRequest : public CallHandle,
-                          public std::enable_shared_from_this<CheckpointRequest> {
- public:
-  using Done = absl::AnyInvocable<void(CheckpointResult)>;
-  CheckpointRequest(EngineImpl& engine, CheckpointSpec spec, Done done)
-      : engine_(engine), spec_(std::move(spec)), done_(std::move(done)) {}
-
-  void Cancel() final {
-    std::shared_ptr<CallHandle> current;
-    {
-      absl::MutexLock lock(&mutex_);
-      cancelled_ = true;
-      current = current_;
-    }
-    if (current != nullptr) current->Cancel();
-  }
-  void Disconnected() final { Cancel(); }  // It has no number.
-
- protected:
-  void Begin(std::shared_ptr<CallHandle> request) {
-    bool cancelled = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      current_ = request;
-      cancelled = cancelled_;
-    }
-    if (cancelled) request->Cancel();
-    request->Start();
-  }
-  void BeginWork(FileTask::Work work, absl::AnyInvocable<void()> next) {
-    Begin(std::make_shared<FileTask>(
-        engine_, spec_, std::move(work),
-        [self = shared_from_this(), next = std::move(next)](FileTaskResult worked) mutable {
-          if (worked.status.ok()) return next();
-          self->Fail(std::move(worked.status), std::move(worked.details));
-        }));
-  }
-  void Fail(absl::Status status, ErrorDetails details) {
-    result_.status = std::move(status);
-    result_.details = std::move(details);
-    Answer();
-  }
-  void Answer() {
-    {
-      absl::MutexLock lock(&mutex_);
-      current_ = nullptr;
-    }
-    std::exchange(done_, nullptr)(std::move(result_));
-  }
-
-  std::shared_ptr<Transfer> BeginTransfer(TransferInfo::Kind kind) {
-    return engine_.transfers().Begin(kind, std::string(NamespaceOf(spec_.name_space)), spec_.path);
-  }
-
-  EngineImpl& engine_;
-  const CheckpointSpec spec_;
-  CheckpointResult result_;
-
- private:
-  Done done_;
-  absl::Mutex mutex_;
-  std::shared_ptr<CallHandle> current_ ABSL_GUARDED_BY(mutex_);
-  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-};
+using CheckpointRequest = RequestChain<CheckpointSpec, CheckpointResult>;
 
 class SaveRequest final : public CheckpointRequest {
  public:
@@ -232,10 +139,7 @@ class RestoreRequest final : public CheckpointRequest {
       if (here.contains(name)) continue;
       const auto made = engine_.CreateVariable(spec_.name_space, name, variable->dtype,
                                                variable->shape, std::nullopt);
-      if (!made.ok()) {
-        Unmake();
-        return made.status();
-      }
+      if (!made.ok()) return made.status();
       if (!made->existed) made_.push_back(made->variable.id);
     }
     result_.created = static_cast<int64_t>(made_.size());
@@ -271,12 +175,11 @@ class RestoreRequest final : public CheckpointRequest {
     Begin(engine_.AssignVariables(std::move(assign),
                                   [this, self = shared_from_this()](AssignResult assigned) {
                                     if (assigned.status.ok()) return Answer();
-                                    Unmake();
                                     Fail(std::move(assigned.status), std::move(assigned.details));
                                   }));
   }
   // What was made for it goes again.
-  void Unmake() {
+  void Undo() override {
     for (const uint64_t id : made_) {
       (void)engine_.DeleteResource(spec_.name_space, {id, ""}, /*allow_missing=*/true);
     }

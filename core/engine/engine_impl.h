@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -196,6 +197,8 @@ class EngineImpl final : public Engine {
       CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) override;
   std::shared_ptr<CallHandle> RestoreCheckpoint(
       CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) override;
+  std::shared_ptr<CallHandle> LoadSavedModel(
+      SavedModelSpec spec, absl::AnyInvocable<void(SavedModelResult)> done) override;
   absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,
                                            const Target& resource) override;
   absl::Status DeleteResource(absl::string_view name_space, const Target& resource,
@@ -238,6 +241,7 @@ class EngineImpl final : public Engine {
   friend class ReadTask;
   friend class AssignTask;
   friend class FileTask;
+  friend class SavedModelRequest;
   friend class Snapshots;
 
   // The log, where answers of the namespace wait for the disk; else null.
@@ -287,6 +291,9 @@ class EngineImpl final : public Engine {
   // Counts a task in, until CallDone. Errors: kUnavailable while draining (nothing is counted).
   absl::Status Admit();
   void CallDone();
+  // saved_model.cc: what is loaded under a name is by one request at a time. False: it is already.
+  bool BeginLoad(absl::string_view name_space, const std::string& name);
+  void EndLoad(absl::string_view name_space, const std::string& name);
   // device.cc:
   // Of a variable's value or of what is to be one: on the device, where there is one.
   absl::StatusOr<Tensor> PlaceValue(Tensor value);
@@ -328,6 +335,8 @@ class EngineImpl final : public Engine {
   HashMap<std::string, std::weak_ptr<const Plan>> plans_ ABSL_GUARDED_BY(plans_mutex_);
   std::map<std::string, uint64_t> fallbacks_ ABSL_GUARDED_BY(plans_mutex_);  // Nodes, by op.
   std::set<std::string> missing_devices_ ABSL_GUARDED_BY(plans_mutex_);      // That were told of.
+  absl::Mutex loads_mutex_;
+  std::set<std::pair<std::string, std::string>> loads_ ABSL_GUARDED_BY(loads_mutex_);
   std::atomic<bool> watches_kept_{false};
   const std::shared_ptr<void> watch_owner_ = std::make_shared<int>();  // What the watch belongs to.
   std::atomic<uint64_t> retraces_{0};

@@ -1,15 +1,12 @@
 #include "core/graph/import.h"
 
 #include <algorithm>
-#include <limits>
-
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "core/base/hash_map.h"
 #include "core/base/status.h"
 #include "core/base/stop_flag.h"
 #include "core/graph/import_body.h"
+#include "core/graph/parse_message.h"
 #include "core/graph/select_implementations.h"
 
 namespace formwork {
@@ -90,37 +87,10 @@ std::shared_ptr<const std::string> DefinitionsOf(const ImportedGraph& imported,
   return std::make_shared<const std::string>(library.SerializeAsString());
 }
 
-// Bytes in blocks, between which parsing can be stopped.
-class BlockStream final : public google::protobuf::io::ZeroCopyInputStream {
- public:
-  explicit BlockStream(absl::string_view bytes)
-      : bytes_(bytes.data(), static_cast<int>(bytes.size()), kBlockBytes) {}
-  bool Next(const void** data, int* size) override {
-    return !WorkIsCut() && bytes_.Next(data, size);
-  }
-  void BackUp(int count) override { bytes_.BackUp(count); }
-  bool Skip(int count) override { return bytes_.Skip(count); }
-  int64_t ByteCount() const override { return bytes_.ByteCount(); }
-
- private:
-  static constexpr int kBlockBytes = 1 << 20;
-  google::protobuf::io::ArrayInputStream bytes_;
-};
-
 }  // namespace
 
 absl::Status ParseGraphDef(absl::string_view bytes, tf::GraphDef& graph_def) {
-  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    return InvalidArgument("GraphDef too large: bytes=", bytes.size());
-  }
-  BlockStream raw(bytes);
-  google::protobuf::io::CodedInputStream input(&raw);
-  input.SetRecursionLimit(200);
-  if (!graph_def.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
-    FORMWORK_RETURN_IF_ERROR(WorkStatus());
-    return InvalidArgument("the bytes are not a GraphDef: bytes=", bytes.size());
-  }
-  return absl::OkStatus();
+  return ParseMessage(bytes, "GraphDef", graph_def);
 }
 
 absl::StatusOr<ImportedGraph> ImportGraph(const tf::GraphDef& graph_def, const Cut& cut,

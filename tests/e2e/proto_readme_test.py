@@ -1,9 +1,12 @@
 """The grpcurl lines of proto/README.md do what they say: sent as grpcurl would, by reflection."""
 import json
+import pathlib
 import re
 import shlex
 
 import pytest
+from formwork.tf import saved_model_pb2, types_pb2
+from formwork.v1 import functions_pb2
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
 import server_process
@@ -91,11 +94,29 @@ class Grpcurl:
       at = end + len(text[end:]) - len(text[end:].lstrip())
 
 
+def save_model(folder):
+  """A SavedModel that doubles a float."""
+  register = dict(lines())["Register"]
+  given = json_format.Parse(register, functions_pb2.RegisterRequest())
+  model = saved_model_pb2.SavedModel()
+  graph = model.meta_graphs.add()
+  graph.graph_def.ParseFromString(given.graph_def)
+  signature = graph.signature_def["serving_default"]
+  for tensors, infos in (given.inputs, signature.inputs), (given.outputs, signature.outputs):
+    for tensor in tensors:
+      name = getattr(tensor, "name", tensor)
+      infos[name.split(":")[0]].name = name
+      infos[name.split(":")[0]].dtype = types_pb2.DT_FLOAT
+  folder.mkdir()
+  (folder / "saved_model.pb").write_bytes(model.SerializeToString())
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
   """method -> what the server answers to its line, run in order."""
   found = {}
   state, files = (str(tmp_path_factory.mktemp(name)) for name in ("state", "files"))
+  save_model(pathlib.Path(files) / "mnist")
   with server_process.running("--data-dir", state, "--files-dir", files) as server, \
       server.channel() as channel:
     grpcurl = Grpcurl(channel)
@@ -118,6 +139,7 @@ def test_the_lines_do_what_they_show(answers):
   assert answers["Register"][0]["function"]["name"] == "f"
   assert answers["Resolve"][0]["function"]["id"] == answers["Register"][0]["function"]["id"]
   assert [f["name"] for f in answers["ListFunctions"][0]["functions"]] == ["f"]
+  assert [f["name"] for f in answers["LoadSavedModel"][0]["functions"]] == ["mnist"]
   assert answers["Call"][0]["outputs"][0]["tensor"]["content"] == double
   assert answers["CallInParts"][-1]["outputs"][0]["tensor"]["content"] == double
   first, second = answers["CallStream"]

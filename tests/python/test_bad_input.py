@@ -282,6 +282,8 @@ def test_an_empty_request(channel, method):
     assert code == "OK"
   elif method == "TakeSnapshot":
     assert code == "FAILED_PRECONDITION" and "no data directory" in text
+  elif method == "LoadSavedModel":
+    assert code == "INVALID_ARGUMENT" and "name" in text
   elif method in ("SaveCheckpoint", "RestoreCheckpoint"):
     assert code == "FAILED_PRECONDITION" and "--files-dir" in text
   else:

@@ -29,10 +29,11 @@ struct Arguments {
   std::vector<std::string> outputs;
   std::vector<std::string> captures;
   std::vector<std::string> targets;
-  bool replace = false;
+  bool replace = false;  ///< And of load.
 
-  std::string path;                ///< export, restore: of the server's files.
+  std::string path;                ///< export, restore, load: of the server's files.
   std::vector<std::string> names;  ///< Of variables; none: all.
+  std::vector<std::string> tags;   ///< load: of the graph.
 
   std::string filter;         ///< ops: of names.
   bool plan = false;          ///< describe: with the plans.

@@ -14,6 +14,7 @@ absl::Status ListVariables(client::Client& client, const Arguments& arguments);
 absl::Status ReadVariable(client::Client& client, const Arguments& arguments);
 absl::Status Call(client::Client& client, const Arguments& arguments);
 absl::Status Register(client::Client& client, const Arguments& arguments);
+absl::Status LoadModel(client::Client& client, const Arguments& arguments);
 absl::Status Remove(client::Client& client, const Arguments& arguments);
 absl::Status Export(client::Client& client, const Arguments& arguments);
 absl::Status Restore(client::Client& client, const Arguments& arguments);

@@ -1,4 +1,4 @@
-// functions, describe, register, rm, clear
+// functions, describe, register, load, rm, clear
 
 #include <unistd.h>
 
@@ -185,6 +185,18 @@ absl::Status Register(client::Client& client, const Arguments& arguments) {
   const auto registered = client.Register(std::move(request));
   if (!registered.ok()) return registered.status();
   PrintFunctions(std::vector<v1::FunctionInfo>{registered->function()}, arguments.json);
+  return absl::OkStatus();
+}
+
+absl::Status LoadModel(client::Client& client, const Arguments& arguments) {
+  const auto loaded =
+      client.LoadSavedModel(arguments.path, arguments.name, arguments.tags, arguments.replace);
+  if (!loaded.ok()) return loaded.status();
+  PrintFunctions(loaded->functions(), arguments.json);
+  if (!arguments.json) {
+    std::printf("from %s: variables: %lld, %s\n", Printable(loaded->path()).c_str(),
+                static_cast<long long>(loaded->variables()), BytesText(loaded->bytes()).c_str());
+  }
   return absl::OkStatus();
 }
 

@@ -114,6 +114,17 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   reg->add_option("--target", arguments.targets, "A node to run for its effect")
       ->allow_extra_args(false);
   reg->add_flag("--replace", arguments.replace, "In the place of one of that name and type");
+  CLI::App* load = Add(app, "load", "Loads a SavedModel: a function for each of its signatures",
+                       &command::LoadModel, chosen);
+  load->add_option("NAME", arguments.name,
+                   "The function of serving_default; any other is NAME/SIGNATURE")
+      ->required();
+  load->add_option("PATH", arguments.path,
+                   "Its folder in the server's --files-dir; one of versions stands for the highest")
+      ->required();
+  load->add_option("--tag", arguments.tags, "Of the graph; else it is the only one, or 'serve'")
+      ->allow_extra_args(false);
+  load->add_flag("--replace", arguments.replace, "In the place of what was loaded as NAME");
   AddTargeted(app, "rm", "Removes a function by ID, or all of a name", &command::Remove, "NAME",
               arguments, chosen);
   CLI::App* status = Add(app, "status", "Shows the server: version, limits, what it holds",

@@ -401,6 +401,17 @@ absl::StatusOr<v1::RestoreCheckpointResponse> Client::RestoreCheckpoint(
   return Ask(&v1::GraphService::Stub::RestoreCheckpoint, std::move(request));
 }
 
+absl::StatusOr<v1::LoadSavedModelResponse> Client::LoadSavedModel(
+    const std::string& path, const std::string& name, const std::vector<std::string>& tags,
+    bool replace) {
+  v1::LoadSavedModelRequest request;
+  request.set_path(path);
+  request.set_name(name);
+  request.mutable_tags()->Add(tags.begin(), tags.end());
+  request.set_replace(replace);
+  return Ask(&v1::GraphService::Stub::LoadSavedModel, std::move(request));
+}
+
 absl::StatusOr<std::vector<v1::OpInfo>> Client::ListOps(const std::string& filter) {
   std::vector<v1::OpInfo> ops;
   v1::ListOpsRequest request;

@@ -161,6 +161,12 @@ class Client {
       const std::string& path, const std::vector<std::string>& names = {});
   absl::StatusOr<v1::RestoreCheckpointResponse> RestoreCheckpoint(
       const std::string& path, const std::vector<std::string>& names = {});
+  /// Functions of a SavedModel's signatures: `name`, and name/SIGNATURE. `path`: of its folder, in
+  /// the server's for files. `replace`: in the place of what was loaded under the name. Errors: as
+  /// those; kAlreadyExists without `replace`, kUnimplemented lists missing ops (functions.proto).
+  absl::StatusOr<v1::LoadSavedModelResponse> LoadSavedModel(
+      const std::string& path, const std::string& name, const std::vector<std::string>& tags = {},
+      bool replace = false);
   /// Which ops functions may use, whose name fits `filter` (* and ?; empty: all), by name.
   absl::StatusOr<std::vector<v1::OpInfo>> ListOps(const std::string& filter = "");
   /// Of all namespaces. Errors: kFailedPrecondition where nothing outlives the server.

@@ -402,6 +402,31 @@ class Namespace:
                                             ("RestoreCheckpoint", request, timeout),
                                             lambda answer: answer.bytes)).variables
 
+  def load_saved_model(self, path: str, name: str, tags: Iterable[str] = (), replace: bool = False,
+                       timeout: float | None = None) -> list[concrete.ConcreteFunction]:
+    """Makes functions of the signatures of a SavedModel, without TensorFlow.
+
+    Inputs are in the order of their names, which `pretty_signature` shows, and so are results.
+
+    Args:
+      path: of its folder, relative to the server's --files-dir; one of versions (1, 2, …) stands for
+        the highest.
+      name: of the function of "serving_default"; that of any other signature is name/SIGNATURE.
+      tags: of the graph; none: the only one, or that of "serve".
+      replace: in the place of what was loaded under the name: calls go on meanwhile, with the one or
+        the other.
+
+    Raises:
+      Error: NOT_FOUND: there is none, or no such tags; ALREADY_EXISTS: there is a function of such a
+        name; UNIMPLEMENTED: lists the ops that are missing. Then nothing is left of it.
+    """
+    return self._do(self._loading(path, name, tags, replace, timeout))
+
+  def _loading(self, path, name, tags, replace, timeout):
+    answer = yield "request", "LoadSavedModel", functions_pb2.LoadSavedModelRequest(
+        namespace=self.namespace, path=path, name=name, tags=list(tags), replace=replace), timeout
+    return [concrete.ConcreteFunction(self, info, answer.epoch) for info in answer.functions]
+
   def ops(self, filter: str = "", timeout: float | None = None) -> dict[str, str]:
     """Which ops functions may use: {name: signature}, by name.
 

@@ -1,0 +1,365 @@
+// SavedModels: a graph's signatures become functions, once the graph itself has given its variables
+// and tables their values. These are new ones, in a container of their own, so that what was loaded
+// under the same name before goes on until the functions are replaced.
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/name.h"
+#include "core/base/reason.h"
+#include "core/base/status.h"
+#include "core/engine/request_chain.h"
+#include "core/graph/saved_model.h"
+#include "core/storage/files_dir.h"
+
+namespace formwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kFile[] = "saved_model.pb";
+constexpr char kDefaultSignature[] = "serving_default";
+
+// The folder `path` or, where there is no model in it but folders named by numbers, the one of the
+// highest: versions, as TensorFlow Serving has them.
+absl::StatusOr<FilePath> FolderOf(const std::string& files_dir, const std::string& path) {
+  FORMWORK_ASSIGN_OR_RETURN(FilePath folder, PathInFolder(files_dir, path));
+  std::error_code error;
+  if (fs::exists(fs::path(folder.path) / kFile, error)) return folder;
+  std::optional<int64_t> highest;
+  for (fs::directory_iterator at(folder.path, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    int64_t version = 0;
+    if (!absl::SimpleAtoi(name, &version) || absl::StrCat(version) != name) continue;
+    if (version >= 0 && version > highest.value_or(-1) && fs::exists(at->path() / kFile, error)) {
+      highest = version;
+    }
+  }
+  if (highest) return folder.With(absl::StrCat("/", *highest));
+  if (fs::exists(fs::path(folder.path) / "saved_model.pbtxt", error)) {
+    return Unimplemented("SavedModels as text (saved_model.pbtxt): ", path);
+  }
+  return NotFound("there is no SavedModel: no file ", path, "/", kFile);
+}
+
+absl::StatusOr<std::string> ReadFile(const FilePath& path) {
+  FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<OldFile> file, OldFile::Open(path));
+  std::string bytes(file->size(), '\0');
+  FORMWORK_RETURN_IF_ERROR(file->Read(0, bytes.size(), bytes.data()));
+  return bytes;
+}
+
+size_t BytesIn(const fs::path& folder) {
+  std::error_code error;
+  size_t bytes = 0;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const uintmax_t size = at->file_size(error);
+    if (!error) bytes += size;
+    error.clear();
+  }
+  return bytes;
+}
+
+// The keyword arguments and the dict that tf.saved_model.load gives a signature.
+absl::StatusOr<FunctionType> TypeOf(const SavedModel::Signature& signature) {
+  std::vector<Parameter> parameters;
+  for (const SavedModel::Argument& input : signature.inputs) {
+    parameters.push_back({input.name, ParameterKind::kKeywordOnly, /*optional=*/false,
+                          TypeNode::Tensor(input.tensor.dtype, input.tensor.shape,
+                                           static_cast<int>(parameters.size()))});
+  }
+  std::vector<std::string> keys;
+  std::vector<TypeNode> items;
+  for (const SavedModel::Argument& output : signature.outputs) {
+    keys.push_back(
+        nlohmann::json(output.name)
+            .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace));
+    items.push_back(
+        TypeNode::Tensor(output.tensor.dtype, output.tensor.shape, static_cast<int>(items.size())));
+  }
+  FORMWORK_ASSIGN_OR_RETURN(TypeNode result, TypeNode::Dict(std::move(keys), std::move(items)));
+  return FunctionType(std::move(parameters), std::move(result));
+}
+
+}  // namespace
+
+class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelResult> {
+ public:
+  SavedModelRequest(EngineImpl& engine, SavedModelSpec spec, Done done)
+      : RequestChain(engine, std::move(spec), std::move(done)) {}
+  ~SavedModelRequest() override { EndLoad(); }
+
+  void Start() override {
+    BeginWork([this] { return Prepare(); },
+              [this] { Run(restore_, [this] { Run(initialize_, [this] { Publish(0); }); }); });
+  }
+
+ private:
+  // A function that is run once, and what it is given.
+  struct Once {
+    uint64_t id = 0;  // 0: there is nothing to be run.
+    std::vector<std::string> inputs;
+    size_t given_bytes = 0;
+  };
+
+  absl::Status Prepare() {
+    FORMWORK_RETURN_IF_ERROR(InField(CheckName("function", spec_.name), "name"));
+    const absl::StatusOr<FilePath> folder = FolderOf(engine_.options_.files_dir, spec_.path);
+    FORMWORK_RETURN_IF_ERROR(InField(folder.status(), "path"));
+    result_.path = folder->name;
+    FORMWORK_RETURN_IF_ERROR(BeginLoad());
+    FORMWORK_ASSIGN_OR_RETURN(const std::string bytes,
+                              ReadFile(folder->With(absl::StrCat("/", kFile))));
+    absl::StatusOr<SavedModel> model = ParseSavedModel(bytes, spec_.tags, container_, engine_.ops_);
+    FORMWORK_RETURN_IF_ERROR(Annotate(model.status(), absl::StrCat(folder->name, "/", kFile)));
+    if (model->signatures.empty()) {
+      return InvalidArgument("the SavedModel has no signatures: ", folder->name);
+    }
+    FORMWORK_RETURN_IF_ERROR(NameFunctions(model->signatures));
+    graph_def_ = std::move(model->graph_def);
+
+    // A model without variables has no files for them, and may still have what would restore them.
+    std::error_code error;
+    if (!model->restore.empty() &&
+        fs::exists(fs::path(folder->path) / "variables/variables.index", error)) {
+      restore_.inputs = {absl::StrCat(folder->name, "/variables/variables")};
+      restore_.given_bytes = BytesIn(fs::path(folder->path) / "variables");
+      FORMWORK_RETURN_IF_ERROR(
+          RegisterOnce("restore", {model->restored_prefix}, model->restore, restore_));
+    }
+    if (!model->initialize.empty()) {
+      std::vector<std::string> tensors;
+      for (const SavedModel::Asset& asset : model->assets) {
+        tensors.push_back(asset.tensor);
+        initialize_.inputs.push_back(absl::StrCat(folder->name, "/assets/", asset.file));
+      }
+      FORMWORK_RETURN_IF_ERROR(RegisterOnce("initialize", tensors, model->initialize, initialize_));
+    }
+    // What cannot be compiled is known before anything is loaded, or replaced.
+    for (Registration registration : registrations_) {
+      registration.name = absl::StrCat(container_, "/", registration.name);
+      FORMWORK_RETURN_IF_ERROR(RegisterForNow(std::move(registration)).status());
+    }
+    return absl::OkStatus();
+  }
+
+  // Finds what has been loaded under the name before, and names the container. One at a time: the
+  // next one would take the same.
+  absl::Status BeginLoad() {
+    loads_ = engine_.BeginLoad(NamespaceOf(spec_.name_space), spec_.name);
+    if (!loads_) {
+      return absl::AbortedError(
+          absl::StrCat("'", spec_.name, "' is being loaded already, by another request"));
+    }
+    const std::string stem = absl::StrCat(spec_.name, "@");
+    int64_t last = 0;
+    std::set<std::string> before;
+    for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
+      if (!absl::StartsWith(info.name, stem)) continue;
+      const size_t end = info.name.find('/', stem.size());
+      int64_t number = 0;
+      if (end == std::string::npos ||
+          !absl::SimpleAtoi(info.name.substr(stem.size(), end - stem.size()), &number)) {
+        continue;
+      }
+      before.insert(info.name.substr(0, end + 1));
+      last = std::max(last, number);
+    }
+    loaded_before_.assign(before.begin(), before.end());
+    container_ = absl::StrCat(stem, last + 1);
+    return absl::OkStatus();
+  }
+  // Before the answer, after which the name may be loaded again.
+  void EndLoad() {
+    if (std::exchange(loads_, false)) {
+      engine_.EndLoad(NamespaceOf(spec_.name_space), spec_.name);
+    }
+  }
+
+  absl::Status NameFunctions(const std::vector<SavedModel::Signature>& signatures) {
+    for (const SavedModel::Signature& signature : signatures) {
+      Registration& made = registrations_.emplace_back();
+      made.name = spec_.name;
+      if (signature.name != kDefaultSignature) absl::StrAppend(&made.name, "/", signature.name);
+      for (const SavedModel::Argument& input : signature.inputs) {
+        made.inputs.push_back(input.tensor);
+      }
+      for (const SavedModel::Argument& output : signature.outputs) {
+        made.outputs.push_back(output.tensor.name);
+      }
+      FORMWORK_ASSIGN_OR_RETURN(made.signature, TypeOf(signature));
+    }
+    if (spec_.replace) return absl::OkStatus();
+    for (const FunctionInfo& there : engine_.ListFunctions(spec_.name_space, false)) {
+      for (const Registration& made : registrations_) {
+        if (made.name != there.name) continue;
+        return absl::AlreadyExistsError(
+            absl::StrCat("there is a function '", there.name, "': load with `replace`"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A function that goes when this has ended.
+  absl::StatusOr<uint64_t> RegisterForNow(Registration registration) {
+    registration.name_space = std::string(NamespaceOf(spec_.name_space));
+    registration.graph_def = graph_def_;
+    ErrorDetails details;
+    const RestoredFunction not_stored{0, nullptr};
+    FORMWORK_ASSIGN_OR_RETURN(const Registered registered,
+                              engine_.RegisterNow(registration, details, &not_stored));
+    for_now_.push_back(registered.function.id);
+    return registered.function.id;
+  }
+  absl::Status RegisterOnce(absl::string_view what, const std::vector<std::string>& tensors,
+                            const std::string& target, Once& once) {
+    Registration registration;
+    registration.name = absl::StrCat("formwork.", what, "/", container_);
+    for (const std::string& tensor : tensors) {
+      registration.inputs.push_back({tensor, DType::kString, Shape()});
+    }
+    registration.targets = {target};
+    FORMWORK_ASSIGN_OR_RETURN(once.id, RegisterForNow(std::move(registration)));
+    return absl::OkStatus();
+  }
+
+  void Run(const Once& once, absl::AnyInvocable<void()> next) {
+    if (once.id == 0) return next();
+    CallSpec call;
+    call.name_space = spec_.name_space;
+    call.function = {once.id, ""};
+    for (const std::string& text : once.inputs) {
+      call.inputs.push_back({Argument::Kind::kTensor, Tensor::StringScalar(text), 0});
+    }
+    call.given_bytes = once.given_bytes;
+    call.deadline = spec_.deadline;
+    Begin(engine_.Call(std::move(call),
+                       [self = Self(), next = std::move(next)](CallResult result) mutable {
+                         if (result.status.ok()) return next();
+                         self->Fail(std::move(result.status), std::move(result.details));
+                       }));
+  }
+
+  void Publish(size_t i) {
+    if (i == registrations_.size()) {
+      // It has been done: what could not be cleaned up stays.
+      HoldToBudget(engine_.memory(), [this] { return CleanUp(); }).IgnoreError();
+      EndLoad();
+      return Answer();
+    }
+    Registration& registration = registrations_[i];
+    registration.name_space = spec_.name_space;
+    registration.graph_def = graph_def_;
+    registration.replace = spec_.replace;
+    registration.deadline = spec_.deadline;
+    Begin(engine_.Register(std::move(registration), [self = Self(), i](RegisterResult result) {
+      if (!result.status.ok()) {
+        return self->Fail(std::move(result.status), std::move(result.details));
+      }
+      if (!result.registered.existed) self->published_.push_back(result.registered.function.id);
+      self->result_.functions.push_back(std::move(result.registered.function));
+      self->Publish(i + 1);
+    }));
+  }
+
+  absl::Status CleanUp() {
+    UnregisterForNow();
+    std::set<uint64_t> used;
+    for (const FunctionInfo& made : result_.functions) {
+      const FunctionPtr function = engine_.functions_.Find(NamespaceOf(spec_.name_space), made.id);
+      if (function == nullptr) continue;
+      for (const BoundResource& resource : function->resources) used.insert(resource.id);
+    }
+    for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
+      if (used.contains(info.id)) {
+        ++result_.resources;
+        result_.bytes += info.bytes;
+      } else if (IsOld(info.name) || IsOurs(info.name)) {  // Keras lists each variable twice.
+        Delete(info);
+      }
+    }
+    // Of the one before: signatures that this one has not, or has of another type.
+    for (const FunctionInfo& there : engine_.ListFunctions(spec_.name_space, false)) {
+      bool is_new = false;
+      bool is_old = std::any_of(there.deleted_variables.begin(), there.deleted_variables.end(),
+                                [this](const std::string& name) { return IsOld(name); });
+      for (const FunctionInfo& made : result_.functions) {
+        is_new = is_new || made.id == there.id;
+        is_old = is_old || made.name == there.name;
+      }
+      if (is_old && !is_new) Unregister(there.id);
+    }
+    return absl::OkStatus();
+  }
+  bool IsOurs(const std::string& name) const {
+    return absl::StartsWith(name, absl::StrCat(container_, "/"));
+  }
+  bool IsOld(const std::string& name) const {
+    return std::any_of(loaded_before_.begin(), loaded_before_.end(),
+                       [&name](const std::string& old) { return absl::StartsWith(name, old); });
+  }
+  void Delete(const ResourceInfo& resource) {
+    (void)engine_.DeleteResource(spec_.name_space, {resource.id, ""}, /*allow_missing=*/true);
+  }
+  void Unregister(uint64_t id) {
+    (void)engine_.Unregister(spec_.name_space, {id, ""}, /*allow_missing=*/true);
+  }
+  void UnregisterForNow() {
+    for (const uint64_t id : std::exchange(for_now_, {})) Unregister(id);
+  }
+
+  void Undo() override {
+    if (!loads_) return;
+    const HeapScope unlimited(nullptr);
+    UnregisterForNow();
+    // What has taken another's place stays there, with what it uses.
+    if (!spec_.replace || published_.empty()) {
+      for (const uint64_t id : published_) Unregister(id);
+      for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
+        if (IsOurs(info.name)) Delete(info);
+      }
+    }
+    EndLoad();
+  }
+
+  std::shared_ptr<SavedModelRequest> Self() {
+    return std::static_pointer_cast<SavedModelRequest>(shared_from_this());
+  }
+
+  bool loads_ = false;                      // Nobody else loads under the name.
+  std::string container_;                   // Of the resources.
+  std::vector<std::string> loaded_before_;  // What names of resources of the one before begin with.
+  std::string graph_def_;
+  std::vector<Registration> registrations_;  // Without the graph.
+  Once restore_, initialize_;
+  std::vector<uint64_t> for_now_;    // Functions that go when this has ended.
+  std::vector<uint64_t> published_;  // Those that are its result's, and were not there.
+};
+
+bool EngineImpl::BeginLoad(absl::string_view name_space, const std::string& name) {
+  absl::MutexLock lock(&loads_mutex_);
+  return loads_.emplace(std::string(name_space), name).second;
+}
+
+void EngineImpl::EndLoad(absl::string_view name_space, const std::string& name) {
+  absl::MutexLock lock(&loads_mutex_);
+  loads_.erase({std::string(name_space), name});
+}
+
+std::shared_ptr<CallHandle> EngineImpl::LoadSavedModel(
+    SavedModelSpec spec, absl::AnyInvocable<void(SavedModelResult)> done) {
+  return std::make_shared<SavedModelRequest>(*this, std::move(spec), std::move(done));
+}
+
+}  // namespace formwork
