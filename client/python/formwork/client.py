@@ -48,7 +48,7 @@ class Server(namespace_lib.Namespace):
     super().__init__(channel, namespace)
     self.on_restart = on_restart
     self._bindings = None  # tf.Variables and functions; made where TensorFlow is used.
-    self._table_functions = {}  # {(what, tables.Type): ConcreteFunction} that tables.py has here.
+    self._table_functions = {}  # {(what, a table's Type): ConcreteFunction}: table_types.py's.
     self._dropped = collections.deque()  # (the Origin, KeptTensor) that nobody here knows any more.
 
   def clear(self, timeout: float | None = None) -> None:

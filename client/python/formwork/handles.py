@@ -5,6 +5,7 @@ from tensorflow.dtensor.python import d_variable
 from tensorflow.python.framework import dtypes as tf_dtypes
 from tensorflow.python.ops import array_ops
 from tensorflow.python.ops import resource_variable_ops
+from tensorflow.python.trackable import resource as trackable_resource
 
 from formwork import concrete
 from formwork import datasets
@@ -58,7 +59,7 @@ def variable_of(handle):
   data = getattr(handle, "_handle_data", None)
   if owner is None and data is not None and data.is_set and len(data.shape_and_type) == 1:
     return state.Orphan(handle)
-  if owner is None:
+  if owner is None or isinstance(owner, trackable_resource.RestoredResource):
     kind = _RESOURCE_TYPE.search(str(handle))
     name = kind.group(1) if kind else "resource"
   else:
