@@ -26,7 +26,9 @@ def locate(error, graph, function):
   name = paths[-1] if node is None else node.name
   lines = ["Graph execution error:", "",
            "Detected at node %s defined at (most recent call last):" % name]
-  lines += ["<stack traces unavailable>"] if node is None else _frames(node)
+  # Nodes of a function of a SavedModel have none.
+  known = node is not None and node.traceback is not None
+  lines += _frames(node) if known else ["<stack traces unavailable>"]
   lines.append("%s\n\t [[{{node %s}}]] [Op:%s]" % (error.message[match.end():], name, function))
   error.message = "\n".join(lines)
 
