@@ -16,6 +16,7 @@ from tensorflow.python.eager.polymorphic_function import eager_function_run
 from tensorflow.python.eager.polymorphic_function import function_context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function
 from tensorflow.python.framework import ops
+from tensorflow.python.saved_model import function_deserialization
 
 from formwork import remote
 from formwork import state
@@ -31,10 +32,14 @@ def make(server, func, scope, name=None, timeout=None, atomic=False, relaxed=Fal
   relaxed: whether they compute forward and backward from a snapshot.
   options: tf.function's, with the defaults and errors that it has.
   """
+  given = func
   if isinstance(func, polymorphic_function.Function):
     options = {**_options_of(func), **{k: v for k, v in options.items() if v}}
     func = func.python_function
   made = polymorphic_function.function(func, **options)
+  if isinstance(given, function_deserialization.RestoredFunction):
+    # Its Python function takes what the one that was saved took, in the places that that had.
+    made._function_type, made._default_values = given._function_type, given._default_values
   made.__class__ = RemoteFunction
   plain = getattr(func, "__name__", None) or type(func).__name__
   made._attach(server, scope, name or getattr(func, "__qualname__", plain),
