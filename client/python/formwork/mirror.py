@@ -178,6 +178,8 @@ class Bound:
 
 def local_value(handle, dtype):
   """The value of a variable here, whatever the server has. None: uninitialised."""
+  if hasattr(handle, "local_value"):  # Of a loaded.Variable without a handle.
+    return handle.local_value()
   if not gen_resource_variable_ops.var_is_initialized_op(handle):
     return None
   return gen_resource_variable_ops.read_variable_op(handle, tf.as_dtype(dtype))

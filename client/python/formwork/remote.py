@@ -18,6 +18,7 @@ from formwork import eager
 from formwork import errors
 from formwork import handles
 from formwork import intermediates
+from formwork import loaded
 from formwork import state
 from formwork import tracing
 from formwork import types
@@ -75,12 +76,13 @@ def limited(seconds):
 class _Registration(concrete.Registration):
   """A registration whose captured variables are looked up again before it is sent again."""
 
-  def __init__(self, registration, bindings, captured, variants, bind):
+  def __init__(self, registration, bindings, captured, variants, named, bind):
     super().__init__(registration.request, registration._graph_def, registration.owners)
     self._bindings = bindings
     self._bind = bind  # Gives the Bounds of handles.
     self._captured = captured  # {graph tensor: Bound}
     self._variants = variants  # {graph tensor: the EagerTensor of a dataset}
+    self._named = named  # The Bounds of what the graph names.
     self._note_python()
 
   def _note_python(self):
@@ -92,13 +94,13 @@ class _Registration(concrete.Registration):
     try:
       return self.send(server)
     except errors.Error as e:
-      if not (self._captured or self._variants) or (
+      if not (self._captured or self._variants or self._named) or (
           e.code not in ("NOT_FOUND", "FAILED_PRECONDITION")):
         raise
     return server._do(self.sending_again(server))
 
   def sending_again(self, server):
-    self._bindings.reattach(self._captured.values())
+    self._bindings.reattach([*self._captured.values(), *self._named])
     self.owners.update({tensor: bound.remote for tensor, bound in self._captured.items()})
     self.owners.update({tensor: datasets.remote(self._bindings, variant, self._bind, anew=True)
                         for tensor, variant in self._variants.items()})
@@ -214,7 +216,8 @@ class Remote:
                 datasets.remote(self._bindings, value, self._bind) if t.name in variants else value
                 for t, value in zip(fixed, self.captured)}
     uses = self._uses(bounds, variants.values())
-    self._bound = bounds + [b for b, _ in uses]
+    graph_def, named = self._graph_bytes()
+    self._bound = bounds + [b for b, _ in uses] + named
     self._changed = [b for (_, _, i), b in zip(handles, bounds) if i in self._written]
     self._changed += [b for b, written in uses if written]
     for b in self._changed:
@@ -223,7 +226,6 @@ class Remote:
     signature = None
     if self._function_type is not None and self._end == len(self._graph_inputs):
       signature = tracing.signature(self._function_type)
-    graph_def = tracing.graph_bytes(self._graph)
     effects = tracing.Effects(graph_def)
     self._seeded = effects.seeded
     if self._silent:
@@ -240,7 +242,7 @@ class Remote:
           captures, sorted(op.name for op in self._graph.control_outputs), signature,
           pretty_signature=self._describe() if self._describe else "",
           retrace=self._owner.traces > 1 and self._describe is not None),
-          self._bindings, bound, variants, self._bind)
+          self._bindings, bound, variants, named, self._bind)
       try:
         answer = registration.send_first(server)
       except errors.Error as e:
@@ -256,6 +258,18 @@ class Remote:
       # Another process's: each has a place of its own in the sequences.
       self._owner.rename("_" + server._channel.origin.client_id[:8])
     raise errors.Error("ALREADY_EXISTS", "no free name for function '%s'" % self._owner.wanted)
+
+  def _graph_bytes(self):
+    """The graph as tracing.graph_bytes() has it, and the Bounds of what it names of this process."""
+    parsed = self._graph.as_graph_def()
+    graph_def = tracing.normal_bytes(parsed)
+    named = self._bindings.names.of(parsed)
+    if not named:
+      return graph_def, []
+    bounds = self._bindings.bind([one for one, _ in named], self._owner.scope)
+    for bound, (_, nodes) in zip(bounds, named):
+      loaded.rename(nodes, bound.remote.name)
+    return parsed.SerializeToString(deterministic=True), bounds
 
   def _uses(self, bounds, variants):
     """What datasets and iterators use besides, as datasets.uses() has it."""

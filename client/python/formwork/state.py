@@ -12,6 +12,7 @@ import tensorflow as tf
 from formwork import datasets
 from formwork import dropped
 from formwork import errors
+from formwork import loaded
 from formwork import mirror
 from formwork import patches
 from formwork import variables as variables_lib
@@ -52,6 +53,7 @@ class Bindings:
     given_out: those whose handles were given out, and may have been written by, since.
     in_datasets: whether tf.data functions use any variable.
     dropped: a dropped.Dropped.
+    names: a loaded.Names.
   """
 
   def __init__(self, server):
@@ -63,6 +65,7 @@ class Bindings:
     self.given_out = weakref.WeakSet()
     self.in_datasets = False
     self.dropped = dropped.Dropped(server)
+    self.names = loaded.Names()
     self._bounds = weakref.WeakSet()
     self._names = {}  # As _take has them.
     self._function_names = {}
