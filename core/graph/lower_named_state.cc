@@ -27,6 +27,22 @@ bool IsOnSparseTensors(absl::string_view op) {
          op == "TakeManySparseFromTensorsMap";
 }
 
+// Of lookup tables behind references to their names, as graphs of the first releases have them:
+// each has a form of the same inputs and attrs on handles.
+bool IsOnTableByReference(absl::string_view op) {
+  constexpr absl::string_view kOps[] = {"HashTable",
+                                        "InitializeTable",
+                                        "InitializeTableFromTextFile",
+                                        "LookupTableExport",
+                                        "LookupTableFind",
+                                        "LookupTableImport",
+                                        "LookupTableInsert",
+                                        "LookupTableSize",
+                                        "MutableHashTable",
+                                        "MutableHashTableOfTensors"};
+  return std::binary_search(std::begin(kOps), std::end(kOps), op);
+}
+
 void CopyAttr(const tf::NodeDef& from, const char* name, tf::NodeDef& to, const char* as) {
   const auto attr = from.attr().find(name);
   if (attr != from.attr().end()) (*to.mutable_attr())[as] = attr->second;
@@ -37,7 +53,9 @@ void CopyAttr(const tf::NodeDef& from, const char* name, tf::NodeDef& to, const 
 LoweredNamedState::LoweredNamedState(const NodeDefs& defs, const HashSet<std::string>& fed)
     : given_(defs) {
   const auto is_lowered = [&fed](const tf::NodeDef& def) {
-    return (IsOnStagingArea(def.op()) || IsOnSparseTensors(def.op())) && !fed.contains(def.name());
+    return (IsOnStagingArea(def.op()) || IsOnSparseTensors(def.op()) ||
+            IsOnTableByReference(def.op())) &&
+           !fed.contains(def.name());
   };
   if (std::none_of(defs.begin(), defs.end(), is_lowered)) return;
   for (int i = 0; i < defs.size() && !WorkIsCutAt(i, kDearItems); ++i) {
@@ -58,6 +76,12 @@ tf::NodeDef& LoweredNamedState::Add(const tf::NodeDef& def, const char* part, co
 }
 
 void LoweredNamedState::Lower(const tf::NodeDef& def) {
+  if (IsOnTableByReference(def.op())) {
+    tf::NodeDef& made = *lowered_.Add();
+    made = def;
+    made.set_op(absl::StrCat(def.op(), "V2"));
+    return;
+  }
   const bool sparse = IsOnSparseTensors(def.op());
   const absl::string_view op = Unordered(def.op());
   tf::NodeDef& state = Add(def, "#state",

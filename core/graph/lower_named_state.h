@@ -1,6 +1,7 @@
 #pragma once
 
-// State that ops name by their attrs (Stage, AddSparseToTensorsMap), as resources behind handles.
+// State that ops name by their attrs (Stage, AddSparseToTensorsMap), or by a reference (HashTable),
+// as resources behind handles.
 
 #include <string>
 
@@ -12,8 +13,8 @@ namespace formwork {
 /// The nodes of one body with a handle in front of each op on such state. An op on a staging area
 /// is the op of that name with a '_' before it then. Of the maps of sparse tensors only what is in
 /// them is left to ops on handles: tensors go in as SerializeSparse makes them, and
-/// DeserializeSparse makes tensors of what comes out. Nodes that are added have a '#' in their
-/// names, which TensorFlow's have not.
+/// DeserializeSparse makes tensors of what comes out. An op on a table by reference is its V2.
+/// Nodes that are added have a '#' in their names, which TensorFlow's have not.
 class LoweredNamedState {
  public:
   using NodeDefs = google::protobuf::RepeatedPtrField<tf::NodeDef>;

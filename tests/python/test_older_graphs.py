@@ -232,11 +232,42 @@ def queues_of_references(x):
   return size, taken
 
 
+@of_references([["a", "b", "?"]])
+def tables_of_references(words):
+  raw, steps = tf.raw_ops, []
+
+  def then(make):
+    with tf.control_dependencies(tf.nest.flatten(steps[-1:])):
+      steps.append(make())
+
+  kinds = dict(key_dtype=tf.string, value_dtype=tf.int64)
+  static = raw.HashTable(**kinds)
+  mutable = raw.MutableHashTable(**kinds)
+  rows = raw.MutableHashTableOfTensors(**kinds, value_shape=[2])
+  none, two = tf.constant(-1, tf.int64), tf.constant([-1, -1], tf.int64)
+  find = lambda table, keys, default: lambda: raw.LookupTableFind(
+      table_handle=table, keys=keys, default_value=default)
+  then(lambda: raw.InitializeTable(table_handle=static, keys=["a", "b"],
+                                   values=tf.constant([1, 2], tf.int64)))
+  then(find(static, words, none))
+  then(lambda: raw.LookupTableInsert(table_handle=mutable, keys=words,
+                                     values=tf.constant([4, 5, 6], tf.int64)))
+  then(find(mutable, ["b", "c"], none))
+  then(lambda: raw.LookupTableImport(table_handle=mutable, keys=["c"],
+                                     values=tf.constant([7], tf.int64)))
+  then(lambda: list(raw.LookupTableExport(table_handle=mutable, Tkeys=tf.string, Tvalues=tf.int64)))
+  then(lambda: raw.LookupTableInsert(table_handle=rows, keys=words[:1],
+                                     values=tf.constant([[8, 9]], tf.int64)))
+  then(find(rows, words, two))
+  then(lambda: raw.LookupTableSize(table_handle=mutable))
+  return [s for s in tf.nest.flatten(steps) if not isinstance(s, tf.Operation)]
+
+
 @pytest.mark.parametrize("name", sorted(GRAPHS) + sorted(WITH_REFERENCES))
 def test_graphs_agree(live, name):
   build, feeds = GRAPHS.get(name) or WITH_REFERENCES[name]
   made, inputs, outputs = _built(build, feeds[0])
-  assert _ops(made.as_graph_def()) & {"Merge", "TensorArrayV3", "Barrier", "FIFOQueue"}
+  assert _ops(made.as_graph_def()) & {"Merge", "TensorArrayV3", "Barrier", "FIFOQueue", "HashTable"}
   f = _registered(live, name, made.as_graph_def(), inputs, outputs)
   with v1.Session(graph=made) as session:
     for values in feeds:
