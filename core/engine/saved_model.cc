@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -55,6 +56,9 @@ absl::StatusOr<FilePath> FolderOf(const std::string& files_dir, const std::strin
 
 absl::StatusOr<std::string> ReadFile(const FilePath& path) {
   FORMWORK_ASSIGN_OR_RETURN(const std::unique_ptr<OldFile> file, OldFile::Open(path));
+  if (file->size() > static_cast<uint64_t>(std::numeric_limits<int>::max())) {
+    return InvalidArgument("too large for a SavedModel: ", path.name, ": bytes=", file->size());
+  }
   std::string bytes(file->size(), '\0');
   FORMWORK_RETURN_IF_ERROR(file->Read(0, bytes.size(), bytes.data()));
   return bytes;
