@@ -289,15 +289,17 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
       if (used.contains(info.id)) {
         ++result_.resources;
         result_.bytes += info.bytes;
-      } else if (IsOld(info.name) || IsOurs(info.name)) {  // Keras lists each variable twice.
-        Delete(info);
+      } else if (IsOurs(info.name) || (spec_.replace && IsOld(info.name))) {
+        Delete(info);  // Of ours: Keras lists each variable twice.
       }
     }
+    if (!spec_.replace) return absl::OkStatus();
     // Of the one before: signatures that this one has not, or has of another type.
     for (const FunctionInfo& there : engine_.ListFunctions(spec_.name_space, false)) {
       bool is_new = false;
-      bool is_old = std::any_of(there.deleted_variables.begin(), there.deleted_variables.end(),
-                                [this](const std::string& name) { return IsOld(name); });
+      bool is_old = absl::StartsWith(there.name, absl::StrCat(spec_.name, "/")) &&
+                    std::any_of(there.deleted_variables.begin(), there.deleted_variables.end(),
+                                [this](const std::string& variable) { return IsOld(variable); });
       for (const FunctionInfo& made : result_.functions) {
         is_new = is_new || made.id == there.id;
         is_old = is_old || made.name == there.name;
