@@ -138,7 +138,7 @@ class BodyImporter {
       if (name == names.end()) return missing(absl::StrCat("'", Shown(input.out), "'"));
       index += name - names.begin();
     } else if (!input.out.empty()) {
-      const auto& outputs = node.op->outputs;
+      const auto& outputs = source.given_op->outputs;
       auto arg = std::find_if(outputs.begin(), outputs.end(),
                               [&](const ArgDef& a) { return a.name == input.out; });
       if (arg == outputs.end()) return missing(absl::StrCat("'", Shown(input.out), "'"));

@@ -149,6 +149,7 @@ absl::Status Import(const tf::NodeDef& def, ImportScope& scope, ImportedNode& ou
     }
     scope.called.push_back(function->name);
   }
+  out.given_op = node.op;
   for (const ArgDef& arg : node.op->outputs) {
     out.output_starts.push_back(static_cast<int>(node.output_dtypes.size()));
     FORMWORK_RETURN_IF_ERROR(ExpandArg(arg, *attrs, node.output_dtypes));

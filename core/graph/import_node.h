@@ -17,8 +17,9 @@
 namespace formwork {
 
 struct ImportedNode {
-  Node node;                       ///< Without inputs, which need the other nodes.
-  std::vector<int> output_starts;  ///< First output of each output arg.
+  Node node;                        ///< Without inputs, which need the other nodes.
+  const OpDef* given_op = nullptr;  ///< As the graph has it: what its outputs are called.
+  std::vector<int> output_starts;   ///< First output of each output arg.
   /// The names of a function's outputs, where it is used as an op; else the op's are meant.
   std::vector<std::string> output_names;
 };

@@ -508,5 +508,20 @@ TEST_F(ImportTest, ListsOfEveryKindAreRead) {
             "-> z, h\n");
 }
 
+TEST_F(ImportTest, OutputsOfWhatBecomesACallHaveTheirNames) {
+  ASSERT_OK_AND_ASSIGN(
+      const ImportedGraph imported,
+      world_.Import("x = Placeholder dtype=float\n"
+                    "y = f(x)\n"
+                    "function f(a: float) -> (r: float = n:y:0)\n"
+                    "  b = BatchFunction(a) f=@g num_batch_threads=1 max_batch_size=4 "
+                    "batch_timeout_micros=1 Tin=[float] Tcaptured=[] Tout=[float, float]\n"
+                    "  n = Neg(b:out_tensors:1) T=float\n"
+                    "end\n"
+                    "function g(a: float) -> (r: float = a, s: float = a)\nend",
+                    {{"x:0", DType::kFloat}}, {"y:0"}));
+  EXPECT_THAT(ToText(*imported.library.at("f")), HasSubstr("n = Neg(b:1)"));
+}
+
 }  // namespace
 }  // namespace formwork::testing
