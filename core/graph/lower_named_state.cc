@@ -125,7 +125,7 @@ void LoweredNamedState::Lower(const tf::NodeDef& def) {
     }
     CopyAttr(def, "T", serialized, "T");
     (*serialized.mutable_attr())["out_type"].set_type(tf::DT_VARIANT);
-    tf::NodeDef& made = Add(def, "", "_AddToTensorsMap");
+    tf::NodeDef& made = Add(def, "", many ? "_AddManyToTensorsMap" : "_AddToTensorsMap");
     made.add_input(handle);
     made.add_input(rows);
     for (const std::string& input : def.input()) {

@@ -24,7 +24,10 @@ void RegisterStagingOps(OpRegistry& registry) {
   registry.Add(
       "_TensorsMap() -> (handle: resource); container: string = \"\"; shared_name: string = \"\"",
       {.shape_fn = shapes::Scalar, .handle_of = TypeOfStaging<kTensorsMapKind>});
-  registry.Add("_AddToTensorsMap(handle: resource, rows: variant) -> (numbers: int64)",
+  // The names of the outputs are those of the ops that they stand for.
+  registry.Add("_AddToTensorsMap(handle: resource, rows: variant) -> (sparse_handle: int64)",
+               {.effect = Effect::kWrite});
+  registry.Add("_AddManyToTensorsMap(handle: resource, rows: variant) -> (sparse_handles: int64)",
                {.effect = Effect::kWrite});
   registry.Add("_TakeFromTensorsMap(handle: resource, numbers: int64) -> (rows: variant)",
                {.effect = Effect::kWrite});

@@ -33,8 +33,8 @@ DT_INT32, DT_STRING, DT_RESOURCE, DT_VARIANT = 3, 7, 20, 21
 NOT_THEIRS = {"_Attention", "_GateMatMul", "_ReviveIterator", "_TemporaryVariable"}
 # What the importer makes of TensorFlow's: theirs have no handle.
 NOT_THEIRS |= set("""
-    _AddToTensorsMap _MapClear _MapIncompleteSize _MapPeek _MapSize _MapStage _MapUnstage _MapUnstageNoKey _Stage
-    _StageClear _StagePeek _StageSize _StagingArea _StagingMap _TakeFromTensorsMap _TensorsMap
+    _AddManyToTensorsMap _AddToTensorsMap _MapClear _MapIncompleteSize _MapPeek _MapSize _MapStage
+    _MapUnstage _MapUnstageNoKey _Stage _StageClear _StagePeek _StageSize _StagingArea _StagingMap _TakeFromTensorsMap _TensorsMap
     _Unstage""".split())
 SHARED = sorted(set(OURS) - NOT_THEIRS)
 pytestmark = pytest.mark.skipif(not OURS, reason="formwork_print_ops is not built")

@@ -2,6 +2,8 @@
 
 #include "core/graph/import.h"
 
+#include "absl/strings/str_format.h"
+
 #include "tests/support/graph_world.h"
 #include "tests/support/status_matchers.h"
 
@@ -508,7 +510,7 @@ TEST_F(ImportTest, ListsOfEveryKindAreRead) {
             "-> z, h\n");
 }
 
-TEST_F(ImportTest, OutputsOfWhatBecomesACallHaveTheirNames) {
+TEST_F(ImportTest, OutputsOfWhatBecomesAnotherOpHaveTheirNames) {
   ASSERT_OK_AND_ASSIGN(
       const ImportedGraph imported,
       world_.Import("x = Placeholder dtype=float\n"
@@ -521,6 +523,23 @@ TEST_F(ImportTest, OutputsOfWhatBecomesACallHaveTheirNames) {
                     "function g(a: float) -> (r: float = a, s: float = a)\nend",
                     {{"x:0", DType::kFloat}}, {"y:0"}));
   EXPECT_THAT(ToText(*imported.library.at("f")), HasSubstr("n = Neg(b:1)"));
+
+  const absl::ParsedFormat<'s', 's'> kMap(
+      "i = Placeholder dtype=int64\n"
+      "v = Placeholder dtype=float\n"
+      "y = f(i, v, s)\n"
+      "s = Const int64[2] 3 3\n"
+      "function f(i: int64, v: float, s: int64) -> (r: int64 = n:y:0)\n"
+      "  a = %s(i, v, s) T=float\n"
+      "  n = Neg(a:%s:0) T=int64\n"
+      "end");
+  for (const auto& [op, output] : {std::pair("AddSparseToTensorsMap", "sparse_handle"),
+                                   std::pair("AddManySparseToTensorsMap", "sparse_handles")}) {
+    EXPECT_OK(world_
+                  .Import(absl::StrFormat(kMap, op, output),
+                          {{"i:0", DType::kInt64}, {"v:0", DType::kFloat}}, {"y:0"})
+                  .status());
+  }
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ absl::StatusOr<KernelFn> MakeTake(KernelInit&) {
 
 void RegisterTensorsMapCpuKernels(KernelRegistry& registry) {
   registry.Add("_AddToTensorsMap", MakeAdd);
+  registry.Add("_AddManyToTensorsMap", MakeAdd);
   registry.Add("_TakeFromTensorsMap", MakeTake);
 }
 
