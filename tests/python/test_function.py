@@ -171,6 +171,16 @@ def test_functions_of_one_name_are_kept_apart(server):
   assert [f.name for f in server.functions()] == ["f", "f_1"]
 
 
+def test_a_function_has_the_name_that_it_is_given(server):
+  @server.function(name="predict", scope="model")
+  def f(x):
+    return x + 1
+
+  for function in f, copy.deepcopy(f), server.function(f.python_function, name="other"):
+    assert function(tf.constant(1)).numpy() == 2
+  assert [g.name for g in server.functions()] == ["model/predict", "model/predict_1", "other"]
+
+
 def test_an_early_trace_can_be_called_by_others(server):
   @server.function(scope="model")
   def predict(x):

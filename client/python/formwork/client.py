@@ -80,13 +80,14 @@ class Server(namespace_lib.Namespace):
 
   # ----------------------------------------------------------------------------- with TensorFlow
   def function(self, func=None, input_signature=None, *, reduce_retracing: bool = False,
-               scope: str = "", timeout: float | None = None, atomic: bool = False,
-               relaxed: bool = False, **options) -> Any:
+               name: str | None = None, scope: str = "", timeout: float | None = None,
+               atomic: bool = False, relaxed: bool = False, **options) -> Any:
     """As tf.function: traces here, runs on the server. Also a decorator without arguments.
 
     Args:
       func: a Python function, or what tf.function made of one.
       input_signature, reduce_retracing: as tf.function's; so are further options.
+      name: of the function on the server; by default its qualified name.
       scope: put before the names of function and variables on the server.
       timeout: of its calls, in seconds; by default they have none. fn.with_timeout(seconds) has
         another one.
@@ -97,7 +98,7 @@ class Server(namespace_lib.Namespace):
         as ConcreteFunction's.
     """
     from formwork import function as function_lib  # Imports TensorFlow.
-    make = lambda f: function_lib.make(self, f, scope, timeout=timeout, atomic=atomic, relaxed=relaxed,
+    make = lambda f: function_lib.make(self, f, scope, name, timeout, atomic, relaxed,
                                        input_signature=input_signature,
                                        reduce_retracing=reduce_retracing, **options)
     return make if func is None else make(func)
