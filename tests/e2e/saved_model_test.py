@@ -209,27 +209,39 @@ def test_the_highest_version_and_its_place(server, process, files, tmp_path):
   def kernel_of(client):
     return client.call("model/scaled", [np.float32(1)])[0][0, 1]
 
-  server.load_saved_model("m/1", "model")
+  (before,) = (f for f in server.load_saved_model("m/1", "model") if f.name == "model/scaled")
   assert kernel_of(server) == 1
   with refused(server, "ALREADY_EXISTS", "'model'"):
     server.load_saved_model("m", "model")
-  seen, stop = [], threading.Event()
+  stop = threading.Event()
 
-  def call():
+  def call(kernel, seen):
     with formwork.connect(process.grpc) as client:
+      (there,) = client.functions("model/scaled")
       while not stop.is_set():
-        seen.append(kernel_of(client))
+        seen.append(kernel(client, there))
 
-  thread = threading.Thread(target=call)
-  thread.start()
-  while not seen:
+  ways = {kernel: [] for kernel in (  # Each calls until it fails.
+      lambda client, there: kernel_of(client),
+      lambda client, there: there(1.)[0][0, 1],
+      lambda client, there: before(1.)[0][0, 1])}
+  threads = [threading.Thread(target=call, args=way) for way in ways.items()]
+  for thread in threads:
+    thread.start()
+  while not all(ways.values()):
     time.sleep(0.01)
   for _ in range(3):
     server.load_saved_model("m", "model", replace=True)
     server.load_saved_model("m/9", "model", replace=True)
+  called = [len(seen) for seen in ways.values()]
+  while all(thread.is_alive() for thread in threads) and (
+      not all(len(seen) > n for seen, n in zip(ways.values(), called))):
+    time.sleep(0.01)
+  failed = not all(thread.is_alive() for thread in threads)
   stop.set()
-  thread.join()
-  assert set(seen) == {1, 9, 10}
+  for thread in threads:
+    thread.join()
+  assert not failed and [set(seen) for seen in ways.values()] == [{1, 9, 10}] * len(ways)
   # A signature that is not there any more goes; other functions stay.
   module = tf.Module()
   module.v = tf.Variable(77.0, name="v")
@@ -237,6 +249,9 @@ def test_the_highest_version_and_its_place(server, process, files, tmp_path):
   tf.saved_model.save(module, str(files / "other"), signatures=module.f)
   (function,) = server.load_saved_model("other", "model", replace=True)
   assert function(np.float32(2))[0] == 154
+  with pytest.raises(formwork.Error) as error:
+    before(1.)
+  assert (error.value.code, error.value.reason) == ("NOT_FOUND", "FUNCTION_NOT_FOUND")
   assert sorted(f.name for f in server.functions()) == ["model", "model/train"]
   assert [v.name for v in server.variables()] == ["model@8/v"]
   assert server.namespaces()[0].variables == 1

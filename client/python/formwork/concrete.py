@@ -10,6 +10,7 @@ from typing import Any
 from formwork import dtypes
 from formwork import errors
 from formwork import kept_tensors
+from formwork import names as names_lib
 from formwork import python_functions
 from formwork import resources
 from formwork import status
@@ -19,6 +20,8 @@ from formwork.v1 import functions_pb2
 
 # A graph of at most this many bytes is sent at once; of a larger one its fingerprint goes first.
 _SENT_AT_ONCE = 64 << 10
+# How often one call looks up a function that others replace meanwhile.
+MOST_LOOKS = 5
 # Fields of a CallRequest.
 (_EPOCH, _ID, _NAME, _KEEP, _KEEP_FOR, _TIMEOUT, _IN_PARTS, _KEEP_FROM, _TIMELINE,
  _ATOMIC, _ANSWERS, _RELAXED) = (
@@ -40,7 +43,8 @@ class ConcreteFunction:
   """A function of one signature on the server. Safe to call from many threads.
 
   Where the server has lost it since (evicted, cleared, restarted), it is registered again, once,
-  if it was registered here, or else looked up by its name and signature; then the call goes on.
+  if it was registered here, or else looked up by its name and signature, as where it was replaced;
+  then the call goes on.
 
   Attributes:
     id: what the server calls it.
@@ -64,6 +68,7 @@ class ConcreteFunction:
   def __init__(self, server, info, epoch, registration=None, existed=True):
     self._server = server
     self._registration = registration
+    self._deleted = False
     self._take(info, epoch, existed)
 
   def _take(self, info, epoch, existed):
@@ -78,10 +83,12 @@ class ConcreteFunction:
     self.captured_variables = list(info.captured_variables)
     self._numbers = [m.dtype for m in info.inputs]
     self._what = ["%s: input %d (%s)" % (self.name, i, m.name) for i, m in enumerate(info.inputs)]
-    # The constant part of its calls. Set last, and whole: other threads may be calling.
+    self._broken = bool(info.deleted_variables)
+    names = names_lib.Names(self.name, self.signature, self.inputs, self.outputs)
+    # With the constant part of its calls. Set last, and whole: other threads may be calling.
     self._known = (epoch, info.id), (
         self._server._head + _EPOCH + wire.varint(epoch) + _ID + wire.varint(info.id) + _IN_PARTS +
-        (_ANSWERS if self._registration and self._registration.calls_python else b""))
+        (_ANSWERS if self._registration and self._registration.calls_python else b"")), names
 
   @property
   def id(self) -> int:
@@ -91,12 +98,16 @@ class ConcreteFunction:
   def _key(self):
     return self._known[0]
 
+  @property
+  def _names(self):
+    return self._known[2]
+
   def answer_python(self):
     """From now on its calls may ask this process to run Python functions."""
     if not self._registration.calls_python:
       self._registration.calls_python = True
-      key, head = self._known
-      self._known = key, head + _ANSWERS
+      key, head, names = self._known
+      self._known = key, head + _ANSWERS, names
 
   def __call__(self, *inputs: Any, timeout: float | None = None,
                on_print: Callable[[str], Any] | None = None, keep: bool = False,
@@ -122,10 +133,10 @@ class ConcreteFunction:
     for i, value in enumerate(inputs):
       append_input(self._server, parts, owners, value, self._numbers[i], self._what[i])
     return self._server._do(self._calling(parts, owners, timeout, on_print, keep, keep_for, None,
-                                          atomic, relaxed))
+                                          None, atomic, relaxed))
 
   def _calling(self, *args):
-    answer = yield from self._running(*args)
+    answer, _ = yield from self._running(*args)
     return [self._server._output(v, answer.epoch) for v in answer.outputs]
 
   def run(self, parts, timeout=None, on_print=None, owners=(), keep_from=None, keep_for=None,
@@ -138,29 +149,37 @@ class ConcreteFunction:
     Returns formwork.v1.Values or arrays, one per output; for what is kept, KeptTensors, or None for
     a resource.
     """
-    answer = self._server._do(self._running(
-        parts, owners, timeout, on_print, keep_from is not None, keep_for, keep_from, atomic,
-        relaxed))
+    answer, _ = self._server._do(self._running(
+        parts, owners, timeout, on_print, keep_from is not None, keep_for, keep_from, None,
+        atomic, relaxed))
     if keep_from is None:
       return answer.outputs
     return answer.outputs[:keep_from] + [
         self._server._output(v, answer.epoch) for v in answer.outputs[keep_from:]]
 
   def _running(self, parts, owners=(), timeout=None, on_print=None, keep=False, keep_for=None,
-               keep_from=None, atomic=False, relaxed=False):
-    server = self._server
-    for again in (False, True):
-      (epoch, _), head = self._known
+               keep_from=None, on_timeline=None, atomic=False, relaxed=False):
+    """The operation: (the wire.Answer, the names.Names of the function that gave it)."""
+    server, failures = self._server, 0
+    while True:
+      (epoch, function_id), head, names = self._known
       try:
         for _, owner in owners:
           if owner._key[0] != epoch:
             info = yield "request", "GetServerInfo", resources.info_request(server)
             raise errors.restarted(info.epoch)
         return (yield from calling(server, head, parts, owners, timeout, on_print, keep, keep_for,
-                                   keep_from, atomic=atomic, relaxed=relaxed))
+                                   keep_from, on_timeline, atomic, relaxed)), names
       except errors.Error as e:
-        if again:
+        failures += 1
+        replaced = self._may_be_replaced(e)
+        if failures > (MOST_LOOKS if replaced else 1):
           raise
+        if replaced:
+          yield from self._renew(0)
+          if self.id == function_id:
+            raise
+          continue
         if e.reason == "FUNCTION_NOT_FOUND" and self._registration is not None:
           stale, epoch = [self], 0
         elif e.reason == "EPOCH_MISMATCH" and e.epoch:
@@ -168,21 +187,33 @@ class ConcreteFunction:
         else:
           raise
       yield from resources.renew(stale, epoch)
-    raise AssertionError("unreachable")
+
+  def _may_be_replaced(self, error):
+    """Whether another function may have taken the place of this one, which is not of this client."""
+    return self._registration is None and not self._deleted and (
+        error.reason == "FUNCTION_NOT_FOUND" or
+        # Those of a SavedModel go once its functions are replaced.
+        error.reason == "VARIABLE_DELETED" and error.effects == "none")
 
   def _renew(self, epoch):
     if self._registration is not None:
       answer = yield from self._registration.sending_again(self._server)
       self._take(answer.function, answer.epoch, answer.existed)
     else:
-      server = self._server
+      server, places = self._server, self._names.places
       answer = yield "request", "Resolve", functions_pb2.ResolveRequest(
           namespace=server.namespace, name=self.name, signature=self.signature.to_message())
+      found = ConcreteFunction(server, answer.function, answer.epoch)
+      if found._names.places != places:  # Types are equal, whatever the order.
+        error = errors.Error("NOT_FOUND", "function '%s' is not there any more: the one in its place "
+                             "takes its inputs in another order" % self.name)
+        error.reason = "FUNCTION_NOT_FOUND"
+        raise error
       self._take(answer.function, answer.epoch, True)
 
   def delete(self, timeout: float | None = None) -> None:
-    """Removes it from the server; it is not registered again."""
-    self._registration = None
+    """Removes it from the server; it is not registered again, or looked up."""
+    self._registration, self._deleted = None, True
     server = self._server
 
     def ask(epoch):
