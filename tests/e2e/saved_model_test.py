@@ -99,10 +99,11 @@ def names_of(function):
 
 def same(function, signature, *inputs):
   """What a signature gives here and there, of inputs in the order of their names."""
-  wanted = signature(**dict(zip(names_of(function), map(tf.constant, inputs))))
-  got = function(*inputs)
-  assert len(got) == len(wanted)
-  for value, name in zip(got, sorted(wanted)):
+  given = dict(zip(names_of(function), inputs))
+  wanted = signature(**{name: tf.constant(value) for name, value in given.items()})
+  got = function(given)
+  assert list(got) == sorted(wanted)
+  for name, value in got.items():
     wanted_value = wanted[name].numpy()
     assert value.dtype == wanted_value.dtype, name
     if value.dtype == object:
@@ -124,6 +125,7 @@ def test_variables_tables_and_assets(server, files, tmp_path):
   same(functions["model/scaled"], here["scaled"], np.float32(3))
   (kernel,) = server.call("model/scaled", [np.float32(1)])
   np.testing.assert_array_equal(kernel, X[:2] * 2)
+  np.testing.assert_array_equal(server.call("model/scaled", {"by": 1})["kernel"], kernel)
   # What no signature uses, such as the path of the file, is not kept.
   assert sorted(v.name for v in server.variables()) == ["model@1/calls", "model@1/kernel"]
 
@@ -223,8 +225,9 @@ def test_the_highest_version_and_its_place(server, process, files, tmp_path):
 
   ways = {kernel: [] for kernel in (  # Each calls until it fails.
       lambda client, there: kernel_of(client),
+      lambda client, there: client.call("model/scaled", {"by": 1})["kernel"][0, 1],
       lambda client, there: there(1.)[0][0, 1],
-      lambda client, there: before(1.)[0][0, 1])}
+      lambda client, there: before({"by": 1})["kernel"][0, 1])}
   threads = [threading.Thread(target=call, args=way) for way in ways.items()]
   for thread in threads:
     thread.start()
@@ -249,9 +252,10 @@ def test_the_highest_version_and_its_place(server, process, files, tmp_path):
   tf.saved_model.save(module, str(files / "other"), signatures=module.f)
   (function,) = server.load_saved_model("other", "model", replace=True)
   assert function(np.float32(2))[0] == 154
-  with pytest.raises(formwork.Error) as error:
-    before(1.)
-  assert (error.value.code, error.value.reason) == ("NOT_FOUND", "FUNCTION_NOT_FOUND")
+  for gone in lambda: before(1.), lambda: server.call("model/scaled", {"by": 1}):
+    with pytest.raises(formwork.Error) as error:
+      gone()
+    assert (error.value.code, error.value.reason) == ("NOT_FOUND", "FUNCTION_NOT_FOUND")
   assert sorted(f.name for f in server.functions()) == ["model", "model/train"]
   assert [v.name for v in server.variables()] == ["model@8/v"]
   assert server.namespaces()[0].variables == 1

@@ -1,7 +1,7 @@
 """ConcreteFunction: one signature of a function on the server, ready to be called."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import hashlib
 import re
 import sys
@@ -112,8 +112,11 @@ class ConcreteFunction:
   def __call__(self, *inputs: Any, timeout: float | None = None,
                on_print: Callable[[str], Any] | None = None, keep: bool = False,
                keep_for: float | None = None, atomic: bool = False,
-               relaxed: bool = False) -> list[Any]:
-    """Runs it: one value per entry of `inputs`, in order. Returns one per entry of `outputs`.
+               relaxed: bool = False) -> Any:
+    """Runs it: one value per entry of `inputs`, in order. Returns a list: one per entry of `outputs`.
+
+    One Mapping instead, {"x": value}, has the values by the names of all parameters, where each of
+    these is one tensor or variable. Of a function that returns a dict of tensors it returns a dict.
 
     timeout: seconds; by default the Server's; math.inf: no limit.
     on_print(text) is told what tf.print writes, in order, before the call returns or raises.
@@ -126,18 +129,26 @@ class ConcreteFunction:
       the optimizer's writes are one part that is not torn (core/resource/README.md). Where the
       function has no such parts it runs as ever. INVALID_ARGUMENT together with `atomic`.
     """
+    by_names = len(inputs) == 1 and isinstance(inputs[0], Mapping)
+    if by_names:
+      inputs = self._names.ordered(inputs[0])
     if len(inputs) != len(self._numbers):
       raise errors.invalid("%s: number of inputs differs: expected %d, got %d" % (
           self.name, len(self._numbers), len(inputs)))
     parts, owners = [None], []
     for i, value in enumerate(inputs):
       append_input(self._server, parts, owners, value, self._numbers[i], self._what[i])
-    return self._server._do(self._calling(parts, owners, timeout, on_print, keep, keep_for, None,
-                                          None, atomic, relaxed))
+    calling = self._calling_by_names if by_names else self._calling
+    return self._server._do(calling(parts, owners, timeout, on_print, keep, keep_for, None, None,
+                                    atomic, relaxed))
 
   def _calling(self, *args):
     answer, _ = yield from self._running(*args)
     return [self._server._output(v, answer.epoch) for v in answer.outputs]
+
+  def _calling_by_names(self, *args):
+    answer, names = yield from self._running(*args)
+    return names.result([self._server._output(v, answer.epoch) for v in answer.outputs])
 
   def run(self, parts, timeout=None, on_print=None, owners=(), keep_from=None, keep_for=None,
           atomic=False, relaxed=False):

@@ -15,6 +15,7 @@ from formwork import dtypes
 from formwork import errors
 from formwork import kept_tensors
 from formwork import lookup
+from formwork import named_calls
 from formwork import progress as progress_lib
 from formwork import resources
 from formwork import types
@@ -46,6 +47,7 @@ class Namespace:
     self.namespace = namespace
     encoded = namespace.encode()
     self._head = b"\x0a" + wire.varint(len(encoded)) + encoded  # Of every CallRequest.
+    self._named_calls = {}  # {a function's name: named_calls.Functions}
     self._small_functions = {}  # {name: ConcreteFunction} that lookup.py and data.py use again.
 
   def __repr__(self):
@@ -118,30 +120,36 @@ class Namespace:
       raise
     return concrete.ConcreteFunction(self, answer.function, answer.epoch)
 
-  def call(self, name: str, inputs: Iterable[Any], timeout: float | None = None,
-           on_print: Callable[[str], Any] | None = None, keep: bool = False,
-           keep_for: float | None = None, trace: str | None = None,
-           atomic: bool = False, relaxed: bool = False) -> list[Any]:
+  def call(self, name: str, inputs: Iterable[Any] | Mapping[str, Any],
+           timeout: float | None = None, on_print: Callable[[str], Any] | None = None,
+           keep: bool = False, keep_for: float | None = None, trace: str | None = None,
+           atomic: bool = False, relaxed: bool = False) -> Any:
     """Calls a function by name; the types of the inputs choose the ConcreteFunction.
 
+    inputs: values in order; or a Mapping {"x": value}: by the names of the parameters, which choose
+      the ConcreteFunction too. For these the functions of the name are asked for once, and again
+      where none that is known fits or the one that did is gone.
     atomic: all that it changes of variables and other resources changes, or, where it raises,
       nothing; then it has printed nothing either. See ConcreteFunction.
     relaxed: of workers that train side by side: forward and backward on a snapshot. See
       ConcreteFunction.
     trace: a file that gets what the call did when, also where it fails, in Chrome's trace format.
-    The rest is as ConcreteFunction's. Returns one value per output: numpy arrays, or with `keep`
-    KeptTensors.
+    The rest is as ConcreteFunction's. Returns a list of one value per output: numpy arrays, or with
+    `keep` KeptTensors; of inputs by names, where the function returns a dict of tensors, a dict.
     """
-    parts, owners, inputs = [None], [], list(inputs)
-    for i, value in enumerate(inputs):
-      concrete.append_input(self, parts, owners, value, None, "%s: input %d" % (name, i))
     on_timeline = None
     if trace is not None:
       on_timeline = lambda timeline: chrome_trace.write(timeline, name, trace)
-    return self._do(self._calling(name, inputs, parts, owners, timeout, on_print, keep, keep_for,
-                                  None, on_timeline, atomic, relaxed))
+    options = timeout, on_print, keep, keep_for, None, on_timeline, atomic, relaxed
+    if isinstance(inputs, Mapping):
+      return self._do(named_calls.calling(self, name, inputs, options))
+    parts, owners, inputs = [None], [], list(inputs)
+    for i, value in enumerate(inputs):
+      concrete.append_input(self, parts, owners, value, None, "%s: input %d" % (name, i))
+    return self._do(self._calling(name, inputs, parts, owners, options))
 
-  def _calling(self, name, inputs, parts, owners, *options):
+  def _calling(self, name, inputs, parts, owners, options, names_of=None):
+    """names_of: an operation that gives the names.Names of a ConcreteFunction by its ID."""
     try:
       answer = yield from resources.by_id(
           self, [owner for _, owner in owners], lambda epoch: concrete.calling(
@@ -149,7 +157,8 @@ class Namespace:
     except errors.NoMatchingSignature as e:
       e.given = "(%s)" % ", ".join(_text(value) for value in inputs)
       raise
-    return [self._output(v, answer.epoch) for v in answer.outputs]
+    outputs = [self._output(v, answer.epoch) for v in answer.outputs]
+    return outputs if names_of is None else (yield from names_of(answer.function)).result(outputs)
 
   def functions(self, filter: str = "",
                 timeout: float | None = None) -> list[concrete.ConcreteFunction]:
@@ -406,7 +415,8 @@ class Namespace:
                        timeout: float | None = None) -> list[concrete.ConcreteFunction]:
     """Makes functions of the signatures of a SavedModel, without TensorFlow.
 
-    Inputs are in the order of their names, which `pretty_signature` shows, and so are results.
+    Inputs are in the order of their names, which `pretty_signature` shows, and so are results; or
+    they are called with a Mapping, by these names.
 
     Args:
       path: of its folder, relative to the server's --files-dir; one of versions (1, 2, …) stands for

@@ -316,6 +316,7 @@ class Answer:
 
   Attributes:
     epoch: the server's.
+    function: the ID of the ConcreteFunction that gave it.
     outputs: formwork.v1.Values or arrays.
     error: a formwork.rpc.Status, or None.
     printed: how many texts on_print was told.
@@ -324,8 +325,8 @@ class Answer:
       the next one comes; or None.
   """
 
-  __slots__ = ("epoch", "outputs", "error", "printed", "timeline", "question", "on_print",
-               "_whole")
+  __slots__ = ("epoch", "function", "outputs", "error", "printed", "timeline", "question",
+               "on_print", "_whole")
 
   def __init__(self, on_print):
     self.error = self.question = None
@@ -353,6 +354,7 @@ class Answer:
     self.question = message.client_function if message.HasField("client_function") else None
     if message.more:
       return False
+    self.function = message.function_id
     self.outputs = outputs if self._whole is None else [
         self._whole[i].array() if i in self._whole else v for i, v in enumerate(outputs)]
     if message.HasField("error"):
