@@ -129,11 +129,11 @@ class TypeNode {
 
 /// The numbers are those of formwork.v1.Parameter.Kind.
 enum class ParameterKind : uint8_t {
-  kPositionalOrKeyword = 0,
-  kPositionalOnly = 1,
-  kVarPositional = 2,
-  kKeywordOnly = 3,
-  kVarKeyword = 4
+  kPositionalOrKeyword = 1,
+  kPositionalOnly = 2,
+  kVarPositional = 3,
+  kKeywordOnly = 4,
+  kVarKeyword = 5
 };
 
 struct Parameter {

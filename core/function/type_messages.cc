@@ -228,6 +228,10 @@ void ToMessage(const TypeNode& node, v1::Type* message) {
   }
 }
 
+static_assert(static_cast<int>(ParameterKind::kPositionalOrKeyword) ==
+                  v1::Parameter::KIND_POSITIONAL_OR_KEYWORD &&
+              static_cast<int>(ParameterKind::kVarKeyword) == v1::Parameter::KIND_VAR_KEYWORD);
+
 void ToMessage(const FunctionType& type, v1::FunctionType* message) {
   for (const Parameter& parameter : type.parameters()) {
     v1::Parameter* to = message->add_parameters();
@@ -249,8 +253,10 @@ absl::StatusOr<FunctionType> FunctionTypeFrom(const v1::FunctionType& message) {
     if (!type.ok()) {
       return Annotate(type.status(), absl::StrCat("parameter '", from.name(), "'"));
     }
-    parameters.push_back(
-        {from.name(), static_cast<ParameterKind>(from.kind()), from.optional(), *std::move(type)});
+    const ParameterKind kind = from.kind() == v1::Parameter::KIND_UNSPECIFIED
+                                   ? ParameterKind::kPositionalOrKeyword
+                                   : static_cast<ParameterKind>(from.kind());
+    parameters.push_back({from.name(), kind, from.optional(), *std::move(type)});
   }
   std::optional<TypeNode> result;
   if (message.has_result()) {

@@ -2,6 +2,7 @@
 
 #include "core/function/dispatch.h"
 #include "core/function/literal.h"
+#include "core/function/type_messages.h"
 #include "tests/support/status_matchers.h"
 
 namespace formwork {
@@ -206,6 +207,26 @@ TEST(GeneralizeTest, RelaxesShapesAlongTheCandidates) {
   EXPECT_EQ(general, Of({Float({-1, -1})}));
   EXPECT_EQ(Generalize(Of({Int("2")}), {Of({Int("1")})}), Of({Int("2")}));
   EXPECT_EQ(Generalize(Of({Float({2})}), {Of({})}), Of({Float({2})}));
+}
+
+TEST(FunctionTypeTest, ParametersAreOfTheSameKindInMessages) {
+  const std::pair<ParameterKind, v1::Parameter::Kind> kinds[] = {
+      {ParameterKind::kPositionalOrKeyword, v1::Parameter::KIND_POSITIONAL_OR_KEYWORD},
+      {ParameterKind::kPositionalOnly, v1::Parameter::KIND_POSITIONAL_ONLY},
+      {ParameterKind::kVarPositional, v1::Parameter::KIND_VAR_POSITIONAL},
+      {ParameterKind::kKeywordOnly, v1::Parameter::KIND_KEYWORD_ONLY},
+      {ParameterKind::kVarKeyword, v1::Parameter::KIND_VAR_KEYWORD}};
+  for (const auto& [kind, in_message] : kinds) {
+    v1::FunctionType message;
+    ToMessage(FunctionType({{"x", kind, false, Float({})}}), &message);
+    EXPECT_EQ(message.parameters(0).kind(), in_message);
+    ASSERT_OK_AND_ASSIGN(const FunctionType read, FunctionTypeFrom(message));
+    EXPECT_EQ(read.parameters()[0].kind, kind);
+    if (kind != ParameterKind::kPositionalOrKeyword) continue;
+    message.mutable_parameters(0)->clear_kind();
+    ASSERT_OK_AND_ASSIGN(const FunctionType by_default, FunctionTypeFrom(message));
+    EXPECT_EQ(by_default.parameters()[0].kind, kind);
+  }
 }
 
 }  // namespace

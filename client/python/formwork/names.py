@@ -69,12 +69,9 @@ def _places(signature, count):
   places, taken, variables = {}, [], {}
   for p in [p for p in signature.parameters if p.kind != _KEYWORD] + keywords:
     kind = p.type.WhichOneof("kind")
-    if kind not in ("tensor", "variable") or p.name in places:
+    if kind not in ("tensor", "variable") or p.kind in _MANY or p.name in places:
       return None
     like = getattr(p.type, kind)
-    # Servers have called the keywords of SavedModels so, and said their places.
-    if p.kind in _MANY and not like.HasField("flat"):
-      return None
     place = variables.get(like.alias_id) if kind == "variable" else None
     if place is None:
       place = like.flat if like.HasField("flat") and like.flat >= 0 else len(taken)
