@@ -303,10 +303,32 @@ def test_what_cannot_be_loaded_leaves_nothing(server, files, tmp_path):
   broken(lambda folder: next(folder.glob("variables/*data*")).write_bytes(bytes(len(data))))
   with refused(server, "DATA_LOSS"):
     load("bad", "f")
-  with refused(server, "DEADLINE_EXCEEDED"):
-    load("m", "f", timeout=1e-3)
   load("m", "f")  # All of that under the same name.
   assert {v.name.split("/")[0] for v in server.variables()} == {"v", "f@1"}
+
+
+def test_a_load_that_is_cut_short_is_there_as_a_whole_or_not_at_all(server, files, tmp_path):
+  save(files / "m", vocabulary(tmp_path))
+
+  def settled():
+    names = sorted(f.name for f in server.functions())
+    folders = {v.name.split("/")[0] for v in server.variables()}
+    return not names and not folders or names == ["f", "f/scaled"] and len(folders) == 1
+
+  cut = 0
+  for milliseconds in range(1, 40, 2):
+    try:
+      server.load_saved_model("m", "f", replace=True, timeout=milliseconds / 1000)
+    except formwork.Error as error:
+      assert error.code in ("DEADLINE_EXCEEDED", "ABORTED"), error  # By the one before.
+      cut += 1
+    # What is under way when nobody waits for it any more is still taken back.
+    deadline = time.monotonic() + 20
+    while not settled() and time.monotonic() < deadline:
+      time.sleep(0.01)
+    assert settled()
+    server.clear()
+  assert cut
 
 
 def test_two_at_once(process, files, tmp_path):
