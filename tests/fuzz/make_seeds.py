@@ -1,8 +1,11 @@
-"""Writes the fuzzer's first inputs: small graphs of many kinds, traced with TensorFlow."""
+"""Writes the fuzzer's first inputs: small graphs of many kinds, traced with TensorFlow, and a SavedModel."""
+import contextlib
 import os
 import sys
+import tempfile
 
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 
 def older():
@@ -21,6 +24,37 @@ def older():
   # The fuzzer fetches the first ones, which are to be in no loop or branch.
   nodes = sorted(graph.as_graph_def().node, key=lambda node: node.op not in ("Placeholder", "Exit"))
   return v1.GraphDef(node=nodes)
+
+
+def saved_model():
+  """With variables, a table that is made of a file, and a sparse input."""
+  v1 = tf.compat.v1
+  info = v1.saved_model.utils.build_tensor_info
+  with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), \
+      tf.Graph().as_default(), v1.Session() as session:
+    words = "words.txt"  # The graph has it as it is given.
+    with open(words, "w") as f:
+      f.write("a\nb\n")
+    x = v1.placeholder(tf.float32, [None, 3], name="x")
+    sparse = v1.sparse_placeholder(tf.float32, [None, 3], name="s")
+    w = v1.get_variable("w", [3, 2], use_resource=True)
+    reference = v1.get_variable("r", [2], use_resource=False)
+    index = tf.lookup.TextFileIndex
+    table = tf.lookup.StaticHashTable(tf.lookup.TextFileInitializer(
+        words, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER), -1)
+    y = x @ w + reference + v1.sparse_tensor_dense_matmul(sparse, w)
+    session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+    builder = v1.saved_model.Builder("model")
+    signature = v1.saved_model.signature_def_utils.build_signature_def(
+        {"x": info(x), "s": info(sparse)},
+        {"y": info(y), "id": info(table.lookup(tf.constant(["a"])))}, "predict")
+    builder.add_meta_graph_and_variables(
+        session, ["serve"], {"serving_default": signature}, main_op=v1.tables_initializer(),
+        assets_collection=v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS))
+    with open(builder.save(), "rb") as f:
+      model = saved_model_pb2.SavedModel.FromString(f.read())
+  model.meta_graphs[0].meta_info_def.ClearField("stripped_op_list")
+  return model
 
 
 def graphs():
@@ -60,6 +94,7 @@ def graphs():
     return array.stack()
 
   yield "older", older()
+  yield "saved_model", saved_model()
   for f in (arithmetic, loop, branch, calls, arrays):
     yield f.python_function.__name__, f.get_concrete_function(x).graph.as_graph_def()
 
