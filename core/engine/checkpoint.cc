@@ -29,11 +29,7 @@ class SaveRequest final : public CheckpointRequest {
     ReadSpec read{spec_.name_space, {}, spec_.deadline};
     const absl::Status status =
         HoldToBudget(engine_.memory(), [&] { return Choose(&read.variables); });
-    if (!status.ok()) {
-      ErrorDetails details;
-      details.effects = Effects::kNone;
-      return Fail(status, std::move(details));
-    }
+    if (!status.ok()) return Refuse(status);
     Begin(engine_.ReadVariables(std::move(read), [this,
                                                   self = shared_from_this()](ReadResult values) {
       if (!values.status.ok()) return Fail(std::move(values.status), std::move(values.details));

@@ -55,7 +55,7 @@ class RequestChain : public CallHandle,
     {
       absl::MutexLock lock(&mutex_);
       cancelled_ = true;
-      current = current_;
+      if (!commits_) current = current_;
     }
     if (current != nullptr) current->Cancel();
   }
@@ -71,10 +71,16 @@ class RequestChain : public CallHandle,
     {
       absl::MutexLock lock(&mutex_);
       current_ = request;
-      cancelled = cancelled_;
+      cancelled = cancelled_ && !commits_;
     }
     if (cancelled) request->Cancel();
     request->Start();
+  }
+  /// From here on it is not cancelled. False where it has been.
+  bool Commit() {
+    absl::MutexLock lock(&mutex_);
+    commits_ = !cancelled_;
+    return commits_;
   }
   /// Work on files as the next one; `next` goes on where it succeeds.
   void BeginWork(FileTask::Work work, absl::AnyInvocable<void()> next) {
@@ -90,6 +96,11 @@ class RequestChain : public CallHandle,
     result_.status = std::move(status);
     result_.details = std::move(details);
     Answer();
+  }
+  /// As Fail, where nothing has been done, or all of it is taken back.
+  void Refuse(absl::Status status, ErrorDetails details = {}) {
+    details.effects = Effects::kNone;
+    Fail(std::move(status), std::move(details));
   }
   void Answer() {
     {
@@ -112,6 +123,7 @@ class RequestChain : public CallHandle,
   absl::Mutex mutex_;
   std::shared_ptr<CallHandle> current_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool commits_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace formwork

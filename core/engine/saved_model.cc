@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/name.h"
 #include "core/base/reason.h"
 #include "core/base/status.h"
@@ -106,7 +107,7 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
 
   void Start() override {
     BeginWork([this] { return Prepare(); },
-              [this] { Run(restore_, [this] { Run(initialize_, [this] { Publish(0); }); }); });
+              [this] { Run(restore_, [this] { Run(initialize_, [this] { PublishAll(); }); }); });
   }
 
  private:
@@ -204,10 +205,11 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
       }
       FORMWORK_ASSIGN_OR_RETURN(made.signature, TypeOf(signature));
     }
-    if (spec_.replace) return absl::OkStatus();
     for (const FunctionInfo& there : engine_.ListFunctions(spec_.name_space, false)) {
       for (const Registration& made : registrations_) {
         if (made.name != there.name) continue;
+        replaces_ = true;
+        if (spec_.replace) return absl::OkStatus();
         return absl::AlreadyExistsError(
             absl::StrCat("there is a function '", there.name, "': load with `replace`"));
       }
@@ -251,10 +253,18 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
     Begin(engine_.Call(std::move(call),
                        [self = Self(), next = std::move(next)](CallResult result) mutable {
                          if (result.status.ok()) return next();
-                         self->Fail(std::move(result.status), std::move(result.details));
+                         self->Refuse(std::move(result.status), std::move(result.details));
                        }));
   }
 
+  // What is left takes a moment, and is not to end half-way.
+  void PublishAll() {
+    if (!Commit()) return Refuse(absl::CancelledError("the request was cancelled"));
+    if (absl::Now() > spec_.deadline) {
+      return Refuse(absl::DeadlineExceededError("the request's deadline has passed"));
+    }
+    Publish(0);
+  }
   void Publish(size_t i) {
     if (i == registrations_.size()) {
       // It has been done: what could not be cleaned up stays.
@@ -266,9 +276,9 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
     registration.name_space = spec_.name_space;
     registration.graph_def = graph_def_;
     registration.replace = spec_.replace;
-    registration.deadline = spec_.deadline;
     Begin(engine_.Register(std::move(registration), [self = Self(), i](RegisterResult result) {
       if (!result.status.ok()) {
+        if (self->StaysPublished()) result.details.effects = Effects::kSome;
         return self->Fail(std::move(result.status), std::move(result.details));
       }
       if (!result.registered.existed) self->published_.push_back(result.registered.function.id);
@@ -325,12 +335,13 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
     for (const uint64_t id : std::exchange(for_now_, {})) Unregister(id);
   }
 
+  // Whether something has taken another's place, so that it stays there with what it uses.
+  bool StaysPublished() const { return replaces_ && !published_.empty(); }
   void Undo() override {
     if (!loads_) return;
     const HeapScope unlimited(nullptr);
     UnregisterForNow();
-    // What has taken another's place stays there, with what it uses.
-    if (!spec_.replace || published_.empty()) {
+    if (!StaysPublished()) {
       for (const uint64_t id : published_) Unregister(id);
       for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
         if (IsOurs(info.name)) Delete(info);
@@ -344,6 +355,7 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
   }
 
   bool loads_ = false;                      // Nobody else loads under the name.
+  bool replaces_ = false;                   // Functions that were there.
   std::string container_;                   // Of the resources.
   std::vector<std::string> loaded_before_;  // What names of resources of the one before begin with.
   std::string graph_def_;
