@@ -415,4 +415,16 @@ def test_the_command(process, files, tmp_path):
   listed = json.loads(run("load", "model", "m", "--replace", "--tag", "serve", "--json").stdout)
   assert [f["name"] for f in listed] == ["model/scaled", "model"]
   called = run("call", "model/scaled", "--input", "2.0")
-  assert called.returncode == 0 and "[0" in called.stdout, called
+  assert called.returncode == 0 and called.stdout.startswith("kernel: float32[2,2] [[0"), called
+  by_names = run("call", "model", "--input", "x=[[1, 2]]", "--input=word=[\"c\"]", "--json")
+  outputs = {o["name"]: o["value"] for o in json.loads(by_names.stdout)["outputs"]}
+  assert outputs == {"y": [[8, 14]], "weight": [-1], "id": [2], "count": [20], "dense": [4],
+                     "calls": 1}
+  for inputs, words in ((["x=[[1, 2]]", '["c"]'], "some have not; the function takes word, x"),
+                        (["x=[[1, 2]]", "x=[[1, 2]]"], "'x' is given twice"),
+                        (["y=1", "x=[[1, 2]]"], "some have not")):
+    wrong = run("call", "model", *(f"--input={i}" for i in inputs))
+    assert wrong.returncode == 1 and words in wrong.stderr, wrong
+  measured = run("bench", "--function", "model", "--input", "x=[[1, 2]]", "--input", 'word=["c"]',
+                 "--seconds", "0.2")
+  assert measured.returncode == 0 and "calls/s" in measured.stdout, measured

@@ -103,11 +103,13 @@ absl::StatusOr<client::CallRequest> BenchRequest(client::Client& client,
   const int given = static_cast<int>(arguments.inputs.size());
   const auto function = FindFunction(client, arguments, given == 0 ? -1 : given);
   if (!function.ok()) return function.status();
+  const auto inputs = InOrder(*function, arguments.inputs);
+  if (!inputs.ok()) return inputs.status();
   client::CallRequest request;
   request.function_id = function->id();
   for (int i = 0; i < function->inputs_size(); ++i) {
     auto value = given == 0 ? Zeros(function->inputs(i))
-                            : ParseValue(client, arguments.inputs[static_cast<size_t>(i)],
+                            : ParseValue(client, (*inputs)[static_cast<size_t>(i)],
                                          function->inputs(i).dtype());
     if (!value.ok()) return value.status();
     request.inputs.push_back(*std::move(value));

@@ -2,7 +2,11 @@
 
 // The subcommands of `formwork`. Each prints its answer, as a table for people or as JSON.
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "command/arguments.h"
 #include "formwork/client.h"
 
@@ -33,5 +37,13 @@ absl::Status Bench(client::Client& client, const Arguments& arguments);
 /// (-1: any number). Errors: kNotFound.
 absl::StatusOr<v1::FunctionInfo> FindFunction(client::Client& client, const Arguments& arguments,
                                               int inputs);
+
+/// Inputs as they were given, in the function's order: where they have the names of its parameters
+/// before them ("x=[1, 2]"), all do. Errors: kInvalidArgument naming the parameter.
+absl::StatusOr<std::vector<std::string>> InOrder(const v1::FunctionInfo& function,
+                                                 const std::vector<std::string>& inputs);
+
+/// The names of the outputs of a function that returns a dict of tensors; of others none.
+std::vector<std::string> OutputNames(const v1::FunctionInfo& function);
 
 }  // namespace formwork::command

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -142,6 +144,62 @@ absl::StatusOr<v1::FunctionInfo> FindFunction(client::Client& client, const Argu
                                               : absl::StrCat("'", arguments.name, "'");
   return absl::NotFoundError(absl::StrCat("there is no function ", which,
                                           there ? absl::StrCat(" of ", inputs, " inputs") : ""));
+}
+
+absl::StatusOr<std::vector<std::string>> InOrder(const v1::FunctionInfo& function,
+                                                 const std::vector<std::string>& inputs) {
+  // Keyword-only parameters are the last ones, by name.
+  std::vector<std::string> names, keywords;
+  for (const v1::Parameter& parameter : function.signature().parameters()) {
+    const bool keyword = parameter.kind() == v1::Parameter::KIND_KEYWORD_ONLY;
+    (keyword ? keywords : names).push_back(parameter.name());
+  }
+  std::sort(keywords.begin(), keywords.end());
+  names.insert(names.end(), keywords.begin(), keywords.end());
+  std::map<std::string, std::string> given;
+  for (const std::string& input : inputs) {
+    const size_t end = input.find('=');
+    const std::string name = input.substr(0, end);
+    if (end == std::string::npos || std::find(names.begin(), names.end(), name) == names.end()) {
+      continue;
+    }
+    if (!given.emplace(name, input.substr(end + 1)).second) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is given twice"));
+    }
+  }
+  if (given.empty()) return inputs;
+  const std::string takes = absl::StrCat("; the function takes ", absl::StrJoin(names, ", "));
+  if (given.size() != inputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("some inputs have a parameter's name before them, and some have not", takes));
+  }
+  if (static_cast<int>(names.size()) != function.inputs_size()) {
+    return absl::InvalidArgumentError(
+        "inputs have names only where each of the function's parameters is one tensor");
+  }
+  std::vector<std::string> ordered;
+  for (const std::string& name : names) {
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("input '", name, "' is missing", takes));
+    }
+    ordered.push_back(found->second);
+  }
+  return ordered;
+}
+
+std::vector<std::string> OutputNames(const v1::FunctionInfo& function) {
+  std::vector<std::string> names;
+  const v1::Type& result = function.signature().result();
+  if (result.dict().items_size() != function.outputs_size()) return names;
+  for (const v1::Type& item : result.dict().items()) {
+    if (!item.has_tensor()) return {};
+  }
+  for (const std::string& key : result.dict().keys()) {
+    const ordered_json json = ordered_json::parse(key, nullptr, /*allow_exceptions=*/false);
+    names.push_back(json.is_string() ? json.get<std::string>() : key);
+  }
+  return names;
 }
 
 absl::Status ListFunctions(client::Client& client, const Arguments& arguments) {

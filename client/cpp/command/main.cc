@@ -40,8 +40,8 @@ constexpr int kBadArguments = 2;
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 
 constexpr char kInputHelp[] =
-    "An input, in order: a .npy file, JSON ('[[1, 2]]'), either with a dtype before it "
-    "('float64:[1, 2]'), var:NAME or kept:ID";
+    "An input, in order, or by its parameter's name ('x=[1, 2]'): a .npy file, JSON ('[[1, 2]]'), "
+    "either with a dtype before it ('float64:[1, 2]'), var:NAME or kept:ID";
 
 // These read the whole text: CLI11's own conversion would take -1 for the largest ID.
 

@@ -64,18 +64,24 @@ absl::Status Save(const std::vector<Value>& values, const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<client::CallRequest> RequestOf(client::Client& client, const Arguments& arguments) {
+// `function`: what is called, where it is there.
+absl::StatusOr<client::CallRequest> RequestOf(client::Client& client, const Arguments& arguments,
+                                              const absl::StatusOr<v1::FunctionInfo>& function) {
   client::CallRequest request;
   request.function_id = arguments.id;
   request.name = arguments.name;
   request.atomic = arguments.atomic;
   request.relaxed = arguments.relaxed;
-  // Only its dtypes are wanted: a function that is not there is the server's to refuse.
-  const auto function = FindFunction(client, arguments, static_cast<int>(arguments.inputs.size()));
-  for (size_t i = 0; i < arguments.inputs.size(); ++i) {
+  std::vector<std::string> inputs = arguments.inputs;
+  if (function.ok()) {
+    auto ordered = InOrder(*function, inputs);
+    if (!ordered.ok()) return ordered.status();
+    inputs = *std::move(ordered);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
     const client::DataType dtype =
         function.ok() ? function->inputs(static_cast<int>(i)).dtype() : formwork::tf::DT_INVALID;
-    auto value = ParseValue(client, arguments.inputs[i], dtype);
+    auto value = ParseValue(client, inputs[i], dtype);
     if (!value.ok()) {
       return absl::Status(value.status().code(),
                           absl::StrCat("input ", i, ": ", value.status().message()));
@@ -201,21 +207,32 @@ absl::Status Release(client::Client& client, const Arguments& arguments) {
 }
 
 absl::Status Call(client::Client& client, const Arguments& arguments) {
-  const auto request = RequestOf(client, arguments);
+  // For dtypes and names alone: a function that is not there is the server's to refuse.
+  const auto function = FindFunction(client, arguments, static_cast<int>(arguments.inputs.size()));
+  const auto request = RequestOf(client, arguments, function);
   if (!request.ok()) return request.status();
   const auto response =
       arguments.trace.empty() ? client.Call(*request) : CallTraced(client, *request, arguments);
   if (!response.ok()) return response.status();
   for (const std::string& text : response->printed)
     std::fputs(Printable(text, /*lines=*/true).c_str(), stderr);
+  std::vector<std::string> names;
+  if (function.ok() && function->id() == response->function_id) names = OutputNames(*function);
+  ordered_json outputs = ordered_json::array();
+  for (size_t i = 0; i < response->outputs.size(); ++i) {
+    const Value& output = response->outputs[i];
+    const std::string name = i < names.size() ? names[i] : "";
+    if (arguments.json) {
+      outputs.push_back(ValueJson(output));
+      if (!name.empty()) outputs.back()["name"] = name;
+    } else {
+      const std::string before = name.empty() ? "" : absl::StrCat(name, ": ");
+      std::printf("%s\n", Printable(absl::StrCat(before, ToText(output))).c_str());
+    }
+  }
   if (arguments.json) {
-    ordered_json outputs = ordered_json::array();
-    for (const Value& output : response->outputs) outputs.push_back(ValueJson(output));
     std::printf("%s\n",
                 Dump({{"function_id", response->function_id}, {"outputs", outputs}}).c_str());
-  } else {
-    for (const Value& output : response->outputs)
-      std::printf("%s\n", Printable(ToText(output)).c_str());
   }
   const absl::Status saved =
       arguments.save.empty() ? absl::OkStatus() : Save(response->outputs, arguments.save);
