@@ -25,6 +25,7 @@
 #include "core/base/timeline.h"
 #include "core/device/host_allocator.h"
 #include "core/function/function_type.h"
+#include "core/function/named_values.h"
 #include "core/kernels/client_functions.h"
 #include "core/resource/kept_tensors.h"
 #include "core/tensor/resource_type.h"
@@ -195,6 +196,7 @@ struct Registration {
   std::vector<std::string> targets;
   std::optional<FunctionType> signature;  ///< Default: the flat inputs.
   std::string pretty_signature;           ///< Empty: made from the signature.
+  uint64_t model_version = 0;             ///< Of the SavedModel that it is of; 0: of none.
   bool replace = false;
   bool retrace = false;  ///< Counted in the statistics.
   absl::Time deadline = absl::InfiniteFuture();
@@ -215,6 +217,13 @@ struct FunctionInfo {
   std::vector<std::string> captured_variables;
   /// Of those, or of the ones that it names itself: the deleted. It cannot be called any more.
   std::vector<std::string> deleted_variables;
+};
+
+/// A ConcreteFunction as those see it who pass values by names.
+struct NamedFunction {
+  uint64_t id = 0;
+  uint64_t model_version = 0;                 ///< Of the SavedModel that it is of; 0: of none.
+  std::shared_ptr<const NamedValues> values;  ///< Null: it takes none by names.
 };
 
 struct Registered {
@@ -533,6 +542,9 @@ class Engine {
   /// and pretty_signature are left out.
   virtual std::vector<FunctionInfo> ListFunctions(absl::string_view name_space,
                                                   bool signatures = true) = 0;
+  /// Those of one name that can be called, the latest first.
+  virtual std::vector<NamedFunction> FindNamed(absl::string_view name_space,
+                                               absl::string_view name) = 0;
   /// TensorFlow's pretty_printed_concrete_signatures; with `plan` each is followed by its program,
   /// of a long one the beginning. kNotFound if there is no such name.
   virtual absl::StatusOr<std::string> DescribeFunction(absl::string_view name_space,

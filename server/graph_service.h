@@ -49,6 +49,9 @@ class GraphService final : public raw_methods::All {
   GraphService(const ServerOptions& options, Engine& engine, Metrics& metrics,
                ConnectionListener& connections);
 
+  /// What requests of other services on the same gRPC server share with this one's.
+  const RequestScope& scope() const { return scope_; }
+
   /// Ends the open streams of calls, each when it has answered what it has read.
   void CloseStreams() { streams_.CloseWhenIdle(); }
 

@@ -107,7 +107,9 @@ Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
       engine_(std::move(engine)),
       metrics_(MetricsOptions()),
       listener_(static_cast<size_t>(options_.max_connections)),
-      service_(options_, *engine_, metrics_, listener_) {}
+      service_(options_, *engine_, metrics_, listener_),
+      predictions_(service_.scope()),
+      models_(service_.scope()) {}
 
 Metrics::Options Server::MetricsOptions() {
   const EngineOptions& engine = options_.engine;
@@ -194,6 +196,8 @@ absl::Status Server::StartGrpc() {
           grpc::InsecureServerCredentials());
   BoundMemory(options_.engine.memory_limit_bytes, &builder);
   builder.RegisterService(&service_);
+  builder.RegisterService(&predictions_);
+  builder.RegisterService(&models_);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
   listener_.Start(std::move(sockets), [acceptor = std::move(acceptor)](int fd) {

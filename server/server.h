@@ -18,6 +18,7 @@
 #include "server/http_server.h"
 #include "server/metrics.h"
 #include "server/readiness.h"
+#include "server/serving/prediction_service.h"
 
 namespace formwork::server {
 
@@ -67,6 +68,8 @@ class Server {
   Metrics metrics_;
   ConnectionListener listener_;
   GraphService service_;
+  PredictionService predictions_;
+  ModelService models_;
   std::atomic<bool> serving_{false};
   int port_ = 0;
   const std::shared_ptr<Health> health_ = std::make_shared<Health>();

@@ -52,16 +52,6 @@ size_t MessageSize(const TensorRange& range, absl::Span<const int64_t> dims) {
   return bytes;
 }
 
-// Plain bytes of `tensor`.
-void WriteBytes(const Tensor& tensor, size_t offset, size_t bytes, WireWriter* writer) {
-  const char* from = static_cast<const char*>(tensor.raw()) + offset;
-  if (tensor.buffer() && bytes >= kReferenceBytes) {
-    writer->Reference(tensor.buffer(), from, bytes);
-  } else {
-    writer->Raw(from, bytes);
-  }
-}
-
 void WriteMessage(const TensorRange& range, absl::Span<const int64_t> dims, WireWriter* writer) {
   const DType dtype = range.tensor.dtype();
   writer->VarintField(v1::Tensor::kDtypeFieldNumber, static_cast<uint64_t>(dtype));
@@ -85,6 +75,15 @@ void WriteMessage(const TensorRange& range, absl::Span<const int64_t> dims, Wire
 }
 
 }  // namespace
+
+void WriteBytes(const Tensor& tensor, size_t offset, size_t bytes, WireWriter* writer) {
+  const char* from = static_cast<const char*>(tensor.raw()) + offset;
+  if (tensor.buffer() && bytes >= kReferenceBytes) {
+    writer->Reference(tensor.buffer(), from, bytes);
+  } else {
+    writer->Raw(from, bytes);
+  }
+}
 
 void TensorParts::AddDim(uint64_t dim) {
   // One more than any shape may have is enough for Build to refuse it.

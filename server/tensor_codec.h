@@ -50,6 +50,9 @@ size_t EncodedTensorSize(const Tensor& tensor);
 /// Writes the Tensor message itself (without a field's tag and length).
 void WriteTensor(const Tensor& tensor, WireWriter* writer);
 
+/// Writes bytes of a tensor of plain data: many of them from where they lie.
+void WriteBytes(const Tensor& tensor, size_t offset, size_t bytes, WireWriter* writer);
+
 /// Elements of a tensor in row-major order, which are there; they travel as a vector.
 struct TensorRange {
   const Tensor& tensor;

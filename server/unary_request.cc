@@ -10,27 +10,33 @@
 namespace formwork::server {
 UnaryRequest::UnaryRequest(const RequestScope& scope, const char* method,
                            grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-                           grpc::ByteBuffer* response)
+                           grpc::ByteBuffer* response, std::optional<std::string> name_space)
     : scope_(scope),
       method_(method),
       context_(context),
       request_(request),
       response_(response),
-      arrival_(absl::Now()) {}
+      arrival_(absl::Now()),
+      name_space_(std::move(name_space)) {}
+
+std::string UnaryRequest::name_space() const {
+  return name_space_ ? *name_space_ : NamespaceOf(*request_);
+}
 
 grpc::ServerUnaryReactor* UnaryRequest::Start(const RequestScope& scope, const char* method,
                                               grpc::CallbackServerContext* context,
                                               const grpc::ByteBuffer* message,
-                                              grpc::ByteBuffer* response, TaskPool* pool,
-                                              Body body) {
-  const auto request = std::make_shared<UnaryRequest>(scope, method, context, message, response);
+                                              grpc::ByteBuffer* response, TaskPool* pool, Body body,
+                                              std::optional<std::string> name_space) {
+  const auto request = std::make_shared<UnaryRequest>(scope, method, context, message, response,
+                                                      std::move(name_space));
   const absl::Status begun = CatchOutOfMemory([&]() -> absl::Status {
     FORMWORK_RETURN_IF_ERROR(request->HoldMessage());
     if (pool == nullptr) {
       request->Guard([&] { body(request); });
       return absl::OkStatus();
     }
-    return pool->Add(NamespaceOf(*message), [request, body = std::move(body)]() mutable {
+    return pool->Add(request->name_space(), [request, body = std::move(body)]() mutable {
       request->Guard([&] { body(request); });
     });
   });
@@ -77,9 +83,7 @@ void UnaryRequest::Begin(std::shared_ptr<CallHandle> handle) {
   handle->Start();
 }
 
-uint64_t UnaryRequest::epoch() const {
-  return scope_.engine.epoch(method_ == nullptr ? name_space_ : NamespaceOf(*request_));
-}
+uint64_t UnaryRequest::epoch() const { return scope_.engine.epoch(name_space()); }
 
 void UnaryRequest::OnCancel() {
   std::shared_ptr<CallHandle> handle;
@@ -102,7 +106,7 @@ void UnaryRequest::AnswerLarge(absl::AnyInvocable<absl::Status()> encode, ErrorD
                  details = std::move(details)]() mutable {
     self->Finish(HoldToBudget(self->scope_.engine.memory(), encode), details);
   };
-  scope_.transfers.AddOrRun(NamespaceOf(*request_), std::move(answer));
+  scope_.transfers.AddOrRun(name_space(), std::move(answer));
 }
 
 void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& details,
@@ -114,7 +118,8 @@ void UnaryRequest::Finish(const absl::Status& status, const ErrorDetails& detail
   if (method_ != nullptr) {
     scope_.metrics.CountRequest(method_, status);
   } else {
-    scope_.metrics.CountCall({name_space_, function_name_, status, absl::Now() - arrival_});
+    scope_.metrics.CountCall(
+        {name_space_.value_or(""), function_name_, status, absl::Now() - arrival_});
   }
   grpc::Status answer = ToGrpc(status, details, epoch(), context_, printed);
   std::shared_ptr<CallHandle> handle;  // Destroyed without the lock.

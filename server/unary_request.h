@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -33,15 +34,18 @@ class UnaryRequest final : public grpc::ServerUnaryReactor,
 
   /// Runs `body`, which sees to it that Finish is called; to be called in the handler, which
   /// returns what this does. `pool`: where `body` runs; null: here. `method`: what the request is
-  /// counted under; null: as a call.
+  /// counted under; null: as a call. `name_space`: absent where the message's first field is it, as
+  /// in those of formwork.v1.
   static grpc::ServerUnaryReactor* Start(const RequestScope& scope, const char* method,
                                          grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer* request,
-                                         grpc::ByteBuffer* response, TaskPool* pool, Body body);
+                                         grpc::ByteBuffer* response, TaskPool* pool, Body body,
+                                         std::optional<std::string> name_space = std::nullopt);
 
   /// Use Start.
   UnaryRequest(const RequestScope& scope, const char* method, grpc::CallbackServerContext* context,
-               const grpc::ByteBuffer* request, grpc::ByteBuffer* response);
+               const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
+               std::optional<std::string> name_space);
 
   const grpc::ByteBuffer& message() const { return *request_; }
   grpc::ByteBuffer* response() { return response_; }
@@ -74,6 +78,7 @@ class UnaryRequest final : public grpc::ServerUnaryReactor,
 
  private:
   absl::Status HoldMessage();
+  std::string name_space() const;
 
   const RequestScope& scope_;
   const char* const method_;
@@ -81,7 +86,7 @@ class UnaryRequest final : public grpc::ServerUnaryReactor,
   const grpc::ByteBuffer* const request_;
   grpc::ByteBuffer* const response_;
   const absl::Time arrival_;
-  std::string name_space_;
+  std::optional<std::string> name_space_;  // Absent where it is not known yet.
   std::string function_name_;
   std::atomic<bool> answered_{false};
   MemoryReservation held_;  // The message's.

@@ -321,6 +321,19 @@ absl::StatusOr<FunctionInfo> EngineImpl::Resolve(absl::string_view name_space,
                  "signature");
 }
 
+std::vector<NamedFunction> EngineImpl::FindNamed(absl::string_view name_space,
+                                                 absl::string_view name) {
+  const std::vector<FunctionPtr> functions = functions_.List(NamespaceOf(name_space), name);
+  std::vector<NamedFunction> found;
+  for (auto it = functions.rbegin(); it != functions.rend(); ++it) {
+    const ConcreteFunction& function = **it;
+    // What one alone lacks, its call says.
+    if (functions.size() > 1 && function.broken()) continue;
+    found.push_back({function.id, function.model_version, function.named_values});
+  }
+  return found;
+}
+
 std::vector<FunctionInfo> EngineImpl::ListFunctions(absl::string_view name_space, bool signatures) {
   const HeapScope held(&memory_);
   std::vector<FunctionInfo> infos;

@@ -180,6 +180,8 @@ class EngineImpl final : public Engine {
   std::shared_ptr<CallHandle> Call(CallSpec spec,
                                    absl::AnyInvocable<void(CallResult)> done) override;
   std::vector<FunctionInfo> ListFunctions(absl::string_view name_space, bool signatures) override;
+  std::vector<NamedFunction> FindNamed(absl::string_view name_space,
+                                       absl::string_view name) override;
   absl::StatusOr<std::string> DescribeFunction(absl::string_view name_space, absl::string_view name,
                                                bool plan,
                                                std::vector<FunctionInfo>* functions) override;

@@ -402,10 +402,13 @@ absl::StatusOr<std::shared_ptr<EngineFunction>> EngineImpl::Compile(
         {registration.outputs[i], plan->result_dtypes[i], plan->result_shapes[i]});
   }
   function->pretty_signature = registration.pretty_signature;
+  function->named_values = NamedValuesOf(identity.type, function->inputs, function->outputs);
+  function->model_version = registration.model_version;
   function->relaxed = NewRelaxedForm(*plan, imported, arg_shapes);
   function->fixed_work = HasFixedWork(*function);
   function->bytes = plan->bytes + function->bound_bytes + sizeof(EngineFunction) +
                     plan->num_state * sizeof(uint64_t) +
+                    (function->named_values == nullptr ? 0 : function->named_values->bytes()) +
                     (function->relaxed == nullptr ? 0 : function->relaxed->bytes());
   if (function->bytes > options_.max_function_bytes) {
     return ResourceExhausted("function '", registration.name,

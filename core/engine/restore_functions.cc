@@ -99,6 +99,7 @@ absl::Status Snapshots::RestoreFunction(const state::Function& from) {
       FORMWORK_ASSIGN_OR_RETURN(registration.signature, FunctionTypeFrom(message.signature()));
     }
     registration.pretty_signature = message.pretty_signature();
+    registration.model_version = message.model_version();
     size_t next = 2;
     for (const state::Registration::Capture& capture : message.captures()) {
       Argument argument;

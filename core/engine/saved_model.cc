@@ -32,21 +32,28 @@ namespace fs = std::filesystem;
 constexpr char kFile[] = "saved_model.pb";
 constexpr char kDefaultSignature[] = "serving_default";
 
+// The number that a folder of one version is named by.
+std::optional<uint64_t> VersionOf(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  uint64_t version = 0;
+  if (!absl::SimpleAtoi(name, &version) || absl::StrCat(version) != name) return std::nullopt;
+  // As TensorFlow Serving has them: of 63 bits.
+  if (version > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+  return version;
+}
+
 // The folder `path` or, where there is no model in it but folders named by numbers, the one of the
 // highest: versions, as TensorFlow Serving has them.
 absl::StatusOr<FilePath> FolderOf(const std::string& files_dir, const std::string& path) {
   FORMWORK_ASSIGN_OR_RETURN(FilePath folder, PathInFolder(files_dir, path));
   std::error_code error;
   if (fs::exists(fs::path(folder.path) / kFile, error)) return folder;
-  std::optional<int64_t> highest;
+  std::optional<uint64_t> highest;
   for (fs::directory_iterator at(folder.path, error), end; !error && at != end;
        at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    int64_t version = 0;
-    if (!absl::SimpleAtoi(name, &version) || absl::StrCat(version) != name) continue;
-    if (version >= 0 && version > highest.value_or(-1) && fs::exists(at->path() / kFile, error)) {
-      highest = version;
-    }
+    const std::optional<uint64_t> version = VersionOf(at->path());
+    if (!version || (highest && *version <= *highest)) continue;
+    if (fs::exists(at->path() / kFile, error)) highest = version;
   }
   if (highest) return folder.With(absl::StrCat("/", *highest));
   if (fs::exists(fs::path(folder.path) / "saved_model.pbtxt", error)) {
@@ -124,6 +131,7 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
     FORMWORK_RETURN_IF_ERROR(InField(folder.status(), "path"));
     result_.path = folder->name;
     FORMWORK_RETURN_IF_ERROR(BeginLoad());
+    version_ = VersionOf(folder->path).value_or(number_);
     FORMWORK_ASSIGN_OR_RETURN(const std::string bytes,
                               ReadFile(folder->With(absl::StrCat("/", kFile))));
     absl::StatusOr<SavedModel> model = ParseSavedModel(bytes, spec_.tags, container_, engine_.ops_);
@@ -131,7 +139,8 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
     if (model->signatures.empty()) {
       return InvalidArgument("the SavedModel has no signatures: ", folder->name);
     }
-    FORMWORK_RETURN_IF_ERROR(NameFunctions(model->signatures));
+    FORMWORK_RETURN_IF_ERROR(MakeRegistrations(model->signatures));
+    FORMWORK_RETURN_IF_ERROR(CheckReplaced());
     graph_def_ = std::move(model->graph_def);
 
     // A model without variables has no files for them, and may still have what would restore them.
@@ -168,12 +177,12 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
           absl::StrCat("'", spec_.name, "' is being loaded already, by another request"));
     }
     const std::string stem = absl::StrCat(spec_.name, "@");
-    int64_t last = 0;
+    uint64_t last = 0;
     std::set<std::string> before;
     for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
       if (!absl::StartsWith(info.name, stem)) continue;
       const size_t end = info.name.find('/', stem.size());
-      int64_t number = 0;
+      uint64_t number = 0;
       if (end == std::string::npos ||
           !absl::SimpleAtoi(info.name.substr(stem.size(), end - stem.size()), &number)) {
         continue;
@@ -182,7 +191,8 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
       last = std::max(last, number);
     }
     loaded_before_.assign(before.begin(), before.end());
-    container_ = absl::StrCat(stem, last + 1);
+    number_ = last + 1;
+    container_ = absl::StrCat(stem, number_);
     return absl::OkStatus();
   }
   // Before the answer, after which the name may be loaded again.
@@ -192,7 +202,7 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
     }
   }
 
-  absl::Status NameFunctions(const std::vector<SavedModel::Signature>& signatures) {
+  absl::Status MakeRegistrations(const std::vector<SavedModel::Signature>& signatures) {
     for (const SavedModel::Signature& signature : signatures) {
       Registration& made = registrations_.emplace_back();
       made.name = spec_.name;
@@ -204,7 +214,13 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
         made.outputs.push_back(output.tensor.name);
       }
       FORMWORK_ASSIGN_OR_RETURN(made.signature, TypeOf(signature));
+      made.model_version = version_;
     }
+    return absl::OkStatus();
+  }
+
+  // Whether functions are there that these take the place of.
+  absl::Status CheckReplaced() {
     for (const FunctionInfo& there : engine_.ListFunctions(spec_.name_space, false)) {
       for (const Registration& made : registrations_) {
         if (made.name != there.name) continue;
@@ -356,6 +372,8 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
 
   bool loads_ = false;                      // Nobody else loads under the name.
   bool replaces_ = false;                   // Functions that were there.
+  uint64_t number_ = 0;                     // Of the load, among those under the name.
+  uint64_t version_ = 0;                    // The folder's, or that number.
   std::string container_;                   // Of the resources.
   std::vector<std::string> loaded_before_;  // What names of resources of the one before begin with.
   std::string graph_def_;

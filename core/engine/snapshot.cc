@@ -461,6 +461,7 @@ absl::StatusOr<std::shared_ptr<const StoredRegistration>> Snapshots::Store(
     ToMessage(*registration.signature, message.mutable_signature());
   }
   message.set_pretty_signature(registration.pretty_signature);
+  message.set_model_version(registration.model_version);
   std::vector<Tensor> values(2);  // The message and the graph.
   for (size_t i = 0; i < captures.size(); ++i) {
     state::Registration::Capture* capture = message.add_captures();

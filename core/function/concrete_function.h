@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/function/function_type.h"
+#include "core/function/named_values.h"
 #include "core/resource/resource.h"
 #include "core/tensor/tensor.h"
 #include "core/tensor/tensor_spec.h"
@@ -63,10 +64,12 @@ struct ConcreteFunction {
   std::shared_ptr<const Plan> plan;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  std::vector<TensorSpec> captures;      ///< Of the bindings.
-  std::vector<BoundResource> resources;  ///< By ID, ascending. One may be there twice.
-  std::string pretty_signature;          ///< Empty: made from the type.
-  size_t bytes = 0;                      ///< About what it holds, plan and bound values included.
+  std::vector<TensorSpec> captures;                 ///< Of the bindings.
+  std::vector<BoundResource> resources;             ///< By ID, ascending. One may be there twice.
+  std::string pretty_signature;                     ///< Empty: made from the type.
+  std::shared_ptr<const NamedValues> named_values;  ///< Null: it takes no values by names.
+  uint64_t model_version = 0;  ///< Of the SavedModel that it is of; 0: of none.
+  size_t bytes = 0;            ///< About what it holds, plan and bound values included.
 
   mutable std::atomic<uint64_t> calls{0};
   /// Hidden state of its nodes (KernelInit::NewState), such as how far a random op has got.

@@ -23,26 +23,12 @@
 #include "server/client_answer.h"
 #include "server/variable_codec.h"
 #include "server/wire_format.h"
+#include "tests/unit/wire_bytes.h"
 
 namespace formwork::server {
 namespace {
 
 using ::testing::HasSubstr;
-
-// `bytes` as gRPC might receive them: cut into slices of at most `piece` bytes.
-grpc::ByteBuffer Cut(const std::string& bytes, size_t piece) {
-  std::vector<grpc::Slice> slices;
-  for (size_t at = 0; at < bytes.size(); at += piece) {
-    slices.emplace_back(bytes.substr(at, piece));
-  }
-  return grpc::ByteBuffer(slices.data(), slices.size());
-}
-
-std::string Flatten(const grpc::ByteBuffer& message) {
-  grpc::Slice slice;
-  EXPECT_TRUE(message.DumpToSingleSlice(&slice).ok());
-  return std::string(slice.begin(), slice.end());
-}
 
 absl::StatusOr<DecodedCall> Decode(const std::string& bytes, size_t piece = 1 << 30) {
   DecodedCall call;
@@ -343,24 +329,7 @@ TEST(CallCodec, AgreesWithProtobufOnDamagedMessages) {
   const std::string base = small.SerializeAsString();
   int accepted = 0;
   for (int round = 0; round < 200000; ++round) {
-    std::string bytes = base;
-    const int changes = 1 + static_cast<int>(random() % 3);
-    for (int i = 0; i < changes; ++i) {
-      const size_t at = random() % bytes.size();
-      switch (random() % 4) {
-        case 0:
-          bytes[at] = static_cast<char>(random());
-          break;
-        case 1:
-          bytes.insert(at, 1, static_cast<char>(random()));
-          break;
-        case 2:
-          if (bytes.size() > 1) bytes.erase(at, 1);
-          break;
-        default:
-          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
-      }
-    }
+    const std::string bytes = Edited(base, random);
     v1::CallRequest oracle;
     const bool valid = oracle.ParseFromString(bytes);
     DecodedCall call;
