@@ -197,6 +197,14 @@ struct Registration {
   std::optional<FunctionType> signature;  ///< Default: the flat inputs.
   std::string pretty_signature;           ///< Empty: made from the signature.
   uint64_t model_version = 0;             ///< Of the SavedModel that it is of; 0: of none.
+  /// Whether calls may be computed as one, row by row, and of how many rows; 0: each alone. Those
+  /// that come while one runs wait for it, and then run together: nobody waits for others to come.
+  /// Their inputs and outputs have rows in their first dimension, of which there may be any number,
+  /// and a row of each output depends on that row of the inputs alone: the engine cannot see that.
+  /// Errors of Register: kInvalidArgument where these have no rows, or it has effects. Where a
+  /// batch fails its calls run each alone; and so do, from then on, all calls, where it had other
+  /// rows.
+  int64_t max_batch_rows = 0;
   bool replace = false;
   bool retrace = false;  ///< Counted in the statistics.
   absl::Time deadline = absl::InfiniteFuture();
@@ -211,7 +219,9 @@ struct FunctionInfo {
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   std::string pretty_signature;
-  std::string plan;  ///< As text, where it was asked for.
+  std::string plan;            ///< As text, where it was asked for.
+  uint64_t model_version = 0;  ///< Of the SavedModel that it is of; 0: of none.
+  int64_t max_batch_rows = 0;  ///< As it was registered; 0: its calls run each alone.
   uint64_t calls = 0;
   uint64_t bytes = 0;
   std::vector<std::string> captured_variables;
@@ -334,6 +344,8 @@ struct SavedModelSpec {
   std::string name;               ///< Of the function of its signature "serving_default".
   std::vector<std::string> tags;  ///< Of the graph; none: the only one, or that of "serve".
   bool replace = false;           ///< What has been loaded under the name.
+  /// As Registration::max_batch_rows, of the signatures that it can be of; there has to be one.
+  int64_t max_batch_rows = 0;
   absl::Time deadline = absl::InfiniteFuture();
 };
 
@@ -404,6 +416,8 @@ struct EngineStats {
   /// Calls in which only a step itself knows which resource it is of: they had places at all that
   /// it may be.
   uint64_t late_handle_calls = 0;
+  /// Calls that were computed as one, and how many calls that were (Registration::max_batch_rows).
+  uint64_t batches = 0, batched_calls = 0;
   uint64_t relaxed_calls = 0;    ///< Calls that asked to be relaxed and ran so.
   uint64_t relaxed_ordered = 0;  ///< That asked, and ran as any other.
   uint64_t tensor_bytes = 0;

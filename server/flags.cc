@@ -245,6 +245,10 @@ void AddState(CLI::App& app, ServerOptions& options) {
             return is_one ? "" : "not NAME=PATH: " + text;
           },
           "NAME=PATH"));
+  Add(app, "--max-batch-rows", options.max_batch_rows,
+      "Of what --saved-model loads: most rows of calls that are computed as one, where they come "
+      "while one runs; 0: each alone")
+      ->check(Whole(0, 1 << 20));
   Add(app, "--durability", options.durability,
       "What of namespaces that have no durability of their own is there after a crash: \"memory\": "
       "nothing; \"snapshot\": the last snapshot; \"sync\": all that was answered, and answers wait "

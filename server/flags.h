@@ -40,6 +40,7 @@ struct ServerOptions {
   bool tf32 = false;                          ///< UseTf32 (device.h).
   bool deterministic = false;                 ///< UseDeterminism (device.h).
   std::vector<std::string> saved_models;      ///< NAME=PATH, loaded before it serves.
+  int64_t max_batch_rows = 0;                 ///< Of those; SavedModelSpec's.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -107,6 +107,8 @@ void ToMessage(const FunctionInfo& function, v1::FunctionInfo* message, bool sig
   message->set_name(ToValidUtf8(function.name));
   message->set_calls(function.calls);
   message->set_bytes(function.bytes);
+  message->set_model_version(function.model_version);
+  message->set_max_batch_rows(function.max_batch_rows);
   for (const std::string& name : function.captured_variables) {
     message->add_captured_variables(ToValidUtf8(name));
   }
@@ -271,6 +273,11 @@ absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest& request, Allo
     registration.signature = *std::move(signature);
   }
   registration.pretty_signature = request.pretty_signature();
+  if (request.max_batch_rows() < 0) {
+    return InField(InvalidArgument("max_batch_rows is negative: ", request.max_batch_rows()),
+                   "max_batch_rows");
+  }
+  registration.max_batch_rows = request.max_batch_rows();
   registration.replace = request.replace();
   registration.retrace = request.retrace();
   return registration;

@@ -83,6 +83,10 @@ const StatFamily<EngineStats> kEngineFamilies[] = {
     {"formwork_ticket_wait_seconds_total",
      "Time that calls waited for earlier calls' variables or tables.", kCounter,
      FORMWORK_STAT(ticket_wait_seconds)},
+    {"formwork_batches_total", "Times that several calls were computed as one.", kCounter,
+     FORMWORK_STAT(batches)},
+    {"formwork_batched_calls_total", "Calls that were computed so.", kCounter,
+     FORMWORK_STAT(batched_calls)},
     {"formwork_late_handle_calls_total",
      "Calls that had places at more resources than they touch, because only their steps know "
      "which.",

@@ -123,6 +123,7 @@ absl::Status LoadModels(const ServerOptions& options, Engine& engine) {
     SavedModelSpec spec;
     spec.name = model.substr(0, model.find('='));
     spec.path = model.substr(spec.name.size() + 1);
+    spec.max_batch_rows = options.max_batch_rows;
     const std::vector<FunctionInfo> functions = engine.ListFunctions("", /*signatures=*/false);
     if (std::any_of(functions.begin(), functions.end(),
                     [&spec](const FunctionInfo& there) { return there.name == spec.name; })) {

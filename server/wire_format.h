@@ -29,6 +29,10 @@ constexpr uint32_t MakeTag(uint32_t field, WireType type) {
   return field << 3 | static_cast<uint32_t>(type);
 }
 
+/// The fields of a map's entries.
+inline constexpr uint32_t kMapKey = 1;
+inline constexpr uint32_t kMapValue = 2;
+
 /// Holds the slices of a received message while WireReaders walk over them.
 class ReceivedMessage {
  public:

@@ -150,6 +150,7 @@ void CallTask::Run() {
       if (!ready.ok()) return Stop(ready.status());
       if (!*ready) return;
     }
+    if (in_line_) GatherBatch();
     BeginPhase("run");
     running_.emplace(*this);
   }
@@ -261,7 +262,8 @@ bool CallTask::FinishOnStream(absl::Status& status) {
                             [&] { return streams()->EnqueueResults(running.outputs); });
     }
     running.issued = status;
-    if (!gives_back_last() && !spec_.atomic) ticket_.ReleaseAll();
+    // What runs with others may have to run again.
+    if (!gives_back_last() && !spec_.atomic && members_.empty()) ticket_.ReleaseAll();
   }
   std::optional<absl::Status> enqueued = OnceReady(running.share.used(), [&] {
     return streams()->TakeResults(absl::MakeSpan(running.outputs));
@@ -302,7 +304,15 @@ void CallTask::Finish(absl::Status status) {
     frames().Return(std::move(running.frame));
   }
   if (places_ != nullptr) places_->End();
-  values_ = std::move(running.outputs);
+  if (!members_.empty()) {
+    if (result_.status.ok()) {
+      result_.status =
+          HoldToBudget(engine_.memory_, [&] { return DealOut(std::move(running.outputs)); });
+    }
+    if (!result_.status.ok()) return RunAlone();
+  } else {
+    values_ = std::move(running.outputs);
+  }
   // Before the places go back, so that all that it is answered is durable with what it has changed.
   if (result_.status.ok()) {
     result_.status = CatchOutOfMemory([&] { return TakeOutputs(); });
@@ -327,7 +337,7 @@ void CallTask::Finish(absl::Status status) {
   if (engine_.snapshots_ != nullptr && running.call.has_effects()) {
     engine_.snapshots_->CountChange(name_space_);
   }
-  if (result_.status.ok() && recorder_ == nullptr &&
+  if (result_.status.ok() && recorder_ == nullptr && members_.empty() &&
       places_ == nullptr) {  // Else it took longer than others do.
     const float us = static_cast<float>(running.nanos) * 1e-3f;
     const float mean = function.mean_us.load(std::memory_order_relaxed);
@@ -344,7 +354,22 @@ void CallTask::Finish(absl::Status status) {
   }
   if (streams() != nullptr) CloseStream();
   running_.reset();
+  // First, so that who comes meanwhile need not wait for all the answers.
+  LeaveLine();
+  AnswerMembers();
   Answer();
+}
+
+void CallTask::RunAlone() {
+  if (running_->captured != nullptr) bound().captured->NoteLost();
+  if (streams() != nullptr) CloseStream();
+  running_.reset();
+  result_.status = absl::OkStatus();
+  std::move(own_inputs_.begin(), own_inputs_.end(), values_.begin());
+  own_inputs_.clear();
+  LeaveLine();
+  RunMembersAlone();
+  Requeue();
 }
 
 void CallTask::Undo() {

@@ -20,17 +20,24 @@ class CallTask final : public TaskOf<CallResult> {
     request_ = std::move(spec_.request);
   }
 
+  /// For BatchQueue: those in line may run, and this one leads them.
+  void Lead() { EndLine(); }
+
  private:
   absl::Status Prepare(std::vector<AccessRequest>& access) override;
   bool runs_inline() override;
+  bool WaitsInLine() override;
   void Run() override;
   void Stop(absl::Status status) override;
   uint64_t ContentHash() override;
   bool has_changed() const override { return has_changed_; }
   void DropResult() override { DropKept(); }
+  void RefuseOthers(const absl::Status& status) override;
   void DropRequest() override {
+    LeaveLine();
     if (recorder_ != nullptr) result_.timeline = recorder_->Finish();
     values_.clear();
+    own_inputs_.clear();
     spec_.inputs.clear();
     spec_.client_functions = nullptr;
     function_ = nullptr;
@@ -50,6 +57,20 @@ class CallTask final : public TaskOf<CallResult> {
   absl::Status Bind(std::vector<AccessRequest>& access);
   // It is to be relaxed: `access` is for its regions, where it has some.
   absl::Status MakeRelaxed(std::vector<AccessRequest>& access);
+  // Calls that run together (BatchQueue):
+  // Whether this one may.
+  bool JoinsBatch();
+  void LeaveLine();
+  bool FitsBatchOf(const CallTask& leader) const;
+  // Takes along what waits and fits.
+  void GatherBatch();
+  absl::Status StackInputs(int64_t rows);
+  // Gives each its rows of the outputs, as its values_.
+  absl::Status DealOut(std::vector<Tensor> outputs);
+  void AnswerMembers();
+  void RunMembersAlone();
+  // All of them, and this one, because they cannot be told apart where something has failed.
+  void RunAlone();
   // Until it is known how it runs and, where that is as any other call, until it has its places.
   // False where it has left its thread.
   absl::StatusOr<bool> IsReady();
@@ -130,6 +151,11 @@ class CallTask final : public TaskOf<CallResult> {
   std::shared_ptr<Awaited> awaited_;               // By stage_.
   std::shared_ptr<RelaxedForm::Program> relaxed_;  // Where it runs by regions.
   std::unique_ptr<RelaxedPlaces> places_;          // The same.
+  // Of one that runs with others, or waits to:
+  bool in_line_ = false;
+  int64_t rows_ = 0;
+  std::vector<std::shared_ptr<CallTask>> members_;  // That it has taken along.
+  std::vector<Tensor> own_inputs_;                  // While values_ has those of all.
   std::optional<Running> running_;
   size_t resource_bytes_ = 0;
   bool has_uses_ = false;  // As BindUses.

@@ -256,6 +256,9 @@ FunctionInfo EngineImpl::InfoOf(const ConcreteFunction& function, bool signature
   }
   info.calls = function.calls.load(std::memory_order_relaxed);
   info.bytes = function.bytes;
+  info.model_version = function.model_version;
+  const auto& batches = static_cast<const EngineFunction&>(function).batches;
+  if (batches != nullptr) info.max_batch_rows = batches->max_rows();
   for (const BoundResource& resource : function.resources) {
     if (!resource.named) info.captured_variables.push_back(resource.name);
     if (resource.deleted()) info.deleted_variables.push_back(resource.name);
@@ -442,6 +445,8 @@ EngineStats EngineImpl::Stats() {
   stats.cache_hits = cache.hits;
   stats.cache_misses = cache.misses;
   stats.cache_evictions = cache.evictions;
+  stats.batches = batches_.load(std::memory_order_relaxed);
+  stats.batched_calls = batched_calls_.load(std::memory_order_relaxed);
   stats.late_handle_calls = late_handle_calls_.load(std::memory_order_relaxed);
   stats.relaxed_calls = relaxed_calls_.load(std::memory_order_relaxed);
   stats.relaxed_ordered = relaxed_ordered_.load(std::memory_order_relaxed);

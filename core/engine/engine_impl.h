@@ -22,6 +22,7 @@
 #include "core/base/thread_pool.h"
 #include "core/device/device_allocator.h"
 #include "core/engine.h"
+#include "core/engine/batch_queue.h"
 #include "core/engine/group_commit.h"
 #include "core/engine/snapshot.h"
 #include "core/engine/transfers.h"
@@ -78,9 +79,10 @@ struct EngineFunction final : ConcreteFunction {
   /// Whether each call does about the same work: no input's or variable's shape is left open, and
   /// no value decides on a size.
   bool fixed_work = false;
-  mutable QuickWork quick_work;       ///< Otherwise: which work has been quick.
-  std::vector<ResourceHandle> named;  ///< By the plan's numbering of named resources.
-  size_t bound_bytes = 0;             ///< Of captured values.
+  mutable QuickWork quick_work;         ///< Otherwise: which work has been quick.
+  std::unique_ptr<BatchQueue> batches;  ///< Null: its calls run each alone.
+  std::vector<ResourceHandle> named;    ///< By the plan's numbering of named resources.
+  size_t bound_bytes = 0;               ///< Of captured values.
   /// How its relaxed calls run (engine_relaxed.h); null: as any other.
   std::shared_ptr<RelaxedForm> relaxed;
   /// What it is made of, on disk; null without a data directory.
@@ -344,6 +346,7 @@ class EngineImpl final : public Engine {
   std::atomic<uint64_t> retraces_{0};
   std::atomic<uint64_t> relaxed_calls_{0}, relaxed_ordered_{0};
   std::atomic<uint64_t> late_handle_calls_{0};
+  std::atomic<uint64_t> batches_{0}, batched_calls_{0};
   std::atomic<int64_t> calls_{0};         // Admitted and not done.
   std::atomic<uint64_t> calls_begun_{0};  // Admitted since the start.
   FairPlaces waiting_;                    // Of those: for variables or a thread. By namespace.

@@ -334,6 +334,9 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
   FORMWORK_RETURN_IF_ERROR(WorkStatus());
   for (const PartialShape& shape : arg_shapes) absl::StrAppend(&plan_key, ";", shape.ToString());
   identity.fingerprint = plan_key;
+  if (registration.max_batch_rows != 0) {
+    absl::StrAppend(&identity.fingerprint, ";rows=", registration.max_batch_rows);
+  }
   // The function is the same; its plan for a device depends on which variables have values.
   for (size_t i = 0; streams_ && i < variables.size(); ++i) {
     if (variables[i] == DType::kInvalid) continue;
@@ -404,6 +407,9 @@ absl::StatusOr<std::shared_ptr<EngineFunction>> EngineImpl::Compile(
   function->pretty_signature = registration.pretty_signature;
   function->named_values = NamedValuesOf(identity.type, function->inputs, function->outputs);
   function->model_version = registration.model_version;
+  if (registration.max_batch_rows > 0) {
+    function->batches = std::make_unique<BatchQueue>(registration.max_batch_rows);
+  }
   function->relaxed = NewRelaxedForm(*plan, imported, arg_shapes);
   function->fixed_work = HasFixedWork(*function);
   function->bytes = plan->bytes + function->bound_bytes + sizeof(EngineFunction) +
@@ -415,6 +421,7 @@ absl::StatusOr<std::shared_ptr<EngineFunction>> EngineImpl::Compile(
                              "' is larger than the cache: bytes=", function->bytes,
                              " limit=", options_.max_function_bytes);
   }
+  if (function->batches != nullptr) FORMWORK_RETURN_IF_ERROR(CheckBatches(*function));
   FORMWORK_RETURN_IF_ERROR(BindNamedResources(registration.name_space, *plan, *function));
   // As tickets take them.
   std::sort(function->resources.begin(), function->resources.end(),

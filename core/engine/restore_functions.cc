@@ -100,6 +100,7 @@ absl::Status Snapshots::RestoreFunction(const state::Function& from) {
     }
     registration.pretty_signature = message.pretty_signature();
     registration.model_version = message.model_version();
+    registration.max_batch_rows = message.max_batch_rows();
     size_t next = 2;
     for (const state::Registration::Capture& capture : message.captures()) {
       Argument argument;

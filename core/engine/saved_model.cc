@@ -160,12 +160,27 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
       }
       FORMWORK_RETURN_IF_ERROR(RegisterOnce("initialize", tensors, model->initialize, initialize_));
     }
-    // What cannot be compiled is known before anything is loaded, or replaced.
-    for (Registration registration : registrations_) {
-      registration.name = absl::StrCat(container_, "/", registration.name);
-      FORMWORK_RETURN_IF_ERROR(RegisterForNow(std::move(registration)).status());
+    return CompileAll();
+  }
+
+  // What cannot be compiled is known before anything is loaded, or replaced.
+  absl::Status CompileAll() {
+    absl::Status not_batched;
+    for (Registration& registration : registrations_) {
+      Registration trial = registration;
+      trial.name = absl::StrCat(container_, "/", registration.name);
+      absl::Status compiled = RegisterForNow(trial).status();
+      if (!compiled.ok() && registration.max_batch_rows > 0) {
+        registration.max_batch_rows = trial.max_batch_rows = 0;
+        not_batched.Update(compiled);
+        compiled = RegisterForNow(std::move(trial)).status();
+      }
+      FORMWORK_RETURN_IF_ERROR(compiled);
     }
-    return absl::OkStatus();
+    const bool some_batched =
+        std::any_of(registrations_.begin(), registrations_.end(),
+                    [](const Registration& made) { return made.max_batch_rows > 0; });
+    return some_batched ? absl::OkStatus() : InField(not_batched, "max_batch_rows");
   }
 
   // Finds what has been loaded under the name before, and names the container. One at a time: the
@@ -215,6 +230,7 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
       }
       FORMWORK_ASSIGN_OR_RETURN(made.signature, TypeOf(signature));
       made.model_version = version_;
+      made.max_batch_rows = spec_.max_batch_rows;
     }
     return absl::OkStatus();
   }

@@ -462,6 +462,7 @@ absl::StatusOr<std::shared_ptr<const StoredRegistration>> Snapshots::Store(
   }
   message.set_pretty_signature(registration.pretty_signature);
   message.set_model_version(registration.model_version);
+  message.set_max_batch_rows(registration.max_batch_rows);
   std::vector<Tensor> values(2);  // The message and the graph.
   for (size_t i = 0; i < captures.size(); ++i) {
     state::Registration::Capture* capture = message.add_captures();

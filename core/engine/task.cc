@@ -39,6 +39,9 @@ absl::StatusOr<Task::Next> Task::TakePlaces() {
     next = Next::kWait;
     NoteScheduled();
     if (recorder_ != nullptr) RecordWait(taking, held);
+  } else if (WaitsInLine()) {
+    next = Next::kWait;
+    NoteScheduled();
   } else if (!runs_inline()) {
     next = Next::kSchedule;
   }
@@ -239,6 +242,15 @@ absl::Status Task::Enqueue() {
     if (state_.load() == State::kClaimed) pool().Remove(name_space_, place);
     return absl::OkStatus();
   });
+}
+
+void Task::Requeue() {
+  const HeapScope unlimited(nullptr);  // Nobody else would go on with it.
+  const absl::Status queued = CatchOutOfMemory([this] {
+    pool().Schedule(name_space_, [self = shared_from_this()] { self->RunClaimed(); });
+    return absl::OkStatus();
+  });
+  if (!queued.ok()) EndClaimed(queued);
 }
 
 void Task::RunClaimed() {

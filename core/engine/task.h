@@ -65,6 +65,9 @@ class Task : public CallHandle,
   virtual absl::Status Prepare(std::vector<AccessRequest>& access) = 0;
   /// Asked once prepared: whether it runs on Start's thread where it need not wait.
   virtual bool runs_inline() = 0;
+  /// Asked once it has its places: whether it waits all the same, until it is Led or its state is
+  /// claimed by ClaimWaiting.
+  virtual bool WaitsInLine() { return false; }
   /// Where it runs else.
   virtual ThreadPool& pool() { return engine_.pool_; }
   /// Does what was asked, with all places granted, and answers; or Suspends, to be run again.
@@ -79,6 +82,13 @@ class Task : public CallHandle,
   /// Answers that it is not known what becomes of it, and lets go of nothing that a device may
   /// still use. Nothing else is done with it then.
   virtual void Forsake(absl::Status status) = 0;
+
+  /// Of what WaitsInLine: it is to run now, by a thread of the pool.
+  void EndLine() { Schedule(); }
+  /// Whether it waits and is now for the caller to answer, or to Requeue.
+  bool ClaimWaiting() { return ClaimFrom(State::kWaiting); }
+  /// Of what the caller has claimed: it is run by a thread of the pool.
+  void Requeue();
 
   /// For Run: how long it may keep its thread; for ever where that is not one of pool()'s.
   TimeSlice Slice();
@@ -263,6 +273,7 @@ class TaskOf : public Task {
     Answer();
   }
   void Forsake(absl::Status status) final {
+    RefuseOthers(status);
     result_ = {};
     result_.status = std::move(status);
     result_.details.effects = Effects::kUnknown;
@@ -306,6 +317,8 @@ class TaskOf : public Task {
   }
   /// Lets go of what the request brought and named, which its handle may outlive for long.
   virtual void DropRequest() {}
+  /// Of what is forsaken: refuses the others whose answers it would have had.
+  virtual void RefuseOthers(const absl::Status& /*status*/) {}
   /// Lets go of what result_ would have brought.
   virtual void DropResult() {}
   /// Whether what has succeeded has changed something.

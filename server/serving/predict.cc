@@ -1,15 +1,42 @@
 #include "server/serving/predict.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/status.h"
 
 namespace formwork::server {
 
-absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model, const NamedFunction& function,
-                                            std::vector<Tensor> inputs,
+namespace {
+
+size_t PlaceOf(absl::string_view name, absl::Span<const std::string> names) {
+  return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+bool Takes(const NamedFunction& function, absl::Span<const std::string> names,
+           absl::Span<const Tensor> values) {
+  const std::vector<TensorSpec>& inputs = function.values->inputs;
+  return inputs.size() == names.size() &&
+         std::all_of(inputs.begin(), inputs.end(), [&](const TensorSpec& input) {
+           const size_t place = PlaceOf(input.name, names);
+           return place < names.size() && values[place].dtype() == input.dtype &&
+                  input.shape.Accepts(values[place].shape());
+         });
+}
+
+}  // namespace
+
+absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model,
+                                            absl::Span<const NamedFunction> functions,
+                                            absl::Span<const std::string> names,
+                                            std::vector<Tensor> values,
                                             absl::Span<const std::string> wanted) {
+  const auto fits = std::find_if(functions.begin(), functions.end(),
+                                 [&](const NamedFunction& f) { return Takes(f, names, values); });
+  const NamedFunction& function = fits == functions.end() ? functions.front() : *fits;
+  const std::vector<TensorSpec>& inputs = function.values->inputs;
   const std::vector<TensorSpec>& outputs = function.values->outputs;
+  FORMWORK_RETURN_IF_ERROR(CheckInputNames(names, inputs));
   PredictCall call;
   FORMWORK_ASSIGN_OR_RETURN(call.places, FindOutputs(wanted, outputs));
   for (const size_t place : call.places) call.prediction.names.push_back(outputs[place].name);
@@ -18,8 +45,9 @@ absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model, const NamedF
   call.spec.name_space = model.name_space;
   call.spec.function.id = function.id;
   call.spec.inputs.reserve(inputs.size());
-  for (Tensor& input : inputs) {
-    call.spec.inputs.push_back({Argument::Kind::kTensor, std::move(input), 0});
+  for (const TensorSpec& input : inputs) {
+    Tensor& value = values[PlaceOf(input.name, names)];
+    call.spec.inputs.push_back({Argument::Kind::kTensor, std::move(value), 0});
   }
   return call;
 }

@@ -28,10 +28,13 @@ struct PredictCall {
   std::vector<size_t> places;  ///< Of its outputs, among the call's.
 };
 
-/// The call of `function` with `inputs`, in its order. `wanted`: names of outputs; none: all.
-/// Errors: FindOutputs'.
-absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model, const NamedFunction& function,
-                                            std::vector<Tensor> inputs,
+/// The call of the one of `functions` (FindModel) that takes `values`, the latest where several do;
+/// where none does the latest of all, whose call says what is wrong. `names`: of the values, in any
+/// order. `wanted`: names of outputs; none: all. Errors: CheckInputNames', FindOutputs'.
+absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model,
+                                            absl::Span<const NamedFunction> functions,
+                                            absl::Span<const std::string> names,
+                                            std::vector<Tensor> values,
                                             absl::Span<const std::string> wanted);
 
 /// The prediction of a call that has succeeded. Errors: kInvalidArgument naming an output that

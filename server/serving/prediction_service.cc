@@ -30,25 +30,6 @@ std::string NamespaceFrom(const grpc::CallbackServerContext& context) {
 
 // --- Predict ---
 
-// The function that takes the values: of several the latest whose inputs have their names and
-// accept them; else the latest, whose call says what is wrong.
-const NamedFunction& Choose(const std::vector<NamedFunction>& functions,
-                            const DecodedPredict& request) {
-  for (const NamedFunction& function : functions) {
-    const std::vector<TensorSpec>& inputs = function.values->inputs;
-    const bool fits =
-        inputs.size() == request.names.size() &&
-        std::all_of(inputs.begin(), inputs.end(), [&request](const TensorSpec& input) {
-          const auto name = std::find(request.names.begin(), request.names.end(), input.name);
-          if (name == request.names.end()) return false;
-          const Tensor& value = request.values[static_cast<size_t>(name - request.names.begin())];
-          return value.dtype() == input.dtype && input.shape.Accepts(value.shape());
-        });
-    if (fits) return function;
-  }
-  return functions.front();
-}
-
 absl::StatusOr<PredictCall> ReadPredict(const RequestScope& scope, UnaryRequest& unary) {
   DecodedPredict request;
   FORMWORK_RETURN_IF_ERROR(HoldToBudget(scope.engine.memory(), [&] {
@@ -57,16 +38,9 @@ absl::StatusOr<PredictCall> ReadPredict(const RequestScope& scope, UnaryRequest&
   request.model.name_space = NamespaceFrom(unary.context());
   FORMWORK_ASSIGN_OR_RETURN(const std::vector<NamedFunction> functions,
                             FindModel(scope.engine, request.model));
-  const NamedFunction& function = Choose(functions, request);
-  FORMWORK_RETURN_IF_ERROR(CheckInputNames(request.names, function.values->inputs));
-  std::vector<Tensor> inputs;
-  for (const TensorSpec& input : function.values->inputs) {
-    const auto name = std::find(request.names.begin(), request.names.end(), input.name);
-    inputs.push_back(std::move(request.values[static_cast<size_t>(name - request.names.begin())]));
-  }
-  FORMWORK_ASSIGN_OR_RETURN(
-      PredictCall call,
-      MakePredictCall(request.model, function, std::move(inputs), request.output_filter));
+  FORMWORK_ASSIGN_OR_RETURN(PredictCall call,
+                            MakePredictCall(request.model, functions, request.names,
+                                            std::move(request.values), request.output_filter));
   call.spec.deadline = unary.deadline();
   return call;
 }

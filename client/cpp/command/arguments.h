@@ -30,6 +30,7 @@ struct Arguments {
   std::vector<std::string> captures;
   std::vector<std::string> targets;
   bool replace = false;  ///< And of load.
+  int64_t max_batch_rows = 0;
 
   std::string path;                ///< export, restore, load: of the server's files.
   std::vector<std::string> names;  ///< Of variables; none: all.

@@ -247,8 +247,8 @@ absl::Status Register(client::Client& client, const Arguments& arguments) {
 }
 
 absl::Status LoadModel(client::Client& client, const Arguments& arguments) {
-  const auto loaded =
-      client.LoadSavedModel(arguments.path, arguments.name, arguments.tags, arguments.replace);
+  const auto loaded = client.LoadSavedModel(arguments.path, arguments.name, arguments.tags,
+                                            arguments.replace, arguments.max_batch_rows);
   if (!loaded.ok()) return loaded.status();
   PrintFunctions(loaded->functions(), arguments.json);
   if (!arguments.json) {

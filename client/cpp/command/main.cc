@@ -125,6 +125,9 @@ void AddFunctionCommands(CLI::App& app, Arguments& arguments, Chosen* chosen) {
   load->add_option("--tag", arguments.tags, "Of the graph; else it is the only one, or 'serve'")
       ->allow_extra_args(false);
   load->add_flag("--replace", arguments.replace, "In the place of what was loaded as NAME");
+  load->add_option("--max-batch-rows", arguments.max_batch_rows,
+                   "Most rows of calls that are computed as one; 0: each alone")
+      ->check(CLI::NonNegativeNumber);
   AddTargeted(app, "rm", "Removes a function by ID, or all of a name", &command::Remove, "NAME",
               arguments, chosen);
   CLI::App* status = Add(app, "status", "Shows the server: version, limits, what it holds",

@@ -403,12 +403,13 @@ absl::StatusOr<v1::RestoreCheckpointResponse> Client::RestoreCheckpoint(
 
 absl::StatusOr<v1::LoadSavedModelResponse> Client::LoadSavedModel(
     const std::string& path, const std::string& name, const std::vector<std::string>& tags,
-    bool replace) {
+    bool replace, int64_t max_batch_rows) {
   v1::LoadSavedModelRequest request;
   request.set_path(path);
   request.set_name(name);
   request.mutable_tags()->Add(tags.begin(), tags.end());
   request.set_replace(replace);
+  request.set_max_batch_rows(max_batch_rows);
   return Ask(&v1::GraphService::Stub::LoadSavedModel, std::move(request));
 }
 

@@ -164,9 +164,10 @@ class Client {
   /// Functions of a SavedModel's signatures: `name`, and name/SIGNATURE. `path`: of its folder, in
   /// the server's for files. `replace`: in the place of what was loaded under the name. Errors: as
   /// those; kAlreadyExists without `replace`, kUnimplemented lists missing ops (functions.proto).
+  /// `max_batch_rows`: of calls that are computed as one; 0: each alone.
   absl::StatusOr<v1::LoadSavedModelResponse> LoadSavedModel(
       const std::string& path, const std::string& name, const std::vector<std::string>& tags = {},
-      bool replace = false);
+      bool replace = false, int64_t max_batch_rows = 0);
   /// Which ops functions may use, whose name fits `filter` (* and ?; empty: all), by name.
   absl::StatusOr<std::vector<v1::OpInfo>> ListOps(const std::string& filter = "");
   /// Of all namespaces. Errors: kFailedPrecondition where nothing outlives the server.

@@ -58,7 +58,8 @@ class Namespace:
                outputs: Sequence[str], captures: Mapping[str, Any] | None = None,
                targets: Iterable[str] = (), signature: types.FunctionType | None = None,
                replace: bool = False, pretty_signature: str = "", retrace: bool = False,
-               timeout: float | None = None) -> concrete.ConcreteFunction:
+               timeout: float | None = None,
+               max_batch_rows: int = 0) -> concrete.ConcreteFunction:
     """Makes a ConcreteFunction of a cut of a graph.
 
     Args:
@@ -72,11 +73,15 @@ class Namespace:
       replace: takes the place of what has this name and type.
       pretty_signature: the text that `formwork describe` shows.
       retrace: this trace was made because an earlier one did not fit; counted.
+      max_batch_rows: more than 0: calls that come while one runs wait for it and are then computed
+        as one, of so many rows. These are the first dimension of each input and output; a row of
+        an output has to depend on that row of the inputs alone.
     Errors: INVALID_ARGUMENT with all culprits; UNIMPLEMENTED lists ops that are missing;
       ALREADY_EXISTS where the name and type are taken by another graph or other captures.
     """
     registration = self._registration(name, graph_def, inputs, outputs, captures, targets,
-                                      signature, replace, pretty_signature, retrace)
+                                      signature, replace, pretty_signature, retrace,
+                                      max_batch_rows)
     return self._do(self._registering(registration, timeout))
 
   def _registering(self, registration, timeout):
@@ -85,11 +90,12 @@ class Namespace:
                                      answer.existed)
 
   def _registration(self, name, graph_def, inputs, outputs, captures=None, targets=(),
-                    signature=None, replace=False, pretty_signature="", retrace=False):
+                    signature=None, replace=False, pretty_signature="", retrace=False,
+                    max_batch_rows=0):
     request = functions_pb2.RegisterRequest(
         namespace=self.namespace, name=name, inputs=[spec.to_message() for spec in inputs],
         outputs=list(outputs), targets=list(targets), replace=replace,
-        pretty_signature=pretty_signature, retrace=retrace)
+        pretty_signature=pretty_signature, retrace=retrace, max_batch_rows=max_batch_rows)
     owners = {}
     for tensor, value in (captures or {}).items():
       what = "capture '%s'" % tensor
@@ -412,7 +418,8 @@ class Namespace:
                                             lambda answer: answer.bytes)).variables
 
   def load_saved_model(self, path: str, name: str, tags: Iterable[str] = (), replace: bool = False,
-                       timeout: float | None = None) -> list[concrete.ConcreteFunction]:
+                       timeout: float | None = None,
+                       max_batch_rows: int = 0) -> list[concrete.ConcreteFunction]:
     """Makes functions of the signatures of a SavedModel, without TensorFlow.
 
     Inputs are in the order of their names, which `pretty_signature` shows, and so are results; or
@@ -425,16 +432,18 @@ class Namespace:
       tags: of the graph; none: the only one, or that of "serve".
       replace: in the place of what was loaded under the name: calls go on meanwhile, with the one or
         the other.
+      max_batch_rows: as register's, of the signatures that it can be of; there has to be one.
 
     Raises:
       Error: NOT_FOUND: there is none, or no such tags; ALREADY_EXISTS: there is a function of such a
         name; UNIMPLEMENTED: lists the ops that are missing. Then nothing is left of it.
     """
-    return self._do(self._loading(path, name, tags, replace, timeout))
+    return self._do(self._loading(path, name, tags, replace, timeout, max_batch_rows))
 
-  def _loading(self, path, name, tags, replace, timeout):
+  def _loading(self, path, name, tags, replace, timeout, max_batch_rows):
     answer = yield "request", "LoadSavedModel", functions_pb2.LoadSavedModelRequest(
-        namespace=self.namespace, path=path, name=name, tags=list(tags), replace=replace), timeout
+        namespace=self.namespace, path=path, name=name, tags=list(tags), replace=replace,
+        max_batch_rows=max_batch_rows), timeout
     return [concrete.ConcreteFunction(self, info, answer.epoch) for info in answer.functions]
 
   def ops(self, filter: str = "", timeout: float | None = None) -> dict[str, str]:
