@@ -7,34 +7,28 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/memory_budget.h"
-#include "server/http_body.h"
+#include "server/closing_sockets.h"
+#include "server/http_message.h"
+#include "server/http_outbox.h"
+#include "server/task_pool.h"
+#include "server/unique_fd.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
 
 namespace formwork::server {
-
-struct HttpRequest {
-  std::string method;                          ///< "GET" for HEAD, too.
-  std::string path;                            ///< Percent-decoded, without its query.
-  std::map<std::string, std::string> headers;  ///< By name, in small letters. The last of a name.
-  HttpBody body;                               ///< Holds what it has reserved of the budget.
-
-  /// The value of a header, whatever its name's case; "" where there is none.
-  absl::string_view Header(absl::string_view name) const;
-};
-
-struct HttpAnswer {
-  int code = 200;
-  std::string content_type = "text/plain; charset=utf-8";
-  std::string body;
-};
 
 /// Answers requests for paths. Connections are kept alive. One thread reads and writes all of them
 /// and waits for none, so that slow and silent peers cost a descriptor each and hold up nobody;
@@ -94,6 +88,53 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   int port() const { return port_; }
+
+ private:
+  struct Connection;
+  struct Callbacks;  // What the library calls.
+  using Connections = std::map<uint64_t, Connection>;
+
+  HttpServer(UniqueFd socket, int port, Handlers handlers, MemoryBudget* budget,
+             const Limits& limits);
+  absl::Status StartLibrary();
+  absl::Status StartThread();
+  void Run();
+  void Poll();
+  void AcceptSome();
+  void Accept(UniqueFd fd, const void* address, size_t size);
+  void SendAnswers();
+  void CutOffLate();
+  // Cuts off a connection that can be missed; false where there is none.
+  bool CutOffOne();
+  void CutOff(Connection& connection);
+
+  // Steps of a request. They who answer leave the answer with the connection.
+  void Begin(Connection& connection, const char* path, absl::string_view method);
+  void CheckSize(Connection& connection, size_t size);
+  void Refuse(Connection& connection, const absl::Status& memory);
+  void Take(Connection& connection, absl::string_view piece);
+  void Handle(Connection& connection);
+  bool Send(Connection& connection);
+  void Closed(Connection& connection);
+  const Handler* Find(absl::string_view path) const;
+
+  const UniqueFd socket_;
+  const int port_;
+  const Handlers handlers_;
+  MemoryBudget* const budget_;
+  const Limits limits_;
+  const std::shared_ptr<HttpOutbox> outbox_;
+
+  // Of the thread alone.
+  MHD_Daemon* daemon_ = nullptr;
+  Connections connections_;
+  Connection* accepted_ = nullptr;  // The one that the library is being given.
+  uint64_t next_id_ = 0;
+  ClosingSockets closing_;
+  std::vector<pollfd> polled_;
+
+  TaskPool waiting_handlers_;
+  std::thread thread_;
 };
 
 }  // namespace formwork::server

@@ -230,22 +230,22 @@ absl::Status Server::StartHttp() {
     return HttpAnswer{.code = 503, .body = absl::StrCat(status.message(), "\n")};
   };
   // A restart alone mends a lost device, so it is no matter of readiness only.
-  handlers["/healthz"] = {.answer = [lost] { return lost().value_or(HttpAnswer{.body = "ok\n"}); }};
-  handlers["/readyz"] = {.answer =
-                             [this, lost] {
-                               if (std::optional<HttpAnswer> answer = lost()) return *answer;
-                               if (!serving_) return HttpAnswer{.code = 503, .body = "draining\n"};
-                               if (readiness_->Serves()) return HttpAnswer{.body = "ready\n"};
-                               return HttpAnswer{.code = 503, .body = "gRPC does not answer\n"};
-                             },
-                         .may_wait = true};
-  handlers["/metrics"] = {.answer =
-                              [this] {
-                                return HttpAnswer{
-                                    .content_type = "text/plain; version=0.0.4; charset=utf-8",
-                                    .body = metrics_.Text()};
-                              },
-                          .may_wait = true};
+  handlers["/healthz"] =
+      HttpServer::Get([lost] { return lost().value_or(HttpAnswer{.body = "ok\n"}); });
+  handlers["/readyz"] = HttpServer::Get(
+      [this, lost] {
+        if (std::optional<HttpAnswer> answer = lost()) return *answer;
+        if (!serving_) return HttpAnswer{.code = 503, .body = "draining\n"};
+        if (readiness_->Serves()) return HttpAnswer{.body = "ready\n"};
+        return HttpAnswer{.code = 503, .body = "gRPC does not answer\n"};
+      },
+      /*may_wait=*/true);
+  handlers["/metrics"] = HttpServer::Get(
+      [this] {
+        return HttpAnswer{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                          .body = metrics_.Text()};
+      },
+      /*may_wait=*/true);
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options_.bind, options_.http_port, std::move(handlers));
   if (!http.ok()) return Annotate(http.status(), "--bind, --http-port");
