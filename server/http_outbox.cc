@@ -46,10 +46,13 @@ absl::AnyInvocable<void(HttpAnswer)> HttpOutbox::ReplyTo(uint64_t id) {
 
 void HttpOutbox::Put(Answers&& one) {
   Answers dropped;  // Goes without the lock.
-  absl::MutexLock lock(&mutex_);
-  if (closed_) return dropped.swap(one);
-  answers_.splice(answers_.end(), one);
-  if (answers_.size() == 1 && taker_ != std::this_thread::get_id()) Wake();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return dropped.swap(one);
+    answers_.splice(answers_.end(), one);
+    if (answers_.size() > 1 || taker_ == std::this_thread::get_id()) return;
+  }
+  Wake();  // Now, for who wakes wants the lock.
 }
 
 bool HttpOutbox::HasSome() {

@@ -111,8 +111,8 @@ def test_http_answers_beside_peers_that_do_not_end(first):
 def test_http_refuses_what_is_no_request():
   with server_process.running() as server:
     for request, code in ((b"hello\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nx: " + b"y" * 40000, 431),
-                          (b"DELETE /healthz HTTP/1.1\r\n\r\n", 405),
-                          (b"HEAD /healthz HTTP/1.1\r\n\r\n", 200)):
+                          (b"DELETE /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 405),
+                          (b"HEAD /healthz HTTP/1.0\r\n\r\n", 200)):
       with connections(server.http, 1, request) as (peer,):
         answer = b""
         while part := peer.recv(4096):
