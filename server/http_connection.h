@@ -31,7 +31,8 @@ struct HttpServer::Connection {
   // Of a request.
   const Handler* handler = nullptr;
   HttpRequest request;
-  size_t expected = 0;  // Bytes of the body, where they were announced.
+  std::shared_ptr<HttpPeer> peer;  // The request's, while its handler works.
+  size_t expected = 0;             // Bytes of the body, where they were announced.
   size_t received = 0;
   std::optional<HttpAnswer> answer;
 
@@ -40,6 +41,8 @@ struct HttpServer::Connection {
     since = absl::Now();
     deadline = until;
   }
+  // Whether a handler has the request, and the library waits.
+  bool works() const { return state == State::kWorking && !answer && !cut_off; }
   bool takes_bodies() const { return handler != nullptr && handler->max_body_bytes > 0; }
   // Without progress.
   void SetTimeout(absl::Duration time) const {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "server/http_body.h"
+#include "server/http_peer.h"
 
 namespace formwork::server {
 
@@ -14,6 +16,7 @@ struct HttpRequest {
   std::string path;                            ///< Percent-decoded, without its query.
   std::map<std::string, std::string> headers;  ///< By name, in small letters. The last of a name.
   HttpBody body;                               ///< Holds what it has reserved of the budget.
+  std::shared_ptr<HttpPeer> peer;
 
   /// The value of a header, whatever its name's case; "" where there is none.
   absl::string_view Header(absl::string_view name) const {

@@ -116,6 +116,7 @@ struct HttpServer::Callbacks {
                            MHD_RequestTerminationCode /*why*/) noexcept {
     Connection& connection = Of(handle);
     if (std::exchange(connection.is_timed, false)) connection.SetTimeout(absl::ZeroDuration());
+    if (connection.peer != nullptr) std::exchange(connection.peer, nullptr)->NoteAnswered();
     connection.handler = nullptr;
     connection.request = HttpRequest();
     connection.answer.reset();
@@ -254,6 +255,8 @@ void HttpServer::Handle(Connection& connection) {
       return;
     }
   }
+  connection.peer = std::make_shared<HttpPeer>();
+  connection.request.peer = connection.peer;
   Reply reply = outbox_->ReplyTo(connection.id);
   connection.Enter(Connection::State::kWorking, absl::InfiniteFuture());
   if (!handler.may_wait) {

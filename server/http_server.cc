@@ -56,7 +56,7 @@ HttpServer::~HttpServer() {
   if (thread_.joinable()) thread_.join();
   if (daemon_ == nullptr) return;
   for (auto& [id, connection] : connections_) {  // The library cannot stop before.
-    if (connection.state == Connection::State::kWorking) CutOff(connection);
+    if (connection.works()) CutOff(connection);
   }
   MHD_stop_daemon(daemon_);
 }
@@ -83,21 +83,27 @@ void HttpServer::Poll() {
   if (MHD_get_timeout(daemon_, &milliseconds) == MHD_YES) {
     deadline = absl::Now() + absl::Milliseconds(milliseconds);
   }
-  for (const auto& [id, connection] : connections_) {
-    deadline = std::min(deadline, connection.deadline);
-  }
   const int epoll_fd = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
   polled_ = {{outbox_->wake_fd(), POLLIN, 0}, {socket_.get(), POLLIN, 0}, {epoll_fd, POLLIN, 0}};
-  const size_t ours = polled_.size();
+  const size_t first_working = polled_.size();
+  for (const auto& [id, connection] : connections_) {
+    deadline = std::min(deadline, connection.deadline);
+    if (!connection.works()) continue;
+    // Who has sent a body and then ends the connection is taken not to wait for its answer.
+    const short events = connection.takes_bodies() ? POLLRDHUP : 0;
+    polled_.push_back({connection.fd, events, 0});
+  }
+  const size_t first_closing = polled_.size();
   deadline = std::min(deadline, closing_.Watch(&polled_));
   if (outbox_->HasSome()) deadline = absl::InfinitePast();
-  // Never longer than a minute.
-  const int64_t left =
-      deadline == absl::InfinitePast()
-          ? 0
-          : absl::ToInt64Milliseconds(absl::Ceil(deadline - absl::Now(), absl::Milliseconds(1)));
-  poll(polled_.data(), polled_.size(), static_cast<int>(std::clamp<int64_t>(left, 0, 60'000)));
-  closing_.Read(polled_.data() + ours);
+  const absl::Duration left = absl::Ceil(deadline - absl::Now(), absl::Milliseconds(1));
+  poll(polled_.data(), polled_.size(),
+       static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 60'000)));
+  const pollfd* seen = polled_.data() + first_working;
+  for (auto& [id, connection] : connections_) {
+    if (connection.works() && (seen++)->revents != 0) CutOff(connection);
+  }
+  closing_.Read(polled_.data() + first_closing);
 }
 
 void HttpServer::AcceptSome() {
@@ -179,13 +185,16 @@ bool HttpServer::CutOffOne() {
 
 // The library sees the end of the connection, which it then closes.
 void HttpServer::CutOff(Connection& connection) {
+  const bool works = connection.works();
   connection.deadline = absl::InfiniteFuture();
   if (std::exchange(connection.cut_off, true)) return;
   shutdown(connection.fd, SHUT_RDWR);
-  // One with an answer already goes on.
-  if (connection.state == Connection::State::kWorking && !connection.answer) {
-    MHD_resume_connection(connection.handle);
-  }
+  if (!works) return;
+  MHD_resume_connection(connection.handle);
+  CatchOutOfMemory([&] {
+    connection.peer->NoteGone();
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 }  // namespace formwork::server
