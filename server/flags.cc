@@ -113,6 +113,8 @@ void AddServing(CLI::App& app, ServerOptions& options) {
   Add(app, "--http-port", options.http_port,
       "HTTP port (/metrics, /healthz, /readyz); 0 picks one, -1 switches it off")
       ->check(Whole(-1, 65535));
+  Add(app, "--rest", options.rest,
+      "Whether the HTTP port answers predictions, as TensorFlow Serving's REST API (/v1/models)");
   Add(app, "--unix-socket", options.unix_socket, "Path of a socket to listen on as well");
   Add(app, "--max-message-bytes", options.max_message_bytes,
       "Largest request and response (as 64M or 1G, too)")

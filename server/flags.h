@@ -41,6 +41,7 @@ struct ServerOptions {
   bool deterministic = false;                 ///< UseDeterminism (device.h).
   std::vector<std::string> saved_models;      ///< NAME=PATH, loaded before it serves.
   int64_t max_batch_rows = 0;                 ///< Of those; SavedModelSpec's.
+  bool rest = true;                           ///< Whether HTTP answers predictions.
   std::string log_format = "text";
   std::string log_level = "info";
   EngineOptions engine;

@@ -72,6 +72,7 @@ void HttpServer::Run() {
     });
     MHD_run(daemon_);
     CutOffLate();
+    if (is_awaited_.load()) TellAnswered();
     if (!status.ok()) absl::SleepFor(absl::Milliseconds(5));
   }
 }
@@ -156,6 +157,21 @@ void HttpServer::SendAnswers() {
     found->second.answer = std::move(sent.answer);
     MHD_resume_connection(found->second.handle);
   }
+}
+
+void HttpServer::AwaitAnswers(absl::Time deadline) {
+  is_awaited_.store(true);
+  outbox_->Wake();
+  answered_.WaitForNotificationWithDeadline(deadline);
+}
+
+void HttpServer::TellAnswered() {
+  using State = Connection::State;
+  const bool busy = std::any_of(connections_.begin(), connections_.end(), [](const auto& entry) {
+    const State state = entry.second.state;
+    return state == State::kWorking || state == State::kAnswering;
+  });
+  if (!busy && !outbox_->HasSome() && !answered_.HasBeenNotified()) answered_.Notify();
 }
 
 void HttpServer::CutOffLate() {

@@ -2,6 +2,7 @@
 
 // HTTP/1.1, by GNU libmicrohttpd: what machines ask (metrics, health), and requests with bodies.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "core/base/memory_budget.h"
 #include "server/closing_sockets.h"
@@ -82,7 +84,10 @@ class HttpServer {
                                                            MemoryBudget* budget = nullptr) {
     return Start(address, port, std::move(handlers), budget, Limits());
   }
-  /// Waits for handlers that run.
+  /// Returns once no answer is on its way, or at `deadline`: for those that are still being sent
+  /// when all has been answered. Once.
+  void AwaitAnswers(absl::Time deadline);
+  /// Waits for handlers that run; sends nothing more.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -104,6 +109,7 @@ class HttpServer {
   void Accept(UniqueFd fd, const void* address, size_t size);
   void SendAnswers();
   void CutOffLate();
+  void TellAnswered();
   // Cuts off a connection that can be missed; false where there is none.
   bool CutOffOne();
   void CutOff(Connection& connection);
@@ -124,6 +130,8 @@ class HttpServer {
   MemoryBudget* const budget_;
   const Limits limits_;
   const std::shared_ptr<HttpOutbox> outbox_;
+  std::atomic<bool> is_awaited_{false};
+  absl::Notification answered_;
 
   // Of the thread alone.
   MHD_Daemon* daemon_ = nullptr;

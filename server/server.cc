@@ -35,8 +35,9 @@ constexpr absl::Duration kHandshakeTimeout = absl::Seconds(10);
 // When a peer is lost that does not answer a ping.
 constexpr absl::Duration kPingTimeout = absl::Seconds(20);
 
+constexpr size_t kHttpConnections = 256;
 // Descriptors that are not for gRPC's connections: HTTP's, the library's own, what is being closed.
-constexpr size_t kReservedDescriptors = 256;
+constexpr size_t kReservedDescriptors = kHttpConnections + 128;
 constexpr size_t kMostConnections = 10'000;
 
 // Calls at once over one connection: a client keeps back what is more. gRPC has no bound, and each
@@ -110,6 +111,7 @@ Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
       service_(options_, *engine_, metrics_, listener_),
       predictions_(service_.scope()),
       models_(service_.scope()) {}
+//REST       rest_(service_.scope()) {}
 
 Metrics::Options Server::MetricsOptions() {
   const EngineOptions& engine = options_.engine;
@@ -246,8 +248,10 @@ absl::Status Server::StartHttp() {
                           .body = metrics_.Text()};
       },
       /*may_wait=*/true);
+//REST   if (options_.rest) handlers[RestApi::kPath] = rest_.handler();
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
-      HttpServer::Start(options_.bind, options_.http_port, std::move(handlers));
+      HttpServer::Start(options_.bind, options_.http_port, std::move(handlers), &engine_->memory(),
+                        {.connections = kHttpConnections, .requests = kHttpConnections / 4 * 3});
   if (!http.ok()) return Annotate(http.status(), "--bind, --http-port");
   http_ = *std::move(http);
   return absl::OkStatus();
@@ -282,6 +286,7 @@ absl::Status Server::Shutdown(absl::Time deadline) {
   grpc_->Shutdown(absl::ToChronoTime(absl::Now() + kStreamGrace));
   health_->Serve(nullptr);
   grpc_ = nullptr;
+  if (http_ != nullptr) http_->AwaitAnswers(absl::Now() + kStreamGrace);
   http_ = nullptr;
   if (!options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
   if (drained.cut_off == 0) return absl::OkStatus();

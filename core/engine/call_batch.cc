@@ -137,13 +137,18 @@ void CallTask::LeaveLine() {
   if (std::exchange(in_line_, false)) bound().batches->Leave(this);
 }
 
-bool CallTask::FitsBatchOf(const CallTask& leader) const {
+bool CallTask::FitsBatchOf(CallTask& leader) {
   for (size_t i = 0; i < bound().inputs.size(); ++i) {
     const absl::Span<const int64_t> mine = values_[i].shape().dims();
     const absl::Span<const int64_t> others = leader.values_[i].shape().dims();
     if (mine.subspan(1) != others.subspan(1)) return false;
   }
-  return true;
+  // Each reads what there was at its place in line: somebody may have written between the two.
+  return std::all_of(
+      bound().resources.begin(), bound().resources.end(), [&](const BoundResource& resource) {
+        return resource.access == Access::kNone ||
+               ticket_.ReadVersion({resource.id}) == leader.ticket_.ReadVersion({resource.id});
+      });
 }
 
 void CallTask::GatherBatch() {

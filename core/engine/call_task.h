@@ -61,7 +61,8 @@ class CallTask final : public TaskOf<CallResult> {
   // Whether this one may.
   bool JoinsBatch();
   void LeaveLine();
-  bool FitsBatchOf(const CallTask& leader) const;
+  // Whether its rows have the same shape as the leader's, and it reads the same values.
+  bool FitsBatchOf(CallTask& leader);
   // Takes along what waits and fits.
   void GatherBatch();
   absl::Status StackInputs(int64_t rows);

@@ -307,6 +307,25 @@ TEST_F(EngineBatchesTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(engine_->Stats().functions, 0);
 }
 
+// A call sees all that was answered before it was asked for.
+TEST_F(EngineBatchesTest, WhoComesAfterAWriteIsNotComputedWithThoseBefore) {
+  const uint64_t id = RegisterLookUp(64);
+  auto spin = BeginSpin(id);
+  auto a = BeginRows(id, 1, 1);
+  auto b = BeginRows(id, 1, 2);
+  AwaitQueued(2);
+  EXPECT_OK(Assign({{{0, "v"}, Tensor::Scalar(200.0f)}}).status);
+  auto c = BeginRows(id, 1, 3);
+  auto d = BeginRows(id, 1, 4);
+  AwaitQueued(4);
+  End(*spin);
+  EXPECT_THAT(Y(*a), ElementsAre(111));
+  EXPECT_THAT(Y(*b), ElementsAre(112));
+  EXPECT_THAT(Y(*c), ElementsAre(213));
+  EXPECT_THAT(Y(*d), ElementsAre(214));
+  ExpectBatches(2, 4);
+}
+
 TEST_F(EngineBatchesTest, TheDrainEndsTheLine) {
   const uint64_t id = RegisterLookUp(64);
   auto spin = BeginSpin(id);
