@@ -255,7 +255,7 @@ void RunLoadSavedModel(const RequestScope& scope, const std::shared_ptr<UnaryReq
   spec.name = in->name();
   spec.tags.assign(in->tags().begin(), in->tags().end());
   spec.replace = in->replace();
-  spec.max_batch_rows = std::max<int64_t>(in->max_batch_rows(), 0);
+  spec.max_batch_rows = in->max_batch_rows();
   spec.deadline = unary->deadline();
   unary->Begin(
       scope.engine.LoadSavedModel(std::move(spec), [&scope, unary](const SavedModelResult& result) {

@@ -129,6 +129,8 @@ bool CallTask::JoinsBatch() {
 
 bool CallTask::WaitsInLine() {
   if (!JoinsBatch()) return false;
+  // What is quick on the host is done before another thread would have begun with it.
+  if (!engine_.streams_ && runs_inline()) return false;
   in_line_ = true;
   return bound().batches->Join(std::static_pointer_cast<CallTask>(shared_from_this()));
 }

@@ -237,6 +237,10 @@ absl::StatusOr<Registered> EngineImpl::RegisterNow(const Registration& registrat
                                                    ErrorDetails& details,
                                                    const RestoredFunction* restored,
                                                    std::optional<GroupCommit::Unit>* unit) {
+  if (registration.max_batch_rows < 0) {
+    return InField(InvalidArgument("max_batch_rows is negative: ", registration.max_batch_rows),
+                   "max_batch_rows");
+  }
   const Durability durability = DurabilityOf(registration.name_space);
   std::shared_ptr<const std::string> known;
   absl::string_view bytes = registration.graph_def;

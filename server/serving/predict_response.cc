@@ -23,7 +23,7 @@ struct ElementField {
   Form form;
 };
 
-ElementField FieldOf(DType dtype) {
+ElementField ElementFieldOf(DType dtype) {
   using Field = tf::TensorProto;
   using Form = ElementField::Form;
   switch (dtype) {
@@ -101,7 +101,7 @@ size_t DimBytes(int64_t dim) { return dim == 0 ? 0 : 1 + VarintSize(static_cast<
 EncodedSize SizeOf(const Tensor& tensor) {
   EncodedSize size;
   for (const int64_t dim : tensor.shape().dims()) size.shape += BytesFieldSize(DimBytes(dim));
-  const ElementField field = FieldOf(tensor.dtype());
+  const ElementField field = ElementFieldOf(tensor.dtype());
   const size_t tag = VarintSize(MakeTag(field.number, WireType::kBytes));
   size.all = 1 + VarintSize(static_cast<uint64_t>(tensor.dtype())) + BytesFieldSize(size.shape);
   if (field.form == ElementField::Form::kStrings) {
@@ -128,7 +128,7 @@ void WriteTensorProto(const Tensor& tensor, const EncodedSize& size, WireWriter*
     writer->VarintField(tf::TensorShapeProto_Dim::kSizeFieldNumber, static_cast<uint64_t>(dim));
   }
   if (size.elements == 0) return;
-  const ElementField field = FieldOf(tensor.dtype());
+  const ElementField field = ElementFieldOf(tensor.dtype());
   if (field.form == ElementField::Form::kStrings) {
     writer->Reserve(size.elements);
     for (const std::string& text : tensor.span<std::string>()) {
