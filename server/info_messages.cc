@@ -273,10 +273,6 @@ absl::StatusOr<Registration> RegistrationFrom(v1::RegisterRequest& request, Allo
     registration.signature = *std::move(signature);
   }
   registration.pretty_signature = request.pretty_signature();
-  if (request.max_batch_rows() < 0) {
-    return InField(InvalidArgument("max_batch_rows is negative: ", request.max_batch_rows()),
-                   "max_batch_rows");
-  }
   registration.max_batch_rows = request.max_batch_rows();
   registration.replace = request.replace();
   registration.retrace = request.retrace();

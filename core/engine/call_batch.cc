@@ -21,8 +21,7 @@ Shape WithRows(const Shape& shape, int64_t rows) {
   return Shape::Trusted(dims);
 }
 
-// Copies all of `from` to the rows of `to` from `row` on, or rows of `from` from there on to all of
-// `to`, whichever has fewer.
+// Copies `rows` rows, whose shape both have, to memory that is `to`'s own.
 void CopyRows(const Tensor& from, int64_t from_row, Tensor& to, int64_t to_row, int64_t rows) {
   if (from.dtype() == DType::kString) {
     const int64_t in_row = from.num_elements() / from.dim(0);

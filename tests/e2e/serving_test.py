@@ -283,3 +283,44 @@ def test_versions_outlive_the_server(tmp_path):
       answer = stub.Predict(request({"x": X}))
       assert answer.model_spec.version.value == 12
       np.testing.assert_array_equal(tf.make_ndarray(answer.outputs["y"]), X)
+
+
+def test_calls_that_are_computed_as_one(process, stub):
+  """Each is answered with its own rows, and sees what was written before it was asked for."""
+  class Loop(tf.Module):
+
+    def __init__(self):
+      self.added = tf.Variable(0.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], name="x")])
+    def serve(self, x):  # Not quick: those who come meanwhile wait.
+      turned = tf.while_loop(lambda i, x: i < 2000, lambda i, x: (i + 1, -x), [0, x],
+                             shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, 2])])[1]
+      return {"y": turned + self.added}
+  model = Loop()
+  tf.saved_model.save(model, str(process.files / "loop"), {"serving_default": model.serve})
+  with formwork.connect(process.grpc) as server:
+    (function,) = server.load_saved_model("loop", "loop", max_batch_rows=16)
+    (added,) = [v for v in server.variables() if v.name.startswith("loop@")]
+    written, failed = [0.0], []
+
+    def keep_asking(k):
+      for i in range(60):
+        x = np.full([1 + (i + k) % 3, 2], 100 * k + i, np.float32)
+        before = written[0]
+        y = tf.make_ndarray(stub.Predict(request({"x": x}, name="loop")).outputs["y"])
+        extra = y - x
+        if y.shape != x.shape or len(set(extra.flat)) != 1 or extra.flat[0] < before:
+          failed.append((x, y, before))
+    threads = [threading.Thread(target=keep_asking, args=[k]) for k in range(8)]
+    for thread in threads:
+      thread.start()
+    while any(thread.is_alive() for thread in threads):
+      value = written[0] + 1
+      server.assign({added: np.float32(value)})
+      written[0] = value
+      time.sleep(0.005)
+    for thread in threads:
+      thread.join()
+    assert not failed, failed[:3]
+  assert process.metric("formwork_batches_total") > 0
