@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 packages=(
   g++ cmake ninja-build ccache lld pkg-config python3 python3-venv
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libtbb-dev
-  libspdlog-dev prometheus-cpp-dev libcli11-dev nlohmann-json3-dev libmicrohttpd-dev
+  libspdlog-dev prometheus-cpp-dev libcli11-dev nlohmann-json3-dev rapidjson-dev libmicrohttpd-dev
   libdnnl-dev libasmjit-dev libeigen3-dev ocl-icd-opencl-dev libssl-dev librocksdb-dev
   libleveldb-dev libisal-dev libre2-dev libfarmhash-dev
   libjpeg62-turbo-dev libpng-dev libgif-dev libwebp-dev libicu-dev
