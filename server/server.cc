@@ -110,8 +110,8 @@ Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
       listener_(static_cast<size_t>(options_.max_connections)),
       service_(options_, *engine_, metrics_, listener_),
       predictions_(service_.scope()),
-      models_(service_.scope()) {}
-//REST       rest_(service_.scope()) {}
+      models_(service_.scope()),
+      rest_(service_.scope()) {}
 
 Metrics::Options Server::MetricsOptions() {
   const EngineOptions& engine = options_.engine;
@@ -248,7 +248,7 @@ absl::Status Server::StartHttp() {
                           .body = metrics_.Text()};
       },
       /*may_wait=*/true);
-//REST   if (options_.rest) handlers[RestApi::kPath] = rest_.handler();
+  if (options_.rest) handlers[RestApi::kPath] = rest_.handler();
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options_.bind, options_.http_port, std::move(handlers), &engine_->memory(),
                         {.connections = kHttpConnections, .requests = kHttpConnections / 4 * 3});

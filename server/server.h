@@ -19,7 +19,7 @@
 #include "server/metrics.h"
 #include "server/readiness.h"
 #include "server/serving/prediction_service.h"
-//REST #include "server/serving/rest_api.h"
+#include "server/serving/rest_api.h"
 
 namespace formwork::server {
 
@@ -71,7 +71,7 @@ class Server {
   GraphService service_;
   PredictionService predictions_;
   ModelService models_;
-//REST   RestApi rest_;
+  RestApi rest_;
   std::atomic<bool> serving_{false};
   int port_ = 0;
   const std::shared_ptr<Health> health_ = std::make_shared<Health>();
