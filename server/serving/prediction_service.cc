@@ -174,27 +174,62 @@ grpc::ServerUnaryReactor* AnswerParsed(const RequestScope& scope, const char* me
                              NamespaceFrom(*context));
 }
 
+// `instead`: what there is.
+grpc::ServerUnaryReactor* RefuseMethod(const RequestScope& scope, const char* method,
+                                       absl::string_view instead,
+                                       grpc::CallbackServerContext* context,
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) {
+  const auto body = [method, instead](const std::shared_ptr<UnaryRequest>& unary) {
+    unary->Finish(Unimplemented("tensorflow.serving's ", method, ": there is ", instead),
+                  NothingDone());
+  };
+  return UnaryRequest::Start(scope, method, context, request, response, nullptr, body,
+                             NamespaceFrom(*context));
+}
+
 }  // namespace
 
-grpc::ServerUnaryReactor* PredictionService::Predict(grpc::CallbackServerContext* context,
-                                                     const grpc::ByteBuffer* request,
-                                                     grpc::ByteBuffer* response) {
+PredictionService::Reactor* PredictionService::Predict(Context* context, const Bytes* request,
+                                                       Bytes* response) {
   TaskPool* const pool = request->Length() < kLargeMessageBytes ? nullptr : &scope_.transfers;
   return UnaryRequest::Start(
       scope_, /*method=*/nullptr, context, request, response, pool,
       [this](const auto& unary) { RunPredict(scope_, unary); }, NamespaceFrom(*context));
 }
 
-grpc::ServerUnaryReactor* PredictionService::GetModelMetadata(grpc::CallbackServerContext* context,
-                                                              const grpc::ByteBuffer* request,
-                                                              grpc::ByteBuffer* response) {
+PredictionService::Reactor* PredictionService::GetModelMetadata(Context* context,
+                                                                const Bytes* request,
+                                                                Bytes* response) {
   return AnswerParsed(scope_, "GetModelMetadata", context, request, response, &AnswerMetadata);
 }
 
-grpc::ServerUnaryReactor* ModelService::GetModelStatus(grpc::CallbackServerContext* context,
-                                                       const grpc::ByteBuffer* request,
-                                                       grpc::ByteBuffer* response) {
+PredictionService::Reactor* PredictionService::Classify(Context* context, const Bytes* request,
+                                                        Bytes* response) {
+  return RefuseMethod(scope_, "Classify", "Predict", context, request, response);
+}
+
+PredictionService::Reactor* PredictionService::Regress(Context* context, const Bytes* request,
+                                                       Bytes* response) {
+  return RefuseMethod(scope_, "Regress", "Predict", context, request, response);
+}
+
+PredictionService::Reactor* PredictionService::MultiInference(Context* context,
+                                                              const Bytes* request,
+                                                              Bytes* response) {
+  return RefuseMethod(scope_, "MultiInference", "Predict", context, request, response);
+}
+
+ModelService::Reactor* ModelService::GetModelStatus(Context* context, const Bytes* request,
+                                                    Bytes* response) {
   return AnswerParsed(scope_, "GetModelStatus", context, request, response, &AnswerStatus);
+}
+
+ModelService::Reactor* ModelService::HandleReloadConfigRequest(Context* context,
+                                                               const Bytes* request,
+                                                               Bytes* response) {
+  return RefuseMethod(scope_, "HandleReloadConfigRequest",
+                      "formwork.v1's LoadSavedModel (formwork load)", context, request, response);
 }
 
 }  // namespace formwork::server

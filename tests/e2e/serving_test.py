@@ -7,12 +7,17 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from formwork.v1 import functions_pb2
 from tensorflow.core.framework import tensor_pb2
+from tensorflow_serving.apis import classification_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2
 from tensorflow_serving.apis import get_model_status_pb2
+from tensorflow_serving.apis import inference_pb2
+from tensorflow_serving.apis import model_management_pb2
 from tensorflow_serving.apis import model_service_pb2_grpc
 from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.apis import prediction_service_pb2_grpc
+from tensorflow_serving.apis import regression_pb2
 
 import server_process
 
@@ -43,6 +48,10 @@ class Model(tf.Module):
     y = x @ self.kernel
     return {"y": y, "sum": tf.reduce_sum(y, 1), "count": tf.shape(x)[0]}
 
+  @tf.function(input_signature=[tf.TensorSpec([None, 2], name="x")])
+  def rows(self, x):
+    return {"y": x @ self.kernel}
+
   @tf.function(input_signature=[tf.TensorSpec(None, dtype, name=dtype.name) for dtype in DTYPES])
   def same(self, *values):
     return {"same_" + dtype.name: tf.identity(value) for dtype, value in zip(DTYPES, values)}
@@ -50,7 +59,8 @@ class Model(tf.Module):
 
 def save(folder, scale=1.0):
   model = Model(scale)
-  tf.saved_model.save(model, str(folder), {"serving_default": model.serve, "same": model.same})
+  tf.saved_model.save(model, str(folder), {
+      "serving_default": model.serve, "rows": model.rows, "same": model.same})
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +188,17 @@ def test_what_is_wrong(stub):
   refused(grpc.StatusCode.RESOURCE_EXHAUSTED, ["input 'x'"], stub.Predict, request({"x": huge}))
 
 
+def test_what_is_not_answered(stub, models):
+  unanswered = grpc.StatusCode.UNIMPLEMENTED
+  refused(unanswered, ["Classify", "Predict"], stub.Classify,
+          classification_pb2.ClassificationRequest())
+  refused(unanswered, ["Regress", "Predict"], stub.Regress, regression_pb2.RegressionRequest())
+  refused(unanswered, ["MultiInference"], stub.MultiInference,
+          inference_pb2.MultiInferenceRequest())
+  refused(unanswered, ["HandleReloadConfigRequest", "formwork load"],
+          models.HandleReloadConfigRequest, model_management_pb2.ReloadConfigRequest())
+
+
 def test_bytes_that_are_no_request(process):
   with process.channel() as channel:
     predict = server_process.unary(channel, "/tensorflow.serving.PredictionService/Predict")
@@ -196,7 +217,7 @@ def test_metadata(stub):
   assert (answer.model_spec.name, answer.model_spec.version.value) == ("m", 7)
   signatures = get_model_metadata_pb2.SignatureDefMap()
   assert answer.metadata["signature_def"].Unpack(signatures)
-  assert sorted(signatures.signature_def) == ["same", "serving_default"]
+  assert sorted(signatures.signature_def) == ["rows", "same", "serving_default"]
   serve = signatures.signature_def["serving_default"]
   assert serve.method_name == "tensorflow/serving/predict"
   x = serve.inputs["x"]
@@ -274,11 +295,16 @@ def test_versions_that_come_and_go(process, stub):
   assert set(seen) == set(range(1, 8))
 
 
-def test_versions_outlive_the_server(tmp_path):
+def test_versions_and_batches_outlive_the_server(tmp_path):
   save(tmp_path / "files" / "m" / "12")
   flags = ("--files-dir", str(tmp_path / "files"), "--data-dir", str(tmp_path / "data"))
-  for load in (("--saved-model", "m=m"), ()):
+  for load in (("--saved-model", "m=m", "--max-batch-rows=8"), ()):
     with server_process.running(*flags, *load) as process, process.channel() as channel:
+      listed = functions_pb2.ListFunctionsResponse.FromString(
+          server_process.unary(channel, "ListFunctions")(b""))
+      # Only the one whose inputs and outputs have rows.
+      assert {f.name: (f.model_version, f.max_batch_rows) for f in listed.functions} == {
+          "m": (12, 0), "m/rows": (12, 8), "m/same": (12, 0)}
       stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
       answer = stub.Predict(request({"x": X}))
       assert answer.model_spec.version.value == 12
