@@ -53,14 +53,16 @@ BELOW = {
     # Which oneDNN there is; what tables hold.
     "core/engine": ["core", "core/runtime", "core/kernels/conv", "core/kernels/resource",
                     "core/storage"],
-    "server": ["core/engine.h", "core/function/type_messages.h", "core/base", "core/tensor",
-               "proto/v1"],
+    # And values and types as messages have them.
+    "server": ["core/engine.h", "core/function/type_messages.h", "core/graph/decode.h", "core/base",
+               "core/tensor", "proto/serving", "proto/v1"],
     "client": ["proto/v1"],
     # The optimizers' and colours' rules are compiled for GPUs too; where random numbers begin the
     # host says; code is kept in files.
     "gpu": ["core/kernels", "core/kernels/image", "core/kernels/random", "core/kernels/training",
             "core/storage"],
     "proto/tf": [],
+    "proto/serving": ["proto/tf"],
     "proto/v1": ["proto/tf"],
     "proto/state": ["proto/v1"],
 }
@@ -80,8 +82,9 @@ def closure(folder):
 def folder_of(path):
   if path.startswith("formwork/tf/"):
     return "proto/tf"
-  if path.startswith("formwork/state/"):
-    return "proto/state"
+  for name in ("serving", "state"):
+    if path.startswith("formwork/%s/" % name):
+      return "proto/" + name
   if path.startswith(("formwork/v1/", "formwork/rpc/")):
     return "proto/v1"
   for prefix in ("server", "client", "gpu"):
@@ -103,8 +106,9 @@ def wrong_includes():
       here = folder_of(name)
       # The server reaches core/ through the engine's header, not through what that includes.
       allowed = closure(here) if here != "server" else {
-          "server", "core/engine.h", "core/function/type_messages.h", "core/base", "core/tensor",
-          "core/device", "gpu/gpu.h", "proto/v1", "proto/tf"}
+          "server", "core/engine.h", "core/function/type_messages.h", "core/graph/decode.h",
+          "core/base", "core/tensor", "core/device", "gpu/gpu.h", "proto/serving", "proto/tf",
+          "proto/v1"}
       for include in re.findall(r'#include "([^"]+)"', file.read_text()):
         there = folder_of(include)
         if there is None or there in allowed or include in allowed:

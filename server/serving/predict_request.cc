@@ -8,7 +8,6 @@
 #include "core/base/checked_math.h"
 #include "core/base/status.h"
 #include "core/graph/decode.h"
-#include "core/graph/parse_message.h"
 #include "core/tensor/bools.h"
 #include "formwork/serving/prediction_service.pb.h"
 #include "formwork/tf/tensor.pb.h"
@@ -158,7 +157,7 @@ absl::StatusOr<Tensor> TensorFrom(const Pieces& pieces, Allocator& allocator) {
     piece.CopyTo(bytes.data() + bytes.size() - size, size);
   }
   ArenaMessage<tf::TensorProto> proto;
-  FORMWORK_RETURN_IF_ERROR(ParseMessage(bytes, "TensorProto", *proto));
+  if (!proto->ParseFromString(bytes)) return Malformed("TensorProto");
   return DecodeTensor(*proto, allocator);
 }
 
