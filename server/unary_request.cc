@@ -83,7 +83,9 @@ void UnaryRequest::Begin(std::shared_ptr<CallHandle> handle) {
   handle->Start();
 }
 
-uint64_t UnaryRequest::epoch() const { return scope_.engine.epoch(name_space()); }
+uint64_t UnaryRequest::epoch() const {
+  return name_space_ ? scope_.engine.epoch(*name_space_) : scope_.engine.epoch(name_space());
+}
 
 void UnaryRequest::OnCancel() {
   std::shared_ptr<CallHandle> handle;

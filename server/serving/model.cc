@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -32,8 +33,14 @@ absl::Status KeepVersion(const ModelSpec& model, std::vector<NamedFunction>& fun
   return NotFound("model '", model.name, "' has no version ", model.version, ": version=", there);
 }
 
-std::string Quoted(const std::vector<std::string>& names) {
-  return absl::StrCat("'", absl::StrJoin(names, "', '"), "'");
+// Of names that clients make up, and of which there may be many, the first few.
+std::string Quoted(absl::Span<const absl::string_view> names) {
+  constexpr size_t kMostNames = 10;
+  const absl::Span<const absl::string_view> shown = names.subspan(0, kMostNames);
+  return absl::StrCat("'", absl::StrJoin(shown, "', '"), "'",
+                      shown.size() < names.size()
+                          ? absl::StrCat(" and ", names.size() - shown.size(), " more")
+                          : "");
 }
 
 }  // namespace
@@ -87,40 +94,51 @@ absl::StatusOr<std::map<std::string, NamedFunction>> SignaturesOf(Engine& engine
   return NotFound("there is no model '", model.name, "'");
 }
 
-absl::Status CheckInputNames(absl::Span<const std::string> names,
-                             absl::Span<const TensorSpec> inputs) {
-  std::vector<std::string> missing, unknown, known;
-  for (const TensorSpec& input : inputs) {
-    known.push_back(input.name);
-    const auto times = std::count(names.begin(), names.end(), input.name);
-    if (times == 0) missing.push_back(input.name);
-    if (times > 1) return InvalidArgument("input '", input.name, "' is given twice");
+absl::StatusOr<NamePlaces> PlacesOf(absl::Span<const std::string> names) {
+  NamePlaces places;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (places.emplace(names[i], i).second) continue;
+    return InvalidArgument("'", names[i], "' is named twice");
   }
-  for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) unknown.push_back(name);
+  return places;
+}
+
+absl::Status CheckInputNames(const NamePlaces& names, absl::Span<const TensorSpec> inputs) {
+  absl::flat_hash_set<absl::string_view> known;
+  std::vector<absl::string_view> taken, missing, unknown;
+  for (const TensorSpec& input : inputs) {
+    known.insert(input.name);
+    taken.push_back(input.name);
+    if (!names.contains(input.name)) missing.push_back(input.name);
+  }
+  for (const auto& [name, place] : names) {
+    if (!known.contains(name)) unknown.push_back(name);
   }
   if (missing.empty() && unknown.empty()) return absl::OkStatus();
-  std::string text;
-  if (!missing.empty()) absl::StrAppend(&text, "missing inputs: ", Quoted(missing), "; ");
-  if (!unknown.empty()) absl::StrAppend(&text, "unknown inputs: ", Quoted(unknown), "; ");
-  return InvalidArgument(text, "the signature takes ", Quoted(known));
+  std::sort(unknown.begin(), unknown.end());
+  return InvalidArgument(missing.empty() ? "" : absl::StrCat("missing inputs: ", Quoted(missing)),
+                         missing.empty() || unknown.empty() ? "" : "; ",
+                         unknown.empty() ? "" : absl::StrCat("unknown inputs: ", Quoted(unknown)),
+                         "; the signature takes ", Quoted(taken));
 }
 
 absl::StatusOr<std::vector<size_t>> FindOutputs(absl::Span<const std::string> wanted,
                                                 absl::Span<const TensorSpec> outputs) {
   std::vector<size_t> places;
-  for (size_t i = 0; wanted.empty() && i < outputs.size(); ++i) places.push_back(i);
+  if (wanted.empty()) {
+    for (size_t i = 0; i < outputs.size(); ++i) places.push_back(i);
+    return places;
+  }
+  const absl::StatusOr<NamePlaces> named = PlacesOf(wanted);
+  if (!named.ok()) return Annotate(named.status(), "output_filter");
+  NamePlaces known;
+  for (size_t i = 0; i < outputs.size(); ++i) known.emplace(outputs[i].name, i);
   for (const std::string& name : wanted) {
-    const auto found = std::find_if(outputs.begin(), outputs.end(),
-                                    [&name](const TensorSpec& spec) { return spec.name == name; });
-    if (found == outputs.end()) {
+    const auto found = known.find(name);
+    if (found == known.end()) {
       return InvalidArgument("output_filter: the signature has no output '", name, "'");
     }
-    const size_t place = static_cast<size_t>(found - outputs.begin());
-    if (std::find(places.begin(), places.end(), place) != places.end()) {
-      return InvalidArgument("output_filter: output '", name, "' is named twice");
-    }
-    places.push_back(place);
+    places.push_back(found->second);
   }
   return places;
 }

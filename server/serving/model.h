@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -33,10 +34,15 @@ absl::StatusOr<std::vector<NamedFunction>> FindModel(Engine& engine, const Model
 absl::StatusOr<std::map<std::string, NamedFunction>> SignaturesOf(Engine& engine,
                                                                   const ModelSpec& model);
 
-/// Whether `names` are those of `inputs`, in any order. Errors: kInvalidArgument saying which are
-/// missing, unknown or there twice.
-absl::Status CheckInputNames(absl::Span<const std::string> names,
-                             absl::Span<const TensorSpec> inputs);
+/// Where each of a request's names is among them.
+using NamePlaces = absl::flat_hash_map<absl::string_view, size_t>;
+
+/// `names` outlive it. Errors: kInvalidArgument naming one that is there twice.
+absl::StatusOr<NamePlaces> PlacesOf(absl::Span<const std::string> names);
+
+/// Whether the names are those of `inputs`, in any order. Errors: kInvalidArgument saying which are
+/// missing or unknown.
+absl::Status CheckInputNames(const NamePlaces& names, absl::Span<const TensorSpec> inputs);
 
 /// Where in `outputs` the ones are that `wanted` names, in its order; all where it names none.
 /// Errors: kInvalidArgument naming one that is not there, or is there twice.

@@ -9,18 +9,14 @@ namespace formwork::server {
 
 namespace {
 
-size_t PlaceOf(absl::string_view name, absl::Span<const std::string> names) {
-  return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-}
-
-bool Takes(const NamedFunction& function, absl::Span<const std::string> names,
+bool Takes(const NamedFunction& function, const NamePlaces& names,
            absl::Span<const Tensor> values) {
   const std::vector<TensorSpec>& inputs = function.values->inputs;
   return inputs.size() == names.size() &&
          std::all_of(inputs.begin(), inputs.end(), [&](const TensorSpec& input) {
-           const size_t place = PlaceOf(input.name, names);
-           return place < names.size() && values[place].dtype() == input.dtype &&
-                  input.shape.Accepts(values[place].shape());
+           const auto place = names.find(input.name);
+           return place != names.end() && values[place->second].dtype() == input.dtype &&
+                  input.shape.Accepts(values[place->second].shape());
          });
 }
 
@@ -31,12 +27,14 @@ absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model,
                                             absl::Span<const std::string> names,
                                             std::vector<Tensor> values,
                                             absl::Span<const std::string> wanted) {
+  const absl::StatusOr<NamePlaces> given = PlacesOf(names);
+  if (!given.ok()) return Annotate(given.status(), "inputs");
   const auto fits = std::find_if(functions.begin(), functions.end(),
-                                 [&](const NamedFunction& f) { return Takes(f, names, values); });
+                                 [&](const NamedFunction& f) { return Takes(f, *given, values); });
   const NamedFunction& function = fits == functions.end() ? functions.front() : *fits;
   const std::vector<TensorSpec>& inputs = function.values->inputs;
   const std::vector<TensorSpec>& outputs = function.values->outputs;
-  FORMWORK_RETURN_IF_ERROR(CheckInputNames(names, inputs));
+  FORMWORK_RETURN_IF_ERROR(CheckInputNames(*given, inputs));
   PredictCall call;
   FORMWORK_ASSIGN_OR_RETURN(call.places, FindOutputs(wanted, outputs));
   for (const size_t place : call.places) call.prediction.names.push_back(outputs[place].name);
@@ -46,7 +44,7 @@ absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model,
   call.spec.function.id = function.id;
   call.spec.inputs.reserve(inputs.size());
   for (const TensorSpec& input : inputs) {
-    Tensor& value = values[PlaceOf(input.name, names)];
+    Tensor& value = values[given->find(input.name)->second];
     call.spec.inputs.push_back({Argument::Kind::kTensor, std::move(value), 0});
   }
   return call;

@@ -30,7 +30,7 @@ struct PredictCall {
 
 /// The call of the one of `functions` (FindModel) that takes `values`, the latest where several do;
 /// where none does the latest of all, whose call says what is wrong. `names`: of the values, in any
-/// order. `wanted`: names of outputs; none: all. Errors: CheckInputNames', FindOutputs'.
+/// order. `wanted`: names of outputs; none: all. Errors: PlacesOf', CheckInputNames', FindOutputs'.
 absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model,
                                             absl::Span<const NamedFunction> functions,
                                             absl::Span<const std::string> names,

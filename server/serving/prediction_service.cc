@@ -32,9 +32,8 @@ std::string NamespaceFrom(const grpc::CallbackServerContext& context) {
 
 absl::StatusOr<PredictCall> ReadPredict(const RequestScope& scope, UnaryRequest& unary) {
   DecodedPredict request;
-  FORMWORK_RETURN_IF_ERROR(HoldToBudget(scope.engine.memory(), [&] {
-    return DecodePredictRequest(unary.message(), scope.engine.allocator(), &request);
-  }));
+  FORMWORK_RETURN_IF_ERROR(
+      DecodePredictRequest(unary.message(), scope.engine.allocator(), &request));
   request.model.name_space = NamespaceFrom(unary.context());
   FORMWORK_ASSIGN_OR_RETURN(const std::vector<NamedFunction> functions,
                             FindModel(scope.engine, request.model));
@@ -65,7 +64,8 @@ void AnswerPrediction(const RequestScope& scope, UnaryRequest& unary, PredictCal
 // `again`: where the model's function was replaced once between being found and called.
 void RunPredict(const RequestScope& scope, const std::shared_ptr<UnaryRequest>& unary,
                 bool again = false) {
-  absl::StatusOr<PredictCall> call = ReadPredict(scope, *unary);
+  absl::StatusOr<PredictCall> call =
+      HoldToBudget(scope.engine.memory(), [&] { return ReadPredict(scope, *unary); });
   if (!call.ok()) return unary->Finish(call.status(), NothingDone());
   const InlineTurn turn(scope.inline_turns, /*wanted=*/true);
   turn.Apply(call->spec);
