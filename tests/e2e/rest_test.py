@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import changing_models
 import server_process
 
 X = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
@@ -175,34 +176,13 @@ def test_counted_as_calls(process):
 
 
 def test_versions_that_come_and_go(process):
-  """No call fails while models are replaced."""
-  save(process.files / "live" / "1", scale=1)
-  stop, seen, failed = threading.Event(), set(), []
-
-  def keep_asking():
+  def ask_over_a_connection():
     connection = http.client.HTTPConnection(process.http, timeout=60)
-    while not stop.is_set():
-      status, answer = ask(process, "live:predict", {"instances": [[1, 1]]}, connection=connection)
-      if status == 200:
-        seen.add(answer["predictions"][0][0])
-      else:
-        failed.append(answer)
-  with formwork.connect(process.grpc) as server:
-    server.load_saved_model("live", "live")
-    threads = [threading.Thread(target=keep_asking) for _ in range(3)]
-    for thread in threads:
-      thread.start()
-    for version in range(2, 7):
-      save(process.files / "live" / str(version), scale=version)
-      server.load_saved_model("live", "live", replace=True)
-      deadline = time.monotonic() + 20
-      while version not in seen and time.monotonic() < deadline:
-        time.sleep(0.01)
-    stop.set()
-    for thread in threads:
-      thread.join()
-  assert not failed, failed[:3]
-  assert seen == set(range(1, 7))
+    return lambda: predicted(process, {"instances": [[1, 1]]}, "live:predict",
+                             connection=connection)["predictions"][0][0]
+  changing_models.call_while_replaced(
+      process.grpc, "live", lambda version: save(process.files / "live" / str(version), version), 6,
+      ask_over_a_connection)
 
 
 def test_a_client_that_leaves_cancels_its_call(process):

@@ -19,6 +19,7 @@ from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.apis import prediction_service_pb2_grpc
 from tensorflow_serving.apis import regression_pb2
 
+import changing_models
 import server_process
 
 DTYPES = [tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.int16, tf.int32, tf.int64,
@@ -188,6 +189,26 @@ def test_what_is_wrong(stub):
   refused(grpc.StatusCode.RESOURCE_EXHAUSTED, ["input 'x'"], stub.Predict, request({"x": huge}))
 
 
+def test_as_many_names_as_a_request_may_have(process, stub):
+  """Of a function that has none of them, and of one that has all: none is compared with each."""
+  names = ["x%d" % i for i in range(65536)]
+  many = request({name: np.float32(1) for name in names})
+  refused(grpc.StatusCode.INVALID_ARGUMENT, ["missing", "'x'", "more", "the signature takes"],
+          stub.Predict, many)
+  refused(grpc.StatusCode.INVALID_ARGUMENT, ["output_filter"], stub.Predict,
+          request({"x": X}, outputs=names))
+  specs = [formwork.TensorSpec(name + ":0", np.float32, []) for name in names]
+  graph = tf.compat.v1.GraphDef()
+  for name in names:
+    node = graph.node.add(name=name, op="Placeholder")
+    node.attr["dtype"].type = 1
+  with formwork.connect(process.grpc) as server:
+    server.register("many", graph.SerializeToString(), specs, [names[7] + ":0"])
+  many.model_spec.name = "many"
+  many.inputs[names[7]].float_val[:] = [5]
+  assert list(stub.Predict(many).outputs["output_0"].float_val) == [5]
+
+
 def test_what_is_not_answered(stub, models):
   unanswered = grpc.StatusCode.UNIMPLEMENTED
   refused(unanswered, ["Classify", "Predict"], stub.Classify,
@@ -263,36 +284,14 @@ def test_any_function_and_namespace(process, stub):
 
 
 def test_versions_that_come_and_go(process, stub):
-  """No call fails, or sees half of one, while models are replaced."""
-  save(process.files / "live" / "1", scale=1)
-  stop, seen, failed = threading.Event(), [], []
-
-  def keep_asking():
-    while not stop.is_set():
-      try:
-        answer = stub.Predict(request({"x": X}, name="live", outputs=["y"]))
-        scale = tf.make_ndarray(answer.outputs["y"])[0, 1] / X[0, 1]
-        if scale != answer.model_spec.version.value:
-          failed.append((scale, answer.model_spec))
-        seen.append(answer.model_spec.version.value)
-      except grpc.RpcError as error:
-        failed.append(error)
-  with formwork.connect(process.grpc) as server:
-    server.load_saved_model("live", "live")
-    threads = [threading.Thread(target=keep_asking) for _ in range(3)]
-    for thread in threads:
-      thread.start()
-    for version in range(2, 8):
-      save(process.files / "live" / str(version), scale=version)
-      server.load_saved_model("live", "live", replace=True)
-      deadline = time.monotonic() + 20
-      while version not in seen and time.monotonic() < deadline:
-        time.sleep(0.01)
-    stop.set()
-    for thread in threads:
-      thread.join()
-  assert not failed, failed[:3]
-  assert set(seen) == set(range(1, 8))
+  def ask():
+    answer = stub.Predict(request({"x": X}, name="live", outputs=["y"]))
+    version = answer.model_spec.version.value
+    np.testing.assert_array_equal(tf.make_ndarray(answer.outputs["y"]), X * version)
+    return version
+  changing_models.call_while_replaced(
+      process.grpc, "live", lambda version: save(process.files / "live" / str(version), version), 7,
+      lambda: ask)
 
 
 def test_versions_and_batches_outlive_the_server(tmp_path):

@@ -50,20 +50,12 @@ class EngineBatchesTest : public EngineTest {
                                           std::vector<TensorSpec> inputs,
                                           std::vector<std::string> outputs, int64_t max_rows,
                                           const std::string& captured = "") {
-    FORMWORK_ASSIGN_OR_RETURN(tf::GraphDef graph_def, ParseGraph(text));
-    Registration registration;
-    registration.name_space = "ns";
-    registration.name = name;
-    registration.graph_def = graph_def.SerializeAsString();
-    registration.inputs = std::move(inputs);
-    registration.outputs = std::move(outputs);
+    std::vector<std::pair<std::string, std::string>> variables;
+    if (!captured.empty()) variables.emplace_back(captured + ":0", captured);
+    FORMWORK_ASSIGN_OR_RETURN(
+        Registration registration,
+        MakeRegistration(name, text, std::move(inputs), std::move(outputs), std::move(variables)));
     registration.max_batch_rows = max_rows;
-    if (!captured.empty()) {
-      Argument argument;
-      argument.kind = Argument::Kind::kResource;
-      argument.id = IdOf(captured);
-      registration.captures.emplace_back(captured + ":0", std::move(argument));
-    }
     return Register(std::move(registration));
   }
 

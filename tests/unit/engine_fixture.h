@@ -57,11 +57,10 @@ class EngineTest : public ::testing::Test {
   void SetUp() override { Start({}); }
   void Start(const EngineOptions& options) { engine_ = *Engine::Create(options); }
 
-  absl::StatusOr<Registered> Register(
+  absl::StatusOr<Registration> MakeRegistration(
       const std::string& name, absl::string_view text, std::vector<TensorSpec> inputs,
       std::vector<std::string> outputs,
-      std::vector<std::pair<std::string, std::string>> variables = {},
-      std::vector<std::string> targets = {}, bool replace = false) {
+      std::vector<std::pair<std::string, std::string>> variables = {}) {
     FORMWORK_ASSIGN_OR_RETURN(tf::GraphDef graph_def, ParseGraph(text));
     Registration registration;
     registration.name_space = "ns";
@@ -69,14 +68,24 @@ class EngineTest : public ::testing::Test {
     registration.graph_def = graph_def.SerializeAsString();
     registration.inputs = std::move(inputs);
     registration.outputs = std::move(outputs);
-    registration.targets = std::move(targets);
-    registration.replace = replace;
     for (const auto& [tensor, variable] : variables) {
       Argument argument;
       argument.kind = Argument::Kind::kResource;
       argument.id = IdOf(variable);
       registration.captures.emplace_back(tensor, std::move(argument));
     }
+    return registration;
+  }
+  absl::StatusOr<Registered> Register(
+      const std::string& name, absl::string_view text, std::vector<TensorSpec> inputs,
+      std::vector<std::string> outputs,
+      std::vector<std::pair<std::string, std::string>> variables = {},
+      std::vector<std::string> targets = {}, bool replace = false) {
+    FORMWORK_ASSIGN_OR_RETURN(
+        Registration registration,
+        MakeRegistration(name, text, std::move(inputs), std::move(outputs), std::move(variables)));
+    registration.targets = std::move(targets);
+    registration.replace = replace;
     return Register(std::move(registration));
   }
   absl::StatusOr<Registered> Register(Registration registration) {
