@@ -61,6 +61,7 @@ class Server:
       command = ["prlimit", *("--%s=%d:%d" % (_LIMITS[which], *bounds)
                               for which, bounds in limits.items()), *command]
     started = time.monotonic()
+    self.told_to_end = False
     self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True,
                                     env={**os.environ, **(env or {})})
     self.ready_line = self.process.stdout.readline()
@@ -88,6 +89,8 @@ class Server:
 
   def terminate(self, number=signal.SIGTERM):
     self.process.send_signal(number)
+    if number in (signal.SIGTERM, signal.SIGINT):
+      self.told_to_end = True
 
   def exit_code(self, timeout=120):
     return self.process.wait(timeout)
@@ -107,7 +110,7 @@ def running(*flags, exit_code=0, **settings):
   try:
     assert server.grpc, server.log_text()
     yield server
-    if server.process.poll() is None:
+    if not server.told_to_end and server.process.poll() is None:  # A second signal cuts it off.
       server.terminate()
     assert server.exit_code() == exit_code, server.log_text()
   finally:
