@@ -11,7 +11,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "core/graph/element_nodes.h"
-#include "core/kernels/conv/conv_depthwise.h"
+#include "core/kernels/conv/conv_bands.h"
 #include "core/kernels/elementwise/elementwise_program.h"
 #include "core/kernels/reduction/reduced_program.h"
 #include "core/plan/fusion.h"
@@ -90,15 +90,16 @@ class OneByOne {
 
 std::optional<FusedStep> MakeBandStep(const Graph& graph, const FusionUnit& unit,
                                       std::vector<KernelFn> one_by_one) {
-  const Node& conv = graph.nodes[unit.nodes[0]];
-  const Node& depthwise = graph.nodes[unit.nodes[1]];
-  absl::StatusOr<KernelFn> kernel = MakeConvDepthwise(
-      {conv.name, conv.attrs, conv.inputs.size(), std::move(one_by_one[0])},
-      {depthwise.name, depthwise.attrs, depthwise.inputs.size(), std::move(one_by_one[1])});
+  std::vector<ConvNode> nodes;
+  std::vector<Edge> inputs;
+  for (size_t i = 0; i < unit.nodes.size(); ++i) {
+    const Node& node = graph.nodes[unit.nodes[i]];
+    nodes.push_back({node.name, node.attrs, node.inputs.size(), std::move(one_by_one[i])});
+    inputs.insert(inputs.end(), node.inputs.begin() + (i == 0 ? 0 : 1), node.inputs.end());
+  }
+  absl::StatusOr<KernelFn> kernel = MakeConvBands(std::move(nodes));
   if (!kernel.ok()) return std::nullopt;
-  FusedStep step{conv.inputs, *std::move(kernel)};
-  step.inputs.insert(step.inputs.end(), depthwise.inputs.begin() + 1, depthwise.inputs.end());
-  return step;
+  return FusedStep{std::move(inputs), *std::move(kernel)};
 }
 
 template <typename Program>

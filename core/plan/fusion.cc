@@ -41,10 +41,13 @@ class Grouping {
         group_of_(graph.nodes.size(), -1),
         readers_(graph.nodes.size()),
         depthwise_inputs_(graph.nodes.size()),
+        conv_of_(graph.nodes.size(), -1),
         reduces_(graph.nodes.size()) {
-    for (const Node& node : graph.nodes) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
       for (const Edge& edge : node.inputs) ++readers_[edge.node];
       if (IsFloat(node, "DepthwiseConv2dNative")) depthwise_inputs_[node.inputs[0].node] = true;
+      if (IsFloat(node, "Conv2D")) conv_of_[node.inputs[0].node] = static_cast<int32_t>(i);
     }
     for (const Edge& edge : graph.results) ++readers_[edge.node];
   }
@@ -87,10 +90,34 @@ class Grouping {
     return ScalarRegisters(graph_, node, kernels_);
   }
 
-  // Whether it is a convolution that a depthwise one alone reads.
+  // Whether it is a convolution that a depthwise one alone reads, and waits for that.
   bool WaitsForDepthwise(int32_t i) const {
     return device_ == nullptr && depthwise_inputs_[i] && readers_[i] == 1 &&
            IsFloat(graph_.nodes[i], "Conv2D");
+  }
+
+  // The same of a depthwise one, where it is to be a step with what it reads and the convolution
+  // that alone reads it.
+  bool WaitsForConv(int32_t i) const {
+    const Node& node = graph_.nodes[i];
+    return readers_[i] == 1 && conv_of_[i] >= 0 && !WaitsForDepthwise(conv_of_[i]) &&
+           IsFloat(node, "DepthwiseConv2dNative") && WaitsForDepthwise(node.inputs[0].node);
+  }
+
+  // The nodes that have waited to be a step with `i`, the last, and that.
+  std::vector<int32_t> WithWaiting(int32_t i) const {
+    std::vector<int32_t> nodes = {i};
+    const Node& node = graph_.nodes[i];
+    const bool conv = IsFloat(node, "Conv2D");
+    if (!conv && !IsFloat(node, "DepthwiseConv2dNative")) return nodes;
+    int32_t from = node.inputs[0].node;
+    if (conv && !WaitsForConv(from)) return nodes;
+    if (conv) {
+      nodes.insert(nodes.begin(), from);
+      from = graph_.nodes[from].inputs[0].node;
+    }
+    if (WaitsForDepthwise(from)) nodes.insert(nodes.begin(), from);
+    return nodes;
   }
 
   void Visit(int32_t i) {
@@ -120,13 +147,9 @@ class Grouping {
       joined = joined < 0 ? g : Unite(joined, g);
     }
     if (!waits) {
-      if (WaitsForDepthwise(i)) return;
-      const int32_t conv = IsFloat(node, "DepthwiseConv2dNative") ? node.inputs[0].node : -1;
-      if (conv >= 0 && WaitsForDepthwise(conv)) {
-        units_.push_back({.nodes = {conv, i}, .bands = true});
-      } else {
-        units_.push_back({{i}});
-      }
+      if (WaitsForDepthwise(i) || WaitsForConv(i)) return;
+      FusionUnit& unit = units_.emplace_back(FusionUnit{WithWaiting(i)});
+      unit.bands = unit.nodes.size() > 1;
       return;
     }
     if (joined < 0) joined = NewGroup(false);
@@ -313,6 +336,7 @@ class Grouping {
   std::vector<int32_t> parent_;
   std::vector<int32_t> readers_;        // By node: how often its outputs are read.
   std::vector<bool> depthwise_inputs_;  // By node: whether a depthwise convolution's input.
+  std::vector<int32_t> conv_of_;        // By node: a convolution whose image it is; -1: none.
   std::vector<bool> reduces_;           // By node: whether a reduction in a group.
   std::vector<Group> groups_;
   HashMap<Edge, int32_t> waiting_;  // The stores of all groups, by their handles.

@@ -19,7 +19,9 @@ bool MayBeInGroup(const Graph& graph, const Node& node, const GroupKernels& grou
 struct FusionUnit {
   std::vector<int32_t> nodes;
   bool scalars = false;  ///< A group of nodes that compute scalars alone (scalars.h).
-  bool bands = false;    ///< A convolution and the depthwise one that alone reads it.
+  /// A convolution, the depthwise one that alone reads it, and perhaps a convolution that alone
+  /// reads that.
+  bool bands = false;
   /// What another unit, or a result, needs: what reductions give comes last.
   std::vector<Edge> outputs = {};
   /// Of a group without reductions: what stores values of it, in order, behind all of its nodes.
@@ -40,7 +42,7 @@ struct FusionUnit {
 std::vector<FusionUnit> PlanFusion(const Graph& graph, const KernelRegistry& kernels,
                                    const KernelRegistry* device = nullptr);
 
-/// One step for a whole unit of elementwise nodes and reductions, or of two convolutions; its
+/// One step for a whole unit of elementwise nodes and reductions, or of convolutions; its
 /// outputs are the unit's, and its errors name the node that they are of. The handles of the unit's
 /// stores are more inputs, behind these. A variable that nobody else holds is changed in place.
 struct FusedStep {
