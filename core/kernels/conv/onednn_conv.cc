@@ -85,15 +85,12 @@ double OnednnConvShape::work() const {
 }
 
 struct OnednnConv::Parts {
-  memory::desc input;
-  memory::desc output;
-  memory::desc plain_filter;
   memory::desc packed_filter;
   memory::desc scratch;
-  memory::desc bias;  // Empty where there is none.
-  dnnl::primitive conv;
-  dnnl::reorder pack;
-  dnnl::reorder unpack;
+  bool has_bias = false;
+  OnednnPrimitive conv;
+  OnednnPrimitive pack;  // Of a gradient of filters none, which unpacks.
+  OnednnPrimitive unpack;
 };
 
 namespace {
@@ -129,15 +126,17 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const OnednnConvShape&
     const Tag layout =
         s.channels_first ? (volumes ? Tag::ncdhw : Tag::nchw) : (volumes ? Tag::ndhwc : Tag::nhwc);
     auto parts = std::make_unique<OnednnConv::Parts>();
-    parts->input = {Dimensions(s, s.batch, s.in_channels, &ConvAxis::input), type, layout};
-    parts->output = {Dimensions(s, s.batch, s.out_channels, &ConvAxis::output), type, layout};
+    const memory::desc input = {Dimensions(s, s.batch, s.in_channels, &ConvAxis::input), type,
+                                layout};
+    const memory::desc output = {Dimensions(s, s.batch, s.out_channels, &ConvAxis::output), type,
+                                 layout};
     memory::dims filter =
         Dimensions(s, s.out_channels / s.groups, s.in_channels / s.groups, &ConvAxis::taps);
     const bool grouped = s.groups > 1;
     if (grouped) filter.insert(filter.begin(), s.groups);
     // A gradient is added up in parts, as floats.
     const auto filter_type = direction == ConvDirection::kFilterGradient ? f32 : type;
-    parts->plain_filter = {
+    const memory::desc plain_filter = {
         filter, filter_type,
         volumes ? (grouped ? Tag::dhwigo : Tag::dhwio) : (grouped ? Tag::hwigo : Tag::hwio)};
     const memory::desc any_filter(filter, type, Tag::any);
@@ -151,41 +150,58 @@ absl::StatusOr<std::shared_ptr<const OnednnConv>> Compile(const OnednnConvShape&
     // The caller brings the scratch: the library's own belongs to the thread that compiled.
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (epilogue.bias) parts->bias = {{s.out_channels}, f32, Tag::x};
+    memory::desc bias;
+    if (epilogue.bias) bias = {{s.out_channels}, f32, Tag::x};
+    parts->has_bias = epilogue.bias;
     dnnl::primitive_attr forward_attr = attr;
     forward_attr.set_post_ops(PostOps(epilogue));
 
     const dnnl::convolution_forward::primitive_desc forward(
         {direction == ConvDirection::kForward ? dnnl::prop_kind::forward_inference
                                               : dnnl::prop_kind::forward_training,
-         direct, parts->input, any_filter, parts->bias, parts->output, strides, dilations, before,
-         after},
+         direct, input, any_filter, bias, output, strides, dilations, before, after},
         forward_attr, OnednnEngine());
     if (direction == ConvDirection::kForward) {
       parts->packed_filter = forward.weights_desc();
       parts->scratch = forward.scratchpad_desc();
-      parts->conv = dnnl::convolution_forward(forward);
+      std::vector<OnednnPrimitive::Argument> arguments = {{DNNL_ARG_SRC, input},
+                                                          {DNNL_ARG_WEIGHTS, parts->packed_filter},
+                                                          {DNNL_ARG_DST, output},
+                                                          {DNNL_ARG_SCRATCHPAD, parts->scratch}};
+      if (epilogue.bias) arguments.push_back({DNNL_ARG_BIAS, bias});
+      parts->conv = {dnnl::convolution_forward(forward), std::move(arguments)};
     } else if (direction == ConvDirection::kInputGradient) {
       const dnnl::convolution_backward_data::primitive_desc backward(
-          {direct, parts->input, any_filter, parts->output, strides, dilations, before, after},
-          attr, OnednnEngine(), forward);
+          {direct, input, any_filter, output, strides, dilations, before, after}, attr,
+          OnednnEngine(), forward);
       parts->packed_filter = backward.weights_desc();
       parts->scratch = backward.scratchpad_desc();
-      parts->conv = dnnl::convolution_backward_data(backward);
+      parts->conv = {dnnl::convolution_backward_data(backward),
+                     {{DNNL_ARG_DIFF_DST, output},
+                      {DNNL_ARG_WEIGHTS, parts->packed_filter},
+                      {DNNL_ARG_DIFF_SRC, input},
+                      {DNNL_ARG_SCRATCHPAD, parts->scratch}}};
     } else {
       const dnnl::convolution_backward_weights::primitive_desc backward(
-          {direct, parts->input, any_gradient, parts->output, strides, dilations, before, after},
-          attr, OnednnEngine(), forward);
+          {direct, input, any_gradient, output, strides, dilations, before, after}, attr,
+          OnednnEngine(), forward);
       parts->packed_filter = backward.diff_weights_desc();
       parts->scratch = backward.scratchpad_desc();
-      parts->conv = dnnl::convolution_backward_weights(backward);
+      parts->conv = {dnnl::convolution_backward_weights(backward),
+                     {{DNNL_ARG_SRC, input},
+                      {DNNL_ARG_DIFF_DST, output},
+                      {DNNL_ARG_DIFF_WEIGHTS, parts->packed_filter},
+                      {DNNL_ARG_SCRATCHPAD, parts->scratch}}};
     }
+    const auto reordered = [](const memory::desc& from, const memory::desc& to) {
+      return OnednnPrimitive(
+          dnnl::reorder(dnnl::reorder::primitive_desc(OnednnEngine(), from, OnednnEngine(), to)),
+          {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+    };
     if (direction == ConvDirection::kFilterGradient) {
-      parts->unpack = dnnl::reorder(dnnl::reorder::primitive_desc(
-          OnednnEngine(), parts->packed_filter, OnednnEngine(), parts->plain_filter));
+      parts->unpack = reordered(parts->packed_filter, plain_filter);
     } else {
-      parts->pack = dnnl::reorder(dnnl::reorder::primitive_desc(
-          OnednnEngine(), parts->plain_filter, OnednnEngine(), parts->packed_filter));
+      parts->pack = reordered(plain_filter, parts->packed_filter);
     }
     return std::make_shared<const OnednnConv>(std::move(parts));
   } catch (const dnnl::error& error) {
@@ -228,48 +244,27 @@ bool OnednnConv::SamePacking(const OnednnConv& other) const {
 constexpr char kConvolution[] = "convolution";
 
 absl::Status OnednnConv::PackFilter(const void* filter, void* packed) const {
-  return OnednnArguments()
-      .Add(DNNL_ARG_FROM, parts_->plain_filter, filter)
-      .Add(DNNL_ARG_TO, parts_->packed_filter, packed)
-      .Execute(parts_->pack, kConvolution);
+  return parts_->pack.Run({filter, packed}, kConvolution);
 }
 
 absl::Status OnednnConv::UnpackFilter(const void* packed, float* filter) const {
-  return OnednnArguments()
-      .Add(DNNL_ARG_FROM, parts_->packed_filter, packed)
-      .Add(DNNL_ARG_TO, parts_->plain_filter, filter)
-      .Execute(parts_->unpack, kConvolution);
+  return parts_->unpack.Run({packed, filter}, kConvolution);
 }
 
 absl::Status OnednnConv::Forward(const void* input, const void* packed, const float* bias,
                                  void* output, void* scratch) const {
-  OnednnArguments arguments;
-  arguments.Add(DNNL_ARG_SRC, parts_->input, input)
-      .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
-      .Add(DNNL_ARG_DST, parts_->output, output)
-      .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch);
-  if (bias != nullptr) arguments.Add(DNNL_ARG_BIAS, parts_->bias, bias);
-  return arguments.Execute(parts_->conv, kConvolution);
+  if (!parts_->has_bias) return parts_->conv.Run({input, packed, output, scratch}, kConvolution);
+  return parts_->conv.Run({input, packed, output, scratch, bias}, kConvolution);
 }
 
 absl::Status OnednnConv::InputGradient(const void* packed, const void* out_backprop,
                                        void* in_backprop, void* scratch) const {
-  return OnednnArguments()
-      .Add(DNNL_ARG_DIFF_DST, parts_->output, out_backprop)
-      .Add(DNNL_ARG_WEIGHTS, parts_->packed_filter, packed)
-      .Add(DNNL_ARG_DIFF_SRC, parts_->input, in_backprop)
-      .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch)
-      .Execute(parts_->conv, kConvolution);
+  return parts_->conv.Run({out_backprop, packed, in_backprop, scratch}, kConvolution);
 }
 
 absl::Status OnednnConv::FilterGradient(const void* input, const void* out_backprop, void* packed,
                                         void* scratch) const {
-  return OnednnArguments()
-      .Add(DNNL_ARG_SRC, parts_->input, input)
-      .Add(DNNL_ARG_DIFF_DST, parts_->output, out_backprop)
-      .Add(DNNL_ARG_DIFF_WEIGHTS, parts_->packed_filter, packed)
-      .Add(DNNL_ARG_SCRATCHPAD, parts_->scratch, scratch)
-      .Execute(parts_->conv, kConvolution);
+  return parts_->conv.Run({input, out_backprop, packed, scratch}, kConvolution);
 }
 
 }  // namespace formwork

@@ -42,8 +42,8 @@ struct Compiled {
   Compiled() { CountHeap(kOnednnProblemBytes); }
   ~Compiled() { CountHeap(-kOnednnProblemBytes); }
 
-  memory::desc a, b, c, scratch;
-  dnnl::primitive product;
+  size_t scratch_bytes = 0;
+  OnednnPrimitive product;
 };
 
 using Cache = OnednnCache<Problem, Compiled>;
@@ -63,15 +63,19 @@ absl::StatusOr<Cache::Value> Compile(const Problem& p) {
   try {
     SetUpOnednn();
     auto made = std::make_shared<Compiled>();
-    made->a = Matrix(p.m, p.k, p.trans_a, p.lda);
-    made->b = Matrix(p.k, p.n, p.trans_b, p.ldb);
-    made->c = Matrix(p.m, p.n, false, p.ldc);
+    const memory::desc a = Matrix(p.m, p.k, p.trans_a, p.lda);
+    const memory::desc b = Matrix(p.k, p.n, p.trans_b, p.ldb);
+    const memory::desc c = Matrix(p.m, p.n, false, p.ldc);
     // The caller brings the scratch: the library's own belongs to the thread that compiled.
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::matmul::primitive_desc product({made->a, made->b, made->c}, attr, OnednnEngine());
-    made->scratch = product.scratchpad_desc();
-    made->product = dnnl::matmul(product);
+    const dnnl::matmul::primitive_desc product({a, b, c}, attr, OnednnEngine());
+    made->scratch_bytes = product.scratchpad_desc().get_size();
+    made->product = {dnnl::matmul(product),
+                     {{DNNL_ARG_SRC, a},
+                      {DNNL_ARG_WEIGHTS, b},
+                      {DNNL_ARG_DST, c},
+                      {DNNL_ARG_SCRATCHPAD, product.scratchpad_desc()}}};
     Products().Insert(p, made);
     return made;
   } catch (const dnnl::error& error) {
@@ -82,15 +86,10 @@ absl::StatusOr<Cache::Value> Compile(const Problem& p) {
 absl::Status Run(Allocator& allocator, const Problem& p, const bfloat16* a, const bfloat16* b,
                  bfloat16* c) {
   FORMWORK_ASSIGN_OR_RETURN(const Cache::Value compiled, Compile(p));
-  const auto bytes = std::max<int64_t>(static_cast<int64_t>(compiled->scratch.get_size()), 1);
+  const auto bytes = std::max<int64_t>(static_cast<int64_t>(compiled->scratch_bytes), 1);
   FORMWORK_ASSIGN_OR_RETURN(Tensor scratch,
                             Tensor::Allocate(allocator, DType::kUint8, Shape({bytes})));
-  return OnednnArguments()
-      .Add(DNNL_ARG_SRC, compiled->a, a)
-      .Add(DNNL_ARG_WEIGHTS, compiled->b, b)
-      .Add(DNNL_ARG_DST, compiled->c, c)
-      .Add(DNNL_ARG_SCRATCHPAD, compiled->scratch, scratch.mutable_raw())
-      .Execute(compiled->product, "product");
+  return compiled->product.Run({a, b, c, scratch.raw()}, "product");
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <list>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -22,25 +24,36 @@ inline constexpr int64_t kOnednnProblemBytes = int64_t{200} << 10;
 
 const dnnl::engine& OnednnEngine();
 
-/// What one call is run on, by oneDNN's C API: its C++ classes allocate three times more for each
-/// argument, which small problems feel.
-class OnednnArguments {
+/// A primitive that oneDNN has compiled, and what it takes. What a run of it is given is kept for
+/// those that follow: to make it anew takes longer than a small run (README.md). Thread-safe.
+class OnednnPrimitive {
  public:
-  OnednnArguments() = default;
-  OnednnArguments(const OnednnArguments&) = delete;
-  OnednnArguments& operator=(const OnednnArguments&) = delete;
-  ~OnednnArguments();
+  struct Argument {
+    int name;  ///< DNNL_ARG_SRC and its like.
+    dnnl::memory::desc desc;
+  };
 
-  /// `name`: DNNL_ARG_SRC and its like.
-  OnednnArguments& Add(int name, const dnnl::memory::desc& desc, const void* data);
-  /// On this thread. Errors, which name `what`: kResourceExhausted; kInternal.
-  absl::Status Execute(const dnnl::primitive& primitive, absl::string_view what) const;
+  OnednnPrimitive() = default;  ///< None, which cannot run.
+  OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument> arguments);
+  OnednnPrimitive(const OnednnPrimitive&) = delete;
+  OnednnPrimitive& operator=(OnednnPrimitive&& other);
+  ~OnednnPrimitive();
+
+  /// `data`: of each argument, in order. On this thread. Errors, which name `what`:
+  /// kResourceExhausted; kInternal.
+  absl::Status Run(std::initializer_list<const void*> data, absl::string_view what) const;
 
  private:
-  static constexpr int kMost = 5;
-  dnnl_exec_arg_t arguments_[kMost];
-  int count_ = 0;
-  dnnl_status_t status_ = dnnl_success;
+  // By oneDNN's C API: its C++ classes allocate three times more for each argument.
+  using Arguments = std::vector<dnnl_exec_arg_t>;
+
+  dnnl_status_t Make(Arguments* made) const;
+  static void Destroy(const Arguments& arguments);
+
+  dnnl::primitive primitive_;
+  std::vector<Argument> arguments_;
+  mutable absl::Mutex mutex_;
+  mutable std::vector<Arguments> spare_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// The problems of one kind that were compiled last. Thread-safe.
