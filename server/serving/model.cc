@@ -1,10 +1,12 @@
 #include "server/serving/model.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/reason.h"
@@ -44,6 +46,16 @@ std::string Quoted(absl::Span<const absl::string_view> names) {
 }
 
 }  // namespace
+
+absl::StatusOr<uint64_t> VersionFrom(absl::string_view text) {
+  if (text.empty()) return 0;
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  uint64_t version;
+  if (absl::SimpleAtoi(text, &version) && version > 0 && version <= kMost) return version;
+  constexpr size_t kShown = 40;
+  return NotFound("there is no version '", text.substr(0, kShown),
+                  text.size() > kShown ? "..." : "", "'");
+}
 
 absl::StatusOr<std::vector<NamedFunction>> FindModel(Engine& engine, const ModelSpec& model) {
   if (model.name.empty()) return InvalidArgument("the request names no model");
@@ -129,14 +141,13 @@ absl::StatusOr<std::vector<size_t>> FindOutputs(absl::Span<const std::string> wa
     for (size_t i = 0; i < outputs.size(); ++i) places.push_back(i);
     return places;
   }
-  const absl::StatusOr<NamePlaces> named = PlacesOf(wanted);
-  if (!named.ok()) return Annotate(named.status(), "output_filter");
+  FORMWORK_RETURN_IF_ERROR(PlacesOf(wanted).status());
   NamePlaces known;
   for (size_t i = 0; i < outputs.size(); ++i) known.emplace(outputs[i].name, i);
   for (const std::string& name : wanted) {
     const auto found = known.find(name);
     if (found == known.end()) {
-      return InvalidArgument("output_filter: the signature has no output '", name, "'");
+      return InvalidArgument("the signature has no output '", name, "'");
     }
     places.push_back(found->second);
   }

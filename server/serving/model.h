@@ -1,6 +1,6 @@
 #pragma once
 
-// Models as TensorFlow Serving's APIs name them -> functions, and values by names.
+// Models as the APIs of other servers name them -> functions, and values by names.
 
 #include <cstdint>
 #include <map>
@@ -17,13 +17,16 @@
 
 namespace formwork::server {
 
-/// What a request of TensorFlow Serving's APIs is about.
+/// Which model a request is about.
 struct ModelSpec {
   std::string name_space;
   std::string name;
   uint64_t version = 0;   ///< 0: the one that there is.
-  std::string signature;  ///< Empty: "serving_default".
+  std::string signature;  ///< Empty: "serving_default". Of TensorFlow Serving's APIs.
 };
+
+/// A version as requests spell it; empty: 0. Errors: kNotFound where it is no number of one.
+absl::StatusOr<uint64_t> VersionFrom(absl::string_view text);
 
 /// The functions of a model's signature that take values by names, the latest first; at least one.
 /// Any function is a model, of version 0. Errors: kNotFound; kInvalidArgument where none takes

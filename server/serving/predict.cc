@@ -26,7 +26,7 @@ absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model,
                                             absl::Span<const NamedFunction> functions,
                                             absl::Span<const std::string> names,
                                             std::vector<Tensor> values,
-                                            absl::Span<const std::string> wanted) {
+                                            const WantedOutputs& wanted) {
   const absl::StatusOr<NamePlaces> given = PlacesOf(names);
   if (!given.ok()) return Annotate(given.status(), "inputs");
   const auto fits = std::find_if(functions.begin(), functions.end(),
@@ -36,7 +36,9 @@ absl::StatusOr<PredictCall> MakePredictCall(const ModelSpec& model,
   const std::vector<TensorSpec>& outputs = function.values->outputs;
   FORMWORK_RETURN_IF_ERROR(CheckInputNames(*given, inputs));
   PredictCall call;
-  FORMWORK_ASSIGN_OR_RETURN(call.places, FindOutputs(wanted, outputs));
+  absl::StatusOr<std::vector<size_t>> places = FindOutputs(wanted.names, outputs);
+  if (!places.ok()) return Annotate(places.status(), wanted.field);
+  call.places = *std::move(places);
   for (const size_t place : call.places) call.prediction.names.push_back(outputs[place].name);
   call.prediction.model = model;
   call.prediction.model.version = function.model_version;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "core/tensor/tensor.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/serving/model.h"
+#include "server/serving/predict.h"
 
 namespace formwork::server {
 
@@ -30,8 +30,7 @@ absl::Status DecodePredictRequest(const grpc::ByteBuffer& message, Allocator& al
 /// Elements are in the fields of their dtypes (`float_val`), as TensorFlow Serving has them, for
 /// clients read these. Errors: kInvalidArgument of a variant or resource, kResourceExhausted if it
 /// is larger than `limit` bytes.
-absl::Status EncodePredictResponse(const ModelSpec& model, absl::Span<const std::string> names,
-                                   absl::Span<const Tensor> values, size_t limit,
+absl::Status EncodePredictResponse(const Prediction& prediction, size_t limit,
                                    grpc::ByteBuffer* message);
 
 }  // namespace formwork::server

@@ -166,9 +166,11 @@ void WriteModelSpec(const ModelSpec& model, WireWriter* writer) {
 
 }  // namespace
 
-absl::Status EncodePredictResponse(const ModelSpec& model, absl::Span<const std::string> names,
-                                   absl::Span<const Tensor> values, size_t limit,
+absl::Status EncodePredictResponse(const Prediction& prediction, size_t limit,
                                    grpc::ByteBuffer* message) {
+  const ModelSpec& model = prediction.model;
+  const std::vector<std::string>& names = prediction.names;
+  const std::vector<Tensor>& values = prediction.values;
   const size_t spec_size = ModelSpecSize(model);
   std::vector<EncodedSize> sizes;
   std::vector<size_t> entries;

@@ -119,7 +119,7 @@ void ExpectReadBack(const Tensor& tensor) {
   model.name = "m";
   model.version = 7;
   grpc::ByteBuffer message;
-  ASSERT_OK(EncodePredictResponse(model, {"y"}, {tensor}, kNoLimit, &message));
+  ASSERT_OK(EncodePredictResponse({model, {"y"}, {tensor}, ""}, kNoLimit, &message));
   PredictResponse response;
   ASSERT_TRUE(response.ParseFromString(Flatten(message)));
   EXPECT_EQ(response.model_spec().name(), "m");
@@ -168,7 +168,7 @@ TEST(PredictResponseTest, IsHeldToTheLimit) {
   ASSERT_OK_AND_ASSIGN(Tensor tensor,
                        Tensor::Allocate(ProcessAllocator(), DType::kUint8, Shape({1000})));
   grpc::ByteBuffer message;
-  const absl::Status status = EncodePredictResponse({}, {"y"}, {tensor}, 100, &message);
+  const absl::Status status = EncodePredictResponse({{}, {"y"}, {tensor}, ""}, 100, &message);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("output_filter"));
 }
