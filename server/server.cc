@@ -248,7 +248,7 @@ absl::Status Server::StartHttp() {
                           .body = metrics_.Text()};
       },
       /*may_wait=*/true);
-  if (options_.rest) handlers[RestApi::kPath] = rest_.handler();
+  if (options_.rest) rest_.AddTo(handlers);
   absl::StatusOr<std::unique_ptr<HttpServer>> http =
       HttpServer::Start(options_.bind, options_.http_port, std::move(handlers), &engine_->memory(),
                         {.connections = kHttpConnections, .requests = kHttpConnections / 4 * 3});

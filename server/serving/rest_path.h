@@ -1,6 +1,6 @@
 #pragma once
 
-// The paths of TensorFlow Serving's REST API.
+// The paths of the APIs over HTTP.
 
 #include <string>
 
@@ -10,7 +10,8 @@
 
 namespace formwork::server {
 
-struct RestPath {
+/// One of TensorFlow Serving's REST API.
+struct PredictPath {
   enum class What : uint8_t { kStatus, kMetadata, kPredict };
   What what = What::kStatus;
   ModelSpec model;  ///< Its name and version.
@@ -18,6 +19,6 @@ struct RestPath {
 
 /// `path`: what follows "/v1/models/": NAME, NAME/metadata or NAME:predict, with /versions/N behind
 /// the name. Errors: kNotFound; kUnimplemented of labels, and of :classify and :regress.
-absl::StatusOr<RestPath> ParseRestPath(absl::string_view path);
+absl::StatusOr<PredictPath> ParsePredictPath(absl::string_view path);
 
 }  // namespace formwork::server
