@@ -1,4 +1,3 @@
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,7 +8,7 @@
 #include "core/base/status.h"
 #include "core/base/utf8.h"
 #include "server/serving/json_input.h"
-#include "server/serving/json_library.h"
+#include "server/serving/json_reader.h"
 #include "server/serving/json_tensors.h"
 
 namespace formwork::server {
@@ -17,30 +16,6 @@ namespace {
 
 // Of names that the signature does not have, how many a message shows.
 constexpr size_t kShownNames = 5;
-// The lists of a tensor, and the objects around and in them.
-constexpr int kMostNested = kMaxRank + 4;
-// RapidJSON counts in 32 bits.
-constexpr size_t kMostBodyBytes = std::numeric_limits<int32_t>::max();
-
-// Hands what the stream has to `handler`, whose status() says why it stopped where it did.
-template <unsigned kNumbers, typename Handler>
-absl::Status ParseJson(rapidjson::MemoryStream& stream, Handler& handler) {
-  constexpr unsigned kFlags =
-      kNumbers | rapidjson::kParseNanAndInfFlag | rapidjson::kParseIterativeFlag;  // No recursion.
-  rapidjson::GenericReader<rapidjson::UTF8<>, rapidjson::UTF8<>, JsonMemory> reader;
-  const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, handler);
-  if (!handler.status().ok()) return handler.status();
-  if (result.IsError()) {
-    return InvalidArgument("JSON: at byte ", result.Offset(), ": ",
-                           rapidjson::GetParseError_En(result.Code()));
-  }
-  // It takes a zero byte for the end.
-  if (stream.Tell() != stream.size_) {
-    return InvalidArgument("JSON: at byte ", stream.Tell(), ": a zero byte");
-  }
-  return absl::OkStatus();
-}
-
 // Checks all of a body, and notes what is in its object besides the values.
 class JsonHeadHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, JsonHeadHandler> {
  public:
@@ -99,7 +74,7 @@ class JsonHeadHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, J
   bool Scalar() { return CheckBegin(false, false) && EndValue(stream_.Tell()); }
   bool Open(bool list) {
     if (!CheckBegin(list, !list)) return false;
-    if (++depth_ <= kMostNested) return true;
+    if (++depth_ <= kMostJsonNested) return true;
     return Fail(absl::StrCat("at byte ", stream_.Tell(), ": values are nested too deep"));
   }
   bool Close() {
@@ -359,10 +334,7 @@ bool HasJsonForm(DType dtype) {
 }
 
 absl::StatusOr<JsonPredict> ReadJsonPredictHead(absl::string_view body) {
-  if (body.size() > kMostBodyBytes) {
-    return InvalidArgument("JSON: ", body.size(), " bytes are more than the ", kMostBodyBytes,
-                           " that are read");
-  }
+  FORMWORK_RETURN_IF_ERROR(CheckJsonSize(body));
   rapidjson::MemoryStream stream(body.data(), body.size());
   JsonHeadHandler handler(body, stream);
   FORMWORK_RETURN_IF_ERROR(ParseJson<rapidjson::kParseNoFlags>(stream, handler));

@@ -1,103 +1,12 @@
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <limits>
-#include <type_traits>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "core/base/status.h"
-#include "core/base/utf8.h"
-#include "server/serving/json_library.h"
+#include "server/serving/json_elements.h"
 #include "server/serving/json_tensors.h"
 
 namespace formwork::server {
 namespace {
-
-// The longest text of a number, and more: "-2.2250738585072014e-308".
-constexpr size_t kMostNumberBytes = 32;
-
-// RapidJSON's texts are at most so long, with what base64 adds.
-constexpr size_t kMostStringBytes = std::numeric_limits<int32_t>::max();
-
-// RapidJSON's stream.
-struct JsonText {
-  using Ch = char;
-  void Put(char c) { text.push_back(c); }
-  void Flush() {}
-
-  std::string text;
-};
-using JsonWriter = rapidjson::Writer<JsonText, rapidjson::UTF8<>, rapidjson::UTF8<>, JsonMemory>;
-
-void WriteText(absl::string_view text, JsonWriter& json) {
-  json.String(text.data(), static_cast<rapidjson::SizeType>(text.size()));
-}
-
-void WriteElement(const std::string& value, bool bytes, JsonWriter& json) {
-  if (!bytes && IsValidUtf8(value)) return WriteText(value, json);
-  json.StartObject();
-  WriteText("b64", json);
-  WriteText(absl::Base64Escape(value), json);
-  json.EndObject();
-}
-
-// The shortest text of a value of half or bfloat16, which to_chars does not know, is that of the
-// float of fewest digits that rounds to it. Where some are enough, more are.
-template <typename T>
-float FewestDigits(T value) {
-  constexpr int kMostDigits = std::is_same_v<T, half> ? 5 : 4;
-  const float exact = static_cast<float>(value);
-  float fewest = exact;
-  const auto enough = [&](int digits) {
-    char text[kMostNumberBytes];
-    const auto end =
-        std::to_chars(text, std::end(text), exact, std::chars_format::scientific, digits - 1).ptr;
-    float nearest = 0;
-    std::from_chars(text, end, nearest);
-    if (T(nearest).bits != value.bits) return false;
-    fewest = nearest;
-    return true;
-  };
-  // Most take nearly all.
-  int digits = kMostDigits - 1;
-  if (!enough(digits)) {
-    enough(kMostDigits);
-  } else {
-    while (digits > 1 && enough(digits - 1)) --digits;
-  }
-  return fewest;
-}
-
-template <typename T>
-void WriteElement(T value, bool, JsonWriter& json) {
-  if constexpr (std::is_same_v<T, bool>) {
-    json.Bool(value);
-  } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-    const float exact = static_cast<float>(value);
-    WriteElement(std::isfinite(exact) ? FewestDigits(value) : exact, false, json);
-  } else {
-    const auto number = [&](absl::string_view text) {
-      json.RawValue(text.data(), text.size(), rapidjson::kNumberType);
-    };
-    char text[kMostNumberBytes];
-    if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isfinite(value)) {
-        return number(std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
-      }
-    }
-    char* end = std::to_chars(text, std::end(text), value).ptr;
-    if constexpr (std::is_floating_point_v<T>) {
-      // A reader is to see that it is no integer.
-      if (std::none_of(text, end, [](char c) { return c == '.' || c == 'e'; })) {
-        *end++ = '.';
-        *end++ = '0';
-      }
-    }
-    number({text, static_cast<size_t>(end - text)});
-  }
-}
 
 // Writes the values of one output.
 class OutputWriter {
@@ -122,7 +31,7 @@ class OutputWriter {
  private:
   template <typename T>
   void Write(int level, const T* elements, JsonWriter& json) {
-    if (level == tensor_.rank()) return WriteElement(elements[next_++], bytes_, json);
+    if (level == tensor_.rank()) return WriteJsonElement(elements[next_++], bytes_, json);
     json.StartArray();
     for (int64_t i = 0; i < tensor_.dim(level); ++i) Write(level + 1, elements, json);
     json.EndArray();
@@ -139,7 +48,7 @@ void WriteOutputs(std::vector<OutputWriter>& outputs, int level, JsonWriter& jso
   if (outputs.size() == 1) return outputs[0].Write(level, json);
   json.StartObject();
   for (OutputWriter& output : outputs) {
-    WriteText(output.name(), json);
+    WriteJsonText(output.name(), json);
     output.Write(level, json);
   }
   json.EndObject();
@@ -178,7 +87,7 @@ absl::StatusOr<std::string> WriteJsonOutputs(bool row_format, absl::Span<const s
     }
     if (outputs[i].dtype() == DType::kString) {
       for (const std::string& value : outputs[i].span<std::string>()) {
-        if (value.size() <= kMostStringBytes) continue;
+        if (value.size() <= kMostJsonStringBytes) continue;
         return ResourceExhausted("output '", names[i], "': a string of ", value.size(),
                                  " bytes is too long for JSON");
       }
@@ -194,7 +103,7 @@ absl::StatusOr<std::string> WriteJsonOutputs(bool row_format, absl::Span<const s
   text.text.reserve(expected);
   JsonWriter json(text);
   json.StartObject();
-  WriteText(row_format ? "predictions" : "outputs", json);
+  WriteJsonText(row_format ? "predictions" : "outputs", json);
   if (!row_format) {
     WriteOutputs(writers, 0, json);
   } else {
