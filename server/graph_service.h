@@ -51,8 +51,9 @@ class GraphService final : public raw_methods::All {
 
   /// What requests of other services on the same gRPC server share with this one's.
   const RequestScope& scope() const { return scope_; }
+  OpenStreams& streams() { return streams_; }
 
-  /// Ends the open streams of calls, each when it has answered what it has read.
+  /// Ends the open streams, of others' as well, each when it has answered what it has read.
   void CloseStreams() { streams_.CloseWhenIdle(); }
 
   using Context = grpc::CallbackServerContext;

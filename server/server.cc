@@ -111,6 +111,7 @@ Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
       service_(options_, *engine_, metrics_, listener_),
       predictions_(service_.scope()),
       models_(service_.scope()),
+      inferences_(service_.scope(), service_.streams(), [this] { return IsReady(); }),
       rest_(service_.scope()) {}
 
 Metrics::Options Server::MetricsOptions() {
@@ -200,6 +201,7 @@ absl::Status Server::StartGrpc() {
   builder.RegisterService(&service_);
   builder.RegisterService(&predictions_);
   builder.RegisterService(&models_);
+  builder.RegisterService(&inferences_);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
   listener_.Start(std::move(sockets), [acceptor = std::move(acceptor)](int fd) {
@@ -272,6 +274,8 @@ void Server::Health::NoteDeviceLost(const absl::Status& lost) {
   absl::MutexLock lock(&mutex);
   if (server != nullptr) server->GetHealthCheckService()->SetServingStatus(false);
 }
+
+bool Server::IsReady() const { return serving_ && engine_->DeviceStatus().ok(); }
 
 void Server::StopServing() {
   serving_ = false;

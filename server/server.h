@@ -18,6 +18,7 @@
 #include "server/http_server.h"
 #include "server/metrics.h"
 #include "server/readiness.h"
+#include "server/serving/inference_service.h"
 #include "server/serving/prediction_service.h"
 #include "server/serving/rest_api.h"
 
@@ -53,6 +54,7 @@ class Server {
   absl::StatusOr<std::vector<UniqueFd>> Listen();
   absl::Status StartHttp();
   void LogStart() const;
+  bool IsReady() const;
   // What a thread of the engine's, which may outlive the rest, tells of a lost device.
   struct Health {
     absl::Mutex mutex;
@@ -71,6 +73,7 @@ class Server {
   GraphService service_;
   PredictionService predictions_;
   ModelService models_;
+  InferenceService inferences_;
   RestApi rest_;
   std::atomic<bool> serving_{false};
   int port_ = 0;

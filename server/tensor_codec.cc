@@ -181,10 +181,14 @@ TensorParts TensorParts::Of(const v1::Tensor& message, absl::string_view* chunk)
 }
 
 TensorParts TensorParts::Of(DType dtype, const Shape& shape, const absl::string_view& chunk) {
+  return Of(dtype, shape.dims(), WireReader(absl::MakeConstSpan(&chunk, 1), chunk.size()));
+}
+
+TensorParts TensorParts::Of(DType dtype, absl::Span<const int64_t> dims, WireReader content) {
   TensorParts parts;
   parts.dtype_ = static_cast<int32_t>(dtype);
-  for (int64_t dim : shape.dims()) parts.AddDim(static_cast<uint64_t>(dim));
-  parts.content_ = WireReader(absl::MakeConstSpan(&chunk, 1), chunk.size());
+  for (int64_t dim : dims) parts.AddDim(static_cast<uint64_t>(dim));
+  parts.content_ = content;
   return parts;
 }
 
@@ -221,6 +225,7 @@ void ContentPieces::Write(size_t most, WireWriter* writer) {
 }
 
 void ContentPieces::WriteStrings(size_t bytes, WireWriter* writer) {
+  writer->Reserve(bytes);
   const absl::Span<const std::string> strings = tensor_.span<std::string>();
   while (bytes > 0) {
     const std::string& element = strings[static_cast<size_t>(element_)];

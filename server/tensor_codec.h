@@ -31,6 +31,8 @@ class TensorParts {
   static TensorParts Of(const v1::Tensor& message, absl::string_view* chunk);
   /// The parts of a value whose content is `chunk`, which must outlive them.
   static TensorParts Of(DType dtype, const Shape& shape, const absl::string_view& chunk);
+  /// The parts of a value whose content is all that `content` has left.
+  static TensorParts Of(DType dtype, absl::Span<const int64_t> dims, WireReader content);
 
  private:
   void AddDim(uint64_t dim);
