@@ -288,6 +288,9 @@ bool HttpServer::Send(Connection& connection) {
     return value.empty() || MHD_add_response_header(response.get(), name, value.c_str()) == MHD_YES;
   };
   if (!add("Content-Type", sent.content_type) || !add("Cache-Control", "no-store")) return false;
+  for (const auto& [name, value] : sent.headers) {
+    if (!add(name.c_str(), value)) return false;
+  }
   if (sent.code == 405 && connection.handler != nullptr &&
       !add("Allow", AllowedMethods(*connection.handler))) {
     return false;

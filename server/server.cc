@@ -112,7 +112,7 @@ Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
       predictions_(service_.scope()),
       models_(service_.scope()),
       inferences_(service_.scope(), service_.streams(), [this] { return IsReady(); }),
-      rest_(service_.scope()) {}
+      rest_(service_.scope(), [this] { return IsReady(); }) {}
 
 Metrics::Options Server::MetricsOptions() {
   const EngineOptions& engine = options_.engine;

@@ -1,6 +1,9 @@
 #pragma once
 
-// The APIs over HTTP for the clients of other servers: TensorFlow Serving's.
+// The APIs over HTTP for the clients of other servers: TensorFlow Serving's and the Open Inference
+// Protocol.
+
+#include <functional>
 
 #include "server/http_server.h"
 #include "server/request_scope.h"
@@ -11,7 +14,8 @@ namespace formwork::server {
 /// What handlers of HTTP requests share. Thread-safe. What `scope` refers to outlives it.
 class RestApi {
  public:
-  explicit RestApi(const RequestScope& scope);
+  /// `is_ready`: whether the server serves; from any thread, and does not wait.
+  RestApi(const RequestScope& scope, std::function<bool()> is_ready);
   /// Waits for the calls that are under way.
   ~RestApi();
   RestApi(const RestApi&) = delete;
@@ -22,6 +26,7 @@ class RestApi {
 
  private:
   const RequestScope& scope_;
+  const std::function<bool()> is_ready_;
   RestRequests requests_;
 };
 
