@@ -68,7 +68,7 @@ step "Unit, op, graph and concurrency tests"
 attempt ctest --test-dir build/dev -j 2 --output-on-failure -L fast
 
 asan_targets=(formwork_unit_tests formwork_op_tests formwork_device_tests formwork_stream_tests import_fuzzer
-              op_fuzzer checkpoint_fuzzer store_fuzzer json_fuzzer)
+              op_fuzzer checkpoint_fuzzer store_fuzzer json_fuzzer infer_fuzzer)
 if [ "$mode" != --fast ]; then
   # Python tests leave most of a core idle.
   step "Building asan (clang, with the fuzz targets) meanwhile"
@@ -135,8 +135,9 @@ if [ "$mode" != --fast ]; then
   step "Fuzzing the readers of checkpoints and data directories"
   attempt fuzz checkpoint_fuzzer 15 -len_control=0 -max_len=64
   attempt fuzz store_fuzzer 15 -len_control=0 -max_len=32 -entropic=0
-  step "Fuzzing the reader of requests in JSON"
+  step "Fuzzing the readers of requests in JSON and of the Open Inference Protocol"
   attempt fuzz json_fuzzer 10 -len_control=0 -max_len=256 -dict=tests/fuzz/json.dict
+  attempt fuzz infer_fuzzer 10 -len_control=0 -max_len=256 tests/fuzz/infer_seeds
   step "The importer"
   attempt ended "$importer" build/import_fuzzer.log
 fi

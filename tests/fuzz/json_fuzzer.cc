@@ -1,5 +1,5 @@
-// Bodies of predict requests: what is read is written as what reads as the same. The first bytes
-// say what the signature takes.
+// Bodies of predict requests, and of the Open Inference Protocol's: what is read is written as what
+// reads as the same. The first bytes say which it is, and what the signature takes.
 
 #include <cstdint>
 #include <cstdio>
@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/device/host_allocator.h"
+#include "server/serving/json_infer.h"
 #include "server/serving/json_tensors.h"
 
 namespace formwork::server {
@@ -53,6 +54,42 @@ void ReadAndWrite(absl::string_view body, const std::vector<TensorSpec>& specs) 
   }
 }
 
+absl::StatusOr<std::vector<Tensor>> ReadInfer(absl::string_view body, JsonInfer* infer) {
+  absl::StatusOr<JsonInfer> read = ReadJsonInfer(body);
+  if (!read.ok()) return read.status();
+  *infer = *std::move(read);
+  std::vector<Tensor> tensors;
+  for (const JsonInferInput& input : infer->inputs) {
+    if (input.binary_bytes) return absl::UnimplementedError("not in JSON");
+    absl::StatusOr<Tensor> tensor = ReadJsonInferInput(input, ProcessAllocator());
+    if (!tensor.ok()) return tensor.status();
+    tensors.push_back(*std::move(tensor));
+  }
+  return tensors;
+}
+
+void ReadAndWriteInfer(absl::string_view body) {
+  JsonInfer infer;
+  absl::StatusOr<std::vector<Tensor>> tensors = ReadInfer(body, &infer);
+  if (!tensors.ok()) return;
+  Prediction prediction;
+  prediction.request_id = infer.request.id;
+  for (const JsonInferInput& input : infer.inputs) prediction.names.push_back(input.name);
+  prediction.values = *tensors;
+  size_t json = 0;
+  absl::StatusOr<std::string> text = WriteJsonInfer(prediction, {}, &json);
+  Check(text.ok() && json == text->size(), "what was read is not written");
+  text->replace(text->find("\"outputs\":"), 10, "\"inputs\": ");
+  JsonInfer again;
+  const absl::StatusOr<std::vector<Tensor>> same = ReadInfer(*text, &again);
+  Check(same.ok() && same->size() == tensors->size(), "what was written is not read");
+  Check(again.request.id == infer.request.id, "the id is read as something else");
+  for (size_t i = 0; i < same->size(); ++i) {
+    Check(again.inputs[i].name == infer.inputs[i].name, "a name is read as something else");
+    Check(AreSame((*tensors)[i], (*same)[i]), "what was written is read as something else");
+  }
+}
+
 }  // namespace
 }  // namespace formwork::server
 
@@ -64,6 +101,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   std::vector<TensorSpec> specs = {{"x", dtype(data[0]), PartialShape::Trusted({-1, 3})}};
   if (data[1] % 2 == 1) specs.push_back({"y_bytes", dtype(data[1] / 2), PartialShape()});
-  server::ReadAndWrite({reinterpret_cast<const char*>(data) + 2, size - 2}, specs);
+  const absl::string_view body(reinterpret_cast<const char*>(data) + 2, size - 2);
+  if (data[0] >= 128) {
+    server::ReadAndWriteInfer(body);
+  } else {
+    server::ReadAndWrite(body, specs);
+  }
   return 0;
 }
