@@ -39,8 +39,11 @@ if [ "${#missing[@]}" -gt 0 ]; then
 fi
 
 # The client is installed again where it or the wire has changed.
-requirements="tensorflow==2.21.0 tensorflow-serving-api==2.21.0 scikit-learn tqdm pytest"
-stamp=$( (echo "$requirements"; cat proto/formwork/*/*.proto
+requirements="tensorflow==2.21.0 tensorflow-serving-api==2.21.0 scikit-learn tqdm pytest
+              python-rapidjson==1.25 geventhttpclient==2.6.1"
+# Triton's client, with what it needs above: it asks for a protobuf before TensorFlow's, and works with that.
+alone="tritonclient==2.73.0"
+stamp=$( (echo "$requirements" "$alone"; cat proto/formwork/*/*.proto
           find client/python -name '*.py' -o -name '*.toml' | grep -v -e /build/ -e egg-info | sort | xargs cat) |
   sha256sum | cut -d' ' -f1)
 if [ ! -x build/venv/bin/python ]; then
@@ -49,8 +52,11 @@ if [ ! -x build/venv/bin/python ]; then
 fi
 if [ "$(cat build/venv/formwork.stamp 2>/dev/null)" != "$stamp" ]; then
   # shellcheck disable=SC2086
-  build/venv/bin/python -c 'import tensorflow, tensorflow_serving, sklearn, tqdm, pytest' >/dev/null 2>&1 ||
+  build/venv/bin/python -c 'import tensorflow, tensorflow_serving, sklearn, tqdm, pytest, tritonclient.grpc, tritonclient.http' \
+    >/dev/null 2>&1 || {
     build/venv/bin/pip install -q --disable-pip-version-check $requirements
+    build/venv/bin/pip install -q --disable-pip-version-check --no-deps $alone
+  }
   build/venv/bin/pip install -q --disable-pip-version-check --force-reinstall --no-deps ./client/python
   build/venv/bin/pip install -q --disable-pip-version-check ./client/python
   echo "$stamp" >build/venv/formwork.stamp
