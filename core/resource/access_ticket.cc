@@ -32,9 +32,7 @@ bool AccessTicket::Take(std::vector<AccessRequest> requests, absl::AnyInvocable<
       entries_.back().aliased = true;
       continue;
     }
-    Entry& entry = entries_.emplace_back();
-    entry.resource = std::move(request.resource);
-    entry.write = write;
+    entries_.emplace_back(std::move(request.resource)).write = write;
   }
   absl::MutexLock lock(&store_.line_mutex_);
   // All places or none: where there is no memory for one, the others, each the last of its line,

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -208,6 +209,9 @@ class AccessTicket final : public ResourceAccess {
 
  private:
   struct Entry {
+    explicit Entry(std::shared_ptr<Resource> of) : id(of->id), resource(std::move(of)) {}
+
+    uint64_t id;  // The resource's, which is as a rule in no cache.
     std::shared_ptr<Resource> resource;
     bool write = false;
     bool in_line = false;  // Under the store's line lock.
@@ -252,12 +256,20 @@ class AccessTicket final : public ResourceAccess {
 
   // Grants a reader what is there. Under the line lock.
   static void Pin(Entry& entry);
-  // The entry of a handle, or null. Here, because each access begins with it.
+  // The entry of a handle, or null. Here, because each access begins with it. As a rule functions
+  // read their variables in the order in which these were made.
   Entry* Find(ResourceHandle handle) {
-    const auto found =
-        std::lower_bound(entries_.begin(), entries_.end(), handle.id,
-                         [](const Entry& entry, uint64_t id) { return entry.resource->id < id; });
-    return found == entries_.end() || found->resource->id != handle.id ? nullptr : &*found;
+    const size_t next = next_.load(std::memory_order_relaxed);
+    size_t found = next;
+    if (next >= entries_.size() || entries_[next].id != handle.id) {
+      const auto at =
+          std::lower_bound(entries_.begin(), entries_.end(), handle.id,
+                           [](const Entry& entry, uint64_t id) { return entry.id < id; });
+      if (at == entries_.end() || at->id != handle.id) return nullptr;
+      found = static_cast<size_t>(at - entries_.begin());
+    }
+    next_.store(found + 1, std::memory_order_relaxed);
+    return &entries_[found];
   }
   absl::StatusOr<Entry*> Get(ResourceHandle handle);
   absl::StatusOr<Entry*> GetVariable(ResourceHandle handle);
@@ -330,8 +342,9 @@ class AccessTicket final : public ResourceAccess {
   HashMap<const BufferBlock*, uint32_t> variables_;  // Entries by the memory that has been read.
   std::vector<EnqueuedAccess>* accesses_ = nullptr;  // Who is told of them.
   std::vector<Entry> entries_;                       // By ID, ascending.
-  int64_t missing_ = 0;                              // Places not granted; under the line lock.
-  bool waiting_ = false;                             // Under the line lock.
+  std::atomic<size_t> next_{0};  // Behind the one that was found last: branches run side by side.
+  int64_t missing_ = 0;          // Places not granted; under the line lock.
+  bool waiting_ = false;         // Under the line lock.
   AccessTicket* next_ready_ = nullptr;
   absl::Time waits_since_;  // For places; InfiniteFuture: for a state. Under the line lock.
   absl::AnyInvocable<void()> on_ready_;

@@ -271,11 +271,10 @@ absl::StatusOr<const ResourceType*> AccessTicket::TypeOf(ResourceHandle handle) 
 }
 
 ResourceHandle AccessTicket::CreateForCall(const std::string& name, ResourceType type) {
-  Entry entry;
-  entry.resource = std::make_shared<Resource>(store_.NextId(), "", name, std::move(type));
+  Entry& entry = entries_.emplace_back(  // Its ID is the highest.
+      std::make_shared<Resource>(store_.NextId(), "", name, std::move(type)));
   entry.write = true;
-  const ResourceHandle handle{entry.resource->id};
-  entries_.push_back(std::move(entry));  // Its ID is the highest.
+  const ResourceHandle handle{entry.id};
   NoteAccess(handle, Tensor(), /*writes=*/true);
   return handle;
 }

@@ -37,8 +37,7 @@ absl::Status AccessTicket::AwaitState(ResourceHandle handle,
   wait->goes_on = std::move(goes_on);
   for (const Entry& e : entries_) {
     if (is_own(e) || e.destroyed) {
-      Entry& kept = wait->kept.emplace_back();
-      kept.resource = e.resource;
+      Entry& kept = wait->kept.emplace_back(e.resource);
       kept.write = e.write;
       kept.destroyed = e.destroyed;
     } else if (!e.released) {
@@ -85,7 +84,7 @@ absl::Status AccessTicket::ComeBack(std::shared_ptr<Awaited>& awaited) {
   }
   std::move(state_wait_->kept.begin(), state_wait_->kept.end(), std::back_inserter(entries_));
   std::sort(entries_.begin(), entries_.end(),
-            [](const Entry& a, const Entry& b) { return a.resource->id < b.resource->id; });
+            [](const Entry& a, const Entry& b) { return a.id < b.id; });
   state_wait_ = nullptr;
   has_come_back_ = true;
   return absl::OkStatus();
