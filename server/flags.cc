@@ -114,8 +114,7 @@ void AddServing(CLI::App& app, ServerOptions& options) {
       "HTTP port (/metrics, /healthz, /readyz); 0 picks one, -1 switches it off")
       ->check(Whole(-1, 65535));
   Add(app, "--rest", options.rest,
-      "Whether the HTTP port answers predictions, as TensorFlow Serving's REST API (/v1/models) "
-      "and "
+      "Whether the HTTP port answers predictions: TensorFlow Serving's REST API (/v1/models), "
       "the Open Inference Protocol (/v2)");
   Add(app, "--unix-socket", options.unix_socket, "Path of a socket to listen on as well");
   Add(app, "--max-message-bytes", options.max_message_bytes,

@@ -92,9 +92,8 @@ class BinaryInputs {
   // Errors name the input.
   absl::StatusOr<Tensor> Next(const JsonInferInput& input, Allocator& allocator) {
     absl::StatusOr<Tensor> tensor = Read(input, allocator);
-    if (!tensor.ok())
-      return Annotate(tensor.status(), absl::StrCat("input ", ShownJsonName(input.name)));
-    return tensor;
+    if (tensor.ok()) return tensor;
+    return Annotate(tensor.status(), absl::StrCat("input ", ShownJsonName(input.name)));
   }
 
   absl::Status Finish() const {
@@ -188,12 +187,11 @@ class InferRest final : public RestRequest {
     BinaryInputs binary(body.substr(head));
     for (const JsonInferInput& input : json.inputs) {
       Allocator& allocator = scope().engine.allocator();
-      absl::StatusOr<Tensor> tensor =
-          input.binary_bytes ? binary.Next(input, allocator) : ReadJsonInferInput(input, allocator);
-      if (!tensor.ok())
-        return Annotate(tensor.status(), absl::StrCat("input ", ShownJsonName(input.name)));
+      FORMWORK_ASSIGN_OR_RETURN(Tensor tensor, input.binary_bytes
+                                                   ? binary.Next(input, allocator)
+                                                   : ReadJsonInferInput(input, allocator));
       json.request.names.push_back(input.name);
-      json.request.values.push_back(*std::move(tensor));
+      json.request.values.push_back(std::move(tensor));
     }
     FORMWORK_RETURN_IF_ERROR(binary.Finish());
     return std::move(json.request);

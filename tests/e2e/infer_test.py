@@ -160,6 +160,7 @@ def test_what_is_wrong_in_http(process):
     assert status == code and list(answer) == ["error"], answer
     for word in words:
       assert word in answer["error"], answer
+    assert answer["error"].count("input 'x'") <= 1, answer
   wrong(400, ["model 'm'", "JSON"], "")
   wrong(400, ["JSON"], "[1]")
   wrong(400, ["JSON"], '{"inputs": [{"name": "x"')
