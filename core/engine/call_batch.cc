@@ -130,6 +130,7 @@ bool CallTask::WaitsInLine() {
   if (!JoinsBatch()) return false;
   // What is quick on the host is done before another thread would have begun with it.
   if (!engine_.streams_ && runs_inline()) return false;
+  batch_kind_ = BatchKind();
   in_line_ = true;
   return bound().batches->Join(std::static_pointer_cast<CallTask>(shared_from_this()));
 }
@@ -138,18 +139,16 @@ void CallTask::LeaveLine() {
   if (std::exchange(in_line_, false)) bound().batches->Leave(this);
 }
 
-bool CallTask::FitsBatchOf(CallTask& leader) {
+std::vector<uint64_t> CallTask::BatchKind() {
+  std::vector<uint64_t> kind;
   for (size_t i = 0; i < bound().inputs.size(); ++i) {
-    const absl::Span<const int64_t> mine = values_[i].shape().dims();
-    const absl::Span<const int64_t> others = leader.values_[i].shape().dims();
-    if (mine.subspan(1) != others.subspan(1)) return false;
+    const auto row = values_[i].shape().dims().subspan(1);  // Of a rank that all of them have.
+    kind.insert(kind.end(), row.begin(), row.end());
   }
-  // Each reads what there was at its place in line: somebody may have written between the two.
-  return std::all_of(
-      bound().resources.begin(), bound().resources.end(), [&](const BoundResource& resource) {
-        return resource.access == Access::kNone ||
-               ticket_.ReadVersion({resource.id}) == leader.ticket_.ReadVersion({resource.id});
-      });
+  for (const BoundResource& resource : bound().resources) {
+    if (resource.access != Access::kNone) kind.push_back(ticket_.ReadVersion({resource.id}));
+  }
+  return kind;
 }
 
 void CallTask::GatherBatch() {
@@ -157,7 +156,7 @@ void CallTask::GatherBatch() {
     int64_t rows = rows_;
     members_ = bound().batches->Take([&](CallTask& call) {
       const bool takes = rows + call.rows_ <= bound().batches->max_rows() &&
-                         call.FitsBatchOf(*this) && call.ClaimWaiting();
+                         call.batch_kind_ == batch_kind_ && call.ClaimWaiting();
       if (takes) rows += call.rows_;
       return takes;
     });

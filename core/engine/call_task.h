@@ -61,8 +61,9 @@ class CallTask final : public TaskOf<CallResult> {
   // Whether this one may.
   bool JoinsBatch();
   void LeaveLine();
-  // Whether its rows have the same shape as the leader's, and it reads the same values.
-  bool FitsBatchOf(CallTask& leader);
+  // What those have in common: the shapes of their rows, and what each reads at its place in line,
+  // for somebody may have written between the two.
+  std::vector<uint64_t> BatchKind();
   // Takes along what waits and fits.
   void GatherBatch();
   absl::Status StackInputs(int64_t rows);
@@ -154,7 +155,9 @@ class CallTask final : public TaskOf<CallResult> {
   std::unique_ptr<RelaxedPlaces> places_;          // The same.
   // Of one that runs with others, or waits to:
   bool in_line_ = false;
+  // As they were when it came: the leader looks at them while the call may be cancelled.
   int64_t rows_ = 0;
+  std::vector<uint64_t> batch_kind_;
   std::vector<std::shared_ptr<CallTask>> members_;  // That it has taken along.
   std::vector<Tensor> own_inputs_;                  // While values_ has those of all.
   std::optional<Running> running_;
