@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
+from tritonclient.grpc import service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 import server_process
@@ -87,6 +88,29 @@ def serving(files, *flags):
 def connect(process, library):
   address = process.grpc if library is over_grpc else process.http
   return library.InferenceServerClient(address)
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory):
+  with serving(tmp_path_factory.mktemp("files")) as process:
+    yield process
+
+
+@pytest.fixture(scope="module", params=[over_grpc, over_http], ids=["grpc", "http"])
+def library(request):
+  return request.param
+
+
+@pytest.fixture(scope="module")
+def client(process, library):
+  with connect(process, library) as client:
+    yield client
+
+
+@pytest.fixture(scope="module")
+def stub(process):
+  with process.channel() as channel:
+    yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
 
 def inputs_of(library, values, **options):

@@ -11,36 +11,13 @@ import pytest
 import tensorflow as tf
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
-from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
 import changing_models
-import infer_cases
 import server_process
-from infer_cases import MISSING, X, connect, infer, inputs_of, refused, save, spinning
-
-
-@pytest.fixture(scope="module")
-def process(tmp_path_factory):
-  with infer_cases.serving(tmp_path_factory.mktemp("files")) as process:
-    yield process
-
-
-@pytest.fixture(scope="module", params=[over_grpc, over_http], ids=["grpc", "http"])
-def library(request):
-  return request.param
-
-
-@pytest.fixture(scope="module")
-def client(process, library):
-  with connect(process, library) as client:
-    yield client
-
-
-@pytest.fixture(scope="module")
-def stub(process):
-  with process.channel() as channel:
-    yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
+from infer_cases import (MISSING, X, client, connect, infer, inputs_of, library, process, refused, save,
+                         spinning, stub)
 
 
 class Stream:

@@ -11,39 +11,17 @@ import tensorflow as tf
 import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
 from google.protobuf import descriptor_pb2
-from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
+from tritonclient.grpc import model_config_pb2, service_pb2
 
 import infer_cases
 import server_process
-from infer_cases import (BAD, DTYPES, MISSING, UNANSWERED, X, connect, infer, inputs_of, post, refused,
-                         values_of)
+from infer_cases import (BAD, DTYPES, MISSING, UNANSWERED, X, client, connect, infer, inputs_of, library,
+                         post, process, refused, stub, values_of)
 
 FIELDS = {
     "BOOL": "bool", "INT8": "int", "INT16": "int", "INT32": "int", "INT64": "int64",
     "UINT8": "uint", "UINT16": "uint", "UINT32": "uint", "UINT64": "uint64", "FP32": "fp32",
     "FP64": "fp64", "BYTES": "bytes"}
-
-@pytest.fixture(scope="module")
-def process(tmp_path_factory):
-  with infer_cases.serving(tmp_path_factory.mktemp("files")) as process:
-    yield process
-
-
-@pytest.fixture(scope="module", params=[over_grpc, over_http], ids=["grpc", "http"])
-def library(request):
-  return request.param
-
-
-@pytest.fixture(scope="module")
-def client(process, library):
-  with connect(process, library) as client:
-    yield client
-
-
-@pytest.fixture(scope="module")
-def stub(process):
-  with process.channel() as channel:
-    yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
 
 def fields_of(messages):
