@@ -64,6 +64,14 @@ struct ConvShape {
            static_cast<double>(filter_elements());
   }
 
+  /// Whether each output is of the one pixel of the input that is in its place.
+  bool is_pointwise() const {
+    const auto same = [](const ConvAxis& a) {
+      return a.taps == 1 && a.stride == 1 && a.pad_before == 0 && a.pad_after == 0;
+    };
+    return groups == 1 && same(rows) && same(cols);
+  }
+
   // An empty tensor's other dimensions may be too large to multiply.
   static int64_t Product(int64_t a, int64_t b, int64_t c, int64_t d) {
     return a == 0 || b == 0 || c == 0 || d == 0 ? 0 : a * b * c * d;

@@ -133,6 +133,32 @@ TEST_F(ConvBandsTest, BandsGiveTheSame) {
   }
 }
 
+TEST_F(ConvBandsTest, StridesAndPaddingThatKeepTheSizeAreNoPixels) {
+  const std::string text =
+      "x = Placeholder dtype=float\nf = Placeholder dtype=float\nw = Placeholder dtype=float\n"
+      "l = Placeholder dtype=float\n"
+      "c = Conv2D(x, f) T=float strides=[1,1,1,1] padding=\"SAME\"\n"
+      "d = DepthwiseConv2dNative(c, w) T=float strides=[1,1,1,1] padding=\"SAME\"\n"
+      "y = Conv2D(d, l) T=float strides=[1,2,2,1] padding=\"EXPLICIT\" "
+      "explicit_paddings=[0,0,40,39,40,39,0,0]";
+  const Feeds feeds = {{"x:0", DType::kFloat},
+                       {"f:0", DType::kFloat},
+                       {"w:0", DType::kFloat},
+                       {"l:0", DType::kFloat}};
+  const std::vector<Tensor> inputs = {Random(Shape({1, 80, 80, 4})), Random(Shape({1, 1, 4, 32})),
+                                      Random(Shape({3, 3, 32, 1})), Random(Shape({1, 1, 32, 8}))};
+  Make(text, feeds, {"y:0", "c:0"});
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> expected, Run(inputs));
+  ASSERT_EQ(expected[0].shape(), Shape({1, 80, 80, 24}));
+  Make(text, feeds, {"y:0"});
+  ASSERT_THAT(Text(), Not(HasSubstr("= Conv2D(")));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> got, Run(inputs));
+  ASSERT_EQ(got[0].shape(), expected[0].shape());
+  for (int64_t i = 0; i < got[0].num_elements(); ++i) {
+    ASSERT_NEAR(got[0].data<float>()[i], expected[0].data<float>()[i], 1e-4) << i;
+  }
+}
+
 TEST_F(ConvBandsTest, AnErrorNamesItsOwnNode) {
   Make(
       "x = Placeholder dtype=float\nf = Placeholder dtype=float\nw = Placeholder dtype=float\n"

@@ -60,11 +60,6 @@ const float* DataOf(const Tensor* tensor) {
 // To whole cache lines.
 int64_t Aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-bool IsOfPixels(const ConvShape& shape) {
-  const auto same = [](const ConvAxis& a) { return a.taps == 1 && a.input == a.output; };
-  return shape.groups == 1 && same(shape.rows) && same(shape.cols);
-}
-
 class ConvBands {
  public:
   ConvBands(std::vector<ConvNode> nodes, std::vector<SlidingAttrs> attrs,
@@ -152,7 +147,7 @@ class ConvBands {
     }
     if (nodes_.size() == 2) return shapes;
     const auto last = PrepareConv(attrs_[2], shapes.output.dims(), dims(2, 1));
-    if (last.ok() && IsOfPixels(*last) &&
+    if (last.ok() && last->is_pointwise() &&
         SetOutput(contexts[2], epilogues_[2], *last, &shapes.output, &shapes.last_operands)) {
       shapes.last = *last;
     }

@@ -18,14 +18,6 @@ int64_t PixelsPerPiece(const ConvShape& s) {
   return std::clamp<int64_t>(kPieceElements / PatchElements(s), 1, s.rows.output * s.cols.output);
 }
 
-/// True where a patch is the pixel itself, so that no copy is needed.
-bool IsPointwise(const ConvShape& s) {
-  const auto same = [](const ConvAxis& a) {
-    return a.taps == 1 && a.stride == 1 && a.pad_before == 0 && a.pad_after == 0;
-  };
-  return s.groups == 1 && same(s.rows) && same(s.cols);
-}
-
 /// Calls body(tap, address within the image, elements) for each run of elements that lies in the
 /// image, and gap(tap, elements) for each that does not, over the patch of output pixel `pixel`.
 template <typename Run, typename Gap>
@@ -101,14 +93,14 @@ void ForEachPiece(const ConvShape& s, Body body) {
 }  // namespace
 
 int64_t ConvGemmScratch(const ConvShape& shape) {
-  if (shape.rows.output == 0 || shape.cols.output == 0 || IsPointwise(shape)) return 0;
+  if (shape.rows.output == 0 || shape.cols.output == 0 || shape.is_pointwise()) return 0;
   return PixelsPerPiece(shape) * PatchElements(shape);
 }
 
 template <typename T>
 void ConvGemmForward(const ConvShape& s, const T* input, const T* filter, T* output, T* scratch) {
   if (s.output_elements() == 0) return;
-  if (IsPointwise(s)) {
+  if (s.is_pointwise()) {
     Gemm(false, false, s.batch * s.rows.output * s.cols.output, s.out_channels, s.in_channels,
          input, s.in_channels, filter, s.out_channels, T(0), output, s.out_channels);
     return;
@@ -132,7 +124,7 @@ void Zero(T* x, int64_t n) {
 template <typename T>
 void ConvGemmInputGradient(const ConvShape& s, const T* filter, const T* out_backprop,
                            T* in_backprop, T* scratch) {
-  if (s.output_elements() > 0 && IsPointwise(s)) {
+  if (s.output_elements() > 0 && s.is_pointwise()) {
     Gemm(false, true, s.batch * s.rows.output * s.cols.output, s.in_channels, s.out_channels,
          out_backprop, s.out_channels, filter, s.out_channels, T(0), in_backprop, s.in_channels);
     return;
@@ -157,7 +149,7 @@ void ConvGemmFilterGradient(const ConvShape& s, const T* input, const T* out_bac
     Zero(filter_backprop, s.filter_elements());
     return;
   }
-  if (IsPointwise(s)) {
+  if (s.is_pointwise()) {
     Gemm(true, false, s.in_channels, s.out_channels, s.batch * s.rows.output * s.cols.output, input,
          s.in_channels, out_backprop, s.out_channels, T(0), filter_backprop, s.out_channels);
     return;
