@@ -67,7 +67,8 @@ absl::StatusOr<JsonInfer> ReadJsonInfer(absl::string_view text);
 absl::StatusOr<Tensor> ReadJsonInferInput(const JsonInferInput& input, Allocator& allocator);
 
 /// The body of an answer; `*json_bytes` of it are JSON, and elements of outputs that are binary
-/// follow. Errors: CheckDatatypes'; kInvalidArgument of a string that is no UTF-8 in JSON.
+/// follow. Errors: CheckDatatypes'; kInvalidArgument of a string that is no UTF-8 in JSON;
+/// kResourceExhausted of one beyond 2 GiB.
 absl::StatusOr<std::string> WriteJsonInfer(const Prediction& prediction,
                                            const JsonInferForms& forms, size_t* json_bytes);
 

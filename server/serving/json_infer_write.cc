@@ -24,14 +24,15 @@ void WriteJsonList(const Tensor& tensor, JsonWriter& json) {
   }
 }
 
-absl::Status CheckTexts(const std::string& name, const Tensor& tensor) {
+// In binary, too, 32 bits have a string's length.
+absl::Status CheckTexts(const std::string& name, const Tensor& tensor, bool binary) {
   if (tensor.dtype() != DType::kString) return absl::OkStatus();
   for (const std::string& text : tensor.span<std::string>()) {
     if (text.size() > kMostJsonStringBytes) {
       return ResourceExhausted("output '", name, "': a string of ", text.size(),
-                               " bytes is too long for JSON");
+                               " bytes is too long to be sent");
     }
-    if (!IsValidUtf8(text)) {
+    if (!binary && !IsValidUtf8(text)) {
       return InvalidArgument("output '", name,
                              "' has bytes that are no UTF-8: ask for it with \"binary_data\"");
     }
@@ -92,12 +93,12 @@ absl::StatusOr<std::string> WriteJsonInfer(const Prediction& prediction,
   size_t expected = 128 * (count + 1), binary = 0;
   for (size_t i = 0; i < count; ++i) {
     const Tensor& value = prediction.values[i];
+    FORMWORK_RETURN_IF_ERROR(CheckTexts(prediction.names[i], value, forms.IsBinary(i)));
     if (forms.IsBinary(i)) {
       binary += BinarySize(value);
-      continue;
+    } else {
+      expected += static_cast<size_t>(value.num_elements()) * 8;
     }
-    FORMWORK_RETURN_IF_ERROR(CheckTexts(prediction.names[i], value));
-    expected += static_cast<size_t>(value.num_elements()) * 8;
   }
   JsonText text;
   text.text.reserve(expected + binary);
