@@ -53,10 +53,6 @@ struct Part {
   Tensor result;
 };
 
-const float* DataOf(const Tensor* tensor) {
-  return tensor == nullptr ? nullptr : tensor->data<float>();
-}
-
 // To whole cache lines.
 int64_t Aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
 
@@ -311,7 +307,7 @@ class ConvBands {
         const RowRange from = InputsOf(conv.rows, band.new_rows);
         FORMWORK_RETURN_IF_ERROR(
             band.conv->Forward(input + from.begin * conv.cols.input * conv.in_channels,
-                               p.conv_filter, DataOf(p.shapes.conv_operands.bias),
+                               p.conv_filter, p.shapes.conv_operands.bias_data(),
                                between + (band.new_rows.begin - there.begin) * row, scratch));
       }
       const int64_t first_row = image * depthwise.rows.output + band.outputs.begin;
@@ -330,10 +326,10 @@ class ConvBands {
                               const float* made, void* scratch) {
     const ConvShape& last = *p.shapes.last;
     const EpilogueOperands& operands = p.shapes.last_operands;
-    const float* const bias = DataOf(operands.bias);
+    const float* const bias = operands.bias_data();
     const int64_t row = last.cols.output * last.out_channels;
     float* const output = p.output + first_row * row;
-    const float* residual = DataOf(operands.residual);
+    const float* residual = operands.residual_data();
     if (residual != nullptr) residual += first_row * row;
     if (band.last == nullptr) {
       ConvPanelsForward(OfRows(last, band.outputs, band.outputs), made,

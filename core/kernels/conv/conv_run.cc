@@ -73,10 +73,9 @@ absl::Status PanelsForward(const ConvShape& shape, WinogradTiles winograd, const
   FORMWORK_ASSIGN_OR_RETURN(
       const Tensor packed,
       memo.Get(filter, epilogue.scale, keep, {.conv = nullptr, .winograd = winograd}, allocator));
-  auto data = [](const Tensor* t) { return t == nullptr ? nullptr : t->data<float>(); };
   const auto* panels = static_cast<const float*>(packed.raw());
-  const float* bias = data(epilogue.bias);
-  const float* residual = data(epilogue.residual);
+  const float* bias = epilogue.bias_data();
+  const float* residual = epilogue.residual_data();
   const Activation activation = epilogue.steps.activation;
   if (winograd != WinogradTiles::kNone) {
     return ConvWinogradForward(winograd, shape, input.data<float>(), panels, bias, residual,

@@ -91,8 +91,7 @@ absl::StatusOr<Tensor*> EpilogueOperands::AllocateOutput(KernelContext& ctx, DTy
 
 void RunEpilogue(const EpilogueOperands& operands, int64_t rows, int64_t channels,
                  const float* from, float* to) {
-  auto data = [](const Tensor* t) { return t == nullptr ? nullptr : t->data<float>(); };
-  const Vectors vectors = {data(operands.bias), data(operands.residual)};
+  const Vectors vectors = {operands.bias_data(), operands.residual_data()};
   switch (operands.steps.activation) {
     case Activation::kNone:
       return AllRows<Activation::kNone>(vectors, rows, channels, from, to);

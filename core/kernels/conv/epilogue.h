@@ -16,6 +16,11 @@ struct EpilogueOperands {
   const Tensor* bias = nullptr;
   const Tensor* residual = nullptr;
 
+  const float* bias_data() const { return bias == nullptr ? nullptr : bias->data<float>(); }
+  const float* residual_data() const {
+    return residual == nullptr ? nullptr : residual->data<float>();
+  }
+
   /// Inputs 2 and following, which live as long as the kernel runs. Errors: kInvalidArgument if
   /// they do not have as many elements as `output` wants.
   static absl::StatusOr<EpilogueOperands> Of(const KernelContext& ctx, const Epilogue& steps,

@@ -241,7 +241,7 @@ absl::Status OnednnForward(const OnednnConvShape& shape, const Tensor& input, co
                                 PackFilter(filter, epilogue.scale, {compiled[i]}, allocator));
     }
   }
-  const float* bias = epilogue.bias == nullptr ? nullptr : epilogue.bias->data<float>();
+  const float* bias = epilogue.bias_data();
   if (epilogue.residual != nullptr) PutResidual(*epilogue.residual, output->mutable_data<float>());
   return RunPieces(compiled, 0, compiled.size(), allocator, [&](int64_t i, void* scratch) {
     return compiled[i]->Forward(At(input, pieces[i].input_offset), packed[i].raw(), bias,

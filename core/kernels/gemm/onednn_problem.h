@@ -36,7 +36,7 @@ class OnednnPrimitive {
   OnednnPrimitive() = default;  ///< None, which cannot run.
   OnednnPrimitive(dnnl::primitive primitive, std::vector<Argument> arguments);
   OnednnPrimitive(const OnednnPrimitive&) = delete;
-  OnednnPrimitive& operator=(OnednnPrimitive&& other);
+  OnednnPrimitive& operator=(OnednnPrimitive&& other);  ///< Before either has run.
   ~OnednnPrimitive();
 
   /// `data`: of each argument, in order. On this thread. Errors, which name `what`:
