@@ -14,6 +14,7 @@ from tritonclient.grpc import service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 import server_process
+import serving_models
 
 DTYPES = {
     "BOOL": np.bool_, "UINT8": np.uint8, "UINT16": np.uint16, "UINT32": np.uint32,
@@ -24,35 +25,14 @@ X = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 def values_of(datatype):
-  """Some, with the least and the greatest."""
-  dtype = DTYPES[datatype]
-  if datatype == "BYTES":
-    return np.array([[b"a", b""], ["ä€".encode(), b"\xff\0"]], object)
-  if datatype == "BOOL":
-    return np.array([[True, False], [False, True]])
-  if np.issubdtype(dtype, np.integer):
-    return np.array([[np.iinfo(dtype).min, 0], [7, np.iinfo(dtype).max]], dtype)
-  return np.array([[-0.0, 1.5], [np.inf, -3e-5]], dtype)
+  return serving_models.values_of(DTYPES[datatype])
 
 
 def tensorflow_dtype(datatype):
   return tf.string if datatype == "BYTES" else tf.as_dtype(DTYPES[datatype])
 
 
-class Model(tf.Module):
-  """y = x @ kernel * scale."""
-
-  def __init__(self, scale=1.0):
-    self.kernel = tf.Variable(np.eye(2, dtype=np.float32) * scale)
-
-  @tf.function(input_signature=[tf.TensorSpec([None, 2], name="x")])
-  def serve(self, x):
-    y = x @ self.kernel
-    return {"y": y, "sum": tf.reduce_sum(y, 1), "count": tf.shape(x)[0]}
-
-  @tf.function(input_signature=[tf.TensorSpec([None, 2], name="x")])
-  def rows(self, x):
-    return {"y": x @ self.kernel}
+class Model(serving_models.Linear):
 
   @tf.function(input_signature=[tf.TensorSpec(None, tensorflow_dtype(name), name=name)
                                 for name in DTYPES])

@@ -21,6 +21,7 @@ from tensorflow_serving.apis import regression_pb2
 
 import changing_models
 import server_process
+import serving_models
 
 DTYPES = [tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.int16, tf.int32, tf.int64,
           tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.bool, tf.complex64, tf.complex128, tf.string]
@@ -28,30 +29,10 @@ X = np.arange(6, dtype=np.float32).reshape(3, 2)
 
 
 def values_of(dtype):
-  """Some, with the least and the greatest."""
-  if dtype == tf.string:
-    return np.array([[b"a", b""], ["ä€".encode(), b"\xff\0"]], object)
-  if dtype == tf.bool:
-    return np.array([[True, False], [False, True]])
-  if dtype.is_integer:
-    return np.array([[dtype.min, 0], [7, dtype.max]], dtype.as_numpy_dtype)
-  return np.array([[-0.0, 1.5], [np.inf, -3e-5]], dtype.as_numpy_dtype)
+  return serving_models.values_of(dtype.as_numpy_dtype)
 
 
-class Model(tf.Module):
-  """y = x @ kernel * scale."""
-
-  def __init__(self, scale=1.0):
-    self.kernel = tf.Variable(np.eye(2, dtype=np.float32) * scale)
-
-  @tf.function(input_signature=[tf.TensorSpec([None, 2], name="x")])
-  def serve(self, x):
-    y = x @ self.kernel
-    return {"y": y, "sum": tf.reduce_sum(y, 1), "count": tf.shape(x)[0]}
-
-  @tf.function(input_signature=[tf.TensorSpec([None, 2], name="x")])
-  def rows(self, x):
-    return {"y": x @ self.kernel}
+class Model(serving_models.Linear):
 
   @tf.function(input_signature=[tf.TensorSpec(None, dtype, name=dtype.name) for dtype in DTYPES])
   def same(self, *values):
