@@ -611,6 +611,10 @@ class Engine {
   virtual std::shared_ptr<CallHandle> LoadSavedModel(
       SavedModelSpec spec, absl::AnyInvocable<void(SavedModelResult)> done) = 0;
 
+  /// The version of what LoadSavedModel would load from `path` now: the number that its folder is
+  /// named by, 0 where that is none. Reads the folder. Errors: LoadSavedModel's of files.
+  virtual absl::StatusOr<uint64_t> SavedModelVersion(const std::string& path) = 0;
+
   // Of resources of all kinds, variables included.
   virtual absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,
                                                    const Target& resource) = 0;

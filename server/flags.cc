@@ -248,6 +248,10 @@ void AddState(CLI::App& app, ServerOptions& options) {
             return is_one ? "" : "not NAME=PATH: " + text;
           },
           "NAME=PATH"));
+  Add(app, "--saved-model-interval", options.saved_model_interval_seconds,
+      "Seconds between two looks for higher versions of what --saved-model names, which are loaded "
+      "in the place of those that are there; 0: none")
+      ->check(Seconds(kDay));
   Add(app, "--max-batch-rows", options.max_batch_rows,
       "Of what --saved-model loads: most rows of calls that are computed as one, where they come "
       "while one runs; 0: each alone")

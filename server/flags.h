@@ -40,6 +40,7 @@ struct ServerOptions {
   bool tf32 = false;                          ///< UseTf32 (device.h).
   bool deterministic = false;                 ///< UseDeterminism (device.h).
   std::vector<std::string> saved_models;      ///< NAME=PATH, loaded before it serves.
+  double saved_model_interval_seconds = 0;    ///< Between looks for higher versions; 0: none.
   int64_t max_batch_rows = 0;                 ///< Of those; SavedModelSpec's.
   bool rest = true;                           ///< Whether HTTP answers predictions.
   std::string log_format = "text";

@@ -17,9 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status.h"
@@ -29,6 +27,7 @@
 #include "server/event_log.h"
 #include "server/flags.h"
 #include "server/logging.h"
+#include "server/saved_models.h"
 #include "server/server.h"
 #include "server/spare_threads.h"
 #include "spdlog/spdlog.h"
@@ -96,7 +95,7 @@ void ExitAtTheLatest(absl::Time bound, sigset_t signals) {
 }
 
 // Two stages, so that balancers notice before a call is refused. Returns the exit code.
-int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
+int ShutDown(const ServerOptions& options, Server& server, SavedModels& models, sigset_t signals) {
   server.StopServing();
   if (WaitForSignal(signals, absl::Now() + absl::Seconds(options.lame_duck_seconds)) != 0) {
     ExitNow();
@@ -106,6 +105,7 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
                                       ? absl::ZeroDuration()
                                       : absl::Seconds(options.snapshot_timeout_seconds);
   ExitAtTheLatest(deadline + kExitGrace + snapshot, signals);
+  models.Stop();
   const absl::Status drained = server.Shutdown(deadline);
   const absl::Status saved = server.SaveState(absl::Now() + snapshot);
   if (!saved.ok()) {
@@ -117,36 +117,9 @@ int ShutDown(const ServerOptions& options, Server& server, sigset_t signals) {
   return kWorkLeft;
 }
 
-// Loads what --saved-model names, in its order.
-absl::Status LoadModels(const ServerOptions& options, Engine& engine) {
-  for (const std::string& model : options.saved_models) {
-    SavedModelSpec spec;
-    spec.name = model.substr(0, model.find('='));
-    spec.path = model.substr(spec.name.size() + 1);
-    spec.max_batch_rows = options.max_batch_rows;
-    const std::vector<FunctionInfo> functions = engine.ListFunctions("", /*signatures=*/false);
-    if (std::any_of(functions.begin(), functions.end(),
-                    [&spec](const FunctionInfo& there) { return there.name == spec.name; })) {
-      spdlog::info("SavedModel {}: is there already", spec.name);
-      continue;
-    }
-    absl::Notification done;
-    SavedModelResult result;
-    const std::shared_ptr<CallHandle> loading =
-        engine.LoadSavedModel(std::move(spec), [&](SavedModelResult loaded) {
-          result = std::move(loaded);
-          done.Notify();
-        });
-    loading->Start();
-    while (!done.WaitForNotificationWithTimeout(absl::Milliseconds(100))) {
-      sigset_t pending;
-      if (sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1) loading->Cancel();
-    }
-    FORMWORK_RETURN_IF_ERROR(Annotate(result.status, absl::StrCat("--saved-model=", model)));
-    spdlog::info("SavedModel {}: functions={} variables={} bytes={}", result.path,
-                 result.functions.size(), result.resources, result.bytes);
-  }
-  return absl::OkStatus();
+bool IsToldToEnd() {
+  sigset_t pending;
+  return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM) == 1;
 }
 
 int Serve(const ServerOptions& options, sigset_t signals) {
@@ -174,7 +147,8 @@ int Serve(const ServerOptions& options, sigset_t signals) {
     spdlog::error("cannot start: {}", Text(engine.status()));
     return absl::IsInvalidArgument(engine.status()) ? kBadFlag : kCannotStart;
   }
-  if (const absl::Status loaded = LoadModels(options, **engine); !loaded.ok()) {
+  SavedModels models(options, **engine);
+  if (const absl::Status loaded = models.Load(&IsToldToEnd); !loaded.ok()) {
     spdlog::error("cannot start: {}", Text(loaded));
     return kCannotStart;
   }
@@ -185,9 +159,10 @@ int Serve(const ServerOptions& options, sigset_t signals) {
   }
   std::printf("formwork-server ready %s\n", (*server)->Addresses().c_str());
   std::fflush(stdout);
+  models.Follow();
   const int signal = WaitForSignal(signals, absl::InfiniteFuture());
   spdlog::info("signal {}: drains", signal);
-  const int code = ShutDown(options, **server, signals);
+  const int code = ShutDown(options, **server, models, signals);
   spdlog::info("ends");
   return code;
 }

@@ -203,6 +203,7 @@ class EngineImpl final : public Engine {
       CheckpointSpec spec, absl::AnyInvocable<void(CheckpointResult)> done) override;
   std::shared_ptr<CallHandle> LoadSavedModel(
       SavedModelSpec spec, absl::AnyInvocable<void(SavedModelResult)> done) override;
+  absl::StatusOr<uint64_t> SavedModelVersion(const std::string& path) override;
   absl::StatusOr<ResourceInfo> GetResource(absl::string_view name_space,
                                            const Target& resource) override;
   absl::Status DeleteResource(absl::string_view name_space, const Target& resource,

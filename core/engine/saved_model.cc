@@ -143,14 +143,17 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
     FORMWORK_RETURN_IF_ERROR(CheckReplaced());
     graph_def_ = std::move(model->graph_def);
 
-    // A model without variables has no files for them, and may still have what would restore them.
     std::error_code error;
-    if (!model->restore.empty() &&
-        fs::exists(fs::path(folder->path) / "variables/variables.index", error)) {
-      restore_.inputs = {absl::StrCat(folder->name, "/variables/variables")};
-      restore_.given_bytes = BytesIn(fs::path(folder->path) / "variables");
-      FORMWORK_RETURN_IF_ERROR(
-          RegisterOnce("restore", {model->restored_prefix}, model->restore, restore_));
+    if (!model->restore.empty()) {
+      const std::string index = "/variables/variables.index";
+      if (fs::exists(folder->path + index, error)) {
+        restore_.inputs = {absl::StrCat(folder->name, "/variables/variables")};
+        restore_.given_bytes = BytesIn(fs::path(folder->path) / "variables");
+        FORMWORK_RETURN_IF_ERROR(
+            RegisterOnce("restore", {model->restored_prefix}, model->restore, restore_));
+      } else {
+        missing_ = folder->name + index;
+      }
     }
     if (!model->initialize.empty()) {
       std::vector<std::string> tensors;
@@ -289,8 +292,32 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
                        }));
   }
 
+  // A model without variables has no file for them, and may still have what would restore them:
+  // then its functions use none that have no values. Else the file is missing.
+  absl::Status CheckValues() {
+    if (missing_.empty()) return absl::OkStatus();
+    const std::set<uint64_t> used = UsedBy(for_now_);
+    for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
+      if (!used.contains(info.id) || info.initialized) continue;
+      return NotFound("there is no file ", missing_, ", and '", info.name, "' has no value");
+    }
+    return absl::OkStatus();
+  }
+  // The resources of these functions.
+  std::set<uint64_t> UsedBy(const std::vector<uint64_t>& functions) {
+    std::set<uint64_t> used;
+    for (const uint64_t id : functions) {
+      const FunctionPtr function = engine_.functions_.Find(NamespaceOf(spec_.name_space), id);
+      if (function == nullptr) continue;
+      for (const BoundResource& resource : function->resources) used.insert(resource.id);
+    }
+    return used;
+  }
+
   // What is left takes a moment, and is not to end half-way.
   void PublishAll() {
+    absl::Status valued = HoldToBudget(engine_.memory(), [this] { return CheckValues(); });
+    if (!valued.ok()) return Refuse(std::move(valued));
     if (!Commit()) return Refuse(absl::CancelledError("the request was cancelled"));
     if (absl::Now() > spec_.deadline) {
       return Refuse(absl::DeadlineExceededError("the request's deadline has passed"));
@@ -321,12 +348,9 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
 
   absl::Status CleanUp() {
     UnregisterForNow();
-    std::set<uint64_t> used;
-    for (const FunctionInfo& made : result_.functions) {
-      const FunctionPtr function = engine_.functions_.Find(NamespaceOf(spec_.name_space), made.id);
-      if (function == nullptr) continue;
-      for (const BoundResource& resource : function->resources) used.insert(resource.id);
-    }
+    std::vector<uint64_t> made;
+    for (const FunctionInfo& function : result_.functions) made.push_back(function.id);
+    const std::set<uint64_t> used = UsedBy(made);
     for (const ResourceInfo& info : engine_.ListResources(spec_.name_space)) {
       if (used.contains(info.id)) {
         ++result_.resources;
@@ -392,6 +416,7 @@ class SavedModelRequest final : public RequestChain<SavedModelSpec, SavedModelRe
   uint64_t version_ = 0;                    // The folder's, or that number.
   std::string container_;                   // Of the resources.
   std::vector<std::string> loaded_before_;  // What names of resources of the one before begin with.
+  std::string missing_;                     // The file of the variables, where there is none.
   std::string graph_def_;
   std::vector<Registration> registrations_;  // Without the graph.
   Once restore_, initialize_;
@@ -412,6 +437,11 @@ void EngineImpl::EndLoad(absl::string_view name_space, const std::string& name) 
 std::shared_ptr<CallHandle> EngineImpl::LoadSavedModel(
     SavedModelSpec spec, absl::AnyInvocable<void(SavedModelResult)> done) {
   return std::make_shared<SavedModelRequest>(*this, std::move(spec), std::move(done));
+}
+
+absl::StatusOr<uint64_t> EngineImpl::SavedModelVersion(const std::string& path) {
+  FORMWORK_ASSIGN_OR_RETURN(const FilePath folder, FolderOf(options_.files_dir, path));
+  return VersionOf(folder.path).value_or(0);
 }
 
 }  // namespace formwork
