@@ -301,6 +301,9 @@ def test_what_cannot_be_loaded_leaves_nothing(server, files, tmp_path):
   broken(lambda folder: next(folder.glob("variables/*data*")).unlink())
   with refused(server, "NOT_FOUND", "RestoreV2"):
     load("bad", "f")
+  broken(lambda folder: shutil.rmtree(folder / "variables"))
+  with refused(server, "NOT_FOUND", "no file bad/variables/variables.index, and 'f@1/.*' has no"):
+    load("bad", "f")
   broken(lambda folder: (folder / "assets/words.txt").unlink())
   with refused(server, "NOT_FOUND", "words.txt"):
     load("bad", "f")

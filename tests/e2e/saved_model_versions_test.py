@@ -12,7 +12,8 @@ import tensorflow as tf
 import server_process
 from serving_models import Linear
 
-FOLLOWED = ["--saved-model", "m=m", "--saved-model-interval", "0.05"]
+MODEL = ["--saved-model", "m=m"]
+FOLLOWED = [*MODEL, "--saved-model-interval", "0.05"]
 
 
 @pytest.fixture
@@ -103,15 +104,15 @@ def test_one_that_cannot_be_loaded_is_tried_again(files):
 
 def test_what_the_data_directory_has_is_followed_too(files, tmp_path):
   add(files, 1)
-  flags = ["--files-dir", str(files), "--data-dir", str(tmp_path / "data"), *FOLLOWED]
-  with server_process.running(*flags) as process, formwork.connect(process.grpc) as server:
+  flags = ["--files-dir", str(files), "--data-dir", str(tmp_path / "data")]
+  with server_process.running(*flags, *FOLLOWED) as process, formwork.connect(process.grpc) as server:
     assert version_of(server) == 1
   add(files, 2)
-  with server_process.running(*flags, "--saved-model-interval=0") as process, (
+  with server_process.running(*flags, *MODEL) as process, (
       formwork.connect(process.grpc)) as server:
     time.sleep(0.3)
     assert version_of(server) == 1
-  with server_process.running(*flags) as process, formwork.connect(process.grpc) as server:
+  with server_process.running(*flags, *FOLLOWED) as process, formwork.connect(process.grpc) as server:
     wait_until(lambda: version_of(server) == 2)
 
 
