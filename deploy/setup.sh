@@ -12,11 +12,11 @@ packages=(
   g++ cmake ninja-build ccache lld pkg-config python3 python3-venv
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libtbb-dev
   libspdlog-dev prometheus-cpp-dev libcli11-dev nlohmann-json3-dev rapidjson-dev libmicrohttpd-dev
-  libdnnl-dev libasmjit-dev libeigen3-dev ocl-icd-opencl-dev libssl-dev librocksdb-dev
+  libdnnl-dev libasmjit-dev libeigen3-dev ocl-icd-opencl-dev libssl-dev libgnutls28-dev librocksdb-dev
   libleveldb-dev libisal-dev libre2-dev libfarmhash-dev
   libjpeg62-turbo-dev libpng-dev libgif-dev libwebp-dev libicu-dev
 )
-test_packages=(libgtest-dev libgmock-dev prometheus clang libclang-rt-14-dev procps curl)
+test_packages=(libgtest-dev libgmock-dev prometheus clang libclang-rt-14-dev procps curl openssl)
 cuda=
 for option; do
   case $option in

@@ -1,5 +1,6 @@
 #include "server/connection_listener.h"
 
+#include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
+#include "core/base/status.h"
 #include "server/listen_socket.h"
 #include "spdlog/spdlog.h"
 
@@ -52,7 +54,7 @@ std::optional<absl::Duration> Silence(int fd, absl::Duration age) {
 ConnectionListener::ConnectionListener(size_t max_connections)
     : max_connections_(max_connections), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void ConnectionListener::Start(std::vector<UniqueFd> sockets, std::function<void(int)> take) {
+void ConnectionListener::Start(std::vector<UniqueFd> sockets, Take take) {
   sockets_ = std::move(sockets);
   take_ = std::move(take);
   thread_ = std::thread([this] { Run(); });
@@ -62,7 +64,16 @@ void ConnectionListener::Stop() {
   if (!thread_.joinable()) return;
   eventfd_write(stop_.get(), 1);
   thread_.join();
+  absl::MutexLock lock(&mutex_);
   sockets_.clear();
+}
+
+absl::StatusOr<UniqueFd> ConnectionListener::ConnectToSelf() {
+  absl::MutexLock lock(&mutex_);  // It is not accepted before it is known.
+  if (sockets_.empty()) return absl::UnavailableError("nothing listens any more");
+  FORMWORK_ASSIGN_OR_RETURN(UniqueFd connection, ConnectTo(sockets_.front().get()));
+  own_ = UniqueFd(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+  return connection;
 }
 
 ConnectionListener::Stats ConnectionListener::GetStats() {
@@ -141,7 +152,10 @@ void ConnectionListener::Admit(UniqueFd connection) {
   connections_[fd] = {SocketOf(fd), absl::Now(), std::move(peer)};
   ++stats_.open;
   ++stats_.accepted;
-  take_(connection.release());
+  const bool is_own = own_.get() >= 0 && AreEndsOfOne(own_.get(), fd);
+  if (is_own) own_ = UniqueFd();
+  const bool is_remote = !is_own && connections_[fd].peer != "unix:";
+  take_(connection.release(), is_remote);
 }
 
 void ConnectionListener::Forget(int fd) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/hash_map.h"
@@ -46,11 +47,17 @@ class ConnectionListener {
   ConnectionListener& operator=(const ConnectionListener&) = delete;
   ~ConnectionListener() { Stop(); }
 
-  /// Accepts from `sockets` from now on; `take` gets each connection's file descriptor, and closes
-  /// it some time. Once. Not thread-safe.
-  void Start(std::vector<UniqueFd> sockets, std::function<void(int)> take);
+  /// What gets each connection's file descriptor, and closes it some time. `is_remote`: it is over
+  /// TCP, and not one of ConnectToSelf's.
+  using Take = std::function<void(int fd, bool is_remote)>;
+  /// Accepts from `sockets` from now on, of which the first is over TCP. Once. Not thread-safe.
+  void Start(std::vector<UniqueFd> sockets, Take take);
   /// Closes the sockets, not the connections. Not thread-safe.
   void Stop();
+  /// A connection to the first of the sockets, which is accepted as a client's is, but is not
+  /// remote: who looks whether clients are served need not be one that TLS lets in. The latest
+  /// alone is known. After Start. Errors: kUnavailable.
+  absl::StatusOr<UniqueFd> ConnectToSelf();
   /// Whether both sides still have the connection of `peer`, as gRPC writes it. True where that
   /// cannot be told, because it has no address of its own: over a UNIX socket.
   bool IsUp(const std::string& peer);
@@ -78,7 +85,7 @@ class ConnectionListener {
 
   std::vector<UniqueFd> sockets_;
   const size_t max_connections_;
-  std::function<void(int)> take_;
+  Take take_;
   const UniqueFd stop_;  // An eventfd.
   LogLimit refusals_log_;
   LogLimit errors_log_;
@@ -87,6 +94,7 @@ class ConnectionListener {
   std::vector<Connection> connections_ ABSL_GUARDED_BY(mutex_);  // By descriptor.
   HashMap<std::string, int> by_peer_ ABSL_GUARDED_BY(mutex_);    // Their descriptors.
   Stats stats_ ABSL_GUARDED_BY(mutex_);
+  UniqueFd own_ ABSL_GUARDED_BY(mutex_);  // ConnectToSelf's end, until the other is accepted.
   std::deque<int> idle_ ABSL_GUARDED_BY(mutex_);  // The longest silent first.
   absl::Time searched_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::thread thread_;

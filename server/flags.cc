@@ -107,7 +107,8 @@ size_t DefaultMemoryLimit() { return SystemMemoryBytes() / 10 * 8; }
 
 void AddServing(CLI::App& app, ServerOptions& options) {
   Add(app, "--bind", options.bind,
-      "Address to listen on. There is no authentication: think before it is not loopback")
+      "Address to listen on. Without --tls-client-ca there is no authentication: think before it "
+      "is not loopback")
       ->check(CLI::Validator(CheckAddress, "ADDRESS"));
   Add(app, "--port", options.port, "gRPC port; 0 picks one and prints it")->check(Whole(0, 65535));
   Add(app, "--http-port", options.http_port,
@@ -117,6 +118,12 @@ void AddServing(CLI::App& app, ServerOptions& options) {
       "Whether the HTTP port answers predictions: TensorFlow Serving's REST API (/v1/models), "
       "the Open Inference Protocol (/v2)");
   Add(app, "--unix-socket", options.unix_socket, "Path of a socket to listen on as well");
+  Add(app, "--tls-cert", options.tls_cert,
+      "File of the server's certificate (PEM), and those that lead to its CA: gRPC and HTTP are "
+      "encrypted. Read again when it changes");
+  Add(app, "--tls-key", options.tls_key, "File of its private key (PEM)");
+  Add(app, "--tls-client-ca", options.tls_client_ca,
+      "File of the CAs (PEM) of which one must have signed the certificate that each client shows");
   Add(app, "--max-message-bytes", options.max_message_bytes,
       "Largest request and response (as 64M or 1G, too)")
       ->transform(Bytes(1024, 2147483647));
@@ -315,6 +322,18 @@ void AddObserving(CLI::App& app, ServerOptions& options) {
       ->check(OneOf({"trace", "debug", "info", "warn", "error", "off"}));
 }
 
+void CheckTls(const ServerOptions& options) {
+  if (options.tls_cert.empty() && !options.tls_key.empty()) {
+    throw CLI::ValidationError("--tls-key", "needs --tls-cert, too");
+  }
+  if (options.tls_key.empty() && !options.tls_cert.empty()) {
+    throw CLI::ValidationError("--tls-cert", "needs --tls-key, too");
+  }
+  if (options.tls_cert.empty() && !options.tls_client_ca.empty()) {
+    throw CLI::ValidationError("--tls-client-ca", "needs --tls-cert and --tls-key, too");
+  }
+}
+
 // The flags whose value is not the default.
 std::string Changed(const CLI::App& app) {
   std::vector<std::string> changed;
@@ -352,6 +371,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, ServerOptions* 
   AddObserving(app, *options);
   try {
     app.parse(argc, argv);
+    CheckTls(*options);
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {

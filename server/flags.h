@@ -18,6 +18,9 @@ struct ServerOptions {
   int port = 8500;                 ///< 0: one that is free.
   int http_port = 8501;            ///< 0: one that is free; -1: no HTTP.
   std::string unix_socket;         ///< A path; empty: none.
+  std::string tls_cert;            ///< TlsFiles's; empty: no TLS.
+  std::string tls_key;
+  std::string tls_client_ca;  ///< Empty: clients need no certificate.
   int max_message_bytes = 2147483647;
   int max_connections = 0;  ///< gRPC's; 0: as the file descriptors allow, at most 10,000.
   double max_connection_idle_seconds = 600;  ///< Without calls; 0: no bound.

@@ -21,6 +21,9 @@ struct HttpServer::Connection {
   const uint64_t id;
   const int fd;  // The library's.
   MHD_Connection* handle = nullptr;
+  std::shared_ptr<const HttpCredentials> credentials;  // Of its TLS, if there is any.
+  bool speaks_tls = false;                             // A first message of that has come.
+  std::optional<absl::Status> client;                  // CheckClient's, once it was asked.
   State state = State::kIdle;
   bool cut_off = false;
   bool was_asked = false;
@@ -48,6 +51,12 @@ struct HttpServer::Connection {
   void SetTimeout(absl::Duration time) const {
     MHD_set_connection_option(handle, MHD_CONNECTION_OPTION_TIMEOUT,
                               static_cast<unsigned>(absl::ToInt64Seconds(time)));
+  }
+  // Null where there is none.
+  gnutls_session_t Session() const {
+    const MHD_ConnectionInfo* info =
+        MHD_get_connection_info(handle, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info == nullptr ? nullptr : static_cast<gnutls_session_t>(info->tls_session);
   }
   const char* Header(const char* name) const {
     return MHD_lookup_connection_value(handle, MHD_HEADER_KIND, name);

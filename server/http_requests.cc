@@ -25,6 +25,8 @@ namespace {
 
 // What a peer that sends or reads slowly has for a second of its time.
 constexpr double kBytesPerSecond = 64 << 10;
+// As gRPC has them.
+constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 // A body up to this size is read where its request is refused, so that the connection goes on.
 constexpr size_t kReadInVain = 64 << 10;
 
@@ -67,9 +69,11 @@ std::string AllowedMethods(const HttpServer::Handler& handler) {
   return allowed;
 }
 
-constexpr absl::string_view kNoRequest =
-    "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 22\r\n"
-    "Cache-Control: no-store\r\nConnection: close\r\n\r\nnot an HTTP/1 request\n";
+std::string BadRequestText(absl::string_view why) {
+  return absl::StrCat("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n",
+                      "Content-Length: ", why.size(),
+                      "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n", why);
+}
 
 }  // namespace
 
@@ -128,7 +132,14 @@ struct HttpServer::Callbacks {
     auto* self = static_cast<HttpServer*>(server);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
       *context = std::exchange(self->accepted_, nullptr);
-      static_cast<Connection*>(*context)->handle = handle;
+      auto* started = static_cast<Connection*>(*context);
+      started->handle = handle;
+      if (self->tls_ == nullptr) return;
+      const MHD_Result encrypted = Guard([&] {
+        Encrypt(*started, *self->tls_);
+        return true;
+      });
+      if (encrypted == MHD_NO) self->CutOff(*started);
       return;
     }
     auto* connection = static_cast<Connection*>(*context);
@@ -137,6 +148,21 @@ struct HttpServer::Callbacks {
       return true;
     });
     self->connections_.erase(connection->id);
+  }
+
+  // The library's own credentials are those that there were at its start.
+  static void Encrypt(Connection& connection, HttpTls& tls) {
+    connection.credentials = tls.Newest();
+    gnutls_session_t session = connection.Session();
+    connection.credentials->Use(session);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_POST,
+                                       &TlsBegins);
+  }
+
+  static int TlsBegins(gnutls_session_t session, unsigned /*type*/, unsigned /*when*/,
+                       unsigned /*incoming*/, const gnutls_datum_t* /*message*/) noexcept {
+    Of(static_cast<MHD_Connection*>(gnutls_session_get_ptr(session))).speaks_tls = true;
+    return 0;
   }
 
   static MHD_Result Header(void* request, MHD_ValueKind /*kind*/, const char* name,
@@ -163,15 +189,29 @@ HttpServer::Handler HttpServer::Get(std::function<HttpAnswer()> answer, bool may
       .may_wait = may_wait};
 }
 
-absl::Status HttpServer::StartLibrary() {
+absl::Status HttpServer::StartLibrary(const TlsFiles* tls) {
   // The thread is ours and asks the library to go on, so that it alone has the connections. The
   // library leaves closing to us (MHD_USE_TURBO): see ClosingSockets.
+  unsigned flags =
+      MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_TURBO;
+  std::vector<MHD_OptionItem> encryption;
+  if (tls != nullptr) {
+    FORMWORK_ASSIGN_OR_RETURN(tls_, HttpTls::Open(*tls));
+    flags |= MHD_USE_TLS;
+    const TlsIdentity& identity = *tls_->Newest()->identity();
+    encryption = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, const_cast<char*>(identity.certificates.c_str())},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, const_cast<char*>(identity.key.c_str())},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsVersions)},
+    };
+  }
+  encryption.push_back({MHD_OPTION_END, 0, nullptr});
   daemon_ = MHD_start_daemon(
-      MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_TURBO, 0,
-      nullptr, nullptr, &Callbacks::Request, this, MHD_OPTION_NOTIFY_COMPLETED,
+      flags, 0, nullptr, nullptr, &Callbacks::Request, this, MHD_OPTION_NOTIFY_COMPLETED,
       &Callbacks::RequestEnded, this, MHD_OPTION_NOTIFY_CONNECTION, &Callbacks::ConnectionChanged,
       this, MHD_OPTION_CONNECTION_LIMIT, static_cast<unsigned>(limits_.connections + 1),
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits_.request_bytes, MHD_OPTION_END);
+      MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits_.request_bytes, MHD_OPTION_ARRAY,
+      encryption.data(), MHD_OPTION_END);
   if (daemon_ == nullptr || outbox_->wake_fd() < 0) {
     return absl::UnavailableError("no memory, or descriptors, for HTTP");
   }
@@ -210,12 +250,23 @@ void HttpServer::Begin(Connection& connection, const char* path, absl::string_vi
     connection.answer = {.code = 405, .body = absl::StrCat("only ", AllowedMethods(handler), "\n")};
     return;
   }
+  CheckClient(connection);
+  if (connection.answer) return;
   CheckSize(connection, connection.expected);
   if (connection.answer) return;
   if (budget_ != nullptr && connection.expected > kReadInVain) {
     Refuse(connection, budget_->CheckRoom(connection.expected));
   }
   MHD_get_connection_values(connection.handle, MHD_HEADER_KIND, &Callbacks::Header, &request);
+}
+
+void HttpServer::CheckClient(Connection& connection) {
+  if (connection.credentials == nullptr || connection.handler->is_for_all) return;
+  if (!connection.client) {
+    connection.client = connection.credentials->CheckClient(connection.Session());
+  }
+  if (connection.client->ok()) return;
+  connection.answer = {.code = 403, .body = absl::StrCat(connection.client->message(), "\n")};
 }
 
 void HttpServer::CheckSize(Connection& connection, size_t size) {
@@ -306,8 +357,10 @@ bool HttpServer::Send(Connection& connection) {
 
 void HttpServer::Closed(Connection& connection) {
   if (connection.cut_off || outbox_->closed() || PeerHasClosed(connection.fd)) return;
-  if (!connection.was_asked && HasSentNothing(connection.fd)) {
-    send(connection.fd, kNoRequest.data(), kNoRequest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!connection.was_asked && !connection.speaks_tls && HasSentNothing(connection.fd)) {
+    const std::string answer = BadRequestText(
+        connection.credentials == nullptr ? "not an HTTP/1 request\n" : "this port speaks HTTPS\n");
+    send(connection.fd, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   closing_.Add(connection.fd);
 }

@@ -21,11 +21,13 @@ constexpr int kAcceptedAtOnce = 16;
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, int port,
                                                               Handlers handlers,
                                                               MemoryBudget* budget,
-                                                              const Limits& limits) {
+                                                              const Limits& limits,
+                                                              const TlsFiles* tls) {
   int bound_port = 0;
   FORMWORK_ASSIGN_OR_RETURN(UniqueFd socket, ListenOnTcp(address, port, &bound_port));
   std::unique_ptr<HttpServer> server(
       new HttpServer(std::move(socket), bound_port, std::move(handlers), budget, limits));
+  FORMWORK_RETURN_IF_ERROR(server->StartLibrary(tls));
   FORMWORK_RETURN_IF_ERROR(server->StartThread());
   return server;
 }
@@ -41,7 +43,6 @@ HttpServer::HttpServer(UniqueFd socket, int port, Handlers handlers, MemoryBudge
       waiting_handlers_(2, static_cast<int64_t>(limits.connections)) {}
 
 absl::Status HttpServer::StartThread() {
-  FORMWORK_RETURN_IF_ERROR(StartLibrary());
   const absl::Status started = CatchOutOfMemory([this] {
     thread_ = std::thread([this] { Run(); });
     return absl::OkStatus();

@@ -24,7 +24,9 @@
 #include "server/closing_sockets.h"
 #include "server/http_message.h"
 #include "server/http_outbox.h"
+#include "server/http_tls.h"
 #include "server/task_pool.h"
+#include "server/tls_files.h"
 #include "server/unique_fd.h"
 
 struct MHD_Connection;
@@ -52,6 +54,9 @@ class HttpServer {
     bool may_wait = false;
     /// More is answered 413.
     size_t max_body_bytes = 0;
+    /// Whether it answers those, too, who show no certificate where clients need one: others get
+    /// 403. For what machines ask that have none.
+    bool is_for_all = false;
   };
   /// By path. One that ends in "/" has all paths that begin with it; the longest that fits counts.
   using Handlers = std::map<std::string, Handler>;
@@ -74,11 +79,14 @@ class HttpServer {
   };
 
   /// Listens on `address` (an IP address); port 0 picks one. What bodies take is held to `budget`,
-  /// if there is one, which outlives the server and the requests.
-  /// Errors: kUnavailable, saying why, if the port, or a thread, cannot be had.
+  /// if there is one, which outlives the server and the requests. `tls`: it speaks HTTPS; outlives
+  /// the server; may be null.
+  /// Errors: kUnavailable, saying why, if the port, or a thread, cannot be had; kFailedPrecondition
+  /// if TLS cannot be done.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, int port,
                                                            Handlers handlers, MemoryBudget* budget,
-                                                           const Limits& limits);
+                                                           const Limits& limits,
+                                                           const TlsFiles* tls = nullptr);
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, int port,
                                                            Handlers handlers,
                                                            MemoryBudget* budget = nullptr) {
@@ -101,7 +109,7 @@ class HttpServer {
 
   HttpServer(UniqueFd socket, int port, Handlers handlers, MemoryBudget* budget,
              const Limits& limits);
-  absl::Status StartLibrary();
+  absl::Status StartLibrary(const TlsFiles* tls);
   absl::Status StartThread();
   void Run();
   void Poll();
@@ -116,6 +124,7 @@ class HttpServer {
 
   // Steps of a request. They who answer leave the answer with the connection.
   void Begin(Connection& connection, const char* path, absl::string_view method);
+  void CheckClient(Connection& connection);
   void CheckSize(Connection& connection, size_t size);
   void Refuse(Connection& connection, const absl::Status& memory);
   void Take(Connection& connection, absl::string_view piece);
@@ -134,6 +143,7 @@ class HttpServer {
   absl::Notification answered_;
 
   // Of the thread alone.
+  std::unique_ptr<HttpTls> tls_;  // Null where it is not encrypted.
   MHD_Daemon* daemon_ = nullptr;
   Connections connections_;
   Connection* accepted_ = nullptr;  // The one that the library is being given.

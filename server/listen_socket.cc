@@ -110,4 +110,30 @@ std::string PeerOf(int fd) {
   return "unix:";
 }
 
+absl::StatusOr<UniqueFd> ConnectTo(int listening) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  getsockname(listening, any, &size);
+  UniqueFd connection(socket(address.ss_family, kSocketFlags, 0));
+  Enable(connection, IPPROTO_TCP, TCP_NODELAY);
+  // To the system all addresses are loopback, as a target.
+  if (connect(connection.get(), any, size) != 0 && errno != EINPROGRESS) {
+    return absl::UnavailableError(std::strerror(errno));
+  }
+  return connection;
+}
+
+bool AreEndsOfOne(int fd, int other) {
+  const auto is_peer = [](int of, int end) {
+    sockaddr_storage name{}, peer{};
+    socklen_t name_size = sizeof(name), peer_size = sizeof(peer);
+    return getsockname(of, reinterpret_cast<sockaddr*>(&name), &name_size) == 0 &&
+           getpeername(end, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+           name.ss_family != AF_UNIX && name_size == peer_size &&
+           std::memcmp(&name, &peer, name_size) == 0;
+  };
+  return is_peer(fd, other) && is_peer(other, fd);
+}
+
 }  // namespace formwork::server

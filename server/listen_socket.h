@@ -24,4 +24,11 @@ absl::StatusOr<UniqueFd> ListenOnUnix(const std::string& path);
 /// The address of the other end of a connection, as gRPC writes it: "ipv4:127.0.0.1:4711".
 std::string PeerOf(int fd);
 
+/// A TCP connection to where `listening` listens, on loopback where that is all addresses; it may
+/// not stand yet. kUnavailable with the system's reason.
+absl::StatusOr<UniqueFd> ConnectTo(int listening);
+
+/// Whether they are the two ends of one TCP connection.
+bool AreEndsOfOne(int fd, int other);
+
 }  // namespace formwork::server

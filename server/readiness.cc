@@ -1,12 +1,12 @@
 #include "server/readiness.h"
 
-#include <memory>
-
+#include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "grpcpp/completion_queue.h"
-#include "grpcpp/create_channel.h"
+#include "grpcpp/create_channel_posix.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "server/unique_fd.h"
 
 namespace formwork::server {
 namespace {
@@ -32,12 +32,10 @@ bool Readiness::Serves() {
 }
 
 bool Readiness::Ask() const {
-  grpc::ChannelArguments arguments;
   // A listener that is deaf goes on serving the connections it has, so each time takes a new one.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  grpc::GenericStub stub(
-      grpc::CreateCustomChannel(target_, grpc::InsecureChannelCredentials(), arguments));
+  absl::StatusOr<UniqueFd> connection = listener_.ConnectToSelf();
+  if (!connection.ok()) return false;
+  grpc::GenericStub stub(grpc::CreateInsecureChannelFromFd("self", connection->release()));
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kTimeout));
   grpc::CompletionQueue queue;

@@ -1,23 +1,22 @@
 #pragma once
 
-#include <string>
-
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/connection_listener.h"
 
 namespace formwork::server {
 
 /// Whether the server's gRPC port serves, found out as a client does: by a connection of its own
-/// and grpc.health.v1's Check. Thread-safe.
+/// and grpc.health.v1's Check. Without TLS, which might want a certificate of it. Thread-safe.
 class Readiness {
  public:
   static constexpr absl::Duration kTimeout = absl::Milliseconds(500);
   /// For how long an answer stands.
   static constexpr absl::Duration kFresh = absl::Milliseconds(500);
 
-  /// `target`: a gRPC target: "ipv4:127.0.0.1:8500".
-  explicit Readiness(std::string target) : target_(std::move(target)) {}
+  /// `listener`: the port's; it outlives this.
+  explicit Readiness(ConnectionListener& listener) : listener_(listener) {}
 
   /// Waits for up to kTimeout; those who ask meanwhile wait for the same answer.
   bool Serves();
@@ -25,7 +24,7 @@ class Readiness {
  private:
   bool Ask() const;
 
-  const std::string target_;
+  ConnectionListener& listener_;
   absl::Mutex mutex_;
   bool serves_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time asked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

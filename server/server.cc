@@ -18,6 +18,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "server/listen_socket.h"
+#include "server/tls_credentials.h"
 #include "server/version.h"
 #include "spdlog/spdlog.h"
 
@@ -93,14 +94,6 @@ void BoundMemory(size_t limit_bytes, grpc::ServerBuilder* builder) {
   builder->SetResourceQuota(quota);
 }
 
-// Where the server reaches itself: what listens on all addresses listens on loopback.
-std::string LoopbackTarget(const std::string& bind, int port) {
-  if (bind.find(':') == std::string::npos) {
-    return "ipv4:" + HostAndPort(bind == "0.0.0.0" ? "127.0.0.1" : bind, port);
-  }
-  return "ipv6:" + HostAndPort(bind == "::" ? "::1" : bind, port);
-}
-
 }  // namespace
 
 Server::Server(ServerOptions options, std::unique_ptr<Engine> engine)
@@ -147,6 +140,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   FORMWORK_ASSIGN_OR_RETURN(const size_t max_connections, MaxConnections(options));
   chosen.max_connections = static_cast<int>(max_connections);
   std::unique_ptr<Server> server(new Server(std::move(chosen), std::move(engine)));
+  FORMWORK_RETURN_IF_ERROR(server->OpenTls());
   FORMWORK_RETURN_IF_ERROR(server->StartGrpc());
   FORMWORK_RETURN_IF_ERROR(server->StartHttp());
   server->grpc_->GetHealthCheckService()->SetServingStatus(
@@ -180,6 +174,13 @@ void Server::LogStart() const {
                stats.functions, info.epoch);
 }
 
+absl::Status Server::OpenTls() {
+  if (options_.tls_cert.empty()) return absl::OkStatus();
+  FORMWORK_ASSIGN_OR_RETURN(
+      tls_, TlsFiles::Open({options_.tls_cert, options_.tls_key, options_.tls_client_ca}));
+  return absl::OkStatus();
+}
+
 absl::Status Server::StartGrpc() {
   FORMWORK_ASSIGN_OR_RETURN(std::vector<UniqueFd> sockets, Listen());
   grpc::EnableDefaultHealthCheckService(true);
@@ -193,21 +194,29 @@ absl::Status Server::StartGrpc() {
   builder.SetMaxReceiveMessageSize(options_.max_message_bytes);
   builder.SetMaxSendMessageSize(options_.max_message_bytes);
   BoundConnections(options_, &builder);
-  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
-      builder.experimental().AddExternalConnectionAcceptor(
-          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          grpc::InsecureServerCredentials());
+  using Acceptor = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+  const auto add_acceptor = [&builder](std::shared_ptr<grpc::ServerCredentials> credentials) {
+    return Acceptor(builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        std::move(credentials)));
+  };
+  const Acceptor plain = add_acceptor(grpc::InsecureServerCredentials());
+  const Acceptor remote = tls_ == nullptr ? plain : add_acceptor(MakeTlsCredentials(*tls_));
   BoundMemory(options_.engine.memory_limit_bytes, &builder);
   builder.RegisterService(&service_);
   builder.RegisterService(&predictions_);
   builder.RegisterService(&models_);
   builder.RegisterService(&inferences_);
   grpc_ = builder.BuildAndStart();
-  if (grpc_ == nullptr) return absl::InternalError("gRPC does not start");
-  listener_.Start(std::move(sockets), [acceptor = std::move(acceptor)](int fd) {
+  if (grpc_ == nullptr) {
+    return absl::InternalError(tls_ == nullptr ? "gRPC does not start"
+                                               : "gRPC does not start with what is in --tls-cert, "
+                                                 "--tls-key and --tls-client-ca");
+  }
+  listener_.Start(std::move(sockets), [plain, remote](int fd, bool is_remote) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;
-    acceptor->HandleNewConnection(&connection);
+    (is_remote ? remote : plain)->HandleNewConnection(&connection);
   });
   return absl::OkStatus();
 }
@@ -226,7 +235,7 @@ absl::StatusOr<std::vector<UniqueFd>> Server::Listen() {
 
 absl::Status Server::StartHttp() {
   if (options_.http_port < 0) return absl::OkStatus();
-  readiness_ = std::make_unique<Readiness>(LoopbackTarget(options_.bind, port_));
+  readiness_ = std::make_unique<Readiness>(listener_);
   HttpServer::Handlers handlers;
   const auto lost = [this]() -> std::optional<HttpAnswer> {
     const absl::Status status = engine_->DeviceStatus();
@@ -250,11 +259,13 @@ absl::Status Server::StartHttp() {
                           .body = metrics_.Text()};
       },
       /*may_wait=*/true);
+  for (auto& [path, handler] : handlers) handler.is_for_all = true;
   if (options_.rest) rest_.AddTo(handlers);
-  absl::StatusOr<std::unique_ptr<HttpServer>> http =
-      HttpServer::Start(options_.bind, options_.http_port, std::move(handlers), &engine_->memory(),
-                        {.connections = kHttpConnections, .requests = kHttpConnections / 4 * 3});
-  if (!http.ok()) return Annotate(http.status(), "--bind, --http-port");
+  absl::StatusOr<std::unique_ptr<HttpServer>> http = HttpServer::Start(
+      options_.bind, options_.http_port, std::move(handlers), &engine_->memory(),
+      {.connections = kHttpConnections, .requests = kHttpConnections / 4 * 3}, tls_.get());
+  if (absl::IsUnavailable(http.status())) return Annotate(http.status(), "--bind, --http-port");
+  if (!http.ok()) return http.status();
   http_ = *std::move(http);
   return absl::OkStatus();
 }

@@ -21,6 +21,7 @@
 #include "server/serving/inference_service.h"
 #include "server/serving/prediction_service.h"
 #include "server/serving/rest_api.h"
+#include "server/tls_files.h"
 
 namespace formwork::server {
 
@@ -28,6 +29,7 @@ namespace formwork::server {
 class Server {
  public:
   /// Errors: kUnavailable, with the flag and the system's reason, if a port cannot be had;
+  /// kFailedPrecondition, with the flag and the file, if TLS cannot be done with one;
   /// kInvalidArgument if there are fewer file descriptors than `options` ask for.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<Engine> engine);
@@ -50,6 +52,7 @@ class Server {
  private:
   Server(ServerOptions options, std::unique_ptr<Engine> engine);
   Metrics::Options MetricsOptions();
+  absl::Status OpenTls();
   absl::Status StartGrpc();
   absl::StatusOr<std::vector<UniqueFd>> Listen();
   absl::Status StartHttp();
@@ -69,6 +72,7 @@ class Server {
   const ServerOptions options_;  // As they took effect.
   const std::unique_ptr<Engine> engine_;
   Metrics metrics_;
+  std::unique_ptr<TlsFiles> tls_;  // Null where there is no TLS.
   ConnectionListener listener_;
   GraphService service_;
   PredictionService predictions_;

@@ -22,6 +22,7 @@ namespace {
 // Both ends of a connection over the loopback.
 struct Connection {
   UniqueFd ours, theirs;
+  bool is_remote = true;
 };
 
 class ConnectionListenerTest : public ::testing::Test {
@@ -29,9 +30,10 @@ class ConnectionListenerTest : public ::testing::Test {
   void SetUp() override {
     std::vector<UniqueFd> sockets;
     sockets.push_back(*ListenOnTcp("127.0.0.1", 0, &port_));
-    listener_.Start(std::move(sockets), [this](int fd) {
+    listener_.Start(std::move(sockets), [this](int fd, bool is_remote) {
       absl::MutexLock lock(&mutex_);
       taken_ = fd;
+      taken_is_remote_ = is_remote;
     });
   }
 
@@ -46,16 +48,24 @@ class ConnectionListenerTest : public ::testing::Test {
     EXPECT_EQ(
         connect(made.theirs.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
         0);
+    Connection accepted = TakeNext();
+    made.ours = std::move(accepted.ours);
+    made.is_remote = accepted.is_remote;
+    return made;
+  }
+
+  // The next one that was accepted, without its other end.
+  Connection TakeNext() {
     absl::MutexLock lock(&mutex_);
     const auto is_taken = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_ >= 0; };
     mutex_.Await(absl::Condition(&is_taken));
-    made.ours = UniqueFd(std::exchange(taken_, -1));
-    return made;
+    return {UniqueFd(std::exchange(taken_, -1)), UniqueFd(), taken_is_remote_};
   }
 
   int port_ = 0;
   absl::Mutex mutex_;
   int taken_ ABSL_GUARDED_BY(mutex_) = -1;
+  bool taken_is_remote_ ABSL_GUARDED_BY(mutex_) = false;
   ConnectionListener listener_{8};
 };
 
@@ -81,6 +91,23 @@ TEST_F(ConnectionListenerTest, ADescriptorThatComesAgainIsAnotherConnections) {
   EXPECT_FALSE(listener_.IsUp(peer));
   EXPECT_TRUE(listener_.IsUp(PeerOf(fd)));
   EXPECT_EQ(listener_.GetStats().open, 1u);
+}
+
+TEST_F(ConnectionListenerTest, KnowsItsOwnConnectionOnce) {
+  const UniqueFd own = *listener_.ConnectToSelf();
+  const Connection first = TakeNext();
+  EXPECT_FALSE(first.is_remote);
+  EXPECT_TRUE(AreEndsOfOne(own.get(), first.ours.get()));
+  EXPECT_TRUE(listener_.IsUp(PeerOf(first.ours.get())));
+  const Connection second = Connect();
+  EXPECT_TRUE(second.is_remote);
+  EXPECT_FALSE(AreEndsOfOne(own.get(), second.ours.get()));
+  EXPECT_FALSE(AreEndsOfOne(second.theirs.get(), first.ours.get()));
+}
+
+TEST_F(ConnectionListenerTest, HasNoConnectionToItselfOnceItHasStopped) {
+  listener_.Stop();
+  EXPECT_FALSE(listener_.ConnectToSelf().ok());
 }
 
 TEST_F(ConnectionListenerTest, WhatHasNoAddressCannotBeTold) {

@@ -185,6 +185,9 @@ TEST(Flags, RefuseWhatMakesNoSenseInOneLineWithTheFlagAndTheReason) {
       {"--drain-timeout", "-1", "not from 0"},
       {"--drain-timeout", "nan", "not from 0"},
       {"--lame-duck", "x", "not a number of seconds: x"},
+      {"--tls-cert", "x", "needs --tls-key, too"},
+      {"--tls-key", "x", "needs --tls-cert, too"},
+      {"--tls-client-ca", "x", "needs --tls-cert and --tls-key, too"},
       {"--no-such-flag", "--no-such-flag"},
       {"stray", "stray"}};
   for (std::vector<const char*> arguments : cases) {
