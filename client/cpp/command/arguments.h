@@ -13,6 +13,10 @@ struct Arguments {
   std::string name_space = "default";
   double timeout_seconds = 60;
   bool json = false;
+  bool tls = false;    ///< Encrypted; so it is with any of the next three.
+  std::string tls_ca;  ///< A file; empty: the system's.
+  std::string tls_cert;
+  std::string tls_key;
 
   std::string name;  ///< A function's or a variable's.
   uint64_t id = 0;

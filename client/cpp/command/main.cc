@@ -88,6 +88,19 @@ void AddSettings(CLI::App& app, Arguments& arguments) {
   app.add_option("--namespace", arguments.name_space, "The namespace of all names")
       ->envname("FORMWORK_NAMESPACE")
       ->capture_default_str();
+  app.add_flag("--tls", arguments.tls,
+               "The connection is encrypted, and a CA of the system's has signed the server's "
+               "certificate")
+      ->envname("FORMWORK_TLS");
+  app.add_option("--tls-ca", arguments.tls_ca,
+                 "The same, with the CAs of a file (PEM) instead of the system's")
+      ->envname("FORMWORK_TLS_CA");
+  // FORMWORK_TLS_CERT and FORMWORK_TLS_KEY are the server's own.
+  app.add_option("--tls-cert", arguments.tls_cert,
+                 "File of the client's own certificate (PEM), where the server wants one")
+      ->envname("FORMWORK_TLS_CLIENT_CERT");
+  app.add_option("--tls-key", arguments.tls_key, "File of its private key (PEM)")
+      ->envname("FORMWORK_TLS_CLIENT_KEY");
   app.add_option("--timeout", arguments.timeout_seconds,
                  "Seconds for a request, and at most 10 to connect")
       ->capture_default_str()
@@ -279,6 +292,10 @@ int main(int argc, char** argv) {
   options.name_space = arguments.name_space;
   options.timeout = absl::Seconds(arguments.timeout_seconds);
   options.connect_timeout = std::min(options.timeout, kConnectTimeout);
+  if (arguments.tls || !arguments.tls_ca.empty() || !arguments.tls_cert.empty() ||
+      !arguments.tls_key.empty()) {
+    options.tls = {arguments.tls_ca, arguments.tls_cert, arguments.tls_key};
+  }
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(arguments.server, options);
   if (!client.ok()) return Fail(client.status(), arguments.json);
   const absl::Status status = chosen.body(**client, arguments);

@@ -1,10 +1,8 @@
 #include "formwork/client.h"
 
 #include <grpcpp/alarm.h>
-#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
-#include <grpcpp/security/credentials.h>
 
 #include <algorithm>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "formwork/attempts.h"
 #include "formwork/call_stream.h"
+#include "formwork/channel.h"
 #include "formwork/message_codec.h"
 #include "formwork/status_from_grpc.h"
 
@@ -22,28 +21,9 @@ namespace {
 using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 constexpr char kCallMethod[] = "/formwork.v1.GraphService/Call";
-constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
-constexpr char kServing[] = "\x08\x01";  // A HealthCheckResponse of status SERVING.
 
 grpc::internal::RpcMethod Method(const char* path, grpc::internal::RpcMethod::RpcType type) {
   return grpc::internal::RpcMethod(path, type);
-}
-
-// Bytes of trailers: an error may have much to say.
-constexpr int kErrorRoom = 1 << 20;
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
-                                           const ClientOptions& options) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
-  arguments.SetMaxSendMessageSize(options.max_message_bytes);
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kErrorRoom);
-  // A server that comes back is found again soon.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // What an attempt may take.
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
 grpc::Status BlockingCall(grpc::Channel* channel, const char* path, grpc::ClientContext* context,
@@ -75,34 +55,9 @@ Client::Client(std::shared_ptr<grpc::Channel> channel, ClientOptions options)
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target,
                                                         ClientOptions options) {
-  if (target.empty()) return absl::InvalidArgumentError("the server's address is empty");
-  const absl::Duration patience =
-      options.connect_timeout > absl::ZeroDuration() ? options.connect_timeout : options.timeout;
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(target, options);
-  const absl::Time deadline = absl::Now() + patience;
-  std::string why = "it does not answer";
-  while (true) {
-    grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline));
-    grpc::ByteBuffer response;
-    const grpc::Status status = BlockingCall(channel.get(), kHealthMethod, &context,
-                                             grpc::ByteBuffer(nullptr, 0), &response);
-    grpc::Slice answer;
-    const bool serves = status.ok() && response.DumpToSingleSlice(&answer).ok() &&
-                        std::string(answer.begin(), answer.end()) == kServing;
-    if (serves) break;
-    if (status.ok()) {
-      why = "it does not serve";
-    } else if (status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
-      why = status.error_message();  // Such as "Connection refused".
-    }
-    if (absl::Now() >= deadline) {
-      return absl::UnavailableError(absl::StrCat("no server is ready at ", target, " within ",
-                                                 absl::FormatDuration(patience), ": ", why));
-    }
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  return std::unique_ptr<Client>(new Client(std::move(channel), std::move(options)));
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(target, options);
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<Client>(new Client(*std::move(channel), std::move(options)));
 }
 
 template <typename Request, typename Response>

@@ -79,6 +79,13 @@ struct CallResponse {
   std::optional<v1::Timeline> timeline;
 };
 
+/// How a connection is encrypted: files in PEM, which Connect reads.
+struct Tls {
+  std::string ca;  ///< CAs, of which one has signed the server's certificate; empty: the system's.
+  std::string cert;  ///< The client's own, where the server wants one; with `key`.
+  std::string key;
+};
+
 struct ClientOptions {
   std::string name_space = "default";
   absl::Duration timeout = absl::Seconds(60);             ///< Of each request.
@@ -88,6 +95,7 @@ struct ClientOptions {
   /// the connection, within its own timeout; the server does it once, however often it is sent. 0:
   /// it is never sent again.
   absl::Duration retry_for = absl::Seconds(5);
+  std::optional<Tls> tls;  ///< Not encrypted where there is none.
 };
 
 /// Calls in the order sent on one stream. Write and Read may each be used by one thread at a time.
@@ -112,8 +120,8 @@ class Origin;
 class Client {
  public:
   /// `target`: "host:port" or "unix:path". Waits until the server says that it serves.
-  /// Errors: kUnavailable, saying why, if it does not within the timeout; kInvalidArgument if
-  /// `target` is empty.
+  /// Errors: kUnavailable, saying why, if it does not within the timeout, or at once where TLS
+  /// stands between them; kInvalidArgument if `target` is empty or a file of `tls` cannot be read.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target,
                                                          ClientOptions options = {});
 

@@ -21,6 +21,7 @@ from formwork.kept_tensors import KeptTensor
 from formwork.lookup import Table
 from formwork.namespace import NamespaceInfo
 from formwork.namespace import ServerInfo
+from formwork.tls import Tls
 from formwork.types import FunctionType
 from formwork.types import TensorSpec
 from formwork.variables import Variable
@@ -28,7 +29,7 @@ from formwork.variables import Variable
 __version__ = "0.1.0"
 __all__ = ["ConcreteFunction", "Dataset", "Error", "FunctionType", "Iterator", "KeptTensor",
            "NamespaceInfo", "NoMatchingSignature", "Server", "ServerInfo", "Table", "TensorSpec",
-           "Variable", "connect"]
+           "Tls", "Variable", "connect"]
 
 
 def __getattr__(name):

@@ -18,6 +18,7 @@ from formwork import errors
 from formwork import namespace as namespace_lib
 from formwork import progress
 from formwork import status
+from formwork import tls as tls_lib
 # Of a Server for asyncio their methods are awaited; aio.pyi has them so.
 from formwork.concrete import ConcreteFunction
 from formwork.data import Dataset
@@ -30,9 +31,10 @@ __all__ = ["ConcreteFunction", "Dataset", "Iterator", "KeptTensor", "Server", "T
            "connect"]
 
 
-async def connect(target, namespace="default", timeout=60, retry_for=channel_lib.RETRY_FOR):
+async def connect(target, namespace="default", timeout=60, retry_for=channel_lib.RETRY_FOR,
+                  tls=None):
   """As formwork.connect: a Server, once it is ready."""
-  channel = Channel(target, timeout, retry_for)
+  channel = Channel(target, timeout, retry_for, tls)
   try:
     await channel.wait_until_ready()
   except BaseException:
@@ -70,15 +72,17 @@ class Server(namespace_lib.Namespace):
 class Channel:
   """As channel.Channel, for one event loop. A call is an RPC of its own."""
 
-  def __init__(self, target, timeout, retry_for=channel_lib.RETRY_FOR):
+  def __init__(self, target, timeout, retry_for=channel_lib.RETRY_FOR, tls=None):
+    channel_lib.check_arguments(target, timeout, tls)
     channel_lib.forks.check(target)
     self.target = target
     self.timeout = timeout
     self.retry_for = retry_for
+    self.tls = tls
     self.epoch = 0
     self.origin = attempts_lib.Origin()
     self._closed = None  # Why it cannot be used.
-    self._channel = grpc.aio.insecure_channel(target, channel_lib.options(target))
+    self._channel = tls_lib.open_channel(grpc.aio, target, tls, channel_lib.options(target))
     self._methods = {}
     self._call = self._channel.unary_unary("/%s/Call" % channel_lib.SERVICE.full_name)
     channel_lib.forks.made(self)
@@ -90,7 +94,7 @@ class Channel:
     return self._channel
 
   async def wait_until_ready(self):
-    waiting = channel_lib.Waiting(self.target, self.timeout)
+    waiting = channel_lib.Waiting(self.target, self.timeout, self.tls)
     check = self._channel.unary_unary(channel_lib.HEALTH_CHECK)
     while True:
       left = waiting.left()

@@ -4,10 +4,11 @@ from typing import Any
 import numpy as np
 
 from formwork import namespace as namespace_lib
+from formwork import tls as tls_lib
 from formwork import types
 
 async def connect(target: str, namespace: str = "default", timeout: float = 60,
-                  retry_for: float = ...) -> Server: ...
+                  retry_for: float = ..., tls: tls_lib.Tls | None = None) -> Server: ...
 
 class Variable:
   id: int

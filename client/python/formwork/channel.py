@@ -28,6 +28,7 @@ from formwork import progress
 from formwork import python_functions
 from formwork import reachability
 from formwork import status
+from formwork import tls as tls_lib
 from formwork.v1 import graph_service_pb2
 
 SERVICE = graph_service_pb2.DESCRIPTOR.services_by_name["GraphService"]
@@ -85,18 +86,23 @@ class Method:
         response_deserializer=self.response.FromString)
 
 
+def check_arguments(target, timeout, tls):
+  """Errors: TypeError, ValueError, OSError, where they are not what connect takes."""
+  if not isinstance(target, str):
+    raise TypeError("target: expected \"host:port\" or \"unix:/path\", got %r" % (target,))
+  if not (isinstance(timeout, numbers.Real) and timeout > 0):
+    raise ValueError("timeout: expected seconds above 0, got %r" % (timeout,))
+  tls_lib.check(tls, target)
+
+
 class Waiting:
   """What has come of the attempts to reach a server."""
 
   _PAUSE = 0.05  # Seconds between two attempts.
   _LOOK = 1.0  # Seconds between two looks at why there is no connection.
 
-  def __init__(self, target, timeout):
-    if not isinstance(target, str):
-      raise TypeError("target: expected \"host:port\" or \"unix:/path\", got %r" % (target,))
-    if not (isinstance(timeout, numbers.Real) and timeout > 0):
-      raise ValueError("timeout: expected seconds above 0, got %r" % (timeout,))
-    self._target, self._timeout = target, timeout
+  def __init__(self, target, timeout, tls=None):
+    self._target, self._timeout, self._tls = target, timeout, tls
     self._deadline = time.monotonic() + timeout
     self._look = 0.0
     self._why = "no answer"
@@ -119,8 +125,9 @@ class Waiting:
           SERVICE.full_name)
       raise self._failed("")
     if time.monotonic() >= self._look:
-      self._why, certain = reachability.why_not(self._target, min(1.0, self._timeout)) or (
-          error.details() or code.name, False)
+      self._why, certain = reachability.why_not(
+          self._target, min(1.0, self._timeout), self._tls) or (
+              error.details() or code.name, False)
       if certain:
         raise self._failed("")
       self._look = time.monotonic() + self._LOOK
@@ -158,12 +165,15 @@ class Channel:
     epoch: the server's, as the latest response had it; 0 before the first one.
     origin: an attempts.Origin.
     retry_for: seconds in which a request is sent again that did not reach the server.
+    tls: a tls.Tls, or None.
   """
 
-  def __init__(self, target, timeout, retry_for=RETRY_FOR):
+  def __init__(self, target, timeout, retry_for=RETRY_FOR, tls=None):
+    check_arguments(target, timeout, tls)
     self.target = target
     self.timeout = timeout
     self.retry_for = retry_for
+    self.tls = tls
     self.epoch = 0
     self._closed = False
     self._begin()
@@ -193,14 +203,14 @@ class Channel:
     with self._lock:
       if self._opened is None:
         forks.check(self.target)
-        self._opened = grpc.insecure_channel(self.target, options(self.target))
+        self._opened = tls_lib.open_channel(grpc, self.target, self.tls, options(self.target))
         self._stream_method = self._opened.stream_stream("/%s/CallStream" % SERVICE.full_name)
         self._finalizer = weakref.finalize(self, self._opened.close)
       return self._opened
 
   def wait_until_ready(self):
     """Returns once the server says that it serves. Errors: UNAVAILABLE after `timeout`."""
-    waiting = Waiting(self.target, self.timeout)
+    waiting = Waiting(self.target, self.timeout, self.tls)
     check = self._grpc().unary_unary(HEALTH_CHECK)
     while True:
       left = waiting.left()

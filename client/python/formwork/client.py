@@ -10,10 +10,12 @@ from formwork import channel as channel_lib
 from formwork import errors
 from formwork import kept_tensors
 from formwork import namespace as namespace_lib
+from formwork import tls as tls_lib
 
 
 def connect(target: str, namespace: str = "default", timeout: float = 60,
-            on_restart: str = "raise", retry_for: float = channel_lib.RETRY_FOR) -> Server:
+            on_restart: str = "raise", retry_for: float = channel_lib.RETRY_FOR,
+            tls: tls_lib.Tls | None = None) -> Server:
   """A Server, once it is ready.
 
   Args:
@@ -26,13 +28,14 @@ def connect(target: str, namespace: str = "default", timeout: float = 60,
     on_restart: what a call does whose tf.Variables the server has lost (restarted, or cleared by
       another process): "raise" an error that says which and how to go on, or "push" the values
       that they have here, with a warning. Functions without variables go on in either case.
+    tls: how the connection is encrypted (formwork.Tls); None: not at all.
   Errors: UNAVAILABLE, with the reason, if no server is ready in time or waiting cannot help.
   """
   if on_restart not in ("raise", "push"):
     raise ValueError("on_restart: expected \"raise\" or \"push\", got %r" % (on_restart,))
   if not (isinstance(retry_for, numbers.Real) and retry_for >= 0):
     raise ValueError("retry_for: expected seconds, got %r" % (retry_for,))
-  channel = channel_lib.Channel(target, timeout, retry_for)
+  channel = channel_lib.Channel(target, timeout, retry_for, tls)
   try:
     channel.wait_until_ready()
   except BaseException:
@@ -70,7 +73,7 @@ class Server(namespace_lib.Namespace):
 
   def __reduce__(self):
     return connect, (self._channel.target, self.namespace, self._channel.timeout,
-                     self.on_restart, self._channel.retry_for)
+                     self.on_restart, self._channel.retry_for, self._channel.tls)
 
   def __enter__(self) -> Server:
     return self
