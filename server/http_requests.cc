@@ -25,8 +25,9 @@ namespace {
 
 // What a peer that sends or reads slowly has for a second of its time.
 constexpr double kBytesPerSecond = 64 << 10;
-// As gRPC has them.
-constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+// As gRPC has them: the versions from 1.2 on, with forward secrecy and authenticated encryption.
+constexpr char kTlsPriorities[] =
+    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-DHE-RSA:-SHA1:-AES-128-CCM:-AES-256-CCM";
 // A body up to this size is read where its request is refused, so that the connection goes on.
 constexpr size_t kReadInVain = 64 << 10;
 
@@ -155,7 +156,8 @@ struct HttpServer::Callbacks {
     connection.credentials = tls.Newest();
     gnutls_session_t session = connection.Session();
     connection.credentials->Use(session);
-    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_POST,
+    // Before it is looked at: one that is refused, as of an old version, is TLS, too.
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_PRE,
                                        &TlsBegins);
   }
 
@@ -202,7 +204,7 @@ absl::Status HttpServer::StartLibrary(const TlsFiles* tls) {
     encryption = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, const_cast<char*>(identity.certificates.c_str())},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, const_cast<char*>(identity.key.c_str())},
-        {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsVersions)},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsPriorities)},
     };
   }
   encryption.push_back({MHD_OPTION_END, 0, nullptr});
@@ -261,7 +263,7 @@ void HttpServer::Begin(Connection& connection, const char* path, absl::string_vi
 }
 
 void HttpServer::CheckClient(Connection& connection) {
-  if (connection.credentials == nullptr || connection.handler->is_for_all) return;
+  if (tls_ == nullptr || connection.handler->is_for_all) return;
   if (!connection.client) {
     connection.client = connection.credentials->CheckClient(connection.Session());
   }

@@ -1,16 +1,19 @@
 #include "server/tls_files.h"
 
+#include <fcntl.h>
 #include <openssl/asn1.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -18,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status.h"
+#include "server/unique_fd.h"
 #include "spdlog/spdlog.h"
 
 namespace formwork::server {
@@ -36,6 +40,7 @@ struct Freed {
 using Bio = std::unique_ptr<BIO, Freed<&BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, Freed<&X509_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<&EVP_PKEY_free>>;
+using Context = std::unique_ptr<SSL_CTX, Freed<&SSL_CTX_free>>;
 
 struct PemFile {
   const char* flag;
@@ -48,16 +53,22 @@ struct PemFile {
 };
 
 absl::StatusOr<std::string> ReadText(const PemFile& file) {
-  errno = 0;
-  std::ifstream stream(file.path, std::ios::binary);
+  // What is no file, as a pipe, could be read once, and be waited for.
+  const UniqueFd opened(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat about {};
+  if (opened.get() < 0 || fstat(opened.get(), &about) != 0) {
+    return file.Refused("cannot be read: ", std::strerror(errno));
+  }
+  if (!S_ISREG(about.st_mode)) return file.Refused("is not a file");
   std::string text;
   char piece[4096];
-  while (stream.read(piece, sizeof(piece)) || stream.gcount() > 0) {
-    text.append(piece, static_cast<size_t>(stream.gcount()));
+  while (true) {
+    const ssize_t size = read(opened.get(), piece, sizeof(piece));
+    if (size < 0) return file.Refused("cannot be read: ", std::strerror(errno));
+    if (size == 0) return text;
+    text.append(piece, static_cast<size_t>(size));
     if (text.size() > kMostFileBytes) return file.Refused("is larger than a megabyte");
   }
-  if (stream.is_open() && !stream.bad()) return text;
-  return file.Refused("cannot be read: ", errno == 0 ? "no answer" : std::strerror(errno));
 }
 
 Bio BioOf(const std::string& text) {
@@ -91,6 +102,27 @@ absl::StatusOr<PrivateKey> ParseKey(const PemFile& file, const std::string& text
   return key;
 }
 
+// Whether TLS takes the two: not, for one, where they are too short.
+absl::Status CheckPair(const PemFile& cert, X509& certificate, const PemFile& key,
+                       EVP_PKEY& private_key) {
+  absl::Status checked;
+  const Context context(SSL_CTX_new(TLS_server_method()));
+  ERR_clear_error();
+  const auto reason = [] {
+    const char* const text = ERR_reason_error_string(ERR_peek_last_error());
+    return text == nullptr ? "no reason given" : text;
+  };
+  if (X509_check_private_key(&certificate, &private_key) != 1) {
+    checked = key.Refused("is not the key of the certificate in ", cert.flag, "=", cert.path);
+  } else if (context == nullptr || SSL_CTX_use_certificate(context.get(), &certificate) != 1) {
+    checked = cert.Refused("TLS cannot be done with the certificate: ", reason());
+  } else if (SSL_CTX_use_PrivateKey(context.get(), &private_key) != 1) {
+    checked = key.Refused("TLS cannot be done with the key: ", reason());
+  }
+  ERR_clear_error();
+  return checked;
+}
+
 absl::Time EndOf(const X509& certificate) {
   std::tm end{};
   ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end);
@@ -107,10 +139,7 @@ absl::StatusOr<std::pair<TlsIdentity, absl::Time>> ReadIdentity(const TlsFiles::
   FORMWORK_ASSIGN_OR_RETURN(const std::vector<Certificate> certificates,
                             ParseCertificates(cert, identity.certificates));
   FORMWORK_ASSIGN_OR_RETURN(const PrivateKey private_key, ParseKey(key, identity.key));
-  if (X509_check_private_key(certificates[0].get(), private_key.get()) != 1) {
-    ERR_clear_error();
-    return key.Refused("is not the key of the certificate in ", cert.flag, "=", cert.path);
-  }
+  FORMWORK_RETURN_IF_ERROR(CheckPair(cert, *certificates[0], key, *private_key));
   if (!paths.client_ca.empty()) {
     FORMWORK_ASSIGN_OR_RETURN(identity.client_ca, ReadText(client_ca));
     FORMWORK_RETURN_IF_ERROR(ParseCertificates(client_ca, identity.client_ca).status());
@@ -170,9 +199,14 @@ void TlsFiles::Look() {
     return;
   }
   complaint_.clear();
-  if (read->first == *Newest()) return;
+  // A file that ends behind one of its certificates may not have been written to its end.
+  if (read->first != seen_) {
+    seen_ = std::move(read->first);
+    return;
+  }
+  if (seen_ == *Newest()) return;
   LogIdentity(paths_, read->second);
-  auto changed = std::make_shared<const TlsIdentity>(std::move(read->first));
+  auto changed = std::make_shared<const TlsIdentity>(seen_);
   absl::MutexLock lock(&mutex_);
   newest_ = std::move(changed);
 }

@@ -43,8 +43,9 @@ class TlsFiles {
   TlsFiles(const TlsFiles&) = delete;
   TlsFiles& operator=(const TlsFiles&) = delete;
 
-  /// Another one where the files have changed. What is broken changes nothing: it is logged, once,
-  /// if it still is at the next look, for files are replaced one after the other.
+  /// Another one where the files have changed, and two looks have found the same. What is broken
+  /// changes nothing: it is logged, once, if it still is at the next look, for files are replaced
+  /// one after the other.
   std::shared_ptr<const TlsIdentity> Newest() const;
   bool wants_client_certificates() const { return !paths_.client_ca.empty(); }
 
@@ -55,7 +56,8 @@ class TlsFiles {
   const Paths paths_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<const TlsIdentity> newest_ ABSL_GUARDED_BY(mutex_);
-  // Of the thread: what was wrong at the last look, if anything was, and whether that is logged.
+  // Of the thread: what the last look that made sense has found; what was wrong at the last look, if anything was, and whether that is logged.
+  TlsIdentity seen_;
   std::string complaint_;
   bool is_logged_ = false;
   absl::Notification stop_;

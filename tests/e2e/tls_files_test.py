@@ -119,6 +119,9 @@ def test_files_that_are_no_good(world, tmp_path):
   empty, folder = tmp_path / "empty", tmp_path / "folder"
   empty.touch()
   folder.mkdir()
+  pipe, large = tmp_path / "pipe", tmp_path / "large"
+  os.mkfifo(pipe)
+  large.write_bytes(b"x" * (1 << 20) + b"x")
   text = pathlib.Path(world.server.cert).read_text()
   half = tmp_path / "half"
   half.write_text(text + text[:200])
@@ -131,8 +134,8 @@ def test_files_that_are_no_good(world, tmp_path):
       ("--tls-cert", "/no/such/file", "cannot be read: No such file or directory"),
       ("--tls-cert", empty, "no certificate in PEM"),
       ("--tls-cert", half, "certificate 2 in it is broken"),
-      ("--tls-cert", folder, "cannot be read: Is a directory"),
-      ("--tls-cert", "/dev/zero", "larger than a megabyte"),
+      ("--tls-cert", folder, "is not a file"), ("--tls-cert", pipe, "is not a file"),
+      ("--tls-cert", large, "larger than a megabyte"),
       ("--tls-key", "/no/such/file", "cannot be read"), ("--tls-key", empty, "no private key in PEM"),
       ("--tls-key", encrypted, "without a passphrase"),
       ("--tls-key", world.client.key, "is not the key of the certificate"),
@@ -142,3 +145,9 @@ def test_files_that_are_no_good(world, tmp_path):
     code, said = ends(*(word for pair in flags.items() for word in pair))
     assert code == 1, said
     assert "cannot start: %s=%s: " % (flag, path) in said and reason in said, said
+  # What OpenSSL reads, and TLS does not take.
+  cert, key = str(tmp_path / "short.pem"), str(tmp_path / "short.key")
+  subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:1024", "-nodes", "-subj", "/CN=short",
+                  "-keyout", key, "-out", cert], check=True, capture_output=True)
+  code, said = ends("--tls-cert", cert, "--tls-key", key)
+  assert code == 1 and "--tls-cert=%s: TLS cannot be done with the certificate: " % cert in said

@@ -7,6 +7,8 @@ import os
 import pickle
 import socket
 import ssl
+import subprocess
+import threading
 import time
 
 import formwork
@@ -126,6 +128,11 @@ def test_arguments_that_do_not_fit(encrypted, world, tmp_path):
   with pytest.raises(ValueError, match="not the certificate's"):
     formwork.connect(encrypted.grpc, tls=formwork.Tls(world.ca.path, world.client.cert,
                                                       world.stranger.key))
+  encrypted_key = str(tmp_path / "encrypted.key")
+  subprocess.run(["openssl", "pkey", "-in", world.client.key, "-aes128", "-passout", "pass:secret",
+                  "-out", encrypted_key], check=True)
+  with pytest.raises(ValueError, match="tls: "):
+    formwork.connect(encrypted.grpc, tls=formwork.Tls(world.ca.path, world.client.cert, encrypted_key))
   assert "cannot read /: Is a directory" in command(encrypted, "--tls-ca", "/", "functions", code=1)
   assert "cannot read /none" in command(encrypted, "--tls-ca", "/none", "functions", code=1)
   assert "go together" in command(encrypted, "--tls-cert", world.client.cert, "functions", code=1)
@@ -216,6 +223,44 @@ def test_versions_of_tls(mutual, world, version):
           assert encrypted.recv(64).startswith(b"HTTP/1.1 200 ")
         else:
           assert encrypted.recv(64)[3] == 4  # SETTINGS.
+
+
+@pytest.mark.parametrize("weak", ["old version", "no forward secrecy"])
+def test_what_is_weak_is_refused_over_https(encrypted, weak):
+  context = ssl.create_default_context()
+  context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+  context.maximum_version = ssl.TLSVersion.TLSv1_2
+  if weak == "old version":
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    context.set_ciphers("ALL:@SECLEVEL=0")
+  else:
+    context.set_ciphers("AES128-SHA:AES128-GCM-SHA256")
+  host, port = encrypted.http.rsplit(":", 1)
+  with socket.create_connection((host, int(port)), timeout=60) as plain:
+    with pytest.raises(OSError) as error:
+      context.wrap_socket(plain)
+    assert "WRONG_VERSION_NUMBER" not in str(error.value)  # It was not answered in plain.
+
+
+def test_what_closes_connections_is_not_taken_for_tls(world):
+  """As a balancer that has no server yet: who waits may be served."""
+  with socket.create_server(("127.0.0.1", 0)) as closing:
+    def close_all():
+      with contextlib.suppress(OSError):
+        while True:
+          closing.accept()[0].close()
+    thread = threading.Thread(target=close_all)
+    thread.start()
+    address = "127.0.0.1:%d" % closing.getsockname()[1]
+    for flags in ([], ["--tls-ca", world.ca.path]):
+      done = subprocess.run([server_process.binary("formwork"), "--server", address, "--timeout", "3",
+                             *flags, "functions"], capture_output=True, text=True, timeout=60)
+      assert done.returncode == 1 and "within 3s: " in done.stderr, done.stderr
+    for tls in (None, world.tls):
+      with pytest.raises(formwork.Error, match="within 3"):
+        formwork.connect(address, tls=tls, timeout=3)
+    closing.shutdown(socket.SHUT_RDWR)
+    thread.join()
 
 
 @pytest.mark.parametrize("first", [b"", b"\x16\x03\x01\x02\x00\x01\x00", b"\x00" * 3000])

@@ -7,9 +7,11 @@
 #include <grpcpp/security/tls_credentials_options.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -28,6 +30,8 @@ constexpr char kServing[] = "\x08\x01";  // A HealthCheckResponse of status SERV
 constexpr char kClosed[] = "Socket closed";
 // For so long a server that closes connections may be one that is just ending.
 constexpr absl::Duration kEnding = absl::Seconds(1);
+// Most time of a look at what is on the other side.
+constexpr absl::Duration kLook = absl::Seconds(2);
 
 using Credentials = std::shared_ptr<grpc::ChannelCredentials>;
 
@@ -97,24 +101,43 @@ grpc::Status AskHealth(grpc::Channel* channel, absl::Time deadline, bool* serves
   return status;
 }
 
-// Whether a TLS handshake comes to its end there.
-bool SpeaksTls(const std::string& target, const ClientOptions& options) {
+// Takes any certificate, and notes that one was shown: that a TLS handshake has come so far.
+class HandshakeNote final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit HandshakeNote(std::shared_ptr<std::atomic<bool>> shown) : shown_(std::move(shown)) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* /*request*/,
+              std::function<void(grpc::Status)> /*callback*/, grpc::Status* sync_status) override {
+    *shown_ = true;
+    *sync_status = grpc::Status::OK;
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest* /*request*/) override {}
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> shown_;
+};
+
+// Whether a certificate is shown there. What accepts connections and closes them, as a balancer
+// without a server behind it, shows none.
+bool SpeaksTls(const std::string& target, const ClientOptions& options, absl::Time deadline) {
+  const auto shown = std::make_shared<std::atomic<bool>>(false);
   grpc::experimental::TlsChannelCredentialsOptions any;
   any.set_verify_server_certs(false);
   any.set_check_call_host(false);
-  any.set_certificate_verifier(std::make_shared<grpc::experimental::NoOpCertificateVerifier>());
+  any.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<HandshakeNote>(shown));
   bool serves;
-  const grpc::Status status =
-      AskHealth(MakeChannel(target, options, grpc::experimental::TlsCredentials(any)).get(),
-                absl::Now() + absl::Seconds(2), &serves);
-  return status.ok() || absl::EndsWith(status.error_message(), kClosed);
+  AskHealth(MakeChannel(target, options, grpc::experimental::TlsCredentials(any)).get(),
+            std::min(deadline, absl::Now() + kLook), &serves);
+  return *shown;
 }
 
 // What keeps a client from its server, and no waiting will mend.
 class TlsTrouble {
  public:
-  TlsTrouble(const std::string& target, const ClientOptions& options)
-      : target_(target), options_(options) {}
+  TlsTrouble(const std::string& target, const ClientOptions& options, absl::Time deadline)
+      : target_(target), options_(options), deadline_(deadline) {}
 
   /// After an attempt that ended with `error`.
   std::optional<std::string> Find(const std::string& error) {
@@ -122,8 +145,7 @@ class TlsTrouble {
     if (!closed) closed_since_ = absl::InfiniteFuture();
     if (closed) closed_since_ = std::min(closed_since_, absl::Now());
     if (!options_.tls) {
-      if (!closed || std::exchange(has_looked_, true)) return std::nullopt;
-      if (!SpeaksTls(target_, options_)) return std::nullopt;
+      if (!closed || !FindsTls()) return std::nullopt;
       return "it speaks TLS, and this client was not told to (--tls-ca, ClientOptions::tls)";
     }
     if (absl::StrContains(error, "wrong version number")) {
@@ -141,7 +163,7 @@ class TlsTrouble {
       return "TLS cannot be done with the client's files: no certificate in PEM, or a key that is "
              "not the certificate's";
     }
-    if (closed && absl::Now() - closed_since_ >= kEnding) {
+    if (closed && absl::Now() - closed_since_ >= kEnding && FindsTls()) {
       return options_.tls->cert.empty()
                  ? "it closes the connection: it may want a client certificate (--tls-cert, "
                    "--tls-key, ClientOptions::tls)"
@@ -151,8 +173,14 @@ class TlsTrouble {
   }
 
  private:
+  // Looks once.
+  bool FindsTls() {
+    return !std::exchange(has_looked_, true) && SpeaksTls(target_, options_, deadline_);
+  }
+
   const std::string& target_;
   const ClientOptions& options_;
+  const absl::Time deadline_;
   bool has_looked_ = false;
   absl::Time closed_since_ = absl::InfiniteFuture();
 };
@@ -168,7 +196,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& ta
       options.connect_timeout > absl::ZeroDuration() ? options.connect_timeout : options.timeout;
   std::shared_ptr<grpc::Channel> channel = MakeChannel(target, options, *credentials);
   const absl::Time deadline = absl::Now() + patience;
-  TlsTrouble trouble(target, options);
+  TlsTrouble trouble(target, options, deadline);
   std::string why = "it does not answer";
   while (true) {
     bool serves;

@@ -78,17 +78,20 @@ def _speaks_tls(address, timeout):
 
 
 def _why_no_tls(address, timeout, tls):
+  context, shaken = tls.context(), False
   try:
     with socket.create_connection(address, timeout) as connection:
-      with tls.context().wrap_socket(connection, server_hostname=address[0]) as encrypted:
+      with context.wrap_socket(connection, server_hostname=address[0]) as encrypted:
+        shaken = True
         if encrypted.recv(1):  # The server begins.
           return None
   except ssl.SSLCertVerificationError as e:
     return "the server's certificate is not accepted: %s" % e.verify_message, True
-  except socket.timeout:
+  except (socket.timeout, ConnectionRefusedError):
     return None
   except OSError:
     pass
+  # Before the handshake's end a balancer, too, closes connections, while no server is behind it.
   return "the server ends the connection: %s" % (
       "does it want a client certificate, tls=formwork.Tls(cert=…, key=…)?" if tls.cert is None
-      else "it seems not to accept the client certificate"), True
+      else "it seems not to accept the client certificate"), shaken

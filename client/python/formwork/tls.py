@@ -1,10 +1,13 @@
 """How a connection is encrypted."""
 from __future__ import annotations
 
+import os
 import ssl
 from typing import NamedTuple, Optional
 
 import grpc
+
+_ROOTS = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"  # Of gRPC's.
 
 
 class Tls(NamedTuple):
@@ -21,13 +24,17 @@ class Tls(NamedTuple):
   key: Optional[str] = None
 
   def context(self, verify=True) -> ssl.SSLContext:
-    """The same for Python's sockets; without `verify` whatever the server's certificate is."""
-    context = ssl.create_default_context(cafile=self.ca)
+    """The same for Python's sockets; without `verify` whatever the server's certificate is.
+
+    Where gRPC has the CAs that it brings along, it has the system's.
+    """
+    context = ssl.create_default_context(cafile=self.ca or os.environ.get(_ROOTS) or None)
     context.set_alpn_protocols(["h2"])
     if not verify:
       context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if self.cert is not None:
-      context.load_cert_chain(self.cert, self.key)
+      # Else Python would ask for a passphrase on the terminal; gRPC can do nothing with one.
+      context.load_cert_chain(self.cert, self.key, password=lambda: "")
     return context
 
 
