@@ -56,7 +56,8 @@ class TlsFiles {
   const Paths paths_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<const TlsIdentity> newest_ ABSL_GUARDED_BY(mutex_);
-  // Of the thread: what the last look that made sense has found; what was wrong at the last look, if anything was, and whether that is logged.
+  // Of the thread: what the last look that made sense has found; what was wrong at the last look,
+  // if anything was, and whether that is logged.
   TlsIdentity seen_;
   std::string complaint_;
   bool is_logged_ = false;
