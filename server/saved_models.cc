@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status.h"
 #include "spdlog/spdlog.h"
 
@@ -98,7 +99,11 @@ bool SavedModels::stops() {
 void SavedModels::Run() {
   while (true) {
     for (Model& model : models_) {
-      if (!stops()) LookAt(model);
+      if (stops()) continue;
+      CatchOutOfMemory([&] {
+        LookAt(model);
+        return absl::OkStatus();
+      }).IgnoreError();
     }
     absl::MutexLock lock(&mutex_);
     if (mutex_.AwaitWithTimeout(absl::Condition(&stops_), interval_)) return;

@@ -21,7 +21,8 @@ namespace formwork::server {
 /// The SavedModels of a server. Not thread-safe; its own thread aside.
 class SavedModels {
  public:
-  /// `options` says which, and how often to look for higher versions. `engine` outlives it.
+  /// `options` says which, and how often to look for higher versions. `engine` is there
+  /// until it is stopped.
   SavedModels(const ServerOptions& options, Engine& engine);
   SavedModels(const SavedModels&) = delete;
   SavedModels& operator=(const SavedModels&) = delete;
