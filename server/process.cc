@@ -15,7 +15,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"

@@ -200,15 +200,14 @@ void TlsFiles::Look() {
   }
   complaint_.clear();
   // A file that ends behind one of its certificates may not have been written to its end.
-  if (read->first != seen_) {
-    seen_ = std::move(read->first);
+  if (seen_ == nullptr || read->first != *seen_) {
+    seen_ = std::make_shared<const TlsIdentity>(std::move(read->first));
     return;
   }
-  if (seen_ == *Newest()) return;
+  if (*seen_ == *Newest()) return;
   LogIdentity(paths_, read->second);
-  auto changed = std::make_shared<const TlsIdentity>(seen_);
   absl::MutexLock lock(&mutex_);
-  newest_ = std::move(changed);
+  newest_ = seen_;
 }
 
 }  // namespace formwork::server

@@ -58,7 +58,7 @@ class TlsFiles {
   std::shared_ptr<const TlsIdentity> newest_ ABSL_GUARDED_BY(mutex_);
   // Of the thread: what the last look that made sense has found; what was wrong at the last look,
   // if anything was, and whether that is logged.
-  TlsIdentity seen_;
+  std::shared_ptr<const TlsIdentity> seen_;
   std::string complaint_;
   bool is_logged_ = false;
   absl::Notification stop_;
